@@ -1,0 +1,43 @@
+//! What every record starts with.
+
+/// What a record holds; the first field of its header.
+#[repr(u16)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordKind {
+    /// [`crate::sample::Sample`] in the size classes of [`crate::sample::STACK_CLASSES`].
+    Sample = 1,
+    /// [`crate::task::TaskNew`]
+    TaskNew = 16,
+    /// [`crate::task::TaskExec`]
+    TaskExec = 17,
+    /// [`crate::task::TaskExit`]
+    TaskExit = 18,
+    /// [`crate::task::TaskRename`]
+    TaskRename = 19,
+    /// [`crate::task::Remap`]
+    Remap = 20,
+}
+
+/// Starts every record.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+pub struct RecordHeader {
+    /// A [`RecordKind`].
+    pub kind: u16,
+    /// The CPU that the event happened on.
+    pub cpu: u16,
+    /// Bytes of the whole record that hold data, header included.
+    pub len: u32,
+    /// `bpf_ktime_get_ns`: `CLOCK_MONOTONIC` in ns.
+    pub time: u64,
+    /// The thread group, as user space's `getpid`.
+    pub pid: u32,
+    /// The thread, as user space's `gettid`.
+    pub tid: u32,
+}
+
+const _: () = assert!(size_of::<RecordHeader>() == 24);

@@ -1,0 +1,18 @@
+//! The bytes that cross the border between the kernel and user space.
+//!
+//! Every record starts with a [`RecordHeader`]; one file a noun. Both sides are built from this crate, and
+//! [`ABI_VERSION`] is checked when the object is loaded, so that an object of another build is refused by name.
+#![cfg_attr(not(feature = "user"), no_std)]
+
+pub mod config;
+pub mod header;
+pub mod loss;
+pub mod sample;
+pub mod task;
+
+pub use config::Config;
+pub use header::{RecordHeader, RecordKind};
+pub use loss::Loss;
+
+/// Raised with every change of a record's layout or of the configuration.
+pub const ABI_VERSION: u32 = 1;

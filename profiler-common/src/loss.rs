@@ -1,0 +1,64 @@
+//! The registry of losses: everything that can be lost has a name here, a per-CPU counter in the kernel or a counter
+//! in user space, a line at the end of `record` and a place in the profile.
+
+/// A way to lose something.
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Loss {
+    /// The ring for task events was full.
+    TaskRingFull = 0,
+    /// The bulk ring was full: a sample was not recorded.
+    SampleRingFull = 1,
+    /// The table of recorded threads was full: a thread was not recorded.
+    ThreadTableFull = 2,
+    /// The kernel skipped a program because it was running already on that CPU (recursion misses).
+    ProgramMissed = 3,
+    /// `PERF_RECORD_LOST`: mapping records that did not fit perf's own ring.
+    PerfRecordLost = 4,
+    /// The sampling event was throttled by the kernel.
+    SampleThrottled = 5,
+    /// A record could not be written to the event log (disk full, limit reached).
+    LogWriteFailed = 6,
+    /// A chunk of the event log was damaged and skipped.
+    LogDamaged = 7,
+    /// An event arrived too late to be put in order.
+    EventLate = 8,
+}
+
+/// How many losses the registry names.
+pub const LOSS_COUNT: usize = 9;
+
+impl Loss {
+    /// Every loss, in the order of its number.
+    pub const ALL: [Self; LOSS_COUNT] = [
+        Self::TaskRingFull,
+        Self::SampleRingFull,
+        Self::ThreadTableFull,
+        Self::ProgramMissed,
+        Self::PerfRecordLost,
+        Self::SampleThrottled,
+        Self::LogWriteFailed,
+        Self::LogDamaged,
+        Self::EventLate,
+    ];
+
+    /// The name that people and machines see.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TaskRingFull => "task ring full",
+            Self::SampleRingFull => "sample ring full",
+            Self::ThreadTableFull => "thread table full",
+            Self::ProgramMissed => "program missed (recursion)",
+            Self::PerfRecordLost => "perf records lost",
+            Self::SampleThrottled => "sampling throttled",
+            Self::LogWriteFailed => "log write failed",
+            Self::LogDamaged => "log chunk damaged",
+            Self::EventLate => "event too late",
+        }
+    }
+
+    /// The loss with this number.
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.get(number as usize).copied()
+    }
+}

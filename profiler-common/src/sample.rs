@@ -1,0 +1,75 @@
+//! sample: a thread was on a CPU when the sampling event fired.
+
+use crate::RecordHeader;
+
+/// Kernel frames in a sample, at most: the kernel's own limit (`PERF_MAX_STACK_DEPTH`).
+pub const MAX_KERNEL_FRAMES: usize = 127;
+
+/// The stack copies come in these sizes, in bytes: a ring buffer reserves constant sizes only.
+pub const STACK_CLASSES: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
+
+/// The user registers were valid (the thread is no kernel thread).
+pub const FLAG_USER_REGS: u32 = 1;
+/// The event fired while the CPU was in the kernel.
+pub const FLAG_IN_KERNEL: u32 = 2;
+/// The stack copy ends before the stack does: the limit was reached.
+pub const FLAG_STACK_CUT: u32 = 4;
+/// The stack pointer could not be read at all.
+pub const FLAG_STACK_UNREADABLE: u32 = 8;
+
+/// The user registers that unwinding starts from.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+pub struct UserRegs {
+    /// Instruction pointer.
+    pub ip: u64,
+    /// Stack pointer.
+    pub sp: u64,
+    /// Frame pointer (rbp, x29).
+    pub fp: u64,
+    /// Link register (x30); 0 on x86-64.
+    pub lr: u64,
+}
+
+/// Starts a sample's record; kernel frames and the stack copy follow in fixed-size arrays.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+pub struct SampleHead {
+    /// Kind [`crate::RecordKind::Sample`].
+    pub header: RecordHeader,
+    /// The thread's time on CPUs since its previous sample, in ns.
+    pub cpu_time: u64,
+    /// User registers, if [`FLAG_USER_REGS`].
+    pub regs: UserRegs,
+    /// `FLAG_*`
+    pub flags: u32,
+    /// Valid entries of [`Sample::kernel`].
+    pub kernel_frames: u32,
+    /// Valid bytes of [`Sample::stack`], read upward from `regs.sp`.
+    pub stack_len: u32,
+    /// Explicit padding.
+    pub pad: u32,
+}
+
+/// One sample with room for `N` bytes of stack.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Sample<const N: usize> {
+    /// Fixed part.
+    pub head: SampleHead,
+    /// Kernel instruction pointers, leaf first.
+    pub kernel: [u64; MAX_KERNEL_FRAMES],
+    /// The user stack from the stack pointer upward.
+    pub stack: [u8; N],
+}
+
+const _: () = assert!(size_of::<SampleHead>() == 80);
+const _: () = assert!(size_of::<Sample<4096>>() == 80 + 127 * 8 + 4096);

@@ -1,0 +1,120 @@
+//! task: births, executables, names and ends of threads.
+
+use crate::RecordHeader;
+
+/// `TASK_COMM_LEN` of the kernel.
+pub const COMM_LEN: usize = 16;
+/// Longest executable path that a record carries, in bytes.
+pub const PATH_LEN: usize = 256;
+/// Longest command line that a record carries, in bytes (arguments separated by NUL).
+pub const COMMAND_LINE_LEN: usize = 1024;
+
+/// A thread or process was born (task:task_newtask). The header's pid and tid are the child's.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+pub struct TaskNew {
+    /// Kind [`crate::RecordKind::TaskNew`].
+    pub header: RecordHeader,
+    /// Thread group of the creator.
+    pub parent_pid: u32,
+    /// Thread that created it.
+    pub parent_tid: u32,
+    /// Clone flags (`CLONE_VM` tells a shared address space).
+    pub clone_flags: u64,
+    /// Name at birth.
+    pub comm: [u8; COMM_LEN],
+}
+
+/// A process replaced its program (sched:sched_process_exec).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+pub struct TaskExec {
+    /// Kind [`crate::RecordKind::TaskExec`].
+    pub header: RecordHeader,
+    /// The thread that called execve; it takes over the group leader's tid.
+    pub old_tid: u32,
+    /// Valid bytes of `path`.
+    pub path_len: u32,
+    /// Valid bytes of `command_line`.
+    pub command_line_len: u32,
+    /// Explicit padding.
+    pub pad: u32,
+    /// Name after exec.
+    pub comm: [u8; COMM_LEN],
+    /// `bprm->filename`.
+    pub path: [u8; PATH_LEN],
+    /// Memory from `mm->arg_start`, at most to `arg_end`.
+    pub command_line: [u8; COMMAND_LINE_LEN],
+}
+
+/// A thread ended (sched:sched_process_exit).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+pub struct TaskExit {
+    /// Kind [`crate::RecordKind::TaskExit`].
+    pub header: RecordHeader,
+    /// `task->exit_code`: a wait status.
+    pub exit_code: u32,
+    /// Explicit padding.
+    pub pad: u32,
+    /// Time on CPUs since the thread's last sample, in ns.
+    pub cpu_time: u64,
+    /// The kernel's own figure: `task->se.sum_exec_runtime` in ns (0: unknown).
+    pub sum_exec_runtime: u64,
+    /// `task->min_flt`
+    pub minor_faults: u64,
+    /// `task->maj_flt`
+    pub major_faults: u64,
+}
+
+/// A thread took another name (task:task_rename).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+pub struct TaskRename {
+    /// Kind [`crate::RecordKind::TaskRename`].
+    pub header: RecordHeader,
+    /// The new name.
+    pub comm: [u8; COMM_LEN],
+}
+
+/// A mapping was moved (sys_exit_mremap), which perf does not report.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+pub struct Remap {
+    /// Kind [`crate::RecordKind::Remap`].
+    pub header: RecordHeader,
+    /// Where the mapping was.
+    pub old_address: u64,
+    /// How long it was, in bytes.
+    pub old_len: u64,
+    /// Where it is now.
+    pub new_address: u64,
+    /// How long it is now, in bytes.
+    pub new_len: u64,
+}
+
+const _: () = assert!(size_of::<TaskNew>() == 24 + 16 + 16);
+const _: () = assert!(size_of::<TaskExec>() == 24 + 16 + 16 + 256 + 1024);
+const _: () = assert!(size_of::<TaskExit>() == 24 + 8 + 32);
+const _: () = assert!(size_of::<TaskRename>() == 24 + 16);
+const _: () = assert!(size_of::<Remap>() == 24 + 32);

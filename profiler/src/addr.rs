@@ -1,0 +1,50 @@
+//! Addresses and times, each with a type of its own.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! address {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub u64);
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({:#x})"), self.0)
+            }
+        }
+    };
+}
+
+address!(
+    /// An actual virtual memory address: an address in a running process.
+    Avma
+);
+address!(
+    /// A stated virtual memory address: an address as the ELF file spells it.
+    Svma
+);
+address!(
+    /// A byte offset in a file.
+    FileOffset
+);
+address!(
+    /// A kernel address minus the address of `_text`, wrapping: no log and no profile reveals where the kernel is.
+    KernelOffset
+);
+
+/// A point in time: `CLOCK_MONOTONIC` in ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(pub u64);
+
+impl Timestamp {
+    /// Time since `earlier`; zero if `earlier` is later.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}

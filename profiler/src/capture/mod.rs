@@ -1,0 +1,3 @@
+//! The privileged half: loads, attaches and drains; parses no file of the recorded program.
+
+pub mod wire;

@@ -1,0 +1,105 @@
+//! What the two halves say to each other: one JSON message a packet (SOCK_SEQPACKET), descriptors as SCM_RIGHTS.
+
+use serde::{Deserialize, Serialize};
+
+use crate::addr::Timestamp;
+use crate::event::{FileId, Header};
+
+/// Longest message, in bytes; a longer one is refused unread.
+pub const MESSAGE_LIMIT: usize = 256 << 10;
+
+/// What is recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Scope {
+    /// A process that waits to become the command, and everything it gives birth to.
+    Command {
+        /// Its pid.
+        pid: u32,
+    },
+    /// Running processes with their threads and children-to-be.
+    Pids(Vec<u32>),
+    /// Everything.
+    System,
+}
+
+/// record → capture.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// Attach and begin. Carries one descriptor: the event log to append to.
+    Start(Start),
+    /// Detach, drain and answer [`Reply::Ended`].
+    Stop,
+}
+
+/// How to record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    /// What.
+    pub scope: Scope,
+    /// Samples per second and CPU.
+    pub sample_hz: u32,
+    /// Bytes of stack to copy at most.
+    pub stack_copy: u32,
+    /// Thread groups that are never recorded: the record half.
+    pub exclude_pids: Vec<u32>,
+    /// The command as typed, for the log's header.
+    pub command: Vec<String>,
+}
+
+/// capture → record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// Everything that could be attached is attached; the log has its header.
+    Ready(Box<Header>),
+    /// Nothing can be recorded: the reason and the remedy in one sentence.
+    Refused(String),
+    /// A file was mapped executable for the first time. Carries its descriptor, if it could be opened.
+    Mapped(Mapped),
+    /// So far; about every 200 ms.
+    Progress(Progress),
+    /// A recording that goes on has a problem worth telling.
+    Warning(String),
+    /// The log can't be written any more: recording goes no further.
+    LogFailed(String),
+    /// Everything is drained and written, except what the record half appends.
+    Ended(Ended),
+}
+
+/// A newly mapped executable file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mapped {
+    /// A process that maps it.
+    pub pid: u32,
+    /// The file as the mapping names it.
+    pub file: FileId,
+    /// Path as the mapping spells it, lossy.
+    pub path: String,
+    /// Why no descriptor comes along.
+    pub problem: Option<String>,
+}
+
+/// Counts so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Progress {
+    /// Samples written.
+    pub samples: u64,
+    /// Everything lost.
+    pub lost: u64,
+    /// Bytes of the log.
+    pub log_bytes: u64,
+    /// Processes seen.
+    pub processes: u32,
+    /// Recorded threads that are alive.
+    pub threads: u32,
+}
+
+/// The end of capturing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Ended {
+    /// Last counts.
+    pub progress: Progress,
+    /// When the programs were detached.
+    pub time: Timestamp,
+    /// Peak resident memory of the capture half, in KiB.
+    pub peak_rss_kib: u64,
+}

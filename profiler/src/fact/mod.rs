@@ -1,0 +1,419 @@
+//! Facts: what happened, in finished form. Verbs and the profile read these, never raw events.
+//!
+//! [`FactSource`] has two implementations: the event log (`fact::log`, exact and of any size) and the profile
+//! (`profile::read`, a rendering with a budget). Facts stream through a [`FactSink`]; what they refer to sits in [`Tables`].
+
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use crate::addr::{Avma, FileOffset, KernelOffset, Svma, Timestamp};
+use crate::event::{FileId, HookStatus};
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// As an index into its table.
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+
+id!(
+    /// Index into [`Tables::processes`]: one life of a pid.
+    ProcessId
+);
+id!(
+    /// Index into [`Tables::threads`]: one life of a tid.
+    ThreadId
+);
+id!(
+    /// Index into [`Tables::modules`].
+    ModuleId
+);
+id!(
+    /// Index into [`Tables::frames`].
+    FrameId
+);
+id!(
+    /// Index into [`Tables::stacks`].
+    StackId
+);
+
+/// A stream of facts with the tables that they refer to.
+pub trait FactSource {
+    /// Hands every fact to `sink`, times ascending per thread, and returns the finished tables.
+    ///
+    /// # Errors
+    /// When the source can't be read at all; damage that leaves the rest readable is a loss in [`Recording::losses`].
+    fn replay(&mut self, sink: &mut dyn FactSink) -> anyhow::Result<Tables>;
+}
+
+/// Takes facts. Ids are valid in the tables handed along (which still grow).
+pub trait FactSink {
+    /// A CPU sample.
+    fn sample(&mut self, tables: &Tables, sample: &SampleFact);
+    /// A marker: something with a name at a time.
+    fn mark(&mut self, tables: &Tables, mark: &Mark);
+}
+
+/// What facts refer to. Grows with distinct things, not with the length of the recording.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Tables {
+    /// The recording itself.
+    pub recording: Recording,
+    /// Processes by [`ProcessId`].
+    pub processes: Vec<Process>,
+    /// Threads by [`ThreadId`].
+    pub threads: Vec<Thread>,
+    /// Modules by [`ModuleId`].
+    pub modules: Vec<Module>,
+    /// Frames by [`FrameId`]; distinct.
+    pub frames: Vec<Frame>,
+    /// Stacks by [`StackId`]; a parent comes before its children.
+    pub stacks: Vec<StackNode>,
+    /// Names of frames; a frame without an entry is not resolved (yet).
+    pub names: FxHashMap<FrameId, FrameName>,
+}
+
+/// The recording as a whole.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Recording {
+    /// Version of ngmi that recorded.
+    pub ngmi_version: String,
+    /// The command as typed; empty for `-p` and `-a`.
+    pub command: Vec<String>,
+    /// `command`, `pids` or `system`.
+    pub scope: String,
+    /// First moment.
+    pub start: Timestamp,
+    /// Milliseconds since 1970 at `start`.
+    pub start_unix_ms: u64,
+    /// Last moment.
+    pub end: Timestamp,
+    /// Why it ended; `None`: the recorder was killed.
+    pub end_reason: Option<String>,
+    /// Wait status of the command, if it ended.
+    pub command_status: Option<i32>,
+    /// `uname -r`
+    pub kernel: String,
+    /// `uname -m`
+    pub arch: String,
+    /// CPUs online.
+    pub cpus: u32,
+    /// Samples per second and CPU.
+    pub sample_hz: u32,
+    /// `cycles` or `cpu-clock`.
+    pub sample_event: String,
+    /// Bytes of stack copied at most with each sample.
+    pub stack_copy: u32,
+    /// How each hook was attached.
+    pub hooks: Vec<HookStatus>,
+    /// Losses by name; only those above zero.
+    pub losses: Vec<(String, u64)>,
+    /// How the user stacks ended, per module of the outermost frame that was reached.
+    pub stack_ends: Vec<StackEnds>,
+    /// How many samples went into each one that was kept (1: all are in the profile).
+    pub sample_thinning: u32,
+    /// Samples before thinning.
+    pub samples_seen: u64,
+    /// Sum of the samples' and the exits' on-CPU time, in ns, before thinning.
+    pub cpu_time_seen: u64,
+    /// Notes for the person, each a sentence with its remedy.
+    pub notes: Vec<String>,
+}
+
+/// User stacks that ended the same way in the same module.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct StackEnds {
+    /// Display name of the module of the outermost frame.
+    pub module: String,
+    /// `None`: complete.
+    pub reason: Option<TruncationReason>,
+    /// How many samples.
+    pub samples: u64,
+}
+
+/// One life of a process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Thread group id.
+    pub pid: u32,
+    /// Base name of the program, or the thread's name.
+    pub name: String,
+    /// Path of the program, empty if it never called exec and its parent's is unknown.
+    pub path: String,
+    /// Arguments; may be cut.
+    pub command_line: Vec<String>,
+    /// Birth, or the recording's start.
+    pub start: Timestamp,
+    /// It was alive when the recording began.
+    pub existed: bool,
+    /// Death; `None`: it outlived the recording.
+    pub end: Option<Timestamp>,
+    /// Wait status at its end.
+    pub exit_code: Option<u32>,
+    /// Who created it, if recorded.
+    pub parent: Option<ProcessId>,
+    /// Its first thread.
+    pub main_thread: Option<ThreadId>,
+}
+
+/// One life of a thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thread {
+    /// Its process.
+    pub process: ProcessId,
+    /// Thread id.
+    pub tid: u32,
+    /// Its last name.
+    pub name: String,
+    /// It is its process's first thread.
+    pub is_main: bool,
+    /// Birth, or the recording's start.
+    pub start: Timestamp,
+    /// Death; `None`: it outlived the recording.
+    pub end: Option<Timestamp>,
+    /// On-CPU time after its last sample, in ns.
+    pub cpu_time_after_last_sample: u64,
+    /// On-CPU time of its whole life as the kernel counts it, in ns.
+    pub sum_exec_runtime: Option<u64>,
+    /// Minor faults of its whole life, if it ended.
+    pub minor_faults: Option<u64>,
+    /// Major faults of its whole life, if it ended.
+    pub major_faults: Option<u64>,
+}
+
+/// What a module is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ModuleKind {
+    /// A mapped file.
+    File,
+    /// The kernel and its modules.
+    Kernel,
+    /// The kernel's `[vdso]`.
+    Vdso,
+    /// Code that a JIT compiler named (perf map, jitdump).
+    Jit,
+    /// Executable anonymous memory without names.
+    Anonymous,
+}
+
+/// A thing that holds code.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Module {
+    /// What it is.
+    pub kind: ModuleKind,
+    /// Base name for display: `libxul.so`, `[kernel]`, `[vdso]`, `[JIT]`, `[anonymous]`.
+    pub name: String,
+    /// Path as the process sees it.
+    pub path: String,
+    /// Device and inode.
+    pub file: FileId,
+    /// Build id, empty if it has none.
+    pub build_id: Vec<u8>,
+    /// Address of the first loadable segment in the file's own terms: relative addresses count from here.
+    pub base_svma: Svma,
+    /// The file was deleted or replaced while it was mapped.
+    pub deleted: bool,
+    /// Why it can't be unwound or named.
+    pub problem: Option<String>,
+}
+
+/// Where a frame's address lies.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Location {
+    /// In a mapped file whose segments are known.
+    Module {
+        /// The file.
+        module: ModuleId,
+        /// Address in the file's own terms.
+        svma: Svma,
+    },
+    /// In a mapped file that could not be read: the offset is all there is.
+    FileOffset {
+        /// The file.
+        module: ModuleId,
+        /// Offset in the file.
+        offset: FileOffset,
+    },
+    /// In the kernel.
+    Kernel {
+        /// The kernel module (kind [`ModuleKind::Kernel`]).
+        module: ModuleId,
+        /// From `_text`.
+        offset: KernelOffset,
+    },
+    /// In code made at run time; `name` as the compiler gave it.
+    Jit {
+        /// Pseudo module (kind [`ModuleKind::Jit`]).
+        module: ModuleId,
+        /// Its process.
+        process: ProcessId,
+        /// Start of the function.
+        start: Avma,
+        /// Address within the function.
+        offset: u64,
+    },
+    /// In executable anonymous memory.
+    Anonymous {
+        /// Pseudo module (kind [`ModuleKind::Anonymous`]).
+        module: ModuleId,
+        /// Its process.
+        process: ProcessId,
+        /// Address.
+        avma: Avma,
+    },
+    /// No mapping covers it.
+    Unmapped {
+        /// Its process.
+        process: ProcessId,
+        /// Address.
+        avma: Avma,
+    },
+    /// Stands for the frames that are missing: the outermost frame of a stack that is not complete.
+    Truncated(TruncationReason),
+}
+
+/// Why a stack does not reach its thread's first frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum TruncationReason {
+    /// The copy of the stack ends before the stack does.
+    CopyTooShort,
+    /// No mapping covers the address.
+    NoMapping,
+    /// The module has no unwind information for the address.
+    NoUnwindInfo,
+    /// The module's file could not be read.
+    ModuleUnreadable,
+    /// The unwind information says something that framehop can't follow.
+    UnsupportedRule,
+    /// Following it led nowhere: not an ascending chain of frames.
+    BadChain,
+    /// More frames than are kept.
+    Limit,
+    /// No user registers or no stack was captured.
+    NotCaptured,
+}
+
+impl TruncationReason {
+    /// In words, as `[truncated: …]` shows it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::CopyTooShort => "stack copy too short",
+            Self::NoMapping => "no mapping",
+            Self::NoUnwindInfo => "no unwind information",
+            Self::ModuleUnreadable => "module unreadable",
+            Self::UnsupportedRule => "unsupported unwind rule",
+            Self::BadChain => "broken frame chain",
+            Self::Limit => "frame limit",
+            Self::NotCaptured => "stack not captured",
+        }
+    }
+}
+
+/// A distinct frame.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Frame {
+    /// Where.
+    pub location: Location,
+    /// The address is a return address: look up the byte before it.
+    pub is_return_address: bool,
+}
+
+/// A frame and what called it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct StackNode {
+    /// The caller; `None`: outermost.
+    pub parent: Option<StackId>,
+    /// This frame.
+    pub frame: FrameId,
+}
+
+/// The names at an address.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FrameName {
+    /// The symbol that covers the address, demangled.
+    pub symbol: String,
+    /// The symbol's start, in the terms of the frame's location.
+    pub symbol_start: u64,
+    /// The symbol's size in bytes, if known.
+    pub symbol_size: Option<u64>,
+    /// Functions at the address, innermost inlined one first; never empty.
+    pub inline_chain: Vec<SourceFrame>,
+}
+
+/// One function of an inline chain.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SourceFrame {
+    /// Demangled name.
+    pub function: String,
+    /// Source file as the debug information spells it.
+    pub file: Option<String>,
+    /// Line, from 1.
+    pub line: Option<u32>,
+}
+
+/// A CPU sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SampleFact {
+    /// When.
+    pub time: Timestamp,
+    /// Whose.
+    pub thread: ThreadId,
+    /// Innermost frame of user and kernel stack together.
+    pub stack: Option<StackId>,
+    /// On-CPU time of the thread since its previous sample.
+    pub cpu_time: Duration,
+    /// The CPU was in the kernel.
+    pub in_kernel: bool,
+    /// How many samples it stands for (1 unless thinned).
+    pub weight: u32,
+}
+
+/// Something with a name at a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// When it began or happened.
+    pub start: Timestamp,
+    /// When it ended, for an interval.
+    pub end: Option<Timestamp>,
+    /// On which thread.
+    pub thread: ThreadId,
+    /// Its backtrace, if it has one.
+    pub stack: Option<StackId>,
+    /// What.
+    pub kind: MarkKind,
+}
+
+/// What a [`Mark`] says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MarkKind {
+    /// The process was born.
+    ProcessStart,
+    /// The process replaced its program.
+    Exec {
+        /// Path.
+        path: String,
+        /// Arguments.
+        command_line: Vec<String>,
+    },
+    /// The process ended.
+    ProcessExit {
+        /// Wait status.
+        status: u32,
+    },
+    /// A marker that the program wrote itself.
+    Program {
+        /// Its text.
+        text: String,
+    },
+}

@@ -1,0 +1,15 @@
+//! ngmi records what a program does and waits for, and writes it as a Firefox Profiler profile.
+//!
+//! Data flows one way, down this list of modules; see docs/architecture.md for the map. `capture` and `record` are
+//! shells around the pure layers `event`, `task`, `unwind`, `fact`, `profile` and `report`; `cli` holds the verbs.
+
+pub mod addr;
+pub mod capture;
+pub mod cli;
+pub mod event;
+pub mod fact;
+pub mod profile;
+pub mod record;
+pub mod report;
+pub mod task;
+pub mod unwind;

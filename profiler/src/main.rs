@@ -1,0 +1,5 @@
+//! The `ngmi` command.
+
+fn main() -> std::process::ExitCode {
+    profiler::cli::main()
+}
