@@ -14,7 +14,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 
-use crate::capture::channel::Channel;
+use crate::capture::link::Link;
 use crate::capture::wire::Reply;
 
 /// One thing that happened.
@@ -67,11 +67,11 @@ impl Watch {
     }
 
     /// Listens to the capture half.
-    pub fn replies(&self, channel: Arc<Channel>) {
+    pub fn replies(&self, link: Arc<Link>) {
         let queue = self.sender.clone();
         thread::spawn(move || {
             loop {
-                let happening = match channel.receive::<Reply>() {
+                let happening = match link.receive::<Reply>() {
                     Ok(Some((reply, fd))) => Happening::Reply(Box::new(reply), fd.map(|fd: OwnedFd| File::from(fd))),
                     Ok(None) => Happening::CaptureGone(None),
                     Err(error) => Happening::CaptureGone(Some(error)),
