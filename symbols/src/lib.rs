@@ -3,6 +3,9 @@
 mod cfi;
 mod demangle;
 pub mod elf;
+pub mod kallsyms;
+mod symbolicator;
 mod table;
 
 pub use demangle::demangle;
+pub use symbolicator::{AddressName, BinaryRequest, Config, Debuginfod, Names, SourceFrame, SymbolError, Symbolicator};

@@ -40,7 +40,7 @@ pub(super) fn read(data: &[u8], extent: Extent) -> Result<Headers, ElfError> {
 }
 
 fn read_class<E: FileHeader<Endian = Endianness>>(data: &[u8], extent: Extent) -> Result<Headers, ElfError> {
-    let header_size = std::mem::size_of::<E>();
+    let header_size = size_of::<E>();
     if data.len() < header_size {
         return Err(truncated("the ELF header", header_size as u64, data));
     }
