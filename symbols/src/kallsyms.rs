@@ -108,7 +108,7 @@ impl KernelSymbols {
                 symbols.text_base = Some(parsed.address);
             }
             let rank = rank(&parsed);
-            let entry = symbols.entry(&parsed, rank);
+            let entry = symbols.entry(&parsed, rank)?;
             ranked.push((rank, entry));
         }
         if !ranked.iter().any(|(rank, _)| *rank != Rank::Boundary) {
@@ -146,28 +146,24 @@ impl KernelSymbols {
     }
 
     /// Stores the name and module of `line`.
-    fn entry(&mut self, line: &Line<'_>, rank: Rank) -> Entry {
-        let module = line.module.map_or(0, |name| self.module(name));
+    fn entry(&mut self, line: &Line<'_>, rank: Rank) -> Result<Entry, KallsymsError> {
+        let module = line.module.map_or(Ok(0), |name| self.module(name))?;
         let offset = u32::try_from(self.names.len()).unwrap_or(NO_FUNCTION);
         // A line has at most `MAX_LINE` bytes.
         let name_len = u16::try_from(line.name.len()).unwrap_or(0);
         if rank == Rank::Boundary || offset == NO_FUNCTION {
-            return Entry { start: line.address, name: NO_FUNCTION, name_len: 0, module };
+            return Ok(Entry { start: line.address, name: NO_FUNCTION, name_len: 0, module });
         }
         self.names.push_str(line.name);
-        Entry { start: line.address, name: offset, name_len, module }
+        Ok(Entry { start: line.address, name: offset, name_len, module })
     }
 
-    /// One more than the index of module `name`. Symbols of one module stand together, so the last is tried first.
-    fn module(&mut self, name: &str) -> u16 {
-        let known = self.modules.iter().rposition(|module| module == name);
-        let index = known.unwrap_or_else(|| {
-            if self.modules.len() < usize::from(u16::MAX) - 1 {
-                self.modules.push(name.to_owned());
-            }
-            self.modules.len() - 1
-        });
-        u16::try_from(index + 1).unwrap_or(u16::MAX)
+    /// One more than the index of module `name`. Symbols of one module stand together in the list.
+    fn module(&mut self, name: &str) -> Result<u16, KallsymsError> {
+        if self.modules.last().is_none_or(|last| last != name) {
+            self.modules.push(name.to_owned());
+        }
+        u16::try_from(self.modules.len()).map_err(|_| KallsymsError::TooLarge)
     }
 
     fn index(&mut self, mut ranked: Vec<(Rank, Entry)>) {

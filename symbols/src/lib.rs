@@ -3,7 +3,10 @@
 mod cfi;
 mod demangle;
 pub mod elf;
+pub mod jitdump;
 pub mod kallsyms;
+pub mod perf_map;
+mod spans;
 mod symbolicator;
 mod table;
 
