@@ -81,6 +81,13 @@ impl Build {
         found.unwrap_or_else(|| panic!("nm lists nothing with {part}")).clone()
     }
 
+    /// The same directory, with the program `name` in it.
+    pub fn reread(self, name: &str) -> Self {
+        let binary = self.directory.path().join(name);
+        let base = symbols::elf::ElfFile::open(fs::File::open(&binary).unwrap()).unwrap().base_svma();
+        Self { symbols: nm(&binary, base), binary, base, ..self }
+    }
+
     pub fn base(&self) -> u64 {
         self.base
     }
