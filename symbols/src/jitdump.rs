@@ -56,12 +56,14 @@ pub struct JitDump {
     truncated_bytes: u64,
 }
 
+/// Offset into the code, index of the file, and line; sorted.
+type Lines = Vec<(u64, u32, u32)>;
+
 #[derive(Debug)]
 struct Function {
     name: String,
     size: u64,
-    /// Offset into the code, index of the file, and line; sorted.
-    lines: Vec<(u64, u32, u32)>,
+    lines: Lines,
 }
 
 /// What is known while the records are read in order.
@@ -74,7 +76,7 @@ struct Reader {
     file_indexes: FxHashMap<String, u32>,
     line_count: usize,
     /// Debug info precedes the function that it is about.
-    pending_lines: Option<(u64, Vec<(u64, u32, u32)>)>,
+    pending_lines: Option<(u64, Lines)>,
 }
 
 impl JitDump {
@@ -83,12 +85,16 @@ impl JitDump {
     ///
     /// Errors: [`JitDumpError`].
     pub fn parse(contents: &[u8]) -> Result<Self, JitDumpError> {
-        let header = JitDumpHeader::parse(RawData::Single(contents))
-            .map_err(|error| JitDumpError::Header(error.to_string()))?;
+        let header =
+            JitDumpHeader::parse(RawData::Single(contents)).map_err(|error| JitDumpError::Header(error.to_string()))?;
         if header.flags & FLAG_ARCH_TIMESTAMP != 0 {
             return Err(JitDumpError::ArchTimestamp);
         }
-        let endian = if &header.magic == b"JiTD" { Endianness::BigEndian } else { Endianness::LittleEndian };
+        let endian = if &header.magic == b"JiTD" {
+            Endianness::BigEndian
+        } else {
+            Endianness::LittleEndian
+        };
         let mut reader = Reader::default();
         reader.dump.pid = header.pid;
         let mut rest = contents.get(header.total_size as usize..).unwrap_or_default();
@@ -107,13 +113,18 @@ impl JitDump {
         let span = self.spans.lookup(time_ns, address)?;
         let function = self.functions.get(span.value? as usize)?;
         let offset = address - span.start;
-        let place = function.lines.partition_point(|(start, ..)| *start <= offset).checked_sub(1);
+        let place = function
+            .lines
+            .partition_point(|(start, ..)| *start <= offset)
+            .checked_sub(1);
         let place = place.and_then(|index| function.lines.get(index));
         Some(JitDumpSymbol {
             start: span.start,
             size: span.end - span.start,
             name: &function.name,
-            file: place.and_then(|(_, file, _)| self.files.get(*file as usize)).map(String::as_str),
+            file: place
+                .and_then(|(_, file, _)| self.files.get(*file as usize))
+                .map(String::as_str),
             line: place.map(|(.., line)| *line).filter(|line| *line != 0),
         })
     }
@@ -166,13 +177,26 @@ impl Reader {
         if self.dump.functions.len() >= MAX_FUNCTIONS {
             return None;
         }
-        let lines = self.pending_lines.take().filter(|(address, _)| *address == start).map(|(_, lines)| lines);
+        let lines = self
+            .pending_lines
+            .take()
+            .filter(|(address, _)| *address == start)
+            .map(|(_, lines)| lines);
         let function = u32::try_from(self.dump.functions.len()).ok()?;
         let name = record.function_name.as_slice();
         let name = String::from_utf8_lossy(name.get(..MAX_NAME).unwrap_or(&name)).into_owned();
-        self.dump.functions.push(Function { name, size, lines: lines.unwrap_or_default() });
+        self.dump.functions.push(Function {
+            name,
+            size,
+            lines: lines.unwrap_or_default(),
+        });
         self.by_code_index.insert(record.code_index, (function, start));
-        self.spans.push(Span { time, start, end, value: Some(function) });
+        self.spans.push(Span {
+            time,
+            start,
+            end,
+            value: Some(function),
+        });
         Some(())
     }
 
@@ -181,8 +205,18 @@ impl Reader {
         let size = self.dump.functions.get(*function as usize)?.size;
         let (start, end) = (record.new_code_addr, record.new_code_addr.checked_add(size)?);
         // The function's own size is believed: that of the move may be anything.
-        self.spans.push(Span { time, start: *old_start, end: old_start.saturating_add(size), value: None });
-        self.spans.push(Span { time, start, end, value: Some(*function) });
+        self.spans.push(Span {
+            time,
+            start: *old_start,
+            end: old_start.saturating_add(size),
+            value: None,
+        });
+        self.spans.push(Span {
+            time,
+            start,
+            end,
+            value: Some(*function),
+        });
         *old_start = start;
         Some(())
     }
@@ -193,7 +227,11 @@ impl Reader {
         count.read_exact(&mut skipped).ok()?;
         let mut number = [0; 8];
         count.read_exact(&mut number).ok()?;
-        let entries = if endian == Endianness::BigEndian { u64::from_be_bytes(number) } else { u64::from_le_bytes(number) };
+        let entries = if endian == Endianness::BigEndian {
+            u64::from_be_bytes(number)
+        } else {
+            u64::from_le_bytes(number)
+        };
         // The parser reserves memory for as many entries as the record claims.
         if entries > body.len() as u64 / MIN_DEBUG_ENTRY || self.line_count > MAX_FUNCTIONS {
             return None;

@@ -11,7 +11,10 @@ struct Writer {
 
 impl Writer {
     fn new(big: bool) -> Self {
-        let mut writer = Self { big, bytes: if big { b"JiTD".to_vec() } else { b"DTiJ".to_vec() } };
+        let mut writer = Self {
+            big,
+            bytes: if big { b"JiTD".to_vec() } else { b"DTiJ".to_vec() },
+        };
         // version, size of the header, machine, padding, pid
         for number in [1, 40, 62, 0, 4321] {
             writer.u32(number);
@@ -22,11 +25,19 @@ impl Writer {
     }
 
     fn u32(&mut self, value: u32) {
-        self.bytes.extend(if self.big { value.to_be_bytes() } else { value.to_le_bytes() });
+        self.bytes.extend(if self.big {
+            value.to_be_bytes()
+        } else {
+            value.to_le_bytes()
+        });
     }
 
     fn u64(&mut self, value: u64) {
-        self.bytes.extend(if self.big { value.to_be_bytes() } else { value.to_le_bytes() });
+        self.bytes.extend(if self.big {
+            value.to_be_bytes()
+        } else {
+            value.to_le_bytes()
+        });
     }
 
     fn record(&mut self, kind: u32, time: u64, body: impl FnOnce(&mut Self)) {
@@ -36,7 +47,11 @@ impl Writer {
         self.u64(time);
         body(self);
         let size = u32::try_from(self.bytes.len() - start).unwrap();
-        let size = if self.big { size.to_be_bytes() } else { size.to_le_bytes() };
+        let size = if self.big {
+            size.to_be_bytes()
+        } else {
+            size.to_le_bytes()
+        };
         self.bytes[start + 4..start + 8].copy_from_slice(&size);
     }
 
@@ -119,7 +134,11 @@ fn debug_info_gives_lines_and_follows_moves() {
         writer.load(11, 2, 0x2000, 0x20, b"g");
         writer.move_code(20, 1, 0x1000, 0x5000, 0x20);
         let dump = JitDump::parse(&writer.bytes).unwrap();
-        let place = |time, address| dump.lookup(time, address).map(|symbol| (symbol.file, symbol.line)).unwrap();
+        let place = |time, address| {
+            dump.lookup(time, address)
+                .map(|symbol| (symbol.file, symbol.line))
+                .unwrap()
+        };
         assert_eq!(place(10, 0x100f), (Some("a.js"), Some(7)));
         assert_eq!(place(10, 0x1010), (Some("b c.js"), Some(9)));
         assert_eq!(place(20, 0x501f), (Some("b c.js"), Some(9)));
@@ -171,7 +190,10 @@ fn damage_is_counted() {
 
 #[test]
 fn other_formats_and_clocks_are_refused() {
-    assert!(matches!(JitDump::parse(b"\x7fELF and so on, and on, and on, and on, and on"), Err(JitDumpError::Header(_))));
+    assert!(matches!(
+        JitDump::parse(b"\x7fELF and so on, and on, and on, and on, and on"),
+        Err(JitDumpError::Header(_))
+    ));
     let mut cycles = Writer::new(false).bytes;
     cycles[32] = 1;
     let error = JitDump::parse(&cycles).unwrap_err();

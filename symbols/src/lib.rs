@@ -1,5 +1,7 @@
 //! Address to function, inline chain, file and line. Knows no eBPF and no profile.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))] // Tests say what they need by failing.
+
 mod cfi;
 mod demangle;
 pub mod elf;

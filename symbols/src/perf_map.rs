@@ -47,7 +47,11 @@ impl PerfMap {
         let span = self.spans.lookup(0, address)?;
         let (offset, len) = span.value?;
         let name = self.names.get(offset as usize..)?.get(..usize::from(len))?;
-        Some(JitSymbol { start: span.start, size: span.end - span.start, name: String::from_utf8_lossy(name) })
+        Some(JitSymbol {
+            start: span.start,
+            size: span.end - span.start,
+            name: String::from_utf8_lossy(name),
+        })
     }
 
     /// Lines that could not be used.
@@ -63,7 +67,12 @@ impl PerfMap {
         let end = start.checked_add(size).filter(|end| *end > start)?;
         let offset = u32::try_from(self.names.len()).ok()?;
         self.names.extend_from_slice(name);
-        Some(Span { time: 0, start, end, value: Some((offset, u16::try_from(name.len()).ok()?)) })
+        Some(Span {
+            time: 0,
+            start,
+            end,
+            value: Some((offset, u16::try_from(name.len()).ok()?)),
+        })
     }
 }
 
@@ -87,7 +96,10 @@ mod tests {
     fn lines_become_functions() {
         let map = PerfMap::parse(b"7f00 100 LazyCompile:~add /a b.js:1\n0x8000 0x10 other\n");
         let symbol = map.lookup(0x7fff).unwrap();
-        assert_eq!((symbol.start, symbol.size, &*symbol.name), (0x7f00, 0x100, "LazyCompile:~add /a b.js:1"));
+        assert_eq!(
+            (symbol.start, symbol.size, &*symbol.name),
+            (0x7f00, 0x100, "LazyCompile:~add /a b.js:1")
+        );
         assert_eq!(name(&map, 0x7eff), None);
         assert_eq!(name(&map, 0x8000).unwrap(), "other");
         assert_eq!(name(&map, 0x8010), None);

@@ -26,7 +26,7 @@ pub(crate) struct Span<T> {
 /// Ranges by address and time.
 #[derive(Debug)]
 pub(crate) struct Spans<T> {
-    spans: Vec<Span<T>>,
+    sorted: Vec<Span<T>>,
     pages: FxHashMap<u64, Vec<u32>>,
     large: Vec<u32>,
     dropped: u64,
@@ -34,7 +34,12 @@ pub(crate) struct Spans<T> {
 
 impl<T> Default for Spans<T> {
     fn default() -> Self {
-        Self { spans: Vec::new(), pages: FxHashMap::default(), large: Vec::new(), dropped: 0 }
+        Self {
+            sorted: Vec::new(),
+            pages: FxHashMap::default(),
+            large: Vec::new(),
+            dropped: 0,
+        }
     }
 }
 
@@ -43,14 +48,14 @@ impl<T: Copy> Spans<T> {
     pub(crate) fn new(spans: impl Iterator<Item = Span<T>>) -> Self {
         let mut collected = Self::default();
         for span in spans.filter(|span| span.start < span.end) {
-            if collected.spans.len() < MAX_SPANS {
-                collected.spans.push(span);
+            if collected.sorted.len() < MAX_SPANS {
+                collected.sorted.push(span);
             } else {
                 collected.dropped += 1;
             }
         }
-        collected.spans.sort_by_key(|span| span.time);
-        for (index, span) in (0_u32..).zip(&collected.spans) {
+        collected.sorted.sort_by_key(|span| span.time);
+        for (index, span) in (0_u32..).zip(&collected.sorted) {
             let (first, last) = (span.start >> PAGE_SHIFT, (span.end - 1) >> PAGE_SHIFT);
             let mut complete = true;
             if last - first >= MAX_PAGES {
@@ -68,8 +73,11 @@ impl<T: Copy> Spans<T> {
     /// What `address` meant at `time`.
     pub(crate) fn lookup(&self, time: u64, address: u64) -> Option<&Span<T>> {
         let page = self.pages.get(&(address >> PAGE_SHIFT)).map_or(&[][..], Vec::as_slice);
-        let newest = [page, &self.large].into_iter().filter_map(|bucket| self.newest(bucket, time, address)).max()?;
-        self.spans.get(newest as usize).filter(|span| span.value.is_some())
+        let newest = [page, &self.large]
+            .into_iter()
+            .filter_map(|bucket| self.newest(bucket, time, address))
+            .max()?;
+        self.sorted.get(newest as usize).filter(|span| span.value.is_some())
     }
 
     /// Ranges that did not fit.
@@ -78,7 +86,7 @@ impl<T: Copy> Spans<T> {
     }
 
     fn newest(&self, bucket: &[u32], time: u64, address: u64) -> Option<u32> {
-        let span = |index: &u32| self.spans.get(*index as usize);
+        let span = |index: &u32| self.sorted.get(*index as usize);
         let until = bucket.partition_point(|index| span(index).is_some_and(|span| span.time <= time));
         let covers = |index: &&u32| span(index).is_some_and(|span| (span.start..span.end).contains(&address));
         bucket.get(..until)?.iter().rev().find(covers).copied()

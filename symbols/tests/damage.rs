@@ -1,5 +1,7 @@
 //! Damaged ELF files: an error or fewer names, never a panic and never a wrong name.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)] // Tests say what they need by failing.
+
 mod build;
 
 use std::fs;
@@ -13,7 +15,12 @@ const C_SOURCE: &str = include_str!("programs/functions.c");
 
 #[test]
 fn what_an_elf_file_says() {
-    let build = Build::new("library.so", "c", C_SOURCE, &["-O1", "-g", "-gz", "-shared", "-fPIC", "-Wl,-soname,libfunctions.so.1"]);
+    let build = Build::new(
+        "library.so",
+        "c",
+        C_SOURCE,
+        &["-O1", "-g", "-gz", "-shared", "-fPIC", "-Wl,-soname,libfunctions.so.1"],
+    );
     let elf = ElfFile::open(fs::File::open(&build.binary).unwrap()).unwrap();
     assert_eq!(elf.soname(), Some("libfunctions.so.1"));
     assert_eq!(elf.build_id().len(), 20);
@@ -29,7 +36,8 @@ fn what_an_elf_file_says() {
     assert_eq!(executable.len(), 1);
     assert!(!executable[0].writable);
     let offset = executable[0].file_offset + (u64::from(symbol.start) - executable[0].svma);
-    let function_in_file = &fs::read(&build.binary).unwrap()[usize::try_from(offset).unwrap()..][..symbol.size as usize];
+    let function_in_file =
+        &fs::read(&build.binary).unwrap()[usize::try_from(offset).unwrap()..][..symbol.size as usize];
     let start = usize::try_from(u64::from(symbol.start) - text.svma.start).unwrap();
     assert_eq!(&text.bytes[start..][..symbol.size as usize], function_in_file);
     // Compressed in the file, plain here: a unit's header starts with its length and version 5.
@@ -69,11 +77,26 @@ fn cut_in_half_says_what_is_missing() {
     let build = Build::new("whole", "c", C_SOURCE, &["-O1", "-g"]);
     let contents = fs::read(&build.binary).unwrap();
     fs::write(build.path("half"), &contents[..contents.len() / 2]).unwrap();
-    let request = BinaryRequest { open_path: build.path("half"), ..build.request() };
+    let request = BinaryRequest {
+        open_path: build.path("half"),
+        ..build.request()
+    };
     let error = symbolicator().resolve(&request, &[0]).unwrap_err();
-    assert!(matches!(error, SymbolError::Elf { source: ElfError::Truncated { .. }, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            SymbolError::Elf {
+                source: ElfError::Truncated { .. },
+                ..
+            }
+        ),
+        "{error}"
+    );
     let text = error.to_string();
-    assert!(text.contains("section header table") && text.contains("install the package again"), "{text}");
+    assert!(
+        text.contains("section header table") && text.contains("install the package again"),
+        "{text}"
+    );
 }
 
 /// Of a file without section headers, as `sstrip` makes them, the segments have to be there.
@@ -94,8 +117,17 @@ fn truncated_at_every_sixteenth() {
             let memory = ElfFile::from_bytes(Arc::from(&contents[..length]));
             assert_eq!(opened.is_ok(), memory.is_ok());
             let Ok(elf) = opened else { continue };
-            let request = BinaryRequest { open_path: path.clone(), path, build_id: elf.build_id().to_vec() };
-            for name in symbolicator().resolve(&request, &symbol.probes()).unwrap().into_iter().flatten() {
+            let request = BinaryRequest {
+                open_path: path.clone(),
+                path,
+                build_id: elf.build_id().to_vec(),
+            };
+            for name in symbolicator()
+                .resolve(&request, &symbol.probes())
+                .unwrap()
+                .into_iter()
+                .flatten()
+            {
                 assert_eq!(name.symbol, "private_middle");
             }
         }
@@ -106,13 +138,20 @@ fn truncated_at_every_sixteenth() {
 fn a_damaged_debug_file_costs_only_its_names() {
     let build = Build::new("linked", "c", C_SOURCE, &["-O1", "-g"]);
     build.tool("objcopy", &["--only-keep-debug", "linked", "linked.debug"]);
-    build.tool("objcopy", &["--strip-all", "--add-gnu-debuglink=linked.debug", "linked"]);
+    build.tool(
+        "objcopy",
+        &["--strip-all", "--add-gnu-debuglink=linked.debug", "linked"],
+    );
     let contents = fs::read(build.path("linked.debug")).unwrap();
     let symbol = build.symbol("main");
     for sixteenth in 0..=16 {
         fs::write(build.path("linked.debug"), &contents[..contents.len() * sixteenth / 16]).unwrap();
         let names = build.resolve(&[symbol.start]).unwrap();
-        let expected = if sixteenth == 16 { "main".to_owned() } else { format!("fun_{:x}", symbol.start) };
+        let expected = if sixteenth == 16 {
+            "main".to_owned()
+        } else {
+            format!("fun_{:x}", symbol.start)
+        };
         assert_eq!(names[0].as_ref().unwrap().symbol, expected);
     }
 }
@@ -126,16 +165,23 @@ fn flipped_bytes() {
     let path = build.path("flipped");
     let symbolicator = symbolicator();
     // The headers densely, the rest here and there; the steps are prime so that they meet every field.
-    let places = (0..64).chain((64..contents.len()).step_by(97)).chain(contents.len() - 2400..contents.len());
+    let places = (0..64)
+        .chain((64..contents.len()).step_by(97))
+        .chain(contents.len() - 2400..contents.len());
     for (count, place) in places.enumerate() {
         let mut flipped = contents.clone();
         flipped[place] = [0xff, 0x00, 0x80, flipped[place] ^ 1][count % 4];
         fs::write(&path, &flipped).unwrap();
-        let Ok(elf) = ElfFile::open(fs::File::open(&path).unwrap()) else { continue };
+        let Ok(elf) = ElfFile::open(fs::File::open(&path).unwrap()) else {
+            continue;
+        };
         for section in [".text", ".eh_frame", ".eh_frame_hdr", ".debug_info"] {
             elf.section(section);
         }
-        let request = BinaryRequest { build_id: elf.build_id().to_vec(), ..request_at(&path) };
+        let request = BinaryRequest {
+            build_id: elf.build_id().to_vec(),
+            ..request_at(&path)
+        };
         match symbolicator.resolve(&request, &symbol.probes()) {
             Ok(names) => assert_eq!(names.len(), 3),
             Err(SymbolError::Crashed { reason, .. }) => println!("byte {place:#x}: the library gave up: {reason}"),
@@ -145,7 +191,11 @@ fn flipped_bytes() {
 }
 
 fn request_at(path: &std::path::Path) -> BinaryRequest {
-    BinaryRequest { open_path: path.to_path_buf(), path: path.to_path_buf(), build_id: Vec::new() }
+    BinaryRequest {
+        open_path: path.to_path_buf(),
+        path: path.to_path_buf(),
+        build_id: Vec::new(),
+    }
 }
 
 #[test]
@@ -154,7 +204,16 @@ fn one_bad_file_among_many() {
     fs::write(build.path("bad"), "not an ELF file").unwrap();
     let address = vec![build.symbol("main").start];
     let jobs: Vec<_> = (0..20)
-        .map(|index| (if index % 2 == 0 { request(&build.binary) } else { request_at(&build.path("bad")) }, address.clone()))
+        .map(|index| {
+            (
+                if index % 2 == 0 {
+                    request(&build.binary)
+                } else {
+                    request_at(&build.path("bad"))
+                },
+                address.clone(),
+            )
+        })
         .collect();
     let progress = std::sync::Mutex::new(Vec::new());
     let results = symbolicator().resolve_many(&jobs, |done| progress.lock().unwrap().push(done));
