@@ -4,6 +4,7 @@
 //! (`profile::read`, a rendering with a budget). Facts stream through a [`FactSink`]; what they refer to sits in [`Tables`].
 
 pub mod budget;
+mod display;
 mod prune;
 
 use std::time::Duration;
