@@ -7,10 +7,15 @@ mod categories;
 mod columns;
 mod counter;
 mod exact;
+mod format;
 mod info;
+mod input;
 mod libs;
+mod lint;
 mod mark;
 mod place;
+mod read;
+mod read_tables;
 mod sample;
 mod shared;
 mod shell;
@@ -18,6 +23,8 @@ mod skeleton;
 mod visible;
 mod write;
 
+pub use lint::lint;
+pub use read::{ProfileSource, ReadError};
 pub use write::{ProfileStats, WriteError, write};
 
 /// The version of the processed profile format that is written and read: tables are shared between threads (60 and
