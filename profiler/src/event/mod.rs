@@ -2,6 +2,13 @@
 //!
 //! [`Event`] is what a log holds; `write` makes a log, `read` takes one apart (hostile input), `order` sorts by time.
 
+mod bytes;
+mod encode;
+pub mod format;
+mod scan;
+mod stack_copy;
+pub mod write;
+
 use std::borrow::Cow;
 
 use profiler_common::sample::UserRegs;
