@@ -208,7 +208,7 @@ pub fn stack_start(sample: &Sample<'_>) -> u64 {
     }
 }
 
-/// Appends a kernel symbol to a KernelSymbols chunk.
+/// Appends a kernel symbol to a chunk of kernel symbols.
 pub fn kernel_symbol(out: &mut Vec<u8>, offset: KernelOffset, start: KernelOffset, name: &[u8]) {
     put(out, offset.0);
     put_difference(out, offset.0, start.0);

@@ -75,20 +75,17 @@ pub fn index<R: Read + Seek>(input: &mut R) -> io::Result<Index> {
     let mut expected = 0;
     while at < len {
         let frame = frame_at(input, at)?;
-        let (frame, start) = match frame {
-            Some(frame) => (frame, at),
-            None => match resynchronise(input, at + 1, len, expected)? {
-                Some((frame, start)) => {
-                    // As many as the sequence says are missing, if so many can have been there.
-                    let room = (start - at) / FRAME_LEN as u64;
-                    index.lost += frame.sequence.saturating_sub(expected).clamp(1, room.max(1));
-                    (frame, start)
-                }
-                None => {
-                    index.lost += 1;
-                    break;
-                }
-            },
+        let (frame, start) = if let Some(frame) = frame {
+            (frame, at)
+        } else {
+            let Some((frame, start)) = resynchronise(input, at + 1, len, expected)? else {
+                index.lost += 1;
+                break;
+            };
+            // As many as the sequence says are missing, if so many can have been there.
+            let room = (start - at) / FRAME_LEN as u64;
+            index.lost += frame.sequence.saturating_sub(expected).clamp(1, room.max(1));
+            (frame, start)
         };
         let chunk = Chunk {
             frame,

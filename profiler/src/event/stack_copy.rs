@@ -58,7 +58,7 @@ impl Picture {
         let mut done = 0;
         while done < stack.len() {
             let address = start.wrapping_add(done as u64);
-            let in_page = (address % PAGE as u64) as usize;
+            let in_page = place_in_page(address);
             let len = (PAGE - in_page).min(stack.len() - done);
             let new = &stack[done..done + len];
             let old = &mut self.page(pid, address / PAGE as u64)?[in_page..in_page + len];
@@ -88,7 +88,7 @@ impl Picture {
         let (mut same, mut changed) = (0, 0);
         while stack.len() < len {
             let address = start.wrapping_add(stack.len() as u64);
-            let in_page = (address % PAGE as u64) as usize;
+            let in_page = place_in_page(address);
             let block = (BLOCK - in_page % BLOCK).min(len - stack.len());
             let picture = &mut self.page(pid, address / PAGE as u64)?[in_page..in_page + block];
             while same == 0 && changed == 0 {
@@ -109,6 +109,11 @@ impl Picture {
             Err(Malformed)
         }
     }
+}
+
+fn place_in_page(address: u64) -> usize {
+    // Less than a page: it fits.
+    usize::try_from(address % PAGE as u64).unwrap_or_default()
 }
 
 /// Blocks that `len` bytes from `in_page` touch.
