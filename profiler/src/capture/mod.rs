@@ -3,9 +3,13 @@
 pub mod attach;
 pub mod btf;
 pub mod channel;
+pub mod kallsyms;
+pub mod link;
 pub mod load;
 pub mod mappings;
+pub mod maps;
 pub mod perf;
+pub mod procfs;
 pub mod wire;
 
 #[cfg(test)]
