@@ -23,8 +23,12 @@ impl KernelAddresses {
     /// `None`: the kernel hides its addresses (`kernel.kptr_restrict`), so that frames can't be told apart from where the
     /// kernel is.
     pub fn new() -> io::Result<Option<Self>> {
-        let text = symbols(BufReader::new(File::open(KALLSYMS)?), |symbol| symbol.name == b"_text")?;
-        Ok(text.first().map(|symbol| symbol.address).filter(|&text| text != 0).map(Self::at))
+        for line in BufReader::new(File::open(KALLSYMS)?).split(b'\n') {
+            if let Some(symbol) = parse_symbol(&line?).filter(|symbol| symbol.name == b"_text") {
+                return Ok((symbol.address != 0).then_some(symbol.address).map(Self::at));
+            }
+        }
+        Ok(None)
     }
 
     /// With `_text` at this address.
@@ -43,7 +47,7 @@ impl KernelAddresses {
     /// Names every address that was seen, as far as the kernel has a name: address, start of the function, name.
     pub fn names(&self) -> io::Result<Vec<(KernelOffset, KernelOffset, Vec<u8>)>> {
         let modules = modules(BufReader::new(File::open("/proc/modules")?))?;
-        let symbols = symbols(BufReader::new(File::open(KALLSYMS)?), |symbol| symbol.address != 0)?;
+        let symbols = symbols(BufReader::new(File::open(KALLSYMS)?))?;
         Ok(self.look_up(symbols, &modules))
     }
 
@@ -91,17 +95,16 @@ impl Symbol {
     }
 }
 
-/// Reads the symbols of code that `keep` wants: `address type name[TAB[module]]`.
-fn symbols(reader: impl BufRead, keep: impl Fn(&Symbol) -> bool) -> io::Result<Vec<Symbol>> {
+/// Reads the symbols of code.
+fn symbols(reader: impl BufRead) -> io::Result<Vec<Symbol>> {
     let mut symbols = Vec::new();
     for line in reader.split(b'\n') {
-        if let Some(symbol) = parse_symbol(&line?).filter(&keep) {
-            symbols.push(symbol);
-        }
+        symbols.extend(parse_symbol(&line?));
     }
     Ok(symbols)
 }
 
+/// `address type name[TAB[module]]`
 fn parse_symbol(line: &[u8]) -> Option<Symbol> {
     let mut fields = line.splitn(3, |&byte| byte == b' ');
     let address = u64::from_str_radix(std::str::from_utf8(fields.next()?).ok()?, 16).ok()?;
@@ -138,7 +141,7 @@ mod tests {
     fn never_a_wrong_neighbour() {
         let text = b"ffff1000 T _text\nffff1000 t alias_of_text\nffff1100 T vfs_read\nffff1180 d some_data\n\
             ffff2000 T _etext\nffffa010 t ext4_open\t[ext4]\nffffb000 t bpf_prog_1_x\t[bpf]\n";
-        let symbols = symbols(&text[..], |_| true).unwrap();
+        let symbols = symbols(&text[..]).unwrap();
         let modules = modules(&b"ext4 4096 1 - Live 0xffffa000\n"[..]).unwrap();
         let mut kernel = KernelAddresses::at(0xffff_1000);
         for address in [0xffff_1000, 0xffff_1005, 0xffff_1190, 0xffff_2001, 0xffff_a020, 0xffff_afff, 0xffff_b123, 0xffff_0fff] {
@@ -160,7 +163,7 @@ mod tests {
 
     #[test]
     fn garbage_is_skipped() {
-        assert_eq!(symbols(&b"\n\xff\xff\nzz T x\nffff T\nffff1000 T \n"[..], |_| true).unwrap().len(), 1);
+        assert_eq!(symbols(&b"\n\xff\xff\nzz T x\nffff T\nffff1000 T \n"[..]).unwrap().len(), 1);
         assert!(modules(&b"x\n\nx y z\n"[..]).unwrap().is_empty());
     }
 }

@@ -1,34 +1,27 @@
 //! The privileged half: loads, attaches and drains; parses no file of the recorded program.
+//!
+//! [`run`] serves one recording. A recording is a sequence of cycles (`drain`): rings to log, every 20 ms.
 
 pub mod attach;
 pub mod btf;
 pub mod channel;
+pub mod drain;
+pub mod files;
 pub mod kallsyms;
 pub mod link;
 pub mod load;
+pub mod log;
+pub mod losses;
+pub mod machine;
 pub mod mappings;
 pub mod maps;
 pub mod perf;
 pub mod procfs;
+pub mod records;
+pub mod require;
+pub mod scope;
+pub mod session;
+pub mod snapshot;
 pub mod wire;
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    #[test]
-    fn loads() {
-        let t=std::time::Instant::now();
-        let mut c = load::settings();
-        let b = btf::Btf::of_kernel().unwrap();
-        let m = btf::locate(&b, &mut c);
-        println!("{m:?} {c:?} {:?}", t.elapsed());
-        c.stack_copy=65536;
-        let e = load::load(&c, load::Sizes::for_machine(2, 100)).unwrap();
-        println!("{:?}", t.elapsed());
-        let mut h = attach::attach(e, &[0,1]).unwrap();
-        println!("{:?}", t.elapsed());
-        attach::sample(&mut h, &[0,1], 1000).unwrap();
-        println!("{:?}", t.elapsed());
-        for s in &h.status { println!("{s:?}"); }
-    }
-}
+pub use session::run;

@@ -43,14 +43,29 @@ fn numbers(folder: &str) -> io::Result<Vec<u32>> {
     Ok(names.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
-/// The thread group that a thread belongs to, and the user whose it is (the real user id).
-pub fn group_and_user(tid: u32) -> io::Result<(u32, u32)> {
+/// Whose a process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    /// The thread group.
+    pub pid: u32,
+    /// The user, if its real, effective and saved user ids agree.
+    pub user: Option<u32>,
+}
+
+/// The process that a thread belongs to; an error: it is gone.
+pub fn identity(tid: u32) -> io::Result<Identity> {
     let status = std::fs::read(format!("/proc/{tid}/status"))?;
-    let field = |name: &[u8]| {
+    let field = |name: &[u8]| -> Option<Vec<u32>> {
         let line = status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(name))?;
-        std::str::from_utf8(line).ok()?.split_ascii_whitespace().next()?.parse().ok()
+        std::str::from_utf8(line).ok()?.split_ascii_whitespace().map(|word| word.parse().ok()).collect()
     };
-    field(b"Tgid:").zip(field(b"Uid:")).ok_or_else(|| io::Error::other("an unknown form of /proc/PID/status"))
+    let unknown = || io::Error::other("an unknown form of /proc/PID/status");
+    let pid = field(b"Tgid:").and_then(|pid| pid.first().copied()).ok_or_else(unknown)?;
+    let user = match field(b"Uid:").ok_or_else(unknown)?[..] {
+        [real, effective, saved, ..] if real == effective && real == saved => Some(real),
+        _ => None,
+    };
+    Ok(Identity { pid, user })
 }
 
 /// Reads a thread's name, parent and birth.
@@ -105,7 +120,7 @@ mod tests {
     #[test]
     fn our_own_process() {
         let pid = std::process::id();
-        assert_eq!(group_and_user(pid).unwrap(), (pid, nix::unistd::getuid().as_raw()));
+        assert_eq!(identity(pid).unwrap(), Identity { pid, user: Some(nix::unistd::getuid().as_raw()) });
         assert!(threads(pid).unwrap().contains(&pid));
         let stat = stat(pid, pid).unwrap();
         assert_eq!(stat.parent, std::os::unix::process::parent_id());
