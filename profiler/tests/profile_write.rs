@@ -37,11 +37,13 @@ fn thread<'a>(profile: &'a Value, id: u64) -> &'a Value {
 #[test]
 fn inlined_functions_are_frames_of_their_own_outermost_first() {
     let profile = profile();
-    // Thread 0's second sample is the second fact: stack 1.
+    // The second fact is thread 0's second sample, with stack 1.
     let row = thread(&profile, 0)["samples"]["stack"][1].as_u64().unwrap();
     assert_eq!(stack_names(&profile, row), ["main", &hostile()[5], "middle", "inner"]);
     let frames = &profile["shared"]["frameTable"];
-    let frame = profile["shared"]["stackTable"]["frame"][usize::try_from(row).unwrap()].as_u64().unwrap() as usize;
+    let frame = profile["shared"]["stackTable"]["frame"][usize::try_from(row).unwrap()]
+        .as_u64()
+        .unwrap() as usize;
     assert_eq!(frames["inlineDepth"][frame], 2);
     assert_eq!(frames["line"][frame], 3);
     assert_eq!(frames["address"][frame], 0x1000);
