@@ -17,7 +17,7 @@ use super::log::Log;
 use super::scope::Recorded;
 use super::wire::{Ended, Progress, Reply, Request, Scope, Start};
 use super::{machine, maps, procfs, require, snapshot};
-use crate::event::{Event, HookStatus};
+use crate::event::HookStatus;
 
 /// Between two cycles while events arrive.
 const BUSY_INTERVAL: Duration = Duration::from_millis(20);
@@ -255,8 +255,8 @@ impl Session {
         self.drain.read_losses(&self.hooks);
         // While our own programs are still loaded: they may be on the kernel's stacks.
         let names = self.drain.kernel.as_ref().and_then(|kernel| kernel.names().ok());
-        for (offset, start, name) in names.into_iter().flatten() {
-            self.drain.write(&Event::KernelSymbol { offset, start, name });
+        for name in names.into_iter().flatten() {
+            self.drain.write(&name);
         }
         if let Some(log) = self.drain.log() {
             log.flush();
