@@ -1,3 +1,4 @@
 //! The privileged half: loads, attaches and drains; parses no file of the recorded program.
 
+pub mod channel;
 pub mod wire;
