@@ -1,4 +1,5 @@
-// A tiny compiler at run time: jit map|dump|none DIR. Announces its code in /tmp/perf-PID.map or DIR/jit-PID.dump.
+// A tiny compiler at run time: jit map|dump|garbage|none DIR. Announces its code in
+// /tmp/perf-PID.map or DIR/jit-PID.dump; "garbage" writes a map of nonsense.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
@@ -23,6 +24,18 @@ static int announce_map(const void *place) {
     fprintf(map, "%lx 40 jit_before\n", (uintptr_t)place - 0x40);
     fprintf(map, "%lx %zx jit_hot_loop with spaces\n", (uintptr_t)place, sizeof code);
     fprintf(map, "%lx 40 jit_after\n", (uintptr_t)place + 0x40);
+    return fclose(map);
+}
+
+static int announce_garbage(void) {
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/perf-%d.map", getpid());
+    FILE *map = fopen(path, "w");
+    if (!map) return 3;
+    fputs("zz 40 no_number\n-1 -1 negative\nffffffffffffffff ffffffffffffffff overflows\n0 0\n\n\n 1\n", map);
+    uint64_t x = 1;
+    for (int i = 0; i < 1 << 20; i++) fputc((int)((x = x * 6364136223846793005u + 1) >> 56), map);
+    for (int i = 0; i < 1 << 20; i++) fputc('a', map);
     return fclose(map);
 }
 
@@ -63,6 +76,7 @@ int main(int argc, char **argv) {
     int failed = 0;
     if (!strcmp(argv[1], "map")) failed = announce_map(place);
     if (!strcmp(argv[1], "dump")) failed = announce_dump(argv[2], place);
+    if (!strcmp(argv[1], "garbage")) failed = announce_garbage();
     if (failed) return failed;
     calls_compiled((compiled)(uintptr_t)place);
     printf("pid=%d\n", getpid());
