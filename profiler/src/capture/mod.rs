@@ -1,4 +1,4 @@
 //! The privileged half: loads, attaches and drains; parses no file of the recorded program.
 
-pub mod channel;
+pub mod link;
 pub mod wire;

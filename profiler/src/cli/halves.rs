@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr, sockopt};
 
 use super::args::{CaptureHalf, ExecHalf};
-use crate::capture::channel::inherited;
+use crate::capture::link::inherited;
 use crate::record::command::become_command;
 
 pub fn capture(half: &CaptureHalf) -> Result<ExitCode> {

@@ -13,7 +13,9 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
+use crate::report::summary::Summary;
 use args::{Cli, Verb};
+use options::ResultOptions;
 
 /// Runs the command line and returns the exit status: the verb's own, 1 for a failure, 125 for a failed recording.
 pub fn main() -> ExitCode {
@@ -44,6 +46,22 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Exec(half) => halves::exec(&half),
         Verb::Doctor(_) | Verb::Lint(_) => anyhow::bail!("not wired yet"),
     }
+}
+
+/// Tells how it went, and returns whether a loss makes it a failure.
+fn show(summary: &Summary, options: ResultOptions) -> anyhow::Result<bool> {
+    if options.json {
+        let mut line = serde_json::to_vec_pretty(summary)?;
+        line.push(b'\n');
+        print(&line)?;
+    } else {
+        terminal::say(summary);
+    }
+    let lost = options.fail_on_loss && summary.lost() > 0;
+    if lost {
+        terminal::tell(format_args!("{} events were lost, and --fail-on-loss was given", summary.lost()));
+    }
+    Ok(lost)
 }
 
 /// Writes to standard output; a reader that went away (`| head`) is no error.

@@ -15,7 +15,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr, sockopt};
 use nix::unistd::Uid;
 
-use crate::capture::channel::Channel;
+use crate::capture::link::Link;
 
 /// How long the capture half may take from sudo's yes to its first connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(20);
@@ -24,7 +24,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct Capture {
     /// Speaks [`crate::capture::wire`].
-    pub channel: Channel,
+    pub link: Link,
     /// Its process, if it is our child.
     child: Option<Child>,
 }
@@ -40,7 +40,7 @@ impl Capture {
 
     /// Waits for its end, after the channel was closed.
     pub fn wait(self) {
-        drop(self.channel);
+        drop(self.link);
         if let Some(mut child) = self.child {
             let _ = child.wait();
         }
@@ -56,7 +56,7 @@ impl Capture {
             .stdout(Stdio::null())
             .spawn()
             .context("starting the capture half")?;
-        Ok(Self { channel: ours.into(), child: Some(child) })
+        Ok(Self { link: ours.into(), child: Some(child) })
     }
 
     fn through_sudo() -> Result<Self> {
@@ -77,7 +77,7 @@ impl Capture {
         if peer.uid() != 0 {
             bail!("process {} of user {} answered in the capture half's place", peer.pid(), peer.uid());
         }
-        Ok(Self { channel: socket.into(), child: None })
+        Ok(Self { link: socket.into(), child: None })
     }
 }
 

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use super::command::Waiting;
 use super::spool::Spool;
 use super::watch::{Happening, Watch};
-use crate::capture::channel::Channel;
+use crate::capture::link::Link;
 use crate::capture::wire::{Ended, Mapped, Progress, Reply, Request, Scope, Start};
 use crate::cli::options::{RecordOptions, Target};
 use crate::cli::terminal::tell;
@@ -48,7 +48,7 @@ pub struct Captured {
 /// A recording that is under way.
 struct Session<'a> {
     watch: &'a Watch,
-    channel: Arc<Channel>,
+    link: Arc<Link>,
     mapped: Vec<(Mapped, Option<File>)>,
     progress: Progress,
     log_failed: Option<String>,
@@ -64,14 +64,14 @@ struct Session<'a> {
 pub fn run(
     options: &RecordOptions,
     watch: &Watch,
-    channel: Arc<Channel>,
+    link: Arc<Link>,
     spool: &Spool,
     waiting: Option<Waiting>,
 ) -> Result<Captured> {
-    watch.replies(channel.clone());
+    watch.replies(link.clone());
     let mut session = Session {
         watch,
-        channel,
+        link,
         mapped: Vec::new(),
         progress: Progress::default(),
         log_failed: None,
@@ -125,7 +125,7 @@ impl Session<'_> {
             exclude_pids: vec![std::process::id()],
             command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         };
-        self.channel.send(&Request::Start(start), Some(spool.file().as_fd()))?;
+        self.link.send(&Request::Start(start), Some(spool.file().as_fd()))?;
         loop {
             match self.watch.next(None).context("the capture half is gone")? {
                 Happening::Reply(reply, file) => match *reply {
@@ -179,7 +179,7 @@ impl Session<'_> {
     }
 
     fn stop(&mut self) -> Result<Ended> {
-        self.channel.send(&Request::Stop, None)?;
+        self.link.send(&Request::Stop, None)?;
         let deadline = Instant::now() + DRAIN_LIMIT;
         loop {
             match self.watch.next(Some(deadline)) {

@@ -125,6 +125,11 @@ impl Spool {
         &self.file
     }
 
+    /// The log's file, to append to.
+    pub fn file_mut(&mut self) -> &mut File {
+        &mut self.file
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::process::{Child, ExitStatus};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,7 +13,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 
-use crate::capture::channel::Channel;
+use crate::capture::link::Link;
 use crate::capture::wire::Reply;
 
 /// One thing that happened.
@@ -40,38 +39,37 @@ pub enum Happening {
 pub struct Watch {
     sender: Sender<Happening>,
     receiver: Receiver<Happening>,
-    interrupts: Arc<AtomicU32>,
 }
 
 impl Watch {
-    /// Starts to listen for signals. `on_second` runs on the second one, and is expected not to return.
+    /// Starts to listen for signals. `on_signal` gets each one, with how many there were so far, itself included; it may
+    /// decide not to return.
     ///
     /// # Errors
     /// When the signals can't be taken over.
-    pub fn new(on_second: impl Fn(i32) + Send + 'static) -> Result<Self> {
+    pub fn new(on_signal: impl Fn(i32, u32) + Send + 'static) -> Result<Self> {
         let (sender, receiver) = mpsc::channel();
-        let interrupts = Arc::new(AtomicU32::new(0));
         let mut signals =
             SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP]).context("listening for signals")?;
-        let (queue, count) = (sender.clone(), interrupts.clone());
+        let queue = sender.clone();
         thread::spawn(move || {
+            let mut count = 0;
             for origin in &mut signals {
-                if count.fetch_add(1, Ordering::SeqCst) > 0 {
-                    on_second(origin.signal);
-                }
+                count += 1;
+                on_signal(origin.signal, count);
                 let by_terminal = origin.process.is_none();
                 let _ = queue.send(Happening::Interrupted { signal: origin.signal, by_terminal });
             }
         });
-        Ok(Self { sender, receiver, interrupts })
+        Ok(Self { sender, receiver })
     }
 
     /// Listens to the capture half.
-    pub fn replies(&self, channel: Arc<Channel>) {
+    pub fn replies(&self, link: Arc<Link>) {
         let queue = self.sender.clone();
         thread::spawn(move || {
             loop {
-                let happening = match channel.receive::<Reply>() {
+                let happening = match link.receive::<Reply>() {
                     Ok(Some((reply, fd))) => Happening::Reply(Box::new(reply), fd.map(|fd: OwnedFd| File::from(fd))),
                     Ok(None) => Happening::CaptureGone(None),
                     Err(error) => Happening::CaptureGone(Some(error)),
@@ -112,10 +110,5 @@ impl Watch {
                 Happening::CaptureGone(_) | Happening::Reply(..) | Happening::Interrupted { .. } => {}
             }
         }
-    }
-
-    /// Somebody asked to end.
-    pub fn is_interrupted(&self) -> bool {
-        self.interrupts.load(Ordering::SeqCst) > 0
     }
 }

@@ -1,4 +1,4 @@
-//! A SOCK_SEQPACKET socket that carries one JSON message a packet, with descriptors beside it.
+//! The record half's end of the socket: one JSON message a packet (SOCK_SEQPACKET), with descriptors beside it.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -16,23 +16,23 @@ const DESCRIPTOR_LIMIT: usize = 1;
 
 /// One end of the socket between the two halves.
 #[derive(Debug)]
-pub struct Channel {
+pub struct Link {
     socket: OwnedFd,
 }
 
-impl From<OwnedFd> for Channel {
+impl From<OwnedFd> for Link {
     fn from(socket: OwnedFd) -> Self {
         Self { socket }
     }
 }
 
-impl AsFd for Channel {
+impl AsFd for Link {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-impl Channel {
+impl Link {
     /// Sends `message`, with a descriptor if there is one.
     ///
     /// # Errors
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use crate::capture::wire::{Reply, Request};
 
-    fn pair() -> (Channel, Channel) {
+    fn pair() -> (Link, Link) {
         let (a, b) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).unwrap();
         (a.into(), b.into())
     }
