@@ -13,6 +13,7 @@ use symbols::elf::ElfFile;
 
 use crate::capture::wire::Mapped;
 use crate::event::FileId;
+use crate::unwind::Binaries;
 
 /// The kernel's own code in every process, as this boot's kernel has it.
 #[derive(Debug, Clone)]
@@ -63,20 +64,6 @@ impl OpenBinaries {
         Self { passed, vdso, open: RefCell::default() }
     }
 
-    /// The ELF file behind a mapping.
-    ///
-    /// # Errors
-    /// In words, when it can't be read or is another file by now.
-    pub fn elf(&self, id: FileId, path: &str, build_id: &[u8]) -> Result<Arc<ElfFile>, String> {
-        let key = (id, path.to_owned());
-        if let Some(known) = self.open.borrow().get(&key) {
-            return known.clone();
-        }
-        let opened = self.open_elf(id, path, build_id).map(Arc::new);
-        self.open.borrow_mut().insert(key, opened.clone());
-        opened
-    }
-
     fn open_elf(&self, id: FileId, path: &str, build_id: &[u8]) -> Result<ElfFile, String> {
         if path == "[vdso]" {
             let bytes = self.vdso.0.clone().ok_or("the kernel's vdso could not be read")?;
@@ -106,6 +93,18 @@ impl OpenBinaries {
             }
             _ => PathBuf::from(path),
         }
+    }
+}
+
+impl Binaries for OpenBinaries {
+    fn elf(&self, id: FileId, path: &str, build_id: &[u8]) -> Result<Arc<ElfFile>, String> {
+        let key = (id, path.to_owned());
+        if let Some(known) = self.open.borrow().get(&key) {
+            return known.clone();
+        }
+        let opened = self.open_elf(id, path, build_id).map(Arc::new);
+        self.open.borrow_mut().insert(key, opened.clone());
+        opened
     }
 }
 
