@@ -70,12 +70,11 @@ fn the_first_interrupt_writes_the_profile() {
 #[test]
 fn the_second_interrupt_keeps_the_log_and_names_it() {
     needs_capture!();
-    let (mut running, burn) = under_way(Ngmi::record(), "30000");
+    let (running, burn) = under_way(Ngmi::record(), "30000");
     running.signal(Signal::SIGINT);
     std::thread::sleep(Duration::from_millis(2));
     running.signal(Signal::SIGINT);
     let mut log = None;
-    let _ = &mut running;
     let outcome = running.wait();
     end(burn);
     for entry in std::fs::read_dir(outcome.dir.path()).unwrap() {

@@ -130,7 +130,7 @@ fn an_ordinary_user_gets_the_privileged_half_through_sudo() {
     });
     let output = as_nobody(
         folder,
-        &std::env::join_paths([&bin, "/usr/bin".as_ref(), "/bin".as_ref()]).unwrap(),
+        &std::env::join_paths([bin, "/usr/bin".into(), "/bin".into()]).unwrap(),
     )
     .args(["record", "--save-only", "-o", "out.json.gz", "--", "./burn", "500"])
     .output()

@@ -39,22 +39,9 @@ fn an_unknown_user() {
 
 #[test]
 fn rates_out_of_range() {
-    for rate in ["0", "10000000", "-5", "fast", "99999999999999999999999"] {
-        refused(
-            &beside_an_old_profile()
-                .args(["-F", rate])
-                .program("true", [""; 0])
-                .run(),
-            &[rate, "between"]
-                .get(
-                    ..if rate == "fast" || rate.len() > 20 || rate.starts_with('-') {
-                        1
-                    } else {
-                        2
-                    },
-                )
-                .unwrap(),
-        );
+    for (rate, says) in [("0", "between"), ("10000000", "between"), ("-5", "-F"), ("fast", "fast"), ("1e99", "1e99")] {
+        let outcome = beside_an_old_profile().args(["-F", rate]).program("true", [""; 0]).run();
+        refused(&outcome, &[rate, says]);
     }
 }
 
@@ -118,7 +105,7 @@ fn an_output_that_can_not_be_written() {
             .args(["--save-only", "-o", place])
             .program("touch", ["it-ran"])
             .run();
-        outcome.expect_refusal(&[place, "-o"].get(..if place.len() > 2 { 2 } else { 1 }).unwrap());
+        outcome.expect_refusal(&[place]);
         outcome.expect_files(&[]);
     }
 }
@@ -137,7 +124,7 @@ fn an_output_through_a_link_is_not_followed() {
 
 #[test]
 fn no_event_log_at_all() {
-    for (name, bytes) in [("empty", &b""[..]), ("text", b"hello\n"), ("zeros", &[0; 1 << 16])] {
+    for (name, bytes) in [("empty", &b""[..]), ("text", b"hello\n"), ("zeros", &[0; 1 << 12])] {
         let ngmi = Ngmi::verb("convert");
         std::fs::write(ngmi.dir().join("out.json.gz"), OLD).unwrap();
         let elsewhere = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ pub mod skip;
 
 pub use ngmi::{Ngmi, Outcome};
 pub use oracle::Oracle;
-pub use profile::{Profile, Thread};
+pub use profile::Profile;
 
 /// `key=value` out of what an oracle program printed.
 pub fn said(output: &str, key: &str) -> u64 {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::Profile;
 
 /// Longest that any single run may take.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_mins(2);
 
 /// A run of `ngmi` to be.
 pub struct Ngmi {
@@ -120,19 +120,9 @@ impl Running {
         nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap())
     }
 
-    /// Its folder.
-    pub fn dir(&self) -> &Path {
-        self.dir.path()
-    }
-
     /// Sends it a signal.
     pub fn signal(&self, signal: nix::sys::signal::Signal) {
         nix::sys::signal::kill(self.pid(), signal).unwrap();
-    }
-
-    /// What was printed so far.
-    pub fn stdout(&self) -> String {
-        read_lossy(&self.dir.path().join("stdout"))
     }
 
     /// Waits until `ready` says so, at most ten seconds.
