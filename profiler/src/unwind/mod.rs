@@ -142,3 +142,6 @@ fn sections(elf: &ElfFile, base_svma: u64) -> ExplicitModuleSectionInfo<ElfBytes
     }
     info
 }
+
+#[cfg(test)]
+mod tests;
