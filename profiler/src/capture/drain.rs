@@ -199,11 +199,8 @@ impl Drain {
 
     fn read_tasks(&mut self) -> usize {
         let mut count = 0;
-        while count < CYCLE_LIMIT
-            && let Some(record) = self.tasks.next()
-        {
-            let event = records::task_event(&record);
-            drop(record);
+        while count < CYCLE_LIMIT {
+            let Some(event) = self.tasks.next().map(|record| records::task_event(&record)) else { break };
             count += 1;
             let Some(event) = event else { continue };
             match &event {

@@ -30,7 +30,7 @@ struct Maps {
 }
 
 impl AddressSpace for Maps {
-    fn place(&self, avma: Avma) -> Option<Place> {
+    fn place(&mut self, avma: Avma, _: &mut Walker) -> Option<Place> {
         let (start, _, offset, code, segments) =
             self.ranges.iter().find(|(start, end, ..)| (*start..*end).contains(&avma.0))?;
         let at = avma.0 - start + offset;
@@ -95,9 +95,9 @@ fn code_without_frame_pointers_is_complete() {
         let flags = [flags, &["-fno-optimize-sibling-calls"]].concat();
         stopped(20, &flags, |pid, regs, stack| {
             let mut walker = Walker::new();
-            let maps = load(pid, &mut walker);
+            let mut maps = load(pid, &mut walker);
             let mut frames = Vec::new();
-            assert_eq!(walker.walk(&maps, &sample(regs, &stack, 0), &mut frames), Ok(()));
+            assert_eq!(walker.walk(&mut maps, &sample(regs, &stack, 0), &mut frames), Ok(()));
             // raise's insides, raise, bottom, 21 times down, main, and what calls main.
             let own = frames.iter().filter(|frame| maps.ranges[0].1 > frame.avma.0 && maps.ranges[0].0 <= frame.avma.0);
             assert_eq!(own.count(), 1 + 21 + 1 + 1, "bottom, down, main, _start: {frames:x?}");
@@ -109,12 +109,12 @@ fn code_without_frame_pointers_is_complete() {
 fn a_short_copy_says_so_and_keeps_the_leaf() {
     stopped(1000, &["-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"], |pid, regs, stack| {
         let mut walker = Walker::new();
-        let maps = load(pid, &mut walker);
+        let mut maps = load(pid, &mut walker);
         let mut frames = Vec::new();
-        let cut = walker.walk(&maps, &sample(regs, &stack[..4096], FLAG_STACK_CUT), &mut frames);
+        let cut = walker.walk(&mut maps, &sample(regs, &stack[..4096], FLAG_STACK_CUT), &mut frames);
         assert_eq!(cut, Err(TruncationReason::CopyTooShort));
         assert!(frames.len() > 20, "{}", frames.len());
-        assert_eq!(walker.walk(&maps, &sample(regs, &stack, 0), &mut frames), Ok(()));
+        assert_eq!(walker.walk(&mut maps, &sample(regs, &stack, 0), &mut frames), Ok(()));
         assert!(frames.len() > 1003, "{}", frames.len());
     });
 }
@@ -122,11 +122,11 @@ fn a_short_copy_says_so_and_keeps_the_leaf() {
 #[test]
 fn nothing_captured_and_garbage_are_told_apart() {
     let mut walker = Walker::new();
-    let maps = Maps { ranges: Vec::new() };
+    let mut maps = Maps { ranges: Vec::new() };
     let mut frames = Vec::new();
-    assert_eq!(walker.walk(&maps, &Sample::default(), &mut frames), Err(TruncationReason::NotCaptured));
+    assert_eq!(walker.walk(&mut maps, &Sample::default(), &mut frames), Err(TruncationReason::NotCaptured));
     let regs = UserRegs { ip: 0x1000, sp: 0x7fff_0000, fp: 0x7fff_0010, lr: 0 };
     let garbage = [0x41; 256];
-    assert!(walker.walk(&maps, &sample(regs, &garbage, 0), &mut frames).is_err());
+    assert!(walker.walk(&mut maps, &sample(regs, &garbage, 0), &mut frames).is_err());
     assert_eq!(frames.len(), 1);
 }
