@@ -3,6 +3,7 @@
 pub mod args;
 mod convert;
 mod halves;
+mod lint;
 mod load;
 pub mod options;
 mod record;
@@ -44,7 +45,8 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         }
         Verb::Capture(half) => halves::capture(&half),
         Verb::Exec(half) => halves::exec(&half),
-        Verb::Doctor(_) | Verb::Lint(_) => anyhow::bail!("not wired yet"),
+        Verb::Lint(args) => lint::run(&args),
+        Verb::Doctor(_) => anyhow::bail!("not wired yet"),
     }
 }
 
