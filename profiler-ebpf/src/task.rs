@@ -1,18 +1,16 @@
-//! task: births, executables, names and ends of threads, and mappings that move.
+//! task: births, executables, names and ends of threads.
 
 use core::ffi::c_void;
 
-use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::generated::{bpf_probe_read_kernel, bpf_probe_read_kernel_str, bpf_probe_read_user};
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
-use aya_ebpf::macros::{btf_tracepoint, tracepoint};
-use aya_ebpf::programs::{BtfTracePointContext, TracePointContext};
+use aya_ebpf::macros::btf_tracepoint;
+use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::RecordKind;
-use profiler_common::task::{COMM_LEN, COMMAND_LINE_LEN, PATH_LEN, Remap, TaskExec, TaskExit, TaskNew, TaskRename};
+use profiler_common::task::{COMM_LEN, COMMAND_LINE_LEN, PATH_LEN, TaskExec, TaskExit, TaskNew, TaskRename};
 
 use crate::emit::{At, now, task_event};
 use crate::kernel::{Binprm, Task};
-use crate::maps::{REMAPS, THREADS};
 use crate::{scope, switch};
 
 /// `task_newtask(struct task_struct *task, unsigned long clone_flags)`, in the creator's context.
@@ -121,50 +119,6 @@ pub fn task_rename(ctx: BtfTracePointContext) -> i32 {
             bpf_probe_read_kernel_str((&raw mut (*record).comm).cast(), COMM_LEN as u32, name);
         }
     });
-    0
-}
-
-/// The arguments of a system call, behind the tracepoint's header of 8 bytes and the call's number in 8.
-const SYSCALL_ARGUMENTS: usize = 16;
-/// Its result, at the same place of the exit tracepoint.
-const SYSCALL_RESULT: usize = 16;
-
-/// `syscalls:sys_enter_mremap`: old address, old length, new length, ...
-#[tracepoint(category = "syscalls", name = "sys_enter_mremap")]
-pub fn sys_enter_mremap(ctx: TracePointContext) -> u32 {
-    let (_, tid) = current();
-    if THREADS.get_ptr(&tid).is_some() {
-        // SAFETY: the tracepoint's record has six arguments of 8 bytes.
-        let call: [u64; 3] = unsafe { ctx.as_ptr().byte_add(SYSCALL_ARGUMENTS).cast::<[u64; 3]>().read() };
-        let _ = REMAPS.insert(&tid, &call, 0); // full: 1,024 threads are in mremap at once
-    }
-    0
-}
-
-/// `syscalls:sys_exit_mremap`: the new address, or an error.
-#[tracepoint(category = "syscalls", name = "sys_exit_mremap")]
-pub fn sys_exit_mremap(ctx: TracePointContext) -> u32 {
-    let (pid, tid) = current();
-    let Some(call) = REMAPS.get_ptr(&tid) else {
-        return 0;
-    };
-    // SAFETY: the current thread's own entry.
-    let [old_address, old_len, new_len] = unsafe { *call };
-    let _ = REMAPS.remove(&tid);
-    // SAFETY: the tracepoint's record has the result here.
-    let result: i64 = unsafe { ctx.as_ptr().byte_add(SYSCALL_RESULT).cast::<i64>().read() };
-    let moved = result > 0 && (result as u64 != old_address || new_len != old_len);
-    if moved {
-        task_event(RecordKind::Remap, At::now(pid, tid), |record: *mut Remap| {
-            // SAFETY: a reserved record of this type.
-            unsafe {
-                (*record).old_address = old_address;
-                (*record).old_len = old_len;
-                (*record).new_address = result as u64;
-                (*record).new_len = new_len;
-            }
-        });
-    }
     0
 }
 

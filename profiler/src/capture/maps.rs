@@ -26,6 +26,18 @@ pub fn read(at: At) -> std::io::Result<Vec<Mapping>> {
     if has_query(&file) { collect(&mut Query { file, from: 0 }, at) } else { collect(&mut Text(BufReader::new(file)), at) }
 }
 
+/// The mapping that covers an address as of now.
+pub fn at(at: At, address: u64) -> std::io::Result<Option<Mapping>> {
+    let file = open(at.pid)?;
+    let covers = |mapping: &Mapping| address.wrapping_sub(mapping.start.0) < mapping.len;
+    let found = if has_query(&file) {
+        Query { file, from: address }.next()?.filter(covers)
+    } else {
+        collect(&mut Text(BufReader::new(file)), at)?.into_iter().find(covers)
+    };
+    Ok(found.map(|mapping| Mapping { at, ..mapping }))
+}
+
 /// Whether the kernel has PROCMAP_QUERY (6.11 and later), asked of our own mappings.
 pub fn kernel_has_query() -> std::io::Result<bool> {
     Ok(has_query(&open(std::process::id())?))
@@ -135,7 +147,7 @@ struct Text<R>(R);
 impl<R: BufRead> Source for Text<R> {
     fn next(&mut self) -> std::io::Result<Option<Mapping>> {
         let mut line = Vec::new();
-        // A newline in a name is written \012, a backslash \134: four bytes each.
+        // A newline in a name takes four bytes.
         self.0.by_ref().take(NAME_LIMIT as u64 * 4 + 256).read_until(b'\n', &mut line)?;
         if line.is_empty() {
             return Ok(None);
@@ -174,23 +186,15 @@ fn parse_line(line: &[u8]) -> Option<Mapping> {
     })
 }
 
-/// Undoes `seq_path`'s escapes: `\` and three octal digits.
+/// Undoes what `show_map_vma` does to a newline, the only byte that it escapes: a name with a literal `\012` can't be told
+/// apart from that.
 fn unescape(name: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(name.len());
     let mut rest = name;
-    while let Some((&byte, tail)) = rest.split_first() {
-        let digits = tail.get(..3).filter(|digits| byte == b'\\' && digits.iter().all(|digit| (b'0'..=b'7').contains(digit)));
-        let value = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-        match value {
-            Some(value) => {
-                plain.push(value);
-                rest = tail.get(3..).unwrap_or_default();
-            }
-            None => {
-                plain.push(byte);
-                rest = tail;
-            }
-        }
+    while let Some(&byte) = rest.first() {
+        let (byte, len) = if rest.starts_with(b"\\012") { (b'\n', 4) } else { (byte, 1) };
+        plain.push(byte);
+        rest = rest.get(len..).unwrap_or_default();
     }
     plain
 }
@@ -207,11 +211,11 @@ mod tests {
 
     #[test]
     fn text_with_hostile_names() {
-        let text = b"7f0000001000-7f0000003000 r-xp 00002000 08:01 1234                       /tmp/a b\\012c\\134d (deleted)\n\
+        let text = b"7f0000001000-7f0000003000 r-xp 00002000 08:01 1234                       /tmp/a b\\012c\\134 (deleted)\n\
                      7ffd00000000-7ffd00021000 rw-s 00000000 00:00 0                          [stack]\n\
                      ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 \n";
         let mappings = of_text(text).unwrap();
-        assert_eq!(mappings[0].path, b"/tmp/a b\nc\\d (deleted)");
+        assert_eq!(mappings[0].path, b"/tmp/a b\nc\\134 (deleted)");
         assert_eq!((mappings[0].start.0, mappings[0].len, mappings[0].offset.0), (0x7f00_0000_1000, 0x2000, 0x2000));
         assert_eq!(mappings[0].file, FileId { major: 8, minor: 1, inode: 1234 });
         assert_eq!((mappings[0].protection, mappings[0].flags), (5, 2));
@@ -241,7 +245,7 @@ mod tests {
         let text = find(collect(&mut Text(BufReader::new(open(pid).unwrap())), At::default()).unwrap());
         assert_eq!((text.len, text.protection), (12_288, 1));
         if kernel_has_query().unwrap() {
-            assert_eq!(find(read(At { pid, ..At::default() }).unwrap()), text);
+            assert_eq!(find(collect(&mut Query { file: open(pid).unwrap(), from: 0 }, At::default()).unwrap()), text);
         } else {
             println!("skipped: no PROCMAP_QUERY before kernel 6.11");
         }

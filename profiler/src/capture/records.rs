@@ -7,7 +7,7 @@ use profiler_common::{RecordHeader, task};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use super::kallsyms::KernelAddresses;
-use crate::addr::{Avma, KernelOffset, Timestamp};
+use crate::addr::{KernelOffset, Timestamp};
 use crate::event::{At, Event, Sample, TaskExec, TaskExit, TaskNew};
 
 /// A record of the ring of task events. `None`: none of ours.
@@ -47,10 +47,6 @@ pub fn task_event(record: &[u8]) -> Option<Event<'static>> {
         }))
     } else if is(Kind::TaskRename) {
         Some(Event::TaskRename { at, name: name(&read::<task::TaskRename>(record)?.comm) })
-    } else if is(Kind::Remap) {
-        let record = read::<task::Remap>(record)?;
-        let (old, new) = ((Avma(record.old_address), record.old_len), (Avma(record.new_address), record.new_len));
-        Some(Event::Remap { at, old, new })
     } else {
         None
     }

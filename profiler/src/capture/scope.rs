@@ -43,16 +43,19 @@ impl Recorded {
         self.ended.push((pid, tid));
     }
 
-    /// Forgets the threads that ended.
-    pub fn settle(&mut self) {
+    /// Forgets the threads that ended, and returns the processes that ended with them.
+    pub fn settle(&mut self) -> Vec<u32> {
+        let mut gone = Vec::new();
         for (pid, tid) in self.ended.drain(..) {
             if let Some(threads) = self.processes.get_mut(&pid) {
                 threads.remove(&tid);
                 if threads.is_empty() {
                     self.processes.remove(&pid);
+                    gone.push(pid);
                 }
             }
         }
+        gone
     }
 
     /// Whether a process's mappings are recorded.
@@ -88,7 +91,7 @@ mod tests {
         recorded.ended(10, 11);
         recorded.ended(10, 10);
         assert!(recorded.contains(10));
-        recorded.settle();
+        assert_eq!(recorded.settle(), [10]);
         assert!(!recorded.contains(10));
         assert_eq!((recorded.processes_seen(), recorded.threads_alive()), (1, 0));
     }
