@@ -2,8 +2,8 @@
 
 use core::ffi::c_void;
 
-use aya_ebpf::helpers::generated::{bpf_probe_read_kernel, bpf_probe_read_kernel_str, bpf_probe_read_user};
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
+use aya_ebpf::helpers::generated::{bpf_probe_read_kernel, bpf_probe_read_kernel_str, bpf_probe_read_user};
 use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::RecordKind;
@@ -89,17 +89,25 @@ pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
 /// A thread's last moment.
 #[inline(always)]
 pub fn ended(task: Task, tid: u32, time: u64, unreported: u64) {
-    task_event(RecordKind::TaskExit, At { time, pid: task.pid(), tid }, |record: *mut TaskExit| {
-        // SAFETY: a reserved record of this type.
-        unsafe {
-            (*record).exit_code = task.exit_code();
-            (*record).pad = 0;
-            (*record).cpu_time = unreported;
-            (*record).sum_exec_runtime = task.sum_exec_runtime();
-            (*record).minor_faults = task.minor_faults();
-            (*record).major_faults = task.major_faults();
-        }
-    });
+    task_event(
+        RecordKind::TaskExit,
+        At {
+            time,
+            pid: task.pid(),
+            tid,
+        },
+        |record: *mut TaskExit| {
+            // SAFETY: a reserved record of this type.
+            unsafe {
+                (*record).exit_code = task.exit_code();
+                (*record).pad = 0;
+                (*record).cpu_time = unreported;
+                (*record).sum_exec_runtime = task.sum_exec_runtime();
+                (*record).minor_faults = task.minor_faults();
+                (*record).major_faults = task.major_faults();
+            }
+        },
+    );
     scope::leave(tid);
 }
 
@@ -162,7 +170,9 @@ unsafe fn copy_path(bprm: Binprm, to: *mut [u8; PATH_LEN]) -> u32 {
 /// `to` must be writable.
 #[inline(always)]
 unsafe fn copy_command_line(task: Task, to: *mut [u8; COMMAND_LINE_LEN]) -> u32 {
-    let Some((start, end)) = task.mm().and_then(|mm| mm.arguments()) else { return 0 };
+    let Some((start, end)) = task.mm().and_then(|mm| mm.arguments()) else {
+        return 0;
+    };
     let len = end.saturating_sub(start).min(COMMAND_LINE_LEN as u64) as u32;
     // SAFETY: at most the buffer's size is read.
     let failed = unsafe { bpf_probe_read_user(to.cast(), len, start as *const c_void) } != 0;

@@ -45,7 +45,8 @@ pub struct Hooks {
 /// Attaches everything but the sampling events, which [`sample`] opens and [`start`] starts. [`require`] judges the result.
 pub fn attach(mut ebpf: Ebpf, cpus: &[u32]) -> anyhow::Result<Hooks> {
     let mut status = Vec::new();
-    let btf = Btf::from_sys_fs().context("the kernel's types can't be read: one built with CONFIG_DEBUG_INFO_BTF is needed")?;
+    let btf = Btf::from_sys_fs()
+        .context("the kernel's types can't be read: one built with CONFIG_DEBUG_INFO_BTF is needed")?;
     for (noun, name) in TRACEPOINTS {
         let result = attach_tracepoint(&mut ebpf, name, &btf);
         status.push(hook(noun, &format!("tp_btf/{name}"), result));
@@ -57,9 +58,18 @@ pub fn attach(mut ebpf: Ebpf, cpus: &[u32]) -> anyhow::Result<Hooks> {
         noun: "task".to_owned(),
         hook: "perf mmap2".to_owned(),
         refused: result.as_ref().err().map(ToString::to_string),
-        remedy: result.err().map(|_| "none is needed: mappings of code are asked for when a sample falls outside the known ones".to_owned()),
+        remedy: result.err().map(|_| {
+            "none is needed: mappings of code are asked for when a sample falls outside the known ones".to_owned()
+        }),
     });
-    Ok(Hooks { ebpf, status, mappings, sampling: Vec::new(), clock: Clock::CpuClock, has_switches })
+    Ok(Hooks {
+        ebpf,
+        status,
+        mappings,
+        sampling: Vec::new(),
+        clock: Clock::CpuClock,
+        has_switches,
+    })
 }
 
 fn attach_tracepoint(ebpf: &mut Ebpf, name: &str, btf: &Btf) -> Result<(), ProgramError> {
@@ -116,7 +126,10 @@ fn load_sampling(ebpf: &mut Ebpf) -> Result<(), ProgramError> {
 }
 
 fn open_sampling(ebpf: &Ebpf, clock: Clock, cpus: &[u32], hz: u32) -> io::Result<Vec<Ring>> {
-    let program = ebpf.program("sample").and_then(|program| program.fd().ok()).ok_or(io::ErrorKind::NotFound)?;
+    let program = ebpf
+        .program("sample")
+        .and_then(|program| program.fd().ok())
+        .ok_or(io::ErrorKind::NotFound)?;
     let rings = cpus.iter().map(|&cpu| {
         let ring = Ring::new(perf::open_sampling(clock, cpu, hz)?, SAMPLING_PAGES)?;
         perf::set_program(ring.as_fd(), program.as_fd())?;
@@ -138,9 +151,22 @@ pub fn require(hooks: &Hooks) -> anyhow::Result<()> {
         let name = status.hook.trim_start_matches("tp_btf/");
         ESSENTIAL.contains(&name) || status.noun == "sample" && hooks.sampling.is_empty()
     };
-    let refused = hooks.status.iter().filter(essential).filter(|status| status.refused.is_some());
-    if let Some(HookStatus { hook, refused: Some(reason), remedy, .. }) = refused.last() {
-        anyhow::bail!("{hook} is refused: {reason}: {}", remedy.as_deref().unwrap_or("`ngmi doctor` tells more"));
+    let refused = hooks
+        .status
+        .iter()
+        .filter(essential)
+        .filter(|status| status.refused.is_some());
+    if let Some(HookStatus {
+        hook,
+        refused: Some(reason),
+        remedy,
+        ..
+    }) = refused.last()
+    {
+        anyhow::bail!(
+            "{hook} is refused: {reason}: {}",
+            remedy.as_deref().unwrap_or("`ngmi doctor` tells more")
+        );
     }
     Ok(())
 }
@@ -172,7 +198,12 @@ fn fdinfo(fd: BorrowedFd<'_>) -> String {
 }
 
 fn misses_of(fdinfo: &str) -> Option<u64> {
-    fdinfo.lines().find_map(|line| line.strip_prefix("recursion_misses:"))?.trim().parse().ok()
+    fdinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("recursion_misses:"))?
+        .trim()
+        .parse()
+        .ok()
 }
 
 fn hook(noun: &str, name: &str, result: Result<(), ProgramError>) -> HookStatus {
@@ -190,14 +221,23 @@ fn reason(error: &ProgramError) -> String {
     match error {
         ProgramError::LoadError { io_error, verifier_log } => {
             let log = verifier_log.to_string();
-            let is_statistics = |line: &str| ["processed", "stack depth", "verification time"].iter().any(|start| line.starts_with(start));
-            let last = log.lines().rev().find(|line| !is_statistics(line) && !line.trim().is_empty());
+            let is_statistics = |line: &str| {
+                ["processed", "stack depth", "verification time"]
+                    .iter()
+                    .any(|start| line.starts_with(start))
+            };
+            let last = log
+                .lines()
+                .rev()
+                .find(|line| !is_statistics(line) && !line.trim().is_empty());
             match last {
                 Some(last) => format!("{io_error} ({})", last.chars().take(200).collect::<String>()),
                 None => io_error.to_string(),
             }
         }
-        other => other.source().map_or_else(|| other.to_string(), |source| format!("{other}: {source}")),
+        other => other
+            .source()
+            .map_or_else(|| other.to_string(), |source| format!("{other}: {source}")),
     }
 }
 

@@ -30,8 +30,10 @@ impl Code {
         let ranges = self.processes.entry(mapping.at.pid).or_default();
         let (start, end) = (mapping.start.0, mapping.start.0.saturating_add(mapping.len));
         let before = ranges.range(..start).next_back().map(|(&start, &end)| (start, end));
-        let overlapping: Vec<(u64, u64)> =
-            before.into_iter().chain(ranges.range(start..end).map(|(&start, &end)| (start, end))).collect();
+        let overlapping: Vec<(u64, u64)> = before
+            .into_iter()
+            .chain(ranges.range(start..end).map(|(&start, &end)| (start, end)))
+            .collect();
         for (old_start, old_end) in overlapping.into_iter().filter(|&(_, old_end)| old_end > start) {
             ranges.remove(&old_start);
             if old_start < start {
@@ -64,7 +66,9 @@ impl Code {
 
     fn covers(&self, pid: u32, address: u64) -> bool {
         let ranges = self.processes.get(&pid);
-        ranges.and_then(|ranges| ranges.range(..=address).next_back()).is_some_and(|(_, &end)| address < end)
+        ranges
+            .and_then(|ranges| ranges.range(..=address).next_back())
+            .is_some_and(|(_, &end)| address < end)
     }
 
     /// Asks the kernel what is mapped at a sample's address, if that is not known. The mapping gets the sample's time: it was
@@ -89,11 +93,25 @@ mod tests {
     use crate::addr::Avma;
 
     fn mapping(start: u64, len: u64, protection: u32) -> Mapping {
-        Mapping { at: At { pid: 5, ..At::default() }, start: Avma(start), len, protection, ..Mapping::default() }
+        Mapping {
+            at: At {
+                pid: 5,
+                ..At::default()
+            },
+            start: Avma(start),
+            len,
+            protection,
+            ..Mapping::default()
+        }
     }
 
     fn ranges(code: &Code, pid: u32) -> Vec<(u64, u64)> {
-        code.processes.get(&pid).into_iter().flatten().map(|(&start, &end)| (start, end)).collect()
+        code.processes
+            .get(&pid)
+            .into_iter()
+            .flatten()
+            .map(|(&start, &end)| (start, end))
+            .collect()
     }
 
     #[test]
@@ -103,7 +121,9 @@ mod tests {
         code.mapped(&mapping(0x3000, 0x1000, 3));
         code.mapped(&mapping(0x8000, 0x4000, 5));
         assert_eq!(ranges(&code, 5), [(0x1000, 0x3000), (0x4000, 0x8000), (0x8000, 0xc000)]);
-        assert!(code.covers(5, 0x2fff) && !code.covers(5, 0x3000) && !code.covers(5, 0xc000) && !code.covers(6, 0x2000));
+        assert!(
+            code.covers(5, 0x2fff) && !code.covers(5, 0x3000) && !code.covers(5, 0xc000) && !code.covers(6, 0x2000)
+        );
         code.mapped(&mapping(u64::MAX - 1, 100, 5));
         code.mapped(&mapping(0, u64::MAX, 3));
         assert_eq!(ranges(&code, 5), []);
@@ -120,7 +140,10 @@ mod tests {
 
     #[test]
     fn our_own_code_is_found_once() {
-        let at = At { pid: std::process::id(), ..At::default() };
+        let at = At {
+            pid: std::process::id(),
+            ..At::default()
+        };
         let address = our_own_code_is_found_once as fn() as usize as u64;
         let mut code = Code::default();
         let found = code.find(at, address).unwrap();

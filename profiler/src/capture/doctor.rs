@@ -28,21 +28,35 @@ pub fn doctor() -> Doctor {
     let (_, symbols) = kernel_symbols();
     rows.extend([symbols, mapping_query()]);
     let namespace = rows.get(2).and_then(|row| row.refused.clone());
-    Doctor { rows, refused: tried.err().map(|error| format!("{error:#}")).or(namespace) }
+    Doctor {
+        rows,
+        refused: tried.err().map(|error| format!("{error:#}")).or(namespace),
+    }
 }
 
 fn try_hooks(rows: &mut Vec<HookStatus>) -> anyhow::Result<()> {
     let mut config = load::settings();
     let types = Btf::of_kernel();
     let reason = types.as_ref().err().map(ToString::to_string);
-    rows.push(machine(btf::VMLINUX, reason, "a kernel built with CONFIG_DEBUG_INFO_BTF is needed"));
+    rows.push(machine(
+        btf::VMLINUX,
+        reason,
+        "a kernel built with CONFIG_DEBUG_INFO_BTF is needed",
+    ));
     rows.extend(btf::locate(&types?, &mut config).into_iter().map(missing_field));
     let cpus = machine::cpus()?;
     let ebpf = load::load(&config, Sizes::for_machine(1, 1));
     let reason = ebpf.as_ref().err().map(|error| format!("{error:#}"));
     rows.push(machine("eBPF maps", reason, super::session::privilege_remedy()));
-    let mut hooks = attach::attach(ebpf.map_err(|error| error.context(super::session::privilege_remedy()))?, &cpus)?;
-    attach::sample(&mut hooks, &cpus, USUAL_RATE.min(machine::highest_rate().unwrap_or(USUAL_RATE)).max(1));
+    let mut hooks = attach::attach(
+        ebpf.map_err(|error| error.context(super::session::privilege_remedy()))?,
+        &cpus,
+    )?;
+    attach::sample(
+        &mut hooks,
+        &cpus,
+        USUAL_RATE.min(machine::highest_rate().unwrap_or(USUAL_RATE)).max(1),
+    );
     rows.append(&mut hooks.status.clone());
     attach::require(&hooks)
 }
@@ -53,7 +67,12 @@ fn machine(name: &str, refused: Option<String>, remedy: &str) -> HookStatus {
 
 fn row(noun: &str, name: &str, refused: Option<String>, remedy: &str) -> HookStatus {
     let remedy = refused.is_some().then(|| remedy.to_owned());
-    HookStatus { noun: noun.to_owned(), hook: name.to_owned(), refused, remedy }
+    HookStatus {
+        noun: noun.to_owned(),
+        hook: name.to_owned(),
+        refused,
+        remedy,
+    }
 }
 
 fn kernel_version() -> HookStatus {
@@ -76,17 +95,28 @@ fn version(release: &str) -> Option<(u32, u32)> {
 fn privilege() -> HookStatus {
     let user = nix::unistd::geteuid();
     let refused = (!user.is_root()).then(|| format!("this is user {user}, not root"));
-    machine("privilege", refused, "`ngmi record` asks for it through sudo; `sudo ngmi doctor` shows what root may do")
+    machine(
+        "privilege",
+        refused,
+        "`ngmi record` asks for it through sudo; `sudo ngmi doctor` shows what root may do",
+    )
 }
 
 fn pid_namespace() -> HookStatus {
-    let refused = (!machine::in_first_pid_namespace()).then(|| "this container numbers processes for itself".to_owned());
-    machine("pid namespace", refused, "run outside of the container, or with `docker run --pid=host --privileged`")
+    let refused =
+        (!machine::in_first_pid_namespace()).then(|| "this container numbers processes for itself".to_owned());
+    machine(
+        "pid namespace",
+        refused,
+        "run outside of the container, or with `docker run --pid=host --privileged`",
+    )
 }
 
 fn rate() -> HookStatus {
     let highest = machine::highest_rate();
-    let refused = highest.filter(|&highest| highest < USUAL_RATE).map(|_| format!("{USUAL_RATE} are usual"));
+    let refused = highest
+        .filter(|&highest| highest < USUAL_RATE)
+        .map(|_| format!("{USUAL_RATE} are usual"));
     let name = highest.map_or("unknown".to_owned(), |highest| highest.to_string());
     let remedy = format!("`sudo sysctl kernel.perf_event_max_sample_rate={USUAL_RATE}`");
     machine(&format!("at most {name} samples a second"), refused, &remedy)
@@ -96,23 +126,46 @@ fn rate() -> HookStatus {
 fn paranoia() -> HookStatus {
     let level = machine::setting("/proc/sys/kernel/perf_event_paranoid");
     let name = level.map_or("unknown".to_owned(), |level| level.to_string());
-    machine(&format!("kernel.perf_event_paranoid {name} (no matter for root)"), None, "")
+    machine(
+        &format!("kernel.perf_event_paranoid {name} (no matter for root)"),
+        None,
+        "",
+    )
 }
 
 /// A field that the programs do without.
 pub fn missing_field(field: &str) -> HookStatus {
     let refused = Some("this kernel has no such field".to_owned());
-    row("task", &format!("kernel field {field}"), refused, "report the kernel's version: the field may have another name")
+    row(
+        "task",
+        &format!("kernel field {field}"),
+        refused,
+        "report the kernel's version: the field may have another name",
+    )
 }
 
 /// Where the kernel's functions are, if we may know.
 pub fn kernel_symbols() -> (Option<KernelAddresses>, HookStatus) {
     let (kernel, refused) = match KernelAddresses::new() {
         Ok(Some(kernel)) => (Some(kernel), None),
-        Ok(None) => (None, Some("the kernel hides its addresses: kernel frames are left out".to_owned())),
-        Err(error) => (None, Some(format!("/proc/kallsyms: {error}: kernel frames are left out"))),
+        Ok(None) => (
+            None,
+            Some("the kernel hides its addresses: kernel frames are left out".to_owned()),
+        ),
+        Err(error) => (
+            None,
+            Some(format!("/proc/kallsyms: {error}: kernel frames are left out")),
+        ),
     };
-    (kernel, row("sample", "kernel symbols", refused, "run as root, or `sudo sysctl kernel.kptr_restrict=0`"))
+    (
+        kernel,
+        row(
+            "sample",
+            "kernel symbols",
+            refused,
+            "run as root, or `sudo sysctl kernel.kptr_restrict=0`",
+        ),
+    )
 }
 
 /// How mappings of running processes are read.
@@ -122,7 +175,12 @@ pub fn mapping_query() -> HookStatus {
         Ok(false) => Some("kernel 6.11 and later have it".to_owned()),
         Err(error) => Some(error.to_string()),
     };
-    row("task", "PROCMAP_QUERY", refused, "none is needed: the text of /proc/PID/maps takes its place")
+    row(
+        "task",
+        "PROCMAP_QUERY",
+        refused,
+        "none is needed: the text of /proc/PID/maps takes its place",
+    )
 }
 
 #[cfg(test)]
@@ -141,7 +199,11 @@ mod tests {
         let doctor = doctor();
         for row in &doctor.rows {
             println!("{row:?}");
-            assert_eq!(row.refused.is_some(), row.remedy.as_ref().is_some_and(|remedy| !remedy.is_empty()), "{row:?}");
+            assert_eq!(
+                row.refused.is_some(),
+                row.remedy.as_ref().is_some_and(|remedy| !remedy.is_empty()),
+                "{row:?}"
+            );
         }
         if nix::unistd::geteuid().is_root() {
             assert_eq!(doctor.refused, None);

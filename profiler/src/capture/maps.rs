@@ -23,7 +23,11 @@ trait Source {
 /// Reads every mapping of a process as of now, by the ioctl if the kernel has it. The mappings get `at`.
 pub fn read(at: At) -> std::io::Result<Vec<Mapping>> {
     let file = open(at.pid)?;
-    if has_query(&file) { collect(&mut Query { file, from: 0 }, at) } else { collect(&mut Text(BufReader::new(file)), at) }
+    if has_query(&file) {
+        collect(&mut Query { file, from: 0 }, at)
+    } else {
+        collect(&mut Text(BufReader::new(file)), at)
+    }
 }
 
 /// The mapping that covers an address as of now.
@@ -87,7 +91,11 @@ const COVERING_OR_NEXT: u64 = 0x10;
 const VMA_SHARED: u64 = 8;
 
 fn has_query(file: &File) -> bool {
-    let mut query = ProcmapQuery { size: PROCMAP_QUERY_SIZE, query_flags: COVERING_OR_NEXT, ..ProcmapQuery::default() };
+    let mut query = ProcmapQuery {
+        size: PROCMAP_QUERY_SIZE,
+        query_flags: COVERING_OR_NEXT,
+        ..ProcmapQuery::default()
+    };
     // SAFETY: the kernel writes into the struct only, whose size it is told; no buffers are named in it.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), PROCMAP_QUERY, &raw mut query) };
     result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOTTY)
@@ -125,18 +133,27 @@ impl Source for Query {
             return Ok(None); // never seen: the query asks for what covers or follows
         }
         self.from = query.vma_end;
-        let name = name.get(..(query.vma_name_size as usize).saturating_sub(1)).unwrap_or_default();
+        let name = name
+            .get(..(query.vma_name_size as usize).saturating_sub(1))
+            .unwrap_or_default();
         let shared = query.vma_flags & VMA_SHARED != 0;
         Ok(Some(Mapping {
             at: At::default(),
             start: Avma(query.vma_start),
             len: query.vma_end.saturating_sub(query.vma_start),
             offset: FileOffset(query.vma_offset),
-            file: FileId { major: query.dev_major, minor: query.dev_minor, inode: query.inode },
+            file: FileId {
+                major: query.dev_major,
+                minor: query.dev_minor,
+                inode: query.inode,
+            },
             protection: (query.vma_flags & 7) as u32,
             flags: if shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE }.unsigned_abs(),
             path: name.to_vec(),
-            build_id: build_id.get(..query.build_id_size as usize).unwrap_or_default().to_vec(),
+            build_id: build_id
+                .get(..query.build_id_size as usize)
+                .unwrap_or_default()
+                .to_vec(),
         }))
     }
 }
@@ -148,11 +165,16 @@ impl<R: BufRead> Source for Text<R> {
     fn next(&mut self) -> std::io::Result<Option<Mapping>> {
         let mut line = Vec::new();
         // A newline in a name takes four bytes.
-        self.0.by_ref().take(NAME_LIMIT as u64 * 4 + 256).read_until(b'\n', &mut line)?;
+        self.0
+            .by_ref()
+            .take(NAME_LIMIT as u64 * 4 + 256)
+            .read_until(b'\n', &mut line)?;
         if line.is_empty() {
             return Ok(None);
         }
-        parse_line(&line).map(Some).ok_or_else(|| std::io::Error::other("a line that is no mapping"))
+        parse_line(&line)
+            .map(Some)
+            .ok_or_else(|| std::io::Error::other("a line that is no mapping"))
     }
 }
 
@@ -180,7 +202,12 @@ fn parse_line(line: &[u8]) -> Option<Mapping> {
         offset: FileOffset(offset),
         file,
         protection: has(b'r', 1) | has(b'w', 2) | has(b'x', 4),
-        flags: if rights.get(3) == Some(&b's') { libc::MAP_SHARED } else { libc::MAP_PRIVATE }.unsigned_abs(),
+        flags: if rights.get(3) == Some(&b's') {
+            libc::MAP_SHARED
+        } else {
+            libc::MAP_PRIVATE
+        }
+        .unsigned_abs(),
         path: unescape(name.trim_ascii_start()),
         build_id: Vec::new(),
     })
@@ -192,7 +219,11 @@ fn unescape(name: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(name.len());
     let mut rest = name;
     while let Some(&byte) = rest.first() {
-        let (byte, len) = if rest.starts_with(b"\\012") { (b'\n', 4) } else { (byte, 1) };
+        let (byte, len) = if rest.starts_with(b"\\012") {
+            (b'\n', 4)
+        } else {
+            (byte, 1)
+        };
         plain.push(byte);
         rest = rest.get(len..).unwrap_or_default();
     }
@@ -211,21 +242,41 @@ mod tests {
 
     #[test]
     fn text_with_hostile_names() {
-        let text = b"7f0000001000-7f0000003000 r-xp 00002000 08:01 1234                       /tmp/a b\\012c\\134 (deleted)\n\
+        let text =
+            b"7f0000001000-7f0000003000 r-xp 00002000 08:01 1234                       /tmp/a b\\012c\\134 (deleted)\n\
                      7ffd00000000-7ffd00021000 rw-s 00000000 00:00 0                          [stack]\n\
                      ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 \n";
         let mappings = of_text(text).unwrap();
         assert_eq!(mappings[0].path, b"/tmp/a b\nc\\134 (deleted)");
-        assert_eq!((mappings[0].start.0, mappings[0].len, mappings[0].offset.0), (0x7f00_0000_1000, 0x2000, 0x2000));
-        assert_eq!(mappings[0].file, FileId { major: 8, minor: 1, inode: 1234 });
+        assert_eq!(
+            (mappings[0].start.0, mappings[0].len, mappings[0].offset.0),
+            (0x7f00_0000_1000, 0x2000, 0x2000)
+        );
+        assert_eq!(
+            mappings[0].file,
+            FileId {
+                major: 8,
+                minor: 1,
+                inode: 1234
+            }
+        );
         assert_eq!((mappings[0].protection, mappings[0].flags), (5, 2));
-        assert_eq!((mappings[1].path.as_slice(), mappings[1].protection, mappings[1].flags), (&b"[stack]"[..], 3, 1));
+        assert_eq!(
+            (mappings[1].path.as_slice(), mappings[1].protection, mappings[1].flags),
+            (&b"[stack]"[..], 3, 1)
+        );
         assert_eq!((mappings[2].path.as_slice(), mappings[2].protection), (&b""[..], 4));
     }
 
     #[test]
     fn text_that_is_no_mapping_is_an_error() {
-        for text in [&b"x\n"[..], b"2000-1000 r--p 0 0:0 0\n", b"1-2 r--p 0 0 0\n", b"\n", &[b'1'; 100_000]] {
+        for text in [
+            &b"x\n"[..],
+            b"2000-1000 r--p 0 0:0 0\n",
+            b"1-2 r--p 0 0 0\n",
+            b"\n",
+            &[b'1'; 100_000],
+        ] {
             assert!(of_text(text).is_err());
         }
     }
@@ -240,12 +291,27 @@ mod tests {
         let _map = unsafe { memmap2::Mmap::map(&file) }.unwrap();
         let pid = std::process::id();
         let find = |mappings: Vec<Mapping>| {
-            mappings.into_iter().find(|mapping| mapping.path == path.as_os_str().as_bytes()).unwrap()
+            mappings
+                .into_iter()
+                .find(|mapping| mapping.path == path.as_os_str().as_bytes())
+                .unwrap()
         };
         let text = find(collect(&mut Text(BufReader::new(open(pid).unwrap())), At::default()).unwrap());
         assert_eq!((text.len, text.protection), (12_288, 1));
         if kernel_has_query().unwrap() {
-            assert_eq!(find(collect(&mut Query { file: open(pid).unwrap(), from: 0 }, At::default()).unwrap()), text);
+            assert_eq!(
+                find(
+                    collect(
+                        &mut Query {
+                            file: open(pid).unwrap(),
+                            from: 0
+                        },
+                        At::default()
+                    )
+                    .unwrap()
+                ),
+                text
+            );
         } else {
             println!("skipped: no PROCMAP_QUERY before kernel 6.11");
         }

@@ -45,7 +45,11 @@ pub fn run(socket: OwnedFd) -> anyhow::Result<()> {
         match channel.receive(Duration::from_secs(60)) {
             Ok(None) => {}
             Ok(Some((Request::Start(start), Some(log)))) => break begin(start, log, &mut channel),
-            Ok(Some(_)) => break Err(anyhow::anyhow!("the first message must be Start and bring the event log")),
+            Ok(Some(_)) => {
+                break Err(anyhow::anyhow!(
+                    "the first message must be Start and bring the event log"
+                ));
+            }
             Err(ChannelError::Closed) => return Ok(()),
             Err(error) => break Err(error.into()),
         }
@@ -110,12 +114,19 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
         }
     }
     let header = machine::header(&start, &cpus, hooks.clock.name(), hooks.status.clone());
-    let log = Log::new(log, &header).context("the event log can't be written; name another place for it with --keep-events")?;
+    let log = Log::new(log, &header)
+        .context("the event log can't be written; name another place for it with --keep-events")?;
     drain.set_log(log);
     attach::start(&hooks)?;
     channel.send(&Reply::Ready(Box::new(header)), None)?;
     let now = Instant::now();
-    Ok(Session { hooks, drain, flushed: now, told: now, log_failed: false })
+    Ok(Session {
+        hooks,
+        drain,
+        flushed: now,
+        told: now,
+        log_failed: false,
+    })
 }
 
 /// What to do when the kernel takes no eBPF object from us.
@@ -140,7 +151,9 @@ impl Session {
         let end = loop {
             match channel.receive(interval) {
                 Ok(Some((Request::Stop, _))) => break Ok(()),
-                Ok(Some((Request::Start(_), _))) => break Err(ChannelError::Malformed("Start a second time".to_owned())),
+                Ok(Some((Request::Start(_), _))) => {
+                    break Err(ChannelError::Malformed("Start a second time".to_owned()));
+                }
                 Ok(None) => {}
                 Err(error) => break Err(error),
             }
@@ -229,6 +242,10 @@ impl Session {
             log.flush();
         }
         let usage = getrusage(UsageWho::RUSAGE_SELF).map_or(0, |usage| usage.max_rss());
-        Ended { progress: self.progress(), time, peak_rss_kib: u64::try_from(usage).unwrap_or(0) }
+        Ended {
+            progress: self.progress(),
+            time,
+            peak_rss_kib: u64::try_from(usage).unwrap_or(0),
+        }
     }
 }
