@@ -14,8 +14,13 @@ use profiler_common::sample::{FLAG_USER_REGS, UserRegs};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-const ALL: [ChunkKind; 5] =
-    [ChunkKind::Events, ChunkKind::KernelSymbols, ChunkKind::Module, ChunkKind::Attachment, ChunkKind::Resolved];
+const ALL: [ChunkKind; 5] = [
+    ChunkKind::Events,
+    ChunkKind::KernelSymbols,
+    ChunkKind::Module,
+    ChunkKind::Attachment,
+    ChunkKind::Resolved,
+];
 
 fn header() -> Header {
     Header {
@@ -35,7 +40,7 @@ fn header() -> Header {
     }
 }
 
-fn read(bytes: &[u8]) -> (Vec<Event<'"'"'static>>, u64) {
+fn read(bytes: &[u8]) -> (Vec<Event<'static>>, u64) {
     let mut log = LogReader::new(Cursor::new(bytes)).unwrap();
     let mut events = Vec::new();
     let mut run = log.events(&ALL);
@@ -47,90 +52,168 @@ fn read(bytes: &[u8]) -> (Vec<Event<'"'"'static>>, u64) {
 }
 
 fn at() -> impl Strategy<Value = At> {
-    (any::<u64>(), 0..4u32, 0..4u32).prop_map(|(time, pid, tid)| At { time: Timestamp(time), pid, tid })
+    (any::<u64>(), 0..4u32, 0..4u32).prop_map(|(time, pid, tid)| At {
+        time: Timestamp(time),
+        pid,
+        tid,
+    })
 }
 
 fn text() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 0..40)
 }
 
-fn sample() -> impl Strategy<Value = Event<'"'"'static>> {
-    let stack = (0..40_000usize, prop::collection::vec((any::<Index>(), any::<u8>()), 0..5)).prop_map(|(len, changes)| {
-        let mut stack: Vec<u8> = (0..len).map(|at| (at / 100) as u8).collect();
-        for (at, value) in changes.iter().filter(|_| len > 0) {
-            stack[at.index(len)] = *value;
-        }
-        stack
-    });
+fn sample() -> impl Strategy<Value = Event<'static>> {
+    let stack = (
+        0..40_000usize,
+        prop::collection::vec((any::<Index>(), any::<u8>()), 0..5),
+    )
+        .prop_map(|(len, changes)| {
+            let mut stack: Vec<u8> = (0..len).map(|at| (at / 100) as u8).collect();
+            for (at, value) in changes.iter().filter(|_| len > 0) {
+                stack[at.index(len)] = *value;
+            }
+            stack
+        });
     let frames = prop::collection::vec(any::<u64>().prop_map(KernelOffset), 0..128);
     let regs = (any::<u64>(), 0..10_000u64, any::<u64>(), any::<bool>());
     (at(), any::<(u16, u64)>(), any::<u32>(), regs, frames, stack).prop_map(
         |(at, (cpu, cpu_time), flags, (ip, sp, fp, high), kernel, stack)| {
             let sp = if high { u64::MAX - sp } else { 0x7ffd_0000_0000 + sp };
             let with_regs = flags & FLAG_USER_REGS != 0;
-            let regs = if with_regs { UserRegs { ip, sp, fp, lr: 0 } } else { UserRegs::default() };
-            Event::Sample(Sample { at, cpu, cpu_time, flags, regs, kernel: kernel.into(), stack: stack.into() })
+            let regs = if with_regs {
+                UserRegs { ip, sp, fp, lr: 0 }
+            } else {
+                UserRegs::default()
+            };
+            Event::Sample(Sample {
+                at,
+                cpu,
+                cpu_time,
+                flags,
+                regs,
+                kernel: kernel.into(),
+                stack: stack.into(),
+            })
         },
     )
 }
 
-fn task() -> impl Strategy<Value = Event<'"'"'static>> {
+fn task() -> impl Strategy<Value = Event<'static>> {
     prop_oneof![
         (at(), any::<(u32, u32, bool, u64)>(), text()).prop_map(|(at, (pid, tid, existed, clone_flags), name)| {
-            Event::TaskNew(TaskNew { at, parent: (pid, tid), existed, clone_flags, name })
+            Event::TaskNew(TaskNew {
+                at,
+                parent: (pid, tid),
+                existed,
+                clone_flags,
+                name,
+            })
         }),
         (at(), any::<(bool, u32)>(), text(), text(), text()).prop_map(
             |(at, (existed, old_tid), name, path, command_line)| {
-                Event::TaskExec(TaskExec { at, existed, old_tid, name, path, command_line })
+                Event::TaskExec(TaskExec {
+                    at,
+                    existed,
+                    old_tid,
+                    name,
+                    path,
+                    command_line,
+                })
             }
         ),
         (at(), any::<(u32, u64, u64, u64, u64)>()).prop_map(|(at, (exit_code, a, b, c, d))| {
             let (cpu_time, sum_exec_runtime, minor_faults, major_faults) = (a, b, c, d);
-            Event::TaskExit(TaskExit { at, exit_code, cpu_time, sum_exec_runtime, minor_faults, major_faults })
+            Event::TaskExit(TaskExit {
+                at,
+                exit_code,
+                cpu_time,
+                sum_exec_runtime,
+                minor_faults,
+                major_faults,
+            })
         }),
         (at(), text()).prop_map(|(at, name)| Event::TaskRename { at, name }),
-        (at(), any::<(u64, u64, u64, u64)>(), any::<(u32, u32, u32, u32)>(), text(), text()).prop_map(
-            |(at, (start, len, offset, inode), (major, minor, protection, flags), path, build_id)| {
-                let file = FileId { major, minor, inode };
-                let (start, offset) = (Avma(start), FileOffset(offset));
-                Event::Mapping(Mapping { at, start, len, offset, file, protection, flags, path, build_id })
-            }
-        ),
-        (at(), any::<(u64, u64, u64, u64)>())
-            .prop_map(|(at, (a, b, c, d))| Event::Remap { at, old: (Avma(a), b), new: (Avma(c), d) }),
+        (
+            at(),
+            any::<(u64, u64, u64, u64)>(),
+            any::<(u32, u32, u32, u32)>(),
+            text(),
+            text()
+        )
+            .prop_map(
+                |(at, (start, len, offset, inode), (major, minor, protection, flags), path, build_id)| {
+                    let file = FileId { major, minor, inode };
+                    let (start, offset) = (Avma(start), FileOffset(offset));
+                    Event::Mapping(Mapping {
+                        at,
+                        start,
+                        len,
+                        offset,
+                        file,
+                        protection,
+                        flags,
+                        path,
+                        build_id,
+                    })
+                }
+            ),
+        (at(), any::<(u64, u64, u64, u64)>()).prop_map(|(at, (a, b, c, d))| Event::Remap {
+            at,
+            old: (Avma(a), b),
+            new: (Avma(c), d)
+        }),
     ]
 }
 
-fn other() -> impl Strategy<Value = Event<'"'"'static>> {
+fn other() -> impl Strategy<Value = Event<'static>> {
     prop_oneof![
         any::<(u32, u64)>().prop_map(|(loss, count)| Event::Loss { loss, count }),
         any::<u64>().prop_map(|time| Event::Watermark(Timestamp(time))),
-        (any::<u64>(), ".{0,20}", any::<Option<i32>>())
-            .prop_map(|(time, reason, status)| Event::End(End { time: Timestamp(time), reason, status })),
+        (any::<u64>(), ".{0,20}", any::<Option<i32>>()).prop_map(|(time, reason, status)| Event::End(End {
+            time: Timestamp(time),
+            reason,
+            status
+        })),
     ]
 }
 
 /// Events of the main stream.
-fn stream() -> impl Strategy<Value = Vec<Event<'"'"'static>>> {
+fn stream() -> impl Strategy<Value = Vec<Event<'static>>> {
     prop::collection::vec(prop_oneof![4 => sample(), 4 => task(), 1 => other()], 0..40)
 }
 
 /// Events with chunks of their own.
-fn extras() -> impl Strategy<Value = Vec<Event<'"'"'static>>> {
-    let segment = any::<(u64, u64, u64)>().prop_map(|(offset, svma, file_size)| Segment { offset, svma, file_size });
+fn extras() -> impl Strategy<Value = Vec<Event<'static>>> {
+    let segment = any::<(u64, u64, u64)>().prop_map(|(offset, svma, file_size)| Segment {
+        offset,
+        svma,
+        file_size,
+    });
     let module = (".{0,20}", text(), prop::collection::vec(segment, 0..4), any::<u64>()).prop_map(
         |(path, build_id, segments, entry)| {
-            Event::Module(Module { file: FileId::default(), path, build_id, segments, entry, problem: None })
+            Event::Module(Module {
+                file: FileId::default(),
+                path,
+                build_id,
+                segments,
+                entry,
+                problem: None,
+            })
         },
     );
-    let kind = prop::sample::select(vec![AttachmentKind::Markers, AttachmentKind::PerfMap, AttachmentKind::JitDump]);
+    let kind = prop::sample::select(vec![
+        AttachmentKind::Markers,
+        AttachmentKind::PerfMap,
+        AttachmentKind::JitDump,
+    ]);
     let attachment = (kind, any::<u32>(), text(), text())
         .prop_map(|(kind, pid, path, bytes)| Event::Attachment(Attachment { kind, pid, path, bytes }));
     let resolved = text().prop_map(Event::Resolved);
     prop::collection::vec(prop_oneof![module, attachment, resolved], 0..6)
 }
 
-fn write(stream: &[Event<'"'"'_>], flush_every: usize, extras: &[Event<'"'"'_>]) -> Vec<u8> {
+fn write(stream: &[Event<'_>], flush_every: usize, extras: &[Event<'_>]) -> Vec<u8> {
     let mut log = LogWriter::new(Vec::new(), &header()).unwrap();
     for (number, event) in stream.iter().enumerate() {
         log.event(event).unwrap();
@@ -174,7 +257,7 @@ proptest! {
             let left = chunks.iter().enumerate().filter(|(number, _)| *number != missing);
             left.flat_map(|(_, chunk)| chunk.iter()).eq(events.iter())
         };
-        // One of the chunks of events is missing, or none: then it was the header'"'"'s.
+        // One of the chunks of events is missing, or none: then it was the header's.
         prop_assert!((0..=chunks.len()).any(survives));
     }
 
@@ -237,8 +320,17 @@ proptest! {
 #[test]
 fn large_attachments_are_split_and_put_together() {
     let bytes: Vec<u8> = (0..20_000_000u32).map(|at| (at / 7) as u8).collect();
-    let one = Attachment { kind: AttachmentKind::PerfMap, pid: 7, path: b"/tmp/perf-7.map".to_vec(), bytes };
-    let extras = [Event::Attachment(one.clone()), Event::Resolved(one.bytes.clone()), Event::Attachment(one)];
+    let one = Attachment {
+        kind: AttachmentKind::PerfMap,
+        pid: 7,
+        path: b"/tmp/perf-7.map".to_vec(),
+        bytes,
+    };
+    let extras = [
+        Event::Attachment(one.clone()),
+        Event::Resolved(one.bytes.clone()),
+        Event::Attachment(one),
+    ];
     let mut log = write(&[], 1, &extras);
     let (events, damaged) = read(&log);
     assert!(events == extras);
@@ -253,13 +345,31 @@ fn large_attachments_are_split_and_put_together() {
 #[test]
 fn similar_stacks_take_little_room() {
     let mut log = LogWriter::new(Vec::new(), &header()).unwrap();
-    let mut stack: Vec<u8> = (0..40_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let mut stack: Vec<u8> = (0..40_000u32)
+        .map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect();
     for number in 0..100u64 {
         stack[(number * 7 % 2000) as usize] ^= 1;
-        let at = At { time: Timestamp(number * 1_000_000), pid: 1, tid: 1 };
-        let regs = UserRegs { ip: 0x1234, sp: 0x7ffd_0000_0008, fp: 0, lr: 0 };
+        let at = At {
+            time: Timestamp(number * 1_000_000),
+            pid: 1,
+            tid: 1,
+        };
+        let regs = UserRegs {
+            ip: 0x1234,
+            sp: 0x7ffd_0000_0008,
+            fp: 0,
+            lr: 0,
+        };
         let (flags, stack) = (FLAG_USER_REGS, stack.as_slice().into());
-        log.event(&Event::Sample(Sample { at, flags, regs, stack, ..Sample::default() })).unwrap();
+        log.event(&Event::Sample(Sample {
+            at,
+            flags,
+            regs,
+            stack,
+            ..Sample::default()
+        }))
+        .unwrap();
     }
     let bytes = log.finish().unwrap();
     assert!(bytes.len() < 40_000 + 100 * 128, "{}", bytes.len());
@@ -286,7 +396,10 @@ impl Write for SmallDisk {
 #[test]
 fn a_full_disk_leaves_a_log_that_can_be_truncated_to_good_chunks() {
     let mut log = LogWriter::new(SmallDisk(Vec::new(), 2000), &header()).unwrap();
-    let event = Event::TaskRename { at: At::default(), name: vec![b'"'"'x'"'"'; 100] };
+    let event = Event::TaskRename {
+        at: At::default(),
+        name: vec![b'x'; 100],
+    };
     let (mut whole, mut failed) = (0, false);
     for _ in 0..100 {
         log.event(&event).unwrap();
@@ -314,5 +427,8 @@ fn strangers_are_refused_with_the_remedy() {
     let mut log = write(&[], 1, &[]);
     log[8] = 99;
     let error = refusal(&log);
-    assert!(error.to_string().contains("format version 99") && error.to_string().contains("newer ngmi"), "{error}");
+    assert!(
+        error.to_string().contains("format version 99") && error.to_string().contains("newer ngmi"),
+        "{error}"
+    );
 }

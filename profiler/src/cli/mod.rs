@@ -57,11 +57,12 @@ fn show(summary: &Summary, options: ResultOptions) -> anyhow::Result<bool> {
     } else {
         terminal::say(summary);
     }
-    let lost = options.fail_on_loss && summary.lost() > 0;
-    if lost {
-        terminal::tell(format_args!("{} events were lost, and --fail-on-loss was given", summary.lost()));
+    let lost: u64 = summary.losses.iter().map(|(_, count)| count).sum();
+    let failed = options.fail_on_loss && lost > 0;
+    if failed {
+        terminal::tell(format_args!("{lost} events were lost, and --fail-on-loss was given"));
     }
-    Ok(lost)
+    Ok(failed)
 }
 
 /// Writes to standard output; a reader that went away (`| head`) is no error.

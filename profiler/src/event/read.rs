@@ -198,7 +198,11 @@ impl<R: Read + Seek> Events<'_, R> {
                 Some(whole) if whole.goes_on_with(&part) => whole.bytes.extend_from_slice(&part.bytes),
                 // A part is lost, and here the next blob begins.
                 whole if part.offset == 0 => *whole = Some(part),
-                _ => return Ok(self.damage()),
+                // The rest of a blob whose beginning is lost, and counted where that was found.
+                _ => {
+                    self.open = None;
+                    return Ok(None);
+                }
             }
             if let Some(whole) = whole.take_if(|whole| whole.bytes.len() == whole.len) {
                 self.open = None;

@@ -105,7 +105,7 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         let command = options.target.command().unwrap_or_default();
         let waiting =
             program.map(|program| Waiting::spawn(program, command, &identity.environment)).transpose()?;
-        let captured = session::run(options, &watch, &capture.link, &spool, waiting);
+        let captured = session::run(options, &watch, capture.link.clone(), &spool, waiting);
         capture.wait();
         captured
     });
@@ -162,8 +162,7 @@ fn conclude(
         this_boot: false,
     };
     let path = spool.path().to_owned();
-    let mut summary = finish::finish(spool.file_mut(), &path, output, &binaries, plan)?;
-    summary.peak_rss_kib = captured.ended.peak_rss_kib;
+    let summary = finish::finish(spool.file_mut(), &path, output, &binaries, plan)?;
     handover::warn(options, captured);
     Ok(summary)
 }

@@ -22,9 +22,15 @@ struct Wanted {
 /// Names every frame that has no name yet. What has no symbols stays without a name, and the module says why.
 pub fn resolve(tables: &mut Tables, binaries: &OpenBinaries, progress: &(dyn Fn(usize, usize) + Sync)) {
     let wanted = wanted(tables, binaries);
-    let symbolicator = Symbolicator::new(symbols::Config::from_environment());
+    let symbolicator = match Symbolicator::new(symbols::Config::from_env()) {
+        Ok(symbolicator) => symbolicator,
+        Err(error) => {
+            tables.recording.notes.push(format!("functions have no names: no thread could be started ({error})"));
+            return;
+        }
+    };
     let requests: Vec<_> = wanted.iter().map(|one| (one.request.clone(), one.addresses.clone())).collect();
-    let answers = symbolicator.resolve_many(&requests, progress);
+    let answers = symbolicator.resolve_many(&requests, |done| progress(done, requests.len()));
     for (one, answer) in wanted.into_iter().zip(answers) {
         match answer {
             Ok(names) => {
@@ -98,13 +104,12 @@ pub fn resolve_kernel(tables: &mut Tables) {
         return;
     }
     let symbols = File::open("/proc/kallsyms").ok().and_then(|file| KernelSymbols::parse(BufReader::new(file)).ok());
-    let Some(symbols) = symbols else {
+    let Some((symbols, text)) = symbols.and_then(|symbols| symbols.text_base().map(|text| (symbols, text))) else {
         tables.recording.notes.push(
             "kernel functions have no names: /proc/kallsyms hides them; convert the log as root in the same boot".to_owned(),
         );
         return;
     };
-    let text = symbols.text_base();
     for (id, offset, is_return) in unnamed {
         let address = text.wrapping_add(offset).wrapping_sub(u64::from(is_return));
         if let Some(found) = symbols.lookup(address) {

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -24,7 +25,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct Capture {
     /// Speaks [`crate::capture::wire`].
-    pub link: Link,
+    pub link: Arc<Link>,
     /// Its process, if it is our child.
     child: Option<Child>,
 }
@@ -56,7 +57,7 @@ impl Capture {
             .stdout(Stdio::null())
             .spawn()
             .context("starting the capture half")?;
-        Ok(Self { link: ours.into(), child: Some(child) })
+        Ok(Self { link: Arc::new(ours.into()), child: Some(child) })
     }
 
     fn through_sudo() -> Result<Self> {
@@ -77,7 +78,7 @@ impl Capture {
         if peer.uid() != 0 {
             bail!("process {} of user {} answered in the capture half's place", peer.pid(), peer.uid());
         }
-        Ok(Self { link: socket.into(), child: None })
+        Ok(Self { link: Arc::new(socket.into()), child: None })
     }
 }
 

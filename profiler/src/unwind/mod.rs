@@ -39,8 +39,8 @@ pub struct Place {
 
 /// The executable mappings of a process at one moment.
 pub trait AddressSpace {
-    /// Where `avma` lies; `None`: no executable mapping covers it.
-    fn place(&self, avma: Avma) -> Option<Place>;
+    /// Where `avma` lies; `None`: no executable mapping covers it. A file that is met for the first time is added to `walker`.
+    fn place(&mut self, avma: Avma, walker: &mut Walker) -> Option<Place>;
 }
 
 /// A frame as it was found.
@@ -126,7 +126,22 @@ fn slot(id: CodeId) -> u64 {
 }
 
 fn sections(elf: &ElfFile, base_svma: u64) -> ExplicitModuleSectionInfo<ElfBytes> {
-    let mut info = ExplicitModuleSectionInfo { base_svma, ..Default::default() };
+    let mut info = ExplicitModuleSectionInfo {
+        base_svma,
+        text_svma: None,
+        text: None,
+        stubs_svma: None,
+        stub_helper_svma: None,
+        got_svma: None,
+        unwind_info: None,
+        eh_frame_svma: None,
+        eh_frame: None,
+        eh_frame_hdr_svma: None,
+        eh_frame_hdr: None,
+        debug_frame: None,
+        text_segment_svma: None,
+        text_segment: None,
+    };
     let range_of = |name: &str| elf.section(name).map(|section| section.svma);
     info.text_svma = range_of(".text");
     info.got_svma = range_of(".got");
@@ -142,3 +157,6 @@ fn sections(elf: &ElfFile, base_svma: u64) -> ExplicitModuleSectionInfo<ElfBytes
     }
     info
 }
+
+#[cfg(test)]
+mod tests;

@@ -43,7 +43,7 @@ impl Walker {
     /// Why it did not; the frames up to there are valid.
     pub fn walk(
         &mut self,
-        space: &dyn AddressSpace,
+        space: &mut dyn AddressSpace,
         sample: &Sample<'_>,
         frames: &mut Vec<RawFrame>,
     ) -> Result<(), TruncationReason> {
@@ -54,18 +54,19 @@ impl Walker {
         let regs = sample.regs;
         frames.push(RawFrame { avma: Avma(regs.ip), is_return_address: false });
         if sample.stack.is_empty() || sample.flags & FLAG_STACK_UNREADABLE != 0 {
-            let entry = self.is_entry(space.place(Avma(regs.ip)));
+            let place = space.place(Avma(regs.ip), self);
+            let entry = self.is_entry(place);
             return if entry { Ok(()) } else { Err(TruncationReason::NotCaptured) };
         }
         let copied = Copied { start: regs.sp, bytes: &sample.stack };
         let mut unwound = UnwindRegsX86_64::new(regs.ip, regs.sp, regs.fp);
         let mut address = regs.ip;
-        let mut place = space.place(Avma(regs.ip));
+        let mut place = space.place(Avma(regs.ip), self);
         while frames.len() < FRAME_LIMIT {
             let first = frames.len() == 1;
             match self.step(address, place, first, &mut unwound, &copied) {
                 Ok(Some(next)) if next > 1 => {
-                    let found = space.place(Avma(next - 1));
+                    let found = space.place(Avma(next - 1), self);
                     if found.is_none() {
                         return if self.is_entry(place) { Ok(()) } else { Err(self.astray(place)) };
                     }
