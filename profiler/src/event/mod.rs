@@ -2,6 +2,16 @@
 //!
 //! [`Event`] is what a log holds; `write` makes a log, `read` takes one apart (hostile input), `order` sorts by time.
 
+mod bytes;
+mod decode;
+mod encode;
+pub mod format;
+pub mod order;
+pub mod read;
+mod scan;
+mod stack_copy;
+pub mod write;
+
 use std::borrow::Cow;
 
 use profiler_common::sample::UserRegs;
@@ -203,7 +213,7 @@ pub struct Mapping {
     pub flags: u32,
     /// Path or pseudo name as the kernel prints it (`[vdso]`, `//anon`, `/memfd:x (deleted)`).
     pub path: Vec<u8>,
-    /// Build id, if it was known at once (PROCMAP_QUERY).
+    /// Build id, if it was known at once (`PROCMAP_QUERY`).
     pub build_id: Vec<u8>,
 }
 

@@ -4,6 +4,11 @@
 //! (`profile::read`, a rendering with a budget). Facts stream through a [`FactSink`]; what they refer to sits in [`Tables`].
 
 pub mod budget;
+mod intern;
+pub mod jit;
+pub mod log;
+pub mod markers;
+mod places;
 mod display;
 mod prune;
 

@@ -1,1 +1,130 @@
-//! Placeholder header.
+//! Processes, threads and mappings over time, from the ordered events of a log: who ran, and what lay at an address.
+
+mod lives;
+pub mod space;
+
+#[cfg(test)]
+mod tests;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+
+pub use lives::Happening;
+use space::{Files, Region, Space};
+
+use crate::addr::{Avma, Timestamp};
+use crate::event::{At, Event, Mapping};
+use crate::fact::{Process, ProcessId, Thread, ThreadId};
+
+/// Most processes whose mappings are kept before anything else is known of them.
+const MAX_STRANGERS: usize = 1 << 16;
+
+/// Every life of a process or thread so far, and the address spaces of those that live.
+///
+/// The kernel uses the numbers again: each life has an id of its own.
+#[derive(Debug, Default)]
+pub struct Tasks {
+    /// Processes by [`ProcessId`].
+    pub processes: Vec<Process>,
+    /// Threads by [`ThreadId`].
+    pub threads: Vec<Thread>,
+    /// Every file that was mapped.
+    pub files: Files,
+    /// The last life of each pid.
+    by_pid: FxHashMap<u32, ProcessId>,
+    /// The last life of each tid.
+    by_tid: FxHashMap<u32, ThreadId>,
+    /// What is known beside the facts, by [`ProcessId`].
+    images: Vec<Image>,
+    /// Mappings of processes that nothing else is known of: perf reports those of the whole system.
+    strangers: FxHashMap<u32, Space>,
+    recording_start: Timestamp,
+}
+
+/// A process's address space, and what is needed to see it replaced.
+#[derive(Debug, Default)]
+struct Image {
+    /// Shared after vfork and its like, until one of the two execs.
+    space: Rc<RefCell<Space>>,
+    /// Mappings since the last rename, while the space is shared: if an exec follows, they are the new program's.
+    tentative: Option<Space>,
+    /// When the first thread was renamed last, and how: the kernel does this in exec, between dropping the old
+    /// mappings and making the new ones (`begin_new_exec`).
+    renamed: Option<(Timestamp, Vec<u8>)>,
+    /// Birth, or the last exec.
+    since: Timestamp,
+    /// Threads that are known and did not end yet.
+    alive: u32,
+}
+
+impl Tasks {
+    /// Nothing is known yet.
+    pub fn new(recording_start: Timestamp) -> Self {
+        Self {
+            recording_start,
+            ..Self::default()
+        }
+    }
+
+    /// Takes in an event; those that do not concern tasks are ignored. Says what is worth a mark.
+    pub fn apply(&mut self, event: &Event<'_>) -> Option<Happening> {
+        match event {
+            Event::TaskNew(task) => self.born(task),
+            Event::TaskExec(exec) => self.exec(exec),
+            Event::TaskExit(exit) => self.exit(exit),
+            Event::TaskRename { at, name } => self.rename(at, name),
+            Event::Mapping(mapping) => self.map(mapping),
+            Event::Remap { at, old, new } => {
+                if let Some(space) = self.space_of(at.pid) {
+                    space.borrow_mut().remap(at.time, *old, *new);
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// The thread that an event happened on; one that was not seen before is taken to begin now. A thread does a
+    /// little more after its exit was reported.
+    pub fn thread_at(&mut self, at: &At) -> ThreadId {
+        let id = self.thread(at.pid, at.tid, at.time);
+        if let Some(end) = &mut self.threads[id.index()].end {
+            *end = (*end).max(at.time);
+        }
+        id
+    }
+
+    /// The mapping of a process that covers an address.
+    pub fn region(&self, process: ProcessId, address: Avma) -> Option<Region> {
+        let image = &self.images[process.index()];
+        let tentative = image.tentative.as_ref().and_then(|space| space.find(address)).copied();
+        tentative.or_else(|| image.space.borrow().find(address).copied())
+    }
+
+    /// The last life of a pid.
+    pub fn process_of(&self, pid: u32) -> Option<ProcessId> {
+        self.by_pid.get(&pid).copied()
+    }
+
+    fn space_of(&self, pid: u32) -> Option<Rc<RefCell<Space>>> {
+        self.process_of(pid).map(|id| Rc::clone(&self.images[id.index()].space))
+    }
+
+    fn map(&mut self, mapping: &Mapping) -> Option<Happening> {
+        let file = self.files.intern(mapping);
+        let Some(process) = self.process_of(mapping.at.pid) else {
+            if self.strangers.len() < MAX_STRANGERS || self.strangers.contains_key(&mapping.at.pid) {
+                self.strangers.entry(mapping.at.pid).or_default().map(mapping, file);
+            }
+            return None;
+        };
+        let image = &mut self.images[process.index()];
+        match &mut image.tentative {
+            Some(space) => space.map(mapping, file),
+            None => image.space.borrow_mut().map(mapping, file),
+        }
+        None
+    }
+}

@@ -1,0 +1,99 @@
+//! Where the kernel is: its addresses leave this half only as offsets from `_text`, with the functions' names.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+
+use anyhow::Context as _;
+use rustc_hash::FxHashSet;
+use symbols::kallsyms::KernelSymbols;
+
+use crate::addr::KernelOffset;
+use crate::event::Event;
+
+const KALLSYMS: &str = "/proc/kallsyms";
+/// Distinct kernel addresses that are named at the end.
+const ADDRESSES_LIMIT: usize = 1 << 20;
+
+/// The addresses that samples hit.
+pub struct KernelAddresses {
+    text: u64,
+    seen: FxHashSet<u64>,
+}
+
+impl KernelAddresses {
+    /// `None`: the kernel hides its addresses (`kernel.kptr_restrict`), so that a frame can't be told without telling where
+    /// the kernel is.
+    pub fn new() -> io::Result<Option<Self>> {
+        let text = find_text(BufReader::new(File::open(KALLSYMS)?))?;
+        Ok(text.map(|text| Self { text, seen: FxHashSet::default() }))
+    }
+
+    /// Takes note of an address and returns its offset.
+    pub fn offset(&mut self, address: u64) -> KernelOffset {
+        if self.seen.len() < ADDRESSES_LIMIT {
+            self.seen.insert(address);
+        }
+        KernelOffset(address.wrapping_sub(self.text))
+    }
+
+    /// Names every address that was seen, as far as the kernel has a name.
+    pub fn names(&self) -> anyhow::Result<Vec<Event<'static>>> {
+        let list = File::open(KALLSYMS).with_context(|| format!("cannot read {KALLSYMS}"))?;
+        Ok(self.look_up(&KernelSymbols::parse(BufReader::new(list))?))
+    }
+
+    fn look_up(&self, symbols: &KernelSymbols) -> Vec<Event<'static>> {
+        let offset = |address: u64| KernelOffset(address.wrapping_sub(self.text));
+        let mut addresses: Vec<u64> = self.seen.iter().copied().collect();
+        addresses.sort_unstable();
+        let names = addresses.into_iter().filter_map(|address| {
+            let symbol = symbols.lookup(address)?;
+            let name = match symbol.module {
+                Some(module) => format!("{} [{module}]", symbol.name),
+                None => symbol.name.to_owned(),
+            };
+            Some(Event::KernelSymbol { offset: offset(address), start: offset(symbol.start), name: name.into_bytes() })
+        });
+        names.collect()
+    }
+}
+
+/// The address of `_text`, which stands near the list's beginning.
+fn find_text(list: impl BufRead) -> io::Result<Option<u64>> {
+    for line in list.split(b'\n') {
+        let line = line?;
+        if line.ends_with(b" T _text") || line.ends_with(b" t _text") {
+            let digits = line.split(|&byte| byte == b' ').next().and_then(|digits| std::str::from_utf8(digits).ok());
+            return Ok(digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()).filter(|&text| text != 0));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &[u8] = b"0000 A per_cpu_start\nffff1000 T _text\nffff1100 T vfs_read\nffff2000 T _etext\nffffa010 t ext4_open\t[ext4]\n";
+
+    #[test]
+    fn names_carry_their_module_and_no_address() {
+        let mut kernel = KernelAddresses { text: find_text(LIST).unwrap().unwrap(), seen: FxHashSet::default() };
+        assert_eq!(kernel.offset(0xffff_1105), KernelOffset(0x105));
+        assert_eq!(kernel.offset(0xffff_a020), KernelOffset(0x9020));
+        assert_eq!(kernel.offset(0xffff_2500), KernelOffset(0x1500));
+        let names = kernel.look_up(&KernelSymbols::parse(LIST).unwrap());
+        let symbol = |offset: u64, start: u64, name: &[u8]| Event::KernelSymbol {
+            offset: KernelOffset(offset),
+            start: KernelOffset(start),
+            name: name.to_vec(),
+        };
+        assert_eq!(names, [symbol(0x105, 0x100, b"vfs_read"), symbol(0x9020, 0x9010, b"ext4_open [ext4]")]);
+    }
+
+    #[test]
+    fn a_hidden_kernel_has_no_address() {
+        assert_eq!(find_text(&b"0000000000000000 T _text\n"[..]).unwrap(), None);
+        assert_eq!(find_text(&b"\n\xff\n"[..]).unwrap(), None);
+    }
+}

@@ -1,0 +1,140 @@
+//! Integers and byte strings of a chunk's payload: LEB128 varints, zigzag differences, length-prefixed bytes.
+
+/// Bytes were not what the format says; the chunk is damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("malformed bytes in a chunk")]
+pub struct Malformed;
+
+/// Appends `value` in 1 to 10 bytes.
+#[inline]
+pub fn put(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value.to_le_bytes()[0] | 0x80);
+        value >>= 7;
+    }
+    out.push(value.to_le_bytes()[0]);
+}
+
+/// Appends the difference of `value` to `previous`, small either way.
+#[inline]
+pub fn put_difference(out: &mut Vec<u8>, previous: u64, value: u64) {
+    let difference = value.wrapping_sub(previous).cast_signed();
+    put(out, ((difference << 1) ^ (difference >> 63)).cast_unsigned());
+}
+
+/// Appends at most `limit` bytes with their length.
+pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8], limit: usize) {
+    let bytes = &bytes[..bytes.len().min(limit)];
+    put(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Takes a payload apart from the front.
+#[derive(Debug, Clone, Copy)]
+pub struct Bytes<'a>(pub &'a [u8]);
+
+impl<'a> Bytes<'a> {
+    /// Nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// One byte.
+    pub fn byte(&mut self) -> Result<u8, Malformed> {
+        let (first, rest) = self.0.split_first().ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(*first)
+    }
+
+    /// A varint.
+    #[inline]
+    pub fn get(&mut self) -> Result<u64, Malformed> {
+        let mut value = 0;
+        for shift in (0..70).step_by(7) {
+            let byte = u64::from(self.byte()?);
+            let bits = byte & 0x7f;
+            if shift == 63 && bits > 1 {
+                return Err(Malformed);
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(Malformed)
+    }
+
+    /// A varint that fits 32 bits.
+    pub fn get_u32(&mut self) -> Result<u32, Malformed> {
+        u32::try_from(self.get()?).map_err(|_| Malformed)
+    }
+
+    /// A count or length of at most `limit`.
+    pub fn get_len(&mut self, limit: usize) -> Result<usize, Malformed> {
+        usize::try_from(self.get()?)
+            .ok()
+            .filter(|len| *len <= limit)
+            .ok_or(Malformed)
+    }
+
+    /// What [`put_difference`] wrote.
+    #[inline]
+    pub fn get_difference(&mut self, previous: u64) -> Result<u64, Malformed> {
+        let zigzag = self.get()?;
+        let difference = (zigzag >> 1) ^ (zigzag & 1).wrapping_neg();
+        Ok(previous.wrapping_add(difference))
+    }
+
+    /// So many bytes.
+    pub fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.0.split_at_checked(len).ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    /// What [`put_bytes`] wrote.
+    pub fn get_bytes(&mut self, limit: usize) -> Result<&'a [u8], Malformed> {
+        let len = self.get_len(limit)?;
+        self.take(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn integers_survive(value: u64, previous: u64) {
+            let mut out = Vec::new();
+            put(&mut out, value);
+            put_difference(&mut out, previous, value);
+            let mut bytes = Bytes(&out);
+            prop_assert_eq!(bytes.get(), Ok(value));
+            prop_assert_eq!(bytes.get_difference(previous), Ok(value));
+            prop_assert!(bytes.is_empty());
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(data: Vec<u8>) {
+            let mut bytes = Bytes(&data);
+            while bytes.get().is_ok() {}
+            let _ = Bytes(&data).get_bytes(100);
+        }
+    }
+
+    #[test]
+    fn too_long_integers_are_refused() {
+        assert_eq!(Bytes(&[0xff; 9]).get(), Err(Malformed));
+        assert_eq!(
+            Bytes(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]).get(),
+            Err(Malformed)
+        );
+        assert_eq!(
+            Bytes(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]).get(),
+            Ok(u64::MAX)
+        );
+    }
+}

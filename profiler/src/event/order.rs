@@ -1,0 +1,303 @@
+//! Sorts the events of a log by time, in bounded memory.
+//!
+//! The log holds events in the order in which they were drained from several rings and CPUs. A watermark says that
+//! everything earlier has been drained, so what is older can be let go in order.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::{At, Event};
+use crate::addr::Timestamp;
+
+/// Without a watermark for so long, in bytes of events, the oldest events are let go nevertheless.
+pub const MAX_HELD: usize = 256 << 20;
+
+/// Puts events in order. Hand each to [`Order::push`], and take what is ready with [`Order::pop`].
+pub struct Order {
+    held: BinaryHeap<Reverse<Held>>,
+    held_bytes: usize,
+    limit: usize,
+    arrivals: u64,
+    /// Everything earlier is ready.
+    watermark: Timestamp,
+    /// Time of the last event that was let go.
+    released: Timestamp,
+    finished: bool,
+    late: u64,
+}
+
+impl Default for Order {
+    fn default() -> Self {
+        Self::with_limit(MAX_HELD)
+    }
+}
+
+impl Order {
+    /// Holds at most about so many bytes of events.
+    pub fn with_limit(limit: usize) -> Self {
+        Self {
+            held: BinaryHeap::new(),
+            held_bytes: 0,
+            limit,
+            arrivals: 0,
+            watermark: Timestamp(0),
+            released: Timestamp(0),
+            finished: false,
+            late: 0,
+        }
+    }
+
+    /// Takes an event. Events without a time keep their place among the arrivals: they get the last time let go.
+    pub fn push(&mut self, event: Event<'static>) {
+        if let Event::Watermark(time) = event {
+            self.watermark = self.watermark.max(time);
+            return;
+        }
+        let mut time = time_of(&event).unwrap_or(self.released);
+        if time < self.released {
+            // What existed before the recording says when it was born, and is news only now.
+            let news = matches!(&event, Event::TaskNew(task) if task.existed)
+                || matches!(&event, Event::TaskExec(exec) if exec.existed);
+            if !news {
+                self.late += 1;
+                if matches!(event, Event::Sample(_)) {
+                    return;
+                }
+            }
+            time = self.released;
+        }
+        self.held_bytes += size_of_event(&event);
+        self.held.push(Reverse(Held {
+            time,
+            rank: rank(&event),
+            arrival: self.arrivals,
+            event,
+        }));
+        self.arrivals += 1;
+    }
+
+    /// Nothing more comes: everything is ready.
+    pub fn finish(&mut self) {
+        self.finished = true;
+    }
+
+    /// The next event in order, if one is ready.
+    pub fn pop(&mut self) -> Option<Event<'static>> {
+        let Reverse(next) = self.held.peek()?;
+        if next.time >= self.watermark && !self.finished && self.held_bytes <= self.limit {
+            return None;
+        }
+        let Reverse(next) = self.held.pop()?;
+        self.released = self.released.max(next.time);
+        self.held_bytes = self.held_bytes.saturating_sub(size_of_event(&next.event));
+        Some(next.event)
+    }
+
+    /// Events that came after later ones had been let go: samples among them are dropped, the others let go at once
+    /// ([`profiler_common::Loss::EventLate`]).
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+}
+
+/// An event that waits, ordered by time, then rank, then arrival.
+struct Held {
+    time: Timestamp,
+    rank: u8,
+    arrival: u64,
+    event: Event<'static>,
+}
+
+impl Held {
+    fn key(&self) -> (Timestamp, u8, u64) {
+        (self.time, self.rank, self.arrival)
+    }
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Held {}
+
+impl PartialOrd for Held {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Held {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+/// Whose event it is and when it happened.
+fn at_of<'e>(event: &'e Event<'_>) -> Option<&'e At> {
+    match event {
+        Event::TaskNew(task) => Some(&task.at),
+        Event::TaskExec(exec) => Some(&exec.at),
+        Event::TaskExit(exit) => Some(&exit.at),
+        Event::TaskRename { at, .. } | Event::Remap { at, .. } => Some(at),
+        Event::Mapping(mapping) => Some(&mapping.at),
+        Event::Sample(sample) => Some(&sample.at),
+        _ => None,
+    }
+}
+
+fn time_of(event: &Event<'_>) -> Option<Timestamp> {
+    match event {
+        Event::End(end) => Some(end.time),
+        event => at_of(event).map(|at| at.time),
+    }
+}
+
+/// Among events of one time: a task is born before it does something, and ends after it.
+fn rank(event: &Event<'_>) -> u8 {
+    match event {
+        Event::TaskNew(_) => 0,
+        Event::TaskRename { .. } => 1,
+        Event::TaskExec(_) => 2,
+        Event::Mapping(_) | Event::Remap { .. } => 3,
+        Event::Sample(_) => 4,
+        Event::TaskExit(_) => 5,
+        _ => 6,
+    }
+}
+
+/// About how much memory an event takes.
+fn size_of_event(event: &Event<'_>) -> usize {
+    let heap = match event {
+        Event::TaskNew(task) => task.name.len(),
+        Event::TaskExec(exec) => exec.name.len() + exec.path.len() + exec.command_line.len(),
+        Event::TaskRename { name, .. } | Event::KernelSymbol { name, .. } => name.len(),
+        Event::Mapping(mapping) => mapping.path.len() + mapping.build_id.len(),
+        Event::Sample(sample) => sample.stack.len() + size_of_val(&*sample.kernel),
+        Event::End(end) => end.reason.len(),
+        _ => 0,
+    };
+    size_of::<Held>() + heap
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::event::{Sample, TaskExit, TaskNew};
+
+    fn at(time: u64) -> At {
+        At {
+            time: Timestamp(time),
+            pid: 1,
+            tid: 1,
+        }
+    }
+
+    fn sample(time: u64, stack: usize) -> Event<'static> {
+        Event::Sample(Sample {
+            at: at(time),
+            stack: vec![0; stack].into(),
+            ..Sample::default()
+        })
+    }
+
+    fn drain(order: &mut Order) -> Vec<u64> {
+        std::iter::from_fn(|| order.pop())
+            .filter_map(|event| time_of(&event))
+            .map(|time| time.0)
+            .collect()
+    }
+
+    proptest! {
+        /// Watermarks that tell the truth: everything comes out, in order, nothing late.
+        #[test]
+        fn true_watermarks_sort_everything(batches in prop::collection::vec(prop::collection::vec(0..100u64, 0..20), 0..10)) {
+            let (mut order, mut out, mut expected) = (Order::default(), Vec::new(), Vec::new());
+            for (number, batch) in batches.iter().enumerate() {
+                let base = number as u64 * 50;
+                for time in batch.iter().map(|time| base + time) {
+                    expected.push(time);
+                    order.push(sample(time, 0));
+                }
+                order.push(Event::Watermark(Timestamp(base + 50)));
+                out.extend(drain(&mut order));
+                prop_assert!(out.iter().all(|time| *time < base + 50));
+            }
+            order.finish();
+            out.extend(drain(&mut order));
+            expected.sort_unstable();
+            prop_assert_eq!(out, expected);
+            prop_assert_eq!(order.late(), 0);
+        }
+
+        /// Whatever comes: the output is sorted, and what is missing is counted.
+        #[test]
+        fn the_output_is_always_sorted(events in prop::collection::vec((0..1000u64, any::<bool>()), 0..100)) {
+            let mut order = Order::with_limit(4 * size_of::<Held>());
+            let mut out = Vec::new();
+            let mut pushed = 0;
+            for (time, is_mark) in events {
+                if is_mark {
+                    order.push(Event::Watermark(Timestamp(time)));
+                } else {
+                    order.push(sample(time, 8));
+                    pushed += 1;
+                }
+                out.extend(drain(&mut order));
+            }
+            order.finish();
+            out.extend(drain(&mut order));
+            prop_assert!(out.is_sorted());
+            prop_assert_eq!(out.len() as u64 + order.late(), pushed);
+        }
+    }
+
+    #[test]
+    fn birth_comes_before_and_death_after_what_happens_at_the_same_time() {
+        let mut order = Order::default();
+        order.push(Event::TaskExit(TaskExit {
+            at: at(5),
+            ..TaskExit::default()
+        }));
+        order.push(sample(5, 0));
+        order.push(Event::TaskNew(TaskNew {
+            at: at(5),
+            ..TaskNew::default()
+        }));
+        order.finish();
+        let ranks: Vec<u8> = std::iter::from_fn(|| order.pop()).map(|event| rank(&event)).collect();
+        assert_eq!(ranks, [0, 4, 5]);
+    }
+
+    #[test]
+    fn memory_is_bounded_without_watermarks() {
+        let mut order = Order::with_limit(1 << 20);
+        let mut out = Vec::new();
+        for time in 0..1000 {
+            order.push(sample(time, 10_000));
+            out.extend(drain(&mut order));
+            assert!(order.held_bytes <= 1 << 20);
+        }
+        assert!(out.len() > 850, "{}", out.len());
+        order.push(sample(3, 0));
+        assert_eq!(order.late(), 1);
+    }
+
+    #[test]
+    fn what_existed_before_is_not_late() {
+        let mut order = Order::default();
+        order.push(sample(100, 0));
+        order.push(Event::Watermark(Timestamp(200)));
+        assert_eq!(drain(&mut order), [100]);
+        order.push(Event::TaskNew(TaskNew {
+            at: at(3),
+            existed: true,
+            ..TaskNew::default()
+        }));
+        assert_eq!(drain(&mut order), [3]);
+        assert_eq!(order.late(), 0);
+    }
+}

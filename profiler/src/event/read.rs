@@ -1,0 +1,278 @@
+//! Takes an event log apart. The log is hostile: every length has a limit, damage is skipped and counted, nothing panics.
+
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+
+use super::bytes::{Bytes, Malformed};
+use super::decode::{Decoder, kernel_symbol};
+use super::format::{ChunkKind, MAX_BLOB, MAX_TEXT};
+use super::scan::{Chunk, Index, check_file_header, index};
+use super::{Attachment, AttachmentKind, Event, Header, Module};
+
+/// Most segments of a module: ELF's own limit.
+const MAX_SEGMENTS: usize = 65_535;
+
+/// An open event log.
+pub struct LogReader<R> {
+    input: BufReader<R>,
+    index: Index,
+    header: Option<Header>,
+    /// Per chunk of the index: its payload was found damaged. Counted once, however often it is read.
+    damaged: Vec<bool>,
+}
+
+impl<R: Read + Seek> LogReader<R> {
+    /// Opens a log: checks its version, finds its chunks and reads its header.
+    ///
+    /// # Errors
+    /// When the input can't be read, or is no log of this version ([`io::ErrorKind::InvalidData`], with the remedy). A
+    /// damaged log opens.
+    pub fn new(input: R) -> io::Result<Self> {
+        let mut input = BufReader::new(input);
+        input.seek(SeekFrom::Start(0))?;
+        check_file_header(&mut input)?;
+        let index = index(&mut input)?;
+        let damaged = vec![false; index.chunks.len()];
+        let mut reader = Self {
+            input,
+            index,
+            header: None,
+            damaged,
+        };
+        reader.header = reader.read_header()?;
+        Ok(reader)
+    }
+
+    /// What was recorded; `None` when that chunk is damaged.
+    pub fn header(&self) -> Option<&Header> {
+        self.header.as_ref()
+    }
+
+    /// A chunk of this kind is there.
+    pub fn has(&self, kind: ChunkKind) -> bool {
+        self.index.chunks.iter().any(|chunk| chunk.frame.kind == kind as u16)
+    }
+
+    /// Bytes of the log.
+    pub fn len_bytes(&self) -> u64 {
+        self.index.len
+    }
+
+    /// Chunks that are damaged, as far as was read: [`profiler_common::Loss::LogDamaged`].
+    pub fn damaged_chunks(&self) -> u64 {
+        self.index.lost + self.damaged.iter().filter(|damaged| **damaged).count() as u64
+    }
+
+    /// Streams the events in chunks of these kinds, from the log's beginning.
+    pub fn events<'r>(&'r mut self, kinds: &'r [ChunkKind]) -> Events<'r, R> {
+        Events {
+            log: self,
+            kinds,
+            next: 0,
+            open: None,
+            payload: Vec::new(),
+            decoder: Decoder::default(),
+        }
+    }
+
+    fn read_header(&mut self) -> io::Result<Option<Header>> {
+        let kind = ChunkKind::Header as u16;
+        let Some(number) = self.index.chunks.iter().position(|chunk| chunk.frame.kind == kind) else {
+            return Ok(None);
+        };
+        let mut payload = Vec::new();
+        if !self.payload(number, &mut payload)? {
+            return Ok(None);
+        }
+        let header = serde_json::from_slice(&payload).ok();
+        self.damaged[number] = header.is_none();
+        Ok(header)
+    }
+
+    /// Reads a chunk's payload; false if it is damaged.
+    fn payload(&mut self, number: usize, payload: &mut Vec<u8>) -> io::Result<bool> {
+        let Chunk { frame, payload: at } = self.index.chunks[number];
+        payload.clear();
+        self.input.seek(SeekFrom::Start(at))?;
+        (&mut self.input).take(u64::from(frame.len)).read_to_end(payload)?;
+        let good = payload.len() == frame.len as usize && crc32fast::hash(payload) == frame.payload_crc;
+        self.damaged[number] |= !good;
+        Ok(good)
+    }
+}
+
+/// A run through the events of a log. See [`LogReader::events`].
+pub struct Events<'r, R> {
+    log: &'r mut LogReader<R>,
+    kinds: &'r [ChunkKind],
+    /// Number of the next chunk.
+    next: usize,
+    /// The chunk under way: its kind and how far it is read.
+    open: Option<(ChunkKind, usize)>,
+    payload: Vec<u8>,
+    decoder: Decoder,
+}
+
+impl<R: Read + Seek> Events<'_, R> {
+    /// How far the run is, in bytes of [`LogReader::len_bytes`].
+    pub fn position(&self) -> u64 {
+        self.next
+            .checked_sub(1)
+            .map_or(0, |current| self.log.index.chunks[current].end())
+    }
+
+    /// The next event; `None` at the end.
+    ///
+    /// # Errors
+    /// When the input can't be read.
+    pub fn next_event(&mut self) -> io::Result<Option<Event<'static>>> {
+        loop {
+            let event = match self.open {
+                Some((kind @ (ChunkKind::Attachment | ChunkKind::Resolved), _)) => self.blob(kind)?,
+                Some((kind, at)) => self.take(kind, at).unwrap_or_else(|Malformed| self.damage()),
+                None => {
+                    if !self.open_next()? {
+                        return Ok(None);
+                    }
+                    None
+                }
+            };
+            if event.is_some() {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// Reads the next chunk of a kind that is wanted; false at the end.
+    fn open_next(&mut self) -> io::Result<bool> {
+        self.open = None;
+        while let Some(chunk) = self.log.index.chunks.get(self.next) {
+            let kind = ChunkKind::from_number(chunk.frame.kind).filter(|kind| self.kinds.contains(kind));
+            let number = self.next;
+            self.next += 1;
+            if let Some(kind) = kind
+                && self.log.payload(number, &mut self.payload)?
+            {
+                self.decoder.clear();
+                self.open = Some((kind, 0));
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The current chunk says something impossible: what is left of it is lost.
+    fn damage(&mut self) -> Option<Event<'static>> {
+        self.open = None;
+        self.log.damaged[self.next - 1] = true;
+        None
+    }
+
+    /// The next event of the open chunk; closes it at its end.
+    fn take(&mut self, kind: ChunkKind, at: usize) -> Result<Option<Event<'static>>, Malformed> {
+        let mut bytes = Bytes(&self.payload[at..]);
+        if bytes.is_empty() {
+            self.open = None;
+            return Ok(None);
+        }
+        let event = match kind {
+            ChunkKind::Events => self.decoder.event(&mut bytes)?,
+            ChunkKind::KernelSymbols => kernel_symbol(&mut bytes)?,
+            ChunkKind::Module => Event::Module(module(std::mem::take(&mut bytes.0))?),
+            ChunkKind::Header | ChunkKind::Attachment | ChunkKind::Resolved => {
+                self.open = None;
+                return Ok(None);
+            }
+        };
+        self.open = Some((kind, self.payload.len() - bytes.0.len()));
+        Ok(Some(event))
+    }
+
+    /// Puts a blob together from the open chunk and those that follow; `None` if a part is missing or damaged.
+    fn blob(&mut self, kind: ChunkKind) -> io::Result<Option<Event<'static>>> {
+        let mut whole: Option<Part> = None;
+        while self.open.is_some_and(|(open, _)| open == kind) {
+            let Some(part) = Part::parse(kind, &self.payload).ok().filter(Part::is_possible) else {
+                return Ok(self.damage());
+            };
+            match &mut whole {
+                Some(whole) if whole.goes_on_with(&part) => whole.bytes.extend_from_slice(&part.bytes),
+                // A part is lost, and here the next blob begins.
+                whole if part.offset == 0 => *whole = Some(part),
+                // The rest of a blob whose beginning is lost, and counted where that was found.
+                _ => {
+                    self.open = None;
+                    return Ok(None);
+                }
+            }
+            if let Some(whole) = whole.take_if(|whole| whole.bytes.len() == whole.len) {
+                self.open = None;
+                return Ok(Some(match whole.head {
+                    Some((kind, pid, path)) => Event::Attachment(Attachment {
+                        kind,
+                        pid,
+                        path,
+                        bytes: whole.bytes,
+                    }),
+                    None => Event::Resolved(whole.bytes),
+                }));
+            }
+            self.open_next()?;
+        }
+        Ok(None)
+    }
+}
+
+/// What an attachment's part says about the whole.
+type AttachmentHead = (AttachmentKind, u32, Vec<u8>);
+
+/// A part of a blob.
+struct Part {
+    head: Option<AttachmentHead>,
+    /// Bytes of the whole.
+    len: usize,
+    /// Where this part belongs.
+    offset: usize,
+    bytes: Vec<u8>,
+}
+
+impl Part {
+    fn parse(kind: ChunkKind, payload: &[u8]) -> Result<Self, Malformed> {
+        let mut bytes = Bytes(payload);
+        let head = if kind == ChunkKind::Attachment {
+            let kind = match bytes.byte()? {
+                1 => AttachmentKind::Markers,
+                2 => AttachmentKind::PerfMap,
+                3 => AttachmentKind::JitDump,
+                _ => return Err(Malformed),
+            };
+            Some((kind, bytes.get_u32()?, bytes.get_bytes(MAX_TEXT)?.to_vec()))
+        } else {
+            None
+        };
+        let len = bytes.get_len(MAX_BLOB)?;
+        let offset = bytes.get_len(len)?;
+        Ok(Self {
+            head,
+            len,
+            offset,
+            bytes: bytes.0.to_vec(),
+        })
+    }
+
+    /// It lies within the whole, and is not empty unless that is.
+    fn is_possible(&self) -> bool {
+        self.bytes.len() <= self.len - self.offset && (!self.bytes.is_empty() || self.len == 0)
+    }
+
+    fn goes_on_with(&self, next: &Self) -> bool {
+        self.bytes.len() == next.offset && self.len == next.len && self.head == next.head
+    }
+}
+
+/// A Module chunk.
+fn module(payload: &[u8]) -> Result<Module, Malformed> {
+    let module: Module = serde_json::from_slice(payload).map_err(|_| Malformed)?;
+    let fits =
+        module.path.len() <= MAX_TEXT && module.build_id.len() <= MAX_TEXT && module.segments.len() <= MAX_SEGMENTS;
+    if fits { Ok(module) } else { Err(Malformed) }
+}

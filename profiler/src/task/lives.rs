@@ -1,0 +1,292 @@
+//! Birth, exec, renaming and end of processes and threads.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::{Image, Tasks};
+use crate::addr::Timestamp;
+use crate::event::{At, TaskExec, TaskExit, TaskNew};
+use crate::fact::{Process, ProcessId, Thread, ThreadId};
+
+/// `CLONE_VM` of linux/sched.h: the address space is shared.
+const CLONE_VM: u64 = 0x100;
+
+/// Something that a person would look for on the time line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Happening {
+    /// The process was born.
+    Start(ProcessId),
+    /// The process replaced its program; what it runs now is in its record.
+    Exec(ProcessId),
+    /// The last thread of the process ended.
+    Exit(ProcessId),
+}
+
+impl Tasks {
+    pub(super) fn born(&mut self, task: &TaskNew) -> Option<Happening> {
+        let at = &task.at;
+        let start = if task.existed {
+            at.time.max(self.recording_start)
+        } else {
+            at.time
+        };
+        if at.tid != at.pid {
+            let process = self.process(at.pid, start);
+            self.new_thread(process, at.tid, start, &task.name);
+            return None;
+        }
+        if task.existed && self.is_alive(at.pid, at.time) {
+            // The snapshot found what a live event had told already.
+            self.processes[self.by_pid[&at.pid].index()].existed = true;
+            return None;
+        }
+        let parent = self.process_of(task.parent.0);
+        let process = self.new_process(at.pid, start, parent, task.clone_flags & CLONE_VM != 0);
+        self.processes[process.index()].existed = task.existed;
+        if parent.is_none() {
+            self.processes[process.index()].name = text(&task.name);
+        }
+        self.new_thread(process, at.tid, start, &task.name);
+        (!task.existed).then_some(Happening::Start(process))
+    }
+
+    pub(super) fn exec(&mut self, exec: &TaskExec) -> Option<Happening> {
+        let at = &exec.at;
+        let process = self.process(at.pid, at.time);
+        let record = &mut self.processes[process.index()];
+        record.path = text(&exec.path);
+        record.command_line = arguments(&exec.command_line);
+        record.name = program_name(&record.path).map_or_else(|| text(&exec.name), str::to_owned);
+        let main = self.thread(at.pid, at.pid, at.time);
+        self.threads[main.index()].name = text(&exec.name);
+        if exec.existed {
+            return None;
+        }
+        // The calling thread takes the first thread's place and number; that one ended a moment ago.
+        if self.threads[main.index()].end.take().is_some() {
+            self.images[process.index()].alive += 1;
+        }
+        if exec.old_tid != at.pid
+            && let Some(caller) = self.by_tid.get(&exec.old_tid).copied()
+            && self.threads[caller.index()].process == process
+        {
+            self.end_thread(caller, at.time);
+        }
+        self.processes[process.index()].end = None;
+        self.processes[process.index()].exit_code = None;
+        self.replace_space(process, at.time, &exec.name);
+        Some(Happening::Exec(process))
+    }
+
+    /// Drops the old program's mappings. The new one's were made just before the exec was reported.
+    fn replace_space(&mut self, process: ProcessId, now: Timestamp, name: &[u8]) {
+        let image = &mut self.images[process.index()];
+        let renamed = image
+            .renamed
+            .take()
+            .filter(|(time, new)| *time >= image.since && new == name);
+        let began = renamed.map_or(image.since, |(time, _)| time);
+        let mut space = match image.tentative.take() {
+            Some(space) => space,
+            None => image.space.borrow().clone(),
+        };
+        space.forget_before(began);
+        image.space = Rc::new(RefCell::new(space));
+        image.since = now;
+    }
+
+    pub(super) fn rename(&mut self, at: &At, name: &[u8]) -> Option<Happening> {
+        let thread = self.thread(at.pid, at.tid, at.time);
+        self.threads[thread.index()].name = text(name);
+        if at.tid != at.pid {
+            return None;
+        }
+        let process = self.threads[thread.index()].process;
+        let record = &mut self.processes[process.index()];
+        if record.path.is_empty() {
+            record.name = text(name);
+        }
+        let image = &mut self.images[process.index()];
+        image.renamed = Some((at.time, name.to_vec()));
+        if Rc::strong_count(&image.space) > 1 {
+            image.tentative = Some(super::Space::default());
+        }
+        None
+    }
+
+    pub(super) fn exit(&mut self, exit: &TaskExit) -> Option<Happening> {
+        let at = &exit.at;
+        let id = self.thread(at.pid, at.tid, at.time);
+        let known = |figure: u64| (exit.sum_exec_runtime != 0).then_some(figure);
+        let thread = &mut self.threads[id.index()];
+        thread.cpu_time_after_last_sample = thread.cpu_time_after_last_sample.saturating_add(exit.cpu_time);
+        thread.sum_exec_runtime = known(exit.sum_exec_runtime);
+        thread.minor_faults = known(exit.minor_faults);
+        thread.major_faults = known(exit.major_faults);
+        let (process, is_main) = (thread.process, thread.is_main);
+        let was_alive = thread.end.is_none();
+        self.end_thread(id, at.time);
+        let image = &mut self.images[process.index()];
+        let record = &mut self.processes[process.index()];
+        if is_main || record.exit_code.is_none() {
+            record.exit_code = Some(exit.exit_code);
+        }
+        if image.alive > 0 || !was_alive {
+            return None;
+        }
+        record.end = Some(at.time);
+        // What a dead process does in its last moments, it does in the kernel.
+        *image = Image {
+            since: at.time,
+            ..Image::default()
+        };
+        Some(Happening::Exit(process))
+    }
+
+    fn end_thread(&mut self, id: ThreadId, time: Timestamp) {
+        let thread = &mut self.threads[id.index()];
+        if thread.end.replace(time).is_none() {
+            let image = &mut self.images[thread.process.index()];
+            image.alive = image.alive.saturating_sub(1);
+        }
+    }
+
+    /// The current life of a pid began no later than `time` and goes on.
+    fn is_alive(&self, pid: u32, time: Timestamp) -> bool {
+        self.process_of(pid).is_some_and(|id| {
+            let process = &self.processes[id.index()];
+            process.end.is_none() && process.start <= time.max(self.recording_start)
+        })
+    }
+
+    /// The last life of a pid; one that was not seen before is taken to begin at `time`.
+    fn process(&mut self, pid: u32, time: Timestamp) -> ProcessId {
+        match self.process_of(pid) {
+            Some(id) => id,
+            None => self.new_process(pid, time, None, false),
+        }
+    }
+
+    fn new_process(&mut self, pid: u32, start: Timestamp, parent: Option<ProcessId>, shares: bool) -> ProcessId {
+        let id = ProcessId(number(self.processes.len()));
+        let mut process = Process {
+            pid,
+            name: String::new(),
+            path: String::new(),
+            command_line: Vec::new(),
+            start,
+            existed: false,
+            end: None,
+            exit_code: None,
+            parent,
+            main_thread: None,
+        };
+        let stranger = self.strangers.remove(&pid);
+        let mut image = Image {
+            since: start,
+            ..Image::default()
+        };
+        if let Some(parent) = parent {
+            let record = &self.processes[parent.index()];
+            process.name.clone_from(&record.name);
+            process.path.clone_from(&record.path);
+            process.command_line.clone_from(&record.command_line);
+            let space = &self.images[parent.index()].space;
+            image.space = if shares {
+                Rc::clone(space)
+            } else {
+                Rc::new(RefCell::new(space.borrow().clone()))
+            };
+        } else if let Some(space) = stranger {
+            image.space = Rc::new(RefCell::new(space));
+        }
+        if let Some(last) = self.by_pid.insert(pid, id) {
+            self.bury(last, start);
+        }
+        self.processes.push(process);
+        self.images.push(image);
+        id
+    }
+
+    /// A life whose end was not seen ends when the number is used again.
+    fn bury(&mut self, id: ProcessId, time: Timestamp) {
+        let record = &mut self.processes[id.index()];
+        record.end.get_or_insert(time);
+        self.images[id.index()] = Image::default();
+        if let Some(main) = record.main_thread {
+            self.threads[main.index()].end.get_or_insert(time);
+        }
+    }
+
+    /// The last life of a tid in this process; one that was not seen before is taken to begin at `time`.
+    pub(super) fn thread(&mut self, pid: u32, tid: u32, time: Timestamp) -> ThreadId {
+        let process = self.process(pid, time);
+        match self.by_tid.get(&tid) {
+            Some(id) if self.threads[id.index()].process == process => *id,
+            _ => {
+                let name = self.processes[process.index()].name.clone();
+                self.new_thread(process, tid, time, name.as_bytes())
+            }
+        }
+    }
+
+    fn new_thread(&mut self, process: ProcessId, tid: u32, start: Timestamp, name: &[u8]) -> ThreadId {
+        if let Some(id) = self.by_tid.get(&tid).copied() {
+            let thread = &mut self.threads[id.index()];
+            if thread.process == process && thread.end.is_none() && thread.start >= start {
+                // The snapshot found what a live event had told already.
+                thread.start = start;
+                return id;
+            }
+            self.end_thread(id, start);
+        }
+        let id = ThreadId(number(self.threads.len()));
+        let record = &mut self.processes[process.index()];
+        let is_main = tid == record.pid;
+        self.threads.push(Thread {
+            process,
+            tid,
+            name: text(name),
+            is_main,
+            start,
+            end: None,
+            cpu_time_after_last_sample: 0,
+            sum_exec_runtime: None,
+            minor_faults: None,
+            major_faults: None,
+        });
+        if is_main {
+            record.main_thread = Some(id);
+            if record.name.is_empty() {
+                record.name = text(name);
+            }
+        }
+        self.by_tid.insert(tid, id);
+        self.images[process.index()].alive += 1;
+        id
+    }
+}
+
+/// Ids are 32 bits: four billion lives take more memory than there is.
+fn number(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn arguments(bytes: &[u8]) -> Vec<String> {
+    let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
+    if bytes.is_empty() {
+        Vec::new()
+    } else {
+        bytes.split(|byte| *byte == 0).map(text).collect()
+    }
+}
+
+/// Base name of a program's path; `None` for one that was started through a descriptor.
+fn program_name(path: &str) -> Option<&str> {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    (!name.is_empty() && !path.starts_with("/dev/fd/") && !path.starts_with("/proc/self/fd/")).then_some(name)
+}

@@ -1,0 +1,349 @@
+//! An address space: which mapping covers an address. A later mapping replaces what it overlaps; munmap is not seen.
+
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+
+use crate::addr::{Avma, FileOffset, Timestamp};
+use crate::event::{self, FileId, PROT_EXEC};
+
+/// Most mappings of an address space: twice what Firefox has, and well above the kernel's default limit.
+const MAX_REGIONS: usize = 1 << 18;
+
+/// A distinct file (or pseudo file) that was mapped: index into [`Files`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileKey(pub u32);
+
+impl FileKey {
+    /// As an index into a table of files.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A file as its mappings name it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct MappedFile {
+    /// Device and inode; inode 0: no file.
+    pub file: FileId,
+    /// Path or pseudo name, without ` (deleted)`; bytes that are no UTF-8 replaced.
+    pub path: String,
+    /// The kernel said that the file was deleted.
+    pub deleted: bool,
+    /// Build id, if it was known when it was mapped.
+    pub build_id: Vec<u8>,
+}
+
+impl MappedFile {
+    /// Memory without a file, and without code of the kernel's.
+    pub fn is_anonymous(&self) -> bool {
+        self.file.inode == 0 && !self.is_vdso()
+    }
+
+    /// The code that the kernel lends to every process.
+    pub fn is_vdso(&self) -> bool {
+        self.path == "[vdso]"
+    }
+}
+
+/// Every distinct file that was mapped.
+#[derive(Debug, Default)]
+pub struct Files {
+    list: Vec<Rc<MappedFile>>,
+    keys: FxHashMap<Rc<MappedFile>, FileKey>,
+}
+
+impl Files {
+    /// The key of a mapping's file.
+    pub fn intern(&mut self, mapping: &event::Mapping) -> FileKey {
+        let path = String::from_utf8_lossy(&mapping.path);
+        let (path, deleted) = match path.strip_suffix(" (deleted)") {
+            Some(path) => (path.to_owned(), true),
+            None => (path.into_owned(), false),
+        };
+        // All anonymous memory is the same to us: heaps and stacks come in thousands.
+        let anonymous = mapping.file.inode == 0 && path != "[vdso]";
+        let path = if anonymous { String::new() } else { path };
+        let build_id = mapping.build_id.clone();
+        let file = MappedFile {
+            file: mapping.file,
+            path,
+            deleted,
+            build_id,
+        };
+        if let Some(known) = self.keys.get(&file) {
+            return *known;
+        }
+        let key = FileKey(u32::try_from(self.list.len()).unwrap_or(u32::MAX));
+        let file = Rc::new(file);
+        self.list.push(Rc::clone(&file));
+        self.keys.insert(file, key);
+        key
+    }
+
+    /// The file behind a key.
+    pub fn get(&self, key: FileKey) -> Rc<MappedFile> {
+        Rc::clone(&self.list[key.index()])
+    }
+}
+
+/// A mapping, or what later ones left of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    /// First address.
+    pub start: Avma,
+    /// Behind the last address.
+    pub end: Avma,
+    /// Offset of the first byte in the file.
+    pub offset: FileOffset,
+    /// What is mapped.
+    pub file: FileKey,
+    /// It can be executed.
+    pub executable: bool,
+    /// When it was mapped.
+    pub made: Timestamp,
+}
+
+impl Region {
+    /// The part from `start` to `end`, which lie within.
+    fn part(&self, start: Avma, end: Avma) -> Self {
+        let offset = FileOffset(self.offset.0.wrapping_add(start.0 - self.start.0));
+        Self {
+            start,
+            end,
+            offset,
+            ..*self
+        }
+    }
+
+    /// Where `address`, which lies within, is in the file.
+    pub fn file_offset(&self, address: Avma) -> FileOffset {
+        self.part(address, self.end).offset
+    }
+}
+
+/// The mappings of one address space, shared between processes until one of them changes it.
+#[derive(Debug, Clone, Default)]
+pub struct Space {
+    /// Sorted, without overlaps.
+    regions: Rc<Vec<Region>>,
+}
+
+impl Space {
+    /// The mapping that covers `address`.
+    pub fn find(&self, address: Avma) -> Option<&Region> {
+        let behind = self.regions.partition_point(|region| region.start <= address);
+        self.regions[..behind].last().filter(|region| address < region.end)
+    }
+
+    /// Every mapping, by address.
+    pub fn regions(&self) -> &[Region] {
+        &self.regions
+    }
+
+    /// Adds a mapping; what it covers is gone.
+    pub fn map(&mut self, mapping: &event::Mapping, file: FileKey) {
+        let Some(end) = mapping
+            .start
+            .0
+            .checked_add(mapping.len)
+            .filter(|end| *end > mapping.start.0)
+        else {
+            return;
+        };
+        self.insert(Region {
+            start: mapping.start,
+            end: Avma(end),
+            offset: mapping.offset,
+            file,
+            executable: mapping.protection & PROT_EXEC != 0,
+            made: mapping.at.time,
+        });
+    }
+
+    fn insert(&mut self, region: Region) {
+        self.clear(region.start, region.end);
+        if self.regions.len() < MAX_REGIONS {
+            let place = self.regions.partition_point(|other| other.start < region.start);
+            Rc::make_mut(&mut self.regions).insert(place, region);
+        }
+    }
+
+    /// Removes what is mapped from `start` to `end`.
+    fn clear(&mut self, start: Avma, end: Avma) {
+        let first = self.regions.partition_point(|region| region.end <= start);
+        let behind = first + self.regions[first..].partition_point(|region| region.start < end);
+        if first == behind {
+            return;
+        }
+        let (low, high) = (self.regions[first], self.regions[behind - 1]);
+        let left = (low.start < start).then(|| low.part(low.start, start));
+        let right = (high.end > end).then(|| high.part(end, high.end));
+        Rc::make_mut(&mut self.regions).splice(first..behind, left.into_iter().chain(right));
+    }
+
+    /// Moves what lies at `old` to `new`, as mremap does: the rest of a longer new place goes on with the last mapping.
+    pub fn remap(&mut self, time: Timestamp, old: (Avma, u64), new: (Avma, u64)) {
+        let (Some(old_end), Some(new_end)) = (old.0.0.checked_add(old.1), new.0.0.checked_add(new.1)) else {
+            return;
+        };
+        let moved: Vec<Region> = self
+            .regions
+            .iter()
+            .filter(|region| region.start.0 < old_end && region.end > old.0)
+            .map(|region| region.part(region.start.max(old.0), region.end.min(Avma(old_end))))
+            .collect();
+        let Some(last) = moved.last().copied() else { return };
+        self.clear(old.0, Avma(old_end));
+        for region in moved {
+            let start = new.0.0.wrapping_add(region.start.0 - old.0.0);
+            let is_last = region == last;
+            let end = if is_last {
+                new_end
+            } else {
+                new.0.0.wrapping_add(region.end.0 - old.0.0).min(new_end)
+            };
+            if new.0.0 <= start && start < end {
+                self.insert(Region {
+                    start: Avma(start),
+                    end: Avma(end),
+                    made: time,
+                    ..region
+                });
+            }
+        }
+    }
+
+    /// Keeps only what was mapped at or after `time`.
+    pub fn forget_before(&mut self, time: Timestamp) {
+        Rc::make_mut(&mut self.regions).retain(|region| region.made >= time);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::event::At;
+
+    fn mapping(start: u64, len: u64, offset: u64, time: u64) -> event::Mapping {
+        event::Mapping {
+            at: At {
+                time: Timestamp(time),
+                pid: 1,
+                tid: 1,
+            },
+            start: Avma(start),
+            len,
+            offset: FileOffset(offset),
+            ..event::Mapping::default()
+        }
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Map(u64, u64),
+        Remap((u64, u64), (u64, u64)),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let range = || (0..64u64, 1..24u64);
+        prop_oneof![
+            4 => range().prop_map(|(start, len)| Step::Map(start, len)),
+            1 => (range(), range()).prop_map(|(old, new)| Step::Remap(old, new)),
+        ]
+    }
+
+    proptest! {
+        /// The oracle is an array with one entry an address.
+        #[test]
+        fn lookups_agree_with_an_array(steps in prop::collection::vec(step(), 0..30)) {
+            let mut space = Space::default();
+            let mut array: Vec<Option<(u64, FileKey)>> = vec![None; 128];
+            for (number, step) in (0u32..).zip(steps) {
+                match step {
+                    Step::Map(start, len) => {
+                        space.map(&mapping(start, len, 1000, u64::from(number)), FileKey(number));
+                        for at in start..start + len {
+                            array[at as usize] = Some((1000 + at - start, FileKey(number)));
+                        }
+                    }
+                    Step::Remap(old, new) => {
+                        // The kernel refuses overlaps, and a length beyond the old one grows the last mapping.
+                        let apart = old.0 + old.1 <= new.0 || new.0 + new.1 <= old.0;
+                        if !apart || new.1 > old.1 {
+                            continue;
+                        }
+                        let whole = array[old.0 as usize..(old.0 + old.1) as usize].to_vec();
+                        if whole.iter().any(Option::is_none) {
+                            continue;
+                        }
+                        space.remap(Timestamp(u64::from(number)), (Avma(old.0), old.1), (Avma(new.0), new.1));
+                        for at in 0..old.1 {
+                            array[(old.0 + at) as usize] = None;
+                        }
+                        for at in 0..new.1 {
+                            array[(new.0 + at) as usize] = whole[at as usize];
+                        }
+                    }
+                }
+                for (at, expected) in (0u64..).zip(&array) {
+                    let found = space.find(Avma(at)).map(|region| (region.file_offset(Avma(at)).0, region.file));
+                    prop_assert_eq!(found, *expected, "at {} after step {}", at, number);
+                }
+            }
+        }
+
+        #[test]
+        fn hostile_mappings_never_panic(events in prop::collection::vec(any::<(u64, u64, u64, u64, bool)>(), 0..20)) {
+            let mut space = Space::default();
+            for (a, b, c, d, is_remap) in events {
+                if is_remap {
+                    space.remap(Timestamp(1), (Avma(a), b), (Avma(c), d));
+                } else {
+                    space.map(&mapping(a, b, c, d), FileKey(0));
+                }
+            }
+            prop_assert!(space.regions().is_sorted_by(|low, high| low.end <= high.start));
+        }
+    }
+
+    #[test]
+    fn a_shared_space_is_copied_when_it_changes() {
+        let mut parent = Space::default();
+        parent.map(&mapping(0x1000, 0x1000, 0, 1), FileKey(0));
+        let mut child = parent.clone();
+        assert!(Rc::ptr_eq(&parent.regions, &child.regions));
+        child.map(&mapping(0x1000, 0x800, 0, 2), FileKey(1));
+        assert_eq!(parent.find(Avma(0x1400)).unwrap().file, FileKey(0));
+        assert_eq!(child.find(Avma(0x1400)).unwrap().file, FileKey(1));
+        assert_eq!(
+            child.find(Avma(0x1800)).unwrap().file_offset(Avma(0x1800)),
+            FileOffset(0x800)
+        );
+    }
+
+    #[test]
+    fn names_tell_what_a_mapping_is() {
+        let mut files = Files::default();
+        let mut key = |path: &[u8], inode| {
+            let file = FileId {
+                inode,
+                ..FileId::default()
+            };
+            let key = files.intern(&event::Mapping {
+                path: path.to_vec(),
+                file,
+                ..event::Mapping::default()
+            });
+            files.get(key)
+        };
+        assert!(key(b"//anon", 0).is_anonymous());
+        assert!(key(b"[heap]", 0).is_anonymous());
+        assert!(key(b"[vdso]", 0).is_vdso() && !key(b"[vdso]", 0).is_anonymous());
+        let deleted = key(b"/usr/lib/x.so (deleted)", 5);
+        assert!(deleted.deleted && deleted.path == "/usr/lib/x.so" && !deleted.is_anonymous());
+        assert!(!key(b"/memfd:jit (deleted)", 6).is_anonymous());
+    }
+}

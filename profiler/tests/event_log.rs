@@ -1,0 +1,434 @@
+//! The event log as a whole: what is written can be read, and damage costs only the chunks that it hits.
+
+use std::io::{Cursor, ErrorKind, Write};
+
+use profiler::addr::{Avma, FileOffset, KernelOffset, Timestamp};
+use profiler::event::format::{ChunkKind, FILE_HEADER_LEN, FRAME_LEN};
+use profiler::event::read::LogReader;
+use profiler::event::write::LogWriter;
+use profiler::event::{
+    At, Attachment, AttachmentKind, End, Event, FileId, Header, Mapping, Module, Sample, Segment, TaskExec, TaskExit,
+    TaskNew,
+};
+use profiler_common::sample::{FLAG_USER_REGS, UserRegs};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+const ALL: [ChunkKind; 5] = [
+    ChunkKind::Events,
+    ChunkKind::KernelSymbols,
+    ChunkKind::Module,
+    ChunkKind::Attachment,
+    ChunkKind::Resolved,
+];
+
+fn header() -> Header {
+    Header {
+        ngmi_version: "0.1.0".into(),
+        command: vec!["true".into()],
+        start: Timestamp(1),
+        start_unix_ms: 2,
+        kernel: "6.18".into(),
+        arch: "x86_64".into(),
+        boot_id: "b".into(),
+        cpus: 2,
+        sample_hz: 1000,
+        sample_event: "cpu-clock".into(),
+        stack_copy: 65_536,
+        scope: "command".into(),
+        hooks: Vec::new(),
+    }
+}
+
+fn read(bytes: &[u8]) -> (Vec<Event<'static>>, u64) {
+    let mut log = LogReader::new(Cursor::new(bytes)).unwrap();
+    let mut events = Vec::new();
+    let mut run = log.events(&ALL);
+    while let Some(event) = run.next_event().unwrap() {
+        assert!(run.position() <= bytes.len() as u64);
+        events.push(event);
+    }
+    (events, log.damaged_chunks())
+}
+
+fn at() -> impl Strategy<Value = At> {
+    (any::<u64>(), 0..4u32, 0..4u32).prop_map(|(time, pid, tid)| At {
+        time: Timestamp(time),
+        pid,
+        tid,
+    })
+}
+
+fn text() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 0..40)
+}
+
+fn sample() -> impl Strategy<Value = Event<'static>> {
+    let stack = (
+        0..40_000usize,
+        prop::collection::vec((any::<Index>(), any::<u8>()), 0..5),
+    )
+        .prop_map(|(len, changes)| {
+            let mut stack: Vec<u8> = (0..len).map(|at| (at / 100) as u8).collect();
+            for (at, value) in changes.iter().filter(|_| len > 0) {
+                stack[at.index(len)] = *value;
+            }
+            stack
+        });
+    let frames = prop::collection::vec(any::<u64>().prop_map(KernelOffset), 0..128);
+    let regs = (any::<u64>(), 0..10_000u64, any::<u64>(), any::<bool>());
+    (at(), any::<(u16, u64)>(), any::<u32>(), regs, frames, stack).prop_map(
+        |(at, (cpu, cpu_time), flags, (ip, sp, fp, high), kernel, stack)| {
+            let sp = if high { u64::MAX - sp } else { 0x7ffd_0000_0000 + sp };
+            let with_regs = flags & FLAG_USER_REGS != 0;
+            let regs = if with_regs {
+                UserRegs { ip, sp, fp, lr: 0 }
+            } else {
+                UserRegs::default()
+            };
+            Event::Sample(Sample {
+                at,
+                cpu,
+                cpu_time,
+                flags,
+                regs,
+                kernel: kernel.into(),
+                stack: stack.into(),
+            })
+        },
+    )
+}
+
+fn task() -> impl Strategy<Value = Event<'static>> {
+    prop_oneof![
+        (at(), any::<(u32, u32, bool, u64)>(), text()).prop_map(|(at, (pid, tid, existed, clone_flags), name)| {
+            Event::TaskNew(TaskNew {
+                at,
+                parent: (pid, tid),
+                existed,
+                clone_flags,
+                name,
+            })
+        }),
+        (at(), any::<(bool, u32)>(), text(), text(), text()).prop_map(
+            |(at, (existed, old_tid), name, path, command_line)| {
+                Event::TaskExec(TaskExec {
+                    at,
+                    existed,
+                    old_tid,
+                    name,
+                    path,
+                    command_line,
+                })
+            }
+        ),
+        (at(), any::<(u32, u64, u64, u64, u64)>()).prop_map(|(at, (exit_code, a, b, c, d))| {
+            let (cpu_time, sum_exec_runtime, minor_faults, major_faults) = (a, b, c, d);
+            Event::TaskExit(TaskExit {
+                at,
+                exit_code,
+                cpu_time,
+                sum_exec_runtime,
+                minor_faults,
+                major_faults,
+            })
+        }),
+        (at(), text()).prop_map(|(at, name)| Event::TaskRename { at, name }),
+        (
+            at(),
+            any::<(u64, u64, u64, u64)>(),
+            any::<(u32, u32, u32, u32)>(),
+            text(),
+            text()
+        )
+            .prop_map(
+                |(at, (start, len, offset, inode), (major, minor, protection, flags), path, build_id)| {
+                    let file = FileId { major, minor, inode };
+                    let (start, offset) = (Avma(start), FileOffset(offset));
+                    Event::Mapping(Mapping {
+                        at,
+                        start,
+                        len,
+                        offset,
+                        file,
+                        protection,
+                        flags,
+                        path,
+                        build_id,
+                    })
+                }
+            ),
+        (at(), any::<(u64, u64, u64, u64)>()).prop_map(|(at, (a, b, c, d))| Event::Remap {
+            at,
+            old: (Avma(a), b),
+            new: (Avma(c), d)
+        }),
+    ]
+}
+
+fn other() -> impl Strategy<Value = Event<'static>> {
+    prop_oneof![
+        any::<(u32, u64)>().prop_map(|(loss, count)| Event::Loss { loss, count }),
+        any::<u64>().prop_map(|time| Event::Watermark(Timestamp(time))),
+        (any::<u64>(), ".{0,20}", any::<Option<i32>>()).prop_map(|(time, reason, status)| Event::End(End {
+            time: Timestamp(time),
+            reason,
+            status
+        })),
+    ]
+}
+
+/// Events of the main stream.
+fn stream() -> impl Strategy<Value = Vec<Event<'static>>> {
+    prop::collection::vec(prop_oneof![4 => sample(), 4 => task(), 1 => other()], 0..40)
+}
+
+/// Events with chunks of their own.
+fn extras() -> impl Strategy<Value = Vec<Event<'static>>> {
+    let segment = any::<(u64, u64, u64)>().prop_map(|(offset, svma, file_size)| Segment {
+        offset,
+        svma,
+        file_size,
+    });
+    let module = (".{0,20}", text(), prop::collection::vec(segment, 0..4), any::<u64>()).prop_map(
+        |(path, build_id, segments, entry)| {
+            Event::Module(Module {
+                file: FileId::default(),
+                path,
+                build_id,
+                segments,
+                entry,
+                problem: None,
+            })
+        },
+    );
+    let kind = prop::sample::select(vec![
+        AttachmentKind::Markers,
+        AttachmentKind::PerfMap,
+        AttachmentKind::JitDump,
+    ]);
+    let attachment = (kind, any::<u32>(), text(), text())
+        .prop_map(|(kind, pid, path, bytes)| Event::Attachment(Attachment { kind, pid, path, bytes }));
+    let resolved = text().prop_map(Event::Resolved);
+    prop::collection::vec(prop_oneof![module, attachment, resolved], 0..6)
+}
+
+fn write(stream: &[Event<'_>], flush_every: usize, extras: &[Event<'_>]) -> Vec<u8> {
+    let mut log = LogWriter::new(Vec::new(), &header()).unwrap();
+    for (number, event) in stream.iter().enumerate() {
+        log.event(event).unwrap();
+        if number % flush_every == flush_every - 1 {
+            log.flush_chunk().unwrap();
+            assert_eq!(log.bytes_written(), log.good_bytes());
+        }
+    }
+    // As after a crash or by the other process: a second writer goes on.
+    let mut log = LogWriter::append(Cursor::new(log.finish().unwrap())).unwrap();
+    for event in extras {
+        log.event(event).unwrap();
+    }
+    log.finish().unwrap().into_inner()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn what_is_written_is_read(stream in stream(), extras in extras(), flush_every in 1..10usize) {
+        let bytes = write(&stream, flush_every, &extras);
+        let log = LogReader::new(Cursor::new(&bytes)).unwrap();
+        prop_assert_eq!(log.header(), Some(&header()));
+        let (events, damaged) = read(&bytes);
+        let expected: Vec<_> = stream.into_iter().chain(extras).collect();
+        prop_assert_eq!(events, expected);
+        prop_assert_eq!(damaged, 0);
+    }
+
+    /// A flipped bit costs the chunk that it is in, and that is counted.
+    #[test]
+    fn a_flipped_bit_costs_one_chunk(stream in stream(), place in any::<Index>(), bit in 0..8u8) {
+        let mut bytes = write(&stream, 4, &[]);
+        let place = FILE_HEADER_LEN + place.index(bytes.len() - FILE_HEADER_LEN);
+        bytes[place] ^= 1 << bit;
+        let (events, damaged) = read(&bytes);
+        prop_assert_eq!(damaged, 1);
+        let chunks: Vec<&[Event]> = stream.chunks(4).collect();
+        let survives = |missing: usize| {
+            let left = chunks.iter().enumerate().filter(|(number, _)| *number != missing);
+            left.flat_map(|(_, chunk)| chunk.iter()).eq(events.iter())
+        };
+        // One of the chunks of events is missing, or none: then it was the header's.
+        prop_assert!((0..=chunks.len()).any(survives));
+    }
+
+    /// A log that ends anywhere is good up to its last whole chunk, and can be gone on with.
+    #[test]
+    fn a_truncated_log_is_good_up_to_there(stream in stream(), place in any::<Index>()) {
+        let mut bytes = write(&stream, 4, &[]);
+        bytes.truncate(FILE_HEADER_LEN + place.index(bytes.len() - FILE_HEADER_LEN + 1));
+        let (events, damaged) = read(&bytes);
+        prop_assert!(stream.starts_with(&events));
+        prop_assert!(damaged <= 1);
+        let mut log = LogWriter::append(Cursor::new(bytes)).unwrap();
+        let good = log.good_bytes();
+        let event = Event::Watermark(Timestamp(7));
+        log.event(&event).unwrap();
+        log.flush_chunk().unwrap();
+        let end = log.good_bytes();
+        let mut bytes = log.finish().unwrap().into_inner();
+        prop_assert!(good < end);
+        bytes.truncate(end as usize);
+        let (after, damaged) = read(&bytes);
+        prop_assert_eq!(after.len(), events.len() + 1);
+        prop_assert_eq!(after.last(), Some(&event));
+        prop_assert_eq!(damaged, 0);
+    }
+
+    /// Many changes at random: nothing panics, and the reader comes to an end.
+    #[test]
+    fn arbitrary_damage_never_panics(
+        stream in stream(),
+        extras in extras(),
+        changes in prop::collection::vec((any::<Index>(), any::<u8>()), 1..200),
+    ) {
+        let mut bytes = write(&stream, 3, &extras);
+        let len = bytes.len() - FILE_HEADER_LEN;
+        for (place, value) in changes {
+            bytes[FILE_HEADER_LEN + place.index(len)] = value;
+        }
+        read(&bytes);
+    }
+
+    /// Payloads of garbage with right checksums: a chunk that a hostile writer made.
+    #[test]
+    fn hostile_payloads_never_panic(payloads in prop::collection::vec((1..8u16, text()), 0..8)) {
+        let mut bytes = write(&[], 1, &[]);
+        for (sequence, (kind, payload)) in payloads.iter().enumerate() {
+            let frame = profiler::event::format::Frame {
+                kind: *kind,
+                len: payload.len() as u32,
+                sequence: sequence as u64 + 1,
+                payload_crc: crc32fast::hash(payload),
+            };
+            bytes.extend(frame.encode());
+            bytes.extend(payload);
+        }
+        read(&bytes);
+    }
+}
+
+#[test]
+fn large_attachments_are_split_and_put_together() {
+    let bytes: Vec<u8> = (0..20_000_000u32).map(|at| (at / 7) as u8).collect();
+    let one = Attachment {
+        kind: AttachmentKind::PerfMap,
+        pid: 7,
+        path: b"/tmp/perf-7.map".to_vec(),
+        bytes,
+    };
+    let extras = [
+        Event::Attachment(one.clone()),
+        Event::Resolved(one.bytes.clone()),
+        Event::Attachment(one),
+    ];
+    let mut log = write(&[], 1, &extras);
+    let (events, damaged) = read(&log);
+    assert!(events == extras);
+    assert_eq!(damaged, 0);
+    // Damage in the middle of the first costs that one only.
+    log[10_000_000] ^= 1;
+    let (events, damaged) = read(&log);
+    assert!(events == extras[1..]);
+    assert_eq!(damaged, 1);
+}
+
+#[test]
+fn similar_stacks_take_little_room() {
+    let mut log = LogWriter::new(Vec::new(), &header()).unwrap();
+    let mut stack: Vec<u8> = (0..40_000u32)
+        .map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect();
+    for number in 0..100u64 {
+        stack[(number * 7 % 2000) as usize] ^= 1;
+        let at = At {
+            time: Timestamp(number * 1_000_000),
+            pid: 1,
+            tid: 1,
+        };
+        let regs = UserRegs {
+            ip: 0x1234,
+            sp: 0x7ffd_0000_0008,
+            fp: 0,
+            lr: 0,
+        };
+        let (flags, stack) = (FLAG_USER_REGS, stack.as_slice().into());
+        log.event(&Event::Sample(Sample {
+            at,
+            flags,
+            regs,
+            stack,
+            ..Sample::default()
+        }))
+        .unwrap();
+    }
+    let bytes = log.finish().unwrap();
+    assert!(bytes.len() < 40_000 + 100 * 128, "{}", bytes.len());
+}
+
+/// A disk that is full after so many bytes.
+struct SmallDisk(Vec<u8>, usize);
+
+impl Write for SmallDisk {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let room = (self.1 - self.0.len()).min(bytes.len());
+        if room == 0 {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        self.0.extend_from_slice(&bytes[..room]);
+        Ok(room)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_a_log_that_can_be_truncated_to_good_chunks() {
+    let mut log = LogWriter::new(SmallDisk(Vec::new(), 2000), &header()).unwrap();
+    let event = Event::TaskRename {
+        at: At::default(),
+        name: vec![b'x'; 100],
+    };
+    let (mut whole, mut failed) = (0, false);
+    for _ in 0..100 {
+        log.event(&event).unwrap();
+        if let Err(error) = log.flush_chunk() {
+            assert_eq!(error.kind(), ErrorKind::StorageFull);
+            failed = true;
+            break;
+        }
+        whole += 1;
+    }
+    assert!(failed && whole > 3);
+    assert!(log.event(&event).is_err());
+    let good = log.good_bytes();
+    assert!(good <= 2000 && good as usize > FILE_HEADER_LEN + FRAME_LEN);
+}
+
+#[test]
+fn strangers_are_refused_with_the_remedy() {
+    let refusal = |bytes: &[u8]| LogReader::new(Cursor::new(bytes)).err().unwrap();
+    for bytes in [&b""[..], b"short", b"#!/bin/sh\necho this is no log at all\n"] {
+        let error = refusal(bytes);
+        assert_eq!(error.kind(), ErrorKind::InvalidData);
+        assert!(error.to_string().contains("ngmi record --keep-events"), "{error}");
+    }
+    let mut log = write(&[], 1, &[]);
+    log[8] = 99;
+    let error = refusal(&log);
+    assert!(
+        error.to_string().contains("format version 99") && error.to_string().contains("newer ngmi"),
+        "{error}"
+    );
+}

@@ -1,0 +1,115 @@
+//! Where functions start and end according to `.eh_frame`: the only word on functions that have no symbol.
+
+use std::ops::Range;
+
+use gimli::{BaseAddresses, EhFrame, EhFrameHdr, EndianSlice, ParsedEhFrameHdr, RunTimeEndian, UnwindSection as _};
+use object::Object as _;
+
+use crate::elf::{ElfFile, Section};
+
+/// Functions beyond this many are not listed: four times those of the largest programs.
+const MAX_FUNCTIONS: usize = 1 << 23;
+
+type Slice<'data> = EndianSlice<'data, RunTimeEndian>;
+
+/// The sections that [`FunctionRanges`] reads, kept alive.
+pub(crate) struct UnwindSections {
+    eh_frame: Section,
+    eh_frame_hdr: Option<Section>,
+    endian: RunTimeEndian,
+    address_size: u8,
+}
+
+impl UnwindSections {
+    /// The unwind sections of `elf`, or `None` if it has no `.eh_frame`.
+    pub(crate) fn of(elf: &ElfFile) -> Option<Self> {
+        let object = elf.object().ok()?;
+        Some(Self {
+            eh_frame: elf.section(".eh_frame")?,
+            eh_frame_hdr: elf.section(".eh_frame_hdr"),
+            endian: if object.is_little_endian() {
+                RunTimeEndian::Little
+            } else {
+                RunTimeEndian::Big
+            },
+            address_size: if object.is_64() { 8 } else { 4 },
+        })
+    }
+}
+
+/// Function ranges by address.
+pub(crate) struct FunctionRanges<'data> {
+    eh_frame: EhFrame<Slice<'data>>,
+    bases: BaseAddresses,
+    index: Index<'data>,
+}
+
+enum Index<'data> {
+    /// The linker's sorted table.
+    Header(ParsedEhFrameHdr<Slice<'data>>),
+    /// Start and end of every function, sorted, for files without the table.
+    List(Vec<(u64, u64)>),
+}
+
+impl<'data> FunctionRanges<'data> {
+    pub(crate) fn new(sections: &'data UnwindSections) -> Self {
+        let UnwindSections {
+            eh_frame,
+            eh_frame_hdr,
+            endian,
+            address_size,
+        } = sections;
+        let mut bases = BaseAddresses::default().set_eh_frame(eh_frame.svma.start);
+        let header = eh_frame_hdr.as_ref().and_then(|section| {
+            bases = bases.clone().set_eh_frame_hdr(section.svma.start);
+            EhFrameHdr::new(&section.bytes, *endian)
+                .parse(&bases, *address_size)
+                .ok()
+        });
+        let mut eh_frame = EhFrame::new(&sections.eh_frame.bytes, *endian);
+        eh_frame.set_address_size(*address_size);
+        let index = match header.filter(|header| header.table().is_some()) {
+            Some(header) => Index::Header(header),
+            None => Index::List(list(&eh_frame, &bases)),
+        };
+        Self { eh_frame, bases, index }
+    }
+
+    /// The function that covers `svma`.
+    pub(crate) fn range_of(&self, svma: u64) -> Option<Range<u64>> {
+        match &self.index {
+            Index::Header(header) => {
+                let table = header.table()?;
+                let fde = table
+                    .fde_for_address(&self.eh_frame, &self.bases, svma, EhFrame::cie_from_offset)
+                    .ok()?;
+                let range = fde.initial_address()..fde.initial_address().checked_add(fde.len())?;
+                range.contains(&svma).then_some(range)
+            }
+            Index::List(list) => {
+                let index = list.partition_point(|(start, _)| *start <= svma).checked_sub(1)?;
+                let (start, end) = list.get(index).copied()?;
+                (svma < end).then_some(start..end)
+            }
+        }
+    }
+}
+
+fn list(eh_frame: &EhFrame<Slice<'_>>, bases: &BaseAddresses) -> Vec<(u64, u64)> {
+    let mut functions = Vec::new();
+    let mut entries = eh_frame.entries(bases);
+    while let Ok(Some(entry)) = entries.next() {
+        let gimli::CieOrFde::Fde(partial) = entry else { continue };
+        let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else {
+            continue;
+        };
+        if let Some(end) = fde.initial_address().checked_add(fde.len()) {
+            functions.push((fde.initial_address(), end));
+        }
+        if functions.len() >= MAX_FUNCTIONS {
+            break;
+        }
+    }
+    functions.sort_unstable();
+    functions
+}

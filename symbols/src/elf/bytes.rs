@@ -1,0 +1,77 @@
+//! Bytes of an ELF file that can be cloned and kept: slices of a mapping, or of memory.
+
+use std::fs::File;
+use std::io;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+use memmap2::Mmap;
+
+/// Some bytes of an ELF file. Cheap to clone; keeps the mapping alive.
+#[derive(Clone)]
+pub struct ElfBytes {
+    backing: Arc<Backing>,
+    range: Range<usize>,
+}
+
+enum Backing {
+    Mapped(Mmap),
+    Memory(Arc<[u8]>),
+}
+
+impl Backing {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Mapped(map) => map,
+            Self::Memory(bytes) => bytes,
+        }
+    }
+}
+
+impl ElfBytes {
+    /// Maps the whole of `file`.
+    pub(super) fn map(file: &File) -> io::Result<Self> {
+        // SAFETY: `Mmap` asks that nobody changes the file meanwhile, which nobody can promise for the files of other
+        // programs. The map is private and read-only, and every reader of it treats the bytes as hostile: each length
+        // and offset is checked against the map on each use, so a change in place gives a wrong name or an error.
+        // Truncation raises SIGBUS, as in every tool that maps; the documentation of `ElfFile::open` says so.
+        let map = unsafe { Mmap::map(file)? };
+        Ok(Self {
+            range: 0..map.len(),
+            backing: Arc::new(Backing::Mapped(map)),
+        })
+    }
+
+    /// The bytes of `range`, counted from the start of these bytes, or `None` if they do not all exist.
+    pub(super) fn slice(&self, range: Range<u64>) -> Option<Self> {
+        let start = self.range.start.checked_add(usize::try_from(range.start).ok()?)?;
+        let end = self.range.start.checked_add(usize::try_from(range.end).ok()?)?;
+        (start <= end && end <= self.range.end).then(|| Self {
+            backing: Arc::clone(&self.backing),
+            range: start..end,
+        })
+    }
+}
+
+impl From<Arc<[u8]>> for ElfBytes {
+    fn from(bytes: Arc<[u8]>) -> Self {
+        Self {
+            range: 0..bytes.len(),
+            backing: Arc::new(Backing::Memory(bytes)),
+        }
+    }
+}
+
+impl Deref for ElfBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.backing.as_slice().get(self.range.clone()).unwrap_or_default()
+    }
+}
+
+impl std::fmt::Debug for ElfBytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ElfBytes({} bytes)", self.len())
+    }
+}

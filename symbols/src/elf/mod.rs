@@ -1,0 +1,277 @@
+//! ELF files: identity, segments, and sections whose bytes can be kept. Parsing is the `object` crate's.
+
+mod bytes;
+mod headers;
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use object::read::CompressionFormat;
+use object::{Object as _, ObjectSection as _};
+
+pub use bytes::ElfBytes;
+use headers::{Extent, Headers};
+
+/// Larger files are refused.
+const MAX_FILE_SIZE: u64 = 16 << 30;
+/// Compressed sections that claim to be larger than this are not decompressed.
+const MAX_DECOMPRESSED_SIZE: u64 = 2 << 30;
+/// Longer build ids are refused: SHA-512 is the longest hash in use.
+const MAX_BUILD_ID: usize = 64;
+
+/// Why a file can't be used as an ELF file.
+#[derive(Debug, thiserror::Error)]
+pub enum ElfError {
+    /// The file can't be read.
+    #[error("the file can't be read: {0}")]
+    Io(#[from] io::Error),
+    /// A directory, a pipe, or a device.
+    #[error("not a regular file")]
+    NotAFile,
+    /// Another format.
+    #[error("not an ELF file (its first bytes are not 7f 45 4c 46)")]
+    NotElf,
+    /// More than 16 GiB.
+    #[error("{size} bytes are more than an ELF file can be here ({MAX_FILE_SIZE})")]
+    TooLarge {
+        /// Bytes in the file.
+        size: u64,
+    },
+    /// The end of the file is missing.
+    #[error("the file is cut off: {what} ends at byte {needed}, the file at byte {found}; install the package again")]
+    Truncated {
+        /// What is missing or incomplete.
+        what: String,
+        /// Bytes that the file would need to have.
+        needed: u64,
+        /// Bytes in the file.
+        found: u64,
+    },
+    /// The file contradicts itself.
+    #[error("the file is damaged: {0}")]
+    Malformed(String),
+}
+
+impl From<object::read::Error> for ElfError {
+    fn from(error: object::read::Error) -> Self {
+        Self::Malformed(error.to_string())
+    }
+}
+
+/// The machine that a file is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arch {
+    /// `EM_X86_64`.
+    X86_64,
+    /// `EM_AARCH64`.
+    Aarch64,
+    /// Another value of `e_machine`.
+    Other(u16),
+}
+
+impl Arch {
+    fn from_machine(machine: object::elf::Machine) -> Self {
+        match machine {
+            object::elf::EM_X86_64 => Self::X86_64,
+            object::elf::EM_AARCH64 => Self::Aarch64,
+            object::elf::Machine(other) => Self::Other(other),
+        }
+    }
+}
+
+/// A part of the file that is mapped when it runs (`PT_LOAD`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// Where its bytes start in the file.
+    pub file_offset: u64,
+    /// The address that the file states for its first byte.
+    pub svma: u64,
+    /// Bytes in the file.
+    pub file_size: u64,
+    /// Bytes in memory; those beyond `file_size` are zero.
+    pub memory_size: u64,
+    /// `PF_X`.
+    pub executable: bool,
+    /// `PF_W`.
+    pub writable: bool,
+}
+
+/// A section and its bytes, decompressed.
+#[derive(Debug, Clone)]
+pub struct Section {
+    /// Stated addresses; they start at zero if the section is not loaded.
+    pub svma: Range<u64>,
+    /// The contents.
+    pub bytes: ElfBytes,
+}
+
+/// An ELF file whose headers have been read and whose segments and sections are all there.
+#[derive(Debug, Clone)]
+pub struct ElfFile {
+    bytes: ElfBytes,
+    build_id: Vec<u8>,
+    arch: Arch,
+    entry: u64,
+    segments: Vec<Segment>,
+    soname: Option<String>,
+}
+
+impl ElfFile {
+    /// Maps `file` and reads its headers.
+    ///
+    /// The mapping lives as long as anything made from it. A file that is truncated while it is mapped raises SIGBUS
+    /// on the next read of the missing part, so a process that must not die opens no files of other programs.
+    ///
+    /// Errors: every [`ElfError`].
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the descriptor is of no more use to the caller"
+    )]
+    pub fn open(file: File) -> Result<Self, ElfError> {
+        Self::parse(map(&file)?, Extent::Whole)
+    }
+
+    /// Reads an ELF image in memory, such as the vdso's. Errors: every [`ElfError`] but `Io`.
+    pub fn from_bytes(bytes: Arc<[u8]>) -> Result<Self, ElfError> {
+        Self::parse(bytes.into(), Extent::Whole)
+    }
+
+    /// Opens a separate debug file, whose segments are in the binary that it was split from.
+    pub(crate) fn open_debug(file: &File) -> Result<Self, ElfError> {
+        Self::parse(map(file)?, Extent::Sections)
+    }
+
+    /// Reads a debug file in memory.
+    pub(crate) fn debug_from_bytes(bytes: Arc<[u8]>) -> Result<Self, ElfError> {
+        Self::parse(bytes.into(), Extent::Sections)
+    }
+
+    fn parse(bytes: ElfBytes, extent: Extent) -> Result<Self, ElfError> {
+        let Headers {
+            arch,
+            entry,
+            segments,
+            soname,
+        } = headers::read(&bytes, extent)?;
+        let build_id = {
+            let object = object::File::parse(&*bytes)?;
+            object.build_id().ok().flatten().unwrap_or_default().to_vec()
+        };
+        if build_id.len() > MAX_BUILD_ID {
+            return Err(ElfError::Malformed(format!("a build id of {} bytes", build_id.len())));
+        }
+        Ok(Self {
+            bytes,
+            build_id,
+            arch,
+            entry,
+            segments,
+            soname,
+        })
+    }
+
+    /// The GNU build id; empty if the file has none.
+    pub fn build_id(&self) -> &[u8] {
+        &self.build_id
+    }
+
+    /// The parts of the file that are mapped when it runs, in the file's order.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// The stated address that relative addresses count from: that of the first segment, as in wholesym, samply and the
+    /// Firefox Profiler. Zero for libraries and position-independent executables.
+    pub fn base_svma(&self) -> u64 {
+        self.segments.first().map_or(0, |segment| segment.svma)
+    }
+
+    /// The stated address of the entry point; zero in most libraries.
+    pub fn entry(&self) -> u64 {
+        self.entry
+    }
+
+    /// The machine that the file is for.
+    pub fn arch(&self) -> Arch {
+        self.arch
+    }
+
+    /// `DT_SONAME`: the name under which other files ask for this library.
+    pub fn soname(&self) -> Option<&str> {
+        self.soname.as_deref()
+    }
+
+    /// The section `name`, decompressed if need be. `None` if there is none, if it has no bytes in this file, or if they
+    /// can't be decompressed.
+    pub fn section(&self, name: &str) -> Option<Section> {
+        let object = self.object().ok()?;
+        let section = object.section_by_name(name)?;
+        section.file_range()?;
+        let stored = section.compressed_file_range().ok()?;
+        let bytes = if stored.format == CompressionFormat::None {
+            self.bytes
+                .slice(stored.offset..stored.offset.checked_add(stored.compressed_size)?)?
+        } else if stored.uncompressed_size <= MAX_DECOMPRESSED_SIZE {
+            let data = stored.data(&*self.bytes).ok()?.decompress().ok()?;
+            ElfBytes::from(Arc::<[u8]>::from(&*data))
+        } else {
+            return None;
+        };
+        let start = section.address();
+        Some(Section {
+            svma: start..start.checked_add(section.size())?,
+            bytes,
+        })
+    }
+
+    /// Whether the file has a section `name` with bytes in it.
+    pub(crate) fn has_section(&self, name: &str) -> bool {
+        let Ok(object) = self.object() else { return false };
+        object
+            .section_by_name(name)
+            .is_some_and(|section| section.file_range().is_some_and(|(_, size)| size > 0))
+    }
+
+    /// Bytes that all compressed sections together claim to hold.
+    pub(crate) fn decompressed_size(&self) -> u64 {
+        let Ok(object) = self.object() else { return 0 };
+        let compressed = object
+            .sections()
+            .filter_map(|section| section.compressed_file_range().ok());
+        compressed
+            .filter(|stored| stored.format != CompressionFormat::None)
+            .fold(0, |sum: u64, stored| sum.saturating_add(stored.uncompressed_size))
+    }
+
+    /// The parsed file, for symbol tables.
+    pub(crate) fn object(&self) -> Result<object::File<'_>, ElfError> {
+        Ok(object::File::parse(&*self.bytes)?)
+    }
+
+    /// The whole file.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+fn map(file: &File) -> Result<ElfBytes, ElfError> {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(ElfError::NotAFile);
+    }
+    match metadata.len() {
+        // An empty file can't be mapped.
+        0 => Err(ElfError::Truncated {
+            what: "the ELF header".to_owned(),
+            needed: 64,
+            found: 0,
+        }),
+        size if size > MAX_FILE_SIZE => Err(ElfError::TooLarge { size }),
+        _ => Ok(ElfBytes::map(file)?),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! Finds the separate debug file of a binary: `.gnu_debuglink` and build-id directories, as gdb does.
+//! <https://sourceware.org/gdb/current/onlinedocs/gdb.html/Separate-Debug-Files.html>
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use object::Object as _;
+
+use crate::elf::ElfFile;
+
+/// Where the system's debug packages put their files.
+const SYSTEM_DEBUG_DIRECTORY: &str = "/usr/lib/debug";
+
+/// An opened file together with a way to open it again.
+pub(super) struct Opened {
+    pub elf: ElfFile,
+    /// Its path, or `/proc/self/fd/N` where the path leads elsewhere or is not UTF-8 (wholesym keeps paths in strings).
+    pub path: PathBuf,
+    /// Keeps `/proc/self/fd/N` alive.
+    pub _file: File,
+}
+
+impl Opened {
+    pub(super) fn new(elf: ElfFile, file: File, path: &Path) -> Self {
+        Self {
+            path: reopenable_path(path, &file),
+            elf,
+            _file: file,
+        }
+    }
+
+    /// Whether the file has functions or lines to name.
+    fn is_useful(&self) -> bool {
+        self.elf.has_section(".symtab") || self.elf.has_section(".debug_info")
+    }
+}
+
+/// `path` if it is UTF-8 and leads to `file`, else the descriptor's name in `/proc`.
+fn reopenable_path(path: &Path, file: &File) -> PathBuf {
+    use std::os::fd::AsRawFd as _;
+    let same = match (fs::metadata(path), file.metadata()) {
+        (Ok(there), Ok(here)) => (there.dev(), there.ino()) == (here.dev(), here.ino()),
+        _ => false,
+    };
+    if same && path.to_str().is_some() {
+        path.to_path_buf()
+    } else {
+        PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+    }
+}
+
+/// The debug file of `binary`, which the process saw at `path`. Only a file with the same build id is taken; for
+/// binaries without one, a file with the checksum that the debug link states.
+pub(super) fn debug_file(binary: &ElfFile, path: &Path, extra_directories: &[PathBuf]) -> Option<Opened> {
+    let link = debug_link(binary);
+    let name = link.as_ref().map(|(name, _)| name.as_path());
+    let mut candidates = Vec::new();
+    if let (Some(directory), Some(name)) = (path.parent(), name) {
+        candidates.push(directory.join(name));
+        candidates.push(directory.join(".debug").join(name));
+        if let Ok(inside) = directory.strip_prefix("/") {
+            candidates.push(Path::new(SYSTEM_DEBUG_DIRECTORY).join(inside).join(name));
+        }
+    }
+    let by_build_id = build_id_path(binary.build_id());
+    candidates.extend(
+        by_build_id
+            .as_ref()
+            .map(|relative| Path::new(SYSTEM_DEBUG_DIRECTORY).join(relative)),
+    );
+    for directory in extra_directories {
+        let file_names = path.file_name().into_iter().flat_map(|name| {
+            let mut with_suffix = name.to_os_string();
+            with_suffix.push(".debug");
+            [PathBuf::from(name), PathBuf::from(with_suffix)]
+        });
+        let relative = by_build_id
+            .iter()
+            .cloned()
+            .chain(name.map(Path::to_path_buf))
+            .chain(file_names);
+        candidates.extend(relative.map(|relative| directory.join(relative)));
+    }
+    let checksum = link.map(|(_, checksum)| checksum);
+    candidates
+        .iter()
+        .find_map(|candidate| open_if_same(candidate, binary, checksum))
+}
+
+/// Opens `candidate` if it is a debug file of `binary`.
+pub(super) fn open_if_same(candidate: &Path, binary: &ElfFile, checksum: Option<u32>) -> Option<Opened> {
+    // Opening a pipe would wait for its writer.
+    if !fs::metadata(candidate).ok()?.is_file() {
+        return None;
+    }
+    let file = File::open(candidate).ok()?;
+    let elf = ElfFile::open_debug(&file).ok()?;
+    let same = if binary.build_id().is_empty() {
+        checksum.is_some_and(|checksum| checksum == crc32fast::hash(elf.bytes()))
+    } else {
+        elf.build_id() == binary.build_id()
+    };
+    let opened = Opened::new(elf, file, candidate);
+    (same && opened.is_useful()).then_some(opened)
+}
+
+/// The plain file name in `.gnu_debuglink`, and the checksum of that file.
+fn debug_link(binary: &ElfFile) -> Option<(PathBuf, u32)> {
+    let object = binary.object().ok()?;
+    let (name, checksum) = object.gnu_debuglink().ok().flatten()?;
+    let name = Path::new(OsStr::from_bytes(name));
+    // A name with directories in it could lead anywhere.
+    (name.file_name() == Some(name.as_os_str())).then(|| (name.to_path_buf(), checksum))
+}
+
+/// `.build-id/ab/cdef….debug`.
+fn build_id_path(build_id: &[u8]) -> Option<PathBuf> {
+    let (first, rest) = build_id.split_first()?;
+    (!rest.is_empty()).then(|| PathBuf::from(format!(".build-id/{first:02x}/{}.debug", super::hex(rest))))
+}

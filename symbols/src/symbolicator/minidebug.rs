@@ -1,0 +1,28 @@
+//! `MiniDebugInfo`: a small symbol table, compressed with xz, in `.gnu_debugdata` (Fedora's packages have it).
+//! Format: <https://sourceware.org/gdb/current/onlinedocs/gdb.html/MiniDebugInfo.html>.
+
+use std::io::Read as _;
+use std::sync::Arc;
+
+use lzma_rust2::XzReader;
+
+use crate::elf::ElfFile;
+
+/// Larger contents are refused; those of the largest libraries are a tenth of it.
+const MAX_SIZE: u64 = 256 << 20;
+/// Memory that the decompressor may use, in KiB.
+const MEMORY_LIMIT_KIB: u32 = 128 << 10;
+
+/// The ELF file inside `elf`, or `None` if there is none or it is damaged.
+pub(super) fn read(elf: &ElfFile) -> Option<ElfFile> {
+    let section = elf.section(".gnu_debugdata")?;
+    let mut contents = Vec::new();
+    XzReader::new_mem_limit(&*section.bytes, false, MEMORY_LIMIT_KIB)
+        .take(MAX_SIZE + 1)
+        .read_to_end(&mut contents)
+        .ok()?;
+    if contents.len() as u64 > MAX_SIZE {
+        return None;
+    }
+    ElfFile::debug_from_bytes(Arc::from(contents)).ok()
+}

@@ -1,0 +1,125 @@
+//! One binary and its debug files: which function is at an address.
+
+use super::frames::Frames;
+use super::locate::{self, Opened};
+use super::{AddressName, BinaryRequest, Names, SourceFrame, Symbolicator, minidebug};
+use crate::cfi::{FunctionRanges, UnwindSections};
+use crate::demangle::demangle_bytes;
+use crate::elf::ElfError;
+use crate::table::{SymbolExtent, SymbolTable};
+
+/// A function's place and, if it has one, its name.
+struct Function {
+    start: u64,
+    end: u64,
+    name: Option<String>,
+}
+
+impl Symbolicator {
+    /// Names `addresses` of `opened`, whose build id has been checked. Errors: its tables are damaged.
+    pub(super) fn name_all(
+        &self,
+        opened: &Opened,
+        binary: &BinaryRequest,
+        addresses: &[u32],
+    ) -> Result<Names, ElfError> {
+        let debug_file = self.debug_file(opened, binary);
+        let mini = if debug_file.is_none() {
+            minidebug::read(&opened.elf)
+        } else {
+            None
+        };
+        let files = debug_file
+            .iter()
+            .map(|file| &file.elf)
+            .chain(&mini)
+            .filter_map(|elf| elf.object().ok());
+        let objects: Vec<_> = files.chain([opened.elf.object()?]).collect();
+        let table = SymbolTable::new(&objects);
+        let unwind_sections = UnwindSections::of(&opened.elf);
+        let ranges = unwind_sections.as_ref().map(FunctionRanges::new);
+        let frames = self
+            .runtime
+            .as_ref()
+            .and_then(|runtime| Frames::load(runtime, &self.manager, debug_file.as_ref().unwrap_or(opened)));
+
+        let base = opened.elf.base_svma();
+        let name = |address: &u32| {
+            let svma = base.checked_add(u64::from(*address))?;
+            let function = function_at(svma, &table, ranges.as_ref())?;
+            Some(describe(svma, base, function, frames.as_ref()))
+        };
+        Ok(addresses.iter().map(name).collect())
+    }
+
+    /// The separate debug file of `opened`, unless it has debug info of its own.
+    fn debug_file(&self, opened: &Opened, binary: &BinaryRequest) -> Option<Opened> {
+        if opened.elf.has_section(".debug_info") {
+            return None;
+        }
+        locate::debug_file(&opened.elf, &binary.path, &self.extra_symbol_directories).or_else(|| {
+            let path = self
+                .debuginfod
+                .as_ref()?
+                .debug_file(self.runtime.as_ref()?, opened.elf.build_id())?;
+            locate::open_if_same(&path, &opened.elf, None)
+        })
+    }
+}
+
+/// The function at `svma`. A symbol that states its size is believed; one that does not has to agree with `.eh_frame`,
+/// because the next symbol may be a function or two further on. Without a symbol, what `.eh_frame` says has no name.
+fn function_at(svma: u64, table: &SymbolTable<'_, '_>, ranges: Option<&FunctionRanges<'_>>) -> Option<Function> {
+    let symbol = table.lookup(svma);
+    if let Some(hit) = symbol.as_ref().filter(|hit| hit.extent == SymbolExtent::Sized) {
+        return Some(Function {
+            start: hit.start,
+            end: hit.end,
+            name: Some(demangle_bytes(hit.name)),
+        });
+    }
+    let range = ranges.and_then(|ranges| ranges.range_of(svma));
+    match (symbol, range) {
+        (Some(hit), Some(range)) if range.contains(&hit.start) => Some(Function {
+            start: hit.start,
+            end: range.end,
+            name: Some(demangle_bytes(hit.name)),
+        }),
+        (_, Some(range)) => Some(Function {
+            start: range.start,
+            end: range.end,
+            name: None,
+        }),
+        (Some(hit), None) if hit.extent == SymbolExtent::ToNext => Some(Function {
+            start: hit.start,
+            end: hit.end,
+            name: Some(demangle_bytes(hit.name)),
+        }),
+        _ => None,
+    }
+}
+
+fn describe(svma: u64, base: u64, function: Function, frames: Option<&Frames<'_>>) -> AddressName {
+    let placeholder = format!("fun_{:x}", function.start);
+    let known = function.name.as_deref().unwrap_or(&placeholder);
+    let mut inline_chain = frames.map(|frames| frames.lookup(svma, known)).unwrap_or_default();
+    let symbol = match (function.name, inline_chain.last()) {
+        (Some(name), _) => name,
+        (None, Some(outermost)) => outermost.function.clone(),
+        (None, None) => placeholder,
+    };
+    if inline_chain.is_empty() {
+        inline_chain.push(SourceFrame {
+            function: symbol.clone(),
+            file: None,
+            line: None,
+        });
+    }
+    AddressName {
+        symbol,
+        // A function that starts before the base is damage; its start is only a key.
+        symbol_start: u32::try_from(function.start.saturating_sub(base)).unwrap_or(u32::MAX),
+        symbol_size: u32::try_from(function.end.saturating_sub(function.start)).ok(),
+        inline_chain,
+    }
+}

@@ -1,0 +1,262 @@
+//! The function symbols of one or more symbol tables as ranges of addresses.
+//!
+//! wholesym's own list lets a symbol of `.dynsym` reach as far as the next one, so that a private function between two
+//! exported ones would get the first one's name. Here a symbol covers what its size says.
+
+use std::cmp::Reverse;
+
+use object::read::SymbolIndex;
+use object::{
+    File, Object as _, ObjectSection as _, ObjectSymbol as _, ObjectSymbolTable as _, SectionFlags, SymbolKind,
+};
+use rustc_hash::FxHashMap;
+
+/// Symbols nested deeper than this are not searched: real ones nest once or twice.
+const MAX_NESTING: usize = 64;
+/// Code is in sections with this flag.
+const SHF_EXECINSTR: u64 = 4;
+/// No enclosing symbol.
+const NONE: u32 = u32::MAX;
+
+/// Function symbols, sorted by address.
+pub(crate) struct SymbolTable<'data, 'files> {
+    files: &'files [File<'data>],
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    start: u64,
+    end: u64,
+    /// Where the name is.
+    name: NameIndex,
+    /// The nearest earlier entry that reaches into this one.
+    enclosing: u32,
+    /// Whether `end` is the symbol's own word, or a guess.
+    extent: SymbolExtent,
+    /// Lower is better among symbols of one address.
+    rank: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct NameIndex {
+    file: u8,
+    dynamic: bool,
+    symbol: u32,
+}
+
+/// How far a symbol reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum SymbolExtent {
+    /// The symbol has a size.
+    Sized,
+    /// It has none, in a complete table: it reaches to the next symbol.
+    ToNext,
+    /// It has none, in a table of exported symbols only: it may end anywhere before the next one.
+    Unknown,
+}
+
+/// The symbol that covers an address.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Hit<'data> {
+    pub start: u64,
+    pub end: u64,
+    pub extent: SymbolExtent,
+    pub name: &'data [u8],
+}
+
+impl<'data, 'files> SymbolTable<'data, 'files> {
+    /// The symbols of all `files`, which share one address space (a binary and its debug files; at most 255).
+    pub(crate) fn new(files: &'files [File<'data>]) -> Self {
+        let mut table = Self {
+            files,
+            entries: Vec::new(),
+        };
+        let mut section_ends = FxHashMap::default();
+        for (index, file) in (0_u8..).zip(files) {
+            table.add(file, index, &mut section_ends);
+        }
+        table.keep_best_of_each_address();
+        table.link_enclosing();
+        table.close_unsized(&section_ends);
+        table
+    }
+
+    /// The innermost symbol that covers `svma`.
+    pub(crate) fn lookup(&self, svma: u64) -> Option<Hit<'data>> {
+        let mut index = self
+            .entries
+            .partition_point(|entry| entry.start <= svma)
+            .checked_sub(1)?;
+        for _ in 0..MAX_NESTING {
+            let entry = self.entries.get(index)?;
+            if svma < entry.end {
+                let name = self.name(entry.name).filter(|name| !name.is_empty())?;
+                return Some(Hit {
+                    start: entry.start,
+                    end: entry.end,
+                    extent: entry.extent,
+                    name,
+                });
+            }
+            if entry.enclosing == NONE {
+                return None;
+            }
+            index = entry.enclosing as usize;
+        }
+        None
+    }
+
+    /// Adds the function symbols of `file`; `section_ends` learns where the section of each unsized one ends.
+    fn add(&mut self, file: &File<'data>, file_index: u8, section_ends: &mut FxHashMap<u64, u64>) {
+        let executable = executable_ranges(file);
+        let complete = file.symbol_table().is_some();
+        for (dynamic, symbol) in file
+            .symbols()
+            .map(|symbol| (false, symbol))
+            .chain(file.dynamic_symbols().map(|symbol| (true, symbol)))
+        {
+            let (start, size) = (symbol.address(), symbol.size());
+            let typed = symbol.kind() == SymbolKind::Text;
+            // An unsized label without a type marks a place inside a function.
+            let label = symbol.kind() == SymbolKind::Label || symbol.kind() == SymbolKind::Unknown;
+            if symbol.is_undefined() || !(typed || label && size > 0) {
+                continue;
+            }
+            // By address: tools that remove a section leave wrong section numbers in `.dynsym`.
+            let Some(section_end) = section_end(&executable, start) else {
+                continue;
+            };
+            let Ok(index) = u32::try_from(symbol.index().0) else {
+                continue;
+            };
+            let extent = match (size, complete) {
+                (1.., _) => SymbolExtent::Sized,
+                (0, true) => SymbolExtent::ToNext,
+                (0, false) => SymbolExtent::Unknown,
+            };
+            if extent != SymbolExtent::Sized {
+                section_ends.insert(start, section_end);
+            }
+            let binding = if symbol.is_weak() {
+                1
+            } else if symbol.is_global() {
+                0
+            } else {
+                2
+            };
+            self.entries.push(Entry {
+                start,
+                end: start.saturating_add(size),
+                name: NameIndex {
+                    file: file_index,
+                    dynamic,
+                    symbol: index,
+                },
+                enclosing: NONE,
+                extent,
+                rank: binding + 3 * u8::from(!typed),
+            });
+        }
+    }
+
+    fn keep_best_of_each_address(&mut self) {
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.sort_by_key(|entry| (entry.start, entry.extent, entry.rank, Reverse(entry.end)));
+        entries.dedup_by(|next, kept| {
+            if next.start != kept.start {
+                return false;
+            }
+            if (next.extent, next.rank) == (kept.extent, kept.rank) && self.plainer(next.name, kept.name) {
+                kept.name = next.name;
+            }
+            kept.end = kept.end.max(next.end);
+            true
+        });
+        self.entries = entries;
+    }
+
+    /// Whether people know a function by the first name rather than by the second: `malloc`, not `__libc_malloc`.
+    fn plainer(&self, first: NameIndex, second: NameIndex) -> bool {
+        let key = |index| {
+            let name = self.name(index).unwrap_or_default();
+            (
+                name.is_empty(),
+                name.iter().take_while(|byte| **byte == b'_').count(),
+                name.len(),
+                name,
+            )
+        };
+        key(first) < key(second)
+    }
+
+    /// Links each entry to the symbol around it, and drops unsized symbols inside sized ones.
+    fn link_enclosing(&mut self) {
+        let mut kept: Vec<Entry> = Vec::with_capacity(self.entries.len());
+        let mut open: Vec<u32> = Vec::new();
+        for mut entry in std::mem::take(&mut self.entries) {
+            while open
+                .last()
+                .is_some_and(|index| kept.get(*index as usize).is_none_or(|top| top.end <= entry.start))
+            {
+                open.pop();
+            }
+            if entry.extent != SymbolExtent::Sized && !open.is_empty() {
+                continue;
+            }
+            entry.enclosing = open.last().copied().unwrap_or(NONE);
+            if entry.extent == SymbolExtent::Sized {
+                let Ok(index) = u32::try_from(kept.len()) else { break };
+                open.push(index);
+            }
+            kept.push(entry);
+        }
+        kept.shrink_to_fit();
+        self.entries = kept;
+    }
+
+    /// Lets unsized symbols reach to the next symbol or the end of their section.
+    fn close_unsized(&mut self, section_ends: &FxHashMap<u64, u64>) {
+        let mut next_start = u64::MAX;
+        for entry in self.entries.iter_mut().rev() {
+            if entry.extent != SymbolExtent::Sized {
+                entry.end = section_ends
+                    .get(&entry.start)
+                    .map_or(next_start, |end| next_start.min(*end));
+            }
+            next_start = entry.start;
+        }
+    }
+
+    fn name(&self, index: NameIndex) -> Option<&'data [u8]> {
+        let file = self.files.get(usize::from(index.file))?;
+        let table = if index.dynamic {
+            file.dynamic_symbol_table()?
+        } else {
+            file.symbol_table()?
+        };
+        table
+            .symbol_by_index(SymbolIndex(index.symbol as usize))
+            .ok()?
+            .name_bytes()
+            .ok()
+    }
+}
+
+/// Start and end of every section with code, sorted.
+fn executable_ranges(file: &File<'_>) -> Vec<(u64, u64)> {
+    let is_code = |flags| matches!(flags, SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & SHF_EXECINSTR != 0);
+    let mut ranges: Vec<_> = file
+        .sections()
+        .filter(|section| is_code(section.flags()))
+        .map(|section| (section.address(), section.address().saturating_add(section.size())))
+        .collect();
+    ranges.sort_unstable();
+    ranges
+}
+
+/// Where the section around `svma` ends.
+fn section_end(ranges: &[(u64, u64)], svma: u64) -> Option<u64> {
+    let index = ranges.partition_point(|(start, _)| *start <= svma).checked_sub(1)?;
+    ranges.get(index).map(|(_, end)| *end).filter(|end| svma < *end)
+}
