@@ -1,4 +1,4 @@
-//! The record half's end of the socket: one JSON message a packet (SOCK_SEQPACKET), with descriptors beside it.
+//! The record half's end of the socket: one JSON message a packet (`SOCK_SEQPACKET`), with descriptors beside it.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
