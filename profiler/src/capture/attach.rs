@@ -151,7 +151,7 @@ pub fn require(hooks: &Hooks) -> anyhow::Result<()> {
         let name = status.hook.trim_start_matches("tp_btf/");
         ESSENTIAL.contains(&name) || status.noun == "sample" && hooks.sampling.is_empty()
     };
-    let refused = hooks
+    let mut refused = hooks
         .status
         .iter()
         .filter(essential)
@@ -161,7 +161,7 @@ pub fn require(hooks: &Hooks) -> anyhow::Result<()> {
         refused: Some(reason),
         remedy,
         ..
-    }) = refused.last()
+    }) = refused.next_back()
     {
         anyhow::bail!(
             "{hook} is refused: {reason}: {}",

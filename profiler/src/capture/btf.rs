@@ -159,8 +159,11 @@ fn type_len(bytes: &[u8], at: usize) -> Option<usize> {
     Some(12 + extra)
 }
 
+/// A field of the configuration.
+type Place = fn(&mut Config) -> &mut u32;
+
 /// The fields in the order of [`Config`]; several names: the first one that the kernel has.
-const FIELDS: [(&[&str], fn(&mut Config) -> &mut u32); 15] = [
+const FIELDS: [(&[&str], Place); 15] = [
     (&["task_struct.pid"], |c| &mut c.task_pid),
     (&["task_struct.tgid"], |c| &mut c.task_tgid),
     (&["task_struct.comm"], |c| &mut c.task_comm),

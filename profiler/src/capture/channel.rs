@@ -1,4 +1,4 @@
-//! The socket to the record half: one JSON message a packet, descriptors as SCM_RIGHTS. What comes in is hostile.
+//! The socket to the record half: one JSON message a packet, descriptors as `SCM_RIGHTS`. What comes in is hostile.
 
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
@@ -41,7 +41,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Takes a connected SOCK_SEQPACKET socket.
+    /// Takes a connected `SOCK_SEQPACKET` socket.
     pub fn new(socket: OwnedFd) -> Self {
         Self {
             socket,

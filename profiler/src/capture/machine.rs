@@ -7,7 +7,7 @@ use super::procfs;
 use super::wire::{Scope, Start};
 use crate::event::{Header, HookStatus};
 
-/// The kernel's word for the first pid namespace (`PROC_PID_INIT_INO` of include/linux/proc_ns.h).
+/// The kernel's word for the first pid namespace (`PROC_PID_INIT_INO` of `include/linux/proc_ns.h`).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// Whether we see the pids that the kernel side sees.

@@ -1,4 +1,4 @@
-//! The mappings of a running process: by the ioctl PROCMAP_QUERY, or from the text of /proc/PID/maps.
+//! The mappings of a running process: by the ioctl `PROCMAP_QUERY`, or from the text of /proc/PID/maps.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read as _};
@@ -10,9 +10,9 @@ use crate::event::{At, FileId, Mapping};
 /// Mappings of one process, at most: far over `vm.max_map_count` (65,530), which an administrator may raise.
 const MAPPINGS_LIMIT: usize = 1 << 20;
 /// `PATH_MAX`; the kernel gives no longer name.
-const NAME_LIMIT: usize = 4096;
+const NAME_LIMIT: u32 = 4096;
 /// The longest build id that the kernel reads (`BUILD_ID_SIZE_MAX`).
-const BUILD_ID_LIMIT: usize = 20;
+const BUILD_ID_LIMIT: u32 = 20;
 
 /// Walks the mappings of a process in the order of their addresses.
 trait Source {
@@ -42,7 +42,7 @@ pub fn at(at: At, address: u64) -> std::io::Result<Option<Mapping>> {
     Ok(found.map(|mapping| Mapping { at, ..mapping }))
 }
 
-/// Whether the kernel has PROCMAP_QUERY (6.11 and later), asked of our own mappings.
+/// Whether the kernel has `PROCMAP_QUERY` (6.11 and later), asked of our own mappings.
 pub fn kernel_has_query() -> std::io::Result<bool> {
     Ok(has_query(&open(std::process::id())?))
 }
@@ -109,14 +109,14 @@ struct Query {
 
 impl Source for Query {
     fn next(&mut self) -> std::io::Result<Option<Mapping>> {
-        let mut name = [0_u8; NAME_LIMIT];
-        let mut build_id = [0_u8; BUILD_ID_LIMIT];
+        let mut name = [0_u8; NAME_LIMIT as usize];
+        let mut build_id = [0_u8; BUILD_ID_LIMIT as usize];
         let mut query = ProcmapQuery {
             size: PROCMAP_QUERY_SIZE,
             query_flags: COVERING_OR_NEXT,
             query_addr: self.from,
-            vma_name_size: NAME_LIMIT as u32,
-            build_id_size: BUILD_ID_LIMIT as u32,
+            vma_name_size: NAME_LIMIT,
+            build_id_size: BUILD_ID_LIMIT,
             vma_name_addr: name.as_mut_ptr() as u64,
             build_id_addr: build_id.as_mut_ptr() as u64,
             ..ProcmapQuery::default()
@@ -167,7 +167,7 @@ impl<R: BufRead> Source for Text<R> {
         // A newline in a name takes four bytes.
         self.0
             .by_ref()
-            .take(NAME_LIMIT as u64 * 4 + 256)
+            .take(u64::from(NAME_LIMIT) * 4 + 256)
             .read_until(b'\n', &mut line)?;
         if line.is_empty() {
             return Ok(None);
@@ -275,7 +275,7 @@ mod tests {
             b"2000-1000 r--p 0 0:0 0\n",
             b"1-2 r--p 0 0 0\n",
             b"\n",
-            &[b'1'; 100_000],
+            &vec![b'1'; 100_000],
         ] {
             assert!(of_text(text).is_err());
         }

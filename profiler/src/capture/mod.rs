@@ -1,6 +1,7 @@
 //! The privileged half: loads, attaches and drains; parses no file of the recorded program.
 //!
 //! [`run`] serves one recording. A recording is a sequence of cycles (`drain`): rings to log, every 20 ms.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))] // Tests say what they need by failing.
 
 pub mod attach;
 pub mod btf;

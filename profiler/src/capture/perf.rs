@@ -1,4 +1,4 @@
-//! The kernel's perf events: opening them and reading their rings. Format: perf_event_open(2).
+//! The kernel's perf events: opening them and reading their rings. Format: `perf_event_open(2)`.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -288,6 +288,7 @@ mod tests {
         // Many more than fit the ring at once, so that records wrap.
         let mut names = 0;
         for _ in 0..2000 {
+            // SAFETY: nobody changes the file.
             let map = unsafe { memmap2::Mmap::map(file.as_file()) }.unwrap();
             for ring in &mut rings {
                 ring.drain(|kind, _, record| {

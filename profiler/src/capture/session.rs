@@ -31,7 +31,7 @@ const LAST_SWITCH: Duration = Duration::from_millis(5);
 /// How long the record half may take to read its last messages.
 const FAREWELL: Duration = Duration::from_secs(10);
 
-/// Serves one recording on a connected SOCK_SEQPACKET socket, and returns when it is over.
+/// Serves one recording on a connected `SOCK_SEQPACKET` socket, and returns when it is over.
 ///
 /// SIGINT, SIGTERM and SIGHUP are ignored from here on: the record half decides when to stop, and if it is killed, the end
 /// of its socket ends us, with everything drained into a log that can be read.
@@ -42,7 +42,7 @@ pub fn run(socket: OwnedFd) -> anyhow::Result<()> {
     }
     let mut channel = Channel::new(socket);
     let started = loop {
-        match channel.receive(Duration::from_secs(60)) {
+        match channel.receive(Duration::from_mins(1)) {
             Ok(None) => {}
             Ok(Some((Request::Start(start), Some(log)))) => break begin(start, log, &mut channel),
             Ok(Some(_)) => {

@@ -1,4 +1,4 @@
-//! What the two halves say to each other: one JSON message a packet (SOCK_SEQPACKET), descriptors as SCM_RIGHTS.
+//! What the two halves say to each other: one JSON message a packet (`SOCK_SEQPACKET`), descriptors as `SCM_RIGHTS`.
 
 use serde::{Deserialize, Serialize};
 

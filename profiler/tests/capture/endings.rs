@@ -9,10 +9,10 @@ use profiler_common::Loss;
 
 use crate::harness::{Half, Waiting, compile, events, skipped, start};
 
-const SPIN: &str = r#"
+const SPIN: &str = r"
 #include <time.h>
 int main(void) { struct timespec t; do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); while (t.tv_nsec < 400000000 && !t.tv_sec); return 0; }
-"#;
+";
 
 fn spinner() -> (tempfile::TempDir, Waiting) {
     let folder = tempfile::tempdir().unwrap();
