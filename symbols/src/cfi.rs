@@ -27,7 +27,11 @@ impl UnwindSections {
         Some(Self {
             eh_frame: elf.section(".eh_frame")?,
             eh_frame_hdr: elf.section(".eh_frame_hdr"),
-            endian: if object.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big },
+            endian: if object.is_little_endian() {
+                RunTimeEndian::Little
+            } else {
+                RunTimeEndian::Big
+            },
             address_size: if object.is_64() { 8 } else { 4 },
         })
     }
@@ -49,11 +53,18 @@ enum Index<'data> {
 
 impl<'data> FunctionRanges<'data> {
     pub(crate) fn new(sections: &'data UnwindSections) -> Self {
-        let UnwindSections { eh_frame, eh_frame_hdr, endian, address_size } = sections;
+        let UnwindSections {
+            eh_frame,
+            eh_frame_hdr,
+            endian,
+            address_size,
+        } = sections;
         let mut bases = BaseAddresses::default().set_eh_frame(eh_frame.svma.start);
         let header = eh_frame_hdr.as_ref().and_then(|section| {
             bases = bases.clone().set_eh_frame_hdr(section.svma.start);
-            EhFrameHdr::new(&section.bytes, *endian).parse(&bases, *address_size).ok()
+            EhFrameHdr::new(&section.bytes, *endian)
+                .parse(&bases, *address_size)
+                .ok()
         });
         let mut eh_frame = EhFrame::new(&sections.eh_frame.bytes, *endian);
         eh_frame.set_address_size(*address_size);
@@ -69,7 +80,9 @@ impl<'data> FunctionRanges<'data> {
         match &self.index {
             Index::Header(header) => {
                 let table = header.table()?;
-                let fde = table.fde_for_address(&self.eh_frame, &self.bases, svma, EhFrame::cie_from_offset).ok()?;
+                let fde = table
+                    .fde_for_address(&self.eh_frame, &self.bases, svma, EhFrame::cie_from_offset)
+                    .ok()?;
                 let range = fde.initial_address()..fde.initial_address().checked_add(fde.len())?;
                 range.contains(&svma).then_some(range)
             }
@@ -87,7 +100,9 @@ fn list(eh_frame: &EhFrame<Slice<'_>>, bases: &BaseAddresses) -> Vec<(u64, u64)>
     let mut entries = eh_frame.entries(bases);
     while let Ok(Some(entry)) = entries.next() {
         let gimli::CieOrFde::Fde(partial) = entry else { continue };
-        let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else { continue };
+        let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else {
+            continue;
+        };
         if let Some(end) = fde.initial_address().checked_add(fde.len()) {
             functions.push((fde.initial_address(), end));
         }

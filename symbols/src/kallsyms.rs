@@ -108,11 +108,15 @@ impl KernelSymbols {
                 symbols.text_base = Some(parsed.address);
             }
             let rank = rank(&parsed);
-            let entry = symbols.entry(&parsed, rank);
+            let entry = symbols.entry(&parsed, rank)?;
             ranked.push((rank, entry));
         }
         if !ranked.iter().any(|(rank, _)| *rank != Rank::Boundary) {
-            return Err(if saw_function { KallsymsError::Hidden } else { KallsymsError::Empty });
+            return Err(if saw_function {
+                KallsymsError::Hidden
+            } else {
+                KallsymsError::Empty
+            });
         }
         symbols.index(ranked);
         Ok(symbols)
@@ -130,7 +134,10 @@ impl KernelSymbols {
 
     /// The function that covers `address`.
     pub fn lookup(&self, address: u64) -> Option<KernelSymbol<'_>> {
-        let index = self.entries.partition_point(|entry| entry.start <= address).checked_sub(1)?;
+        let index = self
+            .entries
+            .partition_point(|entry| entry.start <= address)
+            .checked_sub(1)?;
         let entry = self.entries.get(index)?;
         let next = self.entries.get(index + 1);
         let is_last = next.is_none_or(|next| next.module != entry.module);
@@ -141,33 +148,42 @@ impl KernelSymbols {
         Some(KernelSymbol {
             start: entry.start,
             name: self.names.get(start..start + usize::from(entry.name_len))?,
-            module: usize::from(entry.module).checked_sub(1).and_then(|index| self.modules.get(index)).map(String::as_str),
+            module: usize::from(entry.module)
+                .checked_sub(1)
+                .and_then(|index| self.modules.get(index))
+                .map(String::as_str),
         })
     }
 
     /// Stores the name and module of `line`.
-    fn entry(&mut self, line: &Line<'_>, rank: Rank) -> Entry {
-        let module = line.module.map_or(0, |name| self.module(name));
+    fn entry(&mut self, line: &Line<'_>, rank: Rank) -> Result<Entry, KallsymsError> {
+        let module = line.module.map_or(Ok(0), |name| self.module(name))?;
         let offset = u32::try_from(self.names.len()).unwrap_or(NO_FUNCTION);
         // A line has at most `MAX_LINE` bytes.
         let name_len = u16::try_from(line.name.len()).unwrap_or(0);
         if rank == Rank::Boundary || offset == NO_FUNCTION {
-            return Entry { start: line.address, name: NO_FUNCTION, name_len: 0, module };
+            return Ok(Entry {
+                start: line.address,
+                name: NO_FUNCTION,
+                name_len: 0,
+                module,
+            });
         }
         self.names.push_str(line.name);
-        Entry { start: line.address, name: offset, name_len, module }
+        Ok(Entry {
+            start: line.address,
+            name: offset,
+            name_len,
+            module,
+        })
     }
 
-    /// One more than the index of module `name`. Symbols of one module stand together, so the last is tried first.
-    fn module(&mut self, name: &str) -> u16 {
-        let known = self.modules.iter().rposition(|module| module == name);
-        let index = known.unwrap_or_else(|| {
-            if self.modules.len() < usize::from(u16::MAX) - 1 {
-                self.modules.push(name.to_owned());
-            }
-            self.modules.len() - 1
-        });
-        u16::try_from(index + 1).unwrap_or(u16::MAX)
+    /// One more than the index of module `name`. Symbols of one module stand together in the list.
+    fn module(&mut self, name: &str) -> Result<u16, KallsymsError> {
+        if self.modules.last().is_none_or(|last| last != name) {
+            self.modules.push(name.to_owned());
+        }
+        u16::try_from(self.modules.len()).map_err(|_| KallsymsError::TooLarge)
     }
 
     fn index(&mut self, mut ranked: Vec<(Rank, Entry)>) {
@@ -198,7 +214,7 @@ fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> 
     Ok(true)
 }
 
-/// `ffffffff81000000 T _text` or `ffffffffc0000000 t init	[module]`.
+/// `ffffffff81000000 T _text`; in a module a tab and `[module]` follow.
 fn parse_line(line: &str) -> Option<Line<'_>> {
     let (address, rest) = line.split_once(' ')?;
     let (kind, rest) = rest.split_once(' ')?;
@@ -208,7 +224,12 @@ fn parse_line(line: &str) -> Option<Line<'_>> {
         None => (rest, None),
     };
     (!name.is_empty() && !address.starts_with('+')).then_some(())?;
-    Some(Line { address: u64::from_str_radix(address, 16).ok()?, kind, name, module })
+    Some(Line {
+        address: u64::from_str_radix(address, 16).ok()?,
+        kind,
+        name,
+        module,
+    })
 }
 
 fn is_text(kind: u8) -> bool {
@@ -217,7 +238,10 @@ fn is_text(kind: u8) -> bool {
 
 /// Marks come from the kernel's linker scripts (`include/asm-generic/vmlinux.lds.h`).
 fn rank(line: &Line<'_>) -> Rank {
-    if !is_text(line.kind) || matches!(line.name, "_etext" | "_einittext" | "__init_end") || line.name.ends_with("_text_end") {
+    if !is_text(line.kind)
+        || matches!(line.name, "_etext" | "_einittext" | "__init_end")
+        || line.name.ends_with("_text_end")
+    {
         Rank::Boundary
     } else if matches!(line.name, "_text" | "_stext" | "_sinittext") || line.name.ends_with("_text_start") {
         Rank::StartMark
@@ -254,7 +278,9 @@ ffffffffc0100000 t bpf_prog_6deef7357e7b4530\t[bpf]
 ";
 
     fn name(symbols: &KernelSymbols, address: u64) -> Option<(u64, &str, Option<&str>)> {
-        symbols.lookup(address).map(|symbol| (symbol.start, symbol.name, symbol.module))
+        symbols
+            .lookup(address)
+            .map(|symbol| (symbol.start, symbol.name, symbol.module))
     }
 
     #[test]
@@ -262,12 +288,32 @@ ffffffffc0100000 t bpf_prog_6deef7357e7b4530\t[bpf]
         let symbols = KernelSymbols::parse(LIST.as_bytes()).unwrap();
         assert_eq!(symbols.text_base(), Some(0xffff_ffff_8100_0000));
         assert_eq!(name(&symbols, 0xffff_ffff_80ff_ffff), None, "below _text");
-        assert_eq!(name(&symbols, 0xffff_ffff_8100_0010), Some((0xffff_ffff_8100_0000, "startup_64", None)));
-        assert_eq!(name(&symbols, 0xffff_ffff_8100_01ff), Some((0xffff_ffff_8100_0100, "do_one_initcall", None)));
-        assert_eq!(name(&symbols, 0xffff_ffff_8100_02ff), Some((0xffff_ffff_8100_0200, "arch_weak", None)));
-        assert_eq!(name(&symbols, 0xffff_ffff_8100_0300), None, "between the end of a part and the next function");
-        assert_eq!(name(&symbols, 0xffff_ffff_8100_04ff), Some((0xffff_ffff_8100_0400, "after_gap", None)));
-        assert_eq!(name(&symbols, 0xffff_ffff_8100_0500), None, "_etext is where the code ends");
+        assert_eq!(
+            name(&symbols, 0xffff_ffff_8100_0010),
+            Some((0xffff_ffff_8100_0000, "startup_64", None))
+        );
+        assert_eq!(
+            name(&symbols, 0xffff_ffff_8100_01ff),
+            Some((0xffff_ffff_8100_0100, "do_one_initcall", None))
+        );
+        assert_eq!(
+            name(&symbols, 0xffff_ffff_8100_02ff),
+            Some((0xffff_ffff_8100_0200, "arch_weak", None))
+        );
+        assert_eq!(
+            name(&symbols, 0xffff_ffff_8100_0300),
+            None,
+            "between the end of a part and the next function"
+        );
+        assert_eq!(
+            name(&symbols, 0xffff_ffff_8100_04ff),
+            Some((0xffff_ffff_8100_0400, "after_gap", None))
+        );
+        assert_eq!(
+            name(&symbols, 0xffff_ffff_8100_0500),
+            None,
+            "_etext is where the code ends"
+        );
         assert_eq!(name(&symbols, 0xffff_ffff_8200_0010), None, "data is not a function");
         assert_eq!(name(&symbols, u64::MAX), None);
     }
@@ -275,11 +321,18 @@ ffffffffc0100000 t bpf_prog_6deef7357e7b4530\t[bpf]
     #[test]
     fn modules_are_named_and_end() {
         let symbols = KernelSymbols::parse(LIST.as_bytes()).unwrap();
-        assert_eq!(name(&symbols, 0xffff_ffff_c000_0090), Some((0xffff_ffff_c000_0080, "ext4_open", Some("ext4"))));
+        assert_eq!(
+            name(&symbols, 0xffff_ffff_c000_0090),
+            Some((0xffff_ffff_c000_0080, "ext4_open", Some("ext4")))
+        );
         assert_eq!(name(&symbols, 0xffff_ffff_c000_1000), None);
         let program = Some((0xffff_ffff_c010_0000, "bpf_prog_6deef7357e7b4530", Some("bpf")));
         assert_eq!(name(&symbols, 0xffff_ffff_c010_0010), program);
-        assert_eq!(name(&symbols, 0xffff_ffff_c010_1000), None, "no module ends a megabyte after its last function");
+        assert_eq!(
+            name(&symbols, 0xffff_ffff_c010_1000),
+            None,
+            "no module ends a megabyte after its last function"
+        );
     }
 
     #[test]
@@ -288,8 +341,14 @@ ffffffffc0100000 t bpf_prog_6deef7357e7b4530\t[bpf]
         let error = KernelSymbols::parse(hidden.as_bytes()).unwrap_err();
         assert!(matches!(error, KallsymsError::Hidden));
         assert!(error.to_string().contains("kptr_restrict"), "{error}");
-        assert!(matches!(KernelSymbols::parse(&b""[..]).unwrap_err(), KallsymsError::Empty));
-        assert!(matches!(KernelSymbols::parse(&b"no symbols\n"[..]).unwrap_err(), KallsymsError::Empty));
+        assert!(matches!(
+            KernelSymbols::parse(&b""[..]).unwrap_err(),
+            KallsymsError::Empty
+        ));
+        assert!(matches!(
+            KernelSymbols::parse(&b"no symbols\n"[..]).unwrap_err(),
+            KallsymsError::Empty
+        ));
     }
 
     #[test]
@@ -327,7 +386,7 @@ ffffffffc0100000 t bpf_prog_6deef7357e7b4530\t[bpf]
         #[test]
         fn finds_the_nearest_before(mut starts in prop::collection::btree_set(1_u64..10_000, 1..50), probe in 0_u64..12_000) {
             starts.insert(10_000);
-            let list: String = starts.iter().map(|start| format!("{start:016x} t f{start}\n")).collect();
+            let list = starts.iter().map(|start| format!("{start:016x} t f{start}\n")).collect::<Vec<_>>().concat();
             let symbols = KernelSymbols::parse(list.as_bytes()).unwrap();
             let expected = starts.range(..=probe).next_back().filter(|start| **start < 10_000 || probe - **start < 4096);
             prop_assert_eq!(symbols.lookup(probe).map(|symbol| symbol.start), expected.copied());

@@ -5,12 +5,16 @@
 
 use std::cmp::Reverse;
 
-use object::read::{SectionIndex, SymbolIndex};
-use object::{File, Object as _, ObjectSection as _, ObjectSymbol as _, ObjectSymbolTable as _, SectionFlags, SymbolKind};
+use object::read::SymbolIndex;
+use object::{
+    File, Object as _, ObjectSection as _, ObjectSymbol as _, ObjectSymbolTable as _, SectionFlags, SymbolKind,
+};
 use rustc_hash::FxHashMap;
 
 /// Symbols nested deeper than this are not searched: real ones nest once or twice.
 const MAX_NESTING: usize = 64;
+/// Code is in sections with this flag.
+const SHF_EXECINSTR: u64 = 4;
 /// No enclosing symbol.
 const NONE: u32 = u32::MAX;
 
@@ -64,7 +68,10 @@ pub(crate) struct Hit<'data> {
 impl<'data, 'files> SymbolTable<'data, 'files> {
     /// The symbols of all `files`, which share one address space (a binary and its debug files; at most 255).
     pub(crate) fn new(files: &'files [File<'data>]) -> Self {
-        let mut table = Self { files, entries: Vec::new() };
+        let mut table = Self {
+            files,
+            entries: Vec::new(),
+        };
         let mut section_ends = FxHashMap::default();
         for (index, file) in (0_u8..).zip(files) {
             table.add(file, index, &mut section_ends);
@@ -77,12 +84,20 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
 
     /// The innermost symbol that covers `svma`.
     pub(crate) fn lookup(&self, svma: u64) -> Option<Hit<'data>> {
-        let mut index = self.entries.partition_point(|entry| entry.start <= svma).checked_sub(1)?;
+        let mut index = self
+            .entries
+            .partition_point(|entry| entry.start <= svma)
+            .checked_sub(1)?;
         for _ in 0..MAX_NESTING {
             let entry = self.entries.get(index)?;
             if svma < entry.end {
                 let name = self.name(entry.name).filter(|name| !name.is_empty())?;
-                return Some(Hit { start: entry.start, end: entry.end, extent: entry.extent, name });
+                return Some(Hit {
+                    start: entry.start,
+                    end: entry.end,
+                    extent: entry.extent,
+                    name,
+                });
             }
             if entry.enclosing == NONE {
                 return None;
@@ -94,37 +109,50 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
 
     /// Adds the function symbols of `file`; `section_ends` learns where the section of each unsized one ends.
     fn add(&mut self, file: &File<'data>, file_index: u8, section_ends: &mut FxHashMap<u64, u64>) {
-        let executable: FxHashMap<SectionIndex, (u64, u64)> = file
-            .sections()
-            .filter(|section| matches!(section.flags(), SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & 0x4 != 0))
-            .map(|section| (section.index(), (section.address(), section.address().saturating_add(section.size()))))
-            .collect();
+        let executable = executable_ranges(file);
         let complete = file.symbol_table().is_some();
-        for (dynamic, symbol) in
-            file.symbols().map(|symbol| (false, symbol)).chain(file.dynamic_symbols().map(|symbol| (true, symbol)))
+        for (dynamic, symbol) in file
+            .symbols()
+            .map(|symbol| (false, symbol))
+            .chain(file.dynamic_symbols().map(|symbol| (true, symbol)))
         {
-            let Some(section) = symbol.section_index().and_then(|index| executable.get(&index)) else { continue };
             let (start, size) = (symbol.address(), symbol.size());
             let typed = symbol.kind() == SymbolKind::Text;
             // An unsized label without a type marks a place inside a function.
             let label = symbol.kind() == SymbolKind::Label || symbol.kind() == SymbolKind::Unknown;
-            if !(typed || label && size > 0) || start < section.0 || start >= section.1 {
+            if symbol.is_undefined() || !(typed || label && size > 0) {
                 continue;
             }
-            let Ok(index) = u32::try_from(symbol.index().0) else { continue };
+            // By address: tools that remove a section leave wrong section numbers in `.dynsym`.
+            let Some(section_end) = section_end(&executable, start) else {
+                continue;
+            };
+            let Ok(index) = u32::try_from(symbol.index().0) else {
+                continue;
+            };
             let extent = match (size, complete) {
                 (1.., _) => SymbolExtent::Sized,
                 (0, true) => SymbolExtent::ToNext,
                 (0, false) => SymbolExtent::Unknown,
             };
             if extent != SymbolExtent::Sized {
-                section_ends.insert(start, section.1);
+                section_ends.insert(start, section_end);
             }
-            let binding = if symbol.is_weak() { 1 } else if symbol.is_global() { 0 } else { 2 };
+            let binding = if symbol.is_weak() {
+                1
+            } else if symbol.is_global() {
+                0
+            } else {
+                2
+            };
             self.entries.push(Entry {
                 start,
                 end: start.saturating_add(size),
-                name: NameIndex { file: file_index, dynamic, symbol: index },
+                name: NameIndex {
+                    file: file_index,
+                    dynamic,
+                    symbol: index,
+                },
                 enclosing: NONE,
                 extent,
                 rank: binding + 3 * u8::from(!typed),
@@ -152,7 +180,12 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
     fn plainer(&self, first: NameIndex, second: NameIndex) -> bool {
         let key = |index| {
             let name = self.name(index).unwrap_or_default();
-            (name.is_empty(), name.iter().take_while(|byte| **byte == b'_').count(), name.len(), name)
+            (
+                name.is_empty(),
+                name.iter().take_while(|byte| **byte == b'_').count(),
+                name.len(),
+                name,
+            )
         };
         key(first) < key(second)
     }
@@ -162,7 +195,10 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
         let mut kept: Vec<Entry> = Vec::with_capacity(self.entries.len());
         let mut open: Vec<u32> = Vec::new();
         for mut entry in std::mem::take(&mut self.entries) {
-            while open.last().is_some_and(|index| kept.get(*index as usize).is_none_or(|top| top.end <= entry.start)) {
+            while open
+                .last()
+                .is_some_and(|index| kept.get(*index as usize).is_none_or(|top| top.end <= entry.start))
+            {
                 open.pop();
             }
             if entry.extent != SymbolExtent::Sized && !open.is_empty() {
@@ -184,7 +220,9 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
         let mut next_start = u64::MAX;
         for entry in self.entries.iter_mut().rev() {
             if entry.extent != SymbolExtent::Sized {
-                entry.end = section_ends.get(&entry.start).map_or(next_start, |end| next_start.min(*end));
+                entry.end = section_ends
+                    .get(&entry.start)
+                    .map_or(next_start, |end| next_start.min(*end));
             }
             next_start = entry.start;
         }
@@ -192,7 +230,33 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
 
     fn name(&self, index: NameIndex) -> Option<&'data [u8]> {
         let file = self.files.get(usize::from(index.file))?;
-        let table = if index.dynamic { file.dynamic_symbol_table()? } else { file.symbol_table()? };
-        table.symbol_by_index(SymbolIndex(index.symbol as usize)).ok()?.name_bytes().ok()
+        let table = if index.dynamic {
+            file.dynamic_symbol_table()?
+        } else {
+            file.symbol_table()?
+        };
+        table
+            .symbol_by_index(SymbolIndex(index.symbol as usize))
+            .ok()?
+            .name_bytes()
+            .ok()
     }
+}
+
+/// Start and end of every section with code, sorted.
+fn executable_ranges(file: &File<'_>) -> Vec<(u64, u64)> {
+    let is_code = |flags| matches!(flags, SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & SHF_EXECINSTR != 0);
+    let mut ranges: Vec<_> = file
+        .sections()
+        .filter(|section| is_code(section.flags()))
+        .map(|section| (section.address(), section.address().saturating_add(section.size())))
+        .collect();
+    ranges.sort_unstable();
+    ranges
+}
+
+/// Where the section around `svma` ends.
+fn section_end(ranges: &[(u64, u64)], svma: u64) -> Option<u64> {
+    let index = ranges.partition_point(|(start, _)| *start <= svma).checked_sub(1)?;
+    ranges.get(index).map(|(_, end)| *end).filter(|end| svma < *end)
 }

@@ -36,20 +36,29 @@ impl ElfBytes {
         // and offset is checked against the map on each use, so a change in place gives a wrong name or an error.
         // Truncation raises SIGBUS, as in every tool that maps; the documentation of `ElfFile::open` says so.
         let map = unsafe { Mmap::map(file)? };
-        Ok(Self { range: 0..map.len(), backing: Arc::new(Backing::Mapped(map)) })
+        Ok(Self {
+            range: 0..map.len(),
+            backing: Arc::new(Backing::Mapped(map)),
+        })
     }
 
     /// The bytes of `range`, counted from the start of these bytes, or `None` if they do not all exist.
     pub(super) fn slice(&self, range: Range<u64>) -> Option<Self> {
         let start = self.range.start.checked_add(usize::try_from(range.start).ok()?)?;
         let end = self.range.start.checked_add(usize::try_from(range.end).ok()?)?;
-        (start <= end && end <= self.range.end).then(|| Self { backing: Arc::clone(&self.backing), range: start..end })
+        (start <= end && end <= self.range.end).then(|| Self {
+            backing: Arc::clone(&self.backing),
+            range: start..end,
+        })
     }
 }
 
 impl From<Arc<[u8]>> for ElfBytes {
     fn from(bytes: Arc<[u8]>) -> Self {
-        Self { range: 0..bytes.len(), backing: Arc::new(Backing::Memory(bytes)) }
+        Self {
+            range: 0..bytes.len(),
+            backing: Arc::new(Backing::Memory(bytes)),
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Reads the headers of an ELF file once, and checks that everything they point to is there.
 
+use object::Endianness;
 use object::elf;
 use object::read::elf::{Dyn as _, FileHeader, ProgramHeader as _, SectionHeader as _};
-use object::Endianness;
 
 use super::{Arch, ElfError, Segment};
 
@@ -50,12 +50,27 @@ fn read_class<E: FileHeader<Endian = Endianness>>(data: &[u8], extent: Extent) -
         Some(bytes) => require(name, start, bytes, data),
         None => Err(ElfError::Malformed(format!("{name} is larger than any file"))),
     };
-    table("the program header table", header.e_phoff(endian).into(), header.phnum(endian, data)?, header.e_phentsize(endian))?;
+    table(
+        "the program header table",
+        header.e_phoff(endian).into(),
+        header.phnum(endian, data)?,
+        header.e_phentsize(endian),
+    )?;
     let section_table: u64 = header.e_shoff(endian).into();
     if section_table != 0 {
         // The count of sections may itself be kept in the first section header.
-        require("the section header table", section_table, header.e_shentsize(endian).into(), data)?;
-        table("the section header table", section_table, header.shnum(endian, data)?, header.e_shentsize(endian))?;
+        require(
+            "the section header table",
+            section_table,
+            header.e_shentsize(endian).into(),
+            data,
+        )?;
+        table(
+            "the section header table",
+            section_table,
+            header.shnum(endian, data)?,
+            header.e_shentsize(endian),
+        )?;
     }
 
     let mut segments = Vec::new();
@@ -98,7 +113,9 @@ fn soname<E: FileHeader<Endian = Endianness>>(
     data: &[u8],
 ) -> object::read::Result<Option<String>> {
     let sections = header.sections(endian, data)?;
-    let Some((dynamic, link)) = sections.dynamic(endian, data)? else { return Ok(None) };
+    let Some((dynamic, link)) = sections.dynamic(endian, data)? else {
+        return Ok(None);
+    };
     let strings = sections.strings(endian, data, link)?;
     for entry in dynamic {
         if entry.tag(endian) == elf::DT_SONAME {
@@ -110,10 +127,20 @@ fn soname<E: FileHeader<Endian = Endianness>>(
 }
 
 fn require(what: &str, start: u64, size: u64, data: &[u8]) -> Result<(), ElfError> {
-    let end = start.checked_add(size).ok_or_else(|| ElfError::Malformed(format!("{what} ends beyond any file")))?;
-    if end <= data.len() as u64 { Ok(()) } else { Err(truncated(what, end, data)) }
+    let end = start
+        .checked_add(size)
+        .ok_or_else(|| ElfError::Malformed(format!("{what} ends beyond any file")))?;
+    if end <= data.len() as u64 {
+        Ok(())
+    } else {
+        Err(truncated(what, end, data))
+    }
 }
 
 fn truncated(what: &str, needed: u64, data: &[u8]) -> ElfError {
-    ElfError::Truncated { what: what.to_owned(), needed, found: data.len() as u64 }
+    ElfError::Truncated {
+        what: what.to_owned(),
+        needed,
+        found: data.len() as u64,
+    }
 }

@@ -125,6 +125,10 @@ impl ElfFile {
     /// on the next read of the missing part, so a process that must not die opens no files of other programs.
     ///
     /// Errors: every [`ElfError`].
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the descriptor is of no more use to the caller"
+    )]
     pub fn open(file: File) -> Result<Self, ElfError> {
         Self::parse(map(&file)?, Extent::Whole)
     }
@@ -135,8 +139,8 @@ impl ElfFile {
     }
 
     /// Opens a separate debug file, whose segments are in the binary that it was split from.
-    pub(crate) fn open_debug(file: File) -> Result<Self, ElfError> {
-        Self::parse(map(&file)?, Extent::Sections)
+    pub(crate) fn open_debug(file: &File) -> Result<Self, ElfError> {
+        Self::parse(map(file)?, Extent::Sections)
     }
 
     /// Reads a debug file in memory.
@@ -145,7 +149,12 @@ impl ElfFile {
     }
 
     fn parse(bytes: ElfBytes, extent: Extent) -> Result<Self, ElfError> {
-        let Headers { arch, entry, segments, soname } = headers::read(&bytes, extent)?;
+        let Headers {
+            arch,
+            entry,
+            segments,
+            soname,
+        } = headers::read(&bytes, extent)?;
         let build_id = {
             let object = object::File::parse(&*bytes)?;
             object.build_id().ok().flatten().unwrap_or_default().to_vec()
@@ -153,7 +162,14 @@ impl ElfFile {
         if build_id.len() > MAX_BUILD_ID {
             return Err(ElfError::Malformed(format!("a build id of {} bytes", build_id.len())));
         }
-        Ok(Self { bytes, build_id, arch, entry, segments, soname })
+        Ok(Self {
+            bytes,
+            build_id,
+            arch,
+            entry,
+            segments,
+            soname,
+        })
     }
 
     /// The GNU build id; empty if the file has none.
@@ -195,7 +211,8 @@ impl ElfFile {
         section.file_range()?;
         let stored = section.compressed_file_range().ok()?;
         let bytes = if stored.format == CompressionFormat::None {
-            self.bytes.slice(stored.offset..stored.offset.checked_add(stored.compressed_size)?)?
+            self.bytes
+                .slice(stored.offset..stored.offset.checked_add(stored.compressed_size)?)?
         } else if stored.uncompressed_size <= MAX_DECOMPRESSED_SIZE {
             let data = stored.data(&*self.bytes).ok()?.decompress().ok()?;
             ElfBytes::from(Arc::<[u8]>::from(&*data))
@@ -203,19 +220,26 @@ impl ElfFile {
             return None;
         };
         let start = section.address();
-        Some(Section { svma: start..start.checked_add(section.size())?, bytes })
+        Some(Section {
+            svma: start..start.checked_add(section.size())?,
+            bytes,
+        })
     }
 
     /// Whether the file has a section `name` with bytes in it.
     pub(crate) fn has_section(&self, name: &str) -> bool {
         let Ok(object) = self.object() else { return false };
-        object.section_by_name(name).is_some_and(|section| section.file_range().is_some_and(|(_, size)| size > 0))
+        object
+            .section_by_name(name)
+            .is_some_and(|section| section.file_range().is_some_and(|(_, size)| size > 0))
     }
 
     /// Bytes that all compressed sections together claim to hold.
     pub(crate) fn decompressed_size(&self) -> u64 {
         let Ok(object) = self.object() else { return 0 };
-        let compressed = object.sections().filter_map(|section| section.compressed_file_range().ok());
+        let compressed = object
+            .sections()
+            .filter_map(|section| section.compressed_file_range().ok());
         compressed
             .filter(|stored| stored.format != CompressionFormat::None)
             .fold(0, |sum: u64, stored| sum.saturating_add(stored.uncompressed_size))
@@ -239,8 +263,15 @@ fn map(file: &File) -> Result<ElfBytes, ElfError> {
     }
     match metadata.len() {
         // An empty file can't be mapped.
-        0 => Err(ElfError::Truncated { what: "the ELF header".to_owned(), needed: 64, found: 0 }),
+        0 => Err(ElfError::Truncated {
+            what: "the ELF header".to_owned(),
+            needed: 64,
+            found: 0,
+        }),
         size if size > MAX_FILE_SIZE => Err(ElfError::TooLarge { size }),
         _ => Ok(ElfBytes::map(file)?),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,8 +41,14 @@ impl Debuginfod {
         let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
         let seconds = env::var("DEBUGINFOD_TIMEOUT").ok().and_then(|value| value.parse().ok());
-        let timeout = seconds.filter(|seconds| *seconds > 0).map_or(DEFAULT_TIMEOUT, Duration::from_secs);
-        Some(Self { urls, cache_directory: cache.join("symbols/debuginfod"), timeout })
+        let timeout = seconds
+            .filter(|seconds| *seconds > 0)
+            .map_or(DEFAULT_TIMEOUT, Duration::from_secs);
+        Some(Self {
+            urls,
+            cache_directory: cache.join("symbols/debuginfod"),
+            timeout,
+        })
     }
 }
 
@@ -54,7 +60,10 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn new(config: Debuginfod) -> Self {
-        Self { config, gave_up: AtomicBool::new(false) }
+        Self {
+            config,
+            gave_up: AtomicBool::new(false),
+        }
     }
 
     /// Whether a server hung, and the rest was not asked for.
@@ -77,10 +86,13 @@ impl Client {
     /// Lets wholesym load the symbols, for the sake of the file that it leaves in the cache.
     fn download(&self, runtime: &Runtime, build_id: &[u8]) {
         let cache: &Path = &self.config.cache_directory;
-        let config = self.config.urls.iter().fold(
-            SymbolManagerConfig::default().use_debuginfod(true),
-            |config, url| config.extra_debuginfod_server(url, cache),
-        );
+        let config = self
+            .config
+            .urls
+            .iter()
+            .fold(SymbolManagerConfig::default().use_debuginfod(true), |config, url| {
+                config.extra_debuginfod_server(url, cache)
+            });
         let debug_name = super::hex(build_id);
         let debug_id = DebugId::from_identifier(build_id, true);
         let mut manager = SymbolManager::with_config(config);
@@ -90,7 +102,8 @@ impl Client {
             code_id: Some(CodeId::ElfBuildId(ElfBuildId::from_bytes(build_id))),
             ..LibraryInfo::default()
         });
-        let load = async { tokio::time::timeout(self.config.timeout, manager.load_symbol_map(&debug_name, debug_id)).await };
+        let load =
+            async { tokio::time::timeout(self.config.timeout, manager.load_symbol_map(&debug_name, debug_id)).await };
         if runtime.block_on(load).is_err() {
             self.gave_up.store(true, Ordering::Relaxed);
         }

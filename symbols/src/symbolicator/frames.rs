@@ -38,24 +38,38 @@ impl<'runtime> Frames<'runtime> {
             Some((path, file)) => (path, Some(file)),
             None => (opened.path.clone(), None),
         };
-        let map = runtime.block_on(manager.load_symbol_map_for_binary_at_path(&path, None)).ok()?;
-        Some(Self { runtime, map, _copy: copy })
+        let map = runtime
+            .block_on(manager.load_symbol_map_for_binary_at_path(&path, None))
+            .ok()?;
+        Some(Self {
+            runtime,
+            map,
+            _copy: copy,
+        })
     }
 
     /// The functions at `svma`, innermost first; empty if unknown. `symbol` is the name of the outermost one.
     pub(super) fn lookup(&self, svma: u64, symbol: &str) -> Vec<SourceFrame> {
-        let Some(info) = self.map.lookup_sync(LookupAddress::Svma(svma)) else { return Vec::new() };
+        let Some(info) = self.map.lookup_sync(LookupAddress::Svma(svma)) else {
+            return Vec::new();
+        };
         let frames = match info.frames {
             Some(FramesLookupResult::Available(frames)) => frames,
             // The unit is in another file (`-gsplit-dwarf`), which wholesym keeps from now on.
-            Some(FramesLookupResult::External(reference)) => {
-                self.runtime.block_on(self.map.lookup_external(&reference)).unwrap_or_default()
-            }
+            Some(FramesLookupResult::External(reference)) => self
+                .runtime
+                .block_on(self.map.lookup_external(&reference))
+                .unwrap_or_default(),
             None => Vec::new(),
         };
         let outermost = frames.len().saturating_sub(1);
         let convert = |(depth, frame)| source_frame(frame, symbol, depth == outermost);
-        frames.into_iter().enumerate().map(convert).take(MAX_INLINE_DEPTH).collect()
+        frames
+            .into_iter()
+            .enumerate()
+            .map(convert)
+            .take(MAX_INLINE_DEPTH)
+            .collect()
     }
 }
 
@@ -69,7 +83,10 @@ fn source_frame(frame: FrameDebugInfo, symbol: &str, is_outermost: bool) -> Sour
     };
     SourceFrame {
         function,
-        file: frame.file_path.map(wholesym::SourceFilePath::into_raw_path).filter(|path| !path.is_empty()),
+        file: frame
+            .file_path
+            .map(wholesym::SourceFilePath::into_raw_path)
+            .filter(|path| !path.is_empty()),
         line: frame.line_number.filter(|line| *line != 0),
     }
 }
@@ -90,15 +107,26 @@ fn without_misleading_sections(elf: &ElfFile) -> io::Result<Option<(PathBuf, Fil
         })
         .map(|section| section.index().0)
         .collect();
-    let Some(table) = section_table(elf).filter(|_| !misleading.is_empty()) else { return Ok(None) };
+    let Some(table) = section_table(elf).filter(|_| !misleading.is_empty()) else {
+        return Ok(None);
+    };
 
     let mut copy = tempfile::tempfile()?;
     let mut rest = elf.bytes();
     let mut written = 0;
     for index in misleading {
-        let field = table.start.saturating_add(index.saturating_mul(table.entry_size)).saturating_add(4);
-        let Some((before, after)) = rest.split_at_checked(field.saturating_sub(written)) else { break };
-        let no_bits = if object.is_little_endian() { SHT_NOBITS.to_le_bytes() } else { SHT_NOBITS.to_be_bytes() };
+        let field = table
+            .start
+            .saturating_add(index.saturating_mul(table.entry_size))
+            .saturating_add(4);
+        let Some((before, after)) = rest.split_at_checked(field.saturating_sub(written)) else {
+            break;
+        };
+        let no_bits = if object.is_little_endian() {
+            SHT_NOBITS.to_le_bytes()
+        } else {
+            SHT_NOBITS.to_be_bytes()
+        };
         copy.write_all(before)?;
         copy.write_all(&no_bits)?;
         rest = after.get(4..).unwrap_or_default();
@@ -120,7 +148,10 @@ fn section_table(elf: &ElfFile) -> Option<SectionTable> {
         let header = E::parse(bytes).ok()?;
         let endian = header.endian().ok()?;
         let start = usize::try_from(header.e_shoff(endian).into()).ok()?;
-        Some(SectionTable { start, entry_size: usize::from(header.e_shentsize(endian)) })
+        Some(SectionTable {
+            start,
+            entry_size: usize::from(header.e_shentsize(endian)),
+        })
     }
     match elf.object().ok()? {
         object::File::Elf64(_) => of::<object::elf::FileHeader64<object::Endianness>>(elf.bytes()),

@@ -25,7 +25,11 @@ pub(super) struct Opened {
 
 impl Opened {
     pub(super) fn new(elf: ElfFile, file: File, path: &Path) -> Self {
-        Self { path: reopenable_path(path, &file), elf, _file: file }
+        Self {
+            path: reopenable_path(path, &file),
+            elf,
+            _file: file,
+        }
     }
 
     /// Whether the file has functions or lines to name.
@@ -62,18 +66,28 @@ pub(super) fn debug_file(binary: &ElfFile, path: &Path, extra_directories: &[Pat
         }
     }
     let by_build_id = build_id_path(binary.build_id());
-    candidates.extend(by_build_id.as_ref().map(|relative| Path::new(SYSTEM_DEBUG_DIRECTORY).join(relative)));
+    candidates.extend(
+        by_build_id
+            .as_ref()
+            .map(|relative| Path::new(SYSTEM_DEBUG_DIRECTORY).join(relative)),
+    );
     for directory in extra_directories {
         let file_names = path.file_name().into_iter().flat_map(|name| {
             let mut with_suffix = name.to_os_string();
             with_suffix.push(".debug");
             [PathBuf::from(name), PathBuf::from(with_suffix)]
         });
-        let relative = by_build_id.iter().cloned().chain(name.map(Path::to_path_buf)).chain(file_names);
+        let relative = by_build_id
+            .iter()
+            .cloned()
+            .chain(name.map(Path::to_path_buf))
+            .chain(file_names);
         candidates.extend(relative.map(|relative| directory.join(relative)));
     }
     let checksum = link.map(|(_, checksum)| checksum);
-    candidates.iter().find_map(|candidate| open_if_same(candidate, binary, checksum))
+    candidates
+        .iter()
+        .find_map(|candidate| open_if_same(candidate, binary, checksum))
 }
 
 /// Opens `candidate` if it is a debug file of `binary`.
@@ -83,7 +97,7 @@ pub(super) fn open_if_same(candidate: &Path, binary: &ElfFile, checksum: Option<
         return None;
     }
     let file = File::open(candidate).ok()?;
-    let elf = ElfFile::open_debug(file.try_clone().ok()?).ok()?;
+    let elf = ElfFile::open_debug(&file).ok()?;
     let same = if binary.build_id().is_empty() {
         checksum.is_some_and(|checksum| checksum == crc32fast::hash(elf.bytes()))
     } else {

@@ -1,4 +1,4 @@
-//! MiniDebugInfo: a small symbol table, compressed with xz, in `.gnu_debugdata` (Fedora's packages have it).
+//! `MiniDebugInfo`: a small symbol table, compressed with xz, in `.gnu_debugdata` (Fedora's packages have it).
 //! Format: <https://sourceware.org/gdb/current/onlinedocs/gdb.html/MiniDebugInfo.html>.
 
 use std::io::Read as _;

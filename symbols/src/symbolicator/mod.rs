@@ -33,7 +33,10 @@ pub struct Config {
 impl Config {
     /// The configuration that the environment asks for: [`Debuginfod::from_env`], no extra directories.
     pub fn from_env() -> Self {
-        Self { debuginfod: Debuginfod::from_env(), extra_symbol_directories: Vec::new() }
+        Self {
+            debuginfod: Debuginfod::from_env(),
+            extra_symbol_directories: Vec::new(),
+        }
     }
 }
 
@@ -130,7 +133,11 @@ pub struct Symbolicator {
 impl Symbolicator {
     /// Errors: the system refuses a thread or a descriptor.
     pub fn new(config: Config) -> io::Result<Self> {
-        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("symbols").enable_all().build()?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("symbols")
+            .enable_all()
+            .build()?;
         Ok(Self {
             runtime: Some(runtime),
             manager: SymbolManager::with_config(SymbolManagerConfig::default()),
@@ -156,7 +163,9 @@ impl Symbolicator {
         jobs: &[(BinaryRequest, Vec<u32>)],
         progress: impl Fn(usize) + Sync,
     ) -> Vec<Result<Names, SymbolError>> {
-        let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(jobs.len());
+        let threads = std::thread::available_parallelism()
+            .map_or(1, NonZero::get)
+            .min(jobs.len());
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let results: Mutex<Vec<_>> = Mutex::new(jobs.iter().map(|_| None).collect());
         // The largest first, so that the last thread to finish has not just begun it.
@@ -195,8 +204,11 @@ impl Symbolicator {
         let path = || binary.path.clone();
         let elf_error = |source| SymbolError::Elf { path: path(), source };
         let file = File::open(&binary.open_path).map_err(|source| SymbolError::Open { path: path(), source })?;
-        let elf = ElfFile::open(file.try_clone().map_err(|source| SymbolError::Open { path: path(), source })?)
-            .map_err(elf_error)?;
+        let elf = ElfFile::open(
+            file.try_clone()
+                .map_err(|source| SymbolError::Open { path: path(), source })?,
+        )
+        .map_err(elf_error)?;
         if elf.build_id() != binary.build_id {
             return Err(SymbolError::BuildIdMismatch {
                 path: path(),
@@ -204,7 +216,8 @@ impl Symbolicator {
                 found: hex(elf.build_id()),
             });
         }
-        self.name_all(locate::Opened::new(elf, file, &binary.path), binary, addresses).map_err(elf_error)
+        self.name_all(&locate::Opened::new(elf, file, &binary.path), binary, addresses)
+            .map_err(elf_error)
     }
 }
 
@@ -218,12 +231,16 @@ impl Drop for Symbolicator {
 }
 
 fn crashed(binary: &BinaryRequest, reason: &str) -> SymbolError {
-    SymbolError::Crashed { path: binary.path.clone(), reason: reason.to_owned() }
+    SymbolError::Crashed {
+        path: binary.path.clone(),
+        reason: reason.to_owned(),
+    }
 }
 
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
 }
 
 /// Lower-case hexadecimal, as build ids are written.

@@ -19,20 +19,29 @@ impl Symbolicator {
     /// Names `addresses` of `opened`, whose build id has been checked. Errors: its tables are damaged.
     pub(super) fn name_all(
         &self,
-        opened: Opened,
+        opened: &Opened,
         binary: &BinaryRequest,
         addresses: &[u32],
     ) -> Result<Names, ElfError> {
-        let debug_file = self.debug_file(&opened, binary);
-        let mini = if debug_file.is_none() { minidebug::read(&opened.elf) } else { None };
-        let files = debug_file.iter().map(|file| &file.elf).chain(&mini).filter_map(|elf| elf.object().ok());
+        let debug_file = self.debug_file(opened, binary);
+        let mini = if debug_file.is_none() {
+            minidebug::read(&opened.elf)
+        } else {
+            None
+        };
+        let files = debug_file
+            .iter()
+            .map(|file| &file.elf)
+            .chain(&mini)
+            .filter_map(|elf| elf.object().ok());
         let objects: Vec<_> = files.chain([opened.elf.object()?]).collect();
         let table = SymbolTable::new(&objects);
         let unwind_sections = UnwindSections::of(&opened.elf);
         let ranges = unwind_sections.as_ref().map(FunctionRanges::new);
-        let frames = self.runtime.as_ref().and_then(|runtime| {
-            Frames::load(runtime, &self.manager, debug_file.as_ref().unwrap_or(&opened))
-        });
+        let frames = self
+            .runtime
+            .as_ref()
+            .and_then(|runtime| Frames::load(runtime, &self.manager, debug_file.as_ref().unwrap_or(opened)));
 
         let base = opened.elf.base_svma();
         let name = |address: &u32| {
@@ -40,7 +49,7 @@ impl Symbolicator {
             let function = function_at(svma, &table, ranges.as_ref())?;
             Some(describe(svma, base, function, frames.as_ref()))
         };
-        Ok(addresses.iter().map(|address| name(address)).collect())
+        Ok(addresses.iter().map(name).collect())
     }
 
     /// The separate debug file of `opened`, unless it has debug info of its own.
@@ -49,7 +58,10 @@ impl Symbolicator {
             return None;
         }
         locate::debug_file(&opened.elf, &binary.path, &self.extra_symbol_directories).or_else(|| {
-            let path = self.debuginfod.as_ref()?.debug_file(self.runtime.as_ref()?, opened.elf.build_id())?;
+            let path = self
+                .debuginfod
+                .as_ref()?
+                .debug_file(self.runtime.as_ref()?, opened.elf.build_id())?;
             locate::open_if_same(&path, &opened.elf, None)
         })
     }
@@ -60,17 +72,29 @@ impl Symbolicator {
 fn function_at(svma: u64, table: &SymbolTable<'_, '_>, ranges: Option<&FunctionRanges<'_>>) -> Option<Function> {
     let symbol = table.lookup(svma);
     if let Some(hit) = symbol.as_ref().filter(|hit| hit.extent == SymbolExtent::Sized) {
-        return Some(Function { start: hit.start, end: hit.end, name: Some(demangle_bytes(hit.name)) });
+        return Some(Function {
+            start: hit.start,
+            end: hit.end,
+            name: Some(demangle_bytes(hit.name)),
+        });
     }
     let range = ranges.and_then(|ranges| ranges.range_of(svma));
     match (symbol, range) {
-        (Some(hit), Some(range)) if range.contains(&hit.start) => {
-            Some(Function { start: hit.start, end: range.end, name: Some(demangle_bytes(hit.name)) })
-        }
-        (_, Some(range)) => Some(Function { start: range.start, end: range.end, name: None }),
-        (Some(hit), None) if hit.extent == SymbolExtent::ToNext => {
-            Some(Function { start: hit.start, end: hit.end, name: Some(demangle_bytes(hit.name)) })
-        }
+        (Some(hit), Some(range)) if range.contains(&hit.start) => Some(Function {
+            start: hit.start,
+            end: range.end,
+            name: Some(demangle_bytes(hit.name)),
+        }),
+        (_, Some(range)) => Some(Function {
+            start: range.start,
+            end: range.end,
+            name: None,
+        }),
+        (Some(hit), None) if hit.extent == SymbolExtent::ToNext => Some(Function {
+            start: hit.start,
+            end: hit.end,
+            name: Some(demangle_bytes(hit.name)),
+        }),
         _ => None,
     }
 }
@@ -85,7 +109,11 @@ fn describe(svma: u64, base: u64, function: Function, frames: Option<&Frames<'_>
         (None, None) => placeholder,
     };
     if inline_chain.is_empty() {
-        inline_chain.push(SourceFrame { function: symbol.clone(), file: None, line: None });
+        inline_chain.push(SourceFrame {
+            function: symbol.clone(),
+            file: None,
+            line: None,
+        });
     }
     AddressName {
         symbol,

@@ -59,14 +59,26 @@ impl Build {
             other => panic!("no compiler for {other}"),
         };
         let mut command = Command::new(compiler);
-        if compiler != "rustc" {
-            command.arg("-Wl,--build-id=sha1");
-        } else {
+        if compiler == "rustc" {
             command.arg("-Clink-arg=-Wl,--build-id=sha1");
+        } else {
+            command.arg("-Wl,--build-id=sha1");
         }
-        run(command.current_dir(&directory).args(arguments).arg("-o").arg(&binary).arg(&source_path));
-        let base = symbols::elf::ElfFile::open(fs::File::open(&binary).unwrap()).unwrap().base_svma();
-        Self { symbols: nm(&binary, base), directory, binary, base }
+        run(command
+            .current_dir(&directory)
+            .args(arguments)
+            .arg("-o")
+            .arg(&binary)
+            .arg(&source_path));
+        let base = symbols::elf::ElfFile::open(fs::File::open(&binary).unwrap())
+            .unwrap()
+            .base_svma();
+        Self {
+            symbols: nm(&binary, base),
+            directory,
+            binary,
+            base,
+        }
     }
 
     /// The function `name` (as mangled).
@@ -79,6 +91,20 @@ impl Build {
     pub fn symbol_with(&self, part: &str) -> Symbol {
         let found = self.symbols.iter().find(|symbol| symbol.name.contains(part));
         found.unwrap_or_else(|| panic!("nm lists nothing with {part}")).clone()
+    }
+
+    /// The same directory, with the program `name` in it.
+    pub fn reread(self, name: &str) -> Self {
+        let binary = self.directory.path().join(name);
+        let base = symbols::elf::ElfFile::open(fs::File::open(&binary).unwrap())
+            .unwrap()
+            .base_svma();
+        Self {
+            symbols: nm(&binary, base),
+            binary,
+            base,
+            ..self
+        }
     }
 
     pub fn base(&self) -> u64 {
@@ -94,6 +120,16 @@ impl Build {
         self.directory.path().join(name)
     }
 
+    /// The build id, in hexadecimal.
+    pub fn build_id(&self) -> String {
+        self.request()
+            .build_id
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<Vec<_>>()
+            .concat()
+    }
+
     pub fn request(&self) -> BinaryRequest {
         request(&self.binary)
     }
@@ -106,7 +142,11 @@ impl Build {
 pub fn request(binary: &Path) -> BinaryRequest {
     let elf = symbols::elf::ElfFile::open(fs::File::open(binary).unwrap()).unwrap();
     let build_id = elf.build_id().to_vec();
-    BinaryRequest { open_path: binary.to_path_buf(), path: binary.to_path_buf(), build_id }
+    BinaryRequest {
+        open_path: binary.to_path_buf(),
+        path: binary.to_path_buf(),
+        build_id,
+    }
 }
 
 /// A symbolicator that looks nowhere but in the usual places.
@@ -116,18 +156,31 @@ pub fn symbolicator() -> Symbolicator {
 
 pub fn run(command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 fn nm(binary: &Path, base: u64) -> Vec<Symbol> {
-    let output = Command::new("nm").arg("-S").arg("--defined-only").arg(binary).output().unwrap();
+    let output = Command::new("nm")
+        .arg("-S")
+        .arg("--defined-only")
+        .arg(binary)
+        .output()
+        .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let symbol = |line: &str| {
         let mut words = line.split(' ');
         let start = u64::from_str_radix(words.next()?, 16).ok()?;
         let size = u32::from_str_radix(words.next()?, 16).ok()?;
         matches!(words.next()?, "t" | "T" | "w" | "W").then_some(())?;
-        Some(Symbol { name: words.next()?.to_owned(), start: u32::try_from(start - base).ok()?, size })
+        Some(Symbol {
+            name: words.next()?.to_owned(),
+            start: u32::try_from(start - base).ok()?,
+            size,
+        })
     };
     text.lines().filter_map(symbol).collect()
 }
