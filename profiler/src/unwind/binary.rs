@@ -4,15 +4,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use framehop::x86_64::UnwinderX86_64;
-use framehop::{ExplicitModuleSectionInfo, Module as HopModule, Unwinder as _};
+use framehop::{Module as HopModule, ModuleSectionInfo, Unwinder as _};
 use rustc_hash::FxHashMap;
 use symbols::elf::{Arch, ElfBytes, ElfFile, Section};
 
+use super::Binaries;
 use super::cfi::Cfi;
-use super::{Binaries, ModuleKey};
 use crate::addr::{FileOffset, Svma};
 use crate::event;
-use crate::task::space::{FileKey, MappedFile};
+use crate::task::space::{FileKey, Files, MappedFile};
 
 /// Bytes behind the entry point that count as the entry code: `_start` is shorter.
 const ENTRY_CODE: u64 = 64;
@@ -84,7 +84,9 @@ impl Binary {
     /// Where framehop has this address.
     pub fn hop_address(&self, svma: Svma) -> Option<u64> {
         let relative = svma.0.checked_sub(self.base_svma)?;
-        u32::try_from(relative).ok().map(|relative| self.place + u64::from(relative))
+        u32::try_from(relative)
+            .ok()
+            .map(|relative| self.place + u64::from(relative))
     }
 
     /// A call instruction ends at this address. `None`: the code is not known.
@@ -99,22 +101,35 @@ impl Binary {
 /// x86-64: `call rel32`, or `call r/m64` with any addressing mode.
 fn ends_with_call(code: &[u8]) -> bool {
     let back = |n: usize| code.len().checked_sub(n).and_then(|at| code.get(at)).copied();
-    let indirect = |n: usize, lengths: fn(u8) -> bool| {
-        back(n) == Some(0xff) && back(n - 1).is_some_and(|modrm| modrm >> 3 & 7 == 2 && lengths(modrm))
+    let indirect = |n: usize| {
+        let Some([0xff, modrm]) = back(n).zip(back(n - 1)).map(<[u8; 2]>::from) else {
+            return false;
+        };
+        // A register has no second byte of its own, and none is looked at.
+        let sib = if n > 2 { back(n - 2).unwrap_or(0) } else { 0 };
+        modrm >> 3 & 7 == 2 && call_length(modrm, sib) == n
     };
-    back(5) == Some(0xe8)
-        || indirect(2, |modrm| modrm >> 6 == 3 || (modrm >> 6 == 0 && !matches!(modrm & 7, 4 | 5)))
-        || indirect(3, |modrm| (modrm >> 6 == 1 && modrm & 7 != 4) || (modrm >> 6 == 0 && modrm & 7 == 4))
-        || indirect(4, |modrm| modrm >> 6 == 1 && modrm & 7 == 4)
-        || indirect(6, |modrm| (modrm >> 6 == 2 && modrm & 7 != 4) || (modrm >> 6 == 0 && modrm & 7 == 5))
-        || indirect(7, |modrm| (modrm >> 6 == 2 && modrm & 7 == 4) || (modrm >> 6 == 0 && modrm & 7 == 4))
+    back(5) == Some(0xe8) || (2..=7).any(indirect)
+}
+
+/// Bytes of `call r/m64` without prefixes: opcode, `ModRM`, `SIB`, displacement.
+fn call_length(modrm: u8, sib: u8) -> usize {
+    let (mode, rm) = (modrm >> 6, modrm & 7);
+    let has_sib = mode != 3 && rm == 4;
+    let displacement = match mode {
+        0 if rm == 5 || (has_sib && sib & 7 == 5) => 4,
+        1 => 1,
+        2 => 4,
+        _ => 0,
+    };
+    2 + usize::from(has_sib) + displacement
 }
 
 /// Every file that was mapped executable.
 pub struct Modules<'b> {
     binaries: &'b dyn Binaries,
     /// By [`FileKey`].
-    known: FxHashMap<FileKey, Known>,
+    known: Vec<Option<Known>>,
     opened: Vec<Binary>,
     /// What the log says about files, for those that can't be opened.
     noted: FxHashMap<String, Vec<event::Module>>,
@@ -126,7 +141,7 @@ impl<'b> Modules<'b> {
     pub fn new(binaries: &'b dyn Binaries) -> Self {
         Self {
             binaries,
-            known: FxHashMap::default(),
+            known: Vec::new(),
             opened: Vec::new(),
             noted: FxHashMap::default(),
             hop: UnwinderX86_64::new(),
@@ -139,12 +154,23 @@ impl<'b> Modules<'b> {
     }
 
     /// What a file is; opened at the first call.
-    pub fn known(&mut self, key: FileKey, file: &MappedFile) -> &Known {
-        if !self.known.contains_key(&key) {
-            let known = self.open(file);
-            self.known.insert(key, known);
+    pub fn known(&mut self, key: FileKey, files: &Files) -> &Known {
+        let index = key.index();
+        if self.known.len() <= index {
+            self.known.resize_with(index + 1, || None);
         }
-        &self.known[&key]
+        if self.known[index].is_none() {
+            self.known[index] = Some(self.open(&files.get(key)));
+        }
+        self.known[index].get_or_insert_with(Known::nothing)
+    }
+
+    /// The ELF file that a file was found to be.
+    pub fn binary_id(&self, key: FileKey) -> Option<BinaryId> {
+        match self.known.get(key.index())?.as_ref()?.content {
+            Content::Binary(id) => Some(id),
+            Content::MadeAtRunTime | Content::Unreadable => None,
+        }
     }
 
     /// An opened ELF file.
@@ -156,18 +182,20 @@ impl<'b> Modules<'b> {
         let without = |content, problem| Known {
             content,
             build_id: file.build_id.clone(),
-            base_svma: Svma(0),
             problem,
-            segments: Vec::new(),
+            ..Known::nothing()
         };
         if file.is_anonymous() {
             return without(Content::MadeAtRunTime, None);
         }
-        let key = ModuleKey { file: file.file, path: &file.path, build_id: &file.build_id };
-        match self.binaries.open(&key) {
+        match self.binaries.elf(file.file, &file.path, &file.build_id) {
             Ok(elf) => self.add(&elf),
             // Memory that only looks like a file: compilers map it twice, to write and to execute.
-            Err(_) if ["/memfd:", "/dev/", "/SYSV"].iter().any(|start| file.path.starts_with(start)) => {
+            Err(_)
+                if ["/memfd:", "/dev/", "/SYSV"]
+                    .iter()
+                    .any(|start| file.path.starts_with(start)) =>
+            {
                 without(Content::MadeAtRunTime, None)
             }
             Err(problem) => {
@@ -181,13 +209,20 @@ impl<'b> Modules<'b> {
     /// The log knows the segments of files that can't be opened here.
     fn fill_from_log(&self, file: &MappedFile, known: &mut Known) {
         let noted = self.noted.get(&file.path).into_iter().flatten();
-        let Some(module) = noted.rev().find(|module| module.file == file.file || file.is_vdso()) else { return };
+        let Some(module) = noted.rev().find(|module| module.file == file.file || file.is_vdso()) else {
+            return;
+        };
         known.build_id.clone_from(&module.build_id);
         known.base_svma = Svma(module.segments.first().map_or(0, |segment| segment.svma));
         known.segments = module
             .segments
             .iter()
-            .map(|one| Segment { offset: one.offset, svma: one.svma, size: one.file_size, executable: true })
+            .map(|one| Segment {
+                offset: one.offset,
+                svma: one.svma,
+                size: one.file_size,
+                executable: true,
+            })
             .collect();
     }
 
@@ -210,12 +245,23 @@ impl<'b> Modules<'b> {
         let binary = Binary {
             cfi: if native { Cfi::of(elf) } else { None },
             text: elf.section(".text").filter(|_| native),
-            entry: if entry == 0 { 0..0 } else { entry..entry.saturating_add(ENTRY_CODE) },
+            entry: if entry == 0 {
+                0..0
+            } else {
+                entry..entry.saturating_add(ENTRY_CODE)
+            },
             base_svma,
             place: ((u64::from(id.0) + 1) << 33) + base_svma % PAGE,
         };
-        if binary.cfi.is_some() {
-            self.hop.add_module(hop_module(elf, &binary));
+        if let Some(cfi) = &binary.cfi {
+            let sections = Sections {
+                elf,
+                base_svma,
+                with_header: cfi.has_header(),
+            };
+            let place = binary.place;
+            self.hop
+                .add_module(HopModule::new(String::new(), place..place + (1 << 32), place, sections));
         }
         self.opened.push(binary);
         let problem = (!native).then(|| "code for another kind of processor; it is not unwound".to_owned());
@@ -229,30 +275,55 @@ impl<'b> Modules<'b> {
     }
 }
 
-fn hop_module(elf: &ElfFile, binary: &Binary) -> HopModule<ElfBytes> {
-    let section = |name| elf.section(name);
-    let range = |name| section(name).map(|found| found.svma);
-    let info = ExplicitModuleSectionInfo {
-        base_svma: binary.base_svma,
-        text_svma: range(".text"),
-        got_svma: range(".got"),
-        eh_frame_svma: range(".eh_frame"),
-        eh_frame: section(".eh_frame").map(|found| found.bytes),
-        eh_frame_hdr_svma: range(".eh_frame_hdr"),
-        eh_frame_hdr: section(".eh_frame_hdr").map(|found| found.bytes),
-        ..ExplicitModuleSectionInfo::default()
-    };
-    let place = binary.place;
-    HopModule::new(String::new(), place..place + (1 << 32), place, info)
+/// Hands framehop the sections that [`Cfi`] reads.
+struct Sections<'e> {
+    elf: &'e ElfFile,
+    base_svma: u64,
+    with_header: bool,
+}
+
+impl ModuleSectionInfo<ElfBytes> for Sections<'_> {
+    fn base_svma(&self) -> u64 {
+        self.base_svma
+    }
+
+    fn section_svma_range(&mut self, name: &[u8]) -> Option<Range<u64>> {
+        self.elf
+            .section(std::str::from_utf8(name).ok()?)
+            .map(|section| section.svma)
+    }
+
+    fn section_data(&mut self, name: &[u8]) -> Option<ElfBytes> {
+        let wanted = name == b".eh_frame" || (name == b".eh_frame_hdr" && self.with_header);
+        let section = if wanted {
+            self.elf.section(std::str::from_utf8(name).ok()?)
+        } else {
+            None
+        };
+        section.map(|section| section.bytes)
+    }
 }
 
 impl Known {
+    fn nothing() -> Self {
+        Self {
+            content: Content::Unreadable,
+            build_id: Vec::new(),
+            base_svma: Svma(0),
+            problem: None,
+            segments: Vec::new(),
+        }
+    }
+
     /// The address, in the file's own terms, of a byte of the file. The executable segments come first: the edges of two
     /// segments can lie on the same page.
     pub fn svma(&self, offset: FileOffset) -> Option<Svma> {
         let inside = |segment: &&Segment, slack: u64| {
             let start = segment.offset - segment.offset % slack;
-            let end = segment.offset.saturating_add(segment.size).checked_next_multiple_of(slack);
+            let end = segment
+                .offset
+                .saturating_add(segment.size)
+                .checked_next_multiple_of(slack);
             start <= offset.0 && end.is_none_or(|end| offset.0 < end)
         };
         let executable = || self.segments.iter().filter(|segment| segment.executable);
@@ -285,14 +356,25 @@ mod tests {
         for call in calls {
             assert!(ends_with_call(call), "{call:x?}");
         }
-        for other in [&[0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90][..], &[0xff, 0xe0], &[0xc3], &[], &[0xff, 0x25, 0, 0, 0, 0]] {
+        for other in [
+            &[0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90][..],
+            &[0xff, 0xe0],
+            &[0xc3],
+            &[],
+            &[0xff, 0x25, 0, 0, 0, 0],
+        ] {
             assert!(!ends_with_call(other), "{other:x?}");
         }
     }
 
     #[test]
     fn offsets_become_addresses_through_segments() {
-        let segment = |offset, svma, size, executable| Segment { offset, svma, size, executable };
+        let segment = |offset, svma, size, executable| Segment {
+            offset,
+            svma,
+            size,
+            executable,
+        };
         let known = Known {
             content: Content::Unreadable,
             build_id: Vec::new(),

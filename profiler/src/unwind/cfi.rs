@@ -72,11 +72,21 @@ impl Cfi {
         if let Some(got) = elf.section(".got") {
             bases = bases.set_got(got.svma.start);
         }
-        let mut cfi = Self { eh_frame, eh_frame_hdr, bases, list: Vec::new() };
-        if !cfi.header().is_some_and(|header| header.table().is_some()) {
+        let mut cfi = Self {
+            eh_frame,
+            eh_frame_hdr,
+            bases,
+            list: Vec::new(),
+        };
+        if !cfi.has_header() {
             cfi.list = cfi.entries();
         }
         Some(cfi)
+    }
+
+    /// The linker's own index is there and can be used.
+    pub fn has_header(&self) -> bool {
+        self.header().is_some_and(|header| header.table().is_some())
     }
 
     fn eh_frame(&self) -> EhFrame<Slice<'_>> {
@@ -86,7 +96,9 @@ impl Cfi {
     }
 
     fn header(&self) -> Option<ParsedEhFrameHdr<Slice<'_>>> {
-        EhFrameHdr::new(&self.eh_frame_hdr.as_ref()?.bytes, LittleEndian).parse(&self.bases, 8).ok()
+        EhFrameHdr::new(&self.eh_frame_hdr.as_ref()?.bytes, LittleEndian)
+            .parse(&self.bases, 8)
+            .ok()
     }
 
     /// Every entry, by start.
@@ -96,8 +108,14 @@ impl Cfi {
         let mut entries = eh_frame.entries(&self.bases);
         while let Ok(Some(entry)) = entries.next() {
             let gimli::CieOrFde::Fde(partial) = entry else { continue };
-            let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else { continue };
-            list.push((fde.initial_address(), fde.initial_address().saturating_add(fde.len()), fde.offset()));
+            let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else {
+                continue;
+            };
+            list.push((
+                fde.initial_address(),
+                fde.initial_address().saturating_add(fde.len()),
+                fde.offset(),
+            ));
             if list.len() >= MAX_FUNCTIONS {
                 break;
             }
@@ -112,14 +130,18 @@ impl Cfi {
         let fde = if let Some(header) = self.header()
             && let Some(table) = header.table()
         {
-            table.fde_for_address(&eh_frame, &self.bases, svma, EhFrame::cie_from_offset).ok()?
+            table
+                .fde_for_address(&eh_frame, &self.bases, svma, EhFrame::cie_from_offset)
+                .ok()?
         } else {
             let behind = self.list.partition_point(|(start, ..)| *start <= svma);
             let (_, end, offset) = self.list[..behind].last()?;
             if svma >= *end {
                 return None;
             }
-            eh_frame.fde_from_offset(&self.bases, (*offset).into(), EhFrame::cie_from_offset).ok()?
+            eh_frame
+                .fde_from_offset(&self.bases, (*offset).into(), EhFrame::cie_from_offset)
+                .ok()?
         };
         fde.contains(svma).then_some(fde)
     }
@@ -152,14 +174,21 @@ impl Cfi {
     ) -> Result<Option<Registers>, E> {
         let Some(fde) = self.entry(svma) else { return Ok(None) };
         let eh_frame = self.eh_frame();
-        let Ok(row) = fde.unwind_info_for_address(&eh_frame, &self.bases, context, svma) else { return Ok(None) };
+        let Ok(row) = fde.unwind_info_for_address(&eh_frame, &self.bases, context, svma) else {
+            return Ok(None);
+        };
         let mut get = |register| match register {
             X86_64::RA => Some(registers.ip),
             X86_64::RSP => Some(registers.sp),
             X86_64::RBP => Some(registers.fp),
             other => find(other),
         };
-        let mut machine = Machine { eh_frame: &eh_frame, encoding: fde.cie().encoding(), read, get: &mut get };
+        let mut machine = Machine {
+            eh_frame: &eh_frame,
+            encoding: fde.cie().encoding(),
+            read,
+            get: &mut get,
+        };
         let cfa = match row.cfa() {
             CfaRule::RegisterAndOffset { register, offset } => {
                 (machine.get)(*register).and_then(|value| value.checked_add_signed(*offset))
@@ -167,14 +196,20 @@ impl Cfi {
             CfaRule::Expression(expression) => machine.evaluate(expression, None)?,
         };
         let Some(cfa) = cfa else { return Ok(None) };
-        let Some(ip) = machine.register(row.register(X86_64::RA), cfa, registers.ip)? else { return Ok(None) };
-        let fp = machine.register(row.register(X86_64::RBP), cfa, registers.fp)?.unwrap_or(registers.fp);
+        let Some(ip) = machine.register(row.register(X86_64::RA).as_ref(), cfa, registers.ip)? else {
+            return Ok(None);
+        };
+        let fp = machine
+            .register(row.register(X86_64::RBP).as_ref(), cfa, registers.fp)?
+            .unwrap_or(registers.fp);
         Ok(Some(Registers { ip, sp: cfa, fp }))
     }
 
     /// Where the function at `svma` saved `register`, relative to its CFA.
     pub fn saved(&self, context: &mut Context, svma: u64, register: Register) -> Saved {
-        let Some(fde) = self.entry(svma) else { return Saved::Unknown };
+        let Some(fde) = self.entry(svma) else {
+            return Saved::Unknown;
+        };
         let row = fde.unwind_info_for_address(&self.eh_frame(), &self.bases, context, svma);
         match row.map(|row| row.register(register)) {
             Ok(Some(RegisterRule::Offset(offset))) => Saved::At(offset),
@@ -197,7 +232,9 @@ pub enum Saved {
 
 /// framehop follows this rule exactly, without evaluating anything.
 fn is_ordinary(row: &Row) -> bool {
-    let CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else { return false };
+    let CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else {
+        return false;
+    };
     let fp = match row.register(X86_64::RBP) {
         None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => None,
         Some(RegisterRule::Offset(at)) => Some(at),
@@ -221,27 +258,33 @@ struct Machine<'m, 'b, E> {
 
 impl<E> Machine<'_, '_, E> {
     /// The caller's value of a register.
-    fn register(&mut self, rule: Option<RegisterRule<usize>>, cfa: u64, own: u64) -> Result<Option<u64>, E> {
+    fn register(&mut self, rule: Option<&RegisterRule<usize>>, cfa: u64, own: u64) -> Result<Option<u64>, E> {
         Ok(match rule {
             None | Some(RegisterRule::SameValue) => Some(own),
-            Some(RegisterRule::Offset(offset)) => match cfa.checked_add_signed(offset) {
+            Some(RegisterRule::Offset(offset)) => match cfa.checked_add_signed(*offset) {
                 Some(address) => Some((self.read)(address)?),
                 None => None,
             },
-            Some(RegisterRule::ValOffset(offset)) => cfa.checked_add_signed(offset),
-            Some(RegisterRule::Register(register)) => (self.get)(register),
-            Some(RegisterRule::Expression(expression)) => match self.evaluate(&expression, Some(cfa))? {
+            Some(RegisterRule::ValOffset(offset)) => cfa.checked_add_signed(*offset),
+            Some(RegisterRule::Register(register)) => (self.get)(*register),
+            Some(RegisterRule::Expression(expression)) => match self.evaluate(expression, Some(cfa))? {
                 Some(address) => Some((self.read)(address)?),
                 None => None,
             },
-            Some(RegisterRule::ValExpression(expression)) => self.evaluate(&expression, Some(cfa))?,
+            Some(RegisterRule::ValExpression(expression)) => self.evaluate(expression, Some(cfa))?,
             _ => None,
         })
     }
 
     /// The value of an expression; `None` if it asks for something that is not known.
-    fn evaluate(&mut self, expression: &gimli::UnwindExpression<usize>, initial: Option<u64>) -> Result<Option<u64>, E> {
-        let Ok(expression) = expression.get(self.eh_frame) else { return Ok(None) };
+    fn evaluate(
+        &mut self,
+        expression: &gimli::UnwindExpression<usize>,
+        initial: Option<u64>,
+    ) -> Result<Option<u64>, E> {
+        let Ok(expression) = expression.get(self.eh_frame) else {
+            return Ok(None);
+        };
         let mut evaluation = Evaluation::new(expression.0, self.encoding);
         evaluation.set_max_iterations(MAX_OPERATIONS);
         if let Some(initial) = initial {

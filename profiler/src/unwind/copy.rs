@@ -30,7 +30,11 @@ impl<'s> StackCopy<'s> {
         let cut = sample.flags & FLAG_STACK_CUT != 0;
         // A stack that was cut goes on for an unknown while: eight megabytes is the usual limit.
         let beyond = if cut { end.saturating_add(8 << 20) } else { end };
-        Self { start, bytes: &sample.stack, top: stack_top.unwrap_or(beyond).max(if cut { beyond } else { end }) }
+        Self {
+            start,
+            bytes: &sample.stack,
+            top: stack_top.unwrap_or(beyond).max(if cut { beyond } else { end }),
+        }
     }
 
     /// The word at `address`.

@@ -8,7 +8,6 @@ mod binary;
 mod cfi;
 mod copy;
 mod intern;
-mod step;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -17,30 +16,20 @@ use std::sync::Arc;
 
 use symbols::elf::ElfFile;
 
-pub use binary::Modules;
+pub use binary::{Content, Modules};
 pub use intern::Interner;
-pub use walk::{Place, RawFrame, UserStack, Walk, Walker};
+pub use walk::{Mapped, Place, RawFrame, Walk, Walker};
 
 use crate::event::FileId;
 
-/// Opens the files behind mappings; a shell's task.
+/// Opens the files behind mappings; implemented by the shell.
 pub trait Binaries {
-    /// The ELF file that was mapped.
+    /// The ELF file that was mapped. `path` is as the process saw it, or `[vdso]`; `build_id` is empty if the mapping did not
+    /// tell it.
     ///
     /// # Errors
     /// In words that a person reads: why it can't be read, or that it is another file by now.
-    fn open(&self, module: &ModuleKey<'_>) -> Result<Arc<ElfFile>, String>;
-}
-
-/// Which file is meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ModuleKey<'a> {
-    /// Device and inode.
-    pub file: FileId,
-    /// Path as the process saw it, or `[vdso]`.
-    pub path: &'a str,
-    /// Build id, if the mapping told it.
-    pub build_id: &'a [u8],
+    fn elf(&self, file: FileId, path: &str, build_id: &[u8]) -> Result<Arc<ElfFile>, String>;
 }
 
 /// No file can be opened: for logs that are complete.
@@ -48,7 +37,7 @@ pub struct ModuleKey<'a> {
 pub struct NoBinaries;
 
 impl Binaries for NoBinaries {
-    fn open(&self, _: &ModuleKey<'_>) -> Result<Arc<ElfFile>, String> {
+    fn elf(&self, _: FileId, _: &str, _: &[u8]) -> Result<Arc<ElfFile>, String> {
         Err("not opened: the log is read without the binaries".to_owned())
     }
 }
