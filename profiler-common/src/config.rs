@@ -46,9 +46,11 @@ pub struct Config {
     pub mm_arg_end: u32,
     /// `linux_binprm.filename`
     pub bprm_filename: u32,
+    /// `task_struct.__state` (before 5.14: `state`)
+    pub task_state: u32,
 }
 
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 80);
+const _: () = assert!(size_of::<Config>() == 84);

@@ -30,7 +30,7 @@ pub struct RecordHeader {
     pub kind: u16,
     /// The CPU that the event happened on.
     pub cpu: u16,
-    /// Bytes of the whole record that hold data, header included.
+    /// Bytes of the whole record, header included.
     pub len: u32,
     /// `bpf_ktime_get_ns`: `CLOCK_MONOTONIC` in ns.
     pub time: u64,

@@ -8,6 +8,7 @@ pub mod config;
 pub mod header;
 pub mod loss;
 pub mod sample;
+pub mod scope;
 pub mod task;
 
 pub use config::Config;
@@ -16,3 +17,8 @@ pub use loss::Loss;
 
 /// Raised with every change of a record's layout or of the configuration.
 pub const ABI_VERSION: u32 = 1;
+
+/// The symbol that an object with this [`ABI_VERSION`] has: an object of another build is refused by name.
+pub const ABI_SYMBOL: &str = "NGMI_ABI_1";
+
+const _: () = assert!(ABI_VERSION == 1, "the number in ABI_SYMBOL and in profiler-ebpf/src/main.rs");

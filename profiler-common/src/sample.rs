@@ -16,6 +16,8 @@ pub const FLAG_IN_KERNEL: u32 = 2;
 pub const FLAG_STACK_CUT: u32 = 4;
 /// The stack pointer could not be read at all.
 pub const FLAG_STACK_UNREADABLE: u32 = 8;
+/// The stack copy ends before a page that could not be read: the end of the mapping, or a page that is not in memory.
+pub const FLAG_STACK_STOPPED: u32 = 16;
 
 /// The user registers that unwinding starts from.
 #[repr(C)]

@@ -1,3 +1,27 @@
 //! The privileged half: loads, attaches and drains; parses no file of the recorded program.
+//!
+//! [`run`] serves one recording. A recording is a sequence of cycles (`drain`): rings to log, every 20 ms.
 
+pub mod attach;
+pub mod btf;
+pub mod channel;
+pub mod drain;
+pub mod files;
+pub mod kallsyms;
+pub mod link;
+pub mod load;
+pub mod log;
+pub mod losses;
+pub mod machine;
+pub mod mappings;
+pub mod maps;
+pub mod perf;
+pub mod procfs;
+pub mod records;
+pub mod require;
+pub mod scope;
+pub mod session;
+pub mod snapshot;
 pub mod wire;
+
+pub use session::run;

@@ -1,6 +1,94 @@
 //! The verbs, one thin file each.
 
-/// Runs the command line.
-pub fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+pub mod args;
+mod convert;
+mod halves;
+mod load;
+pub mod options;
+mod record;
+pub mod terminal;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use crate::report::summary::Summary;
+use args::{Cli, Verb};
+use options::ResultOptions;
+
+/// Runs the command line and returns the exit status: the verb's own, 1 for a failure, 125 for a failed recording.
+pub fn main() -> ExitCode {
+    let verb = Cli::parse().verb;
+    let failure = if matches!(verb, Verb::Record(_) | Verb::Exec(_)) { 125 } else { 1 };
+    run(verb).unwrap_or_else(|error| {
+        terminal::fail(&error);
+        ExitCode::from(failure)
+    })
+}
+
+fn run(verb: Verb) -> anyhow::Result<ExitCode> {
+    match verb {
+        Verb::Record(record) => record::run(record),
+        Verb::Convert(convert) => convert::run(convert),
+        Verb::Load(load) => load::run(&load),
+        Verb::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "ngmi", &mut script);
+            print(&script)
+        }
+        Verb::Man => {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(Cli::command()).render(&mut page)?;
+            print(&page)
+        }
+        Verb::Capture(half) => halves::capture(&half),
+        Verb::Exec(half) => halves::exec(&half),
+        Verb::Doctor(_) | Verb::Lint(_) => anyhow::bail!("not wired yet"),
+    }
+}
+
+/// Tells how it went, and returns whether a loss makes it a failure.
+fn show(summary: &Summary, options: ResultOptions) -> anyhow::Result<bool> {
+    if options.json {
+        let mut line = serde_json::to_vec_pretty(summary)?;
+        line.push(b'\n');
+        print(&line)?;
+    } else {
+        terminal::say(summary);
+    }
+    let lost = options.fail_on_loss && summary.lost() > 0;
+    if lost {
+        terminal::tell(format_args!("{} events were lost, and --fail-on-loss was given", summary.lost()));
+    }
+    Ok(lost)
+}
+
+/// Writes to standard output; a reader that went away (`| head`) is no error.
+fn print(bytes: &[u8]) -> anyhow::Result<ExitCode> {
+    match std::io::stdout().write_all(bytes) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_verb_has_help_that_fits_a_terminal() {
+        let mut command = Cli::command();
+        command.build();
+        for verb in command.get_subcommands_mut() {
+            let help = verb.render_help().to_string();
+            let long: Vec<&str> = help.lines().filter(|line| line.chars().count() > 80).collect();
+            assert!(long.is_empty(), "{long:?}");
+        }
+    }
 }

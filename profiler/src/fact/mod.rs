@@ -3,6 +3,10 @@
 //! [`FactSource`] has two implementations: the event log (`fact::log`, exact and of any size) and the profile
 //! (`profile::read`, a rendering with a budget). Facts stream through a [`FactSink`]; what they refer to sits in [`Tables`].
 
+pub mod budget;
+mod display;
+mod prune;
+
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;

@@ -1,1 +1,35 @@
-//! The only code that knows the Firefox Profiler's format.
+//! The only code that knows the Firefox Profiler's format. See docs/profile.md.
+//!
+//! [`write()`] makes a profile of collected facts, [`ProfileSource`] reads one back into the same facts, and [`lint()`]
+//! checks what the profiler's web page relies on. One file a part of the format.
+
+mod categories;
+mod columns;
+mod counter;
+mod exact;
+mod format;
+mod info;
+mod input;
+mod libs;
+mod lint;
+mod mark;
+mod place;
+mod read;
+mod read_tables;
+mod sample;
+mod shared;
+mod shell;
+mod skeleton;
+mod visible;
+mod write;
+
+pub use lint::lint;
+pub use read::{ProfileSource, ReadError};
+pub use write::{ProfileStats, WriteError, write};
+
+/// The version of the processed profile format that is written and read: tables are shared between threads (60 and
+/// later), stacks refer back to their callers (66), frames to their libraries (70).
+pub const FORMAT_VERSION: u32 = 70;
+
+/// Nanoseconds in a millisecond, the format's unit of time.
+const NS_PER_MS: f64 = 1_000_000.0;

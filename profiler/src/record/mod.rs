@@ -1,1 +1,185 @@
-//! Placeholder header.
+//! The half that runs as the user: starts the command, watches over the recording, and finishes it.
+
+pub mod attachments;
+pub mod binaries;
+pub mod command;
+pub mod finish;
+mod handover;
+pub mod identity;
+mod names;
+pub mod privilege;
+pub mod session;
+pub mod spool;
+pub mod watch;
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Result, bail};
+use nix::unistd::Uid;
+
+use crate::cli::options::{RecordOptions, Target};
+use crate::cli::terminal::tell;
+use crate::event::{End, Event};
+use crate::report::summary::Summary;
+use attachments::MarkerFolder;
+use binaries::{OpenBinaries, Vdso};
+use command::Waiting;
+use finish::Plan;
+use identity::Identity;
+use privilege::Capture;
+use session::Captured;
+use spool::{Output, Spool};
+use watch::Watch;
+
+/// How a recording went.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What is told at the end.
+    pub summary: Summary,
+    /// The command's status; `None`: there was none, or it runs on.
+    pub status: Option<ExitStatus>,
+    /// The signal that ended the recording.
+    pub signal: Option<i32>,
+    /// The event log, if it stays.
+    pub log: Option<PathBuf>,
+}
+
+/// What the second Ctrl-C has to know.
+#[derive(Debug, Default)]
+struct GiveUp {
+    log: OnceLock<PathBuf>,
+    finishing: AtomicBool,
+}
+
+impl GiveUp {
+    fn now(&self, signal: i32) -> ! {
+        match self.log.get() {
+            Some(log) => tell(format_args!(
+                "gave up; the event log is kept: `ngmi convert {}` makes the profile",
+                log.display()
+            )),
+            None => tell("gave up; nothing was recorded"),
+        }
+        std::process::exit(128 + signal)
+    }
+}
+
+/// Records, and writes the profile.
+///
+/// # Errors
+/// When nothing could be recorded or written; what was recorded then stays in the event log, which the error names.
+pub fn run(options: &RecordOptions) -> Result<Outcome> {
+    let began = SystemTime::now();
+    let mut identity = Identity::find(options.user.as_deref())?;
+    let program = options.target.command().map(|command| identity.resolve(&command[0])).transpose()?;
+    if let Target::Pids(pids) = &options.target {
+        for pid in pids {
+            if !std::path::Path::new(&format!("/proc/{pid}")).exists() {
+                bail!("process {pid} is gone; `pgrep -a NAME` lists those that run");
+            }
+        }
+    }
+    let give_up = Arc::new(GiveUp::default());
+    let watch = Watch::new({
+        let give_up = give_up.clone();
+        move |signal, count| {
+            if count > 1 || give_up.finishing.load(Ordering::SeqCst) {
+                give_up.now(signal);
+            }
+        }
+    })?;
+    let vdso = Vdso::of_this_kernel();
+    // Root starts the privileged half first, and then is root no more; another user opens the files before a password is asked for.
+    let early = Uid::effective().is_root().then(Capture::start).transpose()?;
+    identity.assume()?;
+    let output = Output::create(&options.output)?;
+    let mut spool = Spool::create(&options.output, options.keep_events.as_deref())?;
+    let _ = give_up.log.set(spool.path().to_owned());
+    let markers = program.as_ref().and_then(|_| MarkerFolder::prepare(&mut identity.environment));
+    let recorded = early.map_or_else(Capture::start, Ok).and_then(|capture| {
+        let command = options.target.command().unwrap_or_default();
+        let waiting =
+            program.map(|program| Waiting::spawn(program, command, &identity.environment)).transpose()?;
+        let captured = session::run(options, &watch, &capture.link, &spool, waiting);
+        capture.wait();
+        captured
+    });
+    let mut captured = match recorded {
+        Ok(captured) => captured,
+        Err(error) => return Err(keep_if_worth(spool, error)),
+    };
+    give_up.finishing.store(true, Ordering::SeqCst);
+    if captured.signal.is_some() {
+        tell("finishing; Ctrl-C again gives up the profile and keeps the event log");
+    }
+    let summary = conclude(options, &mut captured, &mut spool, output, markers.as_ref(), began, vdso)
+        .map_err(|error| keep(&spool, error))?;
+    let status = captured.status.or_else(|| {
+        let pid = captured.still_running?;
+        let status = watch.exit_within(Duration::from_millis(if captured.signal.is_some() { 500 } else { 0 }));
+        if status.is_none() {
+            tell(format_args!("the command still runs (process {pid}); it was left alone"));
+        }
+        status
+    });
+    let log = spool.is_kept().then(|| spool.path().to_owned());
+    spool.discard();
+    Ok(Outcome { summary, status, signal: captured.signal, log })
+}
+
+fn conclude(
+    options: &RecordOptions,
+    captured: &mut Captured,
+    spool: &mut Spool,
+    output: Output,
+    markers: Option<&MarkerFolder>,
+    began: SystemTime,
+    vdso: Vdso,
+) -> Result<Summary> {
+    if let Some(why) = &captured.log_failed {
+        tell(format_args!("the event log could not be written any more: {why}; the profile ends there"));
+    }
+    let collected = attachments::collect(&mut captured.mapped, markers, began);
+    collected.problems.iter().for_each(tell);
+    let end = End {
+        time: captured.ended.time,
+        reason: captured.reason.to_owned(),
+        status: captured.status.map(ExitStatusExt::into_raw),
+    };
+    let rest = collected.attachments.into_iter().map(Event::Attachment).chain([Event::End(end)]);
+    if let Err(error) = finish::append(spool.file_mut(), rest) {
+        tell(format_args!("the event log could not be completed: {error}"));
+    }
+    let binaries = OpenBinaries::new(std::mem::take(&mut captured.mapped), vdso);
+    let plan = Plan {
+        max_samples: options.result.max_samples,
+        complete_log: spool.is_kept() && captured.log_failed.is_none(),
+        this_boot: false,
+    };
+    let path = spool.path().to_owned();
+    let mut summary = finish::finish(spool.file_mut(), &path, output, &binaries, plan)?;
+    summary.peak_rss_kib = captured.ended.peak_rss_kib;
+    handover::warn(options, captured);
+    Ok(summary)
+}
+
+/// A recording that failed leaves its log only if something is in it.
+fn keep_if_worth(spool: Spool, error: anyhow::Error) -> anyhow::Error {
+    let events = crate::event::read::LogReader::new(spool.file())
+        .is_ok_and(|log| log.has(crate::event::format::ChunkKind::Events));
+    if events {
+        return keep(&spool, error);
+    }
+    spool.remove();
+    error
+}
+
+fn keep(spool: &Spool, error: anyhow::Error) -> anyhow::Error {
+    let log = spool.path().display();
+    error.context(format!("the event log is kept, `ngmi convert {log}` tries again"))
+}

@@ -1,0 +1,183 @@
+//! Every field of a kernel struct that is read, through the offsets of the running kernel.
+//!
+//! The order is that of `Config` and of profiler/src/capture/btf.rs. Pointers come from tracepoint arguments or from
+//! `bpf_get_current_task_btf`, so the verifier knows their types and turns a bad load into a zero.
+
+use core::ffi::c_void;
+
+use aya_ebpf::bindings::pt_regs;
+use aya_ebpf::helpers::{bpf_get_current_task_btf, bpf_task_pt_regs};
+use profiler_common::config::MISSING;
+use profiler_common::sample::UserRegs;
+use profiler_common::task::COMM_LEN;
+
+use crate::maps::config;
+
+/// `PF_KTHREAD` of include/linux/sched.h: a kernel thread, which has no user registers.
+const PF_KTHREAD: u32 = 0x0020_0000;
+/// `TASK_DEAD` of include/linux/sched.h: the task is switched out for the last time.
+const TASK_DEAD: u32 = 0x80;
+
+/// `struct task_struct *`
+#[derive(Clone, Copy)]
+pub struct Task(*const c_void);
+
+/// `struct mm_struct *`
+#[derive(Clone, Copy)]
+pub struct Mm(*const c_void);
+
+/// `struct linux_binprm *`
+#[derive(Clone, Copy)]
+pub struct Binprm(*const c_void);
+
+/// Loads a `T` at `base + offset`; `None` where this kernel has no such field.
+#[inline(always)]
+fn load<T: Copy>(base: *const c_void, offset: u32) -> Option<T> {
+    if offset == MISSING {
+        return None;
+    }
+    // SAFETY: `base` is a kernel pointer that the verifier knows the type of, and it checks the offset against that type.
+    Some(unsafe { core::ptr::read_volatile(base.byte_add(offset as usize).cast::<T>()) })
+}
+
+impl Task {
+    /// From a tracepoint's argument.
+    #[inline(always)]
+    pub fn new(pointer: *const c_void) -> Self {
+        Self(pointer)
+    }
+
+    #[inline(always)]
+    pub fn current() -> Self {
+        // SAFETY: the helper has no preconditions.
+        Self(unsafe { bpf_get_current_task_btf() }.cast_const().cast())
+    }
+
+    /// The thread's id, as `gettid` in the first pid namespace.
+    #[inline(always)]
+    pub fn tid(self) -> u32 {
+        load(self.0, config!(task_pid)).unwrap_or(0)
+    }
+
+    /// The thread group's id, as `getpid` in the first pid namespace.
+    #[inline(always)]
+    pub fn pid(self) -> u32 {
+        load(self.0, config!(task_tgid)).unwrap_or(0)
+    }
+
+    /// Where the name is, for `bpf_probe_read_kernel`.
+    #[inline(always)]
+    pub fn comm(self) -> Option<*const [u8; COMM_LEN]> {
+        let offset = config!(task_comm);
+        // SAFETY: only an address is computed, inside the task_struct.
+        (offset != MISSING).then(|| unsafe { self.0.byte_add(offset as usize) }.cast())
+    }
+
+    #[inline(always)]
+    pub fn exit_code(self) -> u32 {
+        load(self.0, config!(task_exit_code)).unwrap_or(0)
+    }
+
+    #[inline(always)]
+    pub fn minor_faults(self) -> u64 {
+        load(self.0, config!(task_min_flt)).unwrap_or(0)
+    }
+
+    #[inline(always)]
+    pub fn major_faults(self) -> u64 {
+        load(self.0, config!(task_maj_flt)).unwrap_or(0)
+    }
+
+    #[inline(always)]
+    pub fn sum_exec_runtime(self) -> u64 {
+        load(self.0, config!(task_sum_exec_runtime)).unwrap_or(0)
+    }
+
+    /// The address space; `None` for a kernel thread and for a thread that has given it up.
+    #[inline(always)]
+    pub fn mm(self) -> Option<Mm> {
+        let mm: *const c_void = load(self.0, config!(task_mm))?;
+        (!mm.is_null()).then_some(Mm(mm))
+    }
+
+    #[inline(always)]
+    pub fn is_kernel_thread(self) -> bool {
+        load::<u32>(self.0, config!(task_flags)).unwrap_or(0) & PF_KTHREAD != 0
+    }
+
+    /// The thread control block's address, as of the last switch-out (user space changes it once in a thread's life).
+    #[inline(always)]
+    pub fn fsbase(self) -> Option<u64> {
+        load(self.0, config!(task_fsbase))
+    }
+
+    /// The task will not run again.
+    #[inline(always)]
+    pub fn is_dead(self) -> bool {
+        load::<u32>(self.0, config!(task_state)).unwrap_or(0) & TASK_DEAD != 0
+    }
+
+    /// The registers with which the task entered the kernel last.
+    #[inline(always)]
+    pub fn user_regs(self) -> UserRegs {
+        // SAFETY: a typed pointer to a task is all that the helper asks for.
+        let regs = unsafe { bpf_task_pt_regs(self.0.cast_mut().cast()) } as *const pt_regs;
+        // SAFETY: the verifier knows the helper's result as a pt_regs.
+        unsafe { regs_of(regs) }
+    }
+}
+
+/// What unwinding needs of a `pt_regs`.
+///
+/// # Safety
+/// The verifier must know `regs` as a pt_regs or as the context that starts with one.
+#[inline(always)]
+pub unsafe fn regs_of(regs: *const pt_regs) -> UserRegs {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        UserRegs {
+            ip: core::ptr::read_volatile(&raw const (*regs).rip),
+            sp: core::ptr::read_volatile(&raw const (*regs).rsp),
+            fp: core::ptr::read_volatile(&raw const (*regs).rbp),
+            lr: 0,
+        }
+    }
+}
+
+/// The CPU was in user mode: the code segment's privilege level.
+///
+/// # Safety
+/// As [`regs_of`].
+#[inline(always)]
+pub unsafe fn in_user_mode(regs: *const pt_regs) -> bool {
+    // SAFETY: by this function's own condition.
+    unsafe { core::ptr::read_volatile(&raw const (*regs).cs) & 3 != 0 }
+}
+
+impl Mm {
+    /// Where the main thread's stack began: `argc` is here.
+    #[inline(always)]
+    pub fn start_stack(self) -> Option<u64> {
+        load(self.0, config!(mm_start_stack))
+    }
+
+    /// The command line in user memory: start and end.
+    #[inline(always)]
+    pub fn arguments(self) -> Option<(u64, u64)> {
+        Some((load(self.0, config!(mm_arg_start))?, load(self.0, config!(mm_arg_end))?))
+    }
+}
+
+impl Binprm {
+    /// From a tracepoint's argument.
+    #[inline(always)]
+    pub fn new(pointer: *const c_void) -> Self {
+        Self(pointer)
+    }
+
+    /// The path that execve got, in kernel memory.
+    #[inline(always)]
+    pub fn filename(self) -> Option<*const u8> {
+        load(self.0, config!(bprm_filename))
+    }
+}

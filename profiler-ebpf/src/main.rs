@@ -1,0 +1,32 @@
+//! The eBPF programs: one file a noun, and what they share.
+//!
+//! | file | tells |
+//! |---|---|
+//! | sample, switch, task | the programs |
+//! | scope | who is recorded |
+//! | stack | kernel frames, user registers, the bounded copy of the user stack |
+//! | kernel | every field of a kernel struct that is read |
+//! | emit | the only place that submits a record or counts a loss |
+//! | maps | every map and the configuration |
+#![no_std]
+#![no_main]
+
+mod emit;
+mod kernel;
+mod maps;
+mod sample;
+mod scope;
+mod stack;
+mod switch;
+mod task;
+
+/// The kernel offers the helpers we use to GPL-compatible programs only.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "license")]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    // Never reached: the verifier refuses a program with an endless loop, so no panic may be left in one.
+    loop {}
+}

@@ -1,0 +1,73 @@
+//! Every map and the configuration that user space sets before the programs are loaded.
+
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::{HashMap, PerCpuArray, RingBuf};
+use profiler_common::config::{Config, MISSING};
+use profiler_common::loss::LOSS_COUNT;
+use profiler_common::scope::ThreadState;
+
+/// Task events: small, of their own, so that no storm of samples drops a birth.
+#[map]
+pub static TASKS: RingBuf = RingBuf::with_byte_size(1 << 20, 0);
+
+/// Everything else. User space sets the size.
+#[map]
+pub static BULK: RingBuf = RingBuf::with_byte_size(16 << 20, 0);
+
+/// Recorded threads by tid. User space sets the size and seeds it.
+#[map]
+pub static THREADS: HashMap<u32, ThreadState> = HashMap::with_max_entries(1 << 16, 0);
+
+/// When the running thread was switched in on this CPU; 0: it ran already when the programs were attached.
+#[map]
+pub static SWITCHED_IN: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
+
+/// Counters by [`profiler_common::Loss`].
+#[map]
+pub static LOSSES: PerCpuArray<u64> = PerCpuArray::with_max_entries(LOSS_COUNT as u32, 0);
+
+/// `mremap` calls in flight by tid: old address, old length, new length.
+#[map]
+pub static REMAPS: HashMap<u32, [u64; 3]> = HashMap::with_max_entries(1 << 10, 0);
+
+/// Its name carries [`profiler_common::ABI_VERSION`].
+#[unsafe(export_name = "NGMI_ABI_1")]
+static ABI: u32 = profiler_common::ABI_VERSION;
+
+#[unsafe(no_mangle)]
+pub static CONFIG: Config = Config {
+    abi_version: profiler_common::ABI_VERSION,
+    whole_system: 0,
+    stack_copy: 0,
+    exclude_pid: [0; 3],
+    task_pid: MISSING,
+    task_tgid: MISSING,
+    task_comm: MISSING,
+    task_exit_code: MISSING,
+    task_min_flt: MISSING,
+    task_maj_flt: MISSING,
+    task_sum_exec_runtime: MISSING,
+    task_mm: MISSING,
+    task_flags: MISSING,
+    task_fsbase: MISSING,
+    mm_start_stack: MISSING,
+    mm_arg_start: MISSING,
+    mm_arg_end: MISSING,
+    bprm_filename: MISSING,
+    task_state: MISSING,
+};
+
+/// One field of the configuration. Read as volatile: the compiler sees the values above, the verifier those of user
+/// space, as constants, so that a switched-off branch costs nothing.
+macro_rules! config {
+    ($field:ident) => {
+        $crate::maps::volatile(&$crate::maps::CONFIG.$field)
+    };
+}
+pub(crate) use config;
+
+#[inline(always)]
+pub fn volatile<T: Copy>(value: &T) -> T {
+    // SAFETY: a reference is valid to read.
+    unsafe { core::ptr::read_volatile(value) }
+}

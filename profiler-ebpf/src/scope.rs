@@ -1,0 +1,61 @@
+//! Who is recorded: the threads in [`THREADS`], or every task but the recorder's own.
+
+use profiler_common::Loss;
+use profiler_common::scope::ThreadState;
+
+use crate::emit::{lose, now};
+use crate::maps::{THREADS, config};
+
+/// The thread's state if it is recorded. With `-a` the state is made when the thread is first seen.
+#[inline(always)]
+pub fn thread(pid: u32, tid: u32) -> Option<*mut ThreadState> {
+    if tid == 0 {
+        return None; // the idle task
+    }
+    let known = THREADS.get_ptr_mut(&tid);
+    if known.is_some() || config!(whole_system) == 0 || is_excluded(pid) {
+        return known;
+    }
+    enter(tid);
+    THREADS.get_ptr_mut(&tid)
+}
+
+/// Records a thread from now on.
+#[inline(always)]
+pub fn enter(tid: u32) {
+    let state = ThreadState { since: now(), total: 0, reported: 0, exiting: 0, pad: 0 };
+    if THREADS.insert(&tid, &state, 0).is_err() {
+        lose(Loss::ThreadTableFull);
+    }
+}
+
+/// A new thread is recorded if its creator is.
+#[inline(always)]
+pub fn inherits(creator_tid: u32, pid: u32) -> bool {
+    if config!(whole_system) != 0 { !is_excluded(pid) } else { THREADS.get_ptr(&creator_tid).is_some() }
+}
+
+/// A thread's end.
+#[inline(always)]
+pub fn leave(tid: u32) {
+    let _ = THREADS.remove(&tid); // absent is as good as removed
+}
+
+/// A thread other than the first called execve and is now numbered as the first.
+#[inline(always)]
+pub fn renumber(old_tid: u32, tid: u32) {
+    if let Some(old) = THREADS.get_ptr(&old_tid) {
+        // SAFETY: the thread is the current one, so nobody removes its entry meanwhile.
+        let state = unsafe { *old };
+        if THREADS.insert(&tid, &state, 0).is_err() {
+            lose(Loss::ThreadTableFull);
+        }
+        leave(old_tid);
+    }
+}
+
+#[inline(always)]
+fn is_excluded(pid: u32) -> bool {
+    let excluded = config!(exclude_pid);
+    excluded[0] == pid || excluded[1] == pid || excluded[2] == pid
+}

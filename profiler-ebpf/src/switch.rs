@@ -1,0 +1,54 @@
+//! switch: when threads are switched in and out, for exact on-CPU times.
+
+use core::ffi::c_void;
+
+use aya_ebpf::macros::btf_tracepoint;
+use aya_ebpf::programs::BtfTracePointContext;
+use profiler_common::scope::ThreadState;
+
+use crate::emit::now;
+use crate::kernel::Task;
+use crate::maps::SWITCHED_IN;
+use crate::{scope, task};
+
+/// `sched_switch(bool preempt, struct task_struct *prev, struct task_struct *next, ...)`
+#[btf_tracepoint(function = "sched_switch")]
+pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
+    let previous = Task::new(ctx.arg::<*const c_void>(1));
+    let Some(switched_in) = SWITCHED_IN.get_ptr_mut(0) else {
+        return 0;
+    };
+    let time = now();
+    // SAFETY: this CPU's own entry, and preemption is off. A sample that interrupts between this store and the sum below
+    // reports too little, and the next one makes up for it.
+    let from = unsafe { core::ptr::replace(switched_in, time) };
+    let tid = previous.tid();
+    let Some(state) = scope::thread(previous.pid(), tid) else {
+        return 0;
+    };
+    // SAFETY: the thread is on this CPU, so only programs on this CPU use its entry.
+    unsafe {
+        (*state).total += time.saturating_sub(from.max((*state).since));
+        if (*state).exiting != 0 && previous.is_dead() {
+            task::ended(previous, tid, time, (*state).total.saturating_sub((*state).reported));
+        }
+    }
+    0
+}
+
+/// The current thread's time on CPUs since it is recorded.
+///
+/// # Safety
+/// `state` must be the current thread's entry.
+#[inline(always)]
+pub unsafe fn on_cpu_time(state: *const ThreadState, time: u64) -> u64 {
+    let from = SWITCHED_IN.get(0).copied().unwrap_or(0);
+    // SAFETY: by this function's own condition.
+    unsafe { (*state).total + time.saturating_sub(from.max((*state).since)) }
+}
+
+/// Whether this CPU has seen a switch since the programs were attached.
+#[inline(always)]
+pub fn is_watched() -> bool {
+    SWITCHED_IN.get(0).is_some_and(|time| *time != 0)
+}

@@ -1,0 +1,216 @@
+//! task: births, executables, names and ends of threads, and mappings that move.
+
+use core::ffi::c_void;
+
+use aya_ebpf::EbpfContext;
+use aya_ebpf::helpers::generated::{bpf_probe_read_kernel, bpf_probe_read_kernel_str, bpf_probe_read_user};
+use aya_ebpf::helpers::bpf_get_current_pid_tgid;
+use aya_ebpf::macros::{btf_tracepoint, tracepoint};
+use aya_ebpf::programs::{BtfTracePointContext, TracePointContext};
+use profiler_common::RecordKind;
+use profiler_common::task::{COMM_LEN, COMMAND_LINE_LEN, PATH_LEN, Remap, TaskExec, TaskExit, TaskNew, TaskRename};
+
+use crate::emit::{At, now, task_event};
+use crate::kernel::{Binprm, Task};
+use crate::maps::{REMAPS, THREADS};
+use crate::{scope, switch};
+
+/// `task_newtask(struct task_struct *task, unsigned long clone_flags)`, in the creator's context.
+///
+/// Not `sched_process_fork`: the workers of io_uring do not pass there.
+#[btf_tracepoint(function = "task_newtask")]
+pub fn task_newtask(ctx: BtfTracePointContext) -> i32 {
+    let child = Task::new(ctx.arg::<*const c_void>(0));
+    let clone_flags = ctx.arg::<u64>(1);
+    let (parent_pid, parent_tid) = current();
+    let (pid, tid) = (child.pid(), child.tid());
+    if !scope::inherits(parent_tid, pid) {
+        return 0;
+    }
+    scope::enter(tid);
+    task_event(RecordKind::TaskNew, At::now(pid, tid), |record: *mut TaskNew| {
+        // SAFETY: a reserved record of this type.
+        unsafe {
+            (*record).parent_pid = parent_pid;
+            (*record).parent_tid = parent_tid;
+            (*record).clone_flags = clone_flags;
+            copy_comm(child, &raw mut (*record).comm);
+        }
+    });
+    0
+}
+
+/// `sched_process_exec(struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm)`, in the process's context, with
+/// the new address space.
+#[btf_tracepoint(function = "sched_process_exec")]
+pub fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
+    let task = Task::new(ctx.arg::<*const c_void>(0));
+    let old_tid = ctx.arg::<u32>(1);
+    let bprm = Binprm::new(ctx.arg::<*const c_void>(2));
+    let (pid, tid) = (task.pid(), task.tid());
+    if old_tid != tid {
+        scope::renumber(old_tid, tid);
+    }
+    if scope::thread(pid, tid).is_none() {
+        return 0;
+    }
+    task_event(RecordKind::TaskExec, At::now(pid, tid), |record: *mut TaskExec| {
+        // SAFETY: a reserved record of this type.
+        unsafe {
+            (*record).old_tid = old_tid;
+            (*record).pad = 0;
+            copy_comm(task, &raw mut (*record).comm);
+            (*record).path_len = copy_path(bprm, &raw mut (*record).path);
+            (*record).command_line_len = copy_command_line(task, &raw mut (*record).command_line);
+        }
+    });
+    0
+}
+
+/// `sched_process_exit(struct task_struct *p, ...)`, in `do_exit`: the thread runs on for a while (since 6.16 it even
+/// frees its address space after this), so its end is its last switch-out.
+#[btf_tracepoint(function = "sched_process_exit")]
+pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
+    let task = Task::new(ctx.arg::<*const c_void>(0));
+    let tid = task.tid();
+    let Some(state) = scope::thread(task.pid(), tid) else {
+        return 0;
+    };
+    if switch::is_watched() {
+        // SAFETY: the current thread's own entry.
+        unsafe { (*state).exiting = 1 };
+    } else {
+        let time = now();
+        // SAFETY: as above.
+        let unreported = unsafe { switch::on_cpu_time(state, time).saturating_sub((*state).reported) };
+        ended(task, tid, time, unreported);
+    }
+    0
+}
+
+/// A thread's last moment.
+#[inline(always)]
+pub fn ended(task: Task, tid: u32, time: u64, unreported: u64) {
+    task_event(RecordKind::TaskExit, At { time, pid: task.pid(), tid }, |record: *mut TaskExit| {
+        // SAFETY: a reserved record of this type.
+        unsafe {
+            (*record).exit_code = task.exit_code();
+            (*record).pad = 0;
+            (*record).cpu_time = unreported;
+            (*record).sum_exec_runtime = task.sum_exec_runtime();
+            (*record).minor_faults = task.minor_faults();
+            (*record).major_faults = task.major_faults();
+        }
+    });
+    scope::leave(tid);
+}
+
+/// `task_rename(struct task_struct *task, const char *comm)`: before the change.
+#[btf_tracepoint(function = "task_rename")]
+pub fn task_rename(ctx: BtfTracePointContext) -> i32 {
+    let task = Task::new(ctx.arg::<*const c_void>(0));
+    let name = ctx.arg::<*const c_void>(1);
+    let (pid, tid) = (task.pid(), task.tid());
+    if scope::thread(pid, tid).is_none() {
+        return 0;
+    }
+    task_event(RecordKind::TaskRename, At::now(pid, tid), |record: *mut TaskRename| {
+        // SAFETY: a reserved record of this type; the helper stops at the buffer's end.
+        unsafe {
+            (*record).comm = [0; COMM_LEN];
+            bpf_probe_read_kernel_str((&raw mut (*record).comm).cast(), COMM_LEN as u32, name);
+        }
+    });
+    0
+}
+
+/// The arguments of a system call, behind the tracepoint's header of 8 bytes and the call's number in 8.
+const SYSCALL_ARGUMENTS: usize = 16;
+/// Its result, at the same place of the exit tracepoint.
+const SYSCALL_RESULT: usize = 16;
+
+/// `syscalls:sys_enter_mremap`: old address, old length, new length, ...
+#[tracepoint(category = "syscalls", name = "sys_enter_mremap")]
+pub fn sys_enter_mremap(ctx: TracePointContext) -> u32 {
+    let (_, tid) = current();
+    if THREADS.get_ptr(&tid).is_some() {
+        // SAFETY: the tracepoint's record has six arguments of 8 bytes.
+        let call: [u64; 3] = unsafe { ctx.as_ptr().byte_add(SYSCALL_ARGUMENTS).cast::<[u64; 3]>().read() };
+        let _ = REMAPS.insert(&tid, &call, 0); // full: 1,024 threads are in mremap at once
+    }
+    0
+}
+
+/// `syscalls:sys_exit_mremap`: the new address, or an error.
+#[tracepoint(category = "syscalls", name = "sys_exit_mremap")]
+pub fn sys_exit_mremap(ctx: TracePointContext) -> u32 {
+    let (pid, tid) = current();
+    let Some(call) = REMAPS.get_ptr(&tid) else {
+        return 0;
+    };
+    // SAFETY: the current thread's own entry.
+    let [old_address, old_len, new_len] = unsafe { *call };
+    let _ = REMAPS.remove(&tid);
+    // SAFETY: the tracepoint's record has the result here.
+    let result: i64 = unsafe { ctx.as_ptr().byte_add(SYSCALL_RESULT).cast::<i64>().read() };
+    let moved = result > 0 && (result as u64 != old_address || new_len != old_len);
+    if moved {
+        task_event(RecordKind::Remap, At::now(pid, tid), |record: *mut Remap| {
+            // SAFETY: a reserved record of this type.
+            unsafe {
+                (*record).old_address = old_address;
+                (*record).old_len = old_len;
+                (*record).new_address = result as u64;
+                (*record).new_len = new_len;
+            }
+        });
+    }
+    0
+}
+
+/// The current thread group and thread.
+#[inline(always)]
+fn current() -> (u32, u32) {
+    let pair = bpf_get_current_pid_tgid();
+    ((pair >> 32) as u32, pair as u32)
+}
+
+/// # Safety
+/// `to` must be writable.
+#[inline(always)]
+unsafe fn copy_comm(task: Task, to: *mut [u8; COMM_LEN]) {
+    // SAFETY: the helper writes the whole buffer, zeroes when it can't read.
+    unsafe {
+        match task.comm() {
+            Some(comm) => {
+                bpf_probe_read_kernel(to.cast(), COMM_LEN as u32, comm.cast());
+            }
+            None => to.write([0; COMM_LEN]),
+        }
+    }
+}
+
+/// Returns the valid bytes.
+///
+/// # Safety
+/// `to` must be writable.
+#[inline(always)]
+unsafe fn copy_path(bprm: Binprm, to: *mut [u8; PATH_LEN]) -> u32 {
+    let Some(path) = bprm.filename() else { return 0 };
+    // SAFETY: the helper stops at the buffer's end.
+    let copied = unsafe { bpf_probe_read_kernel_str(to.cast(), PATH_LEN as u32, path.cast()) };
+    if copied > 0 { (copied - 1) as u32 } else { 0 } // without the NUL
+}
+
+/// Returns the valid bytes.
+///
+/// # Safety
+/// `to` must be writable.
+#[inline(always)]
+unsafe fn copy_command_line(task: Task, to: *mut [u8; COMMAND_LINE_LEN]) -> u32 {
+    let Some((start, end)) = task.mm().and_then(|mm| mm.arguments()) else { return 0 };
+    let len = end.saturating_sub(start).min(COMMAND_LINE_LEN as u64) as u32;
+    // SAFETY: at most the buffer's size is read.
+    let failed = unsafe { bpf_probe_read_user(to.cast(), len, start as *const c_void) } != 0;
+    if failed { 0 } else { len }
+}

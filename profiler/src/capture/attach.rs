@@ -1,0 +1,238 @@
+//! Attaches hook by hook. Each degrades alone: a refusal becomes a [`HookStatus`] with its reason and remedy.
+
+use std::error::Error as _;
+use std::io;
+use std::os::fd::AsFd;
+
+use anyhow::Context as _;
+use aya::programs::{BtfTracePoint, PerfEvent, ProgramError, TracePoint};
+use aya::{Btf, Ebpf};
+
+use super::perf::{self, Clock, Ring};
+use crate::event::HookStatus;
+
+/// Programs on BTF tracepoints: noun and name. Those of [`ESSENTIAL`] must be there.
+const TRACEPOINTS: [(&str, &str); 5] = [
+    ("switch", "sched_switch"),
+    ("task", "task_newtask"),
+    ("task", "sched_process_exec"),
+    ("task", "sched_process_exit"),
+    ("task", "task_rename"),
+];
+/// Without these, nobody would know who is recorded.
+const ESSENTIAL: [&str; 3] = ["task_newtask", "sched_process_exec", "sched_process_exit"];
+/// Programs on classic tracepoints of system calls.
+const SYSTEM_CALLS: [&str; 2] = ["sys_enter_mremap", "sys_exit_mremap"];
+
+/// Pages of a CPU's ring of mapping records: 512 KiB hold about 3,000.
+const MAPPING_PAGES: usize = 128;
+/// Records of throttling are few.
+const SAMPLING_PAGES: usize = 1;
+
+/// Everything that is attached. Dropping it detaches.
+pub struct Hooks {
+    /// The object with its programs and the maps that were not taken.
+    pub ebpf: Ebpf,
+    /// How each hook fared.
+    pub status: Vec<HookStatus>,
+    /// A ring of mapping records for each CPU.
+    pub mappings: Vec<Ring>,
+    /// A sampling event for each CPU.
+    pub sampling: Vec<Ring>,
+    /// What makes samples.
+    pub clock: Clock,
+    /// On-CPU times are measured.
+    pub has_switches: bool,
+}
+
+/// Attaches everything but the sampling events, which [`sample`] opens and [`start`] starts.
+pub fn attach(mut ebpf: Ebpf, cpus: &[u32]) -> anyhow::Result<Hooks> {
+    let mut status = Vec::new();
+    let btf = Btf::from_sys_fs().context("the kernel shows no types: one built with CONFIG_DEBUG_INFO_BTF is needed")?;
+    for (noun, name) in TRACEPOINTS {
+        let result = attach_tracepoint(&mut ebpf, name, &btf);
+        if let (Err(error), true) = (&result, ESSENTIAL.contains(&name)) {
+            anyhow::bail!("tp_btf/{name} is refused: {}: {}", reason(error), remedy(error));
+        }
+        status.push(hook(noun, &format!("tp_btf/{name}"), result));
+    }
+    drop(btf);
+    let has_switches = status.first().is_some_and(|switch| switch.refused.is_none());
+    for name in SYSTEM_CALLS {
+        let result = attach_system_call(&mut ebpf, name);
+        let refused = result.is_err();
+        status.push(hook("task", &format!("tracepoint/{name}"), result));
+        if refused {
+            break; // one without the other tells nothing
+        }
+    }
+    let (mappings, result) = watch_mappings(cpus);
+    status.push(HookStatus {
+        noun: "task".to_owned(),
+        hook: "perf mmap2".to_owned(),
+        refused: result.as_ref().err().map(ToString::to_string),
+        remedy: result.err().map(|error| io_remedy(&error).to_owned()),
+    });
+    Ok(Hooks { ebpf, status, mappings, sampling: Vec::new(), clock: Clock::CpuClock, has_switches })
+}
+
+fn attach_tracepoint(ebpf: &mut Ebpf, name: &str, btf: &Btf) -> Result<(), ProgramError> {
+    let program: &mut BtfTracePoint = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
+    program.load(name, btf)?;
+    program.attach().map(|_| ())
+}
+
+fn attach_system_call(ebpf: &mut Ebpf, name: &str) -> Result<(), ProgramError> {
+    let program: &mut TracePoint = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
+    program.load()?;
+    program.attach("syscalls", name).map(|_| ())
+}
+
+/// All CPUs or none: a mapping that is made on an unwatched CPU would be missing silently.
+fn watch_mappings(cpus: &[u32]) -> (Vec<Ring>, io::Result<()>) {
+    let rings: io::Result<Vec<Ring>> = cpus
+        .iter()
+        .map(|&cpu| {
+            let ring = Ring::new(perf::open_mappings(cpu)?, MAPPING_PAGES)?;
+            perf::enable(ring.as_fd())?;
+            Ok(ring)
+        })
+        .collect();
+    match rings {
+        Ok(rings) => (rings, Ok(())),
+        Err(error) => (Vec::new(), Err(error)),
+    }
+}
+
+/// Opens a sampling event on each CPU: cycles, or the kernel's timer where there is no counter.
+pub fn sample(hooks: &mut Hooks, cpus: &[u32], hz: u32) -> anyhow::Result<()> {
+    let program: &mut PerfEvent = hooks.ebpf.program_mut("sample").ok_or(ProgramError::NotLoaded)?.try_into()?;
+    let loaded = program.load();
+    if let Err(error) = &loaded {
+        anyhow::bail!("the sampling program is refused: {}: {}", reason(error), remedy(error));
+    }
+    let fd = program.fd()?.as_fd();
+    for clock in [Clock::Cycles, Clock::CpuClock] {
+        let rings: io::Result<Vec<Ring>> = cpus
+            .iter()
+            .map(|&cpu| {
+                let ring = Ring::new(perf::open_sampling(clock, cpu, hz)?, SAMPLING_PAGES)?;
+                perf::set_program(ring.as_fd(), fd)?;
+                Ok(ring)
+            })
+            .collect();
+        let hook = format!("perf_event {}", clock.name());
+        match rings {
+            Ok(rings) => {
+                (hooks.sampling, hooks.clock) = (rings, clock);
+                hooks.status.push(HookStatus { noun: "sample".to_owned(), hook, refused: None, remedy: None });
+                return Ok(());
+            }
+            Err(error) if clock == Clock::Cycles => hooks.status.push(HookStatus {
+                noun: "sample".to_owned(),
+                hook,
+                refused: Some(no_counter(&error)),
+                remedy: Some("none is needed: cpu-clock takes its place".to_owned()),
+            }),
+            Err(error) => anyhow::bail!("no sampling event can be opened: {error}: {}", io_remedy(&error)),
+        }
+    }
+    Ok(())
+}
+
+fn no_counter(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => "this machine shows no cycle counter".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// Starts sampling everywhere.
+pub fn start(hooks: &Hooks) -> anyhow::Result<()> {
+    for ring in &hooks.sampling {
+        perf::enable(ring.as_fd()).context("the sampling event can't be started")?;
+    }
+    Ok(())
+}
+
+/// Stops sampling and the records of mappings; the programs stay until [`Hooks`] is dropped.
+pub fn stop(hooks: &Hooks) {
+    for ring in hooks.sampling.iter().chain(&hooks.mappings) {
+        let _ = perf::disable(ring.as_fd()); // fails for a CPU that went offline, whose event is gone
+    }
+}
+
+/// How often the kernel skipped a program because it was running already on that CPU: `recursion_misses` of its
+/// descriptor (kernel/bpf/syscall.c, `bpf_prog_show_fdinfo`).
+pub fn recursion_misses(hooks: &Hooks) -> u64 {
+    let programs = hooks.ebpf.programs().filter_map(|(_, program)| program.fd().ok());
+    programs.filter_map(|fd| misses_of(&fdinfo(fd.as_fd()))).sum()
+}
+
+fn fdinfo(fd: impl std::os::fd::AsRawFd) -> String {
+    std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).unwrap_or_default()
+}
+
+fn misses_of(fdinfo: &str) -> Option<u64> {
+    fdinfo.lines().find_map(|line| line.strip_prefix("recursion_misses:"))?.trim().parse().ok()
+}
+
+fn hook(noun: &str, name: &str, result: Result<(), ProgramError>) -> HookStatus {
+    let error = result.err();
+    HookStatus {
+        noun: noun.to_owned(),
+        hook: name.to_owned(),
+        refused: error.as_ref().map(reason),
+        remedy: error.as_ref().map(|error| remedy(error).to_owned()),
+    }
+}
+
+/// In one line: the system's error, and of the verifier's words the last.
+fn reason(error: &ProgramError) -> String {
+    match error {
+        ProgramError::LoadError { io_error, verifier_log } => {
+            let log = verifier_log.to_string();
+            let last = log.lines().rev().find(|line| !line.starts_with("processed") && !line.trim().is_empty());
+            match last {
+                Some(last) => format!("{io_error} ({})", last.chars().take(200).collect::<String>()),
+                None => io_error.to_string(),
+            }
+        }
+        other => other.source().map_or_else(|| other.to_string(), |source| format!("{other}: {source}")),
+    }
+}
+
+fn remedy(error: &ProgramError) -> &'static str {
+    match error {
+        ProgramError::LoadError { io_error, .. } => io_remedy(io_error),
+        ProgramError::SyscallError(error) => io_remedy(&error.io_error),
+        ProgramError::TracePointError(_) => "mount tracefs: `sudo mount -t tracefs tracefs /sys/kernel/tracing`",
+        ProgramError::Btf(_) => "a kernel that has this tracepoint is needed",
+        _ => "a newer kernel may help: 5.15 or newer is needed",
+    }
+}
+
+/// What to do about a system call's refusal.
+pub fn io_remedy(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) if !nix::unistd::geteuid().is_root() => "run with sudo",
+        Some(libc::EPERM | libc::EACCES) => {
+            "this kernel or container forbids it: look at `kernel.perf_event_paranoid`, lockdown and the container's capabilities"
+        }
+        Some(libc::EMFILE | libc::ENFILE) => "raise the limit of open files (`ulimit -n`)",
+        Some(libc::ENOMEM) => "free some memory",
+        Some(libc::EINVAL | libc::ENOENT | libc::EOPNOTSUPP) => "kernel 5.15 or newer is needed",
+        _ => "run `ngmi doctor`",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misses_are_read_from_fdinfo() {
+        assert_eq!(misses_of("pos:\t0\nprog_type:\t26\nrecursion_misses:\t17\n"), Some(17));
+        assert_eq!(misses_of("pos:\t0\n"), None);
+    }
+}

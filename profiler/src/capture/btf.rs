@@ -1,0 +1,260 @@
+//! Reads /sys/kernel/btf/vmlinux: where the running kernel keeps the fields that the programs read.
+//!
+//! Format: Documentation/bpf/btf.rst of the kernel. The file is the kernel's own, yet every read is bounded.
+
+use std::path::Path;
+
+use profiler_common::config::{Config, MISSING};
+
+/// Where the kernel shows its own types.
+pub const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
+
+/// Anonymous members and modifiers nest; the kernel's own structs go four deep.
+const DEPTH_LIMIT: u32 = 16;
+
+const KIND_STRUCT: u32 = 4;
+const KIND_UNION: u32 = 5;
+/// Typedef, volatile, const, restrict, type tag: another name for the type in their third word.
+const MODIFIERS: [u32; 5] = [8, 9, 10, 11, 18];
+
+/// Why the kernel's types can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum BtfError {
+    /// The file is absent or unreadable.
+    #[error("cannot read {VMLINUX}: {0}: a kernel built with CONFIG_DEBUG_INFO_BTF is needed")]
+    Read(#[from] std::io::Error),
+    /// It is not what the format says.
+    #[error("{VMLINUX} is damaged: {0}")]
+    Damaged(&'static str),
+}
+
+/// The types of a kernel.
+pub struct Btf {
+    bytes: Vec<u8>,
+    /// Where each type starts in `bytes`; type ids count from 1.
+    types: Vec<usize>,
+    /// Where the names start.
+    strings: usize,
+}
+
+impl Btf {
+    /// Of the running kernel.
+    pub fn of_kernel() -> Result<Self, BtfError> {
+        Self::parse(std::fs::read(Path::new(VMLINUX))?)
+    }
+
+    /// From the bytes of a .BTF section. Stops at a kind of type that it does not know: what follows stays unknown.
+    pub fn parse(bytes: Vec<u8>) -> Result<Self, BtfError> {
+        let header = |at: usize| word(&bytes, at).ok_or(BtfError::Damaged("header cut"));
+        if header(0)? & 0xffff != 0xeb9f {
+            return Err(BtfError::Damaged("no BTF of this machine's byte order"));
+        }
+        let start = header(4)? as usize;
+        let mut at = start.saturating_add(header(8)? as usize);
+        let end = at.saturating_add(header(12)? as usize).min(bytes.len());
+        let strings = start.saturating_add(header(16)? as usize);
+        let mut types = Vec::new();
+        while at < end {
+            let Some(len) = type_len(&bytes, at) else { break };
+            types.push(at);
+            at += len;
+        }
+        Ok(Self { bytes, types, strings })
+    }
+
+    /// The offset in bytes of a field such as `task_struct.se.sum_exec_runtime`.
+    pub fn offset(&self, path: &str) -> Option<u32> {
+        let (name, fields) = path.split_once('.')?;
+        let mut of = self.find_struct(name)?;
+        let mut offset = 0_u32;
+        for field in fields.split('.') {
+            let (inner, next) = self.member(of, field, DEPTH_LIMIT)?;
+            offset = offset.checked_add(inner)?;
+            of = next;
+        }
+        Some(offset)
+    }
+
+    /// A struct that has members (the kernel also holds forward declarations).
+    fn find_struct(&self, name: &str) -> Option<usize> {
+        self.types.iter().copied().find(|&at| self.kind(at) == Some(KIND_STRUCT) && self.name(at) == Some(name.as_bytes()))
+    }
+
+    /// The offset and type of a member, looked for in anonymous members too.
+    fn member(&self, of: usize, name: &str, depth: u32) -> Option<(u32, usize)> {
+        let depth = depth.checked_sub(1)?;
+        let of = self.plain(of)?;
+        if !matches!(self.kind(of)?, KIND_STRUCT | KIND_UNION) {
+            return None;
+        }
+        let info = word(&self.bytes, of + 4)?;
+        for index in 0..(info & 0xffff) as usize {
+            let at = of + 12 + index * 12;
+            let position = word(&self.bytes, at + 8)?;
+            // With the flag, the upper byte is a bit field's width: such a field has no address.
+            let (bits, width) = if info >> 31 == 1 { (position & 0x00ff_ffff, position >> 24) } else { (position, 0) };
+            let Some(member_type) = self.type_at(word(&self.bytes, at + 4)?) else { continue };
+            if self.name(at)?.is_empty() {
+                if let Some((inner, found)) = self.member(member_type, name, depth) {
+                    return Some(((bits / 8).checked_add(inner)?, found));
+                }
+            } else if self.name(at)? == name.as_bytes() {
+                return (width == 0 && bits % 8 == 0).then_some((bits / 8, member_type));
+            }
+        }
+        None
+    }
+
+    /// The type behind typedefs and qualifiers.
+    fn plain(&self, mut at: usize) -> Option<usize> {
+        for _ in 0..DEPTH_LIMIT {
+            if !MODIFIERS.contains(&self.kind(at)?) {
+                return Some(at);
+            }
+            at = self.type_at(word(&self.bytes, at + 8)?)?;
+        }
+        None
+    }
+
+    fn type_at(&self, id: u32) -> Option<usize> {
+        self.types.get((id as usize).checked_sub(1)?).copied()
+    }
+
+    fn kind(&self, at: usize) -> Option<u32> {
+        Some(word(&self.bytes, at + 4)? >> 24 & 31)
+    }
+
+    /// The name of a type or member: its first word is an offset into the names.
+    fn name(&self, at: usize) -> Option<&[u8]> {
+        let start = self.strings.checked_add(word(&self.bytes, at)? as usize)?;
+        self.bytes.get(start..)?.split(|&byte| byte == 0).next()
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+}
+
+/// Bytes of the type at `at`; `None`: cut, or of an unknown kind.
+fn type_len(bytes: &[u8], at: usize) -> Option<usize> {
+    let info = word(bytes, at.checked_add(4)?)?;
+    let members = (info & 0xffff) as usize;
+    let extra = match info >> 24 & 31 {
+        1 | 14 | 17 => 4,
+        2 | 7..=12 | 16 | 18 => 0,
+        3 => 12,
+        4 | 5 | 15 | 19 => members * 12,
+        6 | 13 => members * 8,
+        _ => return None,
+    };
+    Some(12 + extra)
+}
+
+/// The fields in the order of [`Config`]; several names: the first one that the kernel has.
+const FIELDS: [(&[&str], fn(&mut Config) -> &mut u32); 15] = [
+    (&["task_struct.pid"], |c| &mut c.task_pid),
+    (&["task_struct.tgid"], |c| &mut c.task_tgid),
+    (&["task_struct.comm"], |c| &mut c.task_comm),
+    (&["task_struct.exit_code"], |c| &mut c.task_exit_code),
+    (&["task_struct.min_flt"], |c| &mut c.task_min_flt),
+    (&["task_struct.maj_flt"], |c| &mut c.task_maj_flt),
+    (&["task_struct.se.sum_exec_runtime"], |c| &mut c.task_sum_exec_runtime),
+    (&["task_struct.mm"], |c| &mut c.task_mm),
+    (&["task_struct.flags"], |c| &mut c.task_flags),
+    (&["task_struct.thread.fsbase"], |c| &mut c.task_fsbase),
+    (&["mm_struct.start_stack"], |c| &mut c.mm_start_stack),
+    (&["mm_struct.arg_start"], |c| &mut c.mm_arg_start),
+    (&["mm_struct.arg_end"], |c| &mut c.mm_arg_end),
+    (&["linux_binprm.filename"], |c| &mut c.bprm_filename),
+    (&["task_struct.__state", "task_struct.state"], |c| &mut c.task_state),
+];
+
+/// Sets every offset, and returns the fields that this kernel does not have.
+pub fn locate(btf: &Btf, config: &mut Config) -> Vec<&'static str> {
+    let mut missing = Vec::new();
+    for (names, field) in FIELDS {
+        let offset = names.iter().find_map(|name| btf.offset(name));
+        if offset.is_none() {
+            missing.extend(names.first());
+        }
+        *field(config) = offset.unwrap_or(MISSING);
+    }
+    missing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A .BTF section from types (as words) and names.
+    fn section(types: &[u32], names: &[u8]) -> Vec<u8> {
+        let type_len = u32::try_from(types.len() * 4).unwrap();
+        let mut words = vec![0x0001_eb9f, 24, 0, type_len, type_len, u32::try_from(names.len()).unwrap()];
+        words.extend(types);
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        bytes.extend(names);
+        bytes
+    }
+
+    /// `struct s { int a; const struct { int b; union { int c; }; }; struct t { int d; } e; };`
+    fn example() -> Vec<u8> {
+        // Names: 1 "s", 3 "a", 5 "b", 7 "c", 9 "d", 11 "e", 13 "t"
+        let kind = |kind: u32, members: u32| kind << 24 | members;
+        #[rustfmt::skip]
+        let types = [
+            0, kind(1, 0), 4, 32,                                     // 1: int
+            0, kind(5, 1), 4, /* c */ 7, 1, 0,                        // 2: union
+            0, kind(4, 2), 8, /* b */ 5, 1, 0, /* anonymous */ 0, 2, 32, // 3: struct
+            0, kind(10, 0), 3,                                        // 4: const
+            13, kind(4, 1), 4, /* d */ 9, 1, 0,                       // 5: struct t
+            1, kind(4, 3), 16, /* a */ 3, 1, 0, /* anonymous */ 0, 4, 32, /* e */ 11, 5, 96, // 6: struct s
+        ];
+        section(&types, b"\0s\0a\0b\0c\0d\0e\0t\0")
+    }
+
+    #[test]
+    fn finds_fields_in_anonymous_and_named_members() {
+        let btf = Btf::parse(example()).unwrap();
+        let found = ["s.a", "s.b", "s.c", "s.e", "s.e.d"].map(|path| btf.offset(path));
+        assert_eq!(found, [Some(0), Some(4), Some(8), Some(12), Some(12)]);
+        assert_eq!(btf.offset("s.d"), None);
+        assert_eq!(btf.offset("u.a"), None);
+    }
+
+    #[test]
+    fn damage_is_an_absence() {
+        let whole = example();
+        for len in 0..whole.len() {
+            if let Ok(btf) = Btf::parse(whole[..len].to_vec()) {
+                let _ = btf.offset("s.e.d");
+            }
+        }
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0xff;
+            if let Ok(btf) = Btf::parse(bytes) {
+                let _ = btf.offset("s.c");
+            }
+        }
+    }
+
+    #[test]
+    fn a_type_that_contains_itself_ends() {
+        let kind = |kind: u32, members: u32| kind << 24 | members;
+        let itself = section(&[1, kind(4, 1), 4, 0, 1, 0], b"\0s\0");
+        assert_eq!(Btf::parse(itself).unwrap().offset("s.a"), None);
+        let alias = section(&[1, kind(4, 1), 4, 0, 2, 0, 0, kind(10, 0), 2], b"\0s\0");
+        assert_eq!(Btf::parse(alias).unwrap().offset("s.a"), None);
+    }
+
+    #[test]
+    fn the_running_kernel_has_every_field() {
+        let Ok(btf) = Btf::of_kernel() else {
+            println!("skipped: no {VMLINUX}");
+            return;
+        };
+        let mut config = super::super::load::settings();
+        assert_eq!(locate(&btf, &mut config), Vec::<&str>::new());
+        assert_ne!(config.task_pid, config.task_tgid);
+    }
+}

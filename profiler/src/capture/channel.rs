@@ -1,0 +1,201 @@
+//! The socket to the record half: one JSON message a packet, descriptors as SCM_RIGHTS. What comes in is hostile.
+
+use std::collections::VecDeque;
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
+
+use super::wire::{MESSAGE_LIMIT, Reply, Request};
+
+/// Replies that wait because the other side does not read. Beyond this, files are named without their descriptor.
+const OPEN_FILES_LIMIT: usize = 128;
+/// Beyond this the other side has given up reading.
+const WAITING_LIMIT: usize = 1 << 16;
+
+/// What can be wrong with the other side.
+#[derive(Debug, thiserror::Error)]
+pub enum ChannelError {
+    /// It hung up.
+    #[error("the record half is gone")]
+    Closed,
+    /// It sent what the protocol does not have.
+    #[error("the record half sent {0}")]
+    Malformed(String),
+    /// It does not read what it is sent.
+    #[error("the record half does not read its messages")]
+    Stuck,
+    /// The socket failed.
+    #[error("socket to the record half: {0}")]
+    Socket(#[from] Errno),
+}
+
+/// The privileged half's end.
+pub struct Channel {
+    socket: OwnedFd,
+    waiting: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
+    buffer: Vec<u8>,
+}
+
+impl Channel {
+    /// Takes a connected SOCK_SEQPACKET socket.
+    pub fn new(socket: OwnedFd) -> Self {
+        Self { socket, waiting: VecDeque::new(), buffer: vec![0; MESSAGE_LIMIT] }
+    }
+
+    /// Waits for a message at most this long.
+    pub fn receive(&mut self, timeout: Duration) -> Result<Option<(Request, Option<OwnedFd>)>, ChannelError> {
+        let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
+        let mut events = PollFlags::POLLIN;
+        if !self.waiting.is_empty() {
+            events |= PollFlags::POLLOUT;
+        }
+        match poll(&mut [PollFd::new(self.socket.as_fd(), events)], timeout) {
+            Ok(0) | Err(Errno::EINTR) => return Ok(None),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.flush()?;
+        let (len, descriptor) = match self.receive_packet() {
+            Err(ChannelError::Socket(Errno::EAGAIN | Errno::EINTR)) => return Ok(None),
+            packet => packet?,
+        };
+        let message = self.buffer.get(..len).unwrap_or_default();
+        let request = serde_json::from_slice(message).map_err(|error| ChannelError::Malformed(error.to_string()))?;
+        Ok(Some((request, descriptor)))
+    }
+
+    fn receive_packet(&mut self) -> Result<(usize, Option<OwnedFd>), ChannelError> {
+        let mut control = nix::cmsg_space!(RawFd);
+        let mut parts = [IoSliceMut::new(&mut self.buffer)];
+        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_CMSG_CLOEXEC;
+        let packet = recvmsg::<()>(self.socket.as_raw_fd(), &mut parts, Some(&mut control), flags)?;
+        let mut descriptors = Vec::new();
+        // Too many descriptors: the kernel has closed those without room, and the rest is closed here.
+        for part in packet.cmsgs().into_iter().flatten() {
+            if let ControlMessageOwned::ScmRights(numbers) = part {
+                // SAFETY: the kernel has just made these descriptors for this process; nobody else owns them.
+                descriptors.extend(numbers.into_iter().map(|number| unsafe { OwnedFd::from_raw_fd(number) }));
+            }
+        }
+        if packet.flags.intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC) || descriptors.len() > 1 {
+            return Err(ChannelError::Malformed("a message over the limit".to_owned()));
+        }
+        if packet.bytes == 0 {
+            return Err(ChannelError::Closed);
+        }
+        Ok((packet.bytes, descriptors.pop()))
+    }
+
+    /// Whether everything sent so far is with the other side.
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Whether another descriptor may wait.
+    pub fn has_room_for_file(&self) -> bool {
+        self.waiting.len() < OPEN_FILES_LIMIT
+    }
+
+    /// Sends now, or later when the socket is full.
+    pub fn send(&mut self, reply: &Reply, descriptor: Option<OwnedFd>) -> Result<(), ChannelError> {
+        if self.waiting.len() >= WAITING_LIMIT {
+            return Err(ChannelError::Stuck);
+        }
+        let message = serde_json::to_vec(reply).map_err(|error| ChannelError::Malformed(error.to_string()))?;
+        self.waiting.push_back((message, descriptor));
+        self.flush()
+    }
+
+    /// Sends what waits, as far as the socket takes it.
+    pub fn flush(&mut self) -> Result<(), ChannelError> {
+        while let Some((message, descriptor)) = self.waiting.front() {
+            let number = [descriptor.as_ref().map_or(-1, AsRawFd::as_raw_fd)];
+            let rights = [ControlMessage::ScmRights(&number)];
+            let control = if descriptor.is_some() { &rights[..] } else { &[] };
+            let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+            match sendmsg::<()>(self.socket.as_raw_fd(), &[IoSlice::new(message)], control, flags, None) {
+                Ok(_) => drop(self.waiting.pop_front()),
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN | Errno::ETOOMANYREFS) => return Ok(()),
+                Err(Errno::EPIPE | Errno::ECONNRESET) => return Err(ChannelError::Closed),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until everything is sent, at most this long.
+    pub fn finish(&mut self, timeout: Duration) -> Result<(), ChannelError> {
+        let end = std::time::Instant::now() + timeout;
+        while !self.waiting.is_empty() {
+            let left = end.saturating_duration_since(std::time::Instant::now());
+            if left.is_zero() {
+                return Err(ChannelError::Stuck);
+            }
+            let left = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+            poll(&mut [PollFd::new(self.socket.as_fd(), PollFlags::POLLOUT)], left)?;
+            self.flush()?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, send, socketpair};
+
+    use super::*;
+
+    fn pair() -> (Channel, OwnedFd) {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags).unwrap();
+        (Channel::new(ours), theirs)
+    }
+
+    #[test]
+    fn hostile_messages_are_refused() {
+        let (mut channel, theirs) = pair();
+        for message in [&b"{}"[..], b"\"Halt\"", b"{\"Start\":{\"scope\":\"System\"}}", &[0xff; 100], &vec![b'['; 100_000]] {
+            send(theirs.as_raw_fd(), message, MsgFlags::empty()).unwrap();
+            let answer = channel.receive(Duration::from_secs(1));
+            assert!(matches!(answer, Err(ChannelError::Malformed(_))), "{answer:?}");
+        }
+        drop(theirs);
+        assert!(matches!(channel.receive(Duration::from_secs(1)), Err(ChannelError::Closed)));
+    }
+
+    #[test]
+    fn a_descriptor_travels_with_its_message() {
+        let (mut channel, theirs) = pair();
+        let file: OwnedFd = tempfile::tempfile().unwrap().into();
+        let number = [file.as_raw_fd()];
+        let rights = [ControlMessage::ScmRights(&number)];
+        sendmsg::<()>(theirs.as_raw_fd(), &[IoSlice::new(b"\"Stop\"")], &rights, MsgFlags::empty(), None).unwrap();
+        let (request, descriptor) = channel.receive(Duration::from_secs(1)).unwrap().unwrap();
+        assert_eq!(request, Request::Stop);
+        assert!(descriptor.is_some());
+    }
+
+    #[test]
+    fn a_reader_that_sleeps_does_not_stop_us() {
+        let (mut channel, theirs) = pair();
+        let warning = Reply::Warning("x".repeat(1000));
+        for _ in 0..5000 {
+            channel.send(&warning, None).unwrap();
+        }
+        assert!(!channel.is_idle());
+        let mut buffer = vec![0; MESSAGE_LIMIT];
+        let mut received = 0;
+        while received < 5000 {
+            let len = nix::unistd::read(&theirs, &mut buffer).unwrap();
+            assert_eq!(serde_json::from_slice::<Reply>(&buffer[..len]).unwrap(), warning);
+            received += 1;
+            channel.flush().unwrap();
+        }
+        assert!(channel.is_idle());
+    }
+}

@@ -1,0 +1,149 @@
+//! The record half's end of the socket: one JSON message a packet (SOCK_SEQPACKET), with descriptors beside it.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use anyhow::{Context, Result, bail};
+use nix::errno::Errno;
+use nix::sys::socket::{self, ControlMessage, ControlMessageOwned, MsgFlags};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::wire::MESSAGE_LIMIT;
+
+/// Descriptors in one message, at most.
+const DESCRIPTOR_LIMIT: usize = 1;
+
+/// One end of the socket between the two halves.
+#[derive(Debug)]
+pub struct Link {
+    socket: OwnedFd,
+}
+
+impl From<OwnedFd> for Link {
+    fn from(socket: OwnedFd) -> Self {
+        Self { socket }
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Link {
+    /// Sends `message`, with a descriptor if there is one.
+    ///
+    /// # Errors
+    /// When the other half is gone or the message is too long.
+    pub fn send(&self, message: &impl Serialize, descriptor: Option<BorrowedFd<'_>>) -> Result<()> {
+        let bytes = serde_json::to_vec(message)?;
+        if bytes.len() > MESSAGE_LIMIT {
+            bail!("a message of {} bytes is over the limit of {MESSAGE_LIMIT}", bytes.len());
+        }
+        let raw: Vec<RawFd> = descriptor.iter().map(AsRawFd::as_raw_fd).collect();
+        let control = [ControlMessage::ScmRights(&raw)];
+        let control = if raw.is_empty() { &control[..0] } else { &control[..] };
+        loop {
+            let parts = [IoSlice::new(&bytes)];
+            match socket::sendmsg::<()>(self.socket.as_raw_fd(), &parts, control, MsgFlags::MSG_NOSIGNAL, None) {
+                Ok(_) => return Ok(()),
+                Err(Errno::EINTR) => {}
+                Err(error) => return Err(error).context("sending to the other half of ngmi"),
+            }
+        }
+    }
+
+    /// Receives one message; `None` when the other half is gone.
+    ///
+    /// # Errors
+    /// When it is no message of ours: too long, no JSON, or with too many descriptors.
+    pub fn receive<M: DeserializeOwned>(&self) -> Result<Option<(M, Option<OwnedFd>)>> {
+        let mut bytes = vec![0; MESSAGE_LIMIT];
+        let mut control = nix::cmsg_space!([RawFd; DESCRIPTOR_LIMIT]);
+        let (len, flags, mut descriptors) = loop {
+            let mut parts = [IoSliceMut::new(&mut bytes)];
+            let raw = self.socket.as_raw_fd();
+            match socket::recvmsg::<()>(raw, &mut parts, Some(&mut control), MsgFlags::MSG_CMSG_CLOEXEC) {
+                Ok(message) => break (message.bytes, message.flags, owned_descriptors(&message)),
+                Err(Errno::EINTR) => {}
+                Err(Errno::ECONNRESET) => return Ok(None),
+                Err(error) => return Err(error).context("receiving from the other half of ngmi"),
+            }
+        };
+        if len == 0 {
+            return Ok(None);
+        }
+        if flags.intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC) || descriptors.len() > DESCRIPTOR_LIMIT {
+            bail!("the other half of ngmi sent a message over the limits");
+        }
+        let message = serde_json::from_slice(&bytes[..len]).context("the other half of ngmi sent no message of ours")?;
+        Ok(Some((message, descriptors.pop())))
+    }
+}
+
+/// Takes over a socket that this process was started with.
+///
+/// # Errors
+/// When the number is no socket: the hidden verbs were typed by a person.
+pub fn inherited(fd: RawFd) -> Result<OwnedFd> {
+    let is_socket = fd > 2 && std::fs::read_link(format!("/proc/self/fd/{fd}")).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"));
+    if !is_socket {
+        bail!("descriptor {fd} is no socket; this verb is for ngmi itself, use `ngmi record`");
+    }
+    // SAFETY: the descriptor is open (checked above), and nothing in this process has taken it: it came with exec.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    nix::fcntl::fcntl(&socket, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC))?;
+    Ok(socket)
+}
+
+fn owned_descriptors(message: &socket::RecvMsg<'_, '_, ()>) -> Vec<OwnedFd> {
+    let mut owned = Vec::new();
+    for part in message.cmsgs().into_iter().flatten() {
+        if let ControlMessageOwned::ScmRights(raw) = part {
+            // SAFETY: the kernel made these descriptors for us in recvmsg; nobody else owns them.
+            owned.extend(raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
+        }
+    }
+    owned
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Read;
+
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+
+    use super::*;
+    use crate::capture::wire::{Reply, Request};
+
+    fn pair() -> (Link, Link) {
+        let (a, b) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).unwrap();
+        (a.into(), b.into())
+    }
+
+    #[test]
+    fn a_message_carries_a_descriptor() {
+        let (a, b) = pair();
+        let file = File::open("/proc/self/status").unwrap();
+        a.send(&Request::Stop, Some(file.as_fd())).unwrap();
+        let (request, descriptor) = b.receive::<Request>().unwrap().unwrap();
+        assert_eq!(request, Request::Stop);
+        let mut text = String::new();
+        File::from(descriptor.unwrap()).read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("Name:"));
+    }
+
+    #[test]
+    fn the_end_and_garbage_are_told_apart() {
+        let (a, b) = pair();
+        socket::send(a.as_fd().as_raw_fd(), b"{\"Stop\":", MsgFlags::empty()).unwrap();
+        assert!(b.receive::<Request>().is_err());
+        a.send(&Reply::Warning("x".into()), None).unwrap();
+        assert!(b.receive::<Request>().is_err());
+        drop(a);
+        assert!(b.receive::<Request>().unwrap().is_none());
+    }
+}

@@ -1,0 +1,88 @@
+//! Puts the eBPF object into the kernel: programs, maps, configuration.
+
+use std::borrow::Cow;
+
+use aya::{Ebpf, EbpfLoader};
+use profiler_common::config::{Config, MISSING};
+use profiler_common::{ABI_SYMBOL, ABI_VERSION};
+use zerocopy::IntoBytes;
+
+/// The object that scripts/build-ebpf made from profiler-ebpf/.
+#[cfg(target_arch = "x86_64")]
+static OBJECT: &[u8] = aya::include_bytes_aligned!("../../ebpf/ngmi-x86_64.o");
+
+/// Names in the environment an object to load instead; in debug builds only, because whoever chooses the object of a
+/// privileged program has its privileges.
+pub const OBJECT_VARIABLE: &str = "NGMI_EBPF_OBJECT";
+
+/// Samples of 64 KiB stacks at 1000 Hz on a CPU come to 66 MB a second; a quarter of a second of that, for each CPU.
+const BULK_BYTES_PER_CPU: u32 = 16 << 20;
+/// However many CPUs there are.
+const BULK_BYTES_LIMIT: u32 = 256 << 20;
+
+/// How large the tables are.
+#[derive(Debug, Clone, Copy)]
+pub struct Sizes {
+    /// Threads recorded at one time.
+    pub threads: u32,
+    /// The ring of samples, a power of two.
+    pub bulk_bytes: u32,
+}
+
+impl Sizes {
+    /// For a machine with so many CPUs and tasks.
+    pub fn for_machine(cpus: u32, tasks: u32) -> Self {
+        let bulk = BULK_BYTES_PER_CPU.saturating_mul(cpus.div_ceil(4).max(1)).min(BULK_BYTES_LIMIT);
+        Self { threads: tasks.saturating_mul(2).clamp(1 << 16, 1 << 22), bulk_bytes: bulk.next_power_of_two() }
+    }
+}
+
+/// A configuration that records nothing and knows no offset.
+pub fn settings() -> Config {
+    Config {
+        abi_version: ABI_VERSION,
+        whole_system: 0,
+        stack_copy: 0,
+        exclude_pid: [0; 3],
+        task_pid: MISSING,
+        task_tgid: MISSING,
+        task_comm: MISSING,
+        task_exit_code: MISSING,
+        task_min_flt: MISSING,
+        task_maj_flt: MISSING,
+        task_sum_exec_runtime: MISSING,
+        task_mm: MISSING,
+        task_flags: MISSING,
+        task_fsbase: MISSING,
+        mm_start_stack: MISSING,
+        mm_arg_start: MISSING,
+        mm_arg_end: MISSING,
+        bprm_filename: MISSING,
+        task_state: MISSING,
+    }
+}
+
+/// Makes the maps. Programs are loaded one by one as they are attached, so that a refused one leaves the others usable.
+pub fn load(config: &Config, sizes: Sizes) -> anyhow::Result<Ebpf> {
+    let object = object()?;
+    let ebpf = EbpfLoader::new()
+        .btf(None) // no relocations: offsets come through the configuration
+        .override_global("CONFIG", config.as_bytes(), true)
+        .override_global(ABI_SYMBOL, &ABI_VERSION, true)
+        .map_max_entries("THREADS", sizes.threads)
+        .map_max_entries("BULK", sizes.bulk_bytes)
+        .load(&object)?;
+    Ok(ebpf)
+}
+
+fn object() -> anyhow::Result<Cow<'static, [u8]>> {
+    #[cfg(debug_assertions)]
+    if let Some(path) = std::env::var_os(OBJECT_VARIABLE) {
+        use anyhow::Context as _;
+        return Ok(std::fs::read(&path).with_context(|| format!("{OBJECT_VARIABLE}={}", path.display()))?.into());
+    }
+    #[cfg(target_arch = "x86_64")]
+    return Ok(Cow::Borrowed(OBJECT));
+    #[cfg(not(target_arch = "x86_64"))]
+    anyhow::bail!("there is no eBPF object for this CPU architecture yet: x86-64 is needed")
+}

@@ -1,0 +1,65 @@
+//! What the log's header tells of the machine.
+
+use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::procfs;
+use super::wire::{Scope, Start};
+use crate::event::{Header, HookStatus};
+
+/// The kernel's word for the first pid namespace (`PROC_PID_INIT_INO` of include/linux/proc_ns.h).
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// Whether we see the pids that the kernel side sees.
+pub fn in_first_pid_namespace() -> bool {
+    let namespace = std::fs::read_link("/proc/self/ns/pid");
+    namespace.map_or(true, |name| name.as_os_str() == FIRST_PID_NAMESPACE)
+}
+
+/// CPUs that are online.
+pub fn cpus() -> io::Result<Vec<u32>> {
+    aya::util::online_cpus().map_err(|(path, error)| io::Error::new(error.kind(), format!("{path}: {error}")))
+}
+
+/// A number in a file of /proc/sys; `None`: absent or something else.
+pub fn setting(path: &str) -> Option<i64> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// The highest rate of samples that the kernel allows, per second.
+pub fn highest_rate() -> Option<u32> {
+    setting("/proc/sys/kernel/perf_event_max_sample_rate").and_then(|rate| u32::try_from(rate).ok())
+}
+
+/// The release and the architecture, as `uname` has them.
+pub fn kernel() -> (String, String) {
+    let name = nix::sys::utsname::uname();
+    let text = |name: &std::ffi::OsStr| name.to_string_lossy().into_owned();
+    name.map_or_else(|_| <(String, String)>::default(), |name| (text(name.release()), text(name.machine())))
+}
+
+/// The header of a log that begins now.
+pub fn header(start: &Start, cpus: &[u32], sample_event: &str, hooks: Vec<HookStatus>) -> Header {
+    let (kernel, arch) = kernel();
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Header {
+        ngmi_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: start.command.clone(),
+        start: procfs::now(),
+        start_unix_ms: u64::try_from(unix.as_millis()).unwrap_or(u64::MAX),
+        kernel,
+        arch,
+        boot_id: std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned(),
+        cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX),
+        sample_hz: start.sample_hz,
+        sample_event: sample_event.to_owned(),
+        stack_copy: start.stack_copy,
+        scope: match start.scope {
+            Scope::Command { .. } => "command",
+            Scope::Pids(_) => "pids",
+            Scope::System => "system",
+        }
+        .to_owned(),
+        hooks,
+    }
+}

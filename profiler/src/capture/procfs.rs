@@ -1,0 +1,132 @@
+//! What /proc tells about processes that ran before the recording began.
+
+use std::io;
+
+use nix::time::{ClockId, clock_gettime};
+use profiler_common::task::{COMMAND_LINE_LEN, PATH_LEN};
+
+use crate::addr::Timestamp;
+
+/// A thread as /proc/PID/task/TID/stat shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// The thread group that is told of its end.
+    pub parent: u32,
+    /// When it was born.
+    pub started: Timestamp,
+}
+
+/// `CLOCK_MONOTONIC`, the clock of every event.
+pub fn now() -> Timestamp {
+    // The clock exists on every Linux, so that the call does not fail.
+    Timestamp(clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, nanoseconds))
+}
+
+fn nanoseconds(time: nix::sys::time::TimeSpec) -> u64 {
+    u64::try_from(time.tv_sec()).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec()).unwrap_or(0)
+}
+
+/// Every process.
+pub fn processes() -> io::Result<Vec<u32>> {
+    numbers("/proc")
+}
+
+/// The threads of a process; an error: it is gone.
+pub fn threads(pid: u32) -> io::Result<Vec<u32>> {
+    numbers(&format!("/proc/{pid}/task"))
+}
+
+fn numbers(folder: &str) -> io::Result<Vec<u32>> {
+    let names = std::fs::read_dir(folder)?.filter_map(Result::ok);
+    Ok(names.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// Whose a process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    /// The thread group.
+    pub pid: u32,
+    /// The user, if its real, effective and saved user ids agree.
+    pub user: Option<u32>,
+}
+
+/// The process that a thread belongs to; an error: it is gone.
+pub fn identity(tid: u32) -> io::Result<Identity> {
+    let status = std::fs::read(format!("/proc/{tid}/status"))?;
+    let field = |name: &[u8]| -> Option<Vec<u32>> {
+        let line = status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(name))?;
+        std::str::from_utf8(line).ok()?.split_ascii_whitespace().map(|word| word.parse().ok()).collect()
+    };
+    let unknown = || io::Error::other("an unknown form of /proc/PID/status");
+    let pid = field(b"Tgid:").and_then(|pid| pid.first().copied()).ok_or_else(unknown)?;
+    let user = match field(b"Uid:").ok_or_else(unknown)?[..] {
+        [real, effective, saved, ..] if real == effective && real == saved => Some(real),
+        _ => None,
+    };
+    Ok(Identity { pid, user })
+}
+
+/// Reads a thread's name, parent and birth.
+pub fn stat(pid: u32, tid: u32) -> io::Result<Stat> {
+    let text = std::fs::read(format!("/proc/{pid}/task/{tid}/stat"))?;
+    let boot = clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(0, nanoseconds);
+    let ticks = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK)?.unwrap_or(100).unsigned_abs();
+    parse_stat(&text, ticks, boot.saturating_sub(now().0)).ok_or_else(|| io::Error::other("an unknown form of /proc/PID/stat"))
+}
+
+/// `pid (name) state parent ...`, the start as 22nd field. The name may hold anything, also `) R 1`.
+fn parse_stat(text: &[u8], ticks_per_second: u64, suspended: u64) -> Option<Stat> {
+    let open = text.iter().position(|&byte| byte == b'(')?;
+    let close = text.iter().rposition(|&byte| byte == b')')?;
+    let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
+    let mut fields = rest.split_ascii_whitespace();
+    let parent = fields.nth(1)?.parse().ok()?;
+    let ticks: u64 = fields.nth(17)?.parse().ok()?;
+    // Counted from the boot with the time in suspend, which CLOCK_MONOTONIC leaves out.
+    let since_boot = ticks.checked_mul(1_000_000_000 / ticks_per_second.max(1))?;
+    Some(Stat {
+        name: text.get(open + 1..close)?.to_vec(),
+        parent,
+        started: Timestamp(since_boot.saturating_sub(suspended)),
+    })
+}
+
+/// The program's path (as far as a record of exec would hold it) and its command line.
+pub fn program(pid: u32) -> (Vec<u8>, Vec<u8>) {
+    use std::os::unix::ffi::OsStringExt as _;
+    let path = std::fs::read_link(format!("/proc/{pid}/exe")).map_or(Vec::new(), |path| path.into_os_string().into_vec());
+    let mut command_line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    command_line.truncate(COMMAND_LINE_LEN);
+    (path.into_iter().take(PATH_LEN).collect(), command_line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        let text = b"17 (a) S 3 ) R 1 (b) S 9 0 0 0 -1 0 1 2 3 4 5 6 7 8 20 0 1 0 250 0\n";
+        let stat = parse_stat(text, 100, 500_000_000).unwrap();
+        assert_eq!(stat.name, b"a) S 3 ) R 1 (b");
+        assert_eq!((stat.parent, stat.started), (9, Timestamp(2_000_000_000)));
+        for len in 0..60 {
+            assert_eq!(parse_stat(&text[..len], 100, 0), None);
+        }
+    }
+
+    #[test]
+    fn our_own_process() {
+        let pid = std::process::id();
+        assert_eq!(identity(pid).unwrap(), Identity { pid, user: Some(nix::unistd::getuid().as_raw()) });
+        assert!(threads(pid).unwrap().contains(&pid));
+        let stat = stat(pid, pid).unwrap();
+        assert_eq!(stat.parent, std::os::unix::process::parent_id());
+        // Born in the last minutes, in whole ticks.
+        assert!(stat.started <= now() && now().since(stat.started).as_secs() < 3600);
+        let (path, command_line) = program(pid);
+        assert!(!path.is_empty() && !command_line.is_empty());
+    }
+}

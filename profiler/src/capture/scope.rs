@@ -1,0 +1,113 @@
+//! Who is recorded, as far as the drained events tell: which processes' mappings belong into the log.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The recorded processes and their threads.
+#[derive(Debug, Default)]
+pub struct Recorded {
+    whole_system: bool,
+    excluded: Vec<u32>,
+    /// Living threads by process.
+    processes: FxHashMap<u32, FxHashSet<u32>>,
+    /// Threads that ended in this cycle: mappings that they made before are still to be judged.
+    ended: Vec<(u32, u32)>,
+    seen: u32,
+}
+
+impl Recorded {
+    /// Nobody yet; or with `-a` everybody but the recorder itself.
+    pub fn new(whole_system: bool, excluded: Vec<u32>) -> Self {
+        Self { whole_system, excluded, ..Self::default() }
+    }
+
+    /// A thread is recorded from now on.
+    pub fn born(&mut self, pid: u32, tid: u32) {
+        self.processes.entry(pid).or_insert_with(|| {
+            self.seen = self.seen.saturating_add(1);
+            FxHashSet::default()
+        });
+        self.processes.entry(pid).or_default().insert(tid);
+    }
+
+    /// The calling thread took the number of the first one, which is gone like all others.
+    pub fn executed(&mut self, pid: u32, old_tid: u32) {
+        if old_tid != pid {
+            self.ended.retain(|&ended| ended != (pid, pid));
+            self.ended.push((pid, old_tid));
+        }
+        self.born(pid, pid);
+    }
+
+    /// A thread ended. It counts until [`Self::settle`].
+    pub fn ended(&mut self, pid: u32, tid: u32) {
+        self.ended.push((pid, tid));
+    }
+
+    /// Forgets the threads that ended.
+    pub fn settle(&mut self) {
+        for (pid, tid) in self.ended.drain(..) {
+            if let Some(threads) = self.processes.get_mut(&pid) {
+                threads.remove(&tid);
+                if threads.is_empty() {
+                    self.processes.remove(&pid);
+                }
+            }
+        }
+    }
+
+    /// Whether a process's mappings are recorded.
+    pub fn contains(&self, pid: u32) -> bool {
+        self.processes.contains_key(&pid) || self.whole_system && !self.excluded.contains(&pid)
+    }
+
+    /// Whether a thread is known.
+    pub fn knows(&self, pid: u32, tid: u32) -> bool {
+        self.processes.get(&pid).is_some_and(|threads| threads.contains(&tid))
+    }
+
+    /// Processes so far.
+    pub fn processes_seen(&self) -> u32 {
+        self.seen
+    }
+
+    /// Threads that live.
+    pub fn threads_alive(&self) -> u32 {
+        u32::try_from(self.processes.values().map(FxHashSet::len).sum::<usize>()).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_counts_to_the_end_of_the_cycle_in_which_it_ended() {
+        let mut recorded = Recorded::new(false, Vec::new());
+        recorded.born(10, 10);
+        recorded.born(10, 11);
+        recorded.ended(10, 11);
+        recorded.ended(10, 10);
+        assert!(recorded.contains(10));
+        recorded.settle();
+        assert!(!recorded.contains(10));
+        assert_eq!((recorded.processes_seen(), recorded.threads_alive()), (1, 0));
+    }
+
+    #[test]
+    fn exec_by_another_thread_keeps_the_process() {
+        let mut recorded = Recorded::new(false, Vec::new());
+        recorded.born(10, 10);
+        recorded.born(10, 11);
+        recorded.ended(10, 10);
+        recorded.executed(10, 11);
+        recorded.settle();
+        assert!(recorded.knows(10, 10) && !recorded.knows(10, 11));
+        assert_eq!(recorded.threads_alive(), 1);
+    }
+
+    #[test]
+    fn everybody_but_the_recorder() {
+        let recorded = Recorded::new(true, vec![7]);
+        assert!(recorded.contains(1) && !recorded.contains(7));
+    }
+}

@@ -1,0 +1,267 @@
+//! The life of the privileged half: one recording, from Start to Ended or to the end of the record half.
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::{SigHandler, Signal, signal};
+
+use super::attach::{self, Hooks};
+use super::btf::{self, Btf};
+use super::channel::{Channel, ChannelError};
+use super::drain::Drain;
+use super::kallsyms::KernelAddresses;
+use super::load::{self, Sizes};
+use super::log::Log;
+use super::scope::Recorded;
+use super::wire::{Ended, Progress, Reply, Request, Scope, Start};
+use super::{machine, maps, procfs, require, snapshot};
+use crate::event::{Event, HookStatus};
+
+/// Between two cycles while events arrive.
+const BUSY_INTERVAL: Duration = Duration::from_millis(20);
+/// While none do.
+const QUIET_INTERVAL: Duration = Duration::from_millis(50);
+/// After a cycle that found this many bytes of samples the next one follows at once.
+const FLOOD_BYTES: usize = 2 << 20;
+/// What is older than this has reached the log when we are killed.
+const FLUSH_INTERVAL: Duration = Duration::from_millis(100);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+/// Between the exit that the record half sees and the exiting thread's last switch-out.
+const LAST_SWITCH: Duration = Duration::from_millis(5);
+/// How long the record half may take to read its last messages.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// Serves one recording on a connected SOCK_SEQPACKET socket, and returns when it is over.
+///
+/// SIGINT, SIGTERM and SIGHUP are ignored from here on: the record half decides when to stop, and if it is killed, the end
+/// of its socket ends us, with everything drained into a log that can be read.
+pub fn run(socket: OwnedFd) -> anyhow::Result<()> {
+    for number in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        // SAFETY: no handler is installed, only the default of being ended is taken away.
+        unsafe { signal(number, SigHandler::SigIgn)? };
+    }
+    let mut channel = Channel::new(socket);
+    let started = loop {
+        match channel.receive(Duration::from_secs(60)) {
+            Ok(None) => {}
+            Ok(Some((Request::Start(start), Some(log)))) => break begin(start, log, &mut channel),
+            Ok(Some(_)) => break Err(anyhow::anyhow!("the first message must be Start and bring the event log")),
+            Err(ChannelError::Closed) => return Ok(()),
+            Err(error) => break Err(error.into()),
+        }
+    };
+    match started {
+        Ok(session) => session.record(&mut channel),
+        Err(error) => {
+            channel.send(&Reply::Refused(format!("{error:#}")), None)?;
+            channel.finish(FAREWELL)?;
+            Ok(())
+        }
+    }
+}
+
+/// A recording that is under way.
+struct Session {
+    hooks: Hooks,
+    drain: Drain,
+    flushed: Instant,
+    told: Instant,
+    log_failed: bool,
+}
+
+/// Attaches everything and writes what exists already.
+fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Result<Session> {
+    for warning in require::check(&mut start)? {
+        channel.send(&Reply::Warning(warning), None)?;
+    }
+    let cpus = machine::cpus()?;
+    let excluded: Vec<u32> = start.exclude_pids.iter().copied().chain([std::process::id()]).collect();
+    let mut config = load::settings();
+    let missing = btf::locate(&Btf::of_kernel()?, &mut config);
+    config.whole_system = u32::from(start.scope == Scope::System);
+    config.stack_copy = start.stack_copy;
+    for (place, pid) in config.exclude_pid.iter_mut().zip(&excluded) {
+        *place = *pid;
+    }
+    let processes = procfs::processes().context("cannot read /proc")?;
+    let tasks = u32::try_from(processes.len()).unwrap_or(u32::MAX).saturating_mul(16);
+    let sizes = Sizes::for_machine(u32::try_from(cpus.len())?, tasks);
+    let ebpf = load::load(&config, sizes).map_err(refused_load)?;
+    let mut hooks = attach::attach(ebpf, &cpus)?;
+    attach::sample(&mut hooks, &cpus, start.sample_hz)?;
+    let (kernel, symbols) = kernel_symbols();
+    hooks.status.push(symbols);
+    hooks.status.push(mapping_query());
+    hooks.status.extend(missing.into_iter().map(missing_field));
+
+    let recorded = Recorded::new(start.scope == Scope::System, excluded.clone());
+    let mut drain = Drain::new(&mut hooks, recorded, kernel, start.sample_hz)?;
+    match &start.scope {
+        Scope::Command { pid } => require_found(snapshot::take(&mut drain, *pid, false), *pid)?,
+        Scope::Pids(pids) => {
+            for pid in pids {
+                require_found(snapshot::take(&mut drain, *pid, true), *pid)?;
+            }
+        }
+        Scope::System => {
+            for pid in processes.iter().filter(|pid| !excluded.contains(pid)) {
+                snapshot::take(&mut drain, *pid, true);
+            }
+        }
+    }
+    let header = machine::header(&start, &cpus, hooks.clock.name(), hooks.status.clone());
+    let log = Log::new(log, &header).context("the event log can't be written; name another place for it with --keep-events")?;
+    drain.set_log(log);
+    attach::start(&hooks)?;
+    channel.send(&Reply::Ready(Box::new(header)), None)?;
+    let now = Instant::now();
+    Ok(Session { hooks, drain, flushed: now, told: now, log_failed: false })
+}
+
+fn refused_load(error: anyhow::Error) -> anyhow::Error {
+    let remedy = if nix::unistd::geteuid().is_root() {
+        "this kernel or container forbids eBPF: `ngmi doctor` tells more"
+    } else {
+        "recording needs root: run with sudo"
+    };
+    error.context(remedy)
+}
+
+fn require_found(found: bool, pid: u32) -> anyhow::Result<()> {
+    if !found {
+        bail!("process {pid} ended before the recording began");
+    }
+    Ok(())
+}
+
+fn missing_field(field: &str) -> HookStatus {
+    HookStatus {
+        noun: "task".to_owned(),
+        hook: format!("kernel field {field}"),
+        refused: Some("this kernel has no such field".to_owned()),
+        remedy: Some("report the kernel's version: the field may have another name".to_owned()),
+    }
+}
+
+/// Where the kernel's functions are, if we may know.
+pub fn kernel_symbols() -> (Option<KernelAddresses>, HookStatus) {
+    let (kernel, refused) = match KernelAddresses::new() {
+        Ok(Some(kernel)) => (Some(kernel), None),
+        Ok(None) => (None, Some("the kernel hides its addresses: kernel frames are left out".to_owned())),
+        Err(error) => (None, Some(format!("/proc/kallsyms: {error}: kernel frames are left out"))),
+    };
+    let remedy = refused.is_some().then(|| "`sudo sysctl kernel.kptr_restrict=0`".to_owned());
+    (kernel, HookStatus { noun: "sample".to_owned(), hook: "kernel symbols".to_owned(), refused, remedy })
+}
+
+/// How mappings of running processes are read.
+pub fn mapping_query() -> HookStatus {
+    let refused = match maps::kernel_has_query() {
+        Ok(true) => None,
+        Ok(false) => Some("kernel 6.11 and later have it".to_owned()),
+        Err(error) => Some(error.to_string()),
+    };
+    let remedy = refused.is_some().then(|| "none is needed: the text of /proc/PID/maps takes its place".to_owned());
+    HookStatus { noun: "task".to_owned(), hook: "PROCMAP_QUERY".to_owned(), refused, remedy }
+}
+
+impl Session {
+    fn record(mut self, channel: &mut Channel) -> anyhow::Result<()> {
+        let mut interval = BUSY_INTERVAL;
+        let end = loop {
+            match channel.receive(interval) {
+                Ok(Some((Request::Stop, _))) => break Ok(()),
+                Ok(Some((Request::Start(_), _))) => break Err(ChannelError::Malformed("Start a second time".to_owned())),
+                Ok(None) => {}
+                Err(error) => break Err(error),
+            }
+            let cycle = self.drain.cycle(&mut self.hooks);
+            interval = match cycle {
+                cycle if cycle.bytes > FLOOD_BYTES => Duration::ZERO,
+                cycle if cycle.records > 0 => BUSY_INTERVAL,
+                _ => QUIET_INTERVAL,
+            };
+            if let Err(error) = self.report(channel) {
+                break Err(error);
+            }
+        };
+        let ended = self.finish();
+        match end {
+            Ok(()) => {
+                self.name_files(channel)?;
+                self.tell_failure(channel)?;
+                channel.send(&Reply::Ended(ended), None)?;
+                Ok(channel.finish(FAREWELL)?)
+            }
+            Err(ChannelError::Closed) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What is due between two cycles.
+    fn report(&mut self, channel: &mut Channel) -> Result<(), ChannelError> {
+        self.name_files(channel)?;
+        if self.flushed.elapsed() >= FLUSH_INTERVAL {
+            self.flushed = Instant::now();
+            if let Some(log) = self.drain.log() {
+                log.flush();
+            }
+        }
+        self.tell_failure(channel)?;
+        if self.told.elapsed() >= PROGRESS_INTERVAL && channel.is_idle() {
+            self.told = Instant::now();
+            self.drain.read_losses(&self.hooks);
+            channel.send(&Reply::Progress(self.progress()), None)?;
+        }
+        Ok(())
+    }
+
+    fn name_files(&mut self, channel: &mut Channel) -> Result<(), ChannelError> {
+        while let Some((mapped, file)) = self.drain.next_file(channel.has_room_for_file()) {
+            channel.send(&Reply::Mapped(mapped), file)?;
+        }
+        Ok(())
+    }
+
+    fn tell_failure(&mut self, channel: &mut Channel) -> Result<(), ChannelError> {
+        let failure = self.drain.log().and_then(|log| log.failure().map(ToString::to_string));
+        match failure.filter(|_| !self.log_failed) {
+            Some(failure) => {
+                self.log_failed = true;
+                channel.send(&Reply::LogFailed(failure), None)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn progress(&mut self) -> Progress {
+        Progress {
+            samples: self.drain.samples(),
+            lost: self.drain.losses.total(),
+            log_bytes: self.drain.log().map_or(0, |log| log.bytes()),
+            processes: self.drain.recorded.processes_seen(),
+            threads: self.drain.recorded.threads_alive(),
+        }
+    }
+
+    /// Stops, drains what is left, names the kernel's functions, and detaches.
+    fn finish(&mut self) -> Ended {
+        std::thread::sleep(LAST_SWITCH);
+        attach::stop(&self.hooks);
+        let time = procfs::now();
+        while self.drain.cycle(&mut self.hooks).records > 0 {}
+        self.drain.read_losses(&self.hooks);
+        // While our own programs are still loaded: they may be on the kernel's stacks.
+        let names = self.drain.kernel.as_ref().and_then(|kernel| kernel.names().ok());
+        for (offset, start, name) in names.into_iter().flatten() {
+            self.drain.write(&Event::KernelSymbol { offset, start, name });
+        }
+        if let Some(log) = self.drain.log() {
+            log.flush();
+        }
+        let usage = getrusage(UsageWho::RUSAGE_SELF).map_or(0, |usage| usage.max_rss());
+        Ended { progress: self.progress(), time, peak_rss_kib: u64::try_from(usage).unwrap_or(0) }
+    }
+}

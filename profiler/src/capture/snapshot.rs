@@ -1,0 +1,56 @@
+//! What existed when the recording began: threads, names, programs and mappings of running processes.
+
+use profiler_common::scope::ThreadState;
+
+use super::drain::Drain;
+use super::{maps, procfs};
+use crate::event::{At, Event, TaskExec, TaskNew};
+
+/// Threads are listed again until no new one turns up: a thread that is not recorded yet may give birth meanwhile.
+const ROUNDS: u32 = 32;
+
+/// Puts a running process with all its threads under recording. `program`: also says what it runs.
+///
+/// False: it is gone.
+pub fn take(drain: &mut Drain, pid: u32, program: bool) -> bool {
+    let mut found = false;
+    for _ in 0..ROUNDS {
+        let threads = procfs::threads(pid).unwrap_or_default();
+        let new: Vec<u32> = threads.into_iter().filter(|&tid| !drain.recorded.knows(pid, tid)).collect();
+        if new.is_empty() {
+            break;
+        }
+        for tid in new {
+            let since = procfs::now();
+            drain.seed(tid, ThreadState { since: since.0, ..ThreadState::default() });
+            drain.recorded.born(pid, tid);
+            let Ok(stat) = procfs::stat(pid, tid) else { continue };
+            found = true;
+            drain.write(&Event::TaskNew(TaskNew {
+                at: At { time: stat.started, pid, tid },
+                parent: (if tid == pid { stat.parent } else { pid }, 0),
+                existed: true,
+                clone_flags: 0,
+                name: stat.name,
+            }));
+        }
+    }
+    if found {
+        describe(drain, pid, program);
+    }
+    found
+}
+
+/// The program and the mappings of a running process.
+fn describe(drain: &mut Drain, pid: u32, program: bool) {
+    let at = At { time: procfs::now(), pid, tid: pid };
+    if program {
+        let (path, command_line) = procfs::program(pid);
+        let name = procfs::stat(pid, pid).map(|stat| stat.name).unwrap_or_default();
+        drain.write(&Event::TaskExec(TaskExec { at, existed: true, old_tid: pid, name, path, command_line }));
+    }
+    // A kernel thread has none, and a process that just ended has none any more.
+    for mapping in maps::read(at).unwrap_or_default() {
+        drain.mapping(mapping);
+    }
+}

@@ -1,0 +1,164 @@
+//! The command line as it is typed: names and help, nothing checked yet.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Makes the time that a program loses to waiting as visible as its CPU time.
+#[derive(Debug, Parser)]
+#[command(name = "ngmi", version, max_term_width = 80, disable_help_subcommand = false)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What `ngmi` can do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Run a program, or watch running ones, and write a profile
+    Record(Record),
+    /// Make a profile from an event log
+    Convert(Convert),
+    /// Open a profile in the Firefox Profiler
+    Load(Load),
+    /// Show what this machine allows, hook by hook, with the remedy of each refusal
+    Doctor(Doctor),
+    /// Check a profile: indices, column lengths, order of times
+    #[command(hide = true)]
+    Lint(Lint),
+    /// Print the completions for a shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, in roff
+    Man,
+    /// The privileged half; started by `record`
+    #[command(name = "__capture", hide = true)]
+    Capture(CaptureHalf),
+    /// Waits until it may become the command; started by `record`
+    #[command(name = "__exec", hide = true)]
+    Exec(ExecHalf),
+}
+
+/// `ngmi record`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ngmi record -- firefox\n  ngmi record -d 10 -p 1234\n  ngmi record -a -d 5 -o system.json.gz\n\n\
+                  The exit status is the command's (128 + N if signal N ended it), or 125 if ngmi itself failed.\n\
+                  Ctrl-C ends the recording and writes the profile; a second Ctrl-C gives up the profile and keeps the event log."
+)]
+pub struct Record {
+    /// Where the profile goes
+    #[arg(short, long, value_name = "FILE", default_value = "profile.json.gz")]
+    pub output: PathBuf,
+    /// Samples per second and CPU
+    #[arg(short = 'F', long = "rate", value_name = "HZ", default_value = "1000", allow_negative_numbers = true)]
+    pub rate: String,
+    /// End the recording after this time
+    #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub duration: Option<String>,
+    /// Record these processes, with their threads and children-to-be (repeatable)
+    #[arg(short, long = "pid", value_name = "PID", conflicts_with_all = ["all", "command"])]
+    pub pid: Vec<u32>,
+    /// Record the whole system (until the command ends, if one is given)
+    #[arg(short, long)]
+    pub all: bool,
+    /// Run the command as this user (as root or under sudo)
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// Keep the event log: exact, and complete without the binaries
+    #[arg(long, value_name = "FILE")]
+    pub keep_events: Option<PathBuf>,
+    /// Write the profile, and do not say how to open it
+    #[arg(long)]
+    pub save_only: bool,
+    /// Bytes of stack copied at most with each sample; 0: none
+    #[arg(long, value_name = "BYTES", default_value = "65536")]
+    pub stack_copy: String,
+    #[command(flatten)]
+    /// How the result is told.
+    pub result: ResultArgs,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// How `record` and `convert` tell their result.
+#[derive(Debug, Args)]
+pub struct ResultArgs {
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Fail (status 125) if anything was lost
+    #[arg(long)]
+    pub fail_on_loss: bool,
+    /// Samples in the profile at most; beyond it they are thinned, totals stay exact
+    #[arg(long, value_name = "N", default_value = "1000000")]
+    pub max_samples: u32,
+}
+
+/// `ngmi convert`
+#[derive(Debug, Args)]
+pub struct Convert {
+    /// The event log
+    pub log: PathBuf,
+    /// Where the profile goes
+    #[arg(short, long, value_name = "FILE", default_value = "profile.json.gz")]
+    pub output: PathBuf,
+    #[command(flatten)]
+    /// How the result is told.
+    pub result: ResultArgs,
+}
+
+/// `ngmi load`
+#[derive(Debug, Args)]
+pub struct Load {
+    /// The profile
+    #[arg(default_value = "profile.json.gz")]
+    pub profile: PathBuf,
+    /// Port on 127.0.0.1; 0: any free one
+    #[arg(long, default_value_t = 0)]
+    pub port: u16,
+    /// Print the link, and start no browser
+    #[arg(long)]
+    pub no_open: bool,
+}
+
+/// `ngmi doctor`
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// For machines
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ngmi lint`
+#[derive(Debug, Args)]
+pub struct Lint {
+    /// The profile, plain or gzip
+    pub profile: PathBuf,
+}
+
+/// `ngmi __capture`
+#[derive(Debug, Args)]
+pub struct CaptureHalf {
+    /// An inherited descriptor of the socket
+    #[arg(long, conflicts_with = "socket")]
+    pub fd: Option<i32>,
+    /// The record half's listening socket
+    #[arg(long)]
+    pub socket: Option<PathBuf>,
+}
+
+/// `ngmi __exec`
+#[derive(Debug, Args)]
+pub struct ExecHalf {
+    /// An inherited descriptor: one byte on it means go
+    pub fd: i32,
+    /// What to become
+    #[arg(last = true, required = true)]
+    pub command: Vec<OsString>,
+}

@@ -1,0 +1,40 @@
+//! The hidden verbs that `record` starts: the privileged half, and the process that becomes the command.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr, sockopt};
+
+use super::args::{CaptureHalf, ExecHalf};
+use crate::capture::link::inherited;
+use crate::record::command::become_command;
+
+pub fn capture(half: &CaptureHalf) -> Result<ExitCode> {
+    let socket = match (&half.fd, &half.socket) {
+        (Some(fd), None) => inherited(*fd)?,
+        (None, Some(path)) => connect(path)?,
+        _ => bail!("this verb is for ngmi itself; use `ngmi record`"),
+    };
+    crate::capture::run(socket)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Connects to the record half, which has to be the person who asked sudo for us.
+fn connect(path: &Path) -> Result<OwnedFd> {
+    let socket = socket::socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
+    socket::connect(socket.as_raw_fd(), &UnixAddr::new(path)?)
+        .with_context(|| format!("cannot reach the record half at {}", path.display()))?;
+    let peer = socket::getsockopt(&socket, sockopt::PeerCredentials)?;
+    let asked = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse::<u32>().ok());
+    if asked.is_some_and(|uid| uid != peer.uid()) {
+        bail!("user {} is at the socket, but user {} asked for root", peer.uid(), asked.unwrap_or_default());
+    }
+    Ok(socket)
+}
+
+pub fn exec(half: &ExecHalf) -> Result<ExitCode> {
+    become_command(inherited(half.fd)?, &half.command)?;
+    Ok(ExitCode::from(125))
+}

@@ -1,0 +1,195 @@
+//! Arguments turned once into checked options: what `record` works with can't be wrong any more.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::args;
+
+/// Samples per second that the kernel's timers and a ring buffer can follow.
+pub const RATE_LIMIT: u32 = 20_000;
+/// The largest stack copy, in bytes: the largest class of [`profiler_common::sample::STACK_CLASSES`].
+pub const STACK_COPY_LIMIT: u32 = 64 << 10;
+
+/// What to record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A command that is run.
+    Command(Vec<OsString>),
+    /// Processes that run already.
+    Pids(Vec<u32>),
+    /// Everything; for as long as the command runs, if there is one.
+    System(Option<Vec<OsString>>),
+}
+
+impl Target {
+    /// The command to run, if there is one.
+    pub fn command(&self) -> Option<&[OsString]> {
+        match self {
+            Self::Command(command) => Some(command),
+            Self::System(command) => command.as_deref(),
+            Self::Pids(_) => None,
+        }
+    }
+}
+
+/// Checked options of `ngmi record`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordOptions {
+    /// What to record.
+    pub target: Target,
+    /// Where the profile goes.
+    pub output: PathBuf,
+    /// Samples per second and CPU, 1 to [`RATE_LIMIT`].
+    pub rate: u32,
+    /// When to stop by ourselves.
+    pub duration: Option<Duration>,
+    /// Whom to run the command as.
+    pub user: Option<String>,
+    /// Where the event log stays.
+    pub keep_events: Option<PathBuf>,
+    /// Do not say how to open the profile.
+    pub save_only: bool,
+    /// Bytes, at most [`STACK_COPY_LIMIT`].
+    pub stack_copy: u32,
+    /// How the result is told.
+    pub result: ResultOptions,
+}
+
+/// Checked options of what is told at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResultOptions {
+    /// As JSON.
+    pub json: bool,
+    /// A loss is a failure.
+    pub fail_on_loss: bool,
+    /// Samples in the profile at most.
+    pub max_samples: u32,
+}
+
+impl TryFrom<args::Record> for RecordOptions {
+    type Error = anyhow::Error;
+
+    fn try_from(args: args::Record) -> Result<Self> {
+        let command = (!args.command.is_empty()).then_some(args.command);
+        if command.as_ref().is_some_and(|c| c[0].is_empty()) {
+            bail!("the command's name is empty; name the program to run after `--`");
+        }
+        let target = match (args.all, args.pid.is_empty(), command) {
+            (true, _, command) => Target::System(command),
+            (false, false, _) => Target::Pids(checked_pids(args.pid)?),
+            (false, true, Some(command)) => Target::Command(command),
+            (false, true, None) => bail!(
+                "nothing to record: name a program (`ngmi record -- firefox`), a process (`ngmi record -p PID`) or \
+                 the whole system (`ngmi record -a`)"
+            ),
+        };
+        let rate = number(&args.rate, "rate (-F)", 1, RATE_LIMIT)?;
+        let stack_copy = number(&args.stack_copy, "--stack-copy", 0, STACK_COPY_LIMIT)?;
+        let duration = args.duration.as_deref().map(seconds).transpose()?;
+        if args.user.is_some() && target.command().is_none() {
+            bail!("--user is for a command; drop it, or name a program after `--`");
+        }
+        Ok(Self {
+            target,
+            output: args.output,
+            rate,
+            duration,
+            user: args.user,
+            keep_events: args.keep_events,
+            save_only: args.save_only,
+            stack_copy,
+            result: args.result.try_into()?,
+        })
+    }
+}
+
+impl TryFrom<args::ResultArgs> for ResultOptions {
+    type Error = anyhow::Error;
+
+    fn try_from(args: args::ResultArgs) -> Result<Self> {
+        if args.max_samples == 0 {
+            bail!("--max-samples 0 would leave nothing; 1000000 is the default");
+        }
+        Ok(Self { json: args.json, fail_on_loss: args.fail_on_loss, max_samples: args.max_samples })
+    }
+}
+
+fn checked_pids(mut pids: Vec<u32>) -> Result<Vec<u32>> {
+    pids.sort_unstable();
+    pids.dedup();
+    if let Some(&bad) = pids.iter().find(|&&pid| pid == 0 || pid > i32::MAX as u32) {
+        bail!("{bad} is no process id; `pgrep -a NAME` lists them");
+    }
+    Ok(pids)
+}
+
+fn number(text: &str, what: &str, low: u32, high: u32) -> Result<u32> {
+    let value: u64 = text.parse().with_context(|| format!("{what} is `{text}`; give a whole number, {low} to {high}"))?;
+    match u32::try_from(value) {
+        Ok(value) if (low..=high).contains(&value) => Ok(value),
+        _ => bail!("{what} is {value}; it has to be between {low} and {high}"),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration> {
+    let value: f64 = text.parse().with_context(|| format!("duration (-d) is `{text}`; give seconds, as in `-d 10`"))?;
+    match Duration::try_from_secs_f64(value) {
+        Ok(duration) if duration >= Duration::from_millis(1) && value <= 31_536_000.0 => Ok(duration),
+        _ => bail!("duration (-d) is {text} s; it has to be between 0.001 s and a year"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    fn parse(line: &[&str]) -> Result<RecordOptions> {
+        match args::Cli::try_parse_from(line)?.verb {
+            args::Verb::Record(record) => record.try_into(),
+            other => bail!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_command_is_a_target() {
+        let options = parse(&["ngmi", "record", "-F", "99", "-d", "1.5", "--", "ls", "-l"]).unwrap();
+        assert_eq!(options.target, Target::Command(vec!["ls".into(), "-l".into()]));
+        assert_eq!((options.rate, options.duration), (99, Some(Duration::from_millis(1500))));
+    }
+
+    #[test]
+    fn bad_numbers_name_the_option_and_its_range() {
+        for (line, word) in [
+            (vec!["-F", "0"], "between 1 and 20000"),
+            (vec!["-F", "10000000"], "between 1 and 20000"),
+            (vec!["-F", "fast"], "whole number"),
+            (vec!["-d", "-1"], "between"),
+            (vec!["-d", "nan"], "between"),
+            (vec!["--stack-copy", "1000000"], "between 0 and 65536"),
+        ] {
+            let mut all = vec!["ngmi", "record"];
+            all.extend(line);
+            all.extend(["--", "true"]);
+            let error = format!("{:#}", parse(&all).unwrap_err());
+            assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn nothing_to_record_says_what_to_type() {
+        let error = format!("{:#}", parse(&["ngmi", "record"]).unwrap_err());
+        assert!(error.contains("ngmi record -- firefox"), "{error}");
+    }
+
+    #[test]
+    fn pid_and_command_exclude_each_other() {
+        assert!(parse(&["ngmi", "record", "-p", "1", "--", "ls"]).is_err());
+        assert_eq!(parse(&["ngmi", "record", "-p", "7", "-p", "7"]).unwrap().target, Target::Pids(vec![7]));
+        assert!(parse(&["ngmi", "record", "-p", "0"]).is_err());
+    }
+}

@@ -1,0 +1,247 @@
+//! Keeps facts within a budget: samples are thinned by halves with exact totals, the least telling marks are left out.
+//!
+//! Beyond the budget of samples, every second kept sample of each thread goes, again and again: each kept sample then
+//! stands for 2ᵏ in a row of its thread and carries their CPU time and weight, so that every total stays exact. A
+//! group that a thread's end leaves unfinished is kept as a sample of its own: a thread that ran is never empty.
+
+use std::cmp::Reverse;
+
+use super::prune::prune;
+use super::{FactSink, Mark, MarkKind, SampleFact, StackId, Tables};
+use crate::addr::Timestamp;
+
+/// How many facts are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Samples at most, plus one for each thread.
+    pub samples: usize,
+    /// Markers at most, plus the lives of processes, which are always kept.
+    pub marks: usize,
+}
+
+impl Default for Budget {
+    /// What the Firefox Profiler opens within some ten seconds.
+    fn default() -> Self {
+        Self { samples: 1_000_000, marks: 1_000_000 }
+    }
+}
+
+/// A sample that was kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeptSample {
+    /// When.
+    pub time: Timestamp,
+    /// On-CPU time since the thread's previous kept sample, in ns.
+    pub cpu_time: u64,
+    /// Its stack.
+    pub stack: Option<StackId>,
+    /// How many samples it stands for.
+    pub weight: u64,
+    /// The CPU was in the kernel.
+    pub in_kernel: bool,
+}
+
+impl KeptSample {
+    /// Takes over the totals of an earlier sample that is not kept.
+    fn absorb(&mut self, earlier: &Self) {
+        self.cpu_time = self.cpu_time.saturating_add(earlier.cpu_time);
+        self.weight = self.weight.saturating_add(earlier.weight);
+    }
+}
+
+impl From<&SampleFact> for KeptSample {
+    fn from(sample: &SampleFact) -> Self {
+        Self {
+            time: sample.time,
+            cpu_time: u64::try_from(sample.cpu_time.as_nanos()).unwrap_or(u64::MAX),
+            stack: sample.stack,
+            weight: u64::from(sample.weight),
+            in_kernel: sample.in_kernel,
+        }
+    }
+}
+
+/// What one thread keeps.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ThreadFacts {
+    /// Its samples, times ascending.
+    pub samples: Vec<KeptSample>,
+    /// Its marks, starts ascending.
+    pub marks: Vec<Mark>,
+}
+
+/// Facts within the budget.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Collected {
+    /// By [`super::ThreadId`]; one for each thread of the tables.
+    pub threads: Vec<ThreadFacts>,
+    /// How many of the source's samples went into each kept one.
+    pub thinning: u64,
+    /// Marks that were left out.
+    pub marks_dropped: u64,
+}
+
+/// A thread while facts arrive.
+#[derive(Debug, Default)]
+struct Lane {
+    kept: Vec<KeptSample>,
+    /// The latest sample of the unfinished group, with the totals of the group.
+    carry: Option<KeptSample>,
+    /// Samples in the unfinished group.
+    pending: u64,
+}
+
+impl Lane {
+    /// Merges pairs; an odd one out starts the unfinished group.
+    fn halve(&mut self, group: u64) {
+        let mut kept = 0;
+        for pair in 0..self.kept.len() / 2 {
+            let mut later = self.kept[2 * pair + 1];
+            later.absorb(&self.kept[2 * pair]);
+            self.kept[pair] = later;
+            kept += 1;
+        }
+        if self.kept.len() % 2 == 1 {
+            let odd = self.kept[self.kept.len() - 1];
+            match &mut self.carry {
+                Some(carry) => carry.absorb(&odd),
+                None => self.carry = Some(odd),
+            }
+            self.pending += group;
+        }
+        self.kept.truncate(kept);
+    }
+}
+
+/// Collects facts within a [`Budget`].
+#[derive(Debug)]
+pub struct Collector {
+    budget: Budget,
+    lanes: Vec<Lane>,
+    /// Samples in `lanes`, unfinished groups apart.
+    kept: usize,
+    /// Samples that make a kept one: a power of two.
+    group: u64,
+    marks: Vec<Mark>,
+    /// Births, execs and ends of processes.
+    lives: Vec<Mark>,
+    marks_dropped: u64,
+}
+
+impl Collector {
+    /// An empty one.
+    pub fn new(budget: Budget) -> Self {
+        Self {
+            budget: Budget { samples: budget.samples.max(1), ..budget },
+            lanes: Vec::new(),
+            kept: 0,
+            group: 1,
+            marks: Vec::new(),
+            lives: Vec::new(),
+            marks_dropped: 0,
+        }
+    }
+
+    fn halve(&mut self) {
+        for lane in &mut self.lanes {
+            lane.halve(self.group);
+        }
+        self.kept = self.lanes.iter().map(|lane| lane.kept.len()).sum();
+        self.group = self.group.saturating_mul(2);
+    }
+
+    /// Leaves out the shortest marks, the latest first, down to the budget.
+    fn drop_marks(&mut self) {
+        let budget = self.budget.marks;
+        if self.marks.len() <= budget {
+            return;
+        }
+        let duration = |mark: &Mark| mark.end.map_or(0, |end| end.0.saturating_sub(mark.start.0));
+        self.marks.select_nth_unstable_by_key(budget, |mark| (Reverse(duration(mark)), mark.start));
+        self.marks_dropped += (self.marks.len() - budget) as u64;
+        self.marks.truncate(budget);
+    }
+
+    /// Ends collecting: says in `tables` what was thinned or left out and, if so, removes the stacks and frames that
+    /// no fact refers to any more.
+    pub fn finish(mut self, tables: &mut Tables) -> Collected {
+        self.drop_marks();
+        let mut threads: Vec<ThreadFacts> = Vec::with_capacity(tables.threads.len());
+        for lane in self.lanes {
+            let mut samples = lane.kept;
+            samples.extend(lane.carry);
+            if !samples.is_sorted_by_key(|sample| sample.time) {
+                samples.sort_by_key(|sample| sample.time);
+            }
+            threads.push(ThreadFacts { samples, marks: Vec::new() });
+        }
+        threads.resize_with(tables.threads.len(), ThreadFacts::default);
+        for mark in self.lives.into_iter().chain(self.marks) {
+            if let Some(thread) = threads.get_mut(mark.thread.index()) {
+                thread.marks.push(mark);
+            }
+        }
+        for thread in &mut threads {
+            thread.marks.sort_by_key(|mark| mark.start);
+        }
+
+        let recording = &mut tables.recording;
+        let thinning = u64::from(recording.sample_thinning.max(1)).saturating_mul(self.group);
+        recording.sample_thinning = u32::try_from(thinning).unwrap_or(u32::MAX);
+        if self.marks_dropped > 0 {
+            recording.notes.push(format!(
+                "{} markers are not in the profile, the shortest and latest ones; keep all with --keep-events.",
+                self.marks_dropped
+            ));
+        }
+        let mut collected = Collected { threads, thinning: self.group, marks_dropped: self.marks_dropped };
+        if self.group > 1 || self.marks_dropped > 0 {
+            prune(tables, &mut collected);
+        }
+        collected
+    }
+}
+
+impl FactSink for Collector {
+    fn sample(&mut self, tables: &Tables, sample: &SampleFact) {
+        let index = sample.thread.index();
+        debug_assert!(index < tables.threads.len(), "a fact of an unknown thread");
+        if index >= self.lanes.len() {
+            self.lanes.resize_with(tables.threads.len().max(self.lanes.len()), Lane::default);
+        }
+        let Some(lane) = self.lanes.get_mut(index) else { return };
+        let mut sample = KeptSample::from(sample);
+        if let Some(carry) = lane.carry.take() {
+            sample.absorb(&carry);
+        }
+        lane.pending += 1;
+        if lane.pending < self.group {
+            lane.carry = Some(sample);
+            return;
+        }
+        lane.pending = 0;
+        lane.kept.push(sample);
+        self.kept += 1;
+        while self.kept > self.budget.samples {
+            self.halve();
+        }
+    }
+
+    fn mark(&mut self, _tables: &Tables, mark: &Mark) {
+        match mark.kind {
+            MarkKind::ProcessStart | MarkKind::Exec { .. } | MarkKind::ProcessExit { .. } => {
+                self.lives.push(mark.clone());
+            }
+            MarkKind::Program { .. } => {
+                self.marks.push(mark.clone());
+                // Room for a quarter more makes each drop pay for many marks.
+                if self.marks.len() > self.budget.marks.saturating_add(self.budget.marks / 4) {
+                    self.drop_marks();
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! Totals are conserved, whatever is thinned.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::fact::{Frame, FrameId, Location, Process, ProcessId, StackNode, Thread, ThreadId, TruncationReason};
+
+fn tables(threads: u32) -> Tables {
+    let thread = |tid| Thread {
+        process: ProcessId(0),
+        tid,
+        name: format!("t{tid}"),
+        is_main: tid == 1,
+        start: Timestamp(0),
+        end: None,
+        cpu_time_after_last_sample: 0,
+        sum_exec_runtime: None,
+        minor_faults: None,
+        major_faults: None,
+    };
+    Tables {
+        processes: vec![Process {
+            pid: 1,
+            name: "p".into(),
+            path: String::new(),
+            command_line: Vec::new(),
+            start: Timestamp(0),
+            existed: false,
+            end: None,
+            exit_code: None,
+            parent: None,
+            main_thread: Some(ThreadId(0)),
+        }],
+        threads: (1..=threads).map(thread).collect(),
+        ..Tables::default()
+    }
+}
+
+fn sample(thread: u32, time: u64, cpu: u64, stack: Option<u32>) -> SampleFact {
+    SampleFact {
+        time: Timestamp(time),
+        thread: ThreadId(thread),
+        stack: stack.map(StackId),
+        cpu_time: Duration::from_nanos(cpu),
+        in_kernel: false,
+        weight: 1,
+    }
+}
+
+fn program(start: u64, end: Option<u64>) -> Mark {
+    Mark {
+        start: Timestamp(start),
+        end: end.map(Timestamp),
+        thread: ThreadId(0),
+        stack: None,
+        kind: MarkKind::Program { text: format!("m{start}") },
+    }
+}
+
+#[test]
+fn under_the_budget_every_sample_is_kept_as_it_is() {
+    let mut tables = tables(1);
+    let mut collector = Collector::new(Budget { samples: 5, marks: 5 });
+    let facts: Vec<_> = (0..5).map(|i| sample(0, i * 10, i, None)).collect();
+    facts.iter().for_each(|fact| collector.sample(&tables, fact));
+    let collected = collector.finish(&mut tables);
+    assert_eq!(collected.threads[0].samples, facts.iter().map(KeptSample::from).collect::<Vec<_>>());
+    assert_eq!((collected.thinning, tables.recording.sample_thinning), (1, 1));
+}
+
+#[test]
+fn the_last_sample_of_each_group_carries_the_group() {
+    let mut tables = tables(1);
+    let mut collector = Collector::new(Budget { samples: 2, marks: 0 });
+    for i in 1..=5 {
+        collector.sample(&tables, &sample(0, i * 10, i, None));
+    }
+    // Third sample: (1,2) merge and 3 waits; fifth: 5 waits alone.
+    let kept = collector.finish(&mut tables).threads.remove(0).samples;
+    let seen: Vec<_> = kept.iter().map(|s| (s.time.0, s.cpu_time, s.weight)).collect();
+    assert_eq!(seen, [(20, 1 + 2, 2), (40, 3 + 4, 2), (50, 5, 1)]);
+    assert_eq!(tables.recording.sample_thinning, 2);
+}
+
+#[test]
+fn thinning_of_a_thinned_source_multiplies() {
+    let mut tables = tables(1);
+    tables.recording.sample_thinning = 4;
+    let mut collector = Collector::new(Budget { samples: 1, marks: 0 });
+    for i in 0..2 {
+        collector.sample(&tables, &SampleFact { weight: 4, ..sample(0, i, 1, None) });
+    }
+    let collected = collector.finish(&mut tables);
+    assert_eq!(tables.recording.sample_thinning, 8);
+    assert_eq!(collected.threads[0].samples.iter().map(|s| s.weight).sum::<u64>(), 8);
+}
+
+#[test]
+fn stacks_that_no_kept_sample_uses_are_removed_and_the_rest_keep_their_frames() {
+    let mut tables = tables(1);
+    let reasons = [TruncationReason::NoMapping, TruncationReason::Limit, TruncationReason::BadChain];
+    tables.frames = reasons
+        .map(|reason| Frame { location: Location::Truncated(reason), is_return_address: false })
+        .to_vec();
+    tables.stacks = vec![
+        StackNode { parent: None, frame: FrameId(0) },
+        StackNode { parent: None, frame: FrameId(1) },
+        StackNode { parent: Some(StackId(1)), frame: FrameId(2) },
+    ];
+    tables.names.insert(FrameId(0), crate::fact::FrameName::default());
+    tables.names.insert(FrameId(2), crate::fact::FrameName { symbol: "leaf".into(), ..Default::default() });
+    let mut collector = Collector::new(Budget { samples: 1, marks: 0 });
+    collector.sample(&tables, &sample(0, 1, 1, Some(0)));
+    collector.sample(&tables, &sample(0, 2, 1, Some(2)));
+    let collected = collector.finish(&mut tables);
+
+    let leaf = collected.threads[0].samples[0].stack.unwrap();
+    let node = tables.stacks[leaf.index()];
+    let reason = |frame: FrameId| tables.frames[frame.index()].location.clone();
+    assert_eq!(reason(node.frame), Location::Truncated(TruncationReason::BadChain));
+    assert_eq!(tables.names[&node.frame].symbol, "leaf");
+    let root = tables.stacks[node.parent.unwrap().index()];
+    assert_eq!(reason(root.frame), Location::Truncated(TruncationReason::Limit));
+    assert_eq!((tables.stacks.len(), tables.frames.len(), tables.names.len()), (2, 2, 1));
+}
+
+#[test]
+fn long_and_early_marks_outlive_short_and_late_ones_and_lives_of_processes_stay() {
+    let mut tables = tables(1);
+    let mut collector = Collector::new(Budget { samples: 1, marks: 2 });
+    for mark in [program(5, Some(6)), program(1, None), program(2, Some(90)), program(9, Some(10))] {
+        collector.mark(&tables, &mark);
+    }
+    collector.mark(&tables, &Mark { kind: MarkKind::ProcessStart, ..program(0, None) });
+    let collected = collector.finish(&mut tables);
+    let starts: Vec<_> = collected.threads[0].marks.iter().map(|mark| mark.start.0).collect();
+    assert_eq!(starts, [0, 2, 5]);
+    assert_eq!(collected.marks_dropped, 2);
+    assert!(tables.recording.notes[0].starts_with("2 markers are not in the profile"));
+}
+
+proptest! {
+    #[test]
+    fn totals_of_every_thread_are_conserved(
+        facts in prop::collection::vec((0u32..5, 0u64..1000, 1u32..4), 0..400),
+        budget in 0usize..40,
+    ) {
+        let mut tables = tables(5);
+        let mut collector = Collector::new(Budget { samples: budget, marks: 0 });
+        let mut expected = [(0u64, 0u64, 0u64); 5];
+        for (time, (thread, cpu, weight)) in facts.iter().enumerate() {
+            let time = time as u64;
+            collector.sample(&tables, &SampleFact { weight: *weight, ..sample(*thread, time, *cpu, None) });
+            let total = &mut expected[*thread as usize];
+            *total = (total.0 + cpu, total.1 + u64::from(*weight), time);
+        }
+        let collected = collector.finish(&mut tables);
+        let kept: usize = collected.threads.iter().map(|t| t.samples.len()).sum();
+        prop_assert!(kept <= budget.max(1) + 5);
+        for (thread, (cpu, weight, last)) in collected.threads.iter().zip(expected) {
+            prop_assert_eq!(thread.samples.iter().map(|s| s.cpu_time).sum::<u64>(), cpu);
+            prop_assert_eq!(thread.samples.iter().map(|s| s.weight).sum::<u64>(), weight);
+            prop_assert!(thread.samples.is_sorted_by_key(|s| s.time));
+            if weight > 0 {
+                prop_assert_eq!(thread.samples.last().map(|s| s.time), Some(Timestamp(last)));
+            }
+        }
+    }
+
+    #[test]
+    fn every_mark_is_kept_or_counted(starts in prop::collection::vec((0u64..100, 0u64..50), 0..200), budget in 0usize..30) {
+        let mut tables = tables(1);
+        let mut collector = Collector::new(Budget { samples: 1, marks: budget });
+        for (start, len) in &starts {
+            collector.mark(&tables, &program(*start, Some(start + len)));
+        }
+        let collected = collector.finish(&mut tables);
+        let marks = &collected.threads[0].marks;
+        prop_assert_eq!(marks.len(), starts.len().min(budget));
+        prop_assert_eq!(marks.len() as u64 + collected.marks_dropped, starts.len() as u64);
+        let mut lengths: Vec<u64> = starts.iter().map(|(_, len)| *len).collect();
+        lengths.sort_unstable_by_key(|len| Reverse(*len));
+        lengths.truncate(budget);
+        let mut kept: Vec<u64> = marks.iter().map(|mark| mark.end.unwrap().0 - mark.start.0).collect();
+        kept.sort_unstable_by_key(|len| Reverse(*len));
+        prop_assert_eq!(kept, lengths);
+    }
+}

@@ -1,0 +1,116 @@
+//! What frames are called, and which process is the command: one rule for profile, reports and summary.
+
+use std::borrow::Cow;
+
+use super::{FrameId, Location, ModuleId, ProcessId, Tables};
+use crate::addr::KernelOffset;
+
+/// Anonymous code without names is told apart by page, so that one blob of code is not a thousand functions.
+const PAGE: u64 = 4096;
+
+impl Location {
+    /// The module that it lies in.
+    pub fn module(&self) -> Option<ModuleId> {
+        match self {
+            Self::Module { module, .. }
+            | Self::FileOffset { module, .. }
+            | Self::Kernel { module, .. }
+            | Self::Jit { module, .. }
+            | Self::Anonymous { module, .. } => Some(*module),
+            Self::Unmapped { .. } | Self::Truncated(_) => None,
+        }
+    }
+}
+
+impl Tables {
+    /// The process that runs the recorded command: the first one without a recorded parent. `None` for recordings of
+    /// running processes and of the whole system.
+    pub fn command_process(&self) -> Option<ProcessId> {
+        if self.recording.scope != "command" {
+            return None;
+        }
+        let roots = self.processes.iter().zip(0..).filter(|(process, _)| process.parent.is_none());
+        roots.min_by_key(|(process, id)| (process.start, *id)).map(|(_, id)| ProcessId(id))
+    }
+
+    /// Display name of a module; `[unknown]` for an id that the tables do not have.
+    pub fn module_name(&self, module: ModuleId) -> &str {
+        self.modules.get(module.index()).map_or("[unknown]", |module| module.name.as_str())
+    }
+
+    /// The innermost function at a frame, or what stands for it where no name is known.
+    pub fn function_name(&self, frame: FrameId) -> Cow<'_, str> {
+        if let Some(name) = self.names.get(&frame) {
+            return Cow::Borrowed(name.inline_chain.first().map_or(name.symbol.as_str(), |inner| &inner.function));
+        }
+        match self.frames.get(frame.index()) {
+            Some(frame) => Cow::Owned(self.address_name(&frame.location)),
+            None => Cow::Borrowed("[unknown]"),
+        }
+    }
+
+    /// Stands for a function's name where only the address is known.
+    pub fn address_name(&self, location: &Location) -> String {
+        match location {
+            Location::Module { module, svma } => {
+                let base = self.modules.get(module.index()).map_or(0, |module| module.base_svma.0);
+                format!("{} + {:#x}", self.module_name(*module), svma.0.wrapping_sub(base))
+            }
+            Location::FileOffset { module, offset } => {
+                format!("{} + {:#x} (file offset)", self.module_name(*module), offset.0)
+            }
+            Location::Kernel { module, offset } => {
+                format!("{} {}", self.module_name(*module), signed(*offset))
+            }
+            Location::Jit { module, start, .. } => format!("{:#x} {}", start.0, self.module_name(*module)),
+            Location::Anonymous { module, avma, .. } => {
+                format!("{:#x} {}", avma.0 / PAGE * PAGE, self.module_name(*module))
+            }
+            Location::Unmapped { avma, .. } => format!("{:#x} [unmapped]", avma.0),
+            Location::Truncated(reason) => format!("[truncated: {}]", reason.words()),
+        }
+    }
+}
+
+/// Kernel modules may lie below `_text`: their offsets wrap.
+fn signed(offset: KernelOffset) -> String {
+    let below = offset.0.wrapping_neg();
+    if below < offset.0 { format!("- {below:#x}") } else { format!("+ {:#x}", offset.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addr::{Avma, FileOffset, Svma};
+    use crate::event::FileId;
+    use crate::fact::{Module, ModuleKind, TruncationReason};
+
+    #[test]
+    fn an_address_without_a_name_says_where_it_is() {
+        let module = Module {
+            kind: ModuleKind::File,
+            name: "libx.so".into(),
+            path: String::new(),
+            file: FileId::default(),
+            build_id: Vec::new(),
+            base_svma: Svma(0x40_0000),
+            deleted: false,
+            problem: None,
+        };
+        let tables = Tables { modules: vec![module], ..Tables::default() };
+        let (module, process) = (ModuleId(0), ProcessId(0));
+        let names = [
+            (Location::Module { module, svma: Svma(0x40_1234) }, "libx.so + 0x1234"),
+            (Location::FileOffset { module, offset: FileOffset(0x10) }, "libx.so + 0x10 (file offset)"),
+            (Location::Kernel { module, offset: KernelOffset(0x20) }, "libx.so + 0x20"),
+            (Location::Kernel { module, offset: KernelOffset(u64::MAX - 0xf) }, "libx.so - 0x10"),
+            (Location::Jit { module, process, start: Avma(0x7f00), offset: 9 }, "0x7f00 libx.so"),
+            (Location::Anonymous { module, process, avma: Avma(0x7f_0123) }, "0x7f0000 libx.so"),
+            (Location::Unmapped { process, avma: Avma(0x99) }, "0x99 [unmapped]"),
+            (Location::Truncated(TruncationReason::Limit), "[truncated: frame limit]"),
+        ];
+        for (location, name) in names {
+            assert_eq!(tables.address_name(&location), name);
+        }
+    }
+}

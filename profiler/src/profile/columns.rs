@@ -1,0 +1,30 @@
+//! Columns that are serialised from rows as they are, without a copy.
+
+use serde::{Serialize, Serializer};
+
+/// One column of a table: a value of each row.
+pub struct Column<'a, T, F>(pub &'a [T], pub F);
+
+impl<T, V: Serialize, F: Fn(&T) -> V> Serialize for Column<'_, T, F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(&self.1))
+    }
+}
+
+/// A column with the same value in every row.
+pub struct Repeat<V>(pub V, pub usize);
+
+impl<V: Serialize> Serialize for Repeat<V> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(std::iter::repeat_n(&self.0, self.1))
+    }
+}
+
+/// An iterator as an array.
+pub struct Seq<I>(pub I);
+
+impl<I: Iterator<Item: Serialize> + Clone> Serialize for Seq<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.clone())
+    }
+}

@@ -1,0 +1,115 @@
+//! The profile's `ngmi` section: what the reader needs and the format has no place for, exact to the bit.
+//!
+//! Whoever saves a profile from the web page passes it through JavaScript, where integers end at 2⁵³: larger ones are
+//! written as `{"u64": "…"}`.
+
+use serde::de::DeserializeOwned;
+use serde::{Serialize, Serializer, ser::SerializeStruct};
+use serde_json::{Map, Value};
+
+use super::columns::Seq;
+use super::place;
+use super::shared::Shared;
+use crate::addr::Timestamp;
+use crate::fact::Tables;
+
+/// Version of the section.
+pub const VERSION: u32 = 1;
+/// JavaScript counts exactly up to here.
+const JS_MAX: u64 = (1 << 53) - 1;
+/// The only key of an integer's object.
+const KEY: &str = "u64";
+
+/// The section.
+pub struct Exact<'a> {
+    /// Everything that facts refer to.
+    pub tables: &'a Tables,
+    /// Where symbols are numbered.
+    pub shared: &'a Shared<'a>,
+    /// The profile's time 0.
+    pub zero: Timestamp,
+}
+
+impl Serialize for Exact<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Tables { recording, processes, threads, modules, frames, .. } = self.tables;
+        let mut section = serializer.serialize_struct("ngmi", 8)?;
+        section.serialize_field("version", &VERSION)?;
+        section.serialize_field("zero", &self.zero.0.to_string())?;
+        section.serialize_field("recording", &Portable(recording))?;
+        section.serialize_field("processes", &Seq(processes.iter().map(Portable)))?;
+        section.serialize_field("threads", &Seq(threads.iter().map(Portable)))?;
+        section.serialize_field("modules", &Seq(modules.iter().map(Portable)))?;
+        section.serialize_field("frames", &Seq(frames.iter().map(place::encode)))?;
+        section.serialize_field("symbols", &Seq(self.shared.symbol_ranges()))?;
+        section.end()
+    }
+}
+
+/// Serialises with integers that survive JavaScript.
+struct Portable<'a, T>(&'a T);
+
+impl<T: Serialize> Serialize for Portable<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut value = serde_json::to_value(self.0).map_err(serde::ser::Error::custom)?;
+        protect(&mut value);
+        value.serialize(serializer)
+    }
+}
+
+fn protect(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if let Some(number) = number.as_u64().filter(|number| *number > JS_MAX) {
+                *value = Value::Object(Map::from_iter([(KEY.to_owned(), Value::String(number.to_string()))]));
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(protect),
+        Value::Object(fields) => fields.values_mut().for_each(protect),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+fn restore(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            let number = match fields.get(KEY) {
+                Some(Value::String(digits)) if fields.len() == 1 => digits.parse::<u64>().ok(),
+                _ => None,
+            };
+            match number {
+                Some(number) => *value = Value::from(number),
+                None => fields.values_mut().for_each(restore),
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(restore),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Reads a value that [`Exact`] wrote.
+pub fn from_portable<T: DeserializeOwned>(mut value: Value) -> Result<T, serde_json::Error> {
+    restore(&mut value);
+    serde_json::from_value(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fact::Recording;
+
+    #[test]
+    fn large_integers_are_strings_and_come_back() {
+        let recording = Recording {
+            start: Timestamp(u64::MAX),
+            end: Timestamp(JS_MAX),
+            losses: vec![("u64".into(), JS_MAX + 1)],
+            ..Recording::default()
+        };
+        let text = serde_json::to_string(&Portable(&recording)).unwrap();
+        assert!(text.contains(r#""start":{"u64":"18446744073709551615"}"#), "{text}");
+        assert!(text.contains(r#""end":9007199254740991"#), "{text}");
+        let back: Recording = from_portable(serde_json::from_str(&text).unwrap()).unwrap();
+        assert_eq!(back, recording);
+    }
+}

@@ -1,0 +1,99 @@
+//! The profile-info panel: how the recording was made and how complete it is.
+
+use serde_json::{Value, json};
+
+use super::shell;
+use crate::fact::budget::Collected;
+use crate::fact::{Recording, StackEnds, Tables};
+
+/// Modules with the most incomplete stacks that are listed.
+const WORST: usize = 10;
+/// A command line's length in the panel, in characters.
+const COMMAND_LIMIT: usize = 1000;
+
+/// Sections for `meta.extra`.
+pub fn sections(tables: &Tables, collected: &Collected) -> Value {
+    let recording = &tables.recording;
+    let mut sections = vec![
+        section("Recording", recorded(recording)),
+        section("Hooks", hooks(recording)),
+        section("Completeness", completeness(recording, collected)),
+    ];
+    if !recording.notes.is_empty() {
+        let notes = recording.notes.iter().map(|note| entry("Note", "string", json!(note)));
+        sections.push(section("Notes", notes.collect()));
+    }
+    Value::Array(sections)
+}
+
+fn section(label: &str, entries: Vec<Value>) -> Value {
+    json!({"label": label, "entries": entries})
+}
+
+fn entry(label: &str, format: &str, value: Value) -> Value {
+    json!({"label": label, "format": format, "value": value})
+}
+
+fn recorded(recording: &Recording) -> Vec<Value> {
+    let command: String = shell::join(&recording.command).chars().take(COMMAND_LIMIT).collect();
+    let what = match recording.scope.as_str() {
+        "system" => "the whole system".to_owned(),
+        "pids" => "running processes".to_owned(),
+        _ => command,
+    };
+    let end = recording.end_reason.clone().unwrap_or_else(|| "the recorder was killed".into());
+    let text = |label, value: String| entry(label, "string", json!(value));
+    let ms = recording.end.since(recording.start).as_secs_f64() * 1000.0;
+    vec![
+        text("Recorded", what),
+        entry("Duration", "duration", json!(ms)),
+        text("Ended because", end),
+        text("Recorded by", format!("ngmi {}", recording.ngmi_version)),
+        text("Kernel", format!("{} {}", recording.kernel, recording.arch)),
+        entry("CPUs", "integer", json!(recording.cpus)),
+        text("Sampled by", format!("{} at {} Hz on each CPU", recording.sample_event, recording.sample_hz)),
+        entry("Stack copied at most", "bytes", json!(recording.stack_copy)),
+    ]
+}
+
+fn hooks(recording: &Recording) -> Vec<Value> {
+    let state = |hook: &crate::event::HookStatus| match (&hook.refused, &hook.remedy) {
+        (None, _) => "attached".to_owned(),
+        (Some(refused), None) => format!("refused: {refused}"),
+        (Some(refused), Some(remedy)) => format!("refused: {refused}; {remedy}"),
+    };
+    recording.hooks.iter().map(|h| entry(&format!("{}: {}", h.noun, h.hook), "string", json!(state(h)))).collect()
+}
+
+fn completeness(recording: &Recording, collected: &Collected) -> Vec<Value> {
+    let mut entries = vec![
+        entry("Samples taken", "integer", json!(recording.samples_seen)),
+        entry("CPU time of all threads", "duration", json!(recording.cpu_time_seen as f64 / super::NS_PER_MS)),
+    ];
+    if recording.sample_thinning > 1 {
+        let thinned = format!("each stands for up to {}", recording.sample_thinning);
+        entries.push(entry("Samples are thinned", "string", json!(thinned)));
+    }
+    if collected.marks_dropped > 0 {
+        entries.push(entry("Markers left out", "integer", json!(collected.marks_dropped)));
+    }
+    if recording.losses.is_empty() {
+        entries.push(entry("Lost", "string", json!("nothing")));
+    }
+    for (loss, count) in &recording.losses {
+        entries.push(entry(&format!("Lost: {loss}"), "integer", json!(count)));
+    }
+    let total: u64 = recording.stack_ends.iter().map(|ends| ends.samples).sum();
+    if total > 0 {
+        let complete: u64 = recording.stack_ends.iter().filter(|e| e.reason.is_none()).map(|e| e.samples).sum();
+        entries.push(entry("Complete user stacks", "percentage", json!(complete as f64 / total as f64)));
+    }
+    let mut cut: Vec<&StackEnds> = recording.stack_ends.iter().filter(|ends| ends.reason.is_some()).collect();
+    cut.sort_by_key(|ends| std::cmp::Reverse(ends.samples));
+    for ends in cut.into_iter().take(WORST) {
+        let reason = ends.reason.map_or("complete", crate::fact::TruncationReason::words);
+        let label = format!("Stacks cut in {}: {reason}", ends.module);
+        entries.push(entry(&label, "percentage", json!(ends.samples as f64 / total as f64)));
+    }
+    entries
+}

@@ -1,0 +1,211 @@
+//! Markers: their schemas, which tell the front end how to show them, and a thread's `markers` table.
+
+use std::borrow::Cow;
+
+use fxprof_processed_profile::{
+    MarkerFieldFlags, MarkerFieldFormat, MarkerLocations, Profile, RuntimeSchemaMarkerField, RuntimeSchemaMarkerSchema,
+};
+use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
+
+use super::NS_PER_MS;
+use super::categories::Category;
+use super::columns::{Column, Repeat, Seq};
+use super::shared::Shared;
+use super::shell;
+use crate::addr::Timestamp;
+use crate::fact::{Mark, MarkKind};
+
+/// `MarkerPhase.Instant`
+pub const PHASE_INSTANT: u8 = 0;
+/// `MarkerPhase.Interval`
+pub const PHASE_INTERVAL: u8 = 1;
+/// A marker's name is a row of the chart; the rest of a long text is in its payload.
+const NAME_LIMIT: usize = 100;
+
+/// What a marker carries: the front end shows the fields that the schema names.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "type")]
+pub enum Payload<'a> {
+    /// [`MarkKind::ProcessStart`]
+    ProcessStart,
+    /// [`MarkKind::Exec`]
+    Exec {
+        /// Path of the program.
+        path: Cow<'a, str>,
+        /// Its arguments, quoted as a shell would take them.
+        #[serde(rename = "commandLine")]
+        command_line: String,
+    },
+    /// [`MarkKind::ProcessExit`]
+    ProcessExit {
+        /// Wait status.
+        status: u32,
+        /// The same in words.
+        result: String,
+    },
+    /// [`MarkKind::Program`]
+    Program {
+        /// What the program wrote.
+        text: Cow<'a, str>,
+    },
+}
+
+impl<'a> From<&'a MarkKind> for Payload<'a> {
+    fn from(kind: &'a MarkKind) -> Self {
+        match kind {
+            MarkKind::ProcessStart => Self::ProcessStart,
+            MarkKind::Exec { path, command_line } => {
+                Self::Exec { path: Cow::Borrowed(path), command_line: shell::join(command_line) }
+            }
+            MarkKind::ProcessExit { status } => Self::ProcessExit { status: *status, result: exit_words(*status) },
+            MarkKind::Program { text } => Self::Program { text: Cow::Borrowed(text) },
+        }
+    }
+}
+
+impl Payload<'_> {
+    /// The fact that it was made of; `None` if no fact makes such a payload.
+    pub fn into_kind(self) -> Option<MarkKind> {
+        Some(match self {
+            Self::ProcessStart => MarkKind::ProcessStart,
+            Self::Exec { path, command_line } => {
+                MarkKind::Exec { path: path.into_owned(), command_line: shell::split(&command_line)? }
+            }
+            Self::ProcessExit { status, .. } => MarkKind::ProcessExit { status },
+            Self::Program { text } => MarkKind::Program { text: text.into_owned() },
+        })
+    }
+}
+
+/// A wait status in words.
+pub fn exit_words(status: u32) -> String {
+    match (status & 0x7f, status >> 8 & 0xff) {
+        (0, code) => format!("exit status {code}"),
+        (signal, _) => format!("killed by signal {signal}"),
+    }
+}
+
+/// What the chart calls a marker.
+pub fn name(mark: &Mark) -> Cow<'_, str> {
+    match &mark.kind {
+        MarkKind::ProcessStart => Cow::Borrowed("Process start"),
+        MarkKind::Exec { .. } => Cow::Borrowed("Exec"),
+        MarkKind::ProcessExit { .. } => Cow::Borrowed("Process exit"),
+        MarkKind::Program { text } => {
+            let line = text.lines().next().unwrap_or_default();
+            let end = line.char_indices().nth(NAME_LIMIT).map_or(line.len(), |(end, _)| end);
+            Cow::Borrowed(&line[..end])
+        }
+    }
+}
+
+/// Tells the front end about each type of payload.
+pub fn add_schemas(profile: &mut Profile) {
+    let field = |key: &str, label: &str, format| RuntimeSchemaMarkerField {
+        key: key.into(),
+        label: label.into(),
+        format,
+        flags: MarkerFieldFlags::empty(),
+    };
+    let schema = |name: &str, label: &str, description: &str, fields| RuntimeSchemaMarkerSchema {
+        type_name: name.into(),
+        description: Some(description.into()),
+        locations: MarkerLocations::MARKER_CHART | MarkerLocations::MARKER_TABLE | MarkerLocations::TIMELINE_OVERVIEW,
+        chart_label: (!label.is_empty()).then(|| label.into()),
+        tooltip_label: None,
+        table_label: (!label.is_empty()).then(|| label.into()),
+        fields,
+        graphs: Vec::new(),
+    };
+    profile.register_marker_type(schema("ProcessStart", "", "The process was born.", Vec::new()));
+    profile.register_marker_type(schema(
+        "Exec",
+        "{marker.data.commandLine}",
+        "The process replaced its program.",
+        vec![
+            field("path", "Program", MarkerFieldFormat::FilePath),
+            field("commandLine", "Command line", MarkerFieldFormat::SanitizedString),
+        ],
+    ));
+    profile.register_marker_type(schema(
+        "ProcessExit",
+        "{marker.data.result}",
+        "The process ended.",
+        vec![
+            field("result", "Result", MarkerFieldFormat::SanitizedString),
+            field("status", "Wait status", MarkerFieldFormat::Integer),
+        ],
+    ));
+    profile.register_marker_type(schema(
+        "Program",
+        "{marker.data.text}",
+        "The program wrote this marker itself.",
+        vec![field("text", "Text", MarkerFieldFormat::SanitizedString)],
+    ));
+}
+
+/// A thread's markers.
+pub struct Markers<'a> {
+    /// Starts ascending.
+    pub marks: &'a [Mark],
+    /// [`name`] of each as a number in the string array.
+    pub names: &'a [u32],
+    /// Where stacks are.
+    pub shared: &'a Shared<'a>,
+    /// The profile's time 0.
+    pub zero: Timestamp,
+}
+
+#[derive(Serialize)]
+struct Data<'a> {
+    #[serde(flatten)]
+    payload: Payload<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<Cause>,
+}
+
+/// The backtrace of a marker.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Cause {
+    /// Row of the stack table.
+    pub stack: u32,
+}
+
+impl Serialize for Markers<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let rows = self.marks;
+        let data = rows.iter().map(|mark| Data {
+            payload: Payload::from(&mark.kind),
+            cause: mark.stack.and_then(|stack| self.shared.stack_row(stack)).map(|stack| Cause { stack }),
+        });
+        let ms = |time: Timestamp| time.since(self.zero).as_nanos() as f64 / NS_PER_MS;
+        let phase = |mark: &Mark| if mark.end.is_some() { PHASE_INTERVAL } else { PHASE_INSTANT };
+        let mut table = serializer.serialize_struct("markers", 7)?;
+        table.serialize_field("length", &rows.len())?;
+        table.serialize_field("category", &Repeat(Category::Other as u8, rows.len()))?;
+        table.serialize_field("data", &Seq(data))?;
+        table.serialize_field("name", self.names)?;
+        table.serialize_field("startTime", &Column(rows, |mark: &Mark| ms(mark.start)))?;
+        table.serialize_field("endTime", &Column(rows, |mark: &Mark| mark.end.map(ms)))?;
+        table.serialize_field("phase", &Column(rows, phase))?;
+        table.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_status_is_told_in_words() {
+        assert_eq!(exit_words(3 << 8), "exit status 3");
+        assert_eq!(exit_words(11 | 0x80), "killed by signal 11");
+    }
+
+    #[test]
+    fn a_long_text_is_a_short_name() {
+        let kind = MarkKind::Program { text: format!("{}\nsecond line", "é".repeat(300)) };
+        let mark = Mark { start: Timestamp(0), end: None, thread: crate::fact::ThreadId(0), stack: None, kind };
+        assert_eq!(name(&mark), "é".repeat(NAME_LIMIT));
+    }
+}

@@ -1,0 +1,199 @@
+//! The mirroring reader: a profile back into the facts that it was made of. Its input is hostile.
+
+use std::io::{self, Read};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::format::{RawMarkers, RawProfile, RawSamples, RawThread};
+use super::mark::{Cause, PHASE_INSTANT, PHASE_INTERVAL, Payload};
+use super::read_tables::{self, Rows};
+use super::{FORMAT_VERSION, NS_PER_MS, exact, input, sample};
+use crate::addr::Timestamp;
+use crate::fact::{FactSink, FactSource, Mark, SampleFact, StackId, Tables, ThreadId};
+
+/// Why a profile could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The input failed, is no gzip file, or is too large.
+    #[error("the profile could not be read")]
+    Io(#[from] io::Error),
+    /// It is not JSON, or not of a profile's shape.
+    #[error("not a profile: {0}")]
+    Json(#[from] serde_json::Error),
+    /// Some other program's profile.
+    #[error("this profile was not written by ngmi; open it at https://profiler.firefox.com instead")]
+    Foreign,
+    /// Another version of ngmi or of the format.
+    #[error("this profile has format {format} and ngmi section {section:?}; read it with the ngmi that wrote it")]
+    Version {
+        /// `meta.preprocessedProfileVersion`
+        format: u32,
+        /// Version of the section; absent before it is known.
+        section: Option<u32>,
+    },
+    /// Its parts contradict each other.
+    #[error(
+        "the profile's {0} does not fit the rest: it is damaged, or the web page saved it with other contents; \
+         use the file that ngmi wrote"
+    )]
+    Damaged(&'static str),
+}
+
+/// Facts of one thread.
+#[derive(Debug)]
+struct Lane {
+    samples: Vec<SampleFact>,
+    marks: Vec<Mark>,
+}
+
+/// A profile that ngmi wrote, as a source of facts.
+#[derive(Debug)]
+pub struct ProfileSource {
+    tables: Tables,
+    lanes: Vec<Lane>,
+}
+
+/// Tells our profiles from others before their contents are looked at.
+#[derive(Deserialize)]
+struct Probe {
+    meta: Option<ProbeMeta>,
+    ngmi: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct ProbeMeta {
+    #[serde(rename = "preprocessedProfileVersion")]
+    version: Option<u32>,
+}
+
+impl ProfileSource {
+    /// Reads a profile, compressed or not.
+    ///
+    /// Fails if the input does, if it is no profile of this version of ngmi, or if its parts contradict each other.
+    pub fn new(input: impl Read) -> Result<Self, ReadError> {
+        let bytes = input::read_all(input, input::LIMIT)?;
+        let probe: Probe = serde_json::from_slice(&bytes)?;
+        if probe.ngmi.is_none() {
+            return Err(ReadError::Foreign);
+        }
+        let format = probe.meta.and_then(|meta| meta.version).unwrap_or(0);
+        if format != FORMAT_VERSION {
+            return Err(ReadError::Version { format, section: None });
+        }
+        let profile: RawProfile = serde_json::from_slice(&bytes)?;
+        let section = profile.ngmi.as_ref().ok_or(ReadError::Foreign)?;
+        if section.version != exact::VERSION {
+            return Err(ReadError::Version { format, section: Some(section.version) });
+        }
+        let zero = Timestamp(section.zero.parse().map_err(|_| ReadError::Damaged("time 0"))?);
+        let (tables, rows) = read_tables::tables(&profile)?;
+        let mut lanes = Vec::with_capacity(profile.threads.len());
+        for thread in &profile.threads {
+            lanes.push(lane(thread, zero, &tables, &rows)?);
+        }
+        Ok(Self { tables, lanes })
+    }
+}
+
+impl FactSource for ProfileSource {
+    fn replay(&mut self, sink: &mut dyn FactSink) -> anyhow::Result<Tables> {
+        for Lane { samples, marks } in &self.lanes {
+            let mut marks = marks.iter().peekable();
+            for sample in samples {
+                while let Some(mark) = marks.next_if(|mark| mark.start <= sample.time) {
+                    sink.mark(&self.tables, mark);
+                }
+                sink.sample(&self.tables, sample);
+            }
+            marks.for_each(|mark| sink.mark(&self.tables, mark));
+        }
+        Ok(self.tables.clone())
+    }
+}
+
+fn lane(raw: &RawThread<'_>, zero: Timestamp, tables: &Tables, rows: &Rows) -> Result<Lane, ReadError> {
+    let exact = raw.ngmi.as_ref().ok_or(ReadError::Damaged("thread without its number"))?;
+    let thread = ThreadId(exact.thread);
+    if thread.index() >= tables.threads.len() {
+        return Err(ReadError::Damaged("thread number"));
+    }
+    let mut samples = samples(&raw.samples, thread, zero, rows)?;
+    for sample in &mut samples {
+        sample.in_kernel = sample::leaf_is_kernel(tables, sample.stack);
+    }
+    for index in &exact.in_kernel_exceptions {
+        let sample = samples.get_mut(*index).ok_or(ReadError::Damaged("sample number"))?;
+        sample.in_kernel = !sample.in_kernel;
+    }
+    Ok(Lane { samples, marks: marks(&raw.markers, thread, zero, rows)? })
+}
+
+fn samples(raw: &RawSamples, thread: ThreadId, zero: Timestamp, rows: &Rows) -> Result<Vec<SampleFact>, ReadError> {
+    let len = raw.length;
+    let weights_fit = raw.weight.as_ref().is_none_or(|weight| weight.len() == len);
+    if [raw.stack.len(), raw.time_deltas.len(), raw.thread_cpu_delta.len()] != [len; 3] || !weights_fit {
+        return Err(ReadError::Damaged("samples table"));
+    }
+    let mut time = zero;
+    let mut samples = Vec::with_capacity(len);
+    for row in 0..len {
+        time = advance(time, raw.time_deltas[row])?;
+        let weight = raw.weight.as_ref().map_or(1, |weight| weight[row]);
+        samples.push(SampleFact {
+            time,
+            thread,
+            stack: rows.stack(raw.stack[row])?,
+            cpu_time: Duration::from_nanos(raw.thread_cpu_delta[row].unwrap_or(0)),
+            in_kernel: false,
+            weight: u32::try_from(weight).map_err(|_| ReadError::Damaged("sample's weight"))?,
+        });
+    }
+    Ok(samples)
+}
+
+fn marks(raw: &RawMarkers<'_>, thread: ThreadId, zero: Timestamp, rows: &Rows) -> Result<Vec<Mark>, ReadError> {
+    #[derive(Deserialize)]
+    struct CauseOnly {
+        cause: Option<Cause>,
+    }
+
+    let len = raw.length;
+    if [raw.data.len(), raw.start_time.len(), raw.end_time.len(), raw.phase.len()] != [len; 4] {
+        return Err(ReadError::Damaged("markers table"));
+    }
+    let mut marks = Vec::with_capacity(len);
+    for row in 0..len {
+        let start = raw.start_time[row].ok_or(ReadError::Damaged("marker's start"))?;
+        let end = match (raw.phase[row], raw.end_time[row]) {
+            (PHASE_INSTANT, _) => None,
+            (PHASE_INTERVAL, Some(end)) => Some(advance(zero, end)?),
+            _ => return Err(ReadError::Damaged("marker's phase")),
+        };
+        let payload: Payload<'_> = serde_json::from_str(raw.data[row].get())?;
+        let CauseOnly { cause } = serde_json::from_str(raw.data[row].get())?;
+        let stack: Option<StackId> = match cause {
+            Some(cause) => rows.stack(Some(i64::from(cause.stack)))?,
+            None => None,
+        };
+        let kind = payload.into_kind().ok_or(ReadError::Damaged("marker's command line"))?;
+        marks.push(Mark { start: advance(zero, start)?, end, thread, stack, kind });
+    }
+    if !marks.is_sorted_by_key(|mark| mark.start) {
+        return Err(ReadError::Damaged("order of markers"));
+    }
+    Ok(marks)
+}
+
+/// Adds milliseconds that are a whole number of nanoseconds below 2⁵³.
+fn advance(time: Timestamp, ms: f64) -> Result<Timestamp, ReadError> {
+    let ns = (ms * NS_PER_MS).round();
+    // A comparison that NaN fails.
+    if !(0.0..9_007_199_254_740_992.0).contains(&ns) {
+        return Err(ReadError::Damaged("time"));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+    let ns = ns as u64;
+    time.0.checked_add(ns).map(Timestamp).ok_or(ReadError::Damaged("time"))
+}

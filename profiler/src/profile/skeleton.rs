@@ -1,0 +1,170 @@
+//! What `fxprof-processed-profile` makes of a recording: the meta data, the marker schemas, the processes and threads in
+//! the front end's order with distinct pids and tids, and the counters. See docs/decisions/0001-profile-tables.md.
+
+use std::time::Duration;
+
+use fxprof_processed_profile::{
+    ProcessHandle, Profile, ReferenceTimestamp, SamplingInterval, ThreadHandle, Timestamp as FxTimestamp,
+};
+use serde_json::{Map, Value, json};
+
+use super::visible::{self, Visible};
+use super::write::WriteError;
+use super::{FORMAT_VERSION, categories, counter, info, mark};
+use crate::addr::Timestamp;
+use crate::fact::budget::Collected;
+use crate::fact::{Process, Tables, ThreadId};
+
+/// Names in the thread rows of format 55 that belong to tables, which are written elsewhere.
+const TABLES: [&str; 8] = [
+    "frameTable",
+    "funcTable",
+    "markers",
+    "nativeSymbols",
+    "resourceTable",
+    "samples",
+    "stackTable",
+    "stringArray",
+];
+
+/// The small parts of a profile.
+#[derive(Debug)]
+pub struct Skeleton {
+    /// `meta`
+    pub meta: Map<String, Value>,
+    /// Rows of `threads` without their tables, in the profile's order.
+    pub threads: Vec<(ThreadId, Map<String, Value>)>,
+    /// `counters`
+    pub counters: Vec<Value>,
+}
+
+/// Builds the small parts. The profile's times count from `zero`.
+pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Timestamp) -> Result<Skeleton, WriteError> {
+    let visible = visible::choose(tables, collected);
+    let mut profile = new_profile(tables, zero);
+    categories::add_to(&mut profile);
+    mark::add_schemas(&mut profile);
+    let processes = add_processes(&mut profile, tables, zero);
+    let threads = add_threads(&mut profile, tables, &processes, zero)?;
+    counter::add_to(&mut profile, &processes, (tables, collected), (zero, end), &visible.shown);
+    // The library sorts threads and tells their places only here: all are "shown" first, and `meta` corrected below.
+    for thread in &threads {
+        profile.add_initial_visible_thread(*thread);
+    }
+
+    let mut parts = object(serde_json::to_value(&profile).map_err(std::io::Error::from)?)?;
+    let mut meta = object(parts.remove("meta").unwrap_or_default())?;
+    let places: Vec<usize> = serde_json::from_value(meta.remove("initialVisibleThreads").unwrap_or_else(|| json!([])))
+        .map_err(std::io::Error::from)?;
+    let mut rows = Vec::with_capacity(places.len());
+    for row in array(parts.remove("threads"))? {
+        let mut row = object(row)?;
+        TABLES.iter().for_each(|table| drop(row.remove(*table)));
+        rows.push(row);
+    }
+    let mut threads: Vec<(usize, ThreadId)> = places.iter().copied().zip((0..).map(ThreadId)).collect();
+    threads.sort_unstable();
+    if !threads.iter().map(|(place, _)| *place).eq(0..rows.len()) {
+        return Err(WriteError::Inconsistent("the order of threads"));
+    }
+    let threads = threads.into_iter().map(|(_, id)| id).zip(rows).collect();
+    complete_meta(&mut meta, tables, &visible, &places, zero);
+    meta.insert("extra".into(), info::sections(tables, collected));
+    let mut counters = array(parts.remove("counters"))?;
+    counters.iter_mut().for_each(counter::display);
+    Ok(Skeleton { meta, threads, counters })
+}
+
+fn new_profile(tables: &Tables, zero: Timestamp) -> Profile {
+    let recording = &tables.recording;
+    let start = Duration::from_millis(recording.start_unix_ms).saturating_sub(recording.start.since(zero));
+    let interval = SamplingInterval::from_nanos(1_000_000_000 / u64::from(recording.sample_hz.max(1)));
+    let command = tables.command_process().map(|process| tables.processes[process.index()].name.as_str());
+    let product = command.unwrap_or("ngmi");
+    let mut profile = Profile::new(product, ReferenceTimestamp::from_duration_since_unix_epoch(start), interval);
+    profile.set_os_name(&format!("Linux {} {}", recording.kernel, recording.arch));
+    profile.set_symbolicated(true);
+    profile
+}
+
+fn add_processes(profile: &mut Profile, tables: &Tables, zero: Timestamp) -> Vec<ProcessHandle> {
+    let add = |process: &Process| {
+        let handle = profile.add_process(&process_name(tables, process), process.pid, relative(process.start, zero));
+        if let Some(end) = process.end {
+            profile.set_process_end_time(handle, relative(end, zero));
+        }
+        handle
+    };
+    tables.processes.iter().map(add).collect()
+}
+
+/// The program, and what the main thread calls itself if that is something else: the processes of a browser differ
+/// by nothing else.
+fn process_name(tables: &Tables, process: &Process) -> String {
+    let main = process.main_thread.and_then(|thread| tables.threads.get(thread.index()));
+    match main {
+        // A thread's name is cut after 15 bytes.
+        Some(main) if !main.name.is_empty() && !process.name.starts_with(&main.name) => {
+            format!("{} ({})", process.name, main.name)
+        }
+        _ => process.name.clone(),
+    }
+}
+
+fn add_threads(
+    profile: &mut Profile,
+    tables: &Tables,
+    processes: &[ProcessHandle],
+    zero: Timestamp,
+) -> Result<Vec<ThreadHandle>, WriteError> {
+    let mut handles = Vec::with_capacity(tables.threads.len());
+    for thread in &tables.threads {
+        let process = processes.get(thread.process.index()).ok_or(WriteError::Inconsistent("a thread's process"))?;
+        let handle = profile.add_thread(*process, thread.tid, relative(thread.start, zero), thread.is_main);
+        profile.set_thread_name(handle, &thread.name);
+        profile.set_thread_show_markers_in_timeline(handle, true);
+        if let Some(end) = thread.end {
+            profile.set_thread_end_time(handle, relative(end, zero));
+        }
+        handles.push(handle);
+    }
+    Ok(handles)
+}
+
+fn complete_meta(meta: &mut Map<String, Value>, tables: &Tables, visible: &Visible, places: &[usize], zero: Timestamp) {
+    let recording = &tables.recording;
+    let place = |id: &ThreadId| places.get(id.index()).copied();
+    let shown: Vec<usize> = visible.shown.iter().filter_map(place).collect();
+    let selected: Vec<usize> = visible.selected.iter().filter_map(place).collect();
+    let ms = |time: Timestamp| json!(time.since(zero).as_nanos() as f64 / super::NS_PER_MS);
+    let units = json!({"time": "ms", "eventDelay": "ms", "threadCPUDelta": "ns"});
+    let fields = [
+        ("preprocessedProfileVersion", json!(FORMAT_VERSION)),
+        ("sampleUnits", units),
+        ("stackwalk", json!(1)),
+        ("logicalCPUs", json!(recording.cpus)),
+        ("profilingStartTime", ms(recording.start)),
+        ("profilingEndTime", ms(recording.end)),
+        ("initialVisibleThreads", json!(shown)),
+        ("initialSelectedThreads", json!(selected)),
+    ];
+    meta.extend(fields.map(|(key, value)| (key.to_owned(), value)));
+}
+
+fn relative(time: Timestamp, zero: Timestamp) -> FxTimestamp {
+    FxTimestamp::from_nanos_since_reference(time.0.saturating_sub(zero.0))
+}
+
+fn object(value: Value) -> Result<Map<String, Value>, WriteError> {
+    match value {
+        Value::Object(fields) => Ok(fields),
+        _ => Err(WriteError::Inconsistent("the library's profile")),
+    }
+}
+
+fn array(value: Option<Value>) -> Result<Vec<Value>, WriteError> {
+    match value {
+        Some(Value::Array(items)) => Ok(items),
+        _ => Err(WriteError::Inconsistent("the library's profile")),
+    }
+}

@@ -1,0 +1,174 @@
+//! Facts as a profile: puts the parts together and streams them, a thread at a time.
+
+use std::io::{self, BufWriter, Write};
+
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde_json::{Map, Value};
+
+use super::columns::Seq;
+use super::exact::Exact;
+use super::libs;
+use super::mark::{self, Markers};
+use super::sample::{self, Samples};
+use super::shared::Shared;
+use super::skeleton::{self, Skeleton};
+use crate::addr::Timestamp;
+use crate::fact::budget::{Collected, ThreadFacts};
+use crate::fact::{Tables, ThreadId};
+
+/// Bytes that are written at once.
+const BUFFER: usize = 64 << 10;
+
+/// Why a profile could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The output failed.
+    #[error("the profile could not be written")]
+    Io(#[from] io::Error),
+    /// The front end refuses a profile without threads.
+    #[error("no thread was recorded, so there is nothing to show; see `ngmi doctor`")]
+    Empty,
+    /// A table has more than 2³¹ rows.
+    #[error("the profile would be too large for the web page; record for a shorter time or with a lower rate (-F)")]
+    TooLarge,
+    /// Tables refer to rows that they do not have: a bug of ngmi, or a damaged log.
+    #[error("{0} does not exist; please report this with the event log (--keep-events)")]
+    Inconsistent(&'static str),
+}
+
+/// How large a profile is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct ProfileStats {
+    /// Bytes before compression.
+    pub bytes: u64,
+    /// Samples that were written.
+    pub samples: u64,
+    /// Markers that were written.
+    pub marks: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Processes.
+    pub processes: u64,
+    /// Distinct frames.
+    pub frames: u64,
+    /// Distinct stacks.
+    pub stacks: u64,
+}
+
+/// Writes the profile as JSON; the caller compresses.
+///
+/// Fails if `out` fails, if there is no thread, or if a table is larger than the front end's 31-bit indices reach.
+pub fn write(tables: &Tables, collected: &Collected, out: &mut dyn Write) -> Result<ProfileStats, WriteError> {
+    if tables.threads.is_empty() {
+        return Err(WriteError::Empty);
+    }
+    let (zero, end) = time_range(tables, collected);
+    let mut shared = Shared::new(tables)?;
+    let mut mark_names = Vec::with_capacity(collected.threads.len());
+    for thread in &collected.threads {
+        let names: Result<Vec<u32>, _> = thread.marks.iter().map(|m| shared.string(mark::name(m))).collect();
+        mark_names.push(names?);
+    }
+    let skeleton = skeleton::build(tables, collected, zero, end)?;
+    let profile = Whole { tables, collected, shared: &shared, mark_names: &mark_names, skeleton: &skeleton, zero };
+    // The serialiser writes a few bytes at a time.
+    let mut buffered = BufWriter::with_capacity(BUFFER, Counted { out, bytes: 0 });
+    serde_json::to_writer(&mut buffered, &profile).map_err(io::Error::from)?;
+    let out = buffered.into_inner().map_err(io::IntoInnerError::into_error)?;
+    Ok(ProfileStats {
+        bytes: out.bytes,
+        samples: collected.threads.iter().map(|thread| thread.samples.len() as u64).sum(),
+        marks: collected.threads.iter().map(|thread| thread.marks.len() as u64).sum(),
+        threads: tables.threads.len() as u64,
+        processes: tables.processes.len() as u64,
+        frames: tables.frames.len() as u64,
+        stacks: tables.stacks.len() as u64,
+    })
+}
+
+/// From the recording's start to its end, and further where a fact lies outside.
+fn time_range(tables: &Tables, collected: &Collected) -> (Timestamp, Timestamp) {
+    let recording = &tables.recording;
+    let samples = collected.threads.iter().flat_map(|thread| [thread.samples.first(), thread.samples.last()]);
+    let marks = collected.threads.iter().flat_map(|thread| &thread.marks);
+    let facts = samples.flatten().map(|sample| sample.time).chain(marks.flat_map(|m| [m.start, m.end.unwrap_or(m.start)]));
+    facts.fold((recording.start, recording.end), |(first, last), time| (first.min(time), last.max(time)))
+}
+
+/// The whole profile.
+struct Whole<'a> {
+    tables: &'a Tables,
+    collected: &'a Collected,
+    shared: &'a Shared<'a>,
+    mark_names: &'a [Vec<u32>],
+    skeleton: &'a Skeleton,
+    zero: Timestamp,
+}
+
+impl Serialize for Whole<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { tables, shared, skeleton, zero, .. } = *self;
+        let libraries = tables.modules.iter().map(|module| libs::library(module, &tables.recording.arch));
+        let threads = skeleton.threads.iter().map(|(id, row)| Thread { whole: self, id: *id, row });
+        let mut profile = serializer.serialize_map(None)?;
+        profile.serialize_entry("meta", &skeleton.meta)?;
+        profile.serialize_entry("libs", &Seq(libraries))?;
+        profile.serialize_entry("pages", &[(); 0])?;
+        profile.serialize_entry("counters", &skeleton.counters)?;
+        profile.serialize_entry("shared", shared)?;
+        profile.serialize_entry("threads", &Seq(threads))?;
+        profile.serialize_entry("ngmi", &Exact { tables, shared, zero })?;
+        profile.end()
+    }
+}
+
+/// One thread with its tables.
+struct Thread<'a> {
+    whole: &'a Whole<'a>,
+    id: ThreadId,
+    row: &'a Map<String, Value>,
+}
+
+/// What the reader needs to know of a thread.
+#[derive(Serialize)]
+struct ThreadExact {
+    thread: ThreadId,
+    #[serde(rename = "inKernelExceptions")]
+    in_kernel_exceptions: Vec<usize>,
+}
+
+impl Serialize for Thread<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Whole { tables, collected, shared, mark_names, zero, .. } = *self.whole;
+        let none = ThreadFacts::default();
+        let ThreadFacts { samples, marks } = collected.threads.get(self.id.index()).unwrap_or(&none);
+        let names = mark_names.get(self.id.index()).map_or(&[][..], Vec::as_slice);
+        let mut thread = serializer.serialize_map(None)?;
+        for (key, value) in self.row {
+            thread.serialize_entry(key, value)?;
+        }
+        thread.serialize_entry("samples", &Samples { samples, shared, zero })?;
+        thread.serialize_entry("markers", &Markers { marks, names, shared, zero })?;
+        let in_kernel_exceptions = sample::kernel_exceptions(tables, samples);
+        thread.serialize_entry("ngmi", &ThreadExact { thread: self.id, in_kernel_exceptions })?;
+        thread.end()
+    }
+}
+
+/// Counts what passes.
+struct Counted<'a> {
+    out: &'a mut dyn Write,
+    bytes: u64,
+}
+
+impl Write for Counted<'_> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(buf)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

@@ -1,0 +1,146 @@
+//! The mapped files themselves: through the descriptors that capture passed on, or by path if the file is still the same one.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use symbols::elf::ElfFile;
+
+use crate::capture::wire::Mapped;
+use crate::event::FileId;
+use crate::unwind::Binaries;
+
+/// The kernel's own code in every process, as this boot's kernel has it.
+#[derive(Debug, Clone)]
+pub struct Vdso(Option<Arc<[u8]>>);
+
+impl Vdso {
+    /// Reads our own: all 64-bit processes of a boot have the same. Call it before root is given up.
+    pub fn of_this_kernel() -> Self {
+        Self(read_vdso().map(Into::into))
+    }
+}
+
+fn read_vdso() -> Option<Vec<u8>> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
+    let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+    let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
+    let mut bytes = vec![0; usize::try_from(end.checked_sub(start)?).ok()?.min(1 << 20)];
+    let mut memory = File::open("/proc/self/mem").ok()?;
+    memory.seek(SeekFrom::Start(start)).ok()?;
+    memory.read_exact(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// A mapped file that was passed on, or why it was not.
+#[derive(Debug)]
+struct Passed {
+    path: String,
+    file: Result<File, String>,
+}
+
+/// Opens the files behind mappings.
+#[derive(Debug)]
+pub struct OpenBinaries {
+    passed: FxHashMap<FileId, Passed>,
+    vdso: Vdso,
+    open: RefCell<FxHashMap<(FileId, String), Result<Arc<ElfFile>, String>>>,
+}
+
+impl OpenBinaries {
+    /// Takes over what capture passed on; nothing for a log that is read later.
+    pub fn new(mapped: Vec<(Mapped, Option<File>)>, vdso: Vdso) -> Self {
+        let mut passed = FxHashMap::default();
+        for (mapping, file) in mapped {
+            let why = mapping.problem.unwrap_or_else(|| "not passed on by the capture half".to_owned());
+            passed.insert(mapping.file, Passed { path: mapping.path, file: file.ok_or(why) });
+        }
+        Self { passed, vdso, open: RefCell::default() }
+    }
+
+    fn open_elf(&self, id: FileId, path: &str, build_id: &[u8]) -> Result<ElfFile, String> {
+        if path == "[vdso]" {
+            let bytes = self.vdso.0.clone().ok_or("the kernel's vdso could not be read")?;
+            return ElfFile::from_bytes(bytes).map_err(|error| error.to_string());
+        }
+        let by_path = || open_regular(Path::new(path)).map_err(|error| error.to_string());
+        let (file, certain) = match self.passed.get(&id).map(|passed| &passed.file) {
+            Some(Ok(file)) => (file.try_clone().map_err(|error| error.to_string())?, true),
+            Some(Err(why)) => (by_path().map_err(|error| format!("{why}; {error}"))?, false),
+            None => (by_path()?, false),
+        };
+        let same_inode = file.metadata().is_ok_and(|meta| meta.ino() == id.inode);
+        let elf = ElfFile::open(file).map_err(|error| error.to_string())?;
+        let same_build = !build_id.is_empty() && elf.build_id() == build_id;
+        if certain || same_build || (build_id.is_empty() && same_inode) {
+            Ok(elf)
+        } else {
+            Err("the file was replaced since it was mapped".to_owned())
+        }
+    }
+
+    /// A path through which the file can be opened now, whatever became of its name.
+    pub fn open_path(&self, id: FileId, path: &str) -> PathBuf {
+        match self.passed.get(&id) {
+            Some(Passed { file: Ok(file), path: passed }) if !is_still(passed, id) => {
+                PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+            }
+            _ => PathBuf::from(path),
+        }
+    }
+}
+
+impl Binaries for OpenBinaries {
+    fn elf(&self, id: FileId, path: &str, build_id: &[u8]) -> Result<Arc<ElfFile>, String> {
+        let key = (id, path.to_owned());
+        if let Some(known) = self.open.borrow().get(&key) {
+            return known.clone();
+        }
+        let opened = self.open_elf(id, path, build_id).map(Arc::new);
+        self.open.borrow_mut().insert(key, opened.clone());
+        opened
+    }
+}
+
+fn is_still(path: &str, id: FileId) -> bool {
+    std::fs::metadata(path).is_ok_and(|meta| {
+        meta.ino() == id.inode && (libc::major(meta.dev()), libc::minor(meta.dev())) == (id.major, id.minor)
+    })
+}
+
+fn open_regular(path: &Path) -> std::io::Result<File> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(std::io::Error::other("no regular file")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_vdso_is_an_elf_file() {
+        let binaries = OpenBinaries::new(Vec::new(), Vdso::of_this_kernel());
+        let elf = binaries.elf(FileId::default(), "[vdso]", &[]).unwrap();
+        assert!(elf.section(".eh_frame").is_some());
+    }
+
+    #[test]
+    fn another_file_under_the_same_name_is_refused() {
+        let binaries = OpenBinaries::new(Vec::new(), Vdso(None));
+        let exe = std::env::current_exe().unwrap();
+        let meta = std::fs::metadata(&exe).unwrap();
+        let path = exe.to_string_lossy();
+        let right = FileId { major: libc::major(meta.dev()), minor: libc::minor(meta.dev()), inode: meta.ino() };
+        assert!(binaries.elf(right, &path, &[]).is_ok());
+        let wrong = FileId { inode: right.inode + 1, ..right };
+        assert!(binaries.elf(wrong, &path, &[]).unwrap_err().contains("replaced"));
+        assert!(binaries.elf(wrong, &path, b"another build").unwrap_err().contains("replaced"));
+        assert!(binaries.elf(right, "/dev/null", &[]).is_err());
+    }
+}

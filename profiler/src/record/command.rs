@@ -1,0 +1,101 @@
+//! The recorded program: born waiting, so that nothing of it happens unseen, then let go.
+//!
+//! The child is this very binary (`ngmi __exec`). It waits for one byte on a socket, marks the socket close-on-exec and
+//! becomes the command: the socket then closes without a word, or carries the error number of the failed exec.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus};
+
+use anyhow::{Context, Result, bail};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+
+use super::identity::Environment;
+use super::privilege::inheritable;
+
+/// A command that waits to be let go.
+#[derive(Debug)]
+pub struct Waiting {
+    child: Child,
+    socket: File,
+    program: PathBuf,
+}
+
+impl Waiting {
+    /// Starts the child that will become `program`.
+    ///
+    /// # Errors
+    /// When no process can be made.
+    pub fn spawn(program: PathBuf, command: &[OsString], environment: &Environment) -> Result<Self> {
+        let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?;
+        let fd = inheritable(&theirs)?;
+        let child = Command::new("/proc/self/exe")
+            .arg0("ngmi")
+            .args(["__exec", &fd.to_string(), "--"])
+            .arg(&program)
+            .args(command)
+            .env_clear()
+            .envs(environment)
+            .spawn()
+            .context("starting the command")?;
+        Ok(Self { child, socket: ours.into(), program })
+    }
+
+    /// The process that will be the command.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Lets it go and returns once it runs the program.
+    ///
+    /// # Errors
+    /// When the program can't be executed, with the kernel's reason.
+    pub fn release(mut self) -> Result<Child> {
+        let mut answer = [0; 4];
+        let sent = self.socket.write_all(b"g").and_then(|()| self.socket.read(&mut answer));
+        match sent {
+            Ok(0) => Ok(self.child),
+            Ok(_) => {
+                let _ = self.child.wait();
+                let reason = std::io::Error::from_raw_os_error(i32::from_ne_bytes(answer));
+                Err(reason).with_context(|| format!("cannot run {}", self.program.display()))
+            }
+            Err(error) => Err(error).context("the command ended before it began"),
+        }
+    }
+
+    /// Ends it before it began.
+    pub fn abandon(mut self) {
+        drop(self.socket);
+        let _ = self.child.wait();
+    }
+}
+
+/// The body of `ngmi __exec FD -- PROGRAM ARGV0 ARGS…`: returns only if it could not become the command.
+///
+/// # Errors
+/// When the recorder is gone, or exec failed.
+pub fn become_command(socket: OwnedFd, command: &[OsString]) -> Result<()> {
+    let [program, name, arguments @ ..] = command else { bail!("__exec is for ngmi itself; use `ngmi record`") };
+    fcntl(&socket, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+    let mut socket = File::from(socket);
+    let mut go = [0];
+    if socket.read(&mut go)? == 0 {
+        bail!("the recorder is gone");
+    }
+    let error = Command::new(program).arg0(name).args(arguments).exec();
+    socket.write_all(&error.raw_os_error().unwrap_or(libc::ENOEXEC).to_ne_bytes())?;
+    Err(error.into())
+}
+
+/// The exit status that stands for the command's: its own, or 128 + N for signal N, as shells do.
+pub fn exit_code(status: ExitStatus) -> u8 {
+    use std::os::unix::process::ExitStatusExt;
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    u8::try_from(code & 0xff).unwrap_or(u8::MAX)
+}

@@ -1,0 +1,134 @@
+//! From the event log to the profile: read, unwind, name, write. `record` and `convert` end here alike.
+
+use std::fs::File;
+use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::binaries::OpenBinaries;
+use super::names;
+use super::spool::Output;
+use crate::event::Event;
+use crate::event::read::LogReader;
+use crate::event::write::LogWriter;
+use crate::fact::budget::{Budget, Collector};
+use crate::fact::log::LogSource;
+use crate::fact::{FactSink, FactSource, Mark, SampleFact, Tables};
+use crate::report::summary::{Summary, Summarizer};
+
+/// What finishing needs to know.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// Samples in the profile at most.
+    pub max_samples: u32,
+    /// The log's rest is appended: unwound stacks and names.
+    pub complete_log: bool,
+    /// Kernel names may be read from this machine: the log is of this boot and has none.
+    pub this_boot: bool,
+}
+
+/// Makes the profile of `log` in `output`, and the summary.
+///
+/// # Errors
+/// When the log is none, or the profile can't be written.
+pub fn finish(log: &mut File, log_path: &Path, mut output: Output, binaries: &OpenBinaries, plan: Plan) -> Result<Summary> {
+    let progress = Bars::new();
+    log.seek(SeekFrom::Start(0))?;
+    let reader = LogReader::new(log.try_clone()?).with_context(|| format!("cannot read {}", log_path.display()))?;
+    let bar = progress.bytes("unwinding", reader.len_bytes());
+    let mut source = LogSource::new(reader, binaries);
+    source.on_progress(|bytes| bar.set_position(bytes));
+    let budget = Budget { samples: plan.max_samples as usize, ..Budget::default() };
+    let mut sinks = Both(Collector::new(budget), Summarizer::default());
+    let mut tables = source.replay(&mut sinks).with_context(|| format!("cannot read {}", log_path.display()))?;
+    bar.finish_and_clear();
+    let Both(collector, summarizer) = sinks;
+    let collected = collector.finish(&mut tables);
+    let bar = progress.steps("naming");
+    names::resolve(&mut tables, binaries, &|done, all| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+    });
+    if plan.this_boot {
+        names::resolve_kernel(&mut tables);
+    }
+    bar.finish_and_clear();
+    if plan.complete_log {
+        let resolved = source.collect_resolved(&tables);
+        append(log, [Event::Resolved(resolved)]).with_context(|| format!("cannot complete {}", log_path.display()))?;
+    }
+    let bar = progress.spinner("writing");
+    let place = output.path().display().to_string();
+    let mut gzip = GzEncoder::new(BufWriter::with_capacity(1 << 18, output.file()), Compression::new(3));
+    crate::profile::write(&tables, &collected, &mut gzip).with_context(|| format!("cannot write {place}"))?;
+    gzip.finish().and_then(|mut file| file.flush()).with_context(|| format!("cannot write {place}"))?;
+    let path = output.path().to_owned();
+    let bytes = output.finish()?;
+    bar.finish_and_clear();
+    let mut summary = summarizer.finish(&tables);
+    summary.written(&path, bytes);
+    Ok(summary)
+}
+
+/// Appends events to a log that is complete otherwise.
+///
+/// # Errors
+/// When the log can't be written.
+pub fn append<'e>(log: &mut File, events: impl IntoIterator<Item = Event<'e>>) -> std::io::Result<()> {
+    let mut writer = LogWriter::append(log)?;
+    for event in events {
+        writer.event(&event)?;
+    }
+    writer.finish().map(|_| ())
+}
+
+/// Hands every fact to two sinks.
+struct Both<A, B>(A, B);
+
+impl<A: FactSink, B: FactSink> FactSink for Both<A, B> {
+    fn sample(&mut self, tables: &Tables, sample: &SampleFact) {
+        self.0.sample(tables, sample);
+        self.1.sample(tables, sample);
+    }
+
+    fn mark(&mut self, tables: &Tables, mark: &Mark) {
+        self.0.mark(tables, mark);
+        self.1.mark(tables, mark);
+    }
+}
+
+/// Progress bars that are seen only on a terminal, and only when something takes longer than a moment.
+struct Bars;
+
+impl Bars {
+    fn new() -> Self {
+        Self
+    }
+
+    fn bytes(&self, what: &'static str, len: u64) -> ProgressBar {
+        self.styled(ProgressBar::new(len), what, "{msg:>10} [{bar:40}] {bytes}/{total_bytes}")
+    }
+
+    fn steps(&self, what: &'static str) -> ProgressBar {
+        self.styled(ProgressBar::new(0), what, "{msg:>10} [{bar:40}] {pos}/{len}")
+    }
+
+    fn spinner(&self, what: &'static str) -> ProgressBar {
+        self.styled(ProgressBar::new_spinner(), what, "{msg:>10} {spinner}")
+    }
+
+    #[expect(clippy::unused_self, reason = "a bar belongs to its set")]
+    fn styled(&self, bar: ProgressBar, what: &'static str, template: &str) -> ProgressBar {
+        let bar = bar.with_message(what);
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        bar
+    }
+}

@@ -1,0 +1,218 @@
+//! Whom the program runs as, and with which environment: under sudo it is the person who typed it, not root.
+
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use nix::unistd::{self, Gid, Uid, User};
+
+/// Environment variables that carry a person's display and session.
+const SESSION: [&str; 6] =
+    ["DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "XDG_SESSION_TYPE"];
+
+/// The environment of a process.
+pub type Environment = BTreeMap<OsString, OsString>;
+
+/// Whom the program runs as.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// `None`: as whoever we are already.
+    user: Option<User>,
+    /// The program's environment.
+    pub environment: Environment,
+}
+
+impl Identity {
+    /// Finds the person behind this process: `--user`, else `SUDO_UID`, else whoever runs it.
+    ///
+    /// # Errors
+    /// An unknown user, or `--user` without being root.
+    pub fn find(asked: Option<&str>) -> Result<Self> {
+        let own: Environment = std::env::vars_os().collect();
+        let root = Uid::effective().is_root();
+        if let Some(name) = asked {
+            let user = User::from_name(name)
+                .with_context(|| format!("looking up user `{name}`"))?
+                .with_context(|| format!("there is no user `{name}`; `getent passwd` lists them"))?;
+            if user.uid == Uid::effective() {
+                return Ok(Self { user: None, environment: own });
+            }
+            if !root {
+                bail!("only root can run the command as `{name}`; type `sudo ngmi record --user {name} -- ...`");
+            }
+            let environment = of_user(&own, &user);
+            return Ok(Self { user: Some(user), environment });
+        }
+        let sudo_uid = own.get(OsStr::new("SUDO_UID")).and_then(|v| v.to_str()?.parse().ok()).filter(|&uid| uid != 0);
+        match sudo_uid {
+            Some(uid) if root => {
+                let user = User::from_uid(Uid::from_raw(uid))
+                    .context("looking up SUDO_UID")?
+                    .with_context(|| format!("SUDO_UID is {uid}, and no user has that id; name one with --user"))?;
+                let environment = of_sudos_parent(&user).unwrap_or_else(|| of_user(&own, &user));
+                Ok(Self { user: Some(user), environment })
+            }
+            _ => Ok(Self { user: None, environment: own }),
+        }
+    }
+
+    /// Becomes that user for good. Call it after everything that needs root was started.
+    ///
+    /// # Errors
+    /// When the kernel refuses the change.
+    pub fn assume(&self) -> Result<()> {
+        let Some(user) = &self.user else { return Ok(()) };
+        let name = CString::new(user.name.as_bytes()).context("the user's name holds a NUL")?;
+        let change = || -> nix::Result<()> {
+            unistd::initgroups(&name, user.gid)?;
+            unistd::setresgid(user.gid, user.gid, user.gid)?;
+            unistd::setresuid(user.uid, user.uid, user.uid)
+        };
+        change().with_context(|| format!("becoming user `{}`", user.name))?;
+        if Uid::effective() != user.uid || Gid::effective() != user.gid {
+            bail!("the kernel did not let go of root; refusing to run the command as root by mistake");
+        }
+        // Or /proc/self/fd, through which symbols are read, would stay root's.
+        nix::sys::prctl::set_dumpable(true).context("becoming an ordinary process")
+    }
+
+    /// The user's name, if it is another one than ours.
+    pub fn name(&self) -> Option<&str> {
+        self.user.as_ref().map(|user| user.name.as_str())
+    }
+
+    /// Finds `program` as the shell would: as a path if it has a slash, else in the identity's `PATH`.
+    ///
+    /// # Errors
+    /// When it does not exist or is not executable, in words.
+    pub fn resolve(&self, program: &OsStr) -> Result<PathBuf> {
+        if program.as_bytes().contains(&b'/') {
+            let path = PathBuf::from(program);
+            return match fs::metadata(&path) {
+                Ok(meta) if meta.is_dir() => bail!("{} is a directory; name a program", path.display()),
+                Ok(_) if self.may_execute(&path) => Ok(path),
+                Ok(_) => bail!("{} is not executable; `chmod +x` makes it so", path.display()),
+                Err(error) => Err(error).with_context(|| format!("cannot run {}", path.display())),
+            };
+        }
+        let fallback = OsString::from("/usr/local/bin:/usr/bin:/bin");
+        let path = self.environment.get(OsStr::new("PATH")).unwrap_or(&fallback);
+        let found: Vec<PathBuf> =
+            std::env::split_paths(path).map(|dir| dir.join(program)).filter(|file| file.is_file()).collect();
+        match found.iter().find(|file| self.may_execute(file)) {
+            Some(file) => Ok(file.clone()),
+            None if found.is_empty() => {
+                bail!("`{}` is not in PATH; give its path or install it", program.display())
+            }
+            None => bail!("{} is not executable; `chmod +x` makes it so", found[0].display()),
+        }
+    }
+
+    fn may_execute(&self, path: &Path) -> bool {
+        use std::os::unix::fs::PermissionsExt;
+        match &self.user {
+            None => unistd::access(path, unistd::AccessFlags::X_OK).is_ok(),
+            Some(_) => fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o111 != 0),
+        }
+    }
+}
+
+/// The environment of the process that started sudo: what the person's shell had.
+fn of_sudos_parent(user: &User) -> Option<Environment> {
+    let mut pid = std::process::id();
+    for _ in 0..16 {
+        let (name, parent) = name_and_parent(pid)?;
+        if pid != std::process::id() && name != "sudo" && owner(pid) == Some(user.uid) {
+            return environment_of(pid);
+        }
+        pid = parent;
+    }
+    None
+}
+
+fn owner(pid: u32) -> Option<Uid> {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(format!("/proc/{pid}")).ok().map(|meta| Uid::from_raw(meta.uid()))
+}
+
+fn name_and_parent(pid: u32) -> Option<(String, u32)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (open, close) = (stat.find('(')?, stat.rfind(')')?);
+    let parent = stat.get(close + 2..)?.split(' ').nth(1)?.parse().ok()?;
+    Some((stat.get(open + 1..close)?.to_owned(), parent))
+}
+
+fn environment_of(pid: u32) -> Option<Environment> {
+    let bytes = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let pairs = bytes.split(|&b| b == 0).filter_map(|pair| {
+        let at = pair.iter().position(|&b| b == b'=').filter(|&at| at > 0)?;
+        Some((OsString::from_vec(pair[..at].to_vec()), OsString::from_vec(pair[at + 1..].to_vec())))
+    });
+    Some(pairs.collect()).filter(|environment: &Environment| !environment.is_empty())
+}
+
+/// Our environment, as that user: home, names, and the display and session bus of one of the user's own processes.
+fn of_user(own: &Environment, user: &User) -> Environment {
+    let mut environment = own.clone();
+    environment.retain(|name, _| !name.as_bytes().starts_with(b"SUDO_") && !SESSION.iter().any(|s| name == s));
+    let mut set = |name: &str, value: OsString| environment.insert(name.into(), value);
+    set("HOME", user.dir.clone().into());
+    set("USER", user.name.clone().into());
+    set("LOGNAME", user.name.clone().into());
+    set("SHELL", user.shell.clone().into());
+    environment.extend(session_of(user.uid));
+    environment
+}
+
+fn session_of(uid: Uid) -> Environment {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let mut best = Environment::new();
+    for pid in pids.filter(|&pid| owner(pid) == Some(uid)) {
+        let mut found = environment_of(pid).unwrap_or_default();
+        found.retain(|name, _| SESSION.iter().any(|s| name == s));
+        if found.len() > best.len() {
+            best = found;
+        }
+    }
+    let runtime = PathBuf::from(format!("/run/user/{uid}"));
+    if runtime.is_dir() {
+        let bus = runtime.join("bus");
+        best.entry("XDG_RUNTIME_DIR".into()).or_insert_with(|| runtime.into());
+        if bus.exists() {
+            best.entry("DBUS_SESSION_BUS_ADDRESS".into()).or_insert_with(|| format!("unix:path={}", bus.display()).into());
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_user_is_named() {
+        let error = format!("{:#}", Identity::find(Some("no-such-user-here")).unwrap_err());
+        assert!(error.contains("no-such-user-here"), "{error}");
+    }
+
+    #[test]
+    fn programs_are_found_as_a_shell_finds_them() {
+        let identity = Identity::find(None).unwrap();
+        assert!(identity.resolve(OsStr::new("sh")).is_ok());
+        assert!(format!("{:#}", identity.resolve(OsStr::new("/etc/passwd")).unwrap_err()).contains("not executable"));
+        assert!(format!("{:#}", identity.resolve(OsStr::new("/etc")).unwrap_err()).contains("directory"));
+        assert!(format!("{:#}", identity.resolve(OsStr::new("no-such-program-x")).unwrap_err()).contains("PATH"));
+        assert!(identity.resolve(OsStr::new("/no/such")).is_err());
+    }
+
+    #[test]
+    fn the_own_process_has_a_parent_and_an_environment() {
+        let (_, parent) = name_and_parent(std::process::id()).unwrap();
+        assert!(parent > 0);
+        assert!(environment_of(std::process::id()).unwrap().contains_key(OsStr::new("PATH")));
+    }
+}

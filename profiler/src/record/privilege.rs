@@ -1,0 +1,165 @@
+//! How the privileged half is started: directly as root, through sudo otherwise.
+
+use std::ffi::OsString;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr, sockopt};
+use nix::unistd::Uid;
+
+use crate::capture::link::Link;
+
+/// How long the capture half may take from sudo's yes to its first connection.
+const CONNECT_LIMIT: Duration = Duration::from_secs(20);
+
+/// The privileged half, running.
+#[derive(Debug)]
+pub struct Capture {
+    /// Speaks [`crate::capture::wire`].
+    pub link: Link,
+    /// Its process, if it is our child.
+    child: Option<Child>,
+}
+
+impl Capture {
+    /// Starts the privileged half.
+    ///
+    /// # Errors
+    /// When there is no way to privilege: says exactly what to type.
+    pub fn start() -> Result<Self> {
+        if Uid::effective().is_root() { Self::directly() } else { Self::through_sudo() }
+    }
+
+    /// Waits for its end, after the channel was closed.
+    pub fn wait(self) {
+        drop(self.link);
+        if let Some(mut child) = self.child {
+            let _ = child.wait();
+        }
+    }
+
+    fn directly() -> Result<Self> {
+        let (ours, theirs) =
+            socket::socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
+        let fd = inheritable(&theirs)?;
+        let child = Command::new("/proc/self/exe")
+            .args(["__capture", "--fd", &fd.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .context("starting the capture half")?;
+        Ok(Self { link: ours.into(), child: Some(child) })
+    }
+
+    fn through_sudo() -> Result<Self> {
+        let exe = std::env::current_exe().context("finding our own program")?;
+        let sudo = sudo_path().with_context(|| format!("recording needs root, and there is no sudo; {}", remedy()))?;
+        let folder = private_folder()?;
+        let path = folder.path().join("capture");
+        let listener = listen(&path)?;
+        // In the background (-b), or sudo would take the terminal away from the program.
+        let mut child = Command::new(sudo)
+            .args(["-b", "-p", "[ngmi] recording needs root; password of %p: ", "--"])
+            .arg(exe)
+            .args([OsString::from("__capture"), "--socket".into(), path.into()])
+            .spawn()
+            .context("starting sudo")?;
+        let socket = accept(&listener, &mut child)?;
+        let peer = socket::getsockopt(&socket, sockopt::PeerCredentials)?;
+        if peer.uid() != 0 {
+            bail!("process {} of user {} answered in the capture half's place", peer.pid(), peer.uid());
+        }
+        Ok(Self { link: socket.into(), child: None })
+    }
+}
+
+/// Lets a child inherit `fd`, and returns its number.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn inheritable(fd: &OwnedFd) -> Result<RawFd> {
+    fcntl(fd, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    Ok(fd.as_raw_fd())
+}
+
+/// What to type instead, with this very command line.
+pub fn remedy() -> String {
+    let words: Vec<String> = std::env::args_os().skip(1).map(|word| shell_word(&word.to_string_lossy())).collect();
+    let exe = std::env::current_exe().map_or_else(|_| "ngmi".to_owned(), |exe| shell_word(&exe.to_string_lossy()));
+    format!("type `sudo {exe} {}` (or become root with `su`)", words.join(" "))
+}
+
+fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/-_.,=:+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+fn sudo_path() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+    std::env::split_paths(&path).map(|dir| dir.join("sudo")).find(|file| file.is_file())
+}
+
+fn private_folder() -> Result<tempfile::TempDir> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_dir());
+    let parent = runtime.unwrap_or_else(std::env::temp_dir);
+    tempfile::Builder::new()
+        .prefix("ngmi-")
+        .permissions(std::fs::Permissions::from_mode(0o700))
+        .tempdir_in(&parent)
+        .with_context(|| format!("cannot make a folder for the socket in {}", parent.display()))
+}
+
+fn listen(path: &Path) -> Result<UnixListener> {
+    let listener = socket::socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
+    let bound = || -> nix::Result<()> {
+        socket::bind(listener.as_raw_fd(), &UnixAddr::new(path)?)?;
+        socket::listen(&listener, Backlog::new(1)?)
+    };
+    bound().with_context(|| format!("cannot listen on {}", path.display()))?;
+    Ok(listener.into())
+}
+
+fn accept(listener: &UnixListener, sudo: &mut Child) -> Result<OwnedFd> {
+    let mut granted = None;
+    loop {
+        let mut fds = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, PollTimeout::from(50u8)) {
+            Ok(0) | Err(Errno::EINTR) => {}
+            Ok(_) => {
+                let (socket, _) = listener.accept()?;
+                let _ = sudo.wait();
+                return Ok(socket.into());
+            }
+            Err(error) => return Err(error).context("waiting for the capture half"),
+        }
+        match sudo.try_wait()? {
+            Some(status) if !status.success() => {
+                bail!("recording needs root, and sudo refused; {}", remedy());
+            }
+            Some(_) if granted.get_or_insert_with(Instant::now).elapsed() > CONNECT_LIMIT => {
+                bail!("the capture half did not start under sudo; {}", remedy());
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_survive_a_shell() {
+        assert_eq!(shell_word("a-b/c.d"), "a-b/c.d");
+        assert_eq!(shell_word("it's a"), r"'it'\''s a'");
+        assert_eq!(shell_word(""), "''");
+    }
+}

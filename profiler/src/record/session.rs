@@ -1,0 +1,214 @@
+//! One recording, from the first message to the last: what runs is started here, and what ends it is decided here.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::command::Waiting;
+use super::spool::Spool;
+use super::watch::{Happening, Watch};
+use crate::capture::link::Link;
+use crate::capture::wire::{Ended, Mapped, Progress, Reply, Request, Scope, Start};
+use crate::cli::options::{RecordOptions, Target};
+use crate::cli::terminal::tell;
+use crate::event::Header;
+
+/// How long the capture half may take to drain after Stop.
+const DRAIN_LIMIT: Duration = Duration::from_secs(60);
+
+/// What capturing left behind, beside the log.
+#[derive(Debug)]
+pub struct Captured {
+    /// The log's header.
+    pub header: Header,
+    /// Last counts.
+    pub ended: Ended,
+    /// Why it ended, in words.
+    pub reason: &'static str,
+    /// The command's status, if it ended.
+    pub status: Option<ExitStatus>,
+    /// The command outlived the recording.
+    pub still_running: Option<u32>,
+    /// The signal that ended the recording.
+    pub signal: Option<i32>,
+    /// How long the command or the recording ran.
+    pub wall: Duration,
+    /// Executable files that were mapped, with their descriptors.
+    pub mapped: Vec<(Mapped, Option<File>)>,
+    /// The log is cut: why.
+    pub log_failed: Option<String>,
+}
+
+/// A recording that is under way.
+struct Session<'a> {
+    watch: &'a Watch,
+    link: Arc<Link>,
+    mapped: Vec<(Mapped, Option<File>)>,
+    progress: Progress,
+    log_failed: Option<String>,
+    status: Option<ExitStatus>,
+    signal: Option<i32>,
+    pass_on: Option<i32>,
+}
+
+/// Records until something ends it.
+///
+/// # Errors
+/// When nothing could be recorded, or the command could not be executed.
+pub fn run(
+    options: &RecordOptions,
+    watch: &Watch,
+    link: Arc<Link>,
+    spool: &Spool,
+    waiting: Option<Waiting>,
+) -> Result<Captured> {
+    watch.replies(link.clone());
+    let mut session = Session {
+        watch,
+        link,
+        mapped: Vec::new(),
+        progress: Progress::default(),
+        log_failed: None,
+        status: None,
+        signal: None,
+        pass_on: None,
+    };
+    let pid = waiting.as_ref().map(Waiting::pid);
+    let header = match session.start(options, pid, spool) {
+        Ok(header) => header,
+        Err(error) => {
+            waiting.into_iter().for_each(Waiting::abandon);
+            return Err(error);
+        }
+    };
+    let began = Instant::now();
+    if let Some(waiting) = waiting {
+        watch.child(waiting.release()?);
+    }
+    let reason = session.watch_over(options, began)?;
+    let wall = began.elapsed();
+    session.pass_on_signal(pid);
+    let ended = session.stop()?;
+    let status = session.status;
+    Ok(Captured {
+        header,
+        ended,
+        reason,
+        status,
+        still_running: pid.filter(|_| status.is_none()),
+        signal: session.signal,
+        wall,
+        mapped: session.mapped,
+        log_failed: session.log_failed,
+    })
+}
+
+impl Session<'_> {
+    fn start(&mut self, options: &RecordOptions, pid: Option<u32>, spool: &Spool) -> Result<Header> {
+        let scope = match (&options.target, pid) {
+            (Target::Command(_), Some(pid)) => Scope::Command { pid },
+            (Target::Command(_), None) => bail!("the command was not started"),
+            (Target::Pids(pids), _) => Scope::Pids(pids.clone()),
+            (Target::System(_), _) => Scope::System,
+        };
+        let command = options.target.command().unwrap_or_default();
+        let start = Start {
+            scope,
+            sample_hz: options.rate,
+            stack_copy: options.stack_copy,
+            exclude_pids: vec![std::process::id()],
+            command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        };
+        self.link.send(&Request::Start(start), Some(spool.file().as_fd()))?;
+        loop {
+            match self.watch.next(None).context("the capture half is gone")? {
+                Happening::Reply(reply, file) => match *reply {
+                    Reply::Ready(header) => return Ok(*header),
+                    Reply::Refused(reason) => bail!(reason),
+                    other => self.take(other, file),
+                },
+                Happening::Interrupted { .. } => bail!("interrupted before the recording began"),
+                Happening::CaptureGone(error) => return Err(gone(error)),
+                Happening::Exited(_) => {}
+            }
+        }
+    }
+
+    /// Returns in words why the recording is over.
+    fn watch_over(&mut self, options: &RecordOptions, began: Instant) -> Result<&'static str> {
+        let deadline = options.duration.map(|duration| began + duration);
+        loop {
+            let Some(happening) = self.watch.next(deadline) else { return Ok("duration reached") };
+            match happening {
+                Happening::Exited(status) => {
+                    self.status = Some(status);
+                    return Ok("command ended");
+                }
+                Happening::Interrupted { signal, by_terminal } => {
+                    self.signal = Some(signal);
+                    // The keyboard reaches the command by itself; a signal for us alone has to be passed on.
+                    self.pass_on = (!by_terminal).then_some(signal);
+                    return Ok("interrupted");
+                }
+                Happening::CaptureGone(error) => {
+                    return Err(gone(error)).context("the recording was cut short");
+                }
+                Happening::Reply(reply, file) => self.take(*reply, file),
+            }
+            if self.log_failed.is_some() {
+                return Ok("the event log could not be written");
+            }
+            if matches!(options.target, Target::Pids(_)) && self.progress.processes > 0 && self.progress.threads == 0 {
+                return Ok("the recorded processes ended");
+            }
+        }
+    }
+
+    fn pass_on_signal(&self, pid: Option<u32>) {
+        let Some(signal) = self.pass_on else { return };
+        let target = pid.and_then(|pid| i32::try_from(pid).ok());
+        if let (Some(pid), Ok(signal)) = (target, Signal::try_from(signal)) {
+            let _ = kill(Pid::from_raw(pid), signal);
+        }
+    }
+
+    fn stop(&mut self) -> Result<Ended> {
+        self.link.send(&Request::Stop, None)?;
+        let deadline = Instant::now() + DRAIN_LIMIT;
+        loop {
+            match self.watch.next(Some(deadline)) {
+                Some(Happening::Reply(reply, file)) => match *reply {
+                    Reply::Ended(ended) => return Ok(ended),
+                    other => self.take(other, file),
+                },
+                Some(Happening::Exited(status)) => self.status = Some(status),
+                Some(Happening::Interrupted { .. }) => {}
+                Some(Happening::CaptureGone(error)) => return Err(gone(error)),
+                None => bail!("the capture half did not answer for {} s", DRAIN_LIMIT.as_secs()),
+            }
+        }
+    }
+
+    fn take(&mut self, reply: Reply, file: Option<File>) {
+        match reply {
+            Reply::Mapped(mapped) => self.mapped.push((mapped, file)),
+            Reply::Progress(progress) => self.progress = progress,
+            Reply::Warning(text) => tell(text),
+            Reply::LogFailed(text) => self.log_failed = Some(text),
+            Reply::Ready(_) | Reply::Refused(_) | Reply::Ended(_) => {}
+        }
+    }
+}
+
+fn gone(error: Option<anyhow::Error>) -> anyhow::Error {
+    match error {
+        Some(error) => error.context("the capture half is gone"),
+        None => anyhow!("the capture half is gone; `ngmi doctor` shows what this machine allows"),
+    }
+}

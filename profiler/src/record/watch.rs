@@ -1,0 +1,114 @@
+//! What happens while a recording runs, from three threads in one queue: replies, signals, the command's end.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::process::{Child, ExitStatus};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+
+use crate::capture::link::Link;
+use crate::capture::wire::Reply;
+
+/// One thing that happened.
+#[derive(Debug)]
+pub enum Happening {
+    /// The capture half said something, perhaps with a descriptor.
+    Reply(Box<Reply>, Option<File>),
+    /// The capture half is gone, or said something that is no reply.
+    CaptureGone(Option<anyhow::Error>),
+    /// Ctrl-C or another request to end; `by_terminal`: the command got it too.
+    Interrupted {
+        /// Its number.
+        signal: i32,
+        /// It came from the keyboard.
+        by_terminal: bool,
+    },
+    /// The command ended.
+    Exited(ExitStatus),
+}
+
+/// The queue of happenings.
+#[derive(Debug)]
+pub struct Watch {
+    sender: Sender<Happening>,
+    receiver: Receiver<Happening>,
+}
+
+impl Watch {
+    /// Starts to listen for signals. `on_signal` gets each one, with how many there were so far, itself included; it may
+    /// decide not to return.
+    ///
+    /// # Errors
+    /// When the signals can't be taken over.
+    pub fn new(on_signal: impl Fn(i32, u32) + Send + 'static) -> Result<Self> {
+        let (sender, receiver) = mpsc::channel();
+        let mut signals =
+            SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP]).context("listening for signals")?;
+        let queue = sender.clone();
+        thread::spawn(move || {
+            let mut count = 0;
+            for origin in &mut signals {
+                count += 1;
+                on_signal(origin.signal, count);
+                let by_terminal = origin.process.is_none();
+                let _ = queue.send(Happening::Interrupted { signal: origin.signal, by_terminal });
+            }
+        });
+        Ok(Self { sender, receiver })
+    }
+
+    /// Listens to the capture half.
+    pub fn replies(&self, link: Arc<Link>) {
+        let queue = self.sender.clone();
+        thread::spawn(move || {
+            loop {
+                let happening = match link.receive::<Reply>() {
+                    Ok(Some((reply, fd))) => Happening::Reply(Box::new(reply), fd.map(|fd: OwnedFd| File::from(fd))),
+                    Ok(None) => Happening::CaptureGone(None),
+                    Err(error) => Happening::CaptureGone(Some(error)),
+                };
+                let last = matches!(happening, Happening::CaptureGone(_));
+                if queue.send(happening).is_err() || last {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Waits for the command's end on a thread of its own.
+    pub fn child(&self, mut child: Child) {
+        let queue = self.sender.clone();
+        thread::spawn(move || {
+            if let Ok(status) = child.wait() {
+                let _ = queue.send(Happening::Exited(status));
+            }
+        });
+    }
+
+    /// The next happening; `None` when `deadline` passed first.
+    pub fn next(&self, deadline: Option<Instant>) -> Option<Happening> {
+        let Some(deadline) = deadline else { return self.receiver.recv().ok() };
+        match self.receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(happening) => Some(happening),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    /// The command's status, if it ends within `limit`; other happenings are dropped.
+    pub fn exit_within(&self, limit: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + limit;
+        loop {
+            match self.next(Some(deadline))? {
+                Happening::Exited(status) => return Some(status),
+                Happening::CaptureGone(_) | Happening::Reply(..) | Happening::Interrupted { .. } => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Under the budget the profile is exact: what is read back is what was written, and it is sound by the lint.
+#![allow(clippy::unwrap_used)]
+
+mod profile_synthetic;
+
+use profile_synthetic::{Synthetic, everything, hostile};
+use profiler::fact::budget::{Budget, Collector};
+use profiler::fact::{FactSink, FactSource, Mark, SampleFact, Tables};
+use profiler::profile::{ProfileSource, ReadError, lint};
+use proptest::prelude::*;
+
+/// Keeps facts as they come.
+#[derive(Default)]
+struct Recorder {
+    samples: Vec<SampleFact>,
+    marks: Vec<Mark>,
+}
+
+impl FactSink for Recorder {
+    fn sample(&mut self, _tables: &Tables, sample: &SampleFact) {
+        self.samples.push(*sample);
+    }
+
+    fn mark(&mut self, _tables: &Tables, mark: &Mark) {
+        self.marks.push(mark.clone());
+    }
+}
+
+fn read_back(json: &[u8]) -> Synthetic {
+    let mut recorder = Recorder::default();
+    let tables = ProfileSource::new(json).unwrap().replay(&mut recorder).unwrap();
+    Synthetic { tables, samples: recorder.samples, marks: recorder.marks }
+}
+
+fn sorted(mut facts: Synthetic) -> Synthetic {
+    facts.samples.sort_by_key(|sample| (sample.thread, sample.time));
+    facts.marks.sort_by_key(|mark| (mark.thread, mark.start));
+    facts
+}
+
+fn assert_same(left: Synthetic, right: Synthetic) {
+    let (left, right) = (sorted(left), sorted(right));
+    assert_eq!(left.tables, right.tables);
+    assert_eq!(left.samples, right.samples);
+    assert_eq!(left.marks, right.marks);
+}
+
+#[test]
+fn every_kind_of_fact_comes_back_to_the_bit() {
+    let facts = everything();
+    let json = facts.json();
+    assert_eq!(lint(&json[..]), Vec::<String>::new());
+    assert_same(read_back(&json), facts);
+}
+
+#[test]
+fn a_compressed_profile_is_read_as_well() {
+    use std::io::Write;
+    let facts = everything();
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(&facts.json()).unwrap();
+    let packed = packed.finish().unwrap();
+    assert_eq!(lint(&packed[..]), Vec::<String>::new());
+    assert_same(read_back(&packed), facts);
+}
+
+#[test]
+fn a_thinned_profile_is_sound_and_keeps_its_totals() {
+    let facts = everything();
+    let (tables, collected) = facts.collect(Budget { samples: 20, marks: 1 });
+    let mut json = Vec::new();
+    profiler::profile::write(&tables, &collected, &mut json).unwrap();
+    assert_eq!(lint(&json[..]), Vec::<String>::new());
+    let back = read_back(&json);
+    let total = |samples: &[SampleFact]| {
+        samples.iter().fold((0, 0), |(cpu, weight), s| (cpu + s.cpu_time.as_nanos(), weight + s.weight))
+    };
+    assert!(back.samples.len() <= 20 + facts.tables.threads.len());
+    assert_eq!(total(&back.samples), total(&facts.samples));
+    assert!(back.tables.recording.sample_thinning > 1);
+}
+
+#[test]
+fn a_profile_of_a_profile_is_the_same() {
+    let json = everything().json();
+    let again = read_back(&json);
+    let mut tables = again.tables.clone();
+    let mut collector = Collector::new(Budget::default());
+    let read = ProfileSource::new(&json[..]).unwrap().replay(&mut collector).unwrap();
+    assert_eq!(read, tables);
+    let collected = collector.finish(&mut tables);
+    let mut second = Vec::new();
+    profiler::profile::write(&tables, &collected, &mut second).unwrap();
+    assert!(second == json, "the second profile differs");
+}
+
+#[test]
+fn somebody_elses_profile_is_refused_by_name() {
+    let foreign = br#"{"meta":{"preprocessedProfileVersion":55},"threads":[]}"#;
+    assert!(matches!(ProfileSource::new(&foreign[..]), Err(ReadError::Foreign)));
+    let later = br#"{"meta":{"preprocessedProfileVersion":71},"ngmi":{}}"#;
+    assert!(matches!(ProfileSource::new(&later[..]), Err(ReadError::Version { format: 71, section: None })));
+    assert!(matches!(ProfileSource::new(&b"[1"[..]), Err(ReadError::Json(_))));
+    assert!(matches!(ProfileSource::new(&b""[..]), Err(ReadError::Json(_))));
+}
+
+#[test]
+fn the_lint_finds_what_is_broken() {
+    let json = String::from_utf8(everything().json()).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let broken: [(&str, serde_json::Value, &str); 9] = [
+        ("/threads/0/samples/stack/0", 999_999.into(), "refers to a row that stackTable does not have"),
+        ("/threads/0/samples/timeDeltas/1", (-5.0).into(), "time goes backward"),
+        ("/threads/0/markers/data/0/type", "Nonsense".into(), "no schema for type \"Nonsense\""),
+        ("/shared/stackTable/prefixOffset/1", 7.into(), "a caller is not before its callee"),
+        ("/shared/frameTable/func/0", (-1).into(), "refers to a row that funcTable does not have"),
+        ("/shared/funcTable/length", 3.into(), "column name has"),
+        ("/meta/initialSelectedThreads/0", 99.into(), "refers to a row that threads does not have"),
+        ("/libs/0/breakpadId", "xyz".into(), "breakpadId can't be parsed"),
+        ("/meta/preprocessedProfileVersion", 55.into(), "format 55"),
+    ];
+    for (pointer, wrong, problem) in broken {
+        let mut value = value.clone();
+        *value.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer} exists")) = wrong;
+        let found = lint(value.to_string().as_bytes());
+        assert!(found.iter().any(|found| found.contains(problem)), "{pointer}: {found:?}");
+    }
+    assert!(lint(&b"no json"[..])[0].contains("not a processed profile"));
+}
+
+#[test]
+fn hostile_names_are_in_the_profile_as_they_are() {
+    let back = read_back(&everything().json());
+    assert_eq!(back.tables.processes[1].command_line, hostile());
+    assert_eq!(back.tables.threads[1].name.len(), 10_000);
+}
+
+/// Changes one number of the profile, wherever it is.
+fn with_a_wrong_number(json: &[u8], nth: usize, wrong: &str) -> Vec<u8> {
+    let starts: Vec<usize> =
+        (1..json.len()).filter(|&i| json[i].is_ascii_digit() && matches!(json[i - 1], b',' | b'[' | b':')).collect();
+    let start = starts[nth % starts.len()];
+    let end = (start..json.len()).find(|&i| !matches!(json[i], b'0'..=b'9' | b'.' | b'e' | b'-')).unwrap();
+    [&json[..start], wrong.as_bytes(), &json[end..]].concat()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn damage_never_panics(
+        nth: usize,
+        wrong in prop::sample::select(vec!["-1", "0", "4294967295", "1e308", "18446744073709551615", "null", "\"x\"", "-9223372036854775808"]),
+        cut in 0usize..100_000,
+    ) {
+        let json = everything().json();
+        for damaged in [with_a_wrong_number(&json, nth, wrong), json[..cut.min(json.len())].to_vec()] {
+            let _ = lint(&damaged[..]);
+            if let Ok(mut source) = ProfileSource::new(&damaged[..]) {
+                let mut collector = Collector::new(Budget::default());
+                let mut tables = source.replay(&mut collector).unwrap();
+                let collected = collector.finish(&mut tables);
+                let _ = profiler::profile::write(&tables, &collected, &mut Vec::new());
+            }
+        }
+    }
+}

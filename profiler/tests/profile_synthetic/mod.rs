@@ -1,0 +1,262 @@
+//! Made-up recordings whose every number is known.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use profiler::addr::{Avma, FileOffset, KernelOffset, Svma, Timestamp};
+use profiler::event::{FileId, HookStatus};
+use profiler::fact::budget::{Budget, Collected, Collector};
+use profiler::fact::{
+    FactSink, Frame, FrameId, FrameName, Location, Mark, MarkKind, Module, ModuleId, ModuleKind, Process, ProcessId,
+    Recording, SampleFact, SourceFrame, StackEnds, StackId, StackNode, Tables, Thread, ThreadId, TruncationReason,
+};
+
+/// Milliseconds in ns.
+pub const MS: u64 = 1_000_000;
+/// The recording's first moment: far enough up that a JavaScript number would not hold it.
+pub const START: u64 = (1 << 60) + 123_456_789;
+
+/// A recording: what a source would hand out.
+#[derive(Debug, Clone, Default)]
+pub struct Synthetic {
+    pub tables: Tables,
+    pub samples: Vec<SampleFact>,
+    pub marks: Vec<Mark>,
+}
+
+impl Synthetic {
+    pub fn collect(&self, budget: Budget) -> (Tables, Collected) {
+        let mut tables = self.tables.clone();
+        let mut collector = Collector::new(budget);
+        self.samples.iter().for_each(|sample| collector.sample(&tables, sample));
+        self.marks.iter().for_each(|mark| collector.mark(&tables, mark));
+        let collected = collector.finish(&mut tables);
+        (tables, collected)
+    }
+
+    /// The profile as JSON.
+    pub fn json(&self) -> Vec<u8> {
+        let (tables, collected) = self.collect(Budget::default());
+        let mut out = Vec::new();
+        profiler::profile::write(&tables, &collected, &mut out).unwrap();
+        out
+    }
+}
+
+pub fn at(ms: u64) -> Timestamp {
+    Timestamp(START + ms * MS)
+}
+
+pub fn process(pid: u32, name: &str, parent: Option<u32>, main: u32) -> Process {
+    Process {
+        pid,
+        name: name.into(),
+        path: format!("/usr/bin/{name}"),
+        command_line: vec![name.into(), "--flag".into()],
+        start: at(u64::from(pid) % 7),
+        existed: false,
+        end: None,
+        exit_code: None,
+        parent: parent.map(ProcessId),
+        main_thread: Some(ThreadId(main)),
+    }
+}
+
+pub fn thread(process: u32, tid: u32, name: &str, is_main: bool) -> Thread {
+    Thread {
+        process: ProcessId(process),
+        tid,
+        name: name.into(),
+        is_main,
+        start: at(u64::from(tid) % 7),
+        end: None,
+        cpu_time_after_last_sample: 0,
+        sum_exec_runtime: None,
+        minor_faults: None,
+        major_faults: None,
+    }
+}
+
+pub fn module(kind: ModuleKind, name: &str, base: u64) -> Module {
+    Module {
+        kind,
+        name: name.into(),
+        path: if kind == ModuleKind::File { format!("/usr/lib/{name}") } else { String::new() },
+        file: FileId { major: 8, minor: 1, inode: if kind == ModuleKind::File { u64::MAX } else { 0 } },
+        build_id: if kind == ModuleKind::File { (0..20).collect() } else { Vec::new() },
+        base_svma: Svma(base),
+        deleted: false,
+        problem: None,
+    }
+}
+
+pub fn named(functions: &[(&str, Option<&str>, Option<u32>)], start: u64, size: Option<u64>) -> FrameName {
+    let chain = functions.iter().map(|(function, file, line)| SourceFrame {
+        function: (*function).into(),
+        file: file.map(Into::into),
+        line: *line,
+    });
+    FrameName {
+        symbol: functions.last().unwrap().0.into(),
+        symbol_start: start,
+        symbol_size: size,
+        inline_chain: chain.collect(),
+    }
+}
+
+fn recording() -> Recording {
+    Recording {
+        ngmi_version: "0.1.0".into(),
+        command: vec!["demo".into(), "a b".into(), "it's".into()],
+        scope: "command".into(),
+        start: at(0),
+        start_unix_ms: 1_700_000_000_000,
+        end: at(100),
+        end_reason: Some("command exited".into()),
+        command_status: Some(3 << 8),
+        kernel: "6.18.0".into(),
+        arch: "x86_64".into(),
+        cpus: 2,
+        sample_hz: 1000,
+        sample_event: "cpu-clock".into(),
+        stack_copy: 65536,
+        hooks: vec![HookStatus {
+            noun: "sample".into(),
+            hook: "perf cycles".into(),
+            refused: Some("no PMU".into()),
+            remedy: Some("use real hardware".into()),
+        }],
+        losses: vec![("sample ring full".into(), u64::MAX)],
+        stack_ends: vec![
+            StackEnds { module: "libdemo.so".into(), reason: None, samples: 90 },
+            StackEnds { module: "demo".into(), reason: Some(TruncationReason::NoUnwindInfo), samples: 10 },
+        ],
+        sample_thinning: 1,
+        samples_seen: 100,
+        cpu_time_seen: 99 * MS,
+        notes: vec!["Kernel names are hidden; run as root.".into()],
+    }
+}
+
+/// Names that break careless writers: line ends, NUL, 10 kB, emoji, what was invalid UTF-8, JSON and HTML.
+pub fn hostile() -> [String; 6] {
+    [
+        "line\nend\r\u{2028}".into(),
+        "nul\0nul".into(),
+        "x".repeat(10_000),
+        "🦀\u{10ffff}".into(),
+        String::from_utf8_lossy(b"bad \xff\xfe bytes").into_owned(),
+        "\"}],\\<script>\u{1b}[31m".into(),
+    ]
+}
+
+/// Every kind of frame, hostile names everywhere, a pid that lived twice, inline chains, marks of every kind.
+pub fn everything() -> Synthetic {
+    let evil = hostile();
+    let mut tables = Tables { recording: recording(), ..Tables::default() };
+    tables.processes =
+        vec![process(100, "demo", None, 0), process(200, &evil[0], Some(0), 2), process(200, &evil[1], Some(1), 3)];
+    tables.processes[1].end = Some(at(50));
+    tables.processes[1].exit_code = Some(9);
+    tables.processes[1].command_line = evil.to_vec();
+    tables.threads = vec![
+        thread(0, 100, "demo", true),
+        thread(0, 101, &evil[2], false),
+        thread(1, 200, &evil[3], true),
+        thread(2, 200, "again", true),
+        thread(0, 102, "idle", false),
+    ];
+    tables.threads[1].sum_exec_runtime = Some(u64::MAX);
+    tables.modules = vec![
+        module(ModuleKind::File, "libdemo.so", 0x40_0000),
+        module(ModuleKind::Kernel, "[kernel]", 0),
+        module(ModuleKind::Jit, "[JIT]", 0),
+        module(ModuleKind::Anonymous, "[anonymous]", 0),
+        module(ModuleKind::File, &evil[4], 0),
+        module(ModuleKind::Vdso, "[vdso]", 0),
+    ];
+    tables.modules[4].problem = Some("permission denied".into());
+    frames(&mut tables, &evil);
+    stacks(&mut tables);
+    let mut synthetic = Synthetic { tables, ..Synthetic::default() };
+    samples(&mut synthetic);
+    marks(&mut synthetic, &evil);
+    synthetic
+}
+
+fn frames(tables: &mut Tables, evil: &[String]) {
+    let (m, process) = (ModuleId, ProcessId(0));
+    let frame = |location, is_return_address| Frame { location, is_return_address };
+    tables.frames = vec![
+        frame(Location::Module { module: m(0), svma: Svma(0x40_1000) }, true),
+        frame(Location::Module { module: m(0), svma: Svma(0x40_1000) }, false),
+        frame(Location::Module { module: m(0), svma: Svma(0x40_2222) }, true),
+        frame(Location::Kernel { module: m(1), offset: KernelOffset(0x5000) }, false),
+        frame(Location::Kernel { module: m(1), offset: KernelOffset(u64::MAX - 0xff) }, true),
+        frame(Location::Jit { module: m(2), process, start: Avma(0x7f00_0000), offset: 0x33 }, false),
+        frame(Location::Anonymous { module: m(3), process, avma: Avma(0x7fff_ffff_f123) }, false),
+        frame(Location::FileOffset { module: m(4), offset: FileOffset(0x999) }, true),
+        frame(Location::Unmapped { process, avma: Avma(u64::MAX) }, false),
+        frame(Location::Truncated(TruncationReason::CopyTooShort), false),
+        // Below the base: no relative address exists.
+        frame(Location::Module { module: m(0), svma: Svma(1) }, true),
+        frame(Location::Module { module: m(5), svma: Svma(0x700) }, true),
+    ];
+    let mut name = |frame, name| tables.names.insert(FrameId(frame), name);
+    name(0, named(&[("main", Some("src/main.c"), Some(10))], 0x40_0ff0, Some(0x100)));
+    let inlined = [
+        ("inner", Some("src/inner.h"), Some(3)),
+        ("middle", None, None),
+        (evil[5].as_str(), Some("src/main.c"), Some(u32::MAX)),
+    ];
+    name(1, named(&inlined, 0x40_0ff0, Some(0x100)));
+    name(2, named(&[("work", Some(evil[0].as_str()), Some(1))], 0x40_2200, None));
+    name(3, named(&[("do_syscall_64", None, None)], 0x4ff0, Some(0x40)));
+    name(4, named(&[("ext4_read [ext4]", None, None)], u64::MAX - 0x1ff, Some(u64::MAX)));
+    name(5, named(&[("js: f", None, None)], 0, None));
+}
+
+fn stacks(tables: &mut Tables) {
+    let node = |parent: Option<u32>, frame| StackNode { parent: parent.map(StackId), frame: FrameId(frame) };
+    tables.stacks = vec![
+        node(None, 0),     // 0: main
+        node(Some(0), 1),  // 1: main, inlined three deep
+        node(Some(1), 2),  // 2
+        node(Some(0), 3),  // 3: kernel leaf
+        node(Some(2), 4),  // 4: kernel module leaf
+        node(None, 9),     // 5: truncated alone
+        node(Some(5), 5),  // 6: JIT
+        node(Some(6), 6),  // 7: anonymous
+        node(Some(0), 7),  // 8: unreadable file
+        node(Some(8), 8),  // 9: unmapped
+        node(Some(5), 10), // 10
+        node(Some(10), 11),
+    ];
+}
+
+fn samples(synthetic: &mut Synthetic) {
+    let stacks = synthetic.tables.stacks.len() as u64;
+    for i in 0..100u64 {
+        let stack = (i % (stacks + 1) < stacks).then(|| StackId(u32::try_from(i % (stacks + 1)).unwrap()));
+        synthetic.samples.push(SampleFact {
+            time: Timestamp(at(i).0 + i * 7 % 1000),
+            thread: ThreadId([0, 0, 1, 0, 2, 3][usize::try_from(i % 6).unwrap()]),
+            stack,
+            cpu_time: Duration::from_nanos(990_000 + i),
+            in_kernel: matches!(stack, Some(StackId(3 | 4))) ^ (i % 10 == 0),
+            weight: 1,
+        });
+    }
+}
+
+fn marks(synthetic: &mut Synthetic, evil: &[String]) {
+    let mark =
+        |ms, thread, kind| Mark { start: at(ms), end: None, thread: ThreadId(thread), stack: None, kind };
+    synthetic.marks = vec![
+        mark(0, 0, MarkKind::ProcessStart),
+        mark(1, 0, MarkKind::Exec { path: "/usr/bin/demo".into(), command_line: evil.to_vec() }),
+        Mark { stack: Some(StackId(1)), end: Some(at(44)), ..mark(4, 2, MarkKind::Program { text: evil[0].clone() }) },
+        Mark { end: Some(at(7)), ..mark(7, 2, MarkKind::Program { text: String::new() }) },
+        mark(50, 2, MarkKind::ProcessExit { status: 9 }),
+    ];
+}
