@@ -5,7 +5,13 @@
 
 pub mod budget;
 mod display;
+mod jit;
+pub mod log;
+mod marker_file;
 mod prune;
+mod replay;
+pub mod resolved;
+mod stack_ends;
 
 use std::time::Duration;
 

@@ -100,7 +100,7 @@ impl Interner {
     pub fn user_frame(
         &mut self,
         tables: &mut Tables,
-        known: Known<'_, '_>,
+        known: &mut Known<'_, '_>,
         process: ProcessId,
         raw: &RawFrame,
         jit: Option<JitFunction>,
@@ -150,7 +150,7 @@ impl Interner {
     }
 
     /// The module of a mapped file.
-    fn module(&mut self, tables: &mut Tables, known: Known<'_, '_>, key: FileKey) -> ModuleId {
+    fn module(&mut self, tables: &mut Tables, known: &mut Known<'_, '_>, key: FileKey) -> ModuleId {
         if let Some(id) = self.by_file.get(&key) {
             return *id;
         }

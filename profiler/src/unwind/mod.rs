@@ -9,7 +9,7 @@ mod cfi;
 mod copy;
 mod intern;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod walk;
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use symbols::elf::ElfFile;
 
 pub use binary::{Content, Modules};
-pub use intern::Interner;
+pub use intern::{Interner, JitFunction, Known};
 pub use walk::{Mapped, Place, RawFrame, Walk, Walker};
 
 use crate::event::FileId;

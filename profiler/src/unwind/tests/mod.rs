@@ -1,6 +1,6 @@
 //! Unwinds real stacks of programs that know their own call chains.
 
-mod program;
+pub(crate) mod program;
 
 use profiler_common::sample::FLAG_STACK_CUT;
 
@@ -40,6 +40,18 @@ fn expect(what: &str, flavour: Flavour, expected: &[(&str, usize)]) {
 #[test]
 fn recursion_without_frame_pointers() {
     expect("recurse", PLAIN, &[("dump", 1), ("recurse", 21), ("main", 1)]);
+}
+
+#[test]
+fn recursion_in_other_flavours() {
+    let expected = [("dump", 1), ("recurse", 21), ("main", 1)];
+    expect("recurse", Flavour(&["-O0"]), &expected);
+    // Its first segment is not at address 0.
+    expect(
+        "recurse",
+        Flavour(&["-O2", "-fomit-frame-pointer", "-no-pie"]),
+        &expected,
+    );
 }
 
 #[test]

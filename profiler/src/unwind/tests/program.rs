@@ -185,7 +185,7 @@ impl Dump {
         let Ok(elf) = self.binaries.elf(program.file, &path, &[]) else {
             return false;
         };
-        let entry = program.start.0 + elf.entry();
+        let entry = program.start.0 + elf.entry() - elf.base_svma();
         (entry..entry + 64).contains(&address.0)
     }
 

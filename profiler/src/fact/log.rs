@@ -1,0 +1,209 @@
+//! The event log as a source of facts: exact, of any size, and replayable without root, kernel or (if it is complete) binaries.
+
+use std::io::{Read, Seek};
+
+use anyhow::Context as _;
+use profiler_common::Loss;
+use rustc_hash::FxHashMap;
+
+use super::marker_file;
+use super::replay::{Beside, Replay};
+use super::resolved::{self, SampleStacks};
+use super::{FactSink, FactSource, Frame, FrameName, Module, Recording, StackNode, Tables};
+use crate::event::format::ChunkKind;
+use crate::event::order::Order;
+use crate::event::read::LogReader;
+use crate::event::{AttachmentKind, Event, Header};
+use crate::unwind::{Binaries, Modules, Walker};
+
+/// Kinds of chunks that are read before the events.
+const BESIDE: [ChunkKind; 4] = [
+    ChunkKind::KernelSymbols,
+    ChunkKind::Module,
+    ChunkKind::Attachment,
+    ChunkKind::Resolved,
+];
+
+/// Facts from an event log.
+pub struct LogSource<'b, R> {
+    reader: LogReader<R>,
+    binaries: &'b dyn Binaries,
+    progress: Option<Box<dyn FnMut(u64) + 'b>>,
+    unwound: Option<Unwound>,
+}
+
+/// What a replay found, to be kept in the log.
+struct Unwound {
+    modules: Vec<Module>,
+    frames: Vec<Frame>,
+    stacks: Vec<StackNode>,
+    samples: SampleStacks,
+}
+
+impl<'b, R: Read + Seek> LogSource<'b, R> {
+    /// Facts from this log; its modules are opened through `binaries`.
+    pub fn new(reader: LogReader<R>, binaries: &'b dyn Binaries) -> Self {
+        Self {
+            reader,
+            binaries,
+            progress: None,
+            unwound: None,
+        }
+    }
+
+    /// Tells how far a replay is, in bytes of [`LogReader::len_bytes`], a few times a second.
+    pub fn on_progress(&mut self, progress: impl FnMut(u64) + 'b) {
+        self.progress = Some(Box::new(progress));
+    }
+
+    /// What [`Event::Resolved`] carries, after a replay; `tables` are those that it returned, with their names found since (and,
+    /// maybe, some stacks left out).
+    pub fn collect_resolved(&self, tables: &Tables) -> Vec<u8> {
+        let Some(unwound) = &self.unwound else {
+            return Vec::new();
+        };
+        let names: FxHashMap<&Frame, &FrameName> = tables
+            .names
+            .iter()
+            .filter_map(|(id, name)| Some((tables.frames.get(id.index())?, name)))
+            .collect();
+        let names = (0u32..)
+            .zip(&unwound.frames)
+            .filter_map(|(id, frame)| Some((super::FrameId(id), (*names.get(frame)?).clone())))
+            .collect();
+        let same = tables.modules.len() == unwound.modules.len();
+        let all = Tables {
+            modules: if same {
+                tables.modules.clone()
+            } else {
+                unwound.modules.clone()
+            },
+            frames: unwound.frames.clone(),
+            stacks: unwound.stacks.clone(),
+            names,
+            ..Tables::default()
+        };
+        resolved::encode(&all, &unwound.samples)
+    }
+
+    /// Reads what stands beside the stream of events.
+    fn beside(&mut self, modules: &mut Modules<'b>, notes: &mut Vec<String>) -> std::io::Result<Beside> {
+        let mut beside = Beside::default();
+        let mut run = self.reader.events(&BESIDE);
+        while let Some(event) = run.next_event()? {
+            match event {
+                Event::KernelSymbol { offset, start, name } => {
+                    beside.kernel.insert(offset, (start, String::from_utf8_lossy(&name).into_owned()));
+                }
+                Event::Module(module) => modules.note(module),
+                Event::Attachment(file) if file.kind == AttachmentKind::Markers => {
+                    let (markers, bad) = marker_file::parse(&file);
+                    beside.markers.extend(markers);
+                    if bad > 0 {
+                        let path = String::from_utf8_lossy(&file.path);
+                        notes.push(format!("{path}: {bad} lines are no markers (start, end in ns, text); left out"));
+                    }
+                }
+                Event::Attachment(file) => notes.extend(beside.jit.add(&file)),
+                Event::Resolved(bytes) => match resolved::decode(&bytes) {
+                    Ok(resolved) => beside.resolved = Some(resolved),
+                    Err(_) => notes.push(
+                        "the names at the log's end can't be read; they are looked up again where the binaries still are"
+                            .to_owned(),
+                    ),
+                },
+                _ => {}
+            }
+        }
+        beside.markers.make_contiguous().sort_by_key(|marker| marker.start);
+        Ok(beside)
+    }
+}
+
+impl<R: Read + Seek> FactSource for LogSource<'_, R> {
+    fn replay(&mut self, sink: &mut dyn FactSink) -> anyhow::Result<Tables> {
+        let mut tables = Tables::default();
+        let mut notes = Vec::new();
+        tables.recording = self.reader.header().map_or_else(Recording::default, recording_of);
+        tables.recording.sample_thinning = 1;
+        if self.reader.header().is_none() {
+            notes.push("the log's header is damaged: what was recorded, and where, is unknown".to_owned());
+        }
+        let mut modules = Modules::new(self.binaries);
+        let beside = self
+            .beside(&mut modules, &mut notes)
+            .context("cannot read the event log")?;
+        tables.recording.notes = notes;
+        let mut replay = Replay::new(tables, Walker::new(modules), beside, sink);
+        let mut order = Order::default();
+        let mut run = self.reader.events(&[ChunkKind::Events]);
+        let mut told = 0;
+        while let Some(event) = run.next_event().context("cannot read the event log")? {
+            order.push(event);
+            while let Some(event) = order.pop() {
+                replay.event(&event);
+            }
+            if let Some(progress) = &mut self.progress
+                && run.position() != told
+            {
+                told = run.position();
+                progress(told);
+            }
+        }
+        order.finish();
+        while let Some(event) = order.pop() {
+            replay.event(&event);
+        }
+        let (mut tables, samples, mut losses) = replay.finish();
+        let add = |losses: &mut FxHashMap<u32, u64>, loss: Loss, count: u64| {
+            let sum = losses.entry(loss as u32).or_default();
+            *sum = sum.saturating_add(count);
+        };
+        add(&mut losses, Loss::LogDamaged, self.reader.damaged_chunks());
+        add(&mut losses, Loss::EventLate, order.late());
+        tables.recording.losses = named(losses);
+        self.unwound = Some(Unwound {
+            modules: tables.modules.clone(),
+            frames: tables.frames.clone(),
+            stacks: tables.stacks.clone(),
+            samples,
+        });
+        Ok(tables)
+    }
+}
+
+/// Losses above zero, by number.
+fn named(losses: FxHashMap<u32, u64>) -> Vec<(String, u64)> {
+    let mut losses: Vec<(u32, u64)> = losses.into_iter().filter(|(_, count)| *count > 0).collect();
+    losses.sort_unstable();
+    let name =
+        |number| Loss::from_number(number).map_or_else(|| format!("loss {number}"), |loss| loss.name().to_owned());
+    losses
+        .into_iter()
+        .map(|(number, count)| (name(number), count))
+        .collect()
+}
+
+fn recording_of(header: &Header) -> Recording {
+    let header = header.clone();
+    Recording {
+        ngmi_version: header.ngmi_version,
+        command: header.command,
+        scope: header.scope,
+        start: header.start,
+        start_unix_ms: header.start_unix_ms,
+        end: header.start,
+        kernel: header.kernel,
+        arch: header.arch,
+        cpus: header.cpus,
+        sample_hz: header.sample_hz,
+        sample_event: header.sample_event,
+        stack_copy: header.stack_copy,
+        hooks: header.hooks,
+        ..Recording::default()
+    }
+}
+
+#[cfg(test)]
+#[path = "log_tests.rs"]
+mod tests;
