@@ -5,9 +5,10 @@
 //! group that a thread's end leaves unfinished is kept as a sample of its own: a thread that ran is never empty.
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
 use super::prune::prune;
-use super::{FactSink, Mark, MarkKind, SampleFact, StackId, Tables};
+use super::{FactSink, Mark, MarkKind, SampleFact, StackId, Tables, ThreadId};
 use crate::addr::Timestamp;
 
 /// How many facts are kept.
@@ -82,6 +83,28 @@ pub struct Collected {
     pub thinning: u64,
     /// Marks that were left out.
     pub marks_dropped: u64,
+}
+
+impl Collected {
+    /// Hands out what was kept: samples and marks of each thread, times ascending.
+    pub fn replay(&self, tables: &Tables, sink: &mut dyn FactSink) {
+        for (facts, thread) in self.threads.iter().zip((0..).map(ThreadId)) {
+            for kept in &facts.samples {
+                sink.sample(
+                    tables,
+                    &SampleFact {
+                        time: kept.time,
+                        thread,
+                        stack: kept.stack,
+                        cpu_time: Duration::from_nanos(kept.cpu_time),
+                        in_kernel: kept.in_kernel,
+                        weight: u32::try_from(kept.weight).unwrap_or(u32::MAX),
+                    },
+                );
+            }
+            facts.marks.iter().for_each(|mark| sink.mark(tables, mark));
+        }
+    }
 }
 
 /// A thread while facts arrive.

@@ -16,10 +16,10 @@ use super::spool::Output;
 use crate::event::Event;
 use crate::event::read::LogReader;
 use crate::event::write::LogWriter;
+use crate::fact::FactSource;
 use crate::fact::budget::{Budget, Collector};
 use crate::fact::log::LogSource;
-use crate::fact::{FactSink, FactSource, Mark, SampleFact, Tables};
-use crate::report::summary::{Summary, Summarizer};
+use crate::report::Summary;
 
 /// What finishing needs to know.
 #[derive(Debug, Clone, Copy)]
@@ -36,18 +36,28 @@ pub struct Plan {
 ///
 /// # Errors
 /// When the log is none, or the profile can't be written.
-pub fn finish(log: &mut File, log_path: &Path, mut output: Output, binaries: &OpenBinaries, plan: Plan) -> Result<Summary> {
+pub fn finish(
+    log: &mut File,
+    log_path: &Path,
+    mut output: Output,
+    binaries: &OpenBinaries,
+    plan: Plan,
+) -> Result<Summary> {
     let progress = Bars::new();
     log.seek(SeekFrom::Start(0))?;
     let reader = LogReader::new(log.try_clone()?).with_context(|| format!("cannot read {}", log_path.display()))?;
     let bar = progress.bytes("unwinding", reader.len_bytes());
     let mut source = LogSource::new(reader, binaries);
     source.on_progress(|bytes| bar.set_position(bytes));
-    let budget = Budget { samples: plan.max_samples as usize, ..Budget::default() };
-    let mut sinks = Both(Collector::new(budget), Summarizer::default());
-    let mut tables = source.replay(&mut sinks).with_context(|| format!("cannot read {}", log_path.display()))?;
+    let budget = Budget {
+        samples: plan.max_samples as usize,
+        ..Budget::default()
+    };
+    let mut collector = Collector::new(budget);
+    let mut tables = source
+        .replay(&mut collector)
+        .with_context(|| format!("cannot read {}", log_path.display()))?;
     bar.finish_and_clear();
-    let Both(collector, summarizer) = sinks;
     let collected = collector.finish(&mut tables);
     let bar = progress.steps("naming");
     names::resolve(&mut tables, binaries, &|done, all| {
@@ -58,20 +68,19 @@ pub fn finish(log: &mut File, log_path: &Path, mut output: Output, binaries: &Op
         names::resolve_kernel(&mut tables);
     }
     bar.finish_and_clear();
-    if plan.complete_log {
-        let resolved = source.collect_resolved(&tables);
-        append(log, [Event::Resolved(resolved)]).with_context(|| format!("cannot complete {}", log_path.display()))?;
-    }
     let bar = progress.spinner("writing");
     let place = output.path().display().to_string();
     let mut gzip = GzEncoder::new(BufWriter::with_capacity(1 << 18, output.file()), Compression::new(3));
     crate::profile::write(&tables, &collected, &mut gzip).with_context(|| format!("cannot write {place}"))?;
-    gzip.finish().and_then(|mut file| file.flush()).with_context(|| format!("cannot write {place}"))?;
+    gzip.finish()
+        .and_then(|mut file| file.flush())
+        .with_context(|| format!("cannot write {place}"))?;
     let path = output.path().to_owned();
     let bytes = output.finish()?;
     bar.finish_and_clear();
-    let mut summary = summarizer.finish(&tables);
-    summary.written(&path, bytes);
+    let mut summary = Summary::new(&tables, &collected);
+    summary.output = Some(path.display().to_string());
+    summary.output_bytes = Some(bytes);
     Ok(summary)
 }
 
@@ -87,21 +96,6 @@ pub fn append<'e>(log: &mut File, events: impl IntoIterator<Item = Event<'e>>) -
     writer.finish().map(|_| ())
 }
 
-/// Hands every fact to two sinks.
-struct Both<A, B>(A, B);
-
-impl<A: FactSink, B: FactSink> FactSink for Both<A, B> {
-    fn sample(&mut self, tables: &Tables, sample: &SampleFact) {
-        self.0.sample(tables, sample);
-        self.1.sample(tables, sample);
-    }
-
-    fn mark(&mut self, tables: &Tables, mark: &Mark) {
-        self.0.mark(tables, mark);
-        self.1.mark(tables, mark);
-    }
-}
-
 /// Progress bars that are seen only on a terminal, and only when something takes longer than a moment.
 struct Bars;
 
@@ -111,7 +105,11 @@ impl Bars {
     }
 
     fn bytes(&self, what: &'static str, len: u64) -> ProgressBar {
-        self.styled(ProgressBar::new(len), what, "{msg:>10} [{bar:40}] {bytes}/{total_bytes}")
+        self.styled(
+            ProgressBar::new(len),
+            what,
+            "{msg:>10} [{bar:40}] {bytes}/{total_bytes}",
+        )
     }
 
     fn steps(&self, what: &'static str) -> ProgressBar {

@@ -1,1 +1,6 @@
-//! Placeholder header.
+//! Facts as answers: tables and figures that verbs print.
+
+pub mod summary;
+pub mod text;
+
+pub use summary::Summary;

@@ -1,0 +1,32 @@
+// timed FILE COMMAND...: runs a command and writes when it began and ended, in ns of CLOCK_REALTIME, to FILE.
+//
+// Inside of what is recorded, so that the time is the workload's own, without the recorder's start and finish.
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 3) return 2;
+    uint64_t begin = now();
+    pid_t child = fork();
+    if (!child) {
+        execvp(argv[2], argv + 2);
+        _exit(127);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    uint64_t end = now();
+    FILE *file = fopen(argv[1], "w");
+    if (!file) return 3;
+    fprintf(file, "%lu %lu\n", begin, end);
+    fclose(file);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}

@@ -1,0 +1,234 @@
+//! The summary of a recording whose figures are known.
+
+use std::time::Duration;
+
+use super::*;
+use crate::addr::{Svma, Timestamp};
+use crate::event::FileId;
+use crate::fact::budget::{Budget, Collector};
+use crate::fact::{
+    Frame, FrameName, Location, Module, ModuleKind, Process, ProcessId, Recording, SourceFrame, StackId, StackNode,
+    Thread, TruncationReason,
+};
+
+const MS: u64 = 1_000_000;
+
+fn process(pid: u32, name: &str, main: u32) -> Process {
+    Process {
+        pid,
+        name: name.into(),
+        path: String::new(),
+        command_line: Vec::new(),
+        start: Timestamp(0),
+        existed: false,
+        end: None,
+        exit_code: None,
+        parent: (pid != 100).then_some(ProcessId(0)),
+        main_thread: Some(ThreadId(main)),
+    }
+}
+
+fn thread(process: u32, tid: u32, end: Option<u64>, after: u64) -> Thread {
+    Thread {
+        process: ProcessId(process),
+        tid,
+        name: "t".into(),
+        is_main: true,
+        start: Timestamp(0),
+        end: end.map(Timestamp),
+        cpu_time_after_last_sample: after,
+        sum_exec_runtime: None,
+        minor_faults: None,
+        major_faults: None,
+    }
+}
+
+/// 100 ms, two processes; each frame is its own stack: two addresses of `hot`, one of `warm`, one without a name.
+fn tables(command: &str) -> Tables {
+    let module = Module {
+        kind: ModuleKind::File,
+        name: "lib.so".into(),
+        path: String::new(),
+        file: FileId::default(),
+        build_id: Vec::new(),
+        base_svma: Svma(0),
+        deleted: false,
+        problem: None,
+    };
+    let frame = |svma| Frame {
+        location: Location::Module {
+            module: ModuleId(0),
+            svma: Svma(svma),
+        },
+        is_return_address: false,
+    };
+    let name = |function: &str| FrameName {
+        symbol: "outer".into(),
+        inline_chain: vec![SourceFrame {
+            function: function.into(),
+            ..SourceFrame::default()
+        }],
+        ..FrameName::default()
+    };
+    Tables {
+        recording: Recording {
+            scope: "command".into(),
+            end: Timestamp(100 * MS),
+            stack_ends: vec![
+                StackEnds {
+                    module: "lib.so".into(),
+                    reason: None,
+                    samples: 970,
+                },
+                StackEnds {
+                    module: "ld.so".into(),
+                    reason: Some(TruncationReason::BadChain),
+                    samples: 10,
+                },
+                StackEnds {
+                    module: "libxul.so".into(),
+                    reason: Some(TruncationReason::NoUnwindInfo),
+                    samples: 20,
+                },
+            ],
+            ..Recording::default()
+        },
+        processes: vec![process(100, command, 0), process(200, "child", 1)],
+        threads: vec![
+            thread(0, 100, Some(80 * MS), 5 * MS),
+            thread(1, 200, None, 0),
+            thread(1, 201, None, 0),
+        ],
+        modules: vec![module],
+        frames: (0..4).map(frame).collect(),
+        stacks: (0..4)
+            .map(|id| StackNode {
+                parent: None,
+                frame: FrameId(id),
+            })
+            .collect(),
+        names: [
+            (FrameId(0), name("hot")),
+            (FrameId(1), name("hot")),
+            (FrameId(2), name("warm")),
+        ]
+        .into_iter()
+        .collect(),
+    }
+}
+
+fn summary(tables: &mut Tables, budget: usize) -> Summary {
+    let mut collector = Collector::new(Budget {
+        samples: budget,
+        marks: 0,
+    });
+    // 40 samples: 20 of hot at two addresses, 12 of warm, 4 without a name, 4 without a stack.
+    for i in 0..40u64 {
+        let stack = [0, 1, 0, 1, 0, 2, 2, 2, 3, 9][usize::try_from(i % 10).unwrap()];
+        let sample = SampleFact {
+            time: Timestamp(i * 2 * MS),
+            thread: ThreadId(u32::from(i >= 15)),
+            stack: (stack < 9).then_some(StackId(stack)),
+            cpu_time: Duration::from_nanos(MS),
+            in_kernel: false,
+            weight: 1,
+        };
+        collector.sample(tables, &sample);
+    }
+    let collected = collector.finish(tables);
+    Summary::new(tables, &collected)
+}
+
+#[test]
+fn the_figures_are_those_of_the_samples() {
+    let mut tables = tables("demo");
+    let summary = summary(&mut tables, 1000);
+    let main = summary.main_thread.as_ref().unwrap();
+    assert_eq!((main.pid, main.wall_ns, main.cpu_ns), (100, 80 * MS, 20 * MS));
+    let hot: Vec<_> = summary
+        .hottest
+        .iter()
+        .map(|hot| (hot.function.as_str(), hot.samples))
+        .collect();
+    assert_eq!(hot, [("hot", 20), ("warm", 12), ("lib.so + 0x3", 4)]);
+    assert_eq!((summary.samples, summary.samples_without_stack), (40, 4));
+    assert_eq!((summary.processes, summary.threads), (2, 2));
+    assert_eq!(summary.cpu_time_ns, 45 * MS);
+    assert_eq!((summary.stacks.complete, summary.stacks.total), (970, 1000));
+    assert_eq!(summary.stacks.worst[0].module, "libxul.so");
+}
+
+#[test]
+fn the_printed_summary_says_the_answer_first() {
+    let mut tables = tables("demo");
+    tables.recording.losses = vec![("sample ring full".into(), 1234)];
+    let mut summary = summary(&mut tables, 1000);
+    summary.output = Some("profile.json.gz".into());
+    summary.output_bytes = Some(3_400_000);
+    assert_eq!(
+        summary.to_string(),
+        "demo: main thread 80.0 ms = 20.0 ms on CPU (25.0 %) + 60.0 ms not running\n\
+         hottest:  50.0 % hot (lib.so)\n         \
+         \u{20}30.0 % warm (lib.so)\n         \
+         \u{20}10.0 % lib.so + 0x3 (lib.so)\n\
+         samples: 40 of 2 threads in 2 processes, 45.0 ms of CPU time\n\
+         lost:    1,234 sample ring full\n\
+         stacks:  97.0 % complete; cut: 2.0 % libxul.so (no unwind information), 1 more\n\
+         profile: profile.json.gz, 3.40 MB\n"
+    );
+}
+
+#[test]
+fn thinning_keeps_the_totals_and_is_told() {
+    let mut tables = tables("demo");
+    let summary = summary(&mut tables, 10);
+    assert_eq!((summary.samples, summary.cpu_time_ns), (40, 45 * MS));
+    assert!(
+        summary
+            .to_string()
+            .contains("thinned: each sample of the profile stands for "),
+        "{summary}"
+    );
+}
+
+#[test]
+fn ten_lines_of_eighty_columns_hold_whatever_the_names_are() {
+    for name in [
+        "x".repeat(10_000),
+        "🦀".repeat(300),
+        "\n\n\x1b[2J".repeat(99),
+        String::new(),
+    ] {
+        let mut tables = tables(&name);
+        tables.modules[0].name.clone_from(&name);
+        for id in 0..3 {
+            tables.names.get_mut(&FrameId(id)).unwrap().inline_chain[0].function = format!("{name}{id}");
+        }
+        tables.recording.losses = (0..20).map(|i| (format!("{name}{i}"), u64::MAX)).collect();
+        for ends in &mut tables.recording.stack_ends {
+            ends.module.clone_from(&name);
+        }
+        let mut summary = summary(&mut tables, 10);
+        summary.output = Some(format!("/tmp/{name}"));
+        summary.output_bytes = Some(u64::MAX);
+        summary.marks_left_out = u64::MAX;
+        let text = summary.to_string();
+        assert!(text.lines().count() <= 10, "{text}");
+        for line in text.lines() {
+            assert!(columns(line) <= 80 && !line.chars().any(char::is_control), "{line:?}");
+        }
+    }
+}
+
+#[test]
+fn without_a_command_the_busiest_thread_is_told() {
+    let mut tables = tables("demo");
+    tables.recording.scope = "system".into();
+    assert_eq!(summary(&mut tables, 1000).main_thread.unwrap().tid, 200);
+    let nothing = Accumulator::default().finish(&Tables::default());
+    assert_eq!(
+        nothing.to_string(),
+        "samples: 0 of 0 threads in 0 processes, 0 ns of CPU time\nlost:    nothing\nstacks:  no user stack\n"
+    );
+    assert!(serde_json::to_string(&nothing).is_ok());
+}

@@ -1,0 +1,136 @@
+//! Text for terminals: figures with units, and foreign names cut and made harmless.
+
+/// A name from outside, at most `width` columns wide, without the control characters that a terminal would obey.
+pub fn fit(name: &str, width: usize) -> String {
+    let mut fitted = String::new();
+    let mut used = 0;
+    for c in name.chars() {
+        let c = if c.is_control() || is_bidi_control(c) {
+            '\u{fffd}'
+        } else {
+            c
+        };
+        let columns = columns_of(c);
+        if used + columns > width {
+            // Make room for the ellipsis.
+            while used >= width {
+                let Some(last) = fitted.pop() else { return fitted };
+                used -= columns_of(last);
+            }
+            fitted.push('…');
+            return fitted;
+        }
+        fitted.push(c);
+        used += columns;
+    }
+    fitted
+}
+
+/// Columns that a text takes, on the safe side.
+pub fn columns(text: &str) -> usize {
+    text.chars().map(columns_of).sum()
+}
+
+/// From Hangul on, characters may be two columns wide; combining ones are counted too.
+fn columns_of(c: char) -> usize {
+    if ('\u{1100}'..'\u{2000}').contains(&c) || c >= '\u{2e80}' && c != '\u{fffd}' {
+        2
+    } else {
+        1
+    }
+}
+
+/// They turn the rest of a line around.
+fn is_bidi_control(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
+}
+
+/// Nanoseconds with three digits: `12.3 ms`.
+pub fn duration(ns: u64) -> String {
+    let ns_f = ns as f64;
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{} µs", three_digits(ns_f / 1e3)),
+        1_000_000..1_000_000_000 => format!("{} ms", three_digits(ns_f / 1e6)),
+        _ => format!("{} s", three_digits(ns_f / 1e9)),
+    }
+}
+
+/// Bytes with three digits and powers of 1000, as disks and downloads are counted: `3.40 MB`.
+pub fn bytes(bytes: u64) -> String {
+    let value = bytes as f64;
+    match bytes {
+        0..1_000 => format!("{bytes} bytes"),
+        1_000..1_000_000 => format!("{} kB", three_digits(value / 1e3)),
+        1_000_000..1_000_000_000 => format!("{} MB", three_digits(value / 1e6)),
+        _ => format!("{} GB", three_digits(value / 1e9)),
+    }
+}
+
+fn three_digits(value: f64) -> String {
+    let decimals = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+    format!("{value:.decimals$}")
+}
+
+/// A share as `97.3 %`; `-` of nothing.
+pub fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "-".into();
+    }
+    format!("{:.1} %", part as f64 * 100.0 / whole as f64)
+}
+
+/// An integer with thousands set apart: `12,345`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn figures_have_three_digits_and_a_unit() {
+        let durations = [
+            (999, "999 ns"),
+            (1_234, "1.23 µs"),
+            (99_960_000, "100 ms"),
+            (12_340_000_000, "12.3 s"),
+        ];
+        for (ns, text) in durations {
+            assert_eq!(duration(ns), text);
+        }
+        assert_eq!(bytes(3_400_000), "3.40 MB");
+        assert_eq!(percent(1, 3), "33.3 %");
+        assert_eq!(percent(0, 0), "-");
+        assert_eq!(
+            [count(0), count(999), count(1000), count(12_345_678)],
+            ["0", "999", "1,000", "12,345,678"]
+        );
+    }
+
+    #[test]
+    fn a_name_can_not_write_to_the_terminal() {
+        assert_eq!(fit("a\x1b[31m\n", 20), "a\u{fffd}[31m\u{fffd}");
+        assert_eq!(fit("abcdef", 4), "abc…");
+        assert_eq!(fit("🦀🦀🦀", 4), "🦀…");
+        assert_eq!(fit("abc", 0), "");
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_fits(name: String, width in 1usize..100) {
+            prop_assert!(columns(&fit(&name, width)) <= width);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! How a recording ends: the command's status is ours, Ctrl-C writes the profile, and no end loses what was recorded.
+
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::harness::ngmi::Running;
+use crate::harness::skip::needs_capture;
+use crate::harness::{Ngmi, Oracle, procfs};
+
+/// Starts a recording of a program that runs for `ms`, and waits until it has run for a while.
+fn under_way(ngmi: Ngmi, ms: &str) -> (Running, u32) {
+    let mut running = ngmi.program(Oracle::c("burn"), [ms]).start();
+    let find = |running: &Running| {
+        procfs::descendants(running.pid().as_raw().unsigned_abs())
+            .into_iter()
+            .find(|&pid| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.ends_with("burn")))
+    };
+    running.wait_until("the program runs", |running| find(running).is_some());
+    let burn = find(&running).unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    (running, burn)
+}
+
+fn end(pid: u32) {
+    let _ = kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGKILL);
+}
+
+#[test]
+fn the_commands_status_is_ours() {
+    needs_capture!();
+    let burn = Oracle::c("burn");
+    for (argument, code) in [("0", 0), ("7", 7), ("255", 255), ("-15", 143), ("-9", 137)] {
+        let outcome = Ngmi::record().program(&burn, ["100", argument]).run();
+        outcome.expect_code(code);
+        assert!(
+            outcome.profile_at("out.json.gz").share("burn_here") > 0.8,
+            "status {argument}"
+        );
+        outcome.expect_files(&["out.json.gz"]);
+    }
+}
+
+#[test]
+fn a_duration_ends_the_recording_and_not_before() {
+    needs_capture!();
+    let (running, burn) = under_way(Ngmi::record().args(["-d", "1.5"]), "30000");
+    let outcome = running.wait();
+    end(burn);
+    let profile = outcome.profile_at("out.json.gz");
+    let cpu = profile.main_of("burn").cpu_ms();
+    assert!(cpu <= 1700.0 && cpu > 300.0, "recorded for 1.5 s: {cpu} ms of CPU time");
+}
+
+#[test]
+fn the_first_interrupt_writes_the_profile() {
+    needs_capture!();
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let (running, burn) = under_way(Ngmi::record(), "30000");
+        running.signal(signal);
+        let outcome = running.wait();
+        end(burn);
+        let profile = outcome.profile_at("out.json.gz");
+        assert!(profile.main_of("burn").share("burn_here") > 0.9, "{signal}");
+        outcome.expect_files(&["out.json.gz"]);
+    }
+}
+
+#[test]
+fn the_second_interrupt_keeps_the_log_and_names_it() {
+    needs_capture!();
+    let (running, burn) = under_way(Ngmi::record(), "30000");
+    running.signal(Signal::SIGINT);
+    std::thread::sleep(Duration::from_millis(2));
+    running.signal(Signal::SIGINT);
+    let mut log = None;
+    let outcome = running.wait();
+    end(burn);
+    for entry in std::fs::read_dir(outcome.dir.path()).unwrap() {
+        let name = entry.unwrap().file_name().to_string_lossy().into_owned();
+        if name.ends_with(".events") {
+            log = Some(name);
+        }
+    }
+    let log = log.unwrap_or_else(|| panic!("no event log is left: {}", outcome.stderr));
+    assert!(
+        outcome.stderr.contains(&log),
+        "the message names {log}: {}",
+        outcome.stderr
+    );
+    assert!(!outcome.file("out.json.gz").exists(), "no half-written profile");
+    convert(&outcome.file(&log));
+}
+
+#[test]
+fn a_killed_recorder_leaves_a_log_that_converts() {
+    needs_capture!();
+    let (running, burn) = under_way(Ngmi::record(), "30000");
+    let halves = procfs::descendants(running.pid().as_raw().unsigned_abs());
+    let capture: Vec<u32> = halves
+        .into_iter()
+        .filter(|&pid| procfs::command_line(pid).iter().any(|word| word == "__capture"))
+        .collect();
+    assert!(!capture.is_empty(), "the capture half is a child of the record half");
+    std::thread::sleep(Duration::from_millis(500));
+    running.signal(Signal::SIGKILL);
+    let outcome = running.wait();
+    end(burn);
+    assert_eq!(outcome.code(), 137);
+    convert(&outcome.file("out.json.gz.events"));
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(
+        capture.into_iter().all(|pid| !procfs::is_alive(pid)),
+        "nothing keeps running as root"
+    );
+}
+
+fn convert(log: &std::path::Path) {
+    let outcome = Ngmi::verb("convert").arg(log).args(["-o", "out.json.gz"]).run();
+    assert!(outcome.profile().main_of("burn").share("burn_here") > 0.9);
+}
+
+#[test]
+fn a_kept_log_gives_the_same_profile_again() {
+    needs_capture!();
+    let outcome = Ngmi::record()
+        .args(["--keep-events", "log"])
+        .program(Oracle::c("split"), ["1000"])
+        .run();
+    let first = outcome.profile();
+    let again = Ngmi::verb("convert")
+        .arg(outcome.file("log"))
+        .args(["-o", "out.json.gz"])
+        .run()
+        .profile();
+    let (first, again) = (first.main_of("split"), again.main_of("split"));
+    assert_eq!(first.samples.len(), again.samples.len());
+    for (a, b) in first.samples.iter().zip(&again.samples) {
+        assert_eq!((a.functions(), a.time.to_bits()), (b.functions(), b.time.to_bits()));
+    }
+}
+
+#[test]
+fn a_kept_log_needs_neither_the_binaries_nor_their_names() {
+    needs_capture!();
+    let ngmi = Ngmi::record().args(["--keep-events", "log"]);
+    let split = Oracle::c("split").copied(&ngmi.dir().join("gone-soon"));
+    let outcome = ngmi.program(&split, ["800"]).run();
+    outcome.expect_code(0);
+    std::fs::remove_file(&split.path).unwrap();
+    let profile = Ngmi::verb("convert")
+        .arg(outcome.file("log"))
+        .args(["-o", "out.json.gz"])
+        .run()
+        .profile();
+    let main = profile.main_of("gone-soon");
+    assert!(
+        (main.share("takes_three_parts") - 0.75).abs() < 0.05,
+        "{}",
+        main.share("takes_three_parts")
+    );
+}
+
+#[test]
+fn nothing_is_lost_in_a_quiet_recording() {
+    needs_capture!();
+    let outcome = Ngmi::record()
+        .arg("--fail-on-loss")
+        .program(Oracle::c("threads"), [""; 0])
+        .run();
+    outcome.expect_code(0);
+    assert!(
+        outcome.stderr.lines().count() <= 12,
+        "the summary has at most ten lines: {}",
+        outcome.stderr
+    );
+}
+
+#[test]
+fn every_profile_passes_the_lint() {
+    needs_capture!();
+    let outcome = Ngmi::record().program(Oracle::c("threads"), [""; 0]).run();
+    outcome.expect_code(0);
+    Ngmi::verb("lint").arg(outcome.file("out.json.gz")).run().expect_code(0);
+}

@@ -1,0 +1,250 @@
+//! Runs `ngmi` in a folder of its own and keeps what it printed, returned and wrote.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use super::Profile;
+
+/// Longest that any single run may take.
+const LIMIT: Duration = Duration::from_mins(2);
+
+/// A run of `ngmi` to be.
+pub struct Ngmi {
+    command: Command,
+    dir: tempfile::TempDir,
+    program: Vec<OsString>,
+}
+
+/// A run of `ngmi` that goes on.
+pub struct Running {
+    child: Child,
+    dir: tempfile::TempDir,
+}
+
+/// A run of `ngmi` that ended.
+pub struct Outcome {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it and the program printed.
+    pub stdout: String,
+    /// What it and the program complained about.
+    pub stderr: String,
+    /// Its folder: `out.json.gz` is the profile.
+    pub dir: tempfile::TempDir,
+}
+
+/// The binary under test.
+pub fn binary() -> PathBuf {
+    std::env::var_os("NGMI_BIN").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_ngmi")), PathBuf::from)
+}
+
+impl Ngmi {
+    /// `ngmi VERB` and nothing else.
+    pub fn verb(verb: &str) -> Self {
+        let dir = tempfile::Builder::new().prefix("ngmi-test-").tempdir().unwrap();
+        let mut command = Command::new(binary());
+        command.arg(verb).current_dir(dir.path()).stdin(Stdio::null());
+        // The tests themselves may have been started through sudo; only tests that are about it say so.
+        for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER", "SUDO_COMMAND", "DEBUGINFOD_URLS"] {
+            command.env_remove(name);
+        }
+        Self {
+            command,
+            dir,
+            program: Vec::new(),
+        }
+    }
+
+    /// `ngmi record --save-only -o out.json.gz`, at the default rate.
+    pub fn record() -> Self {
+        Self::verb("record").args(["--save-only", "-o", "out.json.gz"])
+    }
+
+    /// Adds arguments for `ngmi`.
+    pub fn args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+        self.command.args(args);
+        self
+    }
+
+    /// Adds one argument for `ngmi`.
+    pub fn arg(self, arg: impl AsRef<OsStr>) -> Self {
+        self.args([arg])
+    }
+
+    /// Sets an environment variable.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Where it will run.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The program to record.
+    pub fn program<S: AsRef<OsStr>>(mut self, program: impl AsRef<OsStr>, args: impl IntoIterator<Item = S>) -> Self {
+        self.program = vec![program.as_ref().to_owned()];
+        self.program.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    /// Starts it.
+    pub fn start(mut self) -> Running {
+        if !self.program.is_empty() {
+            self.command.arg("--").args(&self.program);
+        }
+        // Files, not pipes: a daemon that outlives the run must not keep the test waiting.
+        let file = |name: &str| std::fs::File::create(self.dir.path().join(name)).unwrap();
+        let child = self
+            .command
+            .stdout(file("stdout"))
+            .stderr(file("stderr"))
+            .spawn()
+            .unwrap();
+        Running { child, dir: self.dir }
+    }
+
+    /// Runs it to its end.
+    pub fn run(self) -> Outcome {
+        self.start().wait()
+    }
+}
+
+impl Running {
+    /// Its process id.
+    pub fn pid(&self) -> nix::unistd::Pid {
+        nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap())
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: nix::sys::signal::Signal) {
+        nix::sys::signal::kill(self.pid(), signal).unwrap();
+    }
+
+    /// Waits until `ready` says so, at most ten seconds.
+    pub fn wait_until(&mut self, what: &str, mut ready: impl FnMut(&Self) -> bool) {
+        let end = Instant::now() + Duration::from_secs(10);
+        while !ready(self) {
+            let over = self.child.try_wait().unwrap();
+            let stderr = read_lossy(&self.dir.path().join("stderr"));
+            assert!(over.is_none(), "ngmi ended ({over:?}) before {what}: {stderr}");
+            assert!(Instant::now() < end, "no {what} within 10 s: {stderr}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits for its end.
+    pub fn wait(mut self) -> Outcome {
+        let end = Instant::now() + LIMIT;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            if Instant::now() > end {
+                self.child.kill().unwrap();
+                panic!(
+                    "ngmi did not end within {LIMIT:?}: {}",
+                    read_lossy(&self.dir.path().join("stderr"))
+                );
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        let (stdout, stderr) = (
+            read_lossy(&self.dir.path().join("stdout")),
+            read_lossy(&self.dir.path().join("stderr")),
+        );
+        Outcome {
+            status,
+            stdout,
+            stderr,
+            dir: self.dir,
+        }
+    }
+}
+
+impl Outcome {
+    /// A file in its folder.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The exit status, with 128 + N for a signal.
+    pub fn code(&self) -> i32 {
+        self.status
+            .code()
+            .or_else(|| Some(128 + self.status.signal()?))
+            .unwrap()
+    }
+
+    /// Asserts that it ended with this exit status.
+    #[track_caller]
+    pub fn expect_code(&self, code: i32) -> &Self {
+        assert_eq!(self.code(), code, "stdout: {}\nstderr: {}", self.stdout, self.stderr);
+        self.expect_no_panic()
+    }
+
+    /// Asserts that neither half of it panicked.
+    #[track_caller]
+    pub fn expect_no_panic(&self) -> &Self {
+        assert!(!self.stderr.contains("panicked at"), "{}", self.stderr);
+        self
+    }
+
+    /// Asserts that it was refused, with a message that holds every one of `words`.
+    #[track_caller]
+    pub fn expect_refusal(&self, words: &[&str]) {
+        self.expect_no_panic();
+        assert_ne!(self.code(), 0, "no refusal: {}{}", self.stdout, self.stderr);
+        for word in words {
+            assert!(
+                self.stderr.contains(word),
+                "the message does not say {word:?}: {}",
+                self.stderr
+            );
+        }
+    }
+
+    /// The profile of a run that went well.
+    #[track_caller]
+    pub fn profile(&self) -> Profile {
+        self.expect_code(0);
+        self.profile_at("out.json.gz")
+    }
+
+    /// The profile in that file.
+    #[track_caller]
+    pub fn profile_at(&self, name: &str) -> Profile {
+        self.expect_no_panic();
+        let path = self.file(name);
+        assert!(
+            path.exists(),
+            "no {name}\nstdout: {}\nstderr: {}",
+            self.stdout,
+            self.stderr
+        );
+        Profile::read(&path)
+    }
+
+    /// Asserts that the folder holds nothing but what `expected` names: nothing half-written stays behind.
+    #[track_caller]
+    pub fn expect_files(&self, expected: &[&str]) {
+        let mut found: Vec<String> = std::fs::read_dir(self.dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .filter(|name| name != "stdout" && name != "stderr")
+            .collect();
+        found.sort();
+        assert_eq!(found, expected, "stderr: {}", self.stderr);
+    }
+}
+
+/// A file's text; bytes that are no UTF-8 are replaced.
+pub fn read_lossy(path: &Path) -> String {
+    std::fs::read(path)
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default()
+}

@@ -1,0 +1,160 @@
+//! Builds the programs of `tests/oracles`, each once per content.
+
+use std::collections::hash_map::DefaultHasher;
+use std::ffi::OsStr;
+use std::hash::{Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A built program or library.
+#[derive(Debug, Clone)]
+pub struct Oracle {
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+/// A function of a built program.
+#[derive(Debug, Clone)]
+pub struct Symbol {
+    /// Address in the file's own terms.
+    pub start: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Demangled name.
+    pub name: String,
+}
+
+/// What most C programs are built with: optimised, without frame pointers, as distributions ship them.
+const C: &[&str] = &["-O2", "-g", "-fomit-frame-pointer", "-pthread"];
+
+impl Oracle {
+    /// A C program of that name.
+    pub fn c(name: &str) -> Self {
+        build("gcc", C, &format!("{name}.c"), name)
+    }
+
+    /// A C library from `source`, whose busy function is called `function`.
+    pub fn library(source: &str, function: &str) -> Self {
+        let spin = format!("-DSPIN={function}");
+        build(
+            "gcc",
+            &["-O2", "-g", "-shared", "-fPIC", &spin],
+            source,
+            &format!("lib{function}.so"),
+        )
+    }
+
+    /// A C++ program of that name, without frame pointers, with its symbols.
+    pub fn cpp(name: &str) -> Self {
+        build("g++", C, &format!("{name}.cpp"), name)
+    }
+
+    /// A Rust program of that name, optimised, with debug information.
+    pub fn rust(name: &str) -> Self {
+        build(
+            "rustc",
+            &["--edition=2024", "-Copt-level=2", "-g"],
+            &format!("{name}.rs"),
+            name,
+        )
+    }
+
+    /// A copy without symbols and debug information, under the same base name.
+    pub fn stripped(&self) -> Self {
+        let dir = self.path.with_extension("stripped.d");
+        let path = dir.join(self.path.file_name().unwrap());
+        if !path.exists() {
+            std::fs::create_dir_all(&dir).unwrap();
+            let scratch = scratch_name(&path);
+            run(Command::new("strip").arg("-o").arg(&scratch).arg(&self.path));
+            std::fs::rename(scratch, &path).unwrap();
+        }
+        Self { path }
+    }
+
+    /// A copy at `to`.
+    pub fn copied(&self, to: &Path) -> Self {
+        std::fs::copy(&self.path, to).unwrap();
+        Self { path: to.to_owned() }
+    }
+
+    /// Where its symbol table says the function is, as `0x…`.
+    pub fn address_of(&self, function: &str) -> String {
+        let symbol = self.symbols().into_iter().find(|symbol| symbol.name == function);
+        format!(
+            "{:#x}",
+            symbol
+                .unwrap_or_else(|| panic!("no {function} in {}", self.path.display()))
+                .start
+        )
+    }
+
+    /// Its functions as binutils sees them, demangled, by address.
+    pub fn symbols(&self) -> Vec<Symbol> {
+        let output = Command::new("nm")
+            .args(["-nSC", "--defined-only"])
+            .arg(&self.path)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let symbol = |line: &str| {
+            let mut words = line.splitn(4, ' ');
+            let start = u64::from_str_radix(words.next()?, 16).ok()?;
+            let size = u64::from_str_radix(words.next()?, 16).ok()?;
+            let kind = words.next()?;
+            let name = words.next()?.to_owned();
+            "tTwW".contains(kind).then_some(Symbol { start, size, name })
+        };
+        text.lines().filter_map(symbol).collect()
+    }
+
+    /// Base name.
+    pub fn name(&self) -> String {
+        self.path.file_name().unwrap().to_string_lossy().into_owned()
+    }
+}
+
+impl AsRef<OsStr> for Oracle {
+    fn as_ref(&self) -> &OsStr {
+        self.path.as_os_str()
+    }
+}
+
+/// The source text of an oracle program.
+pub fn source(file: &str) -> String {
+    std::fs::read_to_string(source_dir().join(file)).unwrap()
+}
+
+fn source_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracles")
+}
+
+fn build(compiler: &str, flags: &[&str], source_file: &str, output: &str) -> Oracle {
+    let mut hasher = DefaultHasher::new();
+    (compiler, flags, source(source_file), source("spin.h")).hash(&mut hasher);
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("oracle-{:016x}", hasher.finish()));
+    let path = dir.join(output);
+    if !path.exists() {
+        std::fs::create_dir_all(&dir).unwrap();
+        let scratch = scratch_name(&path);
+        run(Command::new(compiler)
+            .args(flags)
+            .arg("-o")
+            .arg(&scratch)
+            .arg(source_dir().join(source_file)));
+        // Tests build at the same time: the last one wins, with equal bytes.
+        std::fs::rename(scratch, &path).unwrap();
+    }
+    Oracle { path }
+}
+
+fn scratch_name(path: &Path) -> PathBuf {
+    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    path.with_extension(format!("{}-{number}.tmp", std::process::id()))
+}
+
+fn run(command: &mut Command) {
+    let status = command.status().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(status.success(), "{command:?}: {status}");
+}

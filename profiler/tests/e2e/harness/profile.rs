@@ -1,0 +1,339 @@
+//! Reads a profile as the Firefox Profiler would, on its own: nothing here knows how `ngmi` writes one.
+
+use std::collections::HashMap;
+use std::io::Read as _;
+use std::path::Path;
+use std::rc::Rc;
+
+use serde_json::Value;
+
+/// A whole profile.
+pub struct Profile {
+    /// `meta`
+    pub meta: Value,
+    /// Every thread, in the profile's order.
+    pub threads: Vec<Thread>,
+}
+
+/// One thread's track.
+pub struct Thread {
+    /// Its name.
+    pub name: String,
+    /// Its process's name.
+    pub process: String,
+    /// Its process's id, as the profile spells it.
+    pub pid: String,
+    /// Its id, as the profile spells it.
+    pub tid: String,
+    /// It is its process's first.
+    pub is_main: bool,
+    /// Life time in ms since the profile's start; `None`: it did not end.
+    pub life: (f64, Option<f64>),
+    /// Its samples, times ascending.
+    pub samples: Vec<Sample>,
+    /// Its markers.
+    pub markers: Vec<Marker>,
+}
+
+/// One sample.
+pub struct Sample {
+    /// ms since the profile's start.
+    pub time: f64,
+    /// On-CPU time since the sample before, in ns.
+    pub cpu_ns: f64,
+    /// How many samples it stands for.
+    pub weight: f64,
+    /// Innermost frame first.
+    pub stack: Rc<[Rc<Frame>]>,
+}
+
+/// One frame of a stack; inlined functions are frames of their own.
+#[derive(Debug)]
+pub struct Frame {
+    /// Function name.
+    pub function: String,
+    /// Source file.
+    pub file: Option<String>,
+    /// Source line.
+    pub line: Option<u64>,
+    /// Name of the library it belongs to.
+    pub module: Option<String>,
+    /// Address relative to the library.
+    pub address: Option<u64>,
+    /// 0 for a real function.
+    pub inline_depth: u64,
+}
+
+/// One marker.
+pub struct Marker {
+    /// Its name.
+    pub name: String,
+    /// Start and end in ms.
+    pub time: (Option<f64>, Option<f64>),
+    /// Its payload.
+    pub data: Value,
+}
+
+impl Profile {
+    /// Reads a `.json.gz` file.
+    pub fn read(path: &Path) -> Self {
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap())
+            .read_to_string(&mut text)
+            .unwrap();
+        let root: Value = serde_json::from_str(&text).unwrap();
+        let threads = root["threads"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|thread| Tables::new(&root, thread).thread())
+            .collect();
+        Self {
+            meta: root["meta"].clone(),
+            threads,
+        }
+    }
+
+    /// The only thread for which `wanted` holds.
+    #[track_caller]
+    pub fn the_thread(&self, what: &str, wanted: impl Fn(&Thread) -> bool) -> &Thread {
+        let found: Vec<_> = self.threads.iter().filter(|thread| wanted(thread)).collect();
+        assert_eq!(
+            found.len(),
+            1,
+            "threads that are {what}; the profile has {:?}",
+            self.thread_names()
+        );
+        found[0]
+    }
+
+    /// The only thread of that name.
+    #[track_caller]
+    pub fn named(&self, name: &str) -> &Thread {
+        self.the_thread(&format!("named {name:?}"), |thread| thread.name == name)
+    }
+
+    /// The first thread of the only process of that name.
+    #[track_caller]
+    pub fn main_of(&self, process: &str) -> &Thread {
+        self.the_thread(&format!("main of {process:?}"), |thread| {
+            thread.is_main && thread.process == process
+        })
+    }
+
+    /// The first thread of that process id.
+    #[track_caller]
+    pub fn main_of_pid(&self, pid: u64) -> &Thread {
+        let pid = pid.to_string();
+        self.the_thread(&format!("main of pid {pid}"), |thread| {
+            thread.is_main && (thread.pid == pid || thread.pid.starts_with(&format!("{pid}.")))
+        })
+    }
+
+    /// Process and thread names, for messages.
+    pub fn thread_names(&self) -> Vec<String> {
+        self.threads
+            .iter()
+            .map(|thread| format!("{}({})/{}", thread.process, thread.pid, thread.name))
+            .collect()
+    }
+
+    /// Every sample of every thread.
+    pub fn samples(&self) -> impl Iterator<Item = &Sample> {
+        self.threads.iter().flat_map(|thread| &thread.samples)
+    }
+
+    /// Share of all samples that hold the function anywhere.
+    pub fn share(&self, function: &str) -> f64 {
+        share(self.samples(), |sample| sample.holds(function))
+    }
+}
+
+impl Thread {
+    /// Share of its samples that hold the function anywhere.
+    pub fn share(&self, function: &str) -> f64 {
+        share(&self.samples, |sample| sample.holds(function))
+    }
+
+    /// Its CPU time as the samples say, in ms.
+    pub fn cpu_ms(&self) -> f64 {
+        self.samples.iter().map(|sample| sample.cpu_ns).sum::<f64>() / 1e6
+    }
+}
+
+impl Sample {
+    /// The function is on its stack.
+    pub fn holds(&self, function: &str) -> bool {
+        self.stack.iter().any(|frame| frame.function == function)
+    }
+
+    /// How often the function is on its stack.
+    pub fn count(&self, function: &str) -> usize {
+        self.stack.iter().filter(|frame| frame.function == function).count()
+    }
+
+    /// Function names, innermost first.
+    pub fn functions(&self) -> Vec<&str> {
+        self.stack.iter().map(|frame| frame.function.as_str()).collect()
+    }
+
+    /// The outermost frame.
+    pub fn outermost(&self) -> Option<&Frame> {
+        self.stack.last().map(|frame| &**frame)
+    }
+
+    /// It says of itself that it is not complete.
+    pub fn is_truncated(&self) -> bool {
+        self.outermost()
+            .is_none_or(|frame| frame.function.starts_with("[truncated: "))
+    }
+}
+
+/// Share, by weight, of the samples for which `wanted` holds.
+pub fn share<'a>(samples: impl IntoIterator<Item = &'a Sample>, wanted: impl Fn(&Sample) -> bool) -> f64 {
+    let (mut all, mut hits) = (0.0, 0.0);
+    for sample in samples {
+        all += sample.weight;
+        if wanted(sample) {
+            hits += sample.weight;
+        }
+    }
+    assert!(all > 0.0, "no samples at all");
+    hits / all
+}
+
+/// The tables of one thread, which newer versions of the format share between threads.
+struct Tables<'a> {
+    root: &'a Value,
+    thread: &'a Value,
+}
+
+impl<'a> Tables<'a> {
+    fn new(root: &'a Value, thread: &'a Value) -> Self {
+        Self { root, thread }
+    }
+
+    fn table(&self, name: &str) -> &'a Value {
+        let own = &self.thread[name];
+        if own.is_null() { &self.root["shared"][name] } else { own }
+    }
+
+    fn string(&self, index: &Value) -> Option<String> {
+        let index = usize::try_from(index.as_u64()?).unwrap();
+        Some(
+            self.table("stringArray")[index]
+                .as_str()
+                .expect("string index in range")
+                .to_owned(),
+        )
+    }
+
+    fn thread(&self) -> Thread {
+        let t = self.thread;
+        Thread {
+            name: t["name"].as_str().unwrap().to_owned(),
+            process: t["processName"].as_str().unwrap_or_default().to_owned(),
+            pid: id_text(&t["pid"]),
+            tid: id_text(&t["tid"]),
+            is_main: t["isMainThread"].as_bool().unwrap(),
+            life: (t["registerTime"].as_f64().unwrap(), t["unregisterTime"].as_f64()),
+            samples: self.samples(),
+            markers: self.markers(),
+        }
+    }
+
+    fn frame(&self, index: usize) -> Frame {
+        let (frames, funcs) = (self.table("frameTable"), self.table("funcTable"));
+        let func = usize::try_from(frames["func"][index].as_u64().unwrap()).unwrap();
+        let resource = funcs["resource"][func].as_u64();
+        let lib =
+            resource.and_then(|index| self.table("resourceTable")["lib"][usize::try_from(index).unwrap()].as_u64());
+        Frame {
+            function: self.string(&funcs["name"][func]).unwrap(),
+            file: self.string(&funcs["fileName"][func]),
+            line: frames["line"][index].as_u64(),
+            module: lib.map(|index| {
+                self.root["libs"][usize::try_from(index).unwrap()]["name"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned()
+            }),
+            address: frames["address"][index]
+                .as_i64()
+                .and_then(|address| u64::try_from(address).ok()),
+            inline_depth: frames["inlineDepth"][index].as_u64().unwrap_or(0),
+        }
+    }
+
+    fn samples(&self) -> Vec<Sample> {
+        let samples = &self.thread["samples"];
+        let length = usize::try_from(samples["length"].as_u64().unwrap()).unwrap();
+        let unit = match self.root["meta"]["sampleUnits"]["threadCPUDelta"].as_str() {
+            Some("ns") => 1.0,
+            Some("µs") => 1e3,
+            other => panic!("unit of threadCPUDelta: {other:?}"),
+        };
+        let mut frames = HashMap::new();
+        let mut stacks: HashMap<usize, Rc<[Rc<Frame>]>> = HashMap::new();
+        let mut time = 0.0;
+        (0..length)
+            .map(|i| {
+                time = samples["time"][i]
+                    .as_f64()
+                    .unwrap_or_else(|| time + samples["timeDeltas"][i].as_f64().unwrap());
+                let stack = samples["stack"][i]
+                    .as_u64()
+                    .map(|stack| usize::try_from(stack).unwrap());
+                Sample {
+                    time,
+                    cpu_ns: samples["threadCPUDelta"][i].as_f64().unwrap_or(0.0) * unit,
+                    weight: samples["weight"][i].as_f64().unwrap_or(1.0),
+                    stack: stack.map_or_else(
+                        || Rc::from([]),
+                        |stack| {
+                            stacks
+                                .entry(stack)
+                                .or_insert_with(|| self.stack(stack, &mut frames))
+                                .clone()
+                        },
+                    ),
+                }
+            })
+            .collect()
+    }
+
+    fn stack(&self, innermost: usize, frames: &mut HashMap<usize, Rc<Frame>>) -> Rc<[Rc<Frame>]> {
+        let table = self.table("stackTable");
+        let mut next = Some(innermost);
+        let mut stack = Vec::new();
+        while let Some(node) = next {
+            let frame = usize::try_from(table["frame"][node].as_u64().unwrap()).unwrap();
+            stack.push(
+                frames
+                    .entry(frame)
+                    .or_insert_with(|| Rc::new(self.frame(frame)))
+                    .clone(),
+            );
+            next = table["prefix"][node]
+                .as_u64()
+                .map(|prefix| usize::try_from(prefix).unwrap());
+        }
+        stack.into()
+    }
+
+    fn markers(&self) -> Vec<Marker> {
+        let markers = &self.thread["markers"];
+        let length = usize::try_from(markers["length"].as_u64().unwrap_or(0)).unwrap();
+        (0..length)
+            .map(|i| Marker {
+                name: self.string(&markers["name"][i]).unwrap(),
+                time: (markers["startTime"][i].as_f64(), markers["endTime"][i].as_f64()),
+                data: markers["data"][i].clone(),
+            })
+            .collect()
+    }
+}
+
+fn id_text(id: &Value) -> String {
+    id.as_str().map_or_else(|| id.to_string(), str::to_owned)
+}

@@ -1,0 +1,148 @@
+//! Whom the program runs as, and how the privileged half is reached.
+
+use std::io::Read as _;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+
+use nix::sys::stat::Mode;
+
+use crate::harness::skip::needs_capture;
+use crate::harness::{Ngmi, Oracle, ngmi};
+
+const NOBODY: u32 = 65534;
+
+/// A run in a folder that belongs to nobody.
+fn nobodys(ngmi: Ngmi) -> Ngmi {
+    chown(ngmi.dir(), Some(NOBODY), Some(NOBODY)).unwrap();
+    ngmi
+}
+
+fn expect_nobodys_profile(outcome: &crate::harness::Outcome) {
+    use std::os::unix::fs::MetadataExt as _;
+    outcome.expect_code(0);
+    assert!(
+        outcome.stdout.starts_with(&format!("{NOBODY}\n")),
+        "the program's uid: {}",
+        outcome.stdout
+    );
+    let meta = std::fs::metadata(outcome.file("out.json.gz")).unwrap();
+    assert_eq!(meta.uid(), NOBODY, "the profile is the user's own file");
+    assert!(outcome.profile().share("burn_here") > 0.5);
+}
+
+const SCRIPT: &str = "id -u; id -G; ./burn 500; echo display=$DISPLAY";
+
+#[test]
+fn root_runs_the_program_as_the_user_it_names() {
+    needs_capture!();
+    let ngmi = nobodys(Ngmi::record().args(["--user", "nobody"]));
+    Oracle::c("burn").copied(&ngmi.dir().join("burn"));
+    let outcome = ngmi.program("sh", ["-c", SCRIPT]).run();
+    expect_nobodys_profile(&outcome);
+    assert!(
+        !outcome
+            .stdout
+            .lines()
+            .nth(1)
+            .unwrap_or("0")
+            .split(' ')
+            .any(|group| group == "0"),
+        "{}",
+        outcome.stdout
+    );
+}
+
+#[test]
+fn under_sudo_the_program_is_the_persons() {
+    needs_capture!();
+    let ngmi = nobodys(Ngmi::record());
+    Oracle::c("burn").copied(&ngmi.dir().join("burn"));
+    let outcome = ngmi
+        .env("SUDO_UID", NOBODY.to_string())
+        .env("SUDO_GID", NOBODY.to_string())
+        .env("SUDO_USER", "nobody")
+        .program("sh", ["-c", SCRIPT])
+        .run();
+    expect_nobodys_profile(&outcome);
+}
+
+/// A command line of `ngmi` for an ordinary user: the binary where they can reach it, and `path` as the only PATH.
+fn as_nobody(dir: &std::path::Path, path: &std::ffi::OsStr) -> Command {
+    chown(dir, Some(NOBODY), Some(NOBODY)).unwrap();
+    let binary = dir.join("ngmi");
+    if !binary.exists() {
+        std::fs::copy(ngmi::binary(), &binary).unwrap();
+    }
+    let mut command = Command::new(binary);
+    command
+        .current_dir(dir)
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .env("PATH", path)
+        .env_remove("SUDO_UID")
+        .stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn without_a_way_to_privilege_it_says_what_to_type() {
+    needs_capture!();
+    let dir = tempfile::tempdir().unwrap();
+    let output = as_nobody(dir.path(), "/nonexistent".as_ref())
+        .args(["record", "--", "/bin/true"])
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{stderr}");
+    assert!(
+        stderr.contains("sudo") && stderr.contains("record -- /bin/true"),
+        "{stderr}"
+    );
+    assert!(!dir.path().join("profile.json.gz").exists());
+    assert!(!dir.path().join("profile.json.gz.events").exists());
+}
+
+#[test]
+fn an_ordinary_user_gets_the_privileged_half_through_sudo() {
+    needs_capture!();
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path();
+    Oracle::c("burn").copied(&folder.join("burn"));
+    // Stands for sudo: hands its arguments to this test, which is root.
+    let fifo = folder.join("asked");
+    nix::unistd::mkfifo(&fifo, Mode::from_bits_truncate(0o666)).unwrap();
+    chown(&fifo, Some(NOBODY), None).unwrap();
+    let bin = folder.join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let script = format!("#!/bin/sh\nprintf '%s\\n' \"$@\" > {}\n", fifo.display());
+    std::fs::write(bin.join("sudo"), script).unwrap();
+    std::fs::set_permissions(bin.join("sudo"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let answer = std::thread::spawn(move || {
+        let mut asked = String::new();
+        std::fs::File::open(fifo).unwrap().read_to_string(&mut asked).unwrap();
+        let words: Vec<&str> = asked.lines().skip_while(|word| *word != "--").skip(1).collect();
+        Command::new(words[0])
+            .args(&words[1..])
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap()
+    });
+    let output = as_nobody(
+        folder,
+        &std::env::join_paths([bin, "/usr/bin".into(), "/bin".into()]).unwrap(),
+    )
+    .args(["record", "--save-only", "-o", "out.json.gz", "--", "./burn", "500"])
+    .output()
+    .unwrap();
+    let mut capture = answer.join().unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let profile = crate::harness::Profile::read(&folder.join("out.json.gz"));
+    assert!(profile.main_of("burn").share("burn_here") > 0.9);
+    assert!(capture.wait().unwrap().success());
+}

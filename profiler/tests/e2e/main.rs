@@ -1,0 +1,24 @@
+//! `ngmi` end to end: it records programs whose behaviour is known, and the profile has to say so.
+//!
+//! Every test needs root and eBPF; without them it prints "skipped: reason" and is counted (see docs/testing.md).
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that can't go on should stop where it stands"
+)]
+
+mod harness;
+
+mod births;
+mod endings;
+mod identity;
+mod mappings;
+mod markers;
+mod names;
+mod proportions;
+mod refusals;
+mod runtime_code;
+mod scope;
+mod stacks;
+mod threads;
+mod unwritable;

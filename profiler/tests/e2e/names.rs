@@ -1,0 +1,121 @@
+//! Functions, inline chains, files and lines.
+
+use crate::harness::profile::{Frame, share};
+use crate::harness::skip::needs_capture;
+use crate::harness::{Ngmi, Oracle, oracle};
+
+/// First and last line between `BEGIN name` and `END name`.
+fn lines_of(source: &str, name: &str) -> std::ops::RangeInclusive<u64> {
+    let line = |mark: &str| {
+        let mark = format!("// {mark} {name}");
+        u64::try_from(
+            source
+                .lines()
+                .position(|line| line.trim() == mark)
+                .expect("the mark is in the source"),
+        )
+        .unwrap()
+            + 1
+    };
+    line("BEGIN") + 1..=line("END") - 1
+}
+
+#[test]
+fn rust_inline_chain_with_lines() {
+    needs_capture!();
+    let source = oracle::source("inlined.rs");
+    let profile = Ngmi::record().program(Oracle::rust("inlined"), [""; 0]).run().profile();
+    let main = profile.main_of("inlined");
+    let position = |frame: &Frame, function: &str| {
+        frame.function == format!("inlined::{function}")
+            && frame.file.as_deref().is_some_and(|file| file.ends_with("inlined.rs"))
+            && frame
+                .line
+                .is_some_and(|line| lines_of(&source, function).contains(&line))
+    };
+    let chain = share(&main.samples, |sample| {
+        let user: Vec<&Frame> = sample.stack.iter().map(|frame| &**frame).collect();
+        // black_box and the wrapping operations may be inlined frames of their own above.
+        user.windows(3).any(|three| {
+            position(three[0], "inner")
+                && position(three[1], "middle")
+                && position(three[2], "outer")
+                && three[0].inline_depth > three[1].inline_depth
+                && three[1].inline_depth > three[2].inline_depth
+                && three[2].inline_depth == 0
+        })
+    });
+    assert!(
+        chain > 0.9,
+        "samples with inner, middle and outer at their lines: {chain}"
+    );
+    let step = "<inlined::Counter as inlined::generic::Step>::step";
+    assert!(
+        main.share(step) > 0.9,
+        "trait methods are demangled: {}",
+        main.share(step)
+    );
+}
+
+#[test]
+fn c_functions_have_lines() {
+    needs_capture!();
+    let source = oracle::source("split.c");
+    let profile = Ngmi::record().program(Oracle::c("split"), ["1000"]).run().profile();
+    let line = source
+        .lines()
+        .position(|line| line.contains("NOINLINE void takes_three_parts"))
+        .unwrap() as u64
+        + 1;
+    let there = share(&profile.main_of("split").samples, |sample| {
+        sample.stack.iter().any(|frame| {
+            frame.function == "takes_three_parts"
+                && frame.line == Some(line)
+                && frame.file.as_deref().is_some_and(|file| file.ends_with("split.c"))
+        })
+    });
+    assert!((there - 0.75).abs() < 0.05, "{there}");
+}
+
+#[test]
+fn cpp_names_are_demangled() {
+    needs_capture!();
+    let profile = Ngmi::record()
+        .program(Oracle::cpp("virtuals"), ["1000"])
+        .run()
+        .profile();
+    let main = profile.main_of("virtuals");
+    let named = share(&main.samples, |sample| {
+        sample
+            .stack
+            .iter()
+            .any(|frame| frame.function.starts_with("shapes::guarded(shapes::Node&, unsigned"))
+    });
+    assert!(
+        named > 0.9,
+        "{named}: {:?}",
+        main.samples[main.samples.len() / 2].functions()
+    );
+}
+
+#[test]
+fn the_kernel_is_named_and_its_place_is_not_told() {
+    needs_capture!();
+    let outcome = Ngmi::record()
+        .program("dd", ["if=/dev/zero", "of=/dev/null", "bs=64k", "count=100000"])
+        .run();
+    let profile = outcome.profile();
+    let main = profile.main_of("dd");
+    let named = share(&main.samples, |sample| {
+        sample.stack.iter().any(|frame| {
+            frame.function == "vfs_read" || frame.function == "read_zero" || frame.function == "read_iter_zero"
+        })
+    });
+    assert!(named > 0.3, "{named}");
+    for frame in main.samples.iter().flat_map(|sample| sample.stack.iter()) {
+        assert!(
+            frame.address.is_none_or(|address| address < 1 << 32),
+            "an address of the running kernel: {frame:?}"
+        );
+    }
+}

@@ -1,0 +1,54 @@
+//! CPU time goes where the program spent it.
+
+use crate::harness::skip::needs_capture;
+use crate::harness::{Ngmi, Oracle, assert_near, said};
+
+#[test]
+fn three_to_one_is_three_to_one() {
+    needs_capture!();
+    let outcome = Ngmi::record()
+        .args(["-F", "1000"])
+        .program(Oracle::c("split"), ["4000"])
+        .run();
+    let profile = outcome.profile();
+    let main = profile.main_of("split");
+    let (three, one) = (main.share("takes_three_parts"), main.share("takes_one_part"));
+    assert_near("takes_three_parts", three, 0.75, 0.03);
+    assert_near("takes_one_part", one, 0.25, 0.03);
+    // The program's own clock is the judge of the judge.
+    let measured = said(&outcome.stdout, "three_ns") as f64 / said(&outcome.stdout, "cpu_ns") as f64;
+    assert_near("takes_three_parts, as it measured itself", three, measured, 0.03);
+}
+
+#[test]
+fn cpu_time_is_the_kernels_and_not_a_count_of_samples() {
+    needs_capture!();
+    for rate in ["50", "1000"] {
+        let outcome = Ngmi::record()
+            .args(["-F", rate])
+            .program(Oracle::c("split"), ["1500"])
+            .run();
+        let profile = outcome.profile();
+        let cpu = profile.main_of("split").cpu_ms();
+        let measured = said(&outcome.stdout, "cpu_ns") as f64 / 1e6;
+        assert_near(
+            &format!("CPU time at {rate} Hz, in ms"),
+            cpu,
+            measured,
+            0.02 * measured + 25.0,
+        );
+    }
+}
+
+#[test]
+fn the_rate_is_the_rate() {
+    needs_capture!();
+    let outcome = Ngmi::record()
+        .args(["-F", "250"])
+        .program(Oracle::c("burn"), ["2000"])
+        .run();
+    let profile = outcome.profile();
+    let samples: f64 = profile.main_of("burn").samples.iter().map(|sample| sample.weight).sum();
+    assert_near("samples in 2 s of CPU time at 250 Hz", samples, 500.0, 40.0);
+    assert_near("interval, in ms", profile.meta["interval"].as_f64().unwrap(), 4.0, 0.01);
+}

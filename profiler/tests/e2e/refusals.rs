@@ -1,0 +1,204 @@
+//! Bad input: a clear error that names the thing and the remedy, the old profile untouched, nothing half-written left.
+
+use std::path::Path;
+
+use crate::harness::skip::needs_capture;
+use crate::harness::{Ngmi, Oracle, Outcome};
+
+const OLD: &str = "the old profile";
+
+/// A run beside an old profile.
+fn beside_an_old_profile() -> Ngmi {
+    let ngmi = Ngmi::record();
+    std::fs::write(ngmi.dir().join("out.json.gz"), OLD).unwrap();
+    ngmi
+}
+
+/// Asserts a refusal that says every word of `words`, with the old profile as it was and nothing beside it.
+#[track_caller]
+fn refused(outcome: &Outcome, words: &[&str]) {
+    outcome.expect_refusal(words);
+    assert_eq!(std::fs::read_to_string(outcome.file("out.json.gz")).unwrap(), OLD);
+    outcome.expect_files(&["out.json.gz"]);
+}
+
+#[test]
+fn nothing_to_record() {
+    refused(&beside_an_old_profile().run(), &["ngmi record --"]);
+}
+
+#[test]
+fn an_unknown_user() {
+    needs_capture!();
+    let outcome = beside_an_old_profile()
+        .args(["--user", "no such one"])
+        .program("true", [""; 0])
+        .run();
+    refused(&outcome, &["no such one"]);
+}
+
+#[test]
+fn rates_out_of_range() {
+    for (rate, says) in [("0", "between"), ("10000000", "between"), ("-5", "-F"), ("fast", "fast"), ("1e99", "1e99")] {
+        let outcome = beside_an_old_profile().args(["-F", rate]).program("true", [""; 0]).run();
+        refused(&outcome, &[rate, says]);
+    }
+}
+
+#[test]
+fn durations_out_of_range() {
+    for duration in ["0", "-1", "nan", "1e300", "soon"] {
+        refused(
+            &beside_an_old_profile()
+                .args(["-d", duration])
+                .program("true", [""; 0])
+                .run(),
+            &[duration],
+        );
+    }
+}
+
+#[test]
+fn a_command_that_does_not_exist() {
+    needs_capture!();
+    for command in ["no-such-command", "./no-such-file"] {
+        refused(&beside_an_old_profile().program(command, [""; 0]).run(), &[command]);
+    }
+}
+
+#[test]
+fn a_command_that_is_not_executable() {
+    needs_capture!();
+    let outcome = beside_an_old_profile().program("/etc/passwd", [""; 0]).run();
+    refused(&outcome, &["/etc/passwd"]);
+    refused(&beside_an_old_profile().program("/etc", [""; 0]).run(), &["/etc"]);
+}
+
+#[test]
+fn a_program_of_another_format() {
+    needs_capture!();
+    let ngmi = beside_an_old_profile();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let program = elsewhere.path().join("nonsense");
+    std::fs::write(&program, [0x7f, b'E', b'L', b'F', 9, 9, 9]).unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    refused(&ngmi.program(&program, [""; 0]).run(), &["nonsense"]);
+}
+
+#[test]
+fn a_pid_that_is_gone() {
+    needs_capture!();
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    let pid = child.id().to_string();
+    child.wait().unwrap();
+    refused(&beside_an_old_profile().args(["-p", &pid]).run(), &[&pid]);
+    for pid in ["0", "-1", "4194305", "99999999999", "x"] {
+        refused(&beside_an_old_profile().args(["-p", pid]).run(), &[]);
+    }
+}
+
+#[test]
+fn an_output_that_can_not_be_written() {
+    needs_capture!();
+    for place in ["/proc/profile.json.gz", "/no/such/folder/p.json.gz", "/", ".."] {
+        let outcome = Ngmi::verb("record")
+            .args(["--save-only", "-o", place])
+            .program("touch", ["it-ran"])
+            .run();
+        outcome.expect_refusal(&[place]);
+        outcome.expect_files(&[]);
+    }
+}
+
+#[test]
+fn an_output_through_a_link_is_not_followed() {
+    needs_capture!();
+    let ngmi = Ngmi::record();
+    let target = ngmi.dir().join("target");
+    std::fs::write(&target, OLD).unwrap();
+    std::os::unix::fs::symlink(&target, ngmi.dir().join("out.json.gz")).unwrap();
+    let outcome = ngmi.program("true", [""; 0]).run();
+    outcome.expect_no_panic();
+    assert_eq!(std::fs::read_to_string(outcome.file("target")).unwrap(), OLD);
+}
+
+#[test]
+fn no_event_log_at_all() {
+    for (name, bytes) in [("empty", &b""[..]), ("text", b"hello\n"), ("zeros", &[0; 1 << 12])] {
+        let ngmi = Ngmi::verb("convert");
+        std::fs::write(ngmi.dir().join("out.json.gz"), OLD).unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let log = elsewhere.path().join(name);
+        std::fs::write(&log, bytes).unwrap();
+        refused(&ngmi.arg(&log).args(["-o", "out.json.gz"]).run(), &[name]);
+    }
+    let ngmi = Ngmi::verb("convert");
+    std::fs::write(ngmi.dir().join("out.json.gz"), OLD).unwrap();
+    refused(&ngmi.args(["no-such-log", "-o", "out.json.gz"]).run(), &["no-such-log"]);
+}
+
+/// Converts a damaged log: a profile of what is left, or a refusal; never a panic, never half a profile.
+fn convert_damaged(log: &[u8], what: &str) -> Option<Outcome> {
+    let ngmi = Ngmi::verb("convert");
+    std::fs::write(ngmi.dir().join("out.json.gz"), OLD).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let path = elsewhere.path().join("damaged");
+    std::fs::write(&path, log).unwrap();
+    let outcome = ngmi.arg(&path).args(["-o", "out.json.gz"]).run();
+    outcome.expect_no_panic();
+    assert!(outcome.code() <= 125, "{what}: {}", outcome.code());
+    outcome.expect_files(&["out.json.gz"]);
+    if outcome.code() == 0 {
+        outcome.profile();
+        return Some(outcome);
+    }
+    refused(&outcome, &["damaged"]);
+    None
+}
+
+#[test]
+fn an_event_log_that_is_cut_or_flipped() {
+    needs_capture!();
+    let outcome = Ngmi::record()
+        .args(["--keep-events", "log"])
+        .program(Oracle::c("split"), ["1000"])
+        .run();
+    outcome.expect_code(0);
+    let log = std::fs::read(outcome.file("log")).unwrap();
+    let half = convert_damaged(&log[..log.len() / 2], "half of it").expect("half a log converts");
+    assert!(
+        half.profile().main_of("split").share("takes_three_parts") > 0.6,
+        "what is left is right"
+    );
+    for cut in [0, 1, 7, 16, 100, log.len() - 1, log.len() - 100] {
+        convert_damaged(&log[..cut], &format!("{cut} bytes of it"));
+    }
+    // Positions spread over the whole file by a fixed rule, so that a failure comes again.
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut converted = 0;
+    for _ in 0..24 {
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let mut flipped = log.clone();
+        let at = usize::try_from(seed >> 16).unwrap() % flipped.len();
+        flipped[at] ^= 1 << (seed % 8);
+        converted += usize::from(convert_damaged(&flipped, &format!("bit flipped at {at}")).is_some());
+    }
+    assert!(
+        converted >= 20,
+        "one flipped bit costs one chunk, not the recording: {converted} of 24 converted"
+    );
+}
+
+#[test]
+fn a_profile_that_is_none() {
+    let ngmi = Ngmi::verb("lint");
+    std::fs::write(ngmi.dir().join("p.json.gz"), "no profile").unwrap();
+    ngmi.arg("p.json.gz").run().expect_refusal(&["p.json.gz"]);
+    Ngmi::verb("lint")
+        .arg("absent.json.gz")
+        .run()
+        .expect_refusal(&["absent.json.gz"]);
+    assert!(!Path::new("absent.json.gz").exists());
+}

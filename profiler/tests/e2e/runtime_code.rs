@@ -1,0 +1,73 @@
+//! Code made at run time: perf maps, jitdump, nothing at all, and maps of nonsense.
+
+use crate::harness::profile::share;
+use crate::harness::skip::needs_capture;
+use crate::harness::{Ngmi, Oracle, Outcome, said};
+
+fn record(mode: &str) -> Outcome {
+    let ngmi = Ngmi::record();
+    let dir = ngmi.dir().to_owned();
+    let outcome = ngmi.program(Oracle::c("jit"), [mode.as_ref(), dir.as_os_str()]).run();
+    outcome.expect_code(0);
+    let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", said(&outcome.stdout, "pid")));
+    outcome
+}
+
+#[test]
+fn a_perf_map_names_it() {
+    needs_capture!();
+    let profile = record("map").profile();
+    let main = profile.main_of("jit");
+    let inside = main.share("jit_hot_loop with spaces");
+    assert!(inside > 0.9, "{inside}");
+    for neighbour in ["jit_before", "jit_after"] {
+        assert!(
+            main.samples.iter().all(|sample| !sample.holds(neighbour)),
+            "{neighbour}"
+        );
+    }
+    let below = share(&main.samples, |sample| {
+        !sample.holds("jit_hot_loop with spaces") || sample.holds("calls_compiled")
+    });
+    assert!(
+        below > 0.95,
+        "its caller is below it, through the frame pointer: {below}"
+    );
+}
+
+#[test]
+fn jitdump_names_it() {
+    needs_capture!();
+    let profile = record("dump").profile();
+    let inside = profile.main_of("jit").share("jit_dumped_loop");
+    assert!(inside > 0.9, "{inside}");
+}
+
+#[test]
+fn unannounced_code_is_a_module_of_its_own() {
+    needs_capture!();
+    let profile = record("none").profile();
+    expect_anonymous(&profile);
+}
+
+#[test]
+fn a_map_of_garbage_costs_nothing_but_the_names() {
+    needs_capture!();
+    let profile = record("garbage").profile();
+    expect_anonymous(&profile);
+}
+
+fn expect_anonymous(profile: &crate::harness::Profile) {
+    let main = profile.main_of("jit");
+    let inside = share(&main.samples, |sample| {
+        sample
+            .stack
+            .first()
+            .and_then(|frame| frame.module.as_deref())
+            .is_some_and(|module| module.contains("anonymous") || module.to_lowercase().contains("jit]"))
+    });
+    assert!(
+        inside > 0.85,
+        "samples whose innermost frame is anonymous code: {inside}"
+    );
+}

@@ -1,0 +1,200 @@
+//! Stacks reach their thread's first frame, or say why they do not.
+
+use std::collections::BTreeMap;
+
+use crate::harness::profile::{Sample, Thread, share};
+use crate::harness::skip::needs_capture;
+use crate::harness::{Ngmi, Oracle, Profile};
+
+/// Samples that hold `function`: start-up and exit of the program are not what a test is about.
+fn inside<'a>(thread: &'a Thread, function: &str) -> Vec<&'a Sample> {
+    let samples: Vec<_> = thread.samples.iter().filter(|sample| sample.holds(function)).collect();
+    let all = thread.samples.len();
+    assert!(
+        samples.len() * 10 > all * 9,
+        "{function} in {} of {all} samples",
+        samples.len()
+    );
+    samples
+}
+
+/// Asserts that a stack that calls itself complete has the program's whole chain below `main`.
+fn expect_whole(sample: &Sample) {
+    let functions = sample.functions();
+    assert_eq!(
+        functions.iter().filter(|name| **name == "main").count(),
+        1,
+        "{functions:?}"
+    );
+    assert_eq!(functions.last(), Some(&"_start"), "{functions:?}");
+}
+
+#[test]
+fn a_thousand_small_frames_are_complete() {
+    needs_capture!();
+    let profile = Ngmi::record()
+        .program(Oracle::c("deep"), ["1000", "16"])
+        .run()
+        .profile();
+    let samples = inside(profile.main_of("deep"), "deep_leaf");
+    for sample in &samples {
+        assert!(!sample.is_truncated(), "{:?}", sample.outermost());
+        assert_eq!(sample.count("descend"), 1000);
+        expect_whole(sample);
+    }
+}
+
+#[test]
+fn frames_beyond_the_copy_are_truncated_and_said_so() {
+    needs_capture!();
+    let outcome = Ngmi::record().program(Oracle::c("deep"), ["1000", "1024"]).run();
+    let profile = outcome.profile();
+    for sample in inside(profile.main_of("deep"), "deep_leaf") {
+        let frames = sample.count("descend_wide");
+        if sample.is_truncated() {
+            let says = &sample.outermost().unwrap().function;
+            assert_eq!(says, "[truncated: stack copy too short]");
+            assert!((20..1000).contains(&frames), "{frames} frames before the copy ends");
+            assert_eq!(sample.count("main"), 0);
+        } else {
+            assert_eq!(frames, 1000);
+            expect_whole(sample);
+        }
+    }
+}
+
+#[test]
+fn a_smaller_copy_truncates_sooner() {
+    needs_capture!();
+    let small = Ngmi::record()
+        .args(["--stack-copy", "4096"])
+        .program(Oracle::c("deep"), ["1000", "16"])
+        .run()
+        .profile();
+    for sample in inside(small.main_of("deep"), "deep_leaf") {
+        assert!(
+            sample.is_truncated() || sample.count("descend") == 1000,
+            "cut, and says nothing: {:?}",
+            sample.functions()
+        );
+    }
+}
+
+#[test]
+fn a_signal_handler_stands_on_what_it_interrupted() {
+    needs_capture!();
+    let profile = Ngmi::record().program(Oracle::c("sigdeep"), [""; 0]).run().profile();
+    let samples = inside(profile.main_of("sigdeep"), "handler_leaf");
+    let whole = share(samples.iter().copied(), |sample| {
+        sample.count("handler_descend") == 50 && sample.count("interrupted") == 1 && !sample.is_truncated()
+    });
+    assert!(whole > 0.99, "{whole}");
+    samples
+        .iter()
+        .filter(|sample| !sample.is_truncated())
+        .for_each(|sample| expect_whole(sample));
+}
+
+#[test]
+fn stripped_cpp_without_frame_pointers() {
+    needs_capture!();
+    let with_symbols = Oracle::cpp("virtuals");
+    let profile = Ngmi::record()
+        .program(with_symbols.stripped(), ["2000"])
+        .run()
+        .profile();
+    let main = profile.main_of("virtuals");
+    let complete = share(&main.samples, |sample| !sample.is_truncated());
+    assert!(complete >= 0.99, "complete stacks, exceptions included: {complete}");
+    expect_visits(&profile, &with_symbols);
+}
+
+/// Holds the addresses of the stripped program against the symbols of its twin.
+fn expect_visits(profile: &Profile, twin: &Oracle) {
+    let symbols: BTreeMap<u64, _> = twin
+        .symbols()
+        .into_iter()
+        .map(|symbol| (symbol.start, symbol))
+        .collect();
+    let mut in_leaf = 0;
+    for sample in profile
+        .main_of("virtuals")
+        .samples
+        .iter()
+        .filter(|sample| !sample.is_truncated())
+    {
+        let own = sample
+            .stack
+            .iter()
+            .filter(|frame| frame.module.as_deref() == Some("virtuals"));
+        let names: Vec<&str> = own
+            .map(|frame| {
+                let address = frame.address.expect("a frame of the program has an address");
+                let (_, symbol) = symbols
+                    .range(..=address)
+                    .next_back()
+                    .expect("an address of the program");
+                assert!(address <= symbol.start + symbol.size, "{address:#x} is in no function");
+                if let Some(start) = frame.function.strip_prefix("fun_") {
+                    assert_eq!(
+                        u64::from_str_radix(start, 16),
+                        Ok(symbol.start),
+                        "{} for {}",
+                        frame.function,
+                        symbol.name
+                    );
+                } else {
+                    assert!(frame.function.contains("0x"), "{:?} can't be known", frame.function);
+                }
+                symbol.name.as_str()
+            })
+            .collect();
+        if names
+            .first()
+            .is_some_and(|name| name.starts_with("shapes::Leaf::visit"))
+        {
+            in_leaf += 1;
+            let branches = names
+                .iter()
+                .filter(|name| name.starts_with("shapes::Branch::visit"))
+                .count();
+            assert_eq!(branches, 20, "{names:?}");
+            assert_eq!(
+                names[21..],
+                ["shapes::guarded(shapes::Node&, unsigned int)", "main", "_start"]
+            );
+        }
+    }
+    assert!(in_leaf > 1000, "{in_leaf} samples in Leaf::visit");
+}
+
+#[test]
+fn threads_end_in_the_code_that_starts_threads() {
+    needs_capture!();
+    let profile = Ngmi::record().program(Oracle::c("threads"), [""; 0]).run().profile();
+    let samples = || {
+        profile
+            .threads
+            .iter()
+            .filter(|thread| thread.name.starts_with("steady-"))
+            .flat_map(|t| &t.samples)
+    };
+    let complete = share(samples(), |sample| !sample.is_truncated());
+    assert!(complete >= 0.99, "{complete}");
+    for sample in samples().filter(|sample| !sample.is_truncated() && sample.holds("thread_work")) {
+        let modules: Vec<_> = sample
+            .stack
+            .iter()
+            .rev()
+            .take(2)
+            .map(|frame| frame.module.as_deref())
+            .collect();
+        assert_eq!(
+            modules,
+            [Some("libc.so.6"); 2],
+            "clone3 and start_thread: {:?}",
+            sample.functions()
+        );
+        assert!(sample.holds("run"), "{:?}", sample.functions());
+    }
+}

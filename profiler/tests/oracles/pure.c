@@ -1,0 +1,11 @@
+// A library with one busy function that needs no data, so that it also runs from half a file.
+#include <stdint.h>
+
+__attribute__((noinline)) uint64_t pure_spin(uint64_t rounds) {
+    uint64_t x = 1;
+    for (uint64_t i = 0; i < rounds; i++) {
+        x = x * 6364136223846793005u + 1442695040888963407u;
+        __asm__ volatile("" : "+r"(x));
+    }
+    return x;
+}

@@ -1,0 +1,221 @@
+//! The shape of the source: file length, headers, direction of imports, where `unsafe` may stand, no machine's paths.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that can't go on should stop where it stands")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Lines of a source file, at most.
+const LINE_LIMIT: usize = 400;
+
+/// What a layer must not reach: `(folder, words, why)`.
+const FORBIDDEN: &[(&str, &[&str], &str)] = &[
+    ("profiler/src/event", CORE, CORE_WHY),
+    ("profiler/src/task", CORE, CORE_WHY),
+    ("profiler/src/fact", CORE, CORE_WHY),
+    ("profiler/src/unwind", CORE, CORE_WHY),
+    ("profiler/src/profile", CORE, CORE_WHY),
+    ("profiler/src/report", CORE, CORE_WHY),
+    ("profiler/src/event", &["crate::task", "crate::unwind", "crate::profile", "crate::report"], DOWN_WHY),
+    ("profiler/src/task", &["crate::unwind", "crate::profile", "crate::report"], DOWN_WHY),
+    ("profiler/src/unwind", &["crate::profile", "crate::report"], DOWN_WHY),
+    ("profiler/src/profile", &["crate::event::log", "crate::unwind", "crate::report"], DOWN_WHY),
+    ("profiler/src/report", &["crate::profile", "crate::unwind"], DOWN_WHY),
+    (
+        "profiler/src/capture",
+        &["crate::unwind", "crate::profile", "crate::record", "crate::report", "crate::cli", "symbols::", "framehop", "gimli"],
+        "capture is privileged and small: it parses no file of the recorded program and makes no profile",
+    ),
+    ("symbols/src", &["profiler::", "profiler_common", "aya"], "symbols knows no eBPF and no profile"),
+    ("web/src", &["profiler::", "profiler_common", "aya"], "web knows no eBPF"),
+    ("profiler-common/src", &["std::fs", "std::process", "std::net", "aya"], "record formats are bytes and nothing else"),
+];
+
+/// What the core layers must not reach.
+const CORE: &[&str] = &[
+    "std::process", "std::fs", "std::net", "std::env", "std::os::", "nix::", "libc::", "aya", "crate::capture", "crate::record",
+    "crate::cli",
+];
+const CORE_WHY: &str = "the core is pure: no system call, and it never calls the shells around it";
+const DOWN_WHY: &str = "data flows one way, down the layers of docs/architecture.md";
+
+/// Where `unsafe` may stand.
+const UNSAFE_IN: &[&str] = &["profiler-ebpf/src/", "profiler/src/capture/", "symbols/src/"];
+
+/// One tracked file.
+struct Source {
+    path: String,
+    text: String,
+}
+
+impl Source {
+    /// The code without its unit tests at the end, and without comments.
+    fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        let tests = self.text.find("\n#[cfg(test)]\nmod tests {").unwrap_or(self.text.len());
+        self.text[..tests].lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")).map(|(n, line)| (n + 1, line))
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// Every tracked or new file that is text.
+fn sources() -> Vec<Source> {
+    let list = Command::new("git")
+        .args(["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output()
+        .expect("git lists the source");
+    assert!(list.status.success(), "{}", String::from_utf8_lossy(&list.stderr));
+    let paths = String::from_utf8(list.stdout).unwrap();
+    let read = |path: &str| Some(Source { path: path.to_owned(), text: std::fs::read_to_string(root().join(path)).ok()? });
+    let sources: Vec<Source> = paths.split('\0').filter(|path| !path.is_empty()).filter_map(read).collect();
+    assert!(sources.len() > 30, "the source is there: {} files", sources.len());
+    sources
+}
+
+fn rust() -> impl Iterator<Item = Source> {
+    sources().into_iter().filter(|source| has_extension(&source.path, "rs"))
+}
+
+fn has_extension(path: &str, extension: &str) -> bool {
+    Path::new(path).extension().is_some_and(|found| found == extension)
+}
+
+/// The word stands by itself in the line: `aya` is in `aya::Ebpf`, not in `himalayan`.
+fn mentions(line: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(word).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + word.len()..].chars().next();
+        let ends_open = word.ends_with("::");
+        !before.is_some_and(|c| is_part(c) || c == ':') && (ends_open || !after.is_some_and(is_part))
+    })
+}
+
+/// Fails with every finding at once.
+#[track_caller]
+fn expect_none(findings: &[String]) {
+    assert!(findings.is_empty(), "\n{}\n", findings.join("\n"));
+}
+
+#[test]
+fn files_are_short() {
+    let long = rust().filter(|source| source.text.lines().count() >= LINE_LIMIT);
+    // The tables of facts are one thing, and half of it is documentation.
+    let long = long.filter(|source| source.path != "profiler/src/fact/mod.rs");
+    expect_none(&long.map(|source| format!("{}: {} lines", source.path, source.text.lines().count())).collect::<Vec<_>>());
+}
+
+#[test]
+fn files_say_what_they_are() {
+    let silent = rust().filter(|source| !source.text.starts_with("//! "));
+    expect_none(&silent.map(|source| format!("{}: does not start with `//! `", source.path)).collect::<Vec<_>>());
+}
+
+#[test]
+fn imports_flow_one_way() {
+    let mut findings = Vec::new();
+    for source in rust() {
+        for (folder, words, why) in FORBIDDEN {
+            if !Path::new(&source.path).starts_with(folder) {
+                continue;
+            }
+            for (number, line) in source.code() {
+                findings.extend(
+                    words
+                        .iter()
+                        .filter(|word| mentions(line, word))
+                        .map(|word| format!("{}:{number}: `{word}`: {why}", source.path)),
+                );
+            }
+        }
+    }
+    expect_none(&findings);
+}
+
+#[test]
+fn unsafe_stands_where_it_may_and_says_why() {
+    let mut findings = Vec::new();
+    for source in rust().filter(|source| source.path != "profiler/tests/tidy.rs") {
+        let lines: Vec<&str> = source.text.lines().collect();
+        for (number, line) in source.code() {
+            let code = line.split("//").next().unwrap_or_default();
+            let is_unsafe = ["unsafe {", "unsafe impl", "unsafe fn", "unsafe extern"].iter().any(|form| code.contains(form));
+            if !is_unsafe {
+                continue;
+            }
+            if !UNSAFE_IN.iter().any(|folder| source.path.starts_with(folder)) {
+                findings.push(format!("{}:{number}: unsafe outside of {UNSAFE_IN:?}", source.path));
+            }
+            let above = &lines[number.saturating_sub(9)..number];
+            if code.contains("unsafe {") && !above.iter().any(|line| line.contains("SAFETY:")) {
+                findings.push(format!("{}:{number}: unsafe without a SAFETY line above", source.path));
+            }
+        }
+    }
+    expect_none(&findings);
+}
+
+#[test]
+fn no_path_of_one_machine() {
+    // Put together here, so that this file does not find itself.
+    let paths = [["/wo", "rk/"].concat(), ["/ro", "ot/"].concat(), ["/home", "/user"].concat()];
+    let mut findings = Vec::new();
+    for source in sources() {
+        for (number, line) in source.text.lines().enumerate() {
+            for path in &paths {
+                // `perf/work/` is a place in the project; ` /work/` is one on a machine.
+                let absolute = line.match_indices(path.as_str()).any(|(at, _)| {
+                    !line[..at].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '.' | '}' | '-' | '_' | ')' | '*'))
+                });
+                if absolute {
+                    findings.push(format!("{}:{}: {path}", source.path, number + 1));
+                }
+            }
+        }
+    }
+    expect_none(&findings);
+}
+
+#[test]
+fn no_toolchain_is_pinned() {
+    let pinned = sources().into_iter().filter(|source| {
+        Path::new(&source.path).file_name().is_some_and(|name| name == "rust-toolchain.toml" || name == "rust-toolchain")
+    });
+    expect_none(&pinned.map(|source| format!("{}: nobody can download another toolchain here", source.path)).collect::<Vec<_>>());
+}
+
+#[test]
+fn documents_point_at_files_that_exist() {
+    let mut findings = Vec::new();
+    for source in sources().iter().filter(|source| has_extension(&source.path, "md")) {
+        let folder = root().join(&source.path).parent().unwrap().to_owned();
+        for target in link_targets(&source.text) {
+            if !folder.join(target).exists() {
+                findings.push(format!("{}: ({target}) is not there", source.path));
+            }
+        }
+    }
+    expect_none(&findings);
+}
+
+/// Relative targets of `[text](target)`.
+fn link_targets(text: &str) -> impl Iterator<Item = &str> {
+    text.split("](").skip(1).filter_map(|rest| {
+        let target = rest.split(')').next()?.split('#').next()?;
+        (!target.is_empty() && !target.contains("://")).then_some(target)
+    })
+}
+
+#[test]
+fn the_readme_names_what_works() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    for path in ["scripts/test", "CHANGELOG.md", "docs/architecture.md"] {
+        assert!(readme.contains(path), "README.md does not mention {path}");
+        assert!(root().join(path).exists(), "{path} is not there");
+    }
+    for file in ["LICENSE-MIT", "LICENSE-APACHE", "deny.toml", ".ci/run"] {
+        assert!(root().join(file).exists(), "{file} is not there");
+    }
+}

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""profile.py FILE...: what a Firefox Profiler profile says, whoever wrote it, as one JSON object a file.
+
+Read as the format defines it; nothing here knows ngmi or samply.
+"""
+
+import collections
+import gzip
+import json
+import os
+import sys
+
+import ends
+
+KERNEL = ("[kernel", "kernel", "vmlinux", "[guest")
+# Big files that hold no thread's first function: reading their unwind tables takes long and finds nothing.
+NEVER_FIRST = ("libxul.so",)
+
+
+def load(path):
+    """A profile's JSON, plain or gzip."""
+    with open(path, "rb") as file:
+        data = file.read()
+    return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+
+
+class Thread:
+    """One thread with its tables, which newer versions of the format share."""
+
+    def __init__(self, profile, thread):
+        shared = profile.get("shared", {})
+        self.thread, self.libs = thread, profile["libs"]
+        table = lambda name: thread.get(name) or shared.get(name)
+        self.stacks, self.frames, self.funcs = table("stackTable"), table("frameTable"), table("funcTable")
+        self.resources, self.strings = table("resourceTable"), table("stringArray")
+
+    def name(self, frame):
+        return self.strings[self.funcs["name"][self.frames["func"][frame]]]
+
+    def lib(self, frame):
+        """The frame's library, or None."""
+        resource = self.funcs["resource"][self.frames["func"][frame]]
+        if resource is None or resource < 0:
+            return None
+        lib = self.resources["lib"][resource]
+        return None if lib is None else self.libs[lib]
+
+    def module(self, frame):
+        """The name of what the frame belongs to, pseudo modules included, or None."""
+        resource = self.funcs["resource"][self.frames["func"][frame]]
+        return None if resource is None or resource < 0 else self.strings[self.resources["name"][resource]]
+
+    def stack(self, index):
+        """Frames, innermost first."""
+        frames = []
+        while index is not None:
+            frames.append(self.stacks["frame"][index])
+            index = self.stacks["prefix"][index]
+        return frames
+
+    def samples(self):
+        """(stack index, weight, CPU delta) of every sample."""
+        samples = self.thread["samples"]
+        weights = samples.get("weight") or [1] * samples["length"]
+        deltas = samples.get("threadCPUDelta") or [0] * samples["length"]
+        return zip(samples["stack"], weights, deltas)
+
+
+def user_frames(thread, frames):
+    """The stack without the kernel's frames."""
+    return [f for f in frames if not (thread.module(f) or "").startswith(KERNEL) and not thread.name(f).startswith("[kernel")]
+
+
+def is_complete(thread, frames):
+    """Whether the outermost user frame is in a thread's first function."""
+    lib, address = thread.lib(frames[-1]), thread.frames["address"][frames[-1]]
+    if lib is None or address is None or address < 0 or lib["name"] in NEVER_FIRST:
+        return False
+    path = lib["path"] if os.path.exists(lib["path"]) else lib["debugPath"]
+    return ends.is_first(path, address)
+
+
+def measure(profile):
+    """Counts and shares, by sample weight."""
+    total = user = complete = placed = cpu = 0
+    lost_in = collections.Counter()
+    for thread in (Thread(profile, t) for t in profile["threads"]):
+        known = {}
+        for stack, weight, delta in thread.samples():
+            total += weight
+            cpu += delta or 0
+            if stack is None:
+                continue
+            if stack not in known:
+                frames = thread.stack(stack)
+                own = user_frames(thread, frames)
+                whole = bool(own) and is_complete(thread, own)
+                last = next((thread.module(f) for f in reversed(own) if thread.module(f)), "?") if own and not whole else None
+                known[stack] = (bool(own), whole, thread.module(frames[0]) is not None, last)
+            has_user, whole, has_module, last = known[stack]
+            user += weight * has_user
+            complete += weight * whole
+            placed += weight * has_module
+            if last:
+                lost_in[last] += weight
+    return {
+        "processes": len({t["pid"] for t in profile["threads"]}),
+        "threads": len(profile["threads"]),
+        "samples": total,
+        "cpu_delta_sum": cpu,
+        "user_stacks": user,
+        "complete_share": round(complete / user, 4) if user else None,
+        "module_share": round(placed / total, 4) if total else None,
+        "incomplete_last_module": dict(lost_in.most_common(5)),
+    }
+
+
+def main():
+    for path in sys.argv[1:]:
+        print(json.dumps({"file": path} | measure(load(path))))
+
+
+if __name__ == "__main__":
+    main()
