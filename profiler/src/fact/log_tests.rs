@@ -231,7 +231,10 @@ fn kernel_frames_are_named_and_user_stacks_end_for_a_reason() {
         process: crate::fact::ProcessId(0),
         avma: Avma(0),
     };
-    assert_eq!(locations(&tables, facts.samples[1].stack), [&kernel(0x1010), &user, &truncated]);
+    assert_eq!(
+        locations(&tables, facts.samples[1].stack),
+        [&kernel(0x1010), &user, &truncated]
+    );
     assert_eq!(tables.modules[0].kind, ModuleKind::Kernel);
     let mut names: Vec<&str> = tables.names.values().map(|name| name.symbol.as_str()).collect();
     names.sort_unstable();

@@ -8,6 +8,7 @@ mod binary;
 mod cfi;
 mod copy;
 mod intern;
+mod steps;
 #[cfg(test)]
 pub(crate) mod tests;
 mod walk;
