@@ -16,9 +16,9 @@ use super::spool::Output;
 use crate::event::Event;
 use crate::event::read::LogReader;
 use crate::event::write::LogWriter;
-use crate::fact::FactSource;
 use crate::fact::budget::{Budget, Collector};
 use crate::fact::log::LogSource;
+use crate::fact::{FactSource, Tables};
 use crate::report::Summary;
 
 /// What finishing needs to know.
@@ -58,14 +58,25 @@ pub fn finish(
         .replay(&mut collector)
         .with_context(|| format!("cannot read {}", log_path.display()))?;
     bar.finish_and_clear();
-    let collected = collector.finish(&mut tables);
     let bar = progress.steps("naming");
-    names::resolve(&mut tables, binaries, &|done, all| {
-        bar.set_length(all as u64);
-        bar.set_position(done as u64);
-    });
-    if plan.this_boot {
-        names::resolve_kernel(&mut tables);
+    let named = |tables: &mut Tables| {
+        names::resolve(tables, binaries, &|done, all| {
+            bar.set_length(all as u64);
+            bar.set_position(done as u64);
+        });
+        if plan.this_boot {
+            names::resolve_kernel(tables);
+        }
+    };
+    if plan.complete_log {
+        // Before the budget leaves stacks out: the log is exact.
+        named(&mut tables);
+        let resolved = Event::Resolved(source.collect_resolved(&tables));
+        append(log, [resolved]).with_context(|| format!("cannot complete {}", log_path.display()))?;
+    }
+    let collected = collector.finish(&mut tables);
+    if !plan.complete_log {
+        named(&mut tables);
     }
     bar.finish_and_clear();
     let bar = progress.spinner("writing");

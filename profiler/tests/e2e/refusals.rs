@@ -39,8 +39,17 @@ fn an_unknown_user() {
 
 #[test]
 fn rates_out_of_range() {
-    for (rate, says) in [("0", "between"), ("10000000", "between"), ("-5", "-F"), ("fast", "fast"), ("1e99", "1e99")] {
-        let outcome = beside_an_old_profile().args(["-F", rate]).program("true", [""; 0]).run();
+    for (rate, says) in [
+        ("0", "between"),
+        ("10000000", "between"),
+        ("-5", "-F"),
+        ("fast", "fast"),
+        ("1e99", "1e99"),
+    ] {
+        let outcome = beside_an_old_profile()
+            .args(["-F", rate])
+            .program("true", [""; 0])
+            .run();
         refused(&outcome, &[rate, says]);
     }
 }
