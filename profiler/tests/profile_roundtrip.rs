@@ -29,7 +29,11 @@ impl FactSink for Recorder {
 fn read_back(json: &[u8]) -> Synthetic {
     let mut recorder = Recorder::default();
     let tables = ProfileSource::new(json).unwrap().replay(&mut recorder).unwrap();
-    Synthetic { tables, samples: recorder.samples, marks: recorder.marks }
+    Synthetic {
+        tables,
+        samples: recorder.samples,
+        marks: recorder.marks,
+    }
 }
 
 fn sorted(mut facts: Synthetic) -> Synthetic {
@@ -73,7 +77,9 @@ fn a_thinned_profile_is_sound_and_keeps_its_totals() {
     assert_eq!(lint(&json[..]), Vec::<String>::new());
     let back = read_back(&json);
     let total = |samples: &[SampleFact]| {
-        samples.iter().fold((0, 0), |(cpu, weight), s| (cpu + s.cpu_time.as_nanos(), weight + s.weight))
+        samples.iter().fold((0, 0), |(cpu, weight), s| {
+            (cpu + s.cpu_time.as_nanos(), weight + s.weight)
+        })
     };
     assert!(back.samples.len() <= 20 + facts.tables.threads.len());
     assert_eq!(total(&back.samples), total(&facts.samples));
@@ -99,7 +105,13 @@ fn somebody_elses_profile_is_refused_by_name() {
     let foreign = br#"{"meta":{"preprocessedProfileVersion":55},"threads":[]}"#;
     assert!(matches!(ProfileSource::new(&foreign[..]), Err(ReadError::Foreign)));
     let later = br#"{"meta":{"preprocessedProfileVersion":71},"ngmi":{}}"#;
-    assert!(matches!(ProfileSource::new(&later[..]), Err(ReadError::Version { format: 71, section: None })));
+    assert!(matches!(
+        ProfileSource::new(&later[..]),
+        Err(ReadError::Version {
+            format: 71,
+            section: None
+        })
+    ));
     assert!(matches!(ProfileSource::new(&b"[1"[..]), Err(ReadError::Json(_))));
     assert!(matches!(ProfileSource::new(&b""[..]), Err(ReadError::Json(_))));
 }
@@ -109,13 +121,33 @@ fn the_lint_finds_what_is_broken() {
     let json = String::from_utf8(everything().json()).unwrap();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
     let broken: [(&str, serde_json::Value, &str); 9] = [
-        ("/threads/0/samples/stack/0", 999_999.into(), "refers to a row that stackTable does not have"),
+        (
+            "/threads/0/samples/stack/0",
+            999_999.into(),
+            "refers to a row that stackTable does not have",
+        ),
         ("/threads/0/samples/timeDeltas/1", (-5.0).into(), "time goes backward"),
-        ("/threads/0/markers/data/0/type", "Nonsense".into(), "no schema for type \"Nonsense\""),
-        ("/shared/stackTable/prefixOffset/1", 7.into(), "a caller is not before its callee"),
-        ("/shared/frameTable/func/0", (-1).into(), "refers to a row that funcTable does not have"),
+        (
+            "/threads/0/markers/data/0/type",
+            "Nonsense".into(),
+            "no schema for type \"Nonsense\"",
+        ),
+        (
+            "/shared/stackTable/prefixOffset/1",
+            7.into(),
+            "a caller is not before its callee",
+        ),
+        (
+            "/shared/frameTable/func/0",
+            (-1).into(),
+            "refers to a row that funcTable does not have",
+        ),
         ("/shared/funcTable/length", 3.into(), "column name has"),
-        ("/meta/initialSelectedThreads/0", 99.into(), "refers to a row that threads does not have"),
+        (
+            "/meta/initialSelectedThreads/0",
+            99.into(),
+            "refers to a row that threads does not have",
+        ),
         ("/libs/0/breakpadId", "xyz".into(), "breakpadId can't be parsed"),
         ("/meta/preprocessedProfileVersion", 55.into(), "format 55"),
     ];
@@ -123,7 +155,10 @@ fn the_lint_finds_what_is_broken() {
         let mut value = value.clone();
         *value.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer} exists")) = wrong;
         let found = lint(value.to_string().as_bytes());
-        assert!(found.iter().any(|found| found.contains(problem)), "{pointer}: {found:?}");
+        assert!(
+            found.iter().any(|found| found.contains(problem)),
+            "{pointer}: {found:?}"
+        );
     }
     assert!(lint(&b"no json"[..])[0].contains("not a processed profile"));
 }
@@ -137,10 +172,13 @@ fn hostile_names_are_in_the_profile_as_they_are() {
 
 /// Changes one number of the profile, wherever it is.
 fn with_a_wrong_number(json: &[u8], nth: usize, wrong: &str) -> Vec<u8> {
-    let starts: Vec<usize> =
-        (1..json.len()).filter(|&i| json[i].is_ascii_digit() && matches!(json[i - 1], b',' | b'[' | b':')).collect();
+    let starts: Vec<usize> = (1..json.len())
+        .filter(|&i| json[i].is_ascii_digit() && matches!(json[i - 1], b',' | b'[' | b':'))
+        .collect();
     let start = starts[nth % starts.len()];
-    let end = (start..json.len()).find(|&i| !matches!(json[i], b'0'..=b'9' | b'.' | b'e' | b'-')).unwrap();
+    let end = (start..json.len())
+        .find(|&i| !matches!(json[i], b'0'..=b'9' | b'.' | b'e' | b'-'))
+        .unwrap();
     [&json[..start], wrong.as_bytes(), &json[end..]].concat()
 }
 

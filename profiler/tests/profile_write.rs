@@ -41,7 +41,9 @@ fn inlined_functions_are_frames_of_their_own_outermost_first() {
     let row = thread(&profile, 0)["samples"]["stack"][1].as_u64().unwrap();
     assert_eq!(stack_names(&profile, row), ["main", &hostile()[5], "middle", "inner"]);
     let frames = &profile["shared"]["frameTable"];
-    let frame = profile["shared"]["stackTable"]["frame"][usize::try_from(row).unwrap()].as_u64().unwrap() as usize;
+    let frame = profile["shared"]["stackTable"]["frame"][usize::try_from(row).unwrap()]
+        .as_u64()
+        .unwrap() as usize;
     assert_eq!(frames["inlineDepth"][frame], 2);
     assert_eq!(frames["line"][frame], 3);
     assert_eq!(frames["address"][frame], 0x1000);

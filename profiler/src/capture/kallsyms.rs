@@ -33,7 +33,10 @@ impl KernelAddresses {
 
     /// With `_text` at this address.
     fn at(text: u64) -> Self {
-        Self { text, seen: FxHashSet::default() }
+        Self {
+            text,
+            seen: FxHashSet::default(),
+        }
     }
 
     /// Takes an address note and returns its offset.
@@ -51,17 +54,25 @@ impl KernelAddresses {
         Ok(self.look_up(symbols, &modules))
     }
 
-    fn look_up(&self, mut symbols: Vec<Symbol>, modules: &FxHashMap<Vec<u8>, (u64, u64)>) -> Vec<(KernelOffset, KernelOffset, Vec<u8>)> {
+    fn look_up(
+        &self,
+        mut symbols: Vec<Symbol>,
+        modules: &FxHashMap<Vec<u8>, (u64, u64)>,
+    ) -> Vec<(KernelOffset, KernelOffset, Vec<u8>)> {
         symbols.sort_by_key(|symbol| symbol.address);
         let offset = |address: u64| KernelOffset(address.wrapping_sub(self.text));
         let mut addresses: Vec<u64> = self.seen.iter().copied().collect();
         addresses.sort_unstable();
         let named = addresses.into_iter().filter_map(|address| {
-            let last = symbols.get(..symbols.partition_point(|symbol| symbol.address <= address))?.last()?;
+            let last = symbols
+                .get(..symbols.partition_point(|symbol| symbol.address <= address))?
+                .last()?;
             // The first of several names at one address.
             let first = symbols.partition_point(|symbol| symbol.address < last.address);
             let symbol = symbols.get(first)?;
-            symbol.covers(address, modules).then(|| (offset(address), offset(symbol.address), symbol.full_name()))
+            symbol
+                .covers(address, modules)
+                .then(|| (offset(address), offset(symbol.address), symbol.full_name()))
         });
         named.collect()
     }
@@ -113,7 +124,11 @@ fn parse_symbol(line: &[u8]) -> Option<Symbol> {
     }
     let mut names = fields.next()?.split(|&byte| byte == b'\t');
     let name = names.next()?.to_vec();
-    let module = names.next().and_then(|module| module.strip_prefix(b"[")?.strip_suffix(b"]")).unwrap_or_default().to_vec();
+    let module = names
+        .next()
+        .and_then(|module| module.strip_prefix(b"[")?.strip_suffix(b"]"))
+        .unwrap_or_default()
+        .to_vec();
     Some(Symbol { address, name, module })
 }
 
@@ -124,7 +139,10 @@ fn modules(reader: impl BufRead) -> io::Result<FxHashMap<Vec<u8>, (u64, u64)>> {
         let line = line?;
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         if let [name, size, _, _, _, address, ..] = fields[..] {
-            let range = size.parse::<u64>().ok().zip(u64::from_str_radix(address.trim_start_matches("0x"), 16).ok());
+            let range = size
+                .parse::<u64>()
+                .ok()
+                .zip(u64::from_str_radix(address.trim_start_matches("0x"), 16).ok());
             if let Some((size, start)) = range {
                 modules.insert(name.as_bytes().to_vec(), (start, start.saturating_add(size)));
             }
@@ -144,7 +162,16 @@ mod tests {
         let symbols = symbols(&text[..]).unwrap();
         let modules = modules(&b"ext4 4096 1 - Live 0xffffa000\n"[..]).unwrap();
         let mut kernel = KernelAddresses::at(0xffff_1000);
-        for address in [0xffff_1000, 0xffff_1005, 0xffff_1190, 0xffff_2001, 0xffff_a020, 0xffff_afff, 0xffff_b123, 0xffff_0fff] {
+        for address in [
+            0xffff_1000,
+            0xffff_1005,
+            0xffff_1190,
+            0xffff_2001,
+            0xffff_a020,
+            0xffff_afff,
+            0xffff_b123,
+            0xffff_0fff,
+        ] {
             assert_eq!(kernel.offset(address).0, u64::wrapping_sub(address, 0xffff_1000));
         }
         let mut names = kernel.look_up(symbols, &modules);
@@ -157,13 +184,19 @@ mod tests {
             (0x9fff, 0x9010, "ext4_open [ext4]"),
             (0xa123, 0xa000, "bpf_prog_1_x [bpf]"),
         ];
-        let expected = expected.map(|(offset, start, name)| (KernelOffset(offset), KernelOffset(start), name.as_bytes().to_vec()));
+        let expected =
+            expected.map(|(offset, start, name)| (KernelOffset(offset), KernelOffset(start), name.as_bytes().to_vec()));
         assert_eq!(names, expected);
     }
 
     #[test]
     fn garbage_is_skipped() {
-        assert_eq!(symbols(&b"\n\xff\xff\nzz T x\nffff T\nffff1000 T \n"[..]).unwrap().len(), 1);
+        assert_eq!(
+            symbols(&b"\n\xff\xff\nzz T x\nffff T\nffff1000 T \n"[..])
+                .unwrap()
+                .len(),
+            1
+        );
         assert!(modules(&b"x\n\nx y z\n"[..]).unwrap().is_empty());
     }
 }

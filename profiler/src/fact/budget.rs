@@ -23,7 +23,10 @@ pub struct Budget {
 impl Default for Budget {
     /// What the Firefox Profiler opens within some ten seconds.
     fn default() -> Self {
-        Self { samples: 1_000_000, marks: 1_000_000 }
+        Self {
+            samples: 1_000_000,
+            marks: 1_000_000,
+        }
     }
 }
 
@@ -155,7 +158,10 @@ impl Collector {
     /// An empty one.
     pub fn new(budget: Budget) -> Self {
         Self {
-            budget: Budget { samples: budget.samples.max(1), ..budget },
+            budget: Budget {
+                samples: budget.samples.max(1),
+                ..budget
+            },
             lanes: Vec::new(),
             kept: 0,
             group: 1,
@@ -180,7 +186,8 @@ impl Collector {
             return;
         }
         let duration = |mark: &Mark| mark.end.map_or(0, |end| end.0.saturating_sub(mark.start.0));
-        self.marks.select_nth_unstable_by_key(budget, |mark| (Reverse(duration(mark)), mark.start));
+        self.marks
+            .select_nth_unstable_by_key(budget, |mark| (Reverse(duration(mark)), mark.start));
         self.marks_dropped += (self.marks.len() - budget) as u64;
         self.marks.truncate(budget);
     }
@@ -196,7 +203,10 @@ impl Collector {
             if !samples.is_sorted_by_key(|sample| sample.time) {
                 samples.sort_by_key(|sample| sample.time);
             }
-            threads.push(ThreadFacts { samples, marks: Vec::new() });
+            threads.push(ThreadFacts {
+                samples,
+                marks: Vec::new(),
+            });
         }
         threads.resize_with(tables.threads.len(), ThreadFacts::default);
         for mark in self.lives.into_iter().chain(self.marks) {
@@ -217,7 +227,11 @@ impl Collector {
                 self.marks_dropped
             ));
         }
-        let mut collected = Collected { threads, thinning: self.group, marks_dropped: self.marks_dropped };
+        let mut collected = Collected {
+            threads,
+            thinning: self.group,
+            marks_dropped: self.marks_dropped,
+        };
         if self.group > 1 || self.marks_dropped > 0 {
             prune(tables, &mut collected);
         }
@@ -230,7 +244,8 @@ impl FactSink for Collector {
         let index = sample.thread.index();
         debug_assert!(index < tables.threads.len(), "a fact of an unknown thread");
         if index >= self.lanes.len() {
-            self.lanes.resize_with(tables.threads.len().max(self.lanes.len()), Lane::default);
+            self.lanes
+                .resize_with(tables.threads.len().max(self.lanes.len()), Lane::default);
         }
         let Some(lane) = self.lanes.get_mut(index) else { return };
         let mut sample = KeptSample::from(sample);

@@ -29,19 +29,31 @@ impl Tables {
         if self.recording.scope != "command" {
             return None;
         }
-        let roots = self.processes.iter().zip(0..).filter(|(process, _)| process.parent.is_none());
-        roots.min_by_key(|(process, id)| (process.start, *id)).map(|(_, id)| ProcessId(id))
+        let roots = self
+            .processes
+            .iter()
+            .zip(0..)
+            .filter(|(process, _)| process.parent.is_none());
+        roots
+            .min_by_key(|(process, id)| (process.start, *id))
+            .map(|(_, id)| ProcessId(id))
     }
 
     /// Display name of a module; `[unknown]` for an id that the tables do not have.
     pub fn module_name(&self, module: ModuleId) -> &str {
-        self.modules.get(module.index()).map_or("[unknown]", |module| module.name.as_str())
+        self.modules
+            .get(module.index())
+            .map_or("[unknown]", |module| module.name.as_str())
     }
 
     /// The innermost function at a frame, or what stands for it where no name is known.
     pub fn function_name(&self, frame: FrameId) -> Cow<'_, str> {
         if let Some(name) = self.names.get(&frame) {
-            return Cow::Borrowed(name.inline_chain.first().map_or(name.symbol.as_str(), |inner| &inner.function));
+            return Cow::Borrowed(
+                name.inline_chain
+                    .first()
+                    .map_or(name.symbol.as_str(), |inner| &inner.function),
+            );
         }
         match self.frames.get(frame.index()) {
             Some(frame) => Cow::Owned(self.address_name(&frame.location)),
@@ -75,7 +87,11 @@ impl Tables {
 /// Kernel modules may lie below `_text`: their offsets wrap.
 fn signed(offset: KernelOffset) -> String {
     let below = offset.0.wrapping_neg();
-    if below < offset.0 { format!("- {below:#x}") } else { format!("+ {:#x}", offset.0) }
+    if below < offset.0 {
+        format!("- {below:#x}")
+    } else {
+        format!("+ {:#x}", offset.0)
+    }
 }
 
 #[cfg(test)]
@@ -97,16 +113,64 @@ mod tests {
             deleted: false,
             problem: None,
         };
-        let tables = Tables { modules: vec![module], ..Tables::default() };
+        let tables = Tables {
+            modules: vec![module],
+            ..Tables::default()
+        };
         let (module, process) = (ModuleId(0), ProcessId(0));
         let names = [
-            (Location::Module { module, svma: Svma(0x40_1234) }, "libx.so + 0x1234"),
-            (Location::FileOffset { module, offset: FileOffset(0x10) }, "libx.so + 0x10 (file offset)"),
-            (Location::Kernel { module, offset: KernelOffset(0x20) }, "libx.so + 0x20"),
-            (Location::Kernel { module, offset: KernelOffset(u64::MAX - 0xf) }, "libx.so - 0x10"),
-            (Location::Jit { module, process, start: Avma(0x7f00), offset: 9 }, "0x7f00 libx.so"),
-            (Location::Anonymous { module, process, avma: Avma(0x7f_0123) }, "0x7f0000 libx.so"),
-            (Location::Unmapped { process, avma: Avma(0x99) }, "0x99 [unmapped]"),
+            (
+                Location::Module {
+                    module,
+                    svma: Svma(0x40_1234),
+                },
+                "libx.so + 0x1234",
+            ),
+            (
+                Location::FileOffset {
+                    module,
+                    offset: FileOffset(0x10),
+                },
+                "libx.so + 0x10 (file offset)",
+            ),
+            (
+                Location::Kernel {
+                    module,
+                    offset: KernelOffset(0x20),
+                },
+                "libx.so + 0x20",
+            ),
+            (
+                Location::Kernel {
+                    module,
+                    offset: KernelOffset(u64::MAX - 0xf),
+                },
+                "libx.so - 0x10",
+            ),
+            (
+                Location::Jit {
+                    module,
+                    process,
+                    start: Avma(0x7f00),
+                    offset: 9,
+                },
+                "0x7f00 libx.so",
+            ),
+            (
+                Location::Anonymous {
+                    module,
+                    process,
+                    avma: Avma(0x7f_0123),
+                },
+                "0x7f0000 libx.so",
+            ),
+            (
+                Location::Unmapped {
+                    process,
+                    avma: Avma(0x99),
+                },
+                "0x99 [unmapped]",
+            ),
             (Location::Truncated(TruncationReason::Limit), "[truncated: frame limit]"),
         ];
         for (location, name) in names {

@@ -28,7 +28,10 @@ pub fn prune(tables: &mut Tables, collected: &mut Collected) {
     }
     retain(&mut tables.frames, &frames);
     let names = std::mem::take(&mut tables.names);
-    tables.names = names.into_iter().filter_map(|(id, name)| Some((frame(id)?, name))).collect::<FxHashMap<_, _>>();
+    tables.names = names
+        .into_iter()
+        .filter_map(|(id, name)| Some((frame(id)?, name)))
+        .collect::<FxHashMap<_, _>>();
     for thread in &mut collected.threads {
         for sample in &mut thread.samples {
             sample.stack = sample.stack.and_then(stack);
@@ -41,8 +44,14 @@ pub fn prune(tables: &mut Tables, collected: &mut Collected) {
 
 fn used_stacks(tables: &Tables, collected: &Collected) -> Vec<bool> {
     let mut used = vec![false; tables.stacks.len()];
-    let samples = collected.threads.iter().flat_map(|thread| thread.samples.iter().filter_map(|s| s.stack));
-    let marks = collected.threads.iter().flat_map(|thread| thread.marks.iter().filter_map(|m| m.stack));
+    let samples = collected
+        .threads
+        .iter()
+        .flat_map(|thread| thread.samples.iter().filter_map(|s| s.stack));
+    let marks = collected
+        .threads
+        .iter()
+        .flat_map(|thread| thread.marks.iter().filter_map(|m| m.stack));
     for id in samples.chain(marks) {
         if let Some(slot) = used.get_mut(id.index()) {
             *slot = true;

@@ -19,9 +19,11 @@ pub enum Category {
 
 /// Adds the categories to a profile, whose first one, `Other`, is there already.
 pub fn add_to(profile: &mut Profile) {
-    for (name, color) in
-        [("User", CategoryColor::Yellow), ("Kernel", CategoryColor::Orange), ("JIT code", CategoryColor::Green)]
-    {
+    for (name, color) in [
+        ("User", CategoryColor::Yellow),
+        ("Kernel", CategoryColor::Orange),
+        ("JIT code", CategoryColor::Green),
+    ] {
         profile.add_category(name, color);
     }
 }

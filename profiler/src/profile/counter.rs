@@ -24,11 +24,16 @@ pub fn add_to(
     let length = end.0.saturating_sub(zero.0);
     let step = (length / STEPS).max(SHORTEST_STEP);
     let steps = usize::try_from(length.div_ceil(step)).unwrap_or(0).max(1);
-    let mut shown: Vec<ProcessId> = shown.iter().map(|thread| tables.threads[thread.index()].process).collect();
+    let mut shown: Vec<ProcessId> = shown
+        .iter()
+        .map(|thread| tables.threads[thread.index()].process)
+        .collect();
     shown.sort_unstable();
     shown.dedup();
     for process in shown {
-        let Some(handle) = processes.get(process.index()) else { continue };
+        let Some(handle) = processes.get(process.index()) else {
+            continue;
+        };
         let mut cpu = vec![0u64; steps];
         for (thread, facts) in tables.threads.iter().zip(&collected.threads) {
             if thread.process != process {
@@ -38,7 +43,12 @@ pub fn add_to(
                 spread(&mut cpu, step, sample.time.0.saturating_sub(zero.0), sample.cpu_time);
             }
         }
-        let counter = profile.add_counter(*handle, "ngmiProcessCPU", "CPU", "CPU time of all threads of the process");
+        let counter = profile.add_counter(
+            *handle,
+            "ngmiProcessCPU",
+            "CPU",
+            "CPU time of all threads of the process",
+        );
         profile.set_counter_color(counter, GraphColor::Grey);
         // The first value has no predecessor and is not drawn: it stands for the time before 0.
         profile.add_counter_sample(counter, FxTimestamp::from_nanos_since_reference(0), 0.0, 0);
@@ -51,7 +61,9 @@ pub fn add_to(
 
 /// A sample's CPU time was used before it: it fills the steps backward from the sample's, each up to its length.
 fn spread(cpu: &mut [u64], step: u64, time: u64, mut cpu_time: u64) {
-    let mut index = usize::try_from(time / step).unwrap_or(usize::MAX).min(cpu.len().saturating_sub(1));
+    let mut index = usize::try_from(time / step)
+        .unwrap_or(usize::MAX)
+        .min(cpu.len().saturating_sub(1));
     let mut room = time % step;
     while cpu_time > 0 {
         let Some(slot) = cpu.get_mut(index) else { return };

@@ -32,7 +32,14 @@ pub struct Exact<'a> {
 
 impl Serialize for Exact<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Tables { recording, processes, threads, modules, frames, .. } = self.tables;
+        let Tables {
+            recording,
+            processes,
+            threads,
+            modules,
+            frames,
+            ..
+        } = self.tables;
         let mut section = serializer.serialize_struct("ngmi", 8)?;
         section.serialize_field("version", &VERSION)?;
         section.serialize_field("zero", &self.zero.0.to_string())?;

@@ -41,7 +41,10 @@ fn recorded(recording: &Recording) -> Vec<Value> {
         "pids" => "running processes".to_owned(),
         _ => command,
     };
-    let end = recording.end_reason.clone().unwrap_or_else(|| "the recorder was killed".into());
+    let end = recording
+        .end_reason
+        .clone()
+        .unwrap_or_else(|| "the recorder was killed".into());
     let text = |label, value: String| entry(label, "string", json!(value));
     let ms = recording.end.since(recording.start).as_secs_f64() * 1000.0;
     vec![
@@ -51,7 +54,10 @@ fn recorded(recording: &Recording) -> Vec<Value> {
         text("Recorded by", format!("ngmi {}", recording.ngmi_version)),
         text("Kernel", format!("{} {}", recording.kernel, recording.arch)),
         entry("CPUs", "integer", json!(recording.cpus)),
-        text("Sampled by", format!("{} at {} Hz on each CPU", recording.sample_event, recording.sample_hz)),
+        text(
+            "Sampled by",
+            format!("{} at {} Hz on each CPU", recording.sample_event, recording.sample_hz),
+        ),
         entry("Stack copied at most", "bytes", json!(recording.stack_copy)),
     ]
 }
@@ -62,13 +68,21 @@ fn hooks(recording: &Recording) -> Vec<Value> {
         (Some(refused), None) => format!("refused: {refused}"),
         (Some(refused), Some(remedy)) => format!("refused: {refused}; {remedy}"),
     };
-    recording.hooks.iter().map(|h| entry(&format!("{}: {}", h.noun, h.hook), "string", json!(state(h)))).collect()
+    recording
+        .hooks
+        .iter()
+        .map(|h| entry(&format!("{}: {}", h.noun, h.hook), "string", json!(state(h))))
+        .collect()
 }
 
 fn completeness(recording: &Recording, collected: &Collected) -> Vec<Value> {
     let mut entries = vec![
         entry("Samples taken", "integer", json!(recording.samples_seen)),
-        entry("CPU time of all threads", "duration", json!(recording.cpu_time_seen as f64 / super::NS_PER_MS)),
+        entry(
+            "CPU time of all threads",
+            "duration",
+            json!(recording.cpu_time_seen as f64 / super::NS_PER_MS),
+        ),
     ];
     if recording.sample_thinning > 1 {
         let thinned = format!("each stands for up to {}", recording.sample_thinning);
@@ -85,10 +99,23 @@ fn completeness(recording: &Recording, collected: &Collected) -> Vec<Value> {
     }
     let total: u64 = recording.stack_ends.iter().map(|ends| ends.samples).sum();
     if total > 0 {
-        let complete: u64 = recording.stack_ends.iter().filter(|e| e.reason.is_none()).map(|e| e.samples).sum();
-        entries.push(entry("Complete user stacks", "percentage", json!(complete as f64 / total as f64)));
+        let complete: u64 = recording
+            .stack_ends
+            .iter()
+            .filter(|e| e.reason.is_none())
+            .map(|e| e.samples)
+            .sum();
+        entries.push(entry(
+            "Complete user stacks",
+            "percentage",
+            json!(complete as f64 / total as f64),
+        ));
     }
-    let mut cut: Vec<&StackEnds> = recording.stack_ends.iter().filter(|ends| ends.reason.is_some()).collect();
+    let mut cut: Vec<&StackEnds> = recording
+        .stack_ends
+        .iter()
+        .filter(|ends| ends.reason.is_some())
+        .collect();
     cut.sort_by_key(|ends| std::cmp::Reverse(ends.samples));
     for ends in cut.into_iter().take(WORST) {
         let reason = ends.reason.map_or("complete", crate::fact::TruncationReason::words);

@@ -22,7 +22,10 @@ pub fn read_all(input: impl Read, limit: u64) -> io::Result<Vec<u8>> {
         input.take(room).read_to_end(&mut bytes)?
     };
     if len as u64 > limit {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("more than {limit} bytes of JSON")));
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("more than {limit} bytes of JSON"),
+        ));
     }
     Ok(bytes)
 }
@@ -40,7 +43,10 @@ mod tests {
         let packed = packed.finish().unwrap();
         assert!(packed.len() < 100, "a small file may hold much");
         assert_eq!(read_all(&packed[..], 5000).unwrap().len(), 5000);
-        assert_eq!(read_all(&packed[..], 4999).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(
+            read_all(&packed[..], 4999).unwrap_err().kind(),
+            io::ErrorKind::FileTooLarge
+        );
         assert_eq!(read_all(&b"{}"[..], 2).unwrap(), b"{}");
         assert!(read_all(&packed[..20], 5000).is_err());
     }

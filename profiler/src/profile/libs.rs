@@ -29,10 +29,12 @@ fn debug_id(build_id: &[u8]) -> DebugId {
 
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }
 
 #[cfg(test)]
@@ -46,8 +48,14 @@ mod tests {
             0x51, 0x65, 0x7f, 0x81, 0x8b, 0xeb, 0xb2, 0xad, 0x51, 0x36, 0xd5, 0xe6, 0x17, 0xb0, 0xf2, 0xba, 0x01, 0x02,
             0x03, 0x04,
         ];
-        assert_eq!(debug_id(&build_id).breakpad().to_string(), "817F6551EB8BADB25136D5E617B0F2BA0");
+        assert_eq!(
+            debug_id(&build_id).breakpad().to_string(),
+            "817F6551EB8BADB25136D5E617B0F2BA0"
+        );
         assert_eq!(hex(&build_id), "51657f818bebb2ad5136d5e617b0f2ba01020304");
-        assert_eq!(debug_id(&[]).breakpad().to_string(), "000000000000000000000000000000000");
+        assert_eq!(
+            debug_id(&[]).breakpad().to_string(),
+            "000000000000000000000000000000000"
+        );
     }
 }

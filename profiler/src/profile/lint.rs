@@ -46,7 +46,10 @@ impl Problems {
     fn lengths(&mut self, table: &str, length: usize, columns: &[(&str, usize)]) {
         for (column, len) in columns {
             if *len != length {
-                self.add(table, &format_args!("column {column} has {len} rows instead of {length}"));
+                self.add(
+                    table,
+                    &format_args!("column {column} has {len} rows instead of {length}"),
+                );
             }
         }
     }
@@ -60,7 +63,10 @@ impl Problems {
                 Some(index) => usize::try_from(index).is_ok_and(|index| index < rows),
             };
             if !fits {
-                self.add(column, &format_args!("refers to a row that {target} does not have ({rows} rows)"));
+                self.add(
+                    column,
+                    &format_args!("refers to a row that {target} does not have ({rows} rows)"),
+                );
             }
         }
     }
@@ -98,9 +104,18 @@ struct Version {
 
 fn lint_bytes(bytes: &[u8], problems: &mut Problems) {
     match serde_json::from_slice(bytes) {
-        Ok(Versioned { meta: Version { version: FORMAT_VERSION } }) => {}
-        Ok(Versioned { meta: Version { version } }) => {
-            return problems.add("meta", &format_args!("format {version}, of which nothing is known here"));
+        Ok(Versioned {
+            meta: Version {
+                version: FORMAT_VERSION,
+            },
+        }) => {}
+        Ok(Versioned {
+            meta: Version { version },
+        }) => {
+            return problems.add(
+                "meta",
+                &format_args!("format {version}, of which nothing is known here"),
+            );
         }
         Err(error) => return problems.add("profile", &format_args!("not a processed profile: {error}")),
     }
@@ -134,7 +149,11 @@ fn lint_meta(meta: &RawMeta, threads: usize, problems: &mut Problems) {
         let indices: Vec<Index> = indices.iter().copied().map(Some).collect();
         problems.references(name, &indices, Missing::Never, ("threads", threads));
     }
-    if meta.initial_selected_threads.iter().any(|thread| !meta.initial_visible_threads.contains(thread)) {
+    if meta
+        .initial_selected_threads
+        .iter()
+        .any(|thread| !meta.initial_visible_threads.contains(thread))
+    {
         problems.add("initialSelectedThreads", &"a selected thread is not visible");
     }
     if !meta.categories.iter().any(|category| category.color == "grey") {
@@ -149,15 +168,30 @@ fn lint_meta(meta: &RawMeta, threads: usize, problems: &mut Problems) {
 }
 
 fn lint_shared(profile: &RawProfile<'_>, problems: &mut Problems) {
-    let RawShared { stack_table, frame_table, func_table, resource_table, native_symbols, sources, string_array } =
-        &profile.shared;
+    let RawShared {
+        stack_table,
+        frame_table,
+        func_table,
+        resource_table,
+        native_symbols,
+        sources,
+        string_array,
+    } = &profile.shared;
     let strings = ("stringArray", string_array.len());
     let libs = ("libs", profile.libs.len());
 
     let stacks = stack_table;
-    let columns = [("frame", stacks.frame.len()), ("prefixOffset", stacks.prefix_offset.len())];
+    let columns = [
+        ("frame", stacks.frame.len()),
+        ("prefixOffset", stacks.prefix_offset.len()),
+    ];
     problems.lengths("stackTable", stacks.length, &columns);
-    problems.references("stackTable.frame", &stacks.frame, Missing::Never, ("frameTable", frame_table.length));
+    problems.references(
+        "stackTable.frame",
+        &stacks.frame,
+        Missing::Never,
+        ("frameTable", frame_table.length),
+    );
     for (offset, row) in stacks.prefix_offset.iter().zip(0..) {
         if !offset.is_some_and(|offset| (0..=row).contains(&offset)) {
             problems.add("stackTable.prefixOffset", &"a caller is not before its callee");
@@ -167,14 +201,27 @@ fn lint_shared(profile: &RawProfile<'_>, problems: &mut Problems) {
     lint_frames(profile, problems);
 
     let funcs = func_table;
-    let columns = [("name", funcs.name.len()), ("resource", funcs.resource.len()), ("source", funcs.source.len())];
+    let columns = [
+        ("name", funcs.name.len()),
+        ("resource", funcs.resource.len()),
+        ("source", funcs.source.len()),
+    ];
     problems.lengths("funcTable", funcs.length, &columns);
     problems.references("funcTable.name", &funcs.name, Missing::Never, strings);
     let resources = ("resourceTable", resource_table.length);
     problems.references("funcTable.resource", &funcs.resource, Missing::MinusOne, resources);
-    problems.references("funcTable.source", &funcs.source, Missing::Null, ("sources", sources.length));
+    problems.references(
+        "funcTable.source",
+        &funcs.source,
+        Missing::Null,
+        ("sources", sources.length),
+    );
 
-    problems.lengths("resourceTable", resource_table.length, &[("name", resource_table.name.len())]);
+    problems.lengths(
+        "resourceTable",
+        resource_table.length,
+        &[("name", resource_table.name.len())],
+    );
     problems.references("resourceTable.name", &resource_table.name, Missing::Never, strings);
 
     let symbols = native_symbols;
@@ -206,20 +253,50 @@ fn lint_frames(profile: &RawProfile<'_>, problems: &mut Problems) {
     ];
     problems.lengths("frameTable", frames.length, &columns);
     let symbols = ("nativeSymbols", profile.shared.native_symbols.length);
-    problems.references("frameTable.lib", &frames.lib, Missing::MinusOne, ("libs", profile.libs.len()));
-    problems.references("frameTable.func", &frames.func, Missing::Never, ("funcTable", profile.shared.func_table.length));
+    problems.references(
+        "frameTable.lib",
+        &frames.lib,
+        Missing::MinusOne,
+        ("libs", profile.libs.len()),
+    );
+    problems.references(
+        "frameTable.func",
+        &frames.func,
+        Missing::Never,
+        ("funcTable", profile.shared.func_table.length),
+    );
     problems.references("frameTable.nativeSymbol", &frames.native_symbol, Missing::Null, symbols);
     let categories = &profile.meta.categories;
-    problems.references("frameTable.category", &frames.category, Missing::Null, ("categories", categories.len()));
+    problems.references(
+        "frameTable.category",
+        &frames.category,
+        Missing::Null,
+        ("categories", categories.len()),
+    );
     for (category, subcategory) in frames.category.iter().zip(&frames.subcategory) {
-        let category = category.and_then(|index| usize::try_from(index).ok()).and_then(|index| categories.get(index));
+        let category = category
+            .and_then(|index| usize::try_from(index).ok())
+            .and_then(|index| categories.get(index));
         let rows = category.map_or(1, |category| category.subcategories.len());
-        problems.references("frameTable.subcategory", &[*subcategory], Missing::Null, ("the category", rows));
+        problems.references(
+            "frameTable.subcategory",
+            &[*subcategory],
+            Missing::Null,
+            ("the category", rows),
+        );
     }
-    if frames.address.iter().any(|address| address.is_none_or(|address| address < -1)) {
+    if frames
+        .address
+        .iter()
+        .any(|address| address.is_none_or(|address| address < -1))
+    {
         problems.add("frameTable.address", &"neither an address nor −1");
     }
-    if frames.inline_depth.iter().any(|depth| depth.is_none_or(|depth| depth < 0)) {
+    if frames
+        .inline_depth
+        .iter()
+        .any(|depth| depth.is_none_or(|depth| depth < 0))
+    {
         problems.add("frameTable.inlineDepth", &"not a depth");
     }
 }
@@ -227,9 +304,17 @@ fn lint_frames(profile: &RawProfile<'_>, problems: &mut Problems) {
 fn lint_counter(counter: &RawCounter, threads: usize, problems: &mut Problems) {
     let place = format!("counter {}", counter.name);
     let samples = &counter.samples;
-    let columns = [("timeDeltas", samples.time_deltas.len()), ("count", samples.count.len())];
+    let columns = [
+        ("timeDeltas", samples.time_deltas.len()),
+        ("count", samples.count.len()),
+    ];
     problems.lengths(&place, samples.length, &columns);
-    problems.references(&place, &[Some(counter.main_thread_index)], Missing::Never, ("threads", threads));
+    problems.references(
+        &place,
+        &[Some(counter.main_thread_index)],
+        Missing::Never,
+        ("threads", threads),
+    );
     lint_deltas(&place, &samples.time_deltas, problems);
     if counter.display.is_none() {
         problems.add(&place, &"it does not say how it is drawn");
@@ -250,7 +335,12 @@ fn lint_deltas(place: &str, deltas: &[f64], problems: &mut Problems) {
 fn lint_thread(thread: &RawThread<'_>, index: usize, profile: &RawProfile<'_>, problems: &mut Problems) {
     let name: String = thread.name.chars().take(30).collect();
     let place = format!("thread {index} {name:?}");
-    lint_samples(&format!("{place}: samples"), &thread.samples, profile.shared.stack_table.length, problems);
+    lint_samples(
+        &format!("{place}: samples"),
+        &thread.samples,
+        profile.shared.stack_table.length,
+        problems,
+    );
     lint_markers(&format!("{place}: markers"), &thread.markers, profile, problems);
 }
 
@@ -262,7 +352,12 @@ fn lint_samples(place: &str, samples: &RawSamples, stacks: usize, problems: &mut
         ("weight", samples.weight.as_ref().map_or(samples.length, Vec::len)),
     ];
     problems.lengths(place, samples.length, &columns);
-    problems.references(&format!("{place}.stack"), &samples.stack, Missing::Null, ("stackTable", stacks));
+    problems.references(
+        &format!("{place}.stack"),
+        &samples.stack,
+        Missing::Null,
+        ("stackTable", stacks),
+    );
     lint_deltas(place, &samples.time_deltas, problems);
 }
 
@@ -283,7 +378,12 @@ fn lint_markers(place: &str, markers: &RawMarkers<'_>, profile: &RawProfile<'_>,
     ];
     problems.lengths(place, markers.length, &columns);
     let categories = ("categories", profile.meta.categories.len());
-    problems.references(&format!("{place}.category"), &markers.category, Missing::Never, categories);
+    problems.references(
+        &format!("{place}.category"),
+        &markers.category,
+        Missing::Never,
+        categories,
+    );
     let strings = ("stringArray", profile.shared.string_array.len());
     problems.references(&format!("{place}.name"), &markers.name, Missing::Never, strings);
     problems.sorted(place, markers.start_time.iter().map(|time| time.unwrap_or(f64::NAN)));

@@ -54,11 +54,17 @@ impl<'a> From<&'a MarkKind> for Payload<'a> {
     fn from(kind: &'a MarkKind) -> Self {
         match kind {
             MarkKind::ProcessStart => Self::ProcessStart,
-            MarkKind::Exec { path, command_line } => {
-                Self::Exec { path: Cow::Borrowed(path), command_line: shell::join(command_line) }
-            }
-            MarkKind::ProcessExit { status } => Self::ProcessExit { status: *status, result: exit_words(*status) },
-            MarkKind::Program { text } => Self::Program { text: Cow::Borrowed(text) },
+            MarkKind::Exec { path, command_line } => Self::Exec {
+                path: Cow::Borrowed(path),
+                command_line: shell::join(command_line),
+            },
+            MarkKind::ProcessExit { status } => Self::ProcessExit {
+                status: *status,
+                result: exit_words(*status),
+            },
+            MarkKind::Program { text } => Self::Program {
+                text: Cow::Borrowed(text),
+            },
         }
     }
 }
@@ -68,11 +74,14 @@ impl Payload<'_> {
     pub fn into_kind(self) -> Option<MarkKind> {
         Some(match self {
             Self::ProcessStart => MarkKind::ProcessStart,
-            Self::Exec { path, command_line } => {
-                MarkKind::Exec { path: path.into_owned(), command_line: shell::split(&command_line)? }
-            }
+            Self::Exec { path, command_line } => MarkKind::Exec {
+                path: path.into_owned(),
+                command_line: shell::split(&command_line)?,
+            },
             Self::ProcessExit { status, .. } => MarkKind::ProcessExit { status },
-            Self::Program { text } => MarkKind::Program { text: text.into_owned() },
+            Self::Program { text } => MarkKind::Program {
+                text: text.into_owned(),
+            },
         })
     }
 }
@@ -176,10 +185,19 @@ impl Serialize for Markers<'_> {
         let rows = self.marks;
         let data = rows.iter().map(|mark| Data {
             payload: Payload::from(&mark.kind),
-            cause: mark.stack.and_then(|stack| self.shared.stack_row(stack)).map(|stack| Cause { stack }),
+            cause: mark
+                .stack
+                .and_then(|stack| self.shared.stack_row(stack))
+                .map(|stack| Cause { stack }),
         });
         let ms = |time: Timestamp| time.since(self.zero).as_nanos() as f64 / NS_PER_MS;
-        let phase = |mark: &Mark| if mark.end.is_some() { PHASE_INTERVAL } else { PHASE_INSTANT };
+        let phase = |mark: &Mark| {
+            if mark.end.is_some() {
+                PHASE_INTERVAL
+            } else {
+                PHASE_INSTANT
+            }
+        };
         let mut table = serializer.serialize_struct("markers", 7)?;
         table.serialize_field("length", &rows.len())?;
         table.serialize_field("category", &Repeat(Category::Other as u8, rows.len()))?;
@@ -204,8 +222,16 @@ mod tests {
 
     #[test]
     fn a_long_text_is_a_short_name() {
-        let kind = MarkKind::Program { text: format!("{}\nsecond line", "é".repeat(300)) };
-        let mark = Mark { start: Timestamp(0), end: None, thread: crate::fact::ThreadId(0), stack: None, kind };
+        let kind = MarkKind::Program {
+            text: format!("{}\nsecond line", "é".repeat(300)),
+        };
+        let mark = Mark {
+            start: Timestamp(0),
+            end: None,
+            thread: crate::fact::ThreadId(0),
+            stack: None,
+            kind,
+        };
         assert_eq!(name(&mark), "é".repeat(NAME_LIMIT));
     }
 }

@@ -16,7 +16,12 @@ pub fn encode(frame: &Frame) -> String {
         Location::Module { module, svma } => format!("m{}+{:x}", module.0, svma.0),
         Location::FileOffset { module, offset } => format!("f{}+{:x}", module.0, offset.0),
         Location::Kernel { module, offset } => format!("k{}+{:x}", module.0, offset.0),
-        Location::Jit { module, process, start, offset } => {
+        Location::Jit {
+            module,
+            process,
+            start,
+            offset,
+        } => {
             format!("j{}.{}+{:x}+{offset:x}", module.0, process.0, start.0)
         }
         Location::Anonymous { module, process, avma } => format!("a{}.{}+{:x}", module.0, process.0, avma.0),
@@ -31,32 +36,61 @@ pub fn decode(text: &str) -> Option<Frame> {
     if let Some(reason) = text.strip_prefix('t') {
         // A reason's name may end in `r` itself.
         return match truncated(reason) {
-            Some(reason) => Some(Frame { location: Location::Truncated(reason), is_return_address: false }),
-            None => truncated(reason.strip_suffix('r')?)
-                .map(|reason| Frame { location: Location::Truncated(reason), is_return_address: true }),
+            Some(reason) => Some(Frame {
+                location: Location::Truncated(reason),
+                is_return_address: false,
+            }),
+            None => truncated(reason.strip_suffix('r')?).map(|reason| Frame {
+                location: Location::Truncated(reason),
+                is_return_address: true,
+            }),
         };
     }
     let (place, is_return_address) = text.strip_suffix('r').map_or((text, false), |place| (place, true));
     let kind = place.chars().next()?;
     let (table, address) = place.get(kind.len_utf8()..)?.split_once('+')?;
     let location = match kind {
-        'm' => Location::Module { module: module(table)?, svma: Svma(hex(address)?) },
-        'f' => Location::FileOffset { module: module(table)?, offset: FileOffset(hex(address)?) },
-        'k' => Location::Kernel { module: module(table)?, offset: KernelOffset(hex(address)?) },
-        'u' => Location::Unmapped { process: process(table)?, avma: Avma(hex(address)?) },
+        'm' => Location::Module {
+            module: module(table)?,
+            svma: Svma(hex(address)?),
+        },
+        'f' => Location::FileOffset {
+            module: module(table)?,
+            offset: FileOffset(hex(address)?),
+        },
+        'k' => Location::Kernel {
+            module: module(table)?,
+            offset: KernelOffset(hex(address)?),
+        },
+        'u' => Location::Unmapped {
+            process: process(table)?,
+            avma: Avma(hex(address)?),
+        },
         'j' | 'a' => {
             let (of_module, of_process) = table.split_once('.')?;
             let (module, process) = (module(of_module)?, process(of_process)?);
             if kind == 'j' {
                 let (start, offset) = address.split_once('+')?;
-                Location::Jit { module, process, start: Avma(hex(start)?), offset: hex(offset)? }
+                Location::Jit {
+                    module,
+                    process,
+                    start: Avma(hex(start)?),
+                    offset: hex(offset)?,
+                }
             } else {
-                Location::Anonymous { module, process, avma: Avma(hex(address)?) }
+                Location::Anonymous {
+                    module,
+                    process,
+                    avma: Avma(hex(address)?),
+                }
             }
         }
         _ => return None,
     };
-    Some(Frame { location, is_return_address })
+    Some(Frame {
+        location,
+        is_return_address,
+    })
 }
 
 /// Start and size of a symbol: `1a00+40`, or `1a00` if the size is unknown.
@@ -102,10 +136,25 @@ mod tests {
         (0u8..7, ids, any::<u64>(), any::<u64>(), reason).prop_map(|(kind, (module, process), a, offset, reason)| {
             match kind {
                 0 => Location::Module { module, svma: Svma(a) },
-                1 => Location::FileOffset { module, offset: FileOffset(a) },
-                2 => Location::Kernel { module, offset: KernelOffset(a) },
-                3 => Location::Jit { module, process, start: Avma(a), offset },
-                4 => Location::Anonymous { module, process, avma: Avma(a) },
+                1 => Location::FileOffset {
+                    module,
+                    offset: FileOffset(a),
+                },
+                2 => Location::Kernel {
+                    module,
+                    offset: KernelOffset(a),
+                },
+                3 => Location::Jit {
+                    module,
+                    process,
+                    start: Avma(a),
+                    offset,
+                },
+                4 => Location::Anonymous {
+                    module,
+                    process,
+                    avma: Avma(a),
+                },
                 5 => Location::Unmapped { process, avma: Avma(a) },
                 _ => Location::Truncated(reason),
             }
@@ -134,7 +183,10 @@ mod tests {
     #[test]
     fn the_spelling_is_fixed() {
         let frame = Frame {
-            location: Location::Module { module: ModuleId(3), svma: Svma(0x1a2b) },
+            location: Location::Module {
+                module: ModuleId(3),
+                svma: Svma(0x1a2b),
+            },
             is_return_address: true,
         };
         assert_eq!(encode(&frame), "m3+1a2br");

@@ -85,7 +85,10 @@ impl ProfileSource {
         let profile: RawProfile = serde_json::from_slice(&bytes)?;
         let section = profile.ngmi.as_ref().ok_or(ReadError::Foreign)?;
         if section.version != exact::VERSION {
-            return Err(ReadError::Version { format, section: Some(section.version) });
+            return Err(ReadError::Version {
+                format,
+                section: Some(section.version),
+            });
         }
         let zero = Timestamp(section.zero.parse().map_err(|_| ReadError::Damaged("time 0"))?);
         let (tables, rows) = read_tables::tables(&profile)?;
@@ -114,7 +117,10 @@ impl FactSource for ProfileSource {
 }
 
 fn lane(raw: &RawThread<'_>, zero: Timestamp, tables: &Tables, rows: &Rows) -> Result<Lane, ReadError> {
-    let exact = raw.ngmi.as_ref().ok_or(ReadError::Damaged("thread without its number"))?;
+    let exact = raw
+        .ngmi
+        .as_ref()
+        .ok_or(ReadError::Damaged("thread without its number"))?;
     let thread = ThreadId(exact.thread);
     if thread.index() >= tables.threads.len() {
         return Err(ReadError::Damaged("thread number"));
@@ -127,7 +133,10 @@ fn lane(raw: &RawThread<'_>, zero: Timestamp, tables: &Tables, rows: &Rows) -> R
         let sample = samples.get_mut(*index).ok_or(ReadError::Damaged("sample number"))?;
         sample.in_kernel = !sample.in_kernel;
     }
-    Ok(Lane { samples, marks: marks(&raw.markers, thread, zero, rows)? })
+    Ok(Lane {
+        samples,
+        marks: marks(&raw.markers, thread, zero, rows)?,
+    })
 }
 
 fn samples(raw: &RawSamples, thread: ThreadId, zero: Timestamp, rows: &Rows) -> Result<Vec<SampleFact>, ReadError> {
@@ -160,7 +169,13 @@ fn marks(raw: &RawMarkers<'_>, thread: ThreadId, zero: Timestamp, rows: &Rows) -
     }
 
     let len = raw.length;
-    if [raw.data.len(), raw.start_time.len(), raw.end_time.len(), raw.phase.len()] != [len; 4] {
+    if [
+        raw.data.len(),
+        raw.start_time.len(),
+        raw.end_time.len(),
+        raw.phase.len(),
+    ] != [len; 4]
+    {
         return Err(ReadError::Damaged("markers table"));
     }
     let mut marks = Vec::with_capacity(len);
@@ -178,7 +193,13 @@ fn marks(raw: &RawMarkers<'_>, thread: ThreadId, zero: Timestamp, rows: &Rows) -
             None => None,
         };
         let kind = payload.into_kind().ok_or(ReadError::Damaged("marker's command line"))?;
-        marks.push(Mark { start: advance(zero, start)?, end, thread, stack, kind });
+        marks.push(Mark {
+            start: advance(zero, start)?,
+            end,
+            thread,
+            stack,
+            kind,
+        });
     }
     if !marks.is_sorted_by_key(|mark| mark.start) {
         return Err(ReadError::Damaged("order of markers"));

@@ -23,7 +23,9 @@ impl Rows {
     /// The stack at a row; it has to be the innermost row of one.
     pub fn stack(&self, row: Index) -> Result<Option<StackId>, ReadError> {
         let Some(row) = row else { return Ok(None) };
-        let stack = usize::try_from(row).ok().and_then(|row| self.stacks.get(row).copied().flatten());
+        let stack = usize::try_from(row)
+            .ok()
+            .and_then(|row| self.stacks.get(row).copied().flatten());
         stack.map(Some).ok_or(ReadError::Damaged("stack number"))
     }
 }
@@ -51,7 +53,10 @@ pub fn tables(profile: &RawProfile<'_>) -> Result<(Tables, Rows), ReadError> {
 }
 
 fn list<T: DeserializeOwned>(values: &[Value]) -> Result<Vec<T>, ReadError> {
-    values.iter().map(|value| from_portable(value.clone()).map_err(ReadError::Json)).collect()
+    values
+        .iter()
+        .map(|value| from_portable(value.clone()).map_err(ReadError::Json))
+        .collect()
 }
 
 fn check_tasks(tables: &Tables) -> Result<(), ReadError> {
@@ -61,7 +66,11 @@ fn check_tasks(tables: &Tables) -> Result<(), ReadError> {
             && process.main_thread.is_none_or(|main| main.index() < threads)
     });
     let thread_fits = tables.threads.iter().all(|thread| thread.process.index() < processes);
-    if process_fits && thread_fits { Ok(()) } else { Err(ReadError::Damaged("list of processes")) }
+    if process_fits && thread_fits {
+        Ok(())
+    } else {
+        Err(ReadError::Damaged("list of processes"))
+    }
 }
 
 fn check_frame(frame: &Frame, tables: &Tables) -> Result<(), ReadError> {
@@ -71,15 +80,28 @@ fn check_frame(frame: &Frame, tables: &Tables) -> Result<(), ReadError> {
         }
         _ => None,
     };
-    let module_fits = frame.location.module().is_none_or(|module| module.index() < tables.modules.len());
+    let module_fits = frame
+        .location
+        .module()
+        .is_none_or(|module| module.index() < tables.modules.len());
     let process_fits = process.is_none_or(|process| process.index() < tables.processes.len());
-    if module_fits && process_fits { Ok(()) } else { Err(ReadError::Damaged("frame's module")) }
+    if module_fits && process_fits {
+        Ok(())
+    } else {
+        Err(ReadError::Damaged("frame's module"))
+    }
 }
 
 /// First row of each frame, and the end: a frame starts where the inline depth is 0.
 fn frame_starts(raw: &RawFrames, frames: usize) -> Result<Vec<usize>, ReadError> {
     let len = raw.length;
-    if [raw.inline_depth.len(), raw.func.len(), raw.native_symbol.len(), raw.line.len()] != [len; 4] {
+    if [
+        raw.inline_depth.len(),
+        raw.func.len(),
+        raw.native_symbol.len(),
+        raw.line.len(),
+    ] != [len; 4]
+    {
         return Err(ReadError::Damaged("frame table"));
     }
     let mut starts = Vec::with_capacity(frames + 1);
@@ -118,7 +140,12 @@ impl Lookup<'_> {
     }
 
     fn source_frame(&mut self, row: usize) -> Result<SourceFrame, ReadError> {
-        let RawShared { frame_table, func_table, sources, .. } = self.shared;
+        let RawShared {
+            frame_table,
+            func_table,
+            sources,
+            ..
+        } = self.shared;
         let func = frame_table.func[row];
         let source = *cell(&func_table.source, func)?;
         let file = match source {
@@ -129,12 +156,18 @@ impl Lookup<'_> {
             Some(line) => Some(u32::try_from(line).map_err(|_| ReadError::Damaged("line"))?),
             None => None,
         };
-        Ok(SourceFrame { function: self.string(*cell(&func_table.name, func)?)?, file, line })
+        Ok(SourceFrame {
+            function: self.string(*cell(&func_table.name, func)?)?,
+            file,
+            line,
+        })
     }
 }
 
 fn cell<T>(column: &[T], index: Index) -> Result<&T, ReadError> {
-    let cell = index.and_then(|index| usize::try_from(index).ok()).and_then(|index| column.get(index));
+    let cell = index
+        .and_then(|index| usize::try_from(index).ok())
+        .and_then(|index| column.get(index));
     cell.ok_or(ReadError::Damaged("row number"))
 }
 
@@ -154,7 +187,15 @@ fn names(shared: &RawShared, exact: &RawExact, starts: &[usize]) -> Result<FxHas
         for row in (rows[0]..rows[1]).rev() {
             inline_chain.push(lookup.source_frame(row)?);
         }
-        names.insert(FrameId(id), FrameName { symbol, symbol_start, symbol_size, inline_chain });
+        names.insert(
+            FrameId(id),
+            FrameName {
+                symbol,
+                symbol_start,
+                symbol_size,
+                inline_chain,
+            },
+        );
     }
     Ok(names)
 }
@@ -167,16 +208,28 @@ fn stacks(shared: &RawShared, starts: &[usize], stacks: &mut Vec<StackNode>) -> 
     if [raw.frame.len(), raw.prefix_offset.len()] != [len; 2] {
         return Err(damaged());
     }
-    let mut rows = Rows { stacks: vec![None; len] };
+    let mut rows = Rows {
+        stacks: vec![None; len],
+    };
     let mut row = 0;
     while row < len {
-        let first = raw.frame[row].and_then(|frame| usize::try_from(frame).ok()).ok_or_else(damaged)?;
+        let first = raw.frame[row]
+            .and_then(|frame| usize::try_from(frame).ok())
+            .ok_or_else(damaged)?;
         // The last start is the end of the table, no frame.
-        let frame = starts[..starts.len() - 1].binary_search(&first).map_err(|_| damaged())?;
-        let offset = raw.prefix_offset[row].and_then(|offset| usize::try_from(offset).ok()).ok_or_else(damaged)?;
+        let frame = starts[..starts.len() - 1]
+            .binary_search(&first)
+            .map_err(|_| damaged())?;
+        let offset = raw.prefix_offset[row]
+            .and_then(|offset| usize::try_from(offset).ok())
+            .ok_or_else(damaged)?;
         let parent = match offset {
             0 => None,
-            _ => Some(row.checked_sub(offset).and_then(|caller| rows.stacks[caller]).ok_or_else(damaged)?),
+            _ => Some(
+                row.checked_sub(offset)
+                    .and_then(|caller| rows.stacks[caller])
+                    .ok_or_else(damaged)?,
+            ),
         };
         let end = row + starts[frame + 1] - first;
         for (inlined, expected) in (row..end).zip(first..) {
@@ -188,7 +241,10 @@ fn stacks(shared: &RawShared, starts: &[usize], stacks: &mut Vec<StackNode>) -> 
         }
         let id = u32::try_from(stacks.len()).map_err(|_| damaged())?;
         let frame = u32::try_from(frame).map_err(|_| damaged())?;
-        stacks.push(StackNode { parent, frame: FrameId(frame) });
+        stacks.push(StackNode {
+            parent,
+            frame: FrameId(frame),
+        });
         rows.stacks[end - 1] = Some(StackId(id));
         row = end;
     }

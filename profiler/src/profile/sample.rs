@@ -47,7 +47,12 @@ impl Serialize for Samples<'_> {
 /// The samples whose `in_kernel` is not what their stack says (a kernel stack that could not be walked).
 pub fn kernel_exceptions(tables: &Tables, samples: &[KeptSample]) -> Vec<usize> {
     let differs = |sample: &&KeptSample| sample.in_kernel != leaf_is_kernel(tables, sample.stack);
-    samples.iter().enumerate().filter(|(_, sample)| differs(sample)).map(|(index, _)| index).collect()
+    samples
+        .iter()
+        .enumerate()
+        .filter(|(_, sample)| differs(sample))
+        .map(|(index, _)| index)
+        .collect()
 }
 
 /// The innermost frame is the kernel's.

@@ -61,7 +61,10 @@ struct Interner<T> {
 
 impl<T: Clone + Eq + std::hash::Hash> Interner<T> {
     fn new() -> Self {
-        Self { rows: Vec::new(), numbers: FxHashMap::default() }
+        Self {
+            rows: Vec::new(),
+            numbers: FxHashMap::default(),
+        }
     }
 
     fn number(&mut self, thing: T) -> Result<u32, WriteError> {
@@ -77,7 +80,9 @@ impl<T: Clone + Eq + std::hash::Hash> Interner<T> {
 
 /// The front end keeps row numbers in signed 32-bit integers.
 fn row_number(len: usize) -> Result<u32, WriteError> {
-    i32::try_from(len).map(i32::unsigned_abs).map_err(|_| WriteError::TooLarge)
+    i32::try_from(len)
+        .map(i32::unsigned_abs)
+        .map_err(|_| WriteError::TooLarge)
 }
 
 /// The shared tables of a profile.
@@ -141,7 +146,10 @@ impl<'a> Shared<'a> {
 
     /// Start and size of each row of `nativeSymbols`, exactly.
     pub fn symbol_ranges(&self) -> impl Iterator<Item = String> + Clone {
-        self.symbols.rows.iter().map(|symbol| place::encode_range(symbol.start, symbol.size))
+        self.symbols
+            .rows
+            .iter()
+            .map(|symbol| place::encode_range(symbol.start, symbol.size))
     }
 
     fn add_frame(&mut self, frame: &Frame, name: Option<&'a FrameName>) -> Result<(), WriteError> {
@@ -168,7 +176,12 @@ impl<'a> Shared<'a> {
         };
         if let Some(module) = module {
             let symbol = self.string(Cow::Borrowed(&name.symbol))?;
-            let symbol = NativeSymbol { name: symbol, module, start: name.symbol_start, size: name.symbol_size };
+            let symbol = NativeSymbol {
+                name: symbol,
+                module,
+                start: name.symbol_start,
+                size: name.symbol_size,
+            };
             row.native_symbol = Some(self.symbols.number(symbol)?);
         }
         if name.inline_chain.is_empty() {
@@ -184,12 +197,7 @@ impl<'a> Shared<'a> {
         Ok(())
     }
 
-    fn func(
-        &mut self,
-        name: Cow<'a, str>,
-        module: Option<ModuleId>,
-        file: Option<&'a str>,
-    ) -> Result<u32, WriteError> {
+    fn func(&mut self, name: Cow<'a, str>, module: Option<ModuleId>, file: Option<&'a str>) -> Result<u32, WriteError> {
         let name = self.string(name)?;
         let source = match file {
             Some(file) => {
@@ -205,7 +213,11 @@ impl<'a> Shared<'a> {
     fn relative_address(&self, frame: &Frame) -> i64 {
         let address = match &frame.location {
             Location::Module { module, svma } => {
-                let base = self.tables.modules.get(module.index()).map_or(0, |module| module.base_svma.0);
+                let base = self
+                    .tables
+                    .modules
+                    .get(module.index())
+                    .map_or(0, |module| module.base_svma.0);
                 svma.0.checked_sub(base)
             }
             Location::Kernel { offset, .. } => Some(offset.0),
@@ -213,7 +225,9 @@ impl<'a> Shared<'a> {
             _ => None,
         };
         let address = address.and_then(|address| address.checked_sub(u64::from(frame.is_return_address)));
-        address.and_then(|address| u32::try_from(address).ok()).map_or(NONE, i64::from)
+        address
+            .and_then(|address| u32::try_from(address).ok())
+            .map_or(NONE, i64::from)
     }
 
     fn add_stack(&mut self, index: usize) -> Result<(), WriteError> {
@@ -233,7 +247,8 @@ impl<'a> Shared<'a> {
             self.stack_prefix_offsets.push(offset);
             offset = 1;
         }
-        self.stack_ends.push(row_number(self.stack_frames.len())?.saturating_sub(1));
+        self.stack_ends
+            .push(row_number(self.stack_frames.len())?.saturating_sub(1));
         Ok(())
     }
 }
@@ -329,7 +344,10 @@ impl Serialize for NativeSymbols<'_> {
         let Shared { tables, symbols, .. } = self.0;
         let rows = symbols.rows.as_slice();
         let address = |row: &NativeSymbol| {
-            let base = tables.modules.get(row.module.index()).map_or(0, |module| module.base_svma.0);
+            let base = tables
+                .modules
+                .get(row.module.index())
+                .map_or(0, |module| module.base_svma.0);
             row.start.saturating_sub(base).min(JS_MAX)
         };
         let mut table = serializer.serialize_struct("nativeSymbols", 5)?;
@@ -337,7 +355,10 @@ impl Serialize for NativeSymbols<'_> {
         table.serialize_field("libIndex", &Column(rows, |row: &NativeSymbol| row.module.0))?;
         table.serialize_field("address", &Column(rows, address))?;
         table.serialize_field("name", &Column(rows, |row: &NativeSymbol| row.name))?;
-        table.serialize_field("functionSize", &Column(rows, |row: &NativeSymbol| row.size.map(|size| size.min(JS_MAX))))?;
+        table.serialize_field(
+            "functionSize",
+            &Column(rows, |row: &NativeSymbol| row.size.map(|size| size.min(JS_MAX))),
+        )?;
         table.end()
     }
 }

@@ -2,7 +2,11 @@
 
 /// Quotes and joins arguments.
 pub fn join(arguments: &[String]) -> String {
-    arguments.iter().map(|argument| quote(argument)).collect::<Vec<_>>().join(" ")
+    arguments
+        .iter()
+        .map(|argument| quote(argument))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn quote(argument: &str) -> String {

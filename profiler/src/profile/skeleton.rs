@@ -46,7 +46,13 @@ pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Times
     mark::add_schemas(&mut profile);
     let processes = add_processes(&mut profile, tables, zero);
     let threads = add_threads(&mut profile, tables, &processes, zero)?;
-    counter::add_to(&mut profile, &processes, (tables, collected), (zero, end), &visible.shown);
+    counter::add_to(
+        &mut profile,
+        &processes,
+        (tables, collected),
+        (zero, end),
+        &visible.shown,
+    );
     // The library sorts threads and tells their places only here: all are "shown" first, and `meta` corrected below.
     for thread in &threads {
         profile.add_initial_visible_thread(*thread);
@@ -72,16 +78,26 @@ pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Times
     meta.insert("extra".into(), info::sections(tables, collected));
     let mut counters = array(parts.remove("counters"))?;
     counters.iter_mut().for_each(counter::display);
-    Ok(Skeleton { meta, threads, counters })
+    Ok(Skeleton {
+        meta,
+        threads,
+        counters,
+    })
 }
 
 fn new_profile(tables: &Tables, zero: Timestamp) -> Profile {
     let recording = &tables.recording;
     let start = Duration::from_millis(recording.start_unix_ms).saturating_sub(recording.start.since(zero));
     let interval = SamplingInterval::from_nanos(1_000_000_000 / u64::from(recording.sample_hz.max(1)));
-    let command = tables.command_process().map(|process| tables.processes[process.index()].name.as_str());
+    let command = tables
+        .command_process()
+        .map(|process| tables.processes[process.index()].name.as_str());
     let product = command.unwrap_or("ngmi");
-    let mut profile = Profile::new(product, ReferenceTimestamp::from_duration_since_unix_epoch(start), interval);
+    let mut profile = Profile::new(
+        product,
+        ReferenceTimestamp::from_duration_since_unix_epoch(start),
+        interval,
+    );
     profile.set_os_name(&format!("Linux {} {}", recording.kernel, recording.arch));
     profile.set_symbolicated(true);
     profile
@@ -89,7 +105,11 @@ fn new_profile(tables: &Tables, zero: Timestamp) -> Profile {
 
 fn add_processes(profile: &mut Profile, tables: &Tables, zero: Timestamp) -> Vec<ProcessHandle> {
     let add = |process: &Process| {
-        let handle = profile.add_process(&process_name(tables, process), process.pid, relative(process.start, zero));
+        let handle = profile.add_process(
+            &process_name(tables, process),
+            process.pid,
+            relative(process.start, zero),
+        );
         if let Some(end) = process.end {
             profile.set_process_end_time(handle, relative(end, zero));
         }
@@ -101,7 +121,9 @@ fn add_processes(profile: &mut Profile, tables: &Tables, zero: Timestamp) -> Vec
 /// The program, and what the main thread calls itself if that is something else: the processes of a browser differ
 /// by nothing else.
 fn process_name(tables: &Tables, process: &Process) -> String {
-    let main = process.main_thread.and_then(|thread| tables.threads.get(thread.index()));
+    let main = process
+        .main_thread
+        .and_then(|thread| tables.threads.get(thread.index()));
     match main {
         // A thread's name is cut after 15 bytes.
         Some(main) if !main.name.is_empty() && !process.name.starts_with(&main.name) => {
@@ -119,7 +141,9 @@ fn add_threads(
 ) -> Result<Vec<ThreadHandle>, WriteError> {
     let mut handles = Vec::with_capacity(tables.threads.len());
     for thread in &tables.threads {
-        let process = processes.get(thread.process.index()).ok_or(WriteError::Inconsistent("a thread's process"))?;
+        let process = processes
+            .get(thread.process.index())
+            .ok_or(WriteError::Inconsistent("a thread's process"))?;
         let handle = profile.add_thread(*process, thread.tid, relative(thread.start, zero), thread.is_main);
         profile.set_thread_name(handle, &thread.name);
         profile.set_thread_show_markers_in_timeline(handle, true);

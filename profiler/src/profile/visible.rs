@@ -25,12 +25,20 @@ pub struct Visible {
 
 /// On-CPU time of a thread's samples, in ns.
 pub fn cpu_time(facts: &ThreadFacts) -> u64 {
-    facts.samples.iter().fold(0, |sum, sample| sum.saturating_add(sample.cpu_time))
+    facts
+        .samples
+        .iter()
+        .fold(0, |sum, sample| sum.saturating_add(sample.cpu_time))
 }
 
 /// Chooses.
 pub fn choose(tables: &Tables, collected: &Collected) -> Visible {
-    let mut threads: Vec<(u64, ThreadId)> = collected.threads.iter().map(cpu_time).zip((0..).map(ThreadId)).collect();
+    let mut threads: Vec<(u64, ThreadId)> = collected
+        .threads
+        .iter()
+        .map(cpu_time)
+        .zip((0..).map(ThreadId))
+        .collect();
     let total = threads.iter().fold(0u64, |sum, (cpu, _)| sum.saturating_add(*cpu));
     let mut processes = vec![0u64; tables.processes.len()];
     for (cpu, id) in &threads {
@@ -41,16 +49,32 @@ pub fn choose(tables: &Tables, collected: &Collected) -> Visible {
     }
     threads.sort_by_key(|(cpu, id)| (Reverse(*cpu), *id));
     let busy = |cpu: u64| cpu > 0 && cpu >= total / BUSY_PART;
-    let mut shown: Vec<ThreadId> = threads.iter().filter(|(cpu, _)| busy(*cpu)).map(|(_, id)| *id).collect();
+    let mut shown: Vec<ThreadId> = threads
+        .iter()
+        .filter(|(cpu, _)| busy(*cpu))
+        .map(|(_, id)| *id)
+        .collect();
 
-    let command = tables.command_process().and_then(|process| tables.processes[process.index()].main_thread);
+    let command = tables
+        .command_process()
+        .and_then(|process| tables.processes[process.index()].main_thread);
     let command = command.filter(|id| id.index() < tables.threads.len());
-    let selected = command.filter(|id| shown.contains(id)).or(threads.first().map(|(_, id)| *id));
+    let selected = command
+        .filter(|id| shown.contains(id))
+        .or(threads.first().map(|(_, id)| *id));
 
     let mut busiest: Vec<(u64, usize)> = processes.into_iter().zip(0..).filter(|(cpu, _)| *cpu > 0).collect();
     busiest.sort_by_key(|(cpu, index)| (Reverse(*cpu), *index));
-    let mains = busiest.iter().take(BUSIEST_PROCESSES).filter_map(|(_, index)| tables.processes[*index].main_thread);
-    shown.extend(mains.chain(command).chain(selected).filter(|id| id.index() < tables.threads.len()));
+    let mains = busiest
+        .iter()
+        .take(BUSIEST_PROCESSES)
+        .filter_map(|(_, index)| tables.processes[*index].main_thread);
+    shown.extend(
+        mains
+            .chain(command)
+            .chain(selected)
+            .filter(|id| id.index() < tables.threads.len()),
+    );
     shown.sort_unstable();
     shown.dedup();
     Visible { shown, selected }

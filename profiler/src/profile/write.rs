@@ -70,7 +70,14 @@ pub fn write(tables: &Tables, collected: &Collected, out: &mut dyn Write) -> Res
         mark_names.push(names?);
     }
     let skeleton = skeleton::build(tables, collected, zero, end)?;
-    let profile = Whole { tables, collected, shared: &shared, mark_names: &mark_names, skeleton: &skeleton, zero };
+    let profile = Whole {
+        tables,
+        collected,
+        shared: &shared,
+        mark_names: &mark_names,
+        skeleton: &skeleton,
+        zero,
+    };
     // The serialiser writes a few bytes at a time.
     let mut buffered = BufWriter::with_capacity(BUFFER, Counted { out, bytes: 0 });
     serde_json::to_writer(&mut buffered, &profile).map_err(io::Error::from)?;
@@ -89,10 +96,18 @@ pub fn write(tables: &Tables, collected: &Collected, out: &mut dyn Write) -> Res
 /// From the recording's start to its end, and further where a fact lies outside.
 fn time_range(tables: &Tables, collected: &Collected) -> (Timestamp, Timestamp) {
     let recording = &tables.recording;
-    let samples = collected.threads.iter().flat_map(|thread| [thread.samples.first(), thread.samples.last()]);
+    let samples = collected
+        .threads
+        .iter()
+        .flat_map(|thread| [thread.samples.first(), thread.samples.last()]);
     let marks = collected.threads.iter().flat_map(|thread| &thread.marks);
-    let facts = samples.flatten().map(|sample| sample.time).chain(marks.flat_map(|m| [m.start, m.end.unwrap_or(m.start)]));
-    facts.fold((recording.start, recording.end), |(first, last), time| (first.min(time), last.max(time)))
+    let facts = samples
+        .flatten()
+        .map(|sample| sample.time)
+        .chain(marks.flat_map(|m| [m.start, m.end.unwrap_or(m.start)]));
+    facts.fold((recording.start, recording.end), |(first, last), time| {
+        (first.min(time), last.max(time))
+    })
 }
 
 /// The whole profile.
@@ -107,9 +122,22 @@ struct Whole<'a> {
 
 impl Serialize for Whole<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { tables, shared, skeleton, zero, .. } = *self;
-        let libraries = tables.modules.iter().map(|module| libs::library(module, &tables.recording.arch));
-        let threads = skeleton.threads.iter().map(|(id, row)| Thread { whole: self, id: *id, row });
+        let Self {
+            tables,
+            shared,
+            skeleton,
+            zero,
+            ..
+        } = *self;
+        let libraries = tables
+            .modules
+            .iter()
+            .map(|module| libs::library(module, &tables.recording.arch));
+        let threads = skeleton.threads.iter().map(|(id, row)| Thread {
+            whole: self,
+            id: *id,
+            row,
+        });
         let mut profile = serializer.serialize_map(None)?;
         profile.serialize_entry("meta", &skeleton.meta)?;
         profile.serialize_entry("libs", &Seq(libraries))?;
@@ -139,7 +167,14 @@ struct ThreadExact {
 
 impl Serialize for Thread<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Whole { tables, collected, shared, mark_names, zero, .. } = *self.whole;
+        let Whole {
+            tables,
+            collected,
+            shared,
+            mark_names,
+            zero,
+            ..
+        } = *self.whole;
         let none = ThreadFacts::default();
         let ThreadFacts { samples, marks } = collected.threads.get(self.id.index()).unwrap_or(&none);
         let names = mark_names.get(self.id.index()).map_or(&[][..], Vec::as_slice);
@@ -148,9 +183,23 @@ impl Serialize for Thread<'_> {
             thread.serialize_entry(key, value)?;
         }
         thread.serialize_entry("samples", &Samples { samples, shared, zero })?;
-        thread.serialize_entry("markers", &Markers { marks, names, shared, zero })?;
+        thread.serialize_entry(
+            "markers",
+            &Markers {
+                marks,
+                names,
+                shared,
+                zero,
+            },
+        )?;
         let in_kernel_exceptions = sample::kernel_exceptions(tables, samples);
-        thread.serialize_entry("ngmi", &ThreadExact { thread: self.id, in_kernel_exceptions })?;
+        thread.serialize_entry(
+            "ngmi",
+            &ThreadExact {
+                thread: self.id,
+                in_kernel_exceptions,
+            },
+        )?;
         thread.end()
     }
 }

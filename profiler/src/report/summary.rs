@@ -113,10 +113,15 @@ impl FactSink for Accumulator {
             None => self.samples_without_stack = self.samples_without_stack.saturating_add(weight),
         }
         let cpu = u64::try_from(sample.cpu_time.as_nanos()).unwrap_or(u64::MAX);
-        add(&mut self.threads, sample.thread.index(), tables.threads.len(), |(samples, sum)| {
-            *samples = samples.saturating_add(weight);
-            *sum = sum.saturating_add(cpu);
-        });
+        add(
+            &mut self.threads,
+            sample.thread.index(),
+            tables.threads.len(),
+            |(samples, sum)| {
+                *samples = samples.saturating_add(weight);
+                *sum = sum.saturating_add(cpu);
+            },
+        );
     }
 
     fn mark(&mut self, _tables: &Tables, _mark: &Mark) {}
@@ -138,7 +143,10 @@ impl Summary {
         let mut accumulator = Accumulator::default();
         collected.replay(tables, &mut accumulator);
         let marks_left_out = collected.marks_dropped;
-        Self { marks_left_out, ..accumulator.finish(tables) }
+        Self {
+            marks_left_out,
+            ..accumulator.finish(tables)
+        }
     }
 }
 
@@ -149,7 +157,11 @@ impl Accumulator {
         let cpu: Vec<u64> = (tables.threads.iter().zip(&self.threads))
             .map(|(thread, (_, cpu))| cpu.saturating_add(thread.cpu_time_after_last_sample))
             .collect();
-        let ran = tables.threads.iter().zip(&self.threads).filter(|(_, (samples, _))| *samples > 0);
+        let ran = tables
+            .threads
+            .iter()
+            .zip(&self.threads)
+            .filter(|(_, (samples, _))| *samples > 0);
         let mut processes: Vec<_> = ran.clone().map(|(thread, _)| thread.process).collect();
         processes.sort_unstable();
         processes.dedup();
@@ -174,7 +186,9 @@ impl Accumulator {
 }
 
 fn main_thread(tables: &Tables, cpu: &[u64]) -> Option<MainThread> {
-    let command = tables.command_process().and_then(|process| tables.processes.get(process.index())?.main_thread);
+    let command = tables
+        .command_process()
+        .and_then(|process| tables.processes.get(process.index())?.main_thread);
     let busiest = || {
         let ranked = cpu.iter().zip((0..).map(ThreadId));
         ranked.max_by_key(|(cpu, id)| (**cpu, Reverse(*id))).map(|(_, id)| id)
@@ -196,7 +210,11 @@ fn main_thread(tables: &Tables, cpu: &[u64]) -> Option<MainThread> {
 
 fn hottest(tables: &Tables, self_samples: &[u64]) -> Vec<HotFunction> {
     let mut functions: FxHashMap<(Option<ModuleId>, Cow<'_, str>), u64> = FxHashMap::default();
-    for (samples, id) in self_samples.iter().zip((0..).map(FrameId)).filter(|(samples, _)| **samples > 0) {
+    for (samples, id) in self_samples
+        .iter()
+        .zip((0..).map(FrameId))
+        .filter(|(samples, _)| **samples > 0)
+    {
         let module = tables.frames.get(id.index()).and_then(|frame| frame.location.module());
         let sum = functions.entry((module, tables.function_name(id))).or_default();
         *sum = sum.saturating_add(*samples);
@@ -220,7 +238,11 @@ fn stacks(ends: &[StackEnds]) -> StackSummary {
     let mut worst: Vec<StackEnds> = ends.iter().filter(|ends| ends.reason.is_some()).cloned().collect();
     worst.sort_by_key(|ends| Reverse(ends.samples));
     worst.truncate(WORST);
-    StackSummary { total: sum(false), complete: sum(true), worst }
+    StackSummary {
+        total: sum(false),
+        complete: sum(true),
+        worst,
+    }
 }
 
 impl fmt::Display for Summary {
@@ -250,7 +272,10 @@ impl Summary {
         for (function, index) in self.hottest.iter().zip(0..) {
             let head = if index == 0 { "hottest:" } else { "" };
             let head = format!("{head:<9}{:>7} ", percent(function.samples, self.samples));
-            let module = function.module.as_ref().map_or(String::new(), |module| format!(" ({})", fit(module, 24)));
+            let module = function
+                .module
+                .as_ref()
+                .map_or(String::new(), |module| format!(" ({})", fit(module, 24)));
             let width = WIDTH.saturating_sub(columns(&head) + columns(&module));
             lines.push(head + &fit(&function.function, width) + &module);
         }
@@ -261,7 +286,10 @@ impl Summary {
             count(self.processes),
             duration(self.cpu_time_ns)
         ));
-        let losses = self.losses.iter().map(|(name, lost)| format!("{} {name}", count(*lost)));
+        let losses = self
+            .losses
+            .iter()
+            .map(|(name, lost)| format!("{} {name}", count(*lost)));
         lines.push(list("lost:    ", losses, "nothing"));
         lines.push(self.stacks_line());
         lines.extend(self.thinning_line());
@@ -279,22 +307,30 @@ impl Summary {
             format!("{} {} ({reason})", percent(ends.samples, *total), fit(&ends.module, 24))
         });
         let head = format!("stacks:  {} complete", percent(*complete, *total));
-        if worst.is_empty() { head } else { list(&(head + "; cut: "), cut, "") }
+        if worst.is_empty() {
+            head
+        } else {
+            list(&(head + "; cut: "), cut, "")
+        }
     }
 
     fn thinning_line(&self) -> Option<String> {
         let samples = (self.sample_thinning > 1)
             .then(|| format!("each sample of the profile stands for {}", self.sample_thinning));
-        let marks =
-            (self.marks_left_out > 0).then(|| format!("{} markers are not in it", count(self.marks_left_out)));
+        let marks = (self.marks_left_out > 0).then(|| format!("{} markers are not in it", count(self.marks_left_out)));
         let parts: Vec<String> = samples.into_iter().chain(marks).collect();
         (!parts.is_empty()).then(|| format!("thinned: {}", parts.join("; ")))
     }
 
     fn output_line(&self) -> Option<String> {
         let output = self.output.as_ref()?;
-        let size = self.output_bytes.map_or(String::new(), |size| format!(", {}", bytes(size)));
-        Some(format!("profile: {}{size}", fit(output, WIDTH.saturating_sub(9 + columns(&size)))))
+        let size = self
+            .output_bytes
+            .map_or(String::new(), |size| format!(", {}", bytes(size)));
+        Some(format!(
+            "profile: {}{size}",
+            fit(output, WIDTH.saturating_sub(9 + columns(&size)))
+        ))
     }
 }
 
@@ -306,7 +342,11 @@ fn list(head: &str, items: impl Iterator<Item = String>, none: &str) -> String {
     }
     for told in (1..=items.len()).rev() {
         let more = items.len() - told;
-        let rest = if more > 0 { format!(", {more} more") } else { String::new() };
+        let rest = if more > 0 {
+            format!(", {more} more")
+        } else {
+            String::new()
+        };
         let line = format!("{head}{}{rest}", items[..told].join(", "));
         if told == 1 || columns(&line) <= WIDTH {
             return line;

@@ -5,7 +5,11 @@ pub fn fit(name: &str, width: usize) -> String {
     let mut fitted = String::new();
     let mut used = 0;
     for c in name.chars() {
-        let c = if c.is_control() || is_bidi_control(c) { '\u{fffd}' } else { c };
+        let c = if c.is_control() || is_bidi_control(c) {
+            '\u{fffd}'
+        } else {
+            c
+        };
         let columns = columns_of(c);
         if used + columns > width {
             while used + 1 > width {
@@ -27,7 +31,11 @@ pub fn columns(text: &str) -> usize {
 
 /// From Hangul on, characters may be two columns wide; combining ones are counted too.
 fn columns_of(c: char) -> usize {
-    if ('\u{1100}'..'\u{2000}').contains(&c) || c >= '\u{2e80}' && c != '\u{fffd}' { 2 } else { 1 }
+    if ('\u{1100}'..'\u{2000}').contains(&c) || c >= '\u{2e80}' && c != '\u{fffd}' {
+        2
+    } else {
+        1
+    }
 }
 
 /// They turn the rest of a line around.
@@ -58,11 +66,7 @@ pub fn bytes(bytes: u64) -> String {
 }
 
 fn three_digits(value: f64) -> String {
-    let decimals = if value < 9.995 {
-        2
-    } else {
-        usize::from(value < 99.95)
-    };
+    let decimals = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
     format!("{value:.decimals$}")
 }
 
@@ -95,14 +99,22 @@ mod tests {
 
     #[test]
     fn figures_have_three_digits_and_a_unit() {
-        let durations = [(999, "999 ns"), (1_234, "1.23 µs"), (99_960_000, "100 ms"), (12_340_000_000, "12.3 s")];
+        let durations = [
+            (999, "999 ns"),
+            (1_234, "1.23 µs"),
+            (99_960_000, "100 ms"),
+            (12_340_000_000, "12.3 s"),
+        ];
         for (ns, text) in durations {
             assert_eq!(duration(ns), text);
         }
         assert_eq!(bytes(3_400_000), "3.40 MB");
         assert_eq!(percent(1, 3), "33.3 %");
         assert_eq!(percent(0, 0), "-");
-        assert_eq!([count(0), count(999), count(1000), count(12_345_678)], ["0", "999", "1,000", "12,345,678"]);
+        assert_eq!(
+            [count(0), count(999), count(1000), count(12_345_678)],
+            ["0", "999", "1,000", "12,345,678"]
+        );
     }
 
     #[test]

@@ -81,9 +81,21 @@ pub fn module(kind: ModuleKind, name: &str, base: u64) -> Module {
     Module {
         kind,
         name: name.into(),
-        path: if kind == ModuleKind::File { format!("/usr/lib/{name}") } else { String::new() },
-        file: FileId { major: 8, minor: 1, inode: if kind == ModuleKind::File { u64::MAX } else { 0 } },
-        build_id: if kind == ModuleKind::File { (0..20).collect() } else { Vec::new() },
+        path: if kind == ModuleKind::File {
+            format!("/usr/lib/{name}")
+        } else {
+            String::new()
+        },
+        file: FileId {
+            major: 8,
+            minor: 1,
+            inode: if kind == ModuleKind::File { u64::MAX } else { 0 },
+        },
+        build_id: if kind == ModuleKind::File {
+            (0..20).collect()
+        } else {
+            Vec::new()
+        },
         base_svma: Svma(base),
         deleted: false,
         problem: None,
@@ -128,8 +140,16 @@ fn recording() -> Recording {
         }],
         losses: vec![("sample ring full".into(), u64::MAX)],
         stack_ends: vec![
-            StackEnds { module: "libdemo.so".into(), reason: None, samples: 90 },
-            StackEnds { module: "demo".into(), reason: Some(TruncationReason::NoUnwindInfo), samples: 10 },
+            StackEnds {
+                module: "libdemo.so".into(),
+                reason: None,
+                samples: 90,
+            },
+            StackEnds {
+                module: "demo".into(),
+                reason: Some(TruncationReason::NoUnwindInfo),
+                samples: 10,
+            },
         ],
         sample_thinning: 1,
         samples_seen: 100,
@@ -153,9 +173,15 @@ pub fn hostile() -> [String; 6] {
 /// Every kind of frame, hostile names everywhere, a pid that lived twice, inline chains, marks of every kind.
 pub fn everything() -> Synthetic {
     let evil = hostile();
-    let mut tables = Tables { recording: recording(), ..Tables::default() };
-    tables.processes =
-        vec![process(100, "demo", None, 0), process(200, &evil[0], Some(0), 2), process(200, &evil[1], Some(1), 3)];
+    let mut tables = Tables {
+        recording: recording(),
+        ..Tables::default()
+    };
+    tables.processes = vec![
+        process(100, "demo", None, 0),
+        process(200, &evil[0], Some(0), 2),
+        process(200, &evil[1], Some(1), 3),
+    ];
     tables.processes[1].end = Some(at(50));
     tables.processes[1].exit_code = Some(9);
     tables.processes[1].command_line = evil.to_vec();
@@ -178,7 +204,10 @@ pub fn everything() -> Synthetic {
     tables.modules[4].problem = Some("permission denied".into());
     frames(&mut tables, &evil);
     stacks(&mut tables);
-    let mut synthetic = Synthetic { tables, ..Synthetic::default() };
+    let mut synthetic = Synthetic {
+        tables,
+        ..Synthetic::default()
+    };
     samples(&mut synthetic);
     marks(&mut synthetic, &evil);
     synthetic
@@ -186,24 +215,99 @@ pub fn everything() -> Synthetic {
 
 fn frames(tables: &mut Tables, evil: &[String]) {
     let (m, process) = (ModuleId, ProcessId(0));
-    let frame = |location, is_return_address| Frame { location, is_return_address };
+    let frame = |location, is_return_address| Frame {
+        location,
+        is_return_address,
+    };
     tables.frames = vec![
-        frame(Location::Module { module: m(0), svma: Svma(0x40_1000) }, true),
-        frame(Location::Module { module: m(0), svma: Svma(0x40_1000) }, false),
-        frame(Location::Module { module: m(0), svma: Svma(0x40_2222) }, true),
-        frame(Location::Kernel { module: m(1), offset: KernelOffset(0x5000) }, false),
-        frame(Location::Kernel { module: m(1), offset: KernelOffset(u64::MAX - 0xff) }, true),
-        frame(Location::Jit { module: m(2), process, start: Avma(0x7f00_0000), offset: 0x33 }, false),
-        frame(Location::Anonymous { module: m(3), process, avma: Avma(0x7fff_ffff_f123) }, false),
-        frame(Location::FileOffset { module: m(4), offset: FileOffset(0x999) }, true),
-        frame(Location::Unmapped { process, avma: Avma(u64::MAX) }, false),
+        frame(
+            Location::Module {
+                module: m(0),
+                svma: Svma(0x40_1000),
+            },
+            true,
+        ),
+        frame(
+            Location::Module {
+                module: m(0),
+                svma: Svma(0x40_1000),
+            },
+            false,
+        ),
+        frame(
+            Location::Module {
+                module: m(0),
+                svma: Svma(0x40_2222),
+            },
+            true,
+        ),
+        frame(
+            Location::Kernel {
+                module: m(1),
+                offset: KernelOffset(0x5000),
+            },
+            false,
+        ),
+        frame(
+            Location::Kernel {
+                module: m(1),
+                offset: KernelOffset(u64::MAX - 0xff),
+            },
+            true,
+        ),
+        frame(
+            Location::Jit {
+                module: m(2),
+                process,
+                start: Avma(0x7f00_0000),
+                offset: 0x33,
+            },
+            false,
+        ),
+        frame(
+            Location::Anonymous {
+                module: m(3),
+                process,
+                avma: Avma(0x7fff_ffff_f123),
+            },
+            false,
+        ),
+        frame(
+            Location::FileOffset {
+                module: m(4),
+                offset: FileOffset(0x999),
+            },
+            true,
+        ),
+        frame(
+            Location::Unmapped {
+                process,
+                avma: Avma(u64::MAX),
+            },
+            false,
+        ),
         frame(Location::Truncated(TruncationReason::CopyTooShort), false),
         // Below the base: no relative address exists.
-        frame(Location::Module { module: m(0), svma: Svma(1) }, true),
-        frame(Location::Module { module: m(5), svma: Svma(0x700) }, true),
+        frame(
+            Location::Module {
+                module: m(0),
+                svma: Svma(1),
+            },
+            true,
+        ),
+        frame(
+            Location::Module {
+                module: m(5),
+                svma: Svma(0x700),
+            },
+            true,
+        ),
     ];
     let mut name = |frame, name| tables.names.insert(FrameId(frame), name);
-    name(0, named(&[("main", Some("src/main.c"), Some(10))], 0x40_0ff0, Some(0x100)));
+    name(
+        0,
+        named(&[("main", Some("src/main.c"), Some(10))], 0x40_0ff0, Some(0x100)),
+    );
     let inlined = [
         ("inner", Some("src/inner.h"), Some(3)),
         ("middle", None, None),
@@ -212,12 +316,18 @@ fn frames(tables: &mut Tables, evil: &[String]) {
     name(1, named(&inlined, 0x40_0ff0, Some(0x100)));
     name(2, named(&[("work", Some(evil[0].as_str()), Some(1))], 0x40_2200, None));
     name(3, named(&[("do_syscall_64", None, None)], 0x4ff0, Some(0x40)));
-    name(4, named(&[("ext4_read [ext4]", None, None)], u64::MAX - 0x1ff, Some(u64::MAX)));
+    name(
+        4,
+        named(&[("ext4_read [ext4]", None, None)], u64::MAX - 0x1ff, Some(u64::MAX)),
+    );
     name(5, named(&[("js: f", None, None)], 0, None));
 }
 
 fn stacks(tables: &mut Tables) {
-    let node = |parent: Option<u32>, frame| StackNode { parent: parent.map(StackId), frame: FrameId(frame) };
+    let node = |parent: Option<u32>, frame| StackNode {
+        parent: parent.map(StackId),
+        frame: FrameId(frame),
+    };
     tables.stacks = vec![
         node(None, 0),     // 0: main
         node(Some(0), 1),  // 1: main, inlined three deep
@@ -250,13 +360,32 @@ fn samples(synthetic: &mut Synthetic) {
 }
 
 fn marks(synthetic: &mut Synthetic, evil: &[String]) {
-    let mark =
-        |ms, thread, kind| Mark { start: at(ms), end: None, thread: ThreadId(thread), stack: None, kind };
+    let mark = |ms, thread, kind| Mark {
+        start: at(ms),
+        end: None,
+        thread: ThreadId(thread),
+        stack: None,
+        kind,
+    };
     synthetic.marks = vec![
         mark(0, 0, MarkKind::ProcessStart),
-        mark(1, 0, MarkKind::Exec { path: "/usr/bin/demo".into(), command_line: evil.to_vec() }),
-        Mark { stack: Some(StackId(1)), end: Some(at(44)), ..mark(4, 2, MarkKind::Program { text: evil[0].clone() }) },
-        Mark { end: Some(at(7)), ..mark(7, 2, MarkKind::Program { text: String::new() }) },
+        mark(
+            1,
+            0,
+            MarkKind::Exec {
+                path: "/usr/bin/demo".into(),
+                command_line: evil.to_vec(),
+            },
+        ),
+        Mark {
+            stack: Some(StackId(1)),
+            end: Some(at(44)),
+            ..mark(4, 2, MarkKind::Program { text: evil[0].clone() })
+        },
+        Mark {
+            end: Some(at(7)),
+            ..mark(7, 2, MarkKind::Program { text: String::new() })
+        },
         mark(50, 2, MarkKind::ProcessExit { status: 9 }),
     ];
 }

@@ -55,7 +55,9 @@ fn program(start: u64, end: Option<u64>) -> Mark {
         end: end.map(Timestamp),
         thread: ThreadId(0),
         stack: None,
-        kind: MarkKind::Program { text: format!("m{start}") },
+        kind: MarkKind::Program {
+            text: format!("m{start}"),
+        },
     }
 }
 
@@ -66,7 +68,10 @@ fn under_the_budget_every_sample_is_kept_as_it_is() {
     let facts: Vec<_> = (0..5).map(|i| sample(0, i * 10, i, None)).collect();
     facts.iter().for_each(|fact| collector.sample(&tables, fact));
     let collected = collector.finish(&mut tables);
-    assert_eq!(collected.threads[0].samples, facts.iter().map(KeptSample::from).collect::<Vec<_>>());
+    assert_eq!(
+        collected.threads[0].samples,
+        facts.iter().map(KeptSample::from).collect::<Vec<_>>()
+    );
     assert_eq!((collected.thinning, tables.recording.sample_thinning), (1, 1));
 }
 
@@ -90,7 +95,13 @@ fn thinning_of_a_thinned_source_multiplies() {
     tables.recording.sample_thinning = 4;
     let mut collector = Collector::new(Budget { samples: 1, marks: 0 });
     for i in 0..2 {
-        collector.sample(&tables, &SampleFact { weight: 4, ..sample(0, i, 1, None) });
+        collector.sample(
+            &tables,
+            &SampleFact {
+                weight: 4,
+                ..sample(0, i, 1, None)
+            },
+        );
     }
     let collected = collector.finish(&mut tables);
     assert_eq!(tables.recording.sample_thinning, 8);
@@ -100,17 +111,39 @@ fn thinning_of_a_thinned_source_multiplies() {
 #[test]
 fn stacks_that_no_kept_sample_uses_are_removed_and_the_rest_keep_their_frames() {
     let mut tables = tables(1);
-    let reasons = [TruncationReason::NoMapping, TruncationReason::Limit, TruncationReason::BadChain];
+    let reasons = [
+        TruncationReason::NoMapping,
+        TruncationReason::Limit,
+        TruncationReason::BadChain,
+    ];
     tables.frames = reasons
-        .map(|reason| Frame { location: Location::Truncated(reason), is_return_address: false })
+        .map(|reason| Frame {
+            location: Location::Truncated(reason),
+            is_return_address: false,
+        })
         .to_vec();
     tables.stacks = vec![
-        StackNode { parent: None, frame: FrameId(0) },
-        StackNode { parent: None, frame: FrameId(1) },
-        StackNode { parent: Some(StackId(1)), frame: FrameId(2) },
+        StackNode {
+            parent: None,
+            frame: FrameId(0),
+        },
+        StackNode {
+            parent: None,
+            frame: FrameId(1),
+        },
+        StackNode {
+            parent: Some(StackId(1)),
+            frame: FrameId(2),
+        },
     ];
     tables.names.insert(FrameId(0), crate::fact::FrameName::default());
-    tables.names.insert(FrameId(2), crate::fact::FrameName { symbol: "leaf".into(), ..Default::default() });
+    tables.names.insert(
+        FrameId(2),
+        crate::fact::FrameName {
+            symbol: "leaf".into(),
+            ..Default::default()
+        },
+    );
     let mut collector = Collector::new(Budget { samples: 1, marks: 0 });
     collector.sample(&tables, &sample(0, 1, 1, Some(0)));
     collector.sample(&tables, &sample(0, 2, 1, Some(2)));
@@ -123,17 +156,31 @@ fn stacks_that_no_kept_sample_uses_are_removed_and_the_rest_keep_their_frames() 
     assert_eq!(tables.names[&node.frame].symbol, "leaf");
     let root = tables.stacks[node.parent.unwrap().index()];
     assert_eq!(reason(root.frame), Location::Truncated(TruncationReason::Limit));
-    assert_eq!((tables.stacks.len(), tables.frames.len(), tables.names.len()), (2, 2, 1));
+    assert_eq!(
+        (tables.stacks.len(), tables.frames.len(), tables.names.len()),
+        (2, 2, 1)
+    );
 }
 
 #[test]
 fn long_and_early_marks_outlive_short_and_late_ones_and_lives_of_processes_stay() {
     let mut tables = tables(1);
     let mut collector = Collector::new(Budget { samples: 1, marks: 2 });
-    for mark in [program(5, Some(6)), program(1, None), program(2, Some(90)), program(9, Some(10))] {
+    for mark in [
+        program(5, Some(6)),
+        program(1, None),
+        program(2, Some(90)),
+        program(9, Some(10)),
+    ] {
         collector.mark(&tables, &mark);
     }
-    collector.mark(&tables, &Mark { kind: MarkKind::ProcessStart, ..program(0, None) });
+    collector.mark(
+        &tables,
+        &Mark {
+            kind: MarkKind::ProcessStart,
+            ..program(0, None)
+        },
+    );
     let collected = collector.finish(&mut tables);
     let starts: Vec<_> = collected.threads[0].marks.iter().map(|mark| mark.start.0).collect();
     assert_eq!(starts, [0, 2, 5]);

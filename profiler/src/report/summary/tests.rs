@@ -55,11 +55,19 @@ fn tables(command: &str) -> Tables {
         deleted: false,
         problem: None,
     };
-    let frame =
-        |svma| Frame { location: Location::Module { module: ModuleId(0), svma: Svma(svma) }, is_return_address: false };
+    let frame = |svma| Frame {
+        location: Location::Module {
+            module: ModuleId(0),
+            svma: Svma(svma),
+        },
+        is_return_address: false,
+    };
     let name = |function: &str| FrameName {
         symbol: "outer".into(),
-        inline_chain: vec![SourceFrame { function: function.into(), ..SourceFrame::default() }],
+        inline_chain: vec![SourceFrame {
+            function: function.into(),
+            ..SourceFrame::default()
+        }],
         ..FrameName::default()
     };
     Tables {
@@ -67,23 +75,53 @@ fn tables(command: &str) -> Tables {
             scope: "command".into(),
             end: Timestamp(100 * MS),
             stack_ends: vec![
-                StackEnds { module: "lib.so".into(), reason: None, samples: 970 },
-                StackEnds { module: "ld.so".into(), reason: Some(TruncationReason::BadChain), samples: 10 },
-                StackEnds { module: "libxul.so".into(), reason: Some(TruncationReason::NoUnwindInfo), samples: 20 },
+                StackEnds {
+                    module: "lib.so".into(),
+                    reason: None,
+                    samples: 970,
+                },
+                StackEnds {
+                    module: "ld.so".into(),
+                    reason: Some(TruncationReason::BadChain),
+                    samples: 10,
+                },
+                StackEnds {
+                    module: "libxul.so".into(),
+                    reason: Some(TruncationReason::NoUnwindInfo),
+                    samples: 20,
+                },
             ],
             ..Recording::default()
         },
         processes: vec![process(100, command, 0), process(200, "child", 1)],
-        threads: vec![thread(0, 100, Some(80 * MS), 5 * MS), thread(1, 200, None, 0), thread(1, 201, None, 0)],
+        threads: vec![
+            thread(0, 100, Some(80 * MS), 5 * MS),
+            thread(1, 200, None, 0),
+            thread(1, 201, None, 0),
+        ],
         modules: vec![module],
         frames: (0..4).map(frame).collect(),
-        stacks: (0..4).map(|id| StackNode { parent: None, frame: FrameId(id) }).collect(),
-        names: [(FrameId(0), name("hot")), (FrameId(1), name("hot")), (FrameId(2), name("warm"))].into_iter().collect(),
+        stacks: (0..4)
+            .map(|id| StackNode {
+                parent: None,
+                frame: FrameId(id),
+            })
+            .collect(),
+        names: [
+            (FrameId(0), name("hot")),
+            (FrameId(1), name("hot")),
+            (FrameId(2), name("warm")),
+        ]
+        .into_iter()
+        .collect(),
     }
 }
 
 fn summary(tables: &mut Tables, budget: usize) -> Summary {
-    let mut collector = Collector::new(Budget { samples: budget, marks: 0 });
+    let mut collector = Collector::new(Budget {
+        samples: budget,
+        marks: 0,
+    });
     // 40 samples: 20 of hot at two addresses, 12 of warm, 4 without a name, 4 without a stack.
     for i in 0..40u64 {
         let stack = [0, 1, 0, 1, 0, 2, 2, 2, 3, 9][usize::try_from(i % 10).unwrap()];
@@ -107,7 +145,11 @@ fn the_figures_are_those_of_the_samples() {
     let summary = summary(&mut tables, 1000);
     let main = summary.main_thread.as_ref().unwrap();
     assert_eq!((main.pid, main.wall_ns, main.cpu_ns), (100, 80 * MS, 20 * MS));
-    let hot: Vec<_> = summary.hottest.iter().map(|hot| (hot.function.as_str(), hot.samples)).collect();
+    let hot: Vec<_> = summary
+        .hottest
+        .iter()
+        .map(|hot| (hot.function.as_str(), hot.samples))
+        .collect();
     assert_eq!(hot, [("hot", 20), ("warm", 12), ("lib.so + 0x3", 4)]);
     assert_eq!((summary.samples, summary.samples_without_stack), (40, 4));
     assert_eq!((summary.processes, summary.threads), (2, 2));
@@ -141,12 +183,22 @@ fn thinning_keeps_the_totals_and_is_told() {
     let mut tables = tables("demo");
     let summary = summary(&mut tables, 10);
     assert_eq!((summary.samples, summary.cpu_time_ns), (40, 45 * MS));
-    assert!(summary.to_string().contains("thinned: each sample of the profile stands for "), "{summary}");
+    assert!(
+        summary
+            .to_string()
+            .contains("thinned: each sample of the profile stands for "),
+        "{summary}"
+    );
 }
 
 #[test]
 fn ten_lines_of_eighty_columns_hold_whatever_the_names_are() {
-    for name in ["x".repeat(10_000), "🦀".repeat(300), "\n\n\x1b[2J".repeat(99), String::new()] {
+    for name in [
+        "x".repeat(10_000),
+        "🦀".repeat(300),
+        "\n\n\x1b[2J".repeat(99),
+        String::new(),
+    ] {
         let mut tables = tables(&name);
         tables.modules[0].name.clone_from(&name);
         for id in 0..3 {
@@ -174,6 +226,9 @@ fn without_a_command_the_busiest_thread_is_told() {
     tables.recording.scope = "system".into();
     assert_eq!(summary(&mut tables, 1000).main_thread.unwrap().tid, 200);
     let nothing = Accumulator::default().finish(&Tables::default());
-    assert_eq!(nothing.to_string(), "samples: 0 of 0 threads in 0 processes, 0 ns of CPU time\nlost:    nothing\nstacks:  no user stack\n");
+    assert_eq!(
+        nothing.to_string(),
+        "samples: 0 of 0 threads in 0 processes, 0 ns of CPU time\nlost:    nothing\nstacks:  no user stack\n"
+    );
     assert!(serde_json::to_string(&nothing).is_ok());
 }
