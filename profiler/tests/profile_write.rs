@@ -1,9 +1,12 @@
 //! The profile says what the tables say, in the front end's terms.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 mod profile_synthetic;
 
 use profile_synthetic::{everything, hostile};
+use profiler::fact::ThreadId;
+use profiler::fact::budget::{Budget, Collected};
+use profiler::profile::WriteError;
 use serde_json::Value;
 
 fn profile() -> Value {
@@ -37,7 +40,7 @@ fn thread<'a>(profile: &'a Value, id: u64) -> &'a Value {
 #[test]
 fn inlined_functions_are_frames_of_their_own_outermost_first() {
     let profile = profile();
-    // Thread 0's second sample is the second fact: stack 1.
+    // The second fact is thread 0's second sample, with stack 1.
     let row = thread(&profile, 0)["samples"]["stack"][1].as_u64().unwrap();
     assert_eq!(stack_names(&profile, row), ["main", &hostile()[5], "middle", "inner"]);
     let frames = &profile["shared"]["frameTable"];
@@ -48,4 +51,166 @@ fn inlined_functions_are_frames_of_their_own_outermost_first() {
     assert_eq!(frames["line"][frame], 3);
     assert_eq!(frames["address"][frame], 0x1000);
     assert_eq!(frames["address"][0], 0xfff, "a return address is moved into the call");
+}
+
+#[test]
+fn an_address_is_relative_to_its_library_and_missing_where_there_is_none() {
+    let profile = profile();
+    let frames = &profile["shared"]["frameTable"];
+    // Rows: frame 0 is one, frame 1 three (inlined), the rest one each.
+    let expected = [
+        0xfff, 0x1000, 0x1000, 0x1000, 0x2221, 0x5000, -1, -1, -1, -1, -1, -1, -1, 0x6ff,
+    ];
+    let found: Vec<i64> = frames["address"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|a| a.as_i64().unwrap())
+        .collect();
+    assert_eq!(found, expected);
+    let libs: Vec<i64> = frames["lib"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|a| a.as_i64().unwrap())
+        .collect();
+    assert_eq!(libs, [0, 0, 0, 0, 0, 1, 1, 2, 3, 4, -1, -1, 0, 5]);
+    let symbols = &profile["shared"]["nativeSymbols"];
+    assert_eq!(
+        (&symbols["address"][0], &symbols["functionSize"][0]),
+        (&0xff0.into(), &0x100.into())
+    );
+}
+
+#[test]
+fn libraries_carry_the_ids_that_symbol_servers_ask_for() {
+    let profile = profile();
+    let lib = &profile["libs"][0];
+    assert_eq!(lib["name"], "libdemo.so");
+    assert_eq!(lib["codeId"], "000102030405060708090a0b0c0d0e0f10111213");
+    assert_eq!(lib["breakpadId"], "030201000504070608090A0B0C0D0E0F0");
+    assert_eq!(lib["arch"], "x86_64");
+    assert_eq!(profile["libs"][1]["name"], "[kernel]");
+}
+
+#[test]
+fn times_are_milliseconds_since_the_recording_began() {
+    let profile = profile();
+    let meta = &profile["meta"];
+    assert_eq!(meta["startTime"], 1_700_000_000_000.0);
+    assert_eq!(
+        (&meta["profilingStartTime"], &meta["profilingEndTime"]),
+        (&0.0.into(), &100.0.into())
+    );
+    assert_eq!(meta["interval"], 1.0);
+    assert_eq!(meta["sampleUnits"]["threadCPUDelta"], "ns");
+    let child = thread(&profile, 2);
+    assert_eq!(
+        (&child["pid"], &child["processShutdownTime"]),
+        (&"200".into(), &50.0.into())
+    );
+    assert_eq!(
+        thread(&profile, 3)["pid"],
+        "200.1",
+        "the second life of a pid is another process"
+    );
+    assert_eq!(child["markers"]["startTime"], serde_json::json!([4.0, 7.0, 50.0]));
+    assert_eq!(child["markers"]["endTime"], serde_json::json!([44.0, 7.0, null]));
+    assert_eq!(child["markers"]["phase"], serde_json::json!([1, 1, 0]));
+    assert_eq!(child["markers"]["data"][2]["result"], "killed by signal 9");
+}
+
+#[test]
+fn a_process_is_called_by_its_program_and_what_its_main_thread_calls_itself() {
+    let mut facts = everything();
+    facts.tables.processes[0].name = "firefox-esr-very-long".into();
+    facts.tables.threads[0].name = "firefox-esr-ver".into();
+    facts.tables.processes[1].name = "firefox-esr".into();
+    facts.tables.threads[2].name = "Isolated Web Co".into();
+    let profile = serde_json::from_slice(&facts.json()).unwrap();
+    assert_eq!(thread(&profile, 0)["processName"], "firefox-esr-very-long");
+    assert_eq!(thread(&profile, 2)["processName"], "firefox-esr (Isolated Web Co)");
+    assert_eq!(thread(&profile, 1)["processName"], "firefox-esr-very-long");
+}
+
+#[test]
+fn busy_threads_are_shown_and_the_commands_main_thread_is_selected() {
+    let profile = profile();
+    let ids = |key: &str| -> Vec<u64> {
+        let places = profile["meta"][key].as_array().unwrap().iter();
+        let mut ids: Vec<u64> = places
+            .map(|place| {
+                profile["threads"][place.as_u64().unwrap() as usize]["ngmi"]["thread"]
+                    .as_u64()
+                    .unwrap()
+            })
+            .collect();
+        ids.sort_unstable();
+        ids
+    };
+    // Thread 4 ran for 2 of some 101 ms without a sample.
+    assert_eq!(ids("initialVisibleThreads"), [0, 1, 2, 3, 4]);
+    assert_eq!(ids("initialSelectedThreads"), [0]);
+}
+
+#[test]
+fn an_idle_main_thread_gives_way_to_the_busiest_thread() {
+    let mut facts = everything();
+    for sample in &mut facts.samples {
+        sample.thread = ThreadId(1);
+    }
+    facts.tables.threads[4].cpu_time_after_last_sample = 0;
+    let profile: Value = serde_json::from_slice(&facts.json()).unwrap();
+    let place = |id: u64| {
+        let threads = profile["threads"].as_array().unwrap();
+        threads
+            .iter()
+            .position(|thread| thread["ngmi"]["thread"] == id)
+            .unwrap()
+    };
+    assert_eq!(profile["meta"]["initialSelectedThreads"], serde_json::json!([place(1)]));
+    let mut shown = [place(0), place(1)];
+    shown.sort_unstable();
+    assert_eq!(profile["meta"]["initialVisibleThreads"], serde_json::json!(shown));
+}
+
+#[test]
+fn the_panel_tells_losses_hooks_and_how_stacks_ended() {
+    let text = profile()["meta"]["extra"].to_string();
+    for part in [
+        "demo 'a b' 'it'\\\\''s'",
+        "refused: no PMU; use real hardware",
+        "Lost: sample ring full",
+        "Complete user stacks",
+        "Stacks cut in demo: no unwind information",
+        "Kernel names are hidden; run as root.",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+#[test]
+fn a_recording_without_threads_is_an_error_with_a_remedy() {
+    let mut facts = everything();
+    facts.tables.threads.clear();
+    facts.tables.processes.clear();
+    let error = profiler::profile::write(&facts.tables, &Collected::default(), &mut Vec::new()).unwrap_err();
+    assert!(matches!(error, WriteError::Empty));
+    assert!(error.to_string().contains("ngmi doctor"));
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    struct Full;
+    impl std::io::Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let (tables, collected) = everything().collect(Budget::default());
+    let error = profiler::profile::write(&tables, &collected, &mut Full).unwrap_err();
+    assert!(matches!(error, WriteError::Io(error) if error.kind() == std::io::ErrorKind::StorageFull));
 }

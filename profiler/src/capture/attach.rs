@@ -48,8 +48,7 @@ pub struct Hooks {
 /// Attaches everything but the sampling events, which [`sample`] opens and [`start`] starts.
 pub fn attach(mut ebpf: Ebpf, cpus: &[u32]) -> anyhow::Result<Hooks> {
     let mut status = Vec::new();
-    let btf =
-        Btf::from_sys_fs().context("the kernel shows no types: one built with CONFIG_DEBUG_INFO_BTF is needed")?;
+    let btf = Btf::from_sys_fs().context("the kernel shows no types: one built with CONFIG_DEBUG_INFO_BTF is needed")?;
     for (noun, name) in TRACEPOINTS {
         let result = attach_tracepoint(&mut ebpf, name, &btf);
         if let (Err(error), true) = (&result, ESSENTIAL.contains(&name)) {
@@ -74,14 +73,7 @@ pub fn attach(mut ebpf: Ebpf, cpus: &[u32]) -> anyhow::Result<Hooks> {
         refused: result.as_ref().err().map(ToString::to_string),
         remedy: result.err().map(|error| io_remedy(&error).to_owned()),
     });
-    Ok(Hooks {
-        ebpf,
-        status,
-        mappings,
-        sampling: Vec::new(),
-        clock: Clock::CpuClock,
-        has_switches,
-    })
+    Ok(Hooks { ebpf, status, mappings, sampling: Vec::new(), clock: Clock::CpuClock, has_switches })
 }
 
 fn attach_tracepoint(ebpf: &mut Ebpf, name: &str, btf: &Btf) -> Result<(), ProgramError> {
@@ -114,11 +106,7 @@ fn watch_mappings(cpus: &[u32]) -> (Vec<Ring>, io::Result<()>) {
 
 /// Opens a sampling event on each CPU: cycles, or the kernel's timer where there is no counter.
 pub fn sample(hooks: &mut Hooks, cpus: &[u32], hz: u32) -> anyhow::Result<()> {
-    let program: &mut PerfEvent = hooks
-        .ebpf
-        .program_mut("sample")
-        .ok_or(ProgramError::NotLoaded)?
-        .try_into()?;
+    let program: &mut PerfEvent = hooks.ebpf.program_mut("sample").ok_or(ProgramError::NotLoaded)?.try_into()?;
     let loaded = program.load();
     if let Err(error) = &loaded {
         anyhow::bail!("the sampling program is refused: {}: {}", reason(error), remedy(error));
@@ -137,12 +125,7 @@ pub fn sample(hooks: &mut Hooks, cpus: &[u32], hz: u32) -> anyhow::Result<()> {
         match rings {
             Ok(rings) => {
                 (hooks.sampling, hooks.clock) = (rings, clock);
-                hooks.status.push(HookStatus {
-                    noun: "sample".to_owned(),
-                    hook,
-                    refused: None,
-                    remedy: None,
-                });
+                hooks.status.push(HookStatus { noun: "sample".to_owned(), hook, refused: None, remedy: None });
                 return Ok(());
             }
             Err(error) if clock == Clock::Cycles => hooks.status.push(HookStatus {
@@ -191,12 +174,7 @@ fn fdinfo(fd: impl std::os::fd::AsRawFd) -> String {
 }
 
 fn misses_of(fdinfo: &str) -> Option<u64> {
-    fdinfo
-        .lines()
-        .find_map(|line| line.strip_prefix("recursion_misses:"))?
-        .trim()
-        .parse()
-        .ok()
+    fdinfo.lines().find_map(|line| line.strip_prefix("recursion_misses:"))?.trim().parse().ok()
 }
 
 fn hook(noun: &str, name: &str, result: Result<(), ProgramError>) -> HookStatus {
@@ -214,18 +192,13 @@ fn reason(error: &ProgramError) -> String {
     match error {
         ProgramError::LoadError { io_error, verifier_log } => {
             let log = verifier_log.to_string();
-            let last = log
-                .lines()
-                .rev()
-                .find(|line| !line.starts_with("processed") && !line.trim().is_empty());
+            let last = log.lines().rev().find(|line| !line.starts_with("processed") && !line.trim().is_empty());
             match last {
                 Some(last) => format!("{io_error} ({})", last.chars().take(200).collect::<String>()),
                 None => io_error.to_string(),
             }
         }
-        other => other
-            .source()
-            .map_or_else(|| other.to_string(), |source| format!("{other}: {source}")),
+        other => other.source().map_or_else(|| other.to_string(), |source| format!("{other}: {source}")),
     }
 }
 

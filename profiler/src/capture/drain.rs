@@ -62,12 +62,7 @@ pub struct Cycle {
 
 impl Drain {
     /// Takes the maps out of the object.
-    pub fn new(
-        hooks: &mut Hooks,
-        recorded: Recorded,
-        kernel: Option<KernelAddresses>,
-        hz: u32,
-    ) -> anyhow::Result<Self> {
+    pub fn new(hooks: &mut Hooks, recorded: Recorded, kernel: Option<KernelAddresses>, hz: u32) -> anyhow::Result<Self> {
         let mut take = |name: &str| {
             let map = hooks.ebpf.take_map(name);
             map.ok_or_else(|| anyhow::anyhow!("the eBPF object has no map {name}: run `scripts/build-ebpf`"))
@@ -148,10 +143,7 @@ impl Drain {
     pub fn cycle(&mut self, hooks: &mut Hooks) -> Cycle {
         let began = procfs::now();
         let made = self.read_mappings(hooks);
-        let mut cycle = Cycle {
-            records: made.len(),
-            bytes: 0,
-        };
+        let mut cycle = Cycle { records: made.len(), bytes: 0 };
         cycle.records += self.read_tasks();
         self.judge(made);
         self.recorded.settle();
@@ -179,8 +171,7 @@ impl Drain {
     /// Reads the counters of losses, and writes those that changed.
     pub fn read_losses(&mut self, hooks: &Hooks) {
         self.losses.read(&self.counters);
-        self.losses
-            .set(Loss::ProgramMissed, super::attach::recursion_misses(hooks));
+        self.losses.set(Loss::ProgramMissed, super::attach::recursion_misses(hooks));
         if let Some(log) = &mut self.log {
             self.losses.write(log);
         }
@@ -209,9 +200,7 @@ impl Drain {
     fn read_tasks(&mut self) -> usize {
         let mut count = 0;
         while count < CYCLE_LIMIT {
-            let Some(event) = self.tasks.next().map(|record| records::task_event(&record)) else {
-                break;
-            };
+            let Some(event) = self.tasks.next().map(|record| records::task_event(&record)) else { break };
             count += 1;
             let Some(event) = event else { continue };
             match &event {
@@ -232,9 +221,7 @@ impl Drain {
         {
             count += 1;
             bytes += record.len();
-            let Some(mut sample) = records::sample(&record, self.kernel.as_mut(), &mut self.frames) else {
-                continue;
-            };
+            let Some(mut sample) = records::sample(&record, self.kernel.as_mut(), &mut self.frames) else { continue };
             if let Some(time) = self.nominal_time {
                 sample.cpu_time = time;
             }

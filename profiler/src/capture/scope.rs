@@ -17,11 +17,7 @@ pub struct Recorded {
 impl Recorded {
     /// Nobody yet; or with `-a` everybody but the recorder itself.
     pub fn new(whole_system: bool, excluded: Vec<u32>) -> Self {
-        Self {
-            whole_system,
-            excluded,
-            ..Self::default()
-        }
+        Self { whole_system, excluded, ..Self::default() }
     }
 
     /// A thread is recorded from now on.

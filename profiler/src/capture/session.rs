@@ -17,7 +17,7 @@ use super::log::Log;
 use super::scope::Recorded;
 use super::wire::{Ended, Progress, Reply, Request, Scope, Start};
 use super::{machine, maps, procfs, require, snapshot};
-use crate::event::{Event, HookStatus};
+use crate::event::HookStatus;
 
 /// Between two cycles while events arrive.
 const BUSY_INTERVAL: Duration = Duration::from_millis(20);
@@ -47,11 +47,7 @@ pub fn run(socket: OwnedFd) -> anyhow::Result<()> {
         match channel.receive(Duration::from_secs(60)) {
             Ok(None) => {}
             Ok(Some((Request::Start(start), Some(log)))) => break begin(start, log, &mut channel),
-            Ok(Some(_)) => {
-                break Err(anyhow::anyhow!(
-                    "the first message must be Start and bring the event log"
-                ));
-            }
+            Ok(Some(_)) => break Err(anyhow::anyhow!("the first message must be Start and bring the event log")),
             Err(ChannelError::Closed) => return Ok(()),
             Err(error) => break Err(error.into()),
         }
@@ -116,19 +112,12 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
         }
     }
     let header = machine::header(&start, &cpus, hooks.clock.name(), hooks.status.clone());
-    let log = Log::new(log, &header)
-        .context("the event log can't be written; name another place for it with --keep-events")?;
+    let log = Log::new(log, &header).context("the event log can't be written; name another place for it with --keep-events")?;
     drain.set_log(log);
     attach::start(&hooks)?;
     channel.send(&Reply::Ready(Box::new(header)), None)?;
     let now = Instant::now();
-    Ok(Session {
-        hooks,
-        drain,
-        flushed: now,
-        told: now,
-        log_failed: false,
-    })
+    Ok(Session { hooks, drain, flushed: now, told: now, log_failed: false })
 }
 
 fn refused_load(error: anyhow::Error) -> anyhow::Error {
@@ -160,27 +149,11 @@ fn missing_field(field: &str) -> HookStatus {
 pub fn kernel_symbols() -> (Option<KernelAddresses>, HookStatus) {
     let (kernel, refused) = match KernelAddresses::new() {
         Ok(Some(kernel)) => (Some(kernel), None),
-        Ok(None) => (
-            None,
-            Some("the kernel hides its addresses: kernel frames are left out".to_owned()),
-        ),
-        Err(error) => (
-            None,
-            Some(format!("/proc/kallsyms: {error}: kernel frames are left out")),
-        ),
+        Ok(None) => (None, Some("the kernel hides its addresses: kernel frames are left out".to_owned())),
+        Err(error) => (None, Some(format!("/proc/kallsyms: {error}: kernel frames are left out"))),
     };
-    let remedy = refused
-        .is_some()
-        .then(|| "`sudo sysctl kernel.kptr_restrict=0`".to_owned());
-    (
-        kernel,
-        HookStatus {
-            noun: "sample".to_owned(),
-            hook: "kernel symbols".to_owned(),
-            refused,
-            remedy,
-        },
-    )
+    let remedy = refused.is_some().then(|| "`sudo sysctl kernel.kptr_restrict=0`".to_owned());
+    (kernel, HookStatus { noun: "sample".to_owned(), hook: "kernel symbols".to_owned(), refused, remedy })
 }
 
 /// How mappings of running processes are read.
@@ -190,15 +163,8 @@ pub fn mapping_query() -> HookStatus {
         Ok(false) => Some("kernel 6.11 and later have it".to_owned()),
         Err(error) => Some(error.to_string()),
     };
-    let remedy = refused
-        .is_some()
-        .then(|| "none is needed: the text of /proc/PID/maps takes its place".to_owned());
-    HookStatus {
-        noun: "task".to_owned(),
-        hook: "PROCMAP_QUERY".to_owned(),
-        refused,
-        remedy,
-    }
+    let remedy = refused.is_some().then(|| "none is needed: the text of /proc/PID/maps takes its place".to_owned());
+    HookStatus { noun: "task".to_owned(), hook: "PROCMAP_QUERY".to_owned(), refused, remedy }
 }
 
 impl Session {
@@ -207,9 +173,7 @@ impl Session {
         let end = loop {
             match channel.receive(interval) {
                 Ok(Some((Request::Stop, _))) => break Ok(()),
-                Ok(Some((Request::Start(_), _))) => {
-                    break Err(ChannelError::Malformed("Start a second time".to_owned()));
-                }
+                Ok(Some((Request::Start(_), _))) => break Err(ChannelError::Malformed("Start a second time".to_owned())),
                 Ok(None) => {}
                 Err(error) => break Err(error),
             }
@@ -291,17 +255,13 @@ impl Session {
         self.drain.read_losses(&self.hooks);
         // While our own programs are still loaded: they may be on the kernel's stacks.
         let names = self.drain.kernel.as_ref().and_then(|kernel| kernel.names().ok());
-        for (offset, start, name) in names.into_iter().flatten() {
-            self.drain.write(&Event::KernelSymbol { offset, start, name });
+        for name in names.into_iter().flatten() {
+            self.drain.write(&name);
         }
         if let Some(log) = self.drain.log() {
             log.flush();
         }
         let usage = getrusage(UsageWho::RUSAGE_SELF).map_or(0, |usage| usage.max_rss());
-        Ended {
-            progress: self.progress(),
-            time,
-            peak_rss_kib: u64::try_from(usage).unwrap_or(0),
-        }
+        Ended { progress: self.progress(), time, peak_rss_kib: u64::try_from(usage).unwrap_or(0) }
     }
 }

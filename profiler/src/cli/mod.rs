@@ -20,11 +20,7 @@ use options::ResultOptions;
 /// Runs the command line and returns the exit status: the verb's own, 1 for a failure, 125 for a failed recording.
 pub fn main() -> ExitCode {
     let verb = Cli::parse().verb;
-    let failure = if matches!(verb, Verb::Record(_) | Verb::Exec(_)) {
-        125
-    } else {
-        1
-    };
+    let failure = if matches!(verb, Verb::Record(_) | Verb::Exec(_)) { 125 } else { 1 };
     run(verb).unwrap_or_else(|error| {
         terminal::fail(&error);
         ExitCode::from(failure)

@@ -4,12 +4,12 @@
 //! (`profile::read`, a rendering with a budget). Facts stream through a [`FactSink`]; what they refer to sits in [`Tables`].
 
 pub mod budget;
-mod display;
 mod intern;
 pub mod jit;
 pub mod log;
 pub mod markers;
 mod places;
+mod display;
 mod prune;
 
 use std::time::Duration;

@@ -4,6 +4,7 @@ use fxprof_processed_profile::{GraphColor, ProcessHandle, Profile, Timestamp as 
 use serde_json::{Value, json};
 
 use super::NS_PER_MS;
+use super::sample::Rows;
 use crate::addr::Timestamp;
 use crate::fact::budget::Collected;
 use crate::fact::{ProcessId, Tables, ThreadId};
@@ -39,7 +40,7 @@ pub fn add_to(
             if thread.process != process {
                 continue;
             }
-            for sample in &facts.samples {
+            for sample in Rows::new(thread, &facts.samples, (zero, end)).iter() {
                 spread(&mut cpu, step, sample.time.0.saturating_sub(zero.0), sample.cpu_time);
             }
         }

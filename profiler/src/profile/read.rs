@@ -126,6 +126,11 @@ fn lane(raw: &RawThread<'_>, zero: Timestamp, tables: &Tables, rows: &Rows) -> R
         return Err(ReadError::Damaged("thread number"));
     }
     let mut samples = samples(&raw.samples, thread, zero, rows)?;
+    if samples.len() < usize::from(exact.lead) + usize::from(exact.trail) {
+        return Err(ReadError::Damaged("number of samples"));
+    }
+    samples.truncate(samples.len() - usize::from(exact.trail));
+    samples.drain(..usize::from(exact.lead));
     for sample in &mut samples {
         sample.in_kernel = sample::leaf_is_kernel(tables, sample.stack);
     }

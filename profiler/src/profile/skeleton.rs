@@ -40,7 +40,7 @@ pub struct Skeleton {
 
 /// Builds the small parts. The profile's times count from `zero`.
 pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Timestamp) -> Result<Skeleton, WriteError> {
-    let visible = visible::choose(tables, collected);
+    let visible = visible::choose(tables, collected, (zero, end));
     let mut profile = new_profile(tables, zero);
     categories::add_to(&mut profile);
     mark::add_schemas(&mut profile);

@@ -6,8 +6,10 @@
 
 use std::cmp::Reverse;
 
+use super::sample::Rows;
+use crate::addr::Timestamp;
 use crate::fact::budget::{Collected, ThreadFacts};
-use crate::fact::{Tables, ThreadId};
+use crate::fact::{Tables, Thread, ThreadId};
 
 /// A thread is busy with this much of the CPU time: one part in so many.
 const BUSY_PART: u64 = 100;
@@ -23,22 +25,11 @@ pub struct Visible {
     pub selected: Option<ThreadId>,
 }
 
-/// On-CPU time of a thread's samples, in ns.
-pub fn cpu_time(facts: &ThreadFacts) -> u64 {
-    facts
-        .samples
-        .iter()
-        .fold(0, |sum, sample| sum.saturating_add(sample.cpu_time))
-}
-
-/// Chooses.
-pub fn choose(tables: &Tables, collected: &Collected) -> Visible {
-    let mut threads: Vec<(u64, ThreadId)> = collected
-        .threads
-        .iter()
-        .map(cpu_time)
-        .zip((0..).map(ThreadId))
-        .collect();
+/// Chooses, for a profile from the first of `times` to the second.
+pub fn choose(tables: &Tables, collected: &Collected, times: (Timestamp, Timestamp)) -> Visible {
+    let cpu = |(thread, facts): (&Thread, &ThreadFacts)| Rows::new(thread, &facts.samples, times).cpu_time();
+    let cpu = tables.threads.iter().zip(&collected.threads).map(cpu);
+    let mut threads: Vec<(u64, ThreadId)> = cpu.zip((0..).map(ThreadId)).collect();
     let total = threads.iter().fold(0u64, |sum, (cpu, _)| sum.saturating_add(*cpu));
     let mut processes = vec![0u64; tables.processes.len()];
     for (cpu, id) in &threads {

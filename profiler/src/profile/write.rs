@@ -9,7 +9,7 @@ use super::columns::Seq;
 use super::exact::Exact;
 use super::libs;
 use super::mark::{self, Markers};
-use super::sample::{self, Samples};
+use super::sample::{self, Rows, Samples};
 use super::shared::Shared;
 use super::skeleton::{self, Skeleton};
 use crate::addr::Timestamp;
@@ -77,6 +77,7 @@ pub fn write(tables: &Tables, collected: &Collected, out: &mut dyn Write) -> Res
         mark_names: &mark_names,
         skeleton: &skeleton,
         zero,
+        end,
     };
     // The serialiser writes a few bytes at a time.
     let mut buffered = BufWriter::with_capacity(BUFFER, Counted { out, bytes: 0 });
@@ -118,6 +119,7 @@ struct Whole<'a> {
     mark_names: &'a [Vec<u32>],
     skeleton: &'a Skeleton,
     zero: Timestamp,
+    end: Timestamp,
 }
 
 impl Serialize for Whole<'_> {
@@ -161,6 +163,10 @@ struct Thread<'a> {
 #[derive(Serialize)]
 struct ThreadExact {
     thread: ThreadId,
+    /// The first row is no sample.
+    lead: bool,
+    /// The last row is no sample.
+    trail: bool,
     #[serde(rename = "inKernelExceptions")]
     in_kernel_exceptions: Vec<usize>,
 }
@@ -173,6 +179,7 @@ impl Serialize for Thread<'_> {
             shared,
             mark_names,
             zero,
+            end,
             ..
         } = *self.whole;
         let none = ThreadFacts::default();
@@ -182,7 +189,8 @@ impl Serialize for Thread<'_> {
         for (key, value) in self.row {
             thread.serialize_entry(key, value)?;
         }
-        thread.serialize_entry("samples", &Samples { samples, shared, zero })?;
+        let rows = Rows::new(&tables.threads[self.id.index()], samples, (zero, end));
+        thread.serialize_entry("samples", &Samples { rows, shared, zero })?;
         thread.serialize_entry(
             "markers",
             &Markers {
@@ -192,14 +200,13 @@ impl Serialize for Thread<'_> {
                 zero,
             },
         )?;
-        let in_kernel_exceptions = sample::kernel_exceptions(tables, samples);
-        thread.serialize_entry(
-            "ngmi",
-            &ThreadExact {
-                thread: self.id,
-                in_kernel_exceptions,
-            },
-        )?;
+        let exact = ThreadExact {
+            thread: self.id,
+            lead: rows.lead.is_some(),
+            trail: rows.trail.is_some(),
+            in_kernel_exceptions: sample::kernel_exceptions(tables, samples),
+        };
+        thread.serialize_entry("ngmi", &exact)?;
         thread.end()
     }
 }

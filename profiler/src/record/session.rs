@@ -144,9 +144,7 @@ impl Session<'_> {
     fn watch_over(&mut self, options: &RecordOptions, began: Instant) -> Result<&'static str> {
         let deadline = options.duration.map(|duration| began + duration);
         loop {
-            let Some(happening) = self.watch.next(deadline) else {
-                return Ok("duration reached");
-            };
+            let Some(happening) = self.watch.next(deadline) else { return Ok("duration reached") };
             match happening {
                 Happening::Exited(status) => {
                     self.status = Some(status);

@@ -49,7 +49,8 @@ impl Watch {
     /// When the signals can't be taken over.
     pub fn new(on_signal: impl Fn(i32, u32) + Send + 'static) -> Result<Self> {
         let (sender, receiver) = mpsc::channel();
-        let mut signals = SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP]).context("listening for signals")?;
+        let mut signals =
+            SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP]).context("listening for signals")?;
         let queue = sender.clone();
         thread::spawn(move || {
             let mut count = 0;
@@ -57,10 +58,7 @@ impl Watch {
                 count += 1;
                 on_signal(origin.signal, count);
                 let by_terminal = origin.process.is_none();
-                let _ = queue.send(Happening::Interrupted {
-                    signal: origin.signal,
-                    by_terminal,
-                });
+                let _ = queue.send(Happening::Interrupted { signal: origin.signal, by_terminal });
             }
         });
         Ok(Self { sender, receiver })
@@ -96,13 +94,8 @@ impl Watch {
 
     /// The next happening; `None` when `deadline` passed first.
     pub fn next(&self, deadline: Option<Instant>) -> Option<Happening> {
-        let Some(deadline) = deadline else {
-            return self.receiver.recv().ok();
-        };
-        match self
-            .receiver
-            .recv_timeout(deadline.saturating_duration_since(Instant::now()))
-        {
+        let Some(deadline) = deadline else { return self.receiver.recv().ok() };
+        match self.receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(happening) => Some(happening),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
         }

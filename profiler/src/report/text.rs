@@ -12,8 +12,10 @@ pub fn fit(name: &str, width: usize) -> String {
         };
         let columns = columns_of(c);
         if used + columns > width {
-            while used + 1 > width {
-                used -= fitted.pop().map_or(used, columns_of);
+            // Make room for the ellipsis.
+            while used >= width {
+                let Some(last) = fitted.pop() else { return fitted };
+                used -= columns_of(last);
             }
             fitted.push('…');
             return fitted;
@@ -122,7 +124,7 @@ mod tests {
         assert_eq!(fit("a\x1b[31m\n", 20), "a\u{fffd}[31m\u{fffd}");
         assert_eq!(fit("abcdef", 4), "abc…");
         assert_eq!(fit("🦀🦀🦀", 4), "🦀…");
-        assert_eq!(fit("abc", 0), "…");
+        assert_eq!(fit("abc", 0), "");
     }
 
     proptest! {

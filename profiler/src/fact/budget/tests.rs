@@ -1,11 +1,9 @@
 //! Totals are conserved, whatever is thinned.
 
-use std::time::Duration;
-
 use proptest::prelude::*;
 
 use super::*;
-use crate::fact::{Frame, FrameId, Location, Process, ProcessId, StackNode, Thread, ThreadId, TruncationReason};
+use crate::fact::{Frame, FrameId, Location, Process, ProcessId, StackNode, Thread, TruncationReason};
 
 fn tables(threads: u32) -> Tables {
     let thread = |tid| Thread {
