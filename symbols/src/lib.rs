@@ -1,4 +1,11 @@
 //! Address to function, inline chain, file and line. Knows no eBPF and no profile.
+//!
+//! - [`elf`]: what a binary is: build id, segments, sections for the unwinder.
+//! - [`Symbolicator`]: names of addresses in binaries. Functions come from symbol tables and `.eh_frame`, read here so
+//!   that a name never reaches beyond its function; inline chains and lines come from wholesym, as do downloads.
+//! - [`kallsyms`], [`perf_map`], [`jitdump`]: names of addresses in the kernel and in code made at run time.
+//!
+//! Every file is hostile: all lengths have limits, and damage costs names, not the program.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))] // Tests say what they need by failing.
 

@@ -227,3 +227,11 @@ fn one_bad_file_among_many() {
     progress.sort_unstable();
     assert_eq!(progress, (1..=20).collect::<Vec<_>>());
 }
+
+#[test]
+fn inside_an_async_runtime() {
+    let build = Build::new("inside", "c", C_SOURCE, &["-O1", "-g"]);
+    let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
+    let names = runtime.block_on(async { build.resolve(&[build.symbol("main").start]).unwrap() });
+    assert!(names[0].as_ref().unwrap().inline_chain[0].line.is_some());
+}

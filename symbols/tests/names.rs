@@ -310,8 +310,7 @@ fn system_library() {
             .arg(library)
             .arg(&copy),
     );
-    let library = &copy;
-    let request = request(library);
+    let request = request(&copy);
     assert!(request.build_id.is_empty());
     let output = |program: &str, arguments: &[&str]| {
         let output = Command::new(program).args(arguments).arg(library).output().unwrap();

@@ -258,6 +258,10 @@ pub struct RawMarkers<'a> {
 pub struct RawThreadExact {
     /// Its number in the tables.
     pub thread: u32,
+    /// The first row of the samples is no sample.
+    pub lead: bool,
+    /// The last row of the samples is no sample.
+    pub trail: bool,
     /// Samples whose stack says the wrong thing about the kernel.
     pub in_kernel_exceptions: Vec<usize>,
 }

@@ -101,7 +101,7 @@ pub struct Segment {
 /// A section and its bytes, decompressed.
 #[derive(Debug, Clone)]
 pub struct Section {
-    /// Stated addresses; empty at zero if the section is not loaded.
+    /// Stated addresses; they start at zero if the section is not loaded.
     pub svma: Range<u64>,
     /// The contents.
     pub bytes: ElfBytes,

@@ -96,7 +96,7 @@ fn source_frame(frame: FrameDebugInfo, symbol: &str, is_outermost: bool) -> Sour
 ///   addresses functions begin and end in the middle of others;
 /// - it reads `.gnu_debugdata`, in which there are no lines, instead of the DWARF beside it.
 fn without_misleading_sections(elf: &ElfFile) -> io::Result<Option<(PathBuf, File)>> {
-    let hide_eh_frame = elf.base_svma() != 0;
+    let hide_eh_frame = relative_and_stated_addresses_overlap(elf);
     let Ok(object) = elf.object() else { return Ok(None) };
     let misleading: Vec<usize> = object
         .sections()
@@ -135,6 +135,17 @@ fn without_misleading_sections(elf: &ElfFile) -> io::Result<Option<(PathBuf, Fil
     copy.write_all(rest)?;
     let path = Path::new("/proc/self/fd").join(copy.as_raw_fd().to_string());
     Ok(Some((path, copy)))
+}
+
+/// Whether the file reaches so far above its base that an address counted from there can be another's stated one.
+fn relative_and_stated_addresses_overlap(elf: &ElfFile) -> bool {
+    let end = elf
+        .segments()
+        .iter()
+        .map(|segment| segment.svma.saturating_add(segment.memory_size))
+        .max();
+    let base = elf.base_svma();
+    base != 0 && end.is_some_and(|end| end.saturating_sub(base) > base)
 }
 
 /// Where the section headers are in the file.

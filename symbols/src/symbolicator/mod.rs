@@ -43,7 +43,8 @@ impl Config {
 /// A binary whose addresses are to be named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BinaryRequest {
-    /// Opens the binary: its path, or a descriptor that the caller keeps open (`/proc/self/fd/N`).
+    /// Opens the binary: its path, or a descriptor that the caller keeps open (`/proc/self/fd/N`). An image that has no
+    /// file, such as the vdso, can be put into a memfd.
     pub open_path: PathBuf,
     /// The path as the process saw it; separate debug files are looked for beside it.
     pub path: PathBuf,

@@ -1,0 +1,69 @@
+//! The image that the kernel maps into every process: an ELF file that is only in memory.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)] // Tests say what they need by failing.
+
+use std::fs;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+
+use symbols::elf::ElfFile;
+use symbols::{BinaryRequest, Config, Symbolicator};
+
+fn vdso() -> Option<Vec<u8>> {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
+    let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+    let (start, end) = (
+        u64::from_str_radix(start, 16).unwrap(),
+        u64::from_str_radix(end, 16).unwrap(),
+    );
+    let mut bytes = vec![0; usize::try_from(end - start).unwrap()];
+    fs::File::open("/proc/self/mem")
+        .unwrap()
+        .read_exact_at(&mut bytes, start)
+        .unwrap();
+    Some(bytes)
+}
+
+#[test]
+fn functions_of_the_vdso() {
+    let Some(bytes) = vdso() else {
+        println!("skipped: this kernel maps no vdso");
+        return;
+    };
+    let elf = ElfFile::from_bytes(Arc::from(&*bytes)).unwrap();
+    assert!(
+        elf.soname().is_some_and(|name| name.starts_with("linux-vdso")),
+        "{:?}",
+        elf.soname()
+    );
+    assert!(
+        elf.section(".eh_frame")
+            .is_some_and(|section| !section.bytes.is_empty())
+    );
+
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("vdso");
+    fs::write(&path, &bytes).unwrap();
+    let text = elf.section(".text").unwrap().svma;
+    let addresses: Vec<u32> = (text.start..text.end)
+        .map(|svma| u32::try_from(svma - elf.base_svma()).unwrap())
+        .collect();
+    let request = BinaryRequest {
+        open_path: path.clone(),
+        path,
+        build_id: elf.build_id().to_vec(),
+    };
+    let names = Symbolicator::new(Config::default())
+        .unwrap()
+        .resolve(&request, &addresses)
+        .unwrap();
+    let named = |name: &str| names.iter().flatten().any(|found| found.symbol == name);
+    // x86 has `clock_gettime` as an alias; arm64 has `__kernel_clock_gettime`.
+    assert!(
+        ["clock_gettime", "__vdso_clock_gettime", "__kernel_clock_gettime"]
+            .into_iter()
+            .any(named),
+        "{names:?}"
+    );
+}
