@@ -244,9 +244,8 @@ impl<'a> Tables<'a> {
     fn frame(&self, index: usize) -> Frame {
         let (frames, funcs) = (self.table("frameTable"), self.table("funcTable"));
         let func = usize::try_from(frames["func"][index].as_u64().unwrap()).unwrap();
-        let resource = funcs["resource"][func].as_u64();
-        let lib =
-            resource.and_then(|index| self.table("resourceTable")["lib"][usize::try_from(index).unwrap()].as_u64());
+        let source = funcs["source"][func].as_u64().map(|source| usize::try_from(source).unwrap());
+        let file = source.map(|source| &self.table("sources")["filename"][source]);
         Frame {
             function: self.string(&funcs["name"][func]).unwrap(),
             file: file.and_then(|name| self.string(name)),
@@ -310,9 +309,8 @@ impl<'a> Tables<'a> {
                     .or_insert_with(|| Rc::new(self.frame(frame)))
                     .clone(),
             );
-            next = table["prefix"][node]
-                .as_u64()
-                .map(|prefix| usize::try_from(prefix).unwrap());
+            let offset = usize::try_from(table["prefixOffset"][node].as_u64().unwrap()).unwrap();
+            next = (offset > 0).then(|| node.checked_sub(offset).expect("a caller comes before its callees"));
         }
         stack.into()
     }
