@@ -14,8 +14,6 @@ pub enum RecordKind {
     TaskExit = 18,
     /// [`crate::task::TaskRename`]
     TaskRename = 19,
-    /// [`crate::task::Remap`]
-    Remap = 20,
 }
 
 /// Starts every record.

@@ -21,4 +21,7 @@ pub const ABI_VERSION: u32 = 1;
 /// The symbol that an object with this [`ABI_VERSION`] has: an object of another build is refused by name.
 pub const ABI_SYMBOL: &str = "NGMI_ABI_1";
 
-const _: () = assert!(ABI_VERSION == 1, "the number in ABI_SYMBOL and in profiler-ebpf/src/main.rs");
+const _: () = assert!(
+    ABI_VERSION == 1,
+    "the number in ABI_SYMBOL and in profiler-ebpf/src/main.rs"
+);

@@ -9,7 +9,7 @@ pub const PATH_LEN: usize = 256;
 /// Longest command line that a record carries, in bytes (arguments separated by NUL).
 pub const COMMAND_LINE_LEN: usize = 1024;
 
-/// A thread or process was born (task:task_newtask). The header's pid and tid are the child's.
+/// A thread or process was born (`task:task_newtask`). The header's pid and tid are the child's.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
@@ -29,7 +29,7 @@ pub struct TaskNew {
     pub comm: [u8; COMM_LEN],
 }
 
-/// A process replaced its program (sched:sched_process_exec).
+/// A process replaced its program (`sched:sched_process_exec`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
@@ -55,7 +55,7 @@ pub struct TaskExec {
     pub command_line: [u8; COMMAND_LINE_LEN],
 }
 
-/// A thread ended (sched:sched_process_exit).
+/// A thread ended (`sched:sched_process_exit`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
@@ -79,7 +79,7 @@ pub struct TaskExit {
     pub major_faults: u64,
 }
 
-/// A thread took another name (task:task_rename).
+/// A thread took another name (`task:task_rename`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
@@ -93,28 +93,7 @@ pub struct TaskRename {
     pub comm: [u8; COMM_LEN],
 }
 
-/// A mapping was moved (sys_exit_mremap), which perf does not report.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
-pub struct Remap {
-    /// Kind [`crate::RecordKind::Remap`].
-    pub header: RecordHeader,
-    /// Where the mapping was.
-    pub old_address: u64,
-    /// How long it was, in bytes.
-    pub old_len: u64,
-    /// Where it is now.
-    pub new_address: u64,
-    /// How long it is now, in bytes.
-    pub new_len: u64,
-}
-
 const _: () = assert!(size_of::<TaskNew>() == 24 + 16 + 16);
 const _: () = assert!(size_of::<TaskExec>() == 24 + 16 + 16 + 256 + 1024);
 const _: () = assert!(size_of::<TaskExit>() == 24 + 8 + 32);
 const _: () = assert!(size_of::<TaskRename>() == 24 + 16);
-const _: () = assert!(size_of::<Remap>() == 24 + 32);

@@ -26,10 +26,6 @@ pub static SWITCHED_IN: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 #[map]
 pub static LOSSES: PerCpuArray<u64> = PerCpuArray::with_max_entries(LOSS_COUNT as u32, 0);
 
-/// `mremap` calls in flight by tid: old address, old length, new length.
-#[map]
-pub static REMAPS: HashMap<u32, [u64; 3]> = HashMap::with_max_entries(1 << 10, 0);
-
 /// Its name carries [`profiler_common::ABI_VERSION`].
 #[unsafe(export_name = "NGMI_ABI_1")]
 static ABI: u32 = profiler_common::ABI_VERSION;

@@ -23,7 +23,13 @@ pub fn thread(pid: u32, tid: u32) -> Option<*mut ThreadState> {
 /// Records a thread from now on.
 #[inline(always)]
 pub fn enter(tid: u32) {
-    let state = ThreadState { since: now(), total: 0, reported: 0, exiting: 0, pad: 0 };
+    let state = ThreadState {
+        since: now(),
+        total: 0,
+        reported: 0,
+        exiting: 0,
+        pad: 0,
+    };
     if THREADS.insert(&tid, &state, 0).is_err() {
         lose(Loss::ThreadTableFull);
     }
@@ -32,7 +38,11 @@ pub fn enter(tid: u32) {
 /// A new thread is recorded if its creator is.
 #[inline(always)]
 pub fn inherits(creator_tid: u32, pid: u32) -> bool {
-    if config!(whole_system) != 0 { !is_excluded(pid) } else { THREADS.get_ptr(&creator_tid).is_some() }
+    if config!(whole_system) != 0 {
+        !is_excluded(pid)
+    } else {
+        THREADS.get_ptr(&creator_tid).is_some()
+    }
 }
 
 /// A thread's end.

@@ -9,7 +9,8 @@ use aya_ebpf::bindings::pt_regs;
 use aya_ebpf::helpers::generated::{bpf_get_stack, bpf_probe_read_user};
 use aya_ebpf::programs::PerfEventContext;
 use profiler_common::sample::{
-    FLAG_IN_KERNEL, FLAG_STACK_CUT, FLAG_STACK_STOPPED, FLAG_STACK_UNREADABLE, FLAG_USER_REGS, MAX_KERNEL_FRAMES, UserRegs,
+    FLAG_IN_KERNEL, FLAG_STACK_CUT, FLAG_STACK_STOPPED, FLAG_STACK_UNREADABLE, FLAG_USER_REGS, MAX_KERNEL_FRAMES,
+    UserRegs,
 };
 
 use crate::kernel::{self, Task};
@@ -40,7 +41,11 @@ pub fn place(ctx: &PerfEventContext, task: Task) -> Place {
         return user_place(task, unsafe { kernel::regs_of(regs) }, 0);
     }
     if task.is_kernel_thread() {
-        return Place { regs: UserRegs::default(), flags: FLAG_IN_KERNEL, want: 0 };
+        return Place {
+            regs: UserRegs::default(),
+            flags: FLAG_IN_KERNEL,
+            want: 0,
+        };
     }
     user_place(task, task.user_regs(), FLAG_IN_KERNEL)
 }
@@ -57,7 +62,11 @@ fn user_place(task: Task, regs: UserRegs, flags: u32) -> Place {
         None => u64::MAX,
     };
     let cut = if limit != 0 && size > limit { FLAG_STACK_CUT } else { 0 };
-    Place { regs, flags: flags | FLAG_USER_REGS | cut, want: size.min(limit) }
+    Place {
+        regs,
+        flags: flags | FLAG_USER_REGS | cut,
+        want: size.min(limit),
+    }
 }
 
 /// Where the stack that `sp` is on ends at the latest: the place of `argc` for the main thread; the thread control
@@ -105,7 +114,14 @@ pub unsafe fn copy<const N: usize>(to: *mut [u8; N], sp: u64, want: u64) -> (u32
     }
     // SAFETY: as above.
     let copied = unsafe { copy_pages(to, sp, want) };
-    (copied, if copied == 0 { FLAG_STACK_UNREADABLE } else { FLAG_STACK_STOPPED })
+    (
+        copied,
+        if copied == 0 {
+            FLAG_STACK_UNREADABLE
+        } else {
+            FLAG_STACK_STOPPED
+        },
+    )
 }
 
 /// Copies page by page up to the first one that can't be read: a read of many pages is all or nothing.

@@ -1,18 +1,16 @@
-//! task: births, executables, names and ends of threads, and mappings that move.
+//! task: births, executables, names and ends of threads.
 
 use core::ffi::c_void;
 
-use aya_ebpf::EbpfContext;
-use aya_ebpf::helpers::generated::{bpf_probe_read_kernel, bpf_probe_read_kernel_str, bpf_probe_read_user};
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
-use aya_ebpf::macros::{btf_tracepoint, tracepoint};
-use aya_ebpf::programs::{BtfTracePointContext, TracePointContext};
+use aya_ebpf::helpers::generated::{bpf_probe_read_kernel, bpf_probe_read_kernel_str, bpf_probe_read_user};
+use aya_ebpf::macros::btf_tracepoint;
+use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::RecordKind;
-use profiler_common::task::{COMM_LEN, COMMAND_LINE_LEN, PATH_LEN, Remap, TaskExec, TaskExit, TaskNew, TaskRename};
+use profiler_common::task::{COMM_LEN, COMMAND_LINE_LEN, PATH_LEN, TaskExec, TaskExit, TaskNew, TaskRename};
 
 use crate::emit::{At, now, task_event};
 use crate::kernel::{Binprm, Task};
-use crate::maps::{REMAPS, THREADS};
 use crate::{scope, switch};
 
 /// `task_newtask(struct task_struct *task, unsigned long clone_flags)`, in the creator's context.
@@ -91,17 +89,25 @@ pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
 /// A thread's last moment.
 #[inline(always)]
 pub fn ended(task: Task, tid: u32, time: u64, unreported: u64) {
-    task_event(RecordKind::TaskExit, At { time, pid: task.pid(), tid }, |record: *mut TaskExit| {
-        // SAFETY: a reserved record of this type.
-        unsafe {
-            (*record).exit_code = task.exit_code();
-            (*record).pad = 0;
-            (*record).cpu_time = unreported;
-            (*record).sum_exec_runtime = task.sum_exec_runtime();
-            (*record).minor_faults = task.minor_faults();
-            (*record).major_faults = task.major_faults();
-        }
-    });
+    task_event(
+        RecordKind::TaskExit,
+        At {
+            time,
+            pid: task.pid(),
+            tid,
+        },
+        |record: *mut TaskExit| {
+            // SAFETY: a reserved record of this type.
+            unsafe {
+                (*record).exit_code = task.exit_code();
+                (*record).pad = 0;
+                (*record).cpu_time = unreported;
+                (*record).sum_exec_runtime = task.sum_exec_runtime();
+                (*record).minor_faults = task.minor_faults();
+                (*record).major_faults = task.major_faults();
+            }
+        },
+    );
     scope::leave(tid);
 }
 
@@ -121,50 +127,6 @@ pub fn task_rename(ctx: BtfTracePointContext) -> i32 {
             bpf_probe_read_kernel_str((&raw mut (*record).comm).cast(), COMM_LEN as u32, name);
         }
     });
-    0
-}
-
-/// The arguments of a system call, behind the tracepoint's header of 8 bytes and the call's number in 8.
-const SYSCALL_ARGUMENTS: usize = 16;
-/// Its result, at the same place of the exit tracepoint.
-const SYSCALL_RESULT: usize = 16;
-
-/// `syscalls:sys_enter_mremap`: old address, old length, new length, ...
-#[tracepoint(category = "syscalls", name = "sys_enter_mremap")]
-pub fn sys_enter_mremap(ctx: TracePointContext) -> u32 {
-    let (_, tid) = current();
-    if THREADS.get_ptr(&tid).is_some() {
-        // SAFETY: the tracepoint's record has six arguments of 8 bytes.
-        let call: [u64; 3] = unsafe { ctx.as_ptr().byte_add(SYSCALL_ARGUMENTS).cast::<[u64; 3]>().read() };
-        let _ = REMAPS.insert(&tid, &call, 0); // full: 1,024 threads are in mremap at once
-    }
-    0
-}
-
-/// `syscalls:sys_exit_mremap`: the new address, or an error.
-#[tracepoint(category = "syscalls", name = "sys_exit_mremap")]
-pub fn sys_exit_mremap(ctx: TracePointContext) -> u32 {
-    let (pid, tid) = current();
-    let Some(call) = REMAPS.get_ptr(&tid) else {
-        return 0;
-    };
-    // SAFETY: the current thread's own entry.
-    let [old_address, old_len, new_len] = unsafe { *call };
-    let _ = REMAPS.remove(&tid);
-    // SAFETY: the tracepoint's record has the result here.
-    let result: i64 = unsafe { ctx.as_ptr().byte_add(SYSCALL_RESULT).cast::<i64>().read() };
-    let moved = result > 0 && (result as u64 != old_address || new_len != old_len);
-    if moved {
-        task_event(RecordKind::Remap, At::now(pid, tid), |record: *mut Remap| {
-            // SAFETY: a reserved record of this type.
-            unsafe {
-                (*record).old_address = old_address;
-                (*record).old_len = old_len;
-                (*record).new_address = result as u64;
-                (*record).new_len = new_len;
-            }
-        });
-    }
     0
 }
 
@@ -208,7 +170,9 @@ unsafe fn copy_path(bprm: Binprm, to: *mut [u8; PATH_LEN]) -> u32 {
 /// `to` must be writable.
 #[inline(always)]
 unsafe fn copy_command_line(task: Task, to: *mut [u8; COMMAND_LINE_LEN]) -> u32 {
-    let Some((start, end)) = task.mm().and_then(|mm| mm.arguments()) else { return 0 };
+    let Some((start, end)) = task.mm().and_then(|mm| mm.arguments()) else {
+        return 0;
+    };
     let len = end.saturating_sub(start).min(COMMAND_LINE_LEN as u64) as u32;
     // SAFETY: at most the buffer's size is read.
     let failed = unsafe { bpf_probe_read_user(to.cast(), len, start as *const c_void) } != 0;

@@ -2,10 +2,10 @@
 
 use std::error::Error as _;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 
 use anyhow::Context as _;
-use aya::programs::{BtfTracePoint, PerfEvent, ProgramError, TracePoint};
+use aya::programs::{BtfTracePoint, PerfEvent, ProgramError};
 use aya::{Btf, Ebpf};
 
 use super::perf::{self, Clock, Ring};
@@ -21,9 +21,6 @@ const TRACEPOINTS: [(&str, &str); 5] = [
 ];
 /// Without these, nobody would know who is recorded.
 const ESSENTIAL: [&str; 3] = ["task_newtask", "sched_process_exec", "sched_process_exit"];
-/// Programs on classic tracepoints of system calls.
-const SYSTEM_CALLS: [&str; 2] = ["sys_enter_mremap", "sys_exit_mremap"];
-
 /// Pages of a CPU's ring of mapping records: 512 KiB hold about 3,000.
 const MAPPING_PAGES: usize = 128;
 /// Records of throttling are few.
@@ -45,47 +42,40 @@ pub struct Hooks {
     pub has_switches: bool,
 }
 
-/// Attaches everything but the sampling events, which [`sample`] opens and [`start`] starts.
+/// Attaches everything but the sampling events, which [`sample`] opens and [`start`] starts. [`require`] judges the result.
 pub fn attach(mut ebpf: Ebpf, cpus: &[u32]) -> anyhow::Result<Hooks> {
     let mut status = Vec::new();
-    let btf = Btf::from_sys_fs().context("the kernel shows no types: one built with CONFIG_DEBUG_INFO_BTF is needed")?;
+    let btf = Btf::from_sys_fs()
+        .context("the kernel's types can't be read: one built with CONFIG_DEBUG_INFO_BTF is needed")?;
     for (noun, name) in TRACEPOINTS {
         let result = attach_tracepoint(&mut ebpf, name, &btf);
-        if let (Err(error), true) = (&result, ESSENTIAL.contains(&name)) {
-            anyhow::bail!("tp_btf/{name} is refused: {}: {}", reason(error), remedy(error));
-        }
         status.push(hook(noun, &format!("tp_btf/{name}"), result));
     }
     drop(btf);
     let has_switches = status.first().is_some_and(|switch| switch.refused.is_none());
-    for name in SYSTEM_CALLS {
-        let result = attach_system_call(&mut ebpf, name);
-        let refused = result.is_err();
-        status.push(hook("task", &format!("tracepoint/{name}"), result));
-        if refused {
-            break; // one without the other tells nothing
-        }
-    }
     let (mappings, result) = watch_mappings(cpus);
     status.push(HookStatus {
         noun: "task".to_owned(),
         hook: "perf mmap2".to_owned(),
         refused: result.as_ref().err().map(ToString::to_string),
-        remedy: result.err().map(|error| io_remedy(&error).to_owned()),
+        remedy: result.err().map(|_| {
+            "none is needed: mappings of code are asked for when a sample falls outside the known ones".to_owned()
+        }),
     });
-    Ok(Hooks { ebpf, status, mappings, sampling: Vec::new(), clock: Clock::CpuClock, has_switches })
+    Ok(Hooks {
+        ebpf,
+        status,
+        mappings,
+        sampling: Vec::new(),
+        clock: Clock::CpuClock,
+        has_switches,
+    })
 }
 
 fn attach_tracepoint(ebpf: &mut Ebpf, name: &str, btf: &Btf) -> Result<(), ProgramError> {
     let program: &mut BtfTracePoint = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
     program.load(name, btf)?;
     program.attach().map(|_| ())
-}
-
-fn attach_system_call(ebpf: &mut Ebpf, name: &str) -> Result<(), ProgramError> {
-    let program: &mut TracePoint = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
-    program.load()?;
-    program.attach("syscalls", name).map(|_| ())
 }
 
 /// All CPUs or none: a mapping that is made on an unwatched CPU would be missing silently.
@@ -105,39 +95,47 @@ fn watch_mappings(cpus: &[u32]) -> (Vec<Ring>, io::Result<()>) {
 }
 
 /// Opens a sampling event on each CPU: cycles, or the kernel's timer where there is no counter.
-pub fn sample(hooks: &mut Hooks, cpus: &[u32], hz: u32) -> anyhow::Result<()> {
-    let program: &mut PerfEvent = hooks.ebpf.program_mut("sample").ok_or(ProgramError::NotLoaded)?.try_into()?;
-    let loaded = program.load();
-    if let Err(error) = &loaded {
-        anyhow::bail!("the sampling program is refused: {}: {}", reason(error), remedy(error));
+pub fn sample(hooks: &mut Hooks, cpus: &[u32], hz: u32) {
+    let result = load_sampling(&mut hooks.ebpf);
+    if result.is_err() {
+        hooks.status.push(hook("sample", "perf_event", result));
+        return;
     }
-    let fd = program.fd()?.as_fd();
     for clock in [Clock::Cycles, Clock::CpuClock] {
-        let rings: io::Result<Vec<Ring>> = cpus
-            .iter()
-            .map(|&cpu| {
-                let ring = Ring::new(perf::open_sampling(clock, cpu, hz)?, SAMPLING_PAGES)?;
-                perf::set_program(ring.as_fd(), fd)?;
-                Ok(ring)
-            })
-            .collect();
-        let hook = format!("perf_event {}", clock.name());
-        match rings {
-            Ok(rings) => {
-                (hooks.sampling, hooks.clock) = (rings, clock);
-                hooks.status.push(HookStatus { noun: "sample".to_owned(), hook, refused: None, remedy: None });
-                return Ok(());
-            }
-            Err(error) if clock == Clock::Cycles => hooks.status.push(HookStatus {
-                noun: "sample".to_owned(),
-                hook,
-                refused: Some(no_counter(&error)),
-                remedy: Some("none is needed: cpu-clock takes its place".to_owned()),
-            }),
-            Err(error) => anyhow::bail!("no sampling event can be opened: {error}: {}", io_remedy(&error)),
+        let opened = open_sampling(&hooks.ebpf, clock, cpus, hz);
+        let remedy = |error| match clock {
+            Clock::Cycles => "none is needed: cpu-clock takes its place",
+            Clock::CpuClock => io_remedy(error),
+        };
+        hooks.status.push(HookStatus {
+            noun: "sample".to_owned(),
+            hook: format!("perf_event {}", clock.name()),
+            refused: opened.as_ref().err().map(no_counter),
+            remedy: opened.as_ref().err().map(|error| remedy(error).to_owned()),
+        });
+        if let Ok(rings) = opened {
+            (hooks.sampling, hooks.clock) = (rings, clock);
+            return;
         }
     }
-    Ok(())
+}
+
+fn load_sampling(ebpf: &mut Ebpf) -> Result<(), ProgramError> {
+    let program: &mut PerfEvent = ebpf.program_mut("sample").ok_or(ProgramError::NotLoaded)?.try_into()?;
+    program.load()
+}
+
+fn open_sampling(ebpf: &Ebpf, clock: Clock, cpus: &[u32], hz: u32) -> io::Result<Vec<Ring>> {
+    let program = ebpf
+        .program("sample")
+        .and_then(|program| program.fd().ok())
+        .ok_or(io::ErrorKind::NotFound)?;
+    let rings = cpus.iter().map(|&cpu| {
+        let ring = Ring::new(perf::open_sampling(clock, cpu, hz)?, SAMPLING_PAGES)?;
+        perf::set_program(ring.as_fd(), program.as_fd())?;
+        Ok(ring)
+    });
+    rings.collect()
 }
 
 fn no_counter(error: &io::Error) -> String {
@@ -145,6 +143,32 @@ fn no_counter(error: &io::Error) -> String {
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => "this machine shows no cycle counter".to_owned(),
         _ => error.to_string(),
     }
+}
+
+/// Fails if a recording would tell nothing or would not know who is recorded.
+pub fn require(hooks: &Hooks) -> anyhow::Result<()> {
+    let essential = |status: &&HookStatus| {
+        let name = status.hook.trim_start_matches("tp_btf/");
+        ESSENTIAL.contains(&name) || status.noun == "sample" && hooks.sampling.is_empty()
+    };
+    let refused = hooks
+        .status
+        .iter()
+        .filter(essential)
+        .filter(|status| status.refused.is_some());
+    if let Some(HookStatus {
+        hook,
+        refused: Some(reason),
+        remedy,
+        ..
+    }) = refused.last()
+    {
+        anyhow::bail!(
+            "{hook} is refused: {reason}: {}",
+            remedy.as_deref().unwrap_or("`ngmi doctor` tells more")
+        );
+    }
+    Ok(())
 }
 
 /// Starts sampling everywhere.
@@ -169,12 +193,17 @@ pub fn recursion_misses(hooks: &Hooks) -> u64 {
     programs.filter_map(|fd| misses_of(&fdinfo(fd.as_fd()))).sum()
 }
 
-fn fdinfo(fd: impl std::os::fd::AsRawFd) -> String {
+fn fdinfo(fd: BorrowedFd<'_>) -> String {
     std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).unwrap_or_default()
 }
 
 fn misses_of(fdinfo: &str) -> Option<u64> {
-    fdinfo.lines().find_map(|line| line.strip_prefix("recursion_misses:"))?.trim().parse().ok()
+    fdinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("recursion_misses:"))?
+        .trim()
+        .parse()
+        .ok()
 }
 
 fn hook(noun: &str, name: &str, result: Result<(), ProgramError>) -> HookStatus {
@@ -192,13 +221,23 @@ fn reason(error: &ProgramError) -> String {
     match error {
         ProgramError::LoadError { io_error, verifier_log } => {
             let log = verifier_log.to_string();
-            let last = log.lines().rev().find(|line| !line.starts_with("processed") && !line.trim().is_empty());
+            let is_statistics = |line: &str| {
+                ["processed", "stack depth", "verification time"]
+                    .iter()
+                    .any(|start| line.starts_with(start))
+            };
+            let last = log
+                .lines()
+                .rev()
+                .find(|line| !is_statistics(line) && !line.trim().is_empty());
             match last {
                 Some(last) => format!("{io_error} ({})", last.chars().take(200).collect::<String>()),
                 None => io_error.to_string(),
             }
         }
-        other => other.source().map_or_else(|| other.to_string(), |source| format!("{other}: {source}")),
+        other => other
+            .source()
+            .map_or_else(|| other.to_string(), |source| format!("{other}: {source}")),
     }
 }
 
@@ -206,7 +245,6 @@ fn remedy(error: &ProgramError) -> &'static str {
     match error {
         ProgramError::LoadError { io_error, .. } => io_remedy(io_error),
         ProgramError::SyscallError(error) => io_remedy(&error.io_error),
-        ProgramError::TracePointError(_) => "mount tracefs: `sudo mount -t tracefs tracefs /sys/kernel/tracing`",
         ProgramError::Btf(_) => "a kernel that has this tracepoint is needed",
         _ => "a newer kernel may help: 5.15 or newer is needed",
     }

@@ -77,7 +77,10 @@ impl Btf {
 
     /// A struct that has members (the kernel also holds forward declarations).
     fn find_struct(&self, name: &str) -> Option<usize> {
-        self.types.iter().copied().find(|&at| self.kind(at) == Some(KIND_STRUCT) && self.name(at) == Some(name.as_bytes()))
+        self.types
+            .iter()
+            .copied()
+            .find(|&at| self.kind(at) == Some(KIND_STRUCT) && self.name(at) == Some(name.as_bytes()))
     }
 
     /// The offset and type of a member, looked for in anonymous members too.
@@ -92,8 +95,14 @@ impl Btf {
             let at = of + 12 + index * 12;
             let position = word(&self.bytes, at + 8)?;
             // With the flag, the upper byte is a bit field's width: such a field has no address.
-            let (bits, width) = if info >> 31 == 1 { (position & 0x00ff_ffff, position >> 24) } else { (position, 0) };
-            let Some(member_type) = self.type_at(word(&self.bytes, at + 4)?) else { continue };
+            let (bits, width) = if info >> 31 == 1 {
+                (position & 0x00ff_ffff, position >> 24)
+            } else {
+                (position, 0)
+            };
+            let Some(member_type) = self.type_at(word(&self.bytes, at + 4)?) else {
+                continue;
+            };
             if self.name(at)?.is_empty() {
                 if let Some((inner, found)) = self.member(member_type, name, depth) {
                     return Some(((bits / 8).checked_add(inner)?, found));
@@ -189,7 +198,14 @@ mod tests {
     /// A .BTF section from types (as words) and names.
     fn section(types: &[u32], names: &[u8]) -> Vec<u8> {
         let type_len = u32::try_from(types.len() * 4).unwrap();
-        let mut words = vec![0x0001_eb9f, 24, 0, type_len, type_len, u32::try_from(names.len()).unwrap()];
+        let mut words = vec![
+            0x0001_eb9f,
+            24,
+            0,
+            type_len,
+            type_len,
+            u32::try_from(names.len()).unwrap(),
+        ];
         words.extend(types);
         let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         bytes.extend(names);

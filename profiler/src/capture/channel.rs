@@ -43,7 +43,11 @@ pub struct Channel {
 impl Channel {
     /// Takes a connected SOCK_SEQPACKET socket.
     pub fn new(socket: OwnedFd) -> Self {
-        Self { socket, waiting: VecDeque::new(), buffer: vec![0; MESSAGE_LIMIT] }
+        Self {
+            socket,
+            waiting: VecDeque::new(),
+            buffer: vec![0; MESSAGE_LIMIT],
+        }
     }
 
     /// Waits for a message at most this long.
@@ -61,6 +65,8 @@ impl Channel {
         self.flush()?;
         let (len, descriptor) = match self.receive_packet() {
             Err(ChannelError::Socket(Errno::EAGAIN | Errno::EINTR)) => return Ok(None),
+            // It hung up with messages unread.
+            Err(ChannelError::Socket(Errno::ECONNRESET)) => return Err(ChannelError::Closed),
             packet => packet?,
         };
         let message = self.buffer.get(..len).unwrap_or_default();
@@ -78,7 +84,11 @@ impl Channel {
         for part in packet.cmsgs().into_iter().flatten() {
             if let ControlMessageOwned::ScmRights(numbers) = part {
                 // SAFETY: the kernel has just made these descriptors for this process; nobody else owns them.
-                descriptors.extend(numbers.into_iter().map(|number| unsafe { OwnedFd::from_raw_fd(number) }));
+                descriptors.extend(
+                    numbers
+                        .into_iter()
+                        .map(|number| unsafe { OwnedFd::from_raw_fd(number) }),
+                );
             }
         }
         if packet.flags.intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC) || descriptors.len() > 1 {
@@ -159,13 +169,22 @@ mod tests {
     #[test]
     fn hostile_messages_are_refused() {
         let (mut channel, theirs) = pair();
-        for message in [&b"{}"[..], b"\"Halt\"", b"{\"Start\":{\"scope\":\"System\"}}", &[0xff; 100], &vec![b'['; 100_000]] {
+        for message in [
+            &b"{}"[..],
+            b"\"Halt\"",
+            b"{\"Start\":{\"scope\":\"System\"}}",
+            &[0xff; 100],
+            &vec![b'['; 100_000],
+        ] {
             send(theirs.as_raw_fd(), message, MsgFlags::empty()).unwrap();
             let answer = channel.receive(Duration::from_secs(1));
             assert!(matches!(answer, Err(ChannelError::Malformed(_))), "{answer:?}");
         }
         drop(theirs);
-        assert!(matches!(channel.receive(Duration::from_secs(1)), Err(ChannelError::Closed)));
+        assert!(matches!(
+            channel.receive(Duration::from_secs(1)),
+            Err(ChannelError::Closed)
+        ));
     }
 
     #[test]
@@ -174,7 +193,14 @@ mod tests {
         let file: OwnedFd = tempfile::tempfile().unwrap().into();
         let number = [file.as_raw_fd()];
         let rights = [ControlMessage::ScmRights(&number)];
-        sendmsg::<()>(theirs.as_raw_fd(), &[IoSlice::new(b"\"Stop\"")], &rights, MsgFlags::empty(), None).unwrap();
+        sendmsg::<()>(
+            theirs.as_raw_fd(),
+            &[IoSlice::new(b"\"Stop\"")],
+            &rights,
+            MsgFlags::empty(),
+            None,
+        )
+        .unwrap();
         let (request, descriptor) = channel.receive(Duration::from_secs(1)).unwrap().unwrap();
         assert_eq!(request, Request::Stop);
         assert!(descriptor.is_some());

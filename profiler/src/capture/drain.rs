@@ -2,10 +2,12 @@
 
 use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
 use profiler_common::Loss;
+use profiler_common::sample::FLAG_USER_REGS;
 use profiler_common::scope::ThreadState;
 use zerocopy::IntoBytes;
 
 use super::attach::Hooks;
+use super::code::Code;
 use super::files::{self, Files};
 use super::kallsyms::KernelAddresses;
 use super::log::Log;
@@ -41,6 +43,7 @@ pub struct Drain {
     log: Option<Log>,
     /// Mappings found before the log has its header.
     early: Vec<Event<'static>>,
+    code: Code,
     files: Files,
     new_files: Vec<Mapping>,
     /// Mappings of processes that nobody knew in the last cycle.
@@ -62,7 +65,12 @@ pub struct Cycle {
 
 impl Drain {
     /// Takes the maps out of the object.
-    pub fn new(hooks: &mut Hooks, recorded: Recorded, kernel: Option<KernelAddresses>, hz: u32) -> anyhow::Result<Self> {
+    pub fn new(
+        hooks: &mut Hooks,
+        recorded: Recorded,
+        kernel: Option<KernelAddresses>,
+        hz: u32,
+    ) -> anyhow::Result<Self> {
         let mut take = |name: &str| {
             let map = hooks.ebpf.take_map(name);
             map.ok_or_else(|| anyhow::anyhow!("the eBPF object has no map {name}: run `scripts/build-ebpf`"))
@@ -77,6 +85,7 @@ impl Drain {
             kernel,
             log: None,
             early: Vec::new(),
+            code: Code::default(),
             files: Files::default(),
             new_files: Vec::new(),
             unknown: Vec::new(),
@@ -125,6 +134,7 @@ impl Drain {
 
     /// Writes a mapping, and takes note of a new file.
     pub fn mapping(&mut self, mapping: Mapping) {
+        self.code.mapped(&mapping);
         if self.files.is_new(&mapping) {
             self.new_files.push(mapping.clone());
         }
@@ -143,10 +153,15 @@ impl Drain {
     pub fn cycle(&mut self, hooks: &mut Hooks) -> Cycle {
         let began = procfs::now();
         let made = self.read_mappings(hooks);
-        let mut cycle = Cycle { records: made.len(), bytes: 0 };
+        let mut cycle = Cycle {
+            records: made.len(),
+            bytes: 0,
+        };
         cycle.records += self.read_tasks();
         self.judge(made);
-        self.recorded.settle();
+        for pid in self.recorded.settle() {
+            self.code.ended(pid);
+        }
         let (samples, bytes) = self.read_samples();
         (cycle.records, cycle.bytes) = (cycle.records + samples, bytes);
         if cycle.records > 0 && samples < CYCLE_LIMIT {
@@ -171,7 +186,8 @@ impl Drain {
     /// Reads the counters of losses, and writes those that changed.
     pub fn read_losses(&mut self, hooks: &Hooks) {
         self.losses.read(&self.counters);
-        self.losses.set(Loss::ProgramMissed, super::attach::recursion_misses(hooks));
+        self.losses
+            .set(Loss::ProgramMissed, super::attach::recursion_misses(hooks));
         if let Some(log) = &mut self.log {
             self.losses.write(log);
         }
@@ -200,12 +216,22 @@ impl Drain {
     fn read_tasks(&mut self) -> usize {
         let mut count = 0;
         while count < CYCLE_LIMIT {
-            let Some(event) = self.tasks.next().map(|record| records::task_event(&record)) else { break };
+            let Some(event) = self.tasks.next().map(|record| records::task_event(&record)) else {
+                break;
+            };
             count += 1;
             let Some(event) = event else { continue };
             match &event {
-                Event::TaskNew(new) => self.recorded.born(new.at.pid, new.at.tid),
-                Event::TaskExec(exec) => self.recorded.executed(exec.at.pid, exec.old_tid),
+                Event::TaskNew(new) => {
+                    self.recorded.born(new.at.pid, new.at.tid);
+                    if new.at.pid == new.at.tid {
+                        self.code.forked(new.parent.0, new.at.pid);
+                    }
+                }
+                Event::TaskExec(exec) => {
+                    self.recorded.executed(exec.at.pid, exec.old_tid);
+                    self.code.ended(exec.at.pid);
+                }
                 Event::TaskExit(exit) => self.recorded.ended(exit.at.pid, exit.at.tid),
                 _ => {}
             }
@@ -215,21 +241,30 @@ impl Drain {
     }
 
     fn read_samples(&mut self) -> (usize, usize) {
-        let (mut count, mut bytes) = (0, 0);
+        let (mut count, mut bytes, mut found) = (0, 0, Vec::new());
         while count < CYCLE_LIMIT
             && let Some(record) = self.bulk.next()
         {
             count += 1;
             bytes += record.len();
-            let Some(mut sample) = records::sample(&record, self.kernel.as_mut(), &mut self.frames) else { continue };
+            let Some(mut sample) = records::sample(&record, self.kernel.as_mut(), &mut self.frames) else {
+                continue;
+            };
             if let Some(time) = self.nominal_time {
                 sample.cpu_time = time;
             }
             self.samples += 1;
-            if let Some(log) = &mut self.log {
-                log.event(&Event::Sample(sample), &mut self.losses);
+            let Some(log) = &mut self.log else { continue };
+            if sample.flags & FLAG_USER_REGS != 0
+                && let Some(mapping) = self.code.find(sample.at, sample.regs.ip)
+            {
+                log.event(&Event::Mapping(mapping.clone()), &mut self.losses);
+                found.push(mapping);
             }
+            log.event(&Event::Sample(sample), &mut self.losses);
         }
+        self.new_files
+            .extend(found.into_iter().filter(|mapping| self.files.is_new(mapping)));
         (count, bytes)
     }
 }

@@ -37,13 +37,25 @@ impl Files {
 
 /// Opens the file behind a mapping; with `open` false it is only named.
 pub fn mapped(mapping: &Mapping, open: bool) -> (Mapped, Option<OwnedFd>) {
-    let opened = if open { open_mapped(mapping) } else { Err(io::Error::other("too many new files at once")) };
+    let opened = if open {
+        open_mapped(mapping)
+    } else {
+        Err(io::Error::other("too many new files at once"))
+    };
     let (problem, file) = match opened {
         Ok(file) => (None, Some(file.into())),
         Err(error) => (Some(error.to_string()), None),
     };
     let path = String::from_utf8_lossy(&mapping.path).into_owned();
-    (Mapped { pid: mapping.at.pid, file: mapping.file, path, problem }, file)
+    (
+        Mapped {
+            pid: mapping.at.pid,
+            file: mapping.file,
+            path,
+            problem,
+        },
+        file,
+    )
 }
 
 /// By the mapping itself, which is the very file even if its name is gone or means another one now; or by its name in the
@@ -67,12 +79,18 @@ fn open_mapped(mapping: &Mapping) -> io::Result<File> {
 
 /// Opens a file that is a regular one, without ever opening a device or waiting for a pipe.
 fn open_regular(path: &Path) -> io::Result<File> {
-    let place = OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path)?;
+    let place = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_PATH | libc::O_CLOEXEC)
+        .open(path)?;
     if !place.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     let again = format!("/proc/self/fd/{}", place.as_raw_fd());
-    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(again)
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(again)
 }
 
 /// Whether a file is the mapped one. On overlayfs and btrfs the mapping shows another device than the file itself.
@@ -80,7 +98,8 @@ fn same_file(file: File, id: FileId) -> io::Result<File> {
     let metadata = file.metadata()?;
     let device = (major(metadata.dev()), minor(metadata.dev()));
     let same_device = device == (u64::from(id.major), u64::from(id.minor));
-    let hides_device = || fstatfs(&file).is_ok_and(|fs| [OVERLAYFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC].contains(&fs.filesystem_type()));
+    let hides_device =
+        || fstatfs(&file).is_ok_and(|fs| [OVERLAYFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC].contains(&fs.filesystem_type()));
     if metadata.ino() == id.inode && (same_device || hides_device()) {
         Ok(file)
     } else {
@@ -97,9 +116,16 @@ mod tests {
         let metadata = file.metadata().unwrap();
         let narrow = |number: u64| u32::try_from(number).unwrap();
         Mapping {
-            at: At { pid: std::process::id(), ..At::default() },
+            at: At {
+                pid: std::process::id(),
+                ..At::default()
+            },
             protection: PROT_EXEC,
-            file: FileId { major: narrow(major(metadata.dev())), minor: narrow(minor(metadata.dev())), inode: metadata.ino() },
+            file: FileId {
+                major: narrow(major(metadata.dev())),
+                minor: narrow(minor(metadata.dev())),
+                inode: metadata.ino(),
+            },
             path: path.as_os_str().as_bytes().to_vec(),
             ..Mapping::default()
         }
@@ -133,12 +159,22 @@ mod tests {
         let mut files = Files::default();
         let code = Mapping {
             protection: PROT_EXEC,
-            file: FileId { inode: 5, ..FileId::default() },
+            file: FileId {
+                inode: 5,
+                ..FileId::default()
+            },
             path: b"/x".to_vec(),
             ..Mapping::default()
         };
         assert!(files.is_new(&code) && !files.is_new(&code));
-        assert!(!files.is_new(&Mapping { protection: 1, path: b"/y".to_vec(), ..code.clone() }));
-        assert!(!files.is_new(&Mapping { file: FileId::default(), ..code }));
+        assert!(!files.is_new(&Mapping {
+            protection: 1,
+            path: b"/y".to_vec(),
+            ..code.clone()
+        }));
+        assert!(!files.is_new(&Mapping {
+            file: FileId::default(),
+            ..code
+        }));
     }
 }

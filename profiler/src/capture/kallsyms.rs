@@ -25,7 +25,10 @@ impl KernelAddresses {
     /// the kernel is.
     pub fn new() -> io::Result<Option<Self>> {
         let text = find_text(BufReader::new(File::open(KALLSYMS)?))?;
-        Ok(text.map(|text| Self { text, seen: FxHashSet::default() }))
+        Ok(text.map(|text| Self {
+            text,
+            seen: FxHashSet::default(),
+        }))
     }
 
     /// Takes note of an address and returns its offset.
@@ -52,7 +55,11 @@ impl KernelAddresses {
                 Some(module) => format!("{} [{module}]", symbol.name),
                 None => symbol.name.to_owned(),
             };
-            Some(Event::KernelSymbol { offset: offset(address), start: offset(symbol.start), name: name.into_bytes() })
+            Some(Event::KernelSymbol {
+                offset: offset(address),
+                start: offset(symbol.start),
+                name: name.into_bytes(),
+            })
         });
         names.collect()
     }
@@ -63,8 +70,13 @@ fn find_text(list: impl BufRead) -> io::Result<Option<u64>> {
     for line in list.split(b'\n') {
         let line = line?;
         if line.ends_with(b" T _text") || line.ends_with(b" t _text") {
-            let digits = line.split(|&byte| byte == b' ').next().and_then(|digits| std::str::from_utf8(digits).ok());
-            return Ok(digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()).filter(|&text| text != 0));
+            let digits = line
+                .split(|&byte| byte == b' ')
+                .next()
+                .and_then(|digits| std::str::from_utf8(digits).ok());
+            return Ok(digits
+                .and_then(|digits| u64::from_str_radix(digits, 16).ok())
+                .filter(|&text| text != 0));
         }
     }
     Ok(None)
@@ -78,7 +90,10 @@ mod tests {
 
     #[test]
     fn names_carry_their_module_and_no_address() {
-        let mut kernel = KernelAddresses { text: find_text(LIST).unwrap().unwrap(), seen: FxHashSet::default() };
+        let mut kernel = KernelAddresses {
+            text: find_text(LIST).unwrap().unwrap(),
+            seen: FxHashSet::default(),
+        };
         assert_eq!(kernel.offset(0xffff_1105), KernelOffset(0x105));
         assert_eq!(kernel.offset(0xffff_a020), KernelOffset(0x9020));
         assert_eq!(kernel.offset(0xffff_2500), KernelOffset(0x1500));
@@ -88,7 +103,13 @@ mod tests {
             start: KernelOffset(start),
             name: name.to_vec(),
         };
-        assert_eq!(names, [symbol(0x105, 0x100, b"vfs_read"), symbol(0x9020, 0x9010, b"ext4_open [ext4]")]);
+        assert_eq!(
+            names,
+            [
+                symbol(0x105, 0x100, b"vfs_read"),
+                symbol(0x9020, 0x9010, b"ext4_open [ext4]")
+            ]
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The record half's end of the socket: one JSON message a packet (SOCK_SEQPACKET), with descriptors beside it.
+//! The record half's end of the socket: one JSON message a packet (`SOCK_SEQPACKET`), with descriptors beside it.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -40,7 +40,10 @@ impl Link {
     pub fn send(&self, message: &impl Serialize, descriptor: Option<BorrowedFd<'_>>) -> Result<()> {
         let bytes = serde_json::to_vec(message)?;
         if bytes.len() > MESSAGE_LIMIT {
-            bail!("a message of {} bytes is over the limit of {MESSAGE_LIMIT}", bytes.len());
+            bail!(
+                "a message of {} bytes is over the limit of {MESSAGE_LIMIT}",
+                bytes.len()
+            );
         }
         let raw: Vec<RawFd> = descriptor.iter().map(AsRawFd::as_raw_fd).collect();
         let control = [ControlMessage::ScmRights(&raw)];
@@ -78,7 +81,8 @@ impl Link {
         if flags.intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC) || descriptors.len() > DESCRIPTOR_LIMIT {
             bail!("the other half of ngmi sent a message over the limits");
         }
-        let message = serde_json::from_slice(&bytes[..len]).context("the other half of ngmi sent no message of ours")?;
+        let message =
+            serde_json::from_slice(&bytes[..len]).context("the other half of ngmi sent no message of ours")?;
         Ok(Some((message, descriptors.pop())))
     }
 }
@@ -88,7 +92,9 @@ impl Link {
 /// # Errors
 /// When the number is no socket: the hidden verbs were typed by a person.
 pub fn inherited(fd: RawFd) -> Result<OwnedFd> {
-    let is_socket = fd > 2 && std::fs::read_link(format!("/proc/self/fd/{fd}")).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"));
+    let is_socket = fd > 2
+        && std::fs::read_link(format!("/proc/self/fd/{fd}"))
+            .is_ok_and(|to| to.to_string_lossy().starts_with("socket:"));
     if !is_socket {
         bail!("descriptor {fd} is no socket; this verb is for ngmi itself, use `ngmi record`");
     }

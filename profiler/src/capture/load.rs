@@ -32,8 +32,13 @@ pub struct Sizes {
 impl Sizes {
     /// For a machine with so many CPUs and tasks.
     pub fn for_machine(cpus: u32, tasks: u32) -> Self {
-        let bulk = BULK_BYTES_PER_CPU.saturating_mul(cpus.div_ceil(4).max(1)).min(BULK_BYTES_LIMIT);
-        Self { threads: tasks.saturating_mul(2).clamp(1 << 16, 1 << 22), bulk_bytes: bulk.next_power_of_two() }
+        let bulk = BULK_BYTES_PER_CPU
+            .saturating_mul(cpus.div_ceil(4).max(1))
+            .min(BULK_BYTES_LIMIT);
+        Self {
+            threads: tasks.saturating_mul(2).clamp(1 << 16, 1 << 22),
+            bulk_bytes: bulk.next_power_of_two(),
+        }
     }
 }
 
@@ -79,7 +84,9 @@ fn object() -> anyhow::Result<Cow<'static, [u8]>> {
     #[cfg(debug_assertions)]
     if let Some(path) = std::env::var_os(OBJECT_VARIABLE) {
         use anyhow::Context as _;
-        return Ok(std::fs::read(&path).with_context(|| format!("{OBJECT_VARIABLE}={}", path.display()))?.into());
+        return Ok(std::fs::read(&path)
+            .with_context(|| format!("{OBJECT_VARIABLE}={}", path.display()))?
+            .into());
     }
     #[cfg(target_arch = "x86_64")]
     return Ok(Cow::Borrowed(OBJECT));

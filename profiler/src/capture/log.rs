@@ -21,7 +21,11 @@ impl Log {
     /// Begins a log in a descriptor that the record half opened.
     pub fn new(descriptor: OwnedFd, header: &Header) -> io::Result<Self> {
         let file = File::from(descriptor);
-        Ok(Self { writer: LogWriter::new(file.try_clone()?, header)?, file, failure: None })
+        Ok(Self {
+            writer: LogWriter::new(file.try_clone()?, header)?,
+            file,
+            failure: None,
+        })
     }
 
     /// Writes an event, or counts it as lost.
@@ -56,6 +60,10 @@ impl Log {
 
     /// Its length so far.
     pub fn bytes(&self) -> u64 {
-        if self.failure.is_some() { self.writer.good_bytes() } else { self.writer.bytes_written() }
+        if self.failure.is_some() {
+            self.writer.good_bytes()
+        } else {
+            self.writer.bytes_written()
+        }
     }
 }

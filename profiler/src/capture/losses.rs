@@ -53,7 +53,13 @@ impl Losses {
             let count = self.ours[index] + self.kernel[index];
             if count != self.written[index] {
                 self.written[index] = count;
-                log.event(&Event::Loss { loss: loss as u32, count }, self);
+                log.event(
+                    &Event::Loss {
+                        loss: loss as u32,
+                        count,
+                    },
+                    self,
+                );
             }
         }
     }

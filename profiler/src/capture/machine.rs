@@ -35,7 +35,10 @@ pub fn highest_rate() -> Option<u32> {
 pub fn kernel() -> (String, String) {
     let name = nix::sys::utsname::uname();
     let text = |name: &std::ffi::OsStr| name.to_string_lossy().into_owned();
-    name.map_or_else(|_| <(String, String)>::default(), |name| (text(name.release()), text(name.machine())))
+    name.map_or_else(
+        |_| <(String, String)>::default(),
+        |name| (text(name.release()), text(name.machine())),
+    )
 }
 
 /// The header of a log that begins now.
@@ -49,7 +52,10 @@ pub fn header(start: &Start, cpus: &[u32], sample_event: &str, hooks: Vec<HookSt
         start_unix_ms: u64::try_from(unix.as_millis()).unwrap_or(u64::MAX),
         kernel,
         arch,
-        boot_id: std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned(),
+        boot_id: std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+            .unwrap_or_default()
+            .trim()
+            .to_owned(),
         cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX),
         sample_hz: start.sample_hz,
         sample_event: sample_event.to_owned(),

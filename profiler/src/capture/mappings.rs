@@ -38,11 +38,19 @@ fn mapping(record: &[u8]) -> Option<Mapping> {
     let end = record.len().checked_sub(TRAILER)?;
     let path = record.get(FIXED..end)?.split(|&byte| byte == 0).next()?;
     Some(Mapping {
-        at: At { time: Timestamp(number(record, end + 8)?), pid: word(record, 0)?, tid: word(record, 4)? },
+        at: At {
+            time: Timestamp(number(record, end + 8)?),
+            pid: word(record, 0)?,
+            tid: word(record, 4)?,
+        },
         start: Avma(number(record, 8)?),
         len: number(record, 16)?,
         offset: FileOffset(number(record, 24)?),
-        file: FileId { major: word(record, 32)?, minor: word(record, 36)?, inode: number(record, 40)? },
+        file: FileId {
+            major: word(record, 32)?,
+            minor: word(record, 36)?,
+            inode: number(record, 40)?,
+        },
         protection: word(record, 56)?,
         flags: word(record, 60)?,
         path: path.to_vec(),
@@ -65,7 +73,12 @@ mod tests {
     #[test]
     fn takes_a_mapping_apart() {
         let words = |words: &[u32]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
-        let numbers = |numbers: &[u64]| numbers.iter().flat_map(|number| number.to_ne_bytes()).collect::<Vec<u8>>();
+        let numbers = |numbers: &[u64]| {
+            numbers
+                .iter()
+                .flat_map(|number| number.to_ne_bytes())
+                .collect::<Vec<u8>>()
+        };
         let record = [
             words(&[10, 11]),
             numbers(&[0x7000, 0x2000, 0x1000]),
@@ -78,11 +91,19 @@ mod tests {
         ]
         .concat();
         let expected = Mapping {
-            at: At { time: Timestamp(123_456), pid: 10, tid: 11 },
+            at: At {
+                time: Timestamp(123_456),
+                pid: 10,
+                tid: 11,
+            },
             start: Avma(0x7000),
             len: 0x2000,
             offset: FileOffset(0x1000),
-            file: FileId { major: 8, minor: 1, inode: 77 },
+            file: FileId {
+                major: 8,
+                minor: 1,
+                inode: 77,
+            },
             protection: 5,
             flags: 2,
             path: b"/tmp/a\nb".to_vec(),

@@ -23,7 +23,23 @@ trait Source {
 /// Reads every mapping of a process as of now, by the ioctl if the kernel has it. The mappings get `at`.
 pub fn read(at: At) -> std::io::Result<Vec<Mapping>> {
     let file = open(at.pid)?;
-    if has_query(&file) { collect(&mut Query { file, from: 0 }, at) } else { collect(&mut Text(BufReader::new(file)), at) }
+    if has_query(&file) {
+        collect(&mut Query { file, from: 0 }, at)
+    } else {
+        collect(&mut Text(BufReader::new(file)), at)
+    }
+}
+
+/// The mapping that covers an address as of now.
+pub fn at(at: At, address: u64) -> std::io::Result<Option<Mapping>> {
+    let file = open(at.pid)?;
+    let covers = |mapping: &Mapping| address.wrapping_sub(mapping.start.0) < mapping.len;
+    let found = if has_query(&file) {
+        Query { file, from: address }.next()?.filter(covers)
+    } else {
+        collect(&mut Text(BufReader::new(file)), at)?.into_iter().find(covers)
+    };
+    Ok(found.map(|mapping| Mapping { at, ..mapping }))
 }
 
 /// Whether the kernel has PROCMAP_QUERY (6.11 and later), asked of our own mappings.
@@ -75,7 +91,11 @@ const COVERING_OR_NEXT: u64 = 0x10;
 const VMA_SHARED: u64 = 8;
 
 fn has_query(file: &File) -> bool {
-    let mut query = ProcmapQuery { size: PROCMAP_QUERY_SIZE, query_flags: COVERING_OR_NEXT, ..ProcmapQuery::default() };
+    let mut query = ProcmapQuery {
+        size: PROCMAP_QUERY_SIZE,
+        query_flags: COVERING_OR_NEXT,
+        ..ProcmapQuery::default()
+    };
     // SAFETY: the kernel writes into the struct only, whose size it is told; no buffers are named in it.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), PROCMAP_QUERY, &raw mut query) };
     result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOTTY)
@@ -113,18 +133,27 @@ impl Source for Query {
             return Ok(None); // never seen: the query asks for what covers or follows
         }
         self.from = query.vma_end;
-        let name = name.get(..(query.vma_name_size as usize).saturating_sub(1)).unwrap_or_default();
+        let name = name
+            .get(..(query.vma_name_size as usize).saturating_sub(1))
+            .unwrap_or_default();
         let shared = query.vma_flags & VMA_SHARED != 0;
         Ok(Some(Mapping {
             at: At::default(),
             start: Avma(query.vma_start),
             len: query.vma_end.saturating_sub(query.vma_start),
             offset: FileOffset(query.vma_offset),
-            file: FileId { major: query.dev_major, minor: query.dev_minor, inode: query.inode },
+            file: FileId {
+                major: query.dev_major,
+                minor: query.dev_minor,
+                inode: query.inode,
+            },
             protection: (query.vma_flags & 7) as u32,
             flags: if shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE }.unsigned_abs(),
             path: name.to_vec(),
-            build_id: build_id.get(..query.build_id_size as usize).unwrap_or_default().to_vec(),
+            build_id: build_id
+                .get(..query.build_id_size as usize)
+                .unwrap_or_default()
+                .to_vec(),
         }))
     }
 }
@@ -135,12 +164,17 @@ struct Text<R>(R);
 impl<R: BufRead> Source for Text<R> {
     fn next(&mut self) -> std::io::Result<Option<Mapping>> {
         let mut line = Vec::new();
-        // A newline in a name is written \012, a backslash \134: four bytes each.
-        self.0.by_ref().take(NAME_LIMIT as u64 * 4 + 256).read_until(b'\n', &mut line)?;
+        // A newline in a name takes four bytes.
+        self.0
+            .by_ref()
+            .take(NAME_LIMIT as u64 * 4 + 256)
+            .read_until(b'\n', &mut line)?;
         if line.is_empty() {
             return Ok(None);
         }
-        parse_line(&line).map(Some).ok_or_else(|| std::io::Error::other("a line that is no mapping"))
+        parse_line(&line)
+            .map(Some)
+            .ok_or_else(|| std::io::Error::other("a line that is no mapping"))
     }
 }
 
@@ -168,29 +202,30 @@ fn parse_line(line: &[u8]) -> Option<Mapping> {
         offset: FileOffset(offset),
         file,
         protection: has(b'r', 1) | has(b'w', 2) | has(b'x', 4),
-        flags: if rights.get(3) == Some(&b's') { libc::MAP_SHARED } else { libc::MAP_PRIVATE }.unsigned_abs(),
+        flags: if rights.get(3) == Some(&b's') {
+            libc::MAP_SHARED
+        } else {
+            libc::MAP_PRIVATE
+        }
+        .unsigned_abs(),
         path: unescape(name.trim_ascii_start()),
         build_id: Vec::new(),
     })
 }
 
-/// Undoes `seq_path`'s escapes: `\` and three octal digits.
+/// Undoes what `show_map_vma` does to a newline, the only byte that it escapes: a name with a literal `\012` can't be told
+/// apart from that.
 fn unescape(name: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(name.len());
     let mut rest = name;
-    while let Some((&byte, tail)) = rest.split_first() {
-        let digits = tail.get(..3).filter(|digits| byte == b'\\' && digits.iter().all(|digit| (b'0'..=b'7').contains(digit)));
-        let value = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-        match value {
-            Some(value) => {
-                plain.push(value);
-                rest = tail.get(3..).unwrap_or_default();
-            }
-            None => {
-                plain.push(byte);
-                rest = tail;
-            }
-        }
+    while let Some(&byte) = rest.first() {
+        let (byte, len) = if rest.starts_with(b"\\012") {
+            (b'\n', 4)
+        } else {
+            (byte, 1)
+        };
+        plain.push(byte);
+        rest = rest.get(len..).unwrap_or_default();
     }
     plain
 }
@@ -207,21 +242,41 @@ mod tests {
 
     #[test]
     fn text_with_hostile_names() {
-        let text = b"7f0000001000-7f0000003000 r-xp 00002000 08:01 1234                       /tmp/a b\\012c\\134d (deleted)\n\
+        let text =
+            b"7f0000001000-7f0000003000 r-xp 00002000 08:01 1234                       /tmp/a b\\012c\\134 (deleted)\n\
                      7ffd00000000-7ffd00021000 rw-s 00000000 00:00 0                          [stack]\n\
                      ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 \n";
         let mappings = of_text(text).unwrap();
-        assert_eq!(mappings[0].path, b"/tmp/a b\nc\\d (deleted)");
-        assert_eq!((mappings[0].start.0, mappings[0].len, mappings[0].offset.0), (0x7f00_0000_1000, 0x2000, 0x2000));
-        assert_eq!(mappings[0].file, FileId { major: 8, minor: 1, inode: 1234 });
+        assert_eq!(mappings[0].path, b"/tmp/a b\nc\\134 (deleted)");
+        assert_eq!(
+            (mappings[0].start.0, mappings[0].len, mappings[0].offset.0),
+            (0x7f00_0000_1000, 0x2000, 0x2000)
+        );
+        assert_eq!(
+            mappings[0].file,
+            FileId {
+                major: 8,
+                minor: 1,
+                inode: 1234
+            }
+        );
         assert_eq!((mappings[0].protection, mappings[0].flags), (5, 2));
-        assert_eq!((mappings[1].path.as_slice(), mappings[1].protection, mappings[1].flags), (&b"[stack]"[..], 3, 1));
+        assert_eq!(
+            (mappings[1].path.as_slice(), mappings[1].protection, mappings[1].flags),
+            (&b"[stack]"[..], 3, 1)
+        );
         assert_eq!((mappings[2].path.as_slice(), mappings[2].protection), (&b""[..], 4));
     }
 
     #[test]
     fn text_that_is_no_mapping_is_an_error() {
-        for text in [&b"x\n"[..], b"2000-1000 r--p 0 0:0 0\n", b"1-2 r--p 0 0 0\n", b"\n", &[b'1'; 100_000]] {
+        for text in [
+            &b"x\n"[..],
+            b"2000-1000 r--p 0 0:0 0\n",
+            b"1-2 r--p 0 0 0\n",
+            b"\n",
+            &[b'1'; 100_000],
+        ] {
             assert!(of_text(text).is_err());
         }
     }
@@ -236,12 +291,27 @@ mod tests {
         let _map = unsafe { memmap2::Mmap::map(&file) }.unwrap();
         let pid = std::process::id();
         let find = |mappings: Vec<Mapping>| {
-            mappings.into_iter().find(|mapping| mapping.path == path.as_os_str().as_bytes()).unwrap()
+            mappings
+                .into_iter()
+                .find(|mapping| mapping.path == path.as_os_str().as_bytes())
+                .unwrap()
         };
         let text = find(collect(&mut Text(BufReader::new(open(pid).unwrap())), At::default()).unwrap());
         assert_eq!((text.len, text.protection), (12_288, 1));
         if kernel_has_query().unwrap() {
-            assert_eq!(find(read(At { pid, ..At::default() }).unwrap()), text);
+            assert_eq!(
+                find(
+                    collect(
+                        &mut Query {
+                            file: open(pid).unwrap(),
+                            from: 0
+                        },
+                        At::default()
+                    )
+                    .unwrap()
+                ),
+                text
+            );
         } else {
             println!("skipped: no PROCMAP_QUERY before kernel 6.11");
         }

@@ -5,6 +5,8 @@
 pub mod attach;
 pub mod btf;
 pub mod channel;
+pub mod code;
+pub mod doctor;
 pub mod drain;
 pub mod files;
 pub mod kallsyms;
@@ -24,4 +26,5 @@ pub mod session;
 pub mod snapshot;
 pub mod wire;
 
+pub use doctor::doctor;
 pub use session::run;

@@ -90,7 +90,15 @@ pub fn open_sampling(clock: Clock, cpu: u32, hz: u32) -> io::Result<OwnedFd> {
         ..Attr::default()
     };
     // Some drivers know no guests and no hypervisor to exclude.
-    open(attr, cpu).or_else(|_| open(Attr { flags: attr.flags & !(EXCLUDE_GUEST | EXCLUDE_HV), ..attr }, cpu))
+    open(attr, cpu).or_else(|_| {
+        open(
+            Attr {
+                flags: attr.flags & !(EXCLUDE_GUEST | EXCLUDE_HV),
+                ..attr
+            },
+            cpu,
+        )
+    })
 }
 
 /// An event that counts nothing and reports every mapping made on a CPU, of code and of data.
@@ -111,7 +119,16 @@ fn open(mut attr: Attr, cpu: u32) -> io::Result<OwnedFd> {
     attr.clockid = libc::CLOCK_MONOTONIC;
     let cpu = i32::try_from(cpu).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     // SAFETY: the kernel reads `attr.size` bytes of a struct that lives through the call.
-    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC) };
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attr,
+            -1,
+            cpu,
+            -1,
+            PERF_FLAG_FD_CLOEXEC,
+        )
+    };
     let fd = i32::try_from(fd).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
     if fd < 0 {
         return Err(io::Error::last_os_error());
@@ -122,7 +139,11 @@ fn open(mut attr: Attr, cpu: u32) -> io::Result<OwnedFd> {
 
 fn control(event: BorrowedFd<'_>, request: libc::c_ulong, argument: libc::c_long) -> io::Result<()> {
     // SAFETY: these requests of perf events take a number.
-    if unsafe { libc::ioctl(event.as_raw_fd(), request, argument) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if unsafe { libc::ioctl(event.as_raw_fd(), request, argument) } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Runs a program whenever the event fires.
@@ -161,8 +182,23 @@ impl Ring {
         let size = pages * page;
         let length = NonZeroUsize::new(size + page).ok_or(io::ErrorKind::InvalidInput)?;
         // SAFETY: a new mapping at a place of the kernel's choice.
-        let memory = unsafe { mmap(None, length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED, event.as_fd(), 0)? };
-        Ok(Self { event, memory: memory.cast(), page, size, scratch: Vec::new() })
+        let memory = unsafe {
+            mmap(
+                None,
+                length,
+                ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
+                MapFlags::MAP_SHARED,
+                event.as_fd(),
+                0,
+            )?
+        };
+        Ok(Self {
+            event,
+            memory: memory.cast(),
+            page,
+            size,
+            scratch: Vec::new(),
+        })
     }
 
     fn position(&self, offset: usize) -> &AtomicU64 {
@@ -172,7 +208,9 @@ impl Ring {
 
     /// Bytes of records that wait.
     fn pending(&self) -> u64 {
-        self.position(DATA_HEAD).load(Ordering::Acquire).wrapping_sub(self.position(DATA_TAIL).load(Ordering::Relaxed))
+        self.position(DATA_HEAD)
+            .load(Ordering::Acquire)
+            .wrapping_sub(self.position(DATA_TAIL).load(Ordering::Relaxed))
     }
 
     /// Hands every record that waits to `each`: its type, its `misc` bits, and what follows its header.
@@ -191,7 +229,11 @@ impl Ring {
             let mut record = std::mem::take(&mut self.scratch);
             record.resize(usize::try_from(size - 8).unwrap_or(0), 0);
             self.copy(tail.wrapping_add(8), &mut record);
-            each(u32::from_ne_bytes([k0, k1, k2, k3]), u16::from_ne_bytes([m0, m1]), &record);
+            each(
+                u32::from_ne_bytes([k0, k1, k2, k3]),
+                u16::from_ne_bytes([m0, m1]),
+                &record,
+            );
             self.scratch = record;
             tail = tail.wrapping_add(size);
         }
@@ -206,7 +248,8 @@ impl Ring {
         // SAFETY: both parts lie in the ring, and the kernel does not write to them before the tail moves on.
         unsafe {
             let data = self.memory.add(self.page);
-            data.add(start).copy_to_nonoverlapping(NonNull::from(to_first).cast(), first);
+            data.add(start)
+                .copy_to_nonoverlapping(NonNull::from(to_first).cast(), first);
             data.copy_to_nonoverlapping(NonNull::from(&mut *to_rest).cast(), to_rest.len().min(start));
         }
     }

@@ -40,7 +40,9 @@ pub fn threads(pid: u32) -> io::Result<Vec<u32>> {
 
 fn numbers(folder: &str) -> io::Result<Vec<u32>> {
     let names = std::fs::read_dir(folder)?.filter_map(Result::ok);
-    Ok(names.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+    Ok(names
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect())
 }
 
 /// Whose a process is.
@@ -56,11 +58,19 @@ pub struct Identity {
 pub fn identity(tid: u32) -> io::Result<Identity> {
     let status = std::fs::read(format!("/proc/{tid}/status"))?;
     let field = |name: &[u8]| -> Option<Vec<u32>> {
-        let line = status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(name))?;
-        std::str::from_utf8(line).ok()?.split_ascii_whitespace().map(|word| word.parse().ok()).collect()
+        let line = status
+            .split(|&byte| byte == b'\n')
+            .find_map(|line| line.strip_prefix(name))?;
+        std::str::from_utf8(line)
+            .ok()?
+            .split_ascii_whitespace()
+            .map(|word| word.parse().ok())
+            .collect()
     };
     let unknown = || io::Error::other("an unknown form of /proc/PID/status");
-    let pid = field(b"Tgid:").and_then(|pid| pid.first().copied()).ok_or_else(unknown)?;
+    let pid = field(b"Tgid:")
+        .and_then(|pid| pid.first().copied())
+        .ok_or_else(unknown)?;
     let user = match field(b"Uid:").ok_or_else(unknown)?[..] {
         [real, effective, saved, ..] if real == effective && real == saved => Some(real),
         _ => None,
@@ -72,8 +82,11 @@ pub fn identity(tid: u32) -> io::Result<Identity> {
 pub fn stat(pid: u32, tid: u32) -> io::Result<Stat> {
     let text = std::fs::read(format!("/proc/{pid}/task/{tid}/stat"))?;
     let boot = clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(0, nanoseconds);
-    let ticks = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK)?.unwrap_or(100).unsigned_abs();
-    parse_stat(&text, ticks, boot.saturating_sub(now().0)).ok_or_else(|| io::Error::other("an unknown form of /proc/PID/stat"))
+    let ticks = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK)?
+        .unwrap_or(100)
+        .unsigned_abs();
+    parse_stat(&text, ticks, boot.saturating_sub(now().0))
+        .ok_or_else(|| io::Error::other("an unknown form of /proc/PID/stat"))
 }
 
 /// `pid (name) state parent ...`, the start as 22nd field. The name may hold anything, also `) R 1`.
@@ -96,7 +109,8 @@ fn parse_stat(text: &[u8], ticks_per_second: u64, suspended: u64) -> Option<Stat
 /// The program's path (as far as a record of exec would hold it) and its command line.
 pub fn program(pid: u32) -> (Vec<u8>, Vec<u8>) {
     use std::os::unix::ffi::OsStringExt as _;
-    let path = std::fs::read_link(format!("/proc/{pid}/exe")).map_or(Vec::new(), |path| path.into_os_string().into_vec());
+    let path =
+        std::fs::read_link(format!("/proc/{pid}/exe")).map_or(Vec::new(), |path| path.into_os_string().into_vec());
     let mut command_line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     command_line.truncate(COMMAND_LINE_LEN);
     (path.into_iter().take(PATH_LEN).collect(), command_line)
@@ -120,7 +134,13 @@ mod tests {
     #[test]
     fn our_own_process() {
         let pid = std::process::id();
-        assert_eq!(identity(pid).unwrap(), Identity { pid, user: Some(nix::unistd::getuid().as_raw()) });
+        assert_eq!(
+            identity(pid).unwrap(),
+            Identity {
+                pid,
+                user: Some(nix::unistd::getuid().as_raw())
+            }
+        );
         assert!(threads(pid).unwrap().contains(&pid));
         let stat = stat(pid, pid).unwrap();
         assert_eq!(stat.parent, std::os::unix::process::parent_id());

@@ -7,7 +7,7 @@ use profiler_common::{RecordHeader, task};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use super::kallsyms::KernelAddresses;
-use crate::addr::{Avma, KernelOffset, Timestamp};
+use crate::addr::{KernelOffset, Timestamp};
 use crate::event::{At, Event, Sample, TaskExec, TaskExit, TaskNew};
 
 /// A record of the ring of task events. `None`: none of ours.
@@ -46,11 +46,10 @@ pub fn task_event(record: &[u8]) -> Option<Event<'static>> {
             major_faults: record.major_faults,
         }))
     } else if is(Kind::TaskRename) {
-        Some(Event::TaskRename { at, name: name(&read::<task::TaskRename>(record)?.comm) })
-    } else if is(Kind::Remap) {
-        let record = read::<task::Remap>(record)?;
-        let (old, new) = ((Avma(record.old_address), record.old_len), (Avma(record.new_address), record.new_len));
-        Some(Event::Remap { at, old, new })
+        Some(Event::TaskRename {
+            at,
+            name: name(&read::<task::TaskRename>(record)?.comm),
+        })
     } else {
         None
     }
@@ -66,12 +65,18 @@ pub fn sample<'a>(
     if head.header.kind != profiler_common::RecordKind::Sample as u16 {
         return None;
     }
-    let (addresses, stack) = record.get(size_of::<SampleHead>()..)?.split_at_checked(MAX_KERNEL_FRAMES * 8)?;
+    let (addresses, stack) = record
+        .get(size_of::<SampleHead>()..)?
+        .split_at_checked(MAX_KERNEL_FRAMES * 8)?;
     let stack = stack.get(..head.stack_len as usize)?;
     frames.clear();
     if let Some(kernel) = kernel {
         let addresses = addresses.as_chunks::<8>().0.get(..head.kernel_frames as usize)?;
-        frames.extend(addresses.iter().map(|address| kernel.offset(u64::from_ne_bytes(*address))));
+        frames.extend(
+            addresses
+                .iter()
+                .map(|address| kernel.offset(u64::from_ne_bytes(*address))),
+        );
     }
     Some(Sample {
         at: at(&head.header),
@@ -89,7 +94,11 @@ fn read<T: FromBytes + KnownLayout + Immutable>(record: &[u8]) -> Option<T> {
 }
 
 fn at(header: &RecordHeader) -> At {
-    At { time: Timestamp(header.time), pid: header.pid, tid: header.tid }
+    At {
+        time: Timestamp(header.time),
+        pid: header.pid,
+        tid: header.tid,
+    }
 }
 
 /// Up to the first NUL.
@@ -106,12 +115,32 @@ mod tests {
     use super::*;
 
     fn header(kind: RecordKind) -> RecordHeader {
-        RecordHeader { kind: kind as u16, cpu: 3, len: 0, time: 99, pid: 7, tid: 8 }
+        RecordHeader {
+            kind: kind as u16,
+            cpu: 3,
+            len: 0,
+            time: 99,
+            pid: 7,
+            tid: 8,
+        }
     }
 
     fn example(kernel_frames: u32, stack_len: u32) -> Vec<u8> {
-        let regs = UserRegs { ip: 1, sp: 2, fp: 3, lr: 0 };
-        let head = SampleHead { header: header(RecordKind::Sample), cpu_time: 55, regs, flags: 1, kernel_frames, stack_len, pad: 0 };
+        let regs = UserRegs {
+            ip: 1,
+            sp: 2,
+            fp: 3,
+            lr: 0,
+        };
+        let head = SampleHead {
+            header: header(RecordKind::Sample),
+            cpu_time: 55,
+            regs,
+            flags: 1,
+            kernel_frames,
+            stack_len,
+            pad: 0,
+        };
         let mut record = head.as_bytes().to_vec();
         record.extend((0..127_u64).flat_map(|frame| (0x1000 + frame).to_ne_bytes()));
         record.extend([0xaa; 4096]);
@@ -122,7 +151,14 @@ mod tests {
     fn a_sample_has_what_its_record_says() {
         let (record, mut frames) = (example(2, 64), Vec::new());
         let sample = sample(&record, None, &mut frames).unwrap();
-        assert_eq!(sample.at, At { time: Timestamp(99), pid: 7, tid: 8 });
+        assert_eq!(
+            sample.at,
+            At {
+                time: Timestamp(99),
+                pid: 7,
+                tid: 8
+            }
+        );
         assert_eq!((sample.cpu, sample.cpu_time, sample.regs.sp), (3, 55, 2));
         assert_eq!((sample.stack.len(), sample.kernel.len()), (64, 0));
     }
@@ -146,7 +182,9 @@ mod tests {
         assert!(task_event(exec.as_bytes()).is_none());
         assert!(task_event(&exec.as_bytes()[..100]).is_none());
         let good = task::TaskExec { path_len: 4, ..exec };
-        let Some(Event::TaskExec(event)) = task_event(good.as_bytes()) else { panic!("no exec") };
+        let Some(Event::TaskExec(event)) = task_event(good.as_bytes()) else {
+            panic!("no exec")
+        };
         assert_eq!((event.name.as_slice(), event.path.len()), (&b"name"[..], 4));
     }
 }

@@ -16,7 +16,10 @@ pub const EXCLUDE_LIMIT: usize = 2;
 /// Checks a request, corrects what can be corrected, and returns what to warn of.
 pub fn check(start: &mut Start) -> anyhow::Result<Vec<String>> {
     if !(1..=HZ_LIMIT).contains(&start.sample_hz) {
-        bail!("a rate of {} samples a second: give one from 1 to {HZ_LIMIT} with -F", start.sample_hz);
+        bail!(
+            "a rate of {} samples a second: give one from 1 to {HZ_LIMIT} with -F",
+            start.sample_hz
+        );
     }
     let largest = STACK_CLASSES.iter().max().copied().unwrap_or(0);
     if start.stack_copy as usize > largest {
@@ -26,7 +29,9 @@ pub fn check(start: &mut Start) -> anyhow::Result<Vec<String>> {
         bail!("too many processes to leave out: at most {EXCLUDE_LIMIT}");
     }
     if !machine::in_first_pid_namespace() {
-        bail!("ngmi runs in a container that numbers processes for itself: run it outside, or with `docker run --pid=host --privileged`");
+        bail!(
+            "ngmi runs in a container that numbers processes for itself: run it outside, or with `docker run --pid=host --privileged`"
+        );
     }
     check_scope(&mut start.scope)?;
     let mut warnings = Vec::new();
@@ -62,7 +67,8 @@ fn check_scope(scope: &mut Scope) -> anyhow::Result<()> {
 
 /// The thread group of a process or thread, if it is there and may be recorded.
 fn recordable(pid: u32) -> anyhow::Result<u32> {
-    let process = procfs::identity(pid).with_context(|| format!("there is no process {pid}; `ps -e` lists those that run"));
+    let process =
+        procfs::identity(pid).with_context(|| format!("there is no process {pid}; `ps -e` lists those that run"));
     let process = process?;
     if let Some(user) = borrowed_privilege()
         && process.user != Some(user)
@@ -85,7 +91,9 @@ mod tests {
 
     fn start() -> Start {
         Start {
-            scope: Scope::Command { pid: std::process::id() },
+            scope: Scope::Command {
+                pid: std::process::id(),
+            },
             sample_hz: 1000,
             stack_copy: 65536,
             exclude_pids: Vec::new(),
@@ -97,13 +105,34 @@ mod tests {
     fn numbers_out_of_range_are_refused() {
         assert!(check(&mut start()).is_ok());
         let bad = [
-            Start { sample_hz: 0, ..start() },
-            Start { sample_hz: 10_000_000, ..start() },
-            Start { stack_copy: 65537, ..start() },
-            Start { exclude_pids: vec![1, 2, 3], ..start() },
-            Start { scope: Scope::Pids(Vec::new()), ..start() },
-            Start { scope: Scope::Pids(vec![0]), ..start() },
-            Start { scope: Scope::Pids(vec![u32::MAX]), ..start() },
+            Start {
+                sample_hz: 0,
+                ..start()
+            },
+            Start {
+                sample_hz: 10_000_000,
+                ..start()
+            },
+            Start {
+                stack_copy: 65537,
+                ..start()
+            },
+            Start {
+                exclude_pids: vec![1, 2, 3],
+                ..start()
+            },
+            Start {
+                scope: Scope::Pids(Vec::new()),
+                ..start()
+            },
+            Start {
+                scope: Scope::Pids(vec![0]),
+                ..start()
+            },
+            Start {
+                scope: Scope::Pids(vec![u32::MAX]),
+                ..start()
+            },
         ];
         for mut bad in bad {
             assert!(check(&mut bad).is_err(), "{bad:?}");
@@ -116,7 +145,10 @@ mod tests {
             println!("skipped: this kernel allows every rate");
             return;
         };
-        let mut start = Start { sample_hz: HZ_LIMIT, ..start() };
+        let mut start = Start {
+            sample_hz: HZ_LIMIT,
+            ..start()
+        };
         assert_eq!(check(&mut start).unwrap().len(), 1);
         assert_eq!(start.sample_hz, highest);
     }
@@ -125,7 +157,10 @@ mod tests {
     fn a_thread_stands_for_its_process() {
         let pid = std::process::id();
         std::thread::spawn(move || {
-            let mut start = Start { scope: Scope::Pids(vec![nix::unistd::gettid().as_raw().unsigned_abs()]), ..start() };
+            let mut start = Start {
+                scope: Scope::Pids(vec![nix::unistd::gettid().as_raw().unsigned_abs()]),
+                ..start()
+            };
             check(&mut start).unwrap();
             assert_eq!(start.scope, Scope::Pids(vec![pid]));
         })

@@ -17,7 +17,11 @@ pub struct Recorded {
 impl Recorded {
     /// Nobody yet; or with `-a` everybody but the recorder itself.
     pub fn new(whole_system: bool, excluded: Vec<u32>) -> Self {
-        Self { whole_system, excluded, ..Self::default() }
+        Self {
+            whole_system,
+            excluded,
+            ..Self::default()
+        }
     }
 
     /// A thread is recorded from now on.
@@ -43,16 +47,19 @@ impl Recorded {
         self.ended.push((pid, tid));
     }
 
-    /// Forgets the threads that ended.
-    pub fn settle(&mut self) {
+    /// Forgets the threads that ended, and returns the processes that ended with them.
+    pub fn settle(&mut self) -> Vec<u32> {
+        let mut gone = Vec::new();
         for (pid, tid) in self.ended.drain(..) {
             if let Some(threads) = self.processes.get_mut(&pid) {
                 threads.remove(&tid);
                 if threads.is_empty() {
                     self.processes.remove(&pid);
+                    gone.push(pid);
                 }
             }
         }
+        gone
     }
 
     /// Whether a process's mappings are recorded.
@@ -88,7 +95,7 @@ mod tests {
         recorded.ended(10, 11);
         recorded.ended(10, 10);
         assert!(recorded.contains(10));
-        recorded.settle();
+        assert_eq!(recorded.settle(), [10]);
         assert!(!recorded.contains(10));
         assert_eq!((recorded.processes_seen(), recorded.threads_alive()), (1, 0));
     }

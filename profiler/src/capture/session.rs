@@ -11,13 +11,11 @@ use super::attach::{self, Hooks};
 use super::btf::{self, Btf};
 use super::channel::{Channel, ChannelError};
 use super::drain::Drain;
-use super::kallsyms::KernelAddresses;
 use super::load::{self, Sizes};
 use super::log::Log;
 use super::scope::Recorded;
 use super::wire::{Ended, Progress, Reply, Request, Scope, Start};
-use super::{machine, maps, procfs, require, snapshot};
-use crate::event::HookStatus;
+use super::{doctor, machine, procfs, require, snapshot};
 
 /// Between two cycles while events arrive.
 const BUSY_INTERVAL: Duration = Duration::from_millis(20);
@@ -47,7 +45,11 @@ pub fn run(socket: OwnedFd) -> anyhow::Result<()> {
         match channel.receive(Duration::from_secs(60)) {
             Ok(None) => {}
             Ok(Some((Request::Start(start), Some(log)))) => break begin(start, log, &mut channel),
-            Ok(Some(_)) => break Err(anyhow::anyhow!("the first message must be Start and bring the event log")),
+            Ok(Some(_)) => {
+                break Err(anyhow::anyhow!(
+                    "the first message must be Start and bring the event log"
+                ));
+            }
             Err(ChannelError::Closed) => return Ok(()),
             Err(error) => break Err(error.into()),
         }
@@ -88,13 +90,13 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     let processes = procfs::processes().context("cannot read /proc")?;
     let tasks = u32::try_from(processes.len()).unwrap_or(u32::MAX).saturating_mul(16);
     let sizes = Sizes::for_machine(u32::try_from(cpus.len())?, tasks);
-    let ebpf = load::load(&config, sizes).map_err(refused_load)?;
+    let ebpf = load::load(&config, sizes).map_err(|error| error.context(privilege_remedy()))?;
     let mut hooks = attach::attach(ebpf, &cpus)?;
-    attach::sample(&mut hooks, &cpus, start.sample_hz)?;
-    let (kernel, symbols) = kernel_symbols();
-    hooks.status.push(symbols);
-    hooks.status.push(mapping_query());
-    hooks.status.extend(missing.into_iter().map(missing_field));
+    attach::sample(&mut hooks, &cpus, start.sample_hz);
+    attach::require(&hooks)?;
+    let (kernel, symbols) = doctor::kernel_symbols();
+    hooks.status.extend([symbols, doctor::mapping_query()]);
+    hooks.status.extend(missing.into_iter().map(doctor::missing_field));
 
     let recorded = Recorded::new(start.scope == Scope::System, excluded.clone());
     let mut drain = Drain::new(&mut hooks, recorded, kernel, start.sample_hz)?;
@@ -112,21 +114,28 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
         }
     }
     let header = machine::header(&start, &cpus, hooks.clock.name(), hooks.status.clone());
-    let log = Log::new(log, &header).context("the event log can't be written; name another place for it with --keep-events")?;
+    let log = Log::new(log, &header)
+        .context("the event log can't be written; name another place for it with --keep-events")?;
     drain.set_log(log);
     attach::start(&hooks)?;
     channel.send(&Reply::Ready(Box::new(header)), None)?;
     let now = Instant::now();
-    Ok(Session { hooks, drain, flushed: now, told: now, log_failed: false })
+    Ok(Session {
+        hooks,
+        drain,
+        flushed: now,
+        told: now,
+        log_failed: false,
+    })
 }
 
-fn refused_load(error: anyhow::Error) -> anyhow::Error {
-    let remedy = if nix::unistd::geteuid().is_root() {
-        "this kernel or container forbids eBPF: `ngmi doctor` tells more"
+/// What to do when the kernel takes no eBPF object from us.
+pub fn privilege_remedy() -> &'static str {
+    if nix::unistd::geteuid().is_root() {
+        "this kernel or container forbids eBPF: look at lockdown and the container's capabilities"
     } else {
         "recording needs root: run with sudo"
-    };
-    error.context(remedy)
+    }
 }
 
 fn require_found(found: bool, pid: u32) -> anyhow::Result<()> {
@@ -136,44 +145,15 @@ fn require_found(found: bool, pid: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn missing_field(field: &str) -> HookStatus {
-    HookStatus {
-        noun: "task".to_owned(),
-        hook: format!("kernel field {field}"),
-        refused: Some("this kernel has no such field".to_owned()),
-        remedy: Some("report the kernel's version: the field may have another name".to_owned()),
-    }
-}
-
-/// Where the kernel's functions are, if we may know.
-pub fn kernel_symbols() -> (Option<KernelAddresses>, HookStatus) {
-    let (kernel, refused) = match KernelAddresses::new() {
-        Ok(Some(kernel)) => (Some(kernel), None),
-        Ok(None) => (None, Some("the kernel hides its addresses: kernel frames are left out".to_owned())),
-        Err(error) => (None, Some(format!("/proc/kallsyms: {error}: kernel frames are left out"))),
-    };
-    let remedy = refused.is_some().then(|| "`sudo sysctl kernel.kptr_restrict=0`".to_owned());
-    (kernel, HookStatus { noun: "sample".to_owned(), hook: "kernel symbols".to_owned(), refused, remedy })
-}
-
-/// How mappings of running processes are read.
-pub fn mapping_query() -> HookStatus {
-    let refused = match maps::kernel_has_query() {
-        Ok(true) => None,
-        Ok(false) => Some("kernel 6.11 and later have it".to_owned()),
-        Err(error) => Some(error.to_string()),
-    };
-    let remedy = refused.is_some().then(|| "none is needed: the text of /proc/PID/maps takes its place".to_owned());
-    HookStatus { noun: "task".to_owned(), hook: "PROCMAP_QUERY".to_owned(), refused, remedy }
-}
-
 impl Session {
     fn record(mut self, channel: &mut Channel) -> anyhow::Result<()> {
         let mut interval = BUSY_INTERVAL;
         let end = loop {
             match channel.receive(interval) {
                 Ok(Some((Request::Stop, _))) => break Ok(()),
-                Ok(Some((Request::Start(_), _))) => break Err(ChannelError::Malformed("Start a second time".to_owned())),
+                Ok(Some((Request::Start(_), _))) => {
+                    break Err(ChannelError::Malformed("Start a second time".to_owned()));
+                }
                 Ok(None) => {}
                 Err(error) => break Err(error),
             }
@@ -262,6 +242,10 @@ impl Session {
             log.flush();
         }
         let usage = getrusage(UsageWho::RUSAGE_SELF).map_or(0, |usage| usage.max_rss());
-        Ended { progress: self.progress(), time, peak_rss_kib: u64::try_from(usage).unwrap_or(0) }
+        Ended {
+            progress: self.progress(),
+            time,
+            peak_rss_kib: u64::try_from(usage).unwrap_or(0),
+        }
     }
 }

@@ -16,18 +16,31 @@ pub fn take(drain: &mut Drain, pid: u32, program: bool) -> bool {
     let mut found = false;
     for _ in 0..ROUNDS {
         let threads = procfs::threads(pid).unwrap_or_default();
-        let new: Vec<u32> = threads.into_iter().filter(|&tid| !drain.recorded.knows(pid, tid)).collect();
+        let new: Vec<u32> = threads
+            .into_iter()
+            .filter(|&tid| !drain.recorded.knows(pid, tid))
+            .collect();
         if new.is_empty() {
             break;
         }
         for tid in new {
             let since = procfs::now();
-            drain.seed(tid, ThreadState { since: since.0, ..ThreadState::default() });
+            drain.seed(
+                tid,
+                ThreadState {
+                    since: since.0,
+                    ..ThreadState::default()
+                },
+            );
             drain.recorded.born(pid, tid);
             let Ok(stat) = procfs::stat(pid, tid) else { continue };
             found = true;
             drain.write(&Event::TaskNew(TaskNew {
-                at: At { time: stat.started, pid, tid },
+                at: At {
+                    time: stat.started,
+                    pid,
+                    tid,
+                },
                 parent: (if tid == pid { stat.parent } else { pid }, 0),
                 existed: true,
                 clone_flags: 0,
@@ -43,11 +56,22 @@ pub fn take(drain: &mut Drain, pid: u32, program: bool) -> bool {
 
 /// The program and the mappings of a running process.
 fn describe(drain: &mut Drain, pid: u32, program: bool) {
-    let at = At { time: procfs::now(), pid, tid: pid };
+    let at = At {
+        time: procfs::now(),
+        pid,
+        tid: pid,
+    };
     if program {
         let (path, command_line) = procfs::program(pid);
         let name = procfs::stat(pid, pid).map(|stat| stat.name).unwrap_or_default();
-        drain.write(&Event::TaskExec(TaskExec { at, existed: true, old_tid: pid, name, path, command_line }));
+        drain.write(&Event::TaskExec(TaskExec {
+            at,
+            existed: true,
+            old_tid: pid,
+            name,
+            path,
+            command_line,
+        }));
     }
     // A kernel thread has none, and a process that just ended has none any more.
     for mapping in maps::read(at).unwrap_or_default() {

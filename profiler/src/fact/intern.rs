@@ -22,13 +22,28 @@ impl Interner {
         location: Named,
         is_return_address: bool,
     ) -> StackId {
-        let frame = Frame { location: location.location, is_return_address };
+        let frame = Frame {
+            location: location.location,
+            is_return_address,
+        };
         let id = *self.frames.entry(frame).or_insert_with_key(|frame| {
             let id = FrameId(u32::try_from(tables.frames.len()).unwrap_or(u32::MAX));
             tables.frames.push(frame.clone());
             if let Some((start, name)) = location.name {
-                let inline_chain = vec![SourceFrame { function: name.clone(), file: None, line: None }];
-                tables.names.insert(id, FrameName { symbol: name, symbol_start: start, symbol_size: None, inline_chain });
+                let inline_chain = vec![SourceFrame {
+                    function: name.clone(),
+                    file: None,
+                    line: None,
+                }];
+                tables.names.insert(
+                    id,
+                    FrameName {
+                        symbol: name,
+                        symbol_start: start,
+                        symbol_size: None,
+                        inline_chain,
+                    },
+                );
             }
             id
         });
@@ -53,10 +68,23 @@ impl Interner {
     /// Names the kernel's frames.
     pub fn name_kernel(&self, tables: &mut Tables) {
         for (index, frame) in (0u32..).zip(&tables.frames) {
-            let Location::Kernel { offset, .. } = frame.location else { continue };
-            let Some((start, name)) = self.kernel.get(&offset) else { continue };
-            let inline_chain = vec![SourceFrame { function: name.clone(), file: None, line: None }];
-            let named = FrameName { symbol: name.clone(), symbol_start: start.0, symbol_size: None, inline_chain };
+            let Location::Kernel { offset, .. } = frame.location else {
+                continue;
+            };
+            let Some((start, name)) = self.kernel.get(&offset) else {
+                continue;
+            };
+            let inline_chain = vec![SourceFrame {
+                function: name.clone(),
+                file: None,
+                line: None,
+            }];
+            let named = FrameName {
+                symbol: name.clone(),
+                symbol_start: start.0,
+                symbol_size: None,
+                inline_chain,
+            };
             tables.names.insert(FrameId(index), named);
         }
     }

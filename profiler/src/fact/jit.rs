@@ -56,9 +56,15 @@ impl JitIndex {
         let process = self.processes.get(&pid)?;
         let dumped = process.dumps.iter().find_map(|dump| dump.lookup(time.0, address.0));
         if let Some(symbol) = dumped {
-            return Some(JitFunction { start: Avma(symbol.start), name: symbol.name.to_owned() });
+            return Some(JitFunction {
+                start: Avma(symbol.start),
+                name: symbol.name.to_owned(),
+            });
         }
         let symbol = process.map.as_ref()?.lookup(address.0)?;
-        Some(JitFunction { start: Avma(symbol.start), name: symbol.name.into_owned() })
+        Some(JitFunction {
+            start: Avma(symbol.start),
+            name: symbol.name.into_owned(),
+        })
     }
 }

@@ -30,7 +30,11 @@ pub struct LogSource<'a, R> {
 impl<'a, R: Read + Seek> LogSource<'a, R> {
     /// A source that unwinds with `binaries`.
     pub fn new(reader: LogReader<R>, binaries: &'a dyn Binaries) -> Self {
-        Self { reader, binaries, progress: Box::new(|_| {}) }
+        Self {
+            reader,
+            binaries,
+            progress: Box::new(|_| {}),
+        }
     }
 
     /// Calls `progress` now and then with the bytes that are read.
@@ -71,7 +75,9 @@ impl<R: Read + Seek> FactSource for LogSource<'_, R> {
         }
         replay.markers(&attachments, sink);
         replay.losses.insert(Loss::EventLate as u32, order.late());
-        replay.losses.insert(Loss::LogDamaged as u32, self.reader.damaged_chunks());
+        replay
+            .losses
+            .insert(Loss::LogDamaged as u32, self.reader.damaged_chunks());
         Ok(replay.finish())
     }
 }
@@ -97,7 +103,9 @@ impl<'a> Replay<'a> {
         let recording = &mut tables.recording;
         match header {
             Some(header) => from_header(recording, header),
-            None => recording.notes.push("the log's header is damaged: command, rate and clock are unknown".to_owned()),
+            None => recording
+                .notes
+                .push("the log's header is damaged: command, rate and clock are unknown".to_owned()),
         }
         let start = recording.start;
         Self {
@@ -122,7 +130,8 @@ impl<'a> Replay<'a> {
                 self.losses.insert(loss, count);
             }
             Event::KernelSymbol { offset, start, name } => {
-                self.interner.kernel_symbol(offset, start, String::from_utf8_lossy(&name).into_owned());
+                self.interner
+                    .kernel_symbol(offset, start, String::from_utf8_lossy(&name).into_owned());
             }
             Event::End(end) => self.end(end),
             other => {
@@ -157,12 +166,17 @@ impl<'a> Replay<'a> {
             }
             let when = (sample.at.pid, sample.at.time);
             for (index, frame) in frames.iter().enumerate().rev() {
-                let named = self.places.location(&self.tasks, process, &mut self.tables, &self.jit, when, *frame);
+                let named = self
+                    .places
+                    .location(&self.tasks, process, &mut self.tables, &self.jit, when, *frame);
                 if index + 1 == frames.len() {
                     let module = places::module_name(&self.tables, &named.location);
                     *self.ends.entry((module, ended.err())).or_default() += 1;
                 }
-                parent = Some(self.interner.push(&mut self.tables, parent, named, frame.is_return_address));
+                parent = Some(
+                    self.interner
+                        .push(&mut self.tables, parent, named, frame.is_return_address),
+                );
             }
         }
         for (depth, offset) in sample.kernel.iter().enumerate().rev() {
@@ -187,7 +201,9 @@ impl<'a> Replay<'a> {
     /// Brings the tables' tasks up to what the task layer knows: new lives only, the rest at the end.
     fn sync_tables(&mut self) {
         let (processes, threads) = (self.tables.processes.len(), self.tables.threads.len());
-        self.tables.processes.extend_from_slice(&self.tasks.processes[processes..]);
+        self.tables
+            .processes
+            .extend_from_slice(&self.tasks.processes[processes..]);
         self.tables.threads.extend_from_slice(&self.tasks.threads[threads..]);
     }
 
@@ -197,13 +213,25 @@ impl<'a> Replay<'a> {
         let Some(thread) = process.main_thread else { return };
         let kind = match happening {
             Happening::Start(_) => MarkKind::ProcessStart,
-            Happening::Exec(_) => {
-                MarkKind::Exec { path: process.path.clone(), command_line: process.command_line.clone() }
-            }
-            Happening::Exit(_) => MarkKind::ProcessExit { status: process.exit_code.unwrap_or(0) },
+            Happening::Exec(_) => MarkKind::Exec {
+                path: process.path.clone(),
+                command_line: process.command_line.clone(),
+            },
+            Happening::Exit(_) => MarkKind::ProcessExit {
+                status: process.exit_code.unwrap_or(0),
+            },
         };
         self.sync_tables();
-        sink.mark(&self.tables, &Mark { start: time, end: None, thread, stack: None, kind });
+        sink.mark(
+            &self.tables,
+            &Mark {
+                start: time,
+                end: None,
+                thread,
+                stack: None,
+                kind,
+            },
+        );
     }
 
     /// Markers that the programs wrote, on the main thread of the process that wrote them.
@@ -213,12 +241,28 @@ impl<'a> Replay<'a> {
             let (found, bad) = markers::parse(&file.bytes);
             self.bad_lines += bad;
             let process = self.tasks.process_of(file.pid);
-            let Some(thread) = process.and_then(|id| self.tasks.processes[id.index()].main_thread) else { continue };
+            let Some(thread) = process.and_then(|id| self.tasks.processes[id.index()].main_thread) else {
+                continue;
+            };
             let start = self.tables.recording.start;
-            for marker in found.into_iter().filter(|marker| marker.end.unwrap_or(marker.start) >= start) {
-                self.last = self.last.max(marker.end.unwrap_or(marker.start).min(Timestamp(self.last.0 + 1_000_000_000)));
+            for marker in found
+                .into_iter()
+                .filter(|marker| marker.end.unwrap_or(marker.start) >= start)
+            {
+                self.last = self.last.max(
+                    marker
+                        .end
+                        .unwrap_or(marker.start)
+                        .min(Timestamp(self.last.0 + 1_000_000_000)),
+                );
                 let kind = MarkKind::Program { text: marker.name };
-                let mark = Mark { start: marker.start.max(start), end: marker.end, thread, stack: None, kind };
+                let mark = Mark {
+                    start: marker.start.max(start),
+                    end: marker.end,
+                    thread,
+                    stack: None,
+                    kind,
+                };
                 sink.mark(&self.tables, &mark);
             }
         }
@@ -231,22 +275,40 @@ impl<'a> Replay<'a> {
         let recording = &mut self.tables.recording;
         recording.end = self.last;
         recording.sample_thinning = 1;
-        recording.cpu_time_seen += self.tables.threads.iter().map(|t| t.cpu_time_after_last_sample).sum::<u64>();
+        recording.cpu_time_seen += self
+            .tables
+            .threads
+            .iter()
+            .map(|t| t.cpu_time_after_last_sample)
+            .sum::<u64>();
         let mut losses: Vec<(u32, u64)> = self.losses.into_iter().filter(|(_, count)| *count > 0).collect();
         losses.sort_unstable();
         recording.losses = losses
             .into_iter()
-            .map(|(loss, count)| (Loss::from_number(loss).map_or("unknown loss", Loss::name).to_owned(), count))
+            .map(|(loss, count)| {
+                (
+                    Loss::from_number(loss).map_or("unknown loss", Loss::name).to_owned(),
+                    count,
+                )
+            })
             .collect();
         recording.stack_ends = self
             .ends
             .into_iter()
-            .map(|((module, reason), samples)| StackEnds { module, reason, samples })
+            .map(|((module, reason), samples)| StackEnds {
+                module,
+                reason,
+                samples,
+            })
             .collect();
-        recording.stack_ends.sort_by(|a, b| (b.samples, &a.module, a.reason).cmp(&(a.samples, &b.module, b.reason)));
+        recording
+            .stack_ends
+            .sort_by(|a, b| (b.samples, &a.module, a.reason).cmp(&(a.samples, &b.module, b.reason)));
         for (what, count) in [("markers", self.bad_lines), ("JIT code maps", self.jit.bad)] {
             if count > 0 {
-                recording.notes.push(format!("{count} lines of the program's {what} could not be read and were left out"));
+                recording.notes.push(format!(
+                    "{count} lines of the program's {what} could not be read and were left out"
+                ));
             }
         }
         self.tables

@@ -43,7 +43,11 @@ fn marker(line: &[u8]) -> Option<ProgramMarker> {
         return None;
     }
     let name = String::from_utf8_lossy(&name[..name.len().min(NAME_LIMIT)]).into_owned();
-    Some(ProgramMarker { start: Timestamp(start), end: (end > start).then_some(Timestamp(end)), name })
+    Some(ProgramMarker {
+        start: Timestamp(start),
+        end: (end > start).then_some(Timestamp(end)),
+        name,
+    })
 }
 
 #[cfg(test)]

@@ -39,26 +39,44 @@ pub struct Space<'s, 'a> {
 
 impl AddressSpace for Space<'_, '_> {
     fn place(&mut self, avma: Avma, walker: &mut Walker) -> Option<Place> {
-        let region = self.tasks.region(self.process, avma).filter(|region| region.executable)?;
+        let region = self
+            .tasks
+            .region(self.process, avma)
+            .filter(|region| region.executable)?;
         let offset = region.file_offset(avma);
         let known = self.places.file(self.tasks, region.file, self.tables, Some(walker));
         let code = known.and_then(|known| {
             let (elf, code) = known.elf.as_ref()?;
-            svma_of(elf, offset).map(|svma| Place { code: Some(*code), svma })
+            svma_of(elf, offset).map(|svma| Place {
+                code: Some(*code),
+                svma,
+            })
         });
-        Some(code.unwrap_or(Place { code: None, svma: Svma(0) }))
+        Some(code.unwrap_or(Place {
+            code: None,
+            svma: Svma(0),
+        }))
     }
 }
 
 impl<'a> Places<'a> {
     /// Nothing is open yet.
     pub fn new(binaries: &'a dyn Binaries) -> Self {
-        Self { binaries, files: FxHashMap::default(), pseudo: FxHashMap::default() }
+        Self {
+            binaries,
+            files: FxHashMap::default(),
+            pseudo: FxHashMap::default(),
+        }
     }
 
     /// The address space of a process, for one walk.
     pub fn space<'s>(&'s mut self, tasks: &'s Tasks, process: ProcessId, tables: &'s mut Tables) -> Space<'s, 'a> {
-        Space { places: self, tables, tasks, process }
+        Space {
+            places: self,
+            tables,
+            tasks,
+            process,
+        }
     }
 
     /// Where a frame lies, with its name if it is JIT code.
@@ -82,16 +100,30 @@ impl<'a> Places<'a> {
             let module = known.module;
             let svma = known.elf.as_ref().and_then(|(elf, _)| svma_of(elf, offset));
             return match svma {
-                Some(svma) => Location::Module { module, svma: Svma(svma.0 + back) },
-                None => Location::FileOffset { module, offset: FileOffset(offset.0 + back) },
+                Some(svma) => Location::Module {
+                    module,
+                    svma: Svma(svma.0 + back),
+                },
+                None => Location::FileOffset {
+                    module,
+                    offset: FileOffset(offset.0 + back),
+                },
             }
             .into();
         }
         if let Some(function) = jit.lookup(at.0, at.1, lookup) {
             let module = self.pseudo(ModuleKind::Jit, "[JIT]", tables);
             let offset = avma.0.saturating_sub(function.start.0);
-            let location = Location::Jit { module, process, start: function.start, offset };
-            return Named { location, name: Some((function.start.0, function.name)) };
+            let location = Location::Jit {
+                module,
+                process,
+                start: function.start,
+                offset,
+            };
+            return Named {
+                location,
+                name: Some((function.start.0, function.name)),
+            };
         }
         let module = self.pseudo(ModuleKind::Anonymous, "[anonymous]", tables);
         Location::Anonymous { module, process, avma }.into()
@@ -99,11 +131,20 @@ impl<'a> Places<'a> {
 
     /// Where a kernel frame lies.
     pub fn kernel(&mut self, tables: &mut Tables, offset: KernelOffset) -> Location {
-        Location::Kernel { module: self.pseudo(ModuleKind::Kernel, "[kernel]", tables), offset }
+        Location::Kernel {
+            module: self.pseudo(ModuleKind::Kernel, "[kernel]", tables),
+            offset,
+        }
     }
 
     /// What the file of a mapping is; `None`: it is anonymous memory.
-    fn file(&mut self, tasks: &Tasks, key: FileKey, tables: &mut Tables, walker: Option<&mut Walker>) -> Option<&Known> {
+    fn file(
+        &mut self,
+        tasks: &Tasks,
+        key: FileKey,
+        tables: &mut Tables,
+        walker: Option<&mut Walker>,
+    ) -> Option<&Known> {
         if !self.files.contains_key(&key) {
             let mapped = tasks.files.get(key);
             if mapped.is_anonymous() {
@@ -125,10 +166,19 @@ impl<'a> Places<'a> {
             (Ok(_), None) => (None, Some("not executable when it was met first".to_owned())),
             (Err(problem), _) => (None, Some(problem)),
         };
-        let name = mapped.path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(&mapped.path);
+        let name = mapped
+            .path
+            .rsplit('/')
+            .next()
+            .filter(|name| !name.is_empty())
+            .unwrap_or(&mapped.path);
         let image = elf.as_ref().map(|(elf, _)| elf);
         tables.modules.push(Module {
-            kind: if mapped.is_vdso() { ModuleKind::Vdso } else { ModuleKind::File },
+            kind: if mapped.is_vdso() {
+                ModuleKind::Vdso
+            } else {
+                ModuleKind::File
+            },
             name: name.to_owned(),
             path: mapped.path.clone(),
             file: mapped.file,
@@ -137,7 +187,10 @@ impl<'a> Places<'a> {
             deleted: mapped.deleted,
             problem,
         });
-        Known { module: last_module(tables), elf }
+        Known {
+            module: last_module(tables),
+            elf,
+        }
     }
 
     fn pseudo(&mut self, kind: ModuleKind, name: &str, tables: &mut Tables) -> ModuleId {
@@ -158,16 +211,31 @@ impl<'a> Places<'a> {
 }
 
 fn last_module(tables: &Tables) -> ModuleId {
-    ModuleId(u32::try_from(tables.modules.len()).unwrap_or(u32::MAX).saturating_sub(1))
+    ModuleId(
+        u32::try_from(tables.modules.len())
+            .unwrap_or(u32::MAX)
+            .saturating_sub(1),
+    )
 }
 
 fn svma_of(elf: &ElfFile, offset: FileOffset) -> Option<Svma> {
-    let segment = elf.segments().iter().filter(|segment| segment.executable).find(|segment| {
-        // A mapping is whole pages: the first one may begin before the segment, the last one end behind it.
-        (segment.file_offset & !0xfff..segment.file_offset.saturating_add(segment.file_size).saturating_add(0xfff) & !0xfff)
-            .contains(&offset.0)
-    })?;
-    Some(Svma(segment.svma.wrapping_add(offset.0).wrapping_sub(segment.file_offset)))
+    let segment = elf
+        .segments()
+        .iter()
+        .filter(|segment| segment.executable)
+        .find(|segment| {
+            // A mapping is whole pages: the first one may begin before the segment, the last one end behind it.
+            (segment.file_offset & !0xfff
+                ..segment
+                    .file_offset
+                    .saturating_add(segment.file_size)
+                    .saturating_add(0xfff)
+                    & !0xfff)
+                .contains(&offset.0)
+        })?;
+    Some(Svma(
+        segment.svma.wrapping_add(offset.0).wrapping_sub(segment.file_offset),
+    ))
 }
 
 /// Display name of the module at a frame, for the account of stack ends.

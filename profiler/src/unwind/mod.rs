@@ -81,28 +81,44 @@ impl Default for Walker {
 
 impl std::fmt::Debug for Walker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Walker").field("code", &self.code).finish_non_exhaustive()
+        f.debug_struct("Walker")
+            .field("code", &self.code)
+            .finish_non_exhaustive()
     }
 }
 
 impl Walker {
     /// A walker that knows no file.
     pub fn new() -> Self {
-        Self { unwinder: UnwinderX86_64::new(), cache: CacheX86_64::new(), code: Vec::new() }
+        Self {
+            unwinder: UnwinderX86_64::new(),
+            cache: CacheX86_64::new(),
+            code: Vec::new(),
+        }
     }
 
     /// Makes a file known; once for each distinct file.
     pub fn add_code(&mut self, elf: &ElfFile) -> CodeId {
         let base_svma = elf.base_svma();
-        let end = elf.segments().iter().map(|segment| segment.svma.saturating_add(segment.memory_size)).max();
+        let end = elf
+            .segments()
+            .iter()
+            .map(|segment| segment.svma.saturating_add(segment.memory_size))
+            .max();
         let size = end.unwrap_or(base_svma).saturating_sub(base_svma).min(SLOT);
         let number = u32::try_from(self.code.len()).unwrap_or(u32::MAX);
         let sections = sections(elf, base_svma);
         let has_unwind_info = sections.eh_frame.is_some() || sections.debug_frame.is_some();
-        self.code.push(Code { base_svma, size, entry: elf.entry(), has_unwind_info });
+        self.code.push(Code {
+            base_svma,
+            size,
+            entry: elf.entry(),
+            has_unwind_info,
+        });
         if has_unwind_info && size > 0 {
             let base = slot(CodeId(number));
-            self.unwinder.add_module(Module::new(String::new(), base..base + size, base, sections));
+            self.unwinder
+                .add_module(Module::new(String::new(), base..base + size, base, sections));
         }
         CodeId(number)
     }
@@ -113,8 +129,13 @@ impl Walker {
 
     /// The synthetic address of a place; its own address where no file is known.
     fn synthetic(&self, place: Option<Place>, avma: u64) -> u64 {
-        let Some(Place { code: Some(id), svma }) = place else { return avma };
-        match self.code(id).and_then(|code| svma.0.checked_sub(code.base_svma).filter(|&rel| rel < code.size)) {
+        let Some(Place { code: Some(id), svma }) = place else {
+            return avma;
+        };
+        match self
+            .code(id)
+            .and_then(|code| svma.0.checked_sub(code.base_svma).filter(|&rel| rel < code.size))
+        {
             Some(relative) => slot(id) + relative,
             None => avma,
         }

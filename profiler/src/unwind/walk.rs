@@ -52,13 +52,23 @@ impl Walker {
             return Err(TruncationReason::NotCaptured);
         }
         let regs = sample.regs;
-        frames.push(RawFrame { avma: Avma(regs.ip), is_return_address: false });
+        frames.push(RawFrame {
+            avma: Avma(regs.ip),
+            is_return_address: false,
+        });
         if sample.stack.is_empty() || sample.flags & FLAG_STACK_UNREADABLE != 0 {
             let place = space.place(Avma(regs.ip), self);
             let entry = self.is_entry(place);
-            return if entry { Ok(()) } else { Err(TruncationReason::NotCaptured) };
+            return if entry {
+                Ok(())
+            } else {
+                Err(TruncationReason::NotCaptured)
+            };
         }
-        let copied = Copied { start: regs.sp, bytes: &sample.stack };
+        let copied = Copied {
+            start: regs.sp,
+            bytes: &sample.stack,
+        };
         let mut unwound = UnwindRegsX86_64::new(regs.ip, regs.sp, regs.fp);
         let mut address = regs.ip;
         let mut place = space.place(Avma(regs.ip), self);
@@ -68,9 +78,16 @@ impl Walker {
                 Ok(Some(next)) if next > 1 => {
                     let found = space.place(Avma(next - 1), self);
                     if found.is_none() {
-                        return if self.is_entry(place) { Ok(()) } else { Err(self.astray(place)) };
+                        return if self.is_entry(place) {
+                            Ok(())
+                        } else {
+                            Err(self.astray(place))
+                        };
                     }
-                    frames.push(RawFrame { avma: Avma(next), is_return_address: true });
+                    frames.push(RawFrame {
+                        avma: Avma(next),
+                        is_return_address: true,
+                    });
                     (address, place) = (next, found);
                 }
                 Ok(None) => return Ok(()),
@@ -104,8 +121,11 @@ impl Walker {
 
     /// The place is a program's own entry code: nothing called it.
     fn is_entry(&self, place: Option<Place>) -> bool {
-        let Some(Place { code: Some(id), svma }) = place else { return false };
-        self.code(id).is_some_and(|code| code.entry != 0 && svma.0.wrapping_sub(code.entry) < ENTRY_CODE)
+        let Some(Place { code: Some(id), svma }) = place else {
+            return false;
+        };
+        self.code(id)
+            .is_some_and(|code| code.entry != 0 && svma.0.wrapping_sub(code.entry) < ENTRY_CODE)
     }
 
     /// The step led to no code at all.

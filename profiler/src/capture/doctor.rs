@@ -1,0 +1,214 @@
+//! Tries everything that a recording needs, one by one, and says what to do about each refusal.
+
+use super::attach;
+use super::btf::{self, Btf};
+use super::kallsyms::KernelAddresses;
+use super::load::{self, Sizes};
+use super::{machine, maps};
+use crate::event::HookStatus;
+
+/// `bpf_task_pt_regs` came with this one.
+const OLDEST_KERNEL: (u32, u32) = (5, 15);
+/// The default of `ngmi record`.
+const USUAL_RATE: u32 = 1000;
+
+/// What this machine allows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doctor {
+    /// One row a thing that was tried: `noun` is `machine` for what is no hook.
+    pub rows: Vec<HookStatus>,
+    /// Why nothing can be recorded; `None`: `ngmi record` works.
+    pub refused: Option<String>,
+}
+
+/// Loads, attaches and detaches each hook. Works without privilege too, and then says what is missing.
+pub fn doctor() -> Doctor {
+    let mut rows = vec![kernel_version(), privilege(), pid_namespace(), rate(), paranoia()];
+    let tried = try_hooks(&mut rows);
+    let (_, symbols) = kernel_symbols();
+    rows.extend([symbols, mapping_query()]);
+    let namespace = rows.get(2).and_then(|row| row.refused.clone());
+    Doctor {
+        rows,
+        refused: tried.err().map(|error| format!("{error:#}")).or(namespace),
+    }
+}
+
+fn try_hooks(rows: &mut Vec<HookStatus>) -> anyhow::Result<()> {
+    let mut config = load::settings();
+    let types = Btf::of_kernel();
+    let reason = types.as_ref().err().map(ToString::to_string);
+    rows.push(machine(
+        btf::VMLINUX,
+        reason,
+        "a kernel built with CONFIG_DEBUG_INFO_BTF is needed",
+    ));
+    rows.extend(btf::locate(&types?, &mut config).into_iter().map(missing_field));
+    let cpus = machine::cpus()?;
+    let ebpf = load::load(&config, Sizes::for_machine(1, 1));
+    let reason = ebpf.as_ref().err().map(|error| format!("{error:#}"));
+    rows.push(machine("eBPF maps", reason, super::session::privilege_remedy()));
+    let mut hooks = attach::attach(
+        ebpf.map_err(|error| error.context(super::session::privilege_remedy()))?,
+        &cpus,
+    )?;
+    attach::sample(
+        &mut hooks,
+        &cpus,
+        USUAL_RATE.min(machine::highest_rate().unwrap_or(USUAL_RATE)).max(1),
+    );
+    rows.append(&mut hooks.status.clone());
+    attach::require(&hooks)
+}
+
+fn machine(name: &str, refused: Option<String>, remedy: &str) -> HookStatus {
+    row("machine", name, refused, remedy)
+}
+
+fn row(noun: &str, name: &str, refused: Option<String>, remedy: &str) -> HookStatus {
+    let remedy = refused.is_some().then(|| remedy.to_owned());
+    HookStatus {
+        noun: noun.to_owned(),
+        hook: name.to_owned(),
+        refused,
+        remedy,
+    }
+}
+
+fn kernel_version() -> HookStatus {
+    let (release, architecture) = machine::kernel();
+    let (major, minor) = OLDEST_KERNEL;
+    let refused = match version(&release) {
+        Some(version) if version < OLDEST_KERNEL => Some(format!("older than {major}.{minor}")),
+        _ if architecture != "x86_64" => Some(format!("no eBPF object for {architecture} yet")),
+        _ => None,
+    };
+    let remedy = format!("an x86-64 machine with kernel {major}.{minor} or newer is needed");
+    machine(&format!("kernel {release} {architecture}"), refused, &remedy)
+}
+
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+fn privilege() -> HookStatus {
+    let user = nix::unistd::geteuid();
+    let refused = (!user.is_root()).then(|| format!("this is user {user}, not root"));
+    machine(
+        "privilege",
+        refused,
+        "`ngmi record` asks for it through sudo; `sudo ngmi doctor` shows what root may do",
+    )
+}
+
+fn pid_namespace() -> HookStatus {
+    let refused =
+        (!machine::in_first_pid_namespace()).then(|| "this container numbers processes for itself".to_owned());
+    machine(
+        "pid namespace",
+        refused,
+        "run outside of the container, or with `docker run --pid=host --privileged`",
+    )
+}
+
+fn rate() -> HookStatus {
+    let highest = machine::highest_rate();
+    let refused = highest
+        .filter(|&highest| highest < USUAL_RATE)
+        .map(|_| format!("{USUAL_RATE} are usual"));
+    let name = highest.map_or("unknown".to_owned(), |highest| highest.to_string());
+    let remedy = format!("`sudo sysctl kernel.perf_event_max_sample_rate={USUAL_RATE}`");
+    machine(&format!("at most {name} samples a second"), refused, &remedy)
+}
+
+/// Without privilege the kernel asks this setting; with it, nothing depends on it.
+fn paranoia() -> HookStatus {
+    let level = machine::setting("/proc/sys/kernel/perf_event_paranoid");
+    let name = level.map_or("unknown".to_owned(), |level| level.to_string());
+    machine(
+        &format!("kernel.perf_event_paranoid {name} (no matter for root)"),
+        None,
+        "",
+    )
+}
+
+/// A field that the programs do without.
+pub fn missing_field(field: &str) -> HookStatus {
+    let refused = Some("this kernel has no such field".to_owned());
+    row(
+        "task",
+        &format!("kernel field {field}"),
+        refused,
+        "report the kernel's version: the field may have another name",
+    )
+}
+
+/// Where the kernel's functions are, if we may know.
+pub fn kernel_symbols() -> (Option<KernelAddresses>, HookStatus) {
+    let (kernel, refused) = match KernelAddresses::new() {
+        Ok(Some(kernel)) => (Some(kernel), None),
+        Ok(None) => (
+            None,
+            Some("the kernel hides its addresses: kernel frames are left out".to_owned()),
+        ),
+        Err(error) => (
+            None,
+            Some(format!("/proc/kallsyms: {error}: kernel frames are left out")),
+        ),
+    };
+    (
+        kernel,
+        row(
+            "sample",
+            "kernel symbols",
+            refused,
+            "run as root, or `sudo sysctl kernel.kptr_restrict=0`",
+        ),
+    )
+}
+
+/// How mappings of running processes are read.
+pub fn mapping_query() -> HookStatus {
+    let refused = match maps::kernel_has_query() {
+        Ok(true) => None,
+        Ok(false) => Some("kernel 6.11 and later have it".to_owned()),
+        Err(error) => Some(error.to_string()),
+    };
+    row(
+        "task",
+        "PROCMAP_QUERY",
+        refused,
+        "none is needed: the text of /proc/PID/maps takes its place",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        assert_eq!(version("6.18.44-fc-v669"), Some((6, 18)));
+        assert!(version("5.4.0-26").unwrap() < OLDEST_KERNEL && version("5.15.1").unwrap() >= OLDEST_KERNEL);
+        assert_eq!(version("odd"), None);
+    }
+
+    #[test]
+    fn every_refusal_has_a_remedy() {
+        let doctor = doctor();
+        for row in &doctor.rows {
+            println!("{row:?}");
+            assert_eq!(
+                row.refused.is_some(),
+                row.remedy.as_ref().is_some_and(|remedy| !remedy.is_empty()),
+                "{row:?}"
+            );
+        }
+        if nix::unistd::geteuid().is_root() {
+            assert_eq!(doctor.refused, None);
+        } else {
+            assert!(doctor.refused.is_some_and(|why| why.contains("sudo")));
+        }
+    }
+}

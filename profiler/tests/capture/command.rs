@@ -1,0 +1,206 @@
+//! A command from its birth to its exit, against what the kernel counted.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use profiler::capture::wire::Scope;
+use profiler::event::{At, Event, FileId, PROT_EXEC, Sample, TaskExit};
+use profiler_common::sample::{FLAG_IN_KERNEL, FLAG_STACK_CUT, FLAG_STACK_UNREADABLE, FLAG_USER_REGS};
+
+use crate::harness::{Recording, Waiting, compile, record, skipped, start};
+
+const BUSY: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+static void spin(double seconds) {
+    struct timespec t; do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    while (t.tv_sec + t.tv_nsec / 1e9 < seconds);
+}
+static void *worker(void *unused) { prctl(PR_SET_NAME, "worker \n x"); spin(0.3); return unused; }
+int main(int argc, char **argv) {
+    if (argc > 1 && !strcmp(argv[1], "child")) { spin(0.2); return 3; }
+    pthread_t thread; pthread_create(&thread, 0, worker, 0);
+    pid_t child = fork();
+    if (!child) { execl(argv[0], "renamed child", "child", "", "two words", (char *)0); _exit(1); }
+    spin(0.5); pthread_join(thread, 0); int status; waitpid(child, &status, 0);
+    return 40 + WEXITSTATUS(status);
+}
+"#;
+
+#[test]
+fn a_program_with_a_thread_and_a_child() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "busy", BUSY, &["-O1"]);
+    let waiting = Waiting::new(&program, &[]);
+    let pid = waiting.pid();
+    let recording = record(start(Scope::Command { pid }), || assert_eq!(waiting.run(), Some(43)));
+    assert_eq!(recording.losses(), Vec::<&Event<'_>>::new());
+    check_births(&recording, pid, &program);
+    check_times(&recording);
+    check_stacks(&recording, pid);
+    check_mappings(&recording, pid, &program);
+    assert_eq!(recording.ended.progress.processes, 2);
+    assert_eq!(recording.ended.progress.threads, 0);
+    assert_eq!(recording.ended.progress.samples, recording.samples().count() as u64);
+    assert_eq!(recording.header.sample_hz, 1000);
+}
+
+fn check_births(recording: &Recording, pid: u32, program: &Path) {
+    let mut born = Vec::new();
+    let mut executed = Vec::new();
+    let mut names = Vec::new();
+    for event in &recording.events {
+        match event {
+            Event::TaskNew(new) => born.push((
+                new.at.pid == pid,
+                new.at.pid == new.at.tid,
+                new.existed,
+                new.parent.0 == pid,
+            )),
+            Event::TaskExec(exec) => executed.push(exec),
+            Event::TaskRename { at, name } if at.pid == pid && at.tid != pid => names.push(name.clone()),
+            _ => {}
+        }
+    }
+    // The shell that waited, the thread, the child.
+    assert_eq!(
+        born,
+        [
+            (true, true, true, false),
+            (true, false, false, true),
+            (false, true, false, true)
+        ]
+    );
+    let [first, second] = executed[..] else {
+        panic!("{executed:?}")
+    };
+    assert_eq!(
+        (first.at.pid, first.old_tid, first.name.as_slice()),
+        (pid, pid, &b"busy"[..])
+    );
+    assert_eq!(first.path, program.as_os_str().as_encoded_bytes());
+    assert_ne!(second.at.pid, pid);
+    assert_eq!(second.command_line, b"renamed child\0child\0\0two words\0");
+    assert_eq!(names, [b"worker \n x".to_vec()]);
+    let codes: Vec<u32> = recording
+        .exits()
+        .filter(|exit| exit.at.pid == exit.at.tid)
+        .map(|exit| exit.exit_code >> 8)
+        .collect();
+    assert_eq!(codes, [3, 43]);
+}
+
+fn check_times(recording: &Recording) {
+    let exits: Vec<&TaskExit> = recording.exits().collect();
+    assert_eq!(exits.len(), 3);
+    for exit in exits {
+        let (ours, kernels) = (recording.cpu_time(exit.at.tid) as f64, exit.sum_exec_runtime as f64);
+        // The kernel leaves out what interrupts and the hypervisor took, and what the shell did before we began is only
+        // in its figure.
+        assert!(
+            (ours - kernels).abs() < 0.01 * kernels + 3e6,
+            "{ours} ns, the kernel says {kernels} ns"
+        );
+        let samples = recording
+            .samples()
+            .filter(|sample| sample.at.tid == exit.at.tid)
+            .count() as f64;
+        assert!(
+            (samples * 1e6 - kernels).abs() < 0.2 * kernels,
+            "{samples} samples in {kernels} ns"
+        );
+        assert!(exit.minor_faults > 0);
+    }
+}
+
+fn check_stacks(recording: &Recording, pid: u32) {
+    let samples: Vec<_> = recording.samples().collect();
+    let main: Vec<_> = samples.iter().filter(|sample| sample.at.tid == pid).collect();
+    // After exec's last step, the registers are there and the whole stack is in the copy: main is a few hundred bytes deep.
+    let whole = |sample: &Sample<'_>| {
+        sample.flags & (FLAG_USER_REGS | FLAG_STACK_CUT | FLAG_STACK_UNREADABLE) == FLAG_USER_REGS
+            && !sample.stack.is_empty()
+    };
+    let share = main.iter().filter(|sample| whole(sample)).count() as f64 / main.len() as f64;
+    assert!(share > 0.98, "{share}");
+    assert!(
+        samples
+            .iter()
+            .all(|sample| sample.kernel.is_empty() || sample.flags & FLAG_IN_KERNEL != 0)
+    );
+    let names: Vec<_> = recording
+        .events
+        .iter()
+        .filter(|event| matches!(event, Event::KernelSymbol { .. }))
+        .collect();
+    let frames: std::collections::BTreeSet<_> = samples.iter().flat_map(|sample| sample.kernel.iter()).collect();
+    assert!(
+        names.len() * 10 >= frames.len() * 9,
+        "{} of {} kernel addresses named",
+        names.len(),
+        frames.len()
+    );
+}
+
+fn check_mappings(recording: &Recording, pid: u32, program: &Path) {
+    let path = program.as_os_str().as_encoded_bytes();
+    let mut code = Vec::new();
+    for event in &recording.events {
+        if let Event::Mapping(mapping) = event
+            && mapping.protection & PROT_EXEC != 0
+            && mapping.path == path
+        {
+            code.push(mapping);
+        }
+    }
+    let at = |pid: u32, exec: &At| {
+        code.iter()
+            .any(|mapping| mapping.at.pid == pid && mapping.at.time <= exec.time)
+    };
+    let executed: Vec<_> = recording
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::TaskExec(exec) => Some(exec.at),
+            _ => None,
+        })
+        .collect();
+    assert!(executed.iter().all(|exec| at(exec.pid, exec)), "{code:?}");
+    // Samples in user mode of the program lie in a mapping that was recorded.
+    let inside = |sample: &&Sample<'_>| {
+        recording.events.iter().any(|event| {
+            matches!(event, Event::Mapping(mapping) if mapping.at.pid == sample.at.pid
+                && (mapping.start.0..mapping.start.0 + mapping.len).contains(&sample.regs.ip))
+        })
+    };
+    let user: Vec<_> = recording
+        .samples()
+        .filter(|sample| sample.at.pid == pid && sample.flags & FLAG_IN_KERNEL == 0)
+        .collect();
+    assert!(user.iter().filter(|sample| inside(sample)).count() * 100 >= user.len() * 99);
+    // The file itself came along, once, and it is the program.
+    let files: Vec<_> = recording
+        .mapped
+        .iter()
+        .filter(|(mapped, _)| mapped.path.as_bytes() == path)
+        .collect();
+    let [(mapped, Some(descriptor))] = &files[..] else {
+        panic!("{files:?}")
+    };
+    assert_ne!(mapped.file, FileId::default());
+    let (mut theirs, ours) = (Vec::new(), std::fs::read(program).unwrap());
+    File::from(descriptor.try_clone().unwrap())
+        .read_to_end(&mut theirs)
+        .unwrap();
+    assert!(theirs == ours);
+}

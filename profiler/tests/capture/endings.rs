@@ -1,0 +1,148 @@
+//! Recordings that end otherwise than by Stop, and those that never begin.
+
+use std::fs::File;
+use std::io::{Seek as _, SeekFrom};
+
+use profiler::capture::wire::{Reply, Request, Scope, Start};
+use profiler::event::Event;
+use profiler_common::Loss;
+
+use crate::harness::{Half, Waiting, compile, events, skipped, start};
+
+const SPIN: &str = r#"
+#include <time.h>
+int main(void) { struct timespec t; do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); while (t.tv_nsec < 400000000 && !t.tv_sec); return 0; }
+"#;
+
+fn spinner() -> (tempfile::TempDir, Waiting) {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "spin", SPIN, &["-O1"]);
+    let waiting = Waiting::new(&program, &[]);
+    (folder, waiting)
+}
+
+#[test]
+fn the_record_half_is_killed() {
+    if skipped() {
+        return;
+    }
+    let (_folder, waiting) = spinner();
+    let mut half = Half::new();
+    let log = tempfile::tempfile().unwrap();
+    half.begin(start(Scope::Command { pid: waiting.pid() }), &log);
+    assert_eq!(waiting.run(), Some(0));
+    half.hang_up().unwrap();
+    let events = events(log);
+    let samples = events.iter().filter(|event| matches!(event, Event::Sample(_))).count();
+    assert!(samples > 300, "{samples}");
+    assert!(events.iter().any(|event| matches!(event, Event::TaskExit(_))));
+}
+
+/// A file system of 64 KiB, unmounted at the end.
+struct Small(tempfile::TempDir);
+
+impl Small {
+    fn new() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let none = None::<&str>;
+        nix::mount::mount(
+            none,
+            folder.path(),
+            Some("tmpfs"),
+            nix::mount::MsFlags::empty(),
+            Some("size=64k"),
+        )
+        .ok()?;
+        Some(Self(folder))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        nix::mount::umount(self.0.path()).unwrap();
+    }
+}
+
+#[test]
+fn the_disk_is_full() {
+    if skipped() {
+        return;
+    }
+    let Some(small) = Small::new() else {
+        println!("skipped: no file system can be mounted here");
+        return;
+    };
+    let (_folder, waiting) = spinner();
+    let mut half = Half::new();
+    let mut log = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(small.0.path().join("log"))
+        .unwrap();
+    // Room for the header and little more.
+    std::fs::write(small.0.path().join("filler"), vec![0x33; 40 << 10]).unwrap();
+    half.begin(
+        Start {
+            stack_copy: 65536,
+            ..start(Scope::Command { pid: waiting.pid() })
+        },
+        &log,
+    );
+    assert_eq!(waiting.run(), Some(0));
+    match half.next() {
+        Reply::LogFailed(reason) => assert!(reason.contains("No space left"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+    half.send(&Request::Stop, None);
+    assert!(matches!(half.next(), Reply::Ended(ended) if ended.progress.lost > 0));
+    half.hang_up().unwrap();
+    log.seek(SeekFrom::Start(0)).unwrap();
+    assert!(
+        events(log)
+            .iter()
+            .any(|event| matches!(event, Event::TaskNew(_) | Event::Mapping(_)))
+    );
+}
+
+fn refused(request: &Request, log: Option<&File>) -> String {
+    let mut half = Half::new();
+    half.send(request, log);
+    let reply = half.next();
+    half.hang_up().unwrap();
+    match reply {
+        Reply::Refused(reason) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn requests_that_cannot_be_served_are_refused_in_words() {
+    let log = tempfile::tempfile().unwrap();
+    let gone = start(Scope::Pids(vec![u32::MAX - 1]));
+    assert!(refused(&Request::Start(gone), Some(&log)).contains("no process 4294967294"));
+    let fast = Start {
+        sample_hz: 10_000_000,
+        ..start(Scope::System)
+    };
+    assert!(refused(&Request::Start(fast), Some(&log)).contains("1 to 100000"));
+    let us = start(Scope::Pids(vec![std::process::id()]));
+    assert!(refused(&Request::Start(us), None).contains("event log"));
+    assert!(refused(&Request::Stop, None).contains("Start"));
+    if skipped() {
+        return;
+    }
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let us = start(Scope::Pids(vec![std::process::id()]));
+    assert!(refused(&Request::Start(us), Some(&full)).contains("No space left"));
+}
+
+#[test]
+fn losses_have_numbers() {
+    assert!(
+        Loss::ALL
+            .iter()
+            .enumerate()
+            .all(|(index, loss)| *loss as usize == index)
+    );
+}

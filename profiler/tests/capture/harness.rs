@@ -1,0 +1,218 @@
+//! What the tests share: programs that wait, and the record half's part of a recording.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+use profiler::capture::link::Link;
+use profiler::capture::wire::{Ended, Mapped, Reply, Request, Scope, Start};
+use profiler::event::format::ChunkKind;
+use profiler::event::read::LogReader;
+use profiler::event::{Event, Header, Sample, TaskExit};
+
+/// A program that a test compiles, waiting for a line on its standard input before it becomes the program.
+pub struct Waiting(pub Child);
+
+impl Waiting {
+    pub fn new(program: &Path, arguments: &[&str]) -> Self {
+        let mut command = Command::new("/bin/sh");
+        command
+            .args(["-c", "read x; exec \"$0\" \"$@\""])
+            .arg(program)
+            .args(arguments);
+        Self(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Lets it run to its end, and returns its exit status.
+    pub fn run(mut self) -> Option<i32> {
+        self.0.stdin.take().unwrap().write_all(b"\n").unwrap();
+        self.0.wait().unwrap().code()
+    }
+}
+
+/// Everything that a recording left behind.
+pub struct Recording {
+    pub header: Header,
+    pub ended: Ended,
+    pub mapped: Vec<(Mapped, Option<OwnedFd>)>,
+    pub events: Vec<Event<'static>>,
+}
+
+/// Compiles a C program.
+pub fn compile(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+    let (code, program) = (folder.join(format!("{name}.c")), folder.join(name));
+    std::fs::write(&code, source).unwrap();
+    let status = Command::new("cc")
+        .args(flags)
+        .arg("-o")
+        .arg(&program)
+        .arg(&code)
+        .arg("-pthread")
+        .status()
+        .unwrap();
+    assert!(status.success());
+    program
+}
+
+/// Says so if this test can't run here.
+pub fn skipped() -> bool {
+    let skipped = !nix::unistd::geteuid().is_root();
+    if skipped {
+        println!("skipped: needs root");
+    }
+    skipped
+}
+
+/// The record half of a recording that is under way.
+pub struct Half {
+    link: Option<Link>,
+    capture: JoinHandle<anyhow::Result<()>>,
+    mapped: Vec<(Mapped, Option<OwnedFd>)>,
+}
+
+/// An ordinary request.
+pub fn start(scope: Scope) -> Start {
+    Start {
+        scope,
+        sample_hz: 1000,
+        stack_copy: 16384,
+        exclude_pids: Vec::new(),
+        command: vec!["test".to_owned()],
+    }
+}
+
+impl Half {
+    /// Starts the privileged half in a thread.
+    pub fn new() -> Self {
+        let (ours, theirs) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).unwrap();
+        let capture = std::thread::spawn(move || profiler::capture::run(theirs));
+        Self {
+            link: Some(Link::from(ours)),
+            capture,
+            mapped: Vec::new(),
+        }
+    }
+
+    pub fn send(&self, request: &Request, descriptor: Option<&File>) {
+        self.link
+            .as_ref()
+            .unwrap()
+            .send(request, descriptor.map(|file| file.as_fd()))
+            .unwrap();
+    }
+
+    /// The next message that is neither a file nor a count.
+    pub fn next(&mut self) -> Reply {
+        loop {
+            match self
+                .link
+                .as_ref()
+                .unwrap()
+                .receive::<Reply>()
+                .unwrap()
+                .expect("capture hung up")
+            {
+                (Reply::Mapped(file), descriptor) => self.mapped.push((file, descriptor)),
+                (Reply::Progress(_), _) => {}
+                (reply, _) => return reply,
+            }
+        }
+    }
+
+    pub fn begin(&mut self, start: Start, log: &File) -> Header {
+        self.send(&Request::Start(start), Some(log));
+        match self.next() {
+            Reply::Ready(header) => *header,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Hangs up, and waits for the end of the privileged half.
+    pub fn hang_up(mut self) -> anyhow::Result<()> {
+        self.link = None;
+        self.capture.join().unwrap()
+    }
+}
+
+/// Records while `action` runs.
+pub fn record(start: Start, action: impl FnOnce()) -> Recording {
+    let mut half = Half::new();
+    let log = tempfile::tempfile().unwrap();
+    let header = half.begin(start, &log);
+    action();
+    half.send(&Request::Stop, None);
+    let ended = match half.next() {
+        Reply::Ended(ended) => ended,
+        other => panic!("{other:?}"),
+    };
+    let mapped = std::mem::take(&mut half.mapped);
+    half.hang_up().unwrap();
+    Recording {
+        header,
+        ended,
+        mapped,
+        events: events(log),
+    }
+}
+
+/// Every event of a log, which must be undamaged.
+pub fn events(log: File) -> Vec<Event<'static>> {
+    let mut reader = LogReader::new(log).unwrap();
+    let mut events = Vec::new();
+    let mut stream = reader.events(&[ChunkKind::Events, ChunkKind::KernelSymbols]);
+    while let Some(event) = stream.next_event().unwrap() {
+        events.push(event);
+    }
+    drop(stream);
+    assert_eq!(reader.damaged_chunks(), 0);
+    events
+}
+
+impl Recording {
+    pub fn samples(&self) -> impl Iterator<Item = &Sample<'static>> {
+        self.events.iter().filter_map(|event| {
+            if let Event::Sample(sample) = event {
+                Some(sample)
+            } else {
+                None
+            }
+        })
+    }
+
+    pub fn exits(&self) -> impl Iterator<Item = &TaskExit> {
+        self.events.iter().filter_map(|event| {
+            if let Event::TaskExit(exit) = event {
+                Some(exit)
+            } else {
+                None
+            }
+        })
+    }
+
+    /// On-CPU time of a thread: its samples and what was left at its end, in ns.
+    pub fn cpu_time(&self, tid: u32) -> u64 {
+        let samples = self
+            .samples()
+            .filter(|sample| sample.at.tid == tid)
+            .map(|sample| sample.cpu_time);
+        samples
+            .chain(self.exits().filter(|exit| exit.at.tid == tid).map(|exit| exit.cpu_time))
+            .sum()
+    }
+
+    pub fn losses(&self) -> Vec<&Event<'static>> {
+        self.events
+            .iter()
+            .filter(|event| matches!(event, Event::Loss { .. }))
+            .collect()
+    }
+}

@@ -1,0 +1,9 @@
+//! Records programs of our own through the socket, as the record half does, and checks the log against what the programs
+//! did and what the kernel counted.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod command;
+mod endings;
+mod harness;
+mod scopes;
+mod stacks;

@@ -1,0 +1,199 @@
+//! Who is recorded: running processes, the whole system, and a program whose other thread calls execve.
+
+use std::process::{Command, Stdio};
+
+use profiler::capture::wire::Scope;
+use profiler::event::{Event, PROT_EXEC};
+
+use crate::harness::{Waiting, compile, record, skipped, start};
+
+const THREADS: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+static char **arguments;
+static void spin(long ms) {
+    struct timespec t; do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); while (t.tv_sec * 1000 + t.tv_nsec / 1000000 < ms);
+}
+static void *spinner(void *unused) { spin(200); return unused; }
+static void *early(void *unused) { pthread_setname_np(pthread_self(), "early"); getchar(); spinner(0); return unused; }
+static void *executes(void *unused) { spin(100); execl(arguments[0], arguments[0], "executed", (char *)0); return unused; }
+int main(int argc, char **argv) {
+    arguments = argv;
+    pthread_t first, second;
+    if (!strcmp(argv[1], "executed")) { spin(250); return 5; }
+    if (!strcmp(argv[1], "exec")) { pthread_create(&first, 0, executes, 0); spin(10000); return 1; }
+    if (!strcmp(argv[1], "move")) {
+        // A loop: `dec %edi; jnz` to it; `ret`, moved to where the kernel sees fit, twice the size.
+        static const unsigned char code[] = {0xff, 0xcf, 0x75, 0xfc, 0xc3};
+        char *page = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mmap(page + 4096, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        memcpy(page, code, sizeof code); mprotect(page, 4096, PROT_READ | PROT_EXEC);
+        void (*loop)(int) = (void (*)(int))mremap(page, 4096, 8192, MREMAP_MAYMOVE);
+        loop(1000000000);
+        return (char *)loop == page;
+    }
+    pthread_create(&first, 0, early, 0);
+    usleep(100000); puts("ready"); fflush(stdout);
+    pthread_join(first, 0);
+    pthread_create(&second, 0, spinner, 0); pthread_join(second, 0);
+    return 0;
+}
+"#;
+
+#[test]
+fn a_running_process_with_its_threads_and_children_to_be() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "threads", THREADS, &["-O1"]);
+    let mut child = Command::new(&program)
+        .arg("wait")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
+    let pid = child.id();
+    let recording = record(start(Scope::Pids(vec![pid])), || {
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+    });
+    let mut born = Vec::new();
+    let mut program_seen = false;
+    let mut code = 0;
+    for event in &recording.events {
+        match event {
+            Event::TaskNew(new) => born.push((new.existed, String::from_utf8_lossy(&new.name).into_owned())),
+            Event::TaskExec(exec) => {
+                assert!(exec.existed);
+                assert_eq!(exec.path, program.as_os_str().as_encoded_bytes());
+                assert_eq!(
+                    exec.command_line,
+                    [program.as_os_str().as_encoded_bytes(), b"\0wait\0"].concat()
+                );
+                program_seen = true;
+            }
+            Event::Mapping(mapping) => {
+                assert_eq!(mapping.at.pid, pid);
+                code += usize::from(
+                    mapping.protection & PROT_EXEC != 0 && mapping.path == program.as_os_str().as_encoded_bytes(),
+                );
+            }
+            _ => {}
+        }
+    }
+    let expected = [(true, "threads"), (true, "early"), (false, "threads")];
+    assert_eq!(born, expected.map(|(existed, name)| (existed, name.to_owned())));
+    assert!(program_seen && code == 1);
+    // The early thread and the late one spun for 200 ms each; the main thread for nothing.
+    let total: u64 = recording.samples().map(|sample| sample.cpu_time).sum();
+    assert!((380_000_000..440_000_000).contains(&total), "{total} ns");
+    assert_eq!(recording.exits().count(), 3);
+    assert!(
+        recording
+            .mapped
+            .iter()
+            .any(|(mapped, file)| mapped.path.as_bytes() == program.as_os_str().as_encoded_bytes() && file.is_some())
+    );
+}
+
+#[test]
+fn exec_by_another_thread_than_the_first() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "threads", THREADS, &["-O1"]);
+    let waiting = Waiting::new(&program, &["exec"]);
+    let pid = waiting.pid();
+    let recording = record(start(Scope::Command { pid }), || assert_eq!(waiting.run(), Some(5)));
+    let execs: Vec<_> = recording
+        .events
+        .iter()
+        .filter_map(|event| {
+            if let Event::TaskExec(exec) = event {
+                Some(exec)
+            } else {
+                None
+            }
+        })
+        .collect();
+    let [_, second] = execs[..] else { panic!("{execs:?}") };
+    assert_eq!((second.at.pid, second.at.tid), (pid, pid));
+    assert_ne!(second.old_tid, pid);
+    // The new program's time is all there: the thread spun for 100 ms under its old number, and to 250 ms under the new one.
+    let last = recording.exits().last().unwrap();
+    assert_eq!((last.at.tid, last.exit_code >> 8), (pid, 5));
+    let after: u64 = recording
+        .samples()
+        .filter(|sample| sample.at.tid == pid && sample.at.time > second.at.time)
+        .map(|sample| sample.cpu_time)
+        .sum();
+    assert!((140_000_000..175_000_000).contains(&after), "{after} ns");
+    assert_eq!(recording.ended.progress.threads, 0);
+}
+
+#[test]
+fn code_that_mremap_moved_is_found() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "threads", THREADS, &["-O1"]);
+    let waiting = Waiting::new(&program, &["move"]);
+    let pid = waiting.pid();
+    let recording = record(start(Scope::Command { pid }), || assert_eq!(waiting.run(), Some(0)));
+    let mut code = Vec::new();
+    let (mut inside, mut samples) = (0, 0);
+    for event in &recording.events {
+        match event {
+            Event::Mapping(mapping) if mapping.protection & PROT_EXEC != 0 => code.push((mapping.start.0, mapping.len)),
+            Event::Sample(sample) => {
+                samples += 1;
+                inside += usize::from(
+                    code.iter()
+                        .any(|&(start, len)| sample.regs.ip.wrapping_sub(start) < len),
+                );
+            }
+            _ => {}
+        }
+    }
+    assert!(
+        samples > 100 && inside * 100 >= samples * 98,
+        "{inside} of {samples} samples in known code"
+    );
+}
+
+#[test]
+fn the_whole_system_but_the_recorder() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "threads", THREADS, &["-O1"]);
+    let mut pid = 0;
+    let recording = record(start(Scope::System), || {
+        let mut child = Command::new(&program).arg("executed").spawn().unwrap();
+        pid = child.id();
+        assert_eq!(child.wait().unwrap().code(), Some(5));
+    });
+    let time = recording.cpu_time(pid);
+    assert!((245_000_000..290_000_000).contains(&time), "{time} ns");
+    assert!(
+        recording
+            .samples()
+            .all(|sample| sample.at.pid != std::process::id() && sample.at.tid != 0)
+    );
+    let first = recording.events.iter().find_map(|event| match event {
+        Event::TaskNew(new) if new.at.pid == 1 && new.at.tid == 1 => Some(new.existed),
+        _ => None,
+    });
+    assert_eq!(first, Some(true));
+    assert_eq!(recording.header.scope, "system");
+}

@@ -1,0 +1,136 @@
+//! Copies of the user stack: as much as there is, cut at the limit, and stopped where nothing is mapped.
+
+use profiler::capture::wire::{Scope, Start};
+use profiler::event::Sample;
+use profiler_common::sample::{FLAG_STACK_CUT, FLAG_STACK_STOPPED, FLAG_USER_REGS};
+
+use crate::harness::{Recording, Waiting, compile, record, skipped, start};
+
+/// Spins in a frame at a known depth of its stack: on the main thread, on a thread's stack, or on a stack of its own.
+const DEEP: &str = r#"
+#define _GNU_SOURCE
+#include <alloca.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <ucontext.h>
+static size_t depth;
+static void spin(void) {
+    struct timespec t; do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); while (t.tv_nsec < 200000000 && !t.tv_sec);
+}
+static __attribute__((noinline)) void *deep(void *unused) {
+    char *room = alloca(depth); memset(room, 0x5a, depth); __asm__ volatile("" ::"r"(room) : "memory");
+    spin(); __asm__ volatile("" ::"r"(room) : "memory"); return unused;
+}
+static void deep_context(void) { deep(0); }
+int main(int argc, char **argv) {
+    depth = atoi(argv[2]);
+    if (!strcmp(argv[1], "main")) deep(0);
+    if (!strcmp(argv[1], "thread")) { pthread_t thread; pthread_create(&thread, 0, deep, 0); pthread_join(thread, 0); }
+    if (!strcmp(argv[1], "own")) {
+        char *stack = mmap(0, 1 << 20, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); munmap(stack + (1 << 19), 1 << 19);
+        static ucontext_t ours, theirs; getcontext(&theirs);
+        theirs.uc_stack.ss_sp = stack; theirs.uc_stack.ss_size = 1 << 19; theirs.uc_link = &ours;
+        makecontext(&theirs, deep_context, 0); swapcontext(&ours, &theirs);
+    }
+    return 0;
+}
+"#;
+
+fn run(place: &str, depth: usize, limit: u32) -> Recording {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "deep", DEEP, &["-O1"]);
+    let waiting = Waiting::new(&program, &[place, &depth.to_string()]);
+    let start = Start {
+        stack_copy: limit,
+        ..start(Scope::Command { pid: waiting.pid() })
+    };
+    record(start, || assert_eq!(waiting.run(), Some(0)))
+}
+
+/// The samples taken deep in the stack; most of all.
+fn deep(recording: &Recording) -> Vec<&Sample<'static>> {
+    let user: Vec<_> = recording
+        .samples()
+        .filter(|sample| sample.flags & FLAG_USER_REGS != 0)
+        .collect();
+    let deep: Vec<_> = user
+        .iter()
+        .copied()
+        .filter(|sample| sample.stack.windows(64).any(|bytes| bytes == [0x5a; 64]))
+        .collect();
+    assert!(
+        deep.len() > 100 && deep.len() * 10 > user.len() * 8,
+        "{} of {} samples",
+        deep.len(),
+        user.len()
+    );
+    deep
+}
+
+#[test]
+fn as_much_as_there_is() {
+    if skipped() {
+        return;
+    }
+    for place in ["main", "thread"] {
+        let recording = run(place, 10_000, 65536);
+        for sample in deep(&recording) {
+            assert_eq!(sample.flags & (FLAG_STACK_CUT | FLAG_STACK_STOPPED), 0, "{place}");
+            // The frame, those above it, and at most a thread's control block: not the limit.
+            assert!(
+                (10_000..16_000).contains(&sample.stack.len()),
+                "{place}: {} bytes",
+                sample.stack.len()
+            );
+        }
+    }
+}
+
+#[test]
+fn cut_at_the_limit() {
+    if skipped() {
+        return;
+    }
+    for (place, limit) in [("main", 65536), ("thread", 16384), ("main", 5000)] {
+        let recording = run(place, 200_000, limit);
+        for sample in deep(&recording) {
+            assert_ne!(sample.flags & FLAG_STACK_CUT, 0);
+            assert_eq!(sample.stack.len(), limit as usize);
+        }
+    }
+}
+
+#[test]
+fn stopped_at_the_end_of_a_mapping() {
+    if skipped() {
+        return;
+    }
+    let recording = run("own", 10_000, 65536);
+    for sample in deep(&recording) {
+        assert_ne!(sample.flags & FLAG_STACK_STOPPED, 0);
+        // Exactly to the end of the stack that the program made: a page boundary.
+        assert_eq!((sample.regs.sp + sample.stack.len() as u64) % 4096, 0);
+        assert!(
+            (10_000..16_000).contains(&sample.stack.len()),
+            "{} bytes",
+            sample.stack.len()
+        );
+    }
+}
+
+#[test]
+fn none_is_copied_with_a_limit_of_zero() {
+    if skipped() {
+        return;
+    }
+    let recording = run("main", 10_000, 0);
+    assert!(recording.samples().count() > 100);
+    assert!(
+        recording
+            .samples()
+            .all(|sample| sample.stack.is_empty() && sample.flags & FLAG_STACK_CUT == 0)
+    );
+}
