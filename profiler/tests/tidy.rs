@@ -44,7 +44,6 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
             "crate::record",
             "crate::report",
             "crate::cli",
-            "symbols::",
             "framehop",
             "gimli",
         ],

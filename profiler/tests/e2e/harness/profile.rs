@@ -244,7 +244,9 @@ impl<'a> Tables<'a> {
     fn frame(&self, index: usize) -> Frame {
         let (frames, funcs) = (self.table("frameTable"), self.table("funcTable"));
         let func = usize::try_from(frames["func"][index].as_u64().unwrap()).unwrap();
-        let source = funcs["source"][func].as_u64().map(|source| usize::try_from(source).unwrap());
+        let source = funcs["source"][func]
+            .as_u64()
+            .map(|source| usize::try_from(source).unwrap());
         let file = source.map(|source| &self.table("sources")["filename"][source]);
         Frame {
             function: self.string(&funcs["name"][func]).unwrap(),
