@@ -44,6 +44,7 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
             "crate::record",
             "crate::report",
             "crate::cli",
+            "symbols::elf",
             "framehop",
             "gimli",
         ],
