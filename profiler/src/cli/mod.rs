@@ -2,6 +2,7 @@
 
 pub mod args;
 mod convert;
+mod doctor;
 mod halves;
 mod lint;
 mod load;
@@ -50,7 +51,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Capture(half) => halves::capture(&half),
         Verb::Exec(half) => halves::exec(&half),
         Verb::Lint(args) => lint::run(&args),
-        Verb::Doctor(_) => anyhow::bail!("not wired yet"),
+        Verb::Doctor(args) => doctor::run(&args),
     }
 }
 
