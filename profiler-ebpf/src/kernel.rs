@@ -100,6 +100,12 @@ impl Task {
         (!mm.is_null()).then_some(Mm(mm))
     }
 
+    /// A thread on its way out, whose address space is gone (`exit_mm`); false where the kernel does not tell.
+    #[inline(always)]
+    pub fn has_no_address_space(self) -> bool {
+        load::<*const c_void>(self.0, config!(task_mm)).is_some_and(|mm| mm.is_null())
+    }
+
     #[inline(always)]
     pub fn is_kernel_thread(self) -> bool {
         load::<u32>(self.0, config!(task_flags)).unwrap_or(0) & PF_KTHREAD != 0

@@ -40,7 +40,7 @@ pub fn place(ctx: &PerfEventContext, task: Task) -> Place {
         // SAFETY: as above.
         return user_place(task, unsafe { kernel::regs_of(regs) }, 0);
     }
-    if task.is_kernel_thread() {
+    if task.is_kernel_thread() || task.has_no_address_space() {
         return Place {
             regs: UserRegs::default(),
             flags: FLAG_IN_KERNEL,

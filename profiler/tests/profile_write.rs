@@ -32,7 +32,7 @@ fn stack_names(profile: &Value, row: u64) -> Vec<String> {
     names
 }
 
-fn thread<'a>(profile: &'a Value, id: u64) -> &'a Value {
+fn thread(profile: &Value, id: u64) -> &Value {
     let threads = profile["threads"].as_array().unwrap();
     threads.iter().find(|thread| thread["ngmi"]["thread"] == id).unwrap()
 }

@@ -2,13 +2,18 @@
 
 use std::ops::Range;
 
-use gimli::{BaseAddresses, EhFrame, EhFrameHdr, EndianSlice, ParsedEhFrameHdr, RunTimeEndian, UnwindSection as _};
+use gimli::{
+    BaseAddresses, EhFrame, EhFrameHdr, EhFrameOffset, EndianSlice, ParsedEhFrameHdr, RunTimeEndian, UnwindSection as _,
+};
 use object::Object as _;
 
 use crate::elf::{ElfFile, Section};
 
 /// Functions beyond this many are not listed: four times those of the largest programs.
 const MAX_FUNCTIONS: usize = 1 << 23;
+
+/// How every linker encodes the number of entries in `.eh_frame_hdr`. Wider numbers overflow in gimli.
+const DW_EH_PE_UDATA4: u8 = 3;
 
 type Slice<'data> = EndianSlice<'data, RunTimeEndian>;
 
@@ -41,6 +46,7 @@ impl UnwindSections {
 pub(crate) struct FunctionRanges<'data> {
     eh_frame: EhFrame<Slice<'data>>,
     bases: BaseAddresses,
+    eh_frame_svma: u64,
     index: Index<'data>,
 }
 
@@ -60,7 +66,8 @@ impl<'data> FunctionRanges<'data> {
             address_size,
         } = sections;
         let mut bases = BaseAddresses::default().set_eh_frame(eh_frame.svma.start);
-        let header = eh_frame_hdr.as_ref().and_then(|section| {
+        let usual = |section: &&Section| section.bytes.get(2) == Some(&DW_EH_PE_UDATA4);
+        let header = eh_frame_hdr.as_ref().filter(usual).and_then(|section| {
             bases = bases.clone().set_eh_frame_hdr(section.svma.start);
             EhFrameHdr::new(&section.bytes, *endian)
                 .parse(&bases, *address_size)
@@ -72,7 +79,12 @@ impl<'data> FunctionRanges<'data> {
             Some(header) => Index::Header(header),
             None => Index::List(list(&eh_frame, &bases)),
         };
-        Self { eh_frame, bases, index }
+        Self {
+            eh_frame,
+            eh_frame_svma: sections.eh_frame.svma.start,
+            bases,
+            index,
+        }
     }
 
     /// The function that covers `svma`.
@@ -80,8 +92,17 @@ impl<'data> FunctionRanges<'data> {
         match &self.index {
             Index::Header(header) => {
                 let table = header.table()?;
-                let fde = table
-                    .fde_for_address(&self.eh_frame, &self.bases, svma, EhFrame::cie_from_offset)
+                // Not `fde_for_address`, which subtracts without a check.
+                let entry = table
+                    .lookup(svma, &self.bases)
+                    .ok()?
+                    .direct()
+                    .ok()?
+                    .checked_sub(self.eh_frame_svma)?;
+                let offset = EhFrameOffset(usize::try_from(entry).ok()?);
+                let fde = self
+                    .eh_frame
+                    .fde_from_offset(&self.bases, offset, EhFrame::cie_from_offset)
                     .ok()?;
                 let range = fde.initial_address()..fde.initial_address().checked_add(fde.len())?;
                 range.contains(&svma).then_some(range)

@@ -7,6 +7,7 @@
 //!
 //! Every file is hostile: all lengths have limits, and damage costs names, not the program.
 
+#![deny(unsafe_code)] // One exception: the mapping of ELF files.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))] // Tests say what they need by failing.
 
 mod cfi;

@@ -235,3 +235,25 @@ fn inside_an_async_runtime() {
     let names = runtime.block_on(async { build.resolve(&[build.symbol("main").start]).unwrap() });
     assert!(names[0].as_ref().unwrap().inline_chain[0].line.is_some());
 }
+
+/// The search table says that the unwind entries lie before their section.
+#[test]
+fn a_misleading_search_table_costs_only_placeholders() {
+    let build = Build::new("library.so", "c", C_SOURCE, &["-O1", "-shared", "-fPIC"]);
+    build.tool("strip", &["--strip-all", "library.so"]);
+    let elf = ElfFile::open(fs::File::open(&build.binary).unwrap()).unwrap();
+    let table = elf.section(".eh_frame_hdr").unwrap().bytes;
+    let mut contents = fs::read(&build.binary).unwrap();
+    let start = contents
+        .windows(table.len())
+        .position(|bytes| *bytes == *table)
+        .unwrap();
+    for row in (start + 12..start + table.len()).step_by(8) {
+        contents[row + 4..row + 8].copy_from_slice(&i32::MIN.to_le_bytes());
+    }
+    fs::write(&build.binary, contents).unwrap();
+    let exported = build.resolve(&build.symbol("exported_first").probes()).unwrap();
+    assert!(exported.iter().flatten().all(|name| name.symbol == "exported_first") && exported.len() == 3);
+    let private = build.resolve(&build.symbol("private_middle").probes()).unwrap();
+    assert_eq!(private, [None, None, None]);
+}

@@ -58,12 +58,12 @@ fn functions_of_the_vdso() {
         .unwrap()
         .resolve(&request, &addresses)
         .unwrap();
-    let named = |name: &str| names.iter().flatten().any(|found| found.symbol == name);
+    let has = |name: &str| names.iter().flatten().any(|found| found.symbol == name);
     // x86 has `clock_gettime` as an alias; arm64 has `__kernel_clock_gettime`.
     assert!(
         ["clock_gettime", "__vdso_clock_gettime", "__kernel_clock_gettime"]
             .into_iter()
-            .any(named),
+            .any(has),
         "{names:?}"
     );
 }

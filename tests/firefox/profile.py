@@ -39,6 +39,9 @@ class Thread:
 
     def lib(self, frame):
         """The frame's library, or None."""
+        if "lib" in self.frames:
+            lib = self.frames["lib"][frame]
+            return None if lib is None or lib < 0 else self.libs[lib]
         resource = self.funcs["resource"][self.frames["func"][frame]]
         if resource is None or resource < 0:
             return None
@@ -50,12 +53,19 @@ class Thread:
         resource = self.funcs["resource"][self.frames["func"][frame]]
         return None if resource is None or resource < 0 else self.strings[self.resources["name"][resource]]
 
+    def caller(self, index):
+        """The stack below this one, or None."""
+        if "prefix" in self.stacks:
+            return self.stacks["prefix"][index]
+        offset = self.stacks["prefixOffset"][index]
+        return index - offset if offset else None
+
     def stack(self, index):
         """Frames, innermost first."""
         frames = []
         while index is not None:
             frames.append(self.stacks["frame"][index])
-            index = self.stacks["prefix"][index]
+            index = self.caller(index)
         return frames
 
     def samples(self):

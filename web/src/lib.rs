@@ -67,7 +67,10 @@ impl Server {
     /// # Errors
     /// See [`ServeError`].
     pub async fn bind(profile: &Path, port: u16) -> Result<Self, ServeError> {
-        let unreadable = |source| ServeError::Profile { path: profile.to_owned(), source };
+        let unreadable = |source| ServeError::Profile {
+            path: profile.to_owned(),
+            source,
+        };
         let mut magic = [0; 2];
         let file = std::fs::File::open(profile).map_err(unreadable)?;
         let len = io::Read::read(&mut &file, &mut magic).map_err(unreadable)?;
@@ -80,7 +83,10 @@ impl Server {
             let _ = write!(text, "{byte:02x}");
             text
         });
-        let state = Arc::new(Served { path: profile.to_owned(), gzip: len == 2 && magic == [0x1f, 0x8b] });
+        let state = Arc::new(Served {
+            path: profile.to_owned(),
+            gzip: len == 2 && magic == [0x1f, 0x8b],
+        });
         Ok(Self { listener, state, token })
     }
 
@@ -98,7 +104,10 @@ impl Server {
     /// # Errors
     /// When the socket is gone.
     pub fn page_url(&self) -> Result<String, ServeError> {
-        Ok(format!("{PROFILER_ORIGIN}/from-url/{}", percent_encode(&self.profile_url()?)))
+        Ok(format!(
+            "{PROFILER_ORIGIN}/from-url/{}",
+            percent_encode(&self.profile_url()?)
+        ))
     }
 
     /// Serves until Ctrl-C.
@@ -106,8 +115,9 @@ impl Server {
     /// # Errors
     /// When the listening socket fails.
     pub async fn run(self) -> Result<(), ServeError> {
-        let router =
-            Router::new().route(&format!("/{}/profile.json", self.token), any(answer)).with_state(self.state);
+        let router = Router::new()
+            .route(&format!("/{}/profile.json", self.token), any(answer))
+            .with_state(self.state);
         let until_interrupted = async {
             let _ = tokio::signal::ctrl_c().await;
         };
@@ -122,7 +132,11 @@ async fn answer(State(served): State<Arc<Served>>, method: Method, headers: Head
     let ours = HeaderValue::from_static(PROFILER_ORIGIN);
     let origin = headers.get(header::ORIGIN);
     if origin.is_some_and(|origin| origin != ours) {
-        return (StatusCode::FORBIDDEN, "this profile is for the Firefox Profiler's page only\n").into_response();
+        return (
+            StatusCode::FORBIDDEN,
+            "this profile is for the Firefox Profiler's page only\n",
+        )
+            .into_response();
     }
     let mut response = match method {
         Method::OPTIONS => StatusCode::NO_CONTENT.into_response(),
@@ -131,7 +145,10 @@ async fn answer(State(served): State<Arc<Served>>, method: Method, headers: Head
     };
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ours);
-    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD, OPTIONS"));
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_METHODS,
+        HeaderValue::from_static("GET, HEAD, OPTIONS"),
+    );
     headers.insert("access-control-allow-private-network", HeaderValue::from_static("true"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
@@ -141,9 +158,13 @@ fn body(served: &Served) -> Response {
     match std::fs::read(&served.path) {
         Ok(bytes) => {
             let mut response = Body::from(bytes).into_response();
-            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            response
+                .headers_mut()
+                .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
             if served.gzip {
-                response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+                response
+                    .headers_mut()
+                    .insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
             }
             response
         }
@@ -171,12 +192,19 @@ mod tests {
 
     #[test]
     fn a_url_within_a_url_is_encoded() {
-        assert_eq!(percent_encode("http://127.0.0.1:80/a~b"), "http%3A%2F%2F127.0.0.1%3A80%2Fa~b");
+        assert_eq!(
+            percent_encode("http://127.0.0.1:80/a~b"),
+            "http%3A%2F%2F127.0.0.1%3A80%2Fa~b"
+        );
     }
 
     fn ask(address: &str, path: &str, origin: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nOrigin: {origin}\r\nConnection: close\r\n\r\n").unwrap();
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: x\r\nOrigin: {origin}\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
         let mut text = Vec::new();
         stream.read_to_end(&mut text).unwrap();
         String::from_utf8_lossy(&text).into_owned()
@@ -186,14 +214,20 @@ mod tests {
     fn only_the_profilers_page_gets_the_profile() {
         let dir = std::env::temp_dir().join(format!("ngmi-web-{}", std::process::id()));
         std::fs::write(&dir, b"{\"meta\":{}}").unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         let server = runtime.block_on(Server::bind(&dir, 0)).unwrap();
         let url = server.profile_url().unwrap();
         let (address, path) = url.trim_start_matches("http://").split_once('/').unwrap();
         let (address, path) = (address.to_owned(), format!("/{path}"));
         std::thread::spawn(move || runtime.block_on(server.run()));
         let good = ask(&address, &path, PROFILER_ORIGIN);
-        assert!(good.starts_with("HTTP/1.1 200") && good.ends_with("{\"meta\":{}}"), "{good}");
+        assert!(
+            good.starts_with("HTTP/1.1 200") && good.ends_with("{\"meta\":{}}"),
+            "{good}"
+        );
         assert!(ask(&address, &path, "https://evil.example").starts_with("HTTP/1.1 403"));
         assert!(ask(&address, "/guess/profile.json", PROFILER_ORIGIN).starts_with("HTTP/1.1 404"));
         std::fs::remove_file(&dir).unwrap();

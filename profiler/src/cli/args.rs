@@ -55,7 +55,13 @@ pub struct Record {
     #[arg(short, long, value_name = "FILE", default_value = "profile.json.gz")]
     pub output: PathBuf,
     /// Samples per second and CPU
-    #[arg(short = 'F', long = "rate", value_name = "HZ", default_value = "1000", allow_negative_numbers = true)]
+    #[arg(
+        short = 'F',
+        long = "rate",
+        value_name = "HZ",
+        default_value = "1000",
+        allow_negative_numbers = true
+    )]
     pub rate: String,
     /// End the recording after this time
     #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true)]

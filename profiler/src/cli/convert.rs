@@ -14,8 +14,12 @@ use crate::record::spool::Output;
 
 pub fn run(args: Convert) -> Result<ExitCode> {
     let result = ResultOptions::try_from(args.result)?;
-    let mut log = File::open(&args.log)
-        .with_context(|| format!("cannot read {}; name the log that `ngmi record` kept", args.log.display()))?;
+    let mut log = File::open(&args.log).with_context(|| {
+        format!(
+            "cannot read {}; name the log that `ngmi record` kept",
+            args.log.display()
+        )
+    })?;
     let reader = LogReader::new(&log).with_context(|| format!("cannot read {}", args.log.display()))?;
     let boot = reader.header().map(|header| header.boot_id.clone());
     drop(reader);
@@ -24,7 +28,11 @@ pub fn run(args: Convert) -> Result<ExitCode> {
     });
     let output = Output::create(&args.output)?;
     let binaries = OpenBinaries::new(Vec::new(), Vdso::of_this_kernel());
-    let plan = Plan { max_samples: result.max_samples, complete_log: false, this_boot };
+    let plan = Plan {
+        max_samples: result.max_samples,
+        complete_log: false,
+        this_boot,
+    };
     let summary = finish::finish(&mut log, &args.log, output, &binaries, plan)?;
     let lost = super::show(&summary, result)?;
     Ok(if lost { ExitCode::FAILURE } else { ExitCode::SUCCESS })

@@ -29,7 +29,11 @@ fn connect(path: &Path) -> Result<OwnedFd> {
     let peer = socket::getsockopt(&socket, sockopt::PeerCredentials)?;
     let asked = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse::<u32>().ok());
     if asked.is_some_and(|uid| uid != peer.uid()) {
-        bail!("user {} is at the socket, but user {} asked for root", peer.uid(), asked.unwrap_or_default());
+        bail!(
+            "user {} is at the socket, but user {} asked for root",
+            peer.uid(),
+            asked.unwrap_or_default()
+        );
     }
     Ok(socket)
 }

@@ -2,7 +2,9 @@
 
 pub mod args;
 mod convert;
+mod doctor;
 mod halves;
+mod lint;
 mod load;
 pub mod options;
 mod record;
@@ -20,7 +22,11 @@ use options::ResultOptions;
 /// Runs the command line and returns the exit status: the verb's own, 1 for a failure, 125 for a failed recording.
 pub fn main() -> ExitCode {
     let verb = Cli::parse().verb;
-    let failure = if matches!(verb, Verb::Record(_) | Verb::Exec(_)) { 125 } else { 1 };
+    let failure = if matches!(verb, Verb::Record(_) | Verb::Exec(_)) {
+        125
+    } else {
+        1
+    };
     run(verb).unwrap_or_else(|error| {
         terminal::fail(&error);
         ExitCode::from(failure)
@@ -44,7 +50,8 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         }
         Verb::Capture(half) => halves::capture(&half),
         Verb::Exec(half) => halves::exec(&half),
-        Verb::Doctor(_) | Verb::Lint(_) => anyhow::bail!("not wired yet"),
+        Verb::Lint(args) => lint::run(&args),
+        Verb::Doctor(args) => doctor::run(&args),
     }
 }
 

@@ -113,7 +113,11 @@ impl TryFrom<args::ResultArgs> for ResultOptions {
         if args.max_samples == 0 {
             bail!("--max-samples 0 would leave nothing; 1000000 is the default");
         }
-        Ok(Self { json: args.json, fail_on_loss: args.fail_on_loss, max_samples: args.max_samples })
+        Ok(Self {
+            json: args.json,
+            fail_on_loss: args.fail_on_loss,
+            max_samples: args.max_samples,
+        })
     }
 }
 
@@ -127,7 +131,9 @@ fn checked_pids(mut pids: Vec<u32>) -> Result<Vec<u32>> {
 }
 
 fn number(text: &str, what: &str, low: u32, high: u32) -> Result<u32> {
-    let value: u64 = text.parse().with_context(|| format!("{what} is `{text}`; give a whole number, {low} to {high}"))?;
+    let value: u64 = text
+        .parse()
+        .with_context(|| format!("{what} is `{text}`; give a whole number, {low} to {high}"))?;
     match u32::try_from(value) {
         Ok(value) if (low..=high).contains(&value) => Ok(value),
         _ => bail!("{what} is {value}; it has to be between {low} and {high}"),
@@ -135,7 +141,9 @@ fn number(text: &str, what: &str, low: u32, high: u32) -> Result<u32> {
 }
 
 fn seconds(text: &str) -> Result<Duration> {
-    let value: f64 = text.parse().with_context(|| format!("duration (-d) is `{text}`; give seconds, as in `-d 10`"))?;
+    let value: f64 = text
+        .parse()
+        .with_context(|| format!("duration (-d) is `{text}`; give seconds, as in `-d 10`"))?;
     match Duration::try_from_secs_f64(value) {
         Ok(duration) if duration >= Duration::from_millis(1) && value <= 31_536_000.0 => Ok(duration),
         _ => bail!("duration (-d) is {text} s; it has to be between 0.001 s and a year"),
@@ -159,7 +167,10 @@ mod tests {
     fn a_command_is_a_target() {
         let options = parse(&["ngmi", "record", "-F", "99", "-d", "1.5", "--", "ls", "-l"]).unwrap();
         assert_eq!(options.target, Target::Command(vec!["ls".into(), "-l".into()]));
-        assert_eq!((options.rate, options.duration), (99, Some(Duration::from_millis(1500))));
+        assert_eq!(
+            (options.rate, options.duration),
+            (99, Some(Duration::from_millis(1500)))
+        );
     }
 
     #[test]
@@ -189,7 +200,10 @@ mod tests {
     #[test]
     fn pid_and_command_exclude_each_other() {
         assert!(parse(&["ngmi", "record", "-p", "1", "--", "ls"]).is_err());
-        assert_eq!(parse(&["ngmi", "record", "-p", "7", "-p", "7"]).unwrap().target, Target::Pids(vec![7]));
+        assert_eq!(
+            parse(&["ngmi", "record", "-p", "7", "-p", "7"]).unwrap().target,
+            Target::Pids(vec![7])
+        );
         assert!(parse(&["ngmi", "record", "-p", "0"]).is_err());
     }
 }

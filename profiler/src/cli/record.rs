@@ -14,12 +14,19 @@ pub fn run(args: Record) -> Result<ExitCode> {
     let outcome = crate::record::run(&options)?;
     let lost = super::show(&outcome.summary, options.result)?;
     if let Some(log) = &outcome.log {
-        tell(format_args!("event log: {} (`ngmi convert` makes a profile of it)", log.display()));
+        tell(format_args!(
+            "event log: {} (`ngmi convert` makes a profile of it)",
+            log.display()
+        ));
     }
     if !options.save_only && !options.result.json {
         say(format_args!("Open it:  ngmi load {}", options.output.display()));
     }
-    Ok(if lost { ExitCode::from(125) } else { ExitCode::from(status(&outcome)) })
+    Ok(if lost {
+        ExitCode::from(125)
+    } else {
+        ExitCode::from(status(&outcome))
+    })
 }
 
 /// The command's status is ours; a recording that was interrupted while the command runs on ends like the signal.

@@ -19,3 +19,8 @@ pub fn fail(error: &anyhow::Error) {
     let red = anstyle::AnsiColor::Red.on_default().bold();
     say(format_args!("{red}ngmi:{red:#} {error:#}"));
 }
+
+/// Writes a line to standard output; a reader that went away (`| head`) is no reason to stop.
+pub fn out(line: impl Display) {
+    let _ = writeln!(anstream::stdout(), "{line}");
+}

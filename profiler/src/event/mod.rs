@@ -2,7 +2,7 @@
 //!
 //! [`Event`] is what a log holds; `write` makes a log, `read` takes one apart (hostile input), `order` sorts by time.
 
-mod bytes;
+pub mod bytes;
 mod decode;
 mod encode;
 pub mod format;

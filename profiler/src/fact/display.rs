@@ -101,8 +101,7 @@ mod tests {
     use crate::event::FileId;
     use crate::fact::{Module, ModuleKind, TruncationReason};
 
-    #[test]
-    fn an_address_without_a_name_says_where_it_is() {
+    fn names(locations: &[Location]) -> Vec<String> {
         let module = Module {
             kind: ModuleKind::File,
             name: "libx.so".into(),
@@ -117,64 +116,58 @@ mod tests {
             modules: vec![module],
             ..Tables::default()
         };
-        let (module, process) = (ModuleId(0), ProcessId(0));
-        let names = [
-            (
-                Location::Module {
-                    module,
-                    svma: Svma(0x40_1234),
-                },
-                "libx.so + 0x1234",
-            ),
-            (
-                Location::FileOffset {
-                    module,
-                    offset: FileOffset(0x10),
-                },
-                "libx.so + 0x10 (file offset)",
-            ),
-            (
-                Location::Kernel {
-                    module,
-                    offset: KernelOffset(0x20),
-                },
-                "libx.so + 0x20",
-            ),
-            (
-                Location::Kernel {
-                    module,
-                    offset: KernelOffset(u64::MAX - 0xf),
-                },
-                "libx.so - 0x10",
-            ),
-            (
-                Location::Jit {
-                    module,
-                    process,
-                    start: Avma(0x7f00),
-                    offset: 9,
-                },
-                "0x7f00 libx.so",
-            ),
-            (
-                Location::Anonymous {
-                    module,
-                    process,
-                    avma: Avma(0x7f_0123),
-                },
-                "0x7f0000 libx.so",
-            ),
-            (
-                Location::Unmapped {
-                    process,
-                    avma: Avma(0x99),
-                },
-                "0x99 [unmapped]",
-            ),
-            (Location::Truncated(TruncationReason::Limit), "[truncated: frame limit]"),
+        locations.iter().map(|location| tables.address_name(location)).collect()
+    }
+
+    #[test]
+    fn an_address_in_a_file_or_the_kernel_is_told_from_its_start() {
+        let module = ModuleId(0);
+        let kernel = |offset| Location::Kernel {
+            module,
+            offset: KernelOffset(offset),
+        };
+        let offset = FileOffset(0x10);
+        let file = [
+            Location::Module {
+                module,
+                svma: Svma(0x40_1234),
+            },
+            Location::FileOffset { module, offset },
         ];
-        for (location, name) in names {
-            assert_eq!(tables.address_name(&location), name);
-        }
+        assert_eq!(names(&file), ["libx.so + 0x1234", "libx.so + 0x10 (file offset)"]);
+        assert_eq!(
+            names(&[kernel(0x20), kernel(u64::MAX - 0xf)]),
+            ["libx.so + 0x20", "libx.so - 0x10"]
+        );
+    }
+
+    #[test]
+    fn an_address_elsewhere_is_told_as_it_was() {
+        let (module, process) = (ModuleId(0), ProcessId(0));
+        let locations = [
+            Location::Jit {
+                module,
+                process,
+                start: Avma(0x7f00),
+                offset: 9,
+            },
+            Location::Anonymous {
+                module,
+                process,
+                avma: Avma(0x7f_0123),
+            },
+            Location::Unmapped {
+                process,
+                avma: Avma(0x99),
+            },
+            Location::Truncated(TruncationReason::Limit),
+        ];
+        let expected = [
+            "0x7f00 libx.so",
+            "0x7f0000 libx.so",
+            "0x99 [unmapped]",
+            "[truncated: frame limit]",
+        ];
+        assert_eq!(names(&locations), expected);
     }
 }

@@ -1,64 +1,115 @@
-//! Names of code made at run time, from the perf maps and jitdumps attached to a log.
+//! Names of code that was made at run time, from the perf maps and jitdump files that its compilers wrote.
 
 use rustc_hash::FxHashMap;
-use symbols::jitdump::JitDump;
-use symbols::perf_map::PerfMap;
+use symbols::jitdump::{JitDump, JitDumpSymbol};
+use symbols::perf_map::{JitSymbol, PerfMap};
 
+use super::{FrameName, SourceFrame};
 use crate::addr::{Avma, Timestamp};
 use crate::event::{Attachment, AttachmentKind};
 
-/// A function that a JIT compiler made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JitFunction {
-    /// Where it starts.
-    pub start: Avma,
-    /// As the compiler named it, demangled.
-    pub name: String,
-}
-
-/// What is known of one process's JIT code.
-#[derive(Debug, Default)]
-struct OfProcess {
-    map: Option<PerfMap>,
-    dumps: Vec<JitDump>,
-}
-
-/// Every process's JIT code, by pid.
+/// The files of all processes.
 #[derive(Debug, Default)]
 pub struct JitIndex {
-    processes: FxHashMap<u32, OfProcess>,
-    /// Lines and records that are none, and files that are no jitdump.
-    pub bad: u64,
+    dumps: FxHashMap<u32, JitDump>,
+    maps: FxHashMap<u32, PerfMap>,
 }
 
 impl JitIndex {
-    /// Takes in an attachment; other kinds are ignored.
-    pub fn add(&mut self, attachment: &Attachment) {
-        match attachment.kind {
+    /// Takes in a perf map or a jitdump. Says what was wrong with it, in a sentence.
+    pub fn add(&mut self, attachment: &Attachment) -> Option<String> {
+        let path = String::from_utf8_lossy(&attachment.path);
+        let bad = match attachment.kind {
             AttachmentKind::PerfMap => {
                 let map = PerfMap::parse(&attachment.bytes);
-                self.bad += map.bad_lines();
-                self.processes.entry(attachment.pid).or_default().map = Some(map);
+                let bad = map.bad_lines();
+                self.maps.insert(attachment.pid, map);
+                bad
             }
             AttachmentKind::JitDump => match JitDump::parse(&attachment.bytes) {
                 Ok(dump) => {
-                    self.bad += dump.bad_records();
-                    self.processes.entry(attachment.pid).or_default().dumps.push(dump);
+                    let bad = dump.bad_records();
+                    self.dumps.insert(attachment.pid, dump);
+                    bad
                 }
-                Err(_) => self.bad += 1,
+                Err(error) => return Some(format!("{path} names no code: {error}")),
             },
-            AttachmentKind::Markers => {}
-        }
+            AttachmentKind::Markers => 0,
+        };
+        (bad > 0).then(|| format!("{path}: {bad} entries could not be read; the code that they name stays unnamed"))
     }
 
-    /// The function at an address at a time. A jitdump knows when code was where; a perf map knows the end only.
-    pub fn lookup(&self, pid: u32, time: Timestamp, address: Avma) -> Option<JitFunction> {
-        let process = self.processes.get(&pid)?;
-        let dumped = process.dumps.iter().find_map(|dump| dump.lookup(time.0, address.0));
-        if let Some(symbol) = dumped {
-            return Some(JitFunction { start: Avma(symbol.start), name: symbol.name.to_owned() });
+    /// The function of process `pid` that covers `address` at `time`. A jitdump knows when code was replaced, so it comes
+    /// first.
+    pub fn lookup(&self, pid: u32, address: Avma, time: Timestamp) -> Option<Found<'_>> {
+        let from_dump = self
+            .dumps
+            .get(&pid)
+            .and_then(|dump| dump.lookup(time.0, address.0))
+            .map(Found::Dump);
+        from_dump.or_else(|| self.maps.get(&pid)?.lookup(address.0).map(Found::Map))
+    }
+}
+
+/// A function that a compiler named.
+#[derive(Debug)]
+pub enum Found<'a> {
+    /// In a jitdump.
+    Dump(JitDumpSymbol<'a>),
+    /// In a perf map.
+    Map(JitSymbol<'a>),
+}
+
+impl Found<'_> {
+    /// Its first address.
+    pub fn start(&self) -> Avma {
+        Avma(match self {
+            Self::Dump(found) => found.start,
+            Self::Map(found) => found.start,
+        })
+    }
+
+    /// Its names.
+    pub fn name(&self) -> FrameName {
+        let (symbol, size, file, line) = match self {
+            Self::Dump(found) => (found.name, found.size, found.file.map(str::to_owned), found.line),
+            Self::Map(found) => (&*found.name, found.size, None, None),
+        };
+        let symbol = symbols::demangle(symbol);
+        let source = SourceFrame {
+            function: symbol.clone(),
+            file,
+            line,
+        };
+        FrameName {
+            symbol,
+            symbol_start: self.start().0,
+            symbol_size: Some(size),
+            inline_chain: vec![source],
         }
-        let symbol = process.map.as_ref()?.lookup(address.0)?;
-        Some(JitFunction { start: Avma(symbol.start), name: symbol.name.into_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_perf_map_names_code() {
+        let mut index = JitIndex::default();
+        let file = |bytes: &[u8]| Attachment {
+            kind: AttachmentKind::PerfMap,
+            pid: 7,
+            path: b"/tmp/perf-7.map".to_vec(),
+            bytes: bytes.to_vec(),
+        };
+        assert_eq!(index.add(&file(b"1000 20 Interpreter\n")), None);
+        let found = index.lookup(7, Avma(0x1010), Timestamp(0)).unwrap();
+        assert_eq!(
+            (found.start(), found.name().symbol.as_str()),
+            (Avma(0x1000), "Interpreter")
+        );
+        assert!(index.lookup(8, Avma(0x1010), Timestamp(0)).is_none());
+        assert!(index.add(&file(b"garbage\n")).unwrap().contains("1 entries"));
     }
 }

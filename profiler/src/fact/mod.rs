@@ -4,21 +4,25 @@
 //! (`profile::read`, a rendering with a budget). Facts stream through a [`FactSink`]; what they refer to sits in [`Tables`].
 
 pub mod budget;
-mod intern;
-pub mod jit;
-pub mod log;
-pub mod markers;
-mod places;
 mod display;
+mod jit;
+pub mod log;
+mod marker_file;
 mod prune;
+mod replay;
+pub mod resolved;
+mod stack;
+mod stack_ends;
 
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use crate::addr::{Avma, FileOffset, KernelOffset, Svma, Timestamp};
-use crate::event::{FileId, HookStatus};
+pub use stack::{Frame, FrameName, Location, Module, ModuleKind, SourceFrame, StackNode, TruncationReason};
+
+use crate::addr::Timestamp;
+use crate::event::HookStatus;
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -199,176 +203,6 @@ pub struct Thread {
     pub minor_faults: Option<u64>,
     /// Major faults of its whole life, if it ended.
     pub major_faults: Option<u64>,
-}
-
-/// What a module is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum ModuleKind {
-    /// A mapped file.
-    File,
-    /// The kernel and its modules.
-    Kernel,
-    /// The kernel's `[vdso]`.
-    Vdso,
-    /// Code that a JIT compiler named (perf map, jitdump).
-    Jit,
-    /// Executable anonymous memory without names.
-    Anonymous,
-}
-
-/// A thing that holds code.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Module {
-    /// What it is.
-    pub kind: ModuleKind,
-    /// Base name for display: `libxul.so`, `[kernel]`, `[vdso]`, `[JIT]`, `[anonymous]`.
-    pub name: String,
-    /// Path as the process sees it.
-    pub path: String,
-    /// Device and inode.
-    pub file: FileId,
-    /// Build id, empty if it has none.
-    pub build_id: Vec<u8>,
-    /// Address of the first loadable segment in the file's own terms: relative addresses count from here.
-    pub base_svma: Svma,
-    /// The file was deleted or replaced while it was mapped.
-    pub deleted: bool,
-    /// Why it can't be unwound or named.
-    pub problem: Option<String>,
-}
-
-/// Where a frame's address lies.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Location {
-    /// In a mapped file whose segments are known.
-    Module {
-        /// The file.
-        module: ModuleId,
-        /// Address in the file's own terms.
-        svma: Svma,
-    },
-    /// In a mapped file that could not be read: the offset is all there is.
-    FileOffset {
-        /// The file.
-        module: ModuleId,
-        /// Offset in the file.
-        offset: FileOffset,
-    },
-    /// In the kernel.
-    Kernel {
-        /// The kernel module (kind [`ModuleKind::Kernel`]).
-        module: ModuleId,
-        /// From `_text`.
-        offset: KernelOffset,
-    },
-    /// In code made at run time; `name` as the compiler gave it.
-    Jit {
-        /// Pseudo module (kind [`ModuleKind::Jit`]).
-        module: ModuleId,
-        /// Its process.
-        process: ProcessId,
-        /// Start of the function.
-        start: Avma,
-        /// Address within the function.
-        offset: u64,
-    },
-    /// In executable anonymous memory.
-    Anonymous {
-        /// Pseudo module (kind [`ModuleKind::Anonymous`]).
-        module: ModuleId,
-        /// Its process.
-        process: ProcessId,
-        /// Address.
-        avma: Avma,
-    },
-    /// No mapping covers it.
-    Unmapped {
-        /// Its process.
-        process: ProcessId,
-        /// Address.
-        avma: Avma,
-    },
-    /// Stands for the frames that are missing: the outermost frame of a stack that is not complete.
-    Truncated(TruncationReason),
-}
-
-/// Why a stack does not reach its thread's first frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum TruncationReason {
-    /// The copy of the stack ends before the stack does.
-    CopyTooShort,
-    /// No mapping covers the address.
-    NoMapping,
-    /// The module has no unwind information for the address.
-    NoUnwindInfo,
-    /// The module's file could not be read.
-    ModuleUnreadable,
-    /// The unwind information says something that framehop can't follow.
-    UnsupportedRule,
-    /// Following it led nowhere: not an ascending chain of frames.
-    BadChain,
-    /// More frames than are kept.
-    Limit,
-    /// No user registers or no stack was captured.
-    NotCaptured,
-}
-
-impl TruncationReason {
-    /// In words, as `[truncated: …]` shows it.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::CopyTooShort => "stack copy too short",
-            Self::NoMapping => "no mapping",
-            Self::NoUnwindInfo => "no unwind information",
-            Self::ModuleUnreadable => "module unreadable",
-            Self::UnsupportedRule => "unsupported unwind rule",
-            Self::BadChain => "broken frame chain",
-            Self::Limit => "frame limit",
-            Self::NotCaptured => "stack not captured",
-        }
-    }
-}
-
-/// A distinct frame.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Frame {
-    /// Where.
-    pub location: Location,
-    /// The address is a return address: look up the byte before it.
-    pub is_return_address: bool,
-}
-
-/// A frame and what called it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct StackNode {
-    /// The caller; `None`: outermost.
-    pub parent: Option<StackId>,
-    /// This frame.
-    pub frame: FrameId,
-}
-
-/// The names at an address.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct FrameName {
-    /// The symbol that covers the address, demangled.
-    pub symbol: String,
-    /// The symbol's start, in the terms of the frame's location.
-    pub symbol_start: u64,
-    /// The symbol's size in bytes, if known.
-    pub symbol_size: Option<u64>,
-    /// Functions at the address, innermost inlined one first; never empty.
-    pub inline_chain: Vec<SourceFrame>,
-}
-
-/// One function of an inline chain.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct SourceFrame {
-    /// Demangled name.
-    pub function: String,
-    /// Source file as the debug information spells it.
-    pub file: Option<String>,
-    /// Line, from 1.
-    pub line: Option<u32>,
 }
 
 /// A CPU sample.

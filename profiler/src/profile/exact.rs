@@ -101,6 +101,7 @@ pub fn from_portable<T: DeserializeOwned>(mut value: Value) -> Result<T, serde_j
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // A test says what it needs by failing.
 mod tests {
     use super::*;
     use crate::fact::Recording;

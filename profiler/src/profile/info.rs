@@ -20,17 +20,24 @@ pub fn sections(tables: &Tables, collected: &Collected) -> Value {
         section("Completeness", completeness(recording, collected)),
     ];
     if !recording.notes.is_empty() {
-        let notes = recording.notes.iter().map(|note| entry("Note", "string", json!(note)));
+        let notes = recording.notes.iter().map(|note| entry("Note", "string", note));
         sections.push(section("Notes", notes.collect()));
     }
     Value::Array(sections)
 }
 
 fn section(label: &str, entries: Vec<Value>) -> Value {
-    json!({"label": label, "entries": entries})
+    Value::Object(
+        [
+            ("label".into(), label.into()),
+            ("entries".into(), Value::Array(entries)),
+        ]
+        .into_iter()
+        .collect(),
+    )
 }
 
-fn entry(label: &str, format: &str, value: Value) -> Value {
+fn entry(label: &str, format: &str, value: impl serde::Serialize) -> Value {
     json!({"label": label, "format": format, "value": value})
 }
 
@@ -45,20 +52,20 @@ fn recorded(recording: &Recording) -> Vec<Value> {
         .end_reason
         .clone()
         .unwrap_or_else(|| "the recorder was killed".into());
-    let text = |label, value: String| entry(label, "string", json!(value));
+    let text = |label, value: String| entry(label, "string", value);
     let ms = recording.end.since(recording.start).as_secs_f64() * 1000.0;
     vec![
         text("Recorded", what),
-        entry("Duration", "duration", json!(ms)),
+        entry("Duration", "duration", ms),
         text("Ended because", end),
         text("Recorded by", format!("ngmi {}", recording.ngmi_version)),
         text("Kernel", format!("{} {}", recording.kernel, recording.arch)),
-        entry("CPUs", "integer", json!(recording.cpus)),
+        entry("CPUs", "integer", recording.cpus),
         text(
             "Sampled by",
             format!("{} at {} Hz on each CPU", recording.sample_event, recording.sample_hz),
         ),
-        entry("Stack copied at most", "bytes", json!(recording.stack_copy)),
+        entry("Stack copied at most", "bytes", recording.stack_copy),
     ]
 }
 
@@ -71,31 +78,31 @@ fn hooks(recording: &Recording) -> Vec<Value> {
     recording
         .hooks
         .iter()
-        .map(|h| entry(&format!("{}: {}", h.noun, h.hook), "string", json!(state(h))))
+        .map(|h| entry(&format!("{}: {}", h.noun, h.hook), "string", state(h)))
         .collect()
 }
 
 fn completeness(recording: &Recording, collected: &Collected) -> Vec<Value> {
     let mut entries = vec![
-        entry("Samples taken", "integer", json!(recording.samples_seen)),
+        entry("Samples taken", "integer", recording.samples_seen),
         entry(
             "CPU time of all threads",
             "duration",
-            json!(recording.cpu_time_seen as f64 / super::NS_PER_MS),
+            recording.cpu_time_seen as f64 / super::NS_PER_MS,
         ),
     ];
     if recording.sample_thinning > 1 {
         let thinned = format!("each stands for up to {}", recording.sample_thinning);
-        entries.push(entry("Samples are thinned", "string", json!(thinned)));
+        entries.push(entry("Samples are thinned", "string", thinned));
     }
     if collected.marks_dropped > 0 {
-        entries.push(entry("Markers left out", "integer", json!(collected.marks_dropped)));
+        entries.push(entry("Markers left out", "integer", collected.marks_dropped));
     }
     if recording.losses.is_empty() {
-        entries.push(entry("Lost", "string", json!("nothing")));
+        entries.push(entry("Lost", "string", "nothing"));
     }
     for (loss, count) in &recording.losses {
-        entries.push(entry(&format!("Lost: {loss}"), "integer", json!(count)));
+        entries.push(entry(&format!("Lost: {loss}"), "integer", count));
     }
     let total: u64 = recording.stack_ends.iter().map(|ends| ends.samples).sum();
     if total > 0 {
@@ -108,7 +115,7 @@ fn completeness(recording: &Recording, collected: &Collected) -> Vec<Value> {
         entries.push(entry(
             "Complete user stacks",
             "percentage",
-            json!(complete as f64 / total as f64),
+            complete as f64 / total as f64,
         ));
     }
     let mut cut: Vec<&StackEnds> = recording
@@ -120,7 +127,7 @@ fn completeness(recording: &Recording, collected: &Collected) -> Vec<Value> {
     for ends in cut.into_iter().take(WORST) {
         let reason = ends.reason.map_or("complete", crate::fact::TruncationReason::words);
         let label = format!("Stacks cut in {}: {reason}", ends.module);
-        entries.push(entry(&label, "percentage", json!(ends.samples as f64 / total as f64)));
+        entries.push(entry(&label, "percentage", ends.samples as f64 / total as f64));
     }
     entries
 }

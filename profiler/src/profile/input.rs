@@ -31,6 +31,7 @@ pub fn read_all(input: impl Read, limit: u64) -> io::Result<Vec<u8>> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // A test says what it needs by failing.
 mod tests {
     use std::io::Write;
 

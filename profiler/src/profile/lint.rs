@@ -1,17 +1,14 @@
 //! Checks what the front end relies on and mostly does not check itself: a web page that stays blank has no message.
 
-use std::collections::BTreeMap;
 use std::io::Read;
 
 use debugid::DebugId;
 use serde::Deserialize;
 
-use super::format::{Index, RawCounter, RawMarkers, RawMeta, RawProfile, RawSamples, RawShared, RawThread};
+use super::format::{Index, RawCounter, RawMarkers, RawMeta, RawProfile, RawSamples, RawThread};
+use super::lint_problems::{Missing, Problems};
 use super::mark::{Cause, PHASE_INSTANT, PHASE_INTERVAL};
-use super::{FORMAT_VERSION, input};
-
-/// Problems that are told; a broken column has one in every row.
-const TOLD: usize = 100;
+use super::{FORMAT_VERSION, input, lint_tables};
 
 /// Every problem of a profile, compressed or not; none: the profile is sound.
 pub fn lint(profile: impl Read) -> Vec<String> {
@@ -21,74 +18,6 @@ pub fn lint(profile: impl Read) -> Vec<String> {
         Err(error) => problems.add("profile", &format_args!("can't be read: {error}")),
     }
     problems.into_list()
-}
-
-/// What was found, with the number of rows that have the same problem.
-#[derive(Default)]
-struct Problems(BTreeMap<String, u64>);
-
-impl Problems {
-    fn add(&mut self, place: &str, problem: &dyn std::fmt::Display) {
-        if self.0.len() < TOLD {
-            *self.0.entry(format!("{place}: {problem}")).or_default() += 1;
-        }
-    }
-
-    fn into_list(self) -> Vec<String> {
-        let told = |(problem, count)| match count {
-            1 => problem,
-            _ => format!("{problem} ({count} times)"),
-        };
-        self.0.into_iter().map(told).collect()
-    }
-
-    /// The columns of a table have its length.
-    fn lengths(&mut self, table: &str, length: usize, columns: &[(&str, usize)]) {
-        for (column, len) in columns {
-            if *len != length {
-                self.add(
-                    table,
-                    &format_args!("column {column} has {len} rows instead of {length}"),
-                );
-            }
-        }
-    }
-
-    /// Every reference of a column is a row of its target.
-    fn references(&mut self, column: &str, indices: &[Index], missing: Missing, (target, rows): (&str, usize)) {
-        for index in indices {
-            let fits = match *index {
-                None => missing == Missing::Null,
-                Some(-1) if missing == Missing::MinusOne => true,
-                Some(index) => usize::try_from(index).is_ok_and(|index| index < rows),
-            };
-            if !fits {
-                self.add(
-                    column,
-                    &format_args!("refers to a row that {target} does not have ({rows} rows)"),
-                );
-            }
-        }
-    }
-
-    fn sorted(&mut self, table: &str, times: impl Iterator<Item = f64>) {
-        let mut last = 0.0;
-        for time in times {
-            // A comparison that NaN fails, too.
-            if !(time >= last) {
-                self.add(table, &"time goes backward or starts below 0");
-            }
-            last = time;
-        }
-    }
-}
-
-/// How a column says that there is no row to refer to.
-#[derive(Clone, Copy, PartialEq)]
-enum Missing {
-    Never,
-    Null,
-    MinusOne,
 }
 
 #[derive(Deserialize)]
@@ -129,7 +58,7 @@ fn lint_bytes(bytes: &[u8], problems: &mut Problems) {
             problems.add(&format!("libs: {}", lib.name), &"breakpadId can't be parsed");
         }
     }
-    lint_shared(&profile, problems);
+    lint_tables::shared(&profile, problems);
     for counter in &profile.counters {
         lint_counter(counter, profile.threads.len(), problems);
     }
@@ -162,142 +91,8 @@ fn lint_meta(meta: &RawMeta, threads: usize, problems: &mut Problems) {
     if meta.categories.iter().any(|category| category.subcategories.is_empty()) {
         problems.add("categories", &"one has no subcategory");
     }
-    if !(meta.interval > 0.0) {
+    if meta.interval.is_nan() || meta.interval <= 0.0 {
         problems.add("meta", &"interval is not above 0");
-    }
-}
-
-fn lint_shared(profile: &RawProfile<'_>, problems: &mut Problems) {
-    let RawShared {
-        stack_table,
-        frame_table,
-        func_table,
-        resource_table,
-        native_symbols,
-        sources,
-        string_array,
-    } = &profile.shared;
-    let strings = ("stringArray", string_array.len());
-    let libs = ("libs", profile.libs.len());
-
-    let stacks = stack_table;
-    let columns = [
-        ("frame", stacks.frame.len()),
-        ("prefixOffset", stacks.prefix_offset.len()),
-    ];
-    problems.lengths("stackTable", stacks.length, &columns);
-    problems.references(
-        "stackTable.frame",
-        &stacks.frame,
-        Missing::Never,
-        ("frameTable", frame_table.length),
-    );
-    for (offset, row) in stacks.prefix_offset.iter().zip(0..) {
-        if !offset.is_some_and(|offset| (0..=row).contains(&offset)) {
-            problems.add("stackTable.prefixOffset", &"a caller is not before its callee");
-        }
-    }
-
-    lint_frames(profile, problems);
-
-    let funcs = func_table;
-    let columns = [
-        ("name", funcs.name.len()),
-        ("resource", funcs.resource.len()),
-        ("source", funcs.source.len()),
-    ];
-    problems.lengths("funcTable", funcs.length, &columns);
-    problems.references("funcTable.name", &funcs.name, Missing::Never, strings);
-    let resources = ("resourceTable", resource_table.length);
-    problems.references("funcTable.resource", &funcs.resource, Missing::MinusOne, resources);
-    problems.references(
-        "funcTable.source",
-        &funcs.source,
-        Missing::Null,
-        ("sources", sources.length),
-    );
-
-    problems.lengths(
-        "resourceTable",
-        resource_table.length,
-        &[("name", resource_table.name.len())],
-    );
-    problems.references("resourceTable.name", &resource_table.name, Missing::Never, strings);
-
-    let symbols = native_symbols;
-    let columns = [
-        ("libIndex", symbols.lib_index.len()),
-        ("address", symbols.address.len()),
-        ("name", symbols.name.len()),
-        ("functionSize", symbols.function_size.len()),
-    ];
-    problems.lengths("nativeSymbols", symbols.length, &columns);
-    problems.references("nativeSymbols.libIndex", &symbols.lib_index, Missing::Never, libs);
-    problems.references("nativeSymbols.name", &symbols.name, Missing::Never, strings);
-
-    problems.lengths("sources", sources.length, &[("filename", sources.filename.len())]);
-    problems.references("sources.filename", &sources.filename, Missing::Never, strings);
-}
-
-fn lint_frames(profile: &RawProfile<'_>, problems: &mut Problems) {
-    let frames = &profile.shared.frame_table;
-    let columns = [
-        ("address", frames.address.len()),
-        ("lib", frames.lib.len()),
-        ("inlineDepth", frames.inline_depth.len()),
-        ("category", frames.category.len()),
-        ("subcategory", frames.subcategory.len()),
-        ("func", frames.func.len()),
-        ("nativeSymbol", frames.native_symbol.len()),
-        ("line", frames.line.len()),
-    ];
-    problems.lengths("frameTable", frames.length, &columns);
-    let symbols = ("nativeSymbols", profile.shared.native_symbols.length);
-    problems.references(
-        "frameTable.lib",
-        &frames.lib,
-        Missing::MinusOne,
-        ("libs", profile.libs.len()),
-    );
-    problems.references(
-        "frameTable.func",
-        &frames.func,
-        Missing::Never,
-        ("funcTable", profile.shared.func_table.length),
-    );
-    problems.references("frameTable.nativeSymbol", &frames.native_symbol, Missing::Null, symbols);
-    let categories = &profile.meta.categories;
-    problems.references(
-        "frameTable.category",
-        &frames.category,
-        Missing::Null,
-        ("categories", categories.len()),
-    );
-    for (category, subcategory) in frames.category.iter().zip(&frames.subcategory) {
-        let category = category
-            .and_then(|index| usize::try_from(index).ok())
-            .and_then(|index| categories.get(index));
-        let rows = category.map_or(1, |category| category.subcategories.len());
-        problems.references(
-            "frameTable.subcategory",
-            &[*subcategory],
-            Missing::Null,
-            ("the category", rows),
-        );
-    }
-    if frames
-        .address
-        .iter()
-        .any(|address| address.is_none_or(|address| address < -1))
-    {
-        problems.add("frameTable.address", &"neither an address nor −1");
-    }
-    if frames
-        .inline_depth
-        .iter()
-        .any(|depth| depth.is_none_or(|depth| depth < 0))
-    {
-        problems.add("frameTable.inlineDepth", &"not a depth");
     }
 }
 
@@ -401,7 +196,7 @@ fn lint_markers(place: &str, markers: &RawMarkers<'_>, profile: &RawProfile<'_>,
         match serde_json::from_str(data.get()) {
             Ok(Some(Data { r#type, cause })) => {
                 if !profile.meta.marker_schema.iter().any(|schema| schema.name == r#type) {
-                    problems.add(place, &format_args!("no schema for type {:?}", r#type));
+                    problems.add(place, &format_args!("no schema for type {type:?}"));
                 }
                 let stack: Vec<Index> = cause.iter().map(|cause| Some(i64::from(cause.stack))).collect();
                 let stacks = ("stackTable", profile.shared.stack_table.length);

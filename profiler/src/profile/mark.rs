@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn a_wait_status_is_told_in_words() {
         assert_eq!(exit_words(3 << 8), "exit status 3");
-        assert_eq!(exit_words(11 | 0x80), "killed by signal 11");
+        assert_eq!(exit_words(0x8b), "killed by signal 11");
     }
 
     #[test]

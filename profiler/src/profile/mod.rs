@@ -12,6 +12,8 @@ mod info;
 mod input;
 mod libs;
 mod lint;
+mod lint_problems;
+mod lint_tables;
 mod mark;
 mod place;
 mod read;

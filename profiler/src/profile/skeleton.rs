@@ -65,7 +65,7 @@ pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Times
     let mut rows = Vec::with_capacity(places.len());
     for row in array(parts.remove("threads"))? {
         let mut row = object(row)?;
-        TABLES.iter().for_each(|table| drop(row.remove(*table)));
+        row.retain(|key, _| !TABLES.contains(&key.as_str()));
         rows.push(row);
     }
     let mut threads: Vec<(usize, ThreadId)> = places.iter().copied().zip((0..).map(ThreadId)).collect();

@@ -25,7 +25,9 @@ const MARKER_FOLDER: &str = "MOZ_PERFORMANCE_MARKER_DIR";
 #[derive(Debug)]
 pub struct MarkerFolder {
     path: PathBuf,
-    _own: Option<TempDir>,
+    /// Removes the folder when it is dropped; `None`: the folder is the person's.
+    #[cfg_attr(not(test), expect(dead_code, reason = "held for its drop"))]
+    own: Option<TempDir>,
 }
 
 impl MarkerFolder {
@@ -33,11 +35,17 @@ impl MarkerFolder {
     pub fn prepare(environment: &mut Environment) -> Option<Self> {
         environment.entry(MARKER_SWITCH.into()).or_insert_with(|| "1".into());
         if let Some(theirs) = environment.get(std::ffi::OsStr::new(MARKER_FOLDER)) {
-            return Some(Self { path: theirs.into(), _own: None });
+            return Some(Self {
+                path: theirs.into(),
+                own: None,
+            });
         }
         let own = tempfile::Builder::new().prefix("ngmi-markers-").tempdir().ok()?;
         environment.insert(MARKER_FOLDER.into(), own.path().into());
-        Some(Self { path: own.path().to_owned(), _own: Some(own) })
+        Some(Self {
+            path: own.path().to_owned(),
+            own: Some(own),
+        })
     }
 }
 
@@ -62,19 +70,35 @@ pub fn collect(mapped: &mut [(Mapped, Option<File>)], markers: Option<&MarkerFol
         }
     }
     let folders = [Some(Path::new("/tmp")), markers.map(|folder| folder.path.as_path())];
-    for entry in folders.into_iter().flatten().flat_map(|folder| fs::read_dir(folder).into_iter().flatten()).flatten() {
+    for entry in folders
+        .into_iter()
+        .flatten()
+        .flat_map(|folder| fs::read_dir(folder).into_iter().flatten())
+        .flatten()
+    {
         let path = entry.path();
         let Some((kind, pid)) = kind_of(&path) else { continue };
         let wanted = kind == AttachmentKind::PerfMap || markers.is_some_and(|folder| path.starts_with(&folder.path));
-        let known = collected.attachments.iter().any(|known| known.kind == kind && known.pid == pid);
-        let fresh = entry.metadata().and_then(|meta| meta.modified()).is_ok_and(|time| time >= began);
+        let known = collected
+            .attachments
+            .iter()
+            .any(|known| known.kind == kind && known.pid == pid);
+        let fresh = entry
+            .metadata()
+            .and_then(|meta| meta.modified())
+            .is_ok_and(|time| time >= began);
         if !wanted || known || !fresh {
             continue;
         }
-        let options = File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path);
+        let options = File::options()
+            .read(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(&path);
         match options {
             Ok(file) => collected.take(kind, pid, &path, &file),
-            Err(error) => collected.problems.push(format!("{} could not be read: {error}", path.display())),
+            Err(error) => collected
+                .problems
+                .push(format!("{} could not be read: {error}", path.display())),
         }
     }
     collected
@@ -93,9 +117,19 @@ impl Collected {
             file.take(SIZE_LIMIT).read_to_end(&mut bytes).map(|_| true)
         });
         match whole {
-            Ok(true) => self.attachments.push(Attachment { kind, pid, path: path.as_os_str().as_bytes().to_vec(), bytes }),
-            Ok(false) => self.problems.push(format!("{} is larger than 256 MiB or no file; left out", path.display())),
-            Err(error) => self.problems.push(format!("{} could not be read: {error}", path.display())),
+            Ok(true) => self.attachments.push(Attachment {
+                kind,
+                pid,
+                path: path.as_os_str().as_bytes().to_vec(),
+                bytes,
+            }),
+            Ok(false) => self.problems.push(format!(
+                "{} is larger than 256 MiB or no file; left out",
+                path.display()
+            )),
+            Err(error) => self
+                .problems
+                .push(format!("{} could not be read: {error}", path.display())),
         }
     }
 }
@@ -123,8 +157,14 @@ mod tests {
 
     #[test]
     fn names_tell_kind_and_pid() {
-        assert_eq!(kind_of(Path::new("/tmp/perf-12.map")), Some((AttachmentKind::PerfMap, 12)));
-        assert_eq!(kind_of(Path::new("/x/jit-7.dump (deleted)")), Some((AttachmentKind::JitDump, 7)));
+        assert_eq!(
+            kind_of(Path::new("/tmp/perf-12.map")),
+            Some((AttachmentKind::PerfMap, 12))
+        );
+        assert_eq!(
+            kind_of(Path::new("/x/jit-7.dump (deleted)")),
+            Some((AttachmentKind::JitDump, 7))
+        );
         assert_eq!(kind_of(Path::new("marker-9-1.txt")), Some((AttachmentKind::Markers, 9)));
         assert_eq!(kind_of(Path::new("perf-x.map")), None);
         assert_eq!(kind_of(Path::new("perf-99999999999.map")), None);
@@ -136,7 +176,10 @@ mod tests {
         environment.insert(MARKER_SWITCH.into(), "0".into());
         environment.insert(MARKER_FOLDER.into(), "/theirs".into());
         let folder = MarkerFolder::prepare(&mut environment).unwrap();
-        assert_eq!((folder.path.as_path(), folder._own.is_none()), (Path::new("/theirs"), true));
+        assert_eq!(
+            (folder.path.as_path(), folder.own.is_none()),
+            (Path::new("/theirs"), true)
+        );
         assert_eq!(environment[std::ffi::OsStr::new(MARKER_SWITCH)], "0");
     }
 
@@ -147,8 +190,15 @@ mod tests {
         let folder = MarkerFolder::prepare(&mut environment).unwrap();
         fs::write(folder.path.join("marker-42.txt"), "1 2 hello\n").unwrap();
         let collected = collect(&mut [], Some(&folder), began);
-        let markers: Vec<_> = collected.attachments.iter().filter(|a| a.kind == AttachmentKind::Markers).collect();
+        let markers: Vec<_> = collected
+            .attachments
+            .iter()
+            .filter(|a| a.kind == AttachmentKind::Markers)
+            .collect();
         assert_eq!(markers.len(), 1);
-        assert_eq!((markers[0].pid, markers[0].bytes.as_slice()), (42, b"1 2 hello\n".as_slice()));
+        assert_eq!(
+            (markers[0].pid, markers[0].bytes.as_slice()),
+            (42, b"1 2 hello\n".as_slice())
+        );
     }
 }

@@ -45,12 +45,15 @@ struct Passed {
     file: Result<File, String>,
 }
 
+/// A file that was asked for before, or why it can't be had.
+type Opened = Result<Arc<ElfFile>, String>;
+
 /// Opens the files behind mappings.
 #[derive(Debug)]
 pub struct OpenBinaries {
     passed: FxHashMap<FileId, Passed>,
     vdso: Vdso,
-    open: RefCell<FxHashMap<(FileId, String), Result<Arc<ElfFile>, String>>>,
+    open: RefCell<FxHashMap<(FileId, String), Opened>>,
 }
 
 impl OpenBinaries {
@@ -58,10 +61,22 @@ impl OpenBinaries {
     pub fn new(mapped: Vec<(Mapped, Option<File>)>, vdso: Vdso) -> Self {
         let mut passed = FxHashMap::default();
         for (mapping, file) in mapped {
-            let why = mapping.problem.unwrap_or_else(|| "not passed on by the capture half".to_owned());
-            passed.insert(mapping.file, Passed { path: mapping.path, file: file.ok_or(why) });
+            let why = mapping
+                .problem
+                .unwrap_or_else(|| "not passed on by the capture half".to_owned());
+            passed.insert(
+                mapping.file,
+                Passed {
+                    path: mapping.path,
+                    file: file.ok_or(why),
+                },
+            );
         }
-        Self { passed, vdso, open: RefCell::default() }
+        Self {
+            passed,
+            vdso,
+            open: RefCell::default(),
+        }
     }
 
     fn open_elf(&self, id: FileId, path: &str, build_id: &[u8]) -> Result<ElfFile, String> {
@@ -88,9 +103,10 @@ impl OpenBinaries {
     /// A path through which the file can be opened now, whatever became of its name.
     pub fn open_path(&self, id: FileId, path: &str) -> PathBuf {
         match self.passed.get(&id) {
-            Some(Passed { file: Ok(file), path: passed }) if !is_still(passed, id) => {
-                PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
-            }
+            Some(Passed {
+                file: Ok(file),
+                path: passed,
+            }) if !is_still(passed, id) => PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
             _ => PathBuf::from(path),
         }
     }
@@ -115,8 +131,15 @@ fn is_still(path: &str, id: FileId) -> bool {
 }
 
 fn open_regular(path: &Path) -> std::io::Result<File> {
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(std::io::Error::other("no regular file")) }
+    let file = File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+        .open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(std::io::Error::other("no regular file"))
+    }
 }
 
 #[cfg(test)]
@@ -136,11 +159,23 @@ mod tests {
         let exe = std::env::current_exe().unwrap();
         let meta = std::fs::metadata(&exe).unwrap();
         let path = exe.to_string_lossy();
-        let right = FileId { major: libc::major(meta.dev()), minor: libc::minor(meta.dev()), inode: meta.ino() };
+        let right = FileId {
+            major: libc::major(meta.dev()),
+            minor: libc::minor(meta.dev()),
+            inode: meta.ino(),
+        };
         assert!(binaries.elf(right, &path, &[]).is_ok());
-        let wrong = FileId { inode: right.inode + 1, ..right };
+        let wrong = FileId {
+            inode: right.inode + 1,
+            ..right
+        };
         assert!(binaries.elf(wrong, &path, &[]).unwrap_err().contains("replaced"));
-        assert!(binaries.elf(wrong, &path, b"another build").unwrap_err().contains("replaced"));
+        assert!(
+            binaries
+                .elf(wrong, &path, b"another build")
+                .unwrap_err()
+                .contains("replaced")
+        );
         assert!(binaries.elf(right, "/dev/null", &[]).is_err());
     }
 }

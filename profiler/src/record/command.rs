@@ -43,7 +43,11 @@ impl Waiting {
             .envs(environment)
             .spawn()
             .context("starting the command")?;
-        Ok(Self { child, socket: ours.into(), program })
+        Ok(Self {
+            child,
+            socket: ours.into(),
+            program,
+        })
     }
 
     /// The process that will be the command.
@@ -81,7 +85,9 @@ impl Waiting {
 /// # Errors
 /// When the recorder is gone, or exec failed.
 pub fn become_command(socket: OwnedFd, command: &[OsString]) -> Result<()> {
-    let [program, name, arguments @ ..] = command else { bail!("__exec is for ngmi itself; use `ngmi record`") };
+    let [program, name, arguments @ ..] = command else {
+        bail!("__exec is for ngmi itself; use `ngmi record`")
+    };
     fcntl(&socket, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
     let mut socket = File::from(socket);
     let mut go = [0];

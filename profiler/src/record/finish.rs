@@ -18,7 +18,7 @@ use crate::event::read::LogReader;
 use crate::event::write::LogWriter;
 use crate::fact::budget::{Budget, Collector};
 use crate::fact::log::LogSource;
-use crate::fact::FactSource;
+use crate::fact::{FactSource, Tables};
 use crate::report::Summary;
 
 /// What finishing needs to know.
@@ -36,32 +36,56 @@ pub struct Plan {
 ///
 /// # Errors
 /// When the log is none, or the profile can't be written.
-pub fn finish(log: &mut File, log_path: &Path, mut output: Output, binaries: &OpenBinaries, plan: Plan) -> Result<Summary> {
+pub fn finish(
+    log: &mut File,
+    log_path: &Path,
+    mut output: Output,
+    binaries: &OpenBinaries,
+    plan: Plan,
+) -> Result<Summary> {
     let progress = Bars::new();
     log.seek(SeekFrom::Start(0))?;
     let reader = LogReader::new(log.try_clone()?).with_context(|| format!("cannot read {}", log_path.display()))?;
     let bar = progress.bytes("unwinding", reader.len_bytes());
     let mut source = LogSource::new(reader, binaries);
     source.on_progress(|bytes| bar.set_position(bytes));
-    let budget = Budget { samples: plan.max_samples as usize, ..Budget::default() };
+    let budget = Budget {
+        samples: plan.max_samples as usize,
+        ..Budget::default()
+    };
     let mut collector = Collector::new(budget);
-    let mut tables = source.replay(&mut collector).with_context(|| format!("cannot read {}", log_path.display()))?;
+    let mut tables = source
+        .replay(&mut collector)
+        .with_context(|| format!("cannot read {}", log_path.display()))?;
     bar.finish_and_clear();
-    let collected = collector.finish(&mut tables);
     let bar = progress.steps("naming");
-    names::resolve(&mut tables, binaries, &|done, all| {
-        bar.set_length(all as u64);
-        bar.set_position(done as u64);
-    });
-    if plan.this_boot {
-        names::resolve_kernel(&mut tables);
+    let named = |tables: &mut Tables| {
+        names::resolve(tables, binaries, &|done, all| {
+            bar.set_length(all as u64);
+            bar.set_position(done as u64);
+        });
+        if plan.this_boot {
+            names::resolve_kernel(tables);
+        }
+    };
+    if plan.complete_log {
+        // Before the budget leaves stacks out: the log is exact.
+        named(&mut tables);
+        let resolved = Event::Resolved(source.collect_resolved(&tables));
+        append(log, [resolved]).with_context(|| format!("cannot complete {}", log_path.display()))?;
+    }
+    let collected = collector.finish(&mut tables);
+    if !plan.complete_log {
+        named(&mut tables);
     }
     bar.finish_and_clear();
     let bar = progress.spinner("writing");
     let place = output.path().display().to_string();
     let mut gzip = GzEncoder::new(BufWriter::with_capacity(1 << 18, output.file()), Compression::new(3));
     crate::profile::write(&tables, &collected, &mut gzip).with_context(|| format!("cannot write {place}"))?;
-    gzip.finish().and_then(|mut file| file.flush()).with_context(|| format!("cannot write {place}"))?;
+    gzip.finish()
+        .and_then(|mut file| file.flush())
+        .with_context(|| format!("cannot write {place}"))?;
     let path = output.path().to_owned();
     let bytes = output.finish()?;
     bar.finish_and_clear();
@@ -92,7 +116,11 @@ impl Bars {
     }
 
     fn bytes(&self, what: &'static str, len: u64) -> ProgressBar {
-        self.styled(ProgressBar::new(len), what, "{msg:>10} [{bar:40}] {bytes}/{total_bytes}")
+        self.styled(
+            ProgressBar::new(len),
+            what,
+            "{msg:>10} [{bar:40}] {bytes}/{total_bytes}",
+        )
     }
 
     fn steps(&self, what: &'static str) -> ProgressBar {

@@ -16,7 +16,13 @@ const FEW: u64 = 500;
 
 /// Tells the person when the command was over at once and another process of the same name runs on.
 pub fn warn(options: &RecordOptions, captured: &Captured) {
-    let Some(name) = options.target.command().and_then(|command| Path::new(&command[0]).file_name()) else { return };
+    let Some(name) = options
+        .target
+        .command()
+        .and_then(|command| Path::new(&command[0]).file_name())
+    else {
+        return;
+    };
     let short = captured.status.is_some_and(|status| status.success()) && captured.wall < SHORT;
     if !short || captured.ended.progress.samples >= FEW || !runs(name) {
         return;

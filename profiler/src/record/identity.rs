@@ -10,8 +10,14 @@ use anyhow::{Context, Result, bail};
 use nix::unistd::{self, Gid, Uid, User};
 
 /// Environment variables that carry a person's display and session.
-const SESSION: [&str; 6] =
-    ["DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "XDG_SESSION_TYPE"];
+const SESSION: [&str; 6] = [
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+    "XDG_RUNTIME_DIR",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "XDG_SESSION_TYPE",
+];
 
 /// The environment of a process.
 pub type Environment = BTreeMap<OsString, OsString>;
@@ -38,24 +44,39 @@ impl Identity {
                 .with_context(|| format!("looking up user `{name}`"))?
                 .with_context(|| format!("there is no user `{name}`; `getent passwd` lists them"))?;
             if user.uid == Uid::effective() {
-                return Ok(Self { user: None, environment: own });
+                return Ok(Self {
+                    user: None,
+                    environment: own,
+                });
             }
             if !root {
                 bail!("only root can run the command as `{name}`; type `sudo ngmi record --user {name} -- ...`");
             }
             let environment = of_user(&own, &user);
-            return Ok(Self { user: Some(user), environment });
+            return Ok(Self {
+                user: Some(user),
+                environment,
+            });
         }
-        let sudo_uid = own.get(OsStr::new("SUDO_UID")).and_then(|v| v.to_str()?.parse().ok()).filter(|&uid| uid != 0);
+        let sudo_uid = own
+            .get(OsStr::new("SUDO_UID"))
+            .and_then(|v| v.to_str()?.parse().ok())
+            .filter(|&uid| uid != 0);
         match sudo_uid {
             Some(uid) if root => {
                 let user = User::from_uid(Uid::from_raw(uid))
                     .context("looking up SUDO_UID")?
                     .with_context(|| format!("SUDO_UID is {uid}, and no user has that id; name one with --user"))?;
                 let environment = of_sudos_parent(&user).unwrap_or_else(|| of_user(&own, &user));
-                Ok(Self { user: Some(user), environment })
+                Ok(Self {
+                    user: Some(user),
+                    environment,
+                })
             }
-            _ => Ok(Self { user: None, environment: own }),
+            _ => Ok(Self {
+                user: None,
+                environment: own,
+            }),
         }
     }
 
@@ -100,8 +121,10 @@ impl Identity {
         }
         let fallback = OsString::from("/usr/local/bin:/usr/bin:/bin");
         let path = self.environment.get(OsStr::new("PATH")).unwrap_or(&fallback);
-        let found: Vec<PathBuf> =
-            std::env::split_paths(path).map(|dir| dir.join(program)).filter(|file| file.is_file()).collect();
+        let found: Vec<PathBuf> = std::env::split_paths(path)
+            .map(|dir| dir.join(program))
+            .filter(|file| file.is_file())
+            .collect();
         match found.iter().find(|file| self.may_execute(file)) {
             Some(file) => Ok(file.clone()),
             None if found.is_empty() => {
@@ -135,7 +158,9 @@ fn of_sudos_parent(user: &User) -> Option<Environment> {
 
 fn owner(pid: u32) -> Option<Uid> {
     use std::os::unix::fs::MetadataExt;
-    fs::metadata(format!("/proc/{pid}")).ok().map(|meta| Uid::from_raw(meta.uid()))
+    fs::metadata(format!("/proc/{pid}"))
+        .ok()
+        .map(|meta| Uid::from_raw(meta.uid()))
 }
 
 fn name_and_parent(pid: u32) -> Option<(String, u32)> {
@@ -149,7 +174,10 @@ fn environment_of(pid: u32) -> Option<Environment> {
     let bytes = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let pairs = bytes.split(|&b| b == 0).filter_map(|pair| {
         let at = pair.iter().position(|&b| b == b'=').filter(|&at| at > 0)?;
-        Some((OsString::from_vec(pair[..at].to_vec()), OsString::from_vec(pair[at + 1..].to_vec())))
+        Some((
+            OsString::from_vec(pair[..at].to_vec()),
+            OsString::from_vec(pair[at + 1..].to_vec()),
+        ))
     });
     Some(pairs.collect()).filter(|environment: &Environment| !environment.is_empty())
 }
@@ -183,7 +211,8 @@ fn session_of(uid: Uid) -> Environment {
         let bus = runtime.join("bus");
         best.entry("XDG_RUNTIME_DIR".into()).or_insert_with(|| runtime.into());
         if bus.exists() {
-            best.entry("DBUS_SESSION_BUS_ADDRESS".into()).or_insert_with(|| format!("unix:path={}", bus.display()).into());
+            best.entry("DBUS_SESSION_BUS_ADDRESS".into())
+                .or_insert_with(|| format!("unix:path={}", bus.display()).into());
         }
     }
     best
@@ -213,6 +242,10 @@ mod tests {
     fn the_own_process_has_a_parent_and_an_environment() {
         let (_, parent) = name_and_parent(std::process::id()).unwrap();
         assert!(parent > 0);
-        assert!(environment_of(std::process::id()).unwrap().contains_key(OsStr::new("PATH")));
+        assert!(
+            environment_of(std::process::id())
+                .unwrap()
+                .contains_key(OsStr::new("PATH"))
+        );
     }
 }

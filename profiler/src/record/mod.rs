@@ -15,8 +15,8 @@ pub mod watch;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Result, bail};
@@ -76,7 +76,11 @@ impl GiveUp {
 pub fn run(options: &RecordOptions) -> Result<Outcome> {
     let began = SystemTime::now();
     let mut identity = Identity::find(options.user.as_deref())?;
-    let program = options.target.command().map(|command| identity.resolve(&command[0])).transpose()?;
+    let program = options
+        .target
+        .command()
+        .map(|command| identity.resolve(&command[0]))
+        .transpose()?;
     if let Target::Pids(pids) = &options.target {
         for pid in pids {
             if !std::path::Path::new(&format!("/proc/{pid}")).exists() {
@@ -100,11 +104,15 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     let output = Output::create(&options.output)?;
     let mut spool = Spool::create(&options.output, options.keep_events.as_deref())?;
     let _ = give_up.log.set(spool.path().to_owned());
-    let markers = program.as_ref().and_then(|_| MarkerFolder::prepare(&mut identity.environment));
+    let markers = program
+        .as_ref()
+        .and_then(|_| MarkerFolder::prepare(&mut identity.environment));
+    let setting = Setting { began, vdso, markers };
     let recorded = early.map_or_else(Capture::start, Ok).and_then(|capture| {
         let command = options.target.command().unwrap_or_default();
-        let waiting =
-            program.map(|program| Waiting::spawn(program, command, &identity.environment)).transpose()?;
+        let waiting = program
+            .map(|program| Waiting::spawn(program, command, &identity.environment))
+            .transpose()?;
         let captured = session::run(options, &watch, capture.link.clone(), &spool, waiting);
         capture.wait();
         captured
@@ -117,19 +125,33 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     if captured.signal.is_some() {
         tell("finishing; Ctrl-C again gives up the profile and keeps the event log");
     }
-    let summary = conclude(options, &mut captured, &mut spool, output, markers.as_ref(), began, vdso)
-        .map_err(|error| keep(&spool, error))?;
+    let summary =
+        conclude(options, &mut captured, &mut spool, output, &setting).map_err(|error| keep(&spool, error))?;
     let status = captured.status.or_else(|| {
         let pid = captured.still_running?;
         let status = watch.exit_within(Duration::from_millis(if captured.signal.is_some() { 500 } else { 0 }));
         if status.is_none() {
-            tell(format_args!("the command still runs (process {pid}); it was left alone"));
+            tell(format_args!(
+                "the command still runs (process {pid}); it was left alone"
+            ));
         }
         status
     });
     let log = spool.is_kept().then(|| spool.path().to_owned());
     spool.discard();
-    Ok(Outcome { summary, status, signal: captured.signal, log })
+    Ok(Outcome {
+        summary,
+        status,
+        signal: captured.signal,
+        log,
+    })
+}
+
+/// What the recording was started with, and finishing needs again.
+struct Setting {
+    began: SystemTime,
+    vdso: Vdso,
+    markers: Option<MarkerFolder>,
 }
 
 fn conclude(
@@ -137,25 +159,29 @@ fn conclude(
     captured: &mut Captured,
     spool: &mut Spool,
     output: Output,
-    markers: Option<&MarkerFolder>,
-    began: SystemTime,
-    vdso: Vdso,
+    setting: &Setting,
 ) -> Result<Summary> {
     if let Some(why) = &captured.log_failed {
-        tell(format_args!("the event log could not be written any more: {why}; the profile ends there"));
+        tell(format_args!(
+            "the event log could not be written any more: {why}; the profile ends there"
+        ));
     }
-    let collected = attachments::collect(&mut captured.mapped, markers, began);
+    let collected = attachments::collect(&mut captured.mapped, setting.markers.as_ref(), setting.began);
     collected.problems.iter().for_each(tell);
     let end = End {
         time: captured.ended.time,
         reason: captured.reason.to_owned(),
         status: captured.status.map(ExitStatusExt::into_raw),
     };
-    let rest = collected.attachments.into_iter().map(Event::Attachment).chain([Event::End(end)]);
+    let rest = collected
+        .attachments
+        .into_iter()
+        .map(Event::Attachment)
+        .chain([Event::End(end)]);
     if let Err(error) = finish::append(spool.file_mut(), rest) {
         tell(format_args!("the event log could not be completed: {error}"));
     }
-    let binaries = OpenBinaries::new(std::mem::take(&mut captured.mapped), vdso);
+    let binaries = OpenBinaries::new(std::mem::take(&mut captured.mapped), setting.vdso.clone());
     let plan = Plan {
         max_samples: options.result.max_samples,
         complete_log: spool.is_kept() && captured.log_failed.is_none(),

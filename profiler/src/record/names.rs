@@ -25,11 +25,17 @@ pub fn resolve(tables: &mut Tables, binaries: &OpenBinaries, progress: &(dyn Fn(
     let symbolicator = match Symbolicator::new(symbols::Config::from_env()) {
         Ok(symbolicator) => symbolicator,
         Err(error) => {
-            tables.recording.notes.push(format!("functions have no names: no thread could be started ({error})"));
+            tables
+                .recording
+                .notes
+                .push(format!("functions have no names: no thread could be started ({error})"));
             return;
         }
     };
-    let requests: Vec<_> = wanted.iter().map(|one| (one.request.clone(), one.addresses.clone())).collect();
+    let requests: Vec<_> = wanted
+        .iter()
+        .map(|one| (one.request.clone(), one.addresses.clone()))
+        .collect();
     let answers = symbolicator.resolve_many(&requests, |done| progress(done, requests.len()));
     for (one, answer) in wanted.into_iter().zip(answers) {
         match answer {
@@ -42,7 +48,9 @@ pub fn resolve(tables: &mut Tables, binaries: &OpenBinaries, progress: &(dyn Fn(
                 }
             }
             Err(error) => {
-                tables.modules[one.module.index()].problem.get_or_insert_with(|| error.to_string());
+                tables.modules[one.module.index()]
+                    .problem
+                    .get_or_insert_with(|| error.to_string());
             }
         }
     }
@@ -52,13 +60,20 @@ fn wanted(tables: &Tables, binaries: &OpenBinaries) -> Vec<Wanted> {
     let mut by_module: FxHashMap<ModuleId, Wanted> = FxHashMap::default();
     for (index, frame) in (0u32..).zip(&tables.frames) {
         let id = FrameId(index);
-        let Location::Module { module, svma } = frame.location else { continue };
+        let Location::Module { module, svma } = frame.location else {
+            continue;
+        };
         let known = &tables.modules[module.index()];
         if !matches!(known.kind, ModuleKind::File | ModuleKind::Vdso) || tables.names.contains_key(&id) {
             continue;
         }
         let lookup = svma.0.saturating_sub(u64::from(frame.is_return_address));
-        let Some(address) = lookup.checked_sub(known.base_svma.0).and_then(|a| u32::try_from(a).ok()) else { continue };
+        let Some(address) = lookup
+            .checked_sub(known.base_svma.0)
+            .and_then(|a| u32::try_from(a).ok())
+        else {
+            continue;
+        };
         let one = by_module.entry(module).or_insert_with(|| Wanted {
             module,
             request: BinaryRequest {
@@ -85,7 +100,11 @@ fn in_svma(name: AddressName, base: u64) -> FrameName {
         inline_chain: name
             .inline_chain
             .into_iter()
-            .map(|frame| SourceFrame { function: frame.function, file: frame.file, line: frame.line })
+            .map(|frame| SourceFrame {
+                function: frame.function,
+                file: frame.file,
+                line: frame.line,
+            })
             .collect(),
     }
 }
@@ -103,10 +122,13 @@ pub fn resolve_kernel(tables: &mut Tables) {
     if unnamed.is_empty() {
         return;
     }
-    let symbols = File::open("/proc/kallsyms").ok().and_then(|file| KernelSymbols::parse(BufReader::new(file)).ok());
+    let symbols = File::open("/proc/kallsyms")
+        .ok()
+        .and_then(|file| KernelSymbols::parse(BufReader::new(file)).ok());
     let Some((symbols, text)) = symbols.and_then(|symbols| symbols.text_base().map(|text| (symbols, text))) else {
         tables.recording.notes.push(
-            "kernel functions have no names: /proc/kallsyms hides them; convert the log as root in the same boot".to_owned(),
+            "kernel functions have no names: /proc/kallsyms hides them; convert the log as root in the same boot"
+                .to_owned(),
         );
         return;
     };
@@ -117,11 +139,20 @@ pub fn resolve_kernel(tables: &mut Tables) {
                 Some(module) => format!("{} [{module}]", found.name),
                 None => found.name.to_owned(),
             };
-            let frame = SourceFrame { function: name.clone(), file: None, line: None };
+            let frame = SourceFrame {
+                function: name.clone(),
+                file: None,
+                line: None,
+            };
             let start = found.start.wrapping_sub(text);
             tables.names.insert(
                 id,
-                FrameName { symbol: name, symbol_start: start, symbol_size: None, inline_chain: vec![frame] },
+                FrameName {
+                    symbol: name,
+                    symbol_start: start,
+                    symbol_size: None,
+                    inline_chain: vec![frame],
+                },
             );
         }
     }

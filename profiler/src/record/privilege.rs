@@ -36,7 +36,11 @@ impl Capture {
     /// # Errors
     /// When there is no way to privilege: says exactly what to type.
     pub fn start() -> Result<Self> {
-        if Uid::effective().is_root() { Self::directly() } else { Self::through_sudo() }
+        if Uid::effective().is_root() {
+            Self::directly()
+        } else {
+            Self::through_sudo()
+        }
     }
 
     /// Waits for its end, after the channel was closed.
@@ -57,7 +61,10 @@ impl Capture {
             .stdout(Stdio::null())
             .spawn()
             .context("starting the capture half")?;
-        Ok(Self { link: Arc::new(ours.into()), child: Some(child) })
+        Ok(Self {
+            link: Arc::new(ours.into()),
+            child: Some(child),
+        })
     }
 
     fn through_sudo() -> Result<Self> {
@@ -76,9 +83,16 @@ impl Capture {
         let socket = accept(&listener, &mut child)?;
         let peer = socket::getsockopt(&socket, sockopt::PeerCredentials)?;
         if peer.uid() != 0 {
-            bail!("process {} of user {} answered in the capture half's place", peer.pid(), peer.uid());
+            bail!(
+                "process {} of user {} answered in the capture half's place",
+                peer.pid(),
+                peer.uid()
+            );
         }
-        Ok(Self { link: Arc::new(socket.into()), child: None })
+        Ok(Self {
+            link: Arc::new(socket.into()),
+            child: None,
+        })
     }
 }
 
@@ -93,23 +107,34 @@ pub fn inheritable(fd: &OwnedFd) -> Result<RawFd> {
 
 /// What to type instead, with this very command line.
 pub fn remedy() -> String {
-    let words: Vec<String> = std::env::args_os().skip(1).map(|word| shell_word(&word.to_string_lossy())).collect();
+    let words: Vec<String> = std::env::args_os()
+        .skip(1)
+        .map(|word| shell_word(&word.to_string_lossy()))
+        .collect();
     let exe = std::env::current_exe().map_or_else(|_| "ngmi".to_owned(), |exe| shell_word(&exe.to_string_lossy()));
     format!("type `sudo {exe} {}` (or become root with `su`)", words.join(" "))
 }
 
 fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/-_.,=:+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 fn sudo_path() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
-    std::env::split_paths(&path).map(|dir| dir.join("sudo")).find(|file| file.is_file())
+    std::env::split_paths(&path)
+        .map(|dir| dir.join("sudo"))
+        .find(|file| file.is_file())
 }
 
 fn private_folder() -> Result<tempfile::TempDir> {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_dir());
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR")
+        .map(PathBuf::from)
+        .filter(|dir| dir.is_dir());
     let parent = runtime.unwrap_or_else(std::env::temp_dir);
     tempfile::Builder::new()
         .prefix("ngmi-")

@@ -20,7 +20,7 @@ use crate::cli::terminal::tell;
 use crate::event::Header;
 
 /// How long the capture half may take to drain after Stop.
-const DRAIN_LIMIT: Duration = Duration::from_secs(60);
+const DRAIN_LIMIT: Duration = Duration::from_mins(1);
 
 /// What capturing left behind, beside the log.
 #[derive(Debug)]
@@ -144,7 +144,9 @@ impl Session<'_> {
     fn watch_over(&mut self, options: &RecordOptions, began: Instant) -> Result<&'static str> {
         let deadline = options.duration.map(|duration| began + duration);
         loop {
-            let Some(happening) = self.watch.next(deadline) else { return Ok("duration reached") };
+            let Some(happening) = self.watch.next(deadline) else {
+                return Ok("duration reached");
+            };
             match happening {
                 Happening::Exited(status) => {
                     self.status = Some(status);

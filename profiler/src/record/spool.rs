@@ -26,7 +26,10 @@ impl Output {
         refuse_special(path)?;
         let file = tempfile::tempfile_in(parent_of(path))
             .with_context(|| format!("cannot write {}; name another place with -o", path.display()))?;
-        Ok(Self { path: path.to_owned(), file })
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+        })
     }
 
     /// Where to write.
@@ -44,9 +47,16 @@ impl Output {
     /// # Errors
     /// When the disk is full or the place was taken away.
     pub fn finish(mut self) -> Result<u64> {
-        let place = || format!("cannot finish {}; free space there, or name another place with -o", self.path.display());
+        let place = || {
+            format!(
+                "cannot finish {}; free space there, or name another place with -o",
+                self.path.display()
+            )
+        };
         let mode = fs::metadata(&self.path).map_or(0o644, |old| old.permissions().mode() & 0o777);
-        self.file.set_permissions(fs::Permissions::from_mode(mode)).with_context(place)?;
+        self.file
+            .set_permissions(fs::Permissions::from_mode(mode))
+            .with_context(place)?;
         let size = self.file.metadata().with_context(place)?.len();
         let mut name = self.path.as_os_str().to_owned();
         name.push(format!(".{}.new", std::process::id()));
@@ -91,7 +101,12 @@ impl Spool {
     pub fn create(output: &Path, keep: Option<&Path>) -> Result<Self> {
         let Some(keep) = keep else { return Self::beside(output) };
         refuse_special(keep)?;
-        let remedy = || format!("cannot write the event log {}; name another place with --keep-events", keep.display());
+        let remedy = || {
+            format!(
+                "cannot write the event log {}; name another place with --keep-events",
+                keep.display()
+            )
+        };
         let mut fresh = keep.as_os_str().to_owned();
         fresh.push(format!(".{}.new", std::process::id()));
         let fresh = PathBuf::from(fresh);
@@ -100,16 +115,30 @@ impl Spool {
             let _ = fs::remove_file(&fresh);
             return Err(error).with_context(remedy);
         }
-        Ok(Self { path: keep.to_owned(), keep: true, file })
+        Ok(Self {
+            path: keep.to_owned(),
+            keep: true,
+            file,
+        })
     }
 
     fn beside(output: &Path) -> Result<Self> {
         for attempt in 1..1000 {
             let mut name = OsString::from(output);
-            name.push(if attempt == 1 { ".events".to_owned() } else { format!(".{attempt}.events") });
+            name.push(if attempt == 1 {
+                ".events".to_owned()
+            } else {
+                format!(".{attempt}.events")
+            });
             let path = PathBuf::from(name);
             match create_new(&path) {
-                Ok(file) => return Ok(Self { path, keep: false, file }),
+                Ok(file) => {
+                    return Ok(Self {
+                        path,
+                        keep: false,
+                        file,
+                    });
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => {
                     return Err(error)
@@ -117,7 +146,10 @@ impl Spool {
                 }
             }
         }
-        bail!("a thousand old event logs lie beside {}; convert or remove them", output.display())
+        bail!(
+            "a thousand old event logs lie beside {}; convert or remove them",
+            output.display()
+        )
     }
 
     /// The log's file.
@@ -154,7 +186,13 @@ impl Spool {
 }
 
 fn create_new(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().read(true).write(true).create_new(true).custom_flags(libc::O_NOFOLLOW).mode(0o600).open(path)
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .custom_flags(libc::O_NOFOLLOW)
+        .mode(0o600)
+        .open(path)
 }
 
 fn parent_of(path: &Path) -> &Path {
@@ -171,7 +209,10 @@ fn refuse_special(path: &Path) -> Result<()> {
     match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_dir() => bail!("{} is a directory; name a file in it", path.display()),
         Ok(meta) if !meta.is_file() => {
-            bail!("{} is no regular file, and would be replaced; name another place", path.display())
+            bail!(
+                "{} is no regular file, and would be replaced; name another place",
+                path.display()
+            )
         }
         _ => Ok(()),
     }
@@ -192,7 +233,11 @@ mod tests {
         output.file().write_all(b"new!").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"old");
         drop(output);
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing half-written stays");
+        assert_eq!(
+            fs::read_dir(dir.path()).unwrap().count(),
+            1,
+            "nothing half-written stays"
+        );
         let mut output = Output::create(&path).unwrap();
         output.file().write_all(b"new!").unwrap();
         assert_eq!(output.finish().unwrap(), 4);
@@ -204,7 +249,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("/etc/passwd", &link).unwrap();
-        for path in [dir.path(), &link, Path::new("/dev/null"), Path::new("/no/such/folder/x"), Path::new("..")] {
+        for path in [
+            dir.path(),
+            &link,
+            Path::new("/dev/null"),
+            Path::new("/no/such/folder/x"),
+            Path::new(".."),
+        ] {
             let error = format!("{:#}", Output::create(path).unwrap_err());
             assert!(error.contains(&path.display().to_string()), "{error}");
         }

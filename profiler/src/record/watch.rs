@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::process::{Child, ExitStatus};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -49,8 +49,7 @@ impl Watch {
     /// When the signals can't be taken over.
     pub fn new(on_signal: impl Fn(i32, u32) + Send + 'static) -> Result<Self> {
         let (sender, receiver) = mpsc::channel();
-        let mut signals =
-            SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP]).context("listening for signals")?;
+        let mut signals = SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP]).context("listening for signals")?;
         let queue = sender.clone();
         thread::spawn(move || {
             let mut count = 0;
@@ -58,7 +57,10 @@ impl Watch {
                 count += 1;
                 on_signal(origin.signal, count);
                 let by_terminal = origin.process.is_none();
-                let _ = queue.send(Happening::Interrupted { signal: origin.signal, by_terminal });
+                let _ = queue.send(Happening::Interrupted {
+                    signal: origin.signal,
+                    by_terminal,
+                });
             }
         });
         Ok(Self { sender, receiver })
@@ -94,11 +96,11 @@ impl Watch {
 
     /// The next happening; `None` when `deadline` passed first.
     pub fn next(&self, deadline: Option<Instant>) -> Option<Happening> {
-        let Some(deadline) = deadline else { return self.receiver.recv().ok() };
-        match self.receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(happening) => Some(happening),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        let Some(deadline) = deadline else {
+            return self.receiver.recv().ok();
+        };
+        let patience = deadline.saturating_duration_since(Instant::now());
+        self.receiver.recv_timeout(patience).ok()
     }
 
     /// The command's status, if it ends within `limit`; other happenings are dropped.

@@ -1,134 +1,344 @@
-//! One stack: step by step outward, until its thread's first frame or a reason to stop.
+//! One user stack: from its registers step by step outward, until the thread's first frame or a reason to stop.
 
-use framehop::x86_64::UnwindRegsX86_64;
-use framehop::{Error, FrameAddress, Unwinder};
-use profiler_common::sample::{FLAG_STACK_CUT, FLAG_STACK_UNREADABLE, FLAG_USER_REGS};
+use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64};
+use framehop::{FrameAddress, Unwinder as _};
+use profiler_common::sample::{FLAG_STACK_UNREADABLE, FLAG_USER_REGS};
+use rustc_hash::FxHashMap;
 
-use super::{AddressSpace, Place, RawFrame, Walker};
-use crate::addr::Avma;
+use super::binary::{Binary, BinaryId, Content, Modules};
+use super::cfi::{Context, Registers, Rule, Saved};
+use super::copy::{Missing, StackCopy};
+use super::steps::{Step, Trail, by_frame_pointer, by_signal_frame};
+use crate::addr::{Avma, FileOffset, Svma};
 use crate::event::Sample;
-use crate::fact::TruncationReason;
+use crate::fact::{ProcessId, TruncationReason};
+use crate::task::Tasks;
+use crate::task::space::{FileKey, Region};
 
-/// Frames of a stack that are kept, at most; beyond it the leaf part stays.
+/// Frames of a stack that are kept; of a deeper one the innermost are.
 pub const FRAME_LIMIT: usize = 4096;
-/// A return address this near to a program's entry point is in its entry code (`_start` calls within its first bytes).
-const ENTRY_CODE: u64 = 64;
-/// A stack that was cut goes on at most this far (`ulimit -s` of common systems).
-const STACK_LIMIT: u64 = 64 << 20;
+/// framehop's cache has 509 entries, and a browser has ten thousand hot addresses.
+const CACHES: u64 = 64;
 
-/// The copy of a stack: 8-byte words from the stack pointer upward.
-struct Copied<'a> {
-    start: u64,
-    bytes: &'a [u8],
+/// Where an address lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In a mapped file whose segments are known.
+    Code(FileKey, Svma),
+    /// In a mapped file that can't be read.
+    Unreadable(FileKey, FileOffset),
+    /// In code that was made at run time.
+    MadeAtRunTime(FileKey),
+    /// In no mapping.
+    Unmapped,
 }
 
-impl Copied<'_> {
-    fn word(&self, address: u64) -> Result<u64, ()> {
-        let at = usize::try_from(address.checked_sub(self.start).ok_or(())?).map_err(|_| ())?;
-        let word = self.bytes.get(at..at.checked_add(8).ok_or(())?).ok_or(())?;
-        word.try_into().map(u64::from_le_bytes).map_err(|_| ())
-    }
+/// A frame as it was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RawFrame {
+    /// The instruction pointer, or the return address.
+    pub address: Avma,
+    /// It is a return address: the call is the instruction before it.
+    pub is_return_address: bool,
+    /// Where it lies: for a return address, where the byte before it lies, and one byte on.
+    pub place: Place,
+}
 
-    /// The address is above the copy, where the rest of the stack would be.
-    fn is_beyond(&self, address: u64) -> bool {
-        let end = self.start.saturating_add(self.bytes.len() as u64).saturating_sub(7);
-        (end..end.saturating_add(STACK_LIMIT)).contains(&address)
+/// The frames of a user stack, leaf first, and how it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Walk {
+    /// Leaf first.
+    pub frames: Vec<RawFrame>,
+    /// `Ok`: it reached the thread's first frame.
+    pub end: Result<(), TruncationReason>,
+}
+
+/// Unwinds user stacks. Remembers what it learned about addresses, from any process.
+pub struct Walker<'b> {
+    /// The files that it reads.
+    pub modules: Modules<'b>,
+    caches: Vec<CacheX86_64>,
+    rules: FxHashMap<(BinaryId, Svma), Rule>,
+    context: Context,
+}
+
+/// The address space that a stack belongs to.
+#[derive(Clone, Copy)]
+pub struct Mapped<'t> {
+    /// What is mapped where, now.
+    pub tasks: &'t Tasks,
+    /// Whose stack it is.
+    pub process: ProcessId,
+}
+
+impl Mapped<'_> {
+    fn region(&self, address: u64) -> Option<Region> {
+        self.tasks.region(self.process, Avma(address))
     }
 }
 
-impl Walker {
-    /// Unwinds the user stack of `sample` into `frames`, leaf first (cleared before). `Ok`: it reached the thread's first frame.
-    ///
-    /// # Errors
-    /// Why it did not; the frames up to there are valid.
-    pub fn walk(
-        &mut self,
-        space: &mut dyn AddressSpace,
-        sample: &Sample<'_>,
-        frames: &mut Vec<RawFrame>,
-    ) -> Result<(), TruncationReason> {
-        frames.clear();
+impl<'b> Walker<'b> {
+    /// A walker that has seen nothing.
+    pub fn new(modules: Modules<'b>) -> Self {
+        Self {
+            modules,
+            caches: (0..CACHES).map(|_| CacheX86_64::new()).collect(),
+            rules: FxHashMap::default(),
+            context: Context::new(),
+        }
+    }
+
+    /// Unwinds the user stack of a sample.
+    pub fn walk(&mut self, mapped: Mapped<'_>, sample: &Sample<'_>) -> Walk {
+        let mut frames = Vec::with_capacity(64);
         if sample.flags & FLAG_USER_REGS == 0 {
-            return Err(TruncationReason::NotCaptured);
+            return Walk {
+                frames,
+                end: Err(TruncationReason::NotCaptured),
+            };
         }
-        let regs = sample.regs;
-        frames.push(RawFrame { avma: Avma(regs.ip), is_return_address: false });
-        if sample.stack.is_empty() || sample.flags & FLAG_STACK_UNREADABLE != 0 {
-            let place = space.place(Avma(regs.ip), self);
-            let entry = self.is_entry(place);
-            return if entry { Ok(()) } else { Err(TruncationReason::NotCaptured) };
-        }
-        let copied = Copied { start: regs.sp, bytes: &sample.stack };
-        let mut unwound = UnwindRegsX86_64::new(regs.ip, regs.sp, regs.fp);
-        let mut address = regs.ip;
-        let mut place = space.place(Avma(regs.ip), self);
-        while frames.len() < FRAME_LIMIT {
-            let first = frames.len() == 1;
-            match self.step(address, place, first, &mut unwound, &copied) {
-                Ok(Some(next)) if next > 1 => {
-                    let found = space.place(Avma(next - 1), self);
-                    if found.is_none() {
-                        return if self.is_entry(place) { Ok(()) } else { Err(self.astray(place)) };
+        let mut registers = Registers {
+            ip: sample.regs.ip,
+            sp: sample.regs.sp,
+            fp: sample.regs.fp,
+        };
+        let top = mapped.region(registers.sp).map(|region| region.end.0);
+        let copy = StackCopy::new(sample, top);
+        let mut trail = Trail {
+            copy,
+            passed: Vec::new(),
+            doubt: None,
+            chained: false,
+        };
+        let captured = !sample.stack.is_empty() && sample.flags & FLAG_STACK_UNREADABLE == 0;
+        let mut is_call = false;
+        let end = loop {
+            let (place, executable) = self.place(mapped, registers.ip, is_call);
+            if !frames.is_empty()
+                && let Some(reason) = self.is_led_astray(&mut trail, place, executable)
+            {
+                break Err(reason);
+            }
+            frames.push(RawFrame {
+                address: Avma(registers.ip),
+                is_return_address: is_call,
+                place,
+            });
+            if frames.len() >= FRAME_LIMIT {
+                break Err(TruncationReason::Limit);
+            }
+            match self.step(mapped, &mut trail, place, registers, is_call) {
+                Step::Outermost => break Ok(()),
+                _ if !captured => break Err(TruncationReason::NotCaptured),
+                Step::Stuck(reason) => break Err(trail.doubt.unwrap_or(reason)),
+                Step::To {
+                    registers: next,
+                    is_call: by_call,
+                } => {
+                    // A signal may have its own stack; a call's caller is always further up.
+                    if by_call && next.sp <= registers.sp {
+                        break Err(trail.doubt.unwrap_or(TruncationReason::BadChain));
                     }
-                    frames.push(RawFrame { avma: Avma(next), is_return_address: true });
-                    (address, place) = (next, found);
+                    (registers, is_call) = (next, by_call);
                 }
-                Ok(None) => return Ok(()),
-                // A return address of zero: what a thread's or a program's first frame finds where its caller's would be.
-                Ok(Some(_)) | Err(_) if self.is_entry(place) => return Ok(()),
-                Ok(Some(_)) => return Err(self.astray(place)),
-                Err(error) => return Err(self.reason(error, place, &copied, sample.flags)),
+            }
+        };
+        Walk { frames, end }
+    }
+
+    /// Where an address lies, and whether it can be executed there.
+    fn place(&mut self, mapped: Mapped<'_>, address: u64, is_call: bool) -> (Place, bool) {
+        // A call at the very end of a function, or of a mapping, returns behind it.
+        let back = u64::from(is_call && address > 0);
+        let Some(region) = mapped.region(address - back) else {
+            return (Place::Unmapped, false);
+        };
+        let offset = FileOffset(region.file_offset(Avma(address - back)).0.wrapping_add(back));
+        let known = self.modules.known(region.file, &mapped.tasks.files);
+        let place = match known.content {
+            Content::MadeAtRunTime => Place::MadeAtRunTime(region.file),
+            Content::Binary(_) | Content::Unreadable => match known.svma(FileOffset(offset.0.wrapping_sub(back))) {
+                Some(svma) => Place::Code(region.file, Svma(svma.0.wrapping_add(back))),
+                None => Place::Unreadable(region.file, offset),
+            },
+        };
+        (place, region.executable)
+    }
+
+    /// A return address must lie in code, and one that was guessed must follow a call.
+    fn is_led_astray(&self, trail: &mut Trail<'_>, place: Place, executable: bool) -> Option<TruncationReason> {
+        if !executable {
+            let reason = if place == Place::Unmapped {
+                TruncationReason::NoMapping
+            } else {
+                TruncationReason::BadChain
+            };
+            return Some(trail.doubt.unwrap_or(reason));
+        }
+        if let (Some(doubt), Some((binary, svma))) = (trail.doubt, self.binary(place)) {
+            match binary.follows_call(svma) {
+                Some(true) => trail.doubt = None,
+                Some(false) => return Some(doubt),
+                None => {}
             }
         }
-        Err(TruncationReason::Limit)
+        None
     }
 
+    fn binary(&self, place: Place) -> Option<(&Binary, Svma)> {
+        let Place::Code(file, svma) = place else { return None };
+        Some((self.modules.binary(self.modules.binary_id(file)?), svma))
+    }
+
+    /// From a frame to its caller.
     fn step(
         &mut self,
-        address: u64,
-        place: Option<Place>,
-        first: bool,
-        regs: &mut UnwindRegsX86_64,
-        copied: &Copied<'_>,
-    ) -> Result<Option<u64>, Error> {
-        // A call at the very end of a function: the byte before the return address says where it belongs.
-        let lookup = self.synthetic(place, address - u64::from(!first));
-        let frame = if first {
-            FrameAddress::from_instruction_pointer(lookup)
-        } else {
-            FrameAddress::from_return_address(lookup + 1).ok_or(Error::ReturnAddressIsNull)?
+        mapped: Mapped<'_>,
+        trail: &mut Trail<'_>,
+        place: Place,
+        registers: Registers,
+        is_call: bool,
+    ) -> Step {
+        let (file, svma) = match place {
+            Place::MadeAtRunTime(_) => return by_frame_pointer(trail, registers, None),
+            Place::Unmapped => return Step::Stuck(TruncationReason::NoMapping),
+            Place::Unreadable(file, _) => (file, Svma(0)),
+            Place::Code(file, svma) => (file, svma),
         };
-        let mut read = |at| copied.word(at);
-        self.unwinder.unwind_frame(frame, regs, &mut self.cache, &mut read)
-    }
-
-    /// The place is a program's own entry code: nothing called it.
-    fn is_entry(&self, place: Option<Place>) -> bool {
-        let Some(Place { code: Some(id), svma }) = place else { return false };
-        self.code(id).is_some_and(|code| code.entry != 0 && svma.0.wrapping_sub(code.entry) < ENTRY_CODE)
-    }
-
-    /// The step led to no code at all.
-    fn astray(&self, place: Option<Place>) -> TruncationReason {
-        match place {
-            None => TruncationReason::NoMapping,
-            Some(Place { code: None, .. }) => TruncationReason::BadChain,
-            Some(Place { code: Some(id), .. }) => match self.code(id) {
-                Some(code) if code.has_unwind_info => TruncationReason::NoMapping,
-                _ => TruncationReason::NoUnwindInfo,
-            },
+        let Some(id) = self.modules.binary_id(file) else {
+            return by_frame_pointer(trail, registers, Some(TruncationReason::ModuleUnreadable));
+        };
+        if self.modules.binary(id).is_entry_code(svma) {
+            return Step::Outermost;
+        }
+        let lookup = Svma(svma.0.wrapping_sub(u64::from(is_call)));
+        match self.rule(id, lookup) {
+            Rule::Outermost => Step::Outermost,
+            Rule::Signal => by_signal_frame(trail, registers),
+            Rule::Ordinary => self.by_framehop(trail, id, svma, registers, is_call),
+            Rule::Special => self.by_tables(trail, id, lookup, registers),
+            Rule::Unsupported => by_frame_pointer(trail, registers, Some(TruncationReason::UnsupportedRule)),
+            Rule::None if self.modules.binary(id).cfi.is_none() && trail.chained && registers.fp == 0 => {
+                // A file without any tables was compiled for frame pointers, and here their chain ends.
+                Step::Outermost
+            }
+            Rule::None => {
+                let leaf = !is_call && trail.passed.is_empty() && !trail.chained;
+                let returns = if leaf {
+                    self.by_stack_top(mapped, trail, registers)
+                } else {
+                    None
+                };
+                returns.unwrap_or_else(|| by_frame_pointer(trail, registers, Some(TruncationReason::NoUnwindInfo)))
+            }
         }
     }
 
-    fn reason(&self, error: Error, place: Option<Place>, copied: &Copied<'_>, flags: u32) -> TruncationReason {
-        match error {
-            Error::CouldNotReadStack(at) if copied.is_beyond(at) && flags & FLAG_STACK_CUT != 0 => {
-                TruncationReason::CopyTooShort
+    /// A leaf without tables that keeps nothing on the stack: its return address is on top, and follows a call.
+    fn by_stack_top(&mut self, mapped: Mapped<'_>, trail: &Trail<'_>, registers: Registers) -> Option<Step> {
+        let ip = trail.copy.read(registers.sp).ok()?;
+        let (place, executable) = self.place(mapped, ip, true);
+        let (binary, svma) = self.binary(place)?;
+        let registers = Registers {
+            ip,
+            sp: registers.sp.wrapping_add(8),
+            fp: registers.fp,
+        };
+        (executable && binary.follows_call(svma) == Some(true)).then_some(Step::To {
+            registers,
+            is_call: true,
+        })
+    }
+
+    fn rule(&mut self, id: BinaryId, svma: Svma) -> Rule {
+        let (modules, context) = (&self.modules, &mut self.context);
+        *self
+            .rules
+            .entry((id, svma))
+            .or_insert_with(|| match &modules.binary(id).cfi {
+                Some(cfi) => cfi.rule(context, svma.0),
+                None => Rule::None,
+            })
+    }
+
+    fn by_framehop(
+        &mut self,
+        trail: &mut Trail<'_>,
+        id: BinaryId,
+        svma: Svma,
+        registers: Registers,
+        is_call: bool,
+    ) -> Step {
+        let Some(address) = self.modules.binary(id).hop_address(svma) else {
+            return Step::Stuck(TruncationReason::NoUnwindInfo);
+        };
+        let frame = match FrameAddress::from_return_address(address) {
+            Some(frame) if is_call => frame,
+            _ => FrameAddress::from_instruction_pointer(address),
+        };
+        let cache = &mut self.caches[usize::try_from((address >> 3) % CACHES).unwrap_or(0)];
+        let mut regs = UnwindRegsX86_64::new(address, registers.sp, registers.fp);
+        let mut missing = None;
+        let mut zero = false;
+        let mut read = |at| {
+            let word = trail.copy.read(at).map_err(|why| missing = Some(why))?;
+            zero = word == 0;
+            Ok(word)
+        };
+        match self.modules.hop.unwind_frame(frame, &mut regs, cache, &mut read) {
+            Ok(Some(ip)) => {
+                let lookup = Svma(svma.0.wrapping_sub(u64::from(is_call)));
+                trail.passed.push((id, lookup, regs.sp()));
+                Step::To {
+                    registers: Registers {
+                        ip,
+                        sp: regs.sp(),
+                        fp: regs.bp(),
+                    },
+                    is_call: true,
+                }
             }
-            _ => match self.astray(place) {
-                TruncationReason::NoMapping if place.is_some() => TruncationReason::BadChain,
-                other => other,
-            },
+            // A return address of zero is how a thread's, or a coroutine's, first frame is marked.
+            Ok(None) if zero => Step::Outermost,
+            Ok(None) => Step::Stuck(TruncationReason::BadChain),
+            Err(_) => Step::Stuck(match missing {
+                Some(Missing::Above) => TruncationReason::CopyTooShort,
+                Some(Missing::Elsewhere) | None => TruncationReason::BadChain,
+            }),
+        }
+    }
+
+    /// A rule that framehop does not follow. It may ask for a register that some frame behind us saved.
+    fn by_tables(&mut self, trail: &mut Trail<'_>, id: BinaryId, lookup: Svma, registers: Registers) -> Step {
+        let (modules, context) = (&self.modules, &mut self.context);
+        let Some(cfi) = &modules.binary(id).cfi else {
+            return Step::Stuck(TruncationReason::NoUnwindInfo);
+        };
+        let copy = trail.copy;
+        let passed = &trail.passed;
+        let mut finding = Context::new();
+        let mut find = |register| {
+            for (id, svma, cfa) in passed.iter().rev() {
+                match modules.binary(*id).cfi.as_ref()?.saved(&mut finding, svma.0, register) {
+                    Saved::At(offset) => return copy.read(cfa.checked_add_signed(offset)?).ok(),
+                    Saved::Untouched => {}
+                    Saved::Unknown => return None,
+                }
+            }
+            None
+        };
+        match cfi.step(context, lookup.0, registers, &mut |at| copy.read(at), &mut find) {
+            Ok(Some(next)) if next.ip == 0 => Step::Outermost,
+            Ok(Some(next)) => {
+                trail.passed.push((id, lookup, next.sp));
+                Step::To {
+                    registers: next,
+                    is_call: true,
+                }
+            }
+            Ok(None) => Step::Stuck(TruncationReason::UnsupportedRule),
+            Err(Missing::Above) => Step::Stuck(TruncationReason::CopyTooShort),
+            Err(Missing::Elsewhere) => Step::Stuck(TruncationReason::BadChain),
         }
     }
 }

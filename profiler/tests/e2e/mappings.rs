@@ -129,11 +129,7 @@ fn a_thread_name_of_newlines_escapes_and_no_utf_8() {
     let child = profile.the_thread("busy in the child", |thread| {
         thread.samples.iter().any(|sample| sample.holds("in_forked_child"))
     });
-    assert!(
-        child.name.starts_with("a b\n\u{fffd}") || child.process.starts_with("a b\n\u{fffd}"),
-        "{:?}",
-        child.name
-    );
+    assert!(child.name.contains("a b\n\u{fffd}"), "{:?}", child.name);
     assert!(
         !outcome.stderr.contains("\u{1b}[31m"),
         "a recorded program does not colour our terminal"

@@ -78,6 +78,18 @@ fn c_functions_have_lines() {
 }
 
 #[test]
+fn leading_underscores_belong_to_the_name() {
+    needs_capture!();
+    let profile = Ngmi::record().program(Oracle::c("burn"), ["500"]).run().profile();
+    let main = profile.main_of("burn");
+    assert!(
+        main.share("__with_underscores") > 0.9,
+        "{:?}",
+        main.samples[main.samples.len() / 2].functions()
+    );
+}
+
+#[test]
 fn cpp_names_are_demangled() {
     needs_capture!();
     let profile = Ngmi::record()

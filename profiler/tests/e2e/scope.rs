@@ -63,7 +63,7 @@ fn the_whole_system_without_the_recorder() {
         "mapped before we came, and named: {}",
         main.share("burn_here")
     );
-    assert!(main.cpu_ms() > 500.0, "{}", main.cpu_ms());
+    assert!(main.cpu_ms() > 100.0, "{}", main.cpu_ms());
     for pid in own {
         assert!(
             profile.threads.iter().all(|thread| thread.pid != pid.to_string()),

@@ -27,8 +27,10 @@ fn each_thread_has_its_name_time_and_life() {
             measured,
             0.02 * measured + 4.0,
         );
+        // A short life is in part its birth and its end.
+        let least = if name.starts_with("brief") { 0.7 } else { 0.9 };
         assert!(
-            thread.share("thread_work") > 0.9,
+            thread.share("thread_work") > least,
             "{name}: {}",
             thread.share("thread_work")
         );

@@ -13,6 +13,11 @@ NOINLINE void burn_here(uint64_t ms) {
     __asm__ volatile("");
 }
 
+NOINLINE void __with_underscores(uint64_t ms) {
+    burn_here(ms);
+    __asm__ volatile("");
+}
+
 int main(int argc, char **argv) {
     uint64_t ms = argc > 1 ? strtoull(argv[1], 0, 10) : 500;
     if (argc > 2 && !strcmp(argv[2], "unlink")) {
@@ -20,7 +25,7 @@ int main(int argc, char **argv) {
         if (readlink("/proc/self/exe", path, sizeof path - 1) < 0 || unlink(path)) return 3;
         argc = 2;
     }
-    burn_here(ms);
+    __with_underscores(ms);
     printf("pid=%d cpu_ns=%lu\n", getpid(), thread_cpu_ns());
     fflush(stdout);
     int status = argc > 2 ? atoi(argv[2]) : 0;

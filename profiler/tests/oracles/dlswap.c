@@ -19,9 +19,20 @@ static void run_for(spinner f, uint64_t ms) {
     while (thread_cpu_ns() < end) f(100000);
 }
 
-NOINLINE void phase_a(spinner f) { run_for(f, 400); }
-NOINLINE void phase_b(spinner f) { run_for(f, 400); }
-NOINLINE void phase_moved(spinner f) { run_for(f, 400); }
+NOINLINE void phase_a(spinner f) {
+    run_for(f, 400);
+    __asm__ volatile("# a, so that no two phases are one function to the compiler");
+}
+
+NOINLINE void phase_b(spinner f) {
+    run_for(f, 400);
+    __asm__ volatile("# b");
+}
+
+NOINLINE void phase_moved(spinner f) {
+    run_for(f, 400);
+    __asm__ volatile("# moved");
+}
 
 // Moves the whole library, so that its code finds its data at the same distance: the code in one call, the rest by pages,
 // because one call can't cross the border of two mappings. Returns the new base, or null.

@@ -1,5 +1,8 @@
 //! Made-up recordings whose every number is known.
-#![allow(dead_code, clippy::unwrap_used)]
+// Each test uses some of it.
+#![allow(dead_code, unused_imports, clippy::unwrap_used)]
+
+mod large;
 
 use std::time::Duration;
 
@@ -10,6 +13,8 @@ use profiler::fact::{
     FactSink, Frame, FrameId, FrameName, Location, Mark, MarkKind, Module, ModuleId, ModuleKind, Process, ProcessId,
     Recording, SampleFact, SourceFrame, StackEnds, StackId, StackNode, Tables, Thread, ThreadId, TruncationReason,
 };
+
+pub use large::large;
 
 /// Milliseconds in ns.
 pub const MS: u64 = 1_000_000;
@@ -116,7 +121,7 @@ pub fn named(functions: &[(&str, Option<&str>, Option<u32>)], start: u64, size: 
     }
 }
 
-fn recording() -> Recording {
+pub fn recording() -> Recording {
     Recording {
         ngmi_version: "0.1.0".into(),
         command: vec!["demo".into(), "a b".into(), "it's".into()],
@@ -205,7 +210,8 @@ pub fn everything() -> Synthetic {
         module(ModuleKind::Vdso, "[vdso]", 0),
     ];
     tables.modules[4].problem = Some("permission denied".into());
-    frames(&mut tables, &evil);
+    frames(&mut tables);
+    names(&mut tables, &evil);
     stacks(&mut tables);
     let mut synthetic = Synthetic {
         tables,
@@ -216,114 +222,84 @@ pub fn everything() -> Synthetic {
     synthetic
 }
 
-fn frames(tables: &mut Tables, evil: &[String]) {
-    let (m, process) = (ModuleId, ProcessId(0));
-    let frame = |location, is_return_address| Frame {
-        location,
-        is_return_address,
+fn frames(tables: &mut Tables) {
+    let process = ProcessId(0);
+    let file = |module, svma| Location::Module {
+        module: ModuleId(module),
+        svma: Svma(svma),
     };
-    tables.frames = vec![
-        frame(
-            Location::Module {
-                module: m(0),
-                svma: Svma(0x40_1000),
-            },
-            true,
-        ),
-        frame(
-            Location::Module {
-                module: m(0),
-                svma: Svma(0x40_1000),
-            },
-            false,
-        ),
-        frame(
-            Location::Module {
-                module: m(0),
-                svma: Svma(0x40_2222),
-            },
-            true,
-        ),
-        frame(
-            Location::Kernel {
-                module: m(1),
-                offset: KernelOffset(0x5000),
-            },
-            false,
-        ),
-        frame(
-            Location::Kernel {
-                module: m(1),
-                offset: KernelOffset(u64::MAX - 0xff),
-            },
-            true,
-        ),
-        frame(
+    let kernel = |offset| Location::Kernel {
+        module: ModuleId(1),
+        offset: KernelOffset(offset),
+    };
+    let places = [
+        (file(0, 0x40_1000), true),
+        (file(0, 0x40_1000), false),
+        (file(0, 0x40_2222), true),
+        (kernel(0x5000), false),
+        (kernel(u64::MAX - 0xff), true),
+        (
             Location::Jit {
-                module: m(2),
+                module: ModuleId(2),
                 process,
                 start: Avma(0x7f00_0000),
                 offset: 0x33,
             },
             false,
         ),
-        frame(
+        (
             Location::Anonymous {
-                module: m(3),
+                module: ModuleId(3),
                 process,
                 avma: Avma(0x7fff_ffff_f123),
             },
             false,
         ),
-        frame(
+        (
             Location::FileOffset {
-                module: m(4),
+                module: ModuleId(4),
                 offset: FileOffset(0x999),
             },
             true,
         ),
-        frame(
+        (
             Location::Unmapped {
                 process,
                 avma: Avma(u64::MAX),
             },
             false,
         ),
-        frame(Location::Truncated(TruncationReason::CopyTooShort), false),
+        (Location::Truncated(TruncationReason::CopyTooShort), false),
         // Below the base: no relative address exists.
-        frame(
-            Location::Module {
-                module: m(0),
-                svma: Svma(1),
-            },
-            true,
-        ),
-        frame(
-            Location::Module {
-                module: m(5),
-                svma: Svma(0x700),
-            },
-            true,
-        ),
+        (file(0, 1), true),
+        (file(5, 0x700), true),
     ];
-    let mut name = |frame, name| tables.names.insert(FrameId(frame), name);
-    name(
-        0,
-        named(&[("main", Some("src/main.c"), Some(10))], 0x40_0ff0, Some(0x100)),
-    );
+    let frame = |(location, is_return_address)| Frame {
+        location,
+        is_return_address,
+    };
+    tables.frames = places.map(frame).to_vec();
+}
+
+fn names(tables: &mut Tables, evil: &[String]) {
     let inlined = [
         ("inner", Some("src/inner.h"), Some(3)),
         ("middle", None, None),
         (evil[5].as_str(), Some("src/main.c"), Some(u32::MAX)),
     ];
-    name(1, named(&inlined, 0x40_0ff0, Some(0x100)));
-    name(2, named(&[("work", Some(evil[0].as_str()), Some(1))], 0x40_2200, None));
-    name(3, named(&[("do_syscall_64", None, None)], 0x4ff0, Some(0x40)));
-    name(
-        4,
+    let names = [
+        named(&[("main", Some("src/main.c"), Some(10))], 0x40_0ff0, Some(0x100)),
+        named(&inlined, 0x40_0ff0, Some(0x100)),
+        named(&[("work", Some(evil[0].as_str()), Some(1))], 0x40_2200, None),
+        named(&[("do_syscall_64", None, None)], 0x4ff0, Some(0x40)),
         named(&[("ext4_read [ext4]", None, None)], u64::MAX - 0x1ff, Some(u64::MAX)),
-    );
-    name(5, named(&[("js: f", None, None)], 0, None));
+        named(&[("js: f", None, None)], 0, None),
+    ];
+    tables.names = names
+        .into_iter()
+        .zip(0..)
+        .map(|(name, id)| (FrameId(id), name))
+        .collect();
 }
 
 fn stacks(tables: &mut Tables) {
@@ -391,79 +367,4 @@ fn marks(synthetic: &mut Synthetic, evil: &[String]) {
         },
         mark(50, 2, MarkKind::ProcessExit { status: 9 }),
     ];
-}
-
-/// Many samples of many threads with deep stacks, of functions with inline chains.
-pub fn large(samples: u64, threads: u32) -> Synthetic {
-    const FUNCTIONS: u32 = 50_000;
-    const STACKS: u32 = 400_000;
-    let mut tables = Tables {
-        recording: recording(),
-        ..Tables::default()
-    };
-    tables.recording.end = Timestamp(START + (samples + 2) * MS / 10);
-    tables.processes = (0..10)
-        .map(|id| process(100 + id, "browser", (id > 0).then_some(0), id))
-        .collect();
-    tables.threads = (0..threads.max(10))
-        .map(|id| thread(id % 10, 100 + id, &format!("worker {id}"), id < 10))
-        .collect();
-    tables.modules = (0..50)
-        .map(|id| module(ModuleKind::File, &format!("lib{id}.so"), 0))
-        .collect();
-    for id in 0..FUNCTIONS {
-        let svma = Svma(u64::from(id) * 0x40 + 0x11);
-        let location = Location::Module {
-            module: ModuleId(id % 50),
-            svma,
-        };
-        tables.frames.push(Frame {
-            location,
-            is_return_address: id % 3 > 0,
-        });
-        let outer = format!(
-            "browser::component{}::Class<{}>::method{id}(int, char const*)",
-            id % 300,
-            id % 11
-        );
-        let inner = format!("base::inlined{}", id % 700);
-        let file = format!("/builds/src/component{}/file{}.cpp", id % 300, id % 2000);
-        let chain = [
-            (inner.as_str(), Some("base.h"), Some(id)),
-            (outer.as_str(), Some(file.as_str()), Some(id % 900)),
-        ];
-        tables.names.insert(
-            FrameId(id),
-            named(&chain[usize::from(id % 2 == 0)..], svma.0, Some(0x40)),
-        );
-    }
-    // A number of a linear congruential generator for each stack: its caller is one of the 5,000 before it.
-    let mut random = 1u64;
-    for id in 0..STACKS {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let draw = u32::try_from(random >> 33).unwrap();
-        let parent = (id > 100).then(|| StackId(id - 1 - draw % id.min(5_000)));
-        tables.stacks.push(StackNode {
-            parent,
-            frame: FrameId(draw % FUNCTIONS),
-        });
-    }
-    let mut synthetic = Synthetic {
-        tables,
-        ..Synthetic::default()
-    };
-    for i in 0..samples {
-        let thread = u32::try_from(i % u64::from(threads)).unwrap();
-        synthetic.samples.push(SampleFact {
-            time: Timestamp(START + (i + 1) * MS / 10 + i % 977),
-            thread: ThreadId(thread),
-            stack: Some(StackId(u32::try_from(i * 7919 % u64::from(STACKS)).unwrap())),
-            cpu_time: Duration::from_nanos(90_000 + i % 1000),
-            in_kernel: false,
-            weight: 1,
-        });
-    }
-    synthetic
 }

@@ -30,6 +30,7 @@ impl Backing {
 
 impl ElfBytes {
     /// Maps the whole of `file`.
+    #[allow(unsafe_code)]
     pub(super) fn map(file: &File) -> io::Result<Self> {
         // SAFETY: `Mmap` asks that nobody changes the file meanwhile, which nobody can promise for the files of other
         // programs. The map is private and read-only, and every reader of it treats the bytes as hostile: each length

@@ -1,8 +1,10 @@
 //! Inline chains with files and lines, from DWARF by way of wholesym.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use object::{Object as _, ObjectSection as _};
@@ -24,6 +26,8 @@ const SHT_NOBITS: u32 = 8;
 pub(super) struct Frames<'runtime> {
     runtime: &'runtime Runtime,
     map: SymbolMap,
+    /// After a panic inside wholesym.
+    broken: Cell<bool>,
     _copy: Option<File>,
 }
 
@@ -38,18 +42,29 @@ impl<'runtime> Frames<'runtime> {
             Some((path, file)) => (path, Some(file)),
             None => (opened.path.clone(), None),
         };
-        let map = runtime
-            .block_on(manager.load_symbol_map_for_binary_at_path(&path, None))
-            .ok()?;
+        let load = || runtime.block_on(manager.load_symbol_map_for_binary_at_path(&path, None));
+        let map = catch_unwind(AssertUnwindSafe(load)).ok()?.ok()?;
         Some(Self {
             runtime,
             map,
+            broken: Cell::new(false),
             _copy: copy,
         })
     }
 
     /// The functions at `svma`, innermost first; empty if unknown. `symbol` is the name of the outermost one.
     pub(super) fn lookup(&self, svma: u64, symbol: &str) -> Vec<SourceFrame> {
+        if self.broken.get() {
+            return Vec::new();
+        }
+        // Damaged DWARF can make wholesym panic. It costs the lines then, not the names.
+        catch_unwind(AssertUnwindSafe(|| self.lookup_unguarded(svma, symbol))).unwrap_or_else(|_| {
+            self.broken.set(true);
+            Vec::new()
+        })
+    }
+
+    fn lookup_unguarded(&self, svma: u64, symbol: &str) -> Vec<SourceFrame> {
         let Some(info) = self.map.lookup_sync(LookupAddress::Svma(svma)) else {
             return Vec::new();
         };

@@ -1,4 +1,5 @@
 //! The summary of a recording whose figures are known.
+#![allow(clippy::unwrap_used)] // A test says what it needs by failing.
 
 use std::time::Duration;
 
@@ -43,6 +44,14 @@ fn thread(process: u32, tid: u32, end: Option<u64>, after: u64) -> Thread {
     }
 }
 
+fn ends(module: &str, reason: Option<TruncationReason>, samples: u64) -> StackEnds {
+    StackEnds {
+        module: module.into(),
+        reason,
+        samples,
+    }
+}
+
 /// 100 ms, two processes; each frame is its own stack: two addresses of `hot`, one of `warm`, one without a name.
 fn tables(command: &str) -> Tables {
     let module = Module {
@@ -75,21 +84,9 @@ fn tables(command: &str) -> Tables {
             scope: "command".into(),
             end: Timestamp(100 * MS),
             stack_ends: vec![
-                StackEnds {
-                    module: "lib.so".into(),
-                    reason: None,
-                    samples: 970,
-                },
-                StackEnds {
-                    module: "ld.so".into(),
-                    reason: Some(TruncationReason::BadChain),
-                    samples: 10,
-                },
-                StackEnds {
-                    module: "libxul.so".into(),
-                    reason: Some(TruncationReason::NoUnwindInfo),
-                    samples: 20,
-                },
+                ends("lib.so", None, 970),
+                ends("ld.so", Some(TruncationReason::BadChain), 10),
+                ends("libxul.so", Some(TruncationReason::NoUnwindInfo), 20),
             ],
             ..Recording::default()
         },

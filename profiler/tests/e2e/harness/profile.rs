@@ -56,7 +56,7 @@ pub struct Frame {
     pub file: Option<String>,
     /// Source line.
     pub line: Option<u64>,
-    /// Name of the library it belongs to.
+    /// Name of the library or pseudo module that it belongs to.
     pub module: Option<String>,
     /// Address relative to the library.
     pub address: Option<u64>,
@@ -202,7 +202,7 @@ pub fn share<'a>(samples: impl IntoIterator<Item = &'a Sample>, wanted: impl Fn(
     hits / all
 }
 
-/// The tables of one thread, which newer versions of the format share between threads.
+/// One thread, and the tables that all threads share (format 56 and later).
 struct Tables<'a> {
     root: &'a Value,
     thread: &'a Value,
@@ -214,8 +214,7 @@ impl<'a> Tables<'a> {
     }
 
     fn table(&self, name: &str) -> &'a Value {
-        let own = &self.thread[name];
-        if own.is_null() { &self.root["shared"][name] } else { own }
+        &self.root["shared"][name]
     }
 
     fn string(&self, index: &Value) -> Option<String> {
@@ -245,18 +244,16 @@ impl<'a> Tables<'a> {
     fn frame(&self, index: usize) -> Frame {
         let (frames, funcs) = (self.table("frameTable"), self.table("funcTable"));
         let func = usize::try_from(frames["func"][index].as_u64().unwrap()).unwrap();
-        let resource = funcs["resource"][func].as_u64();
-        let lib =
-            resource.and_then(|index| self.table("resourceTable")["lib"][usize::try_from(index).unwrap()].as_u64());
+        let source = funcs["source"][func]
+            .as_u64()
+            .map(|source| usize::try_from(source).unwrap());
+        let file = source.map(|source| &self.table("sources")["filename"][source]);
         Frame {
             function: self.string(&funcs["name"][func]).unwrap(),
-            file: self.string(&funcs["fileName"][func]),
+            file: file.and_then(|name| self.string(name)),
             line: frames["line"][index].as_u64(),
-            module: lib.map(|index| {
-                self.root["libs"][usize::try_from(index).unwrap()]["name"]
-                    .as_str()
-                    .unwrap()
-                    .to_owned()
+            module: funcs["resource"][func].as_u64().and_then(|resource| {
+                self.string(&self.table("resourceTable")["name"][usize::try_from(resource).unwrap()])
             }),
             address: frames["address"][index]
                 .as_i64()
@@ -314,9 +311,8 @@ impl<'a> Tables<'a> {
                     .or_insert_with(|| Rc::new(self.frame(frame)))
                     .clone(),
             );
-            next = table["prefix"][node]
-                .as_u64()
-                .map(|prefix| usize::try_from(prefix).unwrap());
+            let offset = usize::try_from(table["prefixOffset"][node].as_u64().unwrap()).unwrap();
+            next = (offset > 0).then(|| node.checked_sub(offset).expect("a caller comes before its callees"));
         }
         stack.into()
     }

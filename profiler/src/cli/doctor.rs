@@ -1,0 +1,84 @@
+//! `ngmi doctor`: what this machine allows, hook by hook, as a table that fits a terminal.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::args::Doctor as Args;
+use super::terminal::out;
+use crate::capture::doctor::{Doctor, doctor};
+use crate::event::HookStatus;
+
+/// Columns of the terminal that the table fits.
+const WIDTH: usize = 80;
+
+/// Exit status 0 only if `ngmi record` can run.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let found = doctor();
+    if args.json {
+        let report = json!({ "records": found.refused.is_none(), "refused": found.refused, "rows": found.rows });
+        out(format_args!("{report:#}"));
+    } else {
+        table(&found);
+    }
+    Ok(if found.refused.is_none() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn table(found: &Doctor) {
+    let bold = anstyle::Style::new().bold();
+    let width = found
+        .rows
+        .iter()
+        .map(|row| row.hook.chars().count())
+        .max()
+        .unwrap_or(0)
+        .clamp(4, 36);
+    out(format_args!("{bold}{:<8} {:<width$} status{bold:#}", "noun", "hook"));
+    for row in &found.rows {
+        self::row(row, width);
+    }
+    match &found.refused {
+        None => out("`ngmi record` works here."),
+        Some(why) => wrapped("`ngmi record` does not work here: ", why, 0),
+    }
+}
+
+fn row(row: &HookStatus, width: usize) {
+    let (style, word) = match row.refused {
+        None => (anstyle::AnsiColor::Green.on_default(), "yes"),
+        Some(_) => (anstyle::AnsiColor::Yellow.on_default(), "no"),
+    };
+    out(format_args!(
+        "{:<8} {:<width$} {style}{word}{style:#}",
+        row.noun, row.hook
+    ));
+    for (label, text) in [("why: ", &row.refused), ("remedy: ", &row.remedy)] {
+        if let Some(text) = text {
+            wrapped(label, text, 9);
+        }
+    }
+}
+
+/// Prints text in lines of at most [`WIDTH`] columns, the first after `label`, all behind `indent` blanks.
+fn wrapped(label: &str, text: &str, indent: usize) {
+    let mut line = format!("{:indent$}{label}", "");
+    let mut is_empty = true;
+    for word in text.split_whitespace() {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            out(&line);
+            line = format!("{:1$}", "", indent + 2);
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_empty = false;
+    }
+    out(&line);
+}

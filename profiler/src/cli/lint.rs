@@ -1,0 +1,21 @@
+//! `ngmi lint`: checks a profile as strictly as the front end would fail on it.
+
+use std::fs::File;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+use super::args::Lint;
+use super::terminal::{say, tell};
+
+pub fn run(args: &Lint) -> Result<ExitCode> {
+    let file = File::open(&args.profile).with_context(|| format!("cannot read {}", args.profile.display()))?;
+    let faults = crate::profile::lint(file);
+    faults.iter().for_each(say);
+    if faults.is_empty() {
+        tell(format_args!("{}: no fault found", args.profile.display()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    tell(format_args!("{}: {} faults", args.profile.display(), faults.len()));
+    Ok(ExitCode::FAILURE)
+}

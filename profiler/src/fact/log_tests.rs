@@ -1,0 +1,377 @@
+//! Facts from logs whose contents are known.
+
+use std::io::Cursor;
+
+use profiler_common::sample::{FLAG_IN_KERNEL, FLAG_USER_REGS};
+
+use super::*;
+use crate::addr::{Avma, KernelOffset, Timestamp};
+use crate::event::write::LogWriter;
+use crate::event::{At, Attachment, End, FileId, Mapping, PROT_EXEC, Sample, TaskExec, TaskExit, TaskNew};
+use crate::fact::{Location, Mark, MarkKind, ModuleKind, SampleFact, StackEnds, StackId, TruncationReason};
+use crate::unwind::NoBinaries;
+use crate::unwind::tests::program::{Flavour, run};
+
+/// Keeps what it is told.
+#[derive(Default, Debug, PartialEq)]
+struct Facts {
+    samples: Vec<SampleFact>,
+    marks: Vec<Mark>,
+}
+
+impl FactSink for Facts {
+    fn sample(&mut self, tables: &Tables, sample: &SampleFact) {
+        assert!(sample.thread.index() < tables.threads.len());
+        self.samples.push(*sample);
+    }
+
+    fn mark(&mut self, tables: &Tables, mark: &Mark) {
+        assert!(tables.threads[mark.thread.index()].process.index() < tables.processes.len());
+        self.marks.push(mark.clone());
+    }
+}
+
+fn header() -> Header {
+    Header {
+        ngmi_version: "0.1.0".into(),
+        command: vec!["prog".into()],
+        start: Timestamp(100),
+        start_unix_ms: 5,
+        kernel: "6.18".into(),
+        arch: "x86_64".into(),
+        boot_id: String::new(),
+        cpus: 2,
+        sample_hz: 1000,
+        sample_event: "cpu-clock".into(),
+        stack_copy: 65_536,
+        scope: "command".into(),
+        hooks: Vec::new(),
+    }
+}
+
+fn at(time: u64, pid: u32, tid: u32) -> At {
+    At {
+        time: Timestamp(time),
+        pid,
+        tid,
+    }
+}
+
+fn log(events: &[Event<'_>]) -> Vec<u8> {
+    let mut log = LogWriter::new(Vec::new(), &header()).unwrap();
+    for event in events {
+        log.event(event).unwrap();
+    }
+    log.finish().unwrap()
+}
+
+fn replay(log: &[u8], binaries: &dyn Binaries) -> (Tables, Facts, Vec<u8>) {
+    let mut source = LogSource::new(LogReader::new(Cursor::new(log)).unwrap(), binaries);
+    let mut facts = Facts::default();
+    let tables = source.replay(&mut facts).unwrap();
+    let resolved = source.collect_resolved(&tables);
+    (tables, facts, resolved)
+}
+
+/// The locations of a stack, leaf first.
+fn locations(tables: &Tables, stack: Option<StackId>) -> Vec<&Location> {
+    let mut next = stack;
+    std::iter::from_fn(|| {
+        let node = tables.stacks[next?.index()];
+        next = node.parent;
+        Some(&tables.frames[node.frame.index()].location)
+    })
+    .collect()
+}
+
+fn marker_file(text: &str) -> Event<'static> {
+    let (path, bytes) = (b"/tmp/marker-10.txt".to_vec(), text.as_bytes().to_vec());
+    Event::Attachment(Attachment {
+        kind: AttachmentKind::Markers,
+        pid: 10,
+        path,
+        bytes,
+    })
+}
+
+/// One process, drained out of order, with everything that stands beside.
+fn story() -> Vec<Event<'static>> {
+    let kernel = |time, flags, offsets: &[u64]| {
+        let kernel: Vec<KernelOffset> = offsets.iter().copied().map(KernelOffset).collect();
+        Event::Sample(Sample {
+            at: at(time, 10, 10),
+            flags,
+            cpu_time: 1000,
+            kernel: kernel.into(),
+            ..Sample::default()
+        })
+    };
+    vec![
+        kernel(300, FLAG_IN_KERNEL, &[0x1010, 0x2020]),
+        Event::TaskNew(TaskNew {
+            at: at(110, 10, 10),
+            parent: (1, 1),
+            name: b"ngmi".to_vec(),
+            ..TaskNew::default()
+        }),
+        Event::TaskExec(TaskExec {
+            at: at(120, 10, 10),
+            old_tid: 10,
+            name: b"prog".to_vec(),
+            path: b"/usr/bin/prog".to_vec(),
+            command_line: b"prog\0-v\0".to_vec(),
+            ..TaskExec::default()
+        }),
+        Event::Watermark(Timestamp(250)),
+        kernel(400, FLAG_IN_KERNEL | FLAG_USER_REGS, &[0x1010]),
+        Event::TaskExit(TaskExit {
+            at: at(500, 10, 10),
+            exit_code: 256,
+            cpu_time: 30,
+            sum_exec_runtime: 2030,
+            minor_faults: 4,
+            major_faults: 1,
+        }),
+        Event::Loss {
+            loss: Loss::SampleRingFull as u32,
+            count: 3,
+        },
+        Event::Loss {
+            loss: Loss::SampleRingFull as u32,
+            count: 5,
+        },
+        Event::KernelSymbol {
+            offset: KernelOffset(0x1010),
+            start: KernelOffset(0x1000),
+            name: b"do_work".to_vec(),
+        },
+        Event::KernelSymbol {
+            offset: KernelOffset(0x2020),
+            start: KernelOffset(0x2020),
+            name: b"wrong".to_vec(),
+        },
+        marker_file("350 360 later\n130 130 first\ngarbage\n"),
+        Event::End(End {
+            time: Timestamp(600),
+            reason: "command exited".into(),
+            status: Some(256),
+        }),
+    ]
+}
+
+#[test]
+fn a_recording_is_told_in_order() {
+    let (tables, facts, _) = replay(&log(&story()), &NoBinaries);
+    let recording = &tables.recording;
+    assert_eq!((recording.start, recording.end), (Timestamp(100), Timestamp(600)));
+    assert_eq!(
+        (recording.end_reason.as_deref(), recording.command_status),
+        (Some("command exited"), Some(256))
+    );
+    assert_eq!(
+        (
+            recording.samples_seen,
+            recording.cpu_time_seen,
+            recording.sample_thinning
+        ),
+        (2, 2030, 1)
+    );
+    assert_eq!(recording.losses, [("sample ring full".to_owned(), 5)]);
+    assert_eq!(recording.notes.len(), 1);
+    assert!(
+        recording.notes[0].contains("1 lines are no markers"),
+        "{:?}",
+        recording.notes
+    );
+
+    let marks: Vec<(u64, &MarkKind)> = facts.marks.iter().map(|mark| (mark.start.0, &mark.kind)).collect();
+    let program = |text: &str| MarkKind::Program { text: text.to_owned() };
+    let exec = MarkKind::Exec {
+        path: "/usr/bin/prog".into(),
+        command_line: vec!["prog".into(), "-v".into()],
+    };
+    assert_eq!(
+        marks,
+        [
+            (110, &MarkKind::ProcessStart),
+            (120, &exec),
+            (130, &program("first")),
+            (350, &program("later")),
+            (500, &MarkKind::ProcessExit { status: 256 }),
+        ]
+    );
+    let times: Vec<u64> = facts.samples.iter().map(|sample| sample.time.0).collect();
+    assert_eq!(times, [300, 400]);
+    let thread = &tables.threads[0];
+    assert_eq!(
+        (
+            thread.name.as_str(),
+            thread.cpu_time_after_last_sample,
+            thread.major_faults
+        ),
+        ("prog", 30, Some(1))
+    );
+    assert_eq!((thread.start, thread.end), (Timestamp(110), Some(Timestamp(500))));
+}
+
+#[test]
+fn kernel_frames_are_named_and_user_stacks_end_for_a_reason() {
+    let (tables, facts, _) = replay(&log(&story()), &NoBinaries);
+    let kernel = |offset| Location::Kernel {
+        module: crate::fact::ModuleId(0),
+        offset: KernelOffset(offset),
+    };
+    assert_eq!(
+        locations(&tables, facts.samples[0].stack),
+        [&kernel(0x1010), &kernel(0x2020)]
+    );
+    let truncated = Location::Truncated(TruncationReason::NotCaptured);
+    // Registers, but no stack.
+    let user = Location::Unmapped {
+        process: crate::fact::ProcessId(0),
+        avma: Avma(0),
+    };
+    assert_eq!(
+        locations(&tables, facts.samples[1].stack),
+        [&kernel(0x1010), &user, &truncated]
+    );
+    assert_eq!(tables.modules[0].kind, ModuleKind::Kernel);
+    let mut names: Vec<&str> = tables.names.values().map(|name| name.symbol.as_str()).collect();
+    names.sort_unstable();
+    // The return address at a function's very start is behind a call in the function before.
+    assert_eq!(names, ["do_work"]);
+    // The kernel-only stack is no user stack.
+    assert_eq!(
+        tables.recording.stack_ends.iter().map(|end| end.samples).sum::<u64>(),
+        1
+    );
+}
+
+#[test]
+fn damage_and_lateness_are_losses() {
+    let mut bytes = log(&story()[..2]);
+    let half = bytes.len() - 10;
+    bytes[half] ^= 1;
+    let (tables, facts, _) = replay(&bytes, &NoBinaries);
+    assert_eq!(tables.recording.losses, [("log chunk damaged".to_owned(), 1)]);
+    assert_eq!((facts.samples.len(), tables.recording.end_reason), (0, None));
+}
+
+#[test]
+fn a_damaged_header_leaves_the_rest() {
+    let mut bytes = log(&story());
+    bytes[60] ^= 1;
+    let (tables, facts, _) = replay(&bytes, &NoBinaries);
+    assert_eq!(facts.samples.len(), 2);
+    assert!(tables.recording.notes.iter().any(|note| note.contains("header")));
+}
+
+/// A real stack, code of a compiler that names it, and the same without the binaries.
+#[test]
+fn a_complete_log_needs_no_binaries() {
+    let Some(dump) = run("made", Flavour(&["-O2", "-fomit-frame-pointer"])) else {
+        return;
+    };
+    let mut events: Vec<Event<'_>> = vec![Event::TaskNew(TaskNew {
+        at: at(1, 1, 1),
+        ..TaskNew::default()
+    })];
+    events.extend(dump.maps.iter().cloned().map(Event::Mapping));
+    for time in [200, 210, 220] {
+        let mut sample = dump.sample(0);
+        sample.at = at(time, 1, 1);
+        sample.kernel = vec![KernelOffset(time)].into();
+        events.push(Event::Sample(sample));
+    }
+    let made = dump
+        .maps
+        .iter()
+        .find(|mapping| mapping.file.inode == 0 && mapping.len == 4096 && is_code(mapping))
+        .unwrap();
+    let map = format!("{:x} 1000 wasm-function[7]\n", made.start.0);
+    let (path, bytes) = (b"/tmp/perf-1.map".to_vec(), map.into_bytes());
+    events.push(Event::Attachment(Attachment {
+        kind: AttachmentKind::PerfMap,
+        pid: 1,
+        path,
+        bytes,
+    }));
+    let bytes = log(&events);
+
+    let (tables, facts, resolved) = replay(&bytes, &dump.binaries);
+    assert_eq!(facts.samples.len(), 3);
+    let complete = StackEnds {
+        module: "stacks".into(),
+        reason: None,
+        samples: 3,
+    };
+    assert_eq!(tables.recording.stack_ends, [complete]);
+    assert!(tables.names.values().any(|name| name.symbol == "wasm-function[7]"));
+    assert!(
+        tables
+            .modules
+            .iter()
+            .any(|module| module.name == "libc.so.6" && !module.build_id.is_empty())
+    );
+
+    let mut writer = LogWriter::append(Cursor::new(bytes)).unwrap();
+    writer.event(&Event::Resolved(resolved.clone())).unwrap();
+    let bytes = writer.finish().unwrap().into_inner();
+    let (again, same_facts, same_resolved) = replay(&bytes, &NoBinaries);
+    assert_eq!(again, tables);
+    assert_eq!(same_facts, facts);
+    assert_eq!(same_resolved, resolved);
+}
+
+fn is_code(mapping: &Mapping) -> bool {
+    mapping.protection & PROT_EXEC != 0 && mapping.path.is_empty()
+}
+
+#[test]
+fn a_file_that_is_gone_leaves_offsets_or_what_the_log_noted() {
+    let Some(dump) = run("recurse", Flavour(&["-O2"])) else {
+        return;
+    };
+    let mut events: Vec<Event<'_>> = dump.maps.iter().cloned().map(Event::Mapping).collect();
+    let mut sample = dump.sample(0);
+    sample.at = at(200, 1, 1);
+    events.push(Event::Sample(sample));
+    let (tables, facts, _) = replay(&log(&events), &NoBinaries);
+    assert!(matches!(
+        locations(&tables, facts.samples[0].stack)[0],
+        Location::FileOffset { .. }
+    ));
+    assert!(tables.modules[0].problem.is_some());
+    let unreadable = Some(TruncationReason::ModuleUnreadable);
+    assert_eq!(tables.recording.stack_ends[0].reason, unreadable);
+
+    let program = dump
+        .maps
+        .iter()
+        .find(|mapping| mapping.path.ends_with(b"/stacks"))
+        .unwrap();
+    let elf = dump
+        .binaries
+        .elf(FileId::default(), &String::from_utf8_lossy(&program.path), &[])
+        .unwrap();
+    events.push(Event::Module(crate::event::Module {
+        file: program.file,
+        path: String::from_utf8_lossy(&program.path).into_owned(),
+        build_id: elf.build_id().to_vec(),
+        segments: elf
+            .segments()
+            .iter()
+            .map(|one| crate::event::Segment {
+                offset: one.file_offset,
+                svma: one.svma,
+                file_size: one.file_size,
+            })
+            .collect(),
+        entry: elf.entry(),
+        problem: None,
+    }));
+    let (tables, facts, _) = replay(&log(&events), &NoBinaries);
+    let leaf = locations(&tables, facts.samples[0].stack)[0].clone();
+    assert!(matches!(leaf, Location::Module { .. }), "{leaf:?}");
+    assert_eq!(tables.modules[0].build_id, elf.build_id());
+}

@@ -1,0 +1,324 @@
+//! The state machine from ordered events to facts.
+
+use std::collections::VecDeque;
+use std::mem::swap;
+use std::time::Duration;
+
+use profiler_common::sample::{FLAG_IN_KERNEL, FLAG_USER_REGS};
+use rustc_hash::FxHashMap;
+
+use super::jit::JitIndex;
+use super::marker_file::ProgramMarker;
+use super::resolved::{Resolved, SampleStacks};
+use super::stack_ends::Tally;
+use super::{
+    FactSink, FrameId, FrameName, Mark, MarkKind, ProcessId, SampleFact, SourceFrame, StackId, Tables, ThreadId,
+};
+use crate::addr::{Avma, KernelOffset, Timestamp};
+use crate::event::{At, End, Event, Sample};
+use crate::task::{Happening, Tasks};
+use crate::unwind::{Interner, JitFunction, Known, Mapped, Place, RawFrame, Walker};
+
+/// What stands beside the stream of events in a log.
+#[derive(Default)]
+pub struct Beside {
+    /// Start and name of the kernel function at an address.
+    pub kernel: FxHashMap<KernelOffset, (KernelOffset, String)>,
+    /// Names of code made at run time.
+    pub jit: JitIndex,
+    /// Markers of the program's own, by start.
+    pub markers: VecDeque<ProgramMarker>,
+    /// What was unwound and named before.
+    pub resolved: Option<Resolved>,
+}
+
+/// Facts under construction.
+pub struct Replay<'b, 's> {
+    /// What facts refer to; processes and threads are with `tasks`, except while the sink looks.
+    tables: Tables,
+    tasks: Tasks,
+    walker: Walker<'b>,
+    interner: Interner,
+    beside: Beside,
+    ends: Tally,
+    /// Which stack each sample has.
+    samples: SampleStacks,
+    /// Last value of each loss counter.
+    losses: FxHashMap<u32, u64>,
+    /// Markers of processes that the log does not know.
+    strangers: u64,
+    sink: &'s mut dyn FactSink,
+}
+
+impl<'b, 's> Replay<'b, 's> {
+    /// Begins with what is known of the recording.
+    pub fn new(mut tables: Tables, walker: Walker<'b>, mut beside: Beside, sink: &'s mut dyn FactSink) -> Self {
+        if let Some(resolved) = &mut beside.resolved {
+            let recording = std::mem::take(&mut tables.recording);
+            tables = Tables {
+                recording,
+                ..std::mem::take(&mut resolved.tables)
+            };
+        }
+        Self {
+            tasks: Tasks::new(tables.recording.start),
+            interner: Interner::of(&tables),
+            tables,
+            walker,
+            beside,
+            ends: Tally::default(),
+            samples: SampleStacks::default(),
+            losses: FxHashMap::default(),
+            strangers: 0,
+            sink,
+        }
+    }
+
+    /// Takes the next event, in order.
+    pub fn event(&mut self, event: &Event<'_>) {
+        let time = match event {
+            Event::Sample(sample) => sample.at.time,
+            Event::TaskNew(task) => task.at.time,
+            Event::TaskExec(exec) => exec.at.time,
+            Event::TaskExit(exit) => exit.at.time,
+            Event::TaskRename { at, .. } | Event::Remap { at, .. } => at.time,
+            Event::Mapping(mapping) => mapping.at.time,
+            Event::Loss { loss, count } => {
+                self.losses.insert(*loss, *count);
+                return;
+            }
+            Event::End(end) => {
+                self.end(end);
+                return;
+            }
+            _ => return,
+        };
+        self.markers_until(time);
+        let recording = &mut self.tables.recording;
+        recording.end = recording.end.max(time);
+        if let Event::Sample(sample) = event {
+            self.sample(sample);
+            return;
+        }
+        if let Event::TaskExit(exit) = event {
+            recording.cpu_time_seen = recording.cpu_time_seen.saturating_add(exit.cpu_time);
+        }
+        if let Some(happening) = self.tasks.apply(event) {
+            self.happened(happening, time);
+        }
+    }
+
+    /// Nothing more comes: the finished tables, the samples' stacks, and the last value of each loss counter.
+    pub fn finish(mut self) -> (Tables, SampleStacks, FxHashMap<u32, u64>) {
+        self.markers_until(Timestamp(u64::MAX));
+        if self.strangers > 0 {
+            let note = format!(
+                "{} markers are of processes that were not recorded; they are left out",
+                self.strangers
+            );
+            self.tables.recording.notes.push(note);
+        }
+        self.tables.processes = self.tasks.processes;
+        self.tables.threads = self.tasks.threads;
+        self.tables.recording.stack_ends = self.ends.finish(&self.tables);
+        (self.tables, self.samples, self.losses)
+    }
+
+    fn end(&mut self, end: &End) {
+        self.markers_until(end.time);
+        let recording = &mut self.tables.recording;
+        recording.end = recording.end.max(end.time);
+        recording.end_reason = Some(end.reason.clone());
+        recording.command_status = end.status;
+    }
+
+    fn happened(&mut self, happening: Happening, time: Timestamp) {
+        let (process, kind) = match happening {
+            Happening::Start(process) => (process, MarkKind::ProcessStart),
+            Happening::Exec(process) => {
+                let record = &self.tasks.processes[process.index()];
+                let (path, command_line) = (record.path.clone(), record.command_line.clone());
+                (process, MarkKind::Exec { path, command_line })
+            }
+            Happening::Exit(process) => {
+                let status = self.tasks.processes[process.index()].exit_code.unwrap_or_default();
+                (process, MarkKind::ProcessExit { status })
+            }
+        };
+        let thread = self.main_thread(process, time);
+        self.mark(&Mark {
+            start: time,
+            end: None,
+            thread,
+            stack: None,
+            kind,
+        });
+    }
+
+    /// The first thread of a process, which may not have been seen.
+    fn main_thread(&mut self, process: ProcessId, time: Timestamp) -> ThreadId {
+        let record = &self.tasks.processes[process.index()];
+        let pid = record.pid;
+        record
+            .main_thread
+            .unwrap_or_else(|| self.tasks.thread_at(&At { time, pid, tid: pid }))
+    }
+
+    /// Hands out the program's own markers that began by now.
+    fn markers_until(&mut self, time: Timestamp) {
+        while let Some(marker) = self.beside.markers.pop_front_if(|marker| marker.start <= time) {
+            let last = marker.end.unwrap_or(marker.start);
+            if last < self.tables.recording.start {
+                continue;
+            }
+            let Some(process) = self.tasks.process_of(marker.pid) else {
+                self.strangers += 1;
+                continue;
+            };
+            let start = marker.start.max(self.tables.recording.start);
+            let thread = match marker.tid {
+                Some(tid) => self.tasks.thread_at(&At {
+                    time: start,
+                    pid: marker.pid,
+                    tid,
+                }),
+                None => self.main_thread(process, start),
+            };
+            let kind = MarkKind::Program { text: marker.text };
+            self.mark(&Mark {
+                start,
+                end: marker.end,
+                thread,
+                stack: None,
+                kind,
+            });
+        }
+    }
+
+    fn mark(&mut self, mark: &Mark) {
+        self.show_tasks();
+        self.sink.mark(&self.tables, mark);
+        self.show_tasks();
+    }
+
+    /// Moves processes and threads into the tables, or back.
+    fn show_tasks(&mut self) {
+        swap(&mut self.tables.processes, &mut self.tasks.processes);
+        swap(&mut self.tables.threads, &mut self.tasks.threads);
+    }
+
+    fn sample(&mut self, sample: &Sample<'_>) {
+        let thread = self.tasks.thread_at(&sample.at);
+        let known = self
+            .beside
+            .resolved
+            .as_mut()
+            .and_then(|known| known.stack(sample.at.time, sample.at.tid));
+        let stack = match known {
+            Some(stack) => stack,
+            None => self.stack(sample, self.tasks.threads[thread.index()].process),
+        };
+        self.samples.push(sample.at.time, sample.at.tid, stack);
+        if let Some(stack) = stack {
+            self.ends.count(&self.tables, stack);
+        }
+        let recording = &mut self.tables.recording;
+        recording.samples_seen += 1;
+        recording.cpu_time_seen = recording.cpu_time_seen.saturating_add(sample.cpu_time);
+        let fact = SampleFact {
+            time: sample.at.time,
+            thread,
+            stack,
+            cpu_time: Duration::from_nanos(sample.cpu_time),
+            in_kernel: sample.flags & FLAG_IN_KERNEL != 0,
+            weight: 1,
+        };
+        self.show_tasks();
+        self.sink.sample(&self.tables, &fact);
+        self.show_tasks();
+    }
+
+    /// The sample's stack: user frames, and the kernel's on top of them.
+    fn stack(&mut self, sample: &Sample<'_>, process: ProcessId) -> Option<StackId> {
+        let mut stack = None;
+        // Without user registers it is a kernel thread, or one that has none any more.
+        if sample.flags & FLAG_USER_REGS != 0 {
+            let walk = self.walker.walk(
+                Mapped {
+                    tasks: &self.tasks,
+                    process,
+                },
+                sample,
+            );
+            if let Err(reason) = walk.end {
+                stack = Some(self.interner.truncated(&mut self.tables, reason));
+            }
+            for raw in walk.frames.iter().rev() {
+                let frame = self.user_frame(sample, process, raw);
+                stack = Some(self.interner.stack(&mut self.tables, stack, frame));
+            }
+        }
+        for (depth, offset) in sample.kernel.iter().enumerate().rev() {
+            let frame = self.kernel_frame(*offset, depth > 0);
+            stack = Some(self.interner.stack(&mut self.tables, stack, frame));
+        }
+        stack
+    }
+
+    fn user_frame(&mut self, sample: &Sample<'_>, process: ProcessId, raw: &RawFrame) -> FrameId {
+        let back = u64::from(raw.is_return_address);
+        let found = match raw.place {
+            Place::MadeAtRunTime(_) => {
+                self.beside
+                    .jit
+                    .lookup(sample.at.pid, Avma(raw.address.0.wrapping_sub(back)), sample.at.time)
+            }
+            _ => None,
+        };
+        let jit = found.as_ref().map(|found| JitFunction { start: found.start() });
+        let mut known = Known {
+            modules: &mut self.walker.modules,
+            files: &self.tasks.files,
+        };
+        let frame = self
+            .interner
+            .user_frame(&mut self.tables, &mut known, process, raw, jit);
+        if let Some(found) = found {
+            self.tables.names.entry(frame).or_insert_with(|| found.name());
+        }
+        frame
+    }
+
+    fn kernel_frame(&mut self, offset: KernelOffset, is_return_address: bool) -> FrameId {
+        let distinct = self.tables.frames.len();
+        let frame = self.interner.kernel_frame(&mut self.tables, offset, is_return_address);
+        if self.tables.frames.len() == distinct {
+            return frame;
+        }
+        // A call that never returns may be its function's last instruction: the address behind it is another function's.
+        let known = self
+            .beside
+            .kernel
+            .get(&offset)
+            .filter(|(start, _)| !is_return_address || *start != offset);
+        if let Some((start, name)) = known {
+            let source = SourceFrame {
+                function: name.clone(),
+                file: None,
+                line: None,
+            };
+            let symbol = name.clone();
+            let inline_chain = vec![source];
+            self.tables.names.insert(
+                frame,
+                FrameName {
+                    symbol,
+                    symbol_start: start.0,
+                    symbol_size: None,
+                    inline_chain,
+                },
+            );
+        }
+        frame
+    }
+}

@@ -1,0 +1,128 @@
+//! Round trips and damage of what a log keeps.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::addr::{Avma, FileOffset, KernelOffset, Svma};
+use crate::event::FileId;
+use crate::fact::{Frame, FrameName, Location, ModuleId, ModuleKind, ProcessId, SourceFrame, TruncationReason};
+
+fn tables() -> Tables {
+    let module = ModuleId(0);
+    let mut tables = Tables::default();
+    tables.modules.push(Module {
+        kind: ModuleKind::File,
+        name: "a.so".into(),
+        path: "/lib/a.so".into(),
+        file: FileId {
+            major: 1,
+            minor: 2,
+            inode: 3,
+        },
+        build_id: vec![1, 2, 3],
+        base_svma: Svma(0x1000),
+        deleted: true,
+        problem: Some("gone".into()),
+    });
+    let process = ProcessId(7);
+    let locations = [
+        Location::Module {
+            module,
+            svma: Svma(0x1234),
+        },
+        Location::FileOffset {
+            module,
+            offset: FileOffset(5),
+        },
+        Location::Kernel {
+            module,
+            offset: KernelOffset(u64::MAX),
+        },
+        Location::Jit {
+            module,
+            process,
+            start: Avma(0x10),
+            offset: 3,
+        },
+        Location::Anonymous {
+            module,
+            process,
+            avma: Avma(0x99),
+        },
+        Location::Unmapped {
+            process,
+            avma: Avma(0x98),
+        },
+        Location::Truncated(TruncationReason::NotCaptured),
+    ];
+    for (index, location) in (0u32..).zip(locations) {
+        tables.frames.push(Frame {
+            location,
+            is_return_address: index % 2 == 0,
+        });
+        let parent = index.checked_sub(1).map(StackId);
+        tables.stacks.push(StackNode {
+            parent,
+            frame: FrameId(index),
+        });
+    }
+    let source = |function: &str, line| SourceFrame {
+        function: function.into(),
+        file: Some("a.c".into()),
+        line,
+    };
+    let inline_chain = vec![source("inner", Some(0)), source("outer", None)];
+    let name = FrameName {
+        symbol: "outer".into(),
+        symbol_start: 0x1200,
+        symbol_size: Some(0x40),
+        inline_chain,
+    };
+    tables.names.insert(FrameId(0), name);
+    tables
+}
+
+fn samples() -> SampleStacks {
+    let mut samples = SampleStacks::default();
+    samples.push(Timestamp(10), 5, Some(StackId(3)));
+    samples.push(Timestamp(20), 6, None);
+    samples.push(Timestamp(20), 4, Some(StackId(0)));
+    samples.push(Timestamp(30), 5, Some(StackId(6)));
+    samples
+}
+
+#[test]
+fn tables_and_samples_survive() {
+    let mut resolved = decode(&encode(&tables(), &samples())).unwrap();
+    assert_eq!(resolved.tables, tables());
+    assert_eq!(resolved.stack(Timestamp(10), 5), Some(Some(StackId(3))));
+    // A sample that is not known costs no other its stack.
+    assert_eq!(resolved.stack(Timestamp(15), 5), None);
+    assert_eq!(resolved.stack(Timestamp(20), 4), Some(Some(StackId(0))));
+    assert_eq!(resolved.stack(Timestamp(20), 6), Some(None));
+    assert_eq!(resolved.stack(Timestamp(20), 6), None);
+    // One that is missing now does no harm either.
+    assert_eq!(resolved.stack(Timestamp(40), 5), None);
+}
+
+proptest! {
+    #[test]
+    fn damage_never_panics(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..5)) {
+        let mut bytes = encode(&tables(), &samples());
+        for (place, value) in changes {
+            let place = place.index(bytes.len());
+            bytes[place] = value;
+        }
+        if let Ok(mut resolved) = decode(&bytes) {
+            resolved.stack(Timestamp(20), 4);
+        }
+    }
+}
+
+#[test]
+fn truncation_is_an_error() {
+    let bytes = encode(&tables(), &samples());
+    for len in 0..bytes.len() {
+        assert!(decode(&bytes[..len]).is_err(), "{len}");
+    }
+}

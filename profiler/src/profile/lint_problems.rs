@@ -1,0 +1,81 @@
+//! What the lint found, told once for each kind of problem.
+
+use std::collections::BTreeMap;
+
+use super::format::Index;
+
+/// Problems that are told; a broken column has one in every row.
+const TOLD: usize = 100;
+
+/// What was found, with the number of rows that have the same problem.
+#[derive(Default)]
+pub struct Problems(BTreeMap<String, u64>);
+
+impl Problems {
+    /// Adds one problem.
+    pub fn add(&mut self, place: &str, problem: &dyn std::fmt::Display) {
+        if self.0.len() < TOLD {
+            *self.0.entry(format!("{place}: {problem}")).or_default() += 1;
+        }
+    }
+
+    /// In words, sorted.
+    pub fn into_list(self) -> Vec<String> {
+        let told = |(problem, count)| match count {
+            1 => problem,
+            _ => format!("{problem} ({count} times)"),
+        };
+        self.0.into_iter().map(told).collect()
+    }
+
+    /// The columns of a table have its length.
+    pub fn lengths(&mut self, table: &str, length: usize, columns: &[(&str, usize)]) {
+        for (column, len) in columns {
+            if *len != length {
+                self.add(
+                    table,
+                    &format_args!("column {column} has {len} rows instead of {length}"),
+                );
+            }
+        }
+    }
+
+    /// Every reference of a column is a row of its target.
+    pub fn references(&mut self, column: &str, indices: &[Index], missing: Missing, (target, rows): (&str, usize)) {
+        for index in indices {
+            let fits = match *index {
+                None => missing == Missing::Null,
+                Some(-1) if missing == Missing::MinusOne => true,
+                Some(index) => usize::try_from(index).is_ok_and(|index| index < rows),
+            };
+            if !fits {
+                self.add(
+                    column,
+                    &format_args!("refers to a row that {target} does not have ({rows} rows)"),
+                );
+            }
+        }
+    }
+
+    /// Times ascend from 0.
+    pub fn sorted(&mut self, table: &str, times: impl Iterator<Item = f64>) {
+        let mut last = 0.0;
+        for time in times {
+            if time.is_nan() || time < last {
+                self.add(table, &"time goes backward or starts below 0");
+            }
+            last = time;
+        }
+    }
+}
+
+/// How a column says that there is no row to refer to.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Missing {
+    /// There always is one.
+    Never,
+    /// `null`
+    Null,
+    /// −1
+    MinusOne,
+}

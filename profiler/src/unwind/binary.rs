@@ -1,0 +1,391 @@
+//! The modules of all processes: opened once each, with what unwinding needs of them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use framehop::x86_64::UnwinderX86_64;
+use framehop::{Module as HopModule, ModuleSectionInfo, Unwinder as _};
+use rustc_hash::FxHashMap;
+use symbols::elf::{Arch, ElfBytes, ElfFile, Section};
+
+use super::Binaries;
+use super::cfi::Cfi;
+use crate::addr::{FileOffset, Svma};
+use crate::event;
+use crate::task::space::{FileKey, Files, MappedFile};
+
+/// Bytes behind the entry point that count as the entry code: `_start` is shorter.
+const ENTRY_CODE: u64 = 64;
+/// The kernel maps whole pages, so a mapping shows a little more than its segment.
+const PAGE: u64 = 4096;
+
+/// Number of an opened [`Binary`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BinaryId(pub u32);
+
+impl BinaryId {
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a mapped file is to unwinding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// An ELF file.
+    Binary(BinaryId),
+    /// No ELF file: code that was made at run time.
+    MadeAtRunTime,
+    /// A file that can't be read.
+    Unreadable,
+}
+
+/// A file that was mapped executable, and what is known of it.
+pub struct Known {
+    /// What it is.
+    pub content: Content,
+    /// Build id of the file, or what the mapping or the log says it is.
+    pub build_id: Vec<u8>,
+    /// Address of the first loadable segment.
+    pub base_svma: Svma,
+    /// Why it can't be read.
+    pub problem: Option<String>,
+    /// Loadable segments: offset, address, bytes, executable.
+    segments: Vec<Segment>,
+}
+
+/// A loadable segment.
+#[derive(Debug, Clone, Copy)]
+struct Segment {
+    offset: u64,
+    svma: u64,
+    size: u64,
+    executable: bool,
+}
+
+/// An ELF file with its unwind tables.
+pub struct Binary {
+    /// Its tables.
+    pub cfi: Option<Cfi>,
+    /// Its code, to look at call instructions.
+    text: Option<Section>,
+    entry: Range<u64>,
+    base_svma: u64,
+    /// Where framehop has it: the start of a range of 4 GiB that no other module is in.
+    place: u64,
+}
+
+impl Binary {
+    /// The address is in the code that the kernel or the loader jumps to first.
+    pub fn is_entry_code(&self, svma: Svma) -> bool {
+        self.entry.contains(&svma.0)
+    }
+
+    /// Where framehop has this address.
+    pub fn hop_address(&self, svma: Svma) -> Option<u64> {
+        let relative = svma.0.checked_sub(self.base_svma)?;
+        u32::try_from(relative)
+            .ok()
+            .map(|relative| self.place + u64::from(relative))
+    }
+
+    /// A call instruction ends at this address. `None`: the code is not known.
+    pub fn follows_call(&self, svma: Svma) -> Option<bool> {
+        let text = self.text.as_ref()?;
+        let at = usize::try_from(svma.0.checked_sub(text.svma.start)?).ok()?;
+        let before = text.bytes.get(at.saturating_sub(7)..at)?;
+        Some(ends_with_call(before))
+    }
+}
+
+/// x86-64: `call rel32`, or `call r/m64` with any addressing mode.
+fn ends_with_call(code: &[u8]) -> bool {
+    let back = |n: usize| code.len().checked_sub(n).and_then(|at| code.get(at)).copied();
+    let indirect = |n: usize| {
+        let Some([0xff, modrm]) = back(n).zip(back(n - 1)).map(<[u8; 2]>::from) else {
+            return false;
+        };
+        // A register has no second byte of its own, and none is looked at.
+        let sib = if n > 2 { back(n - 2).unwrap_or(0) } else { 0 };
+        modrm >> 3 & 7 == 2 && call_length(modrm, sib) == n
+    };
+    back(5) == Some(0xe8) || (2..=7).any(indirect)
+}
+
+/// Bytes of `call r/m64` without prefixes: opcode, `ModRM`, `SIB`, displacement.
+fn call_length(modrm: u8, sib: u8) -> usize {
+    let (mode, rm) = (modrm >> 6, modrm & 7);
+    let has_sib = mode != 3 && rm == 4;
+    let displacement = match mode {
+        0 if rm == 5 || (has_sib && sib & 7 == 5) => 4,
+        1 => 1,
+        2 => 4,
+        _ => 0,
+    };
+    2 + usize::from(has_sib) + displacement
+}
+
+/// Every file that was mapped executable.
+pub struct Modules<'b> {
+    binaries: &'b dyn Binaries,
+    /// By [`FileKey`].
+    known: Vec<Option<Known>>,
+    opened: Vec<Binary>,
+    /// What the log says about files, for those that can't be opened.
+    noted: FxHashMap<String, Vec<event::Module>>,
+    pub(super) hop: UnwinderX86_64<ElfBytes>,
+}
+
+impl<'b> Modules<'b> {
+    /// Nothing is opened yet.
+    pub fn new(binaries: &'b dyn Binaries) -> Self {
+        Self {
+            binaries,
+            known: Vec::new(),
+            opened: Vec::new(),
+            noted: FxHashMap::default(),
+            hop: UnwinderX86_64::new(),
+        }
+    }
+
+    /// Notes what a log says about a file.
+    pub fn note(&mut self, module: event::Module) {
+        self.noted.entry(module.path.clone()).or_default().push(module);
+    }
+
+    /// What a file is; opened at the first call.
+    pub fn known(&mut self, key: FileKey, files: &Files) -> &Known {
+        let index = key.index();
+        if self.known.len() <= index {
+            self.known.resize_with(index + 1, || None);
+        }
+        if self.known[index].is_none() {
+            self.known[index] = Some(self.open(&files.get(key)));
+        }
+        self.known[index].get_or_insert_with(Known::nothing)
+    }
+
+    /// The ELF file that a file was found to be.
+    pub fn binary_id(&self, key: FileKey) -> Option<BinaryId> {
+        match self.known.get(key.index())?.as_ref()?.content {
+            Content::Binary(id) => Some(id),
+            Content::MadeAtRunTime | Content::Unreadable => None,
+        }
+    }
+
+    /// An opened ELF file.
+    pub fn binary(&self, id: BinaryId) -> &Binary {
+        &self.opened[id.index()]
+    }
+
+    fn open(&mut self, file: &MappedFile) -> Known {
+        let without = |content, problem| Known {
+            content,
+            build_id: file.build_id.clone(),
+            problem,
+            ..Known::nothing()
+        };
+        if file.is_anonymous() {
+            return without(Content::MadeAtRunTime, None);
+        }
+        match self.binaries.elf(file.file, &file.path, &file.build_id) {
+            Ok(elf) => self.add(&elf),
+            // Memory that only looks like a file: compilers map it twice, to write and to execute.
+            Err(_)
+                if ["/memfd:", "/dev/", "/SYSV"]
+                    .iter()
+                    .any(|start| file.path.starts_with(start)) =>
+            {
+                without(Content::MadeAtRunTime, None)
+            }
+            Err(problem) => {
+                let mut known = without(Content::Unreadable, Some(problem));
+                self.fill_from_log(file, &mut known);
+                known
+            }
+        }
+    }
+
+    /// The log knows the segments of files that can't be opened here.
+    fn fill_from_log(&self, file: &MappedFile, known: &mut Known) {
+        let noted = self.noted.get(&file.path).into_iter().flatten();
+        let Some(module) = noted.rev().find(|module| module.file == file.file || file.is_vdso()) else {
+            return;
+        };
+        known.build_id.clone_from(&module.build_id);
+        known.base_svma = Svma(module.segments.first().map_or(0, |segment| segment.svma));
+        known.segments = module
+            .segments
+            .iter()
+            .map(|one| Segment {
+                offset: one.offset,
+                svma: one.svma,
+                size: one.file_size,
+                executable: true,
+            })
+            .collect();
+    }
+
+    fn add(&mut self, elf: &Arc<ElfFile>) -> Known {
+        let id = BinaryId(u32::try_from(self.opened.len()).unwrap_or(u32::MAX));
+        let base_svma = elf.base_svma();
+        let segments: Vec<Segment> = elf
+            .segments()
+            .iter()
+            .map(|segment| Segment {
+                offset: segment.file_offset,
+                svma: segment.svma,
+                size: segment.file_size,
+                executable: segment.executable,
+            })
+            .collect();
+        let entry = elf.entry();
+        let native = elf.arch() == Arch::X86_64;
+        // The place keeps the address's lowest bits, which the rule of the procedure linkage table looks at.
+        let binary = Binary {
+            cfi: if native { Cfi::of(elf) } else { None },
+            text: elf.section(".text").filter(|_| native),
+            entry: if entry == 0 {
+                0..0
+            } else {
+                entry..entry.saturating_add(ENTRY_CODE)
+            },
+            base_svma,
+            place: ((u64::from(id.0) + 1) << 33) + base_svma % PAGE,
+        };
+        if let Some(cfi) = &binary.cfi {
+            let sections = Sections {
+                elf,
+                base_svma,
+                with_header: cfi.has_header(),
+            };
+            let place = binary.place;
+            self.hop
+                .add_module(HopModule::new(String::new(), place..place + (1 << 32), place, sections));
+        }
+        self.opened.push(binary);
+        let problem = (!native).then(|| "code for another kind of processor; it is not unwound".to_owned());
+        Known {
+            content: Content::Binary(id),
+            build_id: elf.build_id().to_vec(),
+            base_svma: Svma(base_svma),
+            problem,
+            segments,
+        }
+    }
+}
+
+/// Hands framehop the sections that [`Cfi`] reads.
+struct Sections<'e> {
+    elf: &'e ElfFile,
+    base_svma: u64,
+    with_header: bool,
+}
+
+impl ModuleSectionInfo<ElfBytes> for Sections<'_> {
+    fn base_svma(&self) -> u64 {
+        self.base_svma
+    }
+
+    fn section_svma_range(&mut self, name: &[u8]) -> Option<Range<u64>> {
+        self.elf
+            .section(std::str::from_utf8(name).ok()?)
+            .map(|section| section.svma)
+    }
+
+    fn section_data(&mut self, name: &[u8]) -> Option<ElfBytes> {
+        let wanted = name == b".eh_frame" || (name == b".eh_frame_hdr" && self.with_header);
+        let section = if wanted {
+            self.elf.section(std::str::from_utf8(name).ok()?)
+        } else {
+            None
+        };
+        section.map(|section| section.bytes)
+    }
+}
+
+impl Known {
+    fn nothing() -> Self {
+        Self {
+            content: Content::Unreadable,
+            build_id: Vec::new(),
+            base_svma: Svma(0),
+            problem: None,
+            segments: Vec::new(),
+        }
+    }
+
+    /// The address, in the file's own terms, of a byte of the file. The executable segments come first: the edges of two
+    /// segments can lie on the same page.
+    pub fn svma(&self, offset: FileOffset) -> Option<Svma> {
+        let inside = |segment: &&Segment, slack: u64| {
+            let start = segment.offset - segment.offset % slack;
+            let end = segment
+                .offset
+                .saturating_add(segment.size)
+                .checked_next_multiple_of(slack);
+            start <= offset.0 && end.is_none_or(|end| offset.0 < end)
+        };
+        let executable = || self.segments.iter().filter(|segment| segment.executable);
+        let found = executable()
+            .find(|segment| inside(segment, 1))
+            .or_else(|| self.segments.iter().find(|segment| inside(segment, 1)))
+            .or_else(|| executable().find(|segment| inside(segment, PAGE)))?;
+        Some(Svma(found.svma.wrapping_add(offset.0.wrapping_sub(found.offset))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn call_instructions_are_recognised() {
+        let calls: [&[u8]; 10] = [
+            &[0xe8, 1, 2, 3, 4],
+            &[0xff, 0xd0],
+            &[0x41, 0xff, 0xd3],
+            &[0xff, 0x10],
+            &[0xff, 0x50, 0x18],
+            &[0xff, 0x14, 0xc8],
+            &[0xff, 0x54, 0x24, 0x08],
+            &[0xff, 0x90, 1, 2, 0, 0],
+            &[0xff, 0x15, 1, 2, 3, 4],
+            &[0xff, 0x94, 0xc8, 1, 2, 0, 0],
+        ];
+        for call in calls {
+            assert!(ends_with_call(call), "{call:x?}");
+        }
+        for other in [
+            &[0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90][..],
+            &[0xff, 0xe0],
+            &[0xc3],
+            &[],
+            &[0xff, 0x25, 0, 0, 0, 0],
+        ] {
+            assert!(!ends_with_call(other), "{other:x?}");
+        }
+    }
+
+    #[test]
+    fn offsets_become_addresses_through_segments() {
+        let segment = |offset, svma, size, executable| Segment {
+            offset,
+            svma,
+            size,
+            executable,
+        };
+        let known = Known {
+            content: Content::Unreadable,
+            build_id: Vec::new(),
+            base_svma: Svma(0),
+            problem: None,
+            segments: vec![segment(0, 0, 0x1800, false), segment(0x1800, 0x2800, 0x100, true)],
+        };
+        assert_eq!(known.svma(FileOffset(0x17ff)), Some(Svma(0x17ff)));
+        assert_eq!(known.svma(FileOffset(0x1800)), Some(Svma(0x2800)));
+        // The page's rest behind the segment.
+        assert_eq!(known.svma(FileOffset(0x1a00)), Some(Svma(0x2a00)));
+        assert_eq!(known.svma(FileOffset(0x2000)), None);
+    }
+}

@@ -1,0 +1,312 @@
+//! The unwind tables of one ELF file (`.eh_frame`), read with gimli: what they say about an address, and the steps that
+//! framehop can't take.
+
+use gimli::{
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, Evaluation, EvaluationResult, FrameDescriptionEntry,
+    LittleEndian, Location, ParsedEhFrameHdr, Register, RegisterRule, UnwindContext, UnwindSection as _,
+    UnwindTableRow, Value, X86_64,
+};
+use symbols::elf::{ElfFile, Section};
+
+type Slice<'b> = EndianSlice<'b, LittleEndian>;
+type Fde<'b> = FrameDescriptionEntry<Slice<'b>>;
+type Row = UnwindTableRow<usize>;
+
+/// More functions than this are not indexed, for files without the linker's own index.
+const MAX_FUNCTIONS: usize = 1 << 23;
+/// Longest evaluation of an expression: real ones have ten operations, hostile ones go round for ever.
+const MAX_OPERATIONS: u32 = 500;
+
+/// What the tables say about an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// A rule that framehop follows.
+    Ordinary,
+    /// A rule that only [`Cfi::step`] follows.
+    Special,
+    /// The frame that the kernel made to deliver a signal.
+    Signal,
+    /// The thread's first function: it has no caller.
+    Outermost,
+    /// Nothing.
+    None,
+    /// Something that can't be understood.
+    Unsupported,
+}
+
+/// The registers of a frame that unwinding always knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Registers {
+    /// Instruction pointer.
+    pub ip: u64,
+    /// Stack pointer.
+    pub sp: u64,
+    /// Frame pointer.
+    pub fp: u64,
+}
+
+/// The unwind sections of one file.
+pub struct Cfi {
+    eh_frame: Section,
+    eh_frame_hdr: Option<Section>,
+    bases: BaseAddresses,
+    /// Start, end and offset of every entry, for files without `.eh_frame_hdr`.
+    list: Vec<(u64, u64, usize)>,
+}
+
+/// Memory that gimli reuses from row to row.
+pub type Context = UnwindContext<usize>;
+
+impl Cfi {
+    /// The tables of `elf`; `None` if it has none.
+    pub fn of(elf: &ElfFile) -> Option<Self> {
+        let eh_frame = elf.section(".eh_frame").filter(|section| !section.bytes.is_empty())?;
+        let mut bases = BaseAddresses::default().set_eh_frame(eh_frame.svma.start);
+        let eh_frame_hdr = elf.section(".eh_frame_hdr");
+        if let Some(header) = &eh_frame_hdr {
+            bases = bases.set_eh_frame_hdr(header.svma.start);
+        }
+        if let Some(text) = elf.section(".text") {
+            bases = bases.set_text(text.svma.start);
+        }
+        if let Some(got) = elf.section(".got") {
+            bases = bases.set_got(got.svma.start);
+        }
+        let mut cfi = Self {
+            eh_frame,
+            eh_frame_hdr,
+            bases,
+            list: Vec::new(),
+        };
+        if !cfi.has_header() {
+            cfi.list = cfi.entries();
+        }
+        Some(cfi)
+    }
+
+    /// The linker's own index is there and can be used.
+    pub fn has_header(&self) -> bool {
+        self.header().is_some_and(|header| header.table().is_some())
+    }
+
+    fn eh_frame(&self) -> EhFrame<Slice<'_>> {
+        let mut eh_frame = EhFrame::new(&self.eh_frame.bytes, LittleEndian);
+        eh_frame.set_address_size(8);
+        eh_frame
+    }
+
+    fn header(&self) -> Option<ParsedEhFrameHdr<Slice<'_>>> {
+        EhFrameHdr::new(&self.eh_frame_hdr.as_ref()?.bytes, LittleEndian)
+            .parse(&self.bases, 8)
+            .ok()
+    }
+
+    /// Every entry, by start.
+    fn entries(&self) -> Vec<(u64, u64, usize)> {
+        let eh_frame = self.eh_frame();
+        let mut list = Vec::new();
+        let mut entries = eh_frame.entries(&self.bases);
+        while let Ok(Some(entry)) = entries.next() {
+            let gimli::CieOrFde::Fde(partial) = entry else { continue };
+            let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else {
+                continue;
+            };
+            list.push((
+                fde.initial_address(),
+                fde.initial_address().saturating_add(fde.len()),
+                fde.offset(),
+            ));
+            if list.len() >= MAX_FUNCTIONS {
+                break;
+            }
+        }
+        list.sort_unstable();
+        list
+    }
+
+    /// The entry that covers an address.
+    fn entry(&self, svma: u64) -> Option<Fde<'_>> {
+        let eh_frame = self.eh_frame();
+        let fde = if let Some(header) = self.header()
+            && let Some(table) = header.table()
+        {
+            table
+                .fde_for_address(&eh_frame, &self.bases, svma, EhFrame::cie_from_offset)
+                .ok()?
+        } else {
+            let behind = self.list.partition_point(|(start, ..)| *start <= svma);
+            let (_, end, offset) = self.list[..behind].last()?;
+            if svma >= *end {
+                return None;
+            }
+            eh_frame
+                .fde_from_offset(&self.bases, (*offset).into(), EhFrame::cie_from_offset)
+                .ok()?
+        };
+        fde.contains(svma).then_some(fde)
+    }
+
+    /// What the tables say about `svma`.
+    pub fn rule(&self, context: &mut Context, svma: u64) -> Rule {
+        let Some(fde) = self.entry(svma) else { return Rule::None };
+        if fde.is_signal_trampoline() {
+            return Rule::Signal;
+        }
+        let row = fde.unwind_info_for_address(&self.eh_frame(), &self.bases, context, svma);
+        let Ok(row) = row else { return Rule::Unsupported };
+        match row.register(X86_64::RA) {
+            None | Some(RegisterRule::Undefined) => Rule::Outermost,
+            Some(RegisterRule::Offset(-8)) if is_ordinary(row) => Rule::Ordinary,
+            _ => Rule::Special,
+        }
+    }
+
+    /// Goes from a frame to its caller. `find` finds the value of a register that unwinding does not follow.
+    ///
+    /// `None`: the rule can't be followed. An error: the memory that it asks for is not there.
+    pub fn step<E>(
+        &self,
+        context: &mut Context,
+        svma: u64,
+        registers: Registers,
+        read: &mut dyn FnMut(u64) -> Result<u64, E>,
+        find: &mut dyn FnMut(Register) -> Option<u64>,
+    ) -> Result<Option<Registers>, E> {
+        let Some(fde) = self.entry(svma) else { return Ok(None) };
+        let eh_frame = self.eh_frame();
+        let Ok(row) = fde.unwind_info_for_address(&eh_frame, &self.bases, context, svma) else {
+            return Ok(None);
+        };
+        let mut get = |register| match register {
+            X86_64::RA => Some(registers.ip),
+            X86_64::RSP => Some(registers.sp),
+            X86_64::RBP => Some(registers.fp),
+            other => find(other),
+        };
+        let mut machine = Machine {
+            eh_frame: &eh_frame,
+            encoding: fde.cie().encoding(),
+            read,
+            get: &mut get,
+        };
+        let cfa = match row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => {
+                (machine.get)(*register).and_then(|value| value.checked_add_signed(*offset))
+            }
+            CfaRule::Expression(expression) => machine.evaluate(expression, None)?,
+        };
+        let Some(cfa) = cfa else { return Ok(None) };
+        let Some(ip) = machine.register(row.register(X86_64::RA).as_ref(), cfa, registers.ip)? else {
+            return Ok(None);
+        };
+        let fp = machine
+            .register(row.register(X86_64::RBP).as_ref(), cfa, registers.fp)?
+            .unwrap_or(registers.fp);
+        Ok(Some(Registers { ip, sp: cfa, fp }))
+    }
+
+    /// Where the function at `svma` saved `register`, relative to its CFA.
+    pub fn saved(&self, context: &mut Context, svma: u64, register: Register) -> Saved {
+        let Some(fde) = self.entry(svma) else {
+            return Saved::Unknown;
+        };
+        let row = fde.unwind_info_for_address(&self.eh_frame(), &self.bases, context, svma);
+        match row.map(|row| row.register(register)) {
+            Ok(Some(RegisterRule::Offset(offset))) => Saved::At(offset),
+            Ok(None | Some(RegisterRule::SameValue)) => Saved::Untouched,
+            _ => Saved::Unknown,
+        }
+    }
+}
+
+/// What a function did with a register of its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Saved {
+    /// It is at this offset from the CFA.
+    At(i64),
+    /// It still has the caller's value.
+    Untouched,
+    /// The tables don't say.
+    Unknown,
+}
+
+/// framehop follows this rule exactly, without evaluating anything.
+fn is_ordinary(row: &Row) -> bool {
+    let CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else {
+        return false;
+    };
+    let fp = match row.register(X86_64::RBP) {
+        None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => None,
+        Some(RegisterRule::Offset(at)) => Some(at),
+        _ => return false,
+    };
+    let fits = |offset: i64| offset % 8 == 0 && i16::try_from(offset / 8).is_ok();
+    match register {
+        X86_64::RSP => offset > 0 && fits(offset) && fp.is_none_or(|at| fits(offset.saturating_add(at))),
+        X86_64::RBP => offset == 16 && fp == Some(-16),
+        _ => false,
+    }
+}
+
+/// Evaluates rules over memory and registers.
+struct Machine<'m, 'b, E> {
+    eh_frame: &'m EhFrame<Slice<'b>>,
+    encoding: gimli::Encoding,
+    read: &'m mut dyn FnMut(u64) -> Result<u64, E>,
+    get: &'m mut dyn FnMut(Register) -> Option<u64>,
+}
+
+impl<E> Machine<'_, '_, E> {
+    /// The caller's value of a register.
+    fn register(&mut self, rule: Option<&RegisterRule<usize>>, cfa: u64, own: u64) -> Result<Option<u64>, E> {
+        Ok(match rule {
+            None | Some(RegisterRule::SameValue) => Some(own),
+            Some(RegisterRule::Offset(offset)) => match cfa.checked_add_signed(*offset) {
+                Some(address) => Some((self.read)(address)?),
+                None => None,
+            },
+            Some(RegisterRule::ValOffset(offset)) => cfa.checked_add_signed(*offset),
+            Some(RegisterRule::Register(register)) => (self.get)(*register),
+            Some(RegisterRule::Expression(expression)) => match self.evaluate(expression, Some(cfa))? {
+                Some(address) => Some((self.read)(address)?),
+                None => None,
+            },
+            Some(RegisterRule::ValExpression(expression)) => self.evaluate(expression, Some(cfa))?,
+            _ => None,
+        })
+    }
+
+    /// The value of an expression; `None` if it asks for something that is not known.
+    fn evaluate(
+        &mut self,
+        expression: &gimli::UnwindExpression<usize>,
+        initial: Option<u64>,
+    ) -> Result<Option<u64>, E> {
+        let Ok(expression) = expression.get(self.eh_frame) else {
+            return Ok(None);
+        };
+        let mut evaluation = Evaluation::new(expression.0, self.encoding);
+        evaluation.set_max_iterations(MAX_OPERATIONS);
+        if let Some(initial) = initial {
+            evaluation.set_initial_value(initial);
+        }
+        let mut state = evaluation.evaluate();
+        loop {
+            state = match state {
+                Ok(EvaluationResult::Complete) => break,
+                Ok(EvaluationResult::RequiresRegister { register, .. }) => match (self.get)(register) {
+                    Some(value) => evaluation.resume_with_register(Value::Generic(value)),
+                    None => return Ok(None),
+                },
+                Ok(EvaluationResult::RequiresMemory { address, size: 8, .. }) => {
+                    evaluation.resume_with_memory(Value::Generic((self.read)(address)?))
+                }
+                _ => return Ok(None),
+            };
+        }
+        Ok(match evaluation.as_result().last().map(|piece| &piece.location) {
+            Some(Location::Address { address }) => Some(*address),
+            _ => None,
+        })
+    }
+}

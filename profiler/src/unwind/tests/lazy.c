@@ -1,0 +1,11 @@
+// A function whose address is chosen when it is called first: the choice runs below the dynamic linker's lazy binder.
+void (*lazy_hook)(void);
+
+static int chosen(int n) { return n + 1; }
+
+static int (*choose(void))(int) {
+    if (lazy_hook) lazy_hook();
+    return chosen;
+}
+
+int lazy(int n) __attribute__((ifunc("choose")));
