@@ -1,5 +1,7 @@
 //! Unwinds real stacks of programs that know their own call chains.
 
+#![allow(clippy::cast_possible_truncation)]
+
 pub(crate) mod program;
 
 use profiler_common::sample::FLAG_STACK_CUT;

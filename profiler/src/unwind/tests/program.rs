@@ -1,5 +1,7 @@
 //! Compiles and runs the program, and makes a sample of what it wrote.
 
+#![allow(clippy::cast_possible_truncation)]
+
 use std::borrow::Cow;
 use std::fs::File;
 use std::path::Path;
