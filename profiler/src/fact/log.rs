@@ -51,6 +51,11 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
         }
     }
 
+    /// The log has everything that was unwound and named: looking anything up again would only make it another recording.
+    pub fn is_complete(&self) -> bool {
+        self.reader.has(ChunkKind::Resolved)
+    }
+
     /// Tells how far a replay is, in bytes of [`LogReader::len_bytes`], a few times a second.
     pub fn on_progress(&mut self, progress: impl FnMut(u64) + 'b) {
         self.progress = Some(Box::new(progress));
