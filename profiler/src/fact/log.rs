@@ -30,6 +30,7 @@ pub struct LogSource<'b, R> {
     binaries: &'b dyn Binaries,
     progress: Option<Box<dyn FnMut(u64) + 'b>>,
     unwound: Option<Unwound>,
+    complete: bool,
 }
 
 /// What a replay found, to be kept in the log.
@@ -48,7 +49,13 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
             binaries,
             progress: None,
             unwound: None,
+            complete: false,
         }
+    }
+
+    /// After a replay: the log had everything that was unwound and named; looking anything up again would only make it another recording.
+    pub fn is_complete(&self) -> bool {
+        self.complete
     }
 
     /// Tells how far a replay is, in bytes of [`LogReader::len_bytes`], a few times a second.
@@ -133,6 +140,7 @@ impl<R: Read + Seek> FactSource for LogSource<'_, R> {
         let beside = self
             .beside(&mut modules, &mut notes)
             .context("cannot read the event log")?;
+        self.complete = beside.resolved.is_some();
         tables.recording.notes = notes;
         let mut replay = Replay::new(tables, Walker::new(modules), beside, sink);
         let mut order = Order::default();

@@ -79,7 +79,7 @@ pub fn finish(
         append(log, [resolved]).with_context(|| format!("cannot complete {}", log_path.display()))?;
     }
     let collected = collector.finish(&mut tables);
-    if !plan.complete_log {
+    if !plan.complete_log && !source.is_complete() {
         named(&mut tables);
     }
     bar.finish_and_clear();
