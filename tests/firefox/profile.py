@@ -97,10 +97,11 @@ def measure(profile):
     for thread in (Thread(profile, t) for t in profile["threads"]):
         known = {}
         for stack, weight, delta in thread.samples():
-            total += weight
             cpu += delta or 0
             if stack is None:
+                # The CPU time after a thread's last sample.
                 continue
+            total += weight
             if stack not in known:
                 frames = thread.stack(stack)
                 own = user_frames(thread, frames)
