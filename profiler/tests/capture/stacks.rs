@@ -96,7 +96,13 @@ fn cut_at_the_limit() {
         let recording = run(place, 200_000, limit);
         for sample in deep(&recording) {
             assert_ne!(sample.flags & FLAG_STACK_CUT, 0);
-            assert_eq!(sample.stack.len(), limit as usize);
+            // A sample within memset has pages above it that were never touched.
+            let stopped = sample.flags & FLAG_STACK_STOPPED != 0;
+            assert!(
+                stopped || sample.stack.len() == limit as usize,
+                "{} bytes",
+                sample.stack.len()
+            );
         }
     }
 }
