@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use anyhow::Result;
 use serde_json::json;
 
 use super::args::Doctor as Args;
@@ -14,7 +13,7 @@ use crate::event::HookStatus;
 const WIDTH: usize = 80;
 
 /// Exit status 0 only if `ngmi record` can run.
-pub fn run(args: &Args) -> Result<ExitCode> {
+pub fn run(args: &Args) -> ExitCode {
     let found = doctor();
     if args.json {
         let report = json!({ "records": found.refused.is_none(), "refused": found.refused, "rows": found.rows });
@@ -22,11 +21,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     } else {
         table(&found);
     }
-    Ok(if found.refused.is_none() {
+    if found.refused.is_none() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
-    })
+    }
 }
 
 fn table(found: &Doctor) {

@@ -51,7 +51,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Capture(half) => halves::capture(&half),
         Verb::Exec(half) => halves::exec(&half),
         Verb::Lint(args) => lint::run(&args),
-        Verb::Doctor(args) => doctor::run(&args),
+        Verb::Doctor(args) => Ok(doctor::run(&args)),
     }
 }
 

@@ -22,7 +22,7 @@ pub fn run(args: Record) -> Result<ExitCode> {
     if !options.save_only && !options.result.json {
         say(format_args!("Open it:  ngmi load {}", options.output.display()));
     }
-    Ok(if lost {
+    Ok(if lost || outcome.is_cut {
         ExitCode::from(125)
     } else {
         ExitCode::from(status(&outcome))

@@ -13,11 +13,15 @@ use super::resolved::{Resolved, SampleStacks};
 use super::stack_ends::Tally;
 use super::{
     FactSink, FrameId, FrameName, Mark, MarkKind, ProcessId, SampleFact, SourceFrame, StackId, Tables, ThreadId,
+    TruncationReason,
 };
 use crate::addr::{Avma, KernelOffset, Timestamp};
 use crate::event::{At, End, Event, Sample};
 use crate::task::{Happening, Tasks};
 use crate::unwind::{Interner, JitFunction, Known, Mapped, Place, RawFrame, Walker};
+
+/// Distinct stacks that are kept: some hundred times those of an hour of a browser. Later ones are cut to nothing.
+const MAX_STACKS: usize = 1 << 26;
 
 /// What stands beside the stream of events in a log.
 #[derive(Default)]
@@ -240,6 +244,9 @@ impl<'b, 's> Replay<'b, 's> {
 
     /// The sample's stack: user frames, and the kernel's on top of them.
     fn stack(&mut self, sample: &Sample<'_>, process: ProcessId) -> Option<StackId> {
+        if self.tables.stacks.len() >= MAX_STACKS {
+            return Some(self.interner.truncated(&mut self.tables, TruncationReason::Limit));
+        }
         let mut stack = None;
         // Without user registers it is a kernel thread, or one that has none any more.
         if sample.flags & FLAG_USER_REGS != 0 {

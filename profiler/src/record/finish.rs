@@ -5,10 +5,11 @@ use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use indicatif::{ProgressBar, ProgressStyle};
+use profiler_common::Loss;
 
 use super::binaries::OpenBinaries;
 use super::names;
@@ -58,6 +59,9 @@ pub fn finish(
         .replay(&mut collector)
         .with_context(|| format!("cannot read {}", log_path.display()))?;
     bar.finish_and_clear();
+    if tables.threads.is_empty() {
+        bail!(nothing_in(&tables, log_path));
+    }
     let bar = progress.steps("naming");
     let named = |tables: &mut Tables| {
         names::resolve(tables, binaries, &|done, all| {
@@ -93,6 +97,16 @@ pub fn finish(
     summary.output = Some(path.display().to_string());
     summary.output_bytes = Some(bytes);
     Ok(summary)
+}
+
+/// Why a log has nothing to show.
+fn nothing_in(tables: &Tables, log: &Path) -> String {
+    let log = log.display();
+    let damaged = tables.recording.losses.iter().find(|(loss, _)| loss == Loss::LogDamaged.name());
+    match damaged {
+        Some((_, chunks)) => format!("{log} is damaged ({chunks} of its chunks), and no thread is left in it"),
+        None => format!("no thread was recorded in {log}, so there is nothing to show; see `ngmi doctor`"),
+    }
 }
 
 /// Appends events to a log that is complete otherwise.

@@ -47,6 +47,8 @@ pub struct Outcome {
     pub signal: Option<i32>,
     /// The event log, if it stays.
     pub log: Option<PathBuf>,
+    /// The disk was full before the command was over: the profile is cut.
+    pub is_cut: bool,
 }
 
 /// What the second Ctrl-C has to know.
@@ -144,6 +146,7 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         status,
         signal: captured.signal,
         log,
+        is_cut: captured.log_failed.is_some(),
     })
 }
 
@@ -163,7 +166,9 @@ fn conclude(
 ) -> Result<Summary> {
     if let Some(why) = &captured.log_failed {
         tell(format_args!(
-            "the event log could not be written any more: {why}; the profile ends there"
+            "the event log {} could not be written any more: {why}; the profile ends there: free space, or name another \
+             place with --keep-events",
+            spool.path().display()
         ));
     }
     let collected = attachments::collect(&mut captured.mapped, setting.markers.as_ref(), setting.began);

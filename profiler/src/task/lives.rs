@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use super::{Image, Tasks};
+use super::space::Space;
+use super::{Image, MAX_REGIONS, Tasks};
 use crate::addr::Timestamp;
 use crate::event::{At, TaskExec, TaskExit, TaskNew};
 use crate::fact::{Process, ProcessId, Thread, ThreadId};
@@ -91,8 +92,11 @@ impl Tasks {
             None => image.space.borrow().clone(),
         };
         space.forget_before(began);
-        image.space = Rc::new(RefCell::new(space));
+        let mappings = space.regions().len();
+        let old = std::mem::replace(&mut image.space, Rc::new(RefCell::new(space)));
         image.since = now;
+        self.regions += mappings;
+        self.left(&old);
     }
 
     pub(super) fn rename(&mut self, at: &At, name: &[u8]) -> Option<Happening> {
@@ -109,7 +113,7 @@ impl Tasks {
         let image = &mut self.images[process.index()];
         image.renamed = Some((at.time, name.to_vec()));
         if Rc::strong_count(&image.space) > 1 {
-            image.tentative = Some(super::Space::default());
+            image.tentative = Some(Space::default());
         }
         None
     }
@@ -136,11 +140,17 @@ impl Tasks {
         }
         record.end = Some(at.time);
         // What a dead process does in its last moments, it does in the kernel.
-        *image = Image {
-            since: at.time,
-            ..Image::default()
-        };
+        let dead = std::mem::take(image);
+        image.since = at.time;
+        self.left(&dead.space);
         Some(Happening::Exit(process))
+    }
+
+    /// A process does not use an address space any more.
+    fn left(&mut self, space: &Rc<RefCell<Space>>) {
+        if Rc::strong_count(space) == 1 {
+            self.regions = self.regions.saturating_sub(space.borrow().regions().len());
+        }
     }
 
     fn end_thread(&mut self, id: ThreadId, time: Timestamp) {
@@ -192,12 +202,15 @@ impl Tasks {
             process.path.clone_from(&record.path);
             process.command_line.clone_from(&record.command_line);
             let space = &self.images[parent.index()].space;
-            image.space = if shares {
-                Rc::clone(space)
-            } else {
-                Rc::new(RefCell::new(space.borrow().clone()))
-            };
+            let mappings = space.borrow().regions().len();
+            if shares {
+                image.space = Rc::clone(space);
+            } else if self.regions + mappings <= MAX_REGIONS {
+                image.space = Rc::new(RefCell::new(space.borrow().clone()));
+                self.regions += mappings;
+            }
         } else if let Some(space) = stranger {
+            self.regions += space.regions().len();
             image.space = Rc::new(RefCell::new(space));
         }
         if let Some(last) = self.by_pid.insert(pid, id) {
@@ -212,10 +225,11 @@ impl Tasks {
     fn bury(&mut self, id: ProcessId, time: Timestamp) {
         let record = &mut self.processes[id.index()];
         record.end.get_or_insert(time);
-        self.images[id.index()] = Image::default();
         if let Some(main) = record.main_thread {
             self.threads[main.index()].end.get_or_insert(time);
         }
+        let dead = std::mem::take(&mut self.images[id.index()]);
+        self.left(&dead.space);
     }
 
     /// The last life of a tid in this process; one that was not seen before is taken to begin at `time`.

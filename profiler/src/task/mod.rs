@@ -20,6 +20,8 @@ use crate::fact::{Process, ProcessId, Thread, ThreadId};
 
 /// Most processes whose mappings are kept before anything else is known of them.
 const MAX_STRANGERS: usize = 1 << 16;
+/// Most mappings of all living processes: several hundred times those of a browser. Beyond it a fork inherits none.
+const MAX_REGIONS: usize = 1 << 23;
 
 /// Every life of a process or thread so far, and the address spaces of those that live.
 ///
@@ -41,6 +43,8 @@ pub struct Tasks {
     /// Mappings of processes that nothing else is known of: perf reports those of the whole system.
     strangers: FxHashMap<u32, Space>,
     recording_start: Timestamp,
+    /// Mappings of all address spaces, those that are shared counted more than once.
+    regions: usize,
 }
 
 /// A process's address space, and what is needed to see it replaced.
@@ -78,7 +82,9 @@ impl Tasks {
             Event::Mapping(mapping) => self.map(mapping),
             Event::Remap { at, old, new } => {
                 if let Some(space) = self.space_of(at.pid) {
+                    let before = space.borrow().regions().len();
                     space.borrow_mut().remap(at.time, *old, *new);
+                    self.regions = (self.regions + space.borrow().regions().len()).saturating_sub(before);
                 }
                 None
             }
@@ -121,9 +127,13 @@ impl Tasks {
             return None;
         };
         let image = &mut self.images[process.index()];
-        match &mut image.tentative {
-            Some(space) => space.map(mapping, file),
-            None => image.space.borrow_mut().map(mapping, file),
+        if let Some(space) = &mut image.tentative {
+            space.map(mapping, file);
+        } else {
+            let mut space = image.space.borrow_mut();
+            let before = space.regions().len();
+            space.map(mapping, file);
+            self.regions = (self.regions + space.regions().len()).saturating_sub(before);
         }
         None
     }

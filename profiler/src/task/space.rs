@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 use crate::addr::{Avma, FileOffset, Timestamp};
 use crate::event::{self, FileId, PROT_EXEC};
 
-/// Most mappings of an address space: twice what Firefox has, and well above the kernel's default limit.
-const MAX_REGIONS: usize = 1 << 18;
+/// Most mappings of an address space: twice the kernel's default limit.
+const MAX_REGIONS: usize = 1 << 17;
 
 /// A distinct file (or pseudo file) that was mapped: index into [`Files`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -221,6 +221,7 @@ impl Space {
 }
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation)]
 mod tests {
     use proptest::prelude::*;
 

@@ -308,3 +308,21 @@ fn a_program_started_through_a_descriptor_keeps_the_kernels_name() {
     let (tasks, _) = told(&[new(1, 10, 10, 1, 0, b"a"), Event::TaskExec(program)]);
     assert_eq!(tasks.processes[0].name, "memfd:tool");
 }
+
+#[test]
+fn mappings_are_counted_through_every_life() {
+    let mut tasks = Tasks::new(Timestamp(0));
+    let count = |tasks: &mut Tasks, event: &Event<'_>| {
+        tasks.apply(event);
+        tasks.regions
+    };
+    assert_eq!(count(&mut tasks, &new(1, 10, 10, 1, 0, b"sh")), 0);
+    assert_eq!(count(&mut tasks, &map(2, 10, 0x1000, b"/a")), 1);
+    assert_eq!(count(&mut tasks, &map(3, 10, 0x2000, b"/b")), 2);
+    assert_eq!(count(&mut tasks, &map(4, 10, 0x1000, b"/c")), 2);
+    assert_eq!(count(&mut tasks, &new(5, 11, 11, 10, 0, b"sh")), 4);
+    assert_eq!(count(&mut tasks, &new(6, 12, 12, 10, VM, b"sh")), 4);
+    assert_eq!(count(&mut tasks, &exec(7, 12, 12, b"/x")), 4);
+    assert_eq!(count(&mut tasks, &exec(8, 11, 11, b"/x")), 2);
+    assert_eq!(count(&mut tasks, &exit(9, 10, 10, 0)), 0);
+}

@@ -9,8 +9,6 @@ mod cfi;
 mod copy;
 mod intern;
 mod steps;
-#[cfg(test)]
-pub(crate) mod tests;
 mod walk;
 
 use std::sync::Arc;
@@ -19,7 +17,7 @@ use symbols::elf::ElfFile;
 
 pub use binary::{Content, Modules};
 pub use intern::{Interner, JitFunction, Known};
-pub use walk::{Mapped, Place, RawFrame, Walk, Walker};
+pub use walk::{FRAME_LIMIT, Mapped, Place, RawFrame, Walk, Walker};
 
 use crate::event::FileId;
 

@@ -17,6 +17,8 @@ use crate::task::space::{FileKey, Region};
 
 /// Frames of a stack that are kept; of a deeper one the innermost are.
 pub const FRAME_LIMIT: usize = 4096;
+/// Frames that are asked for a register that one of them may have saved.
+const FRAMES_SEARCHED: usize = 64;
 /// framehop's cache has 509 entries, and a browser has ten thousand hot addresses.
 const CACHES: u64 = 64;
 
@@ -318,7 +320,7 @@ impl<'b> Walker<'b> {
         let passed = &trail.passed;
         let mut finding = Context::new();
         let mut find = |register| {
-            for (id, svma, cfa) in passed.iter().rev() {
+            for (id, svma, cfa) in passed.iter().rev().take(FRAMES_SEARCHED) {
                 match modules.binary(*id).cfi.as_ref()?.saved(&mut finding, svma.0, register) {
                     Saved::At(offset) => return copy.read(cfa.checked_add_signed(offset)?).ok(),
                     Saved::Untouched => {}

@@ -7,6 +7,9 @@ use crate::event::bytes::{Bytes, Malformed, put, put_bytes};
 use crate::event::format::MAX_TEXT;
 use crate::fact::{Frame, FrameId, FrameName, Location, ModuleId, ProcessId, SourceFrame, Tables, TruncationReason};
 
+/// All names together, in bytes, at most.
+const MAX_NAMES: usize = 1 << 30;
+
 const REASONS: [TruncationReason; 8] = [
     TruncationReason::CopyTooShort,
     TruncationReason::NoMapping,
@@ -124,12 +127,15 @@ pub fn decode_names(bytes: &mut Bytes<'_>, tables: &mut Tables) -> Result<(), Ma
     for _ in 0..bytes.get_len(bytes.0.len())? {
         strings.push(String::from_utf8_lossy(bytes.get_bytes(MAX_TEXT)?).into_owned());
     }
-    let string = |number: u64| -> Result<String, Malformed> {
-        usize::try_from(number)
+    // A name is stored once and used often: few bytes can ask for much memory.
+    let mut left = MAX_NAMES;
+    let mut string = |number: u64| -> Result<String, Malformed> {
+        let string: &String = usize::try_from(number)
             .ok()
             .and_then(|number| strings.get(number))
-            .cloned()
-            .ok_or(Malformed)
+            .ok_or(Malformed)?;
+        left = left.checked_sub(string.len()).ok_or(Malformed)?;
+        Ok(string.clone())
     };
     for _ in 0..bytes.get_len(bytes.0.len())? {
         let frame = FrameId(index_below(bytes, tables.frames.len())?);
@@ -141,7 +147,7 @@ pub fn decode_names(bytes: &mut Bytes<'_>, tables: &mut Tables) -> Result<(), Ma
         };
         for _ in 0..bytes.get_len(bytes.0.len())? {
             let function = string(bytes.get()?)?;
-            let file = get_option(bytes)?.map(string).transpose()?;
+            let file = get_option(bytes)?.map(&mut string).transpose()?;
             let line = get_option(bytes)?
                 .map(u32::try_from)
                 .transpose()

@@ -1,13 +1,12 @@
 //! Unwinds real stacks of programs that know their own call chains.
 
-pub(crate) mod program;
-
 use profiler_common::sample::FLAG_STACK_CUT;
 
-use super::*;
-use crate::addr::Avma;
-use crate::fact::TruncationReason;
-use program::{Dump, Flavour, run};
+use profiler::addr::Avma;
+use profiler::fact::TruncationReason;
+use profiler::unwind::{FRAME_LIMIT, Mapped, Modules, Place, Walk, Walker};
+
+use super::program::{Dump, Flavour, run};
 
 /// As gcc and every distribution compile.
 const PLAIN: Flavour = Flavour(&["-O2", "-fomit-frame-pointer"]);
@@ -58,11 +57,11 @@ fn recursion_in_other_flavours() {
 fn recursion_deeper_than_the_limit() {
     let Some(dump) = run("deep", PLAIN) else { return };
     let walk = dump.walk(0, |_| {});
-    assert_eq!(walk.frames.len(), walk::FRAME_LIMIT);
+    assert_eq!(walk.frames.len(), FRAME_LIMIT);
     assert_eq!(walk.end, Err(TruncationReason::Limit));
     assert_eq!(
         chain(&dump, &walk),
-        [("dump".to_owned(), 1), ("recurse".to_owned(), walk::FRAME_LIMIT - 1)]
+        [("dump".to_owned(), 1), ("recurse".to_owned(), FRAME_LIMIT - 1)]
     );
 }
 

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use profiler_common::sample::{FLAG_USER_REGS, UserRegs};
 use symbols::elf::ElfFile;
 
-use crate::addr::{Avma, FileOffset, Timestamp};
-use crate::event::{At, Event, FileId, Mapping, Sample};
-use crate::fact::ProcessId;
-use crate::task::Tasks;
-use crate::unwind::{Binaries, Mapped, Modules, Walk, Walker};
+use profiler::addr::{Avma, FileOffset, Timestamp};
+use profiler::event::{At, Event, FileId, Mapping, Sample};
+use profiler::fact::ProcessId;
+use profiler::task::Tasks;
+use profiler::unwind::{Binaries, Mapped, Modules, Walk, Walker};
 
 /// Compiler flags.
 #[derive(Clone, Copy)]
@@ -50,7 +50,7 @@ pub struct Dump {
 /// Runs a case of the program; `None` (and a line that says so) when it can't be compiled here.
 pub fn run(what: &str, flavour: Flavour) -> Option<Dump> {
     let folder = tempfile::tempdir().unwrap();
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/unwind/tests");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stacks");
     let (program, library, output) = (
         folder.path().join("stacks"),
         folder.path().join("liblazy.so"),
@@ -135,7 +135,7 @@ fn mapping(line: &str) -> Mapping {
         .map(|(start, end)| (hex(start), hex(end)))
         .unwrap();
     let protection = if next().contains('x') {
-        crate::event::PROT_EXEC
+        profiler::event::PROT_EXEC
     } else {
         0
     };

@@ -1,0 +1,195 @@
+//! From logs of real stacks to facts.
+
+use std::io::Cursor;
+
+use profiler::addr::{KernelOffset, Timestamp};
+use profiler::event::read::LogReader;
+use profiler::event::write::LogWriter;
+use profiler::event::{At, Attachment, AttachmentKind, Event, FileId, Header, Mapping, PROT_EXEC, TaskNew};
+use profiler::fact::log::LogSource;
+use profiler::fact::{FactSink, FactSource, Location, Mark, SampleFact, StackEnds, StackId, Tables, TruncationReason};
+use profiler::unwind::{Binaries, NoBinaries};
+
+use super::program::{Flavour, run};
+
+/// Keeps what it is told.
+#[derive(Default, Debug, PartialEq)]
+struct Facts {
+    samples: Vec<SampleFact>,
+    marks: Vec<Mark>,
+}
+
+impl FactSink for Facts {
+    fn sample(&mut self, tables: &Tables, sample: &SampleFact) {
+        assert!(sample.thread.index() < tables.threads.len());
+        self.samples.push(*sample);
+    }
+
+    fn mark(&mut self, tables: &Tables, mark: &Mark) {
+        assert!(tables.threads[mark.thread.index()].process.index() < tables.processes.len());
+        self.marks.push(mark.clone());
+    }
+}
+
+fn header() -> Header {
+    Header {
+        ngmi_version: "0.1.0".into(),
+        command: vec!["prog".into()],
+        start: Timestamp(100),
+        start_unix_ms: 5,
+        kernel: "6.18".into(),
+        arch: "x86_64".into(),
+        boot_id: String::new(),
+        cpus: 2,
+        sample_hz: 1000,
+        sample_event: "cpu-clock".into(),
+        stack_copy: 65_536,
+        scope: "command".into(),
+        hooks: Vec::new(),
+    }
+}
+
+fn at(time: u64, pid: u32, tid: u32) -> At {
+    At {
+        time: Timestamp(time),
+        pid,
+        tid,
+    }
+}
+
+fn log(events: &[Event<'_>]) -> Vec<u8> {
+    let mut log = LogWriter::new(Vec::new(), &header()).unwrap();
+    for event in events {
+        log.event(event).unwrap();
+    }
+    log.finish().unwrap()
+}
+
+fn replay(log: &[u8], binaries: &dyn Binaries) -> (Tables, Facts, Vec<u8>) {
+    let mut source = LogSource::new(LogReader::new(Cursor::new(log)).unwrap(), binaries);
+    let mut facts = Facts::default();
+    let tables = source.replay(&mut facts).unwrap();
+    let resolved = source.collect_resolved(&tables);
+    (tables, facts, resolved)
+}
+
+/// The locations of a stack, leaf first.
+fn locations(tables: &Tables, stack: Option<StackId>) -> Vec<&Location> {
+    let mut next = stack;
+    std::iter::from_fn(|| {
+        let node = tables.stacks[next?.index()];
+        next = node.parent;
+        Some(&tables.frames[node.frame.index()].location)
+    })
+    .collect()
+}
+
+/// A real stack, code of a compiler that names it, and the same without the binaries.
+#[test]
+fn a_complete_log_needs_no_binaries() {
+    let Some(dump) = run("made", Flavour(&["-O2", "-fomit-frame-pointer"])) else {
+        return;
+    };
+    let mut events: Vec<Event<'_>> = vec![Event::TaskNew(TaskNew {
+        at: at(1, 1, 1),
+        ..TaskNew::default()
+    })];
+    events.extend(dump.maps.iter().cloned().map(Event::Mapping));
+    for time in [200, 210, 220] {
+        let mut sample = dump.sample(0);
+        sample.at = at(time, 1, 1);
+        sample.kernel = vec![KernelOffset(time)].into();
+        events.push(Event::Sample(sample));
+    }
+    let made = dump
+        .maps
+        .iter()
+        .find(|mapping| mapping.file.inode == 0 && mapping.len == 4096 && is_code(mapping))
+        .unwrap();
+    let map = format!("{:x} 1000 wasm-function[7]\n", made.start.0);
+    let (path, bytes) = (b"/tmp/perf-1.map".to_vec(), map.into_bytes());
+    events.push(Event::Attachment(Attachment {
+        kind: AttachmentKind::PerfMap,
+        pid: 1,
+        path,
+        bytes,
+    }));
+    let bytes = log(&events);
+
+    let (tables, facts, resolved) = replay(&bytes, &dump.binaries);
+    assert_eq!(facts.samples.len(), 3);
+    let complete = StackEnds {
+        module: "stacks".into(),
+        reason: None,
+        samples: 3,
+    };
+    assert_eq!(tables.recording.stack_ends, [complete]);
+    assert!(tables.names.values().any(|name| name.symbol == "wasm-function[7]"));
+    assert!(
+        tables
+            .modules
+            .iter()
+            .any(|module| module.name == "libc.so.6" && !module.build_id.is_empty())
+    );
+
+    let mut writer = LogWriter::append(Cursor::new(bytes)).unwrap();
+    writer.event(&Event::Resolved(resolved.clone())).unwrap();
+    let bytes = writer.finish().unwrap().into_inner();
+    let (again, same_facts, same_resolved) = replay(&bytes, &NoBinaries);
+    assert_eq!(again, tables);
+    assert_eq!(same_facts, facts);
+    assert_eq!(same_resolved, resolved);
+}
+
+fn is_code(mapping: &Mapping) -> bool {
+    mapping.protection & PROT_EXEC != 0 && mapping.path.is_empty()
+}
+
+#[test]
+fn a_file_that_is_gone_leaves_offsets_or_what_the_log_noted() {
+    let Some(dump) = run("recurse", Flavour(&["-O2"])) else {
+        return;
+    };
+    let mut events: Vec<Event<'_>> = dump.maps.iter().cloned().map(Event::Mapping).collect();
+    let mut sample = dump.sample(0);
+    sample.at = at(200, 1, 1);
+    events.push(Event::Sample(sample));
+    let (tables, facts, _) = replay(&log(&events), &NoBinaries);
+    assert!(matches!(
+        locations(&tables, facts.samples[0].stack)[0],
+        Location::FileOffset { .. }
+    ));
+    assert!(tables.modules[0].problem.is_some());
+    let unreadable = Some(TruncationReason::ModuleUnreadable);
+    assert_eq!(tables.recording.stack_ends[0].reason, unreadable);
+
+    let program = dump
+        .maps
+        .iter()
+        .find(|mapping| mapping.path.ends_with(b"/stacks"))
+        .unwrap();
+    let elf = dump
+        .binaries
+        .elf(FileId::default(), &String::from_utf8_lossy(&program.path), &[])
+        .unwrap();
+    events.push(Event::Module(profiler::event::Module {
+        file: program.file,
+        path: String::from_utf8_lossy(&program.path).into_owned(),
+        build_id: elf.build_id().to_vec(),
+        segments: elf
+            .segments()
+            .iter()
+            .map(|one| profiler::event::Segment {
+                offset: one.file_offset,
+                svma: one.svma,
+                file_size: one.file_size,
+            })
+            .collect(),
+        entry: elf.entry(),
+        problem: None,
+    }));
+    let (tables, facts, _) = replay(&log(&events), &NoBinaries);
+    let leaf = locations(&tables, facts.samples[0].stack)[0].clone();
+    assert!(matches!(leaf, Location::Module { .. }), "{leaf:?}");
+    assert_eq!(tables.modules[0].build_id, elf.build_id());
+}

@@ -1,0 +1,7 @@
+//! Real stacks of programs that know their own call chains: unwound, and through a log to facts and back.
+
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // Tests say what they need by failing.
+
+mod facts;
+mod program;
+mod walks;
