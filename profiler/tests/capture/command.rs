@@ -8,7 +8,7 @@ use profiler::capture::wire::Scope;
 use profiler::event::{At, Event, FileId, PROT_EXEC, Sample, TaskExit};
 use profiler_common::sample::{FLAG_IN_KERNEL, FLAG_STACK_CUT, FLAG_STACK_UNREADABLE, FLAG_USER_REGS};
 
-use crate::harness::{Recording, Waiting, compile, record, skipped, start};
+use crate::harness::{Recording, Waiting, compile, record, skipped, start, time_before};
 
 const BUSY: &str = r#"
 #define _GNU_SOURCE
@@ -43,10 +43,13 @@ fn a_program_with_a_thread_and_a_child() {
     let program = compile(folder.path(), "busy", BUSY, &["-O1"]);
     let waiting = Waiting::new(&program, &[]);
     let pid = waiting.pid();
+    // The shell waits, so that this does not change before the recording begins.
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let before = time_before(pid);
     let recording = record(start(Scope::Command { pid }), || assert_eq!(waiting.run(), Some(43)));
     assert_eq!(recording.losses(), Vec::<&Event<'_>>::new());
     check_births(&recording, pid, &program);
-    check_times(&recording);
+    check_times(&recording, pid, before);
     check_stacks(&recording, pid);
     check_mappings(&recording, pid, &program);
     assert_eq!(recording.ended.progress.processes, 2);
@@ -100,25 +103,19 @@ fn check_births(recording: &Recording, pid: u32, program: &Path) {
     assert_eq!(codes, [3, 43]);
 }
 
-fn check_times(recording: &Recording) {
+fn check_times(recording: &Recording, pid: u32, before: u64) {
     let exits: Vec<&TaskExit> = recording.exits().collect();
     assert_eq!(exits.len(), 3);
     for exit in exits {
-        let (ours, kernels) = (recording.cpu_time(exit.at.tid) as f64, exit.sum_exec_runtime as f64);
-        // The kernel leaves out what interrupts and the hypervisor took, and what the shell did before we began is only
-        // in its figure.
-        assert!(
-            (ours - kernels).abs() < 0.01 * kernels + 3e6,
-            "{ours} ns, the kernel says {kernels} ns"
-        );
+        let before = if exit.at.tid == pid { before } else { 0 };
+        recording.check_time(exit, before);
         let samples = recording
             .samples()
             .filter(|sample| sample.at.tid == exit.at.tid)
             .count() as f64;
-        assert!(
-            (samples * 1e6 - kernels).abs() < 0.2 * kernels,
-            "{samples} samples in {kernels} ns"
-        );
+        // At most one a millisecond; fewer where the machine has no time for every tick.
+        let rate = samples * 1e6 / recording.cpu_time(exit.at.tid) as f64;
+        assert!((0.3..1.1).contains(&rate), "{samples} samples, {rate} a millisecond");
         assert!(exit.minor_faults > 0);
     }
 }

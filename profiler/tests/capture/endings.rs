@@ -34,7 +34,7 @@ fn the_record_half_is_killed() {
     half.hang_up().unwrap();
     let events = events(log);
     let samples = events.iter().filter(|event| matches!(event, Event::Sample(_))).count();
-    assert!(samples > 300, "{samples}");
+    assert!(samples > 50, "{samples}");
     assert!(events.iter().any(|event| matches!(event, Event::TaskExit(_))));
 }
 

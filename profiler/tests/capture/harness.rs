@@ -46,6 +46,12 @@ pub struct Recording {
     pub events: Vec<Event<'static>>,
 }
 
+/// The kernel's figure of a thread's on-CPU time so far, in ns.
+pub fn time_before(tid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).unwrap();
+    stat.split(' ').next().unwrap().parse().unwrap()
+}
+
 /// Compiles a C program.
 pub fn compile(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
     let (code, program) = (folder.join(format!("{name}.c")), folder.join(name));
@@ -207,6 +213,20 @@ impl Recording {
         samples
             .chain(self.exits().filter(|exit| exit.at.tid == tid).map(|exit| exit.cpu_time))
             .sum()
+    }
+
+    /// Our figure of a thread's on-CPU time against the kernel's, `before` of which was used before the recording, in ns.
+    ///
+    /// The kernel leaves out what interrupts and the hypervisor took.
+    pub fn check_time(&self, exit: &TaskExit, before: u64) {
+        let (ours, kernels) = (
+            self.cpu_time(exit.at.tid) as f64,
+            (exit.sum_exec_runtime - before) as f64,
+        );
+        assert!(
+            (ours - kernels).abs() < 0.01 * kernels + 2e6,
+            "{ours} ns, the kernel says {kernels} ns"
+        );
     }
 
     pub fn losses(&self) -> Vec<&Event<'static>> {
