@@ -47,7 +47,7 @@ impl Drop for SmallDisk {
 #[test]
 fn a_disk_that_fills_while_recording() {
     needs_capture!();
-    let disk = SmallDisk::new("256k");
+    let disk = SmallDisk::new("64k");
     let old = disk.file("out.json.gz");
     std::fs::write(&old, "old").unwrap();
     let outcome = Ngmi::verb("record")
@@ -98,7 +98,7 @@ fn expect_nothing_unnamed(disk: &SmallDisk, stderr: &str) {
 #[test]
 fn a_log_of_its_own_place_that_fills() {
     needs_capture!();
-    let disk = SmallDisk::new("128k");
+    let disk = SmallDisk::new("64k");
     let log = disk.file("log");
     let outcome = Ngmi::record()
         .arg("--keep-events")
