@@ -197,7 +197,10 @@ fn the_whole_system_but_the_recorder() {
     let exit = recording.exits().find(|exit| exit.at.tid == pid).unwrap();
     let (ours, kernels) = (recording.cpu_time(pid), exit.sum_exec_runtime);
     // Recording everything makes interrupts, whose time the kernel leaves out.
-    assert!(kernels >= 250_000_000 && ours.abs_diff(kernels) < kernels / 10, "{ours} ns, the kernel says {kernels} ns");
+    assert!(
+        kernels >= 250_000_000 && ours.abs_diff(kernels) < kernels / 10,
+        "{ours} ns, the kernel says {kernels} ns"
+    );
     assert!(
         recording
             .samples()
