@@ -47,7 +47,7 @@ impl Drop for SmallDisk {
 #[test]
 fn a_disk_that_fills_while_recording() {
     needs_capture!();
-    let disk = SmallDisk::new("256k");
+    let disk = SmallDisk::new("96k");
     let old = disk.file("out.json.gz");
     std::fs::write(&old, "old").unwrap();
     let outcome = Ngmi::verb("record")
