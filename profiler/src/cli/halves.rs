@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr, sockopt};
 
 use super::args::{CaptureHalf, ExecHalf};
+use crate::capture::channel::ChannelError;
 use crate::capture::link::inherited;
 use crate::record::command::become_command;
 
@@ -17,8 +18,11 @@ pub fn capture(half: &CaptureHalf) -> Result<ExitCode> {
         (None, Some(path)) => connect(path)?,
         _ => bail!("this verb is for ngmi itself; use `ngmi record`"),
     };
-    crate::capture::run(socket)?;
-    Ok(ExitCode::SUCCESS)
+    match crate::capture::run(socket) {
+        // The record half gave up, and has told the person why.
+        Err(error) if matches!(error.downcast_ref(), Some(ChannelError::Closed)) => Ok(ExitCode::FAILURE),
+        ended => ended.map(|()| ExitCode::SUCCESS),
+    }
 }
 
 /// Connects to the record half, which has to be the person who asked sudo for us.

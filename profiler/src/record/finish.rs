@@ -102,7 +102,11 @@ pub fn finish(
 /// Why a log has nothing to show.
 fn nothing_in(tables: &Tables, log: &Path) -> String {
     let log = log.display();
-    let damaged = tables.recording.losses.iter().find(|(loss, _)| loss == Loss::LogDamaged.name());
+    let damaged = tables
+        .recording
+        .losses
+        .iter()
+        .find(|(loss, _)| loss == Loss::LogDamaged.name());
     match damaged {
         Some((_, chunks)) => format!("{log} is damaged ({chunks} of its chunks), and no thread is left in it"),
         None => format!("no thread was recorded in {log}, so there is nothing to show; see `ngmi doctor`"),

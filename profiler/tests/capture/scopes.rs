@@ -195,8 +195,12 @@ fn the_whole_system_but_the_recorder() {
         assert_eq!(child.wait().unwrap().code(), Some(5));
     });
     let exit = recording.exits().find(|exit| exit.at.tid == pid).unwrap();
-    recording.check_time(exit, 0);
-    assert!(exit.sum_exec_runtime >= 250_000_000);
+    let (ours, kernels) = (recording.cpu_time(pid), exit.sum_exec_runtime);
+    // Recording everything makes interrupts, whose time the kernel leaves out.
+    assert!(
+        kernels >= 250_000_000 && ours.abs_diff(kernels) < kernels / 10,
+        "{ours} ns, the kernel says {kernels} ns"
+    );
     assert!(
         recording
             .samples()
