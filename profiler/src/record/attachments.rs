@@ -26,7 +26,6 @@ const MARKER_FOLDER: &str = "MOZ_PERFORMANCE_MARKER_DIR";
 pub struct MarkerFolder {
     path: PathBuf,
     /// Removes the folder when it is dropped; `None`: the folder is the person's.
-    #[cfg_attr(not(test), expect(dead_code, reason = "held for its drop"))]
     own: Option<TempDir>,
 }
 
@@ -46,6 +45,13 @@ impl MarkerFolder {
             path: own.path().to_owned(),
             own: Some(own),
         })
+    }
+}
+
+impl MarkerFolder {
+    /// Where our own folder is; `None`: it is the person's, and stays.
+    pub fn own(&self) -> Option<PathBuf> {
+        self.own.as_ref().map(|folder| folder.path().to_owned())
     }
 }
 

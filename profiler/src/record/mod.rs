@@ -55,6 +55,7 @@ pub struct Outcome {
 #[derive(Debug, Default)]
 struct GiveUp {
     log: OnceLock<PathBuf>,
+    markers: OnceLock<PathBuf>,
     finishing: AtomicBool,
 }
 
@@ -66,6 +67,9 @@ impl GiveUp {
                 log.display()
             )),
             None => tell("gave up; nothing was recorded"),
+        }
+        if let Some(folder) = self.markers.get() {
+            let _ = std::fs::remove_dir_all(folder);
         }
         std::process::exit(128 + signal)
     }
@@ -109,6 +113,9 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     let markers = program
         .as_ref()
         .and_then(|_| MarkerFolder::prepare(&mut identity.environment));
+    if let Some(folder) = markers.as_ref().and_then(MarkerFolder::own) {
+        let _ = give_up.markers.set(folder);
+    }
     let setting = Setting { began, vdso, markers };
     let recorded = early.map_or_else(Capture::start, Ok).and_then(|capture| {
         let command = options.target.command().unwrap_or_default();
