@@ -10,6 +10,7 @@
 mod harness;
 
 mod births;
+mod containers;
 mod endings;
 mod identity;
 mod mappings;
