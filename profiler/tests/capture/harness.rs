@@ -217,14 +217,15 @@ impl Recording {
 
     /// Our figure of a thread's on-CPU time against the kernel's, `before` of which was used before the recording, in ns.
     ///
-    /// The kernel leaves out what interrupts and the hypervisor took.
+    /// The kernel leaves out what interrupts and the hypervisor took, which on a shared host is several percent for a while:
+    /// ours is never less, and at most that much more.
     pub fn check_time(&self, exit: &TaskExit, before: u64) {
         let (ours, kernels) = (
             self.cpu_time(exit.at.tid) as f64,
             (exit.sum_exec_runtime - before) as f64,
         );
         assert!(
-            (ours - kernels).abs() < 0.01 * kernels + 2e6,
+            ours > 0.99 * kernels - 2e6 && ours < 1.1 * kernels + 2e6,
             "{ours} ns, the kernel says {kernels} ns"
         );
     }
