@@ -104,14 +104,9 @@ fn completeness(recording: &Recording, collected: &Collected) -> Vec<Value> {
     for (loss, count) in &recording.losses {
         entries.push(entry(&format!("Lost: {loss}"), "integer", count));
     }
-    let total: u64 = recording.stack_ends.iter().map(|ends| ends.samples).sum();
+    let total = samples(recording.stack_ends.iter());
     if total > 0 {
-        let complete: u64 = recording
-            .stack_ends
-            .iter()
-            .filter(|e| e.reason.is_none())
-            .map(|e| e.samples)
-            .sum();
+        let complete = samples(recording.stack_ends.iter().filter(|ends| ends.reason.is_none()));
         entries.push(entry(
             "Complete user stacks",
             "percentage",
@@ -130,4 +125,9 @@ fn completeness(recording: &Recording, collected: &Collected) -> Vec<Value> {
         entries.push(entry(&label, "percentage", ends.samples as f64 / total as f64));
     }
     entries
+}
+
+/// How many samples ended so; a damaged profile may claim more than a number holds.
+fn samples<'a>(ends: impl Iterator<Item = &'a StackEnds>) -> u64 {
+    ends.fold(0, |sum, ends| sum.saturating_add(ends.samples))
 }
