@@ -144,7 +144,7 @@ fn exec_by_another_thread_than_the_first() {
     let under_both = recording.cpu_time(second.old_tid) + after + last.cpu_time;
     let kernels = last.sum_exec_runtime;
     assert!(
-        after >= 100_000_000 && under_both.abs_diff(kernels) < kernels / 10,
+        after >= 100_000_000 && under_both > kernels - kernels / 50 && under_both < kernels + kernels / 10,
         "{after}, {under_both} of {kernels} ns"
     );
     assert_eq!(recording.ended.progress.threads, 0);
