@@ -10,6 +10,7 @@ pub mod loss;
 pub mod sample;
 pub mod scope;
 pub mod task;
+pub mod unwind;
 
 pub use config::Config;
 pub use header::{RecordHeader, RecordKind};
