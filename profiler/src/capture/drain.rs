@@ -61,6 +61,8 @@ pub struct Cycle {
     pub records: usize,
     /// Bytes of samples.
     pub bytes: usize,
+    /// A task was born, ended or changed, or new code was mapped.
+    pub has_news: bool,
 }
 
 impl Drain {
@@ -155,15 +157,17 @@ impl Drain {
         let made = self.read_mappings(hooks);
         let mut cycle = Cycle {
             records: made.len(),
-            bytes: 0,
+            ..Cycle::default()
         };
-        cycle.records += self.read_tasks();
+        let tasks = self.read_tasks();
+        cycle.records += tasks;
         self.judge(made);
         for pid in self.recorded.settle() {
             self.code.ended(pid);
         }
         let (samples, bytes) = self.read_samples();
         (cycle.records, cycle.bytes) = (cycle.records + samples, bytes);
+        cycle.has_news = tasks > 0 || !self.new_files.is_empty();
         if cycle.records > 0 && samples < CYCLE_LIMIT {
             self.write(&Event::Watermark(Timestamp(began.0.saturating_sub(SUBMIT_SLACK))));
         }

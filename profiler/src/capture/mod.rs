@@ -1,6 +1,6 @@
 //! The privileged half: loads, attaches and drains; parses no file of the recorded program.
 //!
-//! [`run`] serves one recording. A recording is a sequence of cycles (`drain`): rings to log, every 20 ms.
+//! [`run`] serves one recording. A recording is a sequence of cycles (`drain`): rings to log, every 10 to 50 ms (`pace`).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))] // Tests say what they need by failing.
 
 pub mod attach;
@@ -18,7 +18,8 @@ pub mod losses;
 pub mod machine;
 pub mod mappings;
 pub mod maps;
-pub mod perf;
+pub mod pace;
+mod perf;
 pub mod procfs;
 pub mod records;
 pub mod require;

@@ -13,19 +13,16 @@ use super::channel::{Channel, ChannelError};
 use super::drain::Drain;
 use super::load::{self, Sizes};
 use super::log::Log;
+use super::pace::Pace;
 use super::scope::Recorded;
 use super::wire::{Ended, Progress, Reply, Request, Scope, Start};
 use super::{doctor, machine, procfs, require, snapshot};
 
-/// Between two cycles while events arrive.
-const BUSY_INTERVAL: Duration = Duration::from_millis(20);
-/// While none do.
-const QUIET_INTERVAL: Duration = Duration::from_millis(50);
-/// After a cycle that found this many bytes of samples the next one follows at once.
-const FLOOD_BYTES: usize = 2 << 20;
-/// What is older than this has reached the log when we are killed.
-const FLUSH_INTERVAL: Duration = Duration::from_millis(100);
+/// What is older than this has reached the log when we are killed (docs/event-log.md).
+const FLUSH_INTERVAL: Duration = Duration::from_millis(250);
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+/// The kernel's counters take some thirty system calls to read.
+const LOSSES_INTERVAL: Duration = Duration::from_secs(1);
 /// Between the exit that the record half sees and the exiting thread's last switch-out.
 const LAST_SWITCH: Duration = Duration::from_millis(5);
 /// How long the record half may take to read its last messages.
@@ -68,8 +65,10 @@ pub fn run(socket: OwnedFd) -> anyhow::Result<()> {
 struct Session {
     hooks: Hooks,
     drain: Drain,
+    pace: Pace,
     flushed: Instant,
     told: Instant,
+    counted: Instant,
     log_failed: bool,
 }
 
@@ -92,6 +91,7 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     let sizes = Sizes::for_machine(u32::try_from(cpus.len())?, tasks);
     let ebpf = load::load(&config, sizes).map_err(|error| error.context(privilege_remedy()))?;
     let mut hooks = attach::attach(ebpf, &cpus)?;
+    give_memory_back();
     attach::sample(&mut hooks, &cpus, start.sample_hz);
     attach::require(&hooks)?;
     let (kernel, symbols) = doctor::kernel_symbols();
@@ -123,10 +123,21 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     Ok(Session {
         hooks,
         drain,
+        pace: Pace::new(sizes.bulk_bytes, cpus.len(), start.sample_hz, start.stack_copy),
         flushed: now,
         told: now,
+        counted: now,
         log_failed: false,
     })
+}
+
+/// The kernel's types took some 20 MB while the programs were attached: the allocator would keep them for the whole recording.
+fn give_memory_back() {
+    // SAFETY: it touches only memory that nothing uses, under the allocator's own lock.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }
 
 /// What to do when the kernel takes no eBPF object from us.
@@ -147,7 +158,7 @@ fn require_found(found: bool, pid: u32) -> anyhow::Result<()> {
 
 impl Session {
     fn record(mut self, channel: &mut Channel) -> anyhow::Result<()> {
-        let mut interval = BUSY_INTERVAL;
+        let mut interval = self.pace.first();
         let end = loop {
             match channel.receive(interval) {
                 Ok(Some((Request::Stop, _))) => break Ok(()),
@@ -157,12 +168,7 @@ impl Session {
                 Ok(None) => {}
                 Err(error) => break Err(error),
             }
-            let cycle = self.drain.cycle(&mut self.hooks);
-            interval = match cycle {
-                cycle if cycle.bytes > FLOOD_BYTES => Duration::ZERO,
-                cycle if cycle.records > 0 => BUSY_INTERVAL,
-                _ => QUIET_INTERVAL,
-            };
+            interval = self.pace.after(self.drain.cycle(&mut self.hooks));
             if let Err(error) = self.report(channel) {
                 break Err(error);
             }
@@ -190,9 +196,12 @@ impl Session {
             }
         }
         self.tell_failure(channel)?;
+        if self.counted.elapsed() >= LOSSES_INTERVAL {
+            self.counted = Instant::now();
+            self.drain.read_losses(&self.hooks);
+        }
         if self.told.elapsed() >= PROGRESS_INTERVAL && channel.is_idle() {
             self.told = Instant::now();
-            self.drain.read_losses(&self.hooks);
             channel.send(&Reply::Progress(self.progress()), None)?;
         }
         Ok(())

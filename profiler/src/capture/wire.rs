@@ -55,7 +55,7 @@ pub enum Reply {
     Refused(String),
     /// A file was mapped executable for the first time. Carries its descriptor, if it could be opened.
     Mapped(Mapped),
-    /// So far; about every 200 ms.
+    /// So far; about every 200 ms, with the losses of the last second.
     Progress(Progress),
     /// A recording that goes on has a problem worth telling.
     Warning(String),

@@ -1,0 +1,116 @@
+//! How long to sleep between two cycles: every cycle disturbs the program, and every one that comes late loses something.
+
+use std::time::Duration;
+
+use profiler_common::sample::{MAX_KERNEL_FRAMES, STACK_CLASSES, SampleHead};
+
+use super::drain::Cycle;
+
+/// Nothing happens but samples that all fit into the ring.
+const CALM: Duration = Duration::from_millis(50);
+/// While processes come and go: a file has to be opened before the last process that maps it is gone.
+const EAGER: Duration = Duration::from_millis(10);
+/// Processes that came are followed by others: so many cycles stay eager.
+const EAGER_CYCLES: u32 = 10;
+/// However fast the ring could fill.
+const SHORTEST: Duration = Duration::from_millis(1);
+/// After a cycle that found this many bytes of samples the next one follows at once.
+const FLOOD_BYTES: usize = 2 << 20;
+/// What a ring buffer puts before each record (`BPF_RINGBUF_HDR_SZ`), and its rounding to 8 bytes.
+const RECORD_HEADER: usize = 16;
+
+/// Chooses the time to the next cycle.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    calm: Duration,
+    eager_cycles: u32,
+}
+
+impl Pace {
+    /// For a ring of `ring_bytes` that samples of `cpus` CPUs at `hz` fill, with stack copies of at most `stack_copy` bytes: even
+    /// if every sample is as large as it can be, half of the ring stays free.
+    pub fn new(ring_bytes: u32, cpus: usize, hz: u32, stack_copy: u32) -> Self {
+        let stack = STACK_CLASSES
+            .into_iter()
+            .find(|class| *class >= stack_copy as usize)
+            .unwrap_or(STACK_CLASSES[STACK_CLASSES.len() - 1]);
+        let record = size_of::<SampleHead>() + MAX_KERNEL_FRAMES * 8 + stack + RECORD_HEADER;
+        let bytes_per_second = (record as u64)
+            .saturating_mul(cpus as u64)
+            .saturating_mul(u64::from(hz))
+            .max(1);
+        let half_full = u64::from(ring_bytes / 2).saturating_mul(1_000_000) / bytes_per_second;
+        Self {
+            calm: Duration::from_micros(half_full).clamp(SHORTEST, CALM),
+            eager_cycles: EAGER_CYCLES,
+        }
+    }
+
+    /// How long to wait before the first cycle: processes are about to come.
+    pub fn first(&self) -> Duration {
+        self.calm.min(EAGER)
+    }
+
+    /// How long to wait after a cycle.
+    pub fn after(&mut self, cycle: Cycle) -> Duration {
+        self.eager_cycles = if cycle.has_news {
+            EAGER_CYCLES
+        } else {
+            self.eager_cycles.saturating_sub(1)
+        };
+        if cycle.bytes > FLOOD_BYTES {
+            Duration::ZERO
+        } else if self.eager_cycles > 0 {
+            self.calm.min(EAGER)
+        } else {
+            self.calm
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cycle(bytes: usize, has_news: bool) -> Cycle {
+        Cycle {
+            records: 1,
+            bytes,
+            has_news,
+        }
+    }
+
+    #[test]
+    fn processes_make_it_eager_and_floods_relentless() {
+        let mut pace = Pace::new(16 << 20, 2, 1000, 65_536);
+        for _ in 0..EAGER_CYCLES {
+            pace.after(cycle(10_000, false));
+        }
+        assert_eq!(pace.after(cycle(10_000, false)), CALM);
+        assert_eq!(pace.after(cycle(10_000, true)), EAGER);
+        assert_eq!(pace.after(cycle(10_000, false)), EAGER);
+        assert_eq!(pace.after(cycle(FLOOD_BYTES + 1, false)), Duration::ZERO);
+        for _ in 0..EAGER_CYCLES {
+            pace.after(cycle(0, false));
+        }
+        assert_eq!(pace.after(cycle(0, false)), CALM);
+    }
+
+    #[test]
+    fn no_flood_fills_more_than_half_the_ring_between_two_cycles() {
+        for (ring, cpus, hz, copy) in [
+            (16 << 20, 2, 1000, 65_536),
+            (16 << 20, 4, 1000, 65_536),
+            (256 << 20, 64, 1000, 65_536),
+            (16 << 20, 2, 10_000, 65_536),
+            (16 << 20, 4, 1000, 16_384),
+        ] {
+            let calm = Pace::new(ring, cpus, hz, copy).calm;
+            let filled = calm.as_secs_f64() * f64::from(hz) * cpus as f64 * f64::from(copy);
+            assert!(calm >= SHORTEST && filled <= f64::from(ring / 2), "{calm:?} fills {filled}");
+        }
+        // Nothing helps against what fills the ring in a millisecond.
+        assert_eq!(Pace::new(1 << 20, 64, 100_000, 65_536).calm, SHORTEST);
+        assert_eq!(Pace::new(16 << 20, 0, 0, 0).calm, CALM);
+    }
+}
