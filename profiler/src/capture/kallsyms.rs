@@ -17,6 +17,7 @@ const ADDRESSES_LIMIT: usize = 1 << 20;
 /// The addresses that samples hit.
 pub struct KernelAddresses {
     text: u64,
+    /// Where the code is that names them.
     seen: FxHashSet<u64>,
 }
 
@@ -31,15 +32,16 @@ impl KernelAddresses {
         }))
     }
 
-    /// Takes note of an address and returns its offset.
-    pub fn offset(&mut self, address: u64) -> KernelOffset {
+    /// Takes note of an address and returns its offset. A return address is noted as the call before it: behind a call that
+    /// never returns another function may begin.
+    pub fn offset(&mut self, address: u64, is_return_address: bool) -> KernelOffset {
         if self.seen.len() < ADDRESSES_LIMIT {
-            self.seen.insert(address);
+            self.seen.insert(address.wrapping_sub(u64::from(is_return_address)));
         }
         KernelOffset(address.wrapping_sub(self.text))
     }
 
-    /// Names every address that was seen, as far as the kernel has a name.
+    /// Names every place that was noted, as far as the kernel has a name.
     pub fn names(&self) -> anyhow::Result<Vec<Event<'static>>> {
         let list = File::open(KALLSYMS).with_context(|| format!("cannot read {KALLSYMS}"))?;
         Ok(self.look_up(&KernelSymbols::parse(BufReader::new(list))?))
@@ -86,7 +88,7 @@ fn find_text(list: impl BufRead) -> io::Result<Option<u64>> {
 mod tests {
     use super::*;
 
-    const LIST: &[u8] = b"0000 A per_cpu_start\nffff1000 T _text\nffff1100 T vfs_read\nffff2000 T _etext\nffffa010 t ext4_open\t[ext4]\n";
+    const LIST: &[u8] = b"0000 A per_cpu_start\nffff1000 T _text\nffff1100 T vfs_read\nffff1200 T vfs_write\nffff2000 T _etext\nffffa010 t ext4_open\t[ext4]\n";
 
     #[test]
     fn names_carry_their_module_and_no_address() {
@@ -94,9 +96,12 @@ mod tests {
             text: find_text(LIST).unwrap().unwrap(),
             seen: FxHashSet::default(),
         };
-        assert_eq!(kernel.offset(0xffff_1105), KernelOffset(0x105));
-        assert_eq!(kernel.offset(0xffff_a020), KernelOffset(0x9020));
-        assert_eq!(kernel.offset(0xffff_2500), KernelOffset(0x1500));
+        assert_eq!(kernel.offset(0xffff_1105, false), KernelOffset(0x105));
+        assert_eq!(kernel.offset(0xffff_a020, true), KernelOffset(0x9020));
+        assert_eq!(kernel.offset(0xffff_2500, true), KernelOffset(0x1500));
+        // The same address as a return address is behind a call in the function before.
+        assert_eq!(kernel.offset(0xffff_1200, false), KernelOffset(0x200));
+        assert_eq!(kernel.offset(0xffff_1200, true), KernelOffset(0x200));
         let names = kernel.look_up(&KernelSymbols::parse(LIST).unwrap());
         let symbol = |offset: u64, start: u64, name: &[u8]| Event::KernelSymbol {
             offset: KernelOffset(offset),
@@ -107,7 +112,9 @@ mod tests {
             names,
             [
                 symbol(0x105, 0x100, b"vfs_read"),
-                symbol(0x9020, 0x9010, b"ext4_open [ext4]")
+                symbol(0x1ff, 0x100, b"vfs_read"),
+                symbol(0x200, 0x200, b"vfs_write"),
+                symbol(0x901f, 0x9010, b"ext4_open [ext4]")
             ]
         );
     }

@@ -72,11 +72,8 @@ pub fn sample<'a>(
     frames.clear();
     if let Some(kernel) = kernel {
         let addresses = addresses.as_chunks::<8>().0.get(..head.kernel_frames as usize)?;
-        frames.extend(
-            addresses
-                .iter()
-                .map(|address| kernel.offset(u64::from_ne_bytes(*address))),
-        );
+        let offsets = addresses.iter().enumerate();
+        frames.extend(offsets.map(|(depth, address)| kernel.offset(u64::from_ne_bytes(*address), depth > 0)));
     }
     Some(Sample {
         at: at(&head.header),

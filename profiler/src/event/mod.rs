@@ -125,7 +125,7 @@ pub enum Event<'a> {
     Watermark(Timestamp),
     /// The name of a kernel function that samples hit.
     KernelSymbol {
-        /// The address that was looked up.
+        /// The address that was looked up; for a return address, the one before it.
         offset: KernelOffset,
         /// Start of the function.
         start: KernelOffset,

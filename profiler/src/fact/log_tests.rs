@@ -149,6 +149,11 @@ fn story() -> Vec<Event<'static>> {
             start: KernelOffset(0x2020),
             name: b"wrong".to_vec(),
         },
+        Event::KernelSymbol {
+            offset: KernelOffset(0x201f),
+            start: KernelOffset(0x2000),
+            name: b"caller".to_vec(),
+        },
         marker_file("350 360 later\n130 130 first\ngarbage\n"),
         Event::End(End {
             time: Timestamp(600),
@@ -238,7 +243,7 @@ fn kernel_frames_are_named_and_user_stacks_end_for_a_reason() {
     let mut names: Vec<&str> = tables.names.values().map(|name| name.symbol.as_str()).collect();
     names.sort_unstable();
     // The return address at a function's very start is behind a call in the function before.
-    assert_eq!(names, ["do_work"]);
+    assert_eq!(names, ["caller", "do_work"]);
     // The kernel-only stack is no user stack.
     assert_eq!(
         tables.recording.stack_ends.iter().map(|end| end.samples).sum::<u64>(),

@@ -26,7 +26,7 @@ const MAX_STACKS: usize = 1 << 26;
 /// What stands beside the stream of events in a log.
 #[derive(Default)]
 pub struct Beside {
-    /// Start and name of the kernel function at an address.
+    /// Start and name of the kernel function around an address; around a return address, by the address before it.
     pub kernel: FxHashMap<KernelOffset, (KernelOffset, String)>,
     /// Names of code made at run time.
     pub jit: JitIndex,
@@ -302,12 +302,13 @@ impl<'b, 's> Replay<'b, 's> {
         if self.tables.frames.len() == distinct {
             return frame;
         }
-        // A call that never returns may be its function's last instruction: the address behind it is another function's.
-        let known = self
-            .beside
-            .kernel
-            .get(&offset)
-            .filter(|(start, _)| !is_return_address || *start != offset);
+        // A call that never returns may be its function's last instruction: the address behind it is another function's. Early
+        // logs name only the address itself.
+        let call = KernelOffset(offset.0.wrapping_sub(u64::from(is_return_address)));
+        let kernel = &self.beside.kernel;
+        let known = kernel
+            .get(&call)
+            .or_else(|| kernel.get(&offset).filter(|(start, _)| *start != offset));
         if let Some((start, name)) = known {
             let source = SourceFrame {
                 function: name.clone(),
