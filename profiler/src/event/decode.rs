@@ -58,11 +58,6 @@ impl Decoder {
             }),
             Tag::TaskRename => Event::TaskRename { at, name: text(bytes)? },
             Tag::Mapping => Event::Mapping(mapping(at, bytes)?),
-            Tag::Remap => {
-                let old = (Avma(bytes.get()?), bytes.get()?);
-                let new = (Avma(bytes.get()?), bytes.get()?);
-                Event::Remap { at, old, new }
-            }
             Tag::Sample => Event::Sample(self.sample(at, bytes)?),
             Tag::Loss | Tag::Watermark | Tag::End => return Err(Malformed),
         })

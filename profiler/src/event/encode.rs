@@ -22,8 +22,7 @@ pub enum Tag {
     TaskRename = 4,
     /// [`Event::Mapping`]
     Mapping = 5,
-    /// [`Event::Remap`]
-    Remap = 6,
+    // 6 was the move of a mapping, which was never written: no other event may take its number.
     /// [`Event::Sample`]
     Sample = 7,
     /// [`Event::Loss`]
@@ -37,9 +36,9 @@ pub enum Tag {
 impl Tag {
     /// The tag with this number.
     pub fn from_number(number: u8) -> Option<Self> {
-        use Tag::{End, Loss, Mapping, Remap, Sample, TaskExec, TaskExit, TaskNew, TaskRename, Watermark};
+        use Tag::{End, Loss, Mapping, Sample, TaskExec, TaskExit, TaskNew, TaskRename, Watermark};
         [
-            TaskNew, TaskExec, TaskExit, TaskRename, Mapping, Remap, Sample, Loss, Watermark, End,
+            TaskNew, TaskExec, TaskExit, TaskRename, Mapping, Sample, Loss, Watermark, End,
         ]
         .into_iter()
         .find(|tag| *tag as u8 == number)
@@ -81,12 +80,6 @@ impl Encoder {
                 put_bytes(out, name, MAX_TEXT);
             }
             Event::Mapping(mapping) => self.mapping(out, mapping),
-            Event::Remap { at, old, new } => {
-                self.at(out, Tag::Remap, at);
-                for value in [old.0.0, old.1, new.0.0, new.1] {
-                    put(out, value);
-                }
-            }
             Event::Sample(sample) => return self.sample(out, sample),
             Event::Loss { loss, count } => {
                 out.push(Tag::Loss as u8);

@@ -103,15 +103,6 @@ pub enum Event<'a> {
     },
     /// A mapping was made, or existed when the recording began.
     Mapping(Mapping),
-    /// A mapping was moved by mremap.
-    Remap {
-        /// Who and when.
-        at: At,
-        /// Old place.
-        old: (Avma, u64),
-        /// New place.
-        new: (Avma, u64),
-    },
     /// A CPU sample.
     Sample(Sample<'a>),
     /// A loss counter's value since the start of the recording (the last one counts).

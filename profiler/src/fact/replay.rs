@@ -85,7 +85,7 @@ impl<'b, 's> Replay<'b, 's> {
             Event::TaskNew(task) => task.at.time,
             Event::TaskExec(exec) => exec.at.time,
             Event::TaskExit(exit) => exit.at.time,
-            Event::TaskRename { at, .. } | Event::Remap { at, .. } => at.time,
+            Event::TaskRename { at, .. } => at.time,
             Event::Mapping(mapping) => mapping.at.time,
             Event::Loss { loss, count } => {
                 self.losses.insert(*loss, *count);

@@ -80,14 +80,6 @@ impl Tasks {
             Event::TaskExit(exit) => self.exit(exit),
             Event::TaskRename { at, name } => self.rename(at, name),
             Event::Mapping(mapping) => self.map(mapping),
-            Event::Remap { at, old, new } => {
-                if let Some(space) = self.space_of(at.pid) {
-                    let before = space.borrow().regions().len();
-                    space.borrow_mut().remap(at.time, *old, *new);
-                    self.regions = (self.regions + space.borrow().regions().len()).saturating_sub(before);
-                }
-                None
-            }
             _ => None,
         }
     }
@@ -112,10 +104,6 @@ impl Tasks {
     /// The last life of a pid.
     pub fn process_of(&self, pid: u32) -> Option<ProcessId> {
         self.by_pid.get(&pid).copied()
-    }
-
-    fn space_of(&self, pid: u32) -> Option<Rc<RefCell<Space>>> {
-        self.process_of(pid).map(|id| Rc::clone(&self.images[id.index()].space))
     }
 
     fn map(&mut self, mapping: &Mapping) -> Option<Happening> {

@@ -182,38 +182,6 @@ impl Space {
         Rc::make_mut(&mut self.regions).splice(first..behind, left.into_iter().chain(right));
     }
 
-    /// Moves what lies at `old` to `new`, as mremap does: the rest of a longer new place goes on with the last mapping.
-    pub fn remap(&mut self, time: Timestamp, old: (Avma, u64), new: (Avma, u64)) {
-        let (Some(old_end), Some(new_end)) = (old.0.0.checked_add(old.1), new.0.0.checked_add(new.1)) else {
-            return;
-        };
-        let moved: Vec<Region> = self
-            .regions
-            .iter()
-            .filter(|region| region.start.0 < old_end && region.end > old.0)
-            .map(|region| region.part(region.start.max(old.0), region.end.min(Avma(old_end))))
-            .collect();
-        let Some(last) = moved.last().copied() else { return };
-        self.clear(old.0, Avma(old_end));
-        for region in moved {
-            let start = new.0.0.wrapping_add(region.start.0 - old.0.0);
-            let is_last = region == last;
-            let end = if is_last {
-                new_end
-            } else {
-                new.0.0.wrapping_add(region.end.0 - old.0.0).min(new_end)
-            };
-            if new.0.0 <= start && start < end {
-                self.insert(Region {
-                    start: Avma(start),
-                    end: Avma(end),
-                    made: time,
-                    ..region
-                });
-            }
-        }
-    }
-
     /// Keeps only what was mapped at or after `time`.
     pub fn forget_before(&mut self, time: Timestamp) {
         Rc::make_mut(&mut self.regions).retain(|region| region.made >= time);
@@ -242,69 +210,29 @@ mod tests {
         }
     }
 
-    #[derive(Debug, Clone)]
-    enum Step {
-        Map(u64, u64),
-        Remap((u64, u64), (u64, u64)),
-    }
-
-    fn step() -> impl Strategy<Value = Step> {
-        let range = || (0..64u64, 1..24u64);
-        prop_oneof![
-            4 => range().prop_map(|(start, len)| Step::Map(start, len)),
-            1 => (range(), range()).prop_map(|(old, new)| Step::Remap(old, new)),
-        ]
-    }
-
     proptest! {
         /// The oracle is an array with one entry an address.
         #[test]
-        fn lookups_agree_with_an_array(steps in prop::collection::vec(step(), 0..30)) {
+        fn lookups_agree_with_an_array(made in prop::collection::vec((0..64u64, 1..24u64), 0..30)) {
             let mut space = Space::default();
             let mut array: Vec<Option<(u64, FileKey)>> = vec![None; 128];
-            for (number, step) in (0u32..).zip(steps) {
-                match step {
-                    Step::Map(start, len) => {
-                        space.map(&mapping(start, len, 1000, u64::from(number)), FileKey(number));
-                        for at in start..start + len {
-                            array[at as usize] = Some((1000 + at - start, FileKey(number)));
-                        }
-                    }
-                    Step::Remap(old, new) => {
-                        // The kernel refuses overlaps, and a length beyond the old one grows the last mapping.
-                        let apart = old.0 + old.1 <= new.0 || new.0 + new.1 <= old.0;
-                        if !apart || new.1 > old.1 {
-                            continue;
-                        }
-                        let whole = array[old.0 as usize..(old.0 + old.1) as usize].to_vec();
-                        if whole.iter().any(Option::is_none) {
-                            continue;
-                        }
-                        space.remap(Timestamp(u64::from(number)), (Avma(old.0), old.1), (Avma(new.0), new.1));
-                        for at in 0..old.1 {
-                            array[(old.0 + at) as usize] = None;
-                        }
-                        for at in 0..new.1 {
-                            array[(new.0 + at) as usize] = whole[at as usize];
-                        }
-                    }
+            for (number, (start, len)) in (0u32..).zip(made) {
+                space.map(&mapping(start, len, 1000, u64::from(number)), FileKey(number));
+                for at in start..start + len {
+                    array[at as usize] = Some((1000 + at - start, FileKey(number)));
                 }
                 for (at, expected) in (0u64..).zip(&array) {
                     let found = space.find(Avma(at)).map(|region| (region.file_offset(Avma(at)).0, region.file));
-                    prop_assert_eq!(found, *expected, "at {} after step {}", at, number);
+                    prop_assert_eq!(found, *expected, "at {} after mapping {}", at, number);
                 }
             }
         }
 
         #[test]
-        fn hostile_mappings_never_panic(events in prop::collection::vec(any::<(u64, u64, u64, u64, bool)>(), 0..20)) {
+        fn hostile_mappings_never_panic(made in prop::collection::vec(any::<(u64, u64, u64, u64)>(), 0..20)) {
             let mut space = Space::default();
-            for (a, b, c, d, is_remap) in events {
-                if is_remap {
-                    space.remap(Timestamp(1), (Avma(a), b), (Avma(c), d));
-                } else {
-                    space.map(&mapping(a, b, c, d), FileKey(0));
-                }
+            for (start, len, offset, time) in made {
+                space.map(&mapping(start, len, offset, time), FileKey(0));
             }
             prop_assert!(space.regions().is_sorted_by(|low, high| low.end <= high.start));
         }

@@ -116,11 +116,6 @@ fn task() -> impl Strategy<Value = Event<'static>> {
                     })
                 }
             ),
-        (at(), any::<(u64, u64, u64, u64)>()).prop_map(|(at, (a, b, c, d))| Event::Remap {
-            at,
-            old: (Avma(a), b),
-            new: (Avma(c), d)
-        }),
     ]
 }
 
