@@ -4,7 +4,7 @@ use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
 use profiler_common::Loss;
 use profiler_common::sample::FLAG_USER_REGS;
 use profiler_common::scope::ThreadState;
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 use super::attach::Hooks;
 use super::code::Code;
@@ -106,6 +106,16 @@ impl Drain {
         if inserted.is_err() && self.threads.get(&tid, 0).is_err() {
             self.losses.count(Loss::ThreadTableFull, 1);
         }
+    }
+
+    /// On-CPU time up to a thread's last switch-out that no sample has reported, in ns. `None`: it is recorded no more, or its
+    /// time is not measured.
+    pub fn unreported(&self, tid: u32) -> Option<u64> {
+        let words = self.threads.get(&tid, 0).ok()?;
+        let state = ThreadState::read_from_bytes(words.as_bytes()).ok()?;
+        self.nominal_time
+            .is_none()
+            .then(|| state.total.saturating_sub(state.reported))
     }
 
     /// From here on events are written.

@@ -26,6 +26,7 @@ pub mod require;
 pub mod scope;
 pub mod session;
 pub mod snapshot;
+pub mod survivors;
 pub mod wire;
 
 pub use doctor::doctor;

@@ -72,6 +72,12 @@ impl Recorded {
         self.processes.get(&pid).is_some_and(|threads| threads.contains(&tid))
     }
 
+    /// Every living thread: process and thread.
+    pub fn threads(&self) -> impl Iterator<Item = (u32, u32)> {
+        let threads = self.processes.iter();
+        threads.flat_map(|(&pid, threads)| threads.iter().map(move |&tid| (pid, tid)))
+    }
+
     /// Processes so far.
     pub fn processes_seen(&self) -> u32 {
         self.seen

@@ -16,7 +16,7 @@ use super::log::Log;
 use super::pace::Pace;
 use super::scope::Recorded;
 use super::wire::{Ended, Progress, Reply, Request, Scope, Start};
-use super::{doctor, machine, procfs, require, snapshot};
+use super::{doctor, machine, procfs, require, snapshot, survivors};
 
 /// What is older than this has reached the log when we are killed (docs/event-log.md).
 const FLUSH_INTERVAL: Duration = Duration::from_millis(250);
@@ -117,6 +117,8 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     let log = Log::new(log, &header)
         .context("the event log can't be written; name another place for it with --keep-events")?;
     drain.set_log(log);
+    // What existed already is in the log whatever comes.
+    drain.log().into_iter().for_each(Log::flush);
     attach::start(&hooks)?;
     channel.send(&Reply::Ready(Box::new(header)), None)?;
     let now = Instant::now();
@@ -239,8 +241,13 @@ impl Session {
     fn finish(&mut self) -> Ended {
         std::thread::sleep(LAST_SWITCH);
         attach::stop(&self.hooks);
-        let time = procfs::now();
+        survivors::switch_out();
         while self.drain.cycle(&mut self.hooks).records > 0 {}
+        let unreported = survivors::unreported(&self.drain);
+        // Whoever ended since then has told the rest of its time itself.
+        self.drain.cycle(&mut self.hooks);
+        let time = procfs::now();
+        survivors::write(&mut self.drain, time, &unreported);
         self.drain.read_losses(&self.hooks);
         // While our own programs are still loaded: they may be on the kernel's stacks.
         let names = self.drain.kernel.as_ref().and_then(|kernel| kernel.names().ok());

@@ -98,7 +98,7 @@ pub struct Progress {
 pub struct Ended {
     /// Last counts.
     pub progress: Progress,
-    /// When the programs were detached.
+    /// When the last event was drained.
     pub time: Timestamp,
     /// Peak resident memory of the capture half, in KiB.
     pub peak_rss_kib: u64,

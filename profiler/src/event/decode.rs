@@ -56,6 +56,10 @@ impl Decoder {
                 minor_faults: bytes.get()?,
                 major_faults: bytes.get()?,
             }),
+            Tag::TaskAlive => Event::TaskAlive {
+                at,
+                cpu_time: bytes.get()?,
+            },
             Tag::TaskRename => Event::TaskRename { at, name: text(bytes)? },
             Tag::Mapping => Event::Mapping(mapping(at, bytes)?),
             Tag::Sample => Event::Sample(self.sample(at, bytes)?),

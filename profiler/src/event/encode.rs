@@ -31,14 +31,16 @@ pub enum Tag {
     Watermark = 9,
     /// [`Event::End`]
     End = 10,
+    /// [`Event::TaskAlive`]
+    TaskAlive = 11,
 }
 
 impl Tag {
     /// The tag with this number.
     pub fn from_number(number: u8) -> Option<Self> {
-        use Tag::{End, Loss, Mapping, Sample, TaskExec, TaskExit, TaskNew, TaskRename, Watermark};
+        use Tag::{End, Loss, Mapping, Sample, TaskAlive, TaskExec, TaskExit, TaskNew, TaskRename, Watermark};
         [
-            TaskNew, TaskExec, TaskExit, TaskRename, Mapping, Sample, Loss, Watermark, End,
+            TaskNew, TaskExec, TaskExit, TaskRename, Mapping, Sample, Loss, Watermark, End, TaskAlive,
         ]
         .into_iter()
         .find(|tag| *tag as u8 == number)
@@ -75,6 +77,10 @@ impl Encoder {
             Event::TaskNew(task) => self.task_new(out, task),
             Event::TaskExec(exec) => self.task_exec(out, exec),
             Event::TaskExit(exit) => self.task_exit(out, exit),
+            Event::TaskAlive { at, cpu_time } => {
+                self.at(out, Tag::TaskAlive, at);
+                put(out, *cpu_time);
+            }
             Event::TaskRename { at, name } => {
                 self.at(out, Tag::TaskRename, at);
                 put_bytes(out, name, MAX_TEXT);

@@ -94,6 +94,13 @@ pub enum Event<'a> {
     TaskExec(TaskExec),
     /// A thread ended.
     TaskExit(TaskExit),
+    /// A thread was alive when the recording ended.
+    TaskAlive {
+        /// Who, and the recording's end.
+        at: At,
+        /// On-CPU time since the thread's last sample, in ns.
+        cpu_time: u64,
+    },
     /// A thread took another name.
     TaskRename {
         /// Who and when.

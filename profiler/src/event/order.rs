@@ -140,7 +140,7 @@ fn at_of<'e>(event: &'e Event<'_>) -> Option<&'e At> {
         Event::TaskNew(task) => Some(&task.at),
         Event::TaskExec(exec) => Some(&exec.at),
         Event::TaskExit(exit) => Some(&exit.at),
-        Event::TaskRename { at, .. } => Some(at),
+        Event::TaskAlive { at, .. } | Event::TaskRename { at, .. } => Some(at),
         Event::Mapping(mapping) => Some(&mapping.at),
         Event::Sample(sample) => Some(&sample.at),
         _ => None,
@@ -162,7 +162,7 @@ fn rank(event: &Event<'_>) -> u8 {
         Event::TaskExec(_) => 2,
         Event::Mapping(_) => 3,
         Event::Sample(_) => 4,
-        Event::TaskExit(_) => 5,
+        Event::TaskExit(_) | Event::TaskAlive { .. } => 5,
         _ => 6,
     }
 }

@@ -16,7 +16,7 @@ use super::{
     TruncationReason,
 };
 use crate::addr::{Avma, KernelOffset, Timestamp};
-use crate::event::{At, End, Event, Sample};
+use crate::event::{At, End, Event, Sample, TaskExit};
 use crate::task::{Happening, Tasks};
 use crate::unwind::{Interner, JitFunction, Known, Mapped, Place, RawFrame, Walker};
 
@@ -85,7 +85,7 @@ impl<'b, 's> Replay<'b, 's> {
             Event::TaskNew(task) => task.at.time,
             Event::TaskExec(exec) => exec.at.time,
             Event::TaskExit(exit) => exit.at.time,
-            Event::TaskRename { at, .. } => at.time,
+            Event::TaskAlive { at, .. } | Event::TaskRename { at, .. } => at.time,
             Event::Mapping(mapping) => mapping.at.time,
             Event::Loss { loss, count } => {
                 self.losses.insert(*loss, *count);
@@ -104,8 +104,8 @@ impl<'b, 's> Replay<'b, 's> {
             self.sample(sample);
             return;
         }
-        if let Event::TaskExit(exit) = event {
-            recording.cpu_time_seen = recording.cpu_time_seen.saturating_add(exit.cpu_time);
+        if let Event::TaskExit(TaskExit { cpu_time, .. }) | Event::TaskAlive { cpu_time, .. } = event {
+            recording.cpu_time_seen = recording.cpu_time_seen.saturating_add(*cpu_time);
         }
         if let Some(happening) = self.tasks.apply(event) {
             self.happened(happening, time);

@@ -146,6 +146,14 @@ impl Tasks {
         Some(Happening::Exit(process))
     }
 
+    /// The thread goes on after the recording.
+    pub(super) fn outlived(&mut self, at: &At, cpu_time: u64) -> Option<Happening> {
+        let id = self.thread(at.pid, at.tid, at.time);
+        let thread = &mut self.threads[id.index()];
+        thread.cpu_time_after_last_sample = thread.cpu_time_after_last_sample.saturating_add(cpu_time);
+        None
+    }
+
     /// A process does not use an address space any more.
     fn left(&mut self, space: &Rc<RefCell<Space>>) {
         if Rc::strong_count(space) == 1 {

@@ -78,6 +78,7 @@ impl Tasks {
             Event::TaskNew(task) => self.born(task),
             Event::TaskExec(exec) => self.exec(exec),
             Event::TaskExit(exit) => self.exit(exit),
+            Event::TaskAlive { at, cpu_time } => self.outlived(at, *cpu_time),
             Event::TaskRename { at, name } => self.rename(at, name),
             Event::Mapping(mapping) => self.map(mapping),
             _ => None,

@@ -207,6 +207,22 @@ fn a_number_that_is_used_again_is_a_new_life() {
 }
 
 #[test]
+fn a_thread_that_outlives_the_recording_has_all_its_time_and_no_end() {
+    let alive = |time, cpu_time| Event::TaskAlive {
+        at: at(time, 10, 11),
+        cpu_time,
+    };
+    let (tasks, happenings) = told(&[new(1, 10, 10, 1, 0, b"a"), new(2, 10, 11, 10, 0, b"b"), alive(9, 70)]);
+    assert_eq!(happenings, [Happening::Start(ProcessId(0))]);
+    assert_eq!(
+        (tasks.threads[1].cpu_time_after_last_sample, tasks.threads[1].end),
+        (70, None)
+    );
+    let (tasks, _) = told(&[alive(9, u64::MAX), alive(9, 1)]);
+    assert_eq!(tasks.threads[0].cpu_time_after_last_sample, u64::MAX);
+}
+
+#[test]
 fn a_thread_works_on_a_little_after_its_exit() {
     let (mut tasks, _) = told(&[new(1, 10, 10, 1, 0, b"a"), exit(3, 10, 10, 0)]);
     assert_eq!(tasks.thread_at(&at(4, 10, 10)), ThreadId(0));

@@ -7,3 +7,4 @@ mod endings;
 mod harness;
 mod scopes;
 mod stacks;
+mod survivors;

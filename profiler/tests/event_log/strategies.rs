@@ -91,6 +91,7 @@ fn task() -> impl Strategy<Value = Event<'static>> {
                 major_faults,
             })
         }),
+        (at(), any::<u64>()).prop_map(|(at, cpu_time)| Event::TaskAlive { at, cpu_time }),
         (at(), text()).prop_map(|(at, name)| Event::TaskRename { at, name }),
         (
             at(),
