@@ -52,6 +52,17 @@ pub fn time_before(tid: u32) -> u64 {
     stat.split(' ').next().unwrap().parse().unwrap()
 }
 
+/// Our figure of an on-CPU time against the kernel's, which is from `low` to `high`, give or take `slack`, all in ns.
+///
+/// The kernel leaves out what interrupts and the hypervisor took, which on a shared host is several percent for a while: ours is
+/// never less, and at most that much more.
+pub fn check(ours: u64, low: u64, high: u64, slack: u64) {
+    assert!(
+        ours + slack > low - low / 100 && ours < high + high / 10 + slack,
+        "{ours} ns, the kernel says {low} to {high} ns"
+    );
+}
+
 /// Compiles a C program.
 pub fn compile(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
     let (code, program) = (folder.join(format!("{name}.c")), folder.join(name));
@@ -216,18 +227,9 @@ impl Recording {
     }
 
     /// Our figure of a thread's on-CPU time against the kernel's, `before` of which was used before the recording, in ns.
-    ///
-    /// The kernel leaves out what interrupts and the hypervisor took, which on a shared host is several percent for a while:
-    /// ours is never less, and at most that much more.
     pub fn check_time(&self, exit: &TaskExit, before: u64) {
-        let (ours, kernels) = (
-            self.cpu_time(exit.at.tid) as f64,
-            (exit.sum_exec_runtime - before) as f64,
-        );
-        assert!(
-            ours > 0.99 * kernels - 2e6 && ours < 1.1 * kernels + 2e6,
-            "{ours} ns, the kernel says {kernels} ns"
-        );
+        let kernels = exit.sum_exec_runtime - before;
+        check(self.cpu_time(exit.at.tid), kernels, kernels, 2_000_000);
     }
 
     pub fn losses(&self) -> Vec<&Event<'static>> {
