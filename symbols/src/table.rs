@@ -22,6 +22,8 @@ const NONE: u32 = u32::MAX;
 pub(crate) struct SymbolTable<'data, 'files> {
     files: &'files [File<'data>],
     entries: Vec<Entry>,
+    /// Names of functions that are known by another one, if they begin with an underscore and are not mangled; by address.
+    underscored: Vec<(u64, NameIndex)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +73,7 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
         let mut table = Self {
             files,
             entries: Vec::new(),
+            underscored: Vec::new(),
         };
         let mut section_ends = FxHashMap::default();
         for (index, file) in (0_u8..).zip(files) {
@@ -105,6 +108,15 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
             index = entry.enclosing as usize;
         }
         None
+    }
+
+    /// Whether a symbol other than the one that [`Self::lookup`] finds gives the function at `start` this name, which begins with an
+    /// underscore. What a compiler added (`.constprop.0`) does not count.
+    pub(crate) fn is_alias(&self, start: u64, name: &str) -> bool {
+        let first = self.underscored.partition_point(|(address, _)| *address < start);
+        let here = self.underscored.get(first..).unwrap_or_default().iter();
+        here.take_while(|(address, _)| *address == start)
+            .any(|(_, index)| self.name(*index).is_some_and(|alias| is_named(alias, name)))
     }
 
     /// Adds the function symbols of `file`; `section_ends` learns where the section of each unsized one ends.
@@ -162,18 +174,23 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
 
     fn keep_best_of_each_address(&mut self) {
         let mut entries = std::mem::take(&mut self.entries);
+        let mut underscored = Vec::new();
         entries.sort_by_key(|entry| (entry.start, entry.extent, entry.rank, Reverse(entry.end)));
         entries.dedup_by(|next, kept| {
             if next.start != kept.start {
                 return false;
             }
             if (next.extent, next.rank) == (kept.extent, kept.rank) && self.plainer(next.name, kept.name) {
-                kept.name = next.name;
+                std::mem::swap(&mut kept.name, &mut next.name);
+            }
+            if self.name(next.name).is_some_and(is_underscored) {
+                underscored.push((next.start, next.name));
             }
             kept.end = kept.end.max(next.end);
             true
         });
         self.entries = entries;
+        self.underscored = underscored;
     }
 
     /// Whether people know a function by the first name rather than by the second: `malloc`, not `__libc_malloc`.
@@ -241,6 +258,17 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
             .name_bytes()
             .ok()
     }
+}
+
+/// Whether a symbol is a plain C name with an underscore in front.
+fn is_underscored(symbol: &[u8]) -> bool {
+    symbol.starts_with(b"_") && !symbol.starts_with(b"_Z") && !symbol.starts_with(b"_R")
+}
+
+/// Whether a symbol is the function `name`, or a variant that a compiler made of it.
+pub(crate) fn is_named(symbol: &[u8], name: &str) -> bool {
+    let rest = symbol.strip_prefix(name.as_bytes());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
 }
 
 /// Start and end of every section with code, sorted.

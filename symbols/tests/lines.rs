@@ -59,6 +59,30 @@ fn assert_cpp_chain(symbolicator: &Symbolicator, build: &Build) {
 }
 
 #[test]
+fn functions_with_several_names_keep_their_underscores() {
+    // As in libc: the function is `__NAME_impl`, and people know it by the other name.
+    let source = "
+        __attribute__((noinline)) int __twin_impl(int x) { return x * 3; }
+        int twin(int x) __attribute__((alias(\"__twin_impl\")));
+        __attribute__((noinline)) int plain(int x) { return x * 5; }
+        int _plain(int x) __attribute__((alias(\"plain\")));
+        __attribute__((noinline)) int _one(int x) { return x * 7; }
+        int main(int n, char **v) { return twin(n) + _plain(n) + _one(n); }";
+    let build = Build::new("twins", "c", source, &["-O1", "-g"]);
+    let symbolicator = symbolicator();
+    for (symbol, known, function) in [
+        ("twin", "twin", "__twin_impl"),
+        ("plain", "plain", "plain"),
+        ("_one", "_one", "_one"),
+    ] {
+        for name in all_names(&symbolicator, &build, &build.symbol(symbol)) {
+            assert_eq!((name.symbol.as_str(), name.inline_chain.len()), (known, 1));
+            assert_eq!(name.inline_chain[0].function, function);
+        }
+    }
+}
+
+#[test]
 fn cpp_inlining() {
     let build = Build::new("inlined", "cpp", CPP_SOURCE, &["-O2", "-g"]);
     assert_cpp_chain(&symbolicator(), &build);

@@ -107,7 +107,10 @@ mod tests {
         ] {
             let calm = Pace::new(ring, cpus, hz, copy).calm;
             let filled = calm.as_secs_f64() * f64::from(hz) * cpus as f64 * f64::from(copy);
-            assert!(calm >= SHORTEST && filled <= f64::from(ring / 2), "{calm:?} fills {filled}");
+            assert!(
+                calm >= SHORTEST && filled <= f64::from(ring / 2),
+                "{calm:?} fills {filled}"
+            );
         }
         // Nothing helps against what fills the ring in a millisecond.
         assert_eq!(Pace::new(1 << 20, 64, 100_000, 65_536).calm, SHORTEST);

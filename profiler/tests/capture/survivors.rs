@@ -41,7 +41,13 @@ fn their_time_is_what_the_kernel_says() {
     let before = time_before(pid);
     let mut at_stop = Vec::new();
     let recording = record(request, || {
-        drop(waiting.0.stdin.take().map(|mut input| std::io::Write::write_all(&mut input, b"\n")));
+        drop(
+            waiting
+                .0
+                .stdin
+                .take()
+                .map(|mut input| std::io::Write::write_all(&mut input, b"\n")),
+        );
         std::thread::sleep(Duration::from_millis(500));
         for tid in profiler::capture::procfs::threads(pid).unwrap() {
             at_stop.push((tid, time_before(tid)));

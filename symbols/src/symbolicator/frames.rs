@@ -52,19 +52,20 @@ impl<'runtime> Frames<'runtime> {
         })
     }
 
-    /// The functions at `svma`, innermost first; empty if unknown. `symbol` is the name of the outermost one.
-    pub(super) fn lookup(&self, svma: u64, symbol: &str) -> Vec<SourceFrame> {
+    /// The functions at `svma`, innermost first; empty if unknown. `symbol` is the name of the outermost one, and `is_symbol`
+    /// tells all of its names.
+    pub(super) fn lookup(&self, svma: u64, symbol: &str, is_symbol: &dyn Fn(&str) -> bool) -> Vec<SourceFrame> {
         if self.broken.get() {
             return Vec::new();
         }
         // Damaged DWARF can make wholesym panic. It costs the lines then, not the names.
-        catch_unwind(AssertUnwindSafe(|| self.lookup_unguarded(svma, symbol))).unwrap_or_else(|_| {
+        catch_unwind(AssertUnwindSafe(|| self.lookup_unguarded(svma, symbol, is_symbol))).unwrap_or_else(|_| {
             self.broken.set(true);
             Vec::new()
         })
     }
 
-    fn lookup_unguarded(&self, svma: u64, symbol: &str) -> Vec<SourceFrame> {
+    fn lookup_unguarded(&self, svma: u64, symbol: &str, is_symbol: &dyn Fn(&str) -> bool) -> Vec<SourceFrame> {
         let Some(info) = self.map.lookup_sync(LookupAddress::Svma(svma)) else {
             return Vec::new();
         };
@@ -78,7 +79,10 @@ impl<'runtime> Frames<'runtime> {
             None => Vec::new(),
         };
         let outermost = frames.len().saturating_sub(1);
-        let convert = |(depth, frame)| source_frame(frame, symbol, depth == outermost);
+        let convert = |(depth, frame)| {
+            let outermost = (depth == outermost).then_some((symbol, is_symbol));
+            source_frame(frame, outermost)
+        };
         frames
             .into_iter()
             .enumerate()
@@ -88,13 +92,13 @@ impl<'runtime> Frames<'runtime> {
     }
 }
 
-fn source_frame(frame: FrameDebugInfo, symbol: &str, is_outermost: bool) -> SourceFrame {
-    let function = match frame.function.filter(|name| !name.is_empty()) {
-        // wholesym takes one underscore from the front of plain C names.
-        Some(name) if is_outermost && symbol.strip_prefix('_') == Some(&name) => symbol.to_owned(),
-        Some(name) => name,
-        None if is_outermost => symbol.to_owned(),
-        None => "[inlined function without a name]".to_owned(),
+/// `outermost`: the function's symbol, and a test for all of its names.
+fn source_frame(frame: FrameDebugInfo, outermost: Option<(&str, &dyn Fn(&str) -> bool)>) -> SourceFrame {
+    let function = match (frame.function.filter(|name| !name.is_empty()), outermost) {
+        (Some(name), Some((_, is_symbol))) => with_its_underscore(name, is_symbol),
+        (Some(name), None) => name,
+        (None, Some((symbol, _))) => symbol.to_owned(),
+        (None, None) => "[inlined function without a name]".to_owned(),
     };
     SourceFrame {
         function,
@@ -103,6 +107,17 @@ fn source_frame(frame: FrameDebugInfo, symbol: &str, is_outermost: bool) -> Sour
             .map(wholesym::SourceFilePath::into_raw_path)
             .filter(|path| !path.is_empty()),
         line: frame.line_number.filter(|line| *line != 0),
+    }
+}
+
+/// wholesym takes one underscore from the front of plain C names. Nothing tells where an inlined function's had one: `get` may well
+/// be inlined, and call `_get`.
+fn with_its_underscore(name: String, is_symbol: &dyn Fn(&str) -> bool) -> String {
+    let whole = format!("_{name}");
+    if !is_symbol(&name) && is_symbol(&whole) {
+        whole
+    } else {
+        name
     }
 }
 

@@ -6,7 +6,7 @@ use super::{AddressName, BinaryRequest, Names, SourceFrame, Symbolicator, minide
 use crate::cfi::{FunctionRanges, UnwindSections};
 use crate::demangle::demangle_bytes;
 use crate::elf::ElfError;
-use crate::table::{SymbolExtent, SymbolTable};
+use crate::table::{SymbolExtent, SymbolTable, is_named};
 
 /// A function's place and, if it has one, its name.
 struct Function {
@@ -47,7 +47,7 @@ impl Symbolicator {
         let name = |address: &u32| {
             let svma = base.checked_add(u64::from(*address))?;
             let function = function_at(svma, &table, ranges.as_ref())?;
-            Some(describe(svma, base, function, frames.as_ref()))
+            Some(describe(svma, base, function, frames.as_ref(), &table))
         };
         Ok(addresses.iter().map(name).collect())
     }
@@ -99,10 +99,19 @@ fn function_at(svma: u64, table: &SymbolTable<'_, '_>, ranges: Option<&FunctionR
     }
 }
 
-fn describe(svma: u64, base: u64, function: Function, frames: Option<&Frames<'_>>) -> AddressName {
+fn describe(
+    svma: u64,
+    base: u64,
+    function: Function,
+    frames: Option<&Frames<'_>>,
+    table: &SymbolTable<'_, '_>,
+) -> AddressName {
     let placeholder = format!("fun_{:x}", function.start);
     let known = function.name.as_deref().unwrap_or(&placeholder);
-    let mut inline_chain = frames.map(|frames| frames.lookup(svma, known)).unwrap_or_default();
+    let is_symbol = |name: &str| is_named(known.as_bytes(), name) || table.is_alias(function.start, name);
+    let mut inline_chain = frames
+        .map(|frames| frames.lookup(svma, known, &is_symbol))
+        .unwrap_or_default();
     let symbol = match (function.name, inline_chain.last()) {
         (Some(name), _) => name,
         (None, Some(outermost)) => outermost.function.clone(),
