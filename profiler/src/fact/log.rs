@@ -211,7 +211,3 @@ fn recording_of(header: &Header) -> Recording {
         ..Recording::default()
     }
 }
-
-#[cfg(test)]
-#[path = "log_tests.rs"]
-mod tests;

@@ -1,7 +1,10 @@
-//! Real stacks of programs that know their own call chains: unwound, and through a log to facts and back.
+//! Real stacks of programs that know their own call chains: unwound, and through a log to facts and back; and logs whose contents
+//! are known.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // Tests say what they need by failing.
 
 mod facts;
+mod harness;
+mod logs;
 mod program;
 mod walks;

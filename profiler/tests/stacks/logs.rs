@@ -1,87 +1,13 @@
 //! Facts from logs whose contents are known.
 
-use std::io::Cursor;
-
+use profiler::addr::{Avma, KernelOffset, Timestamp};
+use profiler::event::{Attachment, AttachmentKind, End, Event, Sample, TaskExec, TaskExit, TaskNew};
+use profiler::fact::{Location, MarkKind, ModuleId, ModuleKind, ProcessId, TruncationReason};
+use profiler::unwind::NoBinaries;
+use profiler_common::Loss;
 use profiler_common::sample::{FLAG_IN_KERNEL, FLAG_USER_REGS};
 
-use super::*;
-use crate::addr::{Avma, KernelOffset, Timestamp};
-use crate::event::write::LogWriter;
-use crate::event::{At, Attachment, End, Sample, TaskExec, TaskExit, TaskNew};
-use crate::fact::{Location, Mark, MarkKind, ModuleKind, SampleFact, StackId, TruncationReason};
-use crate::unwind::NoBinaries;
-
-/// Keeps what it is told.
-#[derive(Default, Debug, PartialEq)]
-struct Facts {
-    samples: Vec<SampleFact>,
-    marks: Vec<Mark>,
-}
-
-impl FactSink for Facts {
-    fn sample(&mut self, tables: &Tables, sample: &SampleFact) {
-        assert!(sample.thread.index() < tables.threads.len());
-        self.samples.push(*sample);
-    }
-
-    fn mark(&mut self, tables: &Tables, mark: &Mark) {
-        assert!(tables.threads[mark.thread.index()].process.index() < tables.processes.len());
-        self.marks.push(mark.clone());
-    }
-}
-
-fn header() -> Header {
-    Header {
-        ngmi_version: "0.1.0".into(),
-        command: vec!["prog".into()],
-        start: Timestamp(100),
-        start_unix_ms: 5,
-        kernel: "6.18".into(),
-        arch: "x86_64".into(),
-        boot_id: String::new(),
-        cpus: 2,
-        sample_hz: 1000,
-        sample_event: "cpu-clock".into(),
-        stack_copy: 65_536,
-        scope: "command".into(),
-        hooks: Vec::new(),
-    }
-}
-
-fn at(time: u64, pid: u32, tid: u32) -> At {
-    At {
-        time: Timestamp(time),
-        pid,
-        tid,
-    }
-}
-
-fn log(events: &[Event<'_>]) -> Vec<u8> {
-    let mut log = LogWriter::new(Vec::new(), &header()).unwrap();
-    for event in events {
-        log.event(event).unwrap();
-    }
-    log.finish().unwrap()
-}
-
-fn replay(log: &[u8], binaries: &dyn Binaries) -> (Tables, Facts, Vec<u8>) {
-    let mut source = LogSource::new(LogReader::new(Cursor::new(log)).unwrap(), binaries);
-    let mut facts = Facts::default();
-    let tables = source.replay(&mut facts).unwrap();
-    let resolved = source.collect_resolved(&tables);
-    (tables, facts, resolved)
-}
-
-/// The locations of a stack, leaf first.
-fn locations(tables: &Tables, stack: Option<StackId>) -> Vec<&Location> {
-    let mut next = stack;
-    std::iter::from_fn(|| {
-        let node = tables.stacks[next?.index()];
-        next = node.parent;
-        Some(&tables.frames[node.frame.index()].location)
-    })
-    .collect()
-}
+use super::harness::{at, locations, log, replay};
 
 fn marker_file(text: &str) -> Event<'static> {
     let (path, bytes) = (b"/tmp/marker-10.txt".to_vec(), text.as_bytes().to_vec());
@@ -222,7 +148,7 @@ fn a_recording_is_told_in_order() {
 fn kernel_frames_are_named_and_user_stacks_end_for_a_reason() {
     let (tables, facts, _) = replay(&log(&story()), &NoBinaries);
     let kernel = |offset| Location::Kernel {
-        module: crate::fact::ModuleId(0),
+        module: ModuleId(0),
         offset: KernelOffset(offset),
     };
     assert_eq!(
@@ -232,7 +158,7 @@ fn kernel_frames_are_named_and_user_stacks_end_for_a_reason() {
     let truncated = Location::Truncated(TruncationReason::NotCaptured);
     // Registers, but no stack.
     let user = Location::Unmapped {
-        process: crate::fact::ProcessId(0),
+        process: ProcessId(0),
         avma: Avma(0),
     };
     assert_eq!(
