@@ -1,14 +1,15 @@
 //! The socket to the record half: one JSON message a packet, descriptors as `SCM_RIGHTS`. What comes in is hostile.
 
 use std::collections::VecDeque;
-use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::io::IoSlice;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 
+use super::packet;
 use super::wire::{MESSAGE_LIMIT, Reply, Request};
 
 /// Replies that wait because the other side does not read. Beyond this, files are named without their descriptor.
@@ -75,29 +76,14 @@ impl Channel {
     }
 
     fn receive_packet(&mut self) -> Result<(usize, Option<OwnedFd>), ChannelError> {
-        let mut control = nix::cmsg_space!(RawFd);
-        let mut parts = [IoSliceMut::new(&mut self.buffer)];
-        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_CMSG_CLOEXEC;
-        let packet = recvmsg::<()>(self.socket.as_raw_fd(), &mut parts, Some(&mut control), flags)?;
-        let mut descriptors = Vec::new();
-        // Too many descriptors: the kernel has closed those without room, and the rest is closed here.
-        for part in packet.cmsgs().into_iter().flatten() {
-            if let ControlMessageOwned::ScmRights(numbers) = part {
-                // SAFETY: the kernel has just made these descriptors for this process; nobody else owns them.
-                descriptors.extend(
-                    numbers
-                        .into_iter()
-                        .map(|number| unsafe { OwnedFd::from_raw_fd(number) }),
-                );
-            }
-        }
-        if packet.flags.intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC) || descriptors.len() > 1 {
+        let packet = packet::receive(self.socket.as_fd(), &mut self.buffer, MsgFlags::MSG_DONTWAIT)?;
+        if packet.is_over_limits {
             return Err(ChannelError::Malformed("a message over the limit".to_owned()));
         }
-        if packet.bytes == 0 {
+        if packet.len == 0 {
             return Err(ChannelError::Closed);
         }
-        Ok((packet.bytes, descriptors.pop()))
+        Ok((packet.len, packet.descriptor))
     }
 
     /// Whether everything sent so far is with the other side.

@@ -1,18 +1,16 @@
 //! The record half's end of the socket: one JSON message a packet (`SOCK_SEQPACKET`), with descriptors beside it.
 
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
-use nix::sys::socket::{self, ControlMessage, ControlMessageOwned, MsgFlags};
+use nix::sys::socket::{self, ControlMessage, MsgFlags};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::packet;
 use super::wire::MESSAGE_LIMIT;
-
-/// Descriptors in one message, at most.
-const DESCRIPTOR_LIMIT: usize = 1;
 
 /// One end of the socket between the two halves.
 #[derive(Debug)]
@@ -64,26 +62,23 @@ impl Link {
     /// When it is no message of ours: too long, no JSON, or with too many descriptors.
     pub fn receive<M: DeserializeOwned>(&self) -> Result<Option<(M, Option<OwnedFd>)>> {
         let mut bytes = vec![0; MESSAGE_LIMIT];
-        let mut control = nix::cmsg_space!([RawFd; DESCRIPTOR_LIMIT]);
-        let (len, flags, mut descriptors) = loop {
-            let mut parts = [IoSliceMut::new(&mut bytes)];
-            let raw = self.socket.as_raw_fd();
-            match socket::recvmsg::<()>(raw, &mut parts, Some(&mut control), MsgFlags::MSG_CMSG_CLOEXEC) {
-                Ok(message) => break (message.bytes, message.flags, owned_descriptors(&message)),
+        let packet = loop {
+            match packet::receive(self.socket.as_fd(), &mut bytes, MsgFlags::empty()) {
+                Ok(packet) => break packet,
                 Err(Errno::EINTR) => {}
                 Err(Errno::ECONNRESET) => return Ok(None),
                 Err(error) => return Err(error).context("receiving from the other half of ngmi"),
             }
         };
-        if len == 0 {
+        if packet.len == 0 {
             return Ok(None);
         }
-        if flags.intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC) || descriptors.len() > DESCRIPTOR_LIMIT {
+        if packet.is_over_limits {
             bail!("the other half of ngmi sent a message over the limits");
         }
         let message =
-            serde_json::from_slice(&bytes[..len]).context("the other half of ngmi sent no message of ours")?;
-        Ok(Some((message, descriptors.pop())))
+            serde_json::from_slice(&bytes[..packet.len]).context("the other half of ngmi sent no message of ours")?;
+        Ok(Some((message, packet.descriptor)))
     }
 }
 
@@ -102,17 +97,6 @@ pub fn inherited(fd: RawFd) -> Result<OwnedFd> {
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     nix::fcntl::fcntl(&socket, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC))?;
     Ok(socket)
-}
-
-fn owned_descriptors(message: &socket::RecvMsg<'_, '_, ()>) -> Vec<OwnedFd> {
-    let mut owned = Vec::new();
-    for part in message.cmsgs().into_iter().flatten() {
-        if let ControlMessageOwned::ScmRights(raw) = part {
-            // SAFETY: the kernel made these descriptors for us in recvmsg; nobody else owns them.
-            owned.extend(raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
-        }
-    }
-    owned
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ pub mod machine;
 pub mod mappings;
 pub mod maps;
 pub mod pace;
+mod packet;
 mod perf;
 pub mod procfs;
 pub mod records;
