@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -14,9 +14,9 @@ use profiler_common::Loss;
 use super::binaries::OpenBinaries;
 use super::names;
 use super::spool::Output;
-use crate::event::Event;
 use crate::event::read::LogReader;
 use crate::event::write::LogWriter;
+use crate::event::{Event, Header};
 use crate::fact::budget::{Budget, Collector};
 use crate::fact::log::LogSource;
 use crate::fact::{FactSource, Tables};
@@ -33,20 +33,38 @@ pub struct Plan {
     pub this_boot: bool,
 }
 
+/// A log to be finished.
+pub struct OpenLog {
+    path: PathBuf,
+    file: File,
+    reader: LogReader<File>,
+}
+
+impl OpenLog {
+    /// Reads the header and finds the chunks.
+    ///
+    /// # Errors
+    /// When the log is none.
+    pub fn new(mut file: File, path: PathBuf) -> Result<Self> {
+        file.seek(SeekFrom::Start(0))?;
+        let reader = LogReader::new(file.try_clone()?).with_context(|| format!("cannot read {}", path.display()))?;
+        Ok(Self { path, file, reader })
+    }
+
+    /// What was recorded; `None`: damaged.
+    pub fn header(&self) -> Option<&Header> {
+        self.reader.header()
+    }
+}
+
 /// Makes the profile of `log` in `output`, and the summary.
 ///
 /// # Errors
-/// When the log is none, or the profile can't be written.
-pub fn finish(
-    log: &mut File,
-    log_path: &Path,
-    mut output: Output,
-    binaries: &OpenBinaries,
-    plan: Plan,
-) -> Result<Summary> {
+/// When the log can't be read, or the profile can't be written.
+pub fn finish(log: OpenLog, mut output: Output, binaries: &OpenBinaries, plan: Plan) -> Result<Summary> {
     let progress = Bars::new();
-    log.seek(SeekFrom::Start(0))?;
-    let reader = LogReader::new(log.try_clone()?).with_context(|| format!("cannot read {}", log_path.display()))?;
+    let OpenLog { path, mut file, reader } = log;
+    let log_path = path.as_path();
     let bar = progress.bytes("unwinding", reader.len_bytes());
     let mut source = LogSource::new(reader, binaries);
     source.on_progress(|bytes| bar.set_position(bytes));
@@ -76,7 +94,7 @@ pub fn finish(
         // Before the budget leaves stacks out: the log is exact.
         named(&mut tables);
         let resolved = Event::Resolved(source.collect_resolved(&tables));
-        append(log, [resolved]).with_context(|| format!("cannot complete {}", log_path.display()))?;
+        append(&mut file, [resolved]).with_context(|| format!("cannot complete {}", log_path.display()))?;
     }
     let collected = collector.finish(&mut tables);
     if !plan.complete_log && !source.is_complete() {

@@ -29,7 +29,7 @@ use crate::report::summary::Summary;
 use attachments::MarkerFolder;
 use binaries::{OpenBinaries, Vdso};
 use command::Waiting;
-use finish::Plan;
+use finish::{OpenLog, Plan};
 use identity::Identity;
 use privilege::Capture;
 use session::Captured;
@@ -199,8 +199,8 @@ fn conclude(
         complete_log: spool.is_kept() && captured.log_failed.is_none(),
         this_boot: false,
     };
-    let path = spool.path().to_owned();
-    let summary = finish::finish(spool.file_mut(), &path, output, &binaries, plan)?;
+    let log = OpenLog::new(spool.file().try_clone()?, spool.path().to_owned())?;
+    let summary = finish::finish(log, output, &binaries, plan)?;
     handover::warn(options, captured);
     Ok(summary)
 }

@@ -8,7 +8,7 @@ use profiler::event::Event;
 use crate::harness::{Waiting, check, compile, record, skipped, start, time_before};
 
 /// A thread that spins for ever, and one that spins for 30 ms and then sleeps.
-const PROGRAM: &str = r#"
+const PROGRAM: &str = r"
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ int main(void) {
     do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); while (t.tv_nsec < 30000000);
     for (;;) pause();
 }
-"#;
+";
 /// A tick of the slowest kernels, and what the kernel's own figure lags behind for a thread that runs.
 const TICK: u64 = 10_000_000;
 

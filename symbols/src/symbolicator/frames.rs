@@ -22,6 +22,9 @@ const MAX_DECOMPRESSED_SIZE: u64 = 8 << 30;
 /// `sh_type` of a section without bytes.
 const SHT_NOBITS: u32 = 8;
 
+/// Whether a function has this name, perhaps among others.
+type IsSymbol<'a> = &'a dyn Fn(&str) -> bool;
+
 /// The DWARF of one module.
 pub(super) struct Frames<'runtime> {
     runtime: &'runtime Runtime,
@@ -54,7 +57,7 @@ impl<'runtime> Frames<'runtime> {
 
     /// The functions at `svma`, innermost first; empty if unknown. `symbol` is the name of the outermost one, and `is_symbol`
     /// tells all of its names.
-    pub(super) fn lookup(&self, svma: u64, symbol: &str, is_symbol: &dyn Fn(&str) -> bool) -> Vec<SourceFrame> {
+    pub(super) fn lookup(&self, svma: u64, symbol: &str, is_symbol: IsSymbol<'_>) -> Vec<SourceFrame> {
         if self.broken.get() {
             return Vec::new();
         }
@@ -65,7 +68,7 @@ impl<'runtime> Frames<'runtime> {
         })
     }
 
-    fn lookup_unguarded(&self, svma: u64, symbol: &str, is_symbol: &dyn Fn(&str) -> bool) -> Vec<SourceFrame> {
+    fn lookup_unguarded(&self, svma: u64, symbol: &str, is_symbol: IsSymbol<'_>) -> Vec<SourceFrame> {
         let Some(info) = self.map.lookup_sync(LookupAddress::Svma(svma)) else {
             return Vec::new();
         };
@@ -93,7 +96,7 @@ impl<'runtime> Frames<'runtime> {
 }
 
 /// `outermost`: the function's symbol, and a test for all of its names.
-fn source_frame(frame: FrameDebugInfo, outermost: Option<(&str, &dyn Fn(&str) -> bool)>) -> SourceFrame {
+fn source_frame(frame: FrameDebugInfo, outermost: Option<(&str, IsSymbol<'_>)>) -> SourceFrame {
     let function = match (frame.function.filter(|name| !name.is_empty()), outermost) {
         (Some(name), Some((_, is_symbol))) => with_its_underscore(name, is_symbol),
         (Some(name), None) => name,
@@ -112,7 +115,7 @@ fn source_frame(frame: FrameDebugInfo, outermost: Option<(&str, &dyn Fn(&str) ->
 
 /// wholesym takes one underscore from the front of plain C names. Nothing tells where an inlined function's had one: `get` may well
 /// be inlined, and call `_get`.
-fn with_its_underscore(name: String, is_symbol: &dyn Fn(&str) -> bool) -> String {
+fn with_its_underscore(name: String, is_symbol: IsSymbol<'_>) -> String {
     let whole = format!("_{name}");
     if !is_symbol(&name) && is_symbol(&whole) {
         whole
