@@ -31,7 +31,8 @@ type StateBytes = [u64; size_of::<ThreadState>() / 8];
 /// Everything that a cycle needs.
 pub struct Drain {
     tasks: RingBuf<MapData>,
-    bulk: RingBuf<MapData>,
+    /// `None`: nothing more is drained.
+    bulk: Option<RingBuf<MapData>>,
     threads: HashMap<MapData, u32, StateBytes>,
     counters: PerCpuArray<MapData, u64>,
     /// What was lost.
@@ -79,7 +80,7 @@ impl Drain {
         };
         Ok(Self {
             tasks: RingBuf::try_from(take("TASKS")?)?,
-            bulk: RingBuf::try_from(take("BULK")?)?,
+            bulk: Some(RingBuf::try_from(take("BULK")?)?),
             threads: HashMap::try_from(take("THREADS")?)?,
             counters: PerCpuArray::try_from(take("LOSSES")?)?,
             losses: Losses::default(),
@@ -129,6 +130,11 @@ impl Drain {
     /// The log, once it is there.
     pub fn log(&mut self) -> Option<&mut Log> {
         self.log.as_mut()
+    }
+
+    /// Gives back the ring of samples: what comes at the end needs memory, and no sample comes any more.
+    pub fn close_samples(&mut self) {
+        self.bulk = None;
     }
 
     /// Samples written so far.
@@ -257,7 +263,7 @@ impl Drain {
     fn read_samples(&mut self) -> (usize, usize) {
         let (mut count, mut bytes, mut found) = (0, 0, Vec::new());
         while count < CYCLE_LIMIT
-            && let Some(record) = self.bulk.next()
+            && let Some(record) = self.bulk.as_mut().and_then(RingBuf::next)
         {
             count += 1;
             bytes += record.len();

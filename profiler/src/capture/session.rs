@@ -249,6 +249,7 @@ impl Session {
         let time = procfs::now();
         survivors::write(&mut self.drain, time, &unreported);
         self.drain.read_losses(&self.hooks);
+        self.drain.close_samples();
         // While our own programs are still loaded: they may be on the kernel's stacks.
         let names = self.drain.kernel.as_ref().and_then(|kernel| kernel.names().ok());
         for name in names.into_iter().flatten() {
