@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use nix::unistd::Uid;
 
 use crate::cli::options::{RecordOptions, Target};
@@ -117,7 +117,16 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         let _ = give_up.markers.set(folder);
     }
     let setting = Setting { began, vdso, markers };
-    let recorded = early.map_or_else(Capture::start, Ok).and_then(|capture| {
+    let start = || {
+        Capture::start().map_err(|error| {
+            if watch.is_interrupted() {
+                anyhow!("interrupted before the recording began; nothing was recorded")
+            } else {
+                error
+            }
+        })
+    };
+    let recorded = early.map_or_else(start, Ok).and_then(|capture| {
         let command = options.target.command().unwrap_or_default();
         let waiting = program
             .map(|program| Waiting::spawn(program, command, &identity.environment))

@@ -66,6 +66,13 @@ impl Watch {
         Ok(Self { sender, receiver })
     }
 
+    /// Whether there was a request to end, before anything else is listened to.
+    pub fn is_interrupted(&self) -> bool {
+        // The signal that ended sudo at its question may be on its way to us still.
+        let soon = Instant::now() + Duration::from_millis(50);
+        matches!(self.next(Some(soon)), Some(Happening::Interrupted { .. }))
+    }
+
     /// Listens to the capture half.
     pub fn replies(&self, link: Arc<Link>) {
         let queue = self.sender.clone();
