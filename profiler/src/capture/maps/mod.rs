@@ -78,9 +78,12 @@ pub trait AddressSpace {
     fn mappings(&mut self, which: Which) -> io::Result<Vec<Mapping>> {
         let mut mappings = Vec::new();
         let mut too_many = false;
-        self.visit(which, &mut |mapping| match mappings.len() < MAPPINGS_LIMIT {
-            true => mappings.push(mapping),
-            false => too_many = true,
+        self.visit(which, &mut |mapping| {
+            if mappings.len() < MAPPINGS_LIMIT {
+                mappings.push(mapping);
+            } else {
+                too_many = true;
+            }
         })?;
         if too_many {
             return Err(io::Error::other("more than a million mappings"));

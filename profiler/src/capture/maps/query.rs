@@ -1,4 +1,4 @@
-//! Mappings by the ioctl `PROCMAP_QUERY` (fs/proc/task_mmu.c, `do_procmap_query`): binary, with build ids, names as they are.
+//! Mappings by the ioctl `PROCMAP_QUERY` (`fs/proc/task_mmu.c`, `do_procmap_query`): binary, with build ids, names as they are.
 
 use std::fs::File;
 use std::io;

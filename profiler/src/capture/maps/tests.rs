@@ -56,7 +56,7 @@ impl Drop for Sleeper {
     }
 }
 
-/// map_files, through which a file without a name is opened, is root's.
+/// `map_files`, through which a file without a name is opened, is root's.
 fn is_root() -> bool {
     let root = nix::unistd::geteuid().is_root();
     if !root {

@@ -1,4 +1,4 @@
-//! Mappings from the text of `/proc/PID/maps` (fs/proc/task_mmu.c, `show_map_vma`), for kernels before 6.11.
+//! Mappings from the text of `/proc/PID/maps` (`fs/proc/task_mmu.c`, `show_map_vma`), for kernels before 6.11.
 
 use std::io::{self, BufRead, BufReader, Read as _, Seek, SeekFrom};
 
@@ -41,6 +41,15 @@ impl<'r, F: io::Read + Seek> Text<'r, F> {
         }
     }
 
+    /// Back to the first line, which every process with memory has.
+    fn first_line(&mut self) -> io::Result<()> {
+        self.lines.seek(SeekFrom::Start(0))?;
+        if !self.next_line()? {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        Ok(())
+    }
+
     /// The next line in [`Text::line`], with a name that is not too long. False: there is none.
     fn next_line(&mut self) -> io::Result<bool> {
         self.line.clear();
@@ -72,14 +81,16 @@ impl<F: io::Read + Seek> AddressSpace for Text<'_, F> {
     }
 
     fn visit(&mut self, which: Which, take: &mut dyn FnMut(Mapping)) -> io::Result<()> {
-        self.lines.seek(SeekFrom::Start(0))?;
-        while self.next_line()? {
+        self.first_line()?;
+        loop {
             let mapping = parse_line(&self.line).ok_or_else(no_mapping)?;
             if is_wanted(&mapping, which) && mapping.start != GATE {
                 take(self.with_build_id(mapping));
             }
+            if !self.next_line()? {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// One walk for all addresses; of most lines only the range is read.
@@ -88,17 +99,19 @@ impl<F: io::Read + Seek> AddressSpace for Text<'_, F> {
         wanted.sort_unstable();
         let mut found = vec![None; addresses.len()];
         let mut wanted = wanted.into_iter().peekable();
-        self.lines.seek(SeekFrom::Start(0))?;
-        while wanted.peek().is_some() && self.next_line()? {
+        self.first_line()?;
+        while wanted.peek().is_some() {
             let (start, end) = parse_range(&self.line).ok_or_else(no_mapping)?;
             while wanted.next_if(|(address, _)| address.0 < start).is_some() {}
-            if start == GATE.0 || wanted.peek().is_none_or(|(address, _)| address.0 >= end) {
-                continue;
+            if start != GATE.0 && wanted.peek().is_some_and(|(address, _)| address.0 < end) {
+                let mapping = parse_line(&self.line).ok_or_else(no_mapping)?;
+                let mapping = self.with_build_id(mapping);
+                while let Some((_, number)) = wanted.next_if(|(address, _)| address.0 < end) {
+                    found[number] = Some(mapping.clone());
+                }
             }
-            let mapping = parse_line(&self.line).ok_or_else(no_mapping)?;
-            let mapping = self.with_build_id(mapping);
-            while let Some((_, number)) = wanted.next_if(|(address, _)| address.0 < end) {
-                found[number] = Some(mapping.clone());
+            if !self.next_line()? {
+                break;
             }
         }
         Ok(found)
