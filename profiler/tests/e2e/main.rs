@@ -14,6 +14,7 @@ mod containers;
 mod endings;
 mod identity;
 mod mappings;
+mod maps;
 mod markers;
 mod names;
 mod proportions;

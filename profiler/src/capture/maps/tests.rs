@@ -136,7 +136,9 @@ fn a_process_whose_program_was_deleted() {
     }
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("gone");
-    fs::copy("/bin/sleep", &program).unwrap();
+    // By another process: a file that is open for writing in a child of another test can't be run.
+    let copied = Command::new("cp").arg("/bin/sleep").arg(&program).status();
+    assert!(copied.unwrap().success());
     let sleeper = Sleeper::from(&program);
     fs::remove_file(&program).unwrap();
     let Some(mut ways) = both(sleeper.pid()) else { return };
