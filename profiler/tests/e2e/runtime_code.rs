@@ -44,6 +44,17 @@ fn jitdump_names_it() {
 }
 
 #[test]
+fn code_in_the_place_of_other_code_has_its_own_name() {
+    needs_capture!();
+    let profile = record("replace").profile();
+    let main = profile.main_of("jit");
+    for name in ["jit_dumped_loop", "jit_replacing_loop"] {
+        let inside = main.share(name);
+        assert!((0.45..0.55).contains(&inside), "{name}: {inside}");
+    }
+}
+
+#[test]
 fn unannounced_code_is_a_module_of_its_own() {
     needs_capture!();
     let profile = record("none").profile();
