@@ -19,6 +19,7 @@ pub mod machine;
 pub mod mappings;
 pub mod maps;
 pub mod perf;
+pub mod perf_maps;
 pub mod procfs;
 pub mod records;
 pub mod require;

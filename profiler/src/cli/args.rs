@@ -86,6 +86,9 @@ pub struct Record {
     /// Bytes of stack copied at most with each sample; 0: none
     #[arg(long, value_name = "BYTES", default_value = "65536")]
     pub stack_copy: String,
+    /// Have Firefox name its JIT code; turns off the sandbox of its content processes. Needs a build with jitdump, as Nightly is
+    #[arg(long)]
+    pub firefox_jit: bool,
     #[command(flatten)]
     /// How the result is told.
     pub result: ResultArgs,

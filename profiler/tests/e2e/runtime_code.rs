@@ -54,6 +54,36 @@ fn code_in_the_place_of_other_code_has_its_own_name() {
     }
 }
 
+/// Records `jit map` in namespaces of its own, which are gone when names are looked for.
+fn in_namespaces(arguments: &[&str], script: &str) -> crate::harness::Profile {
+    let jit = Oracle::c("jit");
+    let script = format!("set -e\n{script}exec {} map /none", jit.as_ref().display());
+    let unshare = [arguments, &["sh", "-c", &script]].concat();
+    let outcome = Ngmi::record().program("unshare", unshare).run();
+    outcome.expect_code(0);
+    outcome.profile()
+}
+
+#[test]
+fn a_perf_map_that_only_the_container_saw() {
+    needs_capture!();
+    let arguments = ["--mount", "--pid", "--fork", "--propagation", "private"];
+    let profile = in_namespaces(&arguments, "mount -t tmpfs none /tmp\n");
+    let inside = profile.main_of("jit").share("jit_hot_loop with spaces");
+    assert!(inside > 0.9, "{inside}");
+}
+
+#[test]
+fn a_perf_map_in_our_folder_under_the_containers_pid() {
+    needs_capture!();
+    // The shell becomes the program, and is process 1 to itself.
+    let stale = std::path::Path::new("/tmp/perf-1.map");
+    let profile = in_namespaces(&["--pid", "--fork"], "");
+    let _ = std::fs::remove_file(stale);
+    let inside = profile.main_of("jit").share("jit_hot_loop with spaces");
+    assert!(inside > 0.9, "{inside}");
+}
+
 #[test]
 fn unannounced_code_is_a_module_of_its_own() {
     needs_capture!();
