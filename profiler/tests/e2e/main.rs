@@ -13,6 +13,7 @@ mod births;
 mod containers;
 mod endings;
 mod identity;
+mod languages;
 mod mappings;
 mod maps;
 mod markers;

@@ -54,6 +54,28 @@ fn code_in_the_place_of_other_code_has_its_own_name() {
     }
 }
 
+#[test]
+fn a_perf_map_that_was_written_before_the_recording() {
+    needs_capture!();
+    let jit = Oracle::c("jit");
+    let mut program = std::process::Command::new(jit.as_ref())
+        .args(["map", "/none", "4000"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = program.id();
+    let map = std::path::PathBuf::from(format!("/tmp/perf-{pid}.map"));
+    while !std::fs::metadata(&map).is_ok_and(|metadata| metadata.len() > 0) {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let outcome = Ngmi::record().args(["-p", &pid.to_string(), "-d", "1"]).run();
+    program.kill().unwrap();
+    program.wait().unwrap();
+    std::fs::remove_file(&map).unwrap();
+    let inside = outcome.profile().main_of("jit").share("jit_hot_loop with spaces");
+    assert!(inside > 0.9, "{inside}");
+}
+
 /// Records `jit map` in namespaces of its own, which are gone when names are looked for.
 fn in_namespaces(arguments: &[&str], script: &str) -> crate::harness::Profile {
     let jit = Oracle::c("jit");

@@ -1,4 +1,4 @@
-// A tiny compiler at run time: jit map|dump|replace|garbage|none DIR. Announces its code in
+// A tiny compiler at run time: jit map|dump|replace|garbage|none DIR [MS]. Announces its code in
 // /tmp/perf-PID.map or DIR/jit-PID.dump; "garbage" writes a map of nonsense, and
 // "replace" puts other code, which looks the same, in the place of the first one.
 #define _GNU_SOURCE
@@ -69,13 +69,16 @@ static int announce_dump(const char *dir, const void *place) {
     return mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, dump_fd, 0) == MAP_FAILED;
 }
 
+static uint64_t milliseconds = 1000;
+
 NOINLINE void calls_compiled(compiled f) {
-    uint64_t end = thread_cpu_ns() + 1000 * 1000000ull;
+    uint64_t end = thread_cpu_ns() + milliseconds * 1000000ull;
     while (thread_cpu_ns() < end) f(300000);
 }
 
 int main(int argc, char **argv) {
     if (argc < 3) return 2;
+    if (argc > 3) milliseconds = strtoull(argv[3], 0, 10);
     char *page = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) return 3;
     char *place = page + 0x100;
