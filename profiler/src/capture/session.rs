@@ -208,7 +208,7 @@ impl Session {
     }
 
     fn pass_perf_maps(&mut self, channel: &mut Channel, last: bool) -> Result<(), ChannelError> {
-        while channel.has_room_for_file()
+        while (last || channel.has_room_for_file())
             && let Some((map, file)) = self.drain.perf_maps.next(last)
         {
             channel.send(&Reply::PerfMap(map), Some(file))?;

@@ -88,11 +88,16 @@ impl Collected {
             .iter()
             .any(|known| known.kind == kind && known.pid == pid)
             || id.is_some_and(|id| self.taken.contains(&id));
+        // In a folder that is everybody's, another person's word on our code counts for nothing.
+        let user = nix::unistd::geteuid();
+        let is_foreign = metadata
+            .as_ref()
+            .is_some_and(|metadata| !user.is_root() && metadata.uid() != user.as_raw());
         // A file that can't be opened is worth a word only if it is of this recording.
         let written = metadata
             .or_else(|| path.symlink_metadata().ok())
             .and_then(|metadata| metadata.modified().ok());
-        if is_known || written.is_none_or(|written| written < began) {
+        if is_known || is_foreign || written.is_none_or(|written| written < began) {
             return;
         }
         match options {
