@@ -76,10 +76,12 @@ fn a_perf_map_that_was_written_before_the_recording() {
     assert!(inside > 0.9, "{inside}");
 }
 
-/// Records `jit map` in namespaces of its own, which are gone when names are looked for.
-fn in_namespaces(arguments: &[&str], script: &str) -> crate::harness::Profile {
+const OWN: [&str; 5] = ["--mount", "--pid", "--fork", "--propagation", "private"];
+
+/// Records `jit` in namespaces of its own, which are gone when names are looked for.
+fn in_namespaces(arguments: &[&str], script: &str, mode: &str) -> crate::harness::Profile {
     let jit = Oracle::c("jit");
-    let script = format!("set -e\n{script}exec {} map /none", jit.as_ref().display());
+    let script = format!("set -e\n{script}exec {} {mode}", jit.as_ref().display());
     let unshare = [arguments, &["sh", "-c", &script]].concat();
     let outcome = Ngmi::record().program("unshare", unshare).run();
     outcome.expect_code(0);
@@ -89,9 +91,16 @@ fn in_namespaces(arguments: &[&str], script: &str) -> crate::harness::Profile {
 #[test]
 fn a_perf_map_that_only_the_container_saw() {
     needs_capture!();
-    let arguments = ["--mount", "--pid", "--fork", "--propagation", "private"];
-    let profile = in_namespaces(&arguments, "mount -t tmpfs none /tmp\n");
+    let profile = in_namespaces(&OWN, "mount -t tmpfs none /tmp\n", "map /none");
     let inside = profile.main_of("jit").share("jit_hot_loop with spaces");
+    assert!(inside > 0.9, "{inside}");
+}
+
+#[test]
+fn a_jitdump_that_only_the_container_saw() {
+    needs_capture!();
+    let profile = in_namespaces(&OWN, "mount -t tmpfs none /mnt\n", "dump /mnt");
+    let inside = profile.main_of("jit").share("jit_dumped_loop");
     assert!(inside > 0.9, "{inside}");
 }
 
@@ -100,7 +109,7 @@ fn a_perf_map_in_our_folder_under_the_containers_pid() {
     needs_capture!();
     // The shell becomes the program, and is process 1 to itself.
     let stale = std::path::Path::new("/tmp/perf-1.map");
-    let profile = in_namespaces(&["--pid", "--fork"], "");
+    let profile = in_namespaces(&["--pid", "--fork"], "", "map /none");
     let _ = std::fs::remove_file(stale);
     let inside = profile.main_of("jit").share("jit_hot_loop with spaces");
     assert!(inside > 0.9, "{inside}");

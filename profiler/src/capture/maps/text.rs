@@ -186,6 +186,8 @@ fn unescape(name: &[u8]) -> Vec<u8> {
 mod tests {
     use std::io::Cursor;
 
+    use proptest::prelude::*;
+
     use super::*;
 
     fn of_text(text: &[u8]) -> io::Result<Vec<Mapping>> {
@@ -240,6 +242,34 @@ mod tests {
         let mappings = of_text(text.concat().as_bytes()).unwrap();
         let lengths: Vec<usize> = mappings.iter().map(|mapping| mapping.path.len()).collect();
         assert_eq!(lengths, [0, 0, NAME_LIMIT - 1]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes(text in prop::collection::vec(any::<u8>(), 0..500), addresses in prop::collection::vec(any::<u64>(), 0..5)) {
+            let _ = of_text(&text);
+            let addresses: Vec<Avma> = addresses.into_iter().map(Avma).collect();
+            let _ = Text::new(0, Cursor::new(text), BuildIds::Unwanted).covering(&addresses);
+        }
+
+        #[test]
+        fn what_the_kernel_prints_is_read_back(
+            start in 0_u64..1 << 47, pages in 1_u64..1 << 20, offset: u64, major in 0_u32..4096, minor: u32, inode: u64, name: Vec<u8>,
+        ) {
+            prop_assume!(!name.contains(&0) && name.first().is_none_or(|byte| !byte.is_ascii_whitespace()) && !name.starts_with(b"\\"));
+            let literal: Vec<u8> = name.iter().copied().filter(|byte| *byte != b'\\').collect();
+            let end = start + pages * 4096;
+            let mut line = format!("{start:08x}-{end:08x} r-xp {offset:08x} {major:02x}:{minor:02x} {inode} ").into_bytes();
+            line.extend(b"           ");
+            for byte in &literal {
+                if *byte == b'\n' { line.extend(b"\\012") } else { line.push(*byte) }
+            }
+            line.push(b'\n');
+            let mappings = of_text(&line).unwrap();
+            prop_assert_eq!(&mappings[0].path, &literal);
+            prop_assert_eq!((mappings[0].start.0, mappings[0].len, mappings[0].offset.0), (start, end - start, offset));
+            prop_assert_eq!(mappings[0].file, FileId { major, minor, inode });
+        }
     }
 
     #[test]
