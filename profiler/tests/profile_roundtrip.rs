@@ -193,6 +193,7 @@ fn location() -> impl Strategy<Value = Location> {
             process,
             start: Avma(a),
             offset,
+            code: module.0,
         },
         4 => Location::Anonymous {
             module,

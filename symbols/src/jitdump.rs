@@ -33,6 +33,8 @@ pub enum JitDumpError {
 /// A compiled function, and the place in its source if the compiler wrote it down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JitDumpSymbol<'a> {
+    /// Its number in the file: tells it from what was at its address before and after.
+    pub index: u32,
     /// Its address in the process at the time asked for.
     pub start: u64,
     /// Its size in bytes.
@@ -111,7 +113,8 @@ impl JitDump {
     /// The function at `address` at `time_ns` (`CLOCK_MONOTONIC`): the one loaded or moved there last before that.
     pub fn lookup(&self, time_ns: u64, address: u64) -> Option<JitDumpSymbol<'_>> {
         let span = self.spans.lookup(time_ns, address)?;
-        let function = self.functions.get(span.value? as usize)?;
+        let index = span.value?;
+        let function = self.functions.get(index as usize)?;
         let offset = address - span.start;
         let place = function
             .lines
@@ -119,6 +122,7 @@ impl JitDump {
             .checked_sub(1);
         let place = place.and_then(|index| function.lines.get(index));
         Some(JitDumpSymbol {
+            index,
             start: span.start,
             size: span.end - span.start,
             name: &function.name,

@@ -13,6 +13,7 @@ use super::kallsyms::KernelAddresses;
 use super::log::Log;
 use super::losses::Losses;
 use super::mappings::{self, Record};
+use super::perf_maps::PerfMaps;
 use super::scope::Recorded;
 use super::wire::Mapped;
 use super::{procfs, records};
@@ -46,6 +47,8 @@ pub struct Drain {
     early: Vec<Event<'static>>,
     code: Code,
     files: Files,
+    /// What compilers at run time write about their code.
+    pub perf_maps: PerfMaps,
     new_files: Vec<Mapping>,
     /// Mappings of processes that nobody knew in the last cycle.
     unknown: Vec<Mapping>,
@@ -90,6 +93,7 @@ impl Drain {
             early: Vec::new(),
             code: Code::default(),
             files: Files::default(),
+            perf_maps: PerfMaps::default(),
             new_files: Vec::new(),
             unknown: Vec::new(),
             nominal_time: (!hooks.has_switches).then(|| 1_000_000_000 / u64::from(hz.max(1))),
@@ -153,6 +157,7 @@ impl Drain {
     /// Writes a mapping, and takes note of a new file.
     pub fn mapping(&mut self, mapping: Mapping) {
         self.code.mapped(&mapping);
+        self.perf_maps.mapped(&mapping);
         if self.files.is_new(&mapping) {
             self.new_files.push(mapping.clone());
         }
@@ -180,6 +185,7 @@ impl Drain {
         self.judge(made);
         for pid in self.recorded.settle() {
             self.code.ended(pid);
+            self.perf_maps.ended(pid);
         }
         let (samples, bytes) = self.read_samples();
         (cycle.records, cycle.bytes) = (cycle.records + samples, bytes);
@@ -251,6 +257,7 @@ impl Drain {
                 Event::TaskExec(exec) => {
                     self.recorded.executed(exec.at.pid, exec.old_tid);
                     self.code.ended(exec.at.pid);
+                    self.perf_maps.ended(exec.at.pid);
                 }
                 Event::TaskExit(exit) => self.recorded.ended(exit.at.pid, exit.at.tid),
                 _ => {}

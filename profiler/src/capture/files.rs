@@ -60,7 +60,7 @@ pub fn mapped(mapping: &Mapping, open: bool) -> (Mapped, Option<OwnedFd>) {
 
 /// By the mapping itself, which is the very file even if its name is gone or means another one now; or by its name in the
 /// process's root folder, or (if the process is gone) in ours.
-fn open_mapped(mapping: &Mapping) -> io::Result<File> {
+pub(super) fn open_mapped(mapping: &Mapping) -> io::Result<File> {
     let pid = mapping.at.pid;
     let (start, end) = (mapping.start.0, mapping.start.0.saturating_add(mapping.len));
     let by_mapping = PathBuf::from(format!("/proc/{pid}/map_files/{start:x}-{end:x}"));

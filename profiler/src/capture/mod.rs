@@ -21,6 +21,7 @@ pub mod maps;
 pub mod pace;
 mod packet;
 mod perf;
+pub mod perf_maps;
 pub mod procfs;
 pub mod records;
 pub mod require;

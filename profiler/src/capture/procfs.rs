@@ -78,6 +78,23 @@ pub fn identity(tid: u32) -> io::Result<Identity> {
     Ok(Identity { pid, user })
 }
 
+/// The pid of a process as its own namespace numbers it; an error: it is gone.
+pub fn pid_inside(pid: u32) -> io::Result<u32> {
+    let status = std::fs::read(format!("/proc/{pid}/status"))?;
+    let line = status
+        .split(|&byte| byte == b'\n')
+        .find_map(|line| line.strip_prefix(b"NSpid:"));
+    let inside = line.and_then(|line| {
+        std::str::from_utf8(line)
+            .ok()?
+            .split_ascii_whitespace()
+            .last()?
+            .parse()
+            .ok()
+    });
+    inside.ok_or_else(|| io::Error::other("an unknown form of /proc/PID/status"))
+}
+
 /// Reads a thread's name, parent and birth.
 pub fn stat(pid: u32, tid: u32) -> io::Result<Stat> {
     let text = std::fs::read(format!("/proc/{pid}/task/{tid}/stat"))?;
@@ -142,6 +159,7 @@ mod tests {
             }
         );
         assert!(threads(pid).unwrap().contains(&pid));
+        assert_eq!(pid_inside(pid).unwrap(), pid);
         let stat = stat(pid, pid).unwrap();
         assert_eq!(stat.parent, std::os::unix::process::parent_id());
         // Born in the last minutes, in whole ticks.

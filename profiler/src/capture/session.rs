@@ -179,6 +179,7 @@ impl Session {
         match end {
             Ok(()) => {
                 self.name_files(channel)?;
+                self.pass_perf_maps(channel, true)?;
                 self.tell_failure(channel)?;
                 channel.send(&Reply::Ended(ended), None)?;
                 Ok(channel.finish(FAREWELL)?)
@@ -191,6 +192,7 @@ impl Session {
     /// What is due between two cycles.
     fn report(&mut self, channel: &mut Channel) -> Result<(), ChannelError> {
         self.name_files(channel)?;
+        self.pass_perf_maps(channel, false)?;
         if self.flushed.elapsed() >= FLUSH_INTERVAL {
             self.flushed = Instant::now();
             if let Some(log) = self.drain.log() {
@@ -212,6 +214,15 @@ impl Session {
     fn name_files(&mut self, channel: &mut Channel) -> Result<(), ChannelError> {
         while let Some((mapped, file)) = self.drain.next_file(channel.has_room_for_file()) {
             channel.send(&Reply::Mapped(mapped), file)?;
+        }
+        Ok(())
+    }
+
+    fn pass_perf_maps(&mut self, channel: &mut Channel, last: bool) -> Result<(), ChannelError> {
+        while (last || channel.has_room_for_file())
+            && let Some((map, file)) = self.drain.perf_maps.next(last)
+        {
+            channel.send(&Reply::PerfMap(map), Some(file))?;
         }
         Ok(())
     }

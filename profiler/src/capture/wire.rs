@@ -55,6 +55,8 @@ pub enum Reply {
     Refused(String),
     /// A file was mapped executable for the first time. Carries its descriptor, if it could be opened.
     Mapped(Mapped),
+    /// A perf map of a recorded process. Carries its descriptor.
+    PerfMap(PerfMap),
     /// So far; about every 200 ms, with the losses of the last second.
     Progress(Progress),
     /// A recording that goes on has a problem worth telling.
@@ -76,6 +78,15 @@ pub struct Mapped {
     pub path: String,
     /// Why no descriptor comes along.
     pub problem: Option<String>,
+}
+
+/// A perf map: names of code that a process made at run time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PerfMap {
+    /// The process that wrote it.
+    pub pid: u32,
+    /// Path as the process sees it.
+    pub path: String,
 }
 
 /// Counts so far.

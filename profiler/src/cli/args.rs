@@ -25,6 +25,8 @@ pub enum Verb {
     Load(Load),
     /// Show what this machine allows, hook by hook, with the remedy of each refusal
     Doctor(Doctor),
+    /// List the mappings of a process, or say which byte of which file its addresses show
+    Maps(Maps),
     /// Check a profile: indices, column lengths, order of times
     #[command(hide = true)]
     Lint(Lint),
@@ -84,6 +86,9 @@ pub struct Record {
     /// Bytes of stack copied at most with each sample; 0: none
     #[arg(long, value_name = "BYTES", default_value = "65536")]
     pub stack_copy: String,
+    /// Have Firefox name its JIT code; turns off the sandbox of its content processes. Needs a build with jitdump, as Nightly is
+    #[arg(long)]
+    pub firefox_jit: bool,
     #[command(flatten)]
     /// How the result is told.
     pub result: ResultArgs,
@@ -139,6 +144,49 @@ pub struct Doctor {
     /// For machines
     #[arg(long)]
     pub json: bool,
+}
+
+/// `ngmi maps`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ngmi maps 1234\n  ngmi maps 1234 --exec\n  ngmi maps $$ --addr 7f12a0b3c4d5\n\n\
+                  The exit status is 1 if an address is in no mapping."
+)]
+pub struct Maps {
+    /// The process
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    pub pid: u32,
+    /// Say of this address: file, build id, svma (the address as the ELF file spells it) and file offset; hexadecimal, repeatable
+    #[arg(short, long = "addr", value_name = "ADDR", value_parser = hexadecimal)]
+    pub addresses: Vec<u64>,
+    /// Only mappings that can be executed
+    #[arg(short = 'x', long = "exec", conflicts_with = "addresses")]
+    pub executable: bool,
+    /// For machines: everything, with build ids
+    #[arg(long)]
+    pub json: bool,
+    /// How to read them: to compare, or to do as an older kernel does
+    #[arg(long, hide = true)]
+    pub way: Option<Way>,
+}
+
+/// How `ngmi maps` reads mappings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Way {
+    /// `PROCMAP_QUERY`
+    Ioctl,
+    /// `/proc/PID/maps`
+    Text,
+}
+
+fn hexadecimal(text: &str) -> Result<u64, String> {
+    let digits = text
+        .strip_prefix("0x")
+        .or_else(|| text.strip_prefix("0X"))
+        .unwrap_or(text);
+    let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let number = plain.then(|| u64::from_str_radix(digits, 16).ok()).flatten();
+    number.ok_or_else(|| "give an address in hexadecimal, as in 7f12a0b3c4d5 or 0x7f12a0b3c4d5".to_owned())
 }
 
 /// `ngmi lint`

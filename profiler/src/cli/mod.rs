@@ -6,6 +6,7 @@ mod doctor;
 mod halves;
 mod lint;
 mod load;
+mod maps;
 pub mod options;
 mod record;
 pub mod terminal;
@@ -51,6 +52,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Capture(half) => halves::capture(&half),
         Verb::Exec(half) => halves::exec(&half),
         Verb::Lint(args) => lint::run(&args),
+        Verb::Maps(args) => maps::run(&args),
         Verb::Doctor(args) => Ok(doctor::run(&args)),
     }
 }

@@ -54,6 +54,8 @@ pub struct RecordOptions {
     pub save_only: bool,
     /// Bytes, at most [`STACK_COPY_LIMIT`].
     pub stack_copy: u32,
+    /// Have Firefox name its JIT code.
+    pub firefox_jit: bool,
     /// How the result is told.
     pub result: ResultOptions,
 }
@@ -92,6 +94,9 @@ impl TryFrom<args::Record> for RecordOptions {
         if args.user.is_some() && target.command().is_none() {
             bail!("--user is for a command; drop it, or name a program after `--`");
         }
+        if args.firefox_jit && target.command().is_none() {
+            bail!("--firefox-jit is for a command: what runs already can't be told to write names");
+        }
         Ok(Self {
             target,
             output: args.output,
@@ -101,6 +106,7 @@ impl TryFrom<args::Record> for RecordOptions {
             keep_events: args.keep_events,
             save_only: args.save_only,
             stack_copy,
+            firefox_jit: args.firefox_jit,
             result: args.result.try_into()?,
         })
     }

@@ -150,6 +150,7 @@ mod tests {
                 process,
                 start: Avma(0x7f00),
                 offset: 9,
+                code: 0,
             },
             Location::Anonymous {
                 module,

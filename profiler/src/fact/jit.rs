@@ -69,6 +69,14 @@ impl Found<'_> {
         })
     }
 
+    /// Which of the pieces of code that were at its address one after another, as [`super::Location::Jit`] counts them.
+    pub fn code(&self) -> u32 {
+        match self {
+            Self::Dump(found) => found.index.saturating_add(1),
+            Self::Map(_) => 0,
+        }
+    }
+
     /// Its names.
     pub fn name(&self) -> FrameName {
         let (symbol, size, file, line) = match self {

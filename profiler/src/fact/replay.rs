@@ -282,7 +282,10 @@ impl<'b, 's> Replay<'b, 's> {
             }
             _ => None,
         };
-        let jit = found.as_ref().map(|found| JitFunction { start: found.start() });
+        let jit = found.as_ref().map(|found| JitFunction {
+            start: found.start(),
+            code: found.code(),
+        });
         let mut known = Known {
             modules: &mut self.walker.modules,
             files: &self.tasks.files,

@@ -76,6 +76,9 @@ pub enum Location {
         start: Avma,
         /// Address within the function.
         offset: u64,
+        /// Tells pieces of code apart that were there one after another: the function's number in its jitdump, from 1; 0: a perf
+        /// map names it, which knows of no times.
+        code: u32,
     },
     /// In executable anonymous memory.
     Anonymous {

@@ -1,7 +1,8 @@
 //! A frame as one short string, exact to the bit: JavaScript's numbers end at 2⁵³, addresses do not.
 //!
 //! A letter for the kind, numbers of tables in decimal, addresses in hexadecimal after `+`, and `r` at the end of a
-//! return address: `m3+1a2br` is the return address 0x1a2b in module 3.
+//! return address: `m3+1a2br` is the return address 0x1a2b in module 3. `j2.5+7f00+1a+3`: 0x1a bytes into the function at
+//! 0x7f00 of process 5, the third piece of code in its jitdump.
 
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
@@ -21,8 +22,10 @@ pub fn encode(frame: &Frame) -> String {
             process,
             start,
             offset,
+            code,
         } => {
-            format!("j{}.{}+{:x}+{offset:x}", module.0, process.0, start.0)
+            let place = format!("j{}.{}+{:x}+{offset:x}", module.0, process.0, start.0);
+            if *code == 0 { place } else { format!("{place}+{code:x}") }
         }
         Location::Anonymous { module, process, avma } => format!("a{}.{}+{:x}", module.0, process.0, avma.0),
         Location::Unmapped { process, avma } => format!("u{}+{:x}", process.0, avma.0),
@@ -70,12 +73,14 @@ pub fn decode(text: &str) -> Option<Frame> {
             let (of_module, of_process) = table.split_once('.')?;
             let (module, process) = (module(of_module)?, process(of_process)?);
             if kind == 'j' {
-                let (start, offset) = address.split_once('+')?;
+                let (start, rest) = address.split_once('+')?;
+                let (offset, code) = rest.split_once('+').unwrap_or((rest, "0"));
                 Location::Jit {
                     module,
                     process,
                     start: Avma(hex(start)?),
                     offset: hex(offset)?,
+                    code: u32::try_from(hex(code)?).ok()?,
                 }
             } else {
                 Location::Anonymous {
@@ -133,8 +138,9 @@ mod tests {
         use TruncationReason::{BadChain, CopyTooShort, Limit, NoUnwindInfo, NotCaptured};
         let reason = prop::sample::select(vec![BadChain, CopyTooShort, Limit, NoUnwindInfo, NotCaptured]);
         let ids = (any::<u32>().prop_map(ModuleId), any::<u32>().prop_map(ProcessId));
-        (0u8..7, ids, any::<u64>(), any::<u64>(), reason).prop_map(|(kind, (module, process), a, offset, reason)| {
-            match kind {
+        let code = prop_oneof![Just(0), any::<u32>()];
+        (0u8..7, ids, any::<u64>(), any::<u64>(), code, reason).prop_map(
+            |(kind, (module, process), a, offset, code, reason)| match kind {
                 0 => Location::Module { module, svma: Svma(a) },
                 1 => Location::FileOffset {
                     module,
@@ -149,6 +155,7 @@ mod tests {
                     process,
                     start: Avma(a),
                     offset,
+                    code,
                 },
                 4 => Location::Anonymous {
                     module,
@@ -157,8 +164,8 @@ mod tests {
                 },
                 5 => Location::Unmapped { process, avma: Avma(a) },
                 _ => Location::Truncated(reason),
-            }
-        })
+            },
+        )
     }
 
     proptest! {

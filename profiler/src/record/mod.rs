@@ -4,6 +4,7 @@ pub mod attachments;
 pub mod binaries;
 pub mod command;
 pub mod finish;
+pub mod folders;
 mod handover;
 pub mod identity;
 mod names;
@@ -26,10 +27,11 @@ use crate::cli::options::{RecordOptions, Target};
 use crate::cli::terminal::tell;
 use crate::event::{End, Event};
 use crate::report::summary::Summary;
-use attachments::MarkerFolder;
+use attachments::Passed;
 use binaries::{OpenBinaries, Vdso};
 use command::Waiting;
 use finish::{OpenLog, Plan};
+use folders::Folders;
 use identity::Identity;
 use privilege::Capture;
 use session::Captured;
@@ -55,7 +57,7 @@ pub struct Outcome {
 #[derive(Debug, Default)]
 struct GiveUp {
     log: OnceLock<PathBuf>,
-    markers: OnceLock<PathBuf>,
+    folders: OnceLock<Vec<PathBuf>>,
     finishing: AtomicBool,
 }
 
@@ -68,7 +70,7 @@ impl GiveUp {
             )),
             None => tell("gave up; nothing was recorded"),
         }
-        if let Some(folder) = self.markers.get() {
+        for folder in self.folders.get().into_iter().flatten() {
             let _ = std::fs::remove_dir_all(folder);
         }
         std::process::exit(128 + signal)
@@ -110,13 +112,12 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     let output = Output::create(&options.output)?;
     let mut spool = Spool::create(&options.output, options.keep_events.as_deref())?;
     let _ = give_up.log.set(spool.path().to_owned());
-    let markers = program
-        .as_ref()
-        .and_then(|_| MarkerFolder::prepare(&mut identity.environment));
-    if let Some(folder) = markers.as_ref().and_then(MarkerFolder::own) {
-        let _ = give_up.markers.set(folder);
-    }
-    let setting = Setting { began, vdso, markers };
+    let folders = match program {
+        Some(_) => Folders::prepare(&mut identity.environment, options.firefox_jit),
+        None => Folders::default(),
+    };
+    let _ = give_up.folders.set(folders.own());
+    let setting = Setting { began, vdso, folders };
     let start = || {
         Capture::start().map_err(|error| {
             if watch.is_interrupted() {
@@ -170,7 +171,7 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
 struct Setting {
     began: SystemTime,
     vdso: Vdso,
-    markers: Option<MarkerFolder>,
+    folders: Folders,
 }
 
 fn conclude(
@@ -187,7 +188,11 @@ fn conclude(
             spool.path().display()
         ));
     }
-    let collected = attachments::collect(&mut captured.mapped, setting.markers.as_ref(), setting.began);
+    let passed = Passed {
+        mapped: &mut captured.mapped,
+        perf_maps: &captured.perf_maps,
+    };
+    let collected = attachments::collect(passed, &setting.folders, setting.began);
     collected.problems.iter().for_each(tell);
     let end = End {
         time: captured.ended.time,

@@ -14,7 +14,7 @@ use super::command::Waiting;
 use super::spool::Spool;
 use super::watch::{Happening, Watch};
 use crate::capture::link::Link;
-use crate::capture::wire::{Ended, Mapped, Progress, Reply, Request, Scope, Start};
+use crate::capture::wire::{Ended, Mapped, PerfMap, Progress, Reply, Request, Scope, Start};
 use crate::cli::options::{RecordOptions, Target};
 use crate::cli::terminal::tell;
 use crate::event::Header;
@@ -41,6 +41,8 @@ pub struct Captured {
     pub wall: Duration,
     /// Executable files that were mapped, with their descriptors.
     pub mapped: Vec<(Mapped, Option<File>)>,
+    /// Perf maps of recorded processes.
+    pub perf_maps: Vec<(PerfMap, File)>,
     /// The log is cut: why.
     pub log_failed: Option<String>,
 }
@@ -50,6 +52,7 @@ struct Session<'a> {
     watch: &'a Watch,
     link: Arc<Link>,
     mapped: Vec<(Mapped, Option<File>)>,
+    perf_maps: Vec<(PerfMap, File)>,
     progress: Progress,
     log_failed: Option<String>,
     status: Option<ExitStatus>,
@@ -73,6 +76,7 @@ pub fn run(
         watch,
         link,
         mapped: Vec::new(),
+        perf_maps: Vec::new(),
         progress: Progress::default(),
         log_failed: None,
         status: None,
@@ -105,6 +109,7 @@ pub fn run(
         signal: session.signal,
         wall,
         mapped: session.mapped,
+        perf_maps: session.perf_maps,
         log_failed: session.log_failed,
     })
 }
@@ -200,6 +205,7 @@ impl Session<'_> {
     fn take(&mut self, reply: Reply, file: Option<File>) {
         match reply {
             Reply::Mapped(mapped) => self.mapped.push((mapped, file)),
+            Reply::PerfMap(map) => self.perf_maps.extend(file.map(|file| (map, file))),
             Reply::Progress(progress) => self.progress = progress,
             Reply::Warning(text) => tell(text),
             Reply::LogFailed(text) => self.log_failed = Some(text),

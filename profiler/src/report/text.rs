@@ -26,6 +26,36 @@ pub fn fit(name: &str, width: usize) -> String {
     fitted
 }
 
+/// A name from outside, whole: what a terminal would obey, and bytes that are no UTF-8, spelled as in a string literal.
+pub fn escaped(name: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let mut plain = String::with_capacity(name.len());
+    for chunk in name.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' => plain.push_str("\\\\"),
+                c if c.is_control() || is_bidi_control(c) => plain.extend(c.escape_default()),
+                c => plain.push(c),
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(plain, "\\x{byte:02x}");
+        }
+    }
+    plain
+}
+
+/// The end of a path that fits `width` columns, from a slash on if one is there: `…/firefox-esr/libxul.so`.
+pub fn fit_end(path: &str, width: usize) -> String {
+    if columns(path) <= width {
+        return path.to_owned();
+    }
+    let fits = |at: &usize| path.get(*at..).is_some_and(|end| columns(end) < width);
+    let slash = path.match_indices('/').map(|(at, _)| at).find(fits);
+    let start = slash.or_else(|| path.char_indices().map(|(at, _)| at).find(fits));
+    format!("…{}", start.and_then(|start| path.get(start..)).unwrap_or_default())
+}
+
 /// Columns that a text takes, on the safe side.
 pub fn columns(text: &str) -> usize {
     text.chars().map(columns_of).sum()
@@ -127,7 +157,31 @@ mod tests {
         assert_eq!(fit("abc", 0), "");
     }
 
+    #[test]
+    fn a_whole_name_is_spelled_so_that_it_can_be_told() {
+        assert_eq!(escaped("a b/é🦀".as_bytes()), "a b/é🦀");
+        assert_eq!(
+            escaped(b"a\nb\x1b[31m\\n\xff\xe2\x80\xae"),
+            "a\\nb\\u{1b}[31m\\\\n\\xff\\u{202e}"
+        );
+    }
+
+    #[test]
+    fn a_path_is_cut_at_a_slash() {
+        let path = "/usr/lib/firefox-esr/libxul.so";
+        assert_eq!(fit_end(path, 30), path);
+        assert_eq!(fit_end(path, 29), "…/lib/firefox-esr/libxul.so");
+        assert_eq!(fit_end(path, 25), "…/firefox-esr/libxul.so");
+        assert_eq!(fit_end(path, 6), "…ul.so");
+        assert_eq!(fit_end(path, 1), "…");
+    }
+
     proptest! {
+        #[test]
+        fn a_path_fits(path in "(/\\PC{0,20}){0,5}", width in 1usize..100) {
+            prop_assert!(columns(&fit_end(&path, width)) <= width);
+        }
+
         #[test]
         fn a_name_fits(name: String, width in 1usize..100) {
             prop_assert!(columns(&fit(&name, width)) <= width);

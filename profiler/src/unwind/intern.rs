@@ -16,6 +16,8 @@ use crate::task::space::{FileKey, Files};
 pub struct JitFunction {
     /// Its first address.
     pub start: Avma,
+    /// Which of the pieces of code that were there: see [`Location::Jit`].
+    pub code: u32,
 }
 
 /// The files that frames lie in.
@@ -120,6 +122,7 @@ impl Interner {
                 process,
                 start: function.start,
                 offset: avma.0.wrapping_sub(function.start.0),
+                code: function.code,
             },
             (Place::MadeAtRunTime(_), None) => Location::Anonymous {
                 module: self.pseudo(tables, ModuleKind::Anonymous),

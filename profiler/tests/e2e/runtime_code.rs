@@ -44,6 +44,78 @@ fn jitdump_names_it() {
 }
 
 #[test]
+fn code_in_the_place_of_other_code_has_its_own_name() {
+    needs_capture!();
+    let profile = record("replace").profile();
+    let main = profile.main_of("jit");
+    for name in ["jit_dumped_loop", "jit_replacing_loop"] {
+        let inside = main.share(name);
+        assert!((0.45..0.55).contains(&inside), "{name}: {inside}");
+    }
+}
+
+#[test]
+fn a_perf_map_that_was_written_before_the_recording() {
+    needs_capture!();
+    let jit = Oracle::c("jit");
+    let mut program = std::process::Command::new(jit.as_ref())
+        .args(["map", "/none", "4000"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = program.id();
+    let map = std::path::PathBuf::from(format!("/tmp/perf-{pid}.map"));
+    while !std::fs::metadata(&map).is_ok_and(|metadata| metadata.len() > 0) {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let outcome = Ngmi::record().args(["-p", &pid.to_string(), "-d", "1"]).run();
+    program.kill().unwrap();
+    program.wait().unwrap();
+    std::fs::remove_file(&map).unwrap();
+    let inside = outcome.profile().main_of("jit").share("jit_hot_loop with spaces");
+    assert!(inside > 0.9, "{inside}");
+}
+
+const OWN: [&str; 5] = ["--mount", "--pid", "--fork", "--propagation", "private"];
+
+/// Records `jit` in namespaces of its own, which are gone when names are looked for.
+fn in_namespaces(arguments: &[&str], script: &str, mode: &str) -> crate::harness::Profile {
+    let jit = Oracle::c("jit");
+    let script = format!("set -e\n{script}exec {} {mode}", jit.as_ref().display());
+    let unshare = [arguments, &["sh", "-c", &script]].concat();
+    let outcome = Ngmi::record().program("unshare", unshare).run();
+    outcome.expect_code(0);
+    outcome.profile()
+}
+
+#[test]
+fn a_perf_map_that_only_the_container_saw() {
+    needs_capture!();
+    let profile = in_namespaces(&OWN, "mount -t tmpfs none /tmp\n", "map /none");
+    let inside = profile.main_of("jit").share("jit_hot_loop with spaces");
+    assert!(inside > 0.9, "{inside}");
+}
+
+#[test]
+fn a_jitdump_that_only_the_container_saw() {
+    needs_capture!();
+    let profile = in_namespaces(&OWN, "mount -t tmpfs none /mnt\n", "dump /mnt");
+    let inside = profile.main_of("jit").share("jit_dumped_loop");
+    assert!(inside > 0.9, "{inside}");
+}
+
+#[test]
+fn a_perf_map_in_our_folder_under_the_containers_pid() {
+    needs_capture!();
+    // The shell becomes the program, and is process 1 to itself.
+    let stale = std::path::Path::new("/tmp/perf-1.map");
+    let profile = in_namespaces(&["--pid", "--fork"], "", "map /none");
+    let _ = std::fs::remove_file(stale);
+    let inside = profile.main_of("jit").share("jit_hot_loop with spaces");
+    assert!(inside > 0.9, "{inside}");
+}
+
+#[test]
 fn unannounced_code_is_a_module_of_its_own() {
     needs_capture!();
     let profile = record("none").profile();

@@ -1,5 +1,6 @@
-// A tiny compiler at run time: jit map|dump|garbage|none DIR. Announces its code in
-// /tmp/perf-PID.map or DIR/jit-PID.dump; "garbage" writes a map of nonsense.
+// A tiny compiler at run time: jit map|dump|replace|garbage|none DIR [MS]. Announces its code in
+// /tmp/perf-PID.map or DIR/jit-PID.dump; "garbage" writes a map of nonsense, and
+// "replace" puts other code, which looks the same, in the place of the first one.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
@@ -39,46 +40,59 @@ static int announce_garbage(void) {
     return fclose(map);
 }
 
-static int announce_dump(const char *dir, const void *place) {
-    struct {
-        uint32_t magic, version, size, machine, pad, pid;
-        uint64_t time, flags;
-    } head = {0x4A695444, 1, 40, 62, 0, (uint32_t)getpid(), clock_ns(CLOCK_MONOTONIC), 0};
-    static const char name[] = "jit_dumped_loop";
+static int dump_fd;
+
+// A function's code, as of now.
+static int announce_load(const char *name, const void *place, uint64_t index) {
+    size_t len = strlen(name) + 1;
     struct {
         uint32_t id, size;
         uint64_t time;
         uint32_t pid, tid;
         uint64_t vma, address, code_size, index;
-    } load = {0, 56 + sizeof name + sizeof code, clock_ns(CLOCK_MONOTONIC), (uint32_t)getpid(), (uint32_t)syscall(SYS_gettid),
-              (uintptr_t)place, (uintptr_t)place, sizeof code, 1};
-    char path[4096];
-    snprintf(path, sizeof path, "%s/jit-%d.dump", dir, getpid());
-    int fd = open(path, O_CREAT | O_RDWR | O_TRUNC, 0644);
-    if (fd < 0) return 3;
-    if (write(fd, &head, 40) != 40 || write(fd, &load, 56) != 56) return 3;
-    if (write(fd, name, sizeof name) < 0 || write(fd, code, sizeof code) < 0) return 3;
-    // The mapping is how a profiler learns of the file.
-    return mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED;
+    } load = {0, (uint32_t)(56 + len + sizeof code), clock_ns(CLOCK_MONOTONIC), (uint32_t)getpid(), (uint32_t)syscall(SYS_gettid),
+              (uintptr_t)place, (uintptr_t)place, sizeof code, index};
+    return write(dump_fd, &load, 56) != 56 || write(dump_fd, name, len) < 0 || write(dump_fd, code, sizeof code) < 0;
 }
 
+static int announce_dump(const char *dir, const void *place) {
+    struct {
+        uint32_t magic, version, size, machine, pad, pid;
+        uint64_t time, flags;
+    } head = {0x4A695444, 1, 40, 62, 0, (uint32_t)getpid(), clock_ns(CLOCK_MONOTONIC), 0};
+    char path[4096];
+    snprintf(path, sizeof path, "%s/jit-%d.dump", dir, getpid());
+    dump_fd = open(path, O_CREAT | O_RDWR | O_TRUNC, 0644);
+    if (dump_fd < 0) return 3;
+    if (write(dump_fd, &head, 40) != 40 || announce_load("jit_dumped_loop", place, 1)) return 3;
+    // The mapping is how a profiler learns of the file.
+    return mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, dump_fd, 0) == MAP_FAILED;
+}
+
+static uint64_t milliseconds = 1000;
+
 NOINLINE void calls_compiled(compiled f) {
-    uint64_t end = thread_cpu_ns() + 1000 * 1000000ull;
+    uint64_t end = thread_cpu_ns() + milliseconds * 1000000ull;
     while (thread_cpu_ns() < end) f(300000);
 }
 
 int main(int argc, char **argv) {
     if (argc < 3) return 2;
+    if (argc > 3) milliseconds = strtoull(argv[3], 0, 10);
     char *page = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) return 3;
     char *place = page + 0x100;
     memcpy(place, code, sizeof code);
     int failed = 0;
     if (!strcmp(argv[1], "map")) failed = announce_map(place);
-    if (!strcmp(argv[1], "dump")) failed = announce_dump(argv[2], place);
+    if (!strcmp(argv[1], "dump") || !strcmp(argv[1], "replace")) failed = announce_dump(argv[2], place);
     if (!strcmp(argv[1], "garbage")) failed = announce_garbage();
     if (failed) return failed;
     calls_compiled((compiled)(uintptr_t)place);
+    if (!strcmp(argv[1], "replace")) {
+        if (announce_load("jit_replacing_loop", place, 2)) return 3;
+        calls_compiled((compiled)(uintptr_t)place);
+    }
     printf("pid=%d\n", getpid());
     return 0;
 }

@@ -244,6 +244,7 @@ fn frames(tables: &mut Tables) {
                 process,
                 start: Avma(0x7f00_0000),
                 offset: 0x33,
+                code: 2,
             },
             false,
         ),

@@ -120,3 +120,65 @@ fn a_file_that_is_gone_leaves_offsets_or_what_the_log_noted() {
     assert!(matches!(leaf, Location::Module { .. }), "{leaf:?}");
     assert_eq!(tables.modules[0].build_id, elf.build_id());
 }
+
+/// A jitdump with one byte of code at `address` for each name, loaded at its time.
+fn jitdump(address: u64, loads: &[(u64, &str)]) -> Vec<u8> {
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    let numbers = |numbers: &[u64]| {
+        numbers
+            .iter()
+            .flat_map(|number| number.to_le_bytes())
+            .collect::<Vec<u8>>()
+    };
+    let mut file = [b"DTiJ".to_vec(), words(&[1, 40, 62, 0, 1]), numbers(&[0, 0])].concat();
+    for (index, (time, name)) in (0u64..).zip(loads) {
+        let size = u32::try_from(56 + name.len() + 2).unwrap();
+        file.extend(words(&[0, size]));
+        file.extend(numbers(&[*time]));
+        file.extend(words(&[1, 1]));
+        file.extend(numbers(&[address, address, 1, index]));
+        file.extend(name.bytes().chain([0, 0xc3]));
+    }
+    file
+}
+
+/// The same address, and another function by the time of the next sample.
+#[test]
+fn code_that_replaced_other_code_has_its_own_name() {
+    let address = 0x7f00_0000_1000;
+    let mapping = Mapping {
+        at: at(100, 1, 1),
+        start: profiler::addr::Avma(address),
+        len: 4096,
+        protection: 7,
+        path: b"//anon".to_vec(),
+        ..Mapping::default()
+    };
+    let mut events = vec![Event::Mapping(mapping)];
+    for time in [150, 250, 260, 350] {
+        let mut sample = profiler::event::Sample {
+            at: at(time, 1, 1),
+            flags: profiler_common::sample::FLAG_USER_REGS,
+            ..profiler::event::Sample::default()
+        };
+        sample.regs.ip = address;
+        events.push(Event::Sample(sample));
+    }
+    events.push(Event::Attachment(Attachment {
+        kind: AttachmentKind::JitDump,
+        pid: 1,
+        path: b"/x/jit-1.dump".to_vec(),
+        bytes: jitdump(address, &[(110, "baseline"), (200, "optimised"), (300, "baseline")]),
+    }));
+    let (tables, facts, resolved) = replay(&log(&events), &NoBinaries);
+    let leaf = |stack: Option<StackId>| tables.stacks[stack.unwrap().index()].frame;
+    let named: Vec<&str> = facts
+        .samples
+        .iter()
+        .map(|sample| &*tables.names[&leaf(sample.stack)].symbol)
+        .collect();
+    assert_eq!(named, ["baseline", "optimised", "optimised", "baseline"]);
+    assert_eq!(leaf(facts.samples[1].stack), leaf(facts.samples[2].stack));
+    events.push(Event::Resolved(resolved));
+    assert_eq!(replay(&log(&events), &NoBinaries).0, tables, "also from a kept log");
+}

@@ -21,6 +21,10 @@ const REASONS: [TruncationReason; 8] = [
     TruncationReason::NotCaptured,
 ];
 
+/// Code that a perf map names, and code with a number in a jitdump.
+const JIT: u8 = 3;
+const JIT_DUMPED: u8 = 7;
+
 pub fn encode_frame(out: &mut Vec<u8>, frame: &Frame) {
     let (kind, values): (u8, &[u64]) = match &frame.location {
         Location::Module { module, svma } => (0, &[u64::from(module.0), svma.0]),
@@ -31,7 +35,24 @@ pub fn encode_frame(out: &mut Vec<u8>, frame: &Frame) {
             process,
             start,
             offset,
-        } => (3, &[u64::from(module.0), u64::from(process.0), start.0, *offset]),
+            code: 0,
+        } => (JIT, &[u64::from(module.0), u64::from(process.0), start.0, *offset]),
+        Location::Jit {
+            module,
+            process,
+            start,
+            offset,
+            code,
+        } => (
+            JIT_DUMPED,
+            &[
+                u64::from(module.0),
+                u64::from(process.0),
+                start.0,
+                *offset,
+                u64::from(*code),
+            ],
+        ),
         Location::Anonymous { module, process, avma } => (4, &[u64::from(module.0), u64::from(process.0), avma.0]),
         Location::Unmapped { process, avma } => (5, &[u64::from(process.0), avma.0]),
         Location::Truncated(reason) => {
@@ -62,11 +83,12 @@ pub fn decode_frame(bytes: &mut Bytes<'_>, modules: usize) -> Result<Frame, Malf
             module: module(bytes)?,
             offset: KernelOffset(bytes.get()?),
         },
-        3 => Location::Jit {
+        kind @ (JIT | JIT_DUMPED) => Location::Jit {
             module: module(bytes)?,
             process: ProcessId(bytes.get_u32()?),
             start: Avma(bytes.get()?),
             offset: bytes.get()?,
+            code: if kind == JIT_DUMPED { bytes.get_u32()? } else { 0 },
         },
         4 => Location::Anonymous {
             module: module(bytes)?,

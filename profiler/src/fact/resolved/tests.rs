@@ -43,6 +43,14 @@ fn tables() -> Tables {
             process,
             start: Avma(0x10),
             offset: 3,
+            code: 0,
+        },
+        Location::Jit {
+            module,
+            process,
+            start: Avma(0x10),
+            offset: 3,
+            code: 9,
         },
         Location::Anonymous {
             module,

@@ -1,0 +1,121 @@
+//! `ngmi maps`: the mappings of a process as a table, or what single addresses show.
+
+mod json;
+mod lookup;
+mod table;
+
+use std::fs::File;
+use std::io;
+use std::process::ExitCode;
+
+use anyhow::{Error, Result, anyhow};
+use nix::unistd::Uid;
+use symbols::elf::ElfFile;
+
+use super::args::{Maps, Way as Asked};
+use super::terminal::out;
+use crate::addr::Avma;
+use crate::capture::maps::{self, AddressSpace, BuildIds, Way, Which};
+
+/// Exit status 1 if an address is in no mapping.
+pub fn run(args: &Maps) -> Result<ExitCode> {
+    // The table has no room for build ids; they would cost a look into each file.
+    let build_ids = if args.json || !args.addresses.is_empty() {
+        BuildIds::Read(&build_id)
+    } else {
+        BuildIds::Unwanted
+    };
+    let way = args.way.map(|way| match way {
+        Asked::Ioctl => Way::Query,
+        Asked::Text => Way::Text,
+    });
+    let refusal = |error| refused(args.pid, error);
+    let mut space = maps::open(args.pid, way, build_ids).map_err(refusal)?;
+    if args.addresses.is_empty() {
+        list(args, &mut *space).map_err(refusal)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let addresses: Vec<Avma> = args.addresses.iter().copied().map(Avma).collect();
+    let mappings = space.covering(&addresses).map_err(refusal)?;
+    let places = lookup::places(args.pid, &addresses, mappings);
+    if args.json {
+        out(json::places(args.pid, space.way(), &places));
+    } else {
+        places.iter().for_each(table::place);
+    }
+    Ok(if places.iter().all(|place| place.mapped.is_some()) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn list(args: &Maps, space: &mut dyn AddressSpace) -> io::Result<()> {
+    let which = if args.executable { Which::Executable } else { Which::All };
+    let mappings = space.mappings(which)?;
+    if args.json {
+        out(json::mappings(args.pid, space.way(), &mappings));
+    } else {
+        table::mappings(space.way(), &mappings);
+    }
+    Ok(())
+}
+
+/// The build id of a file; empty if it is no ELF file, or has none.
+fn build_id(file: File) -> Vec<u8> {
+    ElfFile::open(file).map_or(Vec::new(), |elf| elf.build_id().to_vec())
+}
+
+/// The name of a way, as the kernel's documentation spells it.
+fn name(way: Way) -> &'static str {
+    match way {
+        Way::Query => "PROCMAP_QUERY",
+        Way::Text => "/proc/PID/maps",
+    }
+}
+
+/// Why a process shows no mappings, and what to do about it.
+fn refused(pid: u32, error: io::Error) -> Error {
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ESRCH) => match kind(pid) {
+            Some(Kind::KernelThread) => anyhow!("{pid} is a thread of the kernel: it has no mappings"),
+            Some(Kind::Zombie) => {
+                anyhow!("process {pid} has ended and has no mappings any more; its parent has not noticed yet")
+            }
+            Some(Kind::Process) | None => anyhow!("process {pid} is gone; `pgrep -a NAME` lists those that run"),
+        },
+        Some(libc::EACCES | libc::EPERM) if Uid::effective().is_root() => {
+            anyhow!("the kernel keeps process {pid} from root as well: run ngmi outside of the container")
+        }
+        Some(libc::EACCES | libc::EPERM) => {
+            anyhow!("process {pid} is not yours to look into: run `sudo ngmi maps {pid}`")
+        }
+        Some(libc::ENOTTY) => anyhow!("this kernel has no PROCMAP_QUERY: 6.11 or newer is needed, or leave out --way"),
+        _ => Error::new(error).context(format!("the mappings of process {pid} can't be read")),
+    }
+}
+
+/// What a pid stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Process,
+    Zombie,
+    KernelThread,
+}
+
+/// `None`: nothing any more.
+fn kind(pid: u32) -> Option<Kind> {
+    const PF_KTHREAD: u64 = 0x0020_0000;
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name before the last parenthesis may hold anything.
+    let close = stat.iter().rposition(|&byte| byte == b')')?;
+    let rest = std::str::from_utf8(stat.get(close + 1..)?).ok()?;
+    let mut fields = rest.split_ascii_whitespace();
+    let state = fields.next()?;
+    let flags: u64 = fields.nth(5)?.parse().ok()?;
+    Some(match state {
+        _ if flags & PF_KTHREAD != 0 => Kind::KernelThread,
+        "Z" | "X" => Kind::Zombie,
+        _ => Kind::Process,
+    })
+}

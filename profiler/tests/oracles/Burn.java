@@ -1,0 +1,19 @@
+// Java that burns a second in a named method, which is compiled; its caller stays interpreted.
+public class Burn {
+    static int burnsInJava(int rounds) {
+        int x = 1;
+        for (int i = 0; i < rounds; i++) x = x * 1103515245 + 12345;
+        return x;
+    }
+
+    static int callsBurnsInJava(long milliseconds) {
+        long end = System.nanoTime() + milliseconds * 1_000_000;
+        int sum = 0;
+        while (System.nanoTime() < end) sum ^= burnsInJava(300_000);
+        return sum;
+    }
+
+    public static void main(String[] arguments) {
+        System.out.println(callsBurnsInJava(1000));
+    }
+}
