@@ -8,6 +8,7 @@ mod lint;
 mod load;
 pub mod options;
 mod record;
+mod tables;
 pub mod terminal;
 
 use std::io::Write;
@@ -50,6 +51,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         }
         Verb::Capture(half) => halves::capture(&half),
         Verb::Exec(half) => halves::exec(&half),
+        Verb::Tables(args) => tables::run(&args),
         Verb::Lint(args) => lint::run(&args),
         Verb::Doctor(args) => Ok(doctor::run(&args)),
     }

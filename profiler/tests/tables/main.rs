@@ -1,0 +1,1 @@
+//! Unwind tables of real files, held against what gimli and framehop make of the same files.
