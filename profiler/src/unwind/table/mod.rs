@@ -8,6 +8,8 @@ mod evaluate;
 mod functions;
 mod rows;
 mod rules;
+#[cfg(test)]
+mod tests;
 
 use gimli::{BaseAddresses, DebugFrame, EhFrame, EndianSlice, LittleEndian, Vendor};
 use profiler_common::unwind::{Arch, Cfa, Row};

@@ -4,12 +4,14 @@ use gimli::{
     AArch64, CfaRule, Encoding, Expression, Operation, Reader as _, Register, RegisterRule, UnwindExpression,
     UnwindSection, UnwindTableRow, X86_64,
 };
-use profiler_common::unwind::{Arch, Cfa, Fp, RA_ABOVE_FP, RA_IN_LINK_REGISTER, Row, WORD};
+use profiler_common::unwind::{Arch, BX_LOST, BX_SAME, Cfa, Fp, RA_ABOVE_FP, RA_IN_LINK_REGISTER, Row, WORD};
 
 use super::Slice;
 
 /// Longest expression that is looked at, in operations: the one of a PLT stub.
 const MAX_OPERATIONS: usize = 9;
+/// x86-64: where a call leaves the return address, as an offset from the CFA.
+const RA_OF_CALLS: i64 = -8;
 /// Where the kernel's x86-64 signal frame holds the interrupted stack pointer (arch/x86/include/asm/sigframe.h).
 const SIGNAL_FRAME_RSP: i64 = 160;
 
@@ -59,8 +61,14 @@ impl<'b, S: UnwindSection<Slice<'b>>> Translator<'_, S> {
             let (cfa, cfa_offset) = self.cfa(registers, row.cfa())?;
             let fp_rule = row.register(registers.fp);
             let (fp, fp_offset) = self.fp(registers, fp_rule.as_ref())?;
-            let ra = self.ra(ra_rule.as_ref(), fp_rule.as_ref())?;
-            Some(Row::new(0, cfa, cfa_offset, fp, fp_offset, ra))
+            let link = match self.arch {
+                Arch::X86_64 if matches!(ra_rule, Some(RegisterRule::Offset(RA_OF_CALLS))) => {
+                    bx(row.register(X86_64::RBX).as_ref())
+                }
+                Arch::X86_64 => return None,
+                Arch::Aarch64 => return_address(ra_rule.as_ref(), fp_rule.as_ref())?,
+            };
+            Some(Row::new(0, cfa, cfa_offset, fp, fp_offset, link))
         };
         translated().unwrap_or(Row::plain(0, Cfa::Unsupported))
     }
@@ -81,7 +89,7 @@ impl<'b, S: UnwindSection<Slice<'b>>> Translator<'_, S> {
             (Arch::Aarch64, _) => true,
             (Arch::X86_64, CfaRule::Expression(expression)) => {
                 matches!(
-                    self.operations(expression).as_slice(),
+                    &*self.operations(expression),
                     [base, Operation::Deref { size: 8, space: false, .. }]
                         if offset_from(base, X86_64::RSP) == Some(SIGNAL_FRAME_RSP)
                 )
@@ -97,6 +105,7 @@ impl<'b, S: UnwindSection<Slice<'b>>> Translator<'_, S> {
                 let cfa = match *register {
                     register if register == registers.sp => Cfa::Sp,
                     register if register == registers.fp => Cfa::Fp,
+                    X86_64::RBX if self.arch == Arch::X86_64 => Cfa::Bx,
                     _ => return None,
                 };
                 Some((cfa, words(*offset)?))
@@ -151,7 +160,7 @@ impl<'b, S: UnwindSection<Slice<'b>>> Translator<'_, S> {
             // Undefined: nobody asks for it above, or the stack ends there anyway.
             None | Some(RegisterRule::SameValue | RegisterRule::Undefined) => Some((Fp::Same, 0)),
             Some(RegisterRule::Offset(offset)) => Some((Fp::AtCfa, words(*offset)?)),
-            Some(RegisterRule::Expression(expression)) => match self.operations(expression).as_slice() {
+            Some(RegisterRule::Expression(expression)) => match &*self.operations(expression) {
                 [base] => {
                     let at = |register| offset_from(base, register).and_then(words);
                     at(registers.fp)
@@ -160,29 +169,6 @@ impl<'b, S: UnwindSection<Slice<'b>>> Translator<'_, S> {
                 }
                 _ => None,
             },
-            Some(_) => None,
-        }
-    }
-
-    fn ra(&self, rule: Option<&RegisterRule<usize>>, fp: Option<&RegisterRule<usize>>) -> Option<u8> {
-        match rule {
-            None | Some(RegisterRule::SameValue) => (self.arch == Arch::Aarch64).then_some(RA_IN_LINK_REGISTER),
-            Some(RegisterRule::Register(register)) => {
-                (self.arch == Arch::Aarch64 && *register == AArch64::X30).then_some(RA_IN_LINK_REGISTER)
-            }
-            Some(RegisterRule::Offset(offset)) => {
-                let below = words(offset.checked_neg()?)?;
-                match u8::try_from(below) {
-                    Ok(below) if (1..RA_ABOVE_FP).contains(&below) => Some(below),
-                    // arm64 saves both registers together, at the bottom of frames of any size.
-                    _ => match fp {
-                        Some(RegisterRule::Offset(fp)) => {
-                            (fp.checked_add(WORD) == Some(*offset)).then_some(RA_ABOVE_FP)
-                        }
-                        _ => None,
-                    },
-                }
-            }
             Some(_) => None,
         }
     }
@@ -204,6 +190,34 @@ impl<'b, S: UnwindSection<Slice<'b>>> Translator<'_, S> {
     }
 }
 
+/// x86-64: where the caller's rbx is.
+fn bx(rule: Option<&RegisterRule<usize>>) -> u8 {
+    match rule {
+        None | Some(RegisterRule::SameValue) => BX_SAME,
+        Some(RegisterRule::Offset(offset)) => words_below(*offset).unwrap_or(BX_LOST),
+        Some(_) => BX_LOST,
+    }
+}
+
+/// arm64: where the return address is.
+fn return_address(rule: Option<&RegisterRule<usize>>, fp: Option<&RegisterRule<usize>>) -> Option<u8> {
+    match rule {
+        None | Some(RegisterRule::SameValue | RegisterRule::Register(AArch64::X30)) => Some(RA_IN_LINK_REGISTER),
+        Some(RegisterRule::Offset(offset)) => words_below(*offset).or_else(|| {
+            // Both registers are saved together, at the bottom of frames of any size.
+            let Some(RegisterRule::Offset(fp)) = fp else { return None };
+            (fp.checked_add(WORD) == Some(*offset)).then_some(RA_ABOVE_FP)
+        }),
+        Some(_) => None,
+    }
+}
+
+/// An offset from the CFA as words below it, if [`Row::link`] can hold it.
+fn words_below(offset: i64) -> Option<u8> {
+    let below = u8::try_from(words(offset.checked_neg()?)?).ok()?;
+    (1..u8::MAX).contains(&below).then_some(below)
+}
+
 /// A few operations, without memory of their own.
 struct Operations<'b> {
     list: [Operation<Slice<'b>>; MAX_OPERATIONS],
@@ -220,13 +234,10 @@ impl Default for Operations<'_> {
 }
 
 impl<'b> Operations<'b> {
+    /// There is room: see the only call.
     fn push(&mut self, operation: Operation<Slice<'b>>) {
         self.list[self.len] = operation;
         self.len += 1;
-    }
-
-    fn as_slice(&self) -> &[Operation<Slice<'b>>] {
-        &self.list[..self.len]
     }
 }
 
@@ -234,7 +245,7 @@ impl<'b> std::ops::Deref for Operations<'b> {
     type Target = [Operation<Slice<'b>>];
 
     fn deref(&self) -> &Self::Target {
-        self.as_slice()
+        &self.list[..self.len]
     }
 }
 
