@@ -24,7 +24,10 @@ const CHECKED_FROM: usize = 16;
 /// Pages of the address space of 64 bits.
 const ALL_PAGES: u64 = u64::MAX / TABLE_PAGE;
 
-const _: () = assert!(cfg!(target_endian = "little"), "rows are mapped as they lie in the file");
+const _: () = assert!(
+    cfg!(target_endian = "little"),
+    "rows are mapped as they lie in the file"
+);
 const _: () = assert!(size_of::<Header>() == 128 && size_of::<Row>() == 8);
 
 #[repr(C)]
@@ -152,8 +155,7 @@ impl<'b> TableView<'b> {
         if crc32fast::hash(&bytes[CHECKED_FROM..]) != header.checksum.get() {
             return Err(TableBytesError::Checksum);
         }
-        let (pages, _) =
-            <[U32]>::ref_from_prefix_with_elems(rest, page_count).map_err(|_| Invalid("its length"))?;
+        let (pages, _) = <[U32]>::ref_from_prefix_with_elems(rest, page_count).map_err(|_| Invalid("its length"))?;
         let rows = <[Row]>::ref_from_bytes(&rest[rows_at..]).map_err(|_| TableBytesError::Misaligned)?;
         check_rows(pages, rows)?;
         let first_page = header.first_page.get();
@@ -181,7 +183,8 @@ impl<'b> TableView<'b> {
 
 fn check_rows(pages: &[U32], rows: &[Row]) -> Result<(), TableBytesError> {
     use TableBytesError::Invalid;
-    if pages.first().is_none_or(|first| *first != 0) || pages.last().is_none_or(|last| last.get() as usize != rows.len())
+    if pages.first().is_none_or(|first| *first != 0)
+        || pages.last().is_none_or(|last| last.get() as usize != rows.len())
     {
         return Err(Invalid("its pages do not hold all rows"));
     }

@@ -52,7 +52,13 @@ fn what_is_written_is_read() {
 #[test]
 fn lookups_find_the_row_before() {
     let table = table();
-    for (svma, words) in [(0x3_0010, 1), (0x3_ffff, 1), (0x4_0000, 2), (0x4_fffe, 2), (0x4_ffff, 3)] {
+    for (svma, words) in [
+        (0x3_0010, 1),
+        (0x3_ffff, 1),
+        (0x4_0000, 2),
+        (0x4_fffe, 2),
+        (0x4_ffff, 3),
+    ] {
         assert_eq!(table.lookup(svma).cfa_offset, words, "{svma:#x}");
     }
     for svma in [0, 0x2_ffff, 0x3_0000, 0x3_000f, 0x5_0000, u64::MAX] {
@@ -128,10 +134,17 @@ proptest! {
 /// Every promise, in other words than the reader's.
 fn check(table: &Table) {
     assert!(table.pages.is_sorted_by(|one, next| one < next));
-    assert_eq!((table.pages[0], table.pages.last().copied()), (0, u32::try_from(table.rows.len()).ok()));
+    assert_eq!(
+        (table.pages[0], table.pages.last().copied()),
+        (0, u32::try_from(table.rows.len()).ok())
+    );
     for (index, row) in table.rows.iter().enumerate() {
         let starts_page = table.pages.iter().any(|start| *start as usize == index);
-        assert!(if starts_page { row.pc == 0 } else { row.pc > table.rows[index - 1].pc });
+        assert!(if starts_page {
+            row.pc == 0
+        } else {
+            row.pc > table.rows[index - 1].pc
+        });
         assert!(row.is_valid());
     }
 }

@@ -77,9 +77,9 @@ impl Compiler {
                         done = end;
                     }
                 }
-                Ok(None) => return Ok(()),
-                Err(_) if done < part.end => return self.damaged(done),
-                Err(_) => return Ok(()),
+                // A length that wraps round ends before it starts.
+                Ok(None) | Err(_) if done < part.end => return self.damaged(done),
+                Ok(None) | Err(_) => return Ok(()),
             }
         }
     }

@@ -108,7 +108,9 @@ fn list<'b, S: UnwindSection<Slice<'b>>>(
 fn entry_of(elf: &ElfFile) -> Option<u64> {
     let entry = elf.entry();
     let is_program = || {
-        let Some(dynamic) = elf.section(".dynamic") else { return true };
+        let Some(dynamic) = elf.section(".dynamic") else {
+            return true;
+        };
         elf.section(".interp").is_some() || dynamic_flags(&dynamic.bytes) & elf_flags::DF_1_PIE != 0
     };
     let is_start_of_text = || elf.section(".text").is_some_and(|text| text.svma.start == entry);

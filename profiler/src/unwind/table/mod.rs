@@ -89,6 +89,9 @@ pub fn compile(elf: &ElfFile) -> Result<Table, TableError> {
     compiler
         .rows
         .push(end.ok_or(TableError::Nothing)?, Row::plain(0, Cfa::None))?;
+    if compiler.rows.is_empty() {
+        return Err(TableError::Nothing);
+    }
     Ok(compiler.finish(elf.build_id()))
 }
 

@@ -77,6 +77,11 @@ impl Rows {
         Ok(())
     }
 
+    /// Nothing was said.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Ends the last page.
     pub(super) fn finish(&mut self) {
         self.pages.push(u32::try_from(self.rows.len()).unwrap_or(u32::MAX));

@@ -205,7 +205,9 @@ fn return_address(rule: Option<&RegisterRule<usize>>, fp: Option<&RegisterRule<u
         None | Some(RegisterRule::SameValue | RegisterRule::Register(AArch64::X30)) => Some(RA_IN_LINK_REGISTER),
         Some(RegisterRule::Offset(offset)) => words_below(*offset).or_else(|| {
             // Both registers are saved together, at the bottom of frames of any size.
-            let Some(RegisterRule::Offset(fp)) = fp else { return None };
+            let Some(RegisterRule::Offset(fp)) = fp else {
+                return None;
+            };
             (fp.checked_add(WORD) == Some(*offset)).then_some(RA_ABOVE_FP)
         }),
         Some(_) => None,

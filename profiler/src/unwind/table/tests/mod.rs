@@ -199,7 +199,10 @@ fn functions_are_covered_and_gaps_are_not() {
         let mut gaps = 0;
         for [(_, end), (next, _)] in functions.array_windows() {
             if end < next && !is_padding(*end, *next) && !entry.contains(end) {
-                assert!(!covered(*end) && !covered(next - 1) || entry.contains(&(next - 1)), "{end:#x}");
+                assert!(
+                    !covered(*end) && !covered(next - 1) || entry.contains(&(next - 1)),
+                    "{end:#x}"
+                );
                 gaps += 1;
             }
         }
