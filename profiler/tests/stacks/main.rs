@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // Tests say what they need by failing.
 
+mod by_tables;
 mod facts;
 mod program;
 mod walks;
