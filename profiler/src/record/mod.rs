@@ -10,6 +10,7 @@ mod names;
 pub mod privilege;
 pub mod session;
 pub mod spool;
+pub mod tables;
 pub mod watch;
 
 use std::os::unix::process::ExitStatusExt;
