@@ -112,9 +112,8 @@ impl Tables {
 fn is_ours(folder: &Path) -> bool {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.is_ok()
-        && fs::symlink_metadata(folder).is_ok_and(|meta| {
-            meta.is_dir() && meta.uid() == Uid::effective().as_raw() && meta.mode() & 0o022 == 0
-        })
+        && fs::symlink_metadata(folder)
+            .is_ok_and(|meta| meta.is_dir() && meta.uid() == Uid::effective().as_raw() && meta.mode() & 0o022 == 0)
 }
 
 /// The bytes of a cached table, checked; `None` if there are none to trust.

@@ -54,7 +54,11 @@ fn the_second_time_it_comes_from_the_cache() {
     assert!(view.stats.functions > 1_000);
     let mode = |path: &Path| fs::symlink_metadata(path).unwrap().mode() & 0o777;
     assert_eq!((mode(&cache.folder), mode(&cache.file())), (0o700, 0o600));
-    assert_eq!(fs::read_dir(&cache.folder).unwrap().count(), 1, "nothing half-written stays");
+    assert_eq!(
+        fs::read_dir(&cache.folder).unwrap().count(),
+        1,
+        "nothing half-written stays"
+    );
 }
 
 #[test]
