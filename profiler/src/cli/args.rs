@@ -178,4 +178,10 @@ pub struct Tables {
     /// ELF files
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
+    /// Also what each maps when it starts
+    #[arg(long)]
+    pub closure: bool,
+    /// Cache the tables here
+    #[arg(long, value_name = "FOLDER")]
+    pub cache: Option<PathBuf>,
 }

@@ -86,3 +86,23 @@ fn steps() {
     );
     assert_eq!(by, By::Signal);
 }
+
+/// No linker writes unwind information for the stubs of arm64.
+#[test]
+fn stubs() {
+    let leaf = Row::new(0, Cfa::Sp, 0, Fp::Same, 0, RA_IN_LINK_REGISTER);
+    let pushed = Row::new(0, Cfa::Sp, 2, Fp::Same, 0, 1);
+    for (protection, behind_push) in [("none", 4), ("bti", 8)] {
+        let protection = format!("-mbranch-protection={protection}");
+        let force = if behind_push == 8 { "-Wl,-z,force-bti" } else { "-Wl,-z,lazy" };
+        let flags = ["-O1", "-fPIC", "-DEXTERNAL", "-Wl,-z,lazy", force, protection.as_str()];
+        let Some(known) = library(COMPILER, "small.c", &flags) else {
+            return;
+        };
+        let plt = known.elf.section(".plt").unwrap().svma;
+        for (byte, row) in [(0, leaf), (behind_push, pushed), (28, pushed), (32, leaf), (47, leaf)] {
+            let found = known.table.lookup(plt.start + byte);
+            assert_eq!(Row { pc: 0, ..found }, row, "{protection}: byte {byte}");
+        }
+    }
+}

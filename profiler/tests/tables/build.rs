@@ -45,6 +45,11 @@ pub fn library(compiler: &str, source: &str, flags: &[&str]) -> Option<Library> 
     Some(Library { elf, table })
 }
 
+/// gcc can link with lld.
+pub fn has_lld() -> bool {
+    Command::new("ld.lld").arg("--version").output().is_ok()
+}
+
 /// An ELF file that is there.
 pub fn open(path: &Path) -> Option<ElfFile> {
     ElfFile::open(File::open(path).ok()?).ok()

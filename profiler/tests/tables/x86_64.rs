@@ -261,3 +261,38 @@ fn a_library_does_not_start_where_its_text_does() {
     }
     assert_eq!(known.row(2, 0), plain(Cfa::Sp, 1));
 }
+
+/// lld writes no unwind information for its stubs.
+#[test]
+fn stubs_without_unwind_information() {
+    let flags: [&[&str]; 3] = [
+        &["-fuse-ld=lld", "-Wl,-z,lazy"],
+        &["-fuse-ld=lld", "-Wl,-z,lazy", "-fcf-protection", "-Wl,-z,force-ibt"],
+        &["-Wl,-z,lazy", "-Wl,--no-ld-generated-unwind-info"],
+    ];
+    for (flags, pushed_from) in flags.iter().zip([11, 9, 11]) {
+        if flags[0].ends_with("lld") && !super::build::has_lld() {
+            eprintln!("skipped: lld is not installed");
+            continue;
+        }
+        let flags = [*flags, &["-O1", "-fPIC", "-DEXTERNAL"]].concat();
+        let Some(known) = library("gcc", "small.c", &flags) else { return };
+        let plt = known.elf.section(".plt").unwrap().svma;
+        let at = |svma: u64| Row {
+            pc: 0,
+            ..known.table.lookup(svma)
+        };
+        for (byte, row) in [
+            (0, plain(Cfa::Sp, 2)),
+            (5, plain(Cfa::Sp, 2)),
+            (6, plain(Cfa::Sp, 3)),
+            (16, plain(Cfa::Plt, pushed_from)),
+            (31, plain(Cfa::Plt, pushed_from)),
+        ] {
+            assert_eq!(at(plt.start + byte), row, "{flags:?}: byte {byte}");
+        }
+        if let Some(second) = known.elf.section(".plt.sec") {
+            assert_eq!(at(second.svma.start), plain(Cfa::Sp, 1), "{flags:?}");
+        }
+    }
+}

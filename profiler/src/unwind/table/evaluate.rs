@@ -7,6 +7,7 @@ use super::entries::{Entries, Fde};
 use super::functions::Function;
 use super::rows::Rows;
 use super::rules::Translator;
+use super::stubs::Stubs;
 use super::{MAX_WORK, Slice, TableError};
 use crate::table::{Stats, Table};
 
@@ -82,6 +83,20 @@ impl Compiler {
                 Ok(None) | Err(_) => return Ok(()),
             }
         }
+    }
+
+    /// Adds the rows of a section of stubs.
+    ///
+    /// # Errors
+    /// Limits.
+    pub(super) fn stubs(&mut self, stubs: Option<&Stubs>, part: Function) -> Result<(), TableError> {
+        for (byte, row) in stubs.into_iter().flat_map(|stubs| &stubs.rows) {
+            let svma = part.start.saturating_add(*byte);
+            if svma < part.end {
+                self.rows.push(svma, *row)?;
+            }
+        }
+        Ok(())
     }
 
     /// The rules from here to the end of the function are not known.

@@ -6,6 +6,7 @@ use gimli::{DebugFrame, EhFrame, UnwindSection};
 use symbols::elf::ElfFile;
 
 use super::entries::Entries;
+use super::stubs::Stubs;
 use super::{MAX_FUNCTIONS, Slice, TableError};
 use crate::table::Stats;
 
@@ -21,6 +22,8 @@ pub(super) enum Source {
     EntryCode,
     EhFrame,
     DebugFrame,
+    /// Nothing: its code is known.
+    Stubs,
 }
 
 /// A range of code with its own rules. The order is that of addresses.
@@ -28,7 +31,7 @@ pub(super) enum Source {
 pub(super) struct Function {
     pub(super) start: u64,
     pub(super) source: Source,
-    /// Of its entry in the section.
+    /// Of its entry in the section; of stubs: their index.
     pub(super) offset: usize,
     pub(super) end: u64,
 }
@@ -99,6 +102,27 @@ fn list<'b, S: UnwindSection<Slice<'b>>>(
         }
         Ok(())
     })
+}
+
+/// Adds the sections of stubs that no function lies in.
+pub(super) fn add_stubs(stubs: &[Stubs], found: &mut Vec<Function>) {
+    for (offset, stubs) in stubs.iter().enumerate() {
+        let Range { start, end } = stubs.svma;
+        let behind = found.partition_point(|function| function.start < end);
+        let is_free = behind.checked_sub(1).is_none_or(|before| found[before].end <= start);
+        if is_free && !found.is_empty() && start < end {
+            let source = Source::Stubs;
+            found.insert(
+                behind,
+                Function {
+                    start,
+                    source,
+                    offset,
+                    end,
+                },
+            );
+        }
+    }
 }
 
 /// Where the kernel or the loader jumps to.

@@ -1,13 +1,14 @@
 //! Compiles the unwind information of an ELF file (`.eh_frame`, `.debug_frame`) to rows that the kernel side can follow.
 //!
 //! Parsing and evaluating are gimli's; here is what a row can hold (`rules`), how rows are laid out (`rows`), and what
-//! belongs to no function's information (`functions`: gaps, entry code).
+//! belongs to no function's information (`functions`: gaps, entry code; `stubs`).
 
 mod entries;
 mod evaluate;
 mod functions;
 mod rows;
 mod rules;
+mod stubs;
 #[cfg(test)]
 mod tests;
 
@@ -65,7 +66,9 @@ pub fn compile(elf: &ElfFile) -> Result<Table, TableError> {
     let mut eh_frame = Entries::new(sections.eh_frame(arch), &sections.bases);
     let mut debug_frame = Entries::new(sections.debug_frame(arch), &sections.bases);
     let mut compiler = Compiler::new(arch);
-    let functions = functions::find(elf, &mut eh_frame, &mut debug_frame, &mut compiler.stats)?;
+    let mut functions = functions::find(elf, &mut eh_frame, &mut debug_frame, &mut compiler.stats)?;
+    let stubs = stubs::find(elf, arch);
+    functions::add_stubs(&stubs, &mut functions);
     let mut end = None;
     for function in &functions {
         let start = function.start.max(end.unwrap_or(0));
@@ -82,6 +85,7 @@ pub fn compile(elf: &ElfFile) -> Result<Table, TableError> {
         match function.source {
             Source::EhFrame => compiler.function(&mut eh_frame, part)?,
             Source::DebugFrame => compiler.function(&mut debug_frame, part)?,
+            Source::Stubs => compiler.stubs(stubs.get(function.offset), part)?,
             Source::EntryCode => compiler.rows.push(start, Row::plain(0, Cfa::Outermost))?,
         }
         end = Some(function.end);
