@@ -49,7 +49,7 @@ pub const BX_LOST: u8 = 255;
 /// address in the stack), or as the odd number above the address of the word that it was saved in, which is read when it is
 /// asked for; 0: not known.
 pub const fn link_of_bx(bx: u64) -> u64 {
-    if bx & 7 == 0 { bx } else { 0 }
+    if bx.is_multiple_of(8) { bx } else { 0 }
 }
 
 /// How the canonical frame address (the stack pointer before the call) is found.

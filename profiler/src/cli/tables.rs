@@ -59,7 +59,11 @@ fn line(path: &Path, tables: &Tables) -> Result<()> {
         code,
         unsupported,
         table.stats.damaged,
-        if again.is_cached { format!("{cached:.1}") } else { "-".to_owned() },
+        if again.is_cached {
+            format!("{cached:.1}")
+        } else {
+            "-".to_owned()
+        },
         path.display()
     ));
     Ok(())
@@ -74,8 +78,16 @@ fn bytes(table: &Table) -> (u64, u64) {
         let ends = rows.iter().skip(1).map(|row| u64::from(row.pc)).chain([1 << 16]);
         for (row, end) in rows.iter().zip(ends) {
             let len = end - u64::from(row.pc);
-            code += if row.rules == Row::plain(0, Cfa::None).rules { 0 } else { len };
-            unsupported += if row.rules == Row::plain(0, Cfa::Unsupported).rules { len } else { 0 };
+            code += if row.rules == Row::plain(0, Cfa::None).rules {
+                0
+            } else {
+                len
+            };
+            unsupported += if row.rules == Row::plain(0, Cfa::Unsupported).rules {
+                len
+            } else {
+                0
+            };
         }
     }
     (code, unsupported)

@@ -103,13 +103,11 @@ fn build(tags: &str) -> Option<Built> {
             .args(arguments.split(' '))
             .current_dir(folder.path())
             .status();
-        match status {
-            Ok(status) => assert!(status.success(), "{arguments}"),
-            Err(_) => {
-                eprintln!("skipped: gcc is not installed");
-                return None;
-            }
-        }
+        let Ok(status) = status else {
+            eprintln!("skipped: gcc is not installed");
+            return None;
+        };
+        assert!(status.success(), "{arguments}");
     }
     Some(Built { folder })
 }

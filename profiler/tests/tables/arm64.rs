@@ -94,7 +94,11 @@ fn stubs() {
     let pushed = Row::new(0, Cfa::Sp, 2, Fp::Same, 0, 1);
     for (protection, behind_push) in [("none", 4), ("bti", 8)] {
         let protection = format!("-mbranch-protection={protection}");
-        let force = if behind_push == 8 { "-Wl,-z,force-bti" } else { "-Wl,-z,lazy" };
+        let force = if behind_push == 8 {
+            "-Wl,-z,force-bti"
+        } else {
+            "-Wl,-z,lazy"
+        };
         let flags = ["-O1", "-fPIC", "-DEXTERNAL", "-Wl,-z,lazy", force, protection.as_str()];
         let Some(known) = library(COMPILER, "small.c", &flags) else {
             return;

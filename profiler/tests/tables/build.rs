@@ -28,13 +28,11 @@ pub fn bytes(compiler: &str, source: &str, flags: &[&str]) -> Option<Vec<u8>> {
         .args(flags)
         .arg(&source)
         .status();
-    match status {
-        Ok(status) => assert!(status.success(), "{compiler} {}: {status}", source.display()),
-        Err(_) => {
-            eprintln!("skipped: {compiler} is not installed");
-            return None;
-        }
-    }
+    let Ok(status) = status else {
+        eprintln!("skipped: {compiler} is not installed");
+        return None;
+    };
+    assert!(status.success(), "{compiler} {}: {status}", source.display());
     Some(std::fs::read(library).unwrap())
 }
 

@@ -276,7 +276,9 @@ fn stubs_without_unwind_information() {
             continue;
         }
         let flags = [*flags, &["-O1", "-fPIC", "-DEXTERNAL"]].concat();
-        let Some(known) = library("gcc", "small.c", &flags) else { return };
+        let Some(known) = library("gcc", "small.c", &flags) else {
+            return;
+        };
         let plt = known.elf.section(".plt").unwrap().svma;
         let at = |svma: u64| Row {
             pc: 0,

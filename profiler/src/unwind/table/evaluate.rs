@@ -109,14 +109,14 @@ impl Compiler {
     pub(super) fn finish(mut self, build_id: &[u8]) -> Table {
         self.rows.finish();
         let unsupported = Row::plain(0, Cfa::Unsupported).rules;
-        let count = self.rows.rows.iter().filter(|row| row.rules == unsupported).count();
+        let count = self.rows.list.iter().filter(|row| row.rules == unsupported).count();
         self.stats.unsupported_rows = u32::try_from(count).unwrap_or(u32::MAX);
         Table {
             arch: self.arch,
             build_id: build_id.to_vec(),
             first_page: self.rows.first_page,
             pages: self.rows.pages,
-            rows: self.rows.rows,
+            rows: self.rows.list,
             stats: self.stats,
         }
     }

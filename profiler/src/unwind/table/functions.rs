@@ -62,10 +62,10 @@ pub(super) fn find<'b>(
     list(debug_frame, Source::DebugFrame, &code, &mut found, stats)?;
     found.sort_unstable();
     stats.functions = u32::try_from(found.len()).unwrap_or(u32::MAX);
-    if !found.is_empty() {
-        if let Some(entry) = entry_of(elf) {
-            mark_entry_code(entry, &code, &mut found);
-        }
+    if !found.is_empty()
+        && let Some(entry) = entry_of(elf)
+    {
+        mark_entry_code(entry, &code, &mut found);
     }
     Ok(found)
 }

@@ -10,7 +10,7 @@ pub(super) struct Rows {
     pub(super) first_page: u64,
     /// Where each page's rows start.
     pub(super) pages: Vec<u32>,
-    pub(super) rows: Vec<Row>,
+    pub(super) list: Vec<Row>,
     /// The rules that hold at the end.
     last: Row,
 }
@@ -21,7 +21,7 @@ impl Rows {
         Self {
             first_page: 0,
             pages: Vec::new(),
-            rows: Vec::new(),
+            list: Vec::new(),
             last: Row::plain(0, Cfa::None),
         }
     }
@@ -54,7 +54,7 @@ impl Rows {
             self.start_page()?;
         }
         // A page's first row holds what held before, or, at its first byte, the new rules.
-        match self.rows.last_mut() {
+        match self.list.last_mut() {
             Some(before) if before.pc == pc => *before = Row { pc, ..row },
             Some(before) if before.pc > pc => return Ok(()),
             _ => self.add(Row { pc, ..row })?,
@@ -65,26 +65,26 @@ impl Rows {
 
     fn start_page(&mut self) -> Result<(), TableError> {
         // There are at most MAX_ROWS rows.
-        self.pages.push(u32::try_from(self.rows.len()).unwrap_or(u32::MAX));
+        self.pages.push(u32::try_from(self.list.len()).unwrap_or(u32::MAX));
         self.add(self.last)
     }
 
     fn add(&mut self, row: Row) -> Result<(), TableError> {
-        if self.rows.len() >= MAX_ROWS {
+        if self.list.len() >= MAX_ROWS {
             return Err(TableError::TooManyRows);
         }
-        self.rows.push(row);
+        self.list.push(row);
         Ok(())
     }
 
     /// Nothing was said.
     pub(super) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.list.is_empty()
     }
 
     /// Ends the last page.
     pub(super) fn finish(&mut self) {
-        self.pages.push(u32::try_from(self.rows.len()).unwrap_or(u32::MAX));
+        self.pages.push(u32::try_from(self.list.len()).unwrap_or(u32::MAX));
     }
 }
 
@@ -114,7 +114,7 @@ mod tests {
         rows.finish();
         assert_eq!(rows.first_page, 1);
         assert_eq!(rows.pages, [0, 3, 4, 5, 7]);
-        let pcs: Vec<(u16, i16)> = rows.rows.iter().map(|row| (row.pc, row.cfa_offset)).collect();
+        let pcs: Vec<(u16, i16)> = rows.list.iter().map(|row| (row.pc, row.cfa_offset)).collect();
         assert_eq!(pcs, [(0, 0), (0x10, 1), (0x30, 2), (0, 2), (0, 2), (0, 4), (8, 0)]);
     }
 
@@ -124,7 +124,7 @@ mod tests {
         rows.push(0x2_0010, sp(1)).unwrap();
         rows.push(0x2_0008, sp(2)).unwrap();
         rows.push(0x1_fff8, sp(2)).unwrap();
-        assert_eq!(rows.rows.len(), 2);
+        assert_eq!(rows.list.len(), 2);
         assert!(matches!(rows.push(u64::MAX, sp(2)), Err(TableError::TooWide)));
     }
 }

@@ -50,7 +50,9 @@ pub(super) fn find(elf: &ElfFile, arch: Arch) -> Vec<Stubs> {
 
 fn of_x86_64(code: &[u8]) -> Option<Vec<(u64, Row)>> {
     let row = |cfa, offset| Row::new(0, cfa, offset, Fp::Same, 0, BX_SAME);
-    let jumps = |code: &[u8]| code.starts_with(&JUMP) || code.strip_prefix(&ENDBR64).is_some_and(|rest| rest.starts_with(&JUMP));
+    let jumps = |code: &[u8]| {
+        code.starts_with(&JUMP) || code.strip_prefix(&ENDBR64).is_some_and(|rest| rest.starts_with(&JUMP))
+    };
     if jumps(code) {
         return Some(vec![(0, row(Cfa::Sp, 1))]);
     }

@@ -86,7 +86,9 @@ fn check(cfi: &Cfi, context: &mut Context, svma: u64, row: Row, count: &mut Coun
     count.checked += 1;
     let rule = cfi.rule(context, svma);
     match (ours, rule) {
-        (Err(WalkEnd::NoRow), Rule::None) | (Err(WalkEnd::Complete), Rule::Outermost) => {}
+        (Err(WalkEnd::NoRow), Rule::None)
+        | (Err(WalkEnd::Complete), Rule::Outermost)
+        | (Err(WalkEnd::Unsupported), Rule::Unsupported) => {}
         (Err(WalkEnd::Complete), _) => count.entry += 1,
         (Ok((_, By::Signal)), Rule::Signal) | (Ok((_, By::Call)), Rule::Ordinary | Rule::Special) => {
             let (ours, by) = ours.map(|(to, by)| ((to.ip, to.sp, to.fp, to.lr), by)).unwrap();
@@ -101,7 +103,6 @@ fn check(cfi: &Cfi, context: &mut Context, svma: u64, row: Row, count: &mut Coun
             assert_eq!(ours, (theirs.ip, theirs.sp, theirs.fp, bx), "{svma:#x}: {row:?}");
         }
         (Err(WalkEnd::Unsupported), Rule::Special) => count.beyond_rows += u32::from(theirs.is_some() && !asked.get()),
-        (Err(WalkEnd::Unsupported), Rule::Unsupported) => {}
         (_, Rule::None) => count.padding += 1,
         (ours, rule) => panic!("{svma:#x}: {row:?} gives {ours:?}, but the rule is {rule:?}"),
     }
