@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -236,7 +236,7 @@ fn expand(path: &OsStr, origin: &Path) -> Option<PathBuf> {
 /// The libraries that Firefox loads from its own folder.
 fn mozilla(folder: &Path) -> Vec<OsString> {
     let mut list = Vec::new();
-    let read = File::open(folder.join(MOZILLA_LIST)).and_then(|file| file.take(1 << 14).read_to_end(&mut list));
+    let read = open_regular(&folder.join(MOZILLA_LIST)).and_then(|file| file.take(1 << 14).read_to_end(&mut list));
     if read.is_err() {
         return Vec::new();
     }

@@ -61,6 +61,19 @@ fn the_second_time_it_comes_from_the_cache() {
     );
 }
 
+/// The kernel's own code in each process has unwind information like any library.
+#[test]
+fn the_vdso_has_a_table() {
+    use crate::record::binaries::{OpenBinaries, Vdso};
+    use crate::unwind::Binaries as _;
+
+    let binaries = OpenBinaries::new(Vec::new(), Vdso::of_this_kernel());
+    let vdso = binaries.elf(crate::event::FileId::default(), "[vdso]", &[]).unwrap();
+    let table = contents(&Tables::new(None).of(&vdso).unwrap());
+    let view = TableView::from_bytes(&table).unwrap();
+    assert!(view.stats.functions > 3 && view.stats.damaged == 0, "{view:?}");
+}
+
 #[test]
 fn nobody_can_change_it_any_more() {
     let table = cache();
