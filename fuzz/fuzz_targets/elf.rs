@@ -14,6 +14,7 @@ static SYMBOLICATOR: LazyLock<Symbolicator> = LazyLock::new(|| Symbolicator::new
 
 fuzz_target!(|contents: &[u8]| {
     let Ok(elf) = ElfFile::from_bytes(Arc::from(contents)) else { return };
+    elf.dynamic();
     for name in [".text", ".eh_frame", ".eh_frame_hdr", ".gnu_debugdata", ".debug_info"] {
         elf.section(name);
     }

@@ -33,7 +33,7 @@ pub struct UserRegs {
     pub sp: u64,
     /// Frame pointer (rbp, x29).
     pub fp: u64,
-    /// Link register (x30); 0 on x86-64.
+    /// Link register (x30). x86-64: 0, and within a walk what `unwind::link_of_bx` says.
     pub lr: u64,
 }
 

@@ -29,14 +29,28 @@ pub struct Row {
     pub fp_offset: i16,
     /// A [`Cfa`] (lower four bits) and a [`Fp`] (upper four bits).
     pub rules: u8,
-    /// Where the return address is: [`RA_IN_LINK_REGISTER`], [`RA_ABOVE_FP`], or `n`: `n` words below the CFA.
-    pub ra: u8,
+    /// The one register more that each processor needs ([`UserRegs::lr`]), at `n` words below the CFA, or as a constant says.
+    /// arm64: the return address, [`RA_IN_LINK_REGISTER`] or [`RA_ABOVE_FP`]. x86-64, where the return address is always the
+    /// word below the CFA: the caller's rbx, [`BX_SAME`] or [`BX_LOST`].
+    pub link: u8,
 }
 
-/// [`Row::ra`]: still in the link register (arm64).
+/// [`Row::link`], arm64: still in the link register.
 pub const RA_IN_LINK_REGISTER: u8 = 0;
-/// [`Row::ra`]: in the word above the saved frame pointer (arm64).
+/// [`Row::link`], arm64: in the word above the saved frame pointer.
 pub const RA_ABOVE_FP: u8 = 255;
+/// [`Row::link`], x86-64: unchanged.
+pub const BX_SAME: u8 = 0;
+/// [`Row::link`], x86-64: the row can't say where it is.
+pub const BX_LOST: u8 = 255;
+
+/// x86-64: [`UserRegs::lr`] of the innermost frame. The lazy binder of glibc (`_dl_runtime_resolve_*`) keeps its frame in rbx,
+/// which is the only rule that needs it: so a walk carries rbx where lr has no meaning, as a value (a multiple of 8: an
+/// address in the stack), or as the odd number above the address of the word that it was saved in, which is read when it is
+/// asked for; 0: not known.
+pub const fn link_of_bx(bx: u64) -> u64 {
+    if bx.is_multiple_of(8) { bx } else { 0 }
+}
 
 /// How the canonical frame address (the stack pointer before the call) is found.
 #[repr(u8)]
@@ -63,6 +77,8 @@ pub enum Cfa {
     Outermost = 8,
     /// The tables say something that a row can't hold.
     Unsupported = 9,
+    /// x86-64: rbx + offset (see [`link_of_bx`]).
+    Bx = 10,
 }
 
 /// How the caller's frame pointer is found.
@@ -81,24 +97,24 @@ pub enum Fp {
 
 impl Row {
     /// A row with these rules.
-    pub const fn new(pc: u16, cfa: Cfa, cfa_offset: i16, fp: Fp, fp_offset: i16, ra: u8) -> Self {
+    pub const fn new(pc: u16, cfa: Cfa, cfa_offset: i16, fp: Fp, fp_offset: i16, link: u8) -> Self {
         Self {
             pc,
             cfa_offset,
             fp_offset,
             rules: cfa as u8 | (fp as u8) << 4,
-            ra,
+            link,
         }
     }
 
     /// A row without offsets: nothing, a signal frame, an outermost function, or something that is not supported.
     pub const fn plain(pc: u16, cfa: Cfa) -> Self {
-        Self::new(pc, cfa, 0, Fp::Same, 0, 1)
+        Self::new(pc, cfa, 0, Fp::Same, 0, 0)
     }
 
     /// The rules are ones that exist.
     pub const fn is_valid(self) -> bool {
-        self.rules & 15 <= Cfa::Unsupported as u8 && self.rules >> 4 <= Fp::AtSp as u8
+        self.rules & 15 <= Cfa::Bx as u8 && self.rules >> 4 <= Fp::AtSp as u8
     }
 }
 
@@ -195,6 +211,7 @@ pub fn step(
         }
         7 => return by_signal_frame(arch, sp, read),
         8 => return Err(WalkEnd::Complete),
+        10 if registers.lr != 0 => bx(registers.lr, &read).map(|bx| bx.wrapping_add_signed(offset)),
         0 => return Err(WalkEnd::NoRow),
         _ => return Err(WalkEnd::Unsupported),
     };
@@ -206,38 +223,53 @@ pub fn step(
         2 => Some(fp.wrapping_add_signed(slot)),
         _ => Some(sp.wrapping_add_signed(slot)),
     };
-    let in_register = row.ra == RA_IN_LINK_REGISTER;
+    let in_register = matches!(arch, Arch::Aarch64) && row.link == RA_IN_LINK_REGISTER;
     if cfa < sp || (cfa == sp && !in_register) {
         return Err(WalkEnd::BadChain);
     }
-    let caller_fp = match fp_at {
-        Some(at) => read(at).ok_or(WalkEnd::ReadFailed)?,
+    let caller_fp = match fp_at.map(|at| (at, read(at))) {
         None => fp,
+        Some((_, Some(value))) => value,
+        // Epilogues pop it and don't say so: it is back in its register, and its slot need not be in memory any more.
+        Some((at, None)) if at < sp => fp,
+        Some((_, None)) => return Err(WalkEnd::ReadFailed),
     };
-    let ip = if in_register {
-        registers.lr
-    } else if row.ra == RA_ABOVE_FP {
-        read(fp_at.unwrap_or(fp).wrapping_add(8)).ok_or(WalkEnd::ReadFailed)?
-    } else {
-        read(cfa.wrapping_sub(u64::from(row.ra) * 8)).ok_or(WalkEnd::ReadFailed)?
-    };
-    if in_register && ip == 0 {
-        return Err(WalkEnd::BadChain); // only the innermost frame has its return address there
+    match arch {
+        Arch::X86_64 => {
+            let lr = match row.link {
+                BX_SAME => registers.lr,
+                BX_LOST => 0,
+                words => cfa.wrapping_sub(u64::from(words) * 8) | 1,
+            };
+            let ip = read(cfa.wrapping_sub(8)).ok_or(WalkEnd::ReadFailed)?;
+            arrive(ip, cfa, caller_fp, lr)
+        }
+        Arch::Aarch64 => {
+            let ip = match row.link {
+                // Only the innermost frame has its return address there.
+                RA_IN_LINK_REGISTER if registers.lr == 0 => return Err(WalkEnd::BadChain),
+                RA_IN_LINK_REGISTER => Some(registers.lr),
+                RA_ABOVE_FP => read(fp_at.unwrap_or(fp).wrapping_add(8)),
+                words => read(cfa.wrapping_sub(u64::from(words) * 8)),
+            };
+            arrive(ip.ok_or(WalkEnd::ReadFailed)? & ARM64_ADDRESS, cfa, caller_fp, 0)
+        }
     }
-    arrive(arch, ip, cfa, caller_fp)
+}
+
+/// The value of rbx in a frame whose [`UserRegs::lr`] is `link`.
+#[inline(always)]
+fn bx(link: u64, read: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+    if link & 1 == 0 { Some(link) } else { read(link & !1) }
 }
 
 /// A return address of zero is how a thread's, or a coroutine's, first frame is marked.
 #[inline(always)]
-fn arrive(arch: Arch, ip: u64, sp: u64, fp: u64) -> Result<(UserRegs, By), WalkEnd> {
-    let ip = match arch {
-        Arch::X86_64 => ip,
-        Arch::Aarch64 => ip & ARM64_ADDRESS,
-    };
+fn arrive(ip: u64, sp: u64, fp: u64, lr: u64) -> Result<(UserRegs, By), WalkEnd> {
     if ip == 0 {
         return Err(WalkEnd::Complete);
     }
-    Ok((UserRegs { ip, sp, fp, lr: 0 }, By::Call))
+    Ok((UserRegs { ip, sp, fp, lr }, By::Call))
 }
 
 /// Goes from a frame to its caller by the frame pointer, for code that keeps one: the word that it points to is the caller's
@@ -257,7 +289,11 @@ pub fn step_by_frame_pointer(
     }
     let caller_fp = read(fp).ok_or(WalkEnd::ReadFailed)?;
     let ip = read(fp.wrapping_add(8)).ok_or(WalkEnd::ReadFailed)?;
-    arrive(arch, ip, fp.wrapping_add(16), caller_fp)
+    let ip = match arch {
+        Arch::X86_64 => ip,
+        Arch::Aarch64 => ip & ARM64_ADDRESS,
+    };
+    arrive(ip, fp.wrapping_add(16), caller_fp, 0)
 }
 
 /// The registers that the kernel saved when it delivered a signal. x86-64: `struct rt_sigframe` without its return address
@@ -270,7 +306,7 @@ fn by_signal_frame(arch: Arch, sp: u64, read: impl Fn(u64) -> Option<u64>) -> Re
             ip: word(168)?,
             sp: word(160)?,
             fp: word(120)?,
-            lr: 0,
+            lr: sp.wrapping_add(128) | 1,
         },
         Arch::Aarch64 => UserRegs {
             ip: word(568)?,

@@ -11,5 +11,6 @@ pub mod fact;
 pub mod profile;
 pub mod record;
 pub mod report;
+pub mod table;
 pub mod task;
 pub mod unwind;

@@ -17,6 +17,12 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ("profiler/src/task", CORE, CORE_WHY),
     ("profiler/src/fact", CORE, CORE_WHY),
     ("profiler/src/unwind", CORE, CORE_WHY),
+    ("profiler/src/table", CORE, CORE_WHY),
+    (
+        "profiler/src/table",
+        &["crate::unwind", "symbols", "gimli"],
+        "both halves share it: it is data",
+    ),
     ("profiler/src/profile", CORE, CORE_WHY),
     ("profiler/src/report", CORE, CORE_WHY),
     (

@@ -43,6 +43,9 @@ pub enum Verb {
     /// Waits until it may become the command; started by `record`
     #[command(name = "__exec", hide = true)]
     Exec(ExecHalf),
+    /// Measures the unwind tables of files
+    #[command(name = "__tables", hide = true)]
+    Tables(Tables),
 }
 
 /// `ngmi record`
@@ -215,4 +218,18 @@ pub struct ExecHalf {
     /// What to become
     #[arg(last = true, required = true)]
     pub command: Vec<OsString>,
+}
+
+/// `ngmi __tables`
+#[derive(Debug, Args)]
+pub struct Tables {
+    /// ELF files
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Also what each maps when it starts
+    #[arg(long)]
+    pub closure: bool,
+    /// Cache the tables here
+    #[arg(long, value_name = "FOLDER")]
+    pub cache: Option<PathBuf>,
 }

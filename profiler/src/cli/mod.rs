@@ -9,6 +9,7 @@ mod load;
 mod maps;
 pub mod options;
 mod record;
+mod tables;
 pub mod terminal;
 
 use std::io::Write;
@@ -51,6 +52,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         }
         Verb::Capture(half) => halves::capture(&half),
         Verb::Exec(half) => halves::exec(&half),
+        Verb::Tables(args) => tables::run(&args),
         Verb::Lint(args) => lint::run(&args),
         Verb::Maps(args) => maps::run(&args),
         Verb::Doctor(args) => Ok(doctor::run(&args)),

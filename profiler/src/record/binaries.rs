@@ -130,7 +130,7 @@ fn is_still(path: &str, id: FileId) -> bool {
     })
 }
 
-fn open_regular(path: &Path) -> std::io::Result<File> {
+pub(super) fn open_regular(path: &Path) -> std::io::Result<File> {
     let file = File::options()
         .read(true)
         .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)

@@ -7,10 +7,13 @@ pub mod finish;
 pub mod folders;
 mod handover;
 pub mod identity;
+mod loader_cache;
 mod names;
+pub mod needed;
 pub mod privilege;
 pub mod session;
 pub mod spool;
+pub mod tables;
 pub mod watch;
 
 use std::os::unix::process::ExitStatusExt;

@@ -9,6 +9,7 @@ mod cfi;
 mod copy;
 mod intern;
 mod steps;
+pub mod table;
 mod walk;
 
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! ELF files: identity, segments, and sections whose bytes can be kept. Parsing is the `object` crate's.
 
 mod bytes;
+mod dynamic;
 mod headers;
 
 use std::fs::File;
@@ -12,6 +13,7 @@ use object::read::CompressionFormat;
 use object::{Object as _, ObjectSection as _};
 
 pub use bytes::ElfBytes;
+pub use dynamic::Dynamic;
 use headers::{Extent, Headers};
 
 /// Larger files are refused.
@@ -61,7 +63,7 @@ impl From<object::read::Error> for ElfError {
 }
 
 /// The machine that a file is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Arch {
     /// `EM_X86_64`.
     X86_64,

@@ -19,6 +19,7 @@ fn header() -> Vec<u8> {
 
 fn open(bytes: &[u8]) -> Result<ElfFile, ElfError> {
     let elf = ElfFile::from_bytes(Arc::from(bytes))?;
+    elf.dynamic();
     for name in [".text", ".eh_frame", ".debug_info", ""] {
         elf.section(name);
     }

@@ -1,0 +1,94 @@
+//! `ngmi __tables`: what the unwind tables of files come to, for measuring.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use profiler_common::unwind::{Cfa, Row};
+use symbols::elf::ElfFile;
+
+use super::args::Tables as Args;
+use super::terminal::out;
+use crate::record::tables::Tables;
+use crate::unwind::table::{Table, compile};
+
+/// One line a file; with `--closure`, for all that the command maps when it starts.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let mut files = args.files.clone();
+    if args.closure {
+        let environment = std::env::vars_os().collect();
+        let closure = |path| crate::record::needed::closure(path, &environment);
+        files = args.files.iter().flat_map(|path| closure(path)).collect();
+    }
+    let tables = Tables::new(args.cache.clone());
+    out(format_args!(
+        "{:>9} {:>9} {:>10} {:>9} {:>11} {:>7} {:>8} {:>9}  file",
+        "functions", "rows", "bytes", "code", "unsupported", "damaged", "ms", "ms cached"
+    ));
+    for path in &files {
+        line(path, &tables)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn line(path: &Path, tables: &Tables) -> Result<()> {
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    let elf = ElfFile::open(file).with_context(|| format!("cannot read {}", path.display()))?;
+    let start = Instant::now();
+    let table = match compile(&elf) {
+        Ok(table) => table,
+        Err(error) => {
+            out(format_args!("{}: {error}", path.display()));
+            return Ok(());
+        }
+    };
+    let cold = start.elapsed().as_secs_f64() * 1e3;
+    // The first may fill the cache.
+    tables.of(&elf)?;
+    let start = Instant::now();
+    let again = tables.of(&elf)?;
+    let cached = start.elapsed().as_secs_f64() * 1e3;
+    let (code, unsupported) = bytes(&table);
+    out(format_args!(
+        "{:>9} {:>9} {:>10} {:>9} {:>11} {:>7} {cold:>8.1} {:>9}  {}",
+        table.stats.functions,
+        table.rows.len(),
+        table.size(),
+        code,
+        unsupported,
+        table.stats.damaged,
+        if again.is_cached {
+            format!("{cached:.1}")
+        } else {
+            "-".to_owned()
+        },
+        path.display()
+    ));
+    Ok(())
+}
+
+/// Bytes of code with rules, and those whose rules no row can hold.
+fn bytes(table: &Table) -> (u64, u64) {
+    let (mut code, mut unsupported) = (0, 0);
+    for page in table.pages.array_windows() {
+        let [start, end] = page.map(|index| index as usize);
+        let rows = table.rows.get(start..end).unwrap_or_default();
+        let ends = rows.iter().skip(1).map(|row| u64::from(row.pc)).chain([1 << 16]);
+        for (row, end) in rows.iter().zip(ends) {
+            let len = end - u64::from(row.pc);
+            code += if row.rules == Row::plain(0, Cfa::None).rules {
+                0
+            } else {
+                len
+            };
+            unsupported += if row.rules == Row::plain(0, Cfa::Unsupported).rules {
+                len
+            } else {
+                0
+            };
+        }
+    }
+    (code, unsupported)
+}

@@ -1,0 +1,168 @@
+//! The cache of tables: what is trusted, what is made again, what is removed.
+
+use std::os::unix::fs::{FileExt, symlink};
+use std::time::Duration;
+
+use super::*;
+
+fn own() -> ElfFile {
+    let libc = fs::read_to_string("/proc/self/maps").unwrap();
+    let line = libc.lines().find(|line| line.ends_with("/libc.so.6")).unwrap();
+    ElfFile::open(File::open(&line[line.find('/').unwrap()..]).unwrap()).unwrap()
+}
+
+fn contents(table: &TableFile) -> Vec<u8> {
+    let mut bytes = vec![0; usize::try_from(table.size).unwrap()];
+    table.memory.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+struct Cache {
+    _home: tempfile::TempDir,
+    folder: PathBuf,
+    tables: Tables,
+    elf: ElfFile,
+}
+
+fn cache() -> Cache {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("cache/ngmi/tables");
+    Cache {
+        tables: Tables::new(Some(folder.clone())),
+        folder,
+        _home: home,
+        elf: own(),
+    }
+}
+
+impl Cache {
+    fn file(&self) -> PathBuf {
+        self.tables.path(self.elf.build_id()).unwrap()
+    }
+}
+
+#[test]
+fn the_second_time_it_comes_from_the_cache() {
+    let cache = cache();
+    let first = cache.tables.of(&cache.elf).unwrap();
+    let second = cache.tables.of(&cache.elf).unwrap();
+    assert_eq!((first.is_cached, second.is_cached), (false, true));
+    assert_eq!(contents(&first), contents(&second));
+    let view = contents(&second);
+    let view = TableView::from_bytes(&view).unwrap();
+    assert_eq!(view.build_id, cache.elf.build_id());
+    assert!(view.stats.functions > 1_000);
+    let mode = |path: &Path| fs::symlink_metadata(path).unwrap().mode() & 0o777;
+    assert_eq!((mode(&cache.folder), mode(&cache.file())), (0o700, 0o600));
+    assert_eq!(
+        fs::read_dir(&cache.folder).unwrap().count(),
+        1,
+        "nothing half-written stays"
+    );
+}
+
+/// The kernel's own code in each process has unwind information like any library.
+#[test]
+fn the_vdso_has_a_table() {
+    use crate::record::binaries::{OpenBinaries, Vdso};
+    use crate::unwind::Binaries as _;
+
+    let binaries = OpenBinaries::new(Vec::new(), Vdso::of_this_kernel());
+    let vdso = binaries.elf(crate::event::FileId::default(), "[vdso]", &[]).unwrap();
+    let table = contents(&Tables::new(None).of(&vdso).unwrap());
+    let view = TableView::from_bytes(&table).unwrap();
+    assert!(view.stats.functions > 3 && view.stats.damaged == 0, "{view:?}");
+}
+
+#[test]
+fn nobody_can_change_it_any_more() {
+    let table = cache();
+    let table = table.tables.of(&table.elf).unwrap();
+    assert!(table.memory.write_at(b"x", 0).is_err());
+    assert!(table.memory.set_len(0).is_err());
+    assert!(table.memory.set_len(table.size + 1).is_err());
+}
+
+#[test]
+fn what_can_not_be_trusted_is_made_again() {
+    let cache = cache();
+    let right = contents(&cache.tables.of(&cache.elf).unwrap());
+    let file = cache.file();
+    let made_again = |why: &str| {
+        let table = cache.tables.of(&cache.elf).unwrap();
+        assert!(!table.is_cached, "{why}");
+        assert_eq!(contents(&table), right, "{why}");
+        assert!(cache.tables.of(&cache.elf).unwrap().is_cached, "{why}");
+    };
+    let mut damaged = right.clone();
+    damaged[right.len() / 2] ^= 1;
+    fs::write(&file, damaged).unwrap();
+    made_again("damaged");
+    fs::write(&file, &right[..right.len() - 8]).unwrap();
+    made_again("cut");
+    fs::write(&file, b"").unwrap();
+    made_again("empty");
+    fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
+    made_again("anybody's");
+    let elsewhere = cache.folder.parent().unwrap().join("elsewhere");
+    fs::rename(&file, &elsewhere).unwrap();
+    symlink(&elsewhere, &file).unwrap();
+    made_again("a link");
+    assert!(elsewhere.exists());
+    let other = cache.folder.join(format!("00.{VERSION}"));
+    fs::rename(&file, &other).unwrap();
+    assert_eq!(cached(&other, &[0]), None, "another file's table");
+    nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRUSR).unwrap();
+    made_again("a pipe");
+}
+
+#[test]
+fn a_folder_that_others_can_write_to_is_not_used() {
+    let cache = cache();
+    fs::set_permissions(&cache.folder, Permissions::from_mode(0o777)).unwrap();
+    let tables = Tables::new(Some(cache.folder.clone()));
+    assert!(!tables.of(&cache.elf).unwrap().is_cached);
+    assert_eq!(fs::read_dir(&cache.folder).unwrap().count(), 0);
+    let none = Tables::new(Some(PathBuf::from("/proc/no/such/folder")));
+    assert!(!none.of(&cache.elf).unwrap().is_cached);
+    assert!(!Tables::new(None).of(&cache.elf).unwrap().is_cached);
+}
+
+#[test]
+fn what_was_not_used_for_longest_goes_first() {
+    let mut cache = cache();
+    for (name, age, size) in [("old", 300, 1_000), ("middle", 200, 1_000), ("new", 100, 1_000)] {
+        let file = File::create(cache.folder.join(name)).unwrap();
+        file.set_len(size).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
+    }
+    let size = cache.tables.of(&cache.elf).unwrap().size;
+    fs::remove_file(cache.file()).unwrap();
+    cache.tables.limit = size + 1_500;
+    cache.tables.of(&cache.elf).unwrap();
+    let left = |name: &str| cache.folder.join(name).exists();
+    assert!(left("new") && !left("middle") && !left("old") && cache.file().exists());
+    // Used is new again.
+    let long_ago = SystemTime::now() - Duration::from_secs(400);
+    File::open(cache.file()).unwrap().set_modified(long_ago).unwrap();
+    assert!(cache.tables.of(&cache.elf).unwrap().is_cached);
+    cache.tables.limit = size;
+    tidy(&cache.folder, size).unwrap();
+    assert!(!left("new") && cache.file().exists());
+}
+
+#[test]
+fn the_cache_is_where_the_person_has_it() {
+    let environment = |pairs: &[(&str, &str)]| -> Environment {
+        pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    };
+    let folder = |pairs: &[(&str, &str)]| Tables::default_folder(&environment(pairs));
+    let home = ("HOME", "/nowhere");
+    assert_eq!(folder(&[home]), Some("/nowhere/.cache/ngmi/tables".into()));
+    assert_eq!(folder(&[home, ("XDG_CACHE_HOME", "/c")]), Some("/c/ngmi/tables".into()));
+    assert_eq!(
+        folder(&[home, ("XDG_CACHE_HOME", "relative")]),
+        Some("/nowhere/.cache/ngmi/tables".into())
+    );
+    assert_eq!(folder(&[]), None);
+}

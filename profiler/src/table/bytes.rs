@@ -1,0 +1,218 @@
+//! The bytes of a table: in the cache, and in the memory that the user's half hands to the privileged one.
+//!
+//! A header of 128 bytes, the pages as u32, zeros up to a multiple of 8, the rows. All integers are little endian. A reader
+//! trusts nothing: [`TableView::from_bytes`] checks every promise that the kernel side leans on.
+
+use profiler_common::unwind::{Arch, Row, TABLE_PAGE};
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{Stats, Table, TableView};
+
+/// First bytes of every table; the byte above 127 keeps it out of plain text.
+const MAGIC: [u8; 8] = *b"\x91ngmirow";
+/// Raised with every change of the layout, or of what the compiler makes of the same file.
+pub const VERSION: u32 = 1;
+/// Most rows of a table: ten times those of libxul.so.
+pub const MAX_ROWS: usize = 1 << 24;
+/// Most pages of a table: 4 GiB of text.
+pub const MAX_TABLE_PAGES: usize = 1 << 16;
+/// Longest build id, in bytes.
+const MAX_BUILD_ID: usize = 64;
+/// The checksum covers what follows it.
+const CHECKED_FROM: usize = 16;
+/// Pages of the address space of 64 bits.
+const ALL_PAGES: u64 = u64::MAX / TABLE_PAGE;
+
+const _: () = assert!(
+    cfg!(target_endian = "little"),
+    "rows are mapped as they lie in the file"
+);
+const _: () = assert!(size_of::<Header>() == 128 && size_of::<Row>() == 8);
+
+#[repr(C)]
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+struct Header {
+    magic: [u8; 8],
+    version: U32,
+    /// CRC-32 of everything behind it.
+    checksum: U32,
+    /// 1: x86-64; 2: arm64.
+    arch: U32,
+    build_id_len: U32,
+    first_page: U64,
+    /// Entries of `pages`: one more than there are pages.
+    pages: U32,
+    rows: U32,
+    functions: U32,
+    unsupported_rows: U32,
+    overlapping: U32,
+    damaged: U32,
+    zero: [u8; 8],
+    build_id: [u8; MAX_BUILD_ID],
+}
+
+/// Why bytes are no table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TableBytesError {
+    /// Too short for a header, or of another kind.
+    #[error("these are not the bytes of an unwind table")]
+    NotATable,
+    /// Another version wrote it.
+    #[error("an unwind table of version {0}, not {VERSION}; it is made again")]
+    Version(u32),
+    /// The checksum is that of other bytes.
+    #[error("an unwind table that was damaged; it is made again")]
+    Checksum,
+    /// The bytes do not start at a multiple of 8.
+    #[error("an unwind table at an address that is no multiple of 8")]
+    Misaligned,
+    /// It breaks a promise.
+    #[error("an unwind table that breaks a promise: {0}")]
+    Invalid(&'static str),
+}
+
+impl Table {
+    /// The bytes that [`TableView::from_bytes`] reads.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut build_id = [0; MAX_BUILD_ID];
+        let build_id_len = self.build_id.len().min(MAX_BUILD_ID);
+        build_id[..build_id_len].copy_from_slice(&self.build_id[..build_id_len]);
+        // Tables over the limits are not made, so that no count is cut.
+        let count = |len: usize| U32::new(u32::try_from(len).unwrap_or(u32::MAX));
+        let header = Header {
+            magic: MAGIC,
+            version: VERSION.into(),
+            checksum: 0.into(),
+            arch: number(self.arch).into(),
+            build_id_len: count(build_id_len),
+            first_page: self.first_page.into(),
+            pages: count(self.pages.len()),
+            rows: count(self.rows.len()),
+            functions: self.stats.functions.into(),
+            unsupported_rows: self.stats.unsupported_rows.into(),
+            overlapping: self.stats.overlapping.into(),
+            damaged: self.stats.damaged.into(),
+            zero: [0; 8],
+            build_id,
+        };
+        let mut bytes = Vec::with_capacity(size_of::<Header>() + self.size() + 8);
+        bytes.extend_from_slice(header.as_bytes());
+        bytes.extend_from_slice(self.pages.as_bytes());
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        bytes.extend_from_slice(self.rows.as_bytes());
+        let checksum = crc32fast::hash(&bytes[CHECKED_FROM..]);
+        bytes[CHECKED_FROM - 4..CHECKED_FROM].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// Reads what [`Table::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// As [`TableView::from_bytes`].
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, TableBytesError> {
+        let view = TableView::from_bytes(bytes)?;
+        Ok(Self {
+            arch: view.arch,
+            build_id: view.build_id.to_vec(),
+            first_page: view.first_page,
+            pages: view.pages.iter().map(|index| index.get()).collect(),
+            rows: view.rows.to_vec(),
+            stats: view.stats,
+        })
+    }
+}
+
+impl<'b> TableView<'b> {
+    /// Checks everything, and copies nothing. `bytes` start at a multiple of 8, as a mapping does.
+    ///
+    /// After it: the pages follow one another without a gap, from 0 to the number of rows; each has a row at its first byte;
+    /// rows ascend within their page; every rule exists. Bytes that another process can still change prove nothing: map a
+    /// sealed memory file.
+    ///
+    /// # Errors
+    /// Every [`TableBytesError`].
+    pub fn from_bytes(bytes: &'b [u8]) -> Result<Self, TableBytesError> {
+        use TableBytesError::Invalid;
+        let (header, rest) = Header::ref_from_prefix(bytes).map_err(|_| TableBytesError::NotATable)?;
+        if header.magic != MAGIC {
+            return Err(TableBytesError::NotATable);
+        }
+        if header.version != VERSION {
+            return Err(TableBytesError::Version(header.version.get()));
+        }
+        let (page_count, row_count) = (header.pages.get() as usize, header.rows.get() as usize);
+        if !(2..=MAX_TABLE_PAGES + 1).contains(&page_count) {
+            return Err(Invalid("the number of pages"));
+        }
+        if !(1..=MAX_ROWS).contains(&row_count) {
+            return Err(Invalid("the number of rows"));
+        }
+        let rows_at = (page_count * 4).next_multiple_of(8);
+        if rest.len() != rows_at + row_count * size_of::<Row>() {
+            return Err(Invalid("its length"));
+        }
+        if crc32fast::hash(&bytes[CHECKED_FROM..]) != header.checksum.get() {
+            return Err(TableBytesError::Checksum);
+        }
+        let (pages, _) = <[U32]>::ref_from_prefix_with_elems(rest, page_count).map_err(|_| Invalid("its length"))?;
+        let rows = <[Row]>::ref_from_bytes(&rest[rows_at..]).map_err(|_| TableBytesError::Misaligned)?;
+        check_rows(pages, rows)?;
+        let first_page = header.first_page.get();
+        if first_page > ALL_PAGES - MAX_TABLE_PAGES as u64 {
+            return Err(Invalid("its first page"));
+        }
+        Ok(Self {
+            arch: arch(header.arch.get()).ok_or(Invalid("its processor"))?,
+            build_id: header
+                .build_id
+                .get(..header.build_id_len.get() as usize)
+                .ok_or(Invalid("its build id"))?,
+            first_page,
+            pages,
+            rows,
+            stats: Stats {
+                functions: header.functions.get(),
+                unsupported_rows: header.unsupported_rows.get(),
+                overlapping: header.overlapping.get(),
+                damaged: header.damaged.get(),
+            },
+        })
+    }
+}
+
+fn check_rows(pages: &[U32], rows: &[Row]) -> Result<(), TableBytesError> {
+    use TableBytesError::Invalid;
+    if pages.first().is_none_or(|first| *first != 0)
+        || pages.last().is_none_or(|last| last.get() as usize != rows.len())
+    {
+        return Err(Invalid("its pages do not hold all rows"));
+    }
+    for page in pages.array_windows::<2>() {
+        let [start, end] = page.map(|index| index.get() as usize);
+        let rows = rows.get(start..end).ok_or(Invalid("the order of its pages"))?;
+        if rows.first().is_none_or(|row| row.pc != 0) {
+            return Err(Invalid("a page without a row at its start"));
+        }
+        if rows.array_windows().any(|[one, next]| one.pc >= next.pc) {
+            return Err(Invalid("the order of its rows"));
+        }
+        if !rows.iter().all(|row| row.is_valid()) {
+            return Err(Invalid("a rule that does not exist"));
+        }
+    }
+    Ok(())
+}
+
+fn number(arch: Arch) -> u32 {
+    match arch {
+        Arch::X86_64 => 1,
+        Arch::Aarch64 => 2,
+    }
+}
+
+fn arch(number: u32) -> Option<Arch> {
+    [Arch::X86_64, Arch::Aarch64]
+        .into_iter()
+        .find(|arch| self::number(*arch) == number)
+}

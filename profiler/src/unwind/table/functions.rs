@@ -1,0 +1,185 @@
+//! Which function is where: the entries of both sections by address, and the code that a program starts in.
+
+use std::ops::Range;
+
+use gimli::{DebugFrame, EhFrame, UnwindSection};
+use symbols::elf::ElfFile;
+
+use super::entries::Entries;
+use super::stubs::Stubs;
+use super::{MAX_FUNCTIONS, Slice, TableError};
+use crate::table::Stats;
+
+/// Bytes behind an entry point without unwind information that count as the entry code: `_start` is shorter.
+const ENTRY_CODE: u64 = 64;
+/// Functions that follow one another start at multiples of this, with padding between.
+const ALIGNMENT: u64 = 16;
+
+/// What tells the rules of a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Source {
+    /// Nobody calls it: the kernel or the loader jumps to it.
+    EntryCode,
+    EhFrame,
+    DebugFrame,
+    /// Nothing: its code is known.
+    Stubs,
+}
+
+/// A range of code with its own rules. The order is that of addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Function {
+    pub(super) start: u64,
+    pub(super) source: Source,
+    /// Of its entry in the section; of stubs: their index.
+    pub(super) offset: usize,
+    pub(super) end: u64,
+}
+
+/// Only padding fits between a function that ends here and one that starts there: it never runs, and costs no row.
+pub(super) fn is_padding(end: u64, start: u64) -> bool {
+    end == start || (start - end < ALIGNMENT && start.is_multiple_of(ALIGNMENT))
+}
+
+/// Every function in executable segments, by address.
+///
+/// # Errors
+/// [`TableError::TooManyFunctions`].
+pub(super) fn find<'b>(
+    elf: &ElfFile,
+    eh_frame: &mut Entries<'b, EhFrame<Slice<'b>>>,
+    debug_frame: &mut Entries<'b, DebugFrame<Slice<'b>>>,
+    stats: &mut Stats,
+) -> Result<Vec<Function>, TableError> {
+    let code: Vec<Range<u64>> = elf
+        .segments()
+        .iter()
+        .filter(|segment| segment.executable)
+        .map(|segment| segment.svma..segment.svma.saturating_add(segment.memory_size))
+        .collect();
+    let mut found = Vec::new();
+    list(eh_frame, Source::EhFrame, &code, &mut found, stats)?;
+    list(debug_frame, Source::DebugFrame, &code, &mut found, stats)?;
+    found.sort_unstable();
+    stats.functions = u32::try_from(found.len()).unwrap_or(u32::MAX);
+    if !found.is_empty()
+        && let Some(entry) = entry_of(elf)
+    {
+        mark_entry_code(entry, &code, &mut found);
+    }
+    Ok(found)
+}
+
+fn list<'b, S: UnwindSection<Slice<'b>>>(
+    entries: &mut Entries<'b, S>,
+    source: Source,
+    code: &[Range<u64>],
+    found: &mut Vec<Function>,
+    stats: &mut Stats,
+) -> Result<(), TableError> {
+    entries.each(|fde| {
+        let Some(fde) = fde else {
+            stats.damaged = stats.damaged.saturating_add(1);
+            return Ok(());
+        };
+        let start = fde.initial_address();
+        // Linkers leave entries of functions that they dropped, at addresses where no code is.
+        let Some(segment) = code.iter().find(|segment| segment.contains(&start)) else {
+            return Ok(());
+        };
+        let end = start.saturating_add(fde.len()).min(segment.end);
+        if start < end {
+            if found.len() >= MAX_FUNCTIONS {
+                return Err(TableError::TooManyFunctions);
+            }
+            let offset = fde.offset();
+            found.push(Function {
+                start,
+                source,
+                offset,
+                end,
+            });
+        }
+        Ok(())
+    })
+}
+
+/// Adds the sections of stubs that no function lies in.
+pub(super) fn add_stubs(stubs: &[Stubs], found: &mut Vec<Function>) {
+    for (offset, stubs) in stubs.iter().enumerate() {
+        let Range { start, end } = stubs.svma;
+        let behind = found.partition_point(|function| function.start < end);
+        let is_free = behind.checked_sub(1).is_none_or(|before| found[before].end <= start);
+        if is_free && !found.is_empty() && start < end {
+            let source = Source::Stubs;
+            found.insert(
+                behind,
+                Function {
+                    start,
+                    source,
+                    offset,
+                    end,
+                },
+            );
+        }
+    }
+}
+
+/// Where the kernel or the loader jumps to.
+///
+/// Binutils before 2.35 or so name the first byte of `.text` as the entry point of every shared library, where a function
+/// like any other may be.
+fn entry_of(elf: &ElfFile) -> Option<u64> {
+    let entry = elf.entry();
+    let is_program = || {
+        let Some(dynamic) = elf.section(".dynamic") else {
+            return true;
+        };
+        elf.section(".interp").is_some() || dynamic_flags(&dynamic.bytes) & elf_flags::DF_1_PIE != 0
+    };
+    let is_start_of_text = || elf.section(".text").is_some_and(|text| text.svma.start == entry);
+    (entry != 0 && (!is_start_of_text() || is_program())).then_some(entry)
+}
+
+/// `DT_FLAGS_1` of a dynamic section of 64 bits, and the flag of position-independent executables (elf.h).
+mod elf_flags {
+    pub(super) const DT_FLAGS_1: u64 = 0x6fff_fffb;
+    pub(super) const DF_1_PIE: u64 = 0x0800_0000;
+}
+
+fn dynamic_flags(dynamic: &[u8]) -> u64 {
+    let (entries, _) = dynamic.as_chunks::<16>();
+    let word = |bytes: &[u8]| bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    entries
+        .iter()
+        .find(|entry| word(&entry[..8]) == elf_flags::DT_FLAGS_1)
+        .map_or(0, |entry| word(&entry[8..]))
+}
+
+/// From `entry` to the end of its function, or for a few bytes, no rule counts.
+fn mark_entry_code(entry: u64, code: &[Range<u64>], found: &mut Vec<Function>) {
+    let Some(segment) = code.iter().find(|segment| segment.contains(&entry)) else {
+        return;
+    };
+    let next = found.partition_point(|function| function.start <= entry);
+    let mut limit = segment.end.min(entry.saturating_add(ENTRY_CODE));
+    if let Some(next) = found.get(next) {
+        limit = limit.min(next.start);
+    }
+    let entry_code = |end| Function {
+        start: entry,
+        source: Source::EntryCode,
+        offset: 0,
+        end,
+    };
+    let before = next.checked_sub(1).and_then(|before| found.get_mut(before));
+    match before.filter(|before| entry < before.end) {
+        Some(whole) if whole.start == entry => *whole = entry_code(whole.end),
+        Some(part) => {
+            limit = part.end;
+            part.end = entry;
+            found.insert(next, entry_code(limit));
+        }
+        None => found.insert(next, entry_code(limit)),
+    }
+}

@@ -1,0 +1,130 @@
+//! Collects rows in the order of their addresses: equal neighbours become one, and pages of 64 KiB are cut.
+
+use profiler_common::unwind::{Cfa, Row, TABLE_PAGE};
+
+use super::TableError;
+use crate::table::{MAX_ROWS, MAX_TABLE_PAGES};
+
+/// Rows so far.
+pub(super) struct Rows {
+    pub(super) first_page: u64,
+    /// Where each page's rows start.
+    pub(super) pages: Vec<u32>,
+    pub(super) list: Vec<Row>,
+    /// The rules that hold at the end.
+    last: Row,
+}
+
+impl Rows {
+    /// No row.
+    pub(super) fn new() -> Self {
+        Self {
+            first_page: 0,
+            pages: Vec::new(),
+            list: Vec::new(),
+            last: Row::plain(0, Cfa::None),
+        }
+    }
+
+    /// From the stated address `svma` on, the rules of `row` hold. Addresses ascend; one that does not is left out.
+    ///
+    /// # Errors
+    /// One limit or the other.
+    pub(super) fn push(&mut self, svma: u64, row: Row) -> Result<(), TableError> {
+        let row = Row { pc: 0, ..row };
+        if row == self.last {
+            return Ok(());
+        }
+        let page = svma / TABLE_PAGE;
+        let pc = u16::try_from(svma % TABLE_PAGE).unwrap_or_default();
+        if self.pages.is_empty() {
+            self.first_page = page;
+        }
+        let Some(index) = page.checked_sub(self.first_page) else {
+            return Ok(());
+        };
+        let index = usize::try_from(index)
+            .ok()
+            .filter(|index| *index < MAX_TABLE_PAGES)
+            .ok_or(TableError::TooWide)?;
+        if index + 1 < self.pages.len() {
+            return Ok(());
+        }
+        while self.pages.len() <= index {
+            self.start_page()?;
+        }
+        // A page's first row holds what held before, or, at its first byte, the new rules.
+        match self.list.last_mut() {
+            Some(before) if before.pc == pc => *before = Row { pc, ..row },
+            Some(before) if before.pc > pc => return Ok(()),
+            _ => self.add(Row { pc, ..row })?,
+        }
+        self.last = row;
+        Ok(())
+    }
+
+    fn start_page(&mut self) -> Result<(), TableError> {
+        // There are at most MAX_ROWS rows.
+        self.pages.push(u32::try_from(self.list.len()).unwrap_or(u32::MAX));
+        self.add(self.last)
+    }
+
+    fn add(&mut self, row: Row) -> Result<(), TableError> {
+        if self.list.len() >= MAX_ROWS {
+            return Err(TableError::TooManyRows);
+        }
+        self.list.push(row);
+        Ok(())
+    }
+
+    /// Nothing was said.
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Ends the last page.
+    pub(super) fn finish(&mut self) {
+        self.pages.push(u32::try_from(self.list.len()).unwrap_or(u32::MAX));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use profiler_common::unwind::Fp;
+
+    use super::*;
+
+    fn sp(words: i16) -> Row {
+        Row::new(0, Cfa::Sp, words, Fp::Same, 0, 1)
+    }
+
+    #[test]
+    fn every_page_starts_with_the_rules_that_hold_there() {
+        let mut rows = Rows::new();
+        for (svma, row) in [
+            (0x1_0010, sp(1)),
+            (0x1_0020, sp(1)),
+            (0x1_0030, sp(2)),
+            (0x4_0000, sp(3)),
+            (0x4_0000, sp(4)),
+            (0x4_0008, Row::plain(0, Cfa::None)),
+        ] {
+            rows.push(svma, row).unwrap();
+        }
+        rows.finish();
+        assert_eq!(rows.first_page, 1);
+        assert_eq!(rows.pages, [0, 3, 4, 5, 7]);
+        let pcs: Vec<(u16, i16)> = rows.list.iter().map(|row| (row.pc, row.cfa_offset)).collect();
+        assert_eq!(pcs, [(0, 0), (0x10, 1), (0x30, 2), (0, 2), (0, 2), (0, 4), (8, 0)]);
+    }
+
+    #[test]
+    fn an_address_that_goes_back_is_left_out() {
+        let mut rows = Rows::new();
+        rows.push(0x2_0010, sp(1)).unwrap();
+        rows.push(0x2_0008, sp(2)).unwrap();
+        rows.push(0x1_fff8, sp(2)).unwrap();
+        assert_eq!(rows.list.len(), 2);
+        assert!(matches!(rows.push(u64::MAX, sp(2)), Err(TableError::TooWide)));
+    }
+}
