@@ -16,6 +16,10 @@ pub struct Config {
     pub whole_system: u32,
     /// Bytes of stack to copy at most; 0 turns the copy off.
     pub stack_copy: u32,
+    /// 1: user stacks are walked with unwind tables.
+    pub walk: u32,
+    /// 1: the stack is copied from its leaf even where the walk succeeded, to check the one against the other.
+    pub check_walks: u32,
     /// The recorder's own thread groups, never in scope.
     pub exclude_pid: [u32; 3],
     /// `task_struct.pid`
@@ -53,4 +57,4 @@ pub struct Config {
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 84);
+const _: () = assert!(size_of::<Config>() == 92);

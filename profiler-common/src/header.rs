@@ -6,6 +6,10 @@
 pub enum RecordKind {
     /// [`crate::sample::Sample`] in the size classes of [`crate::sample::STACK_CLASSES`].
     Sample = 1,
+    /// [`crate::stack::StackHead`] and frames in user space.
+    UserStack = 2,
+    /// [`crate::stack::StackHead`] and frames in the kernel.
+    KernelStack = 3,
     /// [`crate::task::TaskNew`]
     TaskNew = 16,
     /// [`crate::task::TaskExec`]

@@ -9,6 +9,8 @@ pub mod header;
 pub mod loss;
 pub mod sample;
 pub mod scope;
+pub mod space;
+pub mod stack;
 pub mod task;
 pub mod unwind;
 
@@ -17,12 +19,12 @@ pub use header::{RecordHeader, RecordKind};
 pub use loss::Loss;
 
 /// Raised with every change of a record's layout or of the configuration.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 
 /// The symbol that an object with this [`ABI_VERSION`] has: an object of another build is refused by name.
-pub const ABI_SYMBOL: &str = "NGMI_ABI_1";
+pub const ABI_SYMBOL: &str = "NGMI_ABI_2";
 
 const _: () = assert!(
-    ABI_VERSION == 1,
+    ABI_VERSION == 2,
     "the number in ABI_SYMBOL and in profiler-ebpf/src/main.rs"
 );

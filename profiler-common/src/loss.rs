@@ -23,10 +23,18 @@ pub enum Loss {
     LogDamaged = 7,
     /// An event arrived too late to be put in order.
     EventLate = 8,
+    /// The bulk ring was full: a stack was not sent, and its sample has none.
+    StackRingFull = 9,
+    /// The table of address spaces was full: stacks of a process were not walked in the kernel.
+    SpaceTableFull = 10,
+    /// A sample refers to a stack that the log does not hold (its chunk was damaged).
+    StackUnknown = 11,
+    /// Programs that interrupted each other had all of a CPU's walks in use: an event has no stack.
+    WalkerBusy = 12,
 }
 
 /// How many losses the registry names.
-pub const LOSS_COUNT: usize = 9;
+pub const LOSS_COUNT: usize = 13;
 
 impl Loss {
     /// Every loss, in the order of its number.
@@ -40,6 +48,10 @@ impl Loss {
         Self::LogWriteFailed,
         Self::LogDamaged,
         Self::EventLate,
+        Self::StackRingFull,
+        Self::SpaceTableFull,
+        Self::StackUnknown,
+        Self::WalkerBusy,
     ];
 
     /// The name that people and machines see.
@@ -54,6 +66,10 @@ impl Loss {
             Self::LogWriteFailed => "log write failed",
             Self::LogDamaged => "log chunk damaged",
             Self::EventLate => "event too late",
+            Self::StackRingFull => "stack not sent (ring full)",
+            Self::SpaceTableFull => "address space table full",
+            Self::StackUnknown => "stack missing from the log",
+            Self::WalkerBusy => "walker in use",
         }
     }
 

@@ -2,10 +2,10 @@
 
 use crate::RecordHeader;
 
-/// Kernel frames in a sample, at most: the kernel's own limit (`PERF_MAX_STACK_DEPTH`).
+/// Kernel frames of a stack, at most: the kernel's own limit (`PERF_MAX_STACK_DEPTH`).
 pub const MAX_KERNEL_FRAMES: usize = 127;
 
-/// The stack copies come in these sizes, in bytes: a ring buffer reserves constant sizes only.
+/// The stack copies come in these sizes, in bytes, or there is none: a ring buffer reserves constant sizes only.
 pub const STACK_CLASSES: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
 
 /// The user registers were valid (the thread is no kernel thread).
@@ -18,6 +18,13 @@ pub const FLAG_STACK_CUT: u32 = 4;
 pub const FLAG_STACK_UNREADABLE: u32 = 8;
 /// The stack copy ends before a page that could not be read: the end of the mapping, or a page that is not in memory.
 pub const FLAG_STACK_STOPPED: u32 = 16;
+
+/// The walk ended at the thread's first frame: nothing is left to unwind.
+pub const FLAG_WALK_COMPLETE: u32 = 32;
+/// The registers are those of the leaf although the stack was walked: the copy is there to check the walk.
+pub const FLAG_CHECK: u32 = 64;
+/// The registers' instruction pointer is a return address.
+pub const FLAG_CALLER: u32 = 128;
 
 /// The user registers that unwinding starts from.
 #[repr(C)]
@@ -37,7 +44,7 @@ pub struct UserRegs {
     pub lr: u64,
 }
 
-/// Starts a sample's record; kernel frames and the stack copy follow in fixed-size arrays.
+/// Starts a sample's record; the copy of the stack follows in an array of fixed size.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
@@ -49,16 +56,18 @@ pub struct SampleHead {
     pub header: RecordHeader,
     /// The thread's time on CPUs since its previous sample, in ns.
     pub cpu_time: u64,
-    /// User registers, if [`FLAG_USER_REGS`].
+    /// Key of the user stack as far as it was walked; 0: not at all.
+    pub user_stack: u64,
+    /// Key of the kernel stack; 0: none.
+    pub kernel_stack: u64,
+    /// The address at which the walk found no mapping; 0: none.
+    pub unmapped: u64,
+    /// User registers, if [`FLAG_USER_REGS`]: of the frame at which the walk stopped, or of the leaf.
     pub regs: UserRegs,
     /// `FLAG_*`
     pub flags: u32,
-    /// Valid entries of [`Sample::kernel`].
-    pub kernel_frames: u32,
     /// Valid bytes of [`Sample::stack`], read upward from `regs.sp`.
     pub stack_len: u32,
-    /// Explicit padding.
-    pub pad: u32,
 }
 
 /// One sample with room for `N` bytes of stack.
@@ -67,11 +76,9 @@ pub struct SampleHead {
 pub struct Sample<const N: usize> {
     /// Fixed part.
     pub head: SampleHead,
-    /// Kernel instruction pointers, leaf first.
-    pub kernel: [u64; MAX_KERNEL_FRAMES],
     /// The user stack from the stack pointer upward.
     pub stack: [u8; N],
 }
 
-const _: () = assert!(size_of::<SampleHead>() == 80);
-const _: () = assert!(size_of::<Sample<4096>>() == 80 + 127 * 8 + 4096);
+const _: () = assert!(size_of::<SampleHead>() == 96);
+const _: () = assert!(size_of::<Sample<4096>>() == 96 + 4096);

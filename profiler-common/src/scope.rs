@@ -21,6 +21,8 @@ pub struct ThreadState {
     pub exiting: u32,
     /// Explicit padding.
     pub pad: u32,
+    /// The thread's address space ([`crate::space::space_id`]).
+    pub space: u64,
 }
 
-const _: () = assert!(size_of::<ThreadState>() == 32);
+const _: () = assert!(size_of::<ThreadState>() == 40);

@@ -25,6 +25,8 @@ pub struct TaskNew {
     pub parent_tid: u32,
     /// Clone flags (`CLONE_VM` tells a shared address space).
     pub clone_flags: u64,
+    /// Its address space ([`crate::space::space_id`]).
+    pub space: u64,
     /// Name at birth.
     pub comm: [u8; COMM_LEN],
 }
@@ -47,6 +49,8 @@ pub struct TaskExec {
     pub command_line_len: u32,
     /// Explicit padding.
     pub pad: u32,
+    /// The new address space.
+    pub space: u64,
     /// Name after exec.
     pub comm: [u8; COMM_LEN],
     /// `bprm->filename`.
@@ -93,7 +97,7 @@ pub struct TaskRename {
     pub comm: [u8; COMM_LEN],
 }
 
-const _: () = assert!(size_of::<TaskNew>() == 24 + 16 + 16);
-const _: () = assert!(size_of::<TaskExec>() == 24 + 16 + 16 + 256 + 1024);
+const _: () = assert!(size_of::<TaskNew>() == 24 + 16 + 8 + 16);
+const _: () = assert!(size_of::<TaskExec>() == 24 + 16 + 8 + 16 + 256 + 1024);
 const _: () = assert!(size_of::<TaskExit>() == 24 + 8 + 32);
 const _: () = assert!(size_of::<TaskRename>() == 24 + 16);

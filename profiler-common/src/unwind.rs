@@ -35,6 +35,20 @@ pub struct Row {
     pub link: u8,
 }
 
+/// Where the rows of one page of a table are, in the kernel's array of all rows.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+pub struct PageRows {
+    /// Index of the first row.
+    pub first: u32,
+    /// Behind the last one.
+    pub end: u32,
+}
+
 /// [`Row::link`], arm64: still in the link register.
 pub const RA_IN_LINK_REGISTER: u8 = 0;
 /// [`Row::link`], arm64: in the word above the saved frame pointer.
@@ -158,6 +172,22 @@ impl WalkEnd {
         Self::NoSpace,
         Self::NotWalked,
     ];
+
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::NoMapping => "no mapping",
+            Self::NoTable => "no table",
+            Self::NoRow => "no row",
+            Self::Unsupported => "unsupported rule",
+            Self::ReadFailed => "read failed",
+            Self::BadChain => "broken chain",
+            Self::Limit => "limit",
+            Self::NoSpace => "mappings not known yet",
+            Self::NotWalked => "not walked",
+        }
+    }
 
     /// The end with this number.
     pub fn from_number(number: u8) -> Option<Self> {

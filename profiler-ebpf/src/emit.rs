@@ -2,12 +2,15 @@
 
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use aya_ebpf::maps::RingBuf;
+use profiler_common::stack::StackHead;
 use profiler_common::{Loss, RecordHeader, RecordKind};
 
 use crate::maps::{BULK, LOSSES, TASKS};
 
 /// `BPF_RB_NO_WAKEUP`: waking the recorder from here would make the very switches that are measured.
 const NO_WAKEUP: u64 = 1;
+/// `BPF_RB_FORCE_WAKEUP`: a new program's stacks can't be walked before the recorder knows its mappings.
+const WAKEUP: u64 = 2;
 
 /// A moment of a thread.
 #[derive(Clone, Copy)]
@@ -21,6 +24,20 @@ impl At {
     #[inline(always)]
     pub fn now(pid: u32, tid: u32) -> Self {
         Self { time: now(), pid, tid }
+    }
+
+    /// The header of a record of `len` bytes.
+    #[inline(always)]
+    pub fn header(self, kind: RecordKind, len: u32) -> RecordHeader {
+        RecordHeader {
+            kind: kind as u16,
+            // SAFETY: the helper has no preconditions.
+            cpu: unsafe { bpf_get_smp_processor_id() } as u16,
+            len,
+            time: self.time,
+            pid: self.pid,
+            tid: self.tid,
+        }
     }
 }
 
@@ -49,6 +66,17 @@ pub fn sample<T: 'static>(at: At, fill: impl FnOnce(*mut T)) -> bool {
     written
 }
 
+/// Copies a stack's record of `len` bytes into the ring. False: the ring was full.
+///
+/// # Safety
+/// `len` bytes must be readable at `head`.
+#[inline(always)]
+pub unsafe fn output(head: *const StackHead, len: usize) -> bool {
+    // SAFETY: by this function's own condition.
+    let bytes = unsafe { core::slice::from_raw_parts(head.cast::<u8>(), len) };
+    BULK.output::<[u8]>(bytes, NO_WAKEUP).is_ok()
+}
+
 #[inline(always)]
 fn record<T: 'static>(ring: &RingBuf, kind: RecordKind, at: At, fill: impl FnOnce(*mut T)) -> bool {
     let Some(mut entry) = ring.reserve::<T>(0) else {
@@ -56,18 +84,10 @@ fn record<T: 'static>(ring: &RingBuf, kind: RecordKind, at: At, fill: impl FnOnc
     };
     let record = entry.as_mut_ptr();
     fill(record);
-    let header = RecordHeader {
-        kind: kind as u16,
-        // SAFETY: the helper has no preconditions.
-        cpu: unsafe { bpf_get_smp_processor_id() } as u16,
-        len: size_of::<T>() as u32,
-        time: at.time,
-        pid: at.pid,
-        tid: at.tid,
-    };
+    let header = at.header(kind, size_of::<T>() as u32);
     // SAFETY: every record starts with a RecordHeader, and the ring reserved a whole record, 8-aligned.
     unsafe { record.cast::<RecordHeader>().write(header) };
-    entry.submit(NO_WAKEUP);
+    entry.submit(if matches!(kind, RecordKind::TaskExec) { WAKEUP } else { NO_WAKEUP });
     true
 }
 

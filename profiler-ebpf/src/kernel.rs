@@ -10,6 +10,7 @@ use aya_ebpf::helpers::{bpf_get_current_task_btf, bpf_task_pt_regs};
 use profiler_common::config::MISSING;
 use profiler_common::sample::UserRegs;
 use profiler_common::task::COMM_LEN;
+use profiler_common::unwind::link_of_bx;
 
 use crate::maps::config;
 
@@ -145,7 +146,7 @@ pub unsafe fn regs_of(regs: *const pt_regs) -> UserRegs {
             ip: core::ptr::read_volatile(&raw const (*regs).rip),
             sp: core::ptr::read_volatile(&raw const (*regs).rsp),
             fp: core::ptr::read_volatile(&raw const (*regs).rbp),
-            lr: 0,
+            lr: link_of_bx(core::ptr::read_volatile(&raw const (*regs).rbx)),
         }
     }
 }

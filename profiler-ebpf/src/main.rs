@@ -4,7 +4,9 @@
 //! |---|---|
 //! | sample, switch, task | the programs |
 //! | scope | who is recorded |
-//! | stack | kernel frames, user registers, the bounded copy of the user stack |
+//! | walk | user stacks along unwind tables |
+//! | intern | each distinct stack is sent once |
+//! | stack | the stacks of an event: walked, and copied where a walk does not reach |
 //! | kernel | every field of a kernel struct that is read |
 //! | emit | the only place that submits a record or counts a loss |
 //! | maps | every map and the configuration |
@@ -12,6 +14,7 @@
 #![no_main]
 
 mod emit;
+mod intern;
 mod kernel;
 mod maps;
 mod sample;
@@ -19,6 +22,7 @@ mod scope;
 mod stack;
 mod switch;
 mod task;
+mod walk;
 
 /// The kernel offers the helpers we use to GPL-compatible programs only.
 #[unsafe(no_mangle)]

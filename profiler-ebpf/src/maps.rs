@@ -1,10 +1,16 @@
 //! Every map and the configuration that user space sets before the programs are loaded.
 
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::{HashMap, PerCpuArray, RingBuf};
+use aya_ebpf::bindings::BPF_F_MMAPABLE;
+use aya_ebpf::maps::{Array, HashMap, PerCpuArray, RingBuf};
 use profiler_common::config::{Config, MISSING};
 use profiler_common::loss::LOSS_COUNT;
 use profiler_common::scope::ThreadState;
+use profiler_common::space::CodeRange;
+use profiler_common::unwind::{PageRows, Row};
+
+use crate::intern::SENT_PLACES;
+use crate::walk::{WALKS_PER_CPU, Walk};
 
 /// Task events: small, of their own, so that no storm of samples drops a birth.
 #[map]
@@ -26,8 +32,32 @@ pub static SWITCHED_IN: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 #[map]
 pub static LOSSES: PerCpuArray<u64> = PerCpuArray::with_max_entries(LOSS_COUNT as u32, 0);
 
+/// The walks under way on this CPU.
+#[map]
+pub static WALKS: PerCpuArray<Walk> = PerCpuArray::with_max_entries(WALKS_PER_CPU, 0);
+
+/// Keys of stacks that were sent: [`crate::intern`].
+#[map]
+pub static SENT: Array<u64> = Array::with_max_entries(SENT_PLACES, 0);
+
+/// The run of each address space, as [`profiler_common::space::Run::to_word`]. User space sets the size.
+#[map]
+pub static SPACES: HashMap<u64, u64> = HashMap::with_max_entries(1 << 16, 0);
+
+/// Code ranges: runs of neighbours. User space sets the size and writes through its own mapping.
+#[map]
+pub static RANGES: Array<CodeRange> = Array::with_max_entries(1 << 16, BPF_F_MMAPABLE);
+
+/// Where the rows of each page of each table are. As above.
+#[map]
+pub static PAGES: Array<PageRows> = Array::with_max_entries(1 << 16, BPF_F_MMAPABLE);
+
+/// The rows of all tables. As above.
+#[map]
+pub static ROWS: Array<Row> = Array::with_max_entries(1 << 20, BPF_F_MMAPABLE);
+
 /// Its name carries [`profiler_common::ABI_VERSION`].
-#[unsafe(export_name = "NGMI_ABI_1")]
+#[unsafe(export_name = "NGMI_ABI_2")]
 static ABI: u32 = profiler_common::ABI_VERSION;
 
 #[unsafe(no_mangle)]
@@ -35,6 +65,8 @@ pub static CONFIG: Config = Config {
     abi_version: profiler_common::ABI_VERSION,
     whole_system: 0,
     stack_copy: 0,
+    walk: 0,
+    check_walks: 0,
     exclude_pid: [0; 3],
     task_pid: MISSING,
     task_tgid: MISSING,

@@ -2,9 +2,10 @@
 
 use profiler_common::Loss;
 use profiler_common::scope::ThreadState;
+use profiler_common::space::{first_space_id, space_id};
 
 use crate::emit::{lose, now};
-use crate::maps::{THREADS, config};
+use crate::maps::{SPACES, THREADS, config};
 
 /// The thread's state if it is recorded. With `-a` the state is made when the thread is first seen.
 #[inline(always)]
@@ -16,19 +17,20 @@ pub fn thread(pid: u32, tid: u32) -> Option<*mut ThreadState> {
     if known.is_some() || config!(whole_system) == 0 || is_excluded(pid) {
         return known;
     }
-    enter(tid);
+    enter(tid, first_space_id(pid));
     THREADS.get_ptr_mut(&tid)
 }
 
-/// Records a thread from now on.
+/// Records a thread of the address space `space` from now on.
 #[inline(always)]
-pub fn enter(tid: u32) {
+pub fn enter(tid: u32, space: u64) {
     let state = ThreadState {
         since: now(),
         total: 0,
         reported: 0,
         exiting: 0,
         pad: 0,
+        space,
     };
     if THREADS.insert(&tid, &state, 0).is_err() {
         lose(Loss::ThreadTableFull);
@@ -43,6 +45,27 @@ pub fn inherits(creator_tid: u32, pid: u32) -> bool {
     } else {
         THREADS.get_ptr(&creator_tid).is_some()
     }
+}
+
+/// The address space of a child: its creator's own one, or a new one with the same mappings.
+#[inline(always)]
+pub fn space_of_child(creator_pid: u32, creator_tid: u32, child_pid: u32, shares: bool) -> u64 {
+    let creators = match THREADS.get_ptr(&creator_tid) {
+        // SAFETY: the creator is the current thread, so its entry stays.
+        Some(creator) => unsafe { (*creator).space },
+        None => first_space_id(creator_pid),
+    };
+    if shares {
+        return creators;
+    }
+    let space = space_id(child_pid, now());
+    // SAFETY: the run is one word.
+    if let Some(run) = unsafe { SPACES.get(&creators) }
+        && SPACES.insert(&space, run, 0).is_err()
+    {
+        lose(Loss::SpaceTableFull);
+    }
+    space
 }
 
 /// A thread's end.

@@ -1,20 +1,22 @@
-//! The stacks of a sample: kernel frames, user registers and a bounded copy of the user stack.
-//!
-//! The copy is the seam: a walker over unwind tables will take its place, and the rest of a sample stays as it is.
+//! The stacks of an event: kernel frames, the user stack as far as the walker gets, and a bounded copy of the rest.
 
 use core::ffi::c_void;
 
 use aya_ebpf::EbpfContext;
 use aya_ebpf::bindings::pt_regs;
-use aya_ebpf::helpers::generated::{bpf_get_stack, bpf_probe_read_user};
+use aya_ebpf::helpers::generated::bpf_probe_read_user;
 use aya_ebpf::programs::PerfEventContext;
+use profiler_common::Loss;
 use profiler_common::sample::{
-    FLAG_IN_KERNEL, FLAG_STACK_CUT, FLAG_STACK_STOPPED, FLAG_STACK_UNREADABLE, FLAG_USER_REGS, MAX_KERNEL_FRAMES,
-    UserRegs,
+    FLAG_CALLER, FLAG_CHECK, FLAG_IN_KERNEL, FLAG_STACK_CUT, FLAG_STACK_STOPPED, FLAG_STACK_UNREADABLE, FLAG_USER_REGS,
+    FLAG_WALK_COMPLETE, UserRegs,
 };
+use profiler_common::unwind::WalkEnd;
 
+use crate::emit::{At, lose};
 use crate::kernel::{self, Task};
 use crate::maps::config;
+use crate::{intern, walk};
 
 const PAGE: u64 = 4096;
 /// A stack's top is believed if it is at most this far away: the largest stack size that is in common use.
@@ -22,10 +24,25 @@ const STACK_REACH: u64 = 64 << 20;
 /// Beyond a known top lies what the outermost frame's rule may still want: the return address and the argument count.
 const BEYOND_TOP: u64 = 64;
 
-/// Where the thread was, and what of its user stack is worth copying.
+/// Where the thread was.
 pub struct Place {
+    /// User registers.
     pub regs: UserRegs,
-    /// `FLAG_USER_REGS`, `FLAG_IN_KERNEL` and `FLAG_STACK_CUT` as they apply.
+    /// `FLAG_USER_REGS` and `FLAG_IN_KERNEL` as they apply.
+    pub flags: u32,
+}
+
+/// The stacks of an event, and what is left to copy of the user's.
+pub struct Stacks {
+    /// Key of the user stack; 0: none.
+    pub user: u64,
+    /// Key of the kernel stack; 0: none.
+    pub kernel: u64,
+    /// The address at which the walk found no mapping; 0: none.
+    pub unmapped: u64,
+    /// Where the copy starts.
+    pub regs: UserRegs,
+    /// `FLAG_*`
     pub flags: u32,
     /// Bytes to copy from `regs.sp` upward.
     pub want: u64,
@@ -36,37 +53,78 @@ pub struct Place {
 pub fn place(ctx: &PerfEventContext, task: Task) -> Place {
     let regs = ctx.as_ptr().cast_const().cast::<pt_regs>();
     // SAFETY: a perf event's context starts with the interrupted registers.
-    if unsafe { kernel::in_user_mode(regs) } {
-        // SAFETY: as above.
-        return user_place(task, unsafe { kernel::regs_of(regs) }, 0);
+    let (in_user_mode, regs) = unsafe { (kernel::in_user_mode(regs), kernel::regs_of(regs)) };
+    if in_user_mode {
+        return Place {
+            regs,
+            flags: FLAG_USER_REGS,
+        };
     }
     if task.is_kernel_thread() || task.has_no_address_space() {
         return Place {
             regs: UserRegs::default(),
             flags: FLAG_IN_KERNEL,
-            want: 0,
         };
     }
-    user_place(task, task.user_regs(), FLAG_IN_KERNEL)
-}
-
-#[inline(always)]
-fn user_place(task: Task, regs: UserRegs, flags: u32) -> Place {
-    if regs.sp == 0 {
-        // A worker of io_uring: born by a process, but it never was in user mode (copy_thread in arch/x86/kernel/process.c).
-        return Place { regs, flags, want: 0 };
-    }
-    let limit = u64::from(config!(stack_copy));
-    let size = match top(task, regs.sp) {
-        Some(top) => top - regs.sp + BEYOND_TOP,
-        None => u64::MAX,
-    };
-    let cut = if limit != 0 && size > limit { FLAG_STACK_CUT } else { 0 };
+    let regs = task.user_regs();
+    // Without: a worker of io_uring, born by a process, but never in user mode (copy_thread in arch/x86/kernel/process.c).
+    let valid = if regs.sp == 0 { 0 } else { FLAG_USER_REGS };
     Place {
         regs,
-        flags: flags | FLAG_USER_REGS | cut,
-        want: size.min(limit),
+        flags: FLAG_IN_KERNEL | valid,
     }
+}
+
+/// Walks the stacks of the current task, and tells what the walk left to be copied.
+#[inline(always)]
+pub fn stacks(ctx: &PerfEventContext, task: Task, at: At, space: u64, place: &Place) -> Stacks {
+    let mut stacks = Stacks {
+        user: 0,
+        kernel: 0,
+        unmapped: 0,
+        regs: place.regs,
+        flags: place.flags,
+        want: 0,
+    };
+    let Some(walk) = walk::acquire() else {
+        lose(Loss::WalkerBusy);
+        return stacks;
+    };
+    let mut copies = false;
+    // SAFETY: the walk is ours until it is released.
+    unsafe {
+        if place.flags & FLAG_IN_KERNEL != 0 {
+            stacks.kernel = intern::kernel_stack(walk, ctx, at);
+        }
+        if place.flags & FLAG_USER_REGS != 0 {
+            let walked = walk::user_stack(walk, space, place.regs);
+            stacks.user = intern::user_stack(walk, at);
+            stacks.unmapped = walked.unmapped;
+            if walked.end == WalkEnd::Complete {
+                stacks.flags |= FLAG_WALK_COMPLETE;
+            }
+            // Of a stack that is too deep the leaf part is enough.
+            copies = !matches!(walked.end, WalkEnd::Complete | WalkEnd::Limit);
+            if config!(check_walks) != 0 {
+                copies = true;
+                stacks.flags |= FLAG_CHECK;
+            } else {
+                stacks.regs = walked.regs;
+                stacks.flags |= if walked.caller { FLAG_CALLER } else { 0 };
+            }
+        }
+        walk::release(walk);
+    }
+    if copies {
+        let limit = u64::from(config!(stack_copy));
+        let size = match top(task, stacks.regs.sp) {
+            Some(top) => top - stacks.regs.sp + BEYOND_TOP,
+            None => u64::MAX,
+        };
+        stacks.flags |= if limit != 0 && size > limit { FLAG_STACK_CUT } else { 0 };
+        stacks.want = size.min(limit);
+    }
+    stacks
 }
 
 /// Where the stack that `sp` is on ends at the latest: the place of `argc` for the main thread; the thread control
@@ -84,18 +142,6 @@ fn top(task: Task, sp: u64) -> Option<u64> {
 #[inline(always)]
 fn within_reach(sp: u64, top: u64) -> bool {
     top.wrapping_sub(sp) < STACK_REACH
-}
-
-/// Writes the kernel's frames, leaf first, and returns how many.
-///
-/// # Safety
-/// `to` must be writable.
-#[inline(always)]
-pub unsafe fn kernel_frames(ctx: &PerfEventContext, to: *mut [u64; MAX_KERNEL_FRAMES]) -> u32 {
-    const SIZE: u32 = (MAX_KERNEL_FRAMES * 8) as u32;
-    // SAFETY: the helper writes at most the buffer's size.
-    let bytes = unsafe { bpf_get_stack(ctx.as_ptr(), to.cast(), SIZE, 0) };
-    if bytes > 0 { bytes as u32 / 8 } else { 0 }
 }
 
 /// Copies at most `want` bytes of the user stack and returns how many, with the flags that tell why fewer.

@@ -7,11 +7,15 @@ use aya_ebpf::helpers::generated::{bpf_probe_read_kernel, bpf_probe_read_kernel_
 use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::RecordKind;
+use profiler_common::space::space_id;
 use profiler_common::task::{COMM_LEN, COMMAND_LINE_LEN, PATH_LEN, TaskExec, TaskExit, TaskNew, TaskRename};
 
 use crate::emit::{At, now, task_event};
 use crate::kernel::{Binprm, Task};
 use crate::{scope, switch};
+
+/// `CLONE_VM` of include/uapi/linux/sched.h: the child has the creator's address space.
+const CLONE_VM: u64 = 0x100;
 
 /// `task_newtask(struct task_struct *task, unsigned long clone_flags)`, in the creator's context.
 ///
@@ -25,13 +29,15 @@ pub fn task_newtask(ctx: BtfTracePointContext) -> i32 {
     if !scope::inherits(parent_tid, pid) {
         return 0;
     }
-    scope::enter(tid);
+    let space = scope::space_of_child(parent_pid, parent_tid, pid, clone_flags & CLONE_VM != 0);
+    scope::enter(tid, space);
     task_event(RecordKind::TaskNew, At::now(pid, tid), |record: *mut TaskNew| {
         // SAFETY: a reserved record of this type.
         unsafe {
             (*record).parent_pid = parent_pid;
             (*record).parent_tid = parent_tid;
             (*record).clone_flags = clone_flags;
+            (*record).space = space;
             copy_comm(child, &raw mut (*record).comm);
         }
     });
@@ -49,14 +55,19 @@ pub fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
     if old_tid != tid {
         scope::renumber(old_tid, tid);
     }
-    if scope::thread(pid, tid).is_none() {
+    let Some(state) = scope::thread(pid, tid) else {
         return 0;
-    }
-    task_event(RecordKind::TaskExec, At::now(pid, tid), |record: *mut TaskExec| {
+    };
+    let at = At::now(pid, tid);
+    let space = space_id(pid, at.time);
+    // SAFETY: the current thread's own entry.
+    unsafe { (*state).space = space };
+    task_event(RecordKind::TaskExec, at, |record: *mut TaskExec| {
         // SAFETY: a reserved record of this type.
         unsafe {
             (*record).old_tid = old_tid;
             (*record).pad = 0;
+            (*record).space = space;
             copy_comm(task, &raw mut (*record).comm);
             (*record).path_len = copy_path(bprm, &raw mut (*record).path);
             (*record).command_line_len = copy_command_line(task, &raw mut (*record).command_line);

@@ -9,11 +9,15 @@ use profiler_common::config::{Config, MISSING};
 /// Where the kernel shows its own types.
 pub const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
 
+/// The helper that a walk is a callback of (kernel 5.17 and later).
+pub const WALKER_NEEDS: &str = "bpf_loop";
+
 /// Anonymous members and modifiers nest; the kernel's own structs go four deep.
 const DEPTH_LIMIT: u32 = 16;
 
 const KIND_STRUCT: u32 = 4;
 const KIND_UNION: u32 = 5;
+const KIND_FUNCTION: u32 = 12;
 /// Typedef, volatile, const, restrict, type tag: another name for the type in their third word.
 const MODIFIERS: [u32; 5] = [8, 9, 10, 11, 18];
 
@@ -73,6 +77,13 @@ impl Btf {
             of = next;
         }
         Some(offset)
+    }
+
+    /// Whether the kernel has a function or helper of this name.
+    pub fn has_function(&self, name: &str) -> bool {
+        self.types
+            .iter()
+            .any(|&at| self.kind(at) == Some(KIND_FUNCTION) && self.name(at) == Some(name.as_bytes()))
     }
 
     /// A struct that has members (the kernel also holds forward declarations).
@@ -275,5 +286,6 @@ mod tests {
         let mut config = super::super::load::settings();
         assert_eq!(locate(&btf, &mut config), Vec::<&str>::new());
         assert_ne!(config.task_pid, config.task_tgid);
+        assert!(btf.has_function(WALKER_NEEDS) && !btf.has_function("no such function"));
     }
 }

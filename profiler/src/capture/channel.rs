@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -51,14 +51,23 @@ impl Channel {
         }
     }
 
-    /// Waits for a message at most this long.
-    pub fn receive(&mut self, timeout: Duration) -> Result<Option<(Request, Option<OwnedFd>)>, ChannelError> {
+    /// Waits for a message, at most this long, and no longer than until `other` can be read.
+    pub fn receive(
+        &mut self,
+        timeout: Duration,
+        other: Option<BorrowedFd<'_>>,
+    ) -> Result<Option<(Request, Option<OwnedFd>)>, ChannelError> {
         let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
         let mut events = PollFlags::POLLIN;
         if !self.waiting.is_empty() {
             events |= PollFlags::POLLOUT;
         }
-        match poll(&mut [PollFd::new(self.socket.as_fd(), events)], timeout) {
+        let other = other.map(|other| PollFd::new(other, PollFlags::POLLIN));
+        let mut all: Vec<PollFd<'_>> = [PollFd::new(self.socket.as_fd(), events)]
+            .into_iter()
+            .chain(other)
+            .collect();
+        match poll(&mut all, timeout) {
             Ok(0) | Err(Errno::EINTR) => return Ok(None),
             Ok(_) => {}
             Err(error) => return Err(error.into()),
@@ -163,12 +172,12 @@ mod tests {
             &vec![b'['; 100_000],
         ] {
             send(theirs.as_raw_fd(), message, MsgFlags::empty()).unwrap();
-            let answer = channel.receive(Duration::from_secs(1));
+            let answer = channel.receive(Duration::from_secs(1), None);
             assert!(matches!(answer, Err(ChannelError::Malformed(_))), "{answer:?}");
         }
         drop(theirs);
         assert!(matches!(
-            channel.receive(Duration::from_secs(1)),
+            channel.receive(Duration::from_secs(1), None),
             Err(ChannelError::Closed)
         ));
     }
@@ -187,7 +196,7 @@ mod tests {
             None,
         )
         .unwrap();
-        let (request, descriptor) = channel.receive(Duration::from_secs(1)).unwrap().unwrap();
+        let (request, descriptor) = channel.receive(Duration::from_secs(1), None).unwrap().unwrap();
         assert_eq!(request, Request::Stop);
         assert!(descriptor.is_some());
     }

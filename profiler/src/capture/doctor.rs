@@ -43,9 +43,12 @@ fn try_hooks(rows: &mut Vec<HookStatus>) -> anyhow::Result<()> {
         reason,
         "a kernel built with CONFIG_DEBUG_INFO_BTF is needed",
     ));
-    rows.extend(btf::locate(&types?, &mut config).into_iter().map(missing_field));
+    let types = types?;
+    rows.extend(btf::locate(&types, &mut config).into_iter().map(missing_field));
+    config.walk = u32::from(types.has_function(btf::WALKER_NEEDS));
+    rows.push(walker(config.walk != 0));
     let cpus = machine::cpus()?;
-    let ebpf = load::load(&config, Sizes::for_machine(1, 1));
+    let ebpf = load::load(&config, Sizes::for_machine(1, 1, 0));
     let reason = ebpf.as_ref().err().map(|error| format!("{error:#}"));
     rows.push(machine("eBPF maps", reason, super::session::privilege_remedy()));
     let mut hooks = attach::attach(
@@ -141,6 +144,17 @@ pub fn missing_field(field: &str) -> HookStatus {
         &format!("kernel field {field}"),
         refused,
         "report the kernel's version: the field may have another name",
+    )
+}
+
+/// Whether user stacks are walked in the kernel.
+pub fn walker(works: bool) -> HookStatus {
+    let refused = (!works).then(|| format!("no {} before kernel 5.17", btf::WALKER_NEEDS));
+    row(
+        "sample",
+        "unwind tables in the kernel",
+        refused,
+        "none is needed: stacks are copied and unwound afterwards, as far as the copy reaches",
     )
 }
 

@@ -1,23 +1,26 @@
 //! One cycle of draining: rings to log, in an order in which a child's mapping is never judged before its birth.
 
+use std::os::fd::{AsFd as _, BorrowedFd};
+
 use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
 use profiler_common::Loss;
-use profiler_common::sample::FLAG_USER_REGS;
 use profiler_common::scope::ThreadState;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::attach::Hooks;
-use super::code::Code;
 use super::files::{self, Files};
 use super::kallsyms::KernelAddresses;
+use super::load::Sizes;
 use super::log::Log;
 use super::losses::Losses;
 use super::mappings::{self, Record};
 use super::perf_maps::PerfMaps;
 use super::scope::Recorded;
+use super::space::{Change, Code, Spaces};
+use super::tables::Tables;
 use super::wire::Mapped;
 use super::{procfs, records};
-use crate::addr::{KernelOffset, Timestamp};
+use crate::addr::Timestamp;
 use crate::event::{Event, Mapping};
 
 /// A program that is interrupted between reading the clock and submitting its record may be this late, in ns.
@@ -45,7 +48,9 @@ pub struct Drain {
     log: Option<Log>,
     /// Mappings found before the log has its header.
     early: Vec<Event<'static>>,
-    code: Code,
+    spaces: Spaces,
+    /// What the walker knows.
+    pub tables: Tables,
     files: Files,
     /// What compilers at run time write about their code.
     pub perf_maps: PerfMaps,
@@ -54,7 +59,7 @@ pub struct Drain {
     unknown: Vec<Mapping>,
     /// On-CPU time of a sample where it is not measured, in ns.
     nominal_time: Option<u64>,
-    frames: Vec<KernelOffset>,
+    frames: records::Frames,
     samples: u64,
 }
 
@@ -76,7 +81,9 @@ impl Drain {
         recorded: Recorded,
         kernel: Option<KernelAddresses>,
         hz: u32,
+        sizes: Sizes,
     ) -> anyhow::Result<Self> {
+        let tables = Tables::new(&mut hooks.ebpf, sizes)?;
         let mut take = |name: &str| {
             let map = hooks.ebpf.take_map(name);
             map.ok_or_else(|| anyhow::anyhow!("the eBPF object has no map {name}: run `scripts/build-ebpf`"))
@@ -91,13 +98,14 @@ impl Drain {
             kernel,
             log: None,
             early: Vec::new(),
-            code: Code::default(),
+            spaces: Spaces::default(),
+            tables,
             files: Files::default(),
             perf_maps: PerfMaps::default(),
             new_files: Vec::new(),
             unknown: Vec::new(),
             nominal_time: (!hooks.has_switches).then(|| 1_000_000_000 / u64::from(hz.max(1))),
-            frames: Vec::new(),
+            frames: records::Frames::default(),
             samples: 0,
         })
     }
@@ -136,6 +144,11 @@ impl Drain {
         self.log.as_mut()
     }
 
+    /// Can be read as soon as a process has a new program.
+    pub fn news(&self) -> BorrowedFd<'_> {
+        self.tasks.as_fd()
+    }
+
     /// Gives back the ring of samples: what comes at the end needs memory, and no sample comes any more.
     pub fn close_samples(&mut self) {
         self.bulk = None;
@@ -154,9 +167,24 @@ impl Drain {
         }
     }
 
+    /// Writes a mapping that was found, and takes note of its code.
+    pub fn found(&mut self, mapping: Mapping) {
+        self.spaces.mapped(&mapping);
+        self.mapping(mapping);
+    }
+
+    /// Something became known about this code.
+    pub fn touch(&mut self, code: Code) {
+        self.spaces.touch(code);
+    }
+
+    /// Brings the walker's view up to date.
+    pub fn publish(&mut self) {
+        self.tables.publish(&mut self.spaces, &mut self.losses);
+    }
+
     /// Writes a mapping, and takes note of a new file.
-    pub fn mapping(&mut self, mapping: Mapping) {
-        self.code.mapped(&mapping);
+    fn mapping(&mut self, mapping: Mapping) {
         self.perf_maps.mapped(&mapping);
         if self.files.is_new(&mapping) {
             self.new_files.push(mapping.clone());
@@ -180,13 +208,16 @@ impl Drain {
             records: made.len(),
             ..Cycle::default()
         };
-        let tasks = self.read_tasks();
+        let mut changes = Vec::new();
+        let tasks = self.read_tasks(&mut changes);
         cycle.records += tasks;
-        self.judge(made);
+        self.judge(made, &mut changes);
+        self.spaces.apply(changes);
         for pid in self.recorded.settle() {
-            self.code.ended(pid);
+            self.spaces.ended(pid);
             self.perf_maps.ended(pid);
         }
+        self.publish();
         let (samples, bytes) = self.read_samples();
         (cycle.records, cycle.bytes) = (cycle.records + samples, bytes);
         cycle.has_news = tasks > 0 || !self.new_files.is_empty();
@@ -198,13 +229,14 @@ impl Drain {
 
     /// Writes the mappings of recorded processes. One of an unknown process is judged once more in the next cycle: a record
     /// that another CPU had not finished may have hidden the birth.
-    fn judge(&mut self, made: Vec<Mapping>) {
+    fn judge(&mut self, made: Vec<Mapping>, changes: &mut Vec<(Timestamp, Change)>) {
         let last = std::mem::take(&mut self.unknown);
         let known = |mapping: &Mapping| self.recorded.contains(mapping.at.pid);
         let (write, unknown): (Vec<_>, Vec<_>) = made.into_iter().partition(known);
         let late: Vec<Mapping> = last.into_iter().filter(known).collect();
         self.unknown = unknown;
         for mapping in late.into_iter().chain(write) {
+            changes.push((mapping.at.time, Change::Mapped(mapping.clone())));
             self.mapping(mapping);
         }
     }
@@ -239,26 +271,28 @@ impl Drain {
         made
     }
 
-    fn read_tasks(&mut self) -> usize {
+    fn read_tasks(&mut self, changes: &mut Vec<(Timestamp, Change)>) -> usize {
         let mut count = 0;
         while count < CYCLE_LIMIT {
-            let Some(event) = self.tasks.next().map(|record| records::task_event(&record)) else {
-                break;
-            };
+            let read = self
+                .tasks
+                .next()
+                .map(|record| (records::task_event(&record), records::space_of(&record)));
+            let Some((event, space)) = read else { break };
             count += 1;
             let Some(event) = event else { continue };
             match &event {
                 Event::TaskNew(new) => {
                     self.recorded.born(new.at.pid, new.at.tid);
-                    if new.at.pid == new.at.tid {
-                        self.code.forked(new.parent.0, new.at.pid);
-                    }
+                    let (parent, child, space) = (new.parent.0, new.at.pid, space.unwrap_or_default());
+                    changes.push((new.at.time, Change::Born { parent, child, space }));
                 }
                 Event::TaskExec(exec) => {
                     self.recorded.executed(exec.at.pid, exec.old_tid);
-                    self.code.ended(exec.at.pid);
+                    changes.push((exec.at.time, Change::Executed(exec.at.pid, space.unwrap_or_default())));
                     self.perf_maps.ended(exec.at.pid);
                 }
+                Event::TaskRename { at, .. } if at.pid == at.tid => changes.push((at.time, Change::Renamed(at.pid))),
                 Event::TaskExit(exit) => self.recorded.ended(exit.at.pid, exit.at.tid),
                 _ => {}
             }
@@ -274,24 +308,29 @@ impl Drain {
         {
             count += 1;
             bytes += record.len();
-            let Some(mut sample) = records::sample(&record, self.kernel.as_mut(), &mut self.frames) else {
+            let Some(mut event) = records::bulk_event(&record, self.kernel.as_mut(), &mut self.frames) else {
                 continue;
             };
-            if let Some(time) = self.nominal_time {
-                sample.cpu_time = time;
+            if let Event::Sample(sample) = &mut event {
+                if let Some(time) = self.nominal_time {
+                    sample.cpu_time = time;
+                }
+                self.samples += 1;
+                if let Some(address) = records::unmapped(&record)
+                    && let Some(mapping) = self.spaces.find(sample.at, address)
+                {
+                    found.push(mapping);
+                }
             }
-            self.samples += 1;
             let Some(log) = &mut self.log else { continue };
-            if sample.flags & FLAG_USER_REGS != 0
-                && let Some(mapping) = self.code.find(sample.at, sample.regs.ip)
-            {
-                log.event(&Event::Mapping(mapping.clone()), &mut self.losses);
-                found.push(mapping);
+            for mapping in found.drain(..) {
+                if self.files.is_new(&mapping) {
+                    self.new_files.push(mapping.clone());
+                }
+                log.event(&Event::Mapping(mapping), &mut self.losses);
             }
-            log.event(&Event::Sample(sample), &mut self.losses);
+            log.event(&event, &mut self.losses);
         }
-        self.new_files
-            .extend(found.into_iter().filter(|mapping| self.files.is_new(mapping)));
         (count, bytes)
     }
 }

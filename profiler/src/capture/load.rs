@@ -20,6 +20,11 @@ const BULK_BYTES_PER_CPU: u32 = 16 << 20;
 /// However many CPUs there are.
 const BULK_BYTES_LIMIT: u32 = 256 << 20;
 
+/// This fraction of the machine's memory may go to the rows of unwind tables.
+const ROWS_SHARE: u64 = 128;
+/// However much memory there is: 48 MiB, more than a browser and its libraries take.
+const MAX_ROWS: u32 = 6 << 20;
+
 /// How large the tables are.
 #[derive(Debug, Clone, Copy)]
 pub struct Sizes {
@@ -27,17 +32,31 @@ pub struct Sizes {
     pub threads: u32,
     /// The ring of samples, a power of two.
     pub bulk_bytes: u32,
+    /// Rows of unwind tables, of 8 bytes.
+    pub rows: u32,
+    /// Their pages of 64 KiB of code.
+    pub pages: u32,
+    /// Code ranges of all address spaces.
+    pub ranges: u32,
+    /// Address spaces.
+    pub spaces: u32,
 }
 
 impl Sizes {
     /// For a machine with so many CPUs and tasks.
-    pub fn for_machine(cpus: u32, tasks: u32) -> Self {
+    pub fn for_machine(cpus: u32, tasks: u32, memory: u64) -> Self {
         let bulk = BULK_BYTES_PER_CPU
             .saturating_mul(cpus.div_ceil(4).max(1))
             .min(BULK_BYTES_LIMIT);
         Self {
             threads: tasks.saturating_mul(2).clamp(1 << 16, 1 << 22),
             bulk_bytes: bulk.next_power_of_two(),
+            rows: u32::try_from(memory / ROWS_SHARE / 8)
+                .unwrap_or(u32::MAX)
+                .clamp(1 << 18, MAX_ROWS),
+            pages: 1 << 17,
+            ranges: tasks.saturating_mul(16).clamp(1 << 16, 1 << 20),
+            spaces: tasks.saturating_mul(2).clamp(1 << 14, 1 << 20),
         }
     }
 }
@@ -48,6 +67,8 @@ pub fn settings() -> Config {
         abi_version: ABI_VERSION,
         whole_system: 0,
         stack_copy: 0,
+        walk: 0,
+        check_walks: 0,
         exclude_pid: [0; 3],
         task_pid: MISSING,
         task_tgid: MISSING,
@@ -76,6 +97,10 @@ pub fn load(config: &Config, sizes: Sizes) -> anyhow::Result<Ebpf> {
         .override_global(ABI_SYMBOL, &ABI_VERSION, true)
         .map_max_entries("THREADS", sizes.threads)
         .map_max_entries("BULK", sizes.bulk_bytes)
+        .map_max_entries("ROWS", sizes.rows)
+        .map_max_entries("PAGES", sizes.pages)
+        .map_max_entries("RANGES", sizes.ranges)
+        .map_max_entries("SPACES", sizes.spaces)
         .load(&object)?;
     Ok(ebpf)
 }

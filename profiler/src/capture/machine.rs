@@ -21,6 +21,12 @@ pub fn cpus() -> io::Result<Vec<u32>> {
     aya::util::online_cpus().map_err(|(path, error)| io::Error::new(error.kind(), format!("{path}: {error}")))
 }
 
+/// Memory of the machine, in bytes.
+pub fn memory() -> u64 {
+    let info = nix::sys::sysinfo::sysinfo();
+    info.map_or(0, |info| info.ram_total())
+}
+
 /// A number in a file of /proc/sys; `None`: absent or something else.
 pub fn setting(path: &str) -> Option<i64> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()

@@ -6,7 +6,6 @@
 pub mod attach;
 pub mod btf;
 pub mod channel;
-pub mod code;
 pub mod doctor;
 pub mod drain;
 pub mod files;
@@ -23,12 +22,15 @@ mod packet;
 mod perf;
 pub mod perf_maps;
 pub mod procfs;
+pub mod ranges;
 pub mod records;
 pub mod require;
 pub mod scope;
 pub mod session;
 pub mod snapshot;
+pub mod space;
 pub mod survivors;
+pub mod tables;
 pub mod wire;
 
 pub use doctor::doctor;

@@ -2,13 +2,33 @@
 
 use std::borrow::Cow;
 
-use profiler_common::sample::{MAX_KERNEL_FRAMES, SampleHead};
+use profiler_common::sample::SampleHead;
+use profiler_common::stack::StackHead;
 use profiler_common::{RecordHeader, task};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use super::kallsyms::KernelAddresses;
 use crate::addr::{KernelOffset, Timestamp};
-use crate::event::{At, Event, Sample, TaskExec, TaskExit, TaskNew};
+use crate::event::{At, Event, KernelStack, Sample, TaskExec, TaskExit, TaskNew, UserStack};
+
+/// The address space that a birth or an exec made.
+pub fn space_of(record: &[u8]) -> Option<u64> {
+    use profiler_common::RecordKind as Kind;
+    let kind = read::<RecordHeader>(record)?.kind;
+    if kind == Kind::TaskNew as u16 {
+        read::<task::TaskNew>(record).map(|record| record.space)
+    } else if kind == Kind::TaskExec as u16 {
+        read::<task::TaskExec>(record).map(|record| record.space)
+    } else {
+        None
+    }
+}
+
+/// Where the walk of a sample found no mapping.
+pub fn unmapped(record: &[u8]) -> Option<u64> {
+    let head = read::<SampleHead>(record)?;
+    (head.header.kind == profiler_common::RecordKind::Sample as u16 && head.unmapped != 0).then_some(head.unmapped)
+}
 
 /// A record of the ring of task events. `None`: none of ours.
 pub fn task_event(record: &[u8]) -> Option<Event<'static>> {
@@ -55,33 +75,66 @@ pub fn task_event(record: &[u8]) -> Option<Event<'static>> {
     }
 }
 
-/// A record of the bulk ring. `frames` is scratch space. Without `kernel`, kernel frames are left out.
-pub fn sample<'a>(
+/// A record of the bulk ring. `frames` is scratch space. Without `kernel`, kernel stacks are left out.
+pub fn bulk_event<'a>(
     record: &'a [u8],
     kernel: Option<&mut KernelAddresses>,
-    frames: &'a mut Vec<KernelOffset>,
-) -> Option<Sample<'a>> {
+    frames: &'a mut Frames,
+) -> Option<Event<'a>> {
+    use profiler_common::RecordKind as Kind;
+    let kind = read::<RecordHeader>(record)?.kind;
+    if kind == Kind::Sample as u16 {
+        return sample(record).map(Event::Sample);
+    }
+    let head = read::<StackHead>(record)?;
+    let words = record
+        .get(size_of::<StackHead>()..)?
+        .as_chunks::<8>()
+        .0
+        .get(..head.count as usize)?;
+    let words = words.iter().map(|word| u64::from_ne_bytes(*word));
+    if kind == Kind::UserStack as u16 {
+        frames.user.clear();
+        frames.user.extend(words);
+        Some(Event::UserStack(UserStack {
+            key: head.key,
+            end: u8::try_from(head.end).ok()?,
+            frames: Cow::Borrowed(&frames.user),
+        }))
+    } else if kind == Kind::KernelStack as u16 {
+        let kernel = kernel?;
+        frames.kernel.clear();
+        let offsets = words.enumerate();
+        frames
+            .kernel
+            .extend(offsets.map(|(depth, address)| kernel.offset(address, depth > 0)));
+        Some(Event::KernelStack(KernelStack {
+            key: head.key,
+            frames: Cow::Borrowed(&frames.kernel),
+        }))
+    } else {
+        None
+    }
+}
+
+/// Memory for the frames of one stack.
+#[derive(Debug, Default)]
+pub struct Frames {
+    user: Vec<u64>,
+    kernel: Vec<KernelOffset>,
+}
+
+fn sample(record: &[u8]) -> Option<Sample<'_>> {
     let head = read::<SampleHead>(record)?;
-    if head.header.kind != profiler_common::RecordKind::Sample as u16 {
-        return None;
-    }
-    let (addresses, stack) = record
-        .get(size_of::<SampleHead>()..)?
-        .split_at_checked(MAX_KERNEL_FRAMES * 8)?;
-    let stack = stack.get(..head.stack_len as usize)?;
-    frames.clear();
-    if let Some(kernel) = kernel {
-        let addresses = addresses.as_chunks::<8>().0.get(..head.kernel_frames as usize)?;
-        let offsets = addresses.iter().enumerate();
-        frames.extend(offsets.map(|(depth, address)| kernel.offset(u64::from_ne_bytes(*address), depth > 0)));
-    }
+    let stack = record.get(size_of::<SampleHead>()..)?.get(..head.stack_len as usize)?;
     Some(Sample {
         at: at(&head.header),
         cpu: head.header.cpu,
         cpu_time: head.cpu_time,
         flags: head.flags,
+        user_stack: head.user_stack,
+        kernel_stack: head.kernel_stack,
         regs: head.regs,
-        kernel: Cow::Borrowed(frames),
         stack: Cow::Borrowed(stack),
     })
 }
@@ -122,7 +175,7 @@ mod tests {
         }
     }
 
-    fn example(kernel_frames: u32, stack_len: u32) -> Vec<u8> {
+    fn example(stack_len: u32) -> Vec<u8> {
         let regs = UserRegs {
             ip: 1,
             sp: 2,
@@ -132,46 +185,75 @@ mod tests {
         let head = SampleHead {
             header: header(RecordKind::Sample),
             cpu_time: 55,
+            user_stack: 77,
+            kernel_stack: 0,
+            unmapped: 0,
             regs,
             flags: 1,
-            kernel_frames,
             stack_len,
-            pad: 0,
         };
         let mut record = head.as_bytes().to_vec();
-        record.extend((0..127_u64).flat_map(|frame| (0x1000 + frame).to_ne_bytes()));
         record.extend([0xaa; 4096]);
         record
     }
 
+    fn stack(count: u32, end: u32) -> Vec<u8> {
+        let head = StackHead {
+            header: header(RecordKind::UserStack),
+            key: 77,
+            count,
+            end,
+        };
+        let mut record = head.as_bytes().to_vec();
+        record.extend((0..3_u64).flat_map(|frame| (0x1000 + frame).to_ne_bytes()));
+        record
+    }
+
     #[test]
-    fn a_sample_has_what_its_record_says() {
-        let (record, mut frames) = (example(2, 64), Vec::new());
-        let sample = sample(&record, None, &mut frames).unwrap();
-        assert_eq!(
-            sample.at,
-            At {
-                time: Timestamp(99),
-                pid: 7,
-                tid: 8
-            }
-        );
+    fn records_become_what_they_say() {
+        let mut frames = Frames::default();
+        let record = example(64);
+        let Some(Event::Sample(sample)) = bulk_event(&record, None, &mut frames) else {
+            panic!("no sample")
+        };
+        let at = At {
+            time: Timestamp(99),
+            pid: 7,
+            tid: 8,
+        };
+        assert_eq!(sample.at, at);
         assert_eq!((sample.cpu, sample.cpu_time, sample.regs.sp), (3, 55, 2));
-        assert_eq!((sample.stack.len(), sample.kernel.len()), (64, 0));
+        assert_eq!((sample.stack.len(), sample.user_stack), (64, 77));
+        let record = stack(3, 6);
+        let Some(Event::UserStack(stack)) = bulk_event(&record, None, &mut frames) else {
+            panic!("no stack")
+        };
+        assert_eq!(
+            (stack.key, stack.end, &*stack.frames),
+            (77, 6, &[0x1000, 0x1001, 0x1002][..])
+        );
     }
 
     #[test]
     fn lengths_over_the_record_are_refused() {
-        let mut frames = Vec::new();
-        assert!(sample(&example(0, 4097), None, &mut frames).is_none());
-        assert!(sample(&example(0, u32::MAX), None, &mut frames).is_none());
-        assert!(sample(&example(0, 0)[..900], None, &mut frames).is_none());
+        let mut frames = Frames::default();
+        for record in [
+            &example(4097)[..],
+            &example(u32::MAX),
+            &example(0)[..80],
+            &stack(4, 0),
+            &stack(3, 256),
+            &stack(u32::MAX, 0),
+        ] {
+            assert!(bulk_event(record, None, &mut frames).is_none());
+        }
         let exec = task::TaskExec {
             header: header(RecordKind::TaskExec),
             old_tid: 8,
             path_len: 257,
             command_line_len: 0,
             pad: 0,
+            space: 0,
             comm: *b"name\0rest\0\0\0\0\0\0\0",
             path: [0; task::PATH_LEN],
             command_line: [0; task::COMMAND_LINE_LEN],

@@ -96,6 +96,7 @@ mod tests {
             },
             sample_hz: 1000,
             stack_copy: 65536,
+            check_walks: false,
             exclude_pids: Vec::new(),
             command: Vec::new(),
         }

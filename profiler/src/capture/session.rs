@@ -15,7 +15,8 @@ use super::load::{self, Sizes};
 use super::log::Log;
 use super::pace::Pace;
 use super::scope::Recorded;
-use super::wire::{Ended, Progress, Reply, Request, Scope, Start};
+use super::space::Code;
+use super::wire::{Ended, Progress, Reply, Request, Scope, Start, TableOf};
 use super::{doctor, machine, procfs, require, snapshot, survivors};
 
 /// What is older than this has reached the log when we are killed (docs/event-log.md).
@@ -39,7 +40,7 @@ pub fn run(socket: OwnedFd) -> anyhow::Result<()> {
     }
     let mut channel = Channel::new(socket);
     let started = loop {
-        match channel.receive(Duration::from_mins(1)) {
+        match channel.receive(Duration::from_mins(1), None) {
             Ok(None) => {}
             Ok(Some((Request::Start(start), Some(log)))) => break begin(start, log, &mut channel),
             Ok(Some(_)) => {
@@ -80,15 +81,18 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     let cpus = machine::cpus()?;
     let excluded: Vec<u32> = start.exclude_pids.iter().copied().chain([std::process::id()]).collect();
     let mut config = load::settings();
-    let missing = btf::locate(&Btf::of_kernel()?, &mut config);
+    let types = Btf::of_kernel()?;
+    let missing = btf::locate(&types, &mut config);
     config.whole_system = u32::from(start.scope == Scope::System);
     config.stack_copy = start.stack_copy;
+    config.walk = u32::from(types.has_function(btf::WALKER_NEEDS));
+    config.check_walks = u32::from(start.check_walks);
     for (place, pid) in config.exclude_pid.iter_mut().zip(&excluded) {
         *place = *pid;
     }
     let processes = procfs::processes().context("cannot read /proc")?;
     let tasks = u32::try_from(processes.len()).unwrap_or(u32::MAX).saturating_mul(16);
-    let sizes = Sizes::for_machine(u32::try_from(cpus.len())?, tasks);
+    let sizes = Sizes::for_machine(u32::try_from(cpus.len())?, tasks, machine::memory());
     let ebpf = load::load(&config, sizes).map_err(|error| error.context(privilege_remedy()))?;
     let mut hooks = attach::attach(ebpf, &cpus)?;
     give_memory_back();
@@ -96,10 +100,11 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     attach::require(&hooks)?;
     let (kernel, symbols) = doctor::kernel_symbols();
     hooks.status.extend([symbols, doctor::mapping_query()]);
+    hooks.status.push(doctor::walker(config.walk != 0));
     hooks.status.extend(missing.into_iter().map(doctor::missing_field));
 
     let recorded = Recorded::new(start.scope == Scope::System, excluded.clone());
-    let mut drain = Drain::new(&mut hooks, recorded, kernel, start.sample_hz)?;
+    let mut drain = Drain::new(&mut hooks, recorded, kernel, start.sample_hz, sizes)?;
     match &start.scope {
         Scope::Command { pid } => require_found(snapshot::take(&mut drain, *pid, false), *pid)?,
         Scope::Pids(pids) => {
@@ -162,10 +167,19 @@ impl Session {
     fn record(mut self, channel: &mut Channel) -> anyhow::Result<()> {
         let mut interval = self.pace.first();
         let end = loop {
-            match channel.receive(interval) {
+            match channel.receive(interval, Some(self.drain.news())) {
                 Ok(Some((Request::Stop, _))) => break Ok(()),
                 Ok(Some((Request::Start(_), _))) => {
                     break Err(ChannelError::Malformed("Start a second time".to_owned()));
+                }
+                Ok(Some((Request::Table(of), table))) => {
+                    if let Err(error) = self.table(channel, of, table) {
+                        break Err(error);
+                    }
+                }
+                Ok(Some((Request::NoTable(file), _))) => {
+                    self.drain.tables.add_none(Code::File(file));
+                    self.drain.touch(Code::File(file));
                 }
                 Ok(None) => {}
                 Err(error) => break Err(error),
@@ -187,6 +201,23 @@ impl Session {
             Err(ChannelError::Closed) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Loads a table that the record half made.
+    fn table(&mut self, channel: &mut Channel, of: TableOf, table: Option<OwnedFd>) -> Result<(), ChannelError> {
+        let code = of.file.map_or(Code::Vdso, Code::File);
+        let added = match table {
+            Some(table) => self.drain.tables.add(code, of.segments, table),
+            None => Err(anyhow::anyhow!("a table came without its bytes")),
+        };
+        match added {
+            Ok(()) => self.drain.touch(code),
+            Err(error) => {
+                let text = format!("{}: {error:#}; its stacks are copied and unwound afterwards", of.name);
+                channel.send(&Reply::Warning(text), None)?;
+            }
+        }
+        Ok(())
     }
 
     /// What is due between two cycles.

@@ -1,6 +1,7 @@
 //! What existed when the recording began: threads, names, programs and mappings of running processes.
 
 use profiler_common::scope::ThreadState;
+use profiler_common::space::first_space_id;
 
 use super::drain::Drain;
 use super::{maps, procfs};
@@ -29,6 +30,7 @@ pub fn take(drain: &mut Drain, pid: u32, program: bool) -> bool {
                 tid,
                 ThreadState {
                     since: since.0,
+                    space: first_space_id(pid),
                     ..ThreadState::default()
                 },
             );
@@ -75,6 +77,7 @@ fn describe(drain: &mut Drain, pid: u32, program: bool) {
     }
     // A kernel thread has none, and a process that just ended has none any more.
     for mapping in maps::read(at).unwrap_or_default() {
-        drain.mapping(mapping);
+        drain.found(mapping);
     }
+    drain.publish();
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::addr::Timestamp;
-use crate::event::{FileId, Header};
+use crate::event::{FileId, Header, Segment};
 
 /// Longest message, in bytes; a longer one is refused unread.
 pub const MESSAGE_LIMIT: usize = 256 << 10;
@@ -27,8 +27,23 @@ pub enum Scope {
 pub enum Request {
     /// Attach and begin. Carries one descriptor: the event log to append to.
     Start(Start),
+    /// The unwind table of a file. Carries one descriptor: the table's bytes in a sealed memory file.
+    Table(TableOf),
+    /// A file that no unwind table can be made for: its code may keep frame pointers.
+    NoTable(FileId),
     /// Detach, drain and answer [`Reply::Ended`].
     Stop,
+}
+
+/// Whose unwind table it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableOf {
+    /// The file; `None`: the kernel's `[vdso]`.
+    pub file: Option<FileId>,
+    /// Its path, for messages.
+    pub name: String,
+    /// Its executable segments.
+    pub segments: Vec<Segment>,
 }
 
 /// How to record.
@@ -40,6 +55,8 @@ pub struct Start {
     pub sample_hz: u32,
     /// Bytes of stack to copy at most.
     pub stack_copy: u32,
+    /// Copy the stack even where it was walked, to check the walks.
+    pub check_walks: bool,
     /// Thread groups that are never recorded: the record half.
     pub exclude_pids: Vec<u32>,
     /// The command as typed, for the log's header.

@@ -49,6 +49,7 @@ pub enum Verb {
 }
 
 /// `ngmi record`
+#[allow(clippy::struct_excessive_bools)] // Each is a flag that a person types.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  ngmi record -- firefox\n  ngmi record -d 10 -p 1234\n  ngmi record -a -d 5 -o system.json.gz\n\n\
@@ -86,9 +87,12 @@ pub struct Record {
     /// Write the profile, and do not say how to open it
     #[arg(long)]
     pub save_only: bool,
-    /// Bytes of stack copied at most with each sample; 0: none
+    /// Bytes of stack copied at most where the walk in the kernel ends early; 0: none
     #[arg(long, value_name = "BYTES", default_value = "65536")]
     pub stack_copy: String,
+    /// Copy each stack although it was walked, and compare both ways
+    #[arg(long, hide = true)]
+    pub check_walks: bool,
     /// Have Firefox name its JIT code; turns off the sandbox of its content processes. Needs a build with jitdump, as Nightly is
     #[arg(long)]
     pub firefox_jit: bool,

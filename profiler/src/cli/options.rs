@@ -54,6 +54,8 @@ pub struct RecordOptions {
     pub save_only: bool,
     /// Bytes, at most [`STACK_COPY_LIMIT`].
     pub stack_copy: u32,
+    /// Copy each stack although it was walked, and compare both ways.
+    pub check_walks: bool,
     /// Have Firefox name its JIT code.
     pub firefox_jit: bool,
     /// How the result is told.
@@ -106,6 +108,7 @@ impl TryFrom<args::Record> for RecordOptions {
             keep_events: args.keep_events,
             save_only: args.save_only,
             stack_copy,
+            check_walks: args.check_walks,
             firefox_jit: args.firefox_jit,
             result: args.result.try_into()?,
         })

@@ -64,6 +64,13 @@ impl<'a> Bytes<'a> {
         Err(Malformed)
     }
 
+    /// Eight bytes, little endian: for values without small ones.
+    pub fn get_u64_le(&mut self) -> Result<u64, Malformed> {
+        let (bytes, rest) = self.0.split_first_chunk().ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(u64::from_le_bytes(*bytes))
+    }
+
     /// A varint that fits 32 bits.
     pub fn get_u32(&mut self) -> Result<u32, Malformed> {
         u32::try_from(self.get()?).map_err(|_| Malformed)

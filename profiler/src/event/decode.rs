@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use profiler_common::sample::{FLAG_USER_REGS, UserRegs};
+use profiler_common::sample::UserRegs;
 
 use super::bytes::{Bytes, Malformed};
-use super::encode::{Tag, stack_start};
-use super::format::{MAX_KERNEL_FRAMES, MAX_STACK, MAX_TEXT};
+use super::encode::{Tag, has_registers, stack_start};
+use super::format::{MAX_FRAMES, MAX_STACK, MAX_TEXT};
 use super::stack_copy::Picture;
-use super::{At, End, Event, FileId, Mapping, Sample, TaskExec, TaskExit, TaskNew};
+use super::{At, End, Event, FileId, KernelStack, Mapping, Sample, TaskExec, TaskExit, TaskNew, UserStack};
 use crate::addr::{Avma, FileOffset, KernelOffset, Timestamp};
 
 /// What the chunk's earlier events said.
@@ -37,6 +37,15 @@ impl Decoder {
             },
             Tag::Watermark => Event::Watermark(self.time(bytes)?),
             Tag::End => Event::End(self.end(bytes)?),
+            Tag::UserStack => Event::UserStack(UserStack {
+                key: bytes.get_u64_le()?,
+                end: bytes.byte()?,
+                frames: Cow::Owned(frames(bytes, |frame| frame)?),
+            }),
+            Tag::KernelStack => Event::KernelStack(KernelStack {
+                key: bytes.get_u64_le()?,
+                frames: Cow::Owned(frames(bytes, KernelOffset)?),
+            }),
             tag => {
                 let at = self.at(bytes)?;
                 return self.event_of_thread(tag, at, bytes);
@@ -63,7 +72,7 @@ impl Decoder {
             Tag::TaskRename => Event::TaskRename { at, name: text(bytes)? },
             Tag::Mapping => Event::Mapping(mapping(at, bytes)?),
             Tag::Sample => Event::Sample(self.sample(at, bytes)?),
-            Tag::Loss | Tag::Watermark | Tag::End => return Err(Malformed),
+            Tag::Loss | Tag::Watermark | Tag::End | Tag::UserStack | Tag::KernelStack => return Err(Malformed),
         })
     }
 
@@ -83,30 +92,25 @@ impl Decoder {
         let cpu = u16::try_from(bytes.get()?).map_err(|_| Malformed)?;
         let cpu_time = bytes.get()?;
         let flags = bytes.get_u32()?;
-        let regs = if flags & FLAG_USER_REGS == 0 {
-            UserRegs::default()
-        } else {
+        let (user_stack, kernel_stack) = (bytes.get_u64_le()?, bytes.get_u64_le()?);
+        let regs = if has_registers(flags) {
             UserRegs {
                 ip: bytes.get()?,
                 sp: bytes.get()?,
                 fp: bytes.get()?,
                 lr: bytes.get()?,
             }
+        } else {
+            UserRegs::default()
         };
-        let frames = bytes.get_len(MAX_KERNEL_FRAMES)?;
-        let mut kernel = Vec::with_capacity(frames);
-        let mut previous = 0;
-        for _ in 0..frames {
-            previous = bytes.get_difference(previous)?;
-            kernel.push(KernelOffset(previous));
-        }
         let mut sample = Sample {
             at,
             cpu,
             cpu_time,
             flags,
+            user_stack,
+            kernel_stack,
             regs,
-            kernel: Cow::Owned(kernel),
             stack: Cow::Borrowed(&[]),
         };
         let mut stack = Vec::new();
@@ -126,6 +130,17 @@ impl Decoder {
         };
         Ok(End { time, reason, status })
     }
+}
+
+fn frames<T>(bytes: &mut Bytes<'_>, typed: impl Fn(u64) -> T) -> Result<Vec<T>, Malformed> {
+    let count = bytes.get_len(MAX_FRAMES)?;
+    let mut frames = Vec::with_capacity(count);
+    let mut previous = 0;
+    for _ in 0..count {
+        previous = bytes.get_difference(previous)?;
+        frames.push(typed(previous));
+    }
+    Ok(frames)
 }
 
 fn text(bytes: &mut Bytes<'_>) -> Result<Vec<u8>, Malformed> {

@@ -1,9 +1,9 @@
 //! Events to the bytes of a chunk's payload; `decode` is the mirror image.
 
-use profiler_common::sample::FLAG_USER_REGS;
+use profiler_common::sample::{FLAG_CHECK, FLAG_USER_REGS, FLAG_WALK_COMPLETE};
 
 use super::bytes::{Malformed, put, put_bytes, put_difference};
-use super::format::{MAX_KERNEL_FRAMES, MAX_STACK, MAX_TEXT};
+use super::format::{MAX_FRAMES, MAX_STACK, MAX_TEXT};
 use super::stack_copy::Picture;
 use super::{At, End, Event, Mapping, Sample, TaskExec, TaskExit, TaskNew};
 use crate::addr::KernelOffset;
@@ -33,14 +33,32 @@ pub enum Tag {
     End = 10,
     /// [`Event::TaskAlive`]
     TaskAlive = 11,
+    /// [`Event::UserStack`]
+    UserStack = 12,
+    /// [`Event::KernelStack`]
+    KernelStack = 13,
 }
 
 impl Tag {
     /// The tag with this number.
     pub fn from_number(number: u8) -> Option<Self> {
-        use Tag::{End, Loss, Mapping, Sample, TaskAlive, TaskExec, TaskExit, TaskNew, TaskRename, Watermark};
+        use Tag::{
+            End, KernelStack, Loss, Mapping, Sample, TaskAlive, TaskExec, TaskExit, TaskNew, TaskRename, UserStack,
+            Watermark,
+        };
         [
-            TaskNew, TaskExec, TaskExit, TaskRename, Mapping, Sample, Loss, Watermark, End, TaskAlive,
+            TaskNew,
+            TaskExec,
+            TaskExit,
+            TaskRename,
+            Mapping,
+            Sample,
+            Loss,
+            Watermark,
+            End,
+            TaskAlive,
+            UserStack,
+            KernelStack,
         ]
         .into_iter()
         .find(|tag| *tag as u8 == number)
@@ -86,6 +104,17 @@ impl Encoder {
                 put_bytes(out, name, MAX_TEXT);
             }
             Event::Mapping(mapping) => self.mapping(out, mapping),
+            Event::UserStack(stack) => {
+                out.push(Tag::UserStack as u8);
+                out.extend(stack.key.to_le_bytes());
+                out.push(stack.end);
+                put_frames(out, stack.frames.iter().copied());
+            }
+            Event::KernelStack(stack) => {
+                out.push(Tag::KernelStack as u8);
+                out.extend(stack.key.to_le_bytes());
+                put_frames(out, stack.frames.iter().map(|offset| offset.0));
+            }
             Event::Sample(sample) => return self.sample(out, sample),
             Event::Loss { loss, count } => {
                 out.push(Tag::Loss as u8);
@@ -167,18 +196,14 @@ impl Encoder {
         put(out, u64::from(sample.cpu));
         put(out, sample.cpu_time);
         put(out, u64::from(sample.flags));
-        if sample.flags & FLAG_USER_REGS != 0 {
+        for key in [sample.user_stack, sample.kernel_stack] {
+            out.extend(key.to_le_bytes());
+        }
+        if has_registers(sample.flags) {
             let regs = &sample.regs;
             for value in [regs.ip, regs.sp, regs.fp, regs.lr] {
                 put(out, value);
             }
-        }
-        let kernel = &sample.kernel[..sample.kernel.len().min(MAX_KERNEL_FRAMES)];
-        put(out, kernel.len() as u64);
-        let mut previous = 0;
-        for KernelOffset(offset) in kernel {
-            put_difference(out, previous, *offset);
-            previous = *offset;
         }
         let stack = &sample.stack[..sample.stack.len().min(MAX_STACK)];
         self.picture.encode(out, sample.at.pid, stack_start(sample), stack)
@@ -198,13 +223,25 @@ impl Encoder {
     }
 }
 
+/// Registers are kept where they are valid and something is left to unwind.
+pub fn has_registers(flags: u32) -> bool {
+    flags & FLAG_USER_REGS != 0 && (flags & FLAG_WALK_COMPLETE == 0 || flags & FLAG_CHECK != 0)
+}
+
+/// Frames of one stack lie close together.
+fn put_frames(out: &mut Vec<u8>, frames: impl ExactSizeIterator<Item = u64>) {
+    let count = frames.len().min(MAX_FRAMES);
+    put(out, count as u64);
+    let mut previous = 0;
+    for frame in frames.take(count) {
+        put_difference(out, previous, frame);
+        previous = frame;
+    }
+}
+
 /// Where the stack copy begins: without valid registers the place is unknown, and any will do.
 pub fn stack_start(sample: &Sample<'_>) -> u64 {
-    if sample.flags & FLAG_USER_REGS == 0 {
-        0
-    } else {
-        sample.regs.sp
-    }
+    if has_registers(sample.flags) { sample.regs.sp } else { 0 }
 }
 
 /// Appends a kernel symbol to a chunk of kernel symbols.

@@ -3,7 +3,7 @@
 /// First bytes of every log.
 pub const FILE_MAGIC: [u8; 8] = *b"ngmi-log";
 /// Raised with every change that an older reader would misread.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of the file header: magic, version, four zero bytes.
 pub const FILE_HEADER_LEN: usize = 16;
 
@@ -24,8 +24,8 @@ pub const MAX_BLOB: usize = 1 << 30;
 pub const MAX_TEXT: usize = 64 << 10;
 /// Longest stack copy, in bytes.
 pub const MAX_STACK: usize = 1 << 20;
-/// Most kernel frames of a sample.
-pub const MAX_KERNEL_FRAMES: usize = 1024;
+/// Most frames of a stack.
+pub const MAX_FRAMES: usize = 4096;
 
 /// What a chunk holds.
 #[repr(u16)]

@@ -110,6 +110,10 @@ pub enum Event<'a> {
     },
     /// A mapping was made, or existed when the recording began.
     Mapping(Mapping),
+    /// A user stack that was walked while the program ran; later events refer to it by its key.
+    UserStack(UserStack<'a>),
+    /// A kernel stack; later events refer to it by its key.
+    KernelStack(KernelStack<'a>),
     /// A CPU sample.
     Sample(Sample<'a>),
     /// A loss counter's value since the start of the recording (the last one counts).
@@ -226,12 +230,35 @@ pub struct Sample<'a> {
     pub cpu_time: u64,
     /// `profiler_common::sample::FLAG_*`
     pub flags: u32,
-    /// User registers, valid with `FLAG_USER_REGS`.
+    /// Key of the [`UserStack`], as far as it was walked; 0: none.
+    pub user_stack: u64,
+    /// Key of the [`KernelStack`]; 0: none.
+    pub kernel_stack: u64,
+    /// User registers of the frame where the walk stopped (the leaf's, if there was none), valid with `FLAG_USER_REGS`.
     pub regs: UserRegs,
-    /// Kernel frames, leaf first.
-    pub kernel: Cow<'a, [KernelOffset]>,
-    /// The user stack from `regs.sp` upward.
+    /// The user stack from `regs.sp` upward; empty where the walk reached the first frame.
     pub stack: Cow<'a, [u8]>,
+}
+
+/// A user stack as the kernel side walked it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UserStack<'a> {
+    /// What events call it.
+    pub key: u64,
+    /// Number of the [`profiler_common::unwind::WalkEnd`].
+    pub end: u8,
+    /// Leaf first: instruction pointers of the leaf and of frames that a signal interrupted (these with
+    /// [`profiler_common::stack::INTERRUPTED`]), return addresses of all others.
+    pub frames: Cow<'a, [u64]>,
+}
+
+/// A kernel stack.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct KernelStack<'a> {
+    /// What events call it.
+    pub key: u64,
+    /// Leaf first.
+    pub frames: Cow<'a, [KernelOffset]>,
 }
 
 /// What is known about a mapped file, so that a log can be read where the file is not.

@@ -157,7 +157,7 @@ fn time_of(event: &Event<'_>) -> Option<Timestamp> {
 /// Among events of one time: a task is born before it does something, and ends after it.
 fn rank(event: &Event<'_>) -> u8 {
     match event {
-        Event::TaskNew(_) => 0,
+        Event::TaskNew(_) | Event::UserStack(_) | Event::KernelStack(_) => 0,
         Event::TaskRename { .. } => 1,
         Event::TaskExec(_) => 2,
         Event::Mapping(_) => 3,
@@ -174,7 +174,9 @@ fn size_of_event(event: &Event<'_>) -> usize {
         Event::TaskExec(exec) => exec.name.len() + exec.path.len() + exec.command_line.len(),
         Event::TaskRename { name, .. } | Event::KernelSymbol { name, .. } => name.len(),
         Event::Mapping(mapping) => mapping.path.len() + mapping.build_id.len(),
-        Event::Sample(sample) => sample.stack.len() + size_of_val(&*sample.kernel),
+        Event::Sample(sample) => sample.stack.len(),
+        Event::UserStack(stack) => size_of_val(&*stack.frames),
+        Event::KernelStack(stack) => size_of_val(&*stack.frames),
         Event::End(end) => end.reason.len(),
         _ => 0,
     };

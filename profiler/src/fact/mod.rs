@@ -13,6 +13,7 @@ mod replay;
 pub mod resolved;
 mod stack;
 mod stack_ends;
+mod walks;
 
 use std::time::Duration;
 
@@ -134,6 +135,8 @@ pub struct Recording {
     pub losses: Vec<(String, u64)>,
     /// How the user stacks ended, per module of the outermost frame that was reached.
     pub stack_ends: Vec<StackEnds>,
+    /// How the walks in the kernel fared.
+    pub walks: Walks,
     /// How many samples went into each one that was kept (1: all are in the profile).
     pub sample_thinning: u32,
     /// Samples before thinning.
@@ -142,6 +145,19 @@ pub struct Recording {
     pub cpu_time_seen: u64,
     /// Notes for the person, each a sentence with its remedy.
     pub notes: Vec<String>,
+}
+
+/// User stacks that were walked in the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Walks {
+    /// How they ended, and how many samples had such a one; a copy of the stack takes over where a walk ends early.
+    pub ends: Vec<(String, u64)>,
+    /// Distinct stacks that were sent, kernel stacks too.
+    pub stacks: u64,
+    /// Stacks that were sent again: the table of those sent was full.
+    pub resent: u64,
+    /// With `--check-walks`: walks that framehop agrees with, and others.
+    pub checked: Option<(u64, u64)>,
 }
 
 /// User stacks that ended the same way in the same module.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::mem::swap;
 use std::time::Duration;
 
+use profiler_common::Loss;
 use profiler_common::sample::{FLAG_IN_KERNEL, FLAG_USER_REGS};
 use rustc_hash::FxHashMap;
 
@@ -11,6 +12,7 @@ use super::jit::JitIndex;
 use super::marker_file::ProgramMarker;
 use super::resolved::{Resolved, SampleStacks};
 use super::stack_ends::Tally;
+use super::walks::Dictionary;
 use super::{
     FactSink, FrameId, FrameName, Mark, MarkKind, ProcessId, SampleFact, SourceFrame, StackId, Tables, ThreadId,
     TruncationReason,
@@ -18,7 +20,7 @@ use super::{
 use crate::addr::{Avma, KernelOffset, Timestamp};
 use crate::event::{At, End, Event, Sample, TaskExit};
 use crate::task::{Happening, Tasks};
-use crate::unwind::{Interner, JitFunction, Known, Mapped, Place, RawFrame, Walker};
+use crate::unwind::{Interner, JitFunction, Known, Mapped, Place, RawFrame, Walked, Walker};
 
 /// Distinct stacks that are kept: some hundred times those of an hour of a browser. Later ones are cut to nothing.
 const MAX_STACKS: usize = 1 << 26;
@@ -45,6 +47,8 @@ pub struct Replay<'b, 's> {
     interner: Interner,
     beside: Beside,
     ends: Tally,
+    /// Stacks that the kernel side sent.
+    dictionary: Dictionary,
     /// Which stack each sample has.
     samples: SampleStacks,
     /// Last value of each loss counter.
@@ -71,6 +75,7 @@ impl<'b, 's> Replay<'b, 's> {
             walker,
             beside,
             ends: Tally::default(),
+            dictionary: Dictionary::default(),
             samples: SampleStacks::default(),
             losses: FxHashMap::default(),
             strangers: 0,
@@ -93,6 +98,14 @@ impl<'b, 's> Replay<'b, 's> {
             }
             Event::End(end) => {
                 self.end(end);
+                return;
+            }
+            Event::UserStack(stack) => {
+                self.dictionary.user(stack);
+                return;
+            }
+            Event::KernelStack(stack) => {
+                self.dictionary.kernel(stack);
                 return;
             }
             _ => return,
@@ -122,6 +135,10 @@ impl<'b, 's> Replay<'b, 's> {
             );
             self.tables.recording.notes.push(note);
         }
+        if self.dictionary.missing() > 0 {
+            self.losses.insert(Loss::StackUnknown as u32, self.dictionary.missing());
+        }
+        self.tables.recording.walks = self.dictionary.finish();
         self.tables.processes = self.tasks.processes;
         self.tables.threads = self.tasks.threads;
         self.tables.recording.stack_ends = self.ends.finish(&self.tables);
@@ -213,6 +230,12 @@ impl<'b, 's> Replay<'b, 's> {
 
     fn sample(&mut self, sample: &Sample<'_>) {
         let thread = self.tasks.thread_at(&sample.at);
+        // Without user registers it is a kernel thread, or one that has none any more.
+        let walked = if sample.flags & FLAG_USER_REGS == 0 {
+            None
+        } else {
+            self.dictionary.user_of(sample)
+        };
         let known = self
             .beside
             .resolved
@@ -220,7 +243,7 @@ impl<'b, 's> Replay<'b, 's> {
             .and_then(|known| known.stack(sample.at.time, sample.at.tid));
         let stack = match known {
             Some(stack) => stack,
-            None => self.stack(sample, self.tasks.threads[thread.index()].process),
+            None => self.stack(sample, self.tasks.threads[thread.index()].process, walked.as_deref()),
         };
         self.samples.push(sample.at.time, sample.at.tid, stack);
         if let Some(stack) = stack {
@@ -243,20 +266,20 @@ impl<'b, 's> Replay<'b, 's> {
     }
 
     /// The sample's stack: user frames, and the kernel's on top of them.
-    fn stack(&mut self, sample: &Sample<'_>, process: ProcessId) -> Option<StackId> {
+    fn stack(&mut self, sample: &Sample<'_>, process: ProcessId, walked: Option<&Walked>) -> Option<StackId> {
         if self.tables.stacks.len() >= MAX_STACKS {
             return Some(self.interner.truncated(&mut self.tables, TruncationReason::Limit));
         }
         let mut stack = None;
-        // Without user registers it is a kernel thread, or one that has none any more.
         if sample.flags & FLAG_USER_REGS != 0 {
-            let walk = self.walker.walk(
-                Mapped {
-                    tasks: &self.tasks,
-                    process,
-                },
-                sample,
-            );
+            let mapped = Mapped {
+                tasks: &self.tasks,
+                process,
+            };
+            let walk = self.walker.stack(mapped, sample, walked);
+            if let Some(walked) = walked {
+                self.dictionary.check(sample, walked, &walk);
+            }
             if let Err(reason) = walk.end {
                 stack = Some(self.interner.truncated(&mut self.tables, reason));
             }
@@ -265,7 +288,8 @@ impl<'b, 's> Replay<'b, 's> {
                 stack = Some(self.interner.stack(&mut self.tables, stack, frame));
             }
         }
-        for (depth, offset) in sample.kernel.iter().enumerate().rev() {
+        let kernel = self.dictionary.kernel_of(sample);
+        for (depth, offset) in kernel.as_deref().unwrap_or_default().iter().enumerate().rev() {
             let frame = self.kernel_frame(*offset, depth > 0);
             stack = Some(self.interner.stack(&mut self.tables, stack, frame));
         }

@@ -119,6 +119,8 @@ pub enum TruncationReason {
     Limit,
     /// No user registers or no stack was captured.
     NotCaptured,
+    /// The stack could not be read: a page that is not in memory, or a wrong address.
+    StackUnreadable,
 }
 
 impl TruncationReason {
@@ -133,6 +135,7 @@ impl TruncationReason {
             Self::BadChain => "broken frame chain",
             Self::Limit => "frame limit",
             Self::NotCaptured => "stack not captured",
+            Self::StackUnreadable => "stack not in memory",
         }
     }
 }

@@ -113,6 +113,19 @@ fn completeness(recording: &Recording, collected: &Collected) -> Vec<Value> {
             complete as f64 / total as f64,
         ));
     }
+    let walked = recording
+        .walks
+        .ends
+        .iter()
+        .fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));
+    for (end, count) in &recording.walks.ends {
+        let label = format!("Walks in the kernel: {end}");
+        entries.push(entry(&label, "percentage", *count as f64 / walked as f64));
+    }
+    if let Some((same, different)) = recording.walks.checked {
+        let text = format!("{same} of {}", same.saturating_add(different));
+        entries.push(entry("Walks that framehop agrees with", "string", text));
+    }
     let mut cut: Vec<&StackEnds> = recording
         .stack_ends
         .iter()

@@ -24,6 +24,15 @@ impl Vdso {
     pub fn of_this_kernel() -> Self {
         Self(read_vdso().map(Into::into))
     }
+
+    /// As an ELF file.
+    ///
+    /// # Errors
+    /// In words, when it could not be read.
+    pub fn elf(&self) -> Result<ElfFile, String> {
+        let bytes = self.0.clone().ok_or("the kernel's vdso could not be read")?;
+        ElfFile::from_bytes(bytes).map_err(|error| error.to_string())
+    }
 }
 
 fn read_vdso() -> Option<Vec<u8>> {
@@ -81,8 +90,7 @@ impl OpenBinaries {
 
     fn open_elf(&self, id: FileId, path: &str, build_id: &[u8]) -> Result<ElfFile, String> {
         if path == "[vdso]" {
-            let bytes = self.vdso.0.clone().ok_or("the kernel's vdso could not be read")?;
-            return ElfFile::from_bytes(bytes).map_err(|error| error.to_string());
+            return self.vdso.elf();
         }
         let by_path = || open_regular(Path::new(path)).map_err(|error| error.to_string());
         let (file, certain) = match self.passed.get(&id).map(|passed| &passed.file) {

@@ -13,11 +13,12 @@ pub mod needed;
 pub mod privilege;
 pub mod session;
 pub mod spool;
+mod table_maker;
 pub mod tables;
 pub mod watch;
 
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -35,10 +36,11 @@ use binaries::{OpenBinaries, Vdso};
 use command::Waiting;
 use finish::{OpenLog, Plan};
 use folders::Folders;
-use identity::Identity;
+use identity::{Environment, Identity};
 use privilege::Capture;
-use session::Captured;
+use session::{Captured, Unwinding};
 use spool::{Output, Spool};
+use tables::Tables;
 use watch::Watch;
 
 /// How a recording went.
@@ -94,7 +96,7 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         .transpose()?;
     if let Target::Pids(pids) = &options.target {
         for pid in pids {
-            if !std::path::Path::new(&format!("/proc/{pid}")).exists() {
+            if !Path::new(&format!("/proc/{pid}")).exists() {
                 bail!("process {pid} is gone; `pgrep -a NAME` lists those that run");
             }
         }
@@ -132,10 +134,15 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     };
     let recorded = early.map_or_else(start, Ok).and_then(|capture| {
         let command = options.target.command().unwrap_or_default();
+        let unwinding = Unwinding {
+            vdso: setting.vdso.clone(),
+            tables: Tables::new(Tables::default_folder(&identity.environment)),
+            expected: expected(program.as_deref(), &identity.environment),
+        };
         let waiting = program
             .map(|program| Waiting::spawn(program, command, &identity.environment))
             .transpose()?;
-        let captured = session::run(options, &watch, capture.link.clone(), &spool, waiting);
+        let captured = session::run(options, &watch, capture.link.clone(), &spool, unwinding, waiting);
         capture.wait();
         captured
     });
@@ -168,6 +175,11 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         log,
         is_cut: captured.log_failed.is_some(),
     })
+}
+
+/// The files that a command is going to map.
+fn expected(program: Option<&Path>, environment: &Environment) -> Vec<PathBuf> {
+    program.map_or_else(Vec::new, |program| needed::closure(program, environment))
 }
 
 /// What the recording was started with, and finishing needs again.

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,8 +11,11 @@ use anyhow::{Context, Result, anyhow, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::binaries::Vdso;
 use super::command::Waiting;
 use super::spool::Spool;
+use super::table_maker::TableMaker;
+use super::tables::Tables;
 use super::watch::{Happening, Watch};
 use crate::capture::link::Link;
 use crate::capture::wire::{Ended, Mapped, PerfMap, Progress, Reply, Request, Scope, Start};
@@ -47,10 +51,22 @@ pub struct Captured {
     pub log_failed: Option<String>,
 }
 
+/// What unwind tables are made of.
+#[derive(Debug)]
+pub struct Unwinding {
+    /// The kernel's own code in every process.
+    pub vdso: Vdso,
+    /// Makes them, or has them.
+    pub tables: Tables,
+    /// Files that the command is going to map.
+    pub expected: Vec<PathBuf>,
+}
+
 /// A recording that is under way.
 struct Session<'a> {
     watch: &'a Watch,
     link: Arc<Link>,
+    tables: TableMaker,
     mapped: Vec<(Mapped, Option<File>)>,
     perf_maps: Vec<(PerfMap, File)>,
     progress: Progress,
@@ -69,11 +85,13 @@ pub fn run(
     watch: &Watch,
     link: Arc<Link>,
     spool: &Spool,
+    unwinding: Unwinding,
     waiting: Option<Waiting>,
 ) -> Result<Captured> {
     watch.replies(link.clone());
     let mut session = Session {
         watch,
+        tables: TableMaker::default(),
         link,
         mapped: Vec::new(),
         perf_maps: Vec::new(),
@@ -91,6 +109,8 @@ pub fn run(
             return Err(error);
         }
     };
+    let Unwinding { vdso, tables, expected } = unwinding;
+    session.tables.start(session.link.clone(), vdso, tables, expected);
     let began = Instant::now();
     if let Some(waiting) = waiting {
         watch.child(waiting.release()?);
@@ -127,6 +147,7 @@ impl Session<'_> {
             scope,
             sample_hz: options.rate,
             stack_copy: options.stack_copy,
+            check_walks: options.check_walks,
             exclude_pids: vec![std::process::id()],
             command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         };
@@ -186,6 +207,7 @@ impl Session<'_> {
     }
 
     fn stop(&mut self) -> Result<Ended> {
+        self.tables.stop();
         self.link.send(&Request::Stop, None)?;
         let deadline = Instant::now() + DRAIN_LIMIT;
         loop {
@@ -204,7 +226,10 @@ impl Session<'_> {
 
     fn take(&mut self, reply: Reply, file: Option<File>) {
         match reply {
-            Reply::Mapped(mapped) => self.mapped.push((mapped, file)),
+            Reply::Mapped(mapped) => {
+                self.tables.mapped(&mapped, file.as_ref());
+                self.mapped.push((mapped, file));
+            }
             Reply::PerfMap(map) => self.perf_maps.extend(file.map(|file| (map, file))),
             Reply::Progress(progress) => self.progress = progress,
             Reply::Warning(text) => tell(text),

@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt;
 
+use profiler_common::unwind::WalkEnd;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::text::{bytes, columns, count, duration, fit, percent};
 use crate::fact::budget::Collected;
-use crate::fact::{FactSink, FrameId, Mark, ModuleId, SampleFact, StackEnds, Tables, ThreadId};
+use crate::fact::{FactSink, FrameId, Mark, ModuleId, SampleFact, StackEnds, Tables, ThreadId, Walks};
 
 /// Hottest functions that are told.
 const HOTTEST: usize = 3;
@@ -86,6 +87,8 @@ pub struct StackSummary {
     pub complete: u64,
     /// Where most of the others were cut.
     pub worst: Vec<StackEnds>,
+    /// How the walks in the kernel fared.
+    pub walks: Walks,
 }
 
 /// Collects what a [`Summary`] says.
@@ -175,7 +178,7 @@ impl Accumulator {
             processes: processes.len() as u64,
             threads: ran.count() as u64,
             losses: recording.losses.clone(),
-            stacks: stacks(&recording.stack_ends),
+            stacks: stacks(&recording.stack_ends, &recording.walks),
             sample_thinning: recording.sample_thinning.max(1),
             marks_left_out: 0,
             notes: recording.notes.clone(),
@@ -230,7 +233,7 @@ fn hottest(tables: &Tables, self_samples: &[u64]) -> Vec<HotFunction> {
     .collect()
 }
 
-fn stacks(ends: &[StackEnds]) -> StackSummary {
+fn stacks(ends: &[StackEnds], walks: &Walks) -> StackSummary {
     let sum = |complete: bool| {
         let matching = ends.iter().filter(|ends| !complete || ends.reason.is_none());
         matching.fold(0u64, |sum, ends| sum.saturating_add(ends.samples))
@@ -242,6 +245,7 @@ fn stacks(ends: &[StackEnds]) -> StackSummary {
         total: sum(false),
         complete: sum(true),
         worst,
+        walks: walks.clone(),
     }
 }
 
@@ -292,13 +296,22 @@ impl Summary {
             .map(|(name, lost)| format!("{} {name}", count(*lost)));
         lines.push(list("lost:    ", losses, "nothing"));
         lines.push(self.stacks_line());
+        if let Some((same, different)) = self.stacks.walks.checked {
+            let all = same.saturating_add(different);
+            lines.push(format!("walks:   {} of {} are as framehop's", count(same), count(all)));
+        }
         lines.extend(self.thinning_line());
         lines.extend(self.output_line());
         lines
     }
 
     fn stacks_line(&self) -> String {
-        let StackSummary { total, complete, worst } = &self.stacks;
+        let StackSummary {
+            total,
+            complete,
+            worst,
+            walks,
+        } = &self.stacks;
         if *total == 0 {
             return "stacks:  no user stack".into();
         }
@@ -306,7 +319,11 @@ impl Summary {
             let reason = ends.reason.map_or("", |reason| reason.words());
             format!("{} {} ({reason})", percent(ends.samples, *total), fit(&ends.module, 24))
         });
-        let head = format!("stacks:  {} complete", percent(*complete, *total));
+        let walked = walks.ends.iter().find(|(end, _)| end == WalkEnd::Complete.name());
+        let walked = walked.map_or(String::new(), |(_, count)| {
+            format!(" ({} walked in the kernel)", percent(*count, *total))
+        });
+        let head = format!("stacks:  {} complete{walked}", percent(*complete, *total));
         if worst.is_empty() {
             head
         } else {

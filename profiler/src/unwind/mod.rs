@@ -11,6 +11,7 @@ mod intern;
 mod steps;
 pub mod table;
 mod walk;
+mod walked;
 
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use symbols::elf::ElfFile;
 pub use binary::{Content, Modules};
 pub use intern::{Interner, JitFunction, Known};
 pub use walk::{FRAME_LIMIT, Mapped, Place, RawFrame, Walk, Walker};
+pub use walked::{End, Walked};
 
 use crate::event::FileId;
 

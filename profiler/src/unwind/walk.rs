@@ -2,13 +2,15 @@
 
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64};
 use framehop::{FrameAddress, Unwinder as _};
-use profiler_common::sample::{FLAG_STACK_UNREADABLE, FLAG_USER_REGS};
+use profiler_common::sample::{FLAG_CALLER, FLAG_CHECK, FLAG_STACK_UNREADABLE, FLAG_USER_REGS};
+use profiler_common::stack::INTERRUPTED;
 use rustc_hash::FxHashMap;
 
 use super::binary::{Binary, BinaryId, Content, Modules};
 use super::cfi::{Context, Registers, Rule, Saved};
 use super::copy::{Missing, StackCopy};
 use super::steps::{Step, Trail, by_frame_pointer, by_signal_frame};
+use super::walked::Walked;
 use crate::addr::{Avma, FileOffset, Svma};
 use crate::event::Sample;
 use crate::fact::{ProcessId, TruncationReason};
@@ -90,15 +92,41 @@ impl<'b> Walker<'b> {
         }
     }
 
-    /// Unwinds the user stack of a sample.
-    pub fn walk(&mut self, mapped: Mapped<'_>, sample: &Sample<'_>) -> Walk {
-        let mut frames = Vec::with_capacity(64);
+    /// The user stack of a sample: what the kernel side walked, and from there on what the copy gives.
+    pub fn stack(&mut self, mapped: Mapped<'_>, sample: &Sample<'_>, walked: Option<&Walked>) -> Walk {
+        let Some(walked) = walked.filter(|_| sample.flags & FLAG_CHECK == 0) else {
+            return self.walk(mapped, sample, Vec::with_capacity(64));
+        };
+        let mut frames = Vec::with_capacity(walked.frames.len() + 8);
+        for (depth, frame) in walked.frames.iter().enumerate() {
+            let (address, is_return_address) = (frame & !INTERRUPTED, depth > 0 && frame & INTERRUPTED == 0);
+            let (place, _) = self.place(mapped, address, is_return_address);
+            frames.push(RawFrame {
+                address: Avma(address),
+                is_return_address,
+                place,
+            });
+        }
+        match walked.end.reason() {
+            None => Walk { frames, end: Ok(()) },
+            Some(reason) if sample.stack.is_empty() => Walk {
+                frames,
+                end: Err(reason),
+            },
+            Some(_) => self.walk(mapped, sample, frames),
+        }
+    }
+
+    /// Unwinds the copied stack of a sample. `frames` were walked already; the last of them is the one that the sample's
+    /// registers are of.
+    fn walk(&mut self, mapped: Mapped<'_>, sample: &Sample<'_>, mut frames: Vec<RawFrame>) -> Walk {
         if sample.flags & FLAG_USER_REGS == 0 {
             return Walk {
                 frames,
                 end: Err(TruncationReason::NotCaptured),
             };
         }
+        let mut resumed = !frames.is_empty();
         let mut registers = Registers {
             ip: sample.regs.ip,
             sp: sample.regs.sp,
@@ -113,19 +141,21 @@ impl<'b> Walker<'b> {
             chained: false,
         };
         let captured = !sample.stack.is_empty() && sample.flags & FLAG_STACK_UNREADABLE == 0;
-        let mut is_call = false;
+        let mut is_call = sample.flags & FLAG_CALLER != 0;
         let end = loop {
             let (place, executable) = self.place(mapped, registers.ip, is_call);
-            if !frames.is_empty()
-                && let Some(reason) = self.is_led_astray(&mut trail, place, executable)
-            {
-                break Err(reason);
+            if !std::mem::take(&mut resumed) {
+                if !frames.is_empty()
+                    && let Some(reason) = self.is_led_astray(&mut trail, place, executable)
+                {
+                    break Err(reason);
+                }
+                frames.push(RawFrame {
+                    address: Avma(registers.ip),
+                    is_return_address: is_call,
+                    place,
+                });
             }
-            frames.push(RawFrame {
-                address: Avma(registers.ip),
-                is_return_address: is_call,
-                place,
-            });
             if frames.len() >= FRAME_LIMIT {
                 break Err(TruncationReason::Limit);
             }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
+use profiler::addr::KernelOffset;
 use profiler::capture::wire::Scope;
 use profiler::event::{At, Event, FileId, PROT_EXEC, Sample, TaskExit};
 use profiler_common::sample::{FLAG_IN_KERNEL, FLAG_STACK_CUT, FLAG_STACK_UNREADABLE, FLAG_USER_REGS};
@@ -123,7 +124,8 @@ fn check_times(recording: &Recording, pid: u32, before: u64) {
 fn check_stacks(recording: &Recording, pid: u32) {
     let samples: Vec<_> = recording.samples().collect();
     let main: Vec<_> = samples.iter().filter(|sample| sample.at.tid == pid).collect();
-    // After exec's last step, the registers are there and the whole stack is in the copy: main is a few hundred bytes deep.
+    // Nobody makes unwind tables here. After exec's last step, the registers are there and the whole stack is in the copy: main
+    // is a few hundred bytes deep.
     let whole = |sample: &Sample<'_>| {
         sample.flags & (FLAG_USER_REGS | FLAG_STACK_CUT | FLAG_STACK_UNREADABLE) == FLAG_USER_REGS
             && !sample.stack.is_empty()
@@ -133,20 +135,33 @@ fn check_stacks(recording: &Recording, pid: u32) {
     assert!(
         samples
             .iter()
-            .all(|sample| sample.kernel.is_empty() || sample.flags & FLAG_IN_KERNEL != 0)
+            .all(|sample| sample.kernel_stack == 0 || sample.flags & FLAG_IN_KERNEL != 0)
     );
     let names: Vec<_> = recording
         .events
         .iter()
         .filter(|event| matches!(event, Event::KernelSymbol { .. }))
         .collect();
-    let frames: std::collections::BTreeSet<_> = samples.iter().flat_map(|sample| sample.kernel.iter()).collect();
+    let stacks: std::collections::BTreeMap<u64, _> = recording.events.iter().filter_map(kernel_stack).collect();
+    assert!(
+        samples
+            .iter()
+            .all(|sample| sample.kernel_stack == 0 || stacks.contains_key(&sample.kernel_stack))
+    );
+    let frames: std::collections::BTreeSet<_> = stacks.values().copied().flatten().collect();
     assert!(
         names.len() * 10 >= frames.len() * 9,
         "{} of {} kernel addresses named",
         names.len(),
         frames.len()
     );
+}
+
+fn kernel_stack<'e>(event: &'e Event<'_>) -> Option<(u64, &'e [KernelOffset])> {
+    match event {
+        Event::KernelStack(stack) => Some((stack.key, &stack.frames)),
+        _ => None,
+    }
 }
 
 fn check_mappings(recording: &Recording, pid: u32, program: &Path) {

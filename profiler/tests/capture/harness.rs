@@ -101,6 +101,7 @@ pub fn start(scope: Scope) -> Start {
         scope,
         sample_hz: 1000,
         stack_copy: 16384,
+        check_walks: false,
         exclude_pids: Vec::new(),
         command: vec!["test".to_owned()],
     }

@@ -2,9 +2,10 @@
 
 use profiler::addr::{Avma, FileOffset, KernelOffset, Timestamp};
 use profiler::event::{
-    At, Attachment, AttachmentKind, End, Event, FileId, Mapping, Module, Sample, Segment, TaskExec, TaskExit, TaskNew,
+    At, Attachment, AttachmentKind, End, Event, FileId, KernelStack, Mapping, Module, Sample, Segment, TaskExec,
+    TaskExit, TaskNew, UserStack,
 };
-use profiler_common::sample::{FLAG_USER_REGS, UserRegs};
+use profiler_common::sample::{FLAG_CHECK, FLAG_USER_REGS, FLAG_WALK_COMPLETE, UserRegs};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -33,28 +34,50 @@ fn sample() -> impl Strategy<Value = Event<'static>> {
             }
             stack
         });
-    let frames = prop::collection::vec(any::<u64>().prop_map(KernelOffset), 0..128);
     let regs = (any::<u64>(), 0..10_000u64, any::<u64>(), any::<bool>());
-    (at(), any::<(u16, u64)>(), any::<u32>(), regs, frames, stack).prop_map(
-        |(at, (cpu, cpu_time), flags, (ip, sp, fp, high), kernel, stack)| {
-            let sp = if high { u64::MAX - sp } else { 0x7ffd_0000_0000 + sp };
-            let with_regs = flags & FLAG_USER_REGS != 0;
-            let regs = if with_regs {
-                UserRegs { ip, sp, fp, lr: 0 }
-            } else {
-                UserRegs::default()
-            };
-            Event::Sample(Sample {
-                at,
-                cpu,
-                cpu_time,
-                flags,
-                regs,
-                kernel: kernel.into(),
-                stack: stack.into(),
-            })
-        },
+    (
+        at(),
+        any::<(u16, u64)>(),
+        any::<u32>(),
+        regs,
+        any::<(u64, u64)>(),
+        stack,
     )
+        .prop_map(
+            |(at, (cpu, cpu_time), flags, (ip, sp, fp, high), (user_stack, kernel_stack), stack)| {
+                let sp = if high { u64::MAX - sp } else { 0x7ffd_0000_0000 + sp };
+                let unfinished = flags & FLAG_WALK_COMPLETE == 0 || flags & FLAG_CHECK != 0;
+                let with_regs = flags & FLAG_USER_REGS != 0 && unfinished;
+                let regs = if with_regs {
+                    UserRegs { ip, sp, fp, lr: 0 }
+                } else {
+                    UserRegs::default()
+                };
+                Event::Sample(Sample {
+                    at,
+                    cpu,
+                    cpu_time,
+                    flags,
+                    user_stack,
+                    kernel_stack,
+                    regs,
+                    stack: stack.into(),
+                })
+            },
+        )
+}
+
+fn stack() -> impl Strategy<Value = Event<'static>> {
+    let frames = prop::collection::vec(any::<u64>(), 0..128);
+    (any::<u64>(), any::<Option<u8>>(), frames).prop_map(|(key, end, frames)| {
+        if let Some(end) = end {
+            let frames = frames.into();
+            return Event::UserStack(UserStack { key, end, frames });
+        }
+        let frames: Vec<KernelOffset> = frames.into_iter().map(KernelOffset).collect();
+        let frames = frames.into();
+        Event::KernelStack(KernelStack { key, frames })
+    })
 }
 
 fn task() -> impl Strategy<Value = Event<'static>> {
@@ -134,7 +157,10 @@ fn other() -> impl Strategy<Value = Event<'static>> {
 
 /// Events of the main stream.
 pub fn stream() -> impl Strategy<Value = Vec<Event<'static>>> {
-    prop::collection::vec(prop_oneof![4 => sample(), 4 => task(), 1 => other()], 0..40)
+    prop::collection::vec(
+        prop_oneof![4 => sample(), 2 => stack(), 4 => task(), 1 => other()],
+        0..40,
+    )
 }
 
 /// Events with chunks of their own.

@@ -12,6 +12,7 @@ use profiler::fact::budget::{Budget, Collected, Collector};
 use profiler::fact::{
     FactSink, Frame, FrameId, FrameName, Location, Mark, MarkKind, Module, ModuleId, ModuleKind, Process, ProcessId,
     Recording, SampleFact, SourceFrame, StackEnds, StackId, StackNode, Tables, Thread, ThreadId, TruncationReason,
+    Walks,
 };
 
 pub use large::large;
@@ -144,6 +145,12 @@ pub fn recording() -> Recording {
             remedy: Some("use real hardware".into()),
         }],
         losses: vec![("sample ring full".into(), u64::MAX)],
+        walks: Walks {
+            ends: vec![("complete".to_owned(), 90), ("no table".to_owned(), 10)],
+            stacks: 12,
+            resent: 1,
+            checked: Some((90, 0)),
+        },
         stack_ends: vec![
             StackEnds {
                 module: "libdemo.so".into(),

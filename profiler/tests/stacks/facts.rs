@@ -4,8 +4,8 @@ use std::io::Cursor;
 
 use profiler::addr::KernelOffset;
 use profiler::event::write::LogWriter;
-use profiler::event::{Attachment, AttachmentKind, Event, FileId, Mapping, PROT_EXEC, TaskNew};
-use profiler::fact::{Location, StackEnds, TruncationReason};
+use profiler::event::{Attachment, AttachmentKind, Event, FileId, KernelStack, Mapping, PROT_EXEC, TaskNew};
+use profiler::fact::{Location, StackEnds, StackId, TruncationReason};
 use profiler::unwind::{Binaries, NoBinaries};
 
 use super::harness::{at, locations, log, replay};
@@ -25,7 +25,11 @@ fn a_complete_log_needs_no_binaries() {
     for time in [200, 210, 220] {
         let mut sample = dump.sample(0);
         sample.at = at(time, 1, 1);
-        sample.kernel = vec![KernelOffset(time)].into();
+        sample.kernel_stack = time;
+        events.push(Event::KernelStack(KernelStack {
+            key: time,
+            frames: vec![KernelOffset(time)].into(),
+        }));
         events.push(Event::Sample(sample));
     }
     let made = dump

@@ -1,7 +1,7 @@
 //! Facts from logs whose contents are known.
 
 use profiler::addr::{Avma, KernelOffset, Timestamp};
-use profiler::event::{Attachment, AttachmentKind, End, Event, Sample, TaskExec, TaskExit, TaskNew};
+use profiler::event::{Attachment, AttachmentKind, End, Event, KernelStack, Sample, TaskExec, TaskExit, TaskNew};
 use profiler::fact::{Location, MarkKind, ModuleId, ModuleKind, ProcessId, TruncationReason};
 use profiler::unwind::NoBinaries;
 use profiler_common::Loss;
@@ -21,18 +21,25 @@ fn marker_file(text: &str) -> Event<'static> {
 
 /// One process, drained out of order, with everything that stands beside.
 fn story() -> Vec<Event<'static>> {
-    let kernel = |time, flags, offsets: &[u64]| {
-        let kernel: Vec<KernelOffset> = offsets.iter().copied().map(KernelOffset).collect();
+    let stack = |key, offsets: &[u64]| {
+        let frames: Vec<KernelOffset> = offsets.iter().copied().map(KernelOffset).collect();
+        Event::KernelStack(KernelStack {
+            key,
+            frames: frames.into(),
+        })
+    };
+    let kernel = |time, flags, kernel_stack| {
         Event::Sample(Sample {
             at: at(time, 10, 10),
             flags,
             cpu_time: 1000,
-            kernel: kernel.into(),
+            kernel_stack,
             ..Sample::default()
         })
     };
     vec![
-        kernel(300, FLAG_IN_KERNEL, &[0x1010, 0x2020]),
+        stack(7, &[0x1010, 0x2020]),
+        kernel(300, FLAG_IN_KERNEL, 7),
         Event::TaskNew(TaskNew {
             at: at(110, 10, 10),
             parent: (1, 1),
@@ -48,7 +55,8 @@ fn story() -> Vec<Event<'static>> {
             ..TaskExec::default()
         }),
         Event::Watermark(Timestamp(250)),
-        kernel(400, FLAG_IN_KERNEL | FLAG_USER_REGS, &[0x1010]),
+        stack(8, &[0x1010]),
+        kernel(400, FLAG_IN_KERNEL | FLAG_USER_REGS, 8),
         Event::TaskExit(TaskExit {
             at: at(500, 10, 10),
             exit_code: 256,

@@ -220,6 +220,6 @@ impl Dump {
         let (tasks, process) = self.tasks();
         let mut sample = self.sample(flags);
         change(&mut sample);
-        Walker::new(Modules::new(&self.binaries)).walk(Mapped { tasks: &tasks, process }, &sample)
+        Walker::new(Modules::new(&self.binaries)).stack(Mapped { tasks: &tasks, process }, &sample, None)
     }
 }

@@ -1,0 +1,90 @@
+//! Each distinct stack is sent once: what was sent is remembered by its key.
+//!
+//! The memory is a table with two places for each key. A key that finds both taken drives one out, and that stack is sent
+//! again when it comes back; whoever reads the log sees how often.
+
+use aya_ebpf::EbpfContext;
+use aya_ebpf::helpers::generated::bpf_get_stack;
+use profiler_common::sample::MAX_KERNEL_FRAMES;
+use profiler_common::stack::{MAX_USER_FRAMES, StackHead, mix};
+use profiler_common::{Loss, RecordKind};
+
+use crate::emit::{At, lose, output};
+use crate::maps::SENT;
+use crate::walk::{Walk, absorb};
+
+/// Places in the table, a power of two.
+pub const SENT_PLACES: u32 = 1 << 18;
+
+/// The key of the user stack that `walk` holds, sent if it was not before. 0: there is no room for it in the ring, or
+/// it has no frame.
+///
+/// # Safety
+/// `walk` must come from [`crate::walk::acquire`].
+#[inline(always)]
+pub unsafe fn user_stack(walk: *mut Walk, at: At) -> u64 {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        if (*walk).head.count == 0 {
+            return 0;
+        }
+        let key = mix((*walk).head.key, u64::from((*walk).head.end) << 32 | u64::from((*walk).head.count)) | 1;
+        (*walk).head.key = key;
+        known_or_sent(walk, RecordKind::UserStack, at)
+    }
+}
+
+/// The key of the kernel stack of the running thread, sent if it was not before. 0: as [`user_stack`].
+///
+/// # Safety
+/// As [`user_stack`]. What the walk held before is lost.
+#[inline(always)]
+pub unsafe fn kernel_stack(walk: *mut Walk, ctx: &impl EbpfContext, at: At) -> u64 {
+    const SIZE: u32 = (MAX_KERNEL_FRAMES * 8) as u32;
+    // SAFETY: by this function's own condition; the helper writes at most the given size, which the array has.
+    unsafe {
+        let bytes = bpf_get_stack(ctx.as_ptr(), (&raw mut (*walk).frames).cast(), SIZE, 0);
+        if bytes <= 0 {
+            return 0;
+        }
+        let count = (bytes as usize / 8).min(MAX_KERNEL_FRAMES);
+        let mut hash = 1;
+        for index in 0..MAX_KERNEL_FRAMES {
+            if index >= count {
+                break;
+            }
+            hash = absorb(hash, (&raw const (*walk).frames).cast::<u64>().add(index).read());
+        }
+        (*walk).head.count = count as u32;
+        (*walk).head.end = 0;
+        (*walk).head.key = mix(hash, count as u64) | 1;
+        known_or_sent(walk, RecordKind::KernelStack, at)
+    }
+}
+
+/// # Safety
+/// As [`user_stack`].
+#[inline(always)]
+unsafe fn known_or_sent(walk: *mut Walk, kind: RecordKind, at: At) -> u64 {
+    // SAFETY: by this function's own condition.
+    let key = unsafe { (*walk).head.key };
+    let first = (key >> 20) as u32 & (SENT_PLACES - 1);
+    let (Some(near), Some(far)) = (SENT.get_ptr_mut(first), SENT.get_ptr_mut(first ^ 1)) else {
+        return 0;
+    };
+    // SAFETY: whole words; two CPUs that write at once cost a stack that is sent twice.
+    unsafe {
+        if *near == key || *far == key {
+            return key;
+        }
+        let len = size_of::<StackHead>() + ((*walk).head.count as usize).min(MAX_USER_FRAMES) * 8;
+        (*walk).head.header = at.header(kind, len as u32);
+        if !output(&raw const (*walk).head, len) {
+            lose(Loss::StackRingFull);
+            return 0;
+        }
+        *far = *near;
+        *near = key;
+    }
+    key
+}

@@ -1,0 +1,294 @@
+//! The walker: from registers along unwind tables to the thread's first frame, for every kind of event.
+//!
+//! A walk is a `bpf_loop` over [`next_frame`], so it returns to the program that asked for it, whatever its type. Its state is in
+//! per-CPU memory, because a program's stack has 512 bytes. docs/unwinding.md tells the rules.
+
+use core::ffi::{c_long, c_void};
+
+use aya_ebpf::helpers::generated::{bpf_loop, bpf_probe_read_user};
+use profiler_common::sample::UserRegs;
+use profiler_common::space::{CodeRange, FRAME_POINTERS, MAX_RANGES, Run, TABLE};
+use profiler_common::stack::{INTERRUPTED, MAX_USER_FRAMES, StackHead};
+use profiler_common::unwind::{Arch, By, PageRows, Row, TABLE_PAGE, WalkEnd, step, step_by_frame_pointer};
+
+use crate::maps::{PAGES, RANGES, ROWS, SPACES, WALKS, config};
+
+const ARCH: Arch = Arch::X86_64;
+/// Turns of a search among the rows of a page, which are at most one a byte.
+const ROW_TURNS: u32 = TABLE_PAGE.trailing_zeros() + 1;
+/// Turns of a search among the ranges of a space.
+const RANGE_TURNS: u32 = MAX_RANGES.trailing_zeros() + 1;
+/// Walks that may be under way on one CPU: of a thread, of an interrupt, of an interrupt that can't be masked.
+pub const WALKS_PER_CPU: u32 = 3;
+/// Frames behind the leaf that a walk without frame pointers must have seen before it believes that their chain ended.
+const CHAIN: u32 = 2;
+
+/// A walk, and the record that it becomes.
+#[repr(C)]
+pub struct Walk {
+    /// 1: in use.
+    pub busy: u32,
+    /// 1: `regs.ip` is a return address.
+    caller: u32,
+    /// Registers of the last frame that was kept.
+    regs: UserRegs,
+    run: Run,
+    /// The address that no range covers; 0: none was met.
+    unmapped: u64,
+    /// Where `regs.ip` lies.
+    range: CodeRange,
+    /// The record's head: `count`, `key` (so far) and `end` grow with the walk.
+    pub head: StackHead,
+    /// Behind the head without a gap: one record.
+    pub frames: [u64; MAX_USER_FRAMES],
+}
+
+/// Where a walk ended.
+pub struct Walked {
+    pub end: WalkEnd,
+    /// Registers of its last frame.
+    pub regs: UserRegs,
+    /// They are a caller's.
+    pub caller: bool,
+    /// The address that no range covers; 0: none was met.
+    pub unmapped: u64,
+}
+
+/// A free walk of this CPU, taken; `None`: all are in use by programs that this one interrupted.
+#[inline(always)]
+pub fn acquire() -> Option<*mut Walk> {
+    for level in 0..WALKS_PER_CPU {
+        let walk = WALKS.get_ptr_mut(level)?;
+        // SAFETY: this CPU's own memory. A program that interrupts between the two accesses has given back what it takes
+        // before this one goes on.
+        unsafe {
+            if core::ptr::read_volatile(&raw const (*walk).busy) == 0 {
+                core::ptr::write_volatile(&raw mut (*walk).busy, 1 + level);
+                return Some(walk);
+            }
+        }
+    }
+    None
+}
+
+/// Gives a walk back.
+///
+/// # Safety
+/// `walk` must come from [`acquire`].
+#[inline(always)]
+pub unsafe fn release(walk: *mut Walk) {
+    // SAFETY: by this function's own condition.
+    unsafe { core::ptr::write_volatile(&raw mut (*walk).busy, 0) };
+}
+
+/// Walks from `regs` outward in the address space `space`. The frames, their count, their hash and the end are in the walk's
+/// record then.
+///
+/// # Safety
+/// `walk` must come from [`acquire`].
+#[inline(always)]
+pub unsafe fn user_stack(walk: *mut Walk, space: u64, regs: UserRegs) -> Walked {
+    // SAFETY: by this function's own condition; only this program uses the walk.
+    unsafe {
+        (*walk).regs = regs;
+        (*walk).caller = 0;
+        (*walk).unmapped = 0;
+        (*walk).head.count = 0;
+        (*walk).head.key = space;
+        (*walk).range.start = 1;
+        (*walk).range.end = 0;
+        let end = if config!(walk) == 0 {
+            WalkEnd::NotWalked
+        } else if let Some(run) = SPACES.get(&space) {
+            (*walk).run = Run::from_word(*run);
+            from_leaf(walk)
+        } else {
+            (*walk).unmapped = regs.ip;
+            WalkEnd::NoSpace
+        };
+        (*walk).head.end = end as u32;
+        Walked {
+            end,
+            regs: (*walk).regs,
+            caller: (*walk).caller != 0,
+            unmapped: (*walk).unmapped,
+        }
+    }
+}
+
+/// # Safety
+/// As [`user_stack`].
+#[inline(always)]
+unsafe fn from_leaf(walk: *mut Walk) -> WalkEnd {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        if !find((*walk).regs.ip, walk) {
+            keep(walk, (*walk).regs.ip);
+            (*walk).unmapped = (*walk).regs.ip;
+            return WalkEnd::NoMapping;
+        }
+        (*walk).head.end = WalkEnd::Limit as u32;
+        let mut level = (*walk).busy.wrapping_sub(1);
+        bpf_loop(
+            MAX_USER_FRAMES as u32,
+            next_frame as *mut c_void,
+            (&raw mut level).cast(),
+            0,
+        );
+        WalkEnd::from_number((*walk).head.end as u8).unwrap_or(WalkEnd::BadChain)
+    }
+}
+
+/// Keeps the frame that the walk is at, and goes to its caller. 1: the walk is over.
+unsafe extern "C" fn next_frame(_: u32, level: *mut c_void) -> c_long {
+    // SAFETY: `from_leaf` passes its own variable.
+    let Some(walk) = WALKS.get_ptr_mut(unsafe { *level.cast::<u32>() }) else {
+        return 1;
+    };
+    // SAFETY: the walk under way on this CPU, of the program that called.
+    unsafe {
+        let interrupted = (*walk).caller == 0 && (*walk).head.count > 0;
+        keep(walk, (*walk).regs.ip | if interrupted { INTERRUPTED } else { 0 });
+        let end = match caller(walk) {
+            Ok((regs, by)) => {
+                let back = u64::from(by == By::Call);
+                if find(regs.ip.wrapping_sub(back), walk) {
+                    (*walk).regs = regs;
+                    (*walk).caller = back as u32;
+                    return 0;
+                }
+                (*walk).unmapped = regs.ip;
+                WalkEnd::NoMapping
+            }
+            Err(end) => end,
+        };
+        (*walk).head.end = end as u32;
+    }
+    1
+}
+
+/// Adds a frame to the record.
+///
+/// # Safety
+/// As [`user_stack`].
+#[inline(always)]
+unsafe fn keep(walk: *mut Walk, frame: u64) {
+    // SAFETY: by this function's own condition; the index is within the array.
+    unsafe {
+        let count = (*walk).head.count as usize;
+        if count < MAX_USER_FRAMES {
+            (&raw mut (*walk).frames).cast::<u64>().add(count).write(frame);
+            (*walk).head.count = count as u32 + 1;
+            (*walk).head.key = absorb((*walk).head.key, frame);
+        }
+    }
+}
+
+/// Adds a frame to a hash that [`crate::intern`] finishes: one multiplication, and a shift so that upper bits count too.
+#[inline(always)]
+pub fn absorb(hash: u64, frame: u64) -> u64 {
+    let hash = (hash ^ frame).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    hash ^ (hash >> 32)
+}
+
+/// The registers of the caller of the frame that the walk is at.
+///
+/// # Safety
+/// As [`user_stack`].
+#[inline(always)]
+unsafe fn caller(walk: *mut Walk) -> Result<(UserRegs, By), WalkEnd> {
+    // SAFETY: by this function's own condition.
+    let (regs, range, back, count) = unsafe {
+        (
+            (*walk).regs,
+            &(*walk).range,
+            u64::from((*walk).caller),
+            (*walk).head.count,
+        )
+    };
+    if range.unwinding == TABLE {
+        let row = row(range, regs.ip.wrapping_sub(back)).ok_or(WalkEnd::NoRow)?;
+        step(ARCH, row, &regs, read)
+    } else if range.unwinding == FRAME_POINTERS {
+        if regs.fp == 0 && count >= CHAIN {
+            return Err(WalkEnd::Complete);
+        }
+        step_by_frame_pointer(ARCH, &regs, read)
+    } else {
+        Err(WalkEnd::NoTable)
+    }
+}
+
+/// Finds the range that covers `address`. False: none does, and the walk's range is as before.
+///
+/// # Safety
+/// As [`user_stack`].
+#[inline(always)]
+unsafe fn find(address: u64, walk: *mut Walk) -> bool {
+    // SAFETY: by this function's own condition.
+    let (range, run) = unsafe { (&(*walk).range, (*walk).run) };
+    if range.start <= address && address < range.end {
+        return true;
+    }
+    let (mut low, mut high) = (run.first, run.first.wrapping_add(run.count));
+    for _ in 0..RANGE_TURNS {
+        if low >= high {
+            break;
+        }
+        let middle = low + (high - low) / 2;
+        match RANGES.get(middle) {
+            Some(range) if range.start <= address => low = middle + 1,
+            Some(_) => high = middle,
+            None => return false,
+        }
+    }
+    if low == run.first {
+        return false;
+    }
+    match RANGES.get(low - 1) {
+        Some(found) if address < found.end => {
+            // SAFETY: by this function's own condition.
+            unsafe { (*walk).range = *found };
+            true
+        }
+        _ => false,
+    }
+}
+
+/// The row for an address of a range with a table.
+#[inline(always)]
+fn row(range: &CodeRange, address: u64) -> Option<Row> {
+    let place = address.wrapping_sub(range.bias);
+    let page = place / TABLE_PAGE;
+    if page >= u64::from(range.pages) {
+        return None;
+    }
+    let page = range.first_page.wrapping_add(page as u32);
+    let PageRows { first, end } = *PAGES.get(page)?;
+    let (mut low, mut high) = (first, end);
+    let pc = place as u16;
+    for _ in 0..ROW_TURNS {
+        if low >= high {
+            break;
+        }
+        let middle = low + (high - low) / 2;
+        if ROWS.get(middle)?.pc <= pc {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if low == first {
+        return None;
+    }
+    ROWS.get(low - 1).copied()
+}
+
+/// A word of user memory.
+#[inline(always)]
+fn read(at: u64) -> Option<u64> {
+    let mut word = 0_u64;
+    // SAFETY: the helper writes one word, and refuses addresses that can't be read.
+    let failed = unsafe { bpf_probe_read_user((&raw mut word).cast(), 8, at as *const c_void) };
+    (failed == 0).then_some(word)
+}

@@ -1,0 +1,249 @@
+//! Unwind tables and address spaces, as the walker finds them in the kernel's maps.
+//!
+//! Tables come from the record half and are taken for hostile: every promise that the walker leans on is checked, and the
+//! walker itself can read nothing outside of its maps.
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+
+use anyhow::{Context as _, bail};
+use aya::Ebpf;
+use aya::maps::{HashMap, Map, MapData};
+use memmap2::{Mmap, MmapMut, MmapOptions};
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use profiler_common::Loss;
+use profiler_common::space::{CodeRange, FRAME_POINTERS, PENDING, Run, TABLE};
+use profiler_common::unwind::{PageRows, Row, TABLE_PAGE};
+use rustc_hash::{FxHashMap, FxHashSet};
+use zerocopy::{Immutable, IntoBytes};
+
+use super::load::Sizes;
+use super::losses::Losses;
+use super::ranges::Room;
+use super::space::{Code, Piece, Spaces};
+use crate::event::Segment;
+use crate::table::TableView;
+
+/// The kernel maps whole pages, so a mapping shows a little more than its segment.
+const PAGE: u64 = 4096;
+/// Executable segments of one file, at most.
+pub const SEGMENTS_LIMIT: usize = 64;
+
+/// An array in the kernel that is written through windows into its memory.
+struct Array(MapData);
+
+impl Array {
+    fn take(ebpf: &mut Ebpf, name: &str) -> anyhow::Result<Self> {
+        match ebpf.take_map(name) {
+            Some(Map::Array(map)) => Ok(Self(map)),
+            _ => bail!("the eBPF object has no array {name}: run `scripts/build-ebpf`"),
+        }
+    }
+
+    /// Writes neighbouring elements. The caller knows that they are within the array.
+    fn write<T: IntoBytes + Immutable>(&self, first: u32, elements: &[T]) -> std::io::Result<()> {
+        let bytes = elements.as_bytes();
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let offset = u64::from(first) * size_of::<T>() as u64;
+        let lead = usize::try_from(offset % PAGE).unwrap_or_default();
+        // SAFETY: the memory is the kernel's array, whose other readers are eBPF programs; nobody in this process has a
+        // reference into it.
+        let mut window: MmapMut = unsafe {
+            MmapOptions::new()
+                .offset(offset - offset % PAGE)
+                .len(lead + bytes.len())
+                .map_mut(&self.0.fd().as_fd())?
+        };
+        window[lead..].copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// A table in the kernel.
+struct Placed {
+    first_page: u32,
+    pages: u32,
+    /// The stated address of its first page.
+    base: u64,
+    segments: Vec<Segment>,
+}
+
+impl Placed {
+    /// The stated address of a byte of the file.
+    fn svma(&self, offset: u64) -> Option<u64> {
+        let segment = self.segments.iter().find(|segment| {
+            let start = segment.offset - segment.offset % PAGE;
+            let end = segment.offset.saturating_add(segment.file_size);
+            start <= offset && end.checked_next_multiple_of(PAGE).is_none_or(|end| offset < end)
+        })?;
+        Some(segment.svma.wrapping_add(offset.wrapping_sub(segment.offset)))
+    }
+}
+
+/// What the kernel side knows.
+pub struct Tables {
+    rows: Array,
+    pages: Array,
+    ranges: Array,
+    runs_by_space: HashMap<MapData, u64, u64>,
+    sizes: Sizes,
+    rows_used: u32,
+    pages_used: u32,
+    placed: FxHashMap<Code, Placed>,
+    without: FxHashSet<Code>,
+    room: Room,
+    runs: FxHashMap<u64, Run>,
+}
+
+impl Tables {
+    /// Takes the maps out of the object.
+    pub fn new(ebpf: &mut Ebpf, sizes: Sizes) -> anyhow::Result<Self> {
+        let spaces = ebpf
+            .take_map("SPACES")
+            .context("the eBPF object has no map SPACES: run `scripts/build-ebpf`")?;
+        Ok(Self {
+            rows: Array::take(ebpf, "ROWS")?,
+            pages: Array::take(ebpf, "PAGES")?,
+            ranges: Array::take(ebpf, "RANGES")?,
+            runs_by_space: HashMap::try_from(spaces)?,
+            sizes,
+            rows_used: 0,
+            pages_used: 0,
+            placed: FxHashMap::default(),
+            without: FxHashSet::default(),
+            room: Room::new(sizes.ranges),
+            runs: FxHashMap::default(),
+        })
+    }
+
+    /// Bytes of the tables loaded so far.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.rows_used) * size_of::<Row>() as u64 + u64::from(self.pages_used) * size_of::<PageRows>() as u64
+    }
+
+    /// This code has no table.
+    pub fn add_none(&mut self, code: Code) {
+        self.without.insert(code);
+    }
+
+    /// Loads a table.
+    ///
+    /// # Errors
+    /// When it is none, or there is no room for it.
+    pub fn add(&mut self, code: Code, segments: Vec<Segment>, table: OwnedFd) -> anyhow::Result<()> {
+        if self.placed.contains_key(&code) {
+            return Ok(());
+        }
+        if segments.len() > SEGMENTS_LIMIT {
+            bail!(
+                "{} executable segments are over the limit of {SEGMENTS_LIMIT}",
+                segments.len()
+            );
+        }
+        let bytes = sealed(table)?;
+        let view = TableView::from_bytes(&bytes)?;
+        let (pages, rows) = (view.pages.len() - 1, view.rows.len());
+        let room = |used: u32, size: u32, count: usize| {
+            let count = u32::try_from(count).ok()?;
+            used.checked_add(count).filter(|&end| end <= size)
+        };
+        let (Some(rows_end), Some(pages_end)) = (
+            room(self.rows_used, self.sizes.rows, rows),
+            room(self.pages_used, self.sizes.pages, pages),
+        ) else {
+            bail!(
+                "its unwind table has {rows} rows, and there is room for {} more",
+                self.sizes.rows - self.rows_used
+            );
+        };
+        let page_rows: Vec<PageRows> = view
+            .pages
+            .array_windows::<2>()
+            .map(|[first, end]| PageRows {
+                first: self.rows_used + first.get(),
+                end: self.rows_used + end.get(),
+            })
+            .collect();
+        self.rows.write(self.rows_used, view.rows)?;
+        self.pages.write(self.pages_used, &page_rows)?;
+        let placed = Placed {
+            first_page: self.pages_used,
+            pages: pages_end - self.pages_used,
+            base: view.first_page.wrapping_mul(TABLE_PAGE),
+            segments,
+        };
+        self.placed.insert(code, placed);
+        (self.rows_used, self.pages_used) = (rows_end, pages_end);
+        Ok(())
+    }
+
+    /// Brings the kernel's view of the address spaces up to date.
+    pub fn publish(&mut self, spaces: &mut Spaces, losses: &mut Losses) {
+        let now = Instant::now();
+        for id in spaces.take_gone() {
+            let _ = self.runs_by_space.remove(&id); // it may never have been there
+            if let Some(run) = self.runs.remove(&id) {
+                self.room.give_back(run, now);
+            }
+        }
+        for id in spaces.take_changed() {
+            let ranges: Vec<CodeRange> = spaces
+                .pieces(id)
+                .map(|(start, piece)| self.range(start, piece))
+                .collect();
+            let count = u32::try_from(ranges.len()).unwrap_or(u32::MAX);
+            let written = self.room.take(count, now).filter(|run| {
+                self.ranges.write(run.first, &ranges).is_ok() && self.runs_by_space.insert(id, run.to_word(), 0).is_ok()
+            });
+            let old = if let Some(run) = written {
+                self.runs.insert(id, run)
+            } else {
+                losses.count(Loss::SpaceTableFull, 1);
+                let _ = self.runs_by_space.remove(&id); // rather no run than one that is wrong
+                self.runs.remove(&id)
+            };
+            if let Some(old) = old {
+                self.room.give_back(old, now);
+            }
+        }
+    }
+
+    fn range(&self, start: u64, piece: Piece) -> CodeRange {
+        let range = CodeRange {
+            start,
+            end: piece.end,
+            unwinding: PENDING,
+            ..CodeRange::default()
+        };
+        let placed = self.placed.get(&piece.code);
+        let located = placed.and_then(|placed| Some((placed, placed.svma(piece.offset)?)));
+        if let Some((placed, svma)) = located {
+            return CodeRange {
+                bias: start.wrapping_sub(svma).wrapping_add(placed.base),
+                first_page: placed.first_page,
+                pages: placed.pages,
+                unwinding: TABLE,
+                ..range
+            };
+        }
+        let known = placed.is_some() || piece.code == Code::Made || self.without.contains(&piece.code);
+        CodeRange {
+            unwinding: if known { FRAME_POINTERS } else { PENDING },
+            ..range
+        }
+    }
+}
+
+/// The memory of a file that nobody can change any more.
+fn sealed(file: OwnedFd) -> anyhow::Result<Mmap> {
+    let wanted = SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_SHRINK;
+    let seals = fcntl(&file, FcntlArg::F_GET_SEALS).context("an unwind table must come in a memory file")?;
+    if !SealFlag::from_bits_truncate(seals).contains(wanted) {
+        bail!("an unwind table must come in a sealed memory file");
+    }
+    // SAFETY: the seals keep the file from being written to or cut.
+    Ok(unsafe { Mmap::map(&File::from(file))? })
+}

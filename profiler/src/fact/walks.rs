@@ -1,0 +1,169 @@
+//! The user stacks that the kernel side walked: what they are, how the walks ended, and (with `--check-walks`) whether framehop
+//! agrees.
+
+use std::sync::Arc;
+
+use profiler_common::sample::FLAG_CHECK;
+use profiler_common::stack::INTERRUPTED;
+use profiler_common::unwind::WalkEnd;
+use rustc_hash::FxHashMap;
+
+use super::{TruncationReason, Walks};
+use crate::addr::KernelOffset;
+use crate::event::{KernelStack, Sample, UserStack};
+use crate::unwind::{End, Walk, Walked};
+
+/// Stacks by key.
+#[derive(Debug, Default)]
+pub struct Dictionary {
+    user: FxHashMap<u64, Arc<Walked>>,
+    kernel: FxHashMap<u64, Arc<[KernelOffset]>>,
+    ends: [u64; WalkEnd::ALL.len()],
+    resent: u64,
+    checked: Option<(u64, u64)>,
+    /// Samples whose stacks the log does not hold.
+    missing: u64,
+}
+
+impl Dictionary {
+    /// A user stack arrived.
+    pub fn user(&mut self, stack: &UserStack<'_>) {
+        let end = End(WalkEnd::from_number(stack.end));
+        let frames = (*stack.frames).into();
+        let known = self.user.insert(stack.key, Arc::new(Walked { frames, end }));
+        self.resent += u64::from(known.is_some());
+    }
+
+    /// A kernel stack arrived.
+    pub fn kernel(&mut self, stack: &KernelStack<'_>) {
+        let known = self.kernel.insert(stack.key, (*stack.frames).into());
+        self.resent += u64::from(known.is_some());
+    }
+
+    /// The walked user stack of a sample that has user registers.
+    pub fn user_of(&mut self, sample: &Sample<'_>) -> Option<Arc<Walked>> {
+        let walked = self.user.get(&sample.user_stack).cloned();
+        self.missing += u64::from(sample.user_stack != 0 && walked.is_none());
+        let end = walked
+            .as_ref()
+            .and_then(|walked| walked.end.0)
+            .unwrap_or(WalkEnd::NotWalked);
+        self.ends[end as usize] += 1;
+        walked
+    }
+
+    /// The kernel stack of a sample.
+    pub fn kernel_of(&mut self, sample: &Sample<'_>) -> Option<Arc<[KernelOffset]>> {
+        let stack = self.kernel.get(&sample.kernel_stack).cloned();
+        // Without any, the kernel hides its addresses.
+        self.missing += u64::from(sample.kernel_stack != 0 && stack.is_none() && !self.kernel.is_empty());
+        stack
+    }
+
+    /// Compares a walk with what framehop made of the copy of the same stack.
+    pub fn check(&mut self, sample: &Sample<'_>, walked: &Walked, copied: &Walk) {
+        if sample.flags & FLAG_CHECK == 0 {
+            return;
+        }
+        let (same, different) = self.checked.get_or_insert_default();
+        if agree(walked, copied) {
+            *same += 1;
+        } else {
+            *different += 1;
+        }
+    }
+
+    /// Samples whose stacks the log does not hold.
+    pub fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// The counts.
+    pub fn finish(&self) -> Walks {
+        let ends = WalkEnd::ALL.into_iter().zip(self.ends);
+        Walks {
+            ends: ends
+                .filter(|(_, count)| *count > 0)
+                .map(|(end, count)| (end.name().to_owned(), count))
+                .collect(),
+            stacks: (self.user.len() + self.kernel.len()) as u64,
+            resent: self.resent,
+            checked: self.checked,
+        }
+    }
+}
+
+/// Both ways led along the same frames, as far as both reach: a walk may end before a table was loaded, and a copy may be
+/// shorter than the stack.
+fn agree(walked: &Walked, copied: &Walk) -> bool {
+    let theirs = copied.frames.iter().map(|frame| frame.address.0);
+    let ours = walked.frames.iter().map(|frame| frame & !INTERRUPTED);
+    let copy_ended = matches!(
+        copied.end,
+        Err(TruncationReason::CopyTooShort | TruncationReason::NotCaptured)
+    );
+    let same = ours.zip(theirs).all(|(ours, theirs)| ours == theirs);
+    let longer = walked.frames.len().cmp(&copied.frames.len());
+    same && match (walked.end.reason().is_none(), copied.end.is_ok()) {
+        (true, true) => longer.is_eq(),
+        (true, false) => copy_ended && longer.is_ge(),
+        (false, true) => longer.is_le(),
+        (false, false) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addr::Avma;
+    use crate::unwind::{Place, RawFrame};
+
+    fn walk(frames: &[u64], end: Result<(), TruncationReason>) -> Walk {
+        let frame = |&address: &u64| RawFrame {
+            address: Avma(address),
+            is_return_address: true,
+            place: Place::Unmapped,
+        };
+        Walk {
+            frames: frames.iter().map(frame).collect(),
+            end,
+        }
+    }
+
+    fn walked(frames: &[u64], end: WalkEnd) -> Walked {
+        Walked {
+            frames: frames.into(),
+            end: End(Some(end)),
+        }
+    }
+
+    #[test]
+    fn walks_agree_as_far_as_both_reach() {
+        let complete = walked(&[1, 2 | INTERRUPTED, 3], WalkEnd::Complete);
+        assert!(agree(&complete, &walk(&[1, 2, 3], Ok(()))));
+        assert!(!agree(&complete, &walk(&[1, 2, 3, 4], Ok(()))));
+        assert!(!agree(&complete, &walk(&[1, 2, 3], Err(TruncationReason::BadChain))));
+        let early = walked(&[1, 2], WalkEnd::NoTable);
+        assert!(agree(&early, &walk(&[1, 2, 3], Ok(()))));
+        assert!(!agree(&early, &walk(&[1, 3], Ok(()))));
+        let cut = Err(TruncationReason::CopyTooShort);
+        assert!(agree(&complete, &walk(&[1, 2], cut)) && !agree(&complete, &walk(&[1, 3], cut)));
+    }
+
+    #[test]
+    fn a_stack_that_came_twice_is_counted() {
+        let mut dictionary = Dictionary::default();
+        let stack = UserStack {
+            key: 5,
+            ..UserStack::default()
+        };
+        dictionary.user(&stack);
+        dictionary.user(&stack);
+        let sample = |user_stack| Sample {
+            user_stack,
+            ..Sample::default()
+        };
+        assert!(dictionary.user_of(&sample(5)).is_some() && dictionary.user_of(&sample(6)).is_none());
+        assert_eq!((dictionary.finish().resent, dictionary.missing()), (1, 1));
+    }
+}

@@ -1,0 +1,159 @@
+//! Makes unwind tables while the program runs, on a thread of its own, and hands them to the capture half.
+
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use nix::sys::stat::{major, minor};
+use rustc_hash::FxHashSet;
+use symbols::elf::ElfFile;
+
+use super::binaries::{Vdso, open_regular};
+use super::tables::Tables;
+use crate::capture::link::Link;
+use crate::capture::wire::{Mapped, Request, TableOf};
+use crate::event::{FileId, Segment};
+
+/// How long the command waits for the tables of the files that it is going to map: those that the cache has take a few
+/// milliseconds.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What the thread does next.
+enum Job {
+    /// A file that was mapped.
+    Mapped(Mapped, File),
+    /// A file that the command is going to map.
+    Expected(PathBuf),
+    /// The kernel's own code in every process.
+    Vdso,
+    /// Tell that everything before is done.
+    Tell(Sender<()>),
+}
+
+/// The queue of files. Dropping it lets the thread end after the file that it is at.
+#[derive(Debug)]
+pub struct TableMaker {
+    queue: Sender<Job>,
+    jobs: Option<Receiver<Job>>,
+    /// False once the capture half takes no more; held while a table is sent.
+    open: Arc<Mutex<bool>>,
+}
+
+impl Default for TableMaker {
+    fn default() -> Self {
+        let (queue, jobs) = mpsc::channel();
+        Self {
+            queue,
+            jobs: Some(jobs),
+            open: Arc::new(Mutex::new(true)),
+        }
+    }
+}
+
+impl TableMaker {
+    /// Begins to work: the capture half takes tables from now on. Returns when the tables of the `expected` files are there, or
+    /// when that takes too long.
+    pub fn start(&mut self, link: Arc<Link>, vdso: Vdso, tables: Tables, expected: Vec<PathBuf>) {
+        let Some(jobs) = self.jobs.take() else { return };
+        let mut worker = Worker {
+            link,
+            vdso,
+            tables,
+            open: self.open.clone(),
+            made: FxHashSet::default(),
+        };
+        let (tell, told) = mpsc::channel();
+        let first = expected.into_iter().map(Job::Expected);
+        let first: Vec<Job> = [Job::Vdso].into_iter().chain(first).chain([Job::Tell(tell)]).collect();
+        // The thread ends with the queue, or when the capture half takes no more, which is told elsewhere.
+        thread::spawn(move || first.into_iter().chain(jobs).try_for_each(|job| worker.make(job)));
+        let _ = told.recv_timeout(PATIENCE);
+    }
+
+    /// A file was mapped.
+    pub fn mapped(&self, mapped: &Mapped, file: Option<&File>) {
+        if let Some(file) = file.and_then(|file| file.try_clone().ok()) {
+            let _ = self.queue.send(Job::Mapped(mapped.clone(), file)); // after the thread's end nobody needs it
+        }
+    }
+
+    /// Sends nothing from now on: a message that nobody reads would break the connection.
+    pub fn stop(&self) {
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = false;
+    }
+}
+
+/// The thread.
+struct Worker {
+    link: Arc<Link>,
+    vdso: Vdso,
+    tables: Tables,
+    open: Arc<Mutex<bool>>,
+    made: FxHashSet<FileId>,
+}
+
+impl Worker {
+    /// An error: the capture half takes no more.
+    fn make(&mut self, job: Job) -> Result<()> {
+        let (file, name, elf) = match job {
+            Job::Mapped(mapped, file) => (Some(mapped.file), mapped.path, ElfFile::open(file).ok()),
+            Job::Expected(path) => {
+                let Some((id, elf)) = expected(&path) else {
+                    return Ok(());
+                };
+                (Some(id), path.to_string_lossy().into_owned(), Some(elf))
+            }
+            Job::Vdso => (None, "[vdso]".to_owned(), self.vdso.elf().ok()),
+            Job::Tell(done) => {
+                let _ = done.send(()); // who asked may have lost patience
+                return Ok(());
+            }
+        };
+        if file.is_some_and(|file| !self.made.insert(file)) {
+            return Ok(());
+        }
+        let table = elf.and_then(|elf| Some((segments(&elf), self.tables.of(&elf).ok()?)));
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*open {
+            bail!("the recording is over");
+        }
+        match (table, file) {
+            (Some((segments, table)), file) => {
+                let of = TableOf { file, name, segments };
+                self.link.send(&Request::Table(of), Some(table.memory.as_fd()))
+            }
+            (None, Some(file)) => self.link.send(&Request::NoTable(file), None),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// A file as its mappings will show it. (On overlayfs and btrfs they show another device; there the table comes with the mapping.)
+fn expected(path: &Path) -> Option<(FileId, ElfFile)> {
+    let file = open_regular(path).ok()?;
+    let metadata = file.metadata().ok()?;
+    let number = |number: u64| u32::try_from(number).ok();
+    let id = FileId {
+        major: number(major(metadata.dev()))?,
+        minor: number(minor(metadata.dev()))?,
+        inode: metadata.ino(),
+    };
+    Some((id, ElfFile::open(file).ok()?))
+}
+
+fn segments(elf: &ElfFile) -> Vec<Segment> {
+    let executable = elf.segments().iter().filter(|segment| segment.executable);
+    executable
+        .map(|segment| Segment {
+            offset: segment.file_offset,
+            svma: segment.svma,
+            file_size: segment.file_size,
+        })
+        .collect()
+}

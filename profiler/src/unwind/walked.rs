@@ -1,0 +1,34 @@
+//! Stacks that the kernel side walked while the program ran.
+
+use profiler_common::unwind::WalkEnd;
+
+use crate::fact::TruncationReason;
+
+/// A stack that the kernel side walked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Walked {
+    /// As [`crate::event::UserStack::frames`].
+    pub frames: Box<[u64]>,
+    /// How it ended.
+    pub end: End,
+}
+
+/// How a walk in the kernel ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End(pub Option<WalkEnd>);
+
+impl End {
+    /// Why the stack is not complete; `None`: it is.
+    pub fn reason(self) -> Option<TruncationReason> {
+        Some(match self.0 {
+            Some(WalkEnd::Complete) => return None,
+            Some(WalkEnd::NoMapping) => TruncationReason::NoMapping,
+            Some(WalkEnd::NoTable | WalkEnd::NoRow) => TruncationReason::NoUnwindInfo,
+            Some(WalkEnd::Unsupported) => TruncationReason::UnsupportedRule,
+            Some(WalkEnd::ReadFailed) => TruncationReason::StackUnreadable,
+            Some(WalkEnd::BadChain) => TruncationReason::BadChain,
+            Some(WalkEnd::Limit) => TruncationReason::Limit,
+            Some(WalkEnd::NoSpace | WalkEnd::NotWalked) | None => TruncationReason::NotCaptured,
+        })
+    }
+}
