@@ -168,7 +168,8 @@ impl Drain {
     }
 
     /// Writes a mapping that was found, and takes note of its code.
-    pub fn found(&mut self, mapping: Mapping) {
+    pub fn found(&mut self, mut mapping: Mapping) {
+        mapping.file = self.spaces.generations.current(mapping.file);
         self.spaces.mapped(&mapping);
         self.mapping(mapping);
     }
@@ -253,10 +254,13 @@ impl Drain {
 
     fn read_mappings(&mut self, hooks: &mut Hooks) -> Vec<Mapping> {
         let mut made = Vec::new();
-        let losses = &mut self.losses;
+        let (losses, generations) = (&mut self.losses, &mut self.spaces.generations);
         for ring in &mut hooks.mappings {
             ring.drain(|kind, misc, record| match mappings::parse(kind, misc, record) {
-                Some(Record::Mapping(mapping)) => made.push(mapping),
+                Some(Record::Mapping(mut mapping)) => {
+                    mapping.file = generations.of_record(mapping.file);
+                    made.push(mapping);
+                }
                 Some(Record::Lost(count)) => losses.count(Loss::PerfRecordLost, count),
                 Some(Record::Throttled) | None => {}
             });

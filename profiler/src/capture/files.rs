@@ -125,6 +125,7 @@ mod tests {
                 major: narrow(major(metadata.dev())),
                 minor: narrow(minor(metadata.dev())),
                 inode: metadata.ino(),
+                generation: 0,
             },
             path: path.as_os_str().as_bytes().to_vec(),
             ..Mapping::default()

@@ -9,6 +9,7 @@ pub mod channel;
 pub mod doctor;
 pub mod drain;
 pub mod files;
+pub mod generations;
 pub mod kallsyms;
 pub mod link;
 pub mod load;

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use profiler_common::space::first_space_id;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::generations::Generations;
 use super::maps;
 use crate::addr::Timestamp;
 use crate::event::{At, FileId, Mapping, PROT_EXEC};
@@ -91,6 +92,8 @@ pub struct Spaces {
     absent: FxHashSet<(u32, u64)>,
     changed: FxHashSet<u64>,
     gone: Vec<u64>,
+    /// Which file an inode number means.
+    pub generations: Generations,
 }
 
 impl Spaces {
@@ -232,7 +235,10 @@ impl Spaces {
         if self.covers(at.pid, address) || self.absent.contains(&(at.pid, address / PAGE)) {
             return None;
         }
-        let found = maps::at(at, address).ok().flatten();
+        let mut found = maps::at(at, address).ok().flatten();
+        if let Some(mapping) = &mut found {
+            mapping.file = self.generations.current(mapping.file);
+        }
         match &found {
             Some(mapping) if mapping.protection & PROT_EXEC != 0 => self.mapped(mapping),
             _ if self.absent.len() < ABSENT_LIMIT => drop(self.absent.insert((at.pid, address / PAGE))),

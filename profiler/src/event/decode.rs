@@ -187,6 +187,7 @@ fn mapping(at: At, bytes: &mut Bytes<'_>) -> Result<Mapping, Malformed> {
         file: FileId {
             major: bytes.get_u32()?,
             minor: bytes.get_u32()?,
+            generation: bytes.get_u32()?,
             inode,
         },
         protection: bytes.get_u32()?,

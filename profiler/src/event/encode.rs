@@ -182,6 +182,7 @@ impl Encoder {
         for value in [
             mapping.file.major,
             mapping.file.minor,
+            mapping.file.generation,
             mapping.protection,
             mapping.flags,
         ] {

@@ -83,6 +83,9 @@ pub struct FileId {
     pub minor: u32,
     /// Inode number; 0: no file.
     pub inode: u64,
+    /// Counts the files that had this number while the recording ran: a removed file's number is used again.
+    #[serde(default)]
+    pub generation: u32,
 }
 
 /// One event of the log.

@@ -171,6 +171,7 @@ mod tests {
             major: libc::major(meta.dev()),
             minor: libc::minor(meta.dev()),
             inode: meta.ino(),
+            generation: 0,
         };
         assert!(binaries.elf(right, &path, &[]).is_ok());
         let wrong = FileId {

@@ -143,6 +143,7 @@ fn expected(path: &Path) -> Option<(FileId, ElfFile)> {
         major: number(major(metadata.dev()))?,
         minor: number(minor(metadata.dev()))?,
         inode: metadata.ino(),
+        generation: 0,
     };
     Some((id, ElfFile::open(file).ok()?))
 }

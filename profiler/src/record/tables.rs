@@ -1,6 +1,6 @@
 //! Unwind tables of files as sealed memory that the privileged half can map: compiled once, then from a cache on disk.
 //!
-//! A cached table is known by the file's build id; one that is damaged, of another version, or that somebody else could have
+//! A cached table is known by the file's build id and the sizes of its sections; one that is damaged, of another version, or that somebody else could have
 //! written is made again. The cache is best effort: without it everything works, but slower.
 
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -77,7 +77,7 @@ impl Tables {
     /// # Errors
     /// When it has no table, or there is no memory.
     pub fn of(&self, elf: &ElfFile) -> Result<TableFile, TablesError> {
-        let path = self.path(elf.build_id());
+        let path = self.path(elf);
         if let Some(bytes) = path.as_deref().and_then(|path| cached(path, elf.build_id())) {
             return Ok(TableFile {
                 memory: sealed(&bytes)?,
@@ -97,14 +97,18 @@ impl Tables {
         })
     }
 
-    fn path(&self, build_id: &[u8]) -> Option<PathBuf> {
+    /// Tools that edit files keep the build id: how much there is to compile belongs to the name.
+    fn path(&self, elf: &ElfFile) -> Option<PathBuf> {
         use std::fmt::Write as _;
+        let build_id = elf.build_id();
         let folder = self.folder.as_ref().filter(|_| !build_id.is_empty())?;
         let mut name = String::new();
         for byte in build_id {
             write!(name, "{byte:02x}").ok()?;
         }
-        Some(folder.join(format!("{name}.{VERSION}")))
+        let len = |section| elf.section(section).map_or(0, |section| section.bytes.len());
+        let [eh_frame, debug_frame, text] = [".eh_frame", ".debug_frame", ".text"].map(len);
+        Some(folder.join(format!("{name}-{eh_frame:x}-{debug_frame:x}-{text:x}.{VERSION}")))
     }
 }
 

@@ -5,10 +5,14 @@ use std::time::Duration;
 
 use super::*;
 
+fn libc() -> PathBuf {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let line = maps.lines().find(|line| line.ends_with("/libc.so.6")).unwrap();
+    PathBuf::from(&line[line.find('/').unwrap()..])
+}
+
 fn own() -> ElfFile {
-    let libc = fs::read_to_string("/proc/self/maps").unwrap();
-    let line = libc.lines().find(|line| line.ends_with("/libc.so.6")).unwrap();
-    ElfFile::open(File::open(&line[line.find('/').unwrap()..]).unwrap()).unwrap()
+    ElfFile::open(File::open(libc()).unwrap()).unwrap()
 }
 
 fn contents(table: &TableFile) -> Vec<u8> {
@@ -37,7 +41,7 @@ fn cache() -> Cache {
 
 impl Cache {
     fn file(&self) -> PathBuf {
-        self.tables.path(self.elf.build_id()).unwrap()
+        self.tables.path(&self.elf).unwrap()
     }
 }
 
@@ -165,4 +169,21 @@ fn the_cache_is_where_the_person_has_it() {
         Some("/nowhere/.cache/ngmi/tables".into())
     );
     assert_eq!(folder(&[]), None);
+}
+
+/// The same library with the section renamed: its build id stays.
+#[test]
+fn an_edited_file_is_not_taken_for_the_one_that_it_was() {
+    let cache = cache();
+    cache.tables.of(&cache.elf).unwrap();
+    let mut bytes = fs::read(libc()).unwrap();
+    let at = bytes.windows(10).rposition(|name| name == b".eh_frame\0").unwrap();
+    bytes[at + 1] = b'x';
+    let edited = ElfFile::from_bytes(bytes.into()).unwrap();
+    assert_eq!(edited.build_id(), cache.elf.build_id());
+    let table = cache.tables.of(&edited);
+    assert!(
+        matches!(table, Err(TablesError::Table(TableError::Nothing))),
+        "{table:?}"
+    );
 }

@@ -83,6 +83,28 @@ fn a_program_that_is_replaced_while_it_runs() {
     assert!(main.share("burn_here") > 0.9, "{}", main.share("burn_here"));
 }
 
+/// As `configure` does: the same name and, on most file systems, the same inode number, for one program after the other.
+#[test]
+fn programs_that_follow_one_another_in_one_place() {
+    needs_capture!();
+    let script = r#"for program; do cp "$program" conftest; ./conftest 500; rm conftest; done"#;
+    let (burn, split) = (Oracle::c("burn"), Oracle::c("split"));
+    let ngmi = Ngmi::record();
+    let script = format!("cd '{}'; {script}", ngmi.dir().display());
+    let paths = [&burn, &split, &burn].map(|oracle| oracle.path.display().to_string());
+    let arguments = ["-c", &script, "sh"]
+        .into_iter()
+        .chain(paths.iter().map(String::as_str));
+    let profile = ngmi.program("sh", arguments).run().profile();
+    let ran: Vec<[bool; 2]> = profile
+        .threads
+        .iter()
+        .filter(|thread| thread.process == "conftest" && thread.is_main)
+        .map(|thread| [thread.share("burn_here") > 0.9, thread.share("takes_three_parts") > 0.6])
+        .collect();
+    assert_eq!(ran, [[true, false], [false, true], [true, false]]);
+}
+
 /// Children of `parent` whose program has that base name.
 fn children_named(parent: nix::unistd::Pid, name: &str) -> Vec<u32> {
     crate::harness::procfs::descendants(parent.as_raw().unsigned_abs())

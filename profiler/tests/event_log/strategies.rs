@@ -125,7 +125,12 @@ fn task() -> impl Strategy<Value = Event<'static>> {
         )
             .prop_map(
                 |(at, (start, len, offset, inode), (major, minor, protection, flags), path, build_id)| {
-                    let file = FileId { major, minor, inode };
+                    let file = FileId {
+                        major,
+                        minor,
+                        inode,
+                        generation: flags >> 30,
+                    };
                     let (start, offset) = (Avma(start), FileOffset(offset));
                     Event::Mapping(Mapping {
                         at,

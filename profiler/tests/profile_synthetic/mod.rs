@@ -96,6 +96,7 @@ pub fn module(kind: ModuleKind, name: &str, base: u64) -> Module {
             major: 8,
             minor: 1,
             inode: if kind == ModuleKind::File { u64::MAX } else { 0 },
+            generation: 0,
         },
         build_id: if kind == ModuleKind::File {
             (0..20).collect()

@@ -121,6 +121,7 @@ impl Query {
                 major: query.dev_major,
                 minor: query.dev_minor,
                 inode: query.inode,
+                generation: 0,
             },
             protection: (query.vma_flags & 7) as u32,
             flags: flags(query.vma_flags & SHARED != 0),

@@ -144,6 +144,7 @@ fn parse_line(line: &[u8]) -> Option<Mapping> {
         major: u32::from_str_radix(major, 16).ok()?,
         minor: u32::from_str_radix(minor, 16).ok()?,
         inode: field()?.parse().ok()?,
+        generation: 0,
     };
     let name = fields.next().unwrap_or_default();
     let path = unescape(name.trim_ascii_start());
@@ -208,7 +209,15 @@ mod tests {
             (0x7f00_0000_1000, 0x2000, 0x2000)
         );
         let (major, minor, inode) = (8, 1, 1234);
-        assert_eq!(mappings[0].file, FileId { major, minor, inode });
+        assert_eq!(
+            mappings[0].file,
+            FileId {
+                major,
+                minor,
+                inode,
+                generation: 0
+            }
+        );
         assert_eq!((mappings[0].protection, mappings[0].flags), (5, 2));
         assert_eq!(
             (mappings[1].path.as_slice(), mappings[1].protection, mappings[1].flags),
@@ -268,7 +277,7 @@ mod tests {
             let mappings = of_text(&line).unwrap();
             prop_assert_eq!(&mappings[0].path, &literal);
             prop_assert_eq!((mappings[0].start.0, mappings[0].len, mappings[0].offset.0), (start, end - start, offset));
-            prop_assert_eq!(mappings[0].file, FileId { major, minor, inode });
+            prop_assert_eq!(mappings[0].file, FileId { major, minor, inode, generation: 0 });
         }
     }
 

@@ -203,6 +203,7 @@ mod tests {
             major: libc::major(meta.dev()),
             minor: libc::minor(meta.dev()),
             inode: meta.ino(),
+            generation: 0,
         }
     }
 }

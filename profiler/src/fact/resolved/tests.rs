@@ -18,6 +18,7 @@ fn tables() -> Tables {
             major: 1,
             minor: 2,
             inode: 3,
+            generation: 0,
         },
         build_id: vec![1, 2, 3],
         base_svma: Svma(0x1000),
