@@ -72,6 +72,8 @@ impl Room {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -86,6 +88,57 @@ mod tests {
         assert_eq!(room.take(1, now), None);
         assert_eq!(room.take(10, now + GRACE), Some(Run { first: 0, count: 10 }));
         assert!(room.gaps.is_empty());
+    }
+
+    /// What may happen to an array.
+    #[derive(Debug, Clone)]
+    enum Step {
+        Take(u32),
+        GiveBack(prop::sample::Index),
+        Wait(u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            3 => (0..20_u32).prop_map(Step::Take),
+            2 => any::<prop::sample::Index>().prop_map(Step::GiveBack),
+            1 => (0..900_u64).prop_map(Step::Wait),
+        ]
+    }
+
+    fn overlap(one: Run, other: Run) -> bool {
+        one.first < other.first + other.count && other.first < one.first + one.count
+    }
+
+    proptest! {
+        #[test]
+        fn runs_never_overlap_and_all_places_come_back(size in 0..100_u32, steps in prop::collection::vec(step(), 0..200)) {
+            let (mut room, mut now) = (Room::new(size), Instant::now());
+            let (mut held, mut resting) = (Vec::<Run>::new(), Vec::<(Instant, Run)>::new());
+            for step in steps {
+                match step {
+                    Step::Take(count) => {
+                        resting.retain(|(since, _)| now - *since < GRACE);
+                        let Some(run) = room.take(count, now) else { continue };
+                        prop_assert!(run.count == count && run.first + count <= size);
+                        let others = held.iter().chain(resting.iter().map(|(_, run)| run));
+                        prop_assert!(count == 0 || others.into_iter().all(|other| !overlap(run, *other)));
+                        held.push(run);
+                    }
+                    Step::GiveBack(index) if !held.is_empty() => {
+                        let run = held.swap_remove(index.index(held.len()));
+                        room.give_back(run, now);
+                        resting.push((now, run));
+                    }
+                    Step::GiveBack(_) => {}
+                    Step::Wait(ms) => now += Duration::from_millis(ms),
+                }
+            }
+            for run in held {
+                room.give_back(run, now);
+            }
+            prop_assert!(room.take(size, now + GRACE).is_some());
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use memmap2::{Mmap, MmapMut, MmapOptions};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use profiler_common::Loss;
 use profiler_common::space::{CodeRange, FRAME_POINTERS, PENDING, Run, TABLE};
-use profiler_common::unwind::{PageRows, Row, TABLE_PAGE};
+use profiler_common::unwind::{Arch, PageRows, Row, TABLE_PAGE};
 use rustc_hash::{FxHashMap, FxHashSet};
 use zerocopy::{Immutable, IntoBytes};
 
@@ -29,6 +29,13 @@ use crate::table::TableView;
 const PAGE: u64 = 4096;
 /// Executable segments of one file, at most.
 pub const SEGMENTS_LIMIT: usize = 64;
+
+/// Whose rules the walker follows.
+const ARCH: Arch = if cfg!(target_arch = "aarch64") {
+    Arch::Aarch64
+} else {
+    Arch::X86_64
+};
 
 /// An array in the kernel that is written through windows into its memory.
 struct Array(MapData);
@@ -145,6 +152,9 @@ impl Tables {
         }
         let bytes = sealed(table)?;
         let view = TableView::from_bytes(&bytes)?;
+        if view.arch != ARCH {
+            bail!("its unwind table is for another processor");
+        }
         let (pages, rows) = (view.pages.len() - 1, view.rows.len());
         let room = |used: u32, size: u32, count: usize| {
             let count = u32::try_from(count).ok()?;
@@ -247,3 +257,7 @@ fn sealed(file: OwnedFd) -> anyhow::Result<Mmap> {
     // SAFETY: the seals keep the file from being written to or cut.
     Ok(unsafe { Mmap::map(&File::from(file))? })
 }
+
+#[cfg(test)]
+#[path = "tables_tests.rs"]
+mod tests;

@@ -1,0 +1,253 @@
+//! Tables that lie, and those that do not fit.
+
+use std::io::Write as _;
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use profiler_common::unwind::{BX_SAME, Cfa, Fp};
+
+use super::*;
+use crate::addr::{Avma, FileOffset};
+use crate::capture::load;
+use crate::event::{At, FileId, Mapping, PROT_EXEC};
+use crate::table::{Stats, Table};
+
+const SIZES: Sizes = Sizes {
+    threads: 16,
+    bulk_bytes: 1 << 16,
+    rows: 4096,
+    pages: 64,
+    ranges: 256,
+    spaces: 16,
+};
+
+/// `None`: skipped.
+fn tables() -> Option<Tables> {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: needs root");
+        return None;
+    }
+    let mut ebpf = load::load(&load::settings(), SIZES).unwrap();
+    Some(Tables::new(&mut ebpf, SIZES).unwrap())
+}
+
+fn table(arch: Arch, pages: u32, rows_a_page: u16) -> Vec<u8> {
+    let row = |pc| Row::new(pc, Cfa::Sp, 1, Fp::Same, 0, BX_SAME);
+    let table = Table {
+        arch,
+        build_id: Vec::new(),
+        first_page: 0,
+        pages: (0..=pages).map(|page| page * u32::from(rows_a_page)).collect(),
+        rows: (0..pages).flat_map(|_| (0..rows_a_page).map(row)).collect(),
+        stats: Stats::default(),
+    };
+    table.to_bytes()
+}
+
+fn memory(bytes: &[u8], seals: SealFlag) -> OwnedFd {
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let mut file = File::from(memfd_create("table", flags).unwrap());
+    file.write_all(bytes).unwrap();
+    fcntl(&file, FcntlArg::F_ADD_SEALS(seals)).unwrap();
+    file.into()
+}
+
+fn sealed_memory(bytes: &[u8]) -> OwnedFd {
+    memory(bytes, SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_SHRINK)
+}
+
+fn file(inode: u64) -> Code {
+    Code::File(FileId {
+        inode,
+        ..FileId::default()
+    })
+}
+
+fn segment(offset: u64, svma: u64, file_size: u64) -> Segment {
+    Segment {
+        offset,
+        svma,
+        file_size,
+    }
+}
+
+#[test]
+fn bytes_that_could_change_or_are_no_table_are_refused() {
+    let Some(mut tables) = tables() else { return };
+    let good = table(ARCH, 2, 10);
+    let mut swapped = good.clone();
+    swapped.swap(150, 140);
+    let foreign = if ARCH == Arch::X86_64 {
+        Arch::Aarch64
+    } else {
+        Arch::X86_64
+    };
+    let mut disk = tempfile::tempfile().unwrap();
+    disk.write_all(&good).unwrap();
+    let bad = [
+        (memory(&good, SealFlag::F_SEAL_SHRINK), "sealed"),
+        (memory(&good, SealFlag::F_SEAL_WRITE), "sealed"),
+        (memory(&good, SealFlag::empty()), "sealed"),
+        (disk.into(), "memory file"),
+        (sealed_memory(&[]), ""),
+        (sealed_memory(&good[..100]), "not the bytes"),
+        (sealed_memory(&good[..good.len() - 8]), "its length"),
+        (sealed_memory(&[0x5a; 5000]), "not the bytes"),
+        (sealed_memory(&swapped), ""),
+        (sealed_memory(&table(foreign, 2, 10)), "another processor"),
+    ];
+    for (number, (memory, reason)) in bad.into_iter().enumerate() {
+        let error = tables.add(file(9), Vec::new(), memory).unwrap_err().to_string();
+        assert!(error.contains(reason), "{number}: {error}");
+    }
+    assert_eq!(tables.bytes(), 0);
+    tables.add(file(9), Vec::new(), sealed_memory(&good)).unwrap();
+    assert_eq!(tables.bytes(), 20 * 8 + 2 * 8);
+}
+
+#[test]
+fn a_table_without_room_leaves_the_others() {
+    let Some(mut tables) = tables() else { return };
+    tables
+        .add(file(1), Vec::new(), sealed_memory(&table(ARCH, 1, 4000)))
+        .unwrap();
+    let error = tables
+        .add(file(2), Vec::new(), sealed_memory(&table(ARCH, 1, 97)))
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("97 rows, and there is room for 96 more"),
+        "{error}"
+    );
+    let error = tables
+        .add(file(3), Vec::new(), sealed_memory(&table(ARCH, 64, 1)))
+        .unwrap_err();
+    assert!(error.to_string().contains("64 rows"), "{error}");
+    let many = vec![segment(0, 0, 1); SEGMENTS_LIMIT + 1];
+    let error = tables
+        .add(file(4), many, sealed_memory(&table(ARCH, 1, 1)))
+        .unwrap_err();
+    assert!(error.to_string().contains("segments"), "{error}");
+    let used = tables.bytes();
+    // The first one counts.
+    tables
+        .add(file(1), vec![segment(1, 1, 1)], sealed_memory(&table(ARCH, 1, 96)))
+        .unwrap();
+    assert_eq!(tables.bytes(), used);
+    tables
+        .add(file(5), Vec::new(), sealed_memory(&table(ARCH, 1, 96)))
+        .unwrap();
+    assert_eq!(tables.rows_used, SIZES.rows);
+}
+
+#[test]
+fn segments_that_lie_lead_nowhere() {
+    let Some(mut tables) = tables() else { return };
+    let lies = [
+        Vec::new(),
+        vec![segment(u64::MAX, u64::MAX, u64::MAX)],
+        vec![segment(0, u64::MAX, u64::MAX), segment(0, 0, 0)],
+        vec![segment(u64::MAX - 4096, 5, 4096)],
+        vec![segment(0x1000, 0x1000, 0)],
+    ];
+    let (mut spaces, mut losses) = (Spaces::default(), Losses::default());
+    for (inode, segments) in lies.into_iter().enumerate() {
+        let inode = inode as u64 + 1;
+        tables
+            .add(file(inode), segments, sealed_memory(&table(ARCH, 1, 5)))
+            .unwrap();
+        for (start, len, offset) in [
+            (0x1000 * inode, 0x800, 0x1000),
+            (u64::MAX - 0x100 * inode, 0x80, u64::MAX),
+        ] {
+            spaces.mapped(&Mapping {
+                at: At {
+                    pid: 5,
+                    ..At::default()
+                },
+                start: Avma(start),
+                len,
+                offset: FileOffset(offset),
+                protection: PROT_EXEC,
+                file: FileId {
+                    inode,
+                    ..FileId::default()
+                },
+                ..Mapping::default()
+            });
+        }
+    }
+    tables.publish(&mut spaces, &mut losses);
+    let run = *tables.runs.values().next().unwrap();
+    assert_eq!((run.count, losses.total()), (10, 0));
+}
+
+#[test]
+fn an_honest_range_finds_its_rows() {
+    let Some(mut tables) = tables() else { return };
+    // The second page of the table holds the text, which starts in the middle of a page of the kernel.
+    tables
+        .add(
+            file(1),
+            vec![segment(0x1234, 0x11234, 0x800)],
+            sealed_memory(&table(ARCH, 2, 5)),
+        )
+        .unwrap();
+    let piece = Piece {
+        end: 0x7000_2000,
+        offset: 0x1000,
+        code: file(1),
+    };
+    let range = tables.range(0x7000_1000, piece);
+    assert_eq!((range.unwinding, range.first_page, range.pages), (TABLE, 0, 2));
+    // The text's first byte, 0x11234 in the file's own terms, is mapped at 0x70001234.
+    assert_eq!(0x7000_1234 - range.bias, 0x11234);
+    let beyond = Piece {
+        offset: 0x2000,
+        ..piece
+    };
+    assert_eq!(tables.range(0x7000_1000, beyond).unwinding, FRAME_POINTERS);
+    assert_eq!(
+        tables.range(0x7000_1000, Piece { code: file(2), ..piece }).unwinding,
+        PENDING
+    );
+    tables.add_none(file(2));
+    assert_eq!(
+        tables.range(0x7000_1000, Piece { code: file(2), ..piece }).unwinding,
+        FRAME_POINTERS
+    );
+    assert_eq!(
+        tables
+            .range(
+                0x7000_1000,
+                Piece {
+                    code: Code::Made,
+                    ..piece
+                }
+            )
+            .unwinding,
+        FRAME_POINTERS
+    );
+}
+
+#[test]
+fn a_full_array_counts_and_removes_what_would_be_wrong() {
+    let Some(mut tables) = tables() else { return };
+    let (mut spaces, mut losses) = (Spaces::default(), Losses::default());
+    let mut map = |count: u64| {
+        for number in 0..count {
+            spaces.mapped(&Mapping {
+                at: At {
+                    pid: 5,
+                    ..At::default()
+                },
+                start: Avma(0x1000 * (number + 1)),
+                len: 0x800,
+                protection: PROT_EXEC,
+                ..Mapping::default()
+            });
+        }
+        tables.publish(&mut spaces, &mut losses);
+        (tables.runs.len(), losses.total())
+    };
+    assert_eq!(map(200), (1, 0));
+    assert_eq!(map(257), (0, 1));
+}
