@@ -98,6 +98,8 @@ pub unsafe fn user_stack(walk: *mut Walk, space: u64, regs: UserRegs) -> Walked 
         (*walk).range.start = 1;
         (*walk).range.end = 0;
         let end = if config!(walk) == 0 {
+            // User space still has to learn of code that moved: it looks the leaf up.
+            (*walk).unmapped = regs.ip;
             WalkEnd::NotWalked
         } else if let Some(run) = SPACES.get(&space) {
             (*walk).run = Run::from_word(*run);

@@ -45,8 +45,9 @@ fn try_hooks(rows: &mut Vec<HookStatus>) -> anyhow::Result<()> {
     ));
     let types = types?;
     rows.extend(btf::locate(&types, &mut config).into_iter().map(missing_field));
-    config.walk = u32::from(types.has_function(btf::WALKER_NEEDS));
-    rows.push(walker(config.walk != 0));
+    let refused = load::walker_refused(&types);
+    config.walk = u32::from(refused.is_none());
+    rows.push(walker(refused));
     let cpus = machine::cpus()?;
     let ebpf = load::load(&config, Sizes::for_machine(1, 1, 0));
     let reason = ebpf.as_ref().err().map(|error| format!("{error:#}"));
@@ -148,8 +149,7 @@ pub fn missing_field(field: &str) -> HookStatus {
 }
 
 /// Whether user stacks are walked in the kernel.
-pub fn walker(works: bool) -> HookStatus {
-    let refused = (!works).then(|| format!("no {} before kernel 5.17", btf::WALKER_NEEDS));
+pub fn walker(refused: Option<String>) -> HookStatus {
     row(
         "sample",
         "unwind tables in the kernel",

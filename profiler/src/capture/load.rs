@@ -7,6 +7,8 @@ use profiler_common::config::{Config, MISSING};
 use profiler_common::{ABI_SYMBOL, ABI_VERSION};
 use zerocopy::IntoBytes;
 
+use super::btf::{Btf, WALKER_NEEDS};
+
 /// The object that scripts/build-ebpf made from profiler-ebpf/.
 #[cfg(target_arch = "x86_64")]
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../ebpf/ngmi-x86_64.o");
@@ -14,6 +16,10 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!("../../ebpf/ngmi-x86_64.o");
 /// Names in the environment an object to load instead; in debug builds only, because whoever chooses the object of a
 /// privileged program has its privileges.
 pub const OBJECT_VARIABLE: &str = "NGMI_EBPF_OBJECT";
+
+/// Set in the environment it turns the walker off, as if the kernel had no `bpf_loop`: stacks are copied then. In debug builds only:
+/// it is for tests on newer kernels.
+pub const NO_WALK_VARIABLE: &str = "NGMI_NO_WALK";
 
 /// Samples of 64 KiB stacks at 1000 Hz on a CPU come to 66 MB a second; a quarter of a second of that, for each CPU.
 const BULK_BYTES_PER_CPU: u32 = 16 << 20;
@@ -86,6 +92,15 @@ pub fn settings() -> Config {
         bprm_filename: MISSING,
         task_state: MISSING,
     }
+}
+
+/// Why user stacks can't be walked in this kernel; `None`: they can.
+pub fn walker_refused(types: &Btf) -> Option<String> {
+    #[cfg(debug_assertions)]
+    if std::env::var_os(NO_WALK_VARIABLE).is_some() {
+        return Some(format!("{NO_WALK_VARIABLE} is set"));
+    }
+    (!types.has_function(WALKER_NEEDS)).then(|| format!("no {WALKER_NEEDS} before kernel 5.17"))
 }
 
 /// Makes the maps. Programs are loaded one by one as they are attached, so that a refused one leaves the others usable.

@@ -85,7 +85,8 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     let missing = btf::locate(&types, &mut config);
     config.whole_system = u32::from(start.scope == Scope::System);
     config.stack_copy = start.stack_copy;
-    config.walk = u32::from(types.has_function(btf::WALKER_NEEDS));
+    let walker = load::walker_refused(&types);
+    config.walk = u32::from(walker.is_none());
     config.check_walks = u32::from(start.check_walks);
     for (place, pid) in config.exclude_pid.iter_mut().zip(&excluded) {
         *place = *pid;
@@ -100,7 +101,7 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     attach::require(&hooks)?;
     let (kernel, symbols) = doctor::kernel_symbols();
     hooks.status.extend([symbols, doctor::mapping_query()]);
-    hooks.status.push(doctor::walker(config.walk != 0));
+    hooks.status.push(doctor::walker(walker));
     hooks.status.extend(missing.into_iter().map(doctor::missing_field));
 
     let recorded = Recorded::new(start.scope == Scope::System, excluded.clone());
