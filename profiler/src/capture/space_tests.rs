@@ -186,7 +186,7 @@ impl Model {
                 let bytes = self.bytes.get_mut(&id).unwrap();
                 let before = *bytes;
                 for at in start..start + len {
-                    bytes[at as usize] = executable.then_some((inode, 1000 * inode + at));
+                    bytes[place(at)] = executable.then_some((inode, 1000 * inode + at));
                 }
                 if *bytes != before {
                     self.changed.insert(id);
@@ -227,6 +227,10 @@ impl Model {
     }
 }
 
+fn place(at: u64) -> usize {
+    usize::try_from(at).unwrap()
+}
+
 fn bytes_of(spaces: &Spaces, id: u64) -> Bytes {
     let mut bytes = [None; BYTES];
     for (start, piece) in spaces.pieces(id) {
@@ -235,7 +239,7 @@ fn bytes_of(spaces: &Spaces, id: u64) -> Bytes {
             panic!("{piece:?}")
         };
         for at in start..piece.end {
-            let byte = &mut bytes[at as usize];
+            let byte = &mut bytes[place(at)];
             assert_eq!(*byte, None, "pieces overlap");
             *byte = Some((file.inode, piece.offset + (at - start)));
         }

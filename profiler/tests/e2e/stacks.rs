@@ -198,3 +198,61 @@ fn threads_end_in_the_code_that_starts_threads() {
         assert!(sample.holds("run"), "{:?}", sample.functions());
     }
 }
+
+#[test]
+fn without_the_walker_the_copy_is_enough_and_said_so() {
+    needs_capture!();
+    if std::env::var_os("NGMI_BIN").is_some() {
+        crate::harness::skip::skip("only debug builds can be told not to walk, and NGMI_BIN names another one");
+        return;
+    }
+    // As on kernels before 5.17.
+    let outcome = Ngmi::record()
+        .env("NGMI_NO_WALK", "1")
+        .arg("--json")
+        .program(Oracle::c("deep"), ["500", "16"])
+        .run();
+    let summary: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let ends = summary["stacks"]["walks"]["ends"].as_array().unwrap();
+    assert!(ends.iter().all(|end| end[0] == "not walked"), "{ends:?}");
+    let profile = outcome.profile();
+    for sample in inside(profile.main_of("deep"), "deep_leaf") {
+        assert!(!sample.is_truncated(), "{:?}", sample.outermost());
+        assert_eq!(sample.count("descend"), 500);
+        expect_whole(sample);
+    }
+    let (says, meta) = ("unwind tables in the kernel", profile.meta.to_string());
+    assert!(meta.contains(says) && meta.contains("NGMI_NO_WALK is set"));
+    let doctor = Ngmi::verb("doctor").env("NGMI_NO_WALK", "1").run();
+    let row = doctor
+        .stdout
+        .lines()
+        .position(|line| line.contains(says) && line.contains("no"));
+    assert!(
+        row.is_some() && doctor.stdout.contains("stacks are copied"),
+        "{}",
+        doctor.stdout
+    );
+}
+
+#[test]
+fn without_the_walker_moved_code_is_still_found() {
+    needs_capture!();
+    let (a, b) = (
+        Oracle::library("swapped.c", "spin_in_a"),
+        Oracle::library("swapped.c", "spin_in_b"),
+    );
+    let outcome = Ngmi::record()
+        .env("NGMI_NO_WALK", "1")
+        .program(Oracle::c("dlswap"), [&a, &b])
+        .run();
+    let profile = outcome.profile();
+    let moved: Vec<_> = profile
+        .main_of("dlswap")
+        .samples
+        .iter()
+        .filter(|sample| sample.holds("phase_moved"))
+        .collect();
+    assert!(moved.len() > 100, "{} samples", moved.len());
+    assert!(share(moved, |sample| sample.holds("spin_in_b")) > 0.9);
+}
