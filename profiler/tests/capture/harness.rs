@@ -24,7 +24,20 @@ impl Waiting {
             .args(["-c", "read x; exec \"$0\" \"$@\""])
             .arg(program)
             .args(arguments);
-        Self(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap())
+        let waiting = Self(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
+        waiting.settle();
+        waiting
+    }
+
+    /// Returns when the shell waits in read(0): what it takes to get there is not to be recorded, and on an emulated machine is a lot.
+    fn settle(&self) {
+        let at_read = |call: String| call.starts_with("0 0x0 ") || call.starts_with("63 0x0 ");
+        for _ in 0..500 {
+            if std::fs::read_to_string(format!("/proc/{}/syscall", self.pid())).is_ok_and(at_read) {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
     }
 
     pub fn pid(&self) -> u32 {
@@ -44,6 +57,8 @@ pub struct Recording {
     pub ended: Ended,
     pub mapped: Vec<(Mapped, Option<OwnedFd>)>,
     pub events: Vec<Event<'static>>,
+    /// What capture warned of.
+    pub warnings: Vec<String>,
 }
 
 /// The kernel's figure of a thread's on-CPU time so far, in ns.
@@ -163,14 +178,23 @@ impl Half {
 
 /// Records while `action` runs.
 pub fn record(start: Start, action: impl FnOnce()) -> Recording {
+    record_with(start, |_| action())
+}
+
+/// Records while `action` runs, which may send requests.
+pub fn record_with(start: Start, action: impl FnOnce(&Half)) -> Recording {
     let mut half = Half::new();
     let log = tempfile::tempfile().unwrap();
     let header = half.begin(start, &log);
-    action();
+    action(&half);
     half.send(&Request::Stop, None);
-    let ended = match half.next() {
-        Reply::Ended(ended) => ended,
-        other => panic!("{other:?}"),
+    let mut warnings = Vec::new();
+    let ended = loop {
+        match half.next() {
+            Reply::Ended(ended) => break ended,
+            Reply::Warning(warning) => warnings.push(warning),
+            other => panic!("{other:?}"),
+        }
     };
     let mapped = std::mem::take(&mut half.mapped);
     half.hang_up().unwrap();
@@ -179,6 +203,7 @@ pub fn record(start: Start, action: impl FnOnce()) -> Recording {
         ended,
         mapped,
         events: events(log),
+        warnings,
     }
 }
 

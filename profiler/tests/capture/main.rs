@@ -5,6 +5,9 @@
 mod command;
 mod endings;
 mod harness;
+mod program;
 mod scopes;
 mod stacks;
 mod survivors;
+mod verifier;
+mod walks;

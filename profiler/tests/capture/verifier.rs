@@ -1,0 +1,43 @@
+//! What the kernel's verifier thinks of our programs.
+
+use profiler::capture::btf::{self, Btf};
+use profiler::capture::load::{self, Sizes};
+use profiler::capture::{attach, machine};
+
+use crate::harness::skipped;
+
+/// Of the million instructions that the verifier follows at most, a program of ours may take so many: other kernels follow more paths.
+const LIMIT: u32 = 400_000;
+
+#[test]
+fn every_program_is_far_from_the_verifiers_limit() {
+    if skipped() {
+        return;
+    }
+    let types = Btf::of_kernel().unwrap();
+    let cpus = machine::cpus().unwrap();
+    for walk in [0, 1] {
+        if walk == 1 && load::walker_refused(&types).is_some() {
+            continue;
+        }
+        let mut config = load::settings();
+        btf::locate(&types, &mut config);
+        (config.walk, config.stack_copy) = (walk, 65536);
+        let ebpf = load::load(&config, Sizes::for_machine(1, 1, 0)).unwrap();
+        let mut hooks = attach::attach(ebpf, &cpus).unwrap();
+        attach::sample(&mut hooks, &cpus, 1);
+        attach::require(&hooks).unwrap();
+        for (name, program) in hooks.ebpf.programs() {
+            let info = program.info().unwrap();
+            // The kernel tells since 5.16.
+            let Some(verified) = info.verified_instruction_count() else {
+                continue;
+            };
+            println!(
+                "walk {walk} {name}: {verified} verified, {} bytes",
+                info.size_translated().unwrap_or(0)
+            );
+            assert!(verified < LIMIT, "{name}: {verified} instructions");
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Stacks that are walked in the kernel: exact ones, across fork and exec, and tables that lie.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use profiler::capture::wire::{Request, Scope, Start, TableOf};
+use profiler::event::{Event, FileId, Sample, Segment, UserStack};
+use profiler::unwind::table::compile as compile_table;
+use profiler_common::sample::{FLAG_IN_KERNEL, FLAG_WALK_COMPLETE};
+use profiler_common::stack::MAX_USER_FRAMES;
+use profiler_common::unwind::WalkEnd;
+use symbols::elf::ElfFile;
+
+use crate::harness::{Half, Recording, Waiting, record_with, skipped, start};
+use crate::program::{Program, segments};
+
+/// Where programs without position independence lie.
+const FIXED: std::ops::Range<u64> = 0x40_0000..0x50_0000;
+
+fn memory(bytes: &[u8]) -> File {
+    let mut file = File::from(memfd_create("table", MFdFlags::MFD_ALLOW_SEALING).unwrap());
+    file.write_all(bytes).unwrap();
+    fcntl(
+        &file,
+        FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_SHRINK),
+    )
+    .unwrap();
+    file
+}
+
+/// Sends the table of the file at `path` as that of `file`.
+fn send(half: &Half, file: FileId, path: &Path, lie: Option<Vec<Segment>>) {
+    let elf = ElfFile::open(File::open(path).unwrap()).unwrap();
+    let of = TableOf {
+        file: Some(file),
+        name: path.display().to_string(),
+        segments: lie.unwrap_or_else(|| segments(&elf)),
+    };
+    half.send(
+        &Request::Table(of),
+        Some(&memory(&compile_table(&elf).unwrap().to_bytes())),
+    );
+}
+
+/// Records a program whose tables, except those that `prepare` answers for, are sent before it runs.
+fn run(program: &Program, arguments: &[&str], prepare: impl Fn(&Half, FileId, &Path) -> bool) -> (Recording, u32) {
+    let code = program.code();
+    assert!(code.len() >= 3, "{code:?}");
+    let waiting = Waiting::new(&program.path, arguments);
+    let pid = waiting.pid();
+    let request = Start {
+        stack_copy: 0,
+        ..start(Scope::Command { pid })
+    };
+    let recording = record_with(request, |half| {
+        for (file, path) in &code {
+            if !prepare(half, *file, path) {
+                send(half, *file, path, None);
+            }
+        }
+        assert_eq!(waiting.run(), Some(0));
+    });
+    (recording, pid)
+}
+
+fn stacks(recording: &Recording) -> BTreeMap<u64, &UserStack<'static>> {
+    let stack = |event: &'_ Event<'static>| matches!(event, Event::UserStack(_));
+    let found = recording.events.iter().filter(|event| stack(event));
+    found
+        .filter_map(|event| match event {
+            Event::UserStack(stack) => Some((stack.key, stack)),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The samples of a process taken in `leaf`, and their stacks.
+fn in_leaf<'r>(
+    recording: &'r Recording,
+    program: &'r Program,
+    pid: u32,
+) -> Vec<(&'r Sample<'static>, Vec<&'r str>, &'r UserStack<'static>)> {
+    let (stacks, bias) = (stacks(recording), program.bias(recording));
+    let samples = recording.samples().filter(|sample| sample.at.pid == pid);
+    let found: Vec<_> = samples
+        .filter_map(|sample| {
+            let stack = *stacks.get(&sample.user_stack)?;
+            let names = program.names(bias, stack);
+            (names[0] == "leaf").then_some((sample, names, stack))
+        })
+        .collect();
+    assert!(found.len() > 20, "{} samples in leaf", found.len());
+    found
+}
+
+/// Every walk from `leaf` is whole and has exactly `depth` frames of `descend`, once the walker knows the libraries; before, it is
+/// the part below them.
+fn expect_exact(recording: &Recording, program: &Program, pid: u32, depth: usize) {
+    let found = in_leaf(recording, program, pid);
+    let is_whole = |sample: &Sample<'_>| sample.flags & FLAG_WALK_COMPLETE != 0;
+    let first = found
+        .iter()
+        .position(|(sample, ..)| is_whole(sample))
+        .unwrap_or(found.len());
+    assert!(found.len() - first > 20, "{} of {} walks are early", first, found.len());
+    let mut lengths = BTreeSet::new();
+    for (number, (sample, names, stack)) in found.iter().enumerate() {
+        assert!(names[1..=depth].iter().all(|name| *name == "descend"), "{names:?}");
+        assert_eq!(names[depth + 1], "main", "{names:?}");
+        let end = WalkEnd::from_number(stack.end);
+        if number < first {
+            assert_eq!((end, names.len()), (Some(WalkEnd::NoMapping), depth + 2));
+            continue;
+        }
+        assert!(is_whole(sample), "{end:?} {names:?}");
+        assert_eq!(
+            (end, names.last()),
+            (Some(WalkEnd::Complete), Some(&"_start")),
+            "{names:?}"
+        );
+        assert!(sample.stack.is_empty());
+        lengths.insert(names.len());
+    }
+    // main's callers in libc are the same each time.
+    assert_eq!(lengths.len(), 1, "{lengths:?}");
+}
+
+#[test]
+fn a_recursion_has_exactly_its_frames() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (kind, words, depth) in [("-pie", 1, 10), ("-no-pie", 7, 100), ("-pie", 300, 900)] {
+        let program = Program::new(folder.path(), "recurse", words, kind);
+        let (recording, pid) = run(&program, &["burn", &depth.to_string()], |_, _, _| false);
+        expect_exact(&recording, &program, pid, depth);
+        assert_eq!(recording.losses(), Vec::<&Event<'_>>::new());
+    }
+}
+
+#[test]
+fn of_a_deeper_stack_the_leaf_part_is_kept() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = Program::new(folder.path(), "deeper", 1, "-pie");
+    let (recording, pid) = run(&program, &["burn", "2000"], |_, _, _| false);
+    for (sample, names, stack) in in_leaf(&recording, &program, pid) {
+        assert_eq!(
+            (stack.end, sample.flags & FLAG_WALK_COMPLETE),
+            (WalkEnd::Limit as u8, 0)
+        );
+        assert_eq!(names.len(), MAX_USER_FRAMES);
+        assert!(names[1..].iter().all(|name| *name == "descend"));
+    }
+}
+
+#[test]
+fn a_child_that_maps_nothing_is_walked_with_its_parents_mappings() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = Program::new(folder.path(), "forks", 3, "-pie");
+    let (recording, pid) = run(&program, &["fork", "50"], |_, _, _| false);
+    let child = recording
+        .exits()
+        .map(|exit| exit.at.pid)
+        .find(|other| *other != pid)
+        .unwrap();
+    assert!(
+        !recording
+            .events
+            .iter()
+            .any(|event| matches!(event, Event::Mapping(mapping) if mapping.at.pid == child))
+    );
+    expect_exact(&recording, &program, pid, 50);
+    expect_exact(&recording, &program, child, 53);
+}
+
+#[test]
+fn after_exec_the_old_mappings_are_gone() {
+    if skipped() {
+        return;
+    }
+    // Both lie at the same addresses, with other frames; the second one's table never comes.
+    let folder = tempfile::tempdir().unwrap();
+    let first = Program::new(folder.path(), "first", 3, "-no-pie");
+    let second = Program::new(folder.path(), "second", 40, "-no-pie");
+    let (recording, pid) = run(&first, &["exec", "30", second.path.to_str().unwrap()], |_, _, _| false);
+    let executed: Vec<_> = recording
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::TaskExec(exec) => Some(exec.at.time),
+            _ => None,
+        })
+        .collect();
+    let (stacks, last) = (stacks(&recording), *executed.last().unwrap());
+    let (mut before, mut after) = (0, 0);
+    for sample in recording
+        .samples()
+        .filter(|sample| sample.at.pid == pid && sample.flags & FLAG_IN_KERNEL == 0)
+    {
+        let Some(stack) = stacks
+            .get(&sample.user_stack)
+            .filter(|stack| FIXED.contains(&stack.frames[0]))
+        else {
+            continue;
+        };
+        if sample.at.time < last {
+            // Early ones end at main, whose caller's library was mapped a moment before.
+            let whole = stack.end == WalkEnd::Complete as u8;
+            assert!(
+                whole || stack.end == WalkEnd::NoMapping as u8 && stack.frames.len() == 32,
+                "{stack:?}"
+            );
+            before += 1;
+        } else {
+            let end = WalkEnd::from_number(stack.end);
+            assert!(!matches!(end, Some(WalkEnd::Complete | WalkEnd::NoRow)), "{stack:?}");
+            assert_eq!(stack.frames.len(), 1, "{end:?} {stack:?}");
+            after += 1;
+        }
+    }
+    assert!(before > 20 && after > 20, "{before} {after}");
+}
+
+#[test]
+fn tables_that_lie_harm_nobody() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = Program::new(folder.path(), "honest", 3, "-pie");
+    let other = Program::new(folder.path(), "other", 200, "-pie");
+    let segment = |offset, svma, file_size| Segment {
+        offset,
+        svma,
+        file_size,
+    };
+    let lies: [(Option<Vec<Segment>>, &Path); 5] = [
+        (None, &other.path),
+        (Some(vec![segment(0, 0x1_0000, u64::MAX)]), &program.path),
+        (
+            Some(vec![
+                segment(u64::MAX, u64::MAX, u64::MAX),
+                segment(0, u64::MAX, 1 << 40),
+            ]),
+            &program.path,
+        ),
+        (Some(Vec::new()), &program.path),
+        (Some(vec![segment(0, 0, 1); 65]), &program.path),
+    ];
+    for (lie, (segments, of)) in lies.into_iter().enumerate() {
+        let (recording, pid) = run(&program, &["burn", "20"], |half, file, path| {
+            let is_ours = path == program.path;
+            if is_ours {
+                send(half, file, of, segments.clone());
+                half.send(
+                    &Request::Table(TableOf {
+                        file: None,
+                        name: "none".to_owned(),
+                        segments: Vec::new(),
+                    }),
+                    None,
+                );
+                half.send(&Request::NoTable(FileId::default()), None);
+            }
+            is_ours
+        });
+        let samples = recording.samples().filter(|sample| sample.at.pid == pid).count();
+        assert!(samples > 20, "{lie}: {samples} samples");
+        assert!(
+            stacks(&recording)
+                .values()
+                .all(|stack| (1..=MAX_USER_FRAMES).contains(&stack.frames.len()))
+        );
+        assert_eq!(recording.exits().count(), 1);
+        let refused = recording
+            .warnings
+            .iter()
+            .filter(|warning| warning.contains("65 executable segments"))
+            .count();
+        assert_eq!(refused, usize::from(lie == 4), "{:?}", recording.warnings);
+        assert!(
+            recording
+                .warnings
+                .iter()
+                .any(|warning| warning.contains("without its bytes"))
+        );
+    }
+}
