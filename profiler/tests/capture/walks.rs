@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -32,6 +33,14 @@ fn memory(bytes: &[u8]) -> File {
     file
 }
 
+/// The table of a file. Those of libraries are made once: on an emulated machine each takes seconds.
+fn table(path: &Path, elf: &ElfFile) -> File {
+    static MADE: Mutex<BTreeMap<PathBuf, Vec<u8>>> = Mutex::new(BTreeMap::new());
+    let mut tables = MADE.lock().unwrap();
+    let make = || compile_table(elf).unwrap().to_bytes();
+    memory(tables.entry(path.to_owned()).or_insert_with(make))
+}
+
 /// Sends the table of the file at `path` as that of `file`.
 fn send(half: &Half, file: FileId, path: &Path, lie: Option<Vec<Segment>>) {
     let elf = ElfFile::open(File::open(path).unwrap()).unwrap();
@@ -40,10 +49,7 @@ fn send(half: &Half, file: FileId, path: &Path, lie: Option<Vec<Segment>>) {
         name: path.display().to_string(),
         segments: lie.unwrap_or_else(|| segments(&elf)),
     };
-    half.send(
-        &Request::Table(of),
-        Some(&memory(&compile_table(&elf).unwrap().to_bytes())),
-    );
+    half.send(&Request::Table(of), Some(&table(path, &elf)));
 }
 
 /// Records a program whose tables, except those that `prepare` answers for, are sent before it runs.
@@ -136,7 +142,7 @@ fn a_recursion_has_exactly_its_frames() {
     }
     let folder = tempfile::tempdir().unwrap();
     for (kind, words, depth) in [("-pie", 1, 10), ("-no-pie", 7, 100), ("-pie", 300, 900)] {
-        let program = Program::new(folder.path(), "recurse", words, kind);
+        let program = Program::new(folder.path(), &format!("recurse{depth}"), words, kind);
         let (recording, pid) = run(&program, &["burn", &depth.to_string()], |_, _, _| false);
         expect_exact(&recording, &program, pid, depth);
         assert_eq!(recording.losses(), Vec::<&Event<'_>>::new());
