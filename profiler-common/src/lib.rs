@@ -4,6 +4,7 @@
 //! [`ABI_VERSION`] is checked when the object is loaded, so that an object of another build is refused by name.
 #![cfg_attr(not(feature = "user"), no_std)]
 
+pub mod call;
 pub mod config;
 pub mod header;
 pub mod loss;

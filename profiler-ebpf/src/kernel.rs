@@ -19,6 +19,10 @@ const PF_KTHREAD: u32 = 0x0020_0000;
 /// `TASK_DEAD` of include/linux/sched.h: the task is switched out for the last time.
 const TASK_DEAD: u32 = 0x80;
 
+/// `execve` and `execveat` of arch/x86/entry/syscalls/syscall_64.tbl.
+const SYS_EXECVE: u64 = 59;
+const SYS_EXECVEAT: u64 = 322;
+
 /// `struct task_struct *`
 #[derive(Clone, Copy)]
 pub struct Task(*const c_void);
@@ -127,10 +131,23 @@ impl Task {
     /// The registers with which the task entered the kernel last.
     #[inline(always)]
     pub fn user_regs(self) -> UserRegs {
-        // SAFETY: a typed pointer to a task is all that the helper asks for.
-        let regs = unsafe { bpf_task_pt_regs(self.0.cast_mut().cast()) } as *const pt_regs;
         // SAFETY: the verifier knows the helper's result as a pt_regs.
-        unsafe { regs_of(regs) }
+        unsafe { regs_of(self.pt_regs()) }
+    }
+
+    /// The task entered the kernel to execute another program: from some point on its user stack exists no more, while its
+    /// registers still say where it was.
+    #[inline(always)]
+    pub fn executes(self) -> bool {
+        // SAFETY: as above.
+        let call = unsafe { core::ptr::read_volatile(&raw const (*self.pt_regs()).orig_rax) };
+        call == SYS_EXECVE || call == SYS_EXECVEAT
+    }
+
+    #[inline(always)]
+    fn pt_regs(self) -> *const pt_regs {
+        // SAFETY: a typed pointer to a task is all that the helper asks for.
+        unsafe { bpf_task_pt_regs(self.0.cast_mut().cast()) as *const pt_regs }
     }
 }
 

@@ -67,8 +67,10 @@ pub fn place(ctx: &PerfEventContext, task: Task) -> Place {
         };
     }
     let regs = task.user_regs();
-    // Without: a worker of io_uring, born by a process, but never in user mode (copy_thread in arch/x86/kernel/process.c).
-    let valid = if regs.sp == 0 { 0 } else { FLAG_USER_REGS };
+    // Without: a worker of io_uring, born by a process, but never in user mode (copy_thread in arch/x86/kernel/process.c), and
+    // a process whose stack was given up for that of another program.
+    let none = regs.sp == 0 || (task.executes() && !is_readable(regs.sp));
+    let valid = if none { 0 } else { FLAG_USER_REGS };
     Place {
         regs,
         flags: FLAG_IN_KERNEL | valid,
@@ -125,6 +127,13 @@ pub fn stacks(ctx: &PerfEventContext, task: Task, at: At, space: u64, place: &Pl
         stacks.want = size.min(limit);
     }
     stacks
+}
+
+#[inline(always)]
+fn is_readable(address: u64) -> bool {
+    let mut word = 0_u64;
+    // SAFETY: a word's size.
+    unsafe { read((&raw mut word).cast(), 8, address) }
 }
 
 /// Where the stack that `sp` is on ends at the latest: the place of `argc` for the main thread; the thread control

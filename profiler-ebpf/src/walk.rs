@@ -6,6 +6,7 @@
 use core::ffi::{c_long, c_void};
 
 use aya_ebpf::helpers::generated::{bpf_loop, bpf_probe_read_user};
+use profiler_common::call::step_by_guess;
 use profiler_common::sample::UserRegs;
 use profiler_common::space::{CodeRange, FRAME_POINTERS, MAX_RANGES, Run, TABLE};
 use profiler_common::stack::{INTERRUPTED, MAX_USER_FRAMES, StackHead};
@@ -105,6 +106,7 @@ pub unsafe fn user_stack(walk: *mut Walk, space: u64, regs: UserRegs) -> Walked 
             (*walk).run = Run::from_word(*run);
             from_leaf(walk)
         } else {
+            keep(walk, regs.ip);
             (*walk).unmapped = regs.ip;
             WalkEnd::NoSpace
         };
@@ -151,20 +153,18 @@ unsafe extern "C" fn next_frame(_: u32, level: *mut c_void) -> c_long {
     unsafe {
         let interrupted = (*walk).caller == 0 && (*walk).head.count > 0;
         keep(walk, (*walk).regs.ip | if interrupted { INTERRUPTED } else { 0 });
-        let end = match caller(walk) {
-            Ok((regs, by)) => {
-                let back = u64::from(by == By::Call);
-                if find(regs.ip.wrapping_sub(back), walk) {
-                    (*walk).regs = regs;
-                    (*walk).caller = back as u32;
-                    return 0;
-                }
-                (*walk).unmapped = regs.ip;
-                WalkEnd::NoMapping
-            }
-            Err(end) => end,
-        };
-        (*walk).head.end = end as u32;
+        let Next { regs, back, end } = caller(walk);
+        if end != GOES_ON {
+            (*walk).head.end = end;
+            return 1;
+        }
+        if find(regs.ip.wrapping_sub(back), walk) {
+            (*walk).regs = regs;
+            (*walk).caller = back as u32;
+            return 0;
+        }
+        (*walk).unmapped = regs.ip;
+        (*walk).head.end = WalkEnd::NoMapping as u32;
     }
     1
 }
@@ -193,12 +193,43 @@ pub fn absorb(hash: u64, frame: u64) -> u64 {
     hash ^ (hash >> 32)
 }
 
+/// [`Next::end`]: there is a caller.
+const GOES_ON: u32 = u32::MAX;
+
+/// Where a step led. All of it always has a value: the verifier refuses to see a register copied that has none, as the
+/// absent half of a `Result` may be.
+struct Next {
+    regs: UserRegs,
+    /// 1: `regs.ip` is a return address.
+    back: u64,
+    /// [`GOES_ON`], or the [`WalkEnd`].
+    end: u32,
+}
+
+impl Next {
+    #[inline(always)]
+    fn new(step: Result<(UserRegs, By), WalkEnd>) -> Self {
+        match step {
+            Ok((regs, by)) => Self {
+                regs,
+                back: u64::from(by == By::Call),
+                end: GOES_ON,
+            },
+            Err(end) => Self {
+                regs: UserRegs::default(),
+                back: 0,
+                end: end as u32,
+            },
+        }
+    }
+}
+
 /// The registers of the caller of the frame that the walk is at.
 ///
 /// # Safety
 /// As [`user_stack`].
 #[inline(always)]
-unsafe fn caller(walk: *mut Walk) -> Result<(UserRegs, By), WalkEnd> {
+unsafe fn caller(walk: *mut Walk) -> Next {
     // SAFETY: by this function's own condition.
     let (regs, range, back, count) = unsafe {
         (
@@ -209,15 +240,19 @@ unsafe fn caller(walk: *mut Walk) -> Result<(UserRegs, By), WalkEnd> {
         )
     };
     if range.unwinding == TABLE {
-        let row = row(range, regs.ip.wrapping_sub(back)).ok_or(WalkEnd::NoRow)?;
-        step(ARCH, row, &regs, read)
+        let row = row(range, regs.ip.wrapping_sub(back)).unwrap_or_default();
+        let next = Next::new(step(ARCH, row, &regs, read));
+        if next.end == WalkEnd::NoRow as u32 {
+            return Next::new(step_by_guess(ARCH, &regs, back == 0 && count == 1, read));
+        }
+        next
     } else if range.unwinding == FRAME_POINTERS {
         if regs.fp == 0 && count >= CHAIN {
-            return Err(WalkEnd::Complete);
+            return Next::new(Err(WalkEnd::Complete));
         }
-        step_by_frame_pointer(ARCH, &regs, read)
+        Next::new(step_by_frame_pointer(ARCH, &regs, read))
     } else {
-        Err(WalkEnd::NoTable)
+        Next::new(Err(WalkEnd::NoTable))
     }
 }
 

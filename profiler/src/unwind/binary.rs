@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use framehop::x86_64::UnwinderX86_64;
 use framehop::{Module as HopModule, ModuleSectionInfo, Unwinder as _};
+use profiler_common::call::is_call;
+use profiler_common::unwind;
 use rustc_hash::FxHashMap;
 use symbols::elf::{Arch, ElfBytes, ElfFile, Section};
 
@@ -91,38 +93,20 @@ impl Binary {
 
     /// A call instruction ends at this address. `None`: the code is not known.
     pub fn follows_call(&self, svma: Svma) -> Option<bool> {
+        let code = self.code(Svma(svma.0.checked_sub(8)?))?;
+        Some(is_call(unwind::Arch::X86_64, code))
+    }
+
+    /// Eight bytes of code.
+    pub fn code(&self, svma: Svma) -> Option<u64> {
         let text = self.text.as_ref()?;
         let at = usize::try_from(svma.0.checked_sub(text.svma.start)?).ok()?;
-        let before = text.bytes.get(at.saturating_sub(7)..at)?;
-        Some(ends_with_call(before))
+        text.bytes
+            .get(at..)?
+            .first_chunk::<8>()
+            .copied()
+            .map(u64::from_le_bytes)
     }
-}
-
-/// x86-64: `call rel32`, or `call r/m64` with any addressing mode.
-fn ends_with_call(code: &[u8]) -> bool {
-    let back = |n: usize| code.len().checked_sub(n).and_then(|at| code.get(at)).copied();
-    let indirect = |n: usize| {
-        let Some([0xff, modrm]) = back(n).zip(back(n - 1)).map(<[u8; 2]>::from) else {
-            return false;
-        };
-        // A register has no second byte of its own, and none is looked at.
-        let sib = if n > 2 { back(n - 2).unwrap_or(0) } else { 0 };
-        modrm >> 3 & 7 == 2 && call_length(modrm, sib) == n
-    };
-    back(5) == Some(0xe8) || (2..=7).any(indirect)
-}
-
-/// Bytes of `call r/m64` without prefixes: opcode, `ModRM`, `SIB`, displacement.
-fn call_length(modrm: u8, sib: u8) -> usize {
-    let (mode, rm) = (modrm >> 6, modrm & 7);
-    let has_sib = mode != 3 && rm == 4;
-    let displacement = match mode {
-        0 if rm == 5 || (has_sib && sib & 7 == 5) => 4,
-        1 => 1,
-        2 => 4,
-        _ => 0,
-    };
-    2 + usize::from(has_sib) + displacement
 }
 
 /// Every file that was mapped executable.
@@ -338,34 +322,6 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn call_instructions_are_recognised() {
-        let calls: [&[u8]; 10] = [
-            &[0xe8, 1, 2, 3, 4],
-            &[0xff, 0xd0],
-            &[0x41, 0xff, 0xd3],
-            &[0xff, 0x10],
-            &[0xff, 0x50, 0x18],
-            &[0xff, 0x14, 0xc8],
-            &[0xff, 0x54, 0x24, 0x08],
-            &[0xff, 0x90, 1, 2, 0, 0],
-            &[0xff, 0x15, 1, 2, 3, 4],
-            &[0xff, 0x94, 0xc8, 1, 2, 0, 0],
-        ];
-        for call in calls {
-            assert!(ends_with_call(call), "{call:x?}");
-        }
-        for other in [
-            &[0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90][..],
-            &[0xff, 0xe0],
-            &[0xc3],
-            &[],
-            &[0xff, 0x25, 0, 0, 0, 0],
-        ] {
-            assert!(!ends_with_call(other), "{other:x?}");
-        }
-    }
 
     #[test]
     fn offsets_become_addresses_through_segments() {

@@ -1,9 +1,13 @@
 //! One user stack: from its registers step by step outward, until the thread's first frame or a reason to stop.
 
+use std::cell::RefCell;
+
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64};
 use framehop::{FrameAddress, Unwinder as _};
-use profiler_common::sample::{FLAG_CALLER, FLAG_CHECK, FLAG_STACK_UNREADABLE, FLAG_USER_REGS};
+use profiler_common::call::step_by_guess;
+use profiler_common::sample::{FLAG_CALLER, FLAG_CHECK, FLAG_STACK_UNREADABLE, FLAG_USER_REGS, UserRegs};
 use profiler_common::stack::INTERRUPTED;
+use profiler_common::unwind::Arch;
 use rustc_hash::FxHashMap;
 
 use super::binary::{Binary, BinaryId, Content, Modules};
@@ -256,30 +260,47 @@ impl<'b> Walker<'b> {
             }
             Rule::None => {
                 let leaf = !is_call && trail.passed.is_empty() && !trail.chained;
-                let returns = if leaf {
-                    self.by_stack_top(mapped, trail, registers)
-                } else {
-                    None
-                };
-                returns.unwrap_or_else(|| by_frame_pointer(trail, registers, Some(TruncationReason::NoUnwindInfo)))
+                let confirmed = self.by_guess(mapped, trail, registers, leaf);
+                confirmed.unwrap_or_else(|| by_frame_pointer(trail, registers, Some(TruncationReason::NoUnwindInfo)))
             }
         }
     }
 
-    /// A leaf without tables that keeps nothing on the stack: its return address is on top, and follows a call.
-    fn by_stack_top(&mut self, mapped: Mapped<'_>, trail: &Trail<'_>, registers: Registers) -> Option<Step> {
-        let ip = trail.copy.read(registers.sp).ok()?;
-        let (place, executable) = self.place(mapped, ip, true);
-        let (binary, svma) = self.binary(place)?;
-        let registers = Registers {
-            ip,
-            sp: registers.sp.wrapping_add(8),
+    /// The guess that the kernel side makes, too. Code that was made at run time can't be looked at here.
+    fn by_guess(
+        &mut self,
+        mapped: Mapped<'_>,
+        trail: &mut Trail<'_>,
+        registers: Registers,
+        leaf: bool,
+    ) -> Option<Step> {
+        let (copy, this) = (trail.copy, RefCell::new(self));
+        let read = |at| copy.read(at).ok().or_else(|| this.borrow_mut().code(mapped, at));
+        let from = UserRegs {
+            ip: registers.ip,
+            sp: registers.sp,
             fp: registers.fp,
+            lr: 0,
         };
-        (executable && binary.follows_call(svma) == Some(true)).then_some(Step::To {
-            registers,
+        let (caller, _) = step_by_guess(Arch::X86_64, &from, leaf, read).ok()?;
+        // The first step from a leaf may have been without its frame pointer.
+        trail.chained |= !leaf || caller.fp != registers.fp;
+        trail.passed.clear();
+        Some(Step::To {
+            registers: Registers {
+                ip: caller.ip,
+                sp: caller.sp,
+                fp: caller.fp,
+            },
             is_call: true,
         })
+    }
+
+    /// Eight bytes of a module's code.
+    fn code(&mut self, mapped: Mapped<'_>, address: u64) -> Option<u64> {
+        let (place, _) = self.place(mapped, address, false);
+        let (binary, svma) = self.binary(place)?;
+        binary.code(svma)
     }
 
     fn rule(&mut self, id: BinaryId, svma: Svma) -> Rule {
