@@ -44,6 +44,32 @@ fn a_thousand_small_frames_are_complete() {
     }
 }
 
+/// The kernel side's own steps: nothing is copied.
+#[test]
+fn code_without_rules_is_passed_where_calls_confirm_the_way() {
+    needs_capture!();
+    let outcome = Ngmi::record()
+        .args(["--stack-copy", "0"])
+        .program(Oracle::c("norules"), [""; 0])
+        .run();
+    let profile = outcome.profile();
+    let chains: [&[&str]; 3] = [
+        &["has_rules", "keeps_frame_pointer", "main"],
+        &["tiny", "runs_tiny", "main"],
+        &["frameless", "runs_frameless", "main"],
+    ];
+    for chain in chains {
+        let samples: Vec<_> = profile.samples().filter(|sample| sample.holds(chain[0])).collect();
+        assert!(samples.len() > 50, "{} samples in {}", samples.len(), chain[0]);
+        for sample in &samples {
+            let functions = sample.functions();
+            let from = functions.iter().position(|name| *name == chain[0]).unwrap();
+            assert_eq!(functions.get(from..from + chain.len()), Some(chain), "{functions:?}");
+        }
+        assert!(share(samples, |sample| !sample.is_truncated()) > 0.99, "{}", chain[0]);
+    }
+}
+
 #[test]
 fn frames_beyond_the_copy_are_truncated_and_said_so() {
     needs_capture!();
