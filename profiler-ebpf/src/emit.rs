@@ -87,11 +87,7 @@ fn record<T: 'static>(ring: &RingBuf, kind: RecordKind, at: At, fill: impl FnOnc
     let header = at.header(kind, size_of::<T>() as u32);
     // SAFETY: every record starts with a RecordHeader, and the ring reserved a whole record, 8-aligned.
     unsafe { record.cast::<RecordHeader>().write(header) };
-    entry.submit(if matches!(kind, RecordKind::TaskExec) {
-        WAKEUP
-    } else {
-        NO_WAKEUP
-    });
+    entry.submit(if matches!(kind, RecordKind::TaskExec) { WAKEUP } else { NO_WAKEUP });
     true
 }
 

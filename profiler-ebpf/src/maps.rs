@@ -1,7 +1,7 @@
 //! Every map and the configuration that user space sets before the programs are loaded.
 
-use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::macros::map;
+use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray, RingBuf};
 use profiler_common::config::{Config, MISSING};
 use profiler_common::loss::LOSS_COUNT;
