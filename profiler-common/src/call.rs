@@ -2,7 +2,7 @@
 //!
 //! V8's builtins, and much other code that no compiler made, keep frame pointers and say nothing about it. Following one
 //! that happens to hold something else invents a caller; a return address is believed only if the instruction before it
-//! is a call.
+//! is a call, or can't be seen.
 
 #![allow(clippy::inline_always)] // As in [`crate::unwind`].
 
@@ -35,19 +35,22 @@ pub fn step_by_guess(
         let call = call_before(arch, ip, &read);
         if call != 0 {
             // What lies on top may also be left over from an earlier call.
-            if has_no_frame(arch, code) || registers.ip.wrapping_sub(target(arch, ip, call)) < NEAR {
+            if has_no_frame(arch, code) || call != UNREADABLE && registers.ip.wrapping_sub(target(arch, ip, call)) < NEAR {
                 return Ok((without_frame(&registers, ip, sp), By::Call));
             }
-            (on_top, above) = (ip, sp);
+            if call != UNREADABLE {
+                (on_top, above) = (ip, sp);
+            }
         }
         if has_pushed(arch, code) {
             registers.fp = registers.sp;
         }
     }
-    if let Ok((caller, by)) = step_by_frame_pointer(arch, &registers, &read)
-        && call_before(arch, caller.ip, &read) != 0
-    {
-        return Ok((caller, by));
+    if let Ok((caller, by)) = step_by_frame_pointer(arch, &registers, &read) {
+        let call = call_before(arch, caller.ip, &read);
+        if call > UNREADABLE || (call == UNREADABLE && on_top == 0) {
+            return Ok((caller, by));
+        }
     }
     if on_top != 0 {
         return Ok((without_frame(&registers, on_top, above), By::Call));
@@ -55,12 +58,16 @@ pub fn step_by_guess(
     Err(WalkEnd::NoRow)
 }
 
-/// The code before `ip` if it ends with a call, or 0: a number rather than an option, because the kernel's verifier refuses
-/// to see an absent value moved.
+/// What [`call_before`] says of code that is not in memory, which no call looks like. After a fork that is most of the
+/// parent's code; whether something executable is mapped there is for the caller to find out.
+const UNREADABLE: u64 = 1;
+
+/// The code before `ip` if it ends with a call, [`UNREADABLE`], or 0: a number rather than an option, because the kernel's
+/// verifier refuses to see an absent value moved.
 #[inline(always)]
 fn call_before(arch: Arch, ip: u64, read: impl Fn(u64) -> Option<u64>) -> u64 {
-    let code = read(ip.wrapping_sub(8)).unwrap_or(0);
-    if is_call(arch, code) { code } else { 0 }
+    let code = read(ip.wrapping_sub(8)).unwrap_or(UNREADABLE);
+    if code == UNREADABLE || is_call(arch, code) { code } else { 0 }
 }
 
 /// The caller of a function that keeps nothing on the stack.
@@ -214,9 +221,16 @@ mod tests {
         assert_eq!(caller(0, 0, 0x3000, false), Ok(BY_FRAME_POINTER));
         assert_eq!(caller(0, 5, 0x3000, true), Ok(BY_FRAME_POINTER));
         assert_eq!(caller(0, 0x4000, 0x3000, true), Ok(BY_FRAME_POINTER));
-        for nonsense in [0, 5, 0x4000] {
-            assert_eq!(caller(0, nonsense, nonsense, true), Err(WalkEnd::NoRow));
-        }
+        assert_eq!(caller(0, 0x4000, 0x4000, true), Err(WalkEnd::NoRow));
+        assert_eq!(caller(0, 0, 0, true), Err(WalkEnd::NoRow));
+    }
+
+    #[test]
+    fn code_that_is_not_in_memory_is_not_held_against_a_frame_pointer() {
+        assert_eq!(caller(0, 5, 0x9000, true), Ok((0x9000, 0x7030, 0x7040)));
+        assert_eq!(caller(0, 0x9000, 0x4000, true), Err(WalkEnd::NoRow));
+        // What is confirmed comes first.
+        assert_eq!(caller(0, 0x3000, 0x9000, true), Ok((0x3000, 0x7008, 0x7020)));
     }
 
     #[test]

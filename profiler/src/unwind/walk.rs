@@ -283,6 +283,10 @@ impl<'b> Walker<'b> {
             lr: 0,
         };
         let (caller, _) = step_by_guess(Arch::X86_64, &from, leaf, read).ok()?;
+        let (_, executable) = this.into_inner().place(mapped, caller.ip, true);
+        if !executable {
+            return None;
+        }
         // The first step from a leaf may have been without its frame pointer.
         trail.chained |= !leaf || caller.fp != registers.fp;
         trail.passed.clear();
