@@ -6,6 +6,7 @@ use gimli::{
     LittleEndian, Location, ParsedEhFrameHdr, Register, RegisterRule, UnwindContext, UnwindSection as _,
     UnwindTableRow, Value, X86_64,
 };
+use profiler_common::sample::UserRegs;
 use symbols::elf::{ElfFile, Section};
 
 type Slice<'b> = EndianSlice<'b, LittleEndian>;
@@ -43,6 +44,18 @@ pub struct Registers {
     pub sp: u64,
     /// Frame pointer.
     pub fp: u64,
+}
+
+impl From<Registers> for UserRegs {
+    fn from(Registers { ip, sp, fp }: Registers) -> Self {
+        Self { ip, sp, fp, lr: 0 }
+    }
+}
+
+impl From<UserRegs> for Registers {
+    fn from(UserRegs { ip, sp, fp, .. }: UserRegs) -> Self {
+        Self { ip, sp, fp }
+    }
 }
 
 /// The unwind sections of one file.

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64};
 use framehop::{FrameAddress, Unwinder as _};
 use profiler_common::call::step_by_guess;
-use profiler_common::sample::{FLAG_CALLER, FLAG_CHECK, FLAG_STACK_UNREADABLE, FLAG_USER_REGS, UserRegs};
+use profiler_common::sample::{FLAG_CALLER, FLAG_CHECK, FLAG_STACK_UNREADABLE, FLAG_USER_REGS};
 use profiler_common::stack::INTERRUPTED;
 use profiler_common::unwind::Arch;
 use rustc_hash::FxHashMap;
@@ -276,13 +276,7 @@ impl<'b> Walker<'b> {
     ) -> Option<Step> {
         let (copy, this) = (trail.copy, RefCell::new(self));
         let read = |at| copy.read(at).ok().or_else(|| this.borrow_mut().code(mapped, at));
-        let from = UserRegs {
-            ip: registers.ip,
-            sp: registers.sp,
-            fp: registers.fp,
-            lr: 0,
-        };
-        let (caller, _) = step_by_guess(Arch::X86_64, &from, leaf, read).ok()?;
+        let (caller, _) = step_by_guess(Arch::X86_64, &registers.into(), leaf, read).ok()?;
         let (_, executable) = this.into_inner().place(mapped, caller.ip, true);
         if !executable {
             return None;
@@ -291,11 +285,7 @@ impl<'b> Walker<'b> {
         trail.chained |= !leaf || caller.fp != registers.fp;
         trail.passed.clear();
         Some(Step::To {
-            registers: Registers {
-                ip: caller.ip,
-                sp: caller.sp,
-                fp: caller.fp,
-            },
+            registers: caller.into(),
             is_call: true,
         })
     }
