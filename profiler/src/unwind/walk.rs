@@ -27,6 +27,8 @@ pub const FRAME_LIMIT: usize = 4096;
 const FRAMES_SEARCHED: usize = 64;
 /// framehop's cache has 509 entries, and a browser has ten thousand hot addresses.
 const CACHES: u64 = 64;
+/// `call rax`, as the end of eight bytes of code.
+const ANY_CALL: u64 = 0xd0ff << 48;
 
 /// Where an address lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,6 +168,7 @@ impl<'b> Walker<'b> {
             match self.step(mapped, &mut trail, place, registers, is_call) {
                 Step::Outermost => break Ok(()),
                 _ if !captured => break Err(TruncationReason::NotCaptured),
+                Step::Stuck(TruncationReason::CopyTooShort) => break Err(TruncationReason::CopyTooShort),
                 Step::Stuck(reason) => break Err(trail.doubt.unwrap_or(reason)),
                 Step::To {
                     registers: next,
@@ -266,7 +269,7 @@ impl<'b> Walker<'b> {
         }
     }
 
-    /// The guess that the kernel side makes, too. Code that was made at run time can't be looked at here.
+    /// The guess that the kernel side makes, too.
     fn by_guess(
         &mut self,
         mapped: Mapped<'_>,
@@ -290,9 +293,12 @@ impl<'b> Walker<'b> {
         })
     }
 
-    /// Eight bytes of a module's code.
+    /// Eight bytes of code. What was made at run time can't be looked at any more, and counts as a call.
     fn code(&mut self, mapped: Mapped<'_>, address: u64) -> Option<u64> {
-        let (place, _) = self.place(mapped, address, false);
+        let (place, executable) = self.place(mapped, address, false);
+        if let Place::MadeAtRunTime(_) = place {
+            return executable.then_some(ANY_CALL);
+        }
         let (binary, svma) = self.binary(place)?;
         binary.code(svma)
     }
