@@ -5,6 +5,7 @@
 //! is a call, or can't be seen.
 
 #![allow(clippy::inline_always)] // As in [`crate::unwind`].
+#![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // Instructions are taken apart by their bytes.
 
 use crate::sample::UserRegs;
 use crate::unwind::{ARM64_ADDRESS, Arch, By, WalkEnd, step_by_frame_pointer};
@@ -35,7 +36,9 @@ pub fn step_by_guess(
         let call = call_before(arch, ip, &read);
         if call != 0 {
             // What lies on top may also be left over from an earlier call.
-            if has_no_frame(arch, code) || call != UNREADABLE && registers.ip.wrapping_sub(target(arch, ip, call)) < NEAR {
+            if has_no_frame(arch, code)
+                || call != UNREADABLE && registers.ip.wrapping_sub(target(arch, ip, call)) < NEAR
+            {
                 return Ok((without_frame(&registers, ip, sp), By::Call));
             }
             if call != UNREADABLE {
@@ -67,7 +70,11 @@ const UNREADABLE: u64 = 1;
 #[inline(always)]
 fn call_before(arch: Arch, ip: u64, read: impl Fn(u64) -> Option<u64>) -> u64 {
     let code = read(ip.wrapping_sub(8)).unwrap_or(UNREADABLE);
-    if code == UNREADABLE || is_call(arch, code) { code } else { 0 }
+    if code == UNREADABLE || is_call(arch, code) {
+        code
+    } else {
+        0
+    }
 }
 
 /// The caller of a function that keeps nothing on the stack.
