@@ -4,11 +4,14 @@ use profiler_common::sample::FLAG_STACK_CUT;
 
 use crate::event::Sample;
 
+/// The bytes below the stack pointer that belong to a function (System V ABI of x86-64). A copy starts above them.
+const RED_ZONE: u64 = 128;
+
 /// A word was not in the copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
-    /// It lies above the copied part of the same stack.
-    Above,
+    /// It lies on the same stack beyond the copied part: above it, or in the red zone below.
+    NotCopied,
     /// It lies elsewhere.
     Elsewhere,
 }
@@ -46,8 +49,34 @@ impl<'s> StackCopy<'s> {
             .and_then(|rest| rest.first_chunk::<8>());
         match word {
             Some(word) => Ok(u64::from_le_bytes(*word)),
-            None if address >= self.start && address < self.top => Err(Missing::Above),
+            None if address >= self.start.saturating_sub(RED_ZONE) && address < self.top => Err(Missing::NotCopied),
             None => Err(Missing::Elsewhere),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profiler_common::sample::UserRegs;
+
+    #[test]
+    fn what_is_missing_is_on_the_stack_or_elsewhere() {
+        let sample = Sample {
+            regs: UserRegs {
+                sp: 0x1000,
+                ..UserRegs::default()
+            },
+            stack: (&[7_u8; 16]).into(),
+            ..Sample::default()
+        };
+        let copy = StackCopy::new(&sample, Some(0x2000));
+        assert_eq!(copy.read(0x1008), Ok(0x0707_0707_0707_0707));
+        for on_the_stack in [0x1009, 0x1ff8, 0xfff, 0xf80] {
+            assert_eq!(copy.read(on_the_stack), Err(Missing::NotCopied), "{on_the_stack:x}");
+        }
+        for elsewhere in [0x2000, 0xf7f, 0] {
+            assert_eq!(copy.read(elsewhere), Err(Missing::Elsewhere), "{elsewhere:x}");
         }
     }
 }

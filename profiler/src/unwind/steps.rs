@@ -41,7 +41,7 @@ pub fn by_signal_frame(trail: &mut Trail<'_>, registers: Registers) -> Step {
                 is_call: false,
             }
         }
-        (Err(Missing::Above), ..) => Step::Stuck(TruncationReason::CopyTooShort),
+        (Err(Missing::NotCopied), ..) => Step::Stuck(TruncationReason::CopyTooShort),
         _ => Step::Stuck(TruncationReason::BadChain),
     }
 }
@@ -73,7 +73,7 @@ pub fn by_frame_pointer(trail: &mut Trail<'_>, registers: Registers, doubt: Opti
                 is_call: true,
             }
         }
-        (Err(Missing::Above), _) | (_, Err(Missing::Above)) => Step::Stuck(TruncationReason::CopyTooShort),
+        (Err(Missing::NotCopied), _) | (_, Err(Missing::NotCopied)) => Step::Stuck(TruncationReason::CopyTooShort),
         _ => Step::Stuck(TruncationReason::BadChain),
     }
 }

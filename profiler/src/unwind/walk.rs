@@ -355,7 +355,7 @@ impl<'b> Walker<'b> {
             Ok(None) if zero => Step::Outermost,
             Ok(None) => Step::Stuck(TruncationReason::BadChain),
             Err(_) => Step::Stuck(match missing {
-                Some(Missing::Above) => TruncationReason::CopyTooShort,
+                Some(Missing::NotCopied) => TruncationReason::CopyTooShort,
                 Some(Missing::Elsewhere) | None => TruncationReason::BadChain,
             }),
         }
@@ -390,7 +390,7 @@ impl<'b> Walker<'b> {
                 }
             }
             Ok(None) => Step::Stuck(TruncationReason::UnsupportedRule),
-            Err(Missing::Above) => Step::Stuck(TruncationReason::CopyTooShort),
+            Err(Missing::NotCopied) => Step::Stuck(TruncationReason::CopyTooShort),
             Err(Missing::Elsewhere) => Step::Stuck(TruncationReason::BadChain),
         }
     }
