@@ -264,7 +264,7 @@ proptest! {
                 _ => spaces.apply(change.map(|change| (Timestamp(1), change)).into_iter().collect()),
             }
             prop_assert_eq!(&spaces.of, &model.of);
-            prop_assert_eq!(spaces.spaces.len(), model.bytes.len());
+            prop_assert_eq!(spaces.pieces.len(), model.bytes.len());
             for (id, expected) in &model.bytes {
                 prop_assert_eq!(bytes_of(&spaces, *id), *expected);
             }
