@@ -166,7 +166,13 @@ fn of_a_deeper_stack_the_leaf_part_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let program = Program::new(folder.path(), "deeper", 1, "-pie");
     let (recording, pid) = run(&program, &["burn", "2000"], |_, _, _| false);
-    for (sample, names, stack) in in_leaf(&recording, &program, pid) {
+    let found = in_leaf(&recording, &program, pid);
+    let early = found
+        .iter()
+        .take_while(|(_, _, stack)| stack.end != WalkEnd::Limit as u8)
+        .count();
+    assert!(found.len() - early > 20, "{early} of {} walks are early", found.len());
+    for (sample, names, stack) in &found[early..] {
         assert_eq!(
             (stack.end, sample.flags & FLAG_WALK_COMPLETE),
             (WalkEnd::Limit as u8, 0)
