@@ -13,6 +13,9 @@ use crate::unwind::{ARM64_ADDRESS, Arch, By, WalkEnd, step_by_frame_pointer};
 /// A function without a frame of its own is at most so long, in bytes: its caller's call leads to a place so near.
 const NEAR: u64 = 4096;
 
+/// `push rbp`; functions start at multiples of 16.
+const ENTRY: u64 = 0x55;
+
 /// Goes from a frame whose code has no rules to its caller. `leaf`: the frame is the innermost one, which may keep nothing
 /// on the stack yet, or not any more. `read` reads a word of user memory, code as well as stack.
 ///
@@ -28,7 +31,9 @@ pub fn step_by_guess(
     let mut registers = *registers;
     let (mut on_top, mut above) = (0, 0);
     if leaf {
-        let code = read(registers.ip).unwrap_or(0);
+        // Code that is not in memory yet is fetched because a function there was called.
+        let unread = if registers.ip & 15 == 0 { ENTRY } else { 0 };
+        let code = read(registers.ip).unwrap_or(unread);
         let (ip, sp) = match arch {
             Arch::X86_64 => (read(registers.sp).unwrap_or(0), registers.sp.wrapping_add(8)),
             Arch::Aarch64 => (registers.lr & ARM64_ADDRESS, registers.sp),
@@ -91,7 +96,7 @@ const fn without_frame(registers: &UserRegs, ip: u64, sp: u64) -> UserRegs {
 /// The next instruction is one that a function begins with, or its last: `push rbp`, `endbr64`, `ret`.
 #[inline(always)]
 const fn has_no_frame(arch: Arch, code: u64) -> bool {
-    matches!(arch, Arch::X86_64) && (code as u8 == 0x55 || code as u8 == 0xc3 || code as u32 == 0xfa1e_0ff3)
+    matches!(arch, Arch::X86_64) && (code as u8 == ENTRY as u8 || code as u8 == 0xc3 || code as u32 == 0xfa1e_0ff3)
 }
 
 /// The next instruction is the one behind `push rbp`: `mov rbp, rsp`, in either encoding.
@@ -201,13 +206,14 @@ mod tests {
         fp: 0x7020,
         lr: 0,
     };
+    const UNREAD: u64 = u64::MAX;
     const CALL_RAX: [u8; 2] = [0xff, 0xd0];
 
     /// The caller's ip, sp and fp, if the code at the leaf is `code`, `top` is on top of the stack, and `saved` above the
     /// saved frame pointer. Calls are before 0x2000 (to 0xf00) and before 0x3000.
     fn caller(code: u64, top: u64, saved: u64, leaf: bool) -> Result<(u64, u64, u64), WalkEnd> {
         let memory = move |at| match at {
-            0x1000 => Some(code),
+            0x1000 => (code != UNREAD).then_some(code),
             0x7000 => Some(top),
             0x7008 => Some(0x3000),
             0x7020 => Some(0x7040),
@@ -248,7 +254,7 @@ mod tests {
         assert_eq!(caller(0, 0x2000, 0x3000, false), Ok(BY_FRAME_POINTER));
         // It leads who knows where: it counts at a function's first and last instruction, or if nothing else is there.
         assert_eq!(caller(0, 0x3000, 0x3000, true), Ok(BY_FRAME_POINTER));
-        for code in [0xe589_4855, 0xc3, 0xfa1e_0ff3] {
+        for code in [0xe589_4855, 0xc3, 0xfa1e_0ff3, UNREAD] {
             assert_eq!(caller(code, 0x3000, 0x2000, true), Ok((0x3000, 0x7008, 0x7020)));
         }
         assert_eq!(caller(0, 0x3000, 0x4000, true), Ok((0x3000, 0x7008, 0x7020)));
