@@ -32,7 +32,7 @@ pub fn step_by_guess(
     let (mut on_top, mut above) = (0, 0);
     if leaf {
         // Code that is not in memory yet is fetched because a function there was called.
-        let unread = if registers.ip & 15 == 0 { ENTRY } else { 0 };
+        let unread = if registers.ip.is_multiple_of(16) { ENTRY } else { 0 };
         let code = read(registers.ip).unwrap_or(unread);
         let (ip, sp) = match arch {
             Arch::X86_64 => (read(registers.sp).unwrap_or(0), registers.sp.wrapping_add(8)),
