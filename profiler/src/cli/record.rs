@@ -22,11 +22,9 @@ pub fn run(args: Record) -> Result<ExitCode> {
     if !options.save_only && !options.result.json {
         say(format_args!("Open it:  ngmi load {}", options.output.display()));
     }
-    Ok(if lost || outcome.is_cut {
-        ExitCode::from(125)
-    } else {
-        ExitCode::from(status(&outcome))
-    })
+    let code = if lost || outcome.is_cut { 125 } else { status(&outcome) };
+    outcome.tables.finish();
+    Ok(ExitCode::from(code))
 }
 
 /// The command's status is ours; a recording that was interrupted while the command runs on ends like the signal.

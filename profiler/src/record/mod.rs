@@ -13,7 +13,7 @@ pub mod needed;
 pub mod privilege;
 pub mod session;
 pub mod spool;
-mod table_maker;
+pub mod table_maker;
 pub mod tables;
 pub mod watch;
 
@@ -40,6 +40,7 @@ use identity::{Environment, Identity};
 use privilege::Capture;
 use session::{Captured, Unwinding};
 use spool::{Output, Spool};
+use table_maker::TableMaker;
 use tables::Tables;
 use watch::Watch;
 
@@ -56,6 +57,8 @@ pub struct Outcome {
     pub log: Option<PathBuf>,
     /// The disk was full before the command was over: the profile is cut.
     pub is_cut: bool,
+    /// Still makes tables, for the next recording.
+    pub tables: TableMaker,
 }
 
 /// What the second Ctrl-C has to know.
@@ -64,10 +67,14 @@ struct GiveUp {
     log: OnceLock<PathBuf>,
     folders: OnceLock<Vec<PathBuf>>,
     finishing: AtomicBool,
+    written: AtomicBool,
 }
 
 impl GiveUp {
     fn now(&self, signal: i32) -> ! {
+        if self.written.load(Ordering::SeqCst) {
+            std::process::exit(128 + signal); // only the next recording's tables are given up
+        }
         match self.log.get() {
             Some(log) => tell(format_args!(
                 "gave up; the event log is kept: `ngmi convert {}` makes the profile",
@@ -167,6 +174,7 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         status
     });
     let log = spool.is_kept().then(|| spool.path().to_owned());
+    give_up.written.store(true, Ordering::SeqCst);
     spool.discard();
     Ok(Outcome {
         summary,
@@ -174,6 +182,7 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         signal: captured.signal,
         log,
         is_cut: captured.log_failed.is_some(),
+        tables: captured.tables,
     })
 }
 

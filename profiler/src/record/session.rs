@@ -49,6 +49,8 @@ pub struct Captured {
     pub perf_maps: Vec<(PerfMap, File)>,
     /// The log is cut: why.
     pub log_failed: Option<String>,
+    /// Still makes tables, for the next recording.
+    pub tables: TableMaker,
 }
 
 /// What unwind tables are made of.
@@ -131,6 +133,7 @@ pub fn run(
         mapped: session.mapped,
         perf_maps: session.perf_maps,
         log_failed: session.log_failed,
+        tables: session.tables,
     })
 }
 

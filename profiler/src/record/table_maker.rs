@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
 use nix::sys::stat::{major, minor};
 use rustc_hash::FxHashSet;
 use symbols::elf::ElfFile;
@@ -23,6 +22,9 @@ use crate::event::{FileId, Segment};
 /// How long the command waits for the tables of the files that it is going to map: those that the cache has take a few
 /// milliseconds.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How long the end of a recording may take for tables that it wanted: the next one finds them in the cache.
+const LAST_PATIENCE: Duration = Duration::from_secs(3);
 
 /// What the thread does next.
 enum Job {
@@ -71,8 +73,7 @@ impl TableMaker {
         let (tell, told) = mpsc::channel();
         let first = expected.into_iter().map(Job::Expected);
         let first: Vec<Job> = [Job::Vdso].into_iter().chain(first).chain([Job::Tell(tell)]).collect();
-        // The thread ends with the queue, or when the capture half takes no more, which is told elsewhere.
-        thread::spawn(move || first.into_iter().chain(jobs).try_for_each(|job| worker.make(job)));
+        thread::spawn(move || first.into_iter().chain(jobs).for_each(|job| worker.make(job)));
         let _ = told.recv_timeout(PATIENCE);
     }
 
@@ -87,6 +88,15 @@ impl TableMaker {
     pub fn stop(&self) {
         *self.open.lock().unwrap_or_else(PoisonError::into_inner) = false;
     }
+
+    /// Waits until the tables that are still wanted are in the cache, or until that takes too long: a program that ends before
+    /// the tables of its libraries are made would never have them.
+    pub fn finish(self) {
+        let (tell, told) = mpsc::channel();
+        if self.jobs.is_none() && self.queue.send(Job::Tell(tell)).is_ok() {
+            let _ = told.recv_timeout(LAST_PATIENCE); // who waited in vain waits again the next time
+        }
+    }
 }
 
 /// The thread.
@@ -99,38 +109,36 @@ struct Worker {
 }
 
 impl Worker {
-    /// An error: the capture half takes no more.
-    fn make(&mut self, job: Job) -> Result<()> {
+    fn make(&mut self, job: Job) {
         let (file, name, elf) = match job {
             Job::Mapped(mapped, file) => (Some(mapped.file), mapped.path, ElfFile::open(file).ok()),
             Job::Expected(path) => {
-                let Some((id, elf)) = expected(&path) else {
-                    return Ok(());
-                };
+                let Some((id, elf)) = expected(&path) else { return };
                 (Some(id), path.to_string_lossy().into_owned(), Some(elf))
             }
             Job::Vdso => (None, "[vdso]".to_owned(), self.vdso.elf().ok()),
             Job::Tell(done) => {
                 let _ = done.send(()); // who asked may have lost patience
-                return Ok(());
+                return;
             }
         };
         if file.is_some_and(|file| !self.made.insert(file)) {
-            return Ok(());
+            return;
         }
         let table = elf.and_then(|elf| Some((segments(&elf), self.tables.of(&elf).ok()?)));
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if !*open {
-            bail!("the recording is over");
+            return; // it is in the cache now
         }
-        match (table, file) {
+        // If the capture half is gone, that is told elsewhere.
+        let _ = match (table, file) {
             (Some((segments, table)), file) => {
                 let of = TableOf { file, name, segments };
                 self.link.send(&Request::Table(of), Some(table.memory.as_fd()))
             }
             (None, Some(file)) => self.link.send(&Request::NoTable(file), None),
             (None, None) => Ok(()),
-        }
+        };
     }
 }
 
