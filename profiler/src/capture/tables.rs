@@ -200,10 +200,11 @@ impl Tables {
             }
         }
         for id in spaces.take_changed() {
-            let ranges: Vec<CodeRange> = spaces
+            let mut ranges: Vec<CodeRange> = spaces
                 .pieces(id)
                 .map(|(start, piece)| self.range(start, piece))
                 .collect();
+            ranges.dedup_by(|next, last| join(last, next));
             let count = u32::try_from(ranges.len()).unwrap_or(u32::MAX);
             let written = self.room.take(count, now).filter(|run| {
                 self.ranges.write(run.first, &ranges).is_ok() && self.runs_by_space.insert(id, run.to_word(), 0).is_ok()
@@ -245,6 +246,15 @@ impl Tables {
             ..range
         }
     }
+}
+
+/// Makes one range of two neighbours that are walked by frame pointers: compilers at run time map a page at a time.
+fn join(last: &mut CodeRange, next: &CodeRange) -> bool {
+    let joins = last.end == next.start && last.unwinding == FRAME_POINTERS && next.unwinding == FRAME_POINTERS;
+    if joins {
+        last.end = next.end;
+    }
+    joins
 }
 
 /// The memory of a file that nobody can change any more.

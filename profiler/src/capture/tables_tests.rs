@@ -251,3 +251,25 @@ fn a_full_array_counts_and_removes_what_would_be_wrong() {
     assert_eq!(map(200), (1, 0));
     assert_eq!(map(257), (0, 1));
 }
+
+#[test]
+fn neighbours_without_tables_are_one_range() {
+    let range = |start, end, unwinding| CodeRange {
+        start,
+        end,
+        unwinding,
+        ..CodeRange::default()
+    };
+    let mut ranges = vec![
+        range(0, 1, TABLE),
+        range(1, 2, FRAME_POINTERS),
+        range(2, 3, FRAME_POINTERS),
+        range(3, 4, FRAME_POINTERS),
+        range(5, 6, FRAME_POINTERS),
+        range(6, 7, PENDING),
+        range(7, 8, PENDING),
+    ];
+    ranges.dedup_by(|next, last| join(last, next));
+    let ends: Vec<_> = ranges.iter().map(|range| (range.start, range.end)).collect();
+    assert_eq!(ends, [(0, 1), (1, 4), (5, 6), (6, 7), (7, 8)]);
+}
