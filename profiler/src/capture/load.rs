@@ -61,7 +61,7 @@ impl Sizes {
                 .unwrap_or(u32::MAX)
                 .clamp(1 << 18, MAX_ROWS),
             pages: 1 << 17,
-            ranges: tasks.saturating_mul(16).clamp(1 << 16, 1 << 20),
+            ranges: tasks.saturating_mul(16).clamp(1 << 18, 1 << 20),
             spaces: tasks.saturating_mul(2).clamp(1 << 14, 1 << 20),
         }
     }

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use profiler_common::space::Run;
 
 /// A walk that began before its run was replaced has ended by then: it takes well under a millisecond. A child that was
-/// born with its parent's old run has got one of its own.
-const GRACE: Duration = Duration::from_millis(500);
+/// born with its parent's old run has got one of its own: cycles are 10 ms apart while processes are born. Not longer, because
+/// each new table writes the runs of all spaces that hold the file (docs/measurements.md, "Complete stacks").
+const GRACE: Duration = Duration::from_millis(200);
 
 /// The free places of an array.
 #[derive(Debug)]
