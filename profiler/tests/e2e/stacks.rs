@@ -61,12 +61,23 @@ fn code_without_rules_is_passed_where_calls_confirm_the_way() {
     for chain in chains {
         let samples: Vec<_> = profile.samples().filter(|sample| sample.holds(chain[0])).collect();
         assert!(samples.len() > 50, "{} samples in {}", samples.len(), chain[0]);
-        for sample in &samples {
+        // In the first milliseconds of a program neither its mappings nor its tables are known, and nothing is copied here.
+        let (whole, cut): (Vec<&Sample>, Vec<_>) = samples.into_iter().partition(|sample| !sample.is_truncated());
+        for sample in &whole {
             let functions = sample.functions();
             let from = functions.iter().position(|name| *name == chain[0]).unwrap();
             assert_eq!(functions.get(from..from + chain.len()), Some(chain), "{functions:?}");
         }
-        assert!(share(samples, |sample| !sample.is_truncated()) > 0.99, "{}", chain[0]);
+        assert!(
+            whole.len() > 9 * cut.len(),
+            "{}: {} cut, {} whole",
+            chain[0],
+            cut.len(),
+            whole.len()
+        );
+        if chain[0] != "has_rules" {
+            assert!(cut.is_empty(), "{}: {:?}", chain[0], cut[0].functions());
+        }
     }
 }
 
