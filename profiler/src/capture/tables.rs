@@ -206,7 +206,8 @@ impl Tables {
                 .collect();
             ranges.dedup_by(|next, last| join(last, next));
             let count = u32::try_from(ranges.len()).unwrap_or(u32::MAX);
-            let written = self.room.take(count, now).filter(|run| {
+            let taken = self.room.take(count, now);
+            let written = taken.filter(|run| {
                 self.ranges.write(run.first, &ranges).is_ok() && self.runs_by_space.insert(id, run.to_word(), 0).is_ok()
             });
             let old = if let Some(run) = written {
@@ -214,6 +215,9 @@ impl Tables {
             } else {
                 losses.count(Loss::SpaceTableFull, 1);
                 let _ = self.runs_by_space.remove(&id); // rather no run than one that is wrong
+                if let Some(unused) = taken {
+                    self.room.give_back(unused, now);
+                }
                 self.runs.remove(&id)
             };
             if let Some(old) = old {
