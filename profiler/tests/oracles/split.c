@@ -8,12 +8,12 @@ NOINLINE void takes_one_part(uint64_t unit) { spin(unit); }
 
 int main(int argc, char **argv) {
     uint64_t total_ms = argc > 1 ? strtoull(argv[1], 0, 10) : 2000;
-    uint64_t unit = 20000, three = 0, one = 0, seed = 1;
+    uint64_t unit = 0, three = 0, one = 0, seed = 1;
     uint64_t end = thread_cpu_ns() + total_ms * 1000000u;
     while (thread_cpu_ns() < end) {
         // No fixed period: a sampling clock must not fall into step with us.
         seed = seed * 6364136223846793005u + 1442695040888963407u;
-        unit = 20000 + (seed >> 48);
+        unit = 160000 + (seed >> 45);
         uint64_t a = thread_cpu_ns();
         takes_three_parts(unit);
         uint64_t b = thread_cpu_ns();
