@@ -145,8 +145,7 @@ unsafe fn from_leaf(walk: *mut Walk) -> WalkEnd {
 
 /// Keeps the frame that the walk is at, and goes to its caller. 1: the walk is over.
 ///
-/// Its plain name keeps the object's bytes the same in every folder: a mangled one has a hash of the path.
-#[unsafe(no_mangle)]
+/// The kernel takes only a static function as a callback, so its name is mangled; scripts/build-ebpf takes the hash out.
 unsafe extern "C" fn next_frame(_: u32, level: *mut c_void) -> c_long {
     // SAFETY: `from_leaf` passes its own variable.
     let Some(walk) = WALKS.get_ptr_mut(unsafe { *level.cast::<u32>() }) else {
