@@ -27,7 +27,7 @@ const CHAIN: u32 = 2;
 /// A walk, and the record that it becomes.
 #[repr(C)]
 pub struct Walk {
-    /// 1: in use.
+    /// 0: free; else one more than its number on this CPU.
     pub busy: u32,
     /// 1: `regs.ip` is a return address.
     caller: u32,
