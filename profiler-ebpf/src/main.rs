@@ -2,7 +2,7 @@
 //!
 //! | file | tells |
 //! |---|---|
-//! | sample, switch, task | the programs |
+//! | sample, switch, fault, task | the programs |
 //! | scope | who is recorded |
 //! | walk | user stacks along unwind tables |
 //! | intern | each distinct stack is sent once |
@@ -14,6 +14,7 @@
 #![no_main]
 
 mod emit;
+mod fault;
 mod intern;
 mod kernel;
 mod maps;

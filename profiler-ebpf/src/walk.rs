@@ -7,7 +7,7 @@ use core::ffi::{c_long, c_void};
 
 use aya_ebpf::helpers::generated::{bpf_loop, bpf_probe_read_user};
 use profiler_common::call::step_by_guess;
-use profiler_common::sample::UserRegs;
+use profiler_common::stack::UserRegs;
 use profiler_common::space::{CodeRange, FRAME_POINTERS, MAX_RANGES, Run, TABLE};
 use profiler_common::stack::{INTERRUPTED, MAX_USER_FRAMES, StackHead};
 use profiler_common::unwind::{Arch, By, PageRows, Row, TABLE_PAGE, WalkEnd, step, step_by_frame_pointer};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use profiler_common::sample::{MAX_KERNEL_FRAMES, STACK_CLASSES, SampleHead};
+use profiler_common::sample::SampleHead;
+use profiler_common::stack::{MAX_KERNEL_FRAMES, STACK_CLASSES};
 
 use super::drain::Cycle;
 
