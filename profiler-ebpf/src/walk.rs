@@ -6,7 +6,9 @@
 use core::ffi::{c_long, c_void};
 
 use aya_ebpf::helpers::generated::{bpf_loop, bpf_probe_read_user};
+use profiler_common::block::{BLOCK, Block};
 use profiler_common::call::step_by_guess;
+use profiler_common::known_rows::KnownRows;
 use profiler_common::sample::UserRegs;
 use profiler_common::space::{CodeRange, FRAME_POINTERS, MAX_RANGES, Run, TABLE};
 use profiler_common::stack::{INTERRUPTED, MAX_USER_FRAMES, StackHead};
@@ -38,6 +40,10 @@ pub struct Walk {
     unmapped: u64,
     /// Where `regs.ip` lies.
     range: CodeRange,
+    /// The user memory that was read last, in this walk.
+    block: Block,
+    /// They stay from walk to walk.
+    known_rows: KnownRows,
     /// The record's head: `count`, `key` (so far) and `end` grow with the walk.
     pub head: StackHead,
     /// Behind the head without a gap: one record.
@@ -98,6 +104,7 @@ pub unsafe fn user_stack(walk: *mut Walk, space: u64, regs: UserRegs) -> Walked 
         (*walk).head.key = space;
         (*walk).range.start = 1;
         (*walk).range.end = 0;
+        (*walk).block.forget();
         let end = if config!(walk) == 0 {
             // User space still has to learn of code that moved: it looks the leaf up.
             (*walk).unmapped = regs.ip;
@@ -241,8 +248,11 @@ unsafe fn caller(walk: *mut Walk) -> Next {
             (*walk).head.count,
         )
     };
+    // SAFETY: by this function's own condition.
+    let read = |at| unsafe { word(walk, at) };
     if range.unwinding == TABLE {
-        let row = row(range, regs.ip.wrapping_sub(back)).unwrap_or_default();
+        // SAFETY: by this function's own condition.
+        let row = unsafe { row(walk, range, regs.ip.wrapping_sub(back)) };
         let next = Next::new(step(ARCH, row, &regs, read));
         if next.end == WalkEnd::NoRow as u32 {
             return Next::new(step_by_guess(ARCH, &regs, back == 0 && count == 1, read));
@@ -294,18 +304,28 @@ unsafe fn find(address: u64, walk: *mut Walk) -> bool {
     }
 }
 
-/// The row for an address of a range with a table.
+/// The row for an address of a range with a table; where it has none, the default one, which says so.
+///
+/// # Safety
+/// As [`user_stack`].
 #[inline(always)]
-fn row(range: &CodeRange, address: u64) -> Option<Row> {
+unsafe fn row(walk: *mut Walk, range: &CodeRange, address: u64) -> Row {
     let place = address.wrapping_sub(range.bias);
     let page = place / TABLE_PAGE;
     if page >= u64::from(range.pages) {
-        return None;
+        return Row::default();
     }
     let page = range.first_page.wrapping_add(page as u32);
+    let pc = place as u16;
+    // SAFETY: by this function's own condition.
+    unsafe { (*walk).known_rows.row(page, pc, || search(page, pc).unwrap_or_default()) }
+}
+
+/// Searches for the row of a byte of a page.
+#[inline(always)]
+fn search(page: u32, pc: u16) -> Option<Row> {
     let PageRows { first, end } = *PAGES.get(page)?;
     let (mut low, mut high) = (first, end);
-    let pc = place as u16;
     for _ in 0..ROW_TURNS {
         if low >= high {
             break;
@@ -324,10 +344,26 @@ fn row(range: &CodeRange, address: u64) -> Option<Row> {
 }
 
 /// A word of user memory.
+///
+/// # Safety
+/// As [`user_stack`].
 #[inline(always)]
-fn read(at: u64) -> Option<u64> {
-    let mut word = 0_u64;
-    // SAFETY: the helper writes one word, and refuses addresses that can't be read.
-    let failed = unsafe { bpf_probe_read_user((&raw mut word).cast(), 8, at as *const c_void) };
-    (failed == 0).then_some(word)
+unsafe fn word(walk: *mut Walk, at: u64) -> Option<u64> {
+    if at % 8 != 0 {
+        let mut word = 0_u64;
+        // SAFETY: a word's size.
+        return unsafe { read(&raw mut word, 8, at) }.then_some(word);
+    }
+    // SAFETY: by this function's own condition.
+    unsafe { (*walk).block.word(at, |to, at| read(to.as_mut_ptr(), BLOCK as u32, at)) }
+}
+
+/// Reads user memory. Not inlined: what is left of [`word`] is short enough to be at each place that asks for one.
+///
+/// # Safety
+/// `to` must have room for `len` bytes.
+#[inline(never)]
+unsafe fn read(to: *mut u64, len: u32, from: u64) -> bool {
+    // SAFETY: by this function's own condition; the helper refuses addresses that can't be read.
+    unsafe { bpf_probe_read_user(to.cast(), len, from as *const c_void) == 0 }
 }
