@@ -2,6 +2,7 @@
 //! frames. Every read is a call that costs more than what it copies.
 
 #![allow(clippy::inline_always)] // As in [`crate::unwind`].
+#![allow(clippy::cast_possible_truncation)] // A place within a block.
 
 /// Bytes of a block, a power of two and less than a page: a block can be read exactly if each of its words can.
 pub const BLOCK: usize = 512;

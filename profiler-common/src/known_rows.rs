@@ -1,6 +1,7 @@
 //! Rows that were searched for before: stacks repeat their outer frames, and a search takes ten looks at memory that is rarely near.
 
 #![allow(clippy::inline_always)] // As in [`crate::unwind`].
+#![allow(clippy::cast_possible_truncation)] // The upper bits of a hash are its better ones, and few.
 
 use crate::unwind::Row;
 
@@ -32,7 +33,7 @@ impl KnownRows {
     /// Nothing is ever forgotten for being outdated: a page, once loaded, is never taken away or changed.
     #[inline(always)]
     pub fn row(&mut self, page: u32, offset: u16, search: impl FnOnce() -> Row) -> Row {
-        let key = ((page as u64) << 16 | offset as u64) + 1;
+        let key = (u64::from(page) << 16 | u64::from(offset)) + 1;
         let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - COUNT.trailing_zeros());
         let Some(known) = self.0.get_mut(hash as usize & (COUNT - 1)) else {
             return search();
