@@ -7,7 +7,7 @@
 #![allow(clippy::inline_always)] // As in [`crate::unwind`].
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // Instructions are taken apart by their bytes.
 
-use crate::sample::UserRegs;
+use crate::stack::UserRegs;
 use crate::unwind::{ARM64_ADDRESS, Arch, By, WalkEnd, step_by_frame_pointer};
 
 /// A function without a frame of its own is at most so long, in bytes: its caller's call leads to a place so near.

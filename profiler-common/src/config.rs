@@ -52,9 +52,57 @@ pub struct Config {
     pub bprm_filename: u32,
     /// `task_struct.__state` (before 5.14: `state`)
     pub task_state: u32,
+    /// Which page faults are recorded: 0: none, else a `crate::fault::FAULTS_*`.
+    pub faults: u32,
+    /// 1: the mapping of a fault is looked up when the fault is over (`bpf_find_vma`, kernel 5.17 and later).
+    pub find_vma: u32,
+    /// `task_struct.in_iowait`: its byte
+    pub task_in_iowait: u32,
+    /// ... and its bit in that byte.
+    pub task_in_iowait_mask: u32,
+    /// `task_struct.pagefault_disabled`
+    pub task_pagefault_disabled: u32,
+    /// `vm_area_struct.vm_start`
+    pub vma_start: u32,
+    /// `vm_area_struct.vm_pgoff`
+    pub vma_pgoff: u32,
+    /// `vm_area_struct.vm_flags`
+    pub vma_flags: u32,
+    /// `vm_area_struct.vm_file`
+    pub vma_file: u32,
+    /// `vm_area_struct.vm_mm`
+    pub vma_mm: u32,
+    /// `file.f_inode`
+    pub file_inode: u32,
+    /// `file.f_ra.mmap_miss`
+    pub file_mmap_miss: u32,
+    /// `inode.i_ino`
+    pub inode_ino: u32,
+    /// `inode.i_generation`
+    pub inode_generation: u32,
+    /// `inode.i_sb`
+    pub inode_sb: u32,
+    /// `super_block.s_dev`
+    pub sb_dev: u32,
+    /// `super_block.s_magic`
+    pub sb_magic: u32,
+    /// `address_space.host`
+    pub mapping_host: u32,
+    /// `folio.mapping`
+    pub folio_mapping: u32,
+    /// `folio.index`
+    pub folio_index: u32,
+    /// `folio.flags`
+    pub folio_flags: u32,
+    /// `folio._folio_order` (6.1 to 6.5)
+    pub folio_order: u32,
+    /// `folio._flags_1`, whose lowest byte is the order (6.6 and later)
+    pub folio_flags_1: u32,
+    /// Number of the page flag `PG_head`.
+    pub page_head: u32,
 }
 
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 92);
+const _: () = assert!(size_of::<Config>() == 188);

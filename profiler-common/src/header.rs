@@ -4,12 +4,16 @@
 #[repr(u16)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordKind {
-    /// [`crate::sample::Sample`] in the size classes of [`crate::sample::STACK_CLASSES`].
+    /// [`crate::sample::SampleHead`] and a copy of one of [`crate::stack::STACK_CLASSES`], or none.
     Sample = 1,
     /// [`crate::stack::StackHead`] and frames in user space.
     UserStack = 2,
     /// [`crate::stack::StackHead`] and frames in the kernel.
     KernelStack = 3,
+    /// [`crate::fault::FaultHead`] and a copy, as above.
+    Fault = 4,
+    /// [`crate::fault::PagesRead`]
+    PagesRead = 5,
     /// [`crate::task::TaskNew`]
     TaskNew = 16,
     /// [`crate::task::TaskExec`]

@@ -7,6 +7,7 @@
 pub mod block;
 pub mod call;
 pub mod config;
+pub mod fault;
 pub mod header;
 pub mod known_rows;
 pub mod loss;
@@ -22,12 +23,12 @@ pub use header::{RecordHeader, RecordKind};
 pub use loss::Loss;
 
 /// Raised with every change of a record's layout or of the configuration.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 
 /// The symbol that an object with this [`ABI_VERSION`] has: an object of another build is refused by name.
-pub const ABI_SYMBOL: &str = "NGMI_ABI_2";
+pub const ABI_SYMBOL: &str = "NGMI_ABI_3";
 
 const _: () = assert!(
-    ABI_VERSION == 2,
+    ABI_VERSION == 3,
     "the number in ABI_SYMBOL and in profiler-ebpf/src/main.rs"
 );

@@ -31,10 +31,16 @@ pub enum Loss {
     StackUnknown = 11,
     /// Programs that interrupted each other had all of a CPU's walks in use: an event has no stack.
     WalkerBusy = 12,
+    /// The bulk ring was full: a page fault was not recorded.
+    FaultRingFull = 13,
+    /// Faults within faults within faults: the outermost was given up.
+    FaultNested = 14,
+    /// The bulk ring was full: pages that were read were not recorded.
+    PagesRingFull = 15,
 }
 
 /// How many losses the registry names.
-pub const LOSS_COUNT: usize = 13;
+pub const LOSS_COUNT: usize = 16;
 
 impl Loss {
     /// Every loss, in the order of its number.
@@ -52,6 +58,9 @@ impl Loss {
         Self::SpaceTableFull,
         Self::StackUnknown,
         Self::WalkerBusy,
+        Self::FaultRingFull,
+        Self::FaultNested,
+        Self::PagesRingFull,
     ];
 
     /// The name that people and machines see.
@@ -70,6 +79,9 @@ impl Loss {
             Self::SpaceTableFull => "address space table full",
             Self::StackUnknown => "stack missing from the log",
             Self::WalkerBusy => "walker in use",
+            Self::FaultRingFull => "fault ring full",
+            Self::FaultNested => "faults nested too deep",
+            Self::PagesRingFull => "pages read (ring full)",
         }
     }
 

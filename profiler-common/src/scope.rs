@@ -1,5 +1,7 @@
 //! Who is recorded: the table of threads that both sides write.
 
+use crate::fault::ThreadFaults;
+
 /// What the kernel side keeps of a recorded thread, by tid.
 ///
 /// The thread's on-CPU time is `total` plus the time since its switch-in. Only the scheduler's program writes `total` and
@@ -23,6 +25,8 @@ pub struct ThreadState {
     pub pad: u32,
     /// The thread's address space ([`crate::space::space_id`]).
     pub space: u64,
+    /// Its page faults.
+    pub faults: ThreadFaults,
 }
 
-const _: () = assert!(size_of::<ThreadState>() == 40);
+const _: () = assert!(size_of::<ThreadState>() == 40 + 416);

@@ -1,6 +1,7 @@
 //! task: births, executables, names and ends of threads.
 
 use crate::RecordHeader;
+use crate::fault::FaultCounts;
 
 /// `TASK_COMM_LEN` of the kernel.
 pub const COMM_LEN: usize = 16;
@@ -81,6 +82,8 @@ pub struct TaskExit {
     pub minor_faults: u64,
     /// `task->maj_flt`
     pub major_faults: u64,
+    /// What became of them.
+    pub faults: FaultCounts,
 }
 
 /// A thread took another name (`task:task_rename`).
@@ -99,5 +102,5 @@ pub struct TaskRename {
 
 const _: () = assert!(size_of::<TaskNew>() == 24 + 16 + 8 + 16);
 const _: () = assert!(size_of::<TaskExec>() == 24 + 16 + 8 + 16 + 256 + 1024);
-const _: () = assert!(size_of::<TaskExit>() == 24 + 8 + 32);
+const _: () = assert!(size_of::<TaskExit>() == 24 + 8 + 32 + 40);
 const _: () = assert!(size_of::<TaskRename>() == 24 + 16);

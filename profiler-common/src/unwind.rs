@@ -6,7 +6,7 @@
 
 #![allow(clippy::inline_always)] // The kernel's verifier follows a step best when it is part of the walk.
 
-use crate::sample::UserRegs;
+use crate::stack::UserRegs;
 
 /// Bytes of text that one page of a table covers.
 pub const TABLE_PAGE: u64 = 1 << 16;

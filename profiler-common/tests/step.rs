@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use profiler_common::sample::UserRegs;
+use profiler_common::stack::UserRegs;
 use profiler_common::unwind::{
     Arch, BX_LOST, BX_SAME, By, Cfa, Fp, RA_ABOVE_FP, RA_IN_LINK_REGISTER, Row, WalkEnd, link_of_bx, step,
     step_by_frame_pointer,

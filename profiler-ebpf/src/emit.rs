@@ -2,10 +2,13 @@
 
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use aya_ebpf::maps::RingBuf;
-use profiler_common::stack::StackHead;
+use profiler_common::fault::{FaultHead, PagesRead};
+use profiler_common::sample::SampleHead;
+use profiler_common::stack::{STACK_CLASSES, StackHead, Stacked};
 use profiler_common::{Loss, RecordHeader, RecordKind};
 
 use crate::maps::{BULK, LOSSES, TASKS};
+use crate::stack::{self, Captured};
 
 /// `BPF_RB_NO_WAKEUP`: waking the recorder from here would make the very switches that are measured.
 const NO_WAKEUP: u64 = 1;
@@ -56,14 +59,71 @@ pub fn task_event<T: 'static>(kind: RecordKind, at: At, fill: impl FnOnce(*mut T
     }
 }
 
-/// Reserves a sample, lets `fill` write everything behind its header, and submits it. False: the ring was full.
+/// Reserves a record with room for what is left to copy of the user stack, lets `fill` write its head but for the header and the
+/// stacks, and submits it. False: the ring was full.
 #[inline(always)]
-pub fn sample<T: 'static>(at: At, fill: impl FnOnce(*mut T)) -> bool {
-    let written = record(&BULK, RecordKind::Sample, at, fill);
-    if !written {
-        lose(Loss::SampleRingFull);
+pub fn stacked<H: Stacks>(kind: RecordKind, at: At, captured: &Captured, fill: impl Fn(*mut H)) -> bool {
+    const SMALL: usize = STACK_CLASSES[0];
+    const MIDDLE: usize = STACK_CLASSES[1];
+    const LARGE: usize = STACK_CLASSES[2];
+    if captured.want == 0 {
+        with_copy::<H, 0>(kind, at, captured, fill)
+    } else if captured.want <= SMALL as u64 {
+        with_copy::<H, SMALL>(kind, at, captured, fill)
+    } else if captured.want <= MIDDLE as u64 {
+        with_copy::<H, MIDDLE>(kind, at, captured, fill)
+    } else {
+        with_copy::<H, LARGE>(kind, at, captured, fill)
     }
-    written
+}
+
+#[inline(always)]
+fn with_copy<H: Stacks, const N: usize>(kind: RecordKind, at: At, captured: &Captured, fill: impl Fn(*mut H)) -> bool {
+    record(&BULK, kind, at, |record: *mut Stacked<H, N>| {
+        // SAFETY: a reserved record of this type.
+        unsafe {
+            let (copied, flags) = stack::copy(&raw mut (*record).copy, captured.stacks.regs.sp, captured.want);
+            let head = &raw mut (*record).head;
+            fill(head);
+            let stacks = H::stacks(head);
+            *stacks = captured.stacks;
+            (*stacks).flags |= flags;
+            (*stacks).copied = copied;
+        }
+    })
+}
+
+/// Sends pages that were read.
+#[inline(always)]
+pub fn pages_read(at: At, fill: impl FnOnce(*mut PagesRead)) {
+    if !record(&BULK, RecordKind::PagesRead, at, fill) {
+        lose(Loss::PagesRingFull);
+    }
+}
+
+/// The head of a record that says where the thread was.
+pub trait Stacks: 'static {
+    /// Where in it.
+    ///
+    /// # Safety
+    /// `head` must be a record's.
+    unsafe fn stacks(head: *mut Self) -> *mut stack::Record;
+}
+
+impl Stacks for SampleHead {
+    #[inline(always)]
+    unsafe fn stacks(head: *mut Self) -> *mut stack::Record {
+        // SAFETY: by this function's own condition.
+        unsafe { &raw mut (*head).stacks }
+    }
+}
+
+impl Stacks for FaultHead {
+    #[inline(always)]
+    unsafe fn stacks(head: *mut Self) -> *mut stack::Record {
+        // SAFETY: by this function's own condition.
+        unsafe { &raw mut (*head).stacks }
+    }
 }
 
 /// Copies a stack's record of `len` bytes into the ring. False: the ring was full.

@@ -5,7 +5,7 @@
 
 use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::generated::bpf_get_stack;
-use profiler_common::sample::MAX_KERNEL_FRAMES;
+use profiler_common::stack::MAX_KERNEL_FRAMES;
 use profiler_common::stack::{MAX_USER_FRAMES, StackHead, mix};
 use profiler_common::{Loss, RecordKind};
 

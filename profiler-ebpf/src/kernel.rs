@@ -5,10 +5,11 @@
 
 use core::ffi::c_void;
 
-use aya_ebpf::bindings::pt_regs;
+use aya_ebpf::bindings::{pt_regs, task_struct};
 use aya_ebpf::helpers::{bpf_get_current_task_btf, bpf_task_pt_regs};
 use profiler_common::config::MISSING;
-use profiler_common::sample::UserRegs;
+use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, ReadRun, Vma};
+use profiler_common::stack::UserRegs;
 use profiler_common::task::COMM_LEN;
 use profiler_common::unwind::link_of_bx;
 
@@ -30,6 +31,14 @@ pub struct Task(*const c_void);
 /// `struct mm_struct *`
 #[derive(Clone, Copy)]
 pub struct Mm(*const c_void);
+
+/// `struct vm_area_struct *`
+#[derive(Clone, Copy)]
+pub struct VmaStruct(*const c_void);
+
+/// `struct folio *`
+#[derive(Clone, Copy)]
+pub struct Folio(*const c_void);
 
 /// `struct linux_binprm *`
 #[derive(Clone, Copy)]
@@ -122,6 +131,31 @@ impl Task {
         load(self.0, config!(task_fsbase))
     }
 
+    /// It is switched out although it could run on.
+    #[inline(always)]
+    pub fn is_runnable(self) -> bool {
+        load::<u32>(self.0, config!(task_state)).is_some_and(|state| state == 0)
+    }
+
+    /// The task waits for I/O (`in_iowait`), if it waits.
+    #[inline(always)]
+    pub fn is_in_iowait(self) -> bool {
+        let byte: u8 = load(self.0, config!(task_in_iowait)).unwrap_or(0);
+        u32::from(byte) & config!(task_in_iowait_mask) != 0
+    }
+
+    /// User memory that is not there is not to be brought in: the access fails instead.
+    #[inline(always)]
+    pub fn forbids_page_faults(self) -> bool {
+        load::<u32>(self.0, config!(task_pagefault_disabled)).unwrap_or(0) != 0
+    }
+
+    /// For a helper.
+    #[inline(always)]
+    pub fn as_ptr(self) -> *mut task_struct {
+        self.0.cast_mut().cast()
+    }
+
     /// The task will not run again.
     #[inline(always)]
     pub fn is_dead(self) -> bool {
@@ -189,6 +223,88 @@ impl Mm {
     #[inline(always)]
     pub fn arguments(self) -> Option<(u64, u64)> {
         Some((load(self.0, config!(mm_arg_start))?, load(self.0, config!(mm_arg_end))?))
+    }
+}
+
+impl VmaStruct {
+    /// From a function's argument.
+    #[inline(always)]
+    pub fn new(pointer: *const c_void) -> Self {
+        Self(pointer)
+    }
+
+    /// Writes what the mapping says of `address`, and returns the `FAULT_HAS_*` that apply.
+    ///
+    /// # Safety
+    /// `to` must be writable.
+    #[inline(always)]
+    pub unsafe fn describe(self, address: u64, to: *mut Vma) -> u32 {
+        let file: *const c_void = load(self.0, config!(vma_file)).unwrap_or(core::ptr::null());
+        // SAFETY: by this function's own condition.
+        unsafe {
+            (*to).flags = load(self.0, config!(vma_flags)).unwrap_or(0);
+            if file.is_null() {
+                return FAULT_HAS_VMA;
+            }
+            let start: u64 = load(self.0, config!(vma_start)).unwrap_or(0);
+            let first: u64 = load(self.0, config!(vma_pgoff)).unwrap_or(0);
+            (*to).offset = (address.wrapping_sub(start) & !4095).wrapping_add(first << 12);
+            (*to).mmap_miss = u32::from(load::<u16>(file, config!(file_mmap_miss)).unwrap_or(0));
+            let Some(inode) = load::<*const c_void>(file, config!(file_inode)) else {
+                return FAULT_HAS_VMA;
+            };
+            (*to).inode = load(inode, config!(inode_ino)).unwrap_or(0);
+            (*to).generation = load(inode, config!(inode_generation)).unwrap_or(0);
+            if let Some(superblock) = load::<*const c_void>(inode, config!(inode_sb)) {
+                (*to).device = load(superblock, config!(sb_dev)).unwrap_or(0);
+                (*to).magic = load::<u64>(superblock, config!(sb_magic)).unwrap_or(0) as u32;
+            }
+        }
+        FAULT_HAS_VMA | FAULT_HAS_FILE
+    }
+
+    /// The mapping is not in the task's own address space.
+    #[inline(always)]
+    pub fn is_of_another(self, task: Task) -> bool {
+        let mm: *const c_void = load(self.0, config!(vma_mm)).unwrap_or(core::ptr::null());
+        task.mm().is_none_or(|own| own.0 != mm)
+    }
+}
+
+impl Folio {
+    /// From a tracepoint's argument.
+    #[inline(always)]
+    pub fn new(pointer: *const c_void) -> Self {
+        Self(pointer)
+    }
+
+    /// Which pages of which file it holds.
+    #[inline(always)]
+    pub fn place(self) -> Option<ReadRun> {
+        let mapping: *const c_void = load(self.0, config!(folio_mapping))?;
+        let inode: *const c_void = load(mapping, config!(mapping_host))?;
+        let superblock: *const c_void = load(inode, config!(inode_sb))?;
+        Some(ReadRun {
+            since: 0,
+            inode: load(inode, config!(inode_ino))?,
+            first: load(self.0, config!(folio_index))?,
+            device: load(superblock, config!(sb_dev))?,
+            count: self.pages(),
+            in_fault: 0,
+            generation: load(inode, config!(inode_generation)).unwrap_or(0),
+        })
+    }
+
+    /// How many pages it has (`folio_nr_pages`).
+    #[inline(always)]
+    fn pages(self) -> u32 {
+        let flags: u64 = load(self.0, config!(folio_flags)).unwrap_or(0);
+        let head = config!(page_head);
+        if head == MISSING || flags >> (head & 63) & 1 == 0 {
+            return 1;
+        }
+        let order = load::<u8>(self.0, config!(folio_order)).or_else(|| load::<u8>(self.0, config!(folio_flags_1)));
+        1 << (order.unwrap_or(0) & 15)
     }
 }
 

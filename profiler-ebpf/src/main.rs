@@ -2,7 +2,7 @@
 //!
 //! | file | tells |
 //! |---|---|
-//! | sample, switch, task | the programs |
+//! | sample, switch, fault, task | the programs |
 //! | scope | who is recorded |
 //! | walk | user stacks along unwind tables |
 //! | lookup | where an address lies: its range of code, its row |
@@ -18,6 +18,7 @@
 #![allow(internal_features)]
 
 mod emit;
+mod fault;
 mod intern;
 mod kernel;
 mod lookup;

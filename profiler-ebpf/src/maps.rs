@@ -57,7 +57,7 @@ pub static PAGES: Array<PageRows> = Array::with_max_entries(1 << 16, BPF_F_MMAPA
 pub static ROWS: Array<Row> = Array::with_max_entries(1 << 20, BPF_F_MMAPABLE);
 
 /// Its name carries [`profiler_common::ABI_VERSION`].
-#[unsafe(export_name = "NGMI_ABI_2")]
+#[unsafe(export_name = "NGMI_ABI_3")]
 static ABI: u32 = profiler_common::ABI_VERSION;
 
 #[unsafe(no_mangle)]
@@ -83,6 +83,30 @@ pub static CONFIG: Config = Config {
     mm_arg_end: MISSING,
     bprm_filename: MISSING,
     task_state: MISSING,
+    faults: 0,
+    find_vma: 0,
+    task_in_iowait: MISSING,
+    task_in_iowait_mask: 0,
+    task_pagefault_disabled: MISSING,
+    vma_start: MISSING,
+    vma_pgoff: MISSING,
+    vma_flags: MISSING,
+    vma_file: MISSING,
+    vma_mm: MISSING,
+    file_inode: MISSING,
+    file_mmap_miss: MISSING,
+    inode_ino: MISSING,
+    inode_generation: MISSING,
+    inode_sb: MISSING,
+    sb_dev: MISSING,
+    sb_magic: MISSING,
+    mapping_host: MISSING,
+    folio_mapping: MISSING,
+    folio_index: MISSING,
+    folio_flags: MISSING,
+    folio_order: MISSING,
+    folio_flags_1: MISSING,
+    page_head: MISSING,
 };
 
 /// One field of the configuration. Read as volatile: the compiler sees the values above, the verifier those of user

@@ -3,11 +3,11 @@
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::macros::perf_event;
 use aya_ebpf::programs::PerfEventContext;
-use profiler_common::sample::{STACK_CLASSES, Sample};
+use profiler_common::sample::SampleHead;
+use profiler_common::{Loss, RecordKind};
 
-use crate::emit::{self, At};
+use crate::emit::{self, At, lose};
 use crate::kernel::Task;
-use crate::stack::Stacks;
 use crate::{scope, stack, switch};
 
 /// Runs on each CPU at the sampling rate, whoever is running.
@@ -24,41 +24,18 @@ pub fn sample(ctx: PerfEventContext) -> u32 {
     let task = Task::current();
     let place = stack::place(&ctx, task);
     // SAFETY: as above.
-    let stacks = stack::stacks(&ctx, task, at, unsafe { (*state).space }, &place);
+    let captured = stack::stacks(&ctx, task, at, unsafe { (*state).space }, &place);
     let cpu_time = total.saturating_sub(reported);
-    let [small, middle, _] = STACK_CLASSES;
-    let written = if stacks.want == 0 {
-        write::<0>(at, cpu_time, &stacks)
-    } else if stacks.want <= small as u64 {
-        write::<{ STACK_CLASSES[0] }>(at, cpu_time, &stacks)
-    } else if stacks.want <= middle as u64 {
-        write::<{ STACK_CLASSES[1] }>(at, cpu_time, &stacks)
-    } else {
-        write::<{ STACK_CLASSES[2] }>(at, cpu_time, &stacks)
-    };
+    let written = emit::stacked(RecordKind::Sample, at, &captured, |head: *mut SampleHead| {
+        // SAFETY: a reserved record's head.
+        unsafe { (*head).cpu_time = cpu_time };
+    });
     if written {
         // SAFETY: the current thread's own entry. Never less than before: the scheduler's program may have been interrupted
         // between its two stores.
         unsafe { (*state).reported = total.max(reported) };
+    } else {
+        lose(Loss::SampleRingFull);
     }
     0
-}
-
-/// Writes a sample with room for `N` bytes of stack. False: the ring was full, and the time goes to the next sample.
-#[inline(always)]
-fn write<const N: usize>(at: At, cpu_time: u64, stacks: &Stacks) -> bool {
-    emit::sample(at, |record: *mut Sample<N>| {
-        // SAFETY: a reserved record of this type.
-        unsafe {
-            let (stack_len, flags) = stack::copy(&raw mut (*record).stack, stacks.regs.sp, stacks.want);
-            let head = &raw mut (*record).head;
-            (*head).cpu_time = cpu_time;
-            (*head).user_stack = stacks.user;
-            (*head).kernel_stack = stacks.kernel;
-            (*head).unmapped = stacks.unmapped;
-            (*head).regs = stacks.regs;
-            (*head).flags = stacks.flags | flags;
-            (*head).stack_len = stack_len;
-        }
-    })
 }

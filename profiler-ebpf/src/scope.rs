@@ -1,6 +1,7 @@
 //! Who is recorded: the threads in [`THREADS`], or every task but the recorder's own.
 
 use profiler_common::Loss;
+use profiler_common::fault::BEFORE_UNKNOWN;
 use profiler_common::scope::ThreadState;
 use profiler_common::space::{first_space_id, space_id};
 
@@ -17,25 +18,39 @@ pub fn thread(pid: u32, tid: u32) -> Option<*mut ThreadState> {
     if known.is_some() || config!(whole_system) == 0 || is_excluded(pid) {
         return known;
     }
-    enter(tid, first_space_id(pid));
+    enter(tid, first_space_id(pid), BEFORE_UNKNOWN);
     THREADS.get_ptr_mut(&tid)
 }
 
-/// Records a thread of the address space `space` from now on.
+/// Records a thread of the address space `space` from now on, which had `before` faults
+/// ([`profiler_common::fault::FaultCounts::before`]).
 #[inline(always)]
-pub fn enter(tid: u32, space: u64) {
-    let state = ThreadState {
-        since: now(),
-        total: 0,
-        reported: 0,
-        exiting: 0,
-        pad: 0,
-        space,
-    };
-    if THREADS.insert(&tid, &state, 0).is_err() {
+pub fn enter(tid: u32, space: u64, before: u64) {
+    // It is too large for a program's stack, so it starts as zeroes, which nobody asks for yet.
+    if THREADS.insert(&tid, &BLANK, 0).is_err() {
         lose(Loss::ThreadTableFull);
     }
+    if let Some(state) = THREADS.get_ptr_mut(&tid) {
+        // SAFETY: the entry was made above.
+        unsafe {
+            (*state).space = space;
+            (*state).faults.counts.before = before;
+            (*state).since = now();
+        }
+    }
 }
+
+/// A thread of which nothing is known.
+static BLANK: ThreadState = ThreadState {
+    since: 0,
+    total: 0,
+    reported: 0,
+    exiting: 0,
+    pad: 0,
+    space: 0,
+    // SAFETY: numbers only.
+    faults: unsafe { core::mem::zeroed() },
+};
 
 /// A new thread is recorded if its creator is.
 #[inline(always)]
@@ -79,8 +94,7 @@ pub fn leave(tid: u32) {
 pub fn renumber(old_tid: u32, tid: u32) {
     if let Some(old) = THREADS.get_ptr(&old_tid) {
         // SAFETY: the thread is the current one, so nobody removes its entry meanwhile.
-        let state = unsafe { *old };
-        if THREADS.insert(&tid, &state, 0).is_err() {
+        if THREADS.insert(&tid, unsafe { &*old }, 0).is_err() {
             lose(Loss::ThreadTableFull);
         }
         leave(old_tid);

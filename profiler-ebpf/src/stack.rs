@@ -7,7 +7,9 @@ use aya_ebpf::bindings::pt_regs;
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
 use aya_ebpf::programs::PerfEventContext;
 use profiler_common::Loss;
-use profiler_common::sample::{
+use profiler_common::fault::error_code;
+pub use profiler_common::stack::Stacks as Record;
+use profiler_common::stack::{
     FLAG_CALLER, FLAG_CHECK, FLAG_IN_KERNEL, FLAG_STACK_CUT, FLAG_STACK_STOPPED, FLAG_STACK_UNREADABLE, FLAG_USER_REGS,
     FLAG_WALK_COMPLETE, UserRegs,
 };
@@ -33,18 +35,10 @@ pub struct Place {
 }
 
 /// The stacks of an event, and what is left to copy of the user's.
-pub struct Stacks {
-    /// Key of the user stack; 0: none.
-    pub user: u64,
-    /// Key of the kernel stack; 0: none.
-    pub kernel: u64,
-    /// The address at which the walk found no mapping; 0: none.
-    pub unmapped: u64,
-    /// Where the copy starts.
-    pub regs: UserRegs,
-    /// `FLAG_*`
-    pub flags: u32,
-    /// Bytes to copy from `regs.sp` upward.
+pub struct Captured {
+    /// As far as they were walked.
+    pub stacks: Record,
+    /// Bytes to copy from the registers' stack pointer upward.
     pub want: u64,
 }
 
@@ -77,20 +71,30 @@ pub fn place(ctx: &PerfEventContext, task: Task) -> Place {
     }
 }
 
+/// Where the current task was when it faulted: in user mode, or in the kernel on behalf of a system call.
+#[inline(always)]
+pub fn place_of_fault(task: Task, code: u32) -> Place {
+    let regs = task.user_regs();
+    let valid = if regs.sp == 0 || task.is_kernel_thread() { 0 } else { FLAG_USER_REGS };
+    let mode = if code & error_code::USER != 0 { 0 } else { FLAG_IN_KERNEL };
+    Place {
+        regs,
+        flags: valid | mode,
+    }
+}
+
 /// Walks the stacks of the current task, and tells what the walk left to be copied.
 #[inline(always)]
-pub fn stacks(ctx: &PerfEventContext, task: Task, at: At, space: u64, place: &Place) -> Stacks {
-    let mut stacks = Stacks {
-        user: 0,
-        kernel: 0,
-        unmapped: 0,
+pub fn stacks(ctx: &impl EbpfContext, task: Task, at: At, space: u64, place: &Place) -> Captured {
+    let mut stacks = Record {
         regs: place.regs,
         flags: place.flags,
-        want: 0,
+        ..Record::default()
     };
+    let mut want = 0;
     let Some(walk) = walk::acquire() else {
         lose(Loss::WalkerBusy);
-        return stacks;
+        return Captured { stacks, want };
     };
     let mut copies = false;
     // SAFETY: the walk is ours until it is released.
@@ -124,9 +128,9 @@ pub fn stacks(ctx: &PerfEventContext, task: Task, at: At, space: u64, place: &Pl
             None => u64::MAX,
         };
         stacks.flags |= if limit != 0 && size > limit { FLAG_STACK_CUT } else { 0 };
-        stacks.want = size.min(limit);
+        want = size.min(limit);
     }
-    stacks
+    Captured { stacks, want }
 }
 
 #[inline(always)]

@@ -8,8 +8,8 @@ use profiler_common::scope::ThreadState;
 
 use crate::emit::now;
 use crate::kernel::Task;
-use crate::maps::SWITCHED_IN;
-use crate::{scope, task};
+use crate::maps::{SWITCHED_IN, config};
+use crate::{fault, scope, task};
 
 /// `sched_switch(bool preempt, struct task_struct *prev, struct task_struct *next, ...)`
 #[btf_tracepoint(function = "sched_switch")]
@@ -29,11 +29,20 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     // SAFETY: the thread is on this CPU, so only programs on this CPU use its entry.
     unsafe {
         (*state).total += time.saturating_sub(from.max((*state).since));
+        if config!(faults) != 0 {
+            fault::switched_out(state, previous, ctx.arg::<u64>(0) & 1 != 0 || previous.is_runnable(), from, time);
+        }
         if (*state).exiting != 0 && previous.is_dead() {
-            task::ended(previous, tid, time, (*state).total.saturating_sub((*state).reported));
+            task::ended(previous, tid, state, time, (*state).total.saturating_sub((*state).reported));
         }
     }
     0
+}
+
+/// When the running thread was switched in on this CPU; 0: it ran already when the programs were attached.
+#[inline(always)]
+pub fn switched_in() -> u64 {
+    SWITCHED_IN.get(0).copied().unwrap_or(0)
 }
 
 /// The current thread's time on CPUs since it is recorded.
@@ -42,7 +51,7 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
 /// `state` must be the current thread's entry.
 #[inline(always)]
 pub unsafe fn on_cpu_time(state: *const ThreadState, time: u64) -> u64 {
-    let from = SWITCHED_IN.get(0).copied().unwrap_or(0);
+    let from = switched_in();
     // SAFETY: by this function's own condition.
     unsafe { (*state).total + time.saturating_sub(from.max((*state).since)) }
 }
@@ -50,5 +59,5 @@ pub unsafe fn on_cpu_time(state: *const ThreadState, time: u64) -> u64 {
 /// Whether this CPU has seen a switch since the programs were attached.
 #[inline(always)]
 pub fn is_watched() -> bool {
-    SWITCHED_IN.get(0).is_some_and(|time| *time != 0)
+    switched_in() != 0
 }

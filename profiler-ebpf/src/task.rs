@@ -7,12 +7,13 @@ use aya_ebpf::helpers::generated::{bpf_probe_read_kernel, bpf_probe_read_kernel_
 use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::RecordKind;
+use profiler_common::scope::ThreadState;
 use profiler_common::space::space_id;
 use profiler_common::task::{COMM_LEN, COMMAND_LINE_LEN, PATH_LEN, TaskExec, TaskExit, TaskNew, TaskRename};
 
 use crate::emit::{At, now, task_event};
 use crate::kernel::{Binprm, Task};
-use crate::{scope, switch};
+use crate::{fault, scope, switch};
 
 /// `CLONE_VM` of include/uapi/linux/sched.h: the child has the creator's address space.
 const CLONE_VM: u64 = 0x100;
@@ -30,7 +31,7 @@ pub fn task_newtask(ctx: BtfTracePointContext) -> i32 {
         return 0;
     }
     let space = scope::space_of_child(parent_pid, parent_tid, pid, clone_flags & CLONE_VM != 0);
-    scope::enter(tid, space);
+    scope::enter(tid, space, 0);
     task_event(RecordKind::TaskNew, At::now(pid, tid), |record: *mut TaskNew| {
         // SAFETY: a reserved record of this type.
         unsafe {
@@ -92,21 +93,24 @@ pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
         let time = now();
         // SAFETY: as above.
         let unreported = unsafe { switch::on_cpu_time(state, time).saturating_sub((*state).reported) };
-        ended(task, tid, time, unreported);
+        ended(task, tid, state, time, unreported);
     }
     0
 }
 
 /// A thread's last moment.
 #[inline(always)]
-pub fn ended(task: Task, tid: u32, time: u64, unreported: u64) {
+pub fn ended(task: Task, tid: u32, state: *mut ThreadState, time: u64, unreported: u64) {
+    let at = At {
+        time,
+        pid: task.pid(),
+        tid,
+    };
+    // SAFETY: the thread's own entry; it runs here.
+    let counts = unsafe { fault::ended(state, at) };
     task_event(
         RecordKind::TaskExit,
-        At {
-            time,
-            pid: task.pid(),
-            tid,
-        },
+        at,
         |record: *mut TaskExit| {
             // SAFETY: a reserved record of this type.
             unsafe {
@@ -116,6 +120,7 @@ pub fn ended(task: Task, tid: u32, time: u64, unreported: u64) {
                 (*record).sum_exec_runtime = task.sum_exec_runtime();
                 (*record).minor_faults = task.minor_faults();
                 (*record).major_faults = task.major_faults();
+                (*record).faults = counts;
             }
         },
     );

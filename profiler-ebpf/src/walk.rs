@@ -10,9 +10,8 @@ use aya_ebpf::helpers::generated::{bpf_loop, bpf_probe_read_user};
 use profiler_common::block::{BLOCK, Block};
 use profiler_common::call::step_by_guess;
 use profiler_common::known_rows::KnownRows;
-use profiler_common::sample::UserRegs;
 use profiler_common::space::{CodeRange, FRAME_POINTERS, Run, TABLE};
-use profiler_common::stack::{INTERRUPTED, MAX_USER_FRAMES, StackHead};
+use profiler_common::stack::{INTERRUPTED, MAX_USER_FRAMES, StackHead, UserRegs};
 use profiler_common::unwind::{Arch, By, WalkEnd, step, step_by_frame_pointer};
 
 use crate::lookup;

@@ -11,8 +11,8 @@ use profiler::addr::Timestamp;
 use profiler::event::format::{ChunkKind, FILE_HEADER_LEN, FRAME_LEN};
 use profiler::event::read::LogReader;
 use profiler::event::write::LogWriter;
-use profiler::event::{At, Attachment, AttachmentKind, Event, Header, Sample};
-use profiler_common::sample::{FLAG_USER_REGS, UserRegs};
+use profiler::event::{At, Attachment, AttachmentKind, Event, Header, Sample, Stacks};
+use profiler_common::stack::{FLAG_USER_REGS, UserRegs};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use strategies::{extras, stream, text};
@@ -202,12 +202,14 @@ fn similar_stacks_take_little_room() {
             fp: 0,
             lr: 0,
         };
-        let (flags, stack) = (FLAG_USER_REGS, stack.as_slice().into());
         log.event(&Event::Sample(Sample {
             at,
-            flags,
-            regs,
-            stack,
+            stacks: Stacks {
+                flags: FLAG_USER_REGS,
+                regs,
+                copy: stack.as_slice().into(),
+                ..Stacks::default()
+            },
             ..Sample::default()
         }))
         .unwrap();

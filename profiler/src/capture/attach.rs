@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use aya::programs::{BtfTracePoint, PerfEvent, ProgramError};
 use aya::{Btf, Ebpf};
 
+use super::faults::{self, Faults, Watched};
 use super::perf::{self, Clock, Ring};
 use crate::event::HookStatus;
 
@@ -40,10 +41,12 @@ pub struct Hooks {
     pub clock: Clock,
     /// On-CPU times are measured.
     pub has_switches: bool,
+    /// How page faults are watched.
+    pub faults: Watched,
 }
 
 /// Attaches everything but the sampling events, which [`sample`] opens and [`start`] starts. [`require`] judges the result.
-pub fn attach(mut ebpf: Ebpf, cpus: &[u32]) -> anyhow::Result<Hooks> {
+pub fn attach(mut ebpf: Ebpf, cpus: &[u32], faults: Faults) -> anyhow::Result<Hooks> {
     let mut status = Vec::new();
     let btf = Btf::from_sys_fs()
         .context("the kernel's types can't be read: one built with CONFIG_DEBUG_INFO_BTF is needed")?;
@@ -51,6 +54,7 @@ pub fn attach(mut ebpf: Ebpf, cpus: &[u32]) -> anyhow::Result<Hooks> {
         let result = attach_tracepoint(&mut ebpf, name, &btf);
         status.push(hook(noun, &format!("tp_btf/{name}"), result));
     }
+    let faults = faults::watch(&mut ebpf, &btf, cpus, faults, &mut status);
     drop(btf);
     let has_switches = status.first().is_some_and(|switch| switch.refused.is_none());
     let (mappings, result) = watch_mappings(cpus);
@@ -69,10 +73,12 @@ pub fn attach(mut ebpf: Ebpf, cpus: &[u32]) -> anyhow::Result<Hooks> {
         sampling: Vec::new(),
         clock: Clock::CpuClock,
         has_switches,
+        faults,
     })
 }
 
-fn attach_tracepoint(ebpf: &mut Ebpf, name: &str, btf: &Btf) -> Result<(), ProgramError> {
+/// Loads and attaches a program that is named like its tracepoint.
+pub fn attach_tracepoint(ebpf: &mut Ebpf, name: &str, btf: &Btf) -> Result<(), ProgramError> {
     let program: &mut BtfTracePoint = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
     program.load(name, btf)?;
     program.attach().map(|_| ())
@@ -171,10 +177,13 @@ pub fn require(hooks: &Hooks) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts sampling everywhere.
+/// Starts sampling and counting everywhere.
 pub fn start(hooks: &Hooks) -> anyhow::Result<()> {
     for ring in &hooks.sampling {
         perf::enable(ring.as_fd()).context("the sampling event can't be started")?;
+    }
+    for event in &hooks.faults.events {
+        perf::enable(event.as_fd()).context("the event of page faults can't be started")?;
     }
     Ok(())
 }
@@ -183,6 +192,9 @@ pub fn start(hooks: &Hooks) -> anyhow::Result<()> {
 pub fn stop(hooks: &Hooks) {
     for ring in hooks.sampling.iter().chain(&hooks.mappings) {
         let _ = perf::disable(ring.as_fd()); // fails for a CPU that went offline, whose event is gone
+    }
+    for event in &hooks.faults.events {
+        let _ = perf::disable(event.as_fd()); // as above
     }
 }
 
@@ -206,7 +218,8 @@ fn misses_of(fdinfo: &str) -> Option<u64> {
         .ok()
 }
 
-fn hook(noun: &str, name: &str, result: Result<(), ProgramError>) -> HookStatus {
+/// How an attempt to attach went.
+pub fn hook(noun: &str, name: &str, result: Result<(), ProgramError>) -> HookStatus {
     let error = result.err();
     HookStatus {
         noun: noun.to_owned(),

@@ -12,11 +12,15 @@ pub const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
 /// The helper that a walk is a callback of (kernel 5.17 and later).
 pub const WALKER_NEEDS: &str = "bpf_loop";
 
+/// The helper that finds the mapping of a fault (as above).
+pub const FIND_VMA: &str = "bpf_find_vma";
+
 /// Anonymous members and modifiers nest; the kernel's own structs go four deep.
 const DEPTH_LIMIT: u32 = 16;
 
 const KIND_STRUCT: u32 = 4;
 const KIND_UNION: u32 = 5;
+const KIND_ENUM: u32 = 6;
 const KIND_FUNCTION: u32 = 12;
 /// Typedef, volatile, const, restrict, type tag: another name for the type in their third word.
 const MODIFIERS: [u32; 5] = [8, 9, 10, 11, 18];
@@ -30,6 +34,23 @@ pub enum BtfError {
     /// It is not what the format says.
     #[error("{VMLINUX} is damaged: {0}")]
     Damaged(&'static str),
+}
+
+/// A member of a struct.
+struct Member {
+    /// Where it starts, in bits.
+    bits: u32,
+    /// Of a bit field; 0: it is none.
+    width: u32,
+    /// Where its type is.
+    of_type: usize,
+}
+
+impl Member {
+    /// Where it starts in bytes; a bit field has no address.
+    fn whole_bytes(&self) -> Option<u32> {
+        (self.width == 0 && self.bits.is_multiple_of(8)).then_some(self.bits / 8)
+    }
 }
 
 /// The types of a kernel.
@@ -72,11 +93,32 @@ impl Btf {
         let mut of = self.find_struct(name)?;
         let mut offset = 0_u32;
         for field in fields.split('.') {
-            let (inner, next) = self.member(of, field, DEPTH_LIMIT)?;
-            offset = offset.checked_add(inner)?;
-            of = next;
+            let member = self.member(of, field, DEPTH_LIMIT)?;
+            offset = offset.checked_add(member.whole_bytes()?)?;
+            of = member.of_type;
         }
         Some(offset)
+    }
+
+    /// Where a bit field of one bit is: its byte's offset, and its mask in that byte.
+    pub fn bit(&self, path: &str) -> Option<(u32, u32)> {
+        let (name, field) = path.split_once('.')?;
+        let member = self.member(self.find_struct(name)?, field, DEPTH_LIMIT)?;
+        let mask = if cfg!(target_endian = "little") { 1 } else { 0x80 };
+        (member.width == 1).then_some((member.bits / 8, mask << (member.bits % 8)))
+    }
+
+    /// The value of an enumeration's member.
+    pub fn enumerator(&self, name: &str) -> Option<u32> {
+        for &at in self.types.iter().filter(|&&at| self.kind(at) == Some(KIND_ENUM)) {
+            for index in 0..(word(&self.bytes, at + 4)? & 0xffff) as usize {
+                let member = at + 12 + index * 8;
+                if self.name(member) == Some(name.as_bytes()) {
+                    return word(&self.bytes, member + 4);
+                }
+            }
+        }
+        None
     }
 
     /// Whether the kernel has a function or helper of this name.
@@ -94,8 +136,8 @@ impl Btf {
             .find(|&at| self.kind(at) == Some(KIND_STRUCT) && self.name(at) == Some(name.as_bytes()))
     }
 
-    /// The offset and type of a member, looked for in anonymous members too.
-    fn member(&self, of: usize, name: &str, depth: u32) -> Option<(u32, usize)> {
+    /// A member, looked for in anonymous members too.
+    fn member(&self, of: usize, name: &str, depth: u32) -> Option<Member> {
         let depth = depth.checked_sub(1)?;
         let of = self.plain(of)?;
         if !matches!(self.kind(of)?, KIND_STRUCT | KIND_UNION) {
@@ -105,7 +147,7 @@ impl Btf {
         for index in 0..(info & 0xffff) as usize {
             let at = of + 12 + index * 12;
             let position = word(&self.bytes, at + 8)?;
-            // With the flag, the upper byte is a bit field's width: such a field has no address.
+            // With the flag, the upper byte is a bit field's width.
             let (bits, width) = if info >> 31 == 1 {
                 (position & 0x00ff_ffff, position >> 24)
             } else {
@@ -115,11 +157,16 @@ impl Btf {
                 continue;
             };
             if self.name(at)?.is_empty() {
-                if let Some((inner, found)) = self.member(member_type, name, depth) {
-                    return Some(((bits / 8).checked_add(inner)?, found));
+                if let Some(found) = self.member(member_type, name, depth) {
+                    let bits = bits.checked_add(found.bits)?;
+                    return Some(Member { bits, ..found });
                 }
             } else if self.name(at)? == name.as_bytes() {
-                return (width == 0 && bits % 8 == 0).then_some((bits / 8, member_type));
+                return Some(Member {
+                    bits,
+                    width,
+                    of_type: member_type,
+                });
             }
         }
         None
@@ -174,7 +221,7 @@ fn type_len(bytes: &[u8], at: usize) -> Option<usize> {
 type Place = fn(&mut Config) -> &mut u32;
 
 /// The fields in the order of [`Config`]; several names: the first one that the kernel has.
-const FIELDS: [(&[&str], Place); 15] = [
+const FIELDS: [(&[&str], Place); 33] = [
     (&["task_struct.pid"], |c| &mut c.task_pid),
     (&["task_struct.tgid"], |c| &mut c.task_tgid),
     (&["task_struct.comm"], |c| &mut c.task_comm),
@@ -190,6 +237,24 @@ const FIELDS: [(&[&str], Place); 15] = [
     (&["mm_struct.arg_end"], |c| &mut c.mm_arg_end),
     (&["linux_binprm.filename"], |c| &mut c.bprm_filename),
     (&["task_struct.__state", "task_struct.state"], |c| &mut c.task_state),
+    (&["task_struct.pagefault_disabled"], |c| &mut c.task_pagefault_disabled),
+    (&["vm_area_struct.vm_start"], |c| &mut c.vma_start),
+    (&["vm_area_struct.vm_pgoff"], |c| &mut c.vma_pgoff),
+    (&["vm_area_struct.vm_flags"], |c| &mut c.vma_flags),
+    (&["vm_area_struct.vm_file"], |c| &mut c.vma_file),
+    (&["vm_area_struct.vm_mm"], |c| &mut c.vma_mm),
+    (&["file.f_inode"], |c| &mut c.file_inode),
+    (&["file.f_ra.mmap_miss"], |c| &mut c.file_mmap_miss),
+    (&["inode.i_ino"], |c| &mut c.inode_ino),
+    (&["inode.i_generation"], |c| &mut c.inode_generation),
+    (&["inode.i_sb"], |c| &mut c.inode_sb),
+    (&["super_block.s_dev"], |c| &mut c.sb_dev),
+    (&["super_block.s_magic"], |c| &mut c.sb_magic),
+    (&["address_space.host"], |c| &mut c.mapping_host),
+    (&["folio.mapping"], |c| &mut c.folio_mapping),
+    (&["folio.index"], |c| &mut c.folio_index),
+    (&["folio.flags"], |c| &mut c.folio_flags),
+    (&["folio._flags_1"], |c| &mut c.folio_flags_1),
 ];
 
 /// Sets every offset, and returns the fields that this kernel does not have.
@@ -201,6 +266,13 @@ pub fn locate(btf: &Btf, config: &mut Config) -> Vec<&'static str> {
             missing.extend(names.first());
         }
         *field(config) = offset.unwrap_or(MISSING);
+    }
+    // Only kernels before 6.6 have it, and they need it.
+    config.folio_order = btf.offset("folio._folio_order").unwrap_or(MISSING);
+    config.page_head = btf.enumerator("PG_head").unwrap_or(MISSING);
+    match btf.bit("task_struct.in_iowait") {
+        Some((byte, mask)) => (config.task_in_iowait, config.task_in_iowait_mask) = (byte, mask),
+        None => missing.push("task_struct.in_iowait"),
     }
     missing
 }

@@ -2,6 +2,7 @@
 
 use super::attach;
 use super::btf::{self, Btf};
+use super::faults::Faults;
 use super::kallsyms::KernelAddresses;
 use super::load::{self, Sizes};
 use super::{machine, maps};
@@ -47,6 +48,8 @@ fn try_hooks(rows: &mut Vec<HookStatus>) -> anyhow::Result<()> {
     rows.extend(btf::locate(&types, &mut config).into_iter().map(missing_field));
     let refused = load::walker_refused(&types);
     config.walk = u32::from(refused.is_none());
+    config.faults = Faults::default().mode.number();
+    config.find_vma = u32::from(types.has_function(btf::FIND_VMA));
     rows.push(walker(refused));
     let cpus = machine::cpus()?;
     let ebpf = load::load(&config, Sizes::for_machine(1, 1, 0));
@@ -55,6 +58,7 @@ fn try_hooks(rows: &mut Vec<HookStatus>) -> anyhow::Result<()> {
     let mut hooks = attach::attach(
         ebpf.map_err(|error| error.context(super::session::privilege_remedy()))?,
         &cpus,
+        Faults::default(),
     )?;
     attach::sample(
         &mut hooks,

@@ -61,6 +61,7 @@ pub struct Drain {
     nominal_time: Option<u64>,
     frames: records::Frames,
     samples: u64,
+    faults: u64,
 }
 
 /// What a cycle found.
@@ -107,13 +108,14 @@ impl Drain {
             nominal_time: (!hooks.has_switches).then(|| 1_000_000_000 / u64::from(hz.max(1))),
             frames: records::Frames::default(),
             samples: 0,
+            faults: 0,
         })
     }
 
     /// Records a thread from now on. An entry that the kernel side made meanwhile stays.
     pub fn seed(&mut self, tid: u32, state: ThreadState) {
         const BPF_NOEXIST: u64 = 1;
-        let mut words = StateBytes::default();
+        let mut words: StateBytes = [0; size_of::<ThreadState>() / 8];
         words.as_mut_bytes().copy_from_slice(state.as_bytes());
         let inserted = self.threads.insert(tid, words, BPF_NOEXIST);
         if inserted.is_err() && self.threads.get(&tid, 0).is_err() {
@@ -157,6 +159,11 @@ impl Drain {
     /// Samples written so far.
     pub fn samples(&self) -> u64 {
         self.samples
+    }
+
+    /// Page faults written so far.
+    pub fn faults(&self) -> u64 {
+        self.faults
     }
 
     /// Writes an event, or keeps it until there is a log.
@@ -315,16 +322,32 @@ impl Drain {
             let Some(mut event) = records::bulk_event(&record, self.kernel.as_mut(), &mut self.frames) else {
                 continue;
             };
-            if let Event::Sample(sample) = &mut event {
-                if let Some(time) = self.nominal_time {
-                    sample.cpu_time = time;
+            let at = match &mut event {
+                Event::Sample(sample) => {
+                    if let Some(time) = self.nominal_time {
+                        sample.cpu_time = time;
+                    }
+                    self.samples += 1;
+                    Some(sample.at)
                 }
-                self.samples += 1;
-                if let Some(address) = records::unmapped(&record)
-                    && let Some(mapping) = self.spaces.find(sample.at, address)
-                {
-                    found.push(mapping);
+                Event::Fault(fault) => {
+                    self.faults += 1;
+                    if let Some(file) = fault.vma.as_mut().and_then(|vma| vma.file.as_mut()) {
+                        file.file = self.spaces.generations.of_record(file.file);
+                    }
+                    Some(fault.at)
                 }
+                Event::PagesRead(pages) => {
+                    pages.file = self.spaces.generations.of_record(pages.file);
+                    None
+                }
+                _ => None,
+            };
+            if let Some(at) = at
+                && let Some(address) = records::unmapped(&record)
+                && let Some(mapping) = self.spaces.find(at, address)
+            {
+                found.push(mapping);
             }
             let Some(log) = &mut self.log else { continue };
             for mapping in found.drain(..) {

@@ -8,6 +8,7 @@ pub mod btf;
 pub mod channel;
 pub mod doctor;
 pub mod drain;
+pub mod faults;
 pub mod files;
 pub mod generations;
 pub mod kallsyms;

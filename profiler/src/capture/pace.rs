@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use profiler_common::sample::{MAX_KERNEL_FRAMES, STACK_CLASSES, SampleHead};
-use profiler_common::stack::{MAX_USER_FRAMES, StackHead};
+use profiler_common::sample::SampleHead;
+use profiler_common::stack::{MAX_KERNEL_FRAMES, MAX_USER_FRAMES, STACK_CLASSES, StackHead};
 
 use super::drain::Cycle;
 

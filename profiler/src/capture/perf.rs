@@ -101,6 +101,27 @@ pub fn open_sampling(clock: Clock, cpu: u32, hz: u32) -> io::Result<OwnedFd> {
     })
 }
 
+/// What the kernel counts in software.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Count {
+    /// `PERF_COUNT_SW_PAGE_FAULTS_MIN`
+    MinorFaults = 5,
+    /// `PERF_COUNT_SW_PAGE_FAULTS_MAJ`
+    MajorFaults = 6,
+}
+
+/// An event that fires whenever something is counted on a CPU, not enabled yet.
+pub fn open_count(count: Count, cpu: u32) -> io::Result<OwnedFd> {
+    let attr = Attr {
+        kind: 1,
+        config: count as u64,
+        sample_freq: 1, // without FREQ it is the period
+        flags: DISABLED,
+        ..Attr::default()
+    };
+    open(attr, cpu)
+}
+
 /// An event that counts nothing and reports every mapping made on a CPU, of code and of data.
 pub fn open_mappings(cpu: u32) -> io::Result<OwnedFd> {
     let attr = Attr {

@@ -2,14 +2,18 @@
 
 use std::borrow::Cow;
 
+use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, FAULT_STARTED, FaultHead};
 use profiler_common::sample::SampleHead;
 use profiler_common::stack::StackHead;
-use profiler_common::{RecordHeader, task};
+use profiler_common::{RecordHeader, fault, stack, task};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use super::kallsyms::KernelAddresses;
-use crate::addr::{KernelOffset, Timestamp};
-use crate::event::{At, Event, KernelStack, Sample, TaskExec, TaskExit, TaskNew, UserStack};
+use crate::addr::{Avma, FileOffset, KernelOffset, Timestamp};
+use crate::event::{
+    At, Attempts, Event, Fault, FaultFile, FaultVma, FileId, KernelStack, PagesRead, Sample, Stacks, TaskExec,
+    TaskExit, TaskNew, UserStack,
+};
 
 /// The address space that a birth or an exec made.
 pub fn space_of(record: &[u8]) -> Option<u64> {
@@ -24,10 +28,18 @@ pub fn space_of(record: &[u8]) -> Option<u64> {
     }
 }
 
-/// Where the walk of a sample found no mapping.
+/// Where the walk of a sample or a fault found no mapping.
 pub fn unmapped(record: &[u8]) -> Option<u64> {
-    let head = read::<SampleHead>(record)?;
-    (head.header.kind == profiler_common::RecordKind::Sample as u16 && head.unmapped != 0).then_some(head.unmapped)
+    use profiler_common::RecordKind as Kind;
+    let kind = read::<RecordHeader>(record)?.kind;
+    let address = if kind == Kind::Sample as u16 {
+        read::<SampleHead>(record)?.stacks.unmapped
+    } else if kind == Kind::Fault as u16 {
+        read::<FaultHead>(record)?.stacks.unmapped
+    } else {
+        0
+    };
+    (address != 0).then_some(address)
 }
 
 /// A record of the ring of task events. `None`: none of ours.
@@ -64,6 +76,7 @@ pub fn task_event(record: &[u8]) -> Option<Event<'static>> {
             sum_exec_runtime: record.sum_exec_runtime,
             minor_faults: record.minor_faults,
             major_faults: record.major_faults,
+            faults: Some(record.faults),
         }))
     } else if is(Kind::TaskRename) {
         Some(Event::TaskRename {
@@ -85,6 +98,12 @@ pub fn bulk_event<'a>(
     let kind = read::<RecordHeader>(record)?.kind;
     if kind == Kind::Sample as u16 {
         return sample(record).map(Event::Sample);
+    }
+    if kind == Kind::Fault as u16 {
+        return fault(record).map(Event::Fault);
+    }
+    if kind == Kind::PagesRead as u16 {
+        return pages_read(record).map(Event::PagesRead);
     }
     let head = read::<StackHead>(record)?;
     let words = record
@@ -126,17 +145,81 @@ pub struct Frames {
 
 fn sample(record: &[u8]) -> Option<Sample<'_>> {
     let head = read::<SampleHead>(record)?;
-    let stack = record.get(size_of::<SampleHead>()..)?.get(..head.stack_len as usize)?;
     Some(Sample {
         at: at(&head.header),
         cpu: head.header.cpu,
         cpu_time: head.cpu_time,
-        flags: head.flags,
-        user_stack: head.user_stack,
-        kernel_stack: head.kernel_stack,
-        regs: head.regs,
-        stack: Cow::Borrowed(stack),
+        stacks: stacks(&head.stacks, record.get(size_of::<SampleHead>()..)?)?,
     })
+}
+
+/// `rest` is what follows the record's head.
+fn stacks<'a>(stacks: &stack::Stacks, rest: &'a [u8]) -> Option<Stacks<'a>> {
+    Some(Stacks {
+        flags: stacks.flags,
+        user: stacks.user,
+        kernel: stacks.kernel,
+        regs: stacks.regs,
+        copy: Cow::Borrowed(rest.get(..stacks.copied as usize)?),
+    })
+}
+
+fn fault(record: &[u8]) -> Option<Fault<'_>> {
+    let head = read::<FaultHead>(record)?;
+    let body = &head.body;
+    let is = |flag| body.flags & flag != 0;
+    let file = is(FAULT_HAS_FILE).then(|| FaultFile {
+        file: file(body.vma.inode, body.vma.device, body.vma.generation),
+        offset: FileOffset(body.vma.offset),
+        magic: body.vma.magic,
+        mmap_miss: body.vma.mmap_miss,
+    });
+    Some(Fault {
+        at: at(&head.header),
+        cpu: head.header.cpu,
+        address: Avma(body.address),
+        start: is(FAULT_STARTED).then_some(Timestamp(body.start)),
+        flags: body.flags,
+        vma: is(FAULT_HAS_VMA).then_some(FaultVma {
+            flags: body.vma.flags,
+            file,
+        }),
+        waits: body.waits,
+        attempts: Attempts {
+            error_code: body.error_code,
+            asked: body.asked,
+            returned: body.returned,
+            retries: body.retries,
+        },
+        around_first: body.around_first,
+        around: body.around,
+        read: body.read,
+        signal: body.signal,
+        stacks: stacks(&head.stacks, record.get(size_of::<FaultHead>()..)?)?,
+    })
+}
+
+fn pages_read(record: &[u8]) -> Option<PagesRead> {
+    let record = read::<fault::PagesRead>(record)?;
+    let run = &record.run;
+    Some(PagesRead {
+        at: at(&record.header),
+        since: Timestamp(run.since),
+        file: file(run.inode, run.device, run.generation),
+        first: run.first,
+        count: run.count,
+        in_fault: run.in_fault != 0,
+    })
+}
+
+/// A file as the kernel numbers its device: major << 20 | minor. The generation is the kernel's.
+fn file(inode: u64, device: u32, generation: u32) -> FileId {
+    FileId {
+        major: device >> 20,
+        minor: device & 0xf_ffff,
+        inode,
+        generation,
+    }
 }
 
 fn read<T: FromBytes + KnownLayout + Immutable>(record: &[u8]) -> Option<T> {
@@ -159,7 +242,7 @@ fn name(comm: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use profiler_common::RecordKind;
-    use profiler_common::sample::UserRegs;
+    use profiler_common::stack::UserRegs;
     use zerocopy::IntoBytes;
 
     use super::*;
@@ -185,12 +268,13 @@ mod tests {
         let head = SampleHead {
             header: header(RecordKind::Sample),
             cpu_time: 55,
-            user_stack: 77,
-            kernel_stack: 0,
-            unmapped: 0,
-            regs,
-            flags: 1,
-            stack_len,
+            stacks: stack::Stacks {
+                user: 77,
+                regs,
+                flags: 1,
+                copied: stack_len,
+                ..stack::Stacks::default()
+            },
         };
         let mut record = head.as_bytes().to_vec();
         record.extend([0xaa; 4096]);
@@ -222,8 +306,8 @@ mod tests {
             tid: 8,
         };
         assert_eq!(sample.at, at);
-        assert_eq!((sample.cpu, sample.cpu_time, sample.regs.sp), (3, 55, 2));
-        assert_eq!((sample.stack.len(), sample.user_stack), (64, 77));
+        assert_eq!((sample.cpu, sample.cpu_time, sample.stacks.regs.sp), (3, 55, 2));
+        assert_eq!((sample.stacks.copy.len(), sample.stacks.user), (64, 77));
         let record = stack(3, 6);
         let Some(Event::UserStack(stack)) = bulk_event(&record, None, &mut frames) else {
             panic!("no stack")

@@ -1,7 +1,7 @@
 //! What a request has to satisfy before anything is loaded: sane numbers, and processes that may be recorded.
 
 use anyhow::{Context as _, bail};
-use profiler_common::sample::STACK_CLASSES;
+use profiler_common::stack::STACK_CLASSES;
 
 use super::wire::{Scope, Start};
 use super::{machine, procfs};
@@ -87,6 +87,7 @@ fn borrowed_privilege() -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::faults::Faults;
     use super::*;
 
     fn start() -> Start {
@@ -97,6 +98,7 @@ mod tests {
             sample_hz: 1000,
             stack_copy: 65536,
             check_walks: false,
+            faults: Faults::default(),
             exclude_pids: Vec::new(),
             command: Vec::new(),
         }

@@ -8,7 +8,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{SigHandler, Signal, signal};
 
 use super::attach::{self, Hooks};
-use super::btf::{self, Btf};
+use super::btf::{self, Btf, FIND_VMA};
 use super::channel::{Channel, ChannelError};
 use super::drain::Drain;
 use super::load::{self, Sizes};
@@ -26,6 +26,8 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 const LOSSES_INTERVAL: Duration = Duration::from_secs(1);
 /// Between the exit that the record half sees and the exiting thread's last switch-out.
 const LAST_SWITCH: Duration = Duration::from_millis(5);
+/// What the rings held at the end takes two or three cycles; what goes on faulting would keep us for ever.
+const LAST_CYCLES: u32 = 16;
 /// How long the record half may take to read its last messages.
 const FAREWELL: Duration = Duration::from_secs(10);
 
@@ -88,6 +90,8 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     let walker = load::walker_refused(&types);
     config.walk = u32::from(walker.is_none());
     config.check_walks = u32::from(start.check_walks);
+    config.faults = start.faults.mode.number();
+    config.find_vma = u32::from(types.has_function(FIND_VMA));
     for (place, pid) in config.exclude_pid.iter_mut().zip(&excluded) {
         *place = *pid;
     }
@@ -95,7 +99,7 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     let tasks = u32::try_from(processes.len()).unwrap_or(u32::MAX).saturating_mul(16);
     let sizes = Sizes::for_machine(u32::try_from(cpus.len())?, tasks, machine::memory());
     let ebpf = load::load(&config, sizes).map_err(|error| error.context(privilege_remedy()))?;
-    let mut hooks = attach::attach(ebpf, &cpus)?;
+    let mut hooks = attach::attach(ebpf, &cpus, start.faults)?;
     give_memory_back();
     attach::sample(&mut hooks, &cpus, start.sample_hz);
     attach::require(&hooks)?;
@@ -279,6 +283,7 @@ impl Session {
     fn progress(&mut self) -> Progress {
         Progress {
             samples: self.drain.samples(),
+            faults: self.drain.faults(),
             lost: self.drain.losses.total(),
             log_bytes: self.drain.log().map_or(0, |log| log.bytes()),
             processes: self.drain.recorded.processes_seen(),
@@ -291,7 +296,11 @@ impl Session {
         std::thread::sleep(LAST_SWITCH);
         attach::stop(&self.hooks);
         survivors::switch_out();
-        while self.drain.cycle(&mut self.hooks).records > 0 {}
+        for _ in 0..LAST_CYCLES {
+            if self.drain.cycle(&mut self.hooks).records == 0 {
+                break;
+            }
+        }
         let unreported = survivors::unreported(&self.drain);
         // Whoever ended since then has told the rest of its time itself.
         self.drain.cycle(&mut self.hooks);

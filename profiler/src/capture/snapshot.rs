@@ -1,5 +1,6 @@
 //! What existed when the recording began: threads, names, programs and mappings of running processes.
 
+use profiler_common::fault::{BEFORE_UNKNOWN, FaultCounts, ThreadFaults};
 use profiler_common::scope::ThreadState;
 use profiler_common::space::first_space_id;
 
@@ -31,6 +32,13 @@ pub fn take(drain: &mut Drain, pid: u32, program: bool) -> bool {
                 ThreadState {
                     since: since.0,
                     space: first_space_id(pid),
+                    faults: ThreadFaults {
+                        counts: FaultCounts {
+                            before: BEFORE_UNKNOWN,
+                            ..FaultCounts::default()
+                        },
+                        ..ThreadFaults::default()
+                    },
                     ..ThreadState::default()
                 },
             );

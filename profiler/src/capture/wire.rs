@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::faults::Faults;
 use crate::addr::Timestamp;
 use crate::event::{FileId, Header, Segment};
 
@@ -57,6 +58,8 @@ pub struct Start {
     pub stack_copy: u32,
     /// Copy the stack even where it was walked, to check the walks.
     pub check_walks: bool,
+    /// Which page faults, and by which hooks.
+    pub faults: Faults,
     /// Thread groups that are never recorded: the record half.
     pub exclude_pids: Vec<u32>,
     /// The command as typed, for the log's header.
@@ -111,6 +114,8 @@ pub struct PerfMap {
 pub struct Progress {
     /// Samples written.
     pub samples: u64,
+    /// Page faults written.
+    pub faults: u64,
     /// Everything lost.
     pub lost: u64,
     /// Bytes of the log.

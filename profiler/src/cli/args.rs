@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Makes the time that a program loses to waiting as visible as its CPU time.
 #[derive(Debug, Parser)]
@@ -90,6 +90,12 @@ pub struct Record {
     /// Bytes of stack copied at most where the walk in the kernel ends early; 0: none
     #[arg(long, value_name = "BYTES", default_value = "65536")]
     pub stack_copy: String,
+    /// Which page faults to record
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
+    pub faults: FaultsArg,
+    /// By which hooks page faults are watched: `auto` takes the best that the kernel allows
+    #[arg(long, value_name = "TIER", value_enum, default_value_t)]
+    pub fault_source: FaultSourceArg,
     /// Copy each stack although it was walked, and compare both ways
     #[arg(long, hide = true)]
     pub check_walks: bool,
@@ -102,6 +108,34 @@ pub struct Record {
     /// The program and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+/// `--faults`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum FaultsArg {
+    /// Every one
+    #[default]
+    All,
+    /// Those that the kernel counts as major, or that waited for a disk
+    Major,
+    /// Those in mappings of files
+    File,
+    /// None
+    Off,
+}
+
+/// `--fault-source`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum FaultSourceArg {
+    /// The best that the kernel allows
+    #[default]
+    Auto,
+    /// fentry and fexit of `handle_mm_fault`
+    Fentry,
+    /// The exceptions' tracepoints, and perf's software events at the end
+    Tracepoint,
+    /// perf's software events alone: no latency
+    Perf,
 }
 
 /// How `record` and `convert` tell their result.

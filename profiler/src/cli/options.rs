@@ -7,10 +7,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::args;
+use crate::capture::faults::{FaultMode, FaultSource, Faults};
 
 /// Samples per second that the kernel's timers and a ring buffer can follow.
 pub const RATE_LIMIT: u32 = 20_000;
-/// The largest stack copy, in bytes: the largest class of [`profiler_common::sample::STACK_CLASSES`].
+/// The largest stack copy, in bytes: the largest class of [`profiler_common::stack::STACK_CLASSES`].
 pub const STACK_COPY_LIMIT: u32 = 64 << 10;
 
 /// What to record.
@@ -56,6 +57,8 @@ pub struct RecordOptions {
     pub stack_copy: u32,
     /// Copy each stack although it was walked, and compare both ways.
     pub check_walks: bool,
+    /// Which page faults, and by which hooks.
+    pub faults: Faults,
     /// Have Firefox name its JIT code.
     pub firefox_jit: bool,
     /// How the result is told.
@@ -109,9 +112,35 @@ impl TryFrom<args::Record> for RecordOptions {
             save_only: args.save_only,
             stack_copy,
             check_walks: args.check_walks,
+            faults: Faults {
+                mode: args.faults.into(),
+                source: args.fault_source.into(),
+            },
             firefox_jit: args.firefox_jit,
             result: args.result.try_into()?,
         })
+    }
+}
+
+impl From<args::FaultsArg> for FaultMode {
+    fn from(arg: args::FaultsArg) -> Self {
+        match arg {
+            args::FaultsArg::All => Self::All,
+            args::FaultsArg::Major => Self::Major,
+            args::FaultsArg::File => Self::File,
+            args::FaultsArg::Off => Self::Off,
+        }
+    }
+}
+
+impl From<args::FaultSourceArg> for Option<FaultSource> {
+    fn from(arg: args::FaultSourceArg) -> Self {
+        match arg {
+            args::FaultSourceArg::Auto => None,
+            args::FaultSourceArg::Fentry => Some(FaultSource::Fentry),
+            args::FaultSourceArg::Tracepoint => Some(FaultSource::Tracepoint),
+            args::FaultSourceArg::Perf => Some(FaultSource::Perf),
+        }
     }
 }
 

@@ -2,13 +2,17 @@
 
 use std::borrow::Cow;
 
-use profiler_common::sample::UserRegs;
+use profiler_common::fault::{FaultCounts, Waits};
+use profiler_common::stack::UserRegs;
 
 use super::bytes::{Bytes, Malformed};
-use super::encode::{Tag, has_registers, stack_start};
+use super::encode::{Tag, copy_start, has_registers};
 use super::format::{MAX_FRAMES, MAX_STACK, MAX_TEXT};
 use super::stack_copy::Picture;
-use super::{At, End, Event, FileId, KernelStack, Mapping, Sample, TaskExec, TaskExit, TaskNew, UserStack};
+use super::{
+    At, Attempts, End, Event, Fault, FaultFile, FaultVma, FileId, KernelStack, Mapping, PagesRead, Sample, Stacks,
+    TaskExec, TaskExit, TaskNew, UserStack,
+};
 use crate::addr::{Avma, FileOffset, KernelOffset, Timestamp};
 
 /// What the chunk's earlier events said.
@@ -16,6 +20,8 @@ use crate::addr::{Avma, FileOffset, KernelOffset, Timestamp};
 pub struct Decoder {
     /// Time of the previous event.
     time: u64,
+    /// Address of the previous fault.
+    address: u64,
     /// The stacks so far.
     picture: Picture,
 }
@@ -23,7 +29,7 @@ pub struct Decoder {
 impl Decoder {
     /// A chunk begins.
     pub fn clear(&mut self) {
-        self.time = 0;
+        (self.time, self.address) = (0, 0);
         self.picture.clear();
     }
 
@@ -57,14 +63,7 @@ impl Decoder {
         Ok(match tag {
             Tag::TaskNew => Event::TaskNew(task_new(at, bytes)?),
             Tag::TaskExec => Event::TaskExec(task_exec(at, bytes)?),
-            Tag::TaskExit => Event::TaskExit(TaskExit {
-                at,
-                exit_code: bytes.get_u32()?,
-                cpu_time: bytes.get()?,
-                sum_exec_runtime: bytes.get()?,
-                minor_faults: bytes.get()?,
-                major_faults: bytes.get()?,
-            }),
+            Tag::TaskExit => Event::TaskExit(task_exit(at, bytes)?),
             Tag::TaskAlive => Event::TaskAlive {
                 at,
                 cpu_time: bytes.get()?,
@@ -72,6 +71,8 @@ impl Decoder {
             Tag::TaskRename => Event::TaskRename { at, name: text(bytes)? },
             Tag::Mapping => Event::Mapping(mapping(at, bytes)?),
             Tag::Sample => Event::Sample(self.sample(at, bytes)?),
+            Tag::Fault => Event::Fault(self.fault(at, bytes)?),
+            Tag::PagesRead => Event::PagesRead(pages_read(at, bytes)?),
             Tag::Loss | Tag::Watermark | Tag::End | Tag::UserStack | Tag::KernelStack => return Err(Malformed),
         })
     }
@@ -89,35 +90,80 @@ impl Decoder {
     }
 
     fn sample(&mut self, at: At, bytes: &mut Bytes<'_>) -> Result<Sample<'static>, Malformed> {
-        let cpu = u16::try_from(bytes.get()?).map_err(|_| Malformed)?;
-        let cpu_time = bytes.get()?;
-        let flags = bytes.get_u32()?;
-        let (user_stack, kernel_stack) = (bytes.get_u64_le()?, bytes.get_u64_le()?);
-        let regs = if has_registers(flags) {
-            UserRegs {
+        Ok(Sample {
+            at,
+            cpu: cpu(bytes)?,
+            cpu_time: bytes.get()?,
+            stacks: self.stacks(at.pid, bytes)?,
+        })
+    }
+
+    fn stacks(&mut self, pid: u32, bytes: &mut Bytes<'_>) -> Result<Stacks<'static>, Malformed> {
+        let mut stacks = Stacks {
+            flags: bytes.get_u32()?,
+            user: bytes.get_u64_le()?,
+            kernel: bytes.get()?,
+            ..Stacks::default()
+        };
+        if has_registers(stacks.flags) {
+            stacks.regs = UserRegs {
                 ip: bytes.get()?,
                 sp: bytes.get()?,
                 fp: bytes.get()?,
                 lr: bytes.get()?,
-            }
-        } else {
-            UserRegs::default()
-        };
-        let mut sample = Sample {
-            at,
-            cpu,
-            cpu_time,
-            flags,
-            user_stack,
-            kernel_stack,
-            regs,
-            stack: Cow::Borrowed(&[]),
-        };
-        let mut stack = Vec::new();
+            };
+        }
+        let mut copy = Vec::new();
         self.picture
-            .decode(bytes, at.pid, stack_start(&sample), MAX_STACK, &mut stack)?;
-        sample.stack = Cow::Owned(stack);
-        Ok(sample)
+            .decode(bytes, pid, copy_start(&stacks), MAX_STACK, &mut copy)?;
+        stacks.copy = Cow::Owned(copy);
+        Ok(stacks)
+    }
+
+    fn fault(&mut self, at: At, bytes: &mut Bytes<'_>) -> Result<Fault<'static>, Malformed> {
+        let mut fault = Fault {
+            at,
+            cpu: cpu(bytes)?,
+            flags: bytes.get_u32()?,
+            ..Fault::default()
+        };
+        self.address = bytes.get_difference(self.address)?;
+        fault.address = Avma(self.address);
+        let start = Timestamp(bytes.get_difference(at.time.0)?);
+        let present = bytes.byte()?;
+        let is = |bit: u8| present >> bit & 1 != 0;
+        if present >> 6 != 0 || is(2) && !is(1) {
+            return Err(Malformed);
+        }
+        fault.start = is(0).then_some(start);
+        if is(1) {
+            let flags = bytes.get()?;
+            let file = if is(2) { Some(fault_file(bytes)?) } else { None };
+            fault.vma = Some(FaultVma { flags, file });
+        }
+        if is(3) {
+            fault.waits = Waits {
+                lock: bytes.get()?,
+                disk: bytes.get()?,
+                blocked: bytes.get()?,
+                preempted: bytes.get()?,
+                reclaim: bytes.get()?,
+            };
+        }
+        if is(4) {
+            fault.attempts = Attempts {
+                error_code: bytes.get_u32()?,
+                asked: bytes.get_u32()?,
+                returned: bytes.get_u32()?,
+                retries: bytes.get_u32()?,
+            };
+        }
+        if is(5) {
+            fault.around_first = bytes.get()?;
+            (fault.around, fault.read, fault.signal) = (bytes.get_u32()?, bytes.get_u32()?, bytes.get_u32()?);
+        }
+        fault.stacks = self.stacks(at.pid, bytes)?;
+        Ok(fault)
     }
 
     fn end(&mut self, bytes: &mut Bytes<'_>) -> Result<End, Malformed> {
@@ -155,6 +201,61 @@ fn flag(bytes: &mut Bytes<'_>) -> Result<bool, Malformed> {
     }
 }
 
+fn cpu(bytes: &mut Bytes<'_>) -> Result<u16, Malformed> {
+    u16::try_from(bytes.get()?).map_err(|_| Malformed)
+}
+
+fn file(bytes: &mut Bytes<'_>) -> Result<FileId, Malformed> {
+    Ok(FileId {
+        inode: bytes.get()?,
+        major: bytes.get_u32()?,
+        minor: bytes.get_u32()?,
+        generation: bytes.get_u32()?,
+    })
+}
+
+fn fault_file(bytes: &mut Bytes<'_>) -> Result<FaultFile, Malformed> {
+    Ok(FaultFile {
+        file: file(bytes)?,
+        offset: FileOffset(bytes.get()?),
+        magic: bytes.get_u32()?,
+        mmap_miss: bytes.get_u32()?,
+    })
+}
+
+fn pages_read(at: At, bytes: &mut Bytes<'_>) -> Result<PagesRead, Malformed> {
+    Ok(PagesRead {
+        at,
+        since: Timestamp(bytes.get_difference(at.time.0)?),
+        file: file(bytes)?,
+        first: bytes.get()?,
+        count: bytes.get_u32()?,
+        in_fault: flag(bytes)?,
+    })
+}
+
+fn task_exit(at: At, bytes: &mut Bytes<'_>) -> Result<TaskExit, Malformed> {
+    let mut exit = TaskExit {
+        at,
+        exit_code: bytes.get_u32()?,
+        cpu_time: bytes.get()?,
+        sum_exec_runtime: bytes.get()?,
+        minor_faults: bytes.get()?,
+        major_faults: bytes.get()?,
+        faults: None,
+    };
+    if flag(bytes)? {
+        exit.faults = Some(FaultCounts {
+            seen: bytes.get()?,
+            lost: bytes.get()?,
+            filtered: bytes.get()?,
+            failed: bytes.get()?,
+            before: bytes.get()?,
+        });
+    }
+    Ok(exit)
+}
+
 fn task_new(at: At, bytes: &mut Bytes<'_>) -> Result<TaskNew, Malformed> {
     Ok(TaskNew {
         at,
@@ -178,18 +279,12 @@ fn task_exec(at: At, bytes: &mut Bytes<'_>) -> Result<TaskExec, Malformed> {
 
 fn mapping(at: At, bytes: &mut Bytes<'_>) -> Result<Mapping, Malformed> {
     let (start, len, offset) = (Avma(bytes.get()?), bytes.get()?, FileOffset(bytes.get()?));
-    let inode = bytes.get()?;
     Ok(Mapping {
         at,
         start,
         len,
         offset,
-        file: FileId {
-            major: bytes.get_u32()?,
-            minor: bytes.get_u32()?,
-            generation: bytes.get_u32()?,
-            inode,
-        },
+        file: file(bytes)?,
         protection: bytes.get_u32()?,
         flags: bytes.get_u32()?,
         path: text(bytes)?,

@@ -1,11 +1,11 @@
 //! Events to the bytes of a chunk's payload; `decode` is the mirror image.
 
-use profiler_common::sample::{FLAG_CHECK, FLAG_USER_REGS, FLAG_WALK_COMPLETE};
+use profiler_common::stack::{FLAG_CHECK, FLAG_USER_REGS, FLAG_WALK_COMPLETE};
 
 use super::bytes::{Malformed, put, put_bytes, put_difference};
 use super::format::{MAX_FRAMES, MAX_STACK, MAX_TEXT};
 use super::stack_copy::Picture;
-use super::{At, End, Event, Mapping, Sample, TaskExec, TaskExit, TaskNew};
+use super::{At, End, Event, Fault, FileId, Mapping, PagesRead, Sample, Stacks, TaskExec, TaskExit, TaskNew};
 use crate::addr::KernelOffset;
 
 /// First byte of each event in an Events chunk.
@@ -37,14 +37,18 @@ pub enum Tag {
     UserStack = 12,
     /// [`Event::KernelStack`]
     KernelStack = 13,
+    /// [`Event::Fault`]
+    Fault = 14,
+    /// [`Event::PagesRead`]
+    PagesRead = 15,
 }
 
 impl Tag {
     /// The tag with this number.
     pub fn from_number(number: u8) -> Option<Self> {
         use Tag::{
-            End, KernelStack, Loss, Mapping, Sample, TaskAlive, TaskExec, TaskExit, TaskNew, TaskRename, UserStack,
-            Watermark,
+            End, Fault, KernelStack, Loss, Mapping, PagesRead, Sample, TaskAlive, TaskExec, TaskExit, TaskNew,
+            TaskRename, UserStack, Watermark,
         };
         [
             TaskNew,
@@ -59,6 +63,8 @@ impl Tag {
             TaskAlive,
             UserStack,
             KernelStack,
+            Fault,
+            PagesRead,
         ]
         .into_iter()
         .find(|tag| *tag as u8 == number)
@@ -70,6 +76,8 @@ impl Tag {
 pub struct Encoder {
     /// Time of the previous event.
     time: u64,
+    /// Address of the previous fault.
+    address: u64,
     /// The stacks so far.
     picture: Picture,
 }
@@ -77,14 +85,16 @@ pub struct Encoder {
 impl Encoder {
     /// A chunk begins.
     pub fn clear(&mut self) {
-        self.time = 0;
+        (self.time, self.address) = (0, 0);
         self.picture.clear();
     }
 
     /// The event's stack fits into this chunk.
     pub fn has_room(&self, event: &Event<'_>) -> bool {
         match event {
-            Event::Sample(sample) => self.picture.has_room(sample.stack.len().min(MAX_STACK)),
+            Event::Sample(Sample { stacks, .. }) | Event::Fault(Fault { stacks, .. }) => {
+                self.picture.has_room(stacks.copy.len().min(MAX_STACK))
+            }
             _ => true,
         }
     }
@@ -116,6 +126,8 @@ impl Encoder {
                 put_frames(out, stack.frames.iter().map(|offset| offset.0));
             }
             Event::Sample(sample) => return self.sample(out, sample),
+            Event::Fault(fault) => return self.fault(out, fault),
+            Event::PagesRead(pages) => self.pages_read(out, pages),
             Event::Loss { loss, count } => {
                 out.push(Tag::Loss as u8);
                 put(out, u64::from(*loss));
@@ -172,22 +184,22 @@ impl Encoder {
         ] {
             put(out, value);
         }
+        out.push(u8::from(exit.faults.is_some()));
+        if let Some(counts) = &exit.faults {
+            for value in [counts.seen, counts.lost, counts.filtered, counts.failed, counts.before] {
+                put(out, value);
+            }
+        }
     }
 
     fn mapping(&mut self, out: &mut Vec<u8>, mapping: &Mapping) {
         self.at(out, Tag::Mapping, &mapping.at);
-        for value in [mapping.start.0, mapping.len, mapping.offset.0, mapping.file.inode] {
+        for value in [mapping.start.0, mapping.len, mapping.offset.0] {
             put(out, value);
         }
-        for value in [
-            mapping.file.major,
-            mapping.file.minor,
-            mapping.file.generation,
-            mapping.protection,
-            mapping.flags,
-        ] {
-            put(out, u64::from(value));
-        }
+        put_file(out, &mapping.file);
+        put(out, u64::from(mapping.protection));
+        put(out, u64::from(mapping.flags));
         put_bytes(out, &mapping.path, MAX_TEXT);
         put_bytes(out, &mapping.build_id, MAX_TEXT);
     }
@@ -196,18 +208,76 @@ impl Encoder {
         self.at(out, Tag::Sample, &sample.at);
         put(out, u64::from(sample.cpu));
         put(out, sample.cpu_time);
-        put(out, u64::from(sample.flags));
-        for key in [sample.user_stack, sample.kernel_stack] {
-            out.extend(key.to_le_bytes());
-        }
-        if has_registers(sample.flags) {
-            let regs = &sample.regs;
+        self.stacks(out, sample.at.pid, &sample.stacks)
+    }
+
+    fn stacks(&mut self, out: &mut Vec<u8>, pid: u32, stacks: &Stacks<'_>) -> Result<(), Malformed> {
+        put(out, u64::from(stacks.flags));
+        out.extend(stacks.user.to_le_bytes());
+        // Most events happen in user mode, without one.
+        put(out, stacks.kernel);
+        if has_registers(stacks.flags) {
+            let regs = &stacks.regs;
             for value in [regs.ip, regs.sp, regs.fp, regs.lr] {
                 put(out, value);
             }
         }
-        let stack = &sample.stack[..sample.stack.len().min(MAX_STACK)];
-        self.picture.encode(out, sample.at.pid, stack_start(sample), stack)
+        let copy = &stacks.copy[..stacks.copy.len().min(MAX_STACK)];
+        self.picture.encode(out, pid, copy_start(stacks), copy)
+    }
+
+    fn fault(&mut self, out: &mut Vec<u8>, fault: &Fault<'_>) -> Result<(), Malformed> {
+        self.at(out, Tag::Fault, &fault.at);
+        put(out, u64::from(fault.cpu));
+        put(out, u64::from(fault.flags));
+        put_difference(out, self.address, fault.address.0);
+        self.address = fault.address.0;
+        put_difference(out, fault.at.time.0, fault.start.unwrap_or(fault.at.time).0);
+        let file = fault.vma.and_then(|vma| vma.file);
+        let waits = &fault.waits;
+        let waited = [waits.lock, waits.disk, waits.blocked, waits.preempted, waits.reclaim];
+        let attempts = &fault.attempts;
+        let attempts = [attempts.error_code, attempts.asked, attempts.returned, attempts.retries];
+        let pages = [fault.around, fault.read, fault.signal];
+        let parts = [
+            fault.start.is_some(),
+            fault.vma.is_some(),
+            file.is_some(),
+            waited != [0; 5],
+            attempts != [0; 4],
+            pages != [0; 3] || fault.around_first != 0,
+        ];
+        let present = parts.iter().enumerate().map(|(bit, is)| u8::from(*is) << bit).sum();
+        out.push(present);
+        if let Some(vma) = fault.vma {
+            put(out, vma.flags);
+        }
+        if let Some(file) = file {
+            put_file(out, &file.file);
+            put(out, file.offset.0);
+            put(out, u64::from(file.magic));
+            put(out, u64::from(file.mmap_miss));
+        }
+        if parts[3] {
+            waited.into_iter().for_each(|time| put(out, time));
+        }
+        if parts[4] {
+            attempts.into_iter().for_each(|bits| put(out, u64::from(bits)));
+        }
+        if parts[5] {
+            put(out, fault.around_first);
+            pages.into_iter().for_each(|count| put(out, u64::from(count)));
+        }
+        self.stacks(out, fault.at.pid, &fault.stacks)
+    }
+
+    fn pages_read(&mut self, out: &mut Vec<u8>, pages: &PagesRead) {
+        self.at(out, Tag::PagesRead, &pages.at);
+        put_difference(out, pages.at.time.0, pages.since.0);
+        put_file(out, &pages.file);
+        put(out, pages.first);
+        put(out, u64::from(pages.count));
+        out.push(u8::from(pages.in_fault));
     }
 
     fn end(&mut self, out: &mut Vec<u8>, end: &End) {
@@ -241,8 +311,15 @@ fn put_frames(out: &mut Vec<u8>, frames: impl ExactSizeIterator<Item = u64>) {
 }
 
 /// Where the stack copy begins: without valid registers the place is unknown, and any will do.
-pub fn stack_start(sample: &Sample<'_>) -> u64 {
-    if has_registers(sample.flags) { sample.regs.sp } else { 0 }
+pub fn copy_start(stacks: &Stacks<'_>) -> u64 {
+    if has_registers(stacks.flags) { stacks.regs.sp } else { 0 }
+}
+
+fn put_file(out: &mut Vec<u8>, file: &FileId) {
+    put(out, file.inode);
+    for value in [file.major, file.minor, file.generation] {
+        put(out, u64::from(value));
+    }
 }
 
 /// Appends a kernel symbol to a chunk of kernel symbols.

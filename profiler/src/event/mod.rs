@@ -5,6 +5,7 @@
 pub mod bytes;
 mod decode;
 mod encode;
+mod fault;
 pub mod format;
 pub mod order;
 pub mod read;
@@ -14,8 +15,11 @@ pub mod write;
 
 use std::borrow::Cow;
 
-use profiler_common::sample::UserRegs;
+use profiler_common::fault::FaultCounts;
+use profiler_common::stack::UserRegs;
 use serde::{Deserialize, Serialize};
+
+pub use fault::{Attempts, Fault, FaultFile, FaultVma, PagesRead};
 
 use crate::addr::{Avma, FileOffset, KernelOffset, Timestamp};
 
@@ -119,6 +123,10 @@ pub enum Event<'a> {
     KernelStack(KernelStack<'a>),
     /// A CPU sample.
     Sample(Sample<'a>),
+    /// A page fault.
+    Fault(Fault<'a>),
+    /// Pages that were read into the page cache.
+    PagesRead(PagesRead),
     /// A loss counter's value since the start of the recording (the last one counts).
     Loss {
         /// Number in [`profiler_common::Loss`].
@@ -194,6 +202,8 @@ pub struct TaskExit {
     pub minor_faults: u64,
     /// Major faults of the whole life.
     pub major_faults: u64,
+    /// What became of them, if they were watched.
+    pub faults: Option<FaultCounts>,
 }
 
 /// `PROT_*` bits of [`Mapping::protection`].
@@ -231,16 +241,23 @@ pub struct Sample<'a> {
     pub cpu: u16,
     /// On-CPU time of the thread since its previous sample, in ns.
     pub cpu_time: u64,
-    /// `profiler_common::sample::FLAG_*`
+    /// Where it was.
+    pub stacks: Stacks<'a>,
+}
+
+/// Where a thread was at an event, as the kernel side captured it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stacks<'a> {
+    /// `profiler_common::stack::FLAG_*`
     pub flags: u32,
     /// Key of the [`UserStack`], as far as it was walked; 0: none.
-    pub user_stack: u64,
+    pub user: u64,
     /// Key of the [`KernelStack`]; 0: none.
-    pub kernel_stack: u64,
+    pub kernel: u64,
     /// User registers of the frame where the walk stopped (the leaf's, if there was none), valid with `FLAG_USER_REGS`.
     pub regs: UserRegs,
     /// The user stack from `regs.sp` upward; empty where the walk reached the first frame.
-    pub stack: Cow<'a, [u8]>,
+    pub copy: Cow<'a, [u8]>,
 }
 
 /// A user stack as the kernel side walked it.

@@ -60,7 +60,7 @@ impl Order {
                 || matches!(&event, Event::TaskExec(exec) if exec.existed);
             if !news {
                 self.late += 1;
-                if matches!(event, Event::Sample(_)) {
+                if matches!(event, Event::Sample(_) | Event::Fault(_)) {
                     return;
                 }
             }
@@ -93,7 +93,7 @@ impl Order {
         Some(next.event)
     }
 
-    /// Events that came after later ones had been let go: samples among them are dropped, the others let go at once
+    /// Events that came after later ones had been let go: samples and faults among them are dropped, the others let go at once
     /// ([`profiler_common::Loss::EventLate`]).
     pub fn late(&self) -> u64 {
         self.late
@@ -143,6 +143,8 @@ fn at_of<'e>(event: &'e Event<'_>) -> Option<&'e At> {
         Event::TaskAlive { at, .. } | Event::TaskRename { at, .. } => Some(at),
         Event::Mapping(mapping) => Some(&mapping.at),
         Event::Sample(sample) => Some(&sample.at),
+        Event::Fault(fault) => Some(&fault.at),
+        Event::PagesRead(pages) => Some(&pages.at),
         _ => None,
     }
 }
@@ -161,7 +163,7 @@ fn rank(event: &Event<'_>) -> u8 {
         Event::TaskRename { .. } => 1,
         Event::TaskExec(_) => 2,
         Event::Mapping(_) => 3,
-        Event::Sample(_) => 4,
+        Event::Sample(_) | Event::Fault(_) | Event::PagesRead(_) => 4,
         Event::TaskExit(_) | Event::TaskAlive { .. } => 5,
         _ => 6,
     }
@@ -174,7 +176,8 @@ fn size_of_event(event: &Event<'_>) -> usize {
         Event::TaskExec(exec) => exec.name.len() + exec.path.len() + exec.command_line.len(),
         Event::TaskRename { name, .. } | Event::KernelSymbol { name, .. } => name.len(),
         Event::Mapping(mapping) => mapping.path.len() + mapping.build_id.len(),
-        Event::Sample(sample) => sample.stack.len(),
+        Event::Sample(sample) => sample.stacks.copy.len(),
+        Event::Fault(fault) => fault.stacks.copy.len(),
         Event::UserStack(stack) => size_of_val(&*stack.frames),
         Event::KernelStack(stack) => size_of_val(&*stack.frames),
         Event::End(end) => end.reason.len(),
@@ -188,7 +191,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::event::{Sample, TaskExit, TaskNew};
+    use crate::event::{Sample, Stacks, TaskExit, TaskNew};
 
     fn at(time: u64) -> At {
         At {
@@ -201,7 +204,10 @@ mod tests {
     fn sample(time: u64, stack: usize) -> Event<'static> {
         Event::Sample(Sample {
             at: at(time),
-            stack: vec![0; stack].into(),
+            stacks: Stacks {
+                copy: vec![0; stack].into(),
+                ..Stacks::default()
+            },
             ..Sample::default()
         })
     }

@@ -3,28 +3,6 @@
 //! [`FactSource`] has two implementations: the event log (`fact::log`, exact and of any size) and the profile
 //! (`profile::read`, a rendering with a budget). Facts stream through a [`FactSink`]; what they refer to sits in [`Tables`].
 
-pub mod budget;
-mod display;
-mod jit;
-pub mod log;
-mod marker_file;
-mod prune;
-mod replay;
-pub mod resolved;
-mod stack;
-mod stack_ends;
-mod walks;
-
-use std::time::Duration;
-
-use rustc_hash::FxHashMap;
-use serde::{Deserialize, Serialize};
-
-pub use stack::{Frame, FrameName, Location, Module, ModuleKind, SourceFrame, StackNode, TruncationReason};
-
-use crate::addr::Timestamp;
-use crate::event::HookStatus;
-
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -40,6 +18,30 @@ macro_rules! id {
         }
     };
 }
+
+pub mod budget;
+mod display;
+pub mod fault;
+mod jit;
+pub mod log;
+mod marker_file;
+mod prune;
+mod replay;
+pub mod resolved;
+mod stack;
+mod stack_ends;
+mod walks;
+
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+pub use fault::{FaultFact, MappedFile, MappedFileId, PagesReadFact};
+pub use stack::{Frame, FrameName, Location, Module, ModuleKind, SourceFrame, StackNode, TruncationReason};
+
+use crate::addr::Timestamp;
+use crate::event::HookStatus;
 
 id!(
     /// Index into [`Tables::processes`]: one life of a pid.
@@ -77,6 +79,10 @@ pub trait FactSink {
     fn sample(&mut self, tables: &Tables, sample: &SampleFact);
     /// A marker: something with a name at a time.
     fn mark(&mut self, tables: &Tables, mark: &Mark);
+    /// A page fault; they come in the order in which they ended.
+    fn fault(&mut self, _: &Tables, _: &FaultFact) {}
+    /// Pages that were read.
+    fn pages_read(&mut self, _: &Tables, _: &PagesReadFact) {}
 }
 
 /// What facts refer to. Grows with distinct things, not with the length of the recording.
@@ -94,6 +100,8 @@ pub struct Tables {
     pub frames: Vec<Frame>,
     /// Stacks by [`StackId`]; a parent comes before its children.
     pub stacks: Vec<StackNode>,
+    /// Files that faults and reads touched, by [`MappedFileId`].
+    pub files: Vec<MappedFile>,
     /// Names of frames; a frame without an entry is not resolved (yet).
     pub names: FxHashMap<FrameId, FrameName>,
 }
@@ -141,6 +149,8 @@ pub struct Recording {
     pub sample_thinning: u32,
     /// Samples before thinning.
     pub samples_seen: u64,
+    /// Page faults before any were folded into counters.
+    pub faults_seen: u64,
     /// Sum of the samples' and the exits' on-CPU time, in ns, before thinning.
     pub cpu_time_seen: u64,
     /// Notes for the person, each a sentence with its remedy.
@@ -219,6 +229,8 @@ pub struct Thread {
     pub minor_faults: Option<u64>,
     /// Major faults of its whole life, if it ended.
     pub major_faults: Option<u64>,
+    /// What became of its faults, if it ended and they were watched.
+    pub faults: Option<fault::FaultAccount>,
 }
 
 /// A CPU sample.

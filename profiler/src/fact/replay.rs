@@ -5,7 +5,7 @@ use std::mem::swap;
 use std::time::Duration;
 
 use profiler_common::Loss;
-use profiler_common::sample::{FLAG_IN_KERNEL, FLAG_USER_REGS};
+use profiler_common::stack::{FLAG_IN_KERNEL, FLAG_USER_REGS};
 use rustc_hash::FxHashMap;
 
 use super::jit::JitIndex;
@@ -18,7 +18,7 @@ use super::{
     TruncationReason,
 };
 use crate::addr::{Avma, KernelOffset, Timestamp};
-use crate::event::{At, End, Event, Sample, TaskExit};
+use crate::event::{At, End, Event, Sample, Stacks, TaskExit};
 use crate::task::{Happening, Tasks};
 use crate::unwind::{Interner, JitFunction, Known, Mapped, Place, RawFrame, Walked, Walker};
 
@@ -230,25 +230,7 @@ impl<'b, 's> Replay<'b, 's> {
 
     fn sample(&mut self, sample: &Sample<'_>) {
         let thread = self.tasks.thread_at(&sample.at);
-        // Without user registers it is a kernel thread, or one that has none any more.
-        let walked = if sample.flags & FLAG_USER_REGS == 0 {
-            None
-        } else {
-            self.dictionary.user_of(sample)
-        };
-        let known = self
-            .beside
-            .resolved
-            .as_mut()
-            .and_then(|known| known.stack(sample.at.time, sample.at.tid));
-        let stack = match known {
-            Some(stack) => stack,
-            None => self.stack(sample, self.tasks.threads[thread.index()].process, walked.as_deref()),
-        };
-        self.samples.push(sample.at.time, sample.at.tid, stack);
-        if let Some(stack) = stack {
-            self.ends.count(&self.tables, stack);
-        }
+        let stack = self.stack_of(&sample.at, thread, &sample.stacks);
         let recording = &mut self.tables.recording;
         recording.samples_seen += 1;
         recording.cpu_time_seen = recording.cpu_time_seen.saturating_add(sample.cpu_time);
@@ -257,7 +239,7 @@ impl<'b, 's> Replay<'b, 's> {
             thread,
             stack,
             cpu_time: Duration::from_nanos(sample.cpu_time),
-            in_kernel: sample.flags & FLAG_IN_KERNEL != 0,
+            in_kernel: sample.stacks.flags & FLAG_IN_KERNEL != 0,
             weight: 1,
         };
         self.show_tasks();
@@ -265,30 +247,59 @@ impl<'b, 's> Replay<'b, 's> {
         self.show_tasks();
     }
 
-    /// The sample's stack: user frames, and the kernel's on top of them.
-    fn stack(&mut self, sample: &Sample<'_>, process: ProcessId, walked: Option<&Walked>) -> Option<StackId> {
+    /// The stack of an event, as it was found before or anew.
+    fn stack_of(&mut self, at: &At, thread: ThreadId, stacks: &Stacks<'_>) -> Option<StackId> {
+        // Without user registers it is a kernel thread, or one that has none any more.
+        let walked = if stacks.flags & FLAG_USER_REGS == 0 {
+            None
+        } else {
+            self.dictionary.user_of(stacks)
+        };
+        let known = self
+            .beside
+            .resolved
+            .as_mut()
+            .and_then(|known| known.stack(at.time, at.tid));
+        let stack = match known {
+            Some(stack) => stack,
+            None => self.stack(
+                at,
+                stacks,
+                self.tasks.threads[thread.index()].process,
+                walked.as_deref(),
+            ),
+        };
+        self.samples.push(at.time, at.tid, stack);
+        if let Some(stack) = stack {
+            self.ends.count(&self.tables, stack);
+        }
+        stack
+    }
+
+    /// User frames, and the kernel's on top of them.
+    fn stack(&mut self, at: &At, stacks: &Stacks<'_>, process: ProcessId, walked: Option<&Walked>) -> Option<StackId> {
         if self.tables.stacks.len() >= MAX_STACKS {
             return Some(self.interner.truncated(&mut self.tables, TruncationReason::Limit));
         }
         let mut stack = None;
-        if sample.flags & FLAG_USER_REGS != 0 {
+        if stacks.flags & FLAG_USER_REGS != 0 {
             let mapped = Mapped {
                 tasks: &self.tasks,
                 process,
             };
-            let walk = self.walker.stack(mapped, sample, walked);
+            let walk = self.walker.stack(mapped, stacks, walked);
             if let Some(walked) = walked {
-                self.dictionary.check(sample, walked, &walk);
+                self.dictionary.check(stacks, walked, &walk);
             }
             if let Err(reason) = walk.end {
                 stack = Some(self.interner.truncated(&mut self.tables, reason));
             }
             for raw in walk.frames.iter().rev() {
-                let frame = self.user_frame(sample, process, raw);
+                let frame = self.user_frame(at, process, raw);
                 stack = Some(self.interner.stack(&mut self.tables, stack, frame));
             }
         }
-        let kernel = self.dictionary.kernel_of(sample);
+        let kernel = self.dictionary.kernel_of(stacks);
         for (depth, offset) in kernel.as_deref().unwrap_or_default().iter().enumerate().rev() {
             let frame = self.kernel_frame(*offset, depth > 0);
             stack = Some(self.interner.stack(&mut self.tables, stack, frame));
@@ -296,14 +307,13 @@ impl<'b, 's> Replay<'b, 's> {
         stack
     }
 
-    fn user_frame(&mut self, sample: &Sample<'_>, process: ProcessId, raw: &RawFrame) -> FrameId {
+    fn user_frame(&mut self, at: &At, process: ProcessId, raw: &RawFrame) -> FrameId {
         let back = u64::from(raw.is_return_address);
         let found = match raw.place {
-            Place::MadeAtRunTime(_) => {
-                self.beside
-                    .jit
-                    .lookup(sample.at.pid, Avma(raw.address.0.wrapping_sub(back)), sample.at.time)
-            }
+            Place::MadeAtRunTime(_) => self
+                .beside
+                .jit
+                .lookup(at.pid, Avma(raw.address.0.wrapping_sub(back)), at.time),
             _ => None,
         };
         let jit = found.as_ref().map(|found| JitFunction {

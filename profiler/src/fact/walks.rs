@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use profiler_common::sample::FLAG_CHECK;
+use profiler_common::stack::FLAG_CHECK;
 use profiler_common::stack::INTERRUPTED;
 use profiler_common::unwind::WalkEnd;
 use rustc_hash::FxHashMap;
 
 use super::{TruncationReason, Walks};
 use crate::addr::KernelOffset;
-use crate::event::{KernelStack, Sample, UserStack};
+use crate::event::{KernelStack, Stacks, UserStack};
 use crate::unwind::{End, Walk, Walked};
 
 /// Stacks by key.
@@ -41,9 +41,9 @@ impl Dictionary {
     }
 
     /// The walked user stack of a sample that has user registers.
-    pub fn user_of(&mut self, sample: &Sample<'_>) -> Option<Arc<Walked>> {
-        let walked = self.user.get(&sample.user_stack).cloned();
-        self.missing += u64::from(sample.user_stack != 0 && walked.is_none());
+    pub fn user_of(&mut self, stacks: &Stacks<'_>) -> Option<Arc<Walked>> {
+        let walked = self.user.get(&stacks.user).cloned();
+        self.missing += u64::from(stacks.user != 0 && walked.is_none());
         let end = walked
             .as_ref()
             .and_then(|walked| walked.end.0)
@@ -53,16 +53,16 @@ impl Dictionary {
     }
 
     /// The kernel stack of a sample.
-    pub fn kernel_of(&mut self, sample: &Sample<'_>) -> Option<Arc<[KernelOffset]>> {
-        let stack = self.kernel.get(&sample.kernel_stack).cloned();
+    pub fn kernel_of(&mut self, stacks: &Stacks<'_>) -> Option<Arc<[KernelOffset]>> {
+        let stack = self.kernel.get(&stacks.kernel).cloned();
         // Without any, the kernel hides its addresses.
-        self.missing += u64::from(sample.kernel_stack != 0 && stack.is_none() && !self.kernel.is_empty());
+        self.missing += u64::from(stacks.kernel != 0 && stack.is_none() && !self.kernel.is_empty());
         stack
     }
 
     /// Compares a walk with what framehop made of the copy of the same stack.
-    pub fn check(&mut self, sample: &Sample<'_>, walked: &Walked, copied: &Walk) {
-        if sample.flags & FLAG_CHECK == 0 {
+    pub fn check(&mut self, stacks: &Stacks<'_>, walked: &Walked, copied: &Walk) {
+        if stacks.flags & FLAG_CHECK == 0 {
             return;
         }
         let (same, different) = self.checked.get_or_insert_default();
@@ -159,11 +159,11 @@ mod tests {
         };
         dictionary.user(&stack);
         dictionary.user(&stack);
-        let sample = |user_stack| Sample {
-            user_stack,
-            ..Sample::default()
+        let stacks = |user| Stacks {
+            user,
+            ..Stacks::default()
         };
-        assert!(dictionary.user_of(&sample(5)).is_some() && dictionary.user_of(&sample(6)).is_none());
+        assert!(dictionary.user_of(&stacks(5)).is_some() && dictionary.user_of(&stacks(6)).is_none());
         assert_eq!((dictionary.finish().resent, dictionary.missing()), (1, 1));
     }
 }

@@ -3,10 +3,13 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use profiler_common::fault::BEFORE_UNKNOWN;
+
 use super::space::Space;
 use super::{Image, MAX_REGIONS, Tasks};
 use crate::addr::Timestamp;
 use crate::event::{At, TaskExec, TaskExit, TaskNew};
+use crate::fact::fault::FaultAccount;
 use crate::fact::{Process, ProcessId, Thread, ThreadId};
 
 /// `CLONE_VM` of linux/sched.h: the address space is shared.
@@ -127,6 +130,13 @@ impl Tasks {
         thread.sum_exec_runtime = known(exit.sum_exec_runtime);
         thread.minor_faults = known(exit.minor_faults);
         thread.major_faults = known(exit.major_faults);
+        thread.faults = exit.faults.map(|counts| FaultAccount {
+            seen: counts.seen,
+            lost: counts.lost,
+            filtered: counts.filtered,
+            failed: counts.failed,
+            before: (counts.before != BEFORE_UNKNOWN).then_some(counts.before),
+        });
         let (process, is_main) = (thread.process, thread.is_main);
         let was_alive = thread.end.is_none();
         self.end_thread(id, at.time);
@@ -276,6 +286,7 @@ impl Tasks {
             sum_exec_runtime: None,
             minor_faults: None,
             major_faults: None,
+            faults: None,
         });
         if is_main {
             record.main_thread = Some(id);

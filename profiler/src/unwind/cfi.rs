@@ -6,7 +6,7 @@ use gimli::{
     LittleEndian, Location, ParsedEhFrameHdr, Register, RegisterRule, UnwindContext, UnwindSection as _,
     UnwindTableRow, Value, X86_64,
 };
-use profiler_common::sample::UserRegs;
+use profiler_common::stack::UserRegs;
 use symbols::elf::{ElfFile, Section};
 
 type Slice<'b> = EndianSlice<'b, LittleEndian>;

@@ -1,8 +1,8 @@
 //! The memory that unwinding may read: the copied part of one stack.
 
-use profiler_common::sample::FLAG_STACK_CUT;
+use profiler_common::stack::FLAG_STACK_CUT;
 
-use crate::event::Sample;
+use crate::event::Stacks;
 
 /// The bytes below the stack pointer that belong to a function (System V ABI of x86-64). A copy starts above them.
 const RED_ZONE: u64 = 128;
@@ -26,16 +26,16 @@ pub struct StackCopy<'s> {
 }
 
 impl<'s> StackCopy<'s> {
-    /// The copy of `sample`. `stack_top` is the end of the mapping that the stack pointer is in, if that is known.
-    pub fn new(sample: &'s Sample<'_>, stack_top: Option<u64>) -> Self {
-        let start = sample.regs.sp;
-        let end = start.saturating_add(sample.stack.len() as u64);
-        let cut = sample.flags & FLAG_STACK_CUT != 0;
+    /// The copy in `stacks`. `stack_top` is the end of the mapping that the stack pointer is in, if that is known.
+    pub fn new(stacks: &'s Stacks<'_>, stack_top: Option<u64>) -> Self {
+        let start = stacks.regs.sp;
+        let end = start.saturating_add(stacks.copy.len() as u64);
+        let cut = stacks.flags & FLAG_STACK_CUT != 0;
         // A stack that was cut goes on for an unknown while: eight megabytes is the usual limit.
         let beyond = if cut { end.saturating_add(8 << 20) } else { end };
         Self {
             start,
-            bytes: &sample.stack,
+            bytes: &stacks.copy,
             top: stack_top.unwrap_or(beyond).max(if cut { beyond } else { end }),
         }
     }
@@ -58,19 +58,19 @@ impl<'s> StackCopy<'s> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use profiler_common::sample::UserRegs;
+    use profiler_common::stack::UserRegs;
 
     #[test]
     fn what_is_missing_is_on_the_stack_or_elsewhere() {
-        let sample = Sample {
+        let stacks = Stacks {
             regs: UserRegs {
                 sp: 0x1000,
                 ..UserRegs::default()
             },
-            stack: (&[7_u8; 16]).into(),
-            ..Sample::default()
+            copy: (&[7_u8; 16]).into(),
+            ..Stacks::default()
         };
-        let copy = StackCopy::new(&sample, Some(0x2000));
+        let copy = StackCopy::new(&stacks, Some(0x2000));
         assert_eq!(copy.read(0x1008), Ok(0x0707_0707_0707_0707));
         for on_the_stack in [0x1009, 0x1ff8, 0xfff, 0xf80] {
             assert_eq!(copy.read(on_the_stack), Err(Missing::NotCopied), "{on_the_stack:x}");

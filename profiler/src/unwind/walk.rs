@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64};
 use framehop::{FrameAddress, Unwinder as _};
 use profiler_common::call::step_by_guess;
-use profiler_common::sample::{FLAG_CALLER, FLAG_CHECK, FLAG_STACK_UNREADABLE, FLAG_USER_REGS};
 use profiler_common::stack::INTERRUPTED;
+use profiler_common::stack::{FLAG_CALLER, FLAG_CHECK, FLAG_STACK_UNREADABLE, FLAG_USER_REGS};
 use profiler_common::unwind::Arch;
 use rustc_hash::FxHashMap;
 
@@ -16,7 +16,7 @@ use super::copy::{Missing, StackCopy};
 use super::steps::{Step, Trail, by_frame_pointer, by_signal_frame};
 use super::walked::Walked;
 use crate::addr::{Avma, FileOffset, Svma};
-use crate::event::Sample;
+use crate::event::Stacks;
 use crate::fact::{ProcessId, TruncationReason};
 use crate::task::Tasks;
 use crate::task::space::{FileKey, Region};
@@ -99,9 +99,9 @@ impl<'b> Walker<'b> {
     }
 
     /// The user stack of a sample: what the kernel side walked, and from there on what the copy gives.
-    pub fn stack(&mut self, mapped: Mapped<'_>, sample: &Sample<'_>, walked: Option<&Walked>) -> Walk {
-        let Some(walked) = walked.filter(|_| sample.flags & FLAG_CHECK == 0) else {
-            return self.walk(mapped, sample, Vec::with_capacity(64));
+    pub fn stack(&mut self, mapped: Mapped<'_>, stacks: &Stacks<'_>, walked: Option<&Walked>) -> Walk {
+        let Some(walked) = walked.filter(|_| stacks.flags & FLAG_CHECK == 0) else {
+            return self.walk(mapped, stacks, Vec::with_capacity(64));
         };
         let mut frames = Vec::with_capacity(walked.frames.len() + 8);
         for (depth, frame) in walked.frames.iter().enumerate() {
@@ -115,18 +115,18 @@ impl<'b> Walker<'b> {
         }
         match walked.end.reason() {
             None => Walk { frames, end: Ok(()) },
-            Some(reason) if sample.stack.is_empty() => Walk {
+            Some(reason) if stacks.copy.is_empty() => Walk {
                 frames,
                 end: Err(reason),
             },
-            Some(_) => self.walk(mapped, sample, frames),
+            Some(_) => self.walk(mapped, stacks, frames),
         }
     }
 
     /// Unwinds the copied stack of a sample. `frames` were walked already; the last of them is the one that the sample's
     /// registers are of.
-    fn walk(&mut self, mapped: Mapped<'_>, sample: &Sample<'_>, mut frames: Vec<RawFrame>) -> Walk {
-        if sample.flags & FLAG_USER_REGS == 0 {
+    fn walk(&mut self, mapped: Mapped<'_>, stacks: &Stacks<'_>, mut frames: Vec<RawFrame>) -> Walk {
+        if stacks.flags & FLAG_USER_REGS == 0 {
             return Walk {
                 frames,
                 end: Err(TruncationReason::NotCaptured),
@@ -134,20 +134,20 @@ impl<'b> Walker<'b> {
         }
         let mut resumed = !frames.is_empty();
         let mut registers = Registers {
-            ip: sample.regs.ip,
-            sp: sample.regs.sp,
-            fp: sample.regs.fp,
+            ip: stacks.regs.ip,
+            sp: stacks.regs.sp,
+            fp: stacks.regs.fp,
         };
         let top = mapped.region(registers.sp).map(|region| region.end.0);
-        let copy = StackCopy::new(sample, top);
+        let copy = StackCopy::new(stacks, top);
         let mut trail = Trail {
             copy,
             passed: Vec::new(),
             doubt: None,
             chained: false,
         };
-        let captured = !sample.stack.is_empty() && sample.flags & FLAG_STACK_UNREADABLE == 0;
-        let mut is_call = sample.flags & FLAG_CALLER != 0;
+        let captured = !stacks.copy.is_empty() && stacks.flags & FLAG_STACK_UNREADABLE == 0;
+        let mut is_call = stacks.flags & FLAG_CALLER != 0;
         let end = loop {
             let (place, executable) = self.place(mapped, registers.ip, is_call);
             if !std::mem::take(&mut resumed) {

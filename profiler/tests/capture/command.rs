@@ -7,7 +7,7 @@ use std::path::Path;
 use profiler::addr::KernelOffset;
 use profiler::capture::wire::Scope;
 use profiler::event::{At, Event, FileId, PROT_EXEC, Sample, TaskExit};
-use profiler_common::sample::{FLAG_IN_KERNEL, FLAG_STACK_CUT, FLAG_STACK_UNREADABLE, FLAG_USER_REGS};
+use profiler_common::stack::{FLAG_IN_KERNEL, FLAG_STACK_CUT, FLAG_STACK_UNREADABLE, FLAG_USER_REGS};
 
 use crate::harness::{Recording, Waiting, compile, record, skipped, start, time_before};
 
@@ -123,19 +123,19 @@ fn check_times(recording: &Recording, pid: u32, before: u64) {
 fn check_stacks(recording: &Recording, pid: u32) {
     let samples: Vec<_> = recording.samples().collect();
     // In user mode, because exec has no stack to copy for a while, and on an emulated machine that while is long.
-    let in_user_mode = |sample: &&&Sample<'_>| sample.at.tid == pid && sample.flags & FLAG_IN_KERNEL == 0;
+    let in_user_mode = |sample: &&&Sample<'_>| sample.at.tid == pid && sample.stacks.flags & FLAG_IN_KERNEL == 0;
     let main: Vec<_> = samples.iter().filter(in_user_mode).collect();
     // Nobody makes unwind tables here: the whole stack is in the copy. main is a few hundred bytes deep.
     let whole = |sample: &Sample<'_>| {
-        sample.flags & (FLAG_USER_REGS | FLAG_STACK_CUT | FLAG_STACK_UNREADABLE) == FLAG_USER_REGS
-            && !sample.stack.is_empty()
+        sample.stacks.flags & (FLAG_USER_REGS | FLAG_STACK_CUT | FLAG_STACK_UNREADABLE) == FLAG_USER_REGS
+            && !sample.stacks.copy.is_empty()
     };
     let share = main.iter().filter(|sample| whole(sample)).count() as f64 / main.len() as f64;
     assert!(share > 0.98, "{share}");
     assert!(
         samples
             .iter()
-            .all(|sample| sample.kernel_stack == 0 || sample.flags & FLAG_IN_KERNEL != 0)
+            .all(|sample| sample.stacks.kernel == 0 || sample.stacks.flags & FLAG_IN_KERNEL != 0)
     );
     let names: Vec<_> = recording
         .events
@@ -146,7 +146,7 @@ fn check_stacks(recording: &Recording, pid: u32) {
     assert!(
         samples
             .iter()
-            .all(|sample| sample.kernel_stack == 0 || stacks.contains_key(&sample.kernel_stack))
+            .all(|sample| sample.stacks.kernel == 0 || stacks.contains_key(&sample.stacks.kernel))
     );
     let frames: std::collections::BTreeSet<_> = stacks.values().copied().flatten().collect();
     assert!(
@@ -192,12 +192,12 @@ fn check_mappings(recording: &Recording, pid: u32, program: &Path) {
     let inside = |sample: &&Sample<'_>| {
         recording.events.iter().any(|event| {
             matches!(event, Event::Mapping(mapping) if mapping.at.pid == sample.at.pid
-                && (mapping.start.0..mapping.start.0 + mapping.len).contains(&sample.regs.ip))
+                && (mapping.start.0..mapping.start.0 + mapping.len).contains(&sample.stacks.regs.ip))
         })
     };
     let user: Vec<_> = recording
         .samples()
-        .filter(|sample| sample.at.pid == pid && sample.flags & FLAG_IN_KERNEL == 0)
+        .filter(|sample| sample.at.pid == pid && sample.stacks.flags & FLAG_IN_KERNEL == 0)
         .collect();
     assert!(user.iter().filter(|sample| inside(sample)).count() * 100 >= user.len() * 99);
     // The file itself came along, once, and it is the program.

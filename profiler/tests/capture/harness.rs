@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+use profiler::capture::faults::Faults;
 use profiler::capture::link::Link;
 use profiler::capture::wire::{Ended, Mapped, Reply, Request, Scope, Start};
 use profiler::event::format::ChunkKind;
@@ -117,6 +118,7 @@ pub fn start(scope: Scope) -> Start {
         sample_hz: 1000,
         stack_copy: 16384,
         check_walks: false,
+        faults: Faults::default(),
         exclude_pids: Vec::new(),
         command: vec!["test".to_owned()],
     }

@@ -167,7 +167,7 @@ fn code_that_mremap_moved_is_found() {
                 samples += 1;
                 inside += usize::from(
                     code.iter()
-                        .any(|&(start, len)| sample.regs.ip.wrapping_sub(start) < len),
+                        .any(|&(start, len)| sample.stacks.regs.ip.wrapping_sub(start) < len),
                 );
             }
             _ => {}

@@ -2,7 +2,7 @@
 
 use profiler::capture::wire::{Scope, Start};
 use profiler::event::Sample;
-use profiler_common::sample::{FLAG_STACK_CUT, FLAG_STACK_STOPPED, FLAG_USER_REGS};
+use profiler_common::stack::{FLAG_STACK_CUT, FLAG_STACK_STOPPED, FLAG_USER_REGS};
 
 use crate::harness::{Recording, Waiting, compile, record, skipped, start};
 
@@ -56,12 +56,12 @@ fn run(place: &str, depth: usize, limit: u32) -> Recording {
 fn deep(recording: &Recording) -> Vec<&Sample<'static>> {
     let user: Vec<_> = recording
         .samples()
-        .filter(|sample| sample.flags & FLAG_USER_REGS != 0)
+        .filter(|sample| sample.stacks.flags & FLAG_USER_REGS != 0)
         .collect();
     let deep: Vec<_> = user
         .iter()
         .copied()
-        .filter(|sample| sample.stack.windows(64).any(|bytes| bytes == [0x5a; 64]))
+        .filter(|sample| sample.stacks.copy.windows(64).any(|bytes| bytes == [0x5a; 64]))
         .collect();
     // 200 of them, if the machine has time for every tick; an emulated one has not.
     assert!(deep.len() > 30, "{} of {} samples", deep.len(), user.len());
@@ -76,12 +76,16 @@ fn as_much_as_there_is() {
     for place in ["main", "thread"] {
         let recording = run(place, 10_000, 65536);
         for sample in deep(&recording) {
-            assert_eq!(sample.flags & (FLAG_STACK_CUT | FLAG_STACK_STOPPED), 0, "{place}");
+            assert_eq!(
+                sample.stacks.flags & (FLAG_STACK_CUT | FLAG_STACK_STOPPED),
+                0,
+                "{place}"
+            );
             // The frame, those above it, and at most a thread's control block: not the limit.
             assert!(
-                (10_000..16_000).contains(&sample.stack.len()),
+                (10_000..16_000).contains(&sample.stacks.copy.len()),
                 "{place}: {} bytes",
-                sample.stack.len()
+                sample.stacks.copy.len()
             );
         }
     }
@@ -95,13 +99,13 @@ fn cut_at_the_limit() {
     for (place, limit) in [("main", 65536), ("thread", 16384), ("main", 5000)] {
         let recording = run(place, 200_000, limit);
         for sample in deep(&recording) {
-            assert_ne!(sample.flags & FLAG_STACK_CUT, 0);
+            assert_ne!(sample.stacks.flags & FLAG_STACK_CUT, 0);
             // A sample within memset has pages above it that were never touched.
-            let stopped = sample.flags & FLAG_STACK_STOPPED != 0;
+            let stopped = sample.stacks.flags & FLAG_STACK_STOPPED != 0;
             assert!(
-                stopped || sample.stack.len() == limit as usize,
+                stopped || sample.stacks.copy.len() == limit as usize,
                 "{} bytes",
-                sample.stack.len()
+                sample.stacks.copy.len()
             );
         }
     }
@@ -114,13 +118,13 @@ fn stopped_at_the_end_of_a_mapping() {
     }
     let recording = run("own", 10_000, 65536);
     for sample in deep(&recording) {
-        assert_ne!(sample.flags & FLAG_STACK_STOPPED, 0);
+        assert_ne!(sample.stacks.flags & FLAG_STACK_STOPPED, 0);
         // Exactly to the end of the stack that the program made: a page boundary.
-        assert_eq!((sample.regs.sp + sample.stack.len() as u64) % 4096, 0);
+        assert_eq!((sample.stacks.regs.sp + sample.stacks.copy.len() as u64) % 4096, 0);
         assert!(
-            (10_000..16_000).contains(&sample.stack.len()),
+            (10_000..16_000).contains(&sample.stacks.copy.len()),
             "{} bytes",
-            sample.stack.len()
+            sample.stacks.copy.len()
         );
     }
 }
@@ -135,6 +139,6 @@ fn none_is_copied_with_a_limit_of_zero() {
     assert!(
         recording
             .samples()
-            .all(|sample| sample.stack.is_empty() && sample.flags & FLAG_STACK_CUT == 0)
+            .all(|sample| sample.stacks.copy.is_empty() && sample.stacks.flags & FLAG_STACK_CUT == 0)
     );
 }

@@ -1,6 +1,7 @@
 //! What the kernel's verifier thinks of our programs.
 
 use profiler::capture::btf::{self, Btf};
+use profiler::capture::faults::Faults;
 use profiler::capture::load::{self, Sizes};
 use profiler::capture::{attach, machine};
 
@@ -24,7 +25,7 @@ fn every_program_is_far_from_the_verifiers_limit() {
         btf::locate(&types, &mut config);
         (config.walk, config.stack_copy) = (walk, 65536);
         let ebpf = load::load(&config, Sizes::for_machine(1, 1, 0)).unwrap();
-        let mut hooks = attach::attach(ebpf, &cpus).unwrap();
+        let mut hooks = attach::attach(ebpf, &cpus, Faults::default()).unwrap();
         attach::sample(&mut hooks, &cpus, 1);
         attach::require(&hooks).unwrap();
         for (name, program) in hooks.ebpf.programs() {

@@ -12,8 +12,8 @@ use profiler::capture::wire::{Request, Scope, Start, TableOf};
 use profiler::event::{Event, FileId, Sample, Segment, UserStack};
 use profiler::record::table_maker::segments;
 use profiler::unwind::table::compile as compile_table;
-use profiler_common::sample::{FLAG_IN_KERNEL, FLAG_WALK_COMPLETE};
 use profiler_common::stack::MAX_USER_FRAMES;
+use profiler_common::stack::{FLAG_IN_KERNEL, FLAG_WALK_COMPLETE};
 use profiler_common::unwind::WalkEnd;
 use symbols::elf::ElfFile;
 
@@ -95,7 +95,7 @@ fn in_leaf<'r>(
     let samples = recording.samples().filter(|sample| sample.at.pid == pid);
     let found: Vec<_> = samples
         .filter_map(|sample| {
-            let stack = *stacks.get(&sample.user_stack)?;
+            let stack = *stacks.get(&sample.stacks.user)?;
             let names = program.names(bias, stack);
             (names[0] == "leaf").then_some((sample, names, stack))
         })
@@ -108,7 +108,7 @@ fn in_leaf<'r>(
 /// the part below them.
 fn expect_exact(recording: &Recording, program: &Program, pid: u32, depth: usize) {
     let found = in_leaf(recording, program, pid);
-    let is_whole = |sample: &Sample<'_>| sample.flags & FLAG_WALK_COMPLETE != 0;
+    let is_whole = |sample: &Sample<'_>| sample.stacks.flags & FLAG_WALK_COMPLETE != 0;
     let first = found
         .iter()
         .position(|(sample, ..)| is_whole(sample))
@@ -138,7 +138,7 @@ fn expect_exact(recording: &Recording, program: &Program, pid: u32, depth: usize
             (Some(WalkEnd::Complete), Some(&"_start")),
             "{names:?}"
         );
-        assert!(sample.stack.is_empty());
+        assert!(sample.stacks.copy.is_empty());
         lengths.insert(names.len());
     }
     // main's callers in libc are the same each time.
@@ -175,7 +175,7 @@ fn of_a_deeper_stack_the_leaf_part_is_kept() {
     assert!(found.len() - early > 20, "{early} of {} walks are early", found.len());
     for (sample, names, stack) in &found[early..] {
         assert_eq!(
-            (stack.end, sample.flags & FLAG_WALK_COMPLETE),
+            (stack.end, sample.stacks.flags & FLAG_WALK_COMPLETE),
             (WalkEnd::Limit as u8, 0)
         );
         assert_eq!(names.len(), MAX_USER_FRAMES);
@@ -228,10 +228,10 @@ fn after_exec_the_old_mappings_are_gone() {
     let (mut before, mut after) = (0, 0);
     for sample in recording
         .samples()
-        .filter(|sample| sample.at.pid == pid && sample.flags & FLAG_IN_KERNEL == 0)
+        .filter(|sample| sample.at.pid == pid && sample.stacks.flags & FLAG_IN_KERNEL == 0)
     {
         let Some(stack) = stacks
-            .get(&sample.user_stack)
+            .get(&sample.stacks.user)
             .filter(|stack| FIXED.contains(&stack.frames[0]))
         else {
             continue;

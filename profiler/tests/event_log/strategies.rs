@@ -2,10 +2,11 @@
 
 use profiler::addr::{Avma, FileOffset, KernelOffset, Timestamp};
 use profiler::event::{
-    At, Attachment, AttachmentKind, End, Event, FileId, KernelStack, Mapping, Module, Sample, Segment, TaskExec,
-    TaskExit, TaskNew, UserStack,
+    At, Attachment, AttachmentKind, Attempts, End, Event, Fault, FaultFile, FaultVma, FileId, KernelStack, Mapping,
+    Module, PagesRead, Sample, Segment, Stacks, TaskExec, TaskExit, TaskNew, UserStack,
 };
-use profiler_common::sample::{FLAG_CHECK, FLAG_USER_REGS, FLAG_WALK_COMPLETE, UserRegs};
+use profiler_common::fault::{FaultCounts, Waits};
+use profiler_common::stack::{FLAG_CHECK, FLAG_USER_REGS, FLAG_WALK_COMPLETE, UserRegs};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -22,7 +23,7 @@ pub fn text() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 0..40)
 }
 
-fn sample() -> impl Strategy<Value = Event<'static>> {
+fn stacks() -> impl Strategy<Value = Stacks<'static>> {
     let stack = (
         0..40_000usize,
         prop::collection::vec((any::<Index>(), any::<u8>()), 0..5),
@@ -35,36 +36,105 @@ fn sample() -> impl Strategy<Value = Event<'static>> {
             stack
         });
     let regs = (any::<u64>(), 0..10_000u64, any::<u64>(), any::<bool>());
-    (
-        at(),
-        any::<(u16, u64)>(),
-        any::<u32>(),
-        regs,
-        any::<(u64, u64)>(),
-        stack,
+    (any::<u32>(), regs, any::<(u64, u64)>(), stack).prop_map(|(flags, (ip, sp, fp, high), (user, kernel), stack)| {
+        let sp = if high { u64::MAX - sp } else { 0x7ffd_0000_0000 + sp };
+        let unfinished = flags & FLAG_WALK_COMPLETE == 0 || flags & FLAG_CHECK != 0;
+        let with_regs = flags & FLAG_USER_REGS != 0 && unfinished;
+        let regs = if with_regs {
+            UserRegs { ip, sp, fp, lr: 0 }
+        } else {
+            UserRegs::default()
+        };
+        Stacks {
+            flags,
+            user,
+            kernel,
+            regs,
+            copy: stack.into(),
+        }
+    })
+}
+
+fn sample() -> impl Strategy<Value = Event<'static>> {
+    (at(), any::<(u16, u64)>(), stacks()).prop_map(|(at, (cpu, cpu_time), stacks)| {
+        Event::Sample(Sample {
+            at,
+            cpu,
+            cpu_time,
+            stacks,
+        })
+    })
+}
+
+fn file() -> impl Strategy<Value = FileId> {
+    any::<(u32, u32, u64, u32)>().prop_map(|(major, minor, inode, generation)| FileId {
+        major,
+        minor,
+        inode,
+        generation,
+    })
+}
+
+/// Mostly absent, as in life.
+fn rarely<T: Default + std::fmt::Debug>(some: impl Strategy<Value = T>) -> impl Strategy<Value = T> {
+    prop::option::weighted(0.3, some).prop_map(Option::unwrap_or_default)
+}
+
+fn fault() -> impl Strategy<Value = Event<'static>> {
+    let file = (file(), any::<(u64, u32, u32)>()).prop_map(|(file, (offset, magic, mmap_miss))| FaultFile {
+        file,
+        offset: FileOffset(offset),
+        magic,
+        mmap_miss,
+    });
+    let vma = (any::<u64>(), prop::option::of(file)).prop_map(|(flags, file)| FaultVma { flags, file });
+    let waits = any::<(u64, u64, u64, u64, u64)>().prop_map(|(lock, disk, blocked, preempted, reclaim)| Waits {
+        lock,
+        disk,
+        blocked,
+        preempted,
+        reclaim,
+    });
+    let attempts = any::<(u32, u32, u32, u32)>().prop_map(|(error_code, asked, returned, retries)| Attempts {
+        error_code,
+        asked,
+        returned,
+        retries,
+    });
+    let what = (any::<(u16, u32, u64, Option<u64>)>(), prop::option::of(vma));
+    let pages = any::<(u64, u32, u32, u32)>();
+    (at(), what, rarely(waits), rarely(attempts), rarely(pages), stacks()).prop_map(
+        |(at, ((cpu, flags, address, start), vma), waits, attempts, (around_first, around, read, signal), stacks)| {
+            Event::Fault(Fault {
+                at,
+                cpu,
+                address: Avma(address),
+                start: start.map(Timestamp),
+                flags,
+                vma,
+                waits,
+                attempts,
+                around_first,
+                around,
+                read,
+                signal,
+                stacks,
+            })
+        },
     )
-        .prop_map(
-            |(at, (cpu, cpu_time), flags, (ip, sp, fp, high), (user_stack, kernel_stack), stack)| {
-                let sp = if high { u64::MAX - sp } else { 0x7ffd_0000_0000 + sp };
-                let unfinished = flags & FLAG_WALK_COMPLETE == 0 || flags & FLAG_CHECK != 0;
-                let with_regs = flags & FLAG_USER_REGS != 0 && unfinished;
-                let regs = if with_regs {
-                    UserRegs { ip, sp, fp, lr: 0 }
-                } else {
-                    UserRegs::default()
-                };
-                Event::Sample(Sample {
-                    at,
-                    cpu,
-                    cpu_time,
-                    flags,
-                    user_stack,
-                    kernel_stack,
-                    regs,
-                    stack: stack.into(),
-                })
-            },
-        )
+}
+
+fn pages_read() -> impl Strategy<Value = Event<'static>> {
+    (at(), file(), any::<(u64, u64, u32, bool)>()).prop_map(|(at, file, (since, first, count, in_fault))| {
+        Event::PagesRead(PagesRead {
+            at,
+            since: Timestamp(since),
+            file,
+            first,
+            count,
+            in_fault,
+        })
+    })
 }
 
 fn stack() -> impl Strategy<Value = Event<'static>> {
@@ -77,6 +147,18 @@ fn stack() -> impl Strategy<Value = Event<'static>> {
         let frames: Vec<KernelOffset> = frames.into_iter().map(KernelOffset).collect();
         let frames = frames.into();
         Event::KernelStack(KernelStack { key, frames })
+    })
+}
+
+fn counts() -> impl Strategy<Value = Option<FaultCounts>> {
+    any::<Option<(u64, u64, u64, u64, u64)>>().prop_map(|counts| {
+        counts.map(|(seen, lost, filtered, failed, before)| FaultCounts {
+            seen,
+            lost,
+            filtered,
+            failed,
+            before,
+        })
     })
 }
 
@@ -103,7 +185,7 @@ fn task() -> impl Strategy<Value = Event<'static>> {
                 })
             }
         ),
-        (at(), any::<(u32, u64, u64, u64, u64)>()).prop_map(|(at, (exit_code, a, b, c, d))| {
+        (at(), any::<(u32, u64, u64, u64, u64)>(), counts()).prop_map(|(at, (exit_code, a, b, c, d), faults)| {
             let (cpu_time, sum_exec_runtime, minor_faults, major_faults) = (a, b, c, d);
             Event::TaskExit(TaskExit {
                 at,
@@ -112,6 +194,7 @@ fn task() -> impl Strategy<Value = Event<'static>> {
                 sum_exec_runtime,
                 minor_faults,
                 major_faults,
+                faults,
             })
         }),
         (at(), any::<u64>()).prop_map(|(at, cpu_time)| Event::TaskAlive { at, cpu_time }),
@@ -163,7 +246,7 @@ fn other() -> impl Strategy<Value = Event<'static>> {
 /// Events of the main stream.
 pub fn stream() -> impl Strategy<Value = Vec<Event<'static>>> {
     prop::collection::vec(
-        prop_oneof![4 => sample(), 2 => stack(), 4 => task(), 1 => other()],
+        prop_oneof![4 => sample(), 4 => fault(), 1 => pages_read(), 2 => stack(), 4 => task(), 1 => other()],
         0..40,
     )
 }

@@ -80,6 +80,7 @@ pub fn thread(process: u32, tid: u32, name: &str, is_main: bool) -> Thread {
         sum_exec_runtime: None,
         minor_faults: None,
         major_faults: None,
+        faults: None,
     }
 }
 
@@ -166,6 +167,7 @@ pub fn recording() -> Recording {
         ],
         sample_thinning: 1,
         samples_seen: 100,
+        faults_seen: 0,
         cpu_time_seen: 99 * MS,
         notes: vec!["Kernel names are hidden; run as root.".into()],
     }

@@ -38,13 +38,13 @@ impl Tables {
 /// Addresses of the frames, leaf first.
 fn walk(dump: &Dump) -> (Vec<u64>, WalkEnd) {
     let sample = dump.sample(0);
-    let start = sample.regs.sp;
+    let start = sample.stacks.regs.sp;
     let word = |at: u64| {
         let at = usize::try_from(at.checked_sub(start)?).ok()?;
-        Some(u64::from_le_bytes(*sample.stack.get(at..)?.first_chunk()?))
+        Some(u64::from_le_bytes(*sample.stacks.copy.get(at..)?.first_chunk()?))
     };
     let mut tables = Tables::default();
-    let (mut registers, mut by) = (sample.regs, By::Signal);
+    let (mut registers, mut by) = (sample.stacks.regs, By::Signal);
     let mut frames = Vec::new();
     loop {
         frames.push(registers.ip);

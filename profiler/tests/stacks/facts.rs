@@ -25,7 +25,7 @@ fn a_complete_log_needs_no_binaries() {
     for time in [200, 210, 220] {
         let mut sample = dump.sample(0);
         sample.at = at(time, 1, 1);
-        sample.kernel_stack = time;
+        sample.stacks.kernel = time;
         events.push(Event::KernelStack(KernelStack {
             key: time,
             frames: vec![KernelOffset(time)].into(),
@@ -162,10 +162,10 @@ fn code_that_replaced_other_code_has_its_own_name() {
     for time in [150, 250, 260, 350] {
         let mut sample = profiler::event::Sample {
             at: at(time, 1, 1),
-            flags: profiler_common::sample::FLAG_USER_REGS,
             ..profiler::event::Sample::default()
         };
-        sample.regs.ip = address;
+        sample.stacks.flags = profiler_common::stack::FLAG_USER_REGS;
+        sample.stacks.regs.ip = address;
         events.push(Event::Sample(sample));
     }
     events.push(Event::Attachment(Attachment {

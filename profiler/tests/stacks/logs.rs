@@ -1,11 +1,13 @@
 //! Facts from logs whose contents are known.
 
 use profiler::addr::{Avma, KernelOffset, Timestamp};
-use profiler::event::{Attachment, AttachmentKind, End, Event, KernelStack, Sample, TaskExec, TaskExit, TaskNew};
+use profiler::event::{
+    Attachment, AttachmentKind, End, Event, KernelStack, Sample, Stacks, TaskExec, TaskExit, TaskNew,
+};
 use profiler::fact::{Location, MarkKind, ModuleId, ModuleKind, ProcessId, TruncationReason};
 use profiler::unwind::NoBinaries;
 use profiler_common::Loss;
-use profiler_common::sample::{FLAG_IN_KERNEL, FLAG_USER_REGS};
+use profiler_common::stack::{FLAG_IN_KERNEL, FLAG_USER_REGS};
 
 use super::harness::{at, locations, log, replay};
 
@@ -28,18 +30,21 @@ fn story() -> Vec<Event<'static>> {
             frames: frames.into(),
         })
     };
-    let kernel = |time, flags, kernel_stack| {
+    let sample = |time, flags, kernel| {
         Event::Sample(Sample {
             at: at(time, 10, 10),
-            flags,
             cpu_time: 1000,
-            kernel_stack,
+            stacks: Stacks {
+                flags,
+                kernel,
+                ..Stacks::default()
+            },
             ..Sample::default()
         })
     };
     vec![
         stack(7, &[0x1010, 0x2020]),
-        kernel(300, FLAG_IN_KERNEL, 7),
+        sample(300, FLAG_IN_KERNEL, 7),
         Event::TaskNew(TaskNew {
             at: at(110, 10, 10),
             parent: (1, 1),
@@ -56,7 +61,7 @@ fn story() -> Vec<Event<'static>> {
         }),
         Event::Watermark(Timestamp(250)),
         stack(8, &[0x1010]),
-        kernel(400, FLAG_IN_KERNEL | FLAG_USER_REGS, 8),
+        sample(400, FLAG_IN_KERNEL | FLAG_USER_REGS, 8),
         Event::TaskExit(TaskExit {
             at: at(500, 10, 10),
             exit_code: 256,
@@ -64,6 +69,7 @@ fn story() -> Vec<Event<'static>> {
             sum_exec_runtime: 2030,
             minor_faults: 4,
             major_faults: 1,
+            faults: None,
         }),
         Event::Loss {
             loss: Loss::SampleRingFull as u32,

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use profiler_common::sample::{FLAG_USER_REGS, UserRegs};
+use profiler_common::stack::{FLAG_USER_REGS, UserRegs};
 use symbols::elf::ElfFile;
 
 use profiler::addr::{Avma, FileOffset, Timestamp};
-use profiler::event::{At, Event, FileId, Mapping, Sample};
+use profiler::event::{At, Event, FileId, Mapping, Sample, Stacks};
 use profiler::fact::ProcessId;
 use profiler::task::Tasks;
 use profiler::unwind::{Binaries, Mapped, Modules, Walk, Walker};
@@ -208,9 +208,12 @@ impl Dump {
     pub fn sample(&self, flags: u32) -> Sample<'_> {
         let flags = flags | FLAG_USER_REGS;
         Sample {
-            flags,
-            regs: self.regs,
-            stack: Cow::Borrowed(&self.stack),
+            stacks: Stacks {
+                flags,
+                regs: self.regs,
+                copy: Cow::Borrowed(&self.stack),
+                ..Stacks::default()
+            },
             ..Sample::default()
         }
     }
@@ -220,6 +223,6 @@ impl Dump {
         let (tasks, process) = self.tasks();
         let mut sample = self.sample(flags);
         change(&mut sample);
-        Walker::new(Modules::new(&self.binaries)).stack(Mapped { tasks: &tasks, process }, &sample, None)
+        Walker::new(Modules::new(&self.binaries)).stack(Mapped { tasks: &tasks, process }, &sample.stacks, None)
     }
 }

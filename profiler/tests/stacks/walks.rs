@@ -1,6 +1,6 @@
 //! Unwinds real stacks of programs that know their own call chains.
 
-use profiler_common::sample::FLAG_STACK_CUT;
+use profiler_common::stack::FLAG_STACK_CUT;
 
 use profiler::addr::Avma;
 use profiler::fact::TruncationReason;
@@ -150,7 +150,7 @@ fn a_copy_that_is_too_short_is_said_so() {
     let Some(dump) = run("recurse", PLAIN) else { return };
     let whole = dump.walk(0, |_| {});
     for len in (0..dump.stack.len().min(3000)).step_by(40) {
-        let walk = dump.walk(FLAG_STACK_CUT, |sample| sample.stack.to_mut().truncate(len));
+        let walk = dump.walk(FLAG_STACK_CUT, |sample| sample.stacks.copy.to_mut().truncate(len));
         if walk.end.is_ok() {
             assert_eq!(walk, whole);
             continue;
@@ -168,9 +168,9 @@ fn a_copy_that_is_too_short_is_said_so() {
 #[test]
 fn what_is_missing_is_the_reason() {
     let Some(mut dump) = run("recurse", PLAIN) else { return };
-    let walk = dump.walk(0, |sample| sample.flags = 0);
+    let walk = dump.walk(0, |sample| sample.stacks.flags = 0);
     assert_eq!((walk.frames.len(), walk.end), (0, Err(TruncationReason::NotCaptured)));
-    let walk = dump.walk(0, |sample| sample.regs.ip = 0x10);
+    let walk = dump.walk(0, |sample| sample.stacks.regs.ip = 0x10);
     assert_eq!((walk.frames.len(), walk.end), (1, Err(TruncationReason::NoMapping)));
     dump.binaries.hidden = Some("stacks".to_owned());
     let walk = dump.walk(0, |_| {});
@@ -187,7 +187,7 @@ fn garbage_on_the_stack_never_panics() {
     let mut state = 1u64;
     for round in 0..200 {
         dump.walk(0, |sample| {
-            for byte in sample.stack.to_mut().iter_mut() {
+            for byte in sample.stacks.copy.to_mut().iter_mut() {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 if state >> 60 < round % 16 {
                     *byte = (state >> 40) as u8;
@@ -207,7 +207,7 @@ fn ten_thousand_stacks_take_less_than_a_second() {
     let frames: usize = (0..10_000)
         .map(|_| {
             walker
-                .stack(Mapped { tasks: &tasks, process }, &sample, None)
+                .stack(Mapped { tasks: &tasks, process }, &sample.stacks, None)
                 .frames
                 .len()
         })

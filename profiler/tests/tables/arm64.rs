@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use profiler::unwind::table::compile;
-use profiler_common::sample::UserRegs;
+use profiler_common::stack::UserRegs;
 use profiler_common::unwind::{Arch, By, Cfa, Fp, RA_ABOVE_FP, RA_IN_LINK_REGISTER, Row, WalkEnd, step};
 
 use super::build::{library, open};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use profiler::unwind::table::{Table, compile};
-use profiler_common::sample::UserRegs;
+use profiler_common::stack::UserRegs;
 use profiler_common::unwind::{Arch, BX_LOST, BX_SAME, By, Cfa, Fp, Row, WalkEnd, link_of_bx, step};
 
 use super::build::{Library, library, open};

@@ -18,6 +18,7 @@ fn tables(threads: u32) -> Tables {
         sum_exec_runtime: None,
         minor_faults: None,
         major_faults: None,
+        faults: None,
     };
     Tables {
         processes: vec![Process {

@@ -41,6 +41,7 @@ fn thread(process: u32, tid: u32, end: Option<u64>, after: u64) -> Thread {
         sum_exec_runtime: None,
         minor_faults: None,
         major_faults: None,
+        faults: None,
     }
 }
 
@@ -80,6 +81,7 @@ fn tables(command: &str) -> Tables {
         ..FrameName::default()
     };
     Tables {
+        files: Vec::new(),
         recording: Recording {
             scope: "command".into(),
             end: Timestamp(100 * MS),

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use gimli::{BaseAddresses, EhFrame, LittleEndian, UnwindSection as _, X86_64};
-use profiler_common::sample::UserRegs;
+use profiler_common::stack::UserRegs;
 use profiler_common::unwind::{Arch, By, Cfa, Row, TABLE_PAGE, WalkEnd, step};
 use symbols::elf::ElfFile;
 

@@ -1,0 +1,250 @@
+//! fault: page faults of recorded threads, from the exception to their completion.
+//!
+//! | file | tells |
+//! |---|---|
+//! | exception | the processor's exception: when a fault begins (tiers 1 and 2), and signals, with which one may end |
+//! | handled | `handle_mm_fault`: the attempts, with the mapping in hand (tier 1) |
+//! | completed | the kernel's own count of faults: when one is over (tiers 2 and 3) |
+//! | pages | what was read and mapped around meanwhile, and waits for memory |
+//!
+//! A thread's fault that is under way is in its [`ThreadState`]; one that begins inside another pushes it aside.
+
+mod completed;
+mod exception;
+mod handled;
+mod pages;
+
+use aya_ebpf::EbpfContext;
+use aya_ebpf::helpers::bpf_get_current_pid_tgid;
+use profiler_common::fault::{
+    BEFORE_UNKNOWN, FAULT_FAILED, FAULT_HANDLED, FAULT_HAS_FILE, FAULT_INSIDE, FAULT_MAJOR, FAULT_OPEN, FAULT_STARTED, FAULTS_FILE,
+    FAULTS_MAJOR, FaultBody, FaultCounts, FaultHead, OUT_BLOCKED, OUT_DISK, OUT_PREEMPTED, Pending, ThreadFaults,
+};
+use profiler_common::scope::ThreadState;
+use profiler_common::{Loss, RecordKind};
+
+use crate::emit::{self, At, lose};
+use crate::kernel::Task;
+use crate::maps::config;
+use crate::stack::{self, Place};
+use crate::{scope, switch};
+
+const PAGE_MASK: u64 = !4095;
+/// The flags that leave the kernel side.
+const TOLD: u32 = !(FAULT_OPEN | FAULT_INSIDE);
+
+/// The current thread and its state, if it is recorded.
+#[inline(always)]
+fn current() -> Option<(u32, u32, *mut ThreadState)> {
+    let pair = bpf_get_current_pid_tgid();
+    let (pid, tid) = ((pair >> 32) as u32, pair as u32);
+    Some((pid, tid, scope::thread(pid, tid)?))
+}
+
+/// The faults of the current thread, if it is recorded.
+#[inline(always)]
+fn current_faults() -> Option<*mut ThreadFaults> {
+    // SAFETY: only an address within the thread's own entry is computed.
+    current().map(|(.., state)| unsafe { &raw mut (*state).faults })
+}
+
+/// The innermost fault that the current thread is in.
+#[inline(always)]
+fn current_fault() -> Option<*mut Pending> {
+    let faults = current_faults()?;
+    // SAFETY: the current thread's own entry.
+    unsafe { ((*faults).inner.body.flags & FAULT_OPEN != 0).then_some(&raw mut (*faults).inner) }
+}
+
+/// Begins a fault: the one that is under way, if any, is set aside.
+///
+/// # Safety
+/// `faults` must be the current thread's.
+#[inline(always)]
+unsafe fn begin(faults: *mut ThreadFaults, address: u64, time: u64, flags: u32, error_code: u32) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        if (*faults).inner.body.flags & FAULT_OPEN != 0 {
+            if (*faults).outer.body.flags & FAULT_OPEN != 0 {
+                lose(Loss::FaultNested);
+            }
+            (*faults).outer = (*faults).inner;
+        }
+        (*faults).inner = Pending {
+            body: FaultBody {
+                address,
+                start: time,
+                flags: flags | FAULT_OPEN,
+                error_code,
+                ..FaultBody::default()
+            },
+            ..Pending::default()
+        };
+    }
+}
+
+/// The innermost fault is over: the one that it interrupted goes on.
+///
+/// # Safety
+/// As [`begin`].
+#[inline(always)]
+unsafe fn pop(faults: *mut ThreadFaults) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        (*faults).inner.body.flags = 0;
+        if (*faults).outer.body.flags & FAULT_OPEN != 0 {
+            (*faults).inner = (*faults).outer;
+            (*faults).outer.body.flags = 0;
+        }
+    }
+}
+
+/// Everything under way will never be completed: it failed, in a way that nobody told of.
+///
+/// # Safety
+/// As [`begin`].
+#[inline(always)]
+unsafe fn give_up(faults: *mut ThreadFaults) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        if (*faults).inner.body.flags & FAULT_OPEN != 0 {
+            (*faults).counts.failed += 1;
+            (*faults).inner.body.flags = 0;
+        }
+        if (*faults).outer.body.flags & FAULT_OPEN != 0 {
+            (*faults).counts.failed += 1;
+            (*faults).outer.body.flags = 0;
+        }
+    }
+}
+
+/// The innermost fault of the current thread is over, at `at`: counts it, and sends it if it was asked for.
+///
+/// # Safety
+/// `state` must be the current thread's.
+#[inline(always)]
+unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut ThreadState, place: &Place) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        let faults = &raw mut (*state).faults;
+        let fault = &raw mut (*faults).inner;
+        settle(fault);
+        pages::tell(faults, at);
+        let flags = (*fault).body.flags;
+        let failed = flags & FAULT_FAILED != 0;
+        if (*faults).counts.before == BEFORE_UNKNOWN {
+            let counted = task.minor_faults() + task.major_faults();
+            (*faults).counts.before = counted.saturating_sub(u64::from(!failed));
+        }
+        if failed {
+            (*faults).counts.failed += 1;
+        }
+        let wanted = match config!(faults) {
+            FAULTS_FILE => flags & FAULT_HAS_FILE != 0,
+            FAULTS_MAJOR => flags & FAULT_MAJOR != 0 || (*fault).body.waits.disk != 0,
+            _ => true,
+        };
+        if wanted {
+            let captured = stack::stacks(ctx, task, at, (*state).space, place);
+            let sent = emit::stacked(RecordKind::Fault, at, &captured, |head: *mut FaultHead| {
+                (*head).body = (*fault).body;
+                (*head).body.flags = flags & TOLD;
+            });
+            if !sent {
+                lose(Loss::FaultRingFull);
+            }
+            if !failed {
+                let count = if sent { &raw mut (*faults).counts.seen } else { &raw mut (*faults).counts.lost };
+                *count += 1;
+            }
+        } else if !failed {
+            (*faults).counts.filtered += 1;
+        }
+        pop(faults);
+    }
+}
+
+/// The thread has ended: what became of its faults.
+///
+/// # Safety
+/// As [`complete`].
+#[inline(always)]
+pub unsafe fn ended(state: *mut ThreadState, at: At) -> FaultCounts {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        let faults = &raw mut (*state).faults;
+        give_up(faults);
+        pages::tell(faults, at);
+        (*faults).counts
+    }
+}
+
+/// The thread is switched out: within a fault that is a wait. `from` is when it was switched in.
+///
+/// # Safety
+/// As [`complete`], for the thread that was running.
+#[inline(always)]
+pub unsafe fn switched_out(state: *mut ThreadState, task: Task, preempted: bool, from: u64, time: u64) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        let fault = &raw mut (*state).faults.inner;
+        let flags = (*fault).body.flags;
+        // Between two attempts the whole time counts as a wait for the lock.
+        if flags & FAULT_OPEN == 0 || flags & (FAULT_HANDLED | FAULT_INSIDE) == FAULT_HANDLED {
+            return;
+        }
+        add_wait(fault, from);
+        (*fault).out_since = time;
+        (*fault).out_kind = if preempted {
+            OUT_PREEMPTED
+        } else if task.is_in_iowait() {
+            OUT_DISK
+        } else {
+            OUT_BLOCKED
+        };
+    }
+}
+
+/// Accounts for the last switch-out of a fault, whose thread runs again.
+///
+/// # Safety
+/// `fault` must be the current thread's.
+#[inline(always)]
+unsafe fn settle(fault: *mut Pending) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        if (*fault).out_since != 0 {
+            add_wait(fault, switch::switched_in());
+        }
+    }
+}
+
+/// # Safety
+/// As [`settle`].
+#[inline(always)]
+unsafe fn add_wait(fault: *mut Pending, until: u64) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        if (*fault).out_since == 0 {
+            return;
+        }
+        let time = until.saturating_sub((*fault).out_since);
+        let waits = &raw mut (*fault).body.waits;
+        match (*fault).out_kind {
+            OUT_DISK => (*waits).disk += time,
+            OUT_PREEMPTED => (*waits).preempted += time,
+            _ => (*waits).blocked += time,
+        }
+        (*fault).out_since = 0;
+    }
+}
+
+#[inline(always)]
+fn same_page(one: u64, other: u64) -> bool {
+    (one ^ other) & PAGE_MASK == 0
+}
+
+/// A fault that began before it was watched.
+const UNWATCHED: u32 = 0;
+/// A fault whose start was seen.
+const STARTED: u32 = FAULT_STARTED;

@@ -1,0 +1,85 @@
+//! Tiers 2 and 3: the kernel counts a fault that is over, and says so to perf's software events.
+
+use core::ffi::{c_long, c_void};
+
+use aya_ebpf::EbpfContext;
+use aya_ebpf::bindings::bpf_perf_event_data;
+use aya_ebpf::helpers::generated::bpf_find_vma;
+use aya_ebpf::macros::perf_event;
+use aya_ebpf::programs::PerfEventContext;
+use profiler_common::fault::{FAULT_MAJOR, FAULT_OPEN, FAULT_VMA_BUSY, FaultBody};
+
+use super::{UNWATCHED, begin, complete, current, same_page};
+use crate::emit::At;
+use crate::kernel::{Task, VmaStruct};
+use crate::maps::config;
+use crate::stack;
+
+/// `EBUSY`, as the helper returns it.
+const BUSY: c_long = -16;
+
+/// `PERF_COUNT_SW_PAGE_FAULTS_MIN`, each one.
+#[perf_event]
+pub fn fault_minor(ctx: PerfEventContext) -> u32 {
+    completed(&ctx, 0)
+}
+
+/// `PERF_COUNT_SW_PAGE_FAULTS_MAJ`, each one.
+#[perf_event]
+pub fn fault_major(ctx: PerfEventContext) -> u32 {
+    completed(&ctx, FAULT_MAJOR)
+}
+
+#[inline(always)]
+fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
+    let Some((pid, tid, state)) = current() else { return 0 };
+    let at = At::now(pid, tid);
+    let task = Task::current();
+    let data = ctx.as_ptr().cast_const().cast::<bpf_perf_event_data>();
+    // SAFETY: a perf event's context is of this type, and the thread's own entry.
+    unsafe {
+        let address = core::ptr::read_volatile(&raw const (*data).addr);
+        let faults = &raw mut (*state).faults;
+        let (inner, outer) = (&raw const (*faults).inner.body, &raw const (*faults).outer.body);
+        if !is_this(inner, address) {
+            if is_this(outer, address) {
+                // What interrupted it has ended without a word.
+                (*faults).counts.failed += 1;
+                super::pop(faults);
+            } else {
+                begin(faults, address, at.time, UNWATCHED, 0);
+            }
+        }
+        let fault = &raw mut (*faults).inner;
+        (*fault).body.flags |= major;
+        if config!(find_vma) != 0 {
+            let mut nothing = 0_u64;
+            let found = bpf_find_vma(task.as_ptr(), address, describe as *mut c_void, (&raw mut nothing).cast(), 0);
+            if found == BUSY {
+                (*fault).body.flags |= FAULT_VMA_BUSY;
+            }
+        }
+        let place = stack::place(ctx, task);
+        complete(ctx, task, at, state, &place);
+    }
+    0
+}
+
+/// # Safety
+/// `fault` must be readable.
+#[inline(always)]
+unsafe fn is_this(fault: *const FaultBody, address: u64) -> bool {
+    // SAFETY: by this function's own condition.
+    unsafe { (*fault).flags & FAULT_OPEN != 0 && same_page((*fault).address, address) }
+}
+
+/// Writes what the mapping says into the fault that is under way. A static function, as [`crate::walk`] explains.
+unsafe extern "C" fn describe(_: *mut c_void, vma: *const c_void, _: *mut c_void) -> c_long {
+    let Some((.., state)) = current() else { return 0 };
+    // SAFETY: the current thread's own entry, and a mapping that the helper found.
+    unsafe {
+        let fault = &raw mut (*state).faults.inner.body;
+        (*fault).flags |= VmaStruct::new(vma).describe((*fault).address, &raw mut (*fault).vma);
+    }
+    0
+}

@@ -1,0 +1,67 @@
+//! The processor's exceptions, and the signals that a fault may end with.
+
+use aya_ebpf::macros::btf_tracepoint;
+use aya_ebpf::programs::BtfTracePointContext;
+use core::ffi::c_void;
+use profiler_common::fault::{FAULT_EXCEPTION, FAULT_FAILED, FAULT_OPEN};
+
+use super::{STARTED, begin, complete, current, current_faults, give_up};
+use crate::emit::{At, now};
+use crate::kernel::Task;
+use crate::stack;
+
+const SIGBUS: u32 = 7;
+const SIGSEGV: u32 = 11;
+
+/// `page_fault_user(unsigned long address, struct pt_regs *regs, unsigned long error_code)`: nothing else can be under way.
+#[btf_tracepoint(function = "page_fault_user")]
+pub fn page_fault_user(ctx: BtfTracePointContext) -> i32 {
+    let Some(faults) = current_faults() else { return 0 };
+    // SAFETY: the current thread's own entry.
+    unsafe {
+        give_up(faults);
+        begin(faults, ctx.arg::<u64>(0), now(), STARTED | FAULT_EXCEPTION, ctx.arg::<u64>(2) as u32);
+    }
+    0
+}
+
+/// `page_fault_kernel(...)`, as above: the kernel touched user memory, maybe within another fault.
+#[btf_tracepoint(function = "page_fault_kernel")]
+pub fn page_fault_kernel(ctx: BtfTracePointContext) -> i32 {
+    let Some(faults) = current_faults() else { return 0 };
+    // An attempt that may not sleep is never handled: it fails at once. Our own reads of user memory are such.
+    if Task::current().forbids_page_faults() {
+        return 0;
+    }
+    // SAFETY: the current thread's own entry.
+    unsafe {
+        begin(faults, ctx.arg::<u64>(0), now(), STARTED | FAULT_EXCEPTION, ctx.arg::<u64>(2) as u32);
+    }
+    0
+}
+
+/// `signal_generate(int sig, struct kernel_siginfo *info, struct task_struct *task, ...)`: the kernel refuses the access.
+#[btf_tracepoint(function = "signal_generate")]
+pub fn signal_generate(ctx: BtfTracePointContext) -> i32 {
+    let signal = ctx.arg::<u32>(0);
+    if signal != SIGSEGV && signal != SIGBUS {
+        return 0;
+    }
+    let Some((pid, tid, state)) = current() else { return 0 };
+    if Task::new(ctx.arg::<*const c_void>(2)).tid() != tid {
+        return 0;
+    }
+    let task = Task::current();
+    // SAFETY: the current thread's own entry.
+    unsafe {
+        let fault = &raw mut (*state).faults.inner;
+        if (*fault).body.flags & FAULT_OPEN == 0 {
+            return 0;
+        }
+        (*fault).body.signal = signal;
+        (*fault).body.flags |= FAULT_FAILED;
+        let place = stack::place_of_fault(task, (*fault).body.error_code);
+        complete(&ctx, task, At::now(pid, tid), state, &place);
+    }
+    0
+}

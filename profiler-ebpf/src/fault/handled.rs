@@ -1,0 +1,104 @@
+//! Tier 1: the attempts of the kernel to handle a fault, with the mapping in hand.
+
+use core::ffi::c_void;
+
+use aya_ebpf::macros::{fentry, fexit};
+use aya_ebpf::programs::{FEntryContext, FExitContext};
+use profiler_common::fault::{
+    FAULT_EXCEPTION, FAULT_FAILED, FAULT_FILEMAP, FAULT_HANDLED, FAULT_HAS_VMA, FAULT_INSIDE, FAULT_MAJOR, FAULT_OPEN, FAULT_REMOTE, Waits, asked,
+    error_code, returned,
+};
+
+use super::{STARTED, add_wait, begin, complete, current, current_fault, current_faults, same_page};
+use crate::emit::{At, now};
+use crate::kernel::{Task, VmaStruct};
+use crate::{stack, switch};
+
+/// `handle_mm_fault(struct vm_area_struct *vma, unsigned long address, unsigned int flags, struct pt_regs *regs)`: an
+/// attempt begins. Everything is read here, because at its end the mapping may be gone.
+#[fentry(function = "handle_mm_fault")]
+pub fn fault_entry(ctx: FEntryContext) -> i32 {
+    let Some(faults) = current_faults() else { return 0 };
+    let vma = VmaStruct::new(ctx.arg::<*const c_void>(0));
+    let address = ctx.arg::<u64>(1);
+    let flags = ctx.arg::<u32>(2);
+    let time = now();
+    // SAFETY: the current thread's own entry.
+    unsafe {
+        let fault = &raw mut (*faults).inner;
+        let known = (*fault).body.flags;
+        if known & (FAULT_OPEN | FAULT_INSIDE) != FAULT_OPEN || !same_page((*fault).body.address, address) {
+            begin(faults, address, time, STARTED, 0);
+        } else if known & FAULT_HANDLED == 0 {
+            // Whatever it waited for since the exception was on the way here.
+            (*fault).out_since = 0;
+            (*fault).body.waits = Waits {
+                lock: time.saturating_sub((*fault).body.start),
+                ..Waits::default()
+            };
+        } else {
+            (*fault).body.waits.lock += time.saturating_sub((*fault).left);
+        }
+        if (*fault).body.flags & FAULT_HAS_VMA == 0 {
+            (*fault).body.flags |= vma.describe(address, &raw mut (*fault).body.vma);
+            if vma.is_of_another(Task::current()) {
+                (*fault).body.flags |= FAULT_REMOTE;
+            }
+        }
+        (*fault).body.asked |= flags;
+        (*fault).body.flags |= FAULT_HANDLED | FAULT_INSIDE;
+    }
+    0
+}
+
+/// `filemap_fault(struct vm_fault *vmf)` returns: the page was not among those that fault-around found in memory.
+#[fexit(function = "filemap_fault")]
+pub fn filemap_exit(_: FExitContext) -> i32 {
+    if let Some(fault) = current_fault() {
+        // SAFETY: the current thread's own entry.
+        unsafe { (*fault).body.flags |= FAULT_FILEMAP };
+    }
+    0
+}
+
+/// `handle_mm_fault` returns: the fault is over, or another attempt follows.
+#[fexit(function = "handle_mm_fault")]
+pub fn fault_exit(ctx: FExitContext) -> i32 {
+    let Some((pid, tid, state)) = current() else { return 0 };
+    let flags = ctx.arg::<u32>(2);
+    let result = ctx.arg::<u32>(4);
+    let at = At::now(pid, tid);
+    // SAFETY: the current thread's own entry.
+    unsafe {
+        let fault = &raw mut (*state).faults.inner;
+        if (*fault).body.flags & (FAULT_OPEN | FAULT_INSIDE) != FAULT_OPEN | FAULT_INSIDE {
+            return 0;
+        }
+        (*fault).body.flags &= !FAULT_INSIDE;
+        (*fault).body.returned |= result;
+        if (*fault).out_since != 0 {
+            add_wait(fault, switch::switched_in());
+        }
+        if result & returned::RETRY != 0 {
+            (*fault).body.retries += 1;
+            (*fault).left = at.time;
+            return 0;
+        }
+        if result & returned::ERROR != 0 {
+            (*fault).body.flags |= FAULT_FAILED;
+        } else if result & returned::MAJOR != 0 || flags & asked::TRIED != 0 {
+            (*fault).body.flags |= FAULT_MAJOR;
+        }
+        let task = Task::current();
+        let code = if (*fault).body.flags & FAULT_EXCEPTION != 0 {
+            (*fault).body.error_code
+        } else if (*fault).body.asked & asked::USER != 0 {
+            error_code::USER
+        } else {
+            0
+        };
+        let place = stack::place_of_fault(task, code);
+        complete(&ctx, task, at, state, &place);
+    }
+    0
+}

@@ -1,0 +1,119 @@
+//! What was read into the page cache and mapped around a fault meanwhile, and waits for memory.
+
+use core::ffi::c_void;
+
+use aya_ebpf::macros::btf_tracepoint;
+use aya_ebpf::programs::BtfTracePointContext;
+use profiler_common::fault::{FAULT_OPEN, PagesRead, ReadRun, ThreadFaults};
+
+use super::{current, current_fault};
+use crate::emit::{self, At, now};
+use crate::kernel::Folio;
+
+/// `mm_filemap_add_to_page_cache(struct folio *folio)`: neighbours are told together.
+#[btf_tracepoint(function = "mm_filemap_add_to_page_cache")]
+pub fn mm_filemap_add_to_page_cache(ctx: BtfTracePointContext) -> i32 {
+    let Some((pid, tid, state)) = current() else { return 0 };
+    let folio = Folio::new(ctx.arg::<*const c_void>(0));
+    let Some(place) = folio.place() else { return 0 };
+    // SAFETY: the current thread's own entry.
+    unsafe {
+        let faults = &raw mut (*state).faults;
+        let in_fault = (*faults).inner.body.flags & FAULT_OPEN != 0;
+        if in_fault {
+            (*faults).inner.body.read += place.count;
+        }
+        let run = &raw mut (*faults).run;
+        let goes_on = (*run).count != 0
+            && (*run).inode == place.inode
+            && (*run).device == place.device
+            && (*run).in_fault == u32::from(in_fault)
+            && (*run).first + u64::from((*run).count) == place.first;
+        if goes_on {
+            (*run).count += place.count;
+            return 0;
+        }
+        let at = At::now(pid, tid);
+        tell(faults, at);
+        *run = ReadRun {
+            since: at.time,
+            in_fault: u32::from(in_fault),
+            ..place
+        };
+    }
+    0
+}
+
+/// Sends the pages that were read and not told yet.
+///
+/// # Safety
+/// `faults` must be the current thread's.
+#[inline(always)]
+pub unsafe fn tell(faults: *mut ThreadFaults, at: At) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        if (*faults).run.count == 0 {
+            return;
+        }
+        emit::pages_read(at, |record: *mut PagesRead| (*record).run = (*faults).run);
+        (*faults).run.count = 0;
+    }
+}
+
+/// `mm_filemap_map_pages(struct address_space *mapping, pgoff_t start_pgoff, pgoff_t end_pgoff)`
+#[btf_tracepoint(function = "mm_filemap_map_pages")]
+pub fn mm_filemap_map_pages(ctx: BtfTracePointContext) -> i32 {
+    let Some(fault) = current_fault() else { return 0 };
+    let (first, last) = (ctx.arg::<u64>(1), ctx.arg::<u64>(2));
+    // SAFETY: the current thread's own entry.
+    unsafe {
+        (*fault).body.around_first = first;
+        (*fault).body.around = last.wrapping_sub(first).wrapping_add(1) as u32;
+    }
+    0
+}
+
+macro_rules! waits_for_memory {
+    ($($begin:ident, $end:ident;)*) => {$(
+        /// Waiting for memory begins.
+        #[btf_tracepoint]
+        pub fn $begin(_: BtfTracePointContext) -> i32 {
+            memory_wait_begins()
+        }
+
+        /// Waiting for memory ends.
+        #[btf_tracepoint]
+        pub fn $end(_: BtfTracePointContext) -> i32 {
+            memory_wait_ends()
+        }
+    )*};
+}
+
+waits_for_memory! {
+    mm_vmscan_direct_reclaim_begin, mm_vmscan_direct_reclaim_end;
+    mm_vmscan_memcg_reclaim_begin, mm_vmscan_memcg_reclaim_end;
+    mm_compaction_begin, mm_compaction_end;
+}
+
+#[inline(always)]
+fn memory_wait_begins() -> i32 {
+    if let Some(fault) = current_fault() {
+        // SAFETY: the current thread's own entry.
+        unsafe { (*fault).reclaim_since = now() };
+    }
+    0
+}
+
+#[inline(always)]
+fn memory_wait_ends() -> i32 {
+    if let Some(fault) = current_fault() {
+        // SAFETY: as above.
+        unsafe {
+            if (*fault).reclaim_since != 0 {
+                (*fault).body.waits.reclaim += now().saturating_sub((*fault).reclaim_since);
+                (*fault).reclaim_since = 0;
+            }
+        }
+    }
+    0
+}

@@ -1,0 +1,230 @@
+//! Attaches the hooks of page faults, tier by tier: a refused one is reported, and the next takes its place.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use aya::programs::{BtfTracePoint, FEntry, FExit, PerfEvent, ProgramError};
+use aya::{Btf, Ebpf};
+use serde::{Deserialize, Serialize};
+
+use super::attach::{self, hook, io_remedy};
+use super::perf;
+use crate::event::HookStatus;
+
+/// Which page faults are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum FaultMode {
+    /// None.
+    Off,
+    /// All.
+    #[default]
+    All,
+    /// Those in mappings of files.
+    File,
+    /// Those that the kernel counts as major, or that waited for a disk.
+    Major,
+}
+
+impl FaultMode {
+    /// As the programs read it.
+    pub fn number(self) -> u32 {
+        use profiler_common::fault::{FAULTS_ALL, FAULTS_FILE, FAULTS_MAJOR};
+        match self {
+            Self::Off => 0,
+            Self::All => FAULTS_ALL,
+            Self::File => FAULTS_FILE,
+            Self::Major => FAULTS_MAJOR,
+        }
+    }
+}
+
+/// By which hooks page faults are watched (docs/page-faults.md).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FaultSource {
+    /// Tier 1: `handle_mm_fault`, with the mapping in hand.
+    Fentry,
+    /// Tier 2: the exception, and the kernel's count at the end.
+    Tracepoint,
+    /// Tier 3: the kernel's count alone: no latency.
+    Perf,
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Faults {
+    /// Which faults.
+    pub mode: FaultMode,
+    /// By which hooks; `None`: the best that the kernel allows.
+    pub source: Option<FaultSource>,
+}
+
+/// The exceptions: both or none.
+const EXCEPTIONS: [&str; 2] = ["page_fault_user", "page_fault_kernel"];
+/// What tiers 1 and 2 learn more; each does without.
+const MORE: [&str; 9] = [
+    "signal_generate",
+    "mm_filemap_add_to_page_cache",
+    "mm_filemap_map_pages",
+    "mm_vmscan_direct_reclaim_begin",
+    "mm_vmscan_direct_reclaim_end",
+    "mm_vmscan_memcg_reclaim_begin",
+    "mm_vmscan_memcg_reclaim_end",
+    "mm_compaction_begin",
+    "mm_compaction_end",
+];
+
+/// What was attached.
+#[derive(Default)]
+pub struct Watched {
+    /// The tier; `None`: faults are not watched.
+    pub source: Option<FaultSource>,
+    /// Software events, not enabled yet.
+    pub events: Vec<OwnedFd>,
+}
+
+/// Attaches the best tier that was asked for and that the kernel allows.
+pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &mut Vec<HookStatus>) -> Watched {
+    if asked.mode == FaultMode::Off {
+        return Watched::default();
+    }
+    let tries = |source| asked.source.is_none_or(|only| only == source);
+    if tries(FaultSource::Fentry) && handled(ebpf, btf, status) {
+        exceptions(ebpf, btf, status);
+        more(ebpf, btf, status);
+        return Watched {
+            source: Some(FaultSource::Fentry),
+            events: Vec::new(),
+        };
+    }
+    let source = if tries(FaultSource::Tracepoint) && exceptions(ebpf, btf, status) {
+        more(ebpf, btf, status);
+        FaultSource::Tracepoint
+    } else if tries(FaultSource::Perf) || tries(FaultSource::Tracepoint) {
+        FaultSource::Perf
+    } else {
+        return Watched::default();
+    };
+    let opened = completions(ebpf, cpus);
+    let refused = opened.as_ref().err().map(ToString::to_string);
+    status.push(HookStatus {
+        noun: "fault".to_owned(),
+        hook: "perf page-faults".to_owned(),
+        remedy: refused
+            .is_some()
+            .then(|| "page faults are not recorded: run `ngmi doctor`".to_owned()),
+        refused,
+    });
+    match opened {
+        Ok(events) => Watched {
+            source: Some(source),
+            events,
+        },
+        Err(_) => Watched::default(),
+    }
+}
+
+/// Tier 1. A kernel that takes only one end of the function is of no use.
+fn handled(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) -> bool {
+    let ends = entry(ebpf, "fault_entry", "handle_mm_fault", btf)
+        .and_then(|()| exit(ebpf, "fault_exit", "handle_mm_fault", btf));
+    let works = ends.is_ok();
+    if !works {
+        unload(ebpf, &["fault_entry", "fault_exit"]);
+    }
+    status.push(with_next_tier(hook("fault", "fentry/fexit handle_mm_fault", ends)));
+    if works {
+        let result = exit(ebpf, "filemap_exit", "filemap_fault", btf);
+        status.push(without(hook("fault", "fexit filemap_fault", result)));
+    }
+    works
+}
+
+fn entry(ebpf: &mut Ebpf, name: &str, function: &str, btf: &Btf) -> Result<(), ProgramError> {
+    let program: &mut FEntry = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
+    program.load(function, btf)?;
+    program.attach().map(|_| ())
+}
+
+fn exit(ebpf: &mut Ebpf, name: &str, function: &str, btf: &Btf) -> Result<(), ProgramError> {
+    let program: &mut FExit = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
+    program.load(function, btf)?;
+    program.attach().map(|_| ())
+}
+
+fn exceptions(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) -> bool {
+    let results: Vec<HookStatus> = EXCEPTIONS
+        .into_iter()
+        .map(|name| {
+            let result = attach::attach_tracepoint(ebpf, name, btf);
+            with_next_tier(hook("fault", &format!("tp_btf/{name}"), result))
+        })
+        .collect();
+    let works = results.iter().all(|status| status.refused.is_none());
+    status.extend(results);
+    if !works {
+        unload(ebpf, &EXCEPTIONS);
+    }
+    works
+}
+
+fn more(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) {
+    for name in MORE {
+        let result = attach::attach_tracepoint(ebpf, name, btf);
+        status.push(without(hook("fault", &format!("tp_btf/{name}"), result)));
+    }
+}
+
+fn completions(ebpf: &mut Ebpf, cpus: &[u32]) -> anyhow::Result<Vec<OwnedFd>> {
+    let mut events = Vec::new();
+    for (name, count) in [
+        ("fault_minor", perf::Count::MinorFaults),
+        ("fault_major", perf::Count::MajorFaults),
+    ] {
+        let program: &mut PerfEvent = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
+        program.load()?;
+        let program = program.fd()?;
+        let opened: io::Result<Vec<OwnedFd>> = cpus
+            .iter()
+            .map(|&cpu| {
+                let event = perf::open_count(count, cpu)?;
+                perf::set_program(event.as_fd(), program.as_fd())?;
+                Ok(event)
+            })
+            .collect();
+        events.extend(opened.map_err(|error| anyhow::anyhow!("{error}: {}", io_remedy(&error)))?);
+    }
+    Ok(events)
+}
+
+/// Takes programs off the kernel again.
+fn unload(ebpf: &mut Ebpf, names: &[&str]) {
+    for name in names {
+        // One that was never loaded has nothing to take off.
+        let _ = match ebpf.program_mut(name) {
+            Some(aya::programs::Program::FEntry(program)) => program.unload(),
+            Some(aya::programs::Program::FExit(program)) => program.unload(),
+            Some(aya::programs::Program::BtfTracePoint(program)) => BtfTracePoint::unload(program),
+            _ => Ok(()),
+        };
+    }
+}
+
+fn with_next_tier(status: HookStatus) -> HookStatus {
+    HookStatus {
+        remedy: status
+            .refused
+            .is_some()
+            .then(|| "none is needed: the next tier takes its place (docs/page-faults.md)".to_owned()),
+        ..status
+    }
+}
+
+fn without(status: HookStatus) -> HookStatus {
+    HookStatus {
+        remedy: status
+            .refused
+            .is_some()
+            .then(|| "none is needed: what it tells is left out (docs/page-faults.md)".to_owned()),
+        ..status
+    }
+}
