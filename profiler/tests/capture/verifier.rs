@@ -29,7 +29,8 @@ fn every_program_is_far_from_the_verifiers_limit() {
         attach::sample(&mut hooks, &cpus, 1);
         attach::require(&hooks).unwrap();
         for (name, program) in hooks.ebpf.programs() {
-            let info = program.info().unwrap();
+            // One of another tier, or of a hook that this kernel does not have, was not loaded; what must be is required above.
+            let Ok(info) = program.info() else { continue };
             // The kernel tells since 5.16.
             let Some(verified) = info.verified_instruction_count() else {
                 continue;
