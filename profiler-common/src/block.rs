@@ -7,8 +7,10 @@
 /// Bytes of a block, a power of two and less than a page: a block can be read exactly if each of its words can.
 pub const BLOCK: usize = 512;
 const WORDS: usize = BLOCK / size_of::<u64>();
-/// [`Block::at`] when nothing was read. No block starts there.
-const NOTHING: u64 = 1;
+/// The bits of an address that choose a word of its block.
+const PLACE: u64 = BLOCK as u64 - size_of::<u64>() as u64;
+/// [`Block::at`] when nothing is there: one of the bits that a block's address does not have.
+const NOTHING: u64 = 8;
 
 /// The block that was read last.
 #[repr(C)]
@@ -34,19 +36,36 @@ impl Block {
         self.at = NOTHING;
     }
 
-    /// The word at `at`, a multiple of 8. `read` reads a whole block, and fails if the memory can't be read.
+    /// The word at `at` was read already. No block holds one that is not aligned.
     #[inline(always)]
-    pub fn word(&mut self, at: u64, read: impl Fn(&mut [u64; WORDS], u64) -> bool) -> Option<u64> {
-        let start = at & !(BLOCK as u64 - 1);
-        if self.at != start {
-            self.at = NOTHING;
-            if !read(&mut self.words, start) {
-                return None;
-            }
-            self.at = start;
+    pub const fn holds(&self, at: u64) -> bool {
+        self.at == at & !PLACE
+    }
+
+    /// The word at `at`, if the block holds it or if [`Block::fetch`] has just fetched it.
+    #[inline(always)]
+    pub fn word(&self, at: u64) -> u64 {
+        let place = (at & PLACE) as usize / size_of::<u64>();
+        self.words.get(place).copied().unwrap_or(0)
+    }
+
+    /// Reads the block of the word at `at`; of one that is not aligned, only itself. `read` reads words from an address. False: they
+    /// can't be read.
+    #[inline(always)]
+    pub fn fetch(&mut self, at: u64, read: impl Fn(&mut [u64], u64) -> bool) -> bool {
+        self.at = NOTHING;
+        if !at.is_multiple_of(size_of::<u64>() as u64) {
+            let place = (at & PLACE) as usize / size_of::<u64>();
+            return self
+                .words
+                .get_mut(place)
+                .is_some_and(|word| read(core::slice::from_mut(word), at));
         }
-        let place = (at & (BLOCK as u64 - 1)) as usize / size_of::<u64>();
-        self.words.get(place).copied()
+        let read = read(&mut self.words, at & !PLACE);
+        if read {
+            self.at = at & !PLACE;
+        }
+        read
     }
 }
 
@@ -57,15 +76,19 @@ mod tests {
     use super::*;
 
     /// Memory whose words hold their own address; the page at 0x3000 is missing.
-    fn read(reads: &Cell<u32>, to: &mut [u64; WORDS], at: u64) -> bool {
-        assert!(at.is_multiple_of(BLOCK as u64));
-        reads.set(reads.get() + 1);
-        if at & !0xfff == 0x3000 {
-            to.fill(7); // a failed read may leave anything
-            return false;
-        }
-        (at..).step_by(8).zip(to).for_each(|(at, word)| *word = at);
-        true
+    fn word(block: &mut Block, at: u64, reads: &Cell<u32>) -> Option<u64> {
+        let read = |to: &mut [u64], at: u64| {
+            let len = size_of_val(to) as u64;
+            assert!(len == 8 || (len == BLOCK as u64 && at.is_multiple_of(len)));
+            reads.set(reads.get() + 1);
+            if at & !0xfff == 0x3000 || (at + len - 1) & !0xfff == 0x3000 {
+                to.fill(7); // a failed read may leave anything
+                return false;
+            }
+            (at..).step_by(8).zip(to).for_each(|(at, word)| *word = at);
+            true
+        };
+        (block.holds(at) || block.fetch(at, read)).then(|| block.word(at))
     }
 
     #[test]
@@ -74,7 +97,7 @@ mod tests {
         let mut block = Block::default();
         let up = (0x200..0xc00).map(|word| word * 8);
         for at in up.clone().chain(up.rev()) {
-            let word = block.word(at, |to, at| read(&reads, to, at));
+            let word = word(&mut block, at, &reads);
             assert_eq!(word, (at & !0xfff != 0x3000).then_some(at), "{at:x}");
         }
         // The highest block was still there when the way back began, and nothing is known of what can't be read.
@@ -86,9 +109,20 @@ mod tests {
     fn a_pair_at_the_end_of_a_readable_page_is_half_there() {
         let reads = Cell::new(0);
         let mut block = Block::default();
-        assert_eq!(block.word(0x2ff8, |to, at| read(&reads, to, at)), Some(0x2ff8));
-        assert_eq!(block.word(0x3000, |to, at| read(&reads, to, at)), None);
-        assert_eq!(block.word(0x2ff8, |to, at| read(&reads, to, at)), Some(0x2ff8));
+        assert_eq!(word(&mut block, 0x2ff8, &reads), Some(0x2ff8));
+        assert_eq!(word(&mut block, 0x3000, &reads), None);
+        assert_eq!(word(&mut block, 0x2ff8, &reads), Some(0x2ff8));
+    }
+
+    #[test]
+    fn a_word_that_is_not_aligned_is_read_by_itself() {
+        let reads = Cell::new(0);
+        let mut block = Block::default();
+        for at in [0x1000, 0x1001, 0x11ff, 0x1ff9, 0x1001, 0x1000] {
+            assert_eq!(word(&mut block, at, &reads), Some(at));
+        }
+        assert_eq!(reads.get(), 6);
+        assert_eq!(word(&mut block, 0x2ff9, &reads), None);
     }
 
     #[test]
@@ -96,17 +130,17 @@ mod tests {
         let reads = Cell::new(0);
         let mut block = Block::default();
         for _ in 0..3 {
-            block.word(0x1008, |to, at| read(&reads, to, at));
-            block.word(0x1010, |to, at| read(&reads, to, at));
+            word(&mut block, 0x1008, &reads);
+            word(&mut block, 0x1010, &reads);
             block.forget();
         }
         assert_eq!(reads.get(), 3);
     }
 
     #[test]
-    fn the_last_addresses_of_all_do_not_overflow() {
-        let mut block = Block::default();
-        assert_eq!(block.word(u64::MAX - 7, |_, _| false), None);
-        assert_eq!(block.word(0, |_, _| true), Some(0));
+    fn an_empty_block_holds_no_address() {
+        let block = Block::default();
+        let near = (0..0x1000).chain(u64::MAX - 0x1000..=u64::MAX);
+        assert!(near.into_iter().all(|at| !block.holds(at)));
     }
 }

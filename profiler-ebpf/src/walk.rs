@@ -7,7 +7,7 @@ use core::ffi::{c_long, c_void};
 use core::intrinsics::{AtomicOrdering, atomic_xchg};
 
 use aya_ebpf::helpers::generated::{bpf_loop, bpf_probe_read_user};
-use profiler_common::block::{BLOCK, Block};
+use profiler_common::block::Block;
 use profiler_common::call::step_by_guess;
 use profiler_common::known_rows::KnownRows;
 use profiler_common::space::{CodeRange, FRAME_POINTERS, Run, TABLE};
@@ -97,6 +97,28 @@ pub unsafe fn user_stack(walk: *mut Walk, space: u64, regs: UserRegs) -> Walked 
     // SAFETY: by this function's own condition; only this program uses the walk.
     unsafe {
         start(walk, space, regs);
+        let end = walk_user_stack((*walk).level, space) as u8;
+        Walked {
+            end: WalkEnd::from_number(end).unwrap_or(WalkEnd::BadChain),
+            regs: (*walk).regs,
+            caller: (*walk).caller != 0,
+            unmapped: (*walk).unmapped,
+        }
+    }
+}
+
+/// The walk of this number, from the registers in it. The [`WalkEnd`]'s number.
+///
+/// Exported, so that the verifier looks at it once, and not with each path of each program to each place that asks for a walk.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn walk_user_stack(level: u32, space: u64) -> u32 {
+    let Some(walk) = WALKS.get_ptr_mut(level) else {
+        return WalkEnd::NotWalked as u32;
+    };
+    // SAFETY: this CPU's walk, of the program that called.
+    unsafe {
+        let regs = (*walk).regs;
         let end = if config!(walk) == 0 {
             // User space still has to learn of code that moved: it looks the leaf up.
             (*walk).unmapped = regs.ip;
@@ -110,12 +132,7 @@ pub unsafe fn user_stack(walk: *mut Walk, space: u64, regs: UserRegs) -> Walked 
             WalkEnd::NoSpace
         };
         (*walk).head.end = end as u32;
-        Walked {
-            end,
-            regs: (*walk).regs,
-            caller: (*walk).caller != 0,
-            unmapped: (*walk).unmapped,
-        }
+        end as u32
     }
 }
 
@@ -299,21 +316,30 @@ unsafe fn caller(walk: *mut Walk) -> Next {
 /// As [`user_stack`].
 #[inline(always)]
 unsafe fn word(walk: *mut Walk, at: u64) -> Option<u64> {
-    if at % 8 != 0 {
-        let mut word = 0_u64;
-        // SAFETY: a word's size.
-        return unsafe { read(&raw mut word, 8, at) }.then_some(word);
-    }
     // SAFETY: by this function's own condition.
-    unsafe { (*walk).block.word(at, |to, at| read(to.as_mut_ptr(), BLOCK as u32, at)) }
+    unsafe {
+        if !(*walk).block.holds(at) && fetch((*walk).level, at) == 0 {
+            return None;
+        }
+        Some((*walk).block.word(at))
+    }
 }
 
-/// Reads user memory. Not inlined: what is left of [`word`] is short enough to be at each place that asks for one.
+/// Reads the block of a word for the walk of this number. 0: it can't be read.
 ///
-/// # Safety
-/// `to` must have room for `len` bytes.
+/// Exported, so that the verifier looks at it once, and not at each place that asks for a word.
+#[unsafe(no_mangle)]
 #[inline(never)]
-unsafe fn read(to: *mut u64, len: u32, from: u64) -> bool {
-    // SAFETY: by this function's own condition; the helper refuses addresses that can't be read.
-    unsafe { bpf_probe_read_user(to.cast(), len, from as *const c_void) == 0 }
+pub extern "C" fn fetch(level: u32, at: u64) -> u32 {
+    let Some(walk) = WALKS.get_ptr_mut(level) else {
+        return 0;
+    };
+    // SAFETY: this CPU's walk, of the program that called; the helper writes what there is room for, and refuses user addresses
+    // that can't be read.
+    unsafe {
+        let read = |to: &mut [u64], at| {
+            bpf_probe_read_user(to.as_mut_ptr().cast(), size_of_val(to) as u32, at as *const c_void) == 0
+        };
+        u32::from((*walk).block.fetch(at, read))
+    }
 }
