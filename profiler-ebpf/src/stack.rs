@@ -17,7 +17,7 @@ use profiler_common::unwind::WalkEnd;
 
 use crate::emit::{At, lose};
 use crate::kernel::{self, Task};
-use crate::maps::config;
+use crate::maps::{config, volatile};
 use crate::{intern, walk};
 
 const PAGE: u64 = 4096;
@@ -163,7 +163,8 @@ fn within_reach(sp: u64, top: u64) -> bool {
 /// `to` must be writable.
 #[inline(always)]
 pub unsafe fn copy<const N: usize>(to: *mut [u8; N], sp: u64, want: u64) -> (u32, u32) {
-    let want = want.min(N as u64);
+    // Clamped where the verifier sees it: the caller's comparison may have been with a copy of the number.
+    let want = volatile(&want).min(N as u64);
     if want == 0 {
         return (0, 0);
     }

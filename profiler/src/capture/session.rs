@@ -172,7 +172,9 @@ impl Session {
     fn record(mut self, channel: &mut Channel) -> anyhow::Result<()> {
         let mut interval = self.pace.first();
         let end = loop {
-            match channel.receive(interval, Some(self.drain.news())) {
+            let received = channel.receive(interval, Some(self.drain.news()));
+            let has_message = matches!(received, Ok(Some(_)));
+            match received {
                 Ok(Some((Request::Stop, _))) => break Ok(()),
                 Ok(Some((Request::Start(_), _))) => {
                     break Err(ChannelError::Malformed("Start a second time".to_owned()));
@@ -188,6 +190,10 @@ impl Session {
                 }
                 Ok(None) => {}
                 Err(error) => break Err(error),
+            }
+            if has_message && let Some(wait) = self.pace.gather(Instant::now()) {
+                interval = wait;
+                continue;
             }
             interval = self.pace.after(self.drain.cycle(&mut self.hooks));
             if let Err(error) = self.report(channel) {

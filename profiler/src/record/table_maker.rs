@@ -13,8 +13,9 @@ use nix::sys::stat::{major, minor};
 use rustc_hash::FxHashSet;
 use symbols::elf::ElfFile;
 
-use super::binaries::{Vdso, open_regular};
+use super::binaries::Vdso;
 use super::tables::Tables;
+use crate::capture::files::open_regular;
 use crate::capture::link::Link;
 use crate::capture::wire::{Mapped, Request, TableOf};
 use crate::event::{FileId, Segment};
@@ -156,7 +157,8 @@ fn expected(path: &Path) -> Option<(FileId, ElfFile)> {
     Some((id, ElfFile::open(file).ok()?))
 }
 
-fn segments(elf: &ElfFile) -> Vec<Segment> {
+/// The executable segments of a file.
+pub fn segments(elf: &ElfFile) -> Vec<Segment> {
     let executable = elf.segments().iter().filter(|segment| segment.executable);
     executable
         .map(|segment| Segment {
