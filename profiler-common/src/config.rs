@@ -62,8 +62,14 @@ pub struct Config {
     pub task_in_iowait_mask: u32,
     /// `task_struct.pagefault_disabled`
     pub task_pagefault_disabled: u32,
+    /// `mm_struct.mm_lock_seq` (6.4 and later)
+    pub mm_lock_seq: u32,
+    /// 1: it is odd while a change is under way (6.13 and later).
+    pub mm_lock_seq_is_count: u32,
     /// `vm_area_struct.vm_start`
     pub vma_start: u32,
+    /// `vm_area_struct.vm_end`
+    pub vma_end: u32,
     /// `vm_area_struct.vm_pgoff`
     pub vma_pgoff: u32,
     /// `vm_area_struct.vm_flags`
@@ -105,4 +111,4 @@ pub struct Config {
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 188);
+const _: () = assert!(size_of::<Config>() == 200);

@@ -5,6 +5,7 @@
 //! | exception | the processor's exception: when a fault begins (tiers 1 and 2), and signals, with which one may end |
 //! | handled | `handle_mm_fault`: the attempts, with the mapping in hand (tier 1) |
 //! | completed | the kernel's own count of faults: when one is over (tiers 2 and 3) |
+//! | known | mappings that faults were in lately |
 //! | pages | what was read and mapped around meanwhile, and waits for memory |
 //!
 //! A thread's fault that is under way is in its [`ThreadState`]; one that begins inside another pushes it aside.
@@ -12,7 +13,10 @@
 mod completed;
 mod exception;
 mod handled;
+mod known;
 mod pages;
+
+pub use known::KnownVmas;
 
 use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;

@@ -9,6 +9,7 @@ use profiler_common::scope::ThreadState;
 use profiler_common::space::CodeRange;
 use profiler_common::unwind::{PageRows, Row};
 
+use crate::fault::KnownVmas;
 use crate::intern::SENT_PLACES;
 use crate::walk::{WALKS_PER_CPU, Walk};
 
@@ -35,6 +36,10 @@ pub static LOSSES: PerCpuArray<u64> = PerCpuArray::with_max_entries(LOSS_COUNT a
 /// The walks under way on this CPU.
 #[map]
 pub static WALKS: PerCpuArray<Walk> = PerCpuArray::with_max_entries(WALKS_PER_CPU, 0);
+
+/// Mappings that faults were in lately.
+#[map]
+pub static KNOWN_VMAS: PerCpuArray<KnownVmas> = PerCpuArray::with_max_entries(1, 0);
 
 /// Keys of stacks that were sent: [`crate::intern`].
 #[map]
@@ -88,7 +93,10 @@ pub static CONFIG: Config = Config {
     task_in_iowait: MISSING,
     task_in_iowait_mask: 0,
     task_pagefault_disabled: MISSING,
+    mm_lock_seq: MISSING,
+    mm_lock_seq_is_count: 0,
     vma_start: MISSING,
+    vma_end: MISSING,
     vma_pgoff: MISSING,
     vma_flags: MISSING,
     vma_file: MISSING,
