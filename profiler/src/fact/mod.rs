@@ -22,6 +22,8 @@ macro_rules! id {
 pub mod budget;
 mod display;
 pub mod fault;
+mod faults;
+mod files;
 mod jit;
 pub mod log;
 mod marker_file;
