@@ -252,7 +252,7 @@ impl MappedFile {
             .partition_point(|section| section.offset <= byte.0)
             .checked_sub(1)?;
         let section = &self.sections[index];
-        (byte.0 - section.offset < section.size).then_some(&*section.name)
+        (byte.0.checked_sub(section.offset)? < section.size).then_some(&*section.name)
     }
 
     /// The symbol that holds a byte of the file.
@@ -262,7 +262,7 @@ impl MappedFile {
             .partition_point(|symbol| symbol.offset <= byte.0)
             .checked_sub(1)?;
         let symbol = &self.symbols[index];
-        (byte.0 - symbol.offset < symbol.size).then_some(&*symbol.name)
+        (byte.0.checked_sub(symbol.offset)? < symbol.size).then_some(&*symbol.name)
     }
 }
 

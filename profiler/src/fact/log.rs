@@ -6,9 +6,10 @@ use anyhow::Context as _;
 use profiler_common::Loss;
 use rustc_hash::FxHashMap;
 
+use super::files::FileIndex;
 use super::marker_file;
-use super::replay::{Beside, Replay};
-use super::resolved::{self, SampleStacks};
+use super::replay::{Beside, Findings, Replay};
+use super::resolved::{self, EventStacks};
 use super::{FactSink, FactSource, Frame, FrameName, Module, Recording, StackNode, Tables};
 use crate::event::format::ChunkKind;
 use crate::event::order::Order;
@@ -38,7 +39,8 @@ struct Unwound {
     modules: Vec<Module>,
     frames: Vec<Frame>,
     stacks: Vec<StackNode>,
-    samples: SampleStacks,
+    known_stacks: EventStacks,
+    files: FileIndex,
 }
 
 impl<'b, R: Read + Seek> LogSource<'b, R> {
@@ -88,9 +90,10 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
             frames: unwound.frames.clone(),
             stacks: unwound.stacks.clone(),
             names,
+            files: tables.files.clone(),
             ..Tables::default()
         };
-        resolved::encode(&all, &unwound.samples)
+        resolved::encode(&all, &unwound.known_stacks, &unwound.files)
     }
 
     /// Reads what stands beside the stream of events.
@@ -162,7 +165,12 @@ impl<R: Read + Seek> FactSource for LogSource<'_, R> {
         while let Some(event) = order.pop() {
             replay.event(&event);
         }
-        let (mut tables, samples, mut losses) = replay.finish();
+        let (mut tables, findings) = replay.finish();
+        let Findings {
+            stacks: known_stacks,
+            files,
+            mut losses,
+        } = findings;
         let add = |losses: &mut FxHashMap<u32, u64>, loss: Loss, count: u64| {
             let sum = losses.entry(loss as u32).or_default();
             *sum = sum.saturating_add(count);
@@ -174,7 +182,8 @@ impl<R: Read + Seek> FactSource for LogSource<'_, R> {
             modules: tables.modules.clone(),
             frames: tables.frames.clone(),
             stacks: tables.stacks.clone(),
-            samples,
+            known_stacks,
+            files,
         });
         Ok(tables)
     }

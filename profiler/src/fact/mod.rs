@@ -22,6 +22,8 @@ macro_rules! id {
 pub mod budget;
 mod display;
 pub mod fault;
+mod faults;
+mod files;
 mod jit;
 pub mod log;
 mod marker_file;
@@ -143,6 +145,9 @@ pub struct Recording {
     pub losses: Vec<(String, u64)>,
     /// How the user stacks ended, per module of the outermost frame that was reached.
     pub stack_ends: Vec<StackEnds>,
+    /// The same of page faults: a storm of them would drown the samples.
+    #[serde(default)]
+    pub fault_stack_ends: Vec<StackEnds>,
     /// How the walks in the kernel fared.
     pub walks: Walks,
     /// How many samples went into each one that was kept (1: all are in the profile).
@@ -177,7 +182,7 @@ pub struct StackEnds {
     pub module: String,
     /// `None`: complete.
     pub reason: Option<TruncationReason>,
-    /// How many samples.
+    /// How many samples, or faults.
     pub samples: u64,
 }
 

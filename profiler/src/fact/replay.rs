@@ -1,26 +1,27 @@
 //! The state machine from ordered events to facts.
 
+mod fault;
+mod stack;
+
 use std::collections::VecDeque;
 use std::mem::swap;
 use std::time::Duration;
 
 use profiler_common::Loss;
-use profiler_common::stack::{FLAG_IN_KERNEL, FLAG_USER_REGS};
+use profiler_common::stack::FLAG_IN_KERNEL;
 use rustc_hash::FxHashMap;
 
+use super::files::FileIndex;
 use super::jit::JitIndex;
 use super::marker_file::ProgramMarker;
-use super::resolved::{Resolved, SampleStacks};
+use super::resolved::{EventStacks, Resolved};
 use super::stack_ends::Tally;
 use super::walks::Dictionary;
-use super::{
-    FactSink, FrameId, FrameName, Mark, MarkKind, ProcessId, SampleFact, SourceFrame, StackId, Tables, ThreadId,
-    TruncationReason,
-};
-use crate::addr::{Avma, KernelOffset, Timestamp};
-use crate::event::{At, End, Event, Sample, Stacks, TaskExit};
+use super::{FactSink, Mark, MarkKind, ProcessId, SampleFact, Tables, ThreadId};
+use crate::addr::{KernelOffset, Timestamp};
+use crate::event::{At, End, Event, Sample, TaskExit};
 use crate::task::{Happening, Tasks};
-use crate::unwind::{Interner, JitFunction, Known, Mapped, Place, RawFrame, Walked, Walker};
+use crate::unwind::{Interner, Walker};
 
 /// Distinct stacks that are kept: some hundred times those of an hour of a browser. Later ones are cut to nothing.
 const MAX_STACKS: usize = 1 << 26;
@@ -38,6 +39,30 @@ pub struct Beside {
     pub resolved: Option<Resolved>,
 }
 
+/// What a stack was taken for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Noun {
+    Sample,
+    Fault,
+}
+
+/// How stacks ended, by noun.
+#[derive(Default)]
+struct Ends {
+    samples: Tally,
+    faults: Tally,
+}
+
+/// What a replay found beside the tables.
+pub struct Findings {
+    /// Which stack each sample and each fault has.
+    pub stacks: EventStacks,
+    /// The files that were touched, and where.
+    pub files: FileIndex,
+    /// The last value of each loss counter.
+    pub losses: FxHashMap<u32, u64>,
+}
+
 /// Facts under construction.
 pub struct Replay<'b, 's> {
     /// What facts refer to; processes and threads are with `tasks`, except while the sink looks.
@@ -46,11 +71,13 @@ pub struct Replay<'b, 's> {
     walker: Walker<'b>,
     interner: Interner,
     beside: Beside,
-    ends: Tally,
+    ends: Ends,
+    /// Files that faults and reads touched.
+    files: FileIndex,
     /// Stacks that the kernel side sent.
     dictionary: Dictionary,
-    /// Which stack each sample has.
-    samples: SampleStacks,
+    /// Which stack each sample and each fault has.
+    known_stacks: EventStacks,
     /// Last value of each loss counter.
     losses: FxHashMap<u32, u64>,
     /// Markers of processes that the log does not know.
@@ -61,7 +88,9 @@ pub struct Replay<'b, 's> {
 impl<'b, 's> Replay<'b, 's> {
     /// Begins with what is known of the recording.
     pub fn new(mut tables: Tables, walker: Walker<'b>, mut beside: Beside, sink: &'s mut dyn FactSink) -> Self {
+        let mut files = FileIndex::default();
         if let Some(resolved) = &mut beside.resolved {
+            files = FileIndex::of(&resolved.tables.files, &resolved.mapped_as);
             let recording = std::mem::take(&mut tables.recording);
             tables = Tables {
                 recording,
@@ -74,9 +103,10 @@ impl<'b, 's> Replay<'b, 's> {
             tables,
             walker,
             beside,
-            ends: Tally::default(),
+            ends: Ends::default(),
+            files,
             dictionary: Dictionary::default(),
-            samples: SampleStacks::default(),
+            known_stacks: EventStacks::default(),
             losses: FxHashMap::default(),
             strangers: 0,
             sink,
@@ -87,6 +117,8 @@ impl<'b, 's> Replay<'b, 's> {
     pub fn event(&mut self, event: &Event<'_>) {
         let time = match event {
             Event::Sample(sample) => sample.at.time,
+            Event::Fault(fault) => fault.at.time,
+            Event::PagesRead(pages) => pages.at.time,
             Event::TaskNew(task) => task.at.time,
             Event::TaskExec(exec) => exec.at.time,
             Event::TaskExit(exit) => exit.at.time,
@@ -113,9 +145,11 @@ impl<'b, 's> Replay<'b, 's> {
         self.markers_until(time);
         let recording = &mut self.tables.recording;
         recording.end = recording.end.max(time);
-        if let Event::Sample(sample) = event {
-            self.sample(sample);
-            return;
+        match event {
+            Event::Sample(sample) => return self.sample(sample),
+            Event::Fault(fault) => return self.fault(fault),
+            Event::PagesRead(pages) => return self.pages_read(pages),
+            _ => {}
         }
         if let Event::TaskExit(TaskExit { cpu_time, .. }) | Event::TaskAlive { cpu_time, .. } = event {
             recording.cpu_time_seen = recording.cpu_time_seen.saturating_add(*cpu_time);
@@ -125,8 +159,8 @@ impl<'b, 's> Replay<'b, 's> {
         }
     }
 
-    /// Nothing more comes: the finished tables, the samples' stacks, and the last value of each loss counter.
-    pub fn finish(mut self) -> (Tables, SampleStacks, FxHashMap<u32, u64>) {
+    /// Nothing more comes: the finished tables, and what else was found.
+    pub fn finish(mut self) -> (Tables, Findings) {
         self.markers_until(Timestamp(u64::MAX));
         if self.strangers > 0 {
             let note = format!(
@@ -141,8 +175,15 @@ impl<'b, 's> Replay<'b, 's> {
         self.tables.recording.walks = self.dictionary.finish();
         self.tables.processes = self.tasks.processes;
         self.tables.threads = self.tasks.threads;
-        self.tables.recording.stack_ends = self.ends.finish(&self.tables);
-        (self.tables, self.samples, self.losses)
+        self.files.finish(&mut self.tables.files, &self.tasks.files);
+        self.tables.recording.stack_ends = self.ends.samples.finish(&self.tables);
+        self.tables.recording.fault_stack_ends = self.ends.faults.finish(&self.tables);
+        let findings = Findings {
+            stacks: self.known_stacks,
+            files: self.files,
+            losses: self.losses,
+        };
+        (self.tables, findings)
     }
 
     fn end(&mut self, end: &End) {
@@ -230,7 +271,7 @@ impl<'b, 's> Replay<'b, 's> {
 
     fn sample(&mut self, sample: &Sample<'_>) {
         let thread = self.tasks.thread_at(&sample.at);
-        let stack = self.stack_of(&sample.at, thread, &sample.stacks);
+        let stack = self.stack_of(&sample.at, thread, &sample.stacks, Noun::Sample);
         let recording = &mut self.tables.recording;
         recording.samples_seen += 1;
         recording.cpu_time_seen = recording.cpu_time_seen.saturating_add(sample.cpu_time);
@@ -245,125 +286,5 @@ impl<'b, 's> Replay<'b, 's> {
         self.show_tasks();
         self.sink.sample(&self.tables, &fact);
         self.show_tasks();
-    }
-
-    /// The stack of an event, as it was found before or anew.
-    fn stack_of(&mut self, at: &At, thread: ThreadId, stacks: &Stacks<'_>) -> Option<StackId> {
-        // Without user registers it is a kernel thread, or one that has none any more.
-        let walked = if stacks.flags & FLAG_USER_REGS == 0 {
-            None
-        } else {
-            self.dictionary.user_of(stacks)
-        };
-        let known = self
-            .beside
-            .resolved
-            .as_mut()
-            .and_then(|known| known.stack(at.time, at.tid));
-        let stack = match known {
-            Some(stack) => stack,
-            None => self.stack(
-                at,
-                stacks,
-                self.tasks.threads[thread.index()].process,
-                walked.as_deref(),
-            ),
-        };
-        self.samples.push(at.time, at.tid, stack);
-        if let Some(stack) = stack {
-            self.ends.count(&self.tables, stack);
-        }
-        stack
-    }
-
-    /// User frames, and the kernel's on top of them.
-    fn stack(&mut self, at: &At, stacks: &Stacks<'_>, process: ProcessId, walked: Option<&Walked>) -> Option<StackId> {
-        if self.tables.stacks.len() >= MAX_STACKS {
-            return Some(self.interner.truncated(&mut self.tables, TruncationReason::Limit));
-        }
-        let mut stack = None;
-        if stacks.flags & FLAG_USER_REGS != 0 {
-            let mapped = Mapped {
-                tasks: &self.tasks,
-                process,
-            };
-            let walk = self.walker.stack(mapped, stacks, walked);
-            if let Some(walked) = walked {
-                self.dictionary.check(stacks, walked, &walk);
-            }
-            if let Err(reason) = walk.end {
-                stack = Some(self.interner.truncated(&mut self.tables, reason));
-            }
-            for raw in walk.frames.iter().rev() {
-                let frame = self.user_frame(at, process, raw);
-                stack = Some(self.interner.stack(&mut self.tables, stack, frame));
-            }
-        }
-        let kernel = self.dictionary.kernel_of(stacks);
-        for (depth, offset) in kernel.as_deref().unwrap_or_default().iter().enumerate().rev() {
-            let frame = self.kernel_frame(*offset, depth > 0);
-            stack = Some(self.interner.stack(&mut self.tables, stack, frame));
-        }
-        stack
-    }
-
-    fn user_frame(&mut self, at: &At, process: ProcessId, raw: &RawFrame) -> FrameId {
-        let back = u64::from(raw.is_return_address);
-        let found = match raw.place {
-            Place::MadeAtRunTime(_) => self
-                .beside
-                .jit
-                .lookup(at.pid, Avma(raw.address.0.wrapping_sub(back)), at.time),
-            _ => None,
-        };
-        let jit = found.as_ref().map(|found| JitFunction {
-            start: found.start(),
-            code: found.code(),
-        });
-        let mut known = Known {
-            modules: &mut self.walker.modules,
-            files: &self.tasks.files,
-        };
-        let frame = self
-            .interner
-            .user_frame(&mut self.tables, &mut known, process, raw, jit);
-        if let Some(found) = found {
-            self.tables.names.entry(frame).or_insert_with(|| found.name());
-        }
-        frame
-    }
-
-    fn kernel_frame(&mut self, offset: KernelOffset, is_return_address: bool) -> FrameId {
-        let distinct = self.tables.frames.len();
-        let frame = self.interner.kernel_frame(&mut self.tables, offset, is_return_address);
-        if self.tables.frames.len() == distinct {
-            return frame;
-        }
-        // A call that never returns may be its function's last instruction: the address behind it is another function's. Early
-        // logs name only the address itself.
-        let call = KernelOffset(offset.0.wrapping_sub(u64::from(is_return_address)));
-        let kernel = &self.beside.kernel;
-        let known = kernel
-            .get(&call)
-            .or_else(|| kernel.get(&offset).filter(|(start, _)| *start != offset));
-        if let Some((start, name)) = known {
-            let source = SourceFrame {
-                function: name.clone(),
-                file: None,
-                line: None,
-            };
-            let symbol = name.clone();
-            let inline_chain = vec![source];
-            self.tables.names.insert(
-                frame,
-                FrameName {
-                    symbol,
-                    symbol_start: start.0,
-                    symbol_size: None,
-                    inline_chain,
-                },
-            );
-        }
-        frame
     }
 }

@@ -2,28 +2,32 @@
 //!
 //! Format: docs/event-log.md. The bytes are hostile when they are read.
 
+mod files;
 mod frames;
 
+use files::{decode_files, encode_files};
 use frames::{decode_frame, decode_names, encode_frame, encode_names, index_below};
 
+use super::files::FileIndex;
 use super::{FrameId, Module, StackId, StackNode, Tables};
 use crate::addr::Timestamp;
+use crate::event::FileId;
 use crate::event::bytes::{Bytes, Malformed, put, put_bytes, put_difference};
 
-/// First byte: the version of this format.
-const VERSION: u8 = 1;
+/// First byte: the version of this format. The first one had no files.
+const VERSION: u8 = 2;
 /// Longest list of modules, in bytes of JSON.
 const MAX_MODULES: usize = 64 << 20;
 
-/// Which stack each sample has.
+/// Which stack each sample and each fault has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SampleStacks {
+pub struct EventStacks {
     bytes: Vec<u8>,
     last: (Timestamp, u32, u32),
 }
 
-impl SampleStacks {
-    /// Notes a sample's stack; samples come in the order of their times.
+impl EventStacks {
+    /// Notes an event's stack; events come in the order of their times.
     pub fn push(&mut self, time: Timestamp, tid: u32, stack: Option<StackId>) {
         let stack = stack.map_or(0, |id| id.0.saturating_add(1));
         put_difference(&mut self.bytes, self.last.0.0, time.0);
@@ -36,31 +40,33 @@ impl SampleStacks {
 /// What [`decode`] found.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Resolved {
-    /// Modules, frames, stacks and names; nothing else.
+    /// Modules, frames, stacks, names and files; nothing else.
     pub tables: Tables,
-    /// The samples' stacks by time and tid, ascending by time.
-    samples: Vec<(Timestamp, u32, u32)>,
+    /// As which file the mappings know each of the files.
+    pub mapped_as: Vec<FileId>,
+    /// The stacks of samples and faults by time and tid, ascending by time.
+    events: Vec<(Timestamp, u32, u32)>,
     next: usize,
 }
 
 impl Resolved {
-    /// The stack of a sample, asked for in the order of times. `None`: the sample is not known. `Some(None)`: it has no stack.
+    /// The stack of an event, asked for in the order of times. `None`: the event is not known. `Some(None)`: it has no stack.
     pub fn stack(&mut self, time: Timestamp, tid: u32) -> Option<Option<StackId>> {
-        while self.samples.get(self.next).is_some_and(|sample| sample.0 < time) {
+        while self.events.get(self.next).is_some_and(|event| event.0 < time) {
             self.next += 1;
         }
-        let now = self.samples[self.next..].iter().take_while(|sample| sample.0 == time);
-        let place = now.enumerate().find(|(_, sample)| sample.1 == tid)?.0;
-        let stack = self.samples[self.next + place].2;
-        // Each is used once: a thread may have two samples at one time.
-        self.samples.swap(self.next, self.next + place);
+        let now = self.events[self.next..].iter().take_while(|event| event.0 == time);
+        let place = now.enumerate().find(|(_, event)| event.1 == tid)?.0;
+        let stack = self.events[self.next + place].2;
+        // Each is used once: a thread may have two events at one time.
+        self.events.swap(self.next, self.next + place);
         self.next += 1;
         Some(stack.checked_sub(1).map(StackId))
     }
 }
 
-/// Writes modules, frames, stacks and names of `tables`, and the samples' stacks.
-pub fn encode(tables: &Tables, samples: &SampleStacks) -> Vec<u8> {
+/// Writes modules, frames, stacks, names and files of `tables`, and the events' stacks.
+pub fn encode(tables: &Tables, stacks: &EventStacks, files: &FileIndex) -> Vec<u8> {
     let mut out = vec![VERSION];
     // A list of structures with strings and numbers: it can't fail.
     let modules = serde_json::to_vec(&tables.modules).unwrap_or_else(|_| b"[]".to_vec());
@@ -75,7 +81,8 @@ pub fn encode(tables: &Tables, samples: &SampleStacks) -> Vec<u8> {
         put(&mut out, u64::from(node.frame.0));
     }
     encode_names(&mut out, tables);
-    put_bytes(&mut out, &samples.bytes, usize::MAX);
+    put_bytes(&mut out, &stacks.bytes, usize::MAX);
+    encode_files(&mut out, &tables.files, &files.mapped_as);
     out
 }
 
@@ -85,7 +92,8 @@ pub fn encode(tables: &Tables, samples: &SampleStacks) -> Vec<u8> {
 /// When the bytes are something else.
 pub fn decode(bytes: &[u8]) -> Result<Resolved, Malformed> {
     let mut bytes = Bytes(bytes);
-    if bytes.byte()? != VERSION {
+    let version = bytes.byte()?;
+    if !(1..=VERSION).contains(&version) {
         return Err(Malformed);
     }
     let modules: Vec<Module> = serde_json::from_slice(bytes.get_bytes(MAX_MODULES)?).map_err(|_| Malformed)?;
@@ -107,17 +115,22 @@ pub fn decode(bytes: &[u8]) -> Result<Resolved, Malformed> {
         tables.stacks.push(StackNode { parent, frame });
     }
     decode_names(&mut bytes, &mut tables)?;
-    let samples = decode_samples(bytes.get_bytes(bytes.0.len())?, tables.stacks.len())?;
+    let events = decode_events(bytes.get_bytes(bytes.0.len())?, tables.stacks.len())?;
+    let mut mapped_as = Vec::new();
+    if version > 1 {
+        (tables.files, mapped_as) = decode_files(&mut bytes)?;
+    }
     Ok(Resolved {
         tables,
-        samples,
+        mapped_as,
+        events,
         next: 0,
     })
 }
 
-fn decode_samples(bytes: &[u8], stacks: usize) -> Result<Vec<(Timestamp, u32, u32)>, Malformed> {
+fn decode_events(bytes: &[u8], stacks: usize) -> Result<Vec<(Timestamp, u32, u32)>, Malformed> {
     let mut bytes = Bytes(bytes);
-    let (mut samples, mut last) = (Vec::new(), (Timestamp(0), 0u32, 0u32));
+    let (mut events, mut last) = (Vec::new(), (Timestamp(0), 0u32, 0u32));
     while !bytes.is_empty() {
         let time = Timestamp(bytes.get_difference(last.0.0)?);
         let tid = u32::try_from(bytes.get_difference(u64::from(last.1))?).map_err(|_| Malformed)?;
@@ -126,9 +139,9 @@ fn decode_samples(bytes: &[u8], stacks: usize) -> Result<Vec<(Timestamp, u32, u3
             return Err(Malformed);
         }
         last = (time, tid, stack);
-        samples.push(last);
+        events.push(last);
     }
-    Ok(samples)
+    Ok(events)
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub struct Dictionary {
     ends: [u64; WalkEnd::ALL.len()],
     resent: u64,
     checked: Option<(u64, u64)>,
-    /// Samples whose stacks the log does not hold.
+    /// Events whose stacks the log does not hold.
     missing: u64,
 }
 
@@ -40,19 +40,19 @@ impl Dictionary {
         self.resent += u64::from(known.is_some());
     }
 
-    /// The walked user stack of a sample that has user registers.
-    pub fn user_of(&mut self, stacks: &Stacks<'_>) -> Option<Arc<Walked>> {
+    /// The walked user stack of an event that has user registers; how it ended counts for samples.
+    pub fn user_of(&mut self, stacks: &Stacks<'_>, is_sample: bool) -> Option<Arc<Walked>> {
         let walked = self.user.get(&stacks.user).cloned();
         self.missing += u64::from(stacks.user != 0 && walked.is_none());
         let end = walked
             .as_ref()
             .and_then(|walked| walked.end.0)
             .unwrap_or(WalkEnd::NotWalked);
-        self.ends[end as usize] += 1;
+        self.ends[end as usize] += u64::from(is_sample);
         walked
     }
 
-    /// The kernel stack of a sample.
+    /// The kernel stack of an event.
     pub fn kernel_of(&mut self, stacks: &Stacks<'_>) -> Option<Arc<[KernelOffset]>> {
         let stack = self.kernel.get(&stacks.kernel).cloned();
         // Without any, the kernel hides its addresses.
@@ -73,7 +73,7 @@ impl Dictionary {
         }
     }
 
-    /// Samples whose stacks the log does not hold.
+    /// Events whose stacks the log does not hold.
     pub fn missing(&self) -> u64 {
         self.missing
     }
@@ -163,7 +163,7 @@ mod tests {
             user,
             ..Stacks::default()
         };
-        assert!(dictionary.user_of(&stacks(5)).is_some() && dictionary.user_of(&stacks(6)).is_none());
+        assert!(dictionary.user_of(&stacks(5), true).is_some() && dictionary.user_of(&stacks(6), true).is_none());
         assert_eq!((dictionary.finish().resent, dictionary.missing()), (1, 1));
     }
 }

@@ -7,6 +7,11 @@ use rustc_hash::FxHashMap;
 use crate::addr::{Avma, FileOffset, Timestamp};
 use crate::event::{self, FileId, PROT_EXEC};
 
+/// `PROT_WRITE`, `MAP_SHARED` and `MAP_HUGETLB` of a mapping record.
+const PROT_WRITE: u32 = 2;
+const MAP_SHARED: u32 = 1;
+const MAP_HUGETLB: u32 = 0x4_0000;
+
 /// Most mappings of an address space: twice the kernel's default limit.
 const MAX_REGIONS: usize = 1 << 17;
 
@@ -51,6 +56,8 @@ impl MappedFile {
 pub struct Files {
     list: Vec<Rc<MappedFile>>,
     keys: FxHashMap<Rc<MappedFile>, FileKey>,
+    /// The first name of each file.
+    by_id: FxHashMap<FileId, FileKey>,
 }
 
 impl Files {
@@ -76,9 +83,17 @@ impl Files {
         }
         let key = FileKey(u32::try_from(self.list.len()).unwrap_or(u32::MAX));
         let file = Rc::new(file);
+        if file.file.inode != 0 {
+            self.by_id.entry(file.file).or_insert(key);
+        }
         self.list.push(Rc::clone(&file));
         self.keys.insert(file, key);
         key
+    }
+
+    /// A file as its first mapping names it.
+    pub fn of(&self, file: FileId) -> Option<FileKey> {
+        self.by_id.get(&file).copied()
     }
 
     /// The file behind a key.
@@ -89,6 +104,7 @@ impl Files {
 
 /// A mapping, or what later ones left of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a bit of the mapping's own")]
 pub struct Region {
     /// First address.
     pub start: Avma,
@@ -100,6 +116,12 @@ pub struct Region {
     pub file: FileKey,
     /// It can be executed.
     pub executable: bool,
+    /// It can be written to.
+    pub writable: bool,
+    /// Writes go to the file, or to whoever shares the memory.
+    pub shared: bool,
+    /// Of huge pages (`MAP_HUGETLB`).
+    pub huge: bool,
     /// When it was mapped.
     pub made: Timestamp,
 }
@@ -157,6 +179,9 @@ impl Space {
             offset: mapping.offset,
             file,
             executable: mapping.protection & PROT_EXEC != 0,
+            writable: mapping.protection & PROT_WRITE != 0,
+            shared: mapping.flags & MAP_SHARED != 0,
+            huge: mapping.flags & MAP_HUGETLB != 0,
             made: mapping.at.time,
         });
     }

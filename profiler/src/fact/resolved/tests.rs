@@ -5,7 +5,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::addr::{Avma, FileOffset, KernelOffset, Svma};
 use crate::event::FileId;
-use crate::fact::{Frame, FrameName, Location, ModuleId, ModuleKind, ProcessId, SourceFrame, TruncationReason};
+use crate::fact::fault::{FileSection, FileSymbol};
+use crate::fact::{
+    Frame, FrameName, Location, MappedFile, ModuleId, ModuleKind, ProcessId, SourceFrame, TruncationReason,
+};
 
 fn tables() -> Tables {
     let module = ModuleId(0);
@@ -88,11 +91,46 @@ fn tables() -> Tables {
         inline_chain,
     };
     tables.names.insert(FrameId(0), name);
+    tables.files.push(file());
+    tables.files.push(MappedFile::default());
     tables
 }
 
-fn samples() -> SampleStacks {
-    let mut samples = SampleStacks::default();
+fn file() -> MappedFile {
+    MappedFile {
+        id: FileId {
+            major: 254,
+            minor: 1,
+            inode: u64::MAX,
+            generation: 3,
+        },
+        path: "/lib/a.so".into(),
+        deleted: true,
+        build_id: vec![9; 20],
+        sections: vec![
+            FileSection {
+                name: ".text".into(),
+                offset: 0x1000,
+                size: 0x500,
+                svma: 0x1000,
+            },
+            FileSection {
+                name: ".data".into(),
+                offset: 0x1500,
+                size: 0x20,
+                svma: 0x2500,
+            },
+        ],
+        symbols: vec![FileSymbol {
+            name: "main".into(),
+            offset: 0x1200,
+            size: 7,
+        }],
+    }
+}
+
+fn samples() -> EventStacks {
+    let mut samples = EventStacks::default();
     samples.push(Timestamp(10), 5, Some(StackId(3)));
     samples.push(Timestamp(20), 6, None);
     samples.push(Timestamp(20), 4, Some(StackId(0)));
@@ -102,7 +140,7 @@ fn samples() -> SampleStacks {
 
 #[test]
 fn tables_and_samples_survive() {
-    let mut resolved = decode(&encode(&tables(), &samples())).unwrap();
+    let mut resolved = decode(&encode(&tables(), &samples(), &FileIndex::default())).unwrap();
     assert_eq!(resolved.tables, tables());
     assert_eq!(resolved.stack(Timestamp(10), 5), Some(Some(StackId(3))));
     // A sample that is not known costs no other its stack.
@@ -110,6 +148,8 @@ fn tables_and_samples_survive() {
     assert_eq!(resolved.stack(Timestamp(20), 4), Some(Some(StackId(0))));
     assert_eq!(resolved.stack(Timestamp(20), 6), Some(None));
     assert_eq!(resolved.stack(Timestamp(20), 6), None);
+    let mapped_as = resolved.mapped_as.clone();
+    assert_eq!(mapped_as, [file().id, FileId::default()]);
     // One that is missing now does no harm either.
     assert_eq!(resolved.stack(Timestamp(40), 5), None);
 }
@@ -117,7 +157,7 @@ fn tables_and_samples_survive() {
 proptest! {
     #[test]
     fn damage_never_panics(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..5)) {
-        let mut bytes = encode(&tables(), &samples());
+        let mut bytes = encode(&tables(), &samples(), &FileIndex::default());
         for (place, value) in changes {
             let place = place.index(bytes.len());
             bytes[place] = value;
@@ -130,8 +170,19 @@ proptest! {
 
 #[test]
 fn truncation_is_an_error() {
-    let bytes = encode(&tables(), &samples());
+    let bytes = encode(&tables(), &samples(), &FileIndex::default());
     for len in 0..bytes.len() {
         assert!(decode(&bytes[..len]).is_err(), "{len}");
     }
+}
+
+/// The first version had no files: its logs stay complete.
+#[test]
+fn the_first_version_can_be_read() {
+    let mut old = tables();
+    old.files.clear();
+    let mut bytes = encode(&old, &samples(), &FileIndex::default());
+    assert_eq!(bytes.pop(), Some(0), "no file");
+    bytes[0] = 1;
+    assert_eq!(decode(&bytes).unwrap().tables, old);
 }

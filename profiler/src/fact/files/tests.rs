@@ -1,0 +1,177 @@
+//! Identity: names of hard links, deleted and moved mappings, stacked file systems, reads before mappings.
+
+use super::*;
+use crate::addr::Timestamp;
+use crate::event::{At, Mapping};
+use crate::task::space::Space;
+
+const DISK: u32 = 254;
+
+fn id(major: u32, inode: u64) -> FileId {
+    FileId {
+        major,
+        minor: 7,
+        inode,
+        generation: 0,
+    }
+}
+
+#[derive(Default)]
+struct World {
+    files: Files,
+    space: Space,
+    index: FileIndex,
+    list: Vec<MappedFile>,
+}
+
+impl World {
+    fn map(&mut self, start: u64, offset: u64, file: FileId, path: &str) {
+        let mapping = Mapping {
+            at: At {
+                time: Timestamp(1),
+                pid: 1,
+                tid: 1,
+            },
+            start: Avma(start),
+            len: 0x10000,
+            offset: FileOffset(offset),
+            file,
+            path: path.as_bytes().to_vec(),
+            ..Mapping::default()
+        };
+        let key = self.files.intern(&mapping);
+        self.space.map(&mapping, key);
+    }
+
+    /// A fault whose record says that the page at `address` is at `offset` of `file`.
+    fn fault(&mut self, address: u64, file: FileId, offset: u64) -> FilePlace {
+        let region = self.space.find(Avma(address)).copied();
+        let file = FaultFile {
+            file,
+            offset: FileOffset(offset),
+            ..FaultFile::default()
+        };
+        self.index
+            .place(&mut self.list, &self.files, &file, Avma(address), region.as_ref())
+            .unwrap()
+    }
+
+    fn path(&self, place: FilePlace) -> &str {
+        &self.list[place.file.index()].path
+    }
+
+    fn read(&mut self, file: FileId) -> MappedFileId {
+        self.index.of_read(&mut self.list, &self.files, file).unwrap()
+    }
+}
+
+#[test]
+fn a_place_is_a_page_and_a_byte() {
+    let mut world = World::default();
+    world.map(0x10000, 0x5000, id(DISK, 3), "/a");
+    let place = world.fault(0x12345, id(DISK, 3), 0x7000);
+    assert_eq!((place.offset, place.byte), (FileOffset(0x7000), FileOffset(0x7345)));
+    assert_eq!(world.path(place), "/a");
+    let region = *world.space.find(Avma(0x12345)).unwrap();
+    let same = world
+        .index
+        .place_in_region(&mut world.list, &world.files, Avma(0x12345), &region);
+    assert_eq!(same, Some(place), "the time line alone says the same");
+    assert_eq!(world.index.touched(place.file), [FileOffset(0x7345)]);
+}
+
+#[test]
+fn a_file_of_two_names_is_two() {
+    let mut world = World::default();
+    world.map(0x10000, 0, id(DISK, 3), "/a");
+    world.map(0x30000, 0, id(DISK, 3), "/b");
+    let [a, b] = [0x10000, 0x30000].map(|address| world.fault(address, id(DISK, 3), 0));
+    assert_eq!((world.path(a), world.path(b)), ("/a", "/b"));
+    assert_ne!(a.file, b.file);
+    assert_eq!(world.read(id(DISK, 3)), a.file, "reads go to the first name");
+}
+
+#[test]
+fn a_mapping_that_moved_keeps_its_file() {
+    let mut world = World::default();
+    world.map(0x10000, 0, id(DISK, 3), "/a");
+    // What lay at the new place before, as far as perf's records tell: anonymous memory, or another file.
+    world.map(0x50000, 0, FileId::default(), "//anon");
+    world.map(0x70000, 0x2000, id(DISK, 4), "/b");
+    for address in [0x50000, 0x70000, 0x90000] {
+        let place = world.fault(address, id(DISK, 3), 0x2000);
+        assert_eq!((world.path(place), place.offset), ("/a", FileOffset(0x2000)));
+    }
+}
+
+#[test]
+fn the_mapping_may_name_the_file_above() {
+    let mut world = World::default();
+    let (above, below) = (id(0, 90), id(DISK, 3));
+    world.map(0x10000, 0x4000, above, "/merged/a");
+    let before = world.read(below);
+    let place = world.fault(0x11008, below, 0x5000);
+    assert_eq!(world.path(place), "/merged/a");
+    assert_eq!(place.file, before, "pages that were read before are the same file's");
+    assert_eq!(world.list[place.file.index()].id, below);
+    assert_eq!(world.index.mapped_as, [above]);
+    // A fault that only the time line can place.
+    let region = *world.space.find(Avma(0x11008)).unwrap();
+    let again = world
+        .index
+        .place_in_region(&mut world.list, &world.files, Avma(0x11008), &region);
+    assert_eq!(again, Some(place));
+    // At another offset it is not that mapping any more.
+    let moved = world.fault(0x11008, id(DISK, 5), 0x9000);
+    assert_eq!(world.path(moved), "");
+}
+
+#[test]
+fn deleted_and_replaced_files_are_told_apart() {
+    let mut world = World::default();
+    let successor = FileId {
+        generation: 1,
+        ..id(DISK, 3)
+    };
+    world.map(0x10000, 0, id(DISK, 3), "/a (deleted)");
+    world.map(0x30000, 0, successor, "/a");
+    let old = world.fault(0x10000, id(DISK, 3), 0);
+    let new = world.fault(0x30000, successor, 0);
+    assert_ne!(old.file, new.file, "one number, one name, two files");
+    assert_eq!((world.path(old), world.path(new)), ("/a", "/a"));
+    assert!(world.list[old.file.index()].deleted && !world.list[new.file.index()].deleted);
+}
+
+#[test]
+fn a_file_that_was_only_read_has_no_name_unless_a_mapping_comes() {
+    let mut world = World::default();
+    let (read, mapped) = (world.read(id(DISK, 8)), world.read(id(DISK, 9)));
+    world.map(0x10000, 0, id(DISK, 9), "/later");
+    world.index.finish(&mut world.list, &world.files);
+    assert_eq!(world.list[read.index()].path, "");
+    assert_eq!(world.list[mapped.index()].path, "/later");
+}
+
+#[test]
+fn files_that_are_known_keep_their_numbers() {
+    let mut world = World::default();
+    world.read(id(DISK, 8));
+    world.map(0x10000, 0x4000, id(0, 90), "/merged/a");
+    world.map(0x30000, 0, id(DISK, 3), "/a");
+    world.map(0x50000, 0, id(DISK, 3), "/b");
+    let ask = |world: &mut World| {
+        [
+            world.fault(0x50000, id(DISK, 3), 0).file,
+            world.fault(0x10000, id(DISK, 8), 0x4000).file,
+            world.fault(0x30000, id(DISK, 3), 0).file,
+            world.read(id(DISK, 8)),
+            world.read(id(DISK, 3)),
+        ]
+    };
+    let first = ask(&mut world);
+    let index = FileIndex::of(&world.list, &world.index.mapped_as);
+    let known = world.list.clone();
+    world.index = index;
+    assert_eq!(ask(&mut world), first);
+    assert_eq!(world.list, known);
+}

@@ -1,0 +1,75 @@
+//! Page faults and reads: from their events to facts.
+
+use profiler_common::fault::{FAULT_HAS_VMA, FAULT_REMOTE};
+
+use super::{Noun, Replay};
+use crate::event::{Fault, PagesRead};
+use crate::fact::fault::{PageRange, PagesReadFact};
+use crate::fact::faults::{self, Found, Memory};
+
+impl Replay<'_, '_> {
+    pub(super) fn fault(&mut self, fault: &Fault<'_>) {
+        let thread = self.tasks.thread_at(&fault.at);
+        let stack = self.stack_of(&fault.at, thread, &fault.stacks, Noun::Fault);
+        let recording = &mut self.tables.recording;
+        recording.faults_seen = recording.faults_seen.saturating_add(1);
+        let process = self.tasks.threads[thread.index()].process;
+        // The time line is that of the thread's own memory.
+        let own = fault.flags & FAULT_REMOTE == 0;
+        let region = if own {
+            self.tasks.region(process, fault.address)
+        } else {
+            None
+        };
+        let (files, list) = (&self.tasks.files, &mut self.tables.files);
+        let mapped = region.as_ref().map(|region| files.get(region.file));
+        let vma = fault.vma.filter(|_| fault.flags & FAULT_HAS_VMA != 0);
+        let (memory, place) = match (vma, &region, &mapped) {
+            (Some(vma), region, mapped) => {
+                let file = vma.file.as_ref();
+                let place = file.and_then(|file| self.files.place(list, files, file, fault.address, region.as_ref()));
+                (Some(Memory::of_vma(&vma, mapped.as_deref())), place)
+            }
+            (None, Some(region), Some(mapped)) => {
+                let place = self.files.place_in_region(list, files, fault.address, region);
+                (Some(Memory::of_region(region, mapped)), place)
+            }
+            _ => (None, None),
+        };
+        let fact = faults::fact(
+            fault,
+            Found {
+                thread,
+                stack,
+                memory,
+                place,
+            },
+        );
+        self.show_tasks();
+        self.sink.fault(&self.tables, &fact);
+        self.show_tasks();
+    }
+
+    pub(super) fn pages_read(&mut self, pages: &PagesRead) {
+        let thread = self.tasks.thread_at(&pages.at);
+        let file = self
+            .files
+            .of_read(&mut self.tables.files, &self.tasks.files, pages.file);
+        let Some(file) = file.filter(|_| pages.count > 0) else {
+            return;
+        };
+        let fact = PagesReadFact {
+            time: pages.since.min(pages.at.time),
+            thread,
+            file,
+            pages: PageRange {
+                first: pages.first,
+                count: pages.count,
+            },
+            in_fault: pages.in_fault,
+        };
+        self.show_tasks();
+        self.sink.pages_read(&self.tables, &fact);
+        self.show_tasks();
+    }
+}

@@ -1,0 +1,134 @@
+//! Stacks of samples and faults: as they were found before, or walked and interned anew.
+
+use super::{MAX_STACKS, Noun, Replay};
+use crate::addr::{Avma, KernelOffset};
+use crate::event::{At, Stacks};
+use crate::fact::{FrameId, FrameName, ProcessId, SourceFrame, StackId, ThreadId, TruncationReason};
+use crate::unwind::{JitFunction, Known, Mapped, Place, RawFrame, Walked};
+use profiler_common::stack::FLAG_USER_REGS;
+
+impl Replay<'_, '_> {
+    /// The stack of an event, as it was found before or anew.
+    pub(super) fn stack_of(&mut self, at: &At, thread: ThreadId, stacks: &Stacks<'_>, noun: Noun) -> Option<StackId> {
+        // Without user registers it is a kernel thread, or one that has none any more.
+        let walked = if stacks.flags & FLAG_USER_REGS == 0 {
+            None
+        } else {
+            self.dictionary.user_of(stacks, noun == Noun::Sample)
+        };
+        let known = self
+            .beside
+            .resolved
+            .as_mut()
+            .and_then(|known| known.stack(at.time, at.tid));
+        let stack = match known {
+            Some(stack) => stack,
+            None => self.stack(
+                at,
+                stacks,
+                self.tasks.threads[thread.index()].process,
+                walked.as_deref(),
+            ),
+        };
+        self.known_stacks.push(at.time, at.tid, stack);
+        let ends = match noun {
+            Noun::Sample => &mut self.ends.samples,
+            Noun::Fault => &mut self.ends.faults,
+        };
+        if let Some(stack) = stack {
+            ends.count(&self.tables, stack);
+        }
+        stack
+    }
+
+    /// User frames, and the kernel's on top of them.
+    fn stack(&mut self, at: &At, stacks: &Stacks<'_>, process: ProcessId, walked: Option<&Walked>) -> Option<StackId> {
+        if self.tables.stacks.len() >= MAX_STACKS {
+            return Some(self.interner.truncated(&mut self.tables, TruncationReason::Limit));
+        }
+        let mut stack = None;
+        if stacks.flags & FLAG_USER_REGS != 0 {
+            let mapped = Mapped {
+                tasks: &self.tasks,
+                process,
+            };
+            let walk = self.walker.stack(mapped, stacks, walked);
+            if let Some(walked) = walked {
+                self.dictionary.check(stacks, walked, &walk);
+            }
+            if let Err(reason) = walk.end {
+                stack = Some(self.interner.truncated(&mut self.tables, reason));
+            }
+            for raw in walk.frames.iter().rev() {
+                let frame = self.user_frame(at, process, raw);
+                stack = Some(self.interner.stack(&mut self.tables, stack, frame));
+            }
+        }
+        let kernel = self.dictionary.kernel_of(stacks);
+        for (depth, offset) in kernel.as_deref().unwrap_or_default().iter().enumerate().rev() {
+            let frame = self.kernel_frame(*offset, depth > 0);
+            stack = Some(self.interner.stack(&mut self.tables, stack, frame));
+        }
+        stack
+    }
+
+    fn user_frame(&mut self, at: &At, process: ProcessId, raw: &RawFrame) -> FrameId {
+        let back = u64::from(raw.is_return_address);
+        let found = match raw.place {
+            Place::MadeAtRunTime(_) => self
+                .beside
+                .jit
+                .lookup(at.pid, Avma(raw.address.0.wrapping_sub(back)), at.time),
+            _ => None,
+        };
+        let jit = found.as_ref().map(|found| JitFunction {
+            start: found.start(),
+            code: found.code(),
+        });
+        let mut known = Known {
+            modules: &mut self.walker.modules,
+            files: &self.tasks.files,
+        };
+        let frame = self
+            .interner
+            .user_frame(&mut self.tables, &mut known, process, raw, jit);
+        if let Some(found) = found {
+            self.tables.names.entry(frame).or_insert_with(|| found.name());
+        }
+        frame
+    }
+
+    fn kernel_frame(&mut self, offset: KernelOffset, is_return_address: bool) -> FrameId {
+        let distinct = self.tables.frames.len();
+        let frame = self.interner.kernel_frame(&mut self.tables, offset, is_return_address);
+        if self.tables.frames.len() == distinct {
+            return frame;
+        }
+        // A call that never returns may be its function's last instruction: the address behind it is another function's. Early
+        // logs name only the address itself.
+        let call = KernelOffset(offset.0.wrapping_sub(u64::from(is_return_address)));
+        let kernel = &self.beside.kernel;
+        let known = kernel
+            .get(&call)
+            .or_else(|| kernel.get(&offset).filter(|(start, _)| *start != offset));
+        if let Some((start, name)) = known {
+            let source = SourceFrame {
+                function: name.clone(),
+                file: None,
+                line: None,
+            };
+            let symbol = name.clone();
+            let inline_chain = vec![source];
+            self.tables.names.insert(
+                frame,
+                FrameName {
+                    symbol,
+                    symbol_start: start.0,
+                    symbol_size: None,
+                    inline_chain,
+                },
+            );
+        }
+        frame
+    }
+}
