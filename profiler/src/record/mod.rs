@@ -2,6 +2,7 @@
 
 pub mod attachments;
 pub mod binaries;
+pub mod cache;
 pub mod command;
 pub mod finish;
 pub mod folders;
@@ -27,12 +28,14 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Result, anyhow, bail};
 use nix::unistd::Uid;
 
-use crate::cli::options::{RecordOptions, Target};
+use crate::cli::options::{RecordOptions, Target, Wanted};
 use crate::cli::terminal::tell;
 use crate::event::{End, Event};
 use crate::report::summary::Summary;
 use attachments::Passed;
 use binaries::{OpenBinaries, Vdso};
+use cache::Subject;
+use cache::system::Dropper;
 use command::Waiting;
 use finish::{OpenLog, Plan};
 use folders::Folders;
@@ -66,6 +69,7 @@ pub struct Outcome {
 struct GiveUp {
     log: OnceLock<PathBuf>,
     folders: OnceLock<Vec<PathBuf>>,
+    interrupted: AtomicBool,
     finishing: AtomicBool,
     written: AtomicBool,
 }
@@ -112,12 +116,18 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     let watch = Watch::new({
         let give_up = give_up.clone();
         move |signal, count| {
+            give_up.interrupted.store(true, Ordering::SeqCst);
             if count > 1 || give_up.finishing.load(Ordering::SeqCst) {
                 give_up.now(signal);
             }
         }
     })?;
     let vdso = Vdso::of_this_kernel();
+    let wants_system = options
+        .page_cache
+        .as_ref()
+        .is_some_and(|asked| asked.wanted == Wanted::ColdSystem);
+    let dropper = wants_system.then(Dropper::start).transpose()?;
     // Root starts the privileged half first, and then is root no more; another user opens the files before a password is asked for.
     let early = Uid::effective().is_root().then(Capture::start).transpose()?;
     identity.assume()?;
@@ -146,10 +156,26 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
             tables: Tables::new(Tables::default_folder(&identity.environment)),
             expected: expected(program.as_deref(), &identity.environment),
         };
+        let subject = program.as_deref().map(|program| Subject {
+            program,
+            command,
+            mapped: &unwinding.expected,
+            environment: &identity.environment,
+        });
+        let prepare =
+            |(asked, subject)| cache::prepare(asked, subject, &unwinding.tables, dropper, &give_up.interrupted);
+        let page_cache = options.page_cache.as_ref().zip(subject).map(prepare).transpose()?;
         let waiting = program
             .map(|program| Waiting::spawn(program, command, &identity.environment))
             .transpose()?;
-        let captured = session::run(options, &watch, capture.link.clone(), &spool, unwinding, waiting);
+        let captured = session::run(
+            options,
+            &watch,
+            capture.link.clone(),
+            &spool,
+            unwinding,
+            (waiting, page_cache),
+        );
         capture.wait();
         captured
     });

@@ -1,0 +1,1 @@
+//! What is listed, and what is never touched.

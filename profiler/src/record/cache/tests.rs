@@ -1,0 +1,1 @@
+//! Files that are really evicted and really read.
