@@ -20,6 +20,9 @@ const SYS_CACHESTAT: c_long = 451;
 /// Bytes of a file that are mapped at once for mincore: a multiple of every page size.
 const WINDOW: u64 = 1 << 30;
 
+/// Larger files are not asked for by mincore, whose work grows with the file and not with what is in memory.
+const MINCORE_LIMIT: u64 = 1 << 40;
+
 /// What is in memory of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cached {
@@ -147,6 +150,9 @@ fn tells_truth(file: &File) -> io::Result<bool> {
 /// Bytes in memory.
 fn mincore(file: &File) -> io::Result<u64> {
     let (len, page) = (file.metadata()?.len(), page_size());
+    if len > MINCORE_LIMIT {
+        return Err(io::Error::from_raw_os_error(libc::EFBIG));
+    }
     let mut resident = 0u64;
     let mut offset = 0;
     while offset < len {

@@ -7,6 +7,7 @@ mod evict;
 mod holders;
 mod listing;
 mod progress;
+pub mod remembered;
 mod report;
 pub mod system;
 mod warm;
@@ -18,15 +19,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
+use rustc_hash::FxHashSet;
 use symbols::elf::ElfFile;
 
 use super::binaries;
 use super::identity::Environment;
 use super::tables::Tables;
+use crate::capture::wire::Mapped;
 use crate::cli::options::{PageCache, Wanted};
 use crate::cli::terminal::{say, tell};
 use holders::Holders;
 use progress::Progress;
+use remembered::Remembered;
 use report::Report;
 use system::Dropper;
 
@@ -57,6 +61,8 @@ enum Why {
     Memory(&'static str),
     /// Processes have it mapped.
     Mapped(Holders),
+    /// Not all processes could be asked.
+    Hidden,
     /// It is not on disk yet.
     Unwritten,
     /// There is no memory for it.
@@ -102,6 +108,8 @@ pub struct Subject<'a> {
     pub mapped: &'a [PathBuf],
     /// Its environment.
     pub environment: &'a Environment,
+    /// What it mapped before.
+    pub remembered: Option<&'a Remembered>,
 }
 
 /// The page cache, nearly as it was wanted.
@@ -110,6 +118,7 @@ pub struct Prepared {
     wanted: Wanted,
     entries: Vec<Entry>,
     notes: Vec<String>,
+    remembered: Option<Remembered>,
     dropper: Option<Dropper>,
 }
 
@@ -139,7 +148,7 @@ pub fn prepare(
             report::shown(folder)
         ));
     }
-    let total = entries.iter().map(|entry| entry.len).sum();
+    let total = report::sum(entries.iter().map(|entry| entry.len));
     if asked.wanted == Wanted::Warm {
         warm::warm(&mut entries, &mut Progress::new("reading", total, interrupted))?;
     } else {
@@ -150,13 +159,14 @@ pub fn prepare(
         wanted: asked.wanted,
         entries,
         notes,
+        remembered: subject.remembered.cloned(),
         dropper,
     })
 }
 
 impl Prepared {
     /// The recorder reads no file of the command any more: drops what it touched, and tells the person how it is now.
-    pub fn finish(mut self) {
+    pub fn finish(mut self) -> Known {
         if self.wanted != Wanted::Warm {
             evict::evict_again(&mut self.entries);
         }
@@ -172,13 +182,68 @@ impl Prepared {
         let mut lines = report.lines().into_iter();
         lines.next().iter().for_each(tell);
         lines.for_each(say);
+        Known::new(self.wanted, &self.entries, self.remembered)
+    }
+}
+
+/// The files that were thought of.
+#[derive(Debug)]
+pub struct Known {
+    wanted: Wanted,
+    ids: FxHashSet<(u32, u32, u64)>,
+    paths: FxHashSet<PathBuf>,
+    remembered: Option<Remembered>,
+}
+
+impl Known {
+    fn new(wanted: Wanted, entries: &[Entry], remembered: Option<Remembered>) -> Self {
+        let id = |entry: &Entry| (libc::major(entry.id.0), libc::minor(entry.id.0), entry.id.1);
+        Self {
+            wanted,
+            ids: entries.iter().map(id).collect(),
+            // On overlayfs and btrfs mappings show another device.
+            remembered,
+            paths: entries
+                .iter()
+                .filter_map(|entry| entry.path.canonicalize().ok())
+                .collect(),
+        }
+    }
+
+    /// Tells the person which files the recorded processes mapped that nobody had thought of, and remembers them.
+    pub fn tell_missed<'a>(&self, mapped: impl Iterator<Item = &'a Mapped>) {
+        if self.wanted == Wanted::ColdSystem {
+            return; // that was everything
+        }
+        // The command was born as a process of ours.
+        let ours = holders::files_of(std::process::id());
+        let mut missed: Vec<&Path> = mapped
+            .map(|mapped| {
+                (
+                    (mapped.file.major, mapped.file.minor, mapped.file.inode),
+                    Path::new(&mapped.path),
+                )
+            })
+            .filter(|(id, path)| !self.ids.contains(id) && !ours.iter().any(|(our, named)| our == id || named == path))
+            .map(|(_, path)| path)
+            .filter(|path| path.is_absolute() && !self.paths.contains(*path) && path.is_file())
+            .collect();
+        missed.sort_unstable();
+        missed.dedup();
+        if missed.is_empty() {
+            return;
+        }
+        let is_kept = self.remembered.as_ref().is_some_and(|list| list.add(&missed).is_ok());
+        let lines = report::missed(&missed, self.wanted == Wanted::Warm, is_kept);
+        lines.first().iter().for_each(tell);
+        lines.iter().skip(1).for_each(say);
     }
 }
 
 /// Makes the unwind tables now that would be made while the command runs: that reads the files.
 fn make_tables(mapped: &[PathBuf], tables: &Tables, interrupted: &AtomicBool) -> Result<()> {
     let size = |path: &PathBuf| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-    let mut progress = Progress::new("unwinding", mapped.iter().map(size).sum(), interrupted);
+    let mut progress = Progress::new("unwinding", report::sum(mapped.iter().map(size)), interrupted);
     for path in mapped {
         progress.advance(size(path))?;
         let elf = binaries::open_regular(path)

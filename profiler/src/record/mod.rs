@@ -35,6 +35,7 @@ use crate::report::summary::Summary;
 use attachments::Passed;
 use binaries::{OpenBinaries, Vdso};
 use cache::Subject;
+use cache::remembered::Remembered;
 use cache::system::Dropper;
 use command::Waiting;
 use finish::{OpenLog, Plan};
@@ -151,22 +152,28 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     };
     let recorded = early.map_or_else(start, Ok).and_then(|capture| {
         let command = options.target.command().unwrap_or_default();
+        let (program, environment) = (program.as_deref(), &identity.environment);
+        let remembered = program.filter(|_| options.page_cache.is_some());
+        let remembered = remembered.and_then(|program| Remembered::of(program, environment));
+        let mut expected = expected(program, environment);
+        expected.extend(remembered.iter().flat_map(|list| list.files.clone()));
         let unwinding = Unwinding {
             vdso: setting.vdso.clone(),
-            tables: Tables::new(Tables::default_folder(&identity.environment)),
-            expected: expected(program.as_deref(), &identity.environment),
+            tables: Tables::new(Tables::default_folder(environment)),
+            expected,
         };
-        let subject = program.as_deref().map(|program| Subject {
+        let subject = program.map(|program| Subject {
             program,
             command,
             mapped: &unwinding.expected,
-            environment: &identity.environment,
+            environment,
+            remembered: remembered.as_ref(),
         });
         let prepare =
             |(asked, subject)| cache::prepare(asked, subject, &unwinding.tables, dropper, &give_up.interrupted);
         let page_cache = options.page_cache.as_ref().zip(subject).map(prepare).transpose()?;
         let waiting = program
-            .map(|program| Waiting::spawn(program, command, &identity.environment))
+            .map(|program| Waiting::spawn(program.to_owned(), command, environment))
             .transpose()?;
         let captured = session::run(
             options,
@@ -256,6 +263,9 @@ fn conclude(
         .chain([Event::End(end)]);
     if let Err(error) = finish::append(spool.file_mut(), rest) {
         tell(format_args!("the event log could not be completed: {error}"));
+    }
+    if let Some(cached) = &captured.cached {
+        cached.tell_missed(captured.mapped.iter().map(|(mapped, _)| mapped));
     }
     let binaries = OpenBinaries::new(std::mem::take(&mut captured.mapped), setting.vdso.clone());
     let plan = Plan {

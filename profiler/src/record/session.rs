@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::binaries::Vdso;
-use super::cache::Prepared;
+use super::cache::{Known, Prepared};
 use super::command::Waiting;
 use super::spool::Spool;
 use super::table_maker::TableMaker;
@@ -51,6 +51,8 @@ pub struct Captured {
     pub mapped: Vec<(Mapped, Option<File>)>,
     /// Perf maps of recorded processes.
     pub perf_maps: Vec<(PerfMap, File)>,
+    /// The files that were made cold or warm.
+    pub cached: Option<Known>,
     /// The log is cut: why.
     pub log_failed: Option<String>,
     /// Still makes tables, for the next recording.
@@ -117,10 +119,10 @@ pub fn run(
     };
     let Unwinding { vdso, tables, expected } = unwinding;
     session.tables.start(session.link.clone(), vdso, tables, expected);
-    if let Some(page_cache) = page_cache {
+    let cached = page_cache.map(|page_cache| {
         session.tables.settle(SETTLE_LIMIT);
-        page_cache.finish();
-    }
+        page_cache.finish()
+    });
     let began = Instant::now();
     if let Some(waiting) = waiting {
         watch.child(waiting.release()?);
@@ -140,6 +142,7 @@ pub fn run(
         wall,
         mapped: session.mapped,
         perf_maps: session.perf_maps,
+        cached,
         log_failed: session.log_failed,
         tables: session.tables,
     })

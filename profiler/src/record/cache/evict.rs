@@ -51,7 +51,7 @@ pub fn evict(entries: &mut Vec<Entry>, progress: &mut Progress<'_>) -> Result<()
     if !entries.iter().any(Entry::is_left) {
         return Ok(());
     }
-    holders::find(entries);
+    let all_asked = holders::find(entries);
     for pause in PAUSES {
         progress.advance(0)?;
         let mut unexplained = entries
@@ -60,11 +60,16 @@ pub fn evict(entries: &mut Vec<Entry>, progress: &mut Progress<'_>) -> Result<()
             .peekable();
         if unexplained.peek().is_some() {
             sleep(pause);
-            unexplained.for_each(again);
+            unexplained.for_each(|entry| once_more(entry, samples));
         }
     }
     // Those that were mapped may have been let go meanwhile.
-    entries.iter_mut().filter(|entry| entry.is_left()).for_each(again);
+    for entry in entries.iter_mut().filter(|entry| entry.is_left()) {
+        again(entry);
+        if entry.why.is_none() && !all_asked {
+            entry.why = Some(Why::Hidden);
+        }
+    }
     Ok(())
 }
 
@@ -115,7 +120,7 @@ fn first(entry: &mut Entry, samples: u64) -> io::Result<()> {
     drop_pages(&file)?;
     look(entry, &file);
     if entry.after.is_none() {
-        entry.after = sample(&file, samples).map(|share| (entry.len as f64 * share).round() as u64);
+        entry.after = share_of(entry, sample(&file, samples));
         entry.is_sampled = entry.after.is_some();
         drop_pages(&file)?;
     }
@@ -131,6 +136,22 @@ fn again(entry: &mut Entry) {
     if drop_pages(&file).is_ok() {
         look(entry, &file);
     }
+}
+
+/// As [`again`], and asks again by sample where the kernel does not tell.
+fn once_more(entry: &mut Entry, samples: u64) {
+    again(entry);
+    if let Some(file) = open_regular(&entry.path).ok().filter(|_| entry.is_sampled) {
+        entry.after = share_of(entry, sample(&file, samples)).or(entry.after);
+        sleep(READS);
+        again(entry);
+    }
+}
+
+/// Bytes that a share of a file comes to.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A share is between 0 and 1, and a file below 2^63 bytes.
+pub fn share_of(entry: &Entry, share: Option<f64>) -> Option<u64> {
+    share.map(|share| (entry.len as f64 * share).round() as u64)
 }
 
 fn drop_pages(file: &File) -> io::Result<()> {

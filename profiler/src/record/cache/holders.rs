@@ -1,8 +1,8 @@
 //! Who keeps a file in memory: the processes that have it mapped.
 
 use std::fs::{self, File};
-use std::io::Read as _;
-use std::path::Path;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
@@ -20,14 +20,16 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct Holders {
     /// How many, of those whose mappings may be seen.
     pub count: u32,
+    /// Those are all.
+    pub is_all: bool,
     /// One of them.
     pub pid: u32,
     /// Its name.
     pub name: String,
 }
 
-/// Says of each entry that stays in memory who has it mapped, if somebody has.
-pub fn find(entries: &mut [Entry]) {
+/// Says of each entry that stays in memory who has it mapped, if somebody has; returns whether every process could be asked.
+pub fn find(entries: &mut [Entry]) -> bool {
     let left: Vec<usize> = (0..entries.len()).filter(|&at| entries[at].is_left()).collect();
     let mut by_inode = FxHashMap::default();
     let mut by_path = FxHashMap::default();
@@ -41,11 +43,16 @@ pub fn find(entries: &mut [Entry]) {
     }
     let deadline = Instant::now() + PATIENCE;
     let mut holders: FxHashMap<usize, Holders> = FxHashMap::default();
+    let mut is_all = true;
     for pid in processes().unwrap_or_default() {
         if left.is_empty() || Instant::now() > deadline {
+            is_all = false;
             break;
         }
-        let mut mapped: Vec<usize> = maps(pid)
+        let text = maps(pid);
+        is_all &= text.is_some();
+        let mut mapped: Vec<usize> = text
+            .unwrap_or_default()
             .split(|byte| *byte == b'\n')
             .filter_map(|line| {
                 let (inode, path) = mapping(line)?;
@@ -57,24 +64,36 @@ pub fn find(entries: &mut [Entry]) {
         for at in mapped {
             let first = || Holders {
                 count: 0,
+                is_all: true,
                 pid,
                 name: name(pid),
             };
             holders.entry(at).or_insert_with(first).count += 1;
         }
     }
-    for (at, holders) in holders {
+    for (at, mut holders) in holders {
+        holders.is_all = is_all;
         entries[at].why = Some(Why::Mapped(holders));
     }
+    is_all
 }
 
-/// The text of a process's mappings; empty if it is gone or not to be seen.
-fn maps(pid: u32) -> Vec<u8> {
+/// Device, inode and path of the files that a process has mapped.
+pub fn files_of(pid: u32) -> Vec<((u32, u32, u64), PathBuf)> {
+    let text = maps(pid).unwrap_or_default();
+    let files = text.split(|byte| *byte == b'\n').filter_map(mapping);
+    files.map(|(id, path)| (id, path.to_owned())).collect()
+}
+
+/// The text of a process's mappings, empty if it is gone; `None`: it is not to be seen.
+fn maps(pid: u32) -> Option<Vec<u8>> {
     let mut text = Vec::new();
-    if let Ok(file) = File::open(format!("/proc/{pid}/maps")) {
-        let _ = file.take(MAPS_LIMIT).read_to_end(&mut text); // what was read until the process ended counts
+    match File::open(format!("/proc/{pid}/maps")) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return None,
+        // What was read until the process ended counts.
+        opened => drop(opened.and_then(|file| file.take(MAPS_LIMIT).read_to_end(&mut text))),
     }
-    text
+    Some(text)
 }
 
 /// Device, inode and path of a line: `start-end perms offset major:minor inode   path`.

@@ -1,5 +1,6 @@
 //! Tells how cold or warm the files are when the command starts: a few lines that fit a terminal of 80 columns.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::system::Dropped;
@@ -32,7 +33,7 @@ impl Report<'_> {
     /// The lines: the first without `ngmi: `, the others with their indent.
     pub fn lines(&self) -> Vec<String> {
         let known: Vec<&Entry> = self.entries.iter().filter(|entry| !entry.unreadable).collect();
-        let total: u64 = known.iter().map(|entry| entry.len).sum();
+        let total = sum(known.iter().map(|entry| entry.len));
         let cold = self.wanted != Wanted::Warm;
         // Bytes that are not as they were wanted.
         let wrong = |entry: &Entry| match entry.after {
@@ -42,7 +43,7 @@ impl Report<'_> {
         };
         let mut left: Vec<&Entry> = known.iter().copied().filter(|entry| wrong(entry) > 0).collect();
         left.sort_by_key(|entry| (std::cmp::Reverse(wrong(entry)), &entry.path));
-        let wrong_total: u64 = left.iter().map(|entry| wrong(entry)).sum();
+        let wrong_total = sum(left.iter().map(|entry| wrong(entry)));
         let mut lines = vec![self.head(&known, total, wrong_total)];
         lines.extend(table(&left, &wrong));
         lines.extend(self.unknown(&known));
@@ -57,7 +58,7 @@ impl Report<'_> {
         let part = format!("{} ({:.1} %)", bytes(wrong), 100.0 * wrong as f64 / total.max(1) as f64);
         let moved = |by: fn(u64, u64) -> u64| {
             let moved = known.iter().map(|entry| Some(by(entry.before?, entry.after?)));
-            moved.sum::<Option<u64>>().map(bytes)
+            moved.collect::<Option<Vec<u64>>>().map(|all| bytes(sum(all.into_iter())))
         };
         let total = bytes(total);
         if self.wanted == Wanted::Warm {
@@ -88,7 +89,7 @@ impl Report<'_> {
         }
         let unknown: Vec<&&Entry> = known.iter().filter(|entry| entry.after.is_none()).collect();
         if !unknown.is_empty() {
-            let size = bytes(unknown.iter().map(|entry| entry.len).sum());
+            let size = bytes(sum(unknown.iter().map(|entry| entry.len)));
             let did = if self.wanted == Wanted::Warm { "read" } else { "advised" };
             lines.extend(wrapped(&format!(
                 "{}, {size}: {did}, but this kernel does not tell how much is in memory; root can ask",
@@ -124,12 +125,13 @@ fn table(left: &[&Entry], wrong: &dyn Fn(&Entry) -> u64) -> Vec<String> {
         .map(|(entry, name)| {
             let about = if entry.is_sampled { "~" } else { "" };
             let (part, all) = (format!("{about}{}", bytes(wrong(entry))), bytes(entry.len));
-            let line = format!("{:INDENT$}{part:>9} of {all:>9}  {name:<width$}  {}", "", reason(entry));
-            clip(line.trim_end())
+            let line = format!("{:INDENT$}{part:>9} of {all:>9}  {name:<width$}  ", "");
+            let room = WIDTH.saturating_sub(line.chars().count());
+            clip(&format!("{line}{}", reason(entry, room)))
         })
         .collect();
     if !rest.is_empty() {
-        let size = bytes(rest.iter().map(|entry| wrong(entry)).sum());
+        let size = bytes(sum(rest.iter().map(|entry| wrong(entry))));
         let size = format!("{:INDENT$}{size:>9} in {} more", "", plural(rest.len() as u64, "file"));
         let mapped = rest
             .iter()
@@ -144,16 +146,56 @@ fn table(left: &[&Entry], wrong: &dyn Fn(&Entry) -> u64) -> Vec<String> {
     lines
 }
 
-fn reason(entry: &Entry) -> String {
+fn reason(entry: &Entry, room: usize) -> String {
     match &entry.why {
         Some(Why::Memory(name)) => format!("{name} is memory"),
-        Some(Why::Mapped(holders)) if holders.count == 1 => format!("mapped by {} ({})", holders.name, holders.pid),
+        Some(Why::Mapped(holders)) if !holders.is_all => format!("mapped by {}+ processes", holders.count),
+        Some(Why::Mapped(holders)) if holders.count == 1 => {
+            let short = format!("mapped by {}", holders.name);
+            let long = format!("{short} ({})", holders.pid);
+            if long.chars().count() <= room { long } else { short }
+        }
         Some(Why::Mapped(holders)) => format!("mapped by {} processes", holders.count),
+        Some(Why::Hidden) => "perhaps mapped by others".to_owned(),
         Some(Why::Unwritten) => "is being written".to_owned(),
         Some(Why::NoRoom) => "no memory is free for it".to_owned(),
         Some(Why::Failed(why)) => printable(why),
         None => "reason unknown".to_owned(),
     }
+}
+
+/// Files that the command mapped and that were not thought of, in folders with their counts.
+pub fn missed(files: &[&Path], warm: bool, is_kept: bool) -> Vec<String> {
+    let mut folders: BTreeMap<&Path, u64> = BTreeMap::new();
+    for file in files {
+        *folders.entry(file.parent().unwrap_or(file)).or_default() += 1;
+    }
+    let (flag, state) = if warm { ("--warm", "cold") } else { ("--cold", "warm") };
+    let count = plural(files.len() as u64, "file");
+    let mut lines = vec![format!(
+        "{flag} did not foresee {count}, mapped later and perhaps {state}:"
+    )];
+    if files.len() <= NAMED {
+        lines.extend(files.iter().flat_map(|file| wrapped(&shown(file))));
+    } else {
+        let mut most: Vec<(&Path, u64)> = folders.into_iter().collect();
+        most.sort_by_key(|(folder, count)| (std::cmp::Reverse(*count), *folder));
+        lines.extend(
+            most.iter()
+                .take(NAMED)
+                .map(|(folder, count)| clip(&format!("{:INDENT$}{count:>9} in {}", "", shown(folder)))),
+        );
+        let rest: u64 = most.iter().skip(NAMED).map(|(_, count)| count).sum();
+        if rest > 0 {
+            lines.push(format!("{:INDENT$}{rest:>9} elsewhere", ""));
+        }
+    }
+    lines.extend(wrapped(if is_kept {
+        "they are remembered: the next recording of this program takes them too"
+    } else {
+        "--cold-file PATH takes a file or folder too (repeatable)"
+    }));
+    lines
 }
 
 fn unreadable(entries: &[Entry]) -> Vec<String> {
@@ -227,6 +269,11 @@ fn wrapped(text: &str) -> Vec<String> {
 
 fn plural(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Sparse files may be of any size.
+pub fn sum(bytes: impl Iterator<Item = u64>) -> u64 {
+    bytes.fold(0, u64::saturating_add)
 }
 
 /// Bytes for people: three digits or four.

@@ -8,7 +8,7 @@ use anyhow::Result;
 use nix::errno::Errno;
 use nix::unistd::{Whence, lseek};
 
-use super::evict::{memory, open_regular, sample};
+use super::evict::{memory, open_regular, sample, share_of};
 use super::progress::Progress;
 use super::system::Memory;
 use super::{Entry, Why};
@@ -120,10 +120,10 @@ fn look(entry: &mut Entry) {
     let Ok(file) = open_regular(&entry.path) else { return };
     entry.after = match cached(&file) {
         Ok(cached) => Some(entry.within(cached.resident)),
-        Err(_) => sample(&file, SAMPLES).map(|share| {
+        Err(_) => {
             entry.is_sampled = true;
-            (entry.len as f64 * share).round() as u64
-        }),
+            share_of(entry, sample(&file, SAMPLES))
+        }
     };
     if memory(&file).is_some() {
         entry.after = Some(entry.len);
