@@ -106,6 +106,7 @@ pub struct Record {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "files",
+        hide_possible_values = true,
         conflicts_with_all = ["warm", "all", "pid"]
     )]
     pub cold: Option<Cold>,

@@ -150,42 +150,18 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
             }
         })
     };
-    let recorded = early.map_or_else(start, Ok).and_then(|capture| {
-        let command = options.target.command().unwrap_or_default();
-        let (program, environment) = (program.as_deref(), &identity.environment);
-        let remembered = program.filter(|_| options.page_cache.is_some());
-        let remembered = remembered.and_then(|program| Remembered::of(program, environment));
-        let mut expected = expected(program, environment);
-        expected.extend(remembered.iter().flat_map(|list| list.files.clone()));
-        let unwinding = Unwinding {
-            vdso: setting.vdso.clone(),
-            tables: Tables::new(Tables::default_folder(environment)),
-            expected,
-        };
-        let subject = program.map(|program| Subject {
-            program,
-            command,
-            mapped: &unwinding.expected,
-            environment,
-            remembered: remembered.as_ref(),
-        });
-        let prepare =
-            |(asked, subject)| cache::prepare(asked, subject, &unwinding.tables, dropper, &give_up.interrupted);
-        let page_cache = options.page_cache.as_ref().zip(subject).map(prepare).transpose()?;
-        let waiting = program
-            .map(|program| Waiting::spawn(program.to_owned(), command, environment))
-            .transpose()?;
-        let captured = session::run(
-            options,
-            &watch,
-            capture.link.clone(),
-            &spool,
-            unwinding,
-            (waiting, page_cache),
-        );
-        capture.wait();
-        captured
-    });
+    let ready = Ready {
+        options,
+        watch: &watch,
+        spool: &spool,
+        setting: &setting,
+        program: program.as_deref(),
+        environment: &identity.environment,
+        interrupted: &give_up.interrupted,
+    };
+    let recorded = early
+        .map_or_else(start, Ok)
+        .and_then(|capture| ready.record(capture, dropper));
     let mut captured = match recorded {
         Ok(captured) => captured,
         Err(error) => return Err(keep_if_worth(spool, error)),
@@ -217,6 +193,51 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         is_cut: captured.log_failed.is_some(),
         tables: captured.tables,
     })
+}
+
+/// Everything that a recording needs, but for the privileged half.
+struct Ready<'a> {
+    options: &'a RecordOptions,
+    watch: &'a Watch,
+    spool: &'a Spool,
+    setting: &'a Setting,
+    program: Option<&'a Path>,
+    environment: &'a Environment,
+    interrupted: &'a AtomicBool,
+}
+
+impl Ready<'_> {
+    fn record(&self, capture: Capture, dropper: Option<Dropper>) -> Result<Captured> {
+        let (program, environment) = (self.program, self.environment);
+        let command = self.options.target.command().unwrap_or_default();
+        let page_cache = self.options.page_cache.as_ref();
+        let remembered = program.filter(|_| page_cache.is_some());
+        let remembered = remembered.and_then(|program| Remembered::of(program, environment));
+        let mut expected = expected(program, environment);
+        expected.extend(remembered.iter().flat_map(|list| list.files.clone()));
+        let unwinding = Unwinding {
+            vdso: self.setting.vdso.clone(),
+            tables: Tables::new(Tables::default_folder(environment)),
+            expected,
+        };
+        let subject = program.map(|program| Subject {
+            program,
+            command,
+            mapped: &unwinding.expected,
+            environment,
+            remembered: remembered.as_ref(),
+        });
+        let prepare = |(asked, subject)| cache::prepare(asked, subject, &unwinding.tables, dropper, self.interrupted);
+        let prepared = page_cache.zip(subject).map(prepare).transpose()?;
+        let waiting = program
+            .map(|program| Waiting::spawn(program.to_owned(), command, environment))
+            .transpose()?;
+        let start = (waiting, prepared);
+        let link = capture.link.clone();
+        let captured = session::run(self.options, self.watch, link, self.spool, unwinding, start);
+        capture.wait();
+        captured
+    }
 }
 
 /// The files that a command is going to map.

@@ -58,7 +58,9 @@ impl Report<'_> {
         let part = format!("{} ({:.1} %)", bytes(wrong), 100.0 * wrong as f64 / total.max(1) as f64);
         let moved = |by: fn(u64, u64) -> u64| {
             let moved = known.iter().map(|entry| Some(by(entry.before?, entry.after?)));
-            moved.collect::<Option<Vec<u64>>>().map(|all| bytes(sum(all.into_iter())))
+            moved
+                .collect::<Option<Vec<u64>>>()
+                .map(|all| bytes(sum(all.into_iter())))
         };
         let total = bytes(total);
         if self.wanted == Wanted::Warm {
@@ -116,10 +118,10 @@ impl Report<'_> {
 
 /// The largest ones, with the reason, and what the rest comes to.
 fn table(left: &[&Entry], wrong: &dyn Fn(&Entry) -> u64) -> Vec<String> {
-    let (named, rest) = left.split_at(left.len().min(if left.len() == NAMED + 1 { NAMED + 1 } else { NAMED }));
-    let names: Vec<String> = named.iter().map(|entry| name(&entry.path)).collect();
+    let (largest, rest) = left.split_at(left.len().min(if left.len() == NAMED + 1 { NAMED + 1 } else { NAMED }));
+    let names: Vec<String> = largest.iter().map(|entry| short_name(&entry.path)).collect();
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-    let mut lines: Vec<String> = named
+    let mut lines: Vec<String> = largest
         .iter()
         .zip(&names)
         .map(|(entry, name)| {
@@ -221,7 +223,7 @@ fn unreadable(entries: &[Entry]) -> Vec<String> {
 }
 
 /// The last part of a path, as much of its end as there is room for.
-fn name(path: &Path) -> String {
+fn short_name(path: &Path) -> String {
     let name = path
         .file_name()
         .map_or_else(|| shown(path), |name| printable(&name.to_string_lossy()));

@@ -22,13 +22,13 @@ fn entry(path: &str, len: u64, before: u64, after: u64, why: Option<Why>) -> Ent
     }
 }
 
-fn mapped(count: u32, name: &str) -> Option<Why> {
-    Some(Why::Mapped(Holders {
+fn mapped(count: u32, name: &str) -> Why {
+    Why::Mapped(Holders {
         count,
         is_all: true,
         pid: 4_194_303,
         name: name.to_owned(),
-    }))
+    })
 }
 
 fn lines(wanted: Wanted, entries: &[Entry]) -> Vec<String> {
@@ -51,7 +51,7 @@ fn fits(lines: &[String]) {
 fn the_largest_remainders_are_named_with_their_reasons() {
     let mut entries = vec![
         entry("/l/libxul.so", 131 * MIB, 131 * MIB, 0, None),
-        entry("/l/libc.so.6", 2 * MIB, 2 * MIB, 2 * MIB, mapped(41, "init")),
+        entry("/l/libc.so.6", 2 * MIB, 2 * MIB, 2 * MIB, Some(mapped(41, "init"))),
         entry(
             "/dev/shm/model",
             30 * MIB,
@@ -59,10 +59,10 @@ fn the_largest_remainders_are_named_with_their_reasons() {
             30 * MIB,
             Some(Why::Memory("tmpfs")),
         ),
-        entry("/l/one", MIB, MIB, MIB / 2, mapped(1, "firefox-esr-123")),
+        entry("/l/one", MIB, MIB, MIB / 2, Some(mapped(1, "firefox-esr-123"))),
     ];
     for number in 0..3 {
-        entries.push(entry(&format!("/l/{number}"), 4096, 4096, 4096, mapped(2, "x")));
+        entries.push(entry(&format!("/l/{number}"), 4096, 4096, 4096, Some(mapped(2, "x"))));
     }
     let lines = lines(Wanted::Cold, &entries);
     assert_eq!(
@@ -133,10 +133,10 @@ fn nothing_commands_the_terminal_or_leaves_its_columns() {
         Wanted::Cold,
         &[entry(
             &odd,
-            u64::MAX / 4,
+            999 << 30,
             0,
-            u64::MAX / 4,
-            mapped(1, "a name of some length"),
+            999 << 30,
+            Some(mapped(1, "a name of some length")),
         )],
     );
     fits(&lines);

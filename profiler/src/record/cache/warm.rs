@@ -118,13 +118,12 @@ fn parts(file: &File, len: u64) -> Vec<(u64, u64)> {
 
 fn look(entry: &mut Entry) {
     let Ok(file) = open_regular(&entry.path) else { return };
-    entry.after = match cached(&file) {
-        Ok(cached) => Some(entry.within(cached.resident)),
-        Err(_) => {
-            entry.is_sampled = true;
-            share_of(entry, sample(&file, SAMPLES))
-        }
-    };
+    if let Ok(cached) = cached(&file) {
+        entry.after = Some(entry.within(cached.resident));
+    } else {
+        entry.after = share_of(entry, sample(&file, SAMPLES));
+        entry.is_sampled = entry.after.is_some();
+    }
     if memory(&file).is_some() {
         entry.after = Some(entry.len);
     }
