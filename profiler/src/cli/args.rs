@@ -43,6 +43,9 @@ pub enum Verb {
     /// Waits until it may become the command; started by `record`
     #[command(name = "__exec", hide = true)]
     Exec(ExecHalf),
+    /// Drops the caches of the whole machine when it is told to; started by `record`
+    #[command(name = "__drop-caches", hide = true)]
+    DropCaches,
     /// Measures the unwind tables of files
     #[command(name = "__tables", hide = true)]
     Tables(Tables),
@@ -102,6 +105,23 @@ pub struct Record {
     /// Have Firefox name its JIT code; turns off the sandbox of its content processes. Needs a build with jitdump, as Nightly is
     #[arg(long)]
     pub firefox_jit: bool,
+    /// First drop the files that the command will use from the page cache; `system` (as root): everything that the machine has cached
+    #[arg(
+        long,
+        value_name = "SCOPE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "files",
+        hide_possible_values = true,
+        conflicts_with_all = ["warm", "all", "pid"]
+    )]
+    pub cold: Option<Cold>,
+    /// First read the files that the command will use into the page cache
+    #[arg(long, conflicts_with_all = ["all", "pid"])]
+    pub warm: bool,
+    /// With --cold or --warm, also this file or folder (repeatable)
+    #[arg(long, visible_alias = "warm-file", value_name = "PATH")]
+    pub cold_file: Vec<PathBuf>,
     #[command(flatten)]
     /// How the result is told.
     pub result: ResultArgs,
@@ -136,6 +156,15 @@ pub enum FaultSourceArg {
     Tracepoint,
     /// perf's software events alone: no latency
     Perf,
+}
+
+/// What `--cold` makes cold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Cold {
+    /// The pages of the files that the command will use
+    Files,
+    /// Also everything else that the machine has cached
+    System,
 }
 
 /// How `record` and `convert` tell their result.

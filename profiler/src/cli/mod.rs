@@ -52,6 +52,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         }
         Verb::Capture(half) => halves::capture(&half),
         Verb::Exec(half) => halves::exec(&half),
+        Verb::DropCaches => halves::drop_caches(),
         Verb::Tables(args) => tables::run(&args),
         Verb::Lint(args) => lint::run(&args),
         Verb::Maps(args) => maps::run(&args),

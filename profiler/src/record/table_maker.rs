@@ -90,12 +90,19 @@ impl TableMaker {
         *self.open.lock().unwrap_or_else(PoisonError::into_inner) = false;
     }
 
+    /// Waits until every file that was named so far has been read, or until that takes too long.
+    pub fn settle(&self, limit: Duration) {
+        let (tell, told) = mpsc::channel();
+        if self.queue.send(Job::Tell(tell)).is_ok() {
+            let _ = told.recv_timeout(limit); // a slow file is read while the command runs
+        }
+    }
+
     /// Waits until the tables that are still wanted are in the cache, or until that takes too long: a program that ends before
     /// the tables of its libraries are made would never have them.
     pub fn finish(self) {
-        let (tell, told) = mpsc::channel();
-        if self.jobs.is_none() && self.queue.send(Job::Tell(tell)).is_ok() {
-            let _ = told.recv_timeout(LAST_PATIENCE); // who waited in vain waits again the next time
+        if self.jobs.is_none() {
+            self.settle(LAST_PATIENCE);
         }
     }
 }
@@ -112,6 +119,8 @@ struct Worker {
 impl Worker {
     fn make(&mut self, job: Job) {
         let (file, name, elf) = match job {
+            // Not even its header is read again: a program whose files are cold is not to find them warmed by us.
+            Job::Mapped(mapped, _) if self.made.contains(&mapped.file) => return,
             Job::Mapped(mapped, file) => (Some(mapped.file), mapped.path, ElfFile::open(file).ok()),
             Job::Expected(path) => {
                 let Some((id, elf)) = expected(&path) else { return };
