@@ -22,9 +22,9 @@ use anyhow::Result;
 use rustc_hash::FxHashSet;
 use symbols::elf::ElfFile;
 
-use super::binaries;
 use super::identity::Environment;
 use super::tables::Tables;
+use crate::capture::files::open_regular;
 use crate::capture::wire::Mapped;
 use crate::cli::options::{PageCache, Wanted};
 use crate::cli::terminal::{say, tell};
@@ -246,9 +246,7 @@ fn make_tables(mapped: &[PathBuf], tables: &Tables, interrupted: &AtomicBool) ->
     let mut progress = Progress::new("unwinding", report::sum(mapped.iter().map(size)), interrupted);
     for path in mapped {
         progress.advance(size(path))?;
-        let elf = binaries::open_regular(path)
-            .ok()
-            .and_then(|file| ElfFile::open(file).ok());
+        let elf = open_regular(path).ok().and_then(|file| ElfFile::open(file).ok());
         // Without a build id it could not be found again; one that has no table is told of elsewhere.
         if let Some(elf) = elf.filter(|elf| !elf.build_id().is_empty()) {
             let _ = tables.of(&elf);

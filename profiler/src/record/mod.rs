@@ -9,7 +9,7 @@ pub mod folders;
 mod handover;
 pub mod identity;
 mod loader_cache;
-mod names;
+pub mod names;
 pub mod needed;
 pub mod privilege;
 pub mod session;
