@@ -310,6 +310,37 @@ impl FaultAccount {
     /// kernel counted, which must not be.
     pub fn not_visible(&self, kernel: u64) -> Option<i64> {
         let watched = i64::try_from(kernel.checked_sub(self.before?)?).ok()?;
-        Some(watched - i64::try_from(self.seen + self.lost + self.filtered).ok()?)
+        let known = self.seen.checked_add(self.lost)?.checked_add(self.filtered)?;
+        watched.checked_sub(i64::try_from(known).ok()?)
     }
+}
+
+/// Faults of one thread that the profile's budget had no room for one by one: the shortest minor ones go first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoldedFaults {
+    /// Whose.
+    pub thread: ThreadId,
+    /// Which.
+    pub class: FaultClass,
+    /// The kernel counts them as major.
+    pub major: bool,
+    /// How many.
+    pub faults: u64,
+    /// Sum of [`FaultFact::time`], in ns.
+    pub time: u64,
+    /// Pages that were read into the page cache meanwhile.
+    pub pages_read: u64,
+}
+
+/// Pages of one file that the profile's budget had no room for run by run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoldedReads {
+    /// The file.
+    pub file: MappedFileId,
+    /// Within page faults; else by system calls.
+    pub in_fault: bool,
+    /// How many [`PagesReadFact`]s.
+    pub runs: u64,
+    /// Their pages.
+    pub pages: u64,
 }

@@ -168,6 +168,8 @@ pub fn recording() -> Recording {
         sample_thinning: 1,
         samples_seen: 100,
         faults_seen: 0,
+        folded_faults: Vec::new(),
+        folded_reads: Vec::new(),
         cpu_time_seen: 99 * MS,
         notes: vec!["Kernel names are hidden; run as root.".into()],
     }
