@@ -19,6 +19,7 @@ macro_rules! id {
     };
 }
 
+pub mod account;
 pub mod budget;
 mod display;
 pub mod fault;
@@ -158,10 +159,10 @@ pub struct Recording {
     pub faults_seen: u64,
     /// Page faults that are no facts of their own in the profile any more, by thread and class.
     #[serde(default)]
-    pub folded_faults: Vec<fault::FoldedFaults>,
+    pub folded_faults: Vec<FoldedFaults>,
     /// The same of pages that were read, by file.
     #[serde(default)]
-    pub folded_reads: Vec<fault::FoldedReads>,
+    pub folded_reads: Vec<FoldedReads>,
     /// Sum of the samples' and the exits' on-CPU time, in ns, before thinning.
     pub cpu_time_seen: u64,
     /// Notes for the person, each a sentence with its remedy.
