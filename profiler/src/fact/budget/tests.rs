@@ -1,10 +1,12 @@
 //! Totals are conserved, whatever is thinned.
 #![allow(clippy::unwrap_used)] // A test says what it needs by failing.
 
+use std::cmp::Reverse;
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::fact::{Frame, FrameId, Location, Process, ProcessId, StackNode, Thread, TruncationReason};
+use crate::fact::{Frame, FrameId, Location, MarkKind, Process, ProcessId, StackNode, Thread, TruncationReason};
 
 fn tables(threads: u32) -> Tables {
     let thread = |tid| Thread {
