@@ -159,6 +159,7 @@ pub fn recording() -> Recording {
             resent: 1,
             checked: Some((90, 0)),
         },
+        fault_stack_ends: Vec::new(),
         stack_ends: vec![
             StackEnds {
                 module: "libdemo.so".into(),

@@ -8,8 +8,8 @@ use crate::addr::{Svma, Timestamp};
 use crate::event::FileId;
 use crate::fact::budget::{Budget, Collector};
 use crate::fact::{
-    Frame, FrameName, Location, Module, ModuleKind, Process, ProcessId, Recording, SourceFrame, StackId, StackNode,
-    Thread, TruncationReason,
+    Frame, FrameName, Location, Module, ModuleKind, Process, ProcessId, Recording, SourceFrame, StackEnds, StackId,
+    StackNode, Thread, TruncationReason,
 };
 
 const MS: u64 = 1_000_000;
