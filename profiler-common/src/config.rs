@@ -16,6 +16,10 @@ pub struct Config {
     pub whole_system: u32,
     /// Bytes of stack to copy at most; 0 turns the copy off.
     pub stack_copy: u32,
+    /// The same for page faults, which come in storms.
+    pub fault_stack_copy: u32,
+    /// A CPU rings for the recorder whenever it has put so many bytes into the bulk ring.
+    pub doorbell: u32,
     /// 1: user stacks are walked with unwind tables.
     pub walk: u32,
     /// 1: the stack is copied from its leaf even where the walk succeeded, to check the one against the other.
@@ -111,4 +115,4 @@ pub struct Config {
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 200);
+const _: () = assert!(size_of::<Config>() == 208);

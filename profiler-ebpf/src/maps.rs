@@ -17,6 +17,10 @@ use crate::walk::{WALKS_PER_CPU, Walk};
 #[map]
 pub static TASKS: RingBuf = RingBuf::with_byte_size(1 << 20, 0);
 
+/// Bytes that this CPU has put into [`BULK`] since it rang.
+#[map]
+pub static SINCE_DOORBELL: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
+
 /// Everything else. User space sets the size.
 #[map]
 pub static BULK: RingBuf = RingBuf::with_byte_size(16 << 20, 0);
@@ -70,6 +74,8 @@ pub static CONFIG: Config = Config {
     abi_version: profiler_common::ABI_VERSION,
     whole_system: 0,
     stack_copy: 0,
+    fault_stack_copy: 0,
+    doorbell: u32::MAX,
     walk: 0,
     check_walks: 0,
     exclude_pid: [0; 3],

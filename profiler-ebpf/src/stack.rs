@@ -83,9 +83,9 @@ pub fn place_of_fault(task: Task, code: u32) -> Place {
     }
 }
 
-/// Walks the stacks of the current task, and tells what the walk left to be copied.
+/// Walks the stacks of the current task, and tells what the walk left to be copied: at most `limit` bytes.
 #[inline(always)]
-pub fn stacks(ctx: &impl EbpfContext, task: Task, at: At, space: u64, place: &Place) -> Captured {
+pub fn stacks(ctx: &impl EbpfContext, task: Task, at: At, space: u64, place: &Place, limit: u32) -> Captured {
     let mut stacks = Record {
         regs: place.regs,
         flags: place.flags,
@@ -122,7 +122,7 @@ pub fn stacks(ctx: &impl EbpfContext, task: Task, at: At, space: u64, place: &Pl
         walk::release(walk);
     }
     if copies {
-        let limit = u64::from(config!(stack_copy));
+        let limit = u64::from(limit);
         let size = match top(task, stacks.regs.sp) {
             Some(top) => top - stacks.regs.sp + BEYOND_TOP,
             None => u64::MAX,
