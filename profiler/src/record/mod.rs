@@ -10,6 +10,7 @@ pub mod identity;
 mod loader_cache;
 mod names;
 pub mod needed;
+mod places;
 pub mod privilege;
 pub mod session;
 pub mod spool;
