@@ -40,7 +40,7 @@ impl ElfFile {
     /// that is loaded.
     pub fn section_places(&self) -> Vec<SectionPlace> {
         let Ok(object) = self.object() else { return Vec::new() };
-        let mut places: Vec<SectionPlace> = object
+        let places: Vec<SectionPlace> = object
             .sections()
             .take(MAX_SECTIONS)
             .filter_map(|section| {
@@ -57,9 +57,12 @@ impl ElfFile {
                 })
             })
             .collect();
-        places.extend(self.zeroed());
-        // Of two that lie at one place, the one that is loaded is meant; a damaged file may claim any number of them.
-        places.sort_by_key(|place| (!place.loaded, place.offset, place.size));
+        // Of several that lie at one place, the loaded one is meant, and what has bytes before what has none: two segments may show
+        // one page of the file. A damaged file may claim any number of them.
+        let (mut loaded, mut others): (Vec<_>, Vec<_>) = places.into_iter().partition(|place| place.loaded);
+        loaded.sort_by_key(|place| (place.offset, place.size));
+        others.sort_by_key(|place| (place.offset, place.size));
+        let places = loaded.into_iter().chain(self.zeroed()).chain(others);
         let mut told: Vec<SectionPlace> = Vec::new();
         for mut place in places {
             let next = told.partition_point(|other| other.offset <= place.offset);
