@@ -1,4 +1,4 @@
-//! The function symbols of one or more symbol tables as ranges of addresses.
+//! The symbols of functions, or of data, in one or more symbol tables as ranges of addresses.
 //!
 //! wholesym's own list lets a symbol of `.dynsym` reach as far as the next one, so that a private function between two
 //! exported ones would get the first one's name. Here a symbol covers what its size says.
@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 
 use object::read::SymbolIndex;
 use object::{
-    File, Object as _, ObjectSection as _, ObjectSymbol as _, ObjectSymbolTable as _, SectionFlags, SymbolKind,
+    File, Object as _, ObjectSection as _, ObjectSymbol as _, ObjectSymbolTable as _, SectionFlags, Symbol, SymbolKind,
 };
 use rustc_hash::FxHashMap;
 
@@ -18,7 +18,7 @@ const SHF_EXECINSTR: u64 = 4;
 /// No enclosing symbol.
 const NONE: u32 = u32::MAX;
 
-/// Function symbols, sorted by address.
+/// Symbols, sorted by address.
 pub(crate) struct SymbolTable<'data, 'files> {
     files: &'files [File<'data>],
     entries: Vec<Entry>,
@@ -70,6 +70,15 @@ pub(crate) struct Hit<'data> {
 impl<'data, 'files> SymbolTable<'data, 'files> {
     /// The symbols of all `files`, which share one address space (a binary and its debug files; at most 255).
     pub(crate) fn new(files: &'files [File<'data>]) -> Self {
+        Self::with(files, Self::add)
+    }
+
+    /// The same of data: objects that state their size.
+    pub(crate) fn of_data(files: &'files [File<'data>]) -> Self {
+        Self::with(files, Self::add_data)
+    }
+
+    fn with(files: &'files [File<'data>], add: fn(&mut Self, &File<'data>, u8, &mut FxHashMap<u64, u64>)) -> Self {
         let mut table = Self {
             files,
             entries: Vec::new(),
@@ -77,7 +86,7 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
         };
         let mut section_ends = FxHashMap::default();
         for (index, file) in (0_u8..).zip(files) {
-            table.add(file, index, &mut section_ends);
+            add(&mut table, file, index, &mut section_ends);
         }
         table.keep_best_of_each_address();
         table.link_enclosing();
@@ -150,24 +159,48 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
             if extent != SymbolExtent::Sized {
                 section_ends.insert(start, section_end);
             }
-            let binding = if symbol.is_weak() {
-                1
-            } else if symbol.is_global() {
-                0
-            } else {
-                2
+            let name = NameIndex {
+                file: file_index,
+                dynamic,
+                symbol: index,
             };
             self.entries.push(Entry {
                 start,
                 end: start.saturating_add(size),
-                name: NameIndex {
-                    file: file_index,
-                    dynamic,
-                    symbol: index,
-                },
+                name,
                 enclosing: NONE,
                 extent,
-                rank: binding + 3 * u8::from(!typed),
+                rank: binding(&symbol) + 3 * u8::from(!typed),
+            });
+        }
+    }
+
+    /// Adds the objects of `file`. Those of a thread's own have no address, and those without a size could end anywhere.
+    fn add_data(&mut self, file: &File<'data>, file_index: u8, _: &mut FxHashMap<u64, u64>) {
+        let tables = [(false, file.symbol_table()), (true, file.dynamic_symbol_table())];
+        for (dynamic, symbol) in tables.into_iter().flat_map(|(dynamic, table)| {
+            let symbols = table.into_iter().flat_map(|table| table.symbols());
+            symbols.map(move |symbol| (dynamic, symbol))
+        }) {
+            let (start, size) = (symbol.address(), symbol.size());
+            let Ok(index) = u32::try_from(symbol.index().0) else {
+                continue;
+            };
+            if symbol.kind() != SymbolKind::Data || symbol.is_undefined() || size == 0 {
+                continue;
+            }
+            let name = NameIndex {
+                file: file_index,
+                dynamic,
+                symbol: index,
+            };
+            self.entries.push(Entry {
+                start,
+                end: start.saturating_add(size),
+                name,
+                enclosing: NONE,
+                extent: SymbolExtent::Sized,
+                rank: binding(&symbol),
             });
         }
     }
@@ -260,6 +293,17 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
     }
 }
 
+/// Global symbols are better than weak ones, and those better than local ones.
+fn binding(symbol: &Symbol<'_, '_>) -> u8 {
+    if symbol.is_weak() {
+        1
+    } else if symbol.is_global() {
+        0
+    } else {
+        2
+    }
+}
+
 /// Whether a symbol is a plain C name with an underscore in front.
 fn is_underscored(symbol: &[u8]) -> bool {
     symbol.starts_with(b"_") && !symbol.starts_with(b"_Z") && !symbol.starts_with(b"_R")
@@ -272,7 +316,7 @@ pub(crate) fn is_named(symbol: &[u8], name: &str) -> bool {
 }
 
 /// Start and end of every section with code, sorted.
-fn executable_ranges(file: &File<'_>) -> Vec<(u64, u64)> {
+pub(crate) fn executable_ranges(file: &File<'_>) -> Vec<(u64, u64)> {
     let is_code = |flags| matches!(flags, SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & SHF_EXECINSTR != 0);
     let mut ranges: Vec<_> = file
         .sections()
@@ -284,7 +328,7 @@ fn executable_ranges(file: &File<'_>) -> Vec<(u64, u64)> {
 }
 
 /// Where the section around `svma` ends.
-fn section_end(ranges: &[(u64, u64)], svma: u64) -> Option<u64> {
+pub(crate) fn section_end(ranges: &[(u64, u64)], svma: u64) -> Option<u64> {
     let index = ranges.partition_point(|(start, _)| *start <= svma).checked_sub(1)?;
     ranges.get(index).map(|(_, end)| *end).filter(|end| svma < *end)
 }

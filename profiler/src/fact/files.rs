@@ -87,6 +87,11 @@ impl FileIndex {
         Some(self.touch(id, FileOffset(byte.0 - byte.0 % PAGE), byte))
     }
 
+    /// The file of a mapping.
+    pub fn of_region(&mut self, list: &mut Vec<MappedFile>, files: &Files, region: &Region) -> Option<MappedFileId> {
+        self.id(list, files, files.get(region.file).file, Some(region.file))
+    }
+
     /// The file that pages were read of.
     pub fn of_read(&mut self, list: &mut Vec<MappedFile>, files: &Files, file: FileId) -> Option<MappedFileId> {
         match self.first.get(&file) {

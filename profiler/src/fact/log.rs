@@ -96,6 +96,11 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
         resolved::encode(&all, &unwound.known_stacks, &unwound.files)
     }
 
+    /// After a replay: the files that were touched, and where, so that the places can be named.
+    pub fn files(&self) -> Option<&FileIndex> {
+        self.unwound.as_ref().map(|unwound| &unwound.files)
+    }
+
     /// Reads what stands beside the stream of events.
     fn beside(&mut self, modules: &mut Modules<'b>, notes: &mut Vec<String>) -> std::io::Result<Beside> {
         let mut beside = Beside::default();

@@ -21,13 +21,15 @@ macro_rules! id {
 
 pub mod account;
 pub mod budget;
+pub mod dirty;
 mod display;
 pub mod fault;
 mod faults;
-mod files;
+pub mod files;
 mod jit;
 pub mod log;
 mod marker_file;
+pub mod pages;
 mod prune;
 mod replay;
 pub mod resolved;
@@ -84,6 +86,8 @@ pub trait FactSink {
     fn mark(&mut self, tables: &Tables, mark: &Mark);
     /// A page fault; they come in the order in which they ended.
     fn fault(&mut self, _: &Tables, _: &FaultFact) {}
+    /// A page fault, told before, was in the memory without bytes in the file (`.bss`) that follows a file's mapping. Only the log can say.
+    fn bss(&mut self, _: &Tables, _: &FaultFact, _: MappedFileId) {}
     /// Pages that were read.
     fn pages_read(&mut self, _: &Tables, _: &PagesReadFact) {}
 }

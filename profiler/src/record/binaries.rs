@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use symbols::elf::ElfFile;
+use symbols::elf::{ElfError, ElfFile};
 
 use crate::capture::files::open_regular;
 use crate::capture::wire::Mapped;
@@ -99,6 +99,11 @@ impl OpenBinaries {
             Some(Err(why)) => (by_path().map_err(|error| format!("{why}; {error}"))?, false),
             None => (by_path()?, false),
         };
+        // A file that is no program may be cut off while it is looked at: it is never mapped.
+        let mut start = [0; 4];
+        if file.read_exact_at(&mut start, 0).is_err() || start != *b"\x7fELF" {
+            return Err(ElfError::NotElf.to_string());
+        }
         let same_inode = file.metadata().is_ok_and(|meta| meta.ino() == id.inode);
         let elf = ElfFile::open(file).map_err(|error| error.to_string())?;
         let same_build = !build_id.is_empty() && elf.build_id() == build_id;

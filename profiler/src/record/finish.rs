@@ -82,7 +82,7 @@ pub fn finish(log: OpenLog, mut output: Output, binaries: &OpenBinaries, plan: P
     }
     let bar = progress.steps("naming");
     let named = |tables: &mut Tables| {
-        names::resolve(tables, binaries, &|done, all| {
+        names::resolve(tables, source.files(), binaries, &|done, all| {
             bar.set_length(all as u64);
             bar.set_position(done as u64);
         });

@@ -11,6 +11,7 @@ pub mod identity;
 mod loader_cache;
 pub mod names;
 pub mod needed;
+mod places;
 pub mod privilege;
 pub mod session;
 pub mod spool;

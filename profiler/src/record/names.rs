@@ -1,4 +1,5 @@
-//! Names for the frames of a recording: each module's addresses are looked up at once, in parallel.
+//! Names for the frames of a recording, and for the places that faults touched: each module's addresses are looked up at once,
+//! in parallel.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -9,19 +10,32 @@ use symbols::kallsyms::KernelSymbols;
 use symbols::{AddressName, BinaryRequest, Symbolicator};
 
 use super::binaries::OpenBinaries;
+use super::places::{self, Places};
+use crate::event::FileId;
+use crate::fact::files::FileIndex;
 use crate::fact::{FrameId, FrameName, Location, ModuleId, ModuleKind, SourceFrame, Tables};
 
 /// The addresses of one module that want a name, relative to its base.
 struct Wanted {
-    module: ModuleId,
+    /// `None`: no frame lies in it.
+    module: Option<ModuleId>,
     request: BinaryRequest,
+    /// Those of the frames, then those of the places.
     addresses: Vec<u32>,
     frames: Vec<FrameId>,
+    places: Option<Places>,
 }
 
-/// Names every frame that has no name yet. What has no symbols stays without a name, and the module says why.
-pub fn resolve(tables: &mut Tables, binaries: &OpenBinaries, progress: &(dyn Fn(usize, usize) + Sync)) {
-    let wanted = wanted(tables, binaries);
+/// Names every frame that has no name yet, and every place in `files`. What has no symbols stays without a name, and the module
+/// says why.
+pub fn resolve(
+    tables: &mut Tables,
+    files: Option<&FileIndex>,
+    binaries: &OpenBinaries,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) {
+    let places = files.map_or_else(Vec::new, |files| places::sections(tables, files, binaries));
+    let wanted = with_places(tables, wanted(tables, binaries), places);
     let symbolicator = match Symbolicator::new(symbols::Config::from_env()) {
         Ok(symbolicator) => symbolicator,
         Err(error) => {
@@ -39,18 +53,25 @@ pub fn resolve(tables: &mut Tables, binaries: &OpenBinaries, progress: &(dyn Fn(
     let answers = symbolicator.resolve_many(&requests, |done| progress(done, requests.len()));
     for (one, answer) in wanted.into_iter().zip(answers) {
         match answer {
-            Ok(names) => {
-                let base = tables.modules[one.module.index()].base_svma.0;
+            Ok(mut names) => {
+                let of_places = names.split_off(one.frames.len().min(names.len()));
+                let base = one
+                    .module
+                    .map_or(0, |module| tables.modules[module.index()].base_svma.0);
                 for (frame, name) in one.frames.iter().zip(names) {
                     if let Some(name) = name {
                         tables.names.insert(*frame, in_svma(name, base));
                     }
                 }
+                if let Some(places) = one.places {
+                    places::note(&mut tables.files[places.file.index()], &places.bytes, of_places);
+                }
             }
             Err(error) => {
-                tables.modules[one.module.index()]
-                    .problem
-                    .get_or_insert_with(|| error.to_string());
+                if let Some(module) = one.module {
+                    let problem = &mut tables.modules[module.index()].problem;
+                    problem.get_or_insert_with(|| error.to_string());
+                }
             }
         }
     }
@@ -75,7 +96,8 @@ fn wanted(tables: &Tables, binaries: &OpenBinaries) -> Vec<Wanted> {
             continue;
         };
         let one = by_module.entry(module).or_insert_with(|| Wanted {
-            module,
+            module: Some(module),
+            places: None,
             request: BinaryRequest {
                 open_path: binaries.open_path(known.file, &known.path),
                 path: PathBuf::from(&known.path),
@@ -89,6 +111,33 @@ fn wanted(tables: &Tables, binaries: &OpenBinaries) -> Vec<Wanted> {
     }
     let mut wanted: Vec<Wanted> = by_module.into_values().collect();
     wanted.sort_by_key(|one| one.module);
+    wanted
+}
+
+/// Each file is read once: its places are looked up together with its frames.
+fn with_places(tables: &Tables, mut wanted: Vec<Wanted>, places: Vec<Places>) -> Vec<Wanted> {
+    let mut by_file: FxHashMap<(FileId, PathBuf), usize> = FxHashMap::default();
+    for (index, one) in wanted.iter().enumerate() {
+        if let Some(module) = one.module.map(|module| &tables.modules[module.index()]) {
+            by_file.insert((module.file, PathBuf::from(&module.path)), index);
+        }
+    }
+    for places in places.into_iter().filter(|places| !places.bytes.is_empty()) {
+        let known = by_file.remove(&(places.mapped_as, places.request.path.clone()));
+        let addresses = places.bytes.iter().map(|(_, address)| *address);
+        if let Some(one) = known.and_then(|index| wanted.get_mut(index)) {
+            one.addresses.extend(addresses);
+            one.places = Some(places);
+        } else {
+            wanted.push(Wanted {
+                module: None,
+                request: places.request.clone(),
+                addresses: addresses.collect(),
+                frames: Vec::new(),
+                places: Some(places),
+            });
+        }
+    }
     wanted
 }
 

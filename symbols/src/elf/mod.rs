@@ -3,6 +3,7 @@
 mod bytes;
 mod dynamic;
 mod headers;
+mod sections;
 
 use std::fs::File;
 use std::io;
@@ -15,6 +16,7 @@ use object::{Object as _, ObjectSection as _};
 pub use bytes::ElfBytes;
 pub use dynamic::Dynamic;
 use headers::{Extent, Headers};
+pub use sections::SectionPlace;
 
 /// Larger files are refused.
 const MAX_FILE_SIZE: u64 = 16 << 30;

@@ -1,4 +1,6 @@
-//! One binary and its debug files: which function is at an address.
+//! One binary and its debug files: which function, or which object of data, is at an address.
+
+use std::cell::LazyCell;
 
 use super::frames::Frames;
 use super::locate::{self, Opened};
@@ -6,7 +8,7 @@ use super::{AddressName, BinaryRequest, Names, SourceFrame, Symbolicator, minide
 use crate::cfi::{FunctionRanges, UnwindSections};
 use crate::demangle::demangle_bytes;
 use crate::elf::ElfError;
-use crate::table::{SymbolExtent, SymbolTable, is_named};
+use crate::table::{Hit, SymbolExtent, SymbolTable, executable_ranges, is_named, section_end};
 
 /// A function's place and, if it has one, its name.
 struct Function {
@@ -44,8 +46,13 @@ impl Symbolicator {
             .and_then(|runtime| Frames::load(runtime, &self.manager, debug_file.as_ref().unwrap_or(opened)));
 
         let base = opened.elf.base_svma();
+        let code = executable_ranges(&opened.elf.object()?);
+        let data = LazyCell::new(|| SymbolTable::of_data(&objects));
         let name = |address: &u32| {
             let svma = base.checked_add(u64::from(*address))?;
+            if !code.is_empty() && section_end(&code, svma).is_none() {
+                return data.lookup(svma).map(|hit| describe_data(&hit, base));
+            }
             let function = function_at(svma, &table, ranges.as_ref())?;
             Some(describe(svma, base, function, frames.as_ref(), &table))
         };
@@ -96,6 +103,22 @@ fn function_at(svma: u64, table: &SymbolTable<'_, '_>, ranges: Option<&FunctionR
             name: Some(demangle_bytes(hit.name)),
         }),
         _ => None,
+    }
+}
+
+/// The object of data that covers an address.
+fn describe_data(hit: &Hit<'_>, base: u64) -> AddressName {
+    let symbol = demangle_bytes(hit.name);
+    let function = symbol.clone();
+    AddressName {
+        symbol,
+        symbol_start: u32::try_from(hit.start.saturating_sub(base)).unwrap_or(u32::MAX),
+        symbol_size: u32::try_from(hit.end.saturating_sub(hit.start)).ok(),
+        inline_chain: vec![SourceFrame {
+            function,
+            file: None,
+            line: None,
+        }],
     }
 }
 

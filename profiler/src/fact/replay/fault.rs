@@ -3,9 +3,12 @@
 use profiler_common::fault::{FAULT_HAS_VMA, FAULT_REMOTE};
 
 use super::{Noun, Replay};
+use crate::addr::Avma;
 use crate::event::{Fault, PagesRead};
-use crate::fact::fault::{PageRange, PagesReadFact};
+use crate::fact::ProcessId;
+use crate::fact::fault::{MappedFileId, PageRange, PagesReadFact};
 use crate::fact::faults::{self, Found, Memory};
+use crate::task::space::Region;
 
 impl Replay<'_, '_> {
     pub(super) fn fault(&mut self, fault: &Fault<'_>) {
@@ -45,9 +48,29 @@ impl Replay<'_, '_> {
                 place,
             },
         );
+        let bss = region
+            .filter(|_| fact.place.is_none())
+            .and_then(|region| self.bss_of(process, &region));
         self.show_tasks();
         self.sink.fault(&self.tables, &fact);
+        if let Some(file) = bss {
+            self.sink.bss(&self.tables, &fact, file);
+        }
         self.show_tasks();
+    }
+
+    /// The file whose data a region continues: memory of no file, mapped right behind the file's own writable pages, and later.
+    fn bss_of(&mut self, process: ProcessId, region: &Region) -> Option<MappedFileId> {
+        let files = &self.tasks.files;
+        if !files.get(region.file).is_anonymous() {
+            return None;
+        }
+        let before = self.tasks.region(process, Avma(region.start.0.checked_sub(1)?))?;
+        let is_data = before.writable && !before.shared && before.made <= region.made;
+        if !is_data || files.get(before.file).file.inode == 0 {
+            return None;
+        }
+        self.files.of_region(&mut self.tables.files, files, &before)
     }
 
     pub(super) fn pages_read(&mut self, pages: &PagesRead) {

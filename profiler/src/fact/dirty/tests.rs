@@ -1,0 +1,243 @@
+//! Causes of a library's own pages, with and without names.
+
+use super::*;
+use crate::addr::{Avma, FileOffset, KernelOffset, Svma, Timestamp};
+use crate::event::FileId;
+use crate::fact::fault::{Access, FaultWaits, FilePlace, MappedFile};
+use crate::fact::{Frame, FrameName, Module, ModuleId, ModuleKind, StackNode, Thread, ThreadId, TruncationReason};
+
+const LOADER: ModuleId = ModuleId(0);
+const LIBRARY: ModuleId = ModuleId(1);
+const KERNEL: ModuleId = ModuleId(2);
+const LOADER_FILE: MappedFileId = MappedFileId(0);
+const LIBRARY_FILE: MappedFileId = MappedFileId(1);
+
+fn tables() -> Tables {
+    let module = |kind, path: &str| Module {
+        kind,
+        name: path.into(),
+        path: path.into(),
+        file: FileId::default(),
+        build_id: Vec::new(),
+        base_svma: Svma(0),
+        deleted: false,
+        problem: None,
+    };
+    let file = |path: &str| MappedFile {
+        path: path.into(),
+        ..MappedFile::default()
+    };
+    let (loader, library) = ("/lib64/ld-linux-x86-64.so.2", "/lib/libx.so");
+    let thread = Thread {
+        process: ProcessId(0),
+        tid: 1,
+        name: String::new(),
+        is_main: true,
+        start: Timestamp(0),
+        end: None,
+        cpu_time_after_last_sample: 0,
+        sum_exec_runtime: None,
+        minor_faults: None,
+        major_faults: None,
+        faults: None,
+    };
+    Tables {
+        modules: vec![
+            module(ModuleKind::File, loader),
+            module(ModuleKind::File, library),
+            module(ModuleKind::Kernel, "[kernel]"),
+        ],
+        files: vec![file(loader), file(library)],
+        threads: vec![thread],
+        ..Tables::default()
+    }
+}
+
+/// A stack of these functions, outermost first; an empty name stays unknown.
+fn stack(tables: &mut Tables, functions: &[(ModuleId, &str)]) -> StackId {
+    let mut parent = None;
+    for (module, name) in functions {
+        let at = tables.frames.len() as u64;
+        let location = match *module {
+            KERNEL => Location::Kernel {
+                module: KERNEL,
+                offset: KernelOffset(at),
+            },
+            module => Location::Module { module, svma: Svma(at) },
+        };
+        parent = Some(push(tables, parent, location, name));
+    }
+    parent.unwrap()
+}
+
+fn push(tables: &mut Tables, parent: Option<StackId>, location: Location, name: &str) -> StackId {
+    let frame = FrameId(tables.frames.len() as u32);
+    tables.frames.push(Frame {
+        location,
+        is_return_address: false,
+    });
+    tables.stacks.push(StackNode { parent, frame });
+    if !name.is_empty() {
+        let symbol = name.to_owned();
+        tables.names.insert(
+            frame,
+            FrameName {
+                symbol,
+                ..FrameName::default()
+            },
+        );
+    }
+    StackId(tables.stacks.len() as u32 - 1)
+}
+
+fn copied(stack: Option<StackId>, file: MappedFileId, page: u64) -> FaultFact {
+    FaultFact {
+        start: Timestamp(0),
+        latency: Some(Duration::from_nanos(100)),
+        thread: ThreadId(0),
+        stack,
+        address: Avma(page * 4096),
+        access: Access::Write,
+        class: FaultClass::FileCow,
+        place: Some(FilePlace {
+            file,
+            offset: FileOffset(page * 4096),
+            byte: FileOffset(page * 4096),
+        }),
+        major: false,
+        in_kernel: false,
+        remote: false,
+        failed: None,
+        waits: FaultWaits::default(),
+        retries: None,
+        around: None,
+        pages_read: 0,
+        read_around_off: false,
+    }
+}
+
+/// The pages of (relocations, data, bss) for one copy with this stack.
+fn cause_of(functions: &[(ModuleId, &str)], file: MappedFileId) -> (u64, u64, u64) {
+    let mut tables = tables();
+    let stack = stack(&mut tables, functions);
+    let mut dirtied = Dirtied::default();
+    dirtied.fault(&tables, &copied(Some(stack), file, 3));
+    let [cost] = dirtied.finish(&tables).try_into().unwrap();
+    (cost.relocations.pages, cost.data.pages, cost.bss.pages)
+}
+
+#[test]
+fn the_dynamic_linkers_function_tells_the_cause() {
+    let start = (LOADER, "_dl_start_user");
+    let relocated = (1, 0, 0);
+    for function in [
+        "_dl_relocate_object",
+        "_dl_relocate_object_no_relro.part.0",
+        "_dl_fixup",
+        "elf_machine_rela",
+    ] {
+        assert_eq!(
+            cause_of(&[start, (LOADER, function)], LIBRARY_FILE),
+            relocated,
+            "{function}"
+        );
+    }
+    let lazy = [
+        (LIBRARY, "main"),
+        (LOADER, "_dl_runtime_resolve_xsavec"),
+        (LOADER, "_dl_fixup"),
+        (LOADER, "memcpy"),
+    ];
+    assert_eq!(cause_of(&lazy, LIBRARY_FILE), relocated);
+    let mapping = [
+        start,
+        (LOADER, "dl_main"),
+        (LOADER, "_dl_map_object_from_fd"),
+        (LOADER, "memset"),
+    ];
+    assert_eq!(cause_of(&mapping, LIBRARY_FILE), (0, 0, 1));
+    assert_eq!(
+        cause_of(&[start, (LOADER, "_dl_start")], LOADER_FILE),
+        relocated,
+        "itself"
+    );
+    assert_eq!(
+        cause_of(&[start, (LOADER, "_dl_new_object")], LOADER_FILE),
+        (0, 1, 0),
+        "its own data"
+    );
+    let initialiser = [start, (LOADER, "call_init"), (LIBRARY, "init")];
+    assert_eq!(cause_of(&initialiser, LIBRARY_FILE), (0, 1, 0));
+    // A function of the program's own with such a name relocates nothing.
+    assert_eq!(cause_of(&[(LIBRARY, "_dl_relocate_object")], LIBRARY_FILE), (0, 1, 0));
+    assert_eq!(
+        cause_of(
+            &[(LIBRARY, "_start"), (LIBRARY, "_dl_relocate_static_pie")],
+            LIBRARY_FILE
+        ),
+        relocated
+    );
+}
+
+#[test]
+fn without_names_another_files_pages_are_relocated() {
+    let nameless = [(LOADER, ""), (LOADER, "fun_1f00")];
+    assert_eq!(cause_of(&nameless, LIBRARY_FILE), (1, 0, 0));
+    assert_eq!(cause_of(&nameless, LOADER_FILE), (0, 1, 0));
+    let kernel_on_top = [(LIBRARY, "main"), (KERNEL, "copy_to_user")];
+    assert_eq!(cause_of(&kernel_on_top, LIBRARY_FILE), (0, 1, 0), "read() into .data");
+    assert_eq!(
+        cause_of(&[(KERNEL, "load_elf_binary")], LIBRARY_FILE),
+        (0, 0, 1),
+        "exec clears the last page"
+    );
+}
+
+#[test]
+fn a_cut_stack_is_no_exec() {
+    let mut tables = tables();
+    let cut = push(
+        &mut tables,
+        None,
+        Location::Truncated(TruncationReason::NotCaptured),
+        "",
+    );
+    let location = Location::Kernel {
+        module: KERNEL,
+        offset: KernelOffset(1),
+    };
+    let stack = push(&mut tables, Some(cut), location, "");
+    let mut dirtied = Dirtied::default();
+    dirtied.fault(&tables, &copied(Some(stack), LIBRARY_FILE, 1));
+    assert_eq!(dirtied.finish(&tables)[0].data.pages, 1);
+}
+
+#[test]
+fn pages_count_once_and_faults_each_time() {
+    let mut tables = tables();
+    let stack = stack(&mut tables, &[(LOADER, "_dl_relocate_object")]);
+    let mut dirtied = Dirtied::default();
+    for page in [1, 2, 2, 3] {
+        dirtied.fault(&tables, &copied(Some(stack), LIBRARY_FILE, page));
+    }
+    let mut zeroed = copied(None, LIBRARY_FILE, 2);
+    (zeroed.place, zeroed.class) = (None, FaultClass::Anonymous);
+    dirtied.bss(&tables, &zeroed, LIBRARY_FILE);
+    zeroed.class = FaultClass::ZeroPage;
+    dirtied.bss(&tables, &zeroed, LIBRARY_FILE);
+    let read = FaultFact {
+        class: FaultClass::FileRead,
+        ..copied(Some(stack), LIBRARY_FILE, 9)
+    };
+    dirtied.fault(&tables, &read);
+    let [cost] = dirtied.finish(&tables).try_into().unwrap();
+    let of = |pages, faults| Cost {
+        pages,
+        faults,
+        time: Duration::from_nanos(faults * 100),
+    };
+    assert_eq!(
+        (cost.relocations, cost.bss, cost.data),
+        (of(3, 4), of(1, 1), Cost::default())
+    );
+}

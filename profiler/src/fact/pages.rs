@@ -1,0 +1,269 @@
+//! What became of each file's pages: read into the page cache, mapped around a fault, faulted in, read for nothing.
+//!
+//! Hand in every fact in the order of a replay. docs/page-faults.md says what each set means, and where it can only be a bound.
+
+mod set;
+
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+
+pub use set::PageSet;
+
+use super::fault::{FaultFact, MappedFileId, PageRange, PagesReadFact};
+use super::{FrameId, Location, StackId, Tables, ThreadId};
+use crate::addr::{FileOffset, Timestamp};
+use crate::event::FileId;
+
+/// First touches that are kept, of all files.
+const MAX_TOUCHES: usize = 1 << 22;
+/// Runs of pages that a fault under way has read.
+const MAX_PENDING: usize = 1 << 10;
+/// Functions of a file in which the kernel had stopped reading around.
+const MAX_SPOTS: usize = 1 << 16;
+/// Files that are told apart.
+const MAX_FILES: usize = 1 << 20;
+/// Bytes of all sets: a hundred times what a browser's start takes.
+const MAX_BYTES: usize = 1 << 29;
+/// Pages that one fault maps around itself at most: those of a page table.
+const MAX_AROUND: u32 = 512;
+const PAGE: u64 = 4096;
+
+/// A page that was touched for the first time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FirstTouch {
+    /// When the fault began.
+    pub time: Timestamp,
+    /// Counted in the file.
+    pub page: u64,
+}
+
+/// Faults of one function for which the kernel did not read around any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Spot {
+    /// First and last page.
+    pub pages: (u64, u64),
+    /// Faults.
+    pub faults: u64,
+    /// Those that waited for a disk.
+    pub waited: u64,
+    /// Pages that they read.
+    pub pages_read: u64,
+    /// Their time.
+    pub time: Duration,
+}
+
+/// The pages of one file.
+#[derive(Debug, Clone, Default)]
+pub struct FilePages {
+    /// Read by faults of recorded threads.
+    pub read_by_faults: PageSet,
+    /// Read by system calls of recorded threads: `read`, `readahead`, `madvise`.
+    pub read_by_calls: PageSet,
+    /// Mapped around a fault; they were in memory.
+    pub around: PageSet,
+    /// In the range around a fault; mapped if they were in memory, which nobody saw: no recorded thread read them.
+    pub maybe_around: PageSet,
+    /// Faulted in.
+    pub faulted: PageSet,
+    /// The faulted ones in the order in which they were touched first.
+    pub first_touches: Vec<FirstTouch>,
+    /// Where the kernel had stopped reading around, by the innermost function.
+    pub read_around_off: FxHashMap<Option<FrameId>, Spot>,
+}
+
+impl FilePages {
+    /// Pages that faults read, and that nobody touched, as far as faults tell: neither faulted nor mapped.
+    pub fn wasted(&self) -> PageSet {
+        self.read_by_faults
+            .without(&[&self.faulted, &self.around, &self.maybe_around])
+    }
+
+    /// The range around a fault was mapped, as far as it was in memory; what `is_own` says came too late for it.
+    fn map_around(&mut self, around: Option<PageRange>, is_own: impl Fn(u64) -> bool) {
+        let Some(PageRange { first, count }) = around else {
+            return;
+        };
+        let pages = first..first.saturating_add(u64::from(count.min(MAX_AROUND)));
+        for page in pages.filter(|page| !is_own(*page)) {
+            let was_read = self.read_by_faults.contains(page) || self.read_by_calls.contains(page);
+            let set = if was_read {
+                &mut self.around
+            } else {
+                &mut self.maybe_around
+            };
+            set.insert(page);
+        }
+    }
+
+    fn note_spot(&mut self, function: Option<FrameId>, fault: &FaultFact, page: u64, room: bool) {
+        if !room && !self.read_around_off.contains_key(&function) {
+            return;
+        }
+        let first = Spot {
+            pages: (page, page),
+            ..Spot::default()
+        };
+        let spot = self.read_around_off.entry(function).or_insert(first);
+        spot.pages = (spot.pages.0.min(page), spot.pages.1.max(page));
+        spot.faults += 1;
+        spot.waited += u64::from(fault.waited());
+        spot.pages_read = spot.pages_read.saturating_add(u64::from(fault.pages_read));
+        spot.time = spot.time.saturating_add(fault.time());
+    }
+
+    fn bytes(&self) -> usize {
+        let sets = [
+            &self.read_by_faults,
+            &self.read_by_calls,
+            &self.around,
+            &self.maybe_around,
+            &self.faulted,
+        ];
+        sets.into_iter().map(PageSet::bytes).sum()
+    }
+}
+
+/// The pages of every file.
+#[derive(Debug, Default)]
+pub struct Pages {
+    files: FxHashMap<FileId, FilePages>,
+    /// What a thread has read since its last fault was over.
+    pending: FxHashMap<ThreadId, Vec<(FileId, PageRange)>>,
+    touches: usize,
+    spots: usize,
+    bytes: usize,
+    left_out: u64,
+}
+
+impl Pages {
+    /// Takes pages that were read.
+    pub fn read(&mut self, tables: &Tables, read: &PagesReadFact) {
+        let Some(id) = tables.files.get(read.file.index()).map(|file| file.id) else {
+            return;
+        };
+        // They were not in memory: what an earlier fault could have mapped around did not have them.
+        self.change(id, |file| {
+            file.maybe_around.remove_range(read.pages);
+            if !read.in_fault {
+                file.read_by_calls.insert_range(read.pages);
+            }
+        });
+        if !read.in_fault {
+            return;
+        }
+        let pending = self.pending.entry(read.thread).or_default();
+        if pending.len() == MAX_PENDING {
+            let (id, pages) = pending.remove(0);
+            self.settle(id, pages);
+        }
+        self.pending.entry(read.thread).or_default().push((id, read.pages));
+    }
+
+    /// Takes a fault.
+    pub fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
+        let own = self.pending.remove(&fault.thread).unwrap_or_default();
+        // Only an attempt that is repeated finds what the first one read; tier 1 counts them, and where the tier does not, a
+        // wait means that the first one gave up.
+        let repeated = fault.retries.map_or_else(|| fault.waited(), |retries| retries > 0);
+        if repeated {
+            own.iter().for_each(|(id, pages)| self.settle(*id, *pages));
+        }
+        self.mapped(tables, fault, if repeated { &[] } else { &own });
+        if !repeated {
+            own.iter().for_each(|(id, pages)| self.settle(*id, *pages));
+        }
+    }
+
+    /// The pages of a file; files of one device and inode under several names are one. `None`: nothing happened to it.
+    pub fn of(&self, tables: &Tables, file: MappedFileId) -> Option<&FilePages> {
+        self.files.get(&tables.files.get(file.index())?.id)
+    }
+
+    /// Every file that something happened to.
+    pub fn files(&self) -> impl Iterator<Item = (FileId, &FilePages)> {
+        self.files.iter().map(|(id, pages)| (*id, pages))
+    }
+
+    /// Facts that were left out: of more files, or more widely spread pages, than there is room for.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    fn mapped(&mut self, tables: &Tables, fault: &FaultFact, own: &[(FileId, PageRange)]) {
+        let Some(place) = fault.place.filter(|_| fault.failed.is_none()) else {
+            return;
+        };
+        let Some(id) = tables.files.get(place.file.index()).map(|file| file.id) else {
+            return;
+        };
+        let page = page_of(place.offset);
+        let (room_for_touch, room_for_spot) = (self.touches < MAX_TOUCHES, self.spots < MAX_SPOTS);
+        let off = fault.read_around_off && (fault.pages_read > 0 || fault.waited());
+        let Some((touch, spot)) = self.change(id, |file| {
+            file.map_around(fault.around, |page| {
+                own.iter().any(|(other, pages)| *other == id && holds(*pages, page))
+            });
+            let touch = file.faulted.insert(page) && room_for_touch;
+            if touch {
+                let time = fault.start;
+                file.first_touches.push(FirstTouch { time, page });
+            }
+            let spots = file.read_around_off.len();
+            if off {
+                let function = fault.stack.and_then(|stack| innermost(tables, stack));
+                file.note_spot(function, fault, page, room_for_spot);
+            }
+            (touch, file.read_around_off.len() - spots)
+        }) else {
+            return;
+        };
+        self.touches += usize::from(touch);
+        self.spots += spot;
+    }
+
+    /// Pages that a fault read are in memory from now on.
+    fn settle(&mut self, id: FileId, pages: PageRange) {
+        self.change(id, |file| file.read_by_faults.insert_range(pages));
+    }
+
+    /// Changes a file's pages; `None`: there is no room for more.
+    fn change<T>(&mut self, id: FileId, change: impl FnOnce(&mut FilePages) -> T) -> Option<T> {
+        let known = self.files.contains_key(&id);
+        if self.bytes > MAX_BYTES || (!known && self.files.len() >= MAX_FILES) {
+            self.left_out = self.left_out.saturating_add(1);
+            return None;
+        }
+        let file = self.files.entry(id).or_default();
+        let before = file.bytes();
+        let changed = change(file);
+        self.bytes = (self.bytes + file.bytes()).saturating_sub(before);
+        Some(changed)
+    }
+}
+
+fn holds(pages: PageRange, page: u64) -> bool {
+    page.checked_sub(pages.first)
+        .is_some_and(|place| place < u64::from(pages.count))
+}
+
+/// The number of the page that holds a byte.
+pub fn page_of(offset: FileOffset) -> u64 {
+    offset.0 / PAGE
+}
+
+/// The innermost frame of the program's own.
+pub fn innermost(tables: &Tables, stack: StackId) -> Option<FrameId> {
+    let mut next = Some(stack);
+    while let Some(node) = next.and_then(|stack| tables.stacks.get(stack.index())) {
+        match tables.frames.get(node.frame.index())?.location {
+            Location::Kernel { .. } => next = node.parent,
+            Location::Truncated(_) => return None,
+            _ => return Some(node.frame),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! Page sets of reads and faults with known answers.
+
+use super::*;
+use crate::addr::Avma;
+use crate::fact::fault::{Access, FaultClass, FaultWaits, FilePlace, MappedFile};
+
+const FILE: MappedFileId = MappedFileId(0);
+
+fn tables() -> Tables {
+    let file = |inode, path: &str| MappedFile {
+        id: FileId {
+            inode,
+            ..FileId::default()
+        },
+        path: path.into(),
+        ..MappedFile::default()
+    };
+    Tables {
+        files: vec![file(1, "/a"), file(1, "/a's other name"), file(2, "/b")],
+        ..Tables::default()
+    }
+}
+
+fn read(file: MappedFileId, first: u64, count: u32, in_fault: bool) -> PagesReadFact {
+    PagesReadFact {
+        time: Timestamp(1),
+        thread: ThreadId(0),
+        file,
+        pages: PageRange { first, count },
+        in_fault,
+    }
+}
+
+fn fault(page: u64, around: Option<(u64, u32)>, retries: Option<u32>) -> FaultFact {
+    FaultFact {
+        start: Timestamp(page),
+        latency: None,
+        thread: ThreadId(0),
+        stack: None,
+        address: Avma(0),
+        access: Access::Read,
+        class: FaultClass::FileRead,
+        place: Some(FilePlace {
+            file: FILE,
+            offset: FileOffset(page * PAGE),
+            byte: FileOffset(page * PAGE + 5),
+        }),
+        major: false,
+        in_kernel: false,
+        remote: false,
+        failed: None,
+        waits: FaultWaits::default(),
+        retries,
+        around: around.map(|(first, count)| PageRange { first, count }),
+        pages_read: 0,
+        read_around_off: false,
+    }
+}
+
+fn pages(set: &PageSet) -> Vec<u64> {
+    set.iter().collect()
+}
+
+#[test]
+fn a_repeated_attempt_maps_what_the_first_one_read() {
+    let (tables, mut all) = (tables(), Pages::default());
+    all.read(&tables, &read(FILE, 0, 32, true));
+    all.fault(&tables, &fault(3, Some((0, 16)), Some(1)));
+    let file = all.of(&tables, FILE).unwrap();
+    assert_eq!(pages(&file.around), (0..16).collect::<Vec<_>>());
+    assert_eq!(pages(&file.wasted()), (16..32).collect::<Vec<_>>());
+    assert_eq!(pages(&file.faulted), [3]);
+    assert!(file.maybe_around.is_empty());
+}
+
+#[test]
+fn a_single_attempt_looked_around_before_it_read() {
+    let (tables, mut all) = (tables(), Pages::default());
+    all.read(&tables, &read(FILE, 0, 4, true));
+    all.fault(&tables, &fault(1, Some((0, 16)), Some(0)));
+    let file = all.of(&tables, FILE).unwrap();
+    assert_eq!(pages(&file.maybe_around), (4..16).collect::<Vec<_>>());
+    assert_eq!(pages(&file.wasted()), [0, 2, 3]);
+    // The next one finds them.
+    all.fault(&tables, &fault(0, Some((0, 16)), Some(0)));
+    let file = all.of(&tables, FILE).unwrap();
+    assert_eq!(pages(&file.around), [0, 1, 2, 3]);
+    assert!(file.wasted().is_empty());
+}
+
+#[test]
+fn without_a_count_of_attempts_a_wait_means_that_there_were_two() {
+    let (tables, mut all) = (tables(), Pages::default());
+    let mut waited = fault(0, Some((0, 16)), None);
+    waited.waits.disk = Some(Duration::from_nanos(1));
+    all.read(&tables, &read(FILE, 0, 8, true));
+    all.fault(&tables, &waited);
+    assert_eq!(all.of(&tables, FILE).unwrap().around.len(), 8);
+}
+
+#[test]
+fn what_is_read_later_was_not_mapped_before() {
+    let (tables, mut all) = (tables(), Pages::default());
+    all.fault(&tables, &fault(20, Some((16, 16)), Some(0)));
+    all.read(&tables, &read(FILE, 30, 2, true));
+    all.fault(&tables, &fault(40, None, Some(0)));
+    let file = all.of(&tables, FILE).unwrap();
+    assert_eq!(pages(&file.maybe_around), (16..30).collect::<Vec<_>>());
+    assert_eq!(pages(&file.wasted()), [30, 31]);
+}
+
+#[test]
+fn what_system_calls_read_is_not_wasted() {
+    let (tables, mut all) = (tables(), Pages::default());
+    all.read(&tables, &read(FILE, 0, 100, false));
+    all.fault(&tables, &fault(1, Some((0, 2)), Some(0)));
+    let file = all.of(&tables, FILE).unwrap();
+    assert!(file.wasted().is_empty());
+    assert_eq!((file.read_by_calls.len(), pages(&file.around)), (100, vec![0, 1]));
+}
+
+#[test]
+fn first_touches_come_in_order_and_once() {
+    let (tables, mut all) = (tables(), Pages::default());
+    for page in [5, 2, 5, 9, 2] {
+        all.fault(&tables, &fault(page, None, None));
+    }
+    let touches = &all.of(&tables, FILE).unwrap().first_touches;
+    assert_eq!(touches.iter().map(|touch| touch.page).collect::<Vec<_>>(), [5, 2, 9]);
+}
+
+#[test]
+fn two_names_are_one_file_and_failed_faults_map_nothing() {
+    let (tables, mut all) = (tables(), Pages::default());
+    let mut failed = fault(1, Some((0, 4)), None);
+    failed.failed = Some(crate::fact::fault::Failure::Bus);
+    all.fault(&tables, &failed);
+    assert!(all.of(&tables, FILE).is_none());
+    all.fault(&tables, &fault(1, None, None));
+    assert_eq!(all.of(&tables, MappedFileId(1)).unwrap().faulted.len(), 1);
+    assert!(all.of(&tables, MappedFileId(2)).is_none() && all.of(&tables, MappedFileId(9)).is_none());
+}
+
+#[test]
+fn spots_hold_only_faults_that_missed() {
+    let (tables, mut all) = (tables(), Pages::default());
+    for (page, pages_read) in [(700, 1), (200, 1), (300, 0)] {
+        all.fault(
+            &tables,
+            &FaultFact {
+                pages_read,
+                read_around_off: true,
+                latency: Some(Duration::from_nanos(10)),
+                ..fault(page, None, None)
+            },
+        );
+    }
+    let spots = &all.of(&tables, FILE).unwrap().read_around_off;
+    let expected = Spot {
+        pages: (200, 700),
+        faults: 2,
+        waited: 0,
+        pages_read: 2,
+        time: Duration::from_nanos(20),
+    };
+    assert_eq!(spots.get(&None), Some(&expected));
+}
+
+proptest::proptest! {
+    #[test]
+    fn hostile_facts_never_panic(steps in proptest::collection::vec(proptest::prelude::any::<(u32, u64, u32, bool, u64)>(), 0..20)) {
+        let (tables, mut all) = (tables(), Pages::default());
+        for (file, first, count, is_read, page) in steps {
+            let file = MappedFileId(file % 4);
+            if is_read {
+                all.read(&tables, &read(file, first, count % (1 << 22), page % 2 == 0));
+            } else {
+                let mut fault = fault(0, Some((first, count)), None);
+                fault.place = Some(FilePlace { file, offset: FileOffset(page), byte: FileOffset(first) });
+                all.fault(&tables, &fault);
+            }
+        }
+        for (_, file) in all.files() {
+            assert!(file.wasted().len() <= file.read_by_faults.len());
+        }
+    }
+}

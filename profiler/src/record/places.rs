@@ -1,0 +1,173 @@
+//! What lies at the places of files that faults touched: sections and symbols, of those files that are ELF.
+
+use std::path::PathBuf;
+
+use symbols::elf::SectionPlace;
+use symbols::{AddressName, BinaryRequest};
+
+use super::binaries::OpenBinaries;
+use crate::addr::FileOffset;
+use crate::event::FileId;
+use crate::fact::fault::{FileSection, FileSymbol, MappedFileId};
+use crate::fact::files::FileIndex;
+use crate::fact::{MappedFile, Tables};
+use crate::unwind::Binaries as _;
+
+/// Pseudo files: opening them reads nothing of the program's, and may do something.
+const NO_FILES: [&str; 5] = ["/dev/", "/proc/", "/sys/", "/memfd:", "/SYSV"];
+
+/// The places of one file that want a symbol.
+pub struct Places {
+    /// Which file.
+    pub file: MappedFileId,
+    /// As which file the mappings know it.
+    pub mapped_as: FileId,
+    /// Where to look.
+    pub request: BinaryRequest,
+    /// Bytes of the file, ascending, and their addresses relative to its base.
+    pub bytes: Vec<(FileOffset, u32)>,
+}
+
+/// Fills in the sections of every file that is ELF, and says which places in them want a symbol.
+pub fn sections(tables: &mut Tables, index: &FileIndex, binaries: &OpenBinaries) -> Vec<Places> {
+    let mut wanted = Vec::new();
+    for (id, known) in (0u32..).map(MappedFileId).zip(&mut tables.files) {
+        let is_path = known.path.starts_with('/') && !NO_FILES.iter().any(|start| known.path.starts_with(start));
+        let touched = index.touched(id);
+        if !is_path || touched.is_empty() || !known.sections.is_empty() {
+            continue;
+        }
+        let mapped_as = index.mapped_as.get(id.index()).copied().unwrap_or(known.id);
+        let Ok(elf) = binaries.elf(mapped_as, &known.path, &known.build_id) else {
+            continue;
+        };
+        if known.build_id.is_empty() {
+            known.build_id = elf.build_id().to_vec();
+        }
+        let sections = elf.section_places();
+        let base = elf.base_svma();
+        let relative = |byte: &FileOffset| {
+            let address = svma_of(&sections, byte.0)?.checked_sub(base)?;
+            Some((*byte, u32::try_from(address).ok()?))
+        };
+        wanted.push(Places {
+            file: id,
+            mapped_as,
+            request: BinaryRequest {
+                open_path: binaries.open_path(mapped_as, &known.path),
+                path: PathBuf::from(&known.path),
+                build_id: known.build_id.clone(),
+            },
+            bytes: touched.iter().filter_map(relative).collect(),
+        });
+        known.sections = sections.into_iter().map(section).collect();
+    }
+    wanted
+}
+
+fn section(place: SectionPlace) -> FileSection {
+    FileSection {
+        name: place.name,
+        offset: place.offset,
+        size: place.size,
+        svma: place.svma,
+    }
+}
+
+/// The address of a byte, in the file's own terms.
+fn svma_of(sections: &[SectionPlace], byte: u64) -> Option<u64> {
+    let index = sections
+        .partition_point(|section| section.offset <= byte)
+        .checked_sub(1)?;
+    let section = sections.get(index)?;
+    let place = byte - section.offset;
+    (section.loaded && place < section.size).then(|| section.svma.wrapping_add(place))
+}
+
+/// Notes the symbols that were found at `bytes`, so that a look-up at each of them gives its own.
+pub fn note(file: &mut MappedFile, bytes: &[(FileOffset, u32)], names: Vec<Option<AddressName>>) {
+    let mut symbols: Vec<FileSymbol> = Vec::new();
+    let mut open: Option<(u32, String)> = None;
+    let mut behind_last = 0;
+    for ((FileOffset(byte), address), name) in bytes.iter().zip(names) {
+        let end_of_byte = byte.saturating_add(1);
+        match name {
+            None => {
+                if let Some(symbol) = symbols.last_mut() {
+                    symbol.size = symbol.size.min(byte - symbol.offset);
+                }
+                open = None;
+            }
+            Some(name) if open.as_ref() == Some(&(name.symbol_start, name.symbol.clone())) => {
+                if let Some(symbol) = symbols.last_mut() {
+                    symbol.size = symbol.size.max(end_of_byte - symbol.offset);
+                }
+            }
+            Some(name) => {
+                // One symbol around another begins anew behind it.
+                let start = byte.saturating_sub(u64::from(address.saturating_sub(name.symbol_start)));
+                let end = start.saturating_add(name.symbol_size.map_or(0, u64::from));
+                let offset = start.max(behind_last);
+                symbols.push(FileSymbol {
+                    name: name.symbol.clone(),
+                    offset,
+                    size: end.max(end_of_byte) - offset,
+                });
+                open = Some((name.symbol_start, name.symbol));
+            }
+        }
+        behind_last = end_of_byte;
+    }
+    file.symbols = symbols;
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Symbols as (start, size), nested or not; the innermost one covers a byte.
+    fn name_at(symbols: &[(u32, u32)], at: u32) -> Option<AddressName> {
+        let covering = symbols
+            .iter()
+            .enumerate()
+            .filter(|(_, (start, size))| at.checked_sub(*start).is_some_and(|place| place < *size));
+        let (number, (start, size)) = covering.min_by_key(|(_, (_, size))| *size)?;
+        Some(AddressName {
+            symbol: format!("symbol {number}"),
+            symbol_start: *start,
+            symbol_size: (number % 3 > 0).then_some(*size),
+            inline_chain: Vec::new(),
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn each_place_finds_its_own_symbol(
+            symbols in prop::collection::vec((0..100u32, 1..60u32), 0..8),
+            touched in prop::collection::btree_set(0..160u32, 0..30),
+        ) {
+            let bytes: Vec<_> = touched.iter().map(|at| (FileOffset(u64::from(*at) + 0x3000), *at)).collect();
+            let names: Vec<_> = touched.iter().map(|at| name_at(&symbols, *at)).collect();
+            let mut file = MappedFile::default();
+            note(&mut file, &bytes, names.clone());
+            for ((byte, _), name) in bytes.iter().zip(&names) {
+                prop_assert_eq!(file.symbol(*byte), name.as_ref().map(|name| &*name.symbol), "at {:?} in {:?}", byte, file.symbols);
+            }
+        }
+
+        #[test]
+        fn hostile_answers_never_panic(bytes in prop::collection::btree_map(any::<u64>(), any::<(u32, u32, Option<u32>)>(), 0..20)) {
+            let name = |(_, symbol_start, symbol_size): &(u32, u32, Option<u32>)| AddressName {
+                symbol: "x".into(),
+                symbol_start: *symbol_start,
+                symbol_size: *symbol_size,
+                inline_chain: Vec::new(),
+            };
+            let names = bytes.values().map(|values| Some(name(values))).collect();
+            let places: Vec<_> = bytes.iter().map(|(byte, values)| (FileOffset(*byte), values.0)).collect();
+            note(&mut MappedFile::default(), &places, names);
+        }
+    }
+}
