@@ -1,0 +1,16 @@
+//! Page faults as an answer: collected as compact rows, selected, named, summed up into tables, or exported a row a fault.
+
+pub mod account;
+pub mod export;
+pub mod functions;
+pub mod phase;
+pub mod report;
+pub mod rows;
+pub mod select;
+pub mod tally;
+pub mod view;
+
+pub use report::FaultReport;
+pub use rows::{Facts, Rows};
+pub use select::{SelectError, Selection, Selector};
+pub use view::View;
