@@ -3,6 +3,7 @@
 pub mod args;
 mod convert;
 mod doctor;
+mod faults;
 mod halves;
 mod lint;
 mod load;
@@ -55,6 +56,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Tables(args) => tables::run(&args),
         Verb::Lint(args) => lint::run(&args),
         Verb::Maps(args) => maps::run(&args),
+        Verb::Faults(args) => faults::run(args),
         Verb::Doctor(args) => Ok(doctor::run(&args)),
     }
 }

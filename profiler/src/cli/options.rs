@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::args;
 use crate::capture::faults::{FaultMode, FaultSource, Faults};
+use crate::report::faults::Selection;
 
 /// Samples per second that the kernel's timers and a ring buffer can follow.
 pub const RATE_LIMIT: u32 = 20_000;
@@ -157,6 +158,39 @@ impl TryFrom<args::ResultArgs> for ResultOptions {
             max_samples: args.max_samples,
         })
     }
+}
+
+impl TryFrom<args::Faults> for Selection {
+    type Error = anyhow::Error;
+
+    fn try_from(args: args::Faults) -> Result<Self> {
+        let time = |text: Option<String>, option| text.map(|text| moment(&text, option)).transpose();
+        let (from, to) = (time(args.from, "--from")?, time(args.to, "--to")?);
+        if let (Some(from), Some(to)) = (from, to)
+            && from >= to
+        {
+            bail!("--from is not before --to, so no fault fits");
+        }
+        Ok(Self {
+            files: args.files,
+            processes: args.processes,
+            threads: args.threads,
+            classes: args.classes,
+            functions: args.functions,
+            under: args.under,
+            from,
+            to,
+            major: args.major,
+            waited: args.waited,
+        })
+    }
+}
+
+fn moment(text: &str, option: &str) -> Result<Duration> {
+    let value: f64 =
+        (text.parse()).with_context(|| format!("{option} is `{text}`; give seconds, as in `{option} 1.5`"))?;
+    Duration::try_from_secs_f64(value)
+        .with_context(|| format!("{option} is {text}; give seconds since the start, from 0 on"))
 }
 
 fn checked_pids(mut pids: Vec<u32>) -> Result<Vec<u32>> {

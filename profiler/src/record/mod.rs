@@ -8,7 +8,7 @@ pub mod folders;
 mod handover;
 pub mod identity;
 mod loader_cache;
-mod names;
+pub mod names;
 pub mod needed;
 mod places;
 pub mod privilege;

@@ -3,12 +3,15 @@
 pub mod account;
 pub mod export;
 pub mod functions;
+pub mod list;
 pub mod phase;
 pub mod report;
 pub mod rows;
 pub mod select;
 pub mod tally;
+pub mod text;
 pub mod view;
+pub mod warn;
 
 pub use report::FaultReport;
 pub use rows::{Facts, Rows};

@@ -321,7 +321,7 @@ mod tests {
     fn json_spells_what_a_terminal_would_obey_and_means_the_same() {
         let evil = "a\u{9b}31m\u{202e}\n\"\\🦀";
         let text = written(|out| json(out, &[evil]));
-        assert!(!text.trim_end().replace("\n", "").chars().any(is_unsafe), "{text}");
+        assert!(!text.trim_end().replace('\n', "").chars().any(is_unsafe), "{text}");
         assert!(text.contains("\\u009b31m\\u202e\\n"), "{text}");
         assert_eq!(serde_json::from_str::<Vec<String>>(&text).unwrap(), [evil]);
         let row = written(|out| json_row(out, &[Cell::Number(5), Cell::None, Cell::Text(evil.into())]));

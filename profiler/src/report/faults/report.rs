@@ -300,9 +300,9 @@ fn functions(view: &View<'_>, own: Groups<Option<FunctionId>>, stacks: Groups<St
         .filter(|(_, sum)| sum.0 > 0)
         .collect();
     callers.sort_unstable_by_key(|(id, (faults, time))| (std::cmp::Reverse((*time, *faults)), *id));
-    callers
-        .into_iter()
-        .for_each(|(id, sum)| row(Some(id), Tally::default(), sum));
+    for (id, sum) in callers {
+        row(Some(id), Tally::default(), sum);
+    }
     rows
 }
 

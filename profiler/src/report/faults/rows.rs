@@ -253,7 +253,7 @@ fn is_first_window(text: &str) -> bool {
     let mut letters = String::new();
     letters.extend(
         text.chars()
-            .filter(|c| c.is_ascii_alphanumeric())
+            .filter(char::is_ascii_alphanumeric)
             .take(24)
             .map(|c| c.to_ascii_lowercase()),
     );
@@ -323,7 +323,7 @@ mod tests {
                 prop_assert!(rows.push(fault));
             }
             for (index, fault) in (0..).zip(&faults) {
-                prop_assert_eq!(rows.get(index).as_ref(), Some(fault));
+                prop_assert_eq!(rows.get(index), Some(*fault));
             }
             prop_assert!(rows.get(rows.len).is_none());
             let order = rows.order();
