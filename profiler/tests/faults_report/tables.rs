@@ -119,6 +119,18 @@ fn functions_have_their_own_faults_and_those_of_their_callees() {
             assert_eq!(row.tally.time_ns, row.inclusive_time_ns, "{name:?}");
         }
     }
+    // A name that was made of an address tells nothing without its module, but does tell functions apart.
+    let mut made = empty();
+    let stack = stack(
+        &mut made.tables,
+        &[("demo", Some(&["main"])), ("libdemo.so", Some(&["fun_8fd0"]))],
+    );
+    made.faults = vec![profiler::fact::FaultFact {
+        stack: Some(stack),
+        ..fault(0)
+    }];
+    let one = super::report(&made, &Selection::default());
+    assert_eq!(one.by_function[0].function.as_deref(), Some("libdemo.so + 0x8fd0"));
     assert_eq!(row(Some("recurse")).module.as_deref(), Some("libdemo.so"));
     assert!(
         report

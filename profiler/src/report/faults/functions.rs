@@ -14,8 +14,10 @@ pub struct Function {
     pub module: Option<ModuleId>,
     /// Its name, or `module + 0xaddress` where it has none.
     pub name: String,
-    /// It has a name.
+    /// It has a name of its own.
     pub is_named: bool,
+    /// Where it begins and ends is known, if only from unwind information.
+    pub is_known: bool,
 }
 
 /// Index into [`Functions::all`].
@@ -48,8 +50,8 @@ impl Functions {
             let parent = node.parent.map(StackId::index).filter(|&parent| parent < index);
             let above = parent.map_or(NONE, |parent| functions.innermost[parent]);
             let own = functions.of_frame(node.frame).first().map_or(NONE, |own| own.0);
-            let named = |id: u32| functions.all.get(id as usize).is_some_and(|function| function.is_named);
-            let innermost = if own == NONE || (named(above) && !named(own)) {
+            let known = |id: u32| functions.all.get(id as usize).is_some_and(|function| function.is_known);
+            let innermost = if own == NONE || (known(above) && !known(own)) {
                 above
             } else {
                 own
@@ -66,11 +68,16 @@ impl Functions {
             && !matches!(location, Location::Kernel { .. } | Location::Truncated(_))
         {
             let module = location.module();
-            let mut add = |name: &str, is_named| {
+            let mut add = |name: &str, is_known| {
+                let start = module.and_then(|module| Some((module, made_up(name)?)));
                 let function = Function {
                     module,
-                    name: name.to_owned(),
-                    is_named,
+                    name: start.map_or_else(
+                        || name.to_owned(),
+                        |(module, start)| format!("{} + {start:#x}", tables.module_name(module)),
+                    ),
+                    is_named: is_known && start.is_none(),
+                    is_known,
                 };
                 let next = FunctionId(u32::try_from(self.all.len()).unwrap_or(NONE));
                 let id = *known.entry(function).or_insert_with_key(|function| {
@@ -99,7 +106,7 @@ impl Functions {
             .unwrap_or_default()
     }
 
-    /// The innermost function of the program that has a name; if none has, the innermost one. `None`: the stack has no frame of
+    /// The innermost function of the program that is known; if none is, the innermost address. `None`: the stack has no frame of
     /// the program.
     pub fn innermost(&self, stack: Option<StackId>) -> Option<FunctionId> {
         let id = *self.innermost.get(stack?.index())?;
@@ -110,6 +117,15 @@ impl Functions {
     pub fn get(&self, id: FunctionId) -> Option<&Function> {
         self.all.get(id.0 as usize)
     }
+}
+
+/// The start of a function of which only the unwind information tells, in the name that wholesym makes of it: `fun_8fd0`. Many
+/// files have one of that name.
+fn made_up(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix("fun_")?;
+    u64::from_str_radix(digits, 16)
+        .ok()
+        .filter(|_| !digits.starts_with('+'))
 }
 
 /// The stack and those below which it was called, innermost first; ends at anything that is no parent.

@@ -177,8 +177,8 @@ fn step(tables: &Tables, functions: &Functions, frame: FrameId, above: Shown) ->
     }
     match (above.place, place) {
         (_, Place::Loader { .. }) => raise(Phase::Loader),
-        // A linker with names says `_dl_init` when it does.
-        (Place::Loader { named: false }, Place::Libc | Place::Elsewhere) => raise(Phase::Initialisers),
+        // A linker with names says `_dl_init` when it does. What it calls in libc and libm are resolvers of IFUNCs.
+        (Place::Loader { named: false }, Place::Elsewhere) => raise(Phase::Initialisers),
         (Place::Libc, Place::Elsewhere) if above.phase.is_none() && above.libc == 1 => raise(Phase::Initialisers),
         (Place::Libc, Place::Elsewhere) if above.phase.is_none() && above.libc == 2 => raise(Phase::Main),
         _ => {}
@@ -194,7 +194,10 @@ fn step(tables: &Tables, functions: &Functions, frame: FrameId, above: Shown) ->
 fn place(module: &str, named: bool) -> Place {
     if module.starts_with("ld-linux") || module.starts_with("ld-musl") || module.starts_with("ld.so") {
         Place::Loader { named }
-    } else if module.starts_with("libc.so") || module.starts_with("libc-2") {
+    } else if ["libc.so", "libc-2", "libm.so", "libm-2"]
+        .iter()
+        .any(|start| module.starts_with(start))
+    {
         Place::Libc
     } else {
         Place::Elsewhere

@@ -281,7 +281,12 @@ fn sections(report: &FaultReport) -> Option<Table> {
     let path = file.file.as_deref().unwrap_or_default();
     let name = path.rsplit('/').next().unwrap_or(path);
     let rows = report.by_section.iter().filter(|row| row.id == file.id);
-    let rows = rows.map(|row| (row.section.as_deref().unwrap_or("(no section)").to_owned(), row.tally));
+    let rows = rows.map(|row| {
+        (
+            row.section.as_deref().unwrap_or("(in none, or not known)").to_owned(),
+            row.tally,
+        )
+    });
     Some(Table::new(format!("by section of {name}"), file.tally, rows))
 }
 
