@@ -75,6 +75,10 @@ fn to_stdout<W: Write>(
 
 /// Why a recording has no faults, and how to get one that has.
 fn why_none(recording: &Recording) -> String {
+    if recording.faults_seen > 0 {
+        let seen = crate::report::text::count(recording.faults_seen);
+        return format!(", though {seen} were seen: name the event log instead (`ngmi record --keep-events`)");
+    }
     let remedy = "record them with `ngmi record --faults all -- COMMAND`";
     let refused = recording
         .hooks

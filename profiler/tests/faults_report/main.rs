@@ -4,6 +4,7 @@
 mod rows;
 mod synthetic;
 mod tables;
+mod verb;
 
 use profiler::fact::{FactSource as _, Tables};
 use profiler::report::faults::{Facts, FaultReport, Selection, Selector, View};

@@ -52,6 +52,9 @@ impl Phase {
 #[derive(Debug, Default)]
 pub struct Phases {
     by_process: Vec<Vec<(Timestamp, Phase)>>,
+    /// By process: since when its faults have no frame of a program. An exec is told when the kernel has set up the new program, and
+    /// these are the faults that it made meanwhile.
+    bare_since: Vec<Option<Timestamp>>,
 }
 
 /// What a stack shows.
@@ -78,6 +81,7 @@ impl Phases {
         let shown = shown(tables, functions);
         let mut phases = Self {
             by_process: vec![Vec::new(); tables.processes.len()],
+            bare_since: vec![None; tables.processes.len()],
         };
         let mut milestones = facts.milestones.clone();
         milestones.sort_by_key(|milestone| milestone.time);
@@ -86,8 +90,14 @@ impl Phases {
             while let Some(told) = milestones.next_if(|told| told.time <= fault.start) {
                 phases.milestone(tables, told);
             }
-            let phase = fault.stack.and_then(|stack| shown.get(stack.index())?.phase);
-            if let (Some(phase), Some(thread)) = (phase, tables.threads.get(fault.thread.index())) {
+            let Some(thread) = tables.threads.get(fault.thread.index()) else {
+                continue;
+            };
+            if let Some(since) = phases.bare_since.get_mut(thread.process.index()) {
+                let is_bare = functions.innermost(fault.stack).is_none();
+                *since = is_bare.then(|| since.unwrap_or(fault.start));
+            }
+            if let Some(phase) = fault.stack.and_then(|stack| shown.get(stack.index())?.phase) {
                 phases.enter(thread.process, fault.start, phase);
             }
         }
@@ -99,10 +109,12 @@ impl Phases {
         let Some(thread) = tables.threads.get(told.thread.index()) else {
             return;
         };
+        let process = thread.process;
+        let since = self.bare_since.get_mut(process.index()).and_then(Option::take);
         if !told.is_exec {
-            self.enter(thread.process, told.time, Phase::Window);
-        } else if let Some(phases) = self.by_process.get_mut(thread.process.index()) {
-            phases.push((told.time, Phase::Exec));
+            self.enter(process, told.time, Phase::Window);
+        } else if let Some(phases) = self.by_process.get_mut(process.index()) {
+            phases.push((since.unwrap_or(told.time), Phase::Exec));
         }
     }
 
