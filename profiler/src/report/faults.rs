@@ -4,6 +4,7 @@ pub mod account;
 pub mod export;
 pub mod functions;
 pub mod list;
+pub mod pages;
 pub mod phase;
 pub mod report;
 pub mod rows;

@@ -181,6 +181,7 @@ pub fn fault(us: u64) -> FaultFact {
 }
 
 /// The page of a file.
+#[expect(clippy::unnecessary_wraps, reason = "as a fact has it")]
 pub fn place(file: u32, page: u64) -> Option<FilePlace> {
     Some(FilePlace {
         file: MappedFileId(file),
@@ -277,7 +278,7 @@ pub fn numbered(i: u64) -> FaultFact {
             2 => place(1, i % 100),
             _ => None,
         },
-        major: i % 7 == 0,
+        major: i.is_multiple_of(7),
         in_kernel: i % 4 == 1,
         failed: (class == FaultClass::Error).then_some(Failure::Bus),
         waits: FaultWaits {
@@ -289,7 +290,7 @@ pub fn numbered(i: u64) -> FaultFact {
             preempted: Some(us(0)),
         },
         around: i.is_multiple_of(5).then_some(PageRange { first: 3, count: 16 }),
-        read_around_off: i % 500 == 0,
+        read_around_off: i.is_multiple_of(500),
         ..fault(3 * i)
     }
 }

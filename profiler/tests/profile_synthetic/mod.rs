@@ -153,6 +153,7 @@ pub fn recording() -> Recording {
             remedy: Some("use real hardware".into()),
         }],
         losses: vec![("sample ring full".into(), u64::MAX)],
+        fault_stack_ends: Vec::new(),
         walks: Walks {
             ends: vec![("complete".to_owned(), 90), ("no table".to_owned(), 10)],
             stacks: 12,

@@ -56,7 +56,7 @@ fn log(file: File, sink: &mut dyn FactSink) -> Result<Tables> {
     let mut tables = source.replay(sink)?;
     bar.finish_and_clear();
     if !source.is_complete() {
-        names::resolve(&mut tables, &binaries, &|_, _| {});
+        names::resolve(&mut tables, source.files(), &binaries, &|_, _| {});
     }
     Ok(tables)
 }

@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::account::{AccountTotal, ThreadAccount, accounts, total};
 use super::export::hex;
 use super::functions::{FunctionId, upwards};
+use super::pages::{self, PagesRow};
 use super::phase::Phase;
 use super::select::Selector;
 use super::tally::{Groups, Tally, TimeParts, ns};
@@ -42,6 +43,8 @@ pub struct FaultReport {
     pub phases: Vec<PhaseStart>,
     /// Mappings in which the kernel had stopped reading around faults.
     pub read_around_off: Vec<FileRow>,
+    /// What became of the pages of the selected faults' files, in the whole recording.
+    pub pages: Vec<PagesRow>,
     /// Of each thread that ended; selected or not.
     pub accounts: Vec<ThreadAccount>,
     /// The accounts together.
@@ -202,13 +205,17 @@ impl FaultReport {
         }
         let tables = view.tables;
         let accounts = accounts(tables);
-        let files = |groups: Groups<_>| groups.sorted().into_iter().map(|group| file_row(view, group)).collect();
+        let files = |groups: Groups<_>| -> Vec<FileRow> {
+            groups.sorted().into_iter().map(|group| file_row(view, group)).collect()
+        };
+        let by_file = files(sums.files);
         Self {
+            pages: pages::rows(view, view.pages(), &by_file),
             recording: tables.recording.clone(),
             faults_in_file: view.len() as u64,
             totals: sums.totals,
             time: sums.time,
-            by_file: files(sums.files),
+            by_file,
             read_around_off: files(sums.read_around_off),
             by_section: sections(view, sums.sections),
             by_function: functions(view, sums.functions, sums.stacks),

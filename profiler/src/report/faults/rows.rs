@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::addr::{Avma, FileOffset, Timestamp};
 use crate::fact::fault::{Access, Failure, FaultClass, FaultFact, FaultWaits, FilePlace, MappedFileId, PageRange};
+use crate::fact::pages::Pages;
 use crate::fact::{FactSink, Mark, MarkKind, PagesReadFact, SampleFact, StackId, Tables, ThreadId};
 
 /// Rows of a block: blocks are never moved, so growing does not need twice the memory.
@@ -223,6 +224,8 @@ pub struct Facts {
     pub rows: Rows,
     /// Starts of programs and first windows.
     pub milestones: Vec<Milestone>,
+    /// What became of the files' pages.
+    pub pages: Pages,
 }
 
 impl FactSink for Facts {
@@ -241,11 +244,14 @@ impl FactSink for Facts {
         });
     }
 
-    fn fault(&mut self, _: &Tables, fault: &FaultFact) {
+    fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
+        self.pages.fault(tables, fault);
         self.rows.push(fault);
     }
 
-    fn pages_read(&mut self, _: &Tables, _: &PagesReadFact) {}
+    fn pages_read(&mut self, tables: &Tables, read: &PagesReadFact) {
+        self.pages.read(tables, read);
+    }
 }
 
 /// A program's marker says that something can be seen now: `First paint`, `FirstContentfulPaint`, `first window`.

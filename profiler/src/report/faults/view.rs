@@ -5,6 +5,7 @@ use super::phase::{Phase, Phases};
 use super::rows::Facts;
 use super::tally::ns;
 use crate::fact::fault::{FilePlace, MappedFile};
+use crate::fact::pages::Pages;
 use crate::fact::{FaultFact, Location, Process, StackId, Tables, Thread};
 
 /// All faults of a recording, by the time at which they began.
@@ -33,6 +34,11 @@ impl<'a> View<'a> {
             facts,
             order,
         }
+    }
+
+    /// What became of the files' pages.
+    pub fn pages(&self) -> &'a Pages {
+        &self.facts.pages
     }
 
     /// How many there are.
