@@ -171,6 +171,11 @@ pub fn recording() -> Recording {
                 samples: 10,
             },
         ],
+        fault_stack_ends: vec![StackEnds {
+            module: "ld.so".into(),
+            reason: None,
+            samples: 6,
+        }],
         sample_thinning: 1,
         samples_seen: 100,
         faults_seen: 0,
