@@ -11,7 +11,7 @@ use super::fault::{DISK_FAULT, FAULT, READ};
 type Field = (&'static str, &'static str, MarkerFieldFormat);
 
 /// What a marker is called in the chart.
-const SHORT: &str = "{marker.data.file} {marker.data.offset}";
+const SHORT: &str = "{marker.data.file} {marker.data.offset} {marker.data.class}";
 /// The same in the table.
 const LONG: &str =
     "{marker.data.class} {marker.data.file} {marker.data.offset} {marker.data.section} {marker.data.symbol}";

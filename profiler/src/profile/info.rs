@@ -108,6 +108,16 @@ fn faults(tables: &Tables, collected: &Collected) -> Vec<Value> {
         entries.push(entry("Waited for disk", "integer", totals.waited));
         entries.push(entry("Time waited for disk", "duration", ms(totals.waited_time)));
     }
+    let ends = &recording.fault_stack_ends;
+    let stacks = samples(ends.iter());
+    if stacks > 0 {
+        let complete = samples(ends.iter().filter(|ends| ends.reason.is_none()));
+        entries.push(entry(
+            "Complete user stacks",
+            "percentage",
+            complete as f64 / stacks as f64,
+        ));
+    }
     for folded in by_class(recording) {
         let label = format!("No markers of their own: {}", folded.0);
         let time = std::time::Duration::from_nanos(folded.2);

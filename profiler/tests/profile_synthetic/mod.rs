@@ -153,14 +153,12 @@ pub fn recording() -> Recording {
             remedy: Some("use real hardware".into()),
         }],
         losses: vec![("sample ring full".into(), u64::MAX)],
-        fault_stack_ends: Vec::new(),
         walks: Walks {
             ends: vec![("complete".to_owned(), 90), ("no table".to_owned(), 10)],
             stacks: 12,
             resent: 1,
             checked: Some((90, 0)),
         },
-        fault_stack_ends: Vec::new(),
         stack_ends: vec![
             StackEnds {
                 module: "libdemo.so".into(),
@@ -173,6 +171,11 @@ pub fn recording() -> Recording {
                 samples: 10,
             },
         ],
+        fault_stack_ends: vec![StackEnds {
+            module: "ld.so".into(),
+            reason: None,
+            samples: 6,
+        }],
         sample_thinning: 1,
         samples_seen: 100,
         faults_seen: 0,

@@ -4,17 +4,17 @@ use std::cmp::Reverse;
 
 use serde::Serialize;
 
-use super::list;
-use crate::fact::Tables;
+use super::{StackSummary, WIDTH, list};
 use crate::fact::account::{self, AccountCheck, FaultTier};
 use crate::fact::budget::FaultTotals;
-use crate::report::text::{count, duration, fit};
+use crate::fact::{Tables, Walks};
+use crate::report::text::{columns, count, duration, fit};
 
 /// Files with the most faults that are told.
 const FILES: usize = 5;
 
 /// Page faults of a recording in figures.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FaultSummary {
     /// How they were watched.
     pub tier: Option<FaultTier>,
@@ -34,6 +34,8 @@ pub struct FaultSummary {
     pub files: Vec<(String, u64)>,
     /// Faults that have no marker of their own: the budget had no room.
     pub folded: u64,
+    /// How their user stacks ended.
+    pub stacks: StackSummary,
     /// Whether they add up to the kernel's count.
     pub account: AccountCheck,
     /// What is wrong with the account.
@@ -66,6 +68,7 @@ impl FaultSummary {
             time_ns: totals.time,
             files,
             folded: folded.fold(0, |sum, folded| sum.saturating_add(folded.faults)),
+            stacks: StackSummary::new(&tables.recording.fault_stack_ends, &Walks::default()),
             problem: account.problem(tables),
             account,
         })
@@ -83,17 +86,14 @@ impl FaultSummary {
             )),
             None => {}
         }
-        if self.failed > 0 {
-            parts.push(format!("{} failed", count(self.failed)));
-        }
         let head = format!("faults:  {} ({})", count(self.faults), parts.join(", "));
         let files = self.files.iter();
         let files = files.map(|(file, faults)| format!("{} {}", fit(file, 20), count(*faults)));
-        let line = if self.files.is_empty() {
-            head
-        } else {
-            list(&(head + ", "), files, "")
-        };
+        let failed = (self.failed > 0).then(|| format!("{} failed", count(self.failed)));
+        let line = list(&format!("{head}, "), files.chain(failed), "");
+        // A figure that is cut is none.
+        let fits = columns(&line) <= WIDTH && (!self.files.is_empty() || self.failed > 0);
+        let line = if fits { line } else { head };
         let problem = self.problem.iter();
         [line]
             .into_iter()
