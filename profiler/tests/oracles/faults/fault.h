@@ -53,8 +53,8 @@ struct phase {
     off_t offset;
     // Each touch is exactly one fault, or the oracle is wrong.
     bool exact;
-    // The faults are raised in the kernel; by another's system call (no user registers); by somebody who contends for them.
-    bool in_kernel, remote, contended;
+    // Who raises the faults: "user" code (or null), a "copy" in a system call, or "get_user_pages" (no user registers).
+    const char *raised;
     // Every page once, ascending, without a note of each.
     const char *sweep_access, *sweep_class;
     // Pages of the whole file in the cache before and after; -1: not asked.
@@ -215,8 +215,7 @@ static void phase_print(const struct phase *phase) {
     FILE *out = open_memstream(&text, &length);
     fprintf(out, "{\"phase\":\"%s\",\"pid\":%d,\"tid\":%ld,\"base\":%zu,\"pages\":%zu,", phase->name, getpid(), phase->tid, (size_t)phase->base,
             phase->pages);
-    fprintf(out, "\"exact\":%s,\"in_kernel\":%s,\"remote\":%s,\"contended\":%s,", phase->exact ? "true" : "false",
-            phase->in_kernel ? "true" : "false", phase->remote ? "true" : "false", phase->contended ? "true" : "false");
+    fprintf(out, "\"exact\":%s,\"raised\":\"%s\",", phase->exact ? "true" : "false", phase->raised ? phase->raised : "user");
     if (phase->sweep_access) fprintf(out, "\"sweep\":{\"access\":\"%s\",\"class\":\"%s\"},", phase->sweep_access, phase->sweep_class);
     fprintf(out, "\"resident_before\":%ld,\"resident_after\":%ld,\"minor\":%ld,\"major\":%ld,\"touches\":[", phase->resident_before,
             phase->resident_after, phase->minor, phase->major);

@@ -39,7 +39,7 @@ static void peek(char *at, void *with) {
 
 // Into fresh memory.
 static void into_memory(struct phase *phase, action act, void *with) {
-    phase->in_kernel = true;
+    phase->raised = "copy";
     map_memory(phase, MAP_PRIVATE, PAGES);
     phase_start(phase, PAGES);
     for (size_t i = 0; i < PAGES; i++) phase_touch(phase, phase->base + i * PAGE, "write", "anonymous", act, with, false);
@@ -48,20 +48,19 @@ static void into_memory(struct phase *phase, action act, void *with) {
 static void out_of_a_file(struct phase *phase, struct source *file) {
     static int sink;
     sink = memfd_create("sink", 0);
-    phase->in_kernel = true;
+    phase->raised = "copy";
     // 32 pages apart, so that fault-around does not map what is to fault.
     map_file(phase, file, PROT_READ, MAP_SHARED, 0, PAGES * 32);
     phase_start(phase, PAGES);
     for (size_t i = 0; i < PAGES; i++) phase_touch(phase, phase->base + i * 32 * PAGE, "read", "file-read", write_page, &sink, false);
 }
 
-// A child's mapping of a file, at the place where this process has mapped it too.
-static pid_t child_with(const char *base, bool traced) {
+// A child that has what this process has mapped, at the same places, and touches none of it.
+static pid_t idle_child(bool traced) {
     int gate[2];
     if (pipe(gate)) die("pipe");
     pid_t pid = fork();
     if (pid == 0) {
-        (void)base;
         if (traced) ptrace(PTRACE_TRACEME, 0, 0, 0);
         close(gate[0]);
         if (write(gate[1], "x", 1) != 1) _exit(1);
@@ -78,9 +77,9 @@ static pid_t child_with(const char *base, bool traced) {
 
 static void of_another(struct phase *phase, struct source *file, bool traced) {
     static pid_t pid;
-    phase->remote = true;
+    phase->raised = "get_user_pages";
     map_file(phase, file, PROT_READ, MAP_SHARED, 0, PAGES * 32);
-    pid = child_with(phase->base, traced);
+    pid = idle_child(traced);
     phase_start(phase, PAGES);
     for (size_t i = 0; i < PAGES; i++)
         phase_touch(phase, phase->base + i * 32 * PAGE, "read", "file-read", traced ? peek : read_of_child, &pid, false);
@@ -93,8 +92,7 @@ static void past_the_cache(struct phase *phase, struct source *file) {
     direct = open(file->path, O_RDONLY | O_DIRECT);
     if (direct < 0) skip("O_DIRECT: %m");
     into_memory(phase, read_page, &direct);
-    phase->in_kernel = false;
-    phase->remote = true;
+    phase->raised = "get_user_pages";
 }
 
 int main(int argc, char **argv) {

@@ -51,7 +51,6 @@ int main(int argc, char **argv) {
     for (int i = 0; i <= THREADS; i++) {
         struct phase *phase = &phases[i];
         phase->name = i < THREADS ? "fresh pages" : "one place";
-        phase->contended = true;
         phase->resident_before = phase->resident_after = -1;
         if (i < THREADS) {
             phase->sweep_access = "write";

@@ -37,7 +37,6 @@ int main(int argc, char **argv) {
     map_file(&phases[0], file, PROT_READ, MAP_SHARED, 0, PAGES);
     madvise(phases[0].base, PAGES * PAGE, MADV_RANDOM);
     phases[0].name = "one";
-    phases[0].contended = true;
     phases[0].resident_before = phases[0].resident_after = -1;
     phases[1] = phases[0];
     phases[1].name = "other";

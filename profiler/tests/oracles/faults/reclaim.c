@@ -32,7 +32,6 @@ static void squeezed(const struct source *file) {
     static char buffer[MIB];
     for (ssize_t some = 1; some > 0;) some = read(file->fd, buffer, sizeof buffer);
     struct phase phase = {.name = "squeezed", .exact = true, .resident_before = -1, .resident_after = -1};
-    phase.contended = true;
     map_memory(&phase, MAP_PRIVATE, PAGES);
     phase_start(&phase, PAGES);
     phase.resident_before = resident(file, FILE_PAGES);
