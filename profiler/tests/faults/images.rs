@@ -1,5 +1,6 @@
 //! Programs that exec maps, and libraries that a program opens.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -14,6 +15,7 @@ in_each_tier!(
     a_static_program,
     a_library,
     a_library_that_is_gone,
+    what_relocations_cost,
 );
 
 /// The first fault in the executable's code is where it is entered: the kernel mapped it, in exec, before any hook saw a mapping.
@@ -98,4 +100,31 @@ fn a_library(tier: Tier) {
 /// Its path and its identity stay; its bytes may be out of reach, and its sections with them.
 fn a_library_that_is_gone(tier: Tier) {
     with_library(tier, &["unlink"]);
+}
+
+/// Pages that the loader's relocations copied: as many as the kernel calls private and dirty.
+fn what_relocations_cost(tier: Tier) {
+    let folder = scratch();
+    let library = Oracle::c_with("faults/pointers.c", "libpointers.so", &["-shared", "-fPIC"])
+        .copied(&folder.path().join("libpointers.so"));
+    let Some(run) = record(tier, &Oracle::c("faults/relocated"), [&library]) else {
+        return;
+    };
+    run.expect_accounts();
+    let dirty = run.said.number("private_dirty") / PAGE;
+    assert!((64..80).contains(&dirty), "{dirty} dirty pages");
+    let ours = run.rows.iter().filter(|row| row.path() == library.path.to_str());
+    let copied: BTreeSet<_> = ours
+        .filter(|row| row.class == "file-cow" || (!tier.knows(Knows::Class) && row.class == "unknown"))
+        .map(|row| row.address & !(PAGE - 1))
+        .collect();
+    if tier.knows(Knows::Class) {
+        assert_eq!(copied.len() as u64, dirty);
+    } else {
+        assert!(
+            copied.len() as u64 <= dirty || copied.is_empty(),
+            "{} of {dirty}",
+            copied.len()
+        );
+    }
 }

@@ -18,10 +18,10 @@ static void of_a_memfd(struct phase *phase) {
 }
 
 static void of_a_huge_page(struct phase *phase) {
-    char *room = mmap(0, 2 * HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (room == MAP_FAILED) die("mmap");
-    phase->base = (char *)(((size_t)room + HUGE - 1) & ~(HUGE - 1));
     phase->pages = HUGE / PAGE;
+    // Fresh places begin at a border of 2 MiB.
+    phase->base = mmap(fresh_place(HUGE), HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (phase->base == MAP_FAILED) die("mmap");
     if (madvise(phase->base, HUGE, MADV_HUGEPAGE)) skip("no transparent huge pages: %m");
     phase_start(phase, phase->pages);
     for (size_t i = 0; i < phase->pages; i++) touch_store(phase, i, "huge");
@@ -30,7 +30,8 @@ static void of_a_huge_page(struct phase *phase) {
 
 static void of_the_reserve(struct phase *phase) {
     phase->pages = HUGE / PAGE;
-    phase->base = mmap(0, HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | (21 << 26), -1, 0);
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_HUGETLB | (21 << 26);
+    phase->base = mmap(fresh_place(HUGE), HUGE, PROT_READ | PROT_WRITE, flags, -1, 0);
     if (phase->base == MAP_FAILED) skip("no huge pages are reserved (vm.nr_hugepages)");
     phase_start(phase, phase->pages);
     for (size_t i = 0; i < phase->pages; i++) touch_store(phase, i, "huge");

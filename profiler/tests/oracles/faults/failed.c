@@ -57,8 +57,6 @@ int main(int argc, char **argv) {
     map_memory(&nothing, MAP_PRIVATE, PAGES);
     munmap(nothing.base, PAGES * PAGE);
     phase_start(&nothing, PAGES);
-    // The notes may lie where that memory was: another place that nothing is mapped at is below the first one that may be.
-    nothing.base = (char *)PAGE;
     for (size_t i = 0; i < PAGES; i++) failing(&nothing, i, i % 2, "error");
     finish(&nothing, "SIGSEGV");
     unlink(file->path);

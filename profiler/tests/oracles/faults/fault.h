@@ -284,19 +284,27 @@ __attribute__((unused)) static void evict(const struct source *source, size_t pa
     skip("%ld pages of %s stay in the page cache", resident(source, pages), source->path);
 }
 
+// A place where nothing was before and nothing else comes: what the loader or malloc mapped and unmapped had faults of its own.
+__attribute__((unused)) static char *fresh_place(size_t bytes) {
+    static char *next = (char *)0x100000000000;
+    char *place = next;
+    next += ((bytes + ((size_t)4 << 20)) & ~(((size_t)2 << 20) - 1));
+    return place;
+}
+
 // Maps pages of a file for the phase.
 __attribute__((unused)) static void map_file(struct phase *phase, const struct source *source, int protection, int flags, size_t first, size_t pages) {
     phase->source = source;
     phase->offset = (off_t)(first * PAGE);
     phase->pages = pages;
-    phase->base = mmap(0, pages * PAGE, protection, flags, source->fd, phase->offset);
+    phase->base = mmap(fresh_place(pages * PAGE), pages * PAGE, protection, flags | MAP_FIXED_NOREPLACE, source->fd, phase->offset);
     if (phase->base == MAP_FAILED) die("mmap of the file");
 }
 
 // Maps memory without a file, in pages of 4 KiB.
 __attribute__((unused)) static void map_memory(struct phase *phase, int flags, size_t pages) {
     phase->pages = pages;
-    phase->base = mmap(0, pages * PAGE, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | flags, -1, 0);
+    phase->base = mmap(fresh_place(pages * PAGE), pages * PAGE, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | flags, -1, 0);
     if (phase->base == MAP_FAILED) die("mmap");
     madvise(phase->base, pages * PAGE, MADV_NOHUGEPAGE);
 }

@@ -14,6 +14,8 @@
 #define PAGES ((size_t)16)
 
 static int pipe_ends[2];
+// Memory that is there in this process; a first call of everything goes to it, so that no code is touched for the first time later.
+static char warm[PAGE] __attribute__((aligned(4096))) = {1};
 
 static void read_page(char *at, void *with) {
     if (read(*(int *)with, at, PAGE) != (ssize_t)PAGE) die("read");
@@ -41,6 +43,7 @@ static void peek(char *at, void *with) {
 static void into_memory(struct phase *phase, action act, void *with) {
     phase->raised = "copy";
     map_memory(phase, MAP_PRIVATE, PAGES);
+    act(warm, with);
     phase_start(phase, PAGES);
     for (size_t i = 0; i < PAGES; i++) phase_touch(phase, phase->base + i * PAGE, "write", "anonymous", act, with, false);
 }
@@ -51,6 +54,7 @@ static void out_of_a_file(struct phase *phase, struct source *file) {
     phase->raised = "copy";
     // 32 pages apart, so that fault-around does not map what is to fault.
     map_file(phase, file, PROT_READ, MAP_SHARED, 0, PAGES * 32);
+    write_page(warm, &sink);
     phase_start(phase, PAGES);
     for (size_t i = 0; i < PAGES; i++) phase_touch(phase, phase->base + i * 32 * PAGE, "read", "file-read", write_page, &sink, false);
 }
@@ -80,9 +84,10 @@ static void of_another(struct phase *phase, struct source *file, bool traced) {
     phase->raised = "get_user_pages";
     map_file(phase, file, PROT_READ, MAP_SHARED, 0, PAGES * 32);
     pid = idle_child(traced);
+    action act = traced ? peek : read_of_child;
+    act(warm, &pid);
     phase_start(phase, PAGES);
-    for (size_t i = 0; i < PAGES; i++)
-        phase_touch(phase, phase->base + i * 32 * PAGE, "read", "file-read", traced ? peek : read_of_child, &pid, false);
+    for (size_t i = 0; i < PAGES; i++) phase_touch(phase, phase->base + i * 32 * PAGE, "read", "file-read", act, &pid, false);
     kill(pid, SIGKILL);
     waitpid(pid, 0, 0);
 }

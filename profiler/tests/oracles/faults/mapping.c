@@ -59,7 +59,7 @@ int main(int argc, char **argv) {
         } else {
             phase->exact = true;
             phase->pages = FILE_PAGES;
-            phase->base = mmap(0, FILE_PAGES * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            phase->base = mmap(fresh_place(FILE_PAGES * PAGE), FILE_PAGES * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         }
         pthread_create(&threads[i], 0, i < THREADS ? fault : map_and_unmap, phase);
     }

@@ -74,7 +74,7 @@ static void by_two_names(struct source *file) {
 
 static void moved(struct source *file) {
     struct phase phase = mapped("moved", file, 3);
-    char *place = mmap(0, phase.pages * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *place = fresh_place(phase.pages * PAGE);
     char *now = mremap(phase.base, phase.pages * PAGE, phase.pages * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, place);
     if (now != place) die("mremap");
     phase.base = place;
