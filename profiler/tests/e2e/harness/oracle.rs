@@ -42,12 +42,7 @@ impl Oracle {
     /// A C library from `source`, whose busy function is called `function`.
     pub fn library(source: &str, function: &str) -> Self {
         let spin = format!("-DSPIN={function}");
-        build(
-            "gcc",
-            &["-O2", "-g", "-shared", "-fPIC", &spin],
-            source,
-            &format!("lib{function}.so"),
-        )
+        Self::c_with(source, &format!("lib{function}.so"), &["-shared", "-fPIC", &spin])
     }
 
     /// A C++ program of that name, without frame pointers, with its symbols.
