@@ -28,7 +28,6 @@ fn expect_single_pages(run: &Run) {
     }
     for row in &rows {
         assert!(row.pages_read.is_none_or(|pages| pages == 1), "{row:?}");
-        assert!(row.pages_around.is_none_or(|pages| pages == 0), "{row:?}");
         assert!(
             row.waited != Some(true) || row.disk_ns.is_some_and(|time| time > 0),
             "{row:?}"
@@ -64,7 +63,14 @@ fn expect_pages_together(run: &Run) {
     }
     let silent = phase.touches.iter().filter(|touch| touch.faults() == 0).count() as u64;
     if let Some(around) = sum(&rows, |row| row.pages_around) {
-        assert_eq!(around, silent, "pages mapped around, and pages touched without a fault");
+        // A range that was mapped around may hold pages that were mapped before.
+        assert!(
+            around >= silent,
+            "{around} pages mapped around, {silent} touched without a fault"
+        );
+    }
+    if !run.tier.knows(Knows::Latency) {
+        return;
     }
     if let Some(read) = sum(&rows, |row| row.pages_read) {
         assert_eq!(read, came_in(phase), "pages read, and pages that came into the cache");
@@ -76,9 +82,9 @@ fn came_in(phase: &Phase) -> u64 {
     u64::try_from(phase.resident_after - phase.resident_before).unwrap()
 }
 
-/// The sum over all rows; `None` if the tier does not know it.
+/// The sum over the rows that have one; `None` if the kernel does not tell it at all.
 fn sum(rows: &[&Row], part: impl Fn(&Row) -> Option<u64>) -> Option<u64> {
-    rows.iter().map(|row| part(row)).sum()
+    rows.iter().filter_map(|row| part(row)).reduce(|one, other| one + other)
 }
 
 fn advice_to_read_ahead(tier: Tier) {

@@ -51,7 +51,7 @@ fn expect_entry(tier: Tier, flag: &str) {
     };
     assert_eq!(first.access, access, "{first:?}");
     assert!(tier.takes_class("file-read", &first.class), "{first:?}");
-    assert!(first.stack_complete && !first.in_kernel, "{first:?}");
+    assert!(first.stack_complete == Some(true) && !first.in_kernel, "{first:?}");
 }
 
 /// What binutils says its build id is.

@@ -122,7 +122,7 @@ impl Run {
         let user = phase.raised == Raised::User;
         check(row.pid == phase.pid, "pid");
         check(row.in_kernel != user, "in_kernel");
-        check(row.stack_complete, "the stack is not complete");
+        check(row.stack_complete == Some(true), "the stack is not complete");
         match (&phase.sweep, expected.touch) {
             (Some(Sweep { access, class }), _) => {
                 check(self.is_access(row, access), "access");
@@ -192,6 +192,12 @@ impl Run {
             _ => {}
         }
         let latency = row.latency_ns.unwrap_or(0);
+        if row.reclaim_ns.unwrap_or(0) > latency {
+            wrong.push(format!(
+                "{:?} ns of reclaim in a latency of {latency} ns",
+                row.reclaim_ns
+            ));
+        }
         if row.parts_ns() > latency {
             wrong.push(format!("parts of {} ns in a latency of {latency} ns", row.parts_ns()));
         }
@@ -219,10 +225,11 @@ impl Run {
                 (account.seen, account.failed),
                 "the rows of {account:?}"
             );
-            self.expect_hidden(account.tid, account.not_visible);
+            self.expect_hidden(account.tid, account.not_visible.unwrap_or(0));
         }
         for phase in &self.said.phases {
-            self.account(phase.tid);
+            let account = self.account(phase.tid);
+            assert!(account.not_visible.is_some(), "{account:?}");
         }
     }
 
