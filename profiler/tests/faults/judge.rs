@@ -236,6 +236,8 @@ impl Run {
     /// Asserts that so many faults of the thread may be hidden from this tier.
     #[track_caller]
     fn expect_hidden(&self, tid: u32, hidden: i64) {
+        let populated = self.said.phases.iter().filter(|phase| phase.tid == tid);
+        let populated = i64::try_from(populated.map(|phase| phase.populated).sum::<u64>()).unwrap();
         let remote = self
             .said
             .phases
@@ -245,7 +247,7 @@ impl Run {
         let possible = if self.tier.knows(Knows::Remote) {
             0..=0
         } else {
-            remote..=remote + UNSEEN_BY_NATURE
+            remote..=remote + populated + UNSEEN_BY_NATURE
         };
         assert!(
             possible.contains(&hidden),

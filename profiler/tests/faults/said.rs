@@ -20,6 +20,8 @@ pub struct Phase {
     pub raised: Raised,
     /// Every page once, ascending; there are no single notes then.
     pub sweep: Option<Sweep>,
+    /// Pages of its notes, which the kernel faulted in without user registers.
+    pub populated: u64,
     /// Pages of the whole file in the page cache; negative: not asked.
     pub resident_before: i64,
     pub resident_after: i64,

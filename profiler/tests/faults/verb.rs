@@ -1,6 +1,6 @@
 //! The verb itself: its columns, its two sources, and what `--faults` leaves out.
 
-use crate::harness::Oracle;
+use crate::harness::{Ngmi, Oracle};
 use crate::rows::{COLUMNS, Row};
 use crate::run::{ndjson, read, record, recorder, rows, scratch};
 use crate::tier::{Tier, in_each_tier};
@@ -83,5 +83,7 @@ fn major_faults_only(tier: Tier) {
 fn no_faults(tier: Tier) {
     let outcome = recorder(tier, "off").program(Oracle::c("faults/anon"), ["zero"]).run();
     outcome.expect_code(0);
-    assert!(rows(&outcome.file("log"), &[]).is_empty());
+    let verb = Ngmi::verb("faults").arg(outcome.file("log")).arg("--ndjson").run();
+    verb.expect_refusal(&["no page fault", "--faults all"]);
+    assert_eq!(verb.stdout, "");
 }
