@@ -11,6 +11,7 @@ pub mod fault;
 pub mod header;
 pub mod known_rows;
 pub mod loss;
+pub mod preempt;
 pub mod sample;
 pub mod scope;
 pub mod space;

@@ -23,6 +23,7 @@ mod intern;
 mod kernel;
 mod lookup;
 mod maps;
+mod preempt;
 mod sample;
 mod scope;
 mod stack;

@@ -12,12 +12,25 @@ use profiler_common::fault::{
 use super::{STARTED, add_wait, begin, complete, current, current_fault, current_faults, same_page};
 use crate::emit::{At, now};
 use crate::kernel::{Task, VmaStruct};
+use crate::preempt::Held;
 use crate::{stack, switch};
 
 /// `handle_mm_fault(struct vm_area_struct *vma, unsigned long address, unsigned int flags, struct pt_regs *regs)`: an
 /// attempt begins. Everything is read here, because at its end the mapping may be gone.
 #[fentry(function = "handle_mm_fault")]
 pub fn fault_entry(ctx: FEntryContext) -> i32 {
+    entered(&ctx)
+}
+
+/// The same for whom the kernel skips the first for, because it was preempted in another thread on this CPU.
+#[fentry(function = "handle_mm_fault")]
+pub fn fault_entry_again(ctx: FEntryContext) -> i32 {
+    entered(&ctx)
+}
+
+#[inline(always)]
+fn entered(ctx: &FEntryContext) -> i32 {
+    let _held = Held::new();
     let Some(faults) = current_faults() else { return 0 };
     let vma = VmaStruct::new(ctx.arg::<*const c_void>(0));
     let address = ctx.arg::<u64>(1);
@@ -27,6 +40,9 @@ pub fn fault_entry(ctx: FEntryContext) -> i32 {
     unsafe {
         let fault = &raw mut (*faults).inner;
         let known = (*fault).body.flags;
+        if known & (FAULT_OPEN | FAULT_INSIDE) == FAULT_OPEN | FAULT_INSIDE && same_page((*fault).body.address, address) {
+            return 0; // seen by the first
+        }
         if known & (FAULT_OPEN | FAULT_INSIDE) != FAULT_OPEN || !same_page((*fault).body.address, address) {
             begin(faults, address, time, STARTED, 0);
         } else if known & FAULT_HANDLED == 0 {
@@ -64,6 +80,18 @@ pub fn filemap_exit(_: FExitContext) -> i32 {
 /// `handle_mm_fault` returns: the fault is over, or another attempt follows.
 #[fexit(function = "handle_mm_fault")]
 pub fn fault_exit(ctx: FExitContext) -> i32 {
+    left(&ctx)
+}
+
+/// As [`fault_entry_again`].
+#[fexit(function = "handle_mm_fault")]
+pub fn fault_exit_again(ctx: FExitContext) -> i32 {
+    left(&ctx)
+}
+
+#[inline(always)]
+fn left(ctx: &FExitContext) -> i32 {
+    let _held = Held::new();
     let Some((pid, tid, state)) = current() else { return 0 };
     let flags = ctx.arg::<u32>(2);
     let result = ctx.arg::<u32>(4);
@@ -71,7 +99,9 @@ pub fn fault_exit(ctx: FExitContext) -> i32 {
     // SAFETY: the current thread's own entry.
     unsafe {
         let fault = &raw mut (*state).faults.inner;
-        if (*fault).body.flags & (FAULT_OPEN | FAULT_INSIDE) != FAULT_OPEN | FAULT_INSIDE {
+        let is_inside = (*fault).body.flags & (FAULT_OPEN | FAULT_INSIDE) == FAULT_OPEN | FAULT_INSIDE;
+        // Seen by the first, or begun before it was watched.
+        if !is_inside || !same_page((*fault).body.address, ctx.arg::<u64>(1)) {
             return 0;
         }
         (*fault).body.flags &= !FAULT_INSIDE;
@@ -98,7 +128,7 @@ pub fn fault_exit(ctx: FExitContext) -> i32 {
             0
         };
         let place = stack::place_of_fault(task, code);
-        complete(&ctx, task, at, state, &place);
+        complete(ctx, task, at, state, &place);
     }
     0
 }

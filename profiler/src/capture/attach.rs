@@ -201,8 +201,13 @@ pub fn stop(hooks: &Hooks) {
 /// How often the kernel skipped a program because it was running already on that CPU: `recursion_misses` of its
 /// descriptor (kernel/bpf/syscall.c, `bpf_prog_show_fdinfo`).
 pub fn recursion_misses(hooks: &Hooks) -> u64 {
-    let programs = hooks.ebpf.programs().filter_map(|(_, program)| program.fd().ok());
-    programs.filter_map(|fd| misses_of(&fdinfo(fd.as_fd()))).sum()
+    let misses = |program: &aya::programs::Program| misses_of(&fdinfo(program.fd().ok()?.as_fd()));
+    let twins = faults::TWINS.as_flattened();
+    let single = hooks.ebpf.programs().filter(|(name, _)| !twins.contains(name));
+    // Of twins only what both missed is lost.
+    let of = |name| hooks.ebpf.program(name).and_then(misses).unwrap_or(0);
+    let both = faults::TWINS.iter().map(|[first, again]| of(*first).min(of(*again)));
+    single.filter_map(|(_, program)| misses(program)).chain(both).sum()
 }
 
 fn fdinfo(fd: BorrowedFd<'_>) -> String {

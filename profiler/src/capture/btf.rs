@@ -123,9 +123,13 @@ impl Btf {
 
     /// Whether the kernel has a function or helper of this name.
     pub fn has_function(&self, name: &str) -> bool {
-        self.types
-            .iter()
-            .any(|&at| self.kind(at) == Some(KIND_FUNCTION) && self.name(at) == Some(name.as_bytes()))
+        self.function(name).is_some()
+    }
+
+    /// The id of a function.
+    pub fn function(&self, name: &str) -> Option<u32> {
+        let is = |&at: &usize| self.kind(at) == Some(KIND_FUNCTION) && self.name(at) == Some(name.as_bytes());
+        u32::try_from(self.types.iter().position(is)?.checked_add(1)?).ok()
     }
 
     /// A struct that has members (the kernel also holds forward declarations).

@@ -52,7 +52,7 @@ fn try_hooks(rows: &mut Vec<HookStatus>) -> anyhow::Result<()> {
     config.find_vma = u32::from(types.has_function(btf::FIND_VMA));
     rows.push(walker(refused));
     let cpus = machine::cpus()?;
-    let ebpf = load::load(&config, Sizes::for_machine(1, 1, 0));
+    let ebpf = load::load(&config, Sizes::for_machine(1, 1, 0), &types);
     let reason = ebpf.as_ref().err().map(|error| format!("{error:#}"));
     rows.push(machine("eBPF maps", reason, super::session::privilege_remedy()));
     let mut hooks = attach::attach(
@@ -86,18 +86,13 @@ fn row(noun: &str, name: &str, refused: Option<String>, remedy: &str) -> HookSta
 fn kernel_version() -> HookStatus {
     let (release, architecture) = machine::kernel();
     let (major, minor) = OLDEST_KERNEL;
-    let refused = match version(&release) {
+    let refused = match machine::version(&release) {
         Some(version) if version < OLDEST_KERNEL => Some(format!("older than {major}.{minor}")),
         _ if architecture != "x86_64" => Some(format!("no eBPF object for {architecture} yet")),
         _ => None,
     };
     let remedy = format!("an x86-64 machine with kernel {major}.{minor} or newer is needed");
     machine(&format!("kernel {release} {architecture}"), refused, &remedy)
-}
-
-fn version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 fn privilege() -> HookStatus {
@@ -204,13 +199,6 @@ pub fn mapping_query() -> HookStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn versions_are_compared_as_numbers() {
-        assert_eq!(version("6.18.44-fc-v669"), Some((6, 18)));
-        assert!(version("5.4.0-26").unwrap() < OLDEST_KERNEL && version("5.15.1").unwrap() >= OLDEST_KERNEL);
-        assert_eq!(version("odd"), None);
-    }
 
     #[test]
     fn every_refusal_has_a_remedy() {

@@ -57,6 +57,9 @@ pub struct Faults {
     pub source: Option<FaultSource>,
 }
 
+/// Programs at the two ends of `handle_mm_fault`, each twice: the kernel skips a program that was preempted in another thread on the
+/// same CPU, and then its twin is there.
+pub const TWINS: [[&str; 2]; 2] = [["fault_entry", "fault_entry_again"], ["fault_exit", "fault_exit_again"]];
 /// The exceptions: both or none.
 const EXCEPTIONS: [&str; 2] = ["page_fault_user", "page_fault_kernel"];
 /// What tiers 1 and 2 learn more; each does without.
@@ -129,11 +132,18 @@ pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &m
 
 /// Tier 1. A kernel that takes only one end of the function is of no use.
 fn handled(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) -> bool {
-    let ends = entry(ebpf, "fault_entry", "handle_mm_fault", btf)
-        .and_then(|()| exit(ebpf, "fault_exit", "handle_mm_fault", btf));
+    let ends = TWINS.into_iter().try_for_each(|[first, again]| {
+        for name in [first, again] {
+            match name.starts_with("fault_entry") {
+                true => entry(ebpf, name, "handle_mm_fault", btf)?,
+                false => exit(ebpf, name, "handle_mm_fault", btf)?,
+            }
+        }
+        Ok(())
+    });
     let works = ends.is_ok();
     if !works {
-        unload(ebpf, &["fault_entry", "fault_exit"]);
+        TWINS.iter().for_each(|twins| unload(ebpf, twins));
     }
     status.push(with_next_tier(hook("fault", "fentry/fexit handle_mm_fault", ends)));
     if works {

@@ -8,6 +8,7 @@ use profiler_common::{ABI_SYMBOL, ABI_VERSION};
 use zerocopy::IntoBytes;
 
 use super::btf::{Btf, WALKER_NEEDS};
+use super::{machine, preempt};
 
 /// The object that scripts/build-ebpf made from profiler-ebpf/.
 #[cfg(target_arch = "x86_64")]
@@ -139,8 +140,9 @@ pub fn walker_refused(types: &Btf) -> Option<String> {
 }
 
 /// Makes the maps. Programs are loaded one by one as they are attached, so that a refused one leaves the others usable.
-pub fn load(config: &Config, sizes: Sizes) -> anyhow::Result<Ebpf> {
-    let object = object()?;
+pub fn load(config: &Config, sizes: Sizes, types: &Btf) -> anyhow::Result<Ebpf> {
+    let mut object = object()?.into_owned();
+    preempt::complete(&mut object, preempt::functions(types, machine::kernel_version()));
     let ebpf = EbpfLoader::new()
         .btf(None) // no relocations: offsets come through the configuration
         .override_global("CONFIG", config.as_bytes(), true)

@@ -47,6 +47,17 @@ pub fn kernel() -> (String, String) {
     )
 }
 
+/// The running kernel's version: `6.18.44-fc-v669` is 6.18.
+pub fn kernel_version() -> Option<(u32, u32)> {
+    version(&kernel().0)
+}
+
+/// The first two numbers of a release.
+pub fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
 /// The header of a log that begins now.
 pub fn header(start: &Start, cpus: &[u32], sample_event: &str, hooks: Vec<HookStatus>) -> Header {
     let (kernel, arch) = kernel();
@@ -73,5 +84,17 @@ pub fn header(start: &Start, cpus: &[u32], sample_event: &str, hooks: Vec<HookSt
         }
         .to_owned(),
         hooks,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        assert_eq!(version("6.18.44-fc-v669"), Some((6, 18)));
+        assert!(version("5.4.0-26").unwrap() < (5, 15) && version("5.15.1").unwrap() >= (5, 15));
+        assert_eq!(version("odd"), None);
     }
 }

@@ -24,6 +24,7 @@ mod packet;
 pub mod page_cache;
 mod perf;
 pub mod perf_maps;
+mod preempt;
 pub mod procfs;
 pub mod ranges;
 pub mod records;

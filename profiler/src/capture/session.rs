@@ -106,7 +106,7 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     let tasks = u32::try_from(processes.len()).unwrap_or(u32::MAX).saturating_mul(16);
     let sizes = Sizes::for_machine(u32::try_from(cpus.len())?, tasks, machine::memory());
     config.doorbell = sizes.doorbell(cpus.len());
-    let ebpf = load::load(&config, sizes).map_err(|error| error.context(privilege_remedy()))?;
+    let ebpf = load::load(&config, sizes, &types).map_err(|error| error.context(privilege_remedy()))?;
     let mut hooks = attach::attach(ebpf, &cpus, start.faults)?;
     give_memory_back();
     attach::sample(&mut hooks, &cpus, start.sample_hz);

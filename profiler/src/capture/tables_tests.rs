@@ -5,6 +5,7 @@ use std::io::Write as _;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use profiler_common::unwind::{BX_SAME, Cfa, Fp};
 
+use super::super::btf::Btf;
 use super::*;
 use crate::addr::{Avma, FileOffset};
 use crate::capture::load;
@@ -26,7 +27,7 @@ fn tables() -> Option<Tables> {
         println!("skipped: needs root");
         return None;
     }
-    let mut ebpf = load::load(&load::settings(), SIZES).unwrap();
+    let mut ebpf = load::load(&load::settings(), SIZES, &Btf::of_kernel().unwrap()).unwrap();
     Some(Tables::new(&mut ebpf, SIZES).unwrap())
 }
 

@@ -27,7 +27,7 @@ fn every_program_is_far_from_the_verifiers_limit() {
         (config.walk, config.stack_copy) = (walk, 65536);
         config.faults = FaultMode::All.number();
         config.find_vma = u32::from(types.has_function(btf::FIND_VMA));
-        let ebpf = load::load(&config, Sizes::for_machine(1, 1, 0)).unwrap();
+        let ebpf = load::load(&config, Sizes::for_machine(1, 1, 0), &types).unwrap();
         let mut hooks = attach::attach(ebpf, &cpus, Faults::default()).unwrap();
         attach::sample(&mut hooks, &cpus, 1);
         attach::require(&hooks).unwrap();
