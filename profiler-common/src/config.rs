@@ -16,6 +16,10 @@ pub struct Config {
     pub whole_system: u32,
     /// Bytes of stack to copy at most; 0 turns the copy off.
     pub stack_copy: u32,
+    /// The same for page faults, which come in storms.
+    pub fault_stack_copy: u32,
+    /// A CPU rings for the recorder whenever it has put so many bytes into the bulk ring.
+    pub doorbell: u32,
     /// 1: user stacks are walked with unwind tables.
     pub walk: u32,
     /// 1: the stack is copied from its leaf even where the walk succeeded, to check the one against the other.
@@ -62,8 +66,14 @@ pub struct Config {
     pub task_in_iowait_mask: u32,
     /// `task_struct.pagefault_disabled`
     pub task_pagefault_disabled: u32,
+    /// `mm_struct.mm_lock_seq` (6.4 and later)
+    pub mm_lock_seq: u32,
+    /// 1: it is odd while a change is under way (6.13 and later).
+    pub mm_lock_seq_is_count: u32,
     /// `vm_area_struct.vm_start`
     pub vma_start: u32,
+    /// `vm_area_struct.vm_end`
+    pub vma_end: u32,
     /// `vm_area_struct.vm_pgoff`
     pub vma_pgoff: u32,
     /// `vm_area_struct.vm_flags`
@@ -105,4 +115,4 @@ pub struct Config {
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 188);
+const _: () = assert!(size_of::<Config>() == 208);

@@ -285,6 +285,10 @@ pub struct ThreadFaults {
     pub counts: FaultCounts,
     /// Pages that were read and not told yet.
     pub run: ReadRun,
+    /// Where the thread was at the fault that is being sent.
+    pub stacks: Stacks,
+    /// Bytes of its stack that are left to copy.
+    pub want: u64,
 }
 
 /// Which faults are recorded: all.
@@ -297,4 +301,4 @@ pub const FAULTS_MAJOR: u32 = 3;
 const _: () = assert!(size_of::<FaultBody>() == 8 + 8 + 40 + 40 + 8 + 32);
 const _: () = assert!(size_of::<FaultHead>() == 24 + 136 + 64);
 const _: () = assert!(size_of::<PagesRead>() == 24 + 40);
-const _: () = assert!(size_of::<ThreadFaults>() == 168 * 2 + 40 + 40);
+const _: () = assert!(size_of::<ThreadFaults>() == 168 * 2 + 40 + 40 + 64 + 8);

@@ -22,6 +22,8 @@ pub enum RecordKind {
     TaskExit = 18,
     /// [`crate::task::TaskRename`]
     TaskRename = 19,
+    /// A header alone: the bulk ring fills fast ([`crate::Config::doorbell`]).
+    Doorbell = 20,
 }
 
 /// Starts every record.

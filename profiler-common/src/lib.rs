@@ -4,10 +4,12 @@
 //! [`ABI_VERSION`] is checked when the object is loaded, so that an object of another build is refused by name.
 #![cfg_attr(not(feature = "user"), no_std)]
 
+pub mod block;
 pub mod call;
 pub mod config;
 pub mod fault;
 pub mod header;
+pub mod known_rows;
 pub mod loss;
 pub mod sample;
 pub mod scope;

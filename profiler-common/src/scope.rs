@@ -29,4 +29,4 @@ pub struct ThreadState {
     pub faults: ThreadFaults,
 }
 
-const _: () = assert!(size_of::<ThreadState>() == 40 + 416);
+const _: () = assert!(size_of::<ThreadState>() == 40 + 488);

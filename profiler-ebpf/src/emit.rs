@@ -7,7 +7,7 @@ use profiler_common::sample::SampleHead;
 use profiler_common::stack::{STACK_CLASSES, StackHead, Stacked};
 use profiler_common::{Loss, RecordHeader, RecordKind};
 
-use crate::maps::{BULK, LOSSES, TASKS};
+use crate::maps::{BULK, LOSSES, SINCE_DOORBELL, TASKS, config};
 use crate::stack::{self, Captured};
 
 /// `BPF_RB_NO_WAKEUP`: waking the recorder from here would make the very switches that are measured.
@@ -79,7 +79,7 @@ pub fn stacked<H: Stacks>(kind: RecordKind, at: At, captured: &Captured, fill: i
 
 #[inline(always)]
 fn with_copy<H: Stacks, const N: usize>(kind: RecordKind, at: At, captured: &Captured, fill: impl Fn(*mut H)) -> bool {
-    record(&BULK, kind, at, |record: *mut Stacked<H, N>| {
+    bulk(kind, at, |record: *mut Stacked<H, N>| {
         // SAFETY: a reserved record of this type.
         unsafe {
             let (copied, flags) = stack::copy(&raw mut (*record).copy, captured.stacks.regs.sp, captured.want);
@@ -96,7 +96,7 @@ fn with_copy<H: Stacks, const N: usize>(kind: RecordKind, at: At, captured: &Cap
 /// Sends pages that were read.
 #[inline(always)]
 pub fn pages_read(at: At, fill: impl FnOnce(*mut PagesRead)) {
-    if !record(&BULK, RecordKind::PagesRead, at, fill) {
+    if !bulk(RecordKind::PagesRead, at, fill) {
         lose(Loss::PagesRingFull);
     }
 }
@@ -147,7 +147,28 @@ fn record<T: 'static>(ring: &RingBuf, kind: RecordKind, at: At, fill: impl FnOnc
     let header = at.header(kind, size_of::<T>() as u32);
     // SAFETY: every record starts with a RecordHeader, and the ring reserved a whole record, 8-aligned.
     unsafe { record.cast::<RecordHeader>().write(header) };
-    entry.submit(if matches!(kind, RecordKind::TaskExec) { WAKEUP } else { NO_WAKEUP });
+    let wakes = matches!(kind, RecordKind::TaskExec | RecordKind::Doorbell);
+    entry.submit(if wakes { WAKEUP } else { NO_WAKEUP });
+    true
+}
+
+/// Reserves a record of the bulk ring, and rings for the recorder if the ring fills fast.
+#[inline(always)]
+fn bulk<T: 'static>(kind: RecordKind, at: At, fill: impl FnOnce(*mut T)) -> bool {
+    if !record(&BULK, kind, at, fill) {
+        return false;
+    }
+    if let Some(bytes) = SINCE_DOORBELL.get_ptr_mut(0) {
+        // SAFETY: this CPU's own counter; an interrupting program may cost one count.
+        unsafe {
+            *bytes += size_of::<T>() as u64;
+            if *bytes >= u64::from(config!(doorbell)) {
+                *bytes = 0;
+                // A ring that is full of births needs no bell.
+                let _ = record(&TASKS, RecordKind::Doorbell, at, |_: *mut RecordHeader| {});
+            }
+        }
+    }
     true
 }
 

@@ -5,6 +5,7 @@
 //! | exception | the processor's exception: when a fault begins (tiers 1 and 2), and signals, with which one may end |
 //! | handled | `handle_mm_fault`: the attempts, with the mapping in hand (tier 1) |
 //! | completed | the kernel's own count of faults: when one is over (tiers 2 and 3) |
+//! | known | mappings that faults were in lately |
 //! | pages | what was read and mapped around meanwhile, and waits for memory |
 //!
 //! A thread's fault that is under way is in its [`ThreadState`]; one that begins inside another pushes it aside.
@@ -12,7 +13,10 @@
 mod completed;
 mod exception;
 mod handled;
+mod known;
 mod pages;
+
+pub use known::KnownVmas;
 
 use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
@@ -26,7 +30,7 @@ use profiler_common::{Loss, RecordKind};
 use crate::emit::{self, At, lose};
 use crate::kernel::Task;
 use crate::maps::config;
-use crate::stack::{self, Place};
+use crate::stack::{self, Captured, Place};
 use crate::{scope, switch};
 
 const PAGE_MASK: u64 = !4095;
@@ -145,22 +149,46 @@ unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut Threa
             _ => true,
         };
         if wanted {
-            let captured = stack::stacks(ctx, task, at, (*state).space, place);
-            let sent = emit::stacked(RecordKind::Fault, at, &captured, |head: *mut FaultHead| {
-                (*head).body = (*fault).body;
-                (*head).body.flags = flags & TOLD;
-            });
+            let Captured { stacks, want } = stack::stacks(ctx, task, at, (*state).space, place, config!(fault_stack_copy));
+            ((*faults).stacks, (*faults).want) = (stacks, want);
+            let sent = send_fault(at.time) != 0;
             if !sent {
                 lose(Loss::FaultRingFull);
             }
             if !failed {
-                let count = if sent { &raw mut (*faults).counts.seen } else { &raw mut (*faults).counts.lost };
+                let count = if sent {
+                    &raw mut (*faults).counts.seen
+                } else {
+                    &raw mut (*faults).counts.lost
+                };
                 *count += 1;
             }
         } else if !failed {
             (*faults).counts.filtered += 1;
         }
         pop(faults);
+    }
+}
+
+/// Sends the innermost fault of the current thread, which was over at `time`. 0: the ring was full.
+///
+/// Exported, so that the verifier looks at it once, and not with each path of each program that leads here.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn send_fault(time: u64) -> u32 {
+    let Some((pid, tid, state)) = current() else { return 0 };
+    // SAFETY: the current thread's own entry.
+    unsafe {
+        let faults = &raw const (*state).faults;
+        let captured = Captured {
+            stacks: (*faults).stacks,
+            want: (*faults).want,
+        };
+        let sent = emit::stacked(RecordKind::Fault, At { time, pid, tid }, &captured, |head: *mut FaultHead| {
+            (*head).body = (*faults).inner.body;
+            (*head).body.flags &= TOLD;
+        });
+        u32::from(sent)
     }
 }
 

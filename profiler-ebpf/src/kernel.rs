@@ -219,6 +219,18 @@ impl Mm {
         load(self.0, config!(mm_start_stack))
     }
 
+    /// How often it has changed, as far as the kernel counts.
+    #[inline(always)]
+    pub fn changes(self) -> u64 {
+        u64::from(load::<u32>(self.0, config!(mm_lock_seq)).unwrap_or(0))
+    }
+
+    /// For comparisons.
+    #[inline(always)]
+    pub fn address(self) -> u64 {
+        self.0 as u64
+    }
+
     /// The command line in user memory: start and end.
     #[inline(always)]
     pub fn arguments(self) -> Option<(u64, u64)> {
@@ -261,6 +273,28 @@ impl VmaStruct {
             }
         }
         FAULT_HAS_VMA | FAULT_HAS_FILE
+    }
+
+    /// First address, and the one behind the last.
+    #[inline(always)]
+    pub fn range(self) -> (u64, u64) {
+        (
+            load(self.0, config!(vma_start)).unwrap_or(0),
+            load(self.0, config!(vma_end)).unwrap_or(0),
+        )
+    }
+
+    /// Offset of its first byte in its file.
+    #[inline(always)]
+    pub fn first_byte(self) -> u64 {
+        load::<u64>(self.0, config!(vma_pgoff)).unwrap_or(0) << 12
+    }
+
+    /// Address of `mmap_miss` of its file, of 16 bits.
+    #[inline(always)]
+    pub fn miss_counter(self) -> u64 {
+        let file: *const c_void = load(self.0, config!(vma_file)).unwrap_or(core::ptr::null());
+        (file as u64).wrapping_add(u64::from(config!(file_mmap_miss)))
     }
 
     /// The mapping is not in the task's own address space.

@@ -5,6 +5,7 @@
 //! | sample, switch, fault, task | the programs |
 //! | scope | who is recorded |
 //! | walk | user stacks along unwind tables |
+//! | lookup | where an address lies: its range of code, its row |
 //! | intern | each distinct stack is sent once |
 //! | stack | the stacks of an event: walked, and copied where a walk does not reach |
 //! | kernel | every field of a kernel struct that is read |
@@ -12,11 +13,15 @@
 //! | maps | every map and the configuration |
 #![no_std]
 #![no_main]
+// `swap` of core's atomics, which this target does not have because it has no compare-and-exchange in its first version.
+#![feature(core_intrinsics)]
+#![allow(internal_features)]
 
 mod emit;
 mod fault;
 mod intern;
 mod kernel;
+mod lookup;
 mod maps;
 mod sample;
 mod scope;

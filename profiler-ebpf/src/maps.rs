@@ -9,12 +9,17 @@ use profiler_common::scope::ThreadState;
 use profiler_common::space::CodeRange;
 use profiler_common::unwind::{PageRows, Row};
 
+use crate::fault::KnownVmas;
 use crate::intern::SENT_PLACES;
 use crate::walk::{WALKS_PER_CPU, Walk};
 
 /// Task events: small, of their own, so that no storm of samples drops a birth.
 #[map]
 pub static TASKS: RingBuf = RingBuf::with_byte_size(1 << 20, 0);
+
+/// Bytes that this CPU has put into [`BULK`] since it rang.
+#[map]
+pub static SINCE_DOORBELL: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 
 /// Everything else. User space sets the size.
 #[map]
@@ -35,6 +40,10 @@ pub static LOSSES: PerCpuArray<u64> = PerCpuArray::with_max_entries(LOSS_COUNT a
 /// The walks under way on this CPU.
 #[map]
 pub static WALKS: PerCpuArray<Walk> = PerCpuArray::with_max_entries(WALKS_PER_CPU, 0);
+
+/// Mappings that faults were in lately.
+#[map]
+pub static KNOWN_VMAS: PerCpuArray<KnownVmas> = PerCpuArray::with_max_entries(1, 0);
 
 /// Keys of stacks that were sent: [`crate::intern`].
 #[map]
@@ -65,6 +74,8 @@ pub static CONFIG: Config = Config {
     abi_version: profiler_common::ABI_VERSION,
     whole_system: 0,
     stack_copy: 0,
+    fault_stack_copy: 0,
+    doorbell: u32::MAX,
     walk: 0,
     check_walks: 0,
     exclude_pid: [0; 3],
@@ -88,7 +99,10 @@ pub static CONFIG: Config = Config {
     task_in_iowait: MISSING,
     task_in_iowait_mask: 0,
     task_pagefault_disabled: MISSING,
+    mm_lock_seq: MISSING,
+    mm_lock_seq_is_count: 0,
     vma_start: MISSING,
+    vma_end: MISSING,
     vma_pgoff: MISSING,
     vma_flags: MISSING,
     vma_file: MISSING,

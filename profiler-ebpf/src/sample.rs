@@ -8,6 +8,7 @@ use profiler_common::{Loss, RecordKind};
 
 use crate::emit::{self, At, lose};
 use crate::kernel::Task;
+use crate::maps::config;
 use crate::{scope, stack, switch};
 
 /// Runs on each CPU at the sampling rate, whoever is running.
@@ -24,7 +25,7 @@ pub fn sample(ctx: PerfEventContext) -> u32 {
     let task = Task::current();
     let place = stack::place(&ctx, task);
     // SAFETY: as above.
-    let captured = stack::stacks(&ctx, task, at, unsafe { (*state).space }, &place);
+    let captured = stack::stacks(&ctx, task, at, unsafe { (*state).space }, &place, config!(stack_copy));
     let cpu_time = total.saturating_sub(reported);
     let written = emit::stacked(RecordKind::Sample, at, &captured, |head: *mut SampleHead| {
         // SAFETY: a reserved record's head.

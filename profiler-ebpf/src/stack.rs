@@ -17,7 +17,7 @@ use profiler_common::unwind::WalkEnd;
 
 use crate::emit::{At, lose};
 use crate::kernel::{self, Task};
-use crate::maps::config;
+use crate::maps::{config, volatile};
 use crate::{intern, walk};
 
 const PAGE: u64 = 4096;
@@ -83,9 +83,9 @@ pub fn place_of_fault(task: Task, code: u32) -> Place {
     }
 }
 
-/// Walks the stacks of the current task, and tells what the walk left to be copied.
+/// Walks the stacks of the current task, and tells what the walk left to be copied: at most `limit` bytes.
 #[inline(always)]
-pub fn stacks(ctx: &impl EbpfContext, task: Task, at: At, space: u64, place: &Place) -> Captured {
+pub fn stacks(ctx: &impl EbpfContext, task: Task, at: At, space: u64, place: &Place, limit: u32) -> Captured {
     let mut stacks = Record {
         regs: place.regs,
         flags: place.flags,
@@ -122,7 +122,7 @@ pub fn stacks(ctx: &impl EbpfContext, task: Task, at: At, space: u64, place: &Pl
         walk::release(walk);
     }
     if copies {
-        let limit = u64::from(config!(stack_copy));
+        let limit = u64::from(limit);
         let size = match top(task, stacks.regs.sp) {
             Some(top) => top - stacks.regs.sp + BEYOND_TOP,
             None => u64::MAX,
@@ -163,7 +163,8 @@ fn within_reach(sp: u64, top: u64) -> bool {
 /// `to` must be writable.
 #[inline(always)]
 pub unsafe fn copy<const N: usize>(to: *mut [u8; N], sp: u64, want: u64) -> (u32, u32) {
-    let want = want.min(N as u64);
+    // Clamped where the verifier sees it: the caller's comparison may have been with a copy of the number.
+    let want = volatile(&want).min(N as u64);
     if want == 0 {
         return (0, 0);
     }

@@ -4,31 +4,33 @@
 //! per-CPU memory, because a program's stack has 512 bytes. docs/unwinding.md tells the rules.
 
 use core::ffi::{c_long, c_void};
+use core::intrinsics::{AtomicOrdering, atomic_xchg};
 
 use aya_ebpf::helpers::generated::{bpf_loop, bpf_probe_read_user};
+use profiler_common::block::Block;
 use profiler_common::call::step_by_guess;
-use profiler_common::stack::UserRegs;
-use profiler_common::space::{CodeRange, FRAME_POINTERS, MAX_RANGES, Run, TABLE};
-use profiler_common::stack::{INTERRUPTED, MAX_USER_FRAMES, StackHead};
-use profiler_common::unwind::{Arch, By, PageRows, Row, TABLE_PAGE, WalkEnd, step, step_by_frame_pointer};
+use profiler_common::known_rows::KnownRows;
+use profiler_common::space::{CodeRange, FRAME_POINTERS, Run, TABLE};
+use profiler_common::stack::{INTERRUPTED, MAX_USER_FRAMES, StackHead, UserRegs};
+use profiler_common::unwind::{Arch, By, WalkEnd, step, step_by_frame_pointer};
 
-use crate::maps::{PAGES, RANGES, ROWS, SPACES, WALKS, config};
+use crate::lookup;
+use crate::maps::{SPACES, WALKS, config};
 
 const ARCH: Arch = Arch::X86_64;
-/// Turns of a search among the rows of a page, which are at most one a byte.
-const ROW_TURNS: u32 = TABLE_PAGE.trailing_zeros() + 1;
-/// Turns of a search among the ranges of a space.
-const RANGE_TURNS: u32 = MAX_RANGES.trailing_zeros() + 1;
-/// Walks that may be under way on one CPU: of a thread, of an interrupt, of an interrupt that can't be masked.
-pub const WALKS_PER_CPU: u32 = 3;
+/// Walks that may be under way on one CPU: of a thread, of one that took the CPU from it, of an interrupt, of an interrupt that
+/// can't be masked.
+pub const WALKS_PER_CPU: u32 = 4;
 /// Frames behind the leaf that a walk without frame pointers must have seen before it believes that their chain ended.
 const CHAIN: u32 = 2;
 
 /// A walk, and the record that it becomes.
 #[repr(C)]
 pub struct Walk {
-    /// 0: free; else one more than its number on this CPU.
-    pub busy: u32,
+    /// 0: free; 1: taken.
+    busy: u64,
+    /// Its number on this CPU.
+    level: u32,
     /// 1: `regs.ip` is a return address.
     caller: u32,
     /// Registers of the last frame that was kept.
@@ -38,6 +40,10 @@ pub struct Walk {
     unmapped: u64,
     /// Where `regs.ip` lies.
     range: CodeRange,
+    /// The user memory that was read last, in this walk.
+    block: Block,
+    /// They stay from walk to walk.
+    known_rows: KnownRows,
     /// The record's head: `count`, `key` (so far) and `end` grow with the walk.
     pub head: StackHead,
     /// Behind the head without a gap: one record.
@@ -55,18 +61,17 @@ pub struct Walked {
     pub unmapped: u64,
 }
 
-/// A free walk of this CPU, taken; `None`: all are in use by programs that this one interrupted.
+/// A free walk of this CPU, taken; `None`: all are in use by programs that this one interrupted, or took the CPU from.
 #[inline(always)]
 pub fn acquire() -> Option<*mut Walk> {
     for level in 0..WALKS_PER_CPU {
         let walk = WALKS.get_ptr_mut(level)?;
-        // SAFETY: this CPU's own memory. A program that interrupts between the two accesses has given back what it takes
-        // before this one goes on.
-        unsafe {
-            if core::ptr::read_volatile(&raw const (*walk).busy) == 0 {
-                core::ptr::write_volatile(&raw mut (*walk).busy, 1 + level);
-                return Some(walk);
-            }
+        // SAFETY: this CPU's own memory, which a program stays on to its end. In one instruction: a program that may be preempted
+        // could lose the CPU to one of another thread between a look and a store, and both would have the same walk.
+        if unsafe { atomic_xchg::<u64, { AtomicOrdering::SeqCst }>(&raw mut (*walk).busy, 1) } == 0 {
+            // SAFETY: the walk is ours.
+            unsafe { (*walk).level = level };
+            return Some(walk);
         }
     }
     None
@@ -78,7 +83,7 @@ pub fn acquire() -> Option<*mut Walk> {
 /// `walk` must come from [`acquire`].
 #[inline(always)]
 pub unsafe fn release(walk: *mut Walk) {
-    // SAFETY: by this function's own condition.
+    // SAFETY: by this function's own condition. Nobody else stores to it while it is taken but what it holds already.
     unsafe { core::ptr::write_volatile(&raw mut (*walk).busy, 0) };
 }
 
@@ -91,6 +96,52 @@ pub unsafe fn release(walk: *mut Walk) {
 pub unsafe fn user_stack(walk: *mut Walk, space: u64, regs: UserRegs) -> Walked {
     // SAFETY: by this function's own condition; only this program uses the walk.
     unsafe {
+        start(walk, space, regs);
+        let end = walk_user_stack((*walk).level, space) as u8;
+        Walked {
+            end: WalkEnd::from_number(end).unwrap_or(WalkEnd::BadChain),
+            regs: (*walk).regs,
+            caller: (*walk).caller != 0,
+            unmapped: (*walk).unmapped,
+        }
+    }
+}
+
+/// The walk of this number, from the registers in it. The [`WalkEnd`]'s number.
+///
+/// Exported, so that the verifier looks at it once, and not with each path of each program to each place that asks for a walk.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn walk_user_stack(level: u32, space: u64) -> u32 {
+    let Some(walk) = WALKS.get_ptr_mut(level) else {
+        return WalkEnd::NotWalked as u32;
+    };
+    // SAFETY: this CPU's walk, of the program that called.
+    unsafe {
+        let regs = (*walk).regs;
+        let end = if config!(walk) == 0 {
+            // User space still has to learn of code that moved: it looks the leaf up.
+            (*walk).unmapped = regs.ip;
+            WalkEnd::NotWalked
+        } else if let Some(end) = in_space(walk, space) {
+            end
+        } else {
+            start(walk, space, regs);
+            keep(walk, regs.ip);
+            (*walk).unmapped = regs.ip;
+            WalkEnd::NoSpace
+        };
+        (*walk).head.end = end as u32;
+        end as u32
+    }
+}
+
+/// # Safety
+/// As [`user_stack`].
+#[inline(always)]
+unsafe fn start(walk: *mut Walk, space: u64, regs: UserRegs) {
+    // SAFETY: by this function's own condition.
+    unsafe {
         (*walk).regs = regs;
         (*walk).caller = 0;
         (*walk).unmapped = 0;
@@ -98,25 +149,23 @@ pub unsafe fn user_stack(walk: *mut Walk, space: u64, regs: UserRegs) -> Walked 
         (*walk).head.key = space;
         (*walk).range.start = 1;
         (*walk).range.end = 0;
-        let end = if config!(walk) == 0 {
-            // User space still has to learn of code that moved: it looks the leaf up.
-            (*walk).unmapped = regs.ip;
-            WalkEnd::NotWalked
-        } else if let Some(run) = SPACES.get(&space) {
-            (*walk).run = Run::from_word(*run);
-            from_leaf(walk)
-        } else {
-            keep(walk, regs.ip);
-            (*walk).unmapped = regs.ip;
-            WalkEnd::NoSpace
-        };
-        (*walk).head.end = end as u32;
-        Walked {
-            end,
-            regs: (*walk).regs,
-            caller: (*walk).caller != 0,
-            unmapped: (*walk).unmapped,
-        }
+        (*walk).block.forget();
+    }
+}
+
+/// Walks by the run of `space`. `None`: there is none, or another one since the walk began; a program that was preempted for long
+/// may have looked at ranges that belong to another space by now.
+///
+/// # Safety
+/// As [`user_stack`].
+#[inline(always)]
+unsafe fn in_space(walk: *mut Walk, space: u64) -> Option<WalkEnd> {
+    // SAFETY: by this function's own condition; user space replaces a run's number by an element of its own.
+    unsafe {
+        let word = *SPACES.get(&space)?;
+        (*walk).run = Run::from_word(word);
+        let end = from_leaf(walk);
+        (*SPACES.get(&space)? == word).then_some(end)
     }
 }
 
@@ -126,13 +175,13 @@ pub unsafe fn user_stack(walk: *mut Walk, space: u64, regs: UserRegs) -> Walked 
 unsafe fn from_leaf(walk: *mut Walk) -> WalkEnd {
     // SAFETY: by this function's own condition.
     unsafe {
-        if !find((*walk).regs.ip, walk) {
+        if !lookup::range(&mut (*walk).range, (*walk).run, (*walk).regs.ip) {
             keep(walk, (*walk).regs.ip);
             (*walk).unmapped = (*walk).regs.ip;
             return WalkEnd::NoMapping;
         }
         (*walk).head.end = WalkEnd::Limit as u32;
-        let mut level = (*walk).busy.wrapping_sub(1);
+        let mut level = (*walk).level;
         bpf_loop(
             MAX_USER_FRAMES as u32,
             next_frame as *mut c_void,
@@ -160,7 +209,7 @@ unsafe extern "C" fn next_frame(_: u32, level: *mut c_void) -> c_long {
             (*walk).head.end = end;
             return 1;
         }
-        if find(regs.ip.wrapping_sub(back), walk) {
+        if lookup::range(&mut (*walk).range, (*walk).run, regs.ip.wrapping_sub(back)) {
             (*walk).regs = regs;
             (*walk).caller = back as u32;
             return 0;
@@ -241,8 +290,11 @@ unsafe fn caller(walk: *mut Walk) -> Next {
             (*walk).head.count,
         )
     };
+    // SAFETY: by this function's own condition.
+    let read = move |at| unsafe { word(walk, at) };
     if range.unwinding == TABLE {
-        let row = row(range, regs.ip.wrapping_sub(back)).unwrap_or_default();
+        // SAFETY: by this function's own condition.
+        let row = unsafe { lookup::row(&mut (*walk).known_rows, range, regs.ip.wrapping_sub(back)) };
         let next = Next::new(step(ARCH, row, &regs, read));
         if next.end == WalkEnd::NoRow as u32 {
             return Next::new(step_by_guess(ARCH, &regs, back == 0 && count == 1, read));
@@ -258,76 +310,36 @@ unsafe fn caller(walk: *mut Walk) -> Next {
     }
 }
 
-/// Finds the range that covers `address`. False: none does, and the walk's range is as before.
+/// A word of user memory.
 ///
 /// # Safety
 /// As [`user_stack`].
 #[inline(always)]
-unsafe fn find(address: u64, walk: *mut Walk) -> bool {
+unsafe fn word(walk: *mut Walk, at: u64) -> Option<u64> {
     // SAFETY: by this function's own condition.
-    let (range, run) = unsafe { (&(*walk).range, (*walk).run) };
-    if range.start <= address && address < range.end {
-        return true;
-    }
-    let (mut low, mut high) = (run.first, run.first.wrapping_add(run.count));
-    for _ in 0..RANGE_TURNS {
-        if low >= high {
-            break;
+    unsafe {
+        if !(*walk).block.holds(at) && fetch((*walk).level, at) == 0 {
+            return None;
         }
-        let middle = low + (high - low) / 2;
-        match RANGES.get(middle) {
-            Some(range) if range.start <= address => low = middle + 1,
-            Some(_) => high = middle,
-            None => return false,
-        }
-    }
-    if low == run.first {
-        return false;
-    }
-    match RANGES.get(low - 1) {
-        Some(found) if address < found.end => {
-            // SAFETY: by this function's own condition.
-            unsafe { (*walk).range = *found };
-            true
-        }
-        _ => false,
+        Some((*walk).block.word(at))
     }
 }
 
-/// The row for an address of a range with a table.
-#[inline(always)]
-fn row(range: &CodeRange, address: u64) -> Option<Row> {
-    let place = address.wrapping_sub(range.bias);
-    let page = place / TABLE_PAGE;
-    if page >= u64::from(range.pages) {
-        return None;
+/// Reads the block of a word for the walk of this number. 0: it can't be read.
+///
+/// Exported, so that the verifier looks at it once, and not at each place that asks for a word.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn fetch(level: u32, at: u64) -> u32 {
+    let Some(walk) = WALKS.get_ptr_mut(level) else {
+        return 0;
+    };
+    // SAFETY: this CPU's walk, of the program that called; the helper writes what there is room for, and refuses user addresses
+    // that can't be read.
+    unsafe {
+        let read = |to: &mut [u64], at| {
+            bpf_probe_read_user(to.as_mut_ptr().cast(), size_of_val(to) as u32, at as *const c_void) == 0
+        };
+        u32::from((*walk).block.fetch(at, read))
     }
-    let page = range.first_page.wrapping_add(page as u32);
-    let PageRows { first, end } = *PAGES.get(page)?;
-    let (mut low, mut high) = (first, end);
-    let pc = place as u16;
-    for _ in 0..ROW_TURNS {
-        if low >= high {
-            break;
-        }
-        let middle = low + (high - low) / 2;
-        if ROWS.get(middle)?.pc <= pc {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    if low == first {
-        return None;
-    }
-    ROWS.get(low - 1).copied()
-}
-
-/// A word of user memory.
-#[inline(always)]
-fn read(at: u64) -> Option<u64> {
-    let mut word = 0_u64;
-    // SAFETY: the helper writes one word, and refuses addresses that can't be read.
-    let failed = unsafe { bpf_probe_read_user((&raw mut word).cast(), 8, at as *const c_void) };
-    (failed == 0).then_some(word)
 }

@@ -7,10 +7,11 @@ mod profile_synthetic;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use profile_synthetic::{Synthetic, at, everything, large};
-use profiler::fact::ThreadId;
+use profile_synthetic::{Synthetic, at, everything, fault, large};
 use profiler::fact::budget::Budget;
+use profiler::fact::{FaultFact, StackId, ThreadId};
 use profiler::report::Summary;
 use serde_json::Value;
 
@@ -27,7 +28,11 @@ fn judge(facts: &Synthetic, budget: Budget) -> Option<(Value, Summary)> {
     let (tables, collected) = facts.collect(budget);
     let mut file = std::fs::File::create(&path).unwrap();
     profiler::profile::write(&tables, &collected, &mut file).unwrap();
-    let run = Command::new(tool.join("check")).arg(&path).output().unwrap();
+    let run = Command::new(tool.join("check"))
+        .arg(&path)
+        .arg("--faults")
+        .output()
+        .unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     Some((
         serde_json::from_slice(&run.stdout).unwrap(),
@@ -35,8 +40,85 @@ fn judge(facts: &Synthetic, budget: Budget) -> Option<(Value, Summary)> {
     ))
 }
 
+fn is_companion(thread: &Value) -> bool {
+    thread["weightType"] != "samples"
+}
+
+/// Weight of the companion tracks, by unit.
+fn companion_weight(found: &Value, unit: &str) -> f64 {
+    let threads = found["threads"].as_array().unwrap().iter();
+    let companions = threads.filter(|thread| thread["weightType"] == unit);
+    companions.map(|thread| thread["samples"].as_f64().unwrap()).sum()
+}
+
+#[test]
+fn page_faults_are_markers_with_stacks_and_weigh_what_they_took() {
+    let mut facts = everything();
+    facts.faults.iter_mut().for_each(|fault| fault.stack = Some(StackId(2)));
+    let Some((found, _)) = judge(&facts, Budget::default()) else {
+        return;
+    };
+    let latency: Duration = facts.faults.iter().map(FaultFact::time).sum();
+    let ms = companion_weight(&found, "tracing-ms");
+    assert!(
+        (ms - latency.as_nanos() as f64 / 1e6).abs() < 1e-6,
+        "{ms} ms of {latency:?}"
+    );
+    let bytes: u64 = facts.faults.iter().map(FaultFact::bytes).sum();
+    assert_eq!(companion_weight(&found, "bytes"), bytes as f64);
+
+    let threads = found["threads"].as_array().unwrap().iter();
+    let faults: Vec<&Value> = threads
+        .flat_map(|thread| thread["faults"].as_array().unwrap())
+        .collect();
+    assert_eq!(faults.len(), facts.faults.len());
+    for fault in &faults {
+        assert_eq!(fault["stack"][0], "libdemo.so!work", "{fault}");
+        assert_eq!(
+            fault["stack"].as_array().unwrap().last().unwrap(),
+            "libdemo.so!main",
+            "{fault}"
+        );
+    }
+    let disk = faults.iter().filter(|fault| fault["category"] == "Page fault (disk)");
+    let waited = facts.faults.iter().filter(|fault| fault.waited());
+    assert_eq!(disk.count(), waited.count());
+    let slow = faults.iter().find(|fault| fault["duration"] == 5.0).unwrap();
+    assert_eq!(slow["label"], "file-read libdemo.so 0x2000 .text demo::run");
+}
+
+#[test]
+fn folded_faults_are_in_the_companions_and_counters() {
+    let mut facts = large(100, 20);
+    facts.tables.recording.end = at(600);
+    facts.faults = (0..500)
+        .map(|i| FaultFact {
+            // Fewer distinct stacks and threads than markers: each keeps its place in the call tree.
+            stack: Some(StackId(u32::try_from(i % 2).unwrap())),
+            place: None,
+            ..fault(i, u32::try_from(i % 20).unwrap(), 1000 + i)
+        })
+        .collect();
+    let budget = Budget {
+        samples: 1000,
+        marks: 50,
+    };
+    let Some((found, summary)) = judge(&facts, budget) else {
+        return;
+    };
+    assert_eq!(found["markers"], 50);
+    let (all, folded) = summary.faults.map(|faults| (faults.faults, faults.folded)).unwrap();
+    assert_eq!((all, folded), (500, 450));
+    let ms = companion_weight(&found, "tracing-ms");
+    let expected: u64 = (0..500).map(|i| 1000 + i).sum();
+    assert!((ms - expected as f64 / 1e6).abs() < 1e-6, "{ms} ms of {expected} ns");
+}
+
 fn assert_same_totals(found: &Value, summary: &Summary) {
-    assert_eq!(found["samples"], summary.samples - summary.samples_without_stack);
+    let threads = found["threads"].as_array().unwrap().iter();
+    let samples = threads.filter(|thread| !is_companion(thread));
+    let samples: f64 = samples.map(|thread| thread["samples"].as_f64().unwrap()).sum();
+    assert_eq!(samples, (summary.samples - summary.samples_without_stack) as f64);
     let cpu_ms = found["cpuMs"].as_f64().unwrap();
     let expected = summary.cpu_time_ns as f64 / 1e6;
     assert!(
@@ -54,9 +136,17 @@ fn the_front_end_counts_the_same_samples_and_cpu_time_as_the_summary() {
         return;
     };
     assert_same_totals(&found, &summary);
-    assert_eq!(found["threadCount"], facts.tables.threads.len());
+    let threads = found["threads"].as_array().unwrap();
+    let companions = threads.iter().filter(|thread| is_companion(thread)).count();
+    assert_eq!(
+        (threads.len() - companions, companions),
+        (facts.tables.threads.len(), 3)
+    );
     assert_eq!(found["processes"], facts.tables.processes.len());
-    assert_eq!(found["markers"], facts.marks.len());
+    assert_eq!(
+        found["markers"],
+        facts.marks.len() + facts.faults.len() + facts.reads.len()
+    );
     let main = found["threads"]
         .as_array()
         .unwrap()

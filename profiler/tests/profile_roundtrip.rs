@@ -1,6 +1,8 @@
 //! Under the budget the profile is exact: what is read back is what was written, and it is sound by the lint.
 #![allow(clippy::unwrap_used)]
 
+#[path = "profile_synthetic/any_fault.rs"]
+mod any_fault;
 mod profile_synthetic;
 
 use std::time::Duration;
@@ -9,8 +11,8 @@ use profile_synthetic::{START, Synthetic, everything, hostile};
 use profiler::addr::{Avma, FileOffset, KernelOffset, Svma, Timestamp};
 use profiler::fact::budget::{Budget, Collector};
 use profiler::fact::{
-    FactSink, FactSource, Frame, FrameId, FrameName, Location, Mark, MarkKind, ModuleId, ProcessId, SampleFact,
-    SourceFrame, StackId, StackNode, Tables, ThreadId, TruncationReason,
+    FactSink, FactSource, FaultFact, Frame, FrameId, FrameName, Location, Mark, MarkKind, ModuleId, PagesReadFact,
+    ProcessId, SampleFact, SourceFrame, StackId, StackNode, Tables, ThreadId, TruncationReason,
 };
 use profiler::profile::{ProfileSource, ReadError, lint};
 use proptest::prelude::*;
@@ -20,6 +22,8 @@ use proptest::prelude::*;
 struct Recorder {
     samples: Vec<SampleFact>,
     marks: Vec<Mark>,
+    faults: Vec<FaultFact>,
+    reads: Vec<PagesReadFact>,
 }
 
 impl FactSink for Recorder {
@@ -30,6 +34,14 @@ impl FactSink for Recorder {
     fn mark(&mut self, _tables: &Tables, mark: &Mark) {
         self.marks.push(mark.clone());
     }
+
+    fn fault(&mut self, _tables: &Tables, fault: &FaultFact) {
+        self.faults.push(*fault);
+    }
+
+    fn pages_read(&mut self, _tables: &Tables, read: &PagesReadFact) {
+        self.reads.push(*read);
+    }
 }
 
 fn read_back(json: &[u8]) -> Synthetic {
@@ -39,12 +51,16 @@ fn read_back(json: &[u8]) -> Synthetic {
         tables,
         samples: recorder.samples,
         marks: recorder.marks,
+        faults: recorder.faults,
+        reads: recorder.reads,
     }
 }
 
 fn sorted(mut facts: Synthetic) -> Synthetic {
     facts.samples.sort_by_key(|sample| (sample.thread, sample.time));
     facts.marks.sort_by_key(|mark| (mark.thread, mark.start));
+    facts.faults.sort_by_cached_key(|fault| format!("{fault:?}"));
+    facts.reads.sort_by_cached_key(|read| format!("{read:?}"));
     facts
 }
 
@@ -53,6 +69,8 @@ fn assert_same(left: Synthetic, right: Synthetic) {
     assert_eq!(left.tables, right.tables);
     assert_eq!(left.samples, right.samples);
     assert_eq!(left.marks, right.marks);
+    assert_eq!(left.faults, right.faults);
+    assert_eq!(left.reads, right.reads);
 }
 
 #[test]
@@ -126,7 +144,7 @@ fn somebody_elses_profile_is_refused_by_name() {
 fn the_lint_finds_what_is_broken() {
     let json = String::from_utf8(everything().json()).unwrap();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
-    let broken: [(&str, serde_json::Value, &str); 9] = [
+    let broken: [(&str, serde_json::Value, &str); 11] = [
         (
             "/threads/0/samples/stack/0",
             999_999.into(),
@@ -153,6 +171,16 @@ fn the_lint_finds_what_is_broken() {
             "/meta/initialSelectedThreads/0",
             99.into(),
             "refers to a row that threads does not have",
+        ),
+        (
+            "/threads/0/markers/data/2/class",
+            999_999.into(),
+            "PageFaultDisk.class: refers to a row that stringArray does not have",
+        ),
+        (
+            "/threads/0/markers/data/2/disk",
+            "x".into(),
+            "PageFaultDisk.disk: not a number",
         ),
         ("/libs/0/breakpadId", "xyz".into(), "breakpadId can't be parsed"),
         ("/meta/preprocessedProfileVersion", 55.into(), "format 55"),
@@ -236,14 +264,18 @@ fn recordings() -> impl Strategy<Value = Synthetic> {
         1u32..9,
     );
     let facts = prop::collection::vec(fact, 0..60);
-    (frames, stacks, facts, 0..1u64 << 45).prop_map(|(frames, stacks, facts, length)| {
+    let faults = (any_fault::faults(), any_fault::reads());
+    (frames, stacks, facts, faults, 0..1u64 << 45).prop_map(|(frames, stacks, facts, (faults, reads), length)| {
         let mut synthetic = Synthetic {
             samples: Vec::new(),
             marks: Vec::new(),
+            faults,
+            reads,
             ..everything()
         };
         let tables = &mut synthetic.tables;
         tables.recording.end = Timestamp(START + length);
+        tables.recording.faults_seen = 1000;
         (tables.frames, tables.stacks, tables.names) = Default::default();
         for ((location, is_return_address, name), id) in frames.into_iter().zip(0..) {
             // What lies in no module has no symbol.
@@ -260,6 +292,10 @@ fn recordings() -> impl Strategy<Value = Synthetic> {
             let parent = (usize::try_from(parent).unwrap() < id).then_some(StackId(parent));
             let frame = FrameId(u32::try_from(frame.index(tables.frames.len())).unwrap());
             tables.stacks.push(StackNode { parent, frame });
+        }
+        for fault in &mut synthetic.faults {
+            let stacks = u32::try_from(tables.stacks.len()).unwrap();
+            fault.stack = fault.stack.map(|stack| StackId(stack.0 % stacks));
         }
         for (thread, time, stack, cpu, in_kernel, weight) in facts {
             let stack = stack.index(tables.stacks.len() + 1);
@@ -298,6 +334,8 @@ proptest! {
         prop_assert_eq!(back.tables, facts.tables);
         prop_assert_eq!(back.samples, facts.samples);
         prop_assert_eq!(back.marks, facts.marks);
+        prop_assert_eq!(back.faults, facts.faults);
+        prop_assert_eq!(back.reads, facts.reads);
     }
 }
 

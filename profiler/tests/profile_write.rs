@@ -139,11 +139,7 @@ fn busy_threads_are_shown_and_the_commands_main_thread_is_selected() {
     let ids = |key: &str| -> Vec<u64> {
         let places = profile["meta"][key].as_array().unwrap().iter();
         let mut ids: Vec<u64> = places
-            .map(|place| {
-                profile["threads"][place.as_u64().unwrap() as usize]["ngmi"]["thread"]
-                    .as_u64()
-                    .unwrap()
-            })
+            .filter_map(|place| profile["threads"][place.as_u64().unwrap() as usize]["ngmi"]["thread"].as_u64())
             .collect();
         ids.sort_unstable();
         ids
@@ -169,8 +165,10 @@ fn an_idle_main_thread_gives_way_to_the_busiest_thread() {
             .unwrap()
     };
     assert_eq!(profile["meta"]["initialSelectedThreads"], serde_json::json!([place(1)]));
-    let mut shown = [place(0), place(1)];
+    let mut shown = vec![place(0), place(1)];
     shown.sort_unstable();
+    // The command's page faults by time follow the threads.
+    shown.push(facts.tables.threads.len());
     assert_eq!(profile["meta"]["initialVisibleThreads"], serde_json::json!(shown));
 }
 

@@ -9,7 +9,7 @@ use aya_ebpf::macros::perf_event;
 use aya_ebpf::programs::PerfEventContext;
 use profiler_common::fault::{FAULT_MAJOR, FAULT_OPEN, FAULT_VMA_BUSY, FaultBody};
 
-use super::{UNWATCHED, begin, complete, current, same_page};
+use super::{UNWATCHED, begin, complete, current, known, same_page};
 use crate::emit::At;
 use crate::kernel::{Task, VmaStruct};
 use crate::maps::config;
@@ -52,7 +52,7 @@ fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
         }
         let fault = &raw mut (*faults).inner;
         (*fault).body.flags |= major;
-        if config!(find_vma) != 0 {
+        if config!(find_vma) != 0 && !known::recall(task, &raw mut (*fault).body) {
             let mut nothing = 0_u64;
             let found = bpf_find_vma(task.as_ptr(), address, describe as *mut c_void, (&raw mut nothing).cast(), 0);
             if found == BUSY {
@@ -79,7 +79,9 @@ unsafe extern "C" fn describe(_: *mut c_void, vma: *const c_void, _: *mut c_void
     // SAFETY: the current thread's own entry, and a mapping that the helper found.
     unsafe {
         let fault = &raw mut (*state).faults.inner.body;
-        (*fault).flags |= VmaStruct::new(vma).describe((*fault).address, &raw mut (*fault).vma);
+        let vma = VmaStruct::new(vma);
+        (*fault).flags |= vma.describe((*fault).address, &raw mut (*fault).vma);
+        known::learn(Task::current(), vma, fault);
     }
     0
 }

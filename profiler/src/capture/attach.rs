@@ -220,12 +220,17 @@ fn misses_of(fdinfo: &str) -> Option<u64> {
 
 /// How an attempt to attach went.
 pub fn hook(noun: &str, name: &str, result: Result<(), ProgramError>) -> HookStatus {
+    hook_of(noun, name, result.as_ref().map(|()| ()))
+}
+
+/// As [`hook`], where the error is needed afterwards.
+pub fn hook_of(noun: &str, name: &str, result: Result<(), &ProgramError>) -> HookStatus {
     let error = result.err();
     HookStatus {
         noun: noun.to_owned(),
         hook: name.to_owned(),
-        refused: error.as_ref().map(reason),
-        remedy: error.as_ref().map(|error| remedy(error).to_owned()),
+        refused: error.map(reason),
+        remedy: error.map(|error| remedy(error).to_owned()),
     }
 }
 

@@ -221,7 +221,7 @@ fn type_len(bytes: &[u8], at: usize) -> Option<usize> {
 type Place = fn(&mut Config) -> &mut u32;
 
 /// The fields in the order of [`Config`]; several names: the first one that the kernel has.
-const FIELDS: [(&[&str], Place); 33] = [
+const FIELDS: [(&[&str], Place); 34] = [
     (&["task_struct.pid"], |c| &mut c.task_pid),
     (&["task_struct.tgid"], |c| &mut c.task_tgid),
     (&["task_struct.comm"], |c| &mut c.task_comm),
@@ -239,6 +239,7 @@ const FIELDS: [(&[&str], Place); 33] = [
     (&["task_struct.__state", "task_struct.state"], |c| &mut c.task_state),
     (&["task_struct.pagefault_disabled"], |c| &mut c.task_pagefault_disabled),
     (&["vm_area_struct.vm_start"], |c| &mut c.vma_start),
+    (&["vm_area_struct.vm_end"], |c| &mut c.vma_end),
     (&["vm_area_struct.vm_pgoff"], |c| &mut c.vma_pgoff),
     (&["vm_area_struct.vm_flags"], |c| &mut c.vma_flags),
     (&["vm_area_struct.vm_file"], |c| &mut c.vma_file),
@@ -269,6 +270,8 @@ pub fn locate(btf: &Btf, config: &mut Config) -> Vec<&'static str> {
     }
     // Only kernels before 6.6 have it, and they need it.
     config.folio_order = btf.offset("folio._folio_order").unwrap_or(MISSING);
+    config.mm_lock_seq = btf.offset("mm_struct.mm_lock_seq").unwrap_or(MISSING);
+    config.mm_lock_seq_is_count = u32::from(btf.offset("mm_struct.mm_lock_seq.sequence").is_some());
     config.page_head = btf.enumerator("PG_head").unwrap_or(MISSING);
     match btf.bit("task_struct.in_iowait") {
         Some((byte, mask)) => (config.task_in_iowait, config.task_in_iowait_mask) = (byte, mask),

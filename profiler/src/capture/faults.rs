@@ -1,13 +1,12 @@
 //! Attaches the hooks of page faults, tier by tier: a refused one is reported, and the next takes its place.
 
-use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use aya::programs::{BtfTracePoint, FEntry, FExit, PerfEvent, ProgramError};
 use aya::{Btf, Ebpf};
 use serde::{Deserialize, Serialize};
 
-use super::attach::{self, hook, io_remedy};
+use super::attach::{self, hook};
 use super::perf;
 use crate::event::HookStatus;
 
@@ -105,21 +104,26 @@ pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &m
         return Watched::default();
     };
     let opened = completions(ebpf, cpus);
-    let refused = opened.as_ref().err().map(ToString::to_string);
+    let result = match &opened {
+        Ok(_) => Ok(()),
+        Err(error) => Err(error),
+    };
     status.push(HookStatus {
-        noun: "fault".to_owned(),
-        hook: "perf page-faults".to_owned(),
-        remedy: refused
-            .is_some()
-            .then(|| "page faults are not recorded: run `ngmi doctor`".to_owned()),
-        refused,
+        remedy: result
+            .is_err()
+            .then(|| "page faults are not recorded: a newer kernel may help".to_owned()),
+        ..attach::hook_of("fault", "perf page-faults", result)
     });
     match opened {
         Ok(events) => Watched {
             source: Some(source),
             events,
         },
-        Err(_) => Watched::default(),
+        Err(_) => {
+            unload(ebpf, &EXCEPTIONS);
+            unload(ebpf, &MORE);
+            Watched::default()
+        }
     }
 }
 
@@ -174,7 +178,7 @@ fn more(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) {
     }
 }
 
-fn completions(ebpf: &mut Ebpf, cpus: &[u32]) -> anyhow::Result<Vec<OwnedFd>> {
+fn completions(ebpf: &mut Ebpf, cpus: &[u32]) -> Result<Vec<OwnedFd>, ProgramError> {
     let mut events = Vec::new();
     for (name, count) in [
         ("fault_minor", perf::Count::MinorFaults),
@@ -183,15 +187,11 @@ fn completions(ebpf: &mut Ebpf, cpus: &[u32]) -> anyhow::Result<Vec<OwnedFd>> {
         let program: &mut PerfEvent = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
         program.load()?;
         let program = program.fd()?;
-        let opened: io::Result<Vec<OwnedFd>> = cpus
-            .iter()
-            .map(|&cpu| {
-                let event = perf::open_count(count, cpu)?;
-                perf::set_program(event.as_fd(), program.as_fd())?;
-                Ok(event)
-            })
-            .collect();
-        events.extend(opened.map_err(|error| anyhow::anyhow!("{error}: {}", io_remedy(&error)))?);
+        for &cpu in cpus {
+            let event = perf::open_count(count, cpu).map_err(ProgramError::IOError)?;
+            perf::set_program(event.as_fd(), program.as_fd()).map_err(ProgramError::IOError)?;
+            events.push(event);
+        }
     }
     Ok(events)
 }

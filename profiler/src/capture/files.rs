@@ -78,7 +78,10 @@ pub(super) fn open_mapped(mapping: &Mapping) -> io::Result<File> {
 }
 
 /// Opens a file that is a regular one, without ever opening a device or waiting for a pipe.
-fn open_regular(path: &Path) -> io::Result<File> {
+///
+/// # Errors
+/// When it is none, or can't be opened.
+pub fn open_regular(path: &Path) -> io::Result<File> {
     let place = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_PATH | libc::O_CLOEXEC)

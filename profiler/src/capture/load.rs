@@ -55,7 +55,7 @@ impl Sizes {
             .saturating_mul(cpus.div_ceil(4).max(1))
             .min(BULK_BYTES_LIMIT);
         Self {
-            threads: tasks.saturating_mul(2).clamp(1 << 16, 1 << 22),
+            threads: tasks.saturating_mul(2).clamp(1 << 15, 1 << 22),
             bulk_bytes: bulk.next_power_of_two(),
             rows: u32::try_from(memory / ROWS_SHARE / 8)
                 .unwrap_or(u32::MAX)
@@ -65,6 +65,12 @@ impl Sizes {
             spaces: tasks.saturating_mul(2).clamp(1 << 14, 1 << 20),
         }
     }
+
+    /// After so many bytes from each of `cpus` CPUs a quarter of the ring of samples is full.
+    pub fn doorbell(self, cpus: usize) -> u32 {
+        let quarter = self.bulk_bytes / 4;
+        quarter / u32::try_from(cpus.max(1)).unwrap_or(u32::MAX)
+    }
 }
 
 /// A configuration that records nothing and knows no offset.
@@ -73,6 +79,8 @@ pub fn settings() -> Config {
         abi_version: ABI_VERSION,
         whole_system: 0,
         stack_copy: 0,
+        fault_stack_copy: 0,
+        doorbell: u32::MAX,
         walk: 0,
         check_walks: 0,
         exclude_pid: [0; 3],
@@ -96,7 +104,10 @@ pub fn settings() -> Config {
         task_in_iowait: MISSING,
         task_in_iowait_mask: 0,
         task_pagefault_disabled: MISSING,
+        mm_lock_seq: MISSING,
+        mm_lock_seq_is_count: 0,
         vma_start: MISSING,
+        vma_end: MISSING,
         vma_pgoff: MISSING,
         vma_flags: MISSING,
         vma_file: MISSING,

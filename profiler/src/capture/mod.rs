@@ -21,6 +21,7 @@ pub mod mappings;
 pub mod maps;
 pub mod pace;
 mod packet;
+pub mod page_cache;
 mod perf;
 pub mod perf_maps;
 pub mod procfs;

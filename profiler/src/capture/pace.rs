@@ -1,9 +1,9 @@
 //! How long to sleep between two cycles: every cycle disturbs the program, and every one that comes late loses something.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use profiler_common::sample::SampleHead;
-use profiler_common::stack::{MAX_KERNEL_FRAMES, STACK_CLASSES};
+use profiler_common::stack::{MAX_KERNEL_FRAMES, MAX_USER_FRAMES, STACK_CLASSES, StackHead};
 
 use super::drain::Cycle;
 
@@ -17,25 +17,31 @@ const EAGER_CYCLES: u32 = 10;
 const SHORTEST: Duration = Duration::from_millis(1);
 /// After a cycle that found this many bytes of samples the next one follows at once.
 const FLOOD_BYTES: usize = 2 << 20;
+/// Messages that are so near to each other arrive together: tables do, one for each library.
+const TOGETHER: Duration = Duration::from_millis(2);
 /// What a ring buffer puts before each record (`BPF_RINGBUF_HDR_SZ`), and its rounding to 8 bytes.
 const RECORD_HEADER: usize = 16;
+/// A sample's own stacks, if neither was sent before.
+const NEW_STACKS: usize = 2 * (size_of::<StackHead>() + RECORD_HEADER) + (MAX_USER_FRAMES + MAX_KERNEL_FRAMES) * 8;
 
 /// Chooses the time to the next cycle.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     calm: Duration,
     eager_cycles: u32,
+    /// When the messages that arrive now must have had their cycle.
+    gathers_until: Option<Instant>,
 }
 
 impl Pace {
     /// For a ring of `ring_bytes` that samples of `cpus` CPUs at `hz` fill, with stack copies of at most `stack_copy` bytes: even
-    /// if every sample is as large as it can be, half of the ring stays free.
+    /// if every sample is as large as it can be, and brings its stacks along, half of the ring stays free.
     pub fn new(ring_bytes: u32, cpus: usize, hz: u32, stack_copy: u32) -> Self {
         let stack = STACK_CLASSES
             .into_iter()
             .find(|class| *class >= stack_copy as usize)
             .unwrap_or(STACK_CLASSES[STACK_CLASSES.len() - 1]);
-        let record = size_of::<SampleHead>() + MAX_KERNEL_FRAMES * 8 + stack + RECORD_HEADER;
+        let record = size_of::<SampleHead>() + stack + RECORD_HEADER + NEW_STACKS;
         let bytes_per_second = (record as u64)
             .saturating_mul(cpus as u64)
             .saturating_mul(u64::from(hz))
@@ -44,6 +50,7 @@ impl Pace {
         Self {
             calm: Duration::from_micros(half_full).clamp(SHORTEST, CALM),
             eager_cycles: EAGER_CYCLES,
+            gathers_until: None,
         }
     }
 
@@ -52,8 +59,16 @@ impl Pace {
         self.calm.min(EAGER)
     }
 
+    /// How long to wait, after a message, for the next one before the cycle. `None`: the cycle is due.
+    pub fn gather(&mut self, now: Instant) -> Option<Duration> {
+        let until = *self.gathers_until.get_or_insert(now + self.first());
+        let left = until.saturating_duration_since(now).min(TOGETHER);
+        (!left.is_zero()).then_some(left)
+    }
+
     /// How long to wait after a cycle.
     pub fn after(&mut self, cycle: Cycle) -> Duration {
+        self.gathers_until = None;
         self.eager_cycles = if cycle.has_news {
             EAGER_CYCLES
         } else {
@@ -95,6 +110,21 @@ mod tests {
             pace.after(cycle(0, false));
         }
         assert_eq!(pace.after(cycle(0, false)), CALM);
+    }
+
+    #[test]
+    fn messages_are_gathered_for_no_longer_than_a_short_cycle() {
+        let mut pace = Pace::new(16 << 20, 2, 1000, 65_536);
+        let begin = Instant::now();
+        let at = |ms| begin + Duration::from_millis(ms);
+        for _ in 0..2 {
+            assert_eq!(pace.gather(at(0)), Some(TOGETHER));
+            assert_eq!(pace.gather(at(7)), Some(TOGETHER));
+            assert_eq!(pace.gather(at(9)), Some(Duration::from_millis(1)));
+            assert_eq!(pace.gather(at(10)), None);
+            assert_eq!(pace.gather(at(11)), None);
+            pace.after(cycle(0, false));
+        }
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub struct Stat {
     pub parent: u32,
     /// When it was born.
     pub started: Timestamp,
+    /// Page faults so far, minor and major.
+    pub faults: u64,
 }
 
 /// `CLOCK_MONOTONIC`, the clock of every event.
@@ -106,20 +108,23 @@ pub fn stat(pid: u32, tid: u32) -> io::Result<Stat> {
         .ok_or_else(|| io::Error::other("an unknown form of /proc/PID/stat"))
 }
 
-/// `pid (name) state parent ...`, the start as 22nd field. The name may hold anything, also `) R 1`.
+/// `pid (name) state parent ...`, the faults as 10th and 12th field, the start as 22nd. The name may hold anything, also `) R 1`.
 fn parse_stat(text: &[u8], ticks_per_second: u64, suspended: u64) -> Option<Stat> {
     let open = text.iter().position(|&byte| byte == b'(')?;
     let close = text.iter().rposition(|&byte| byte == b')')?;
     let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
     let mut fields = rest.split_ascii_whitespace();
     let parent = fields.nth(1)?.parse().ok()?;
-    let ticks: u64 = fields.nth(17)?.parse().ok()?;
+    let minor: u64 = fields.nth(5)?.parse().ok()?;
+    let major: u64 = fields.nth(1)?.parse().ok()?;
+    let ticks: u64 = fields.nth(9)?.parse().ok()?;
     // Counted from the boot with the time in suspend, which CLOCK_MONOTONIC leaves out.
     let since_boot = ticks.checked_mul(1_000_000_000 / ticks_per_second.max(1))?;
     Some(Stat {
         name: text.get(open + 1..close)?.to_vec(),
         parent,
         started: Timestamp(since_boot.saturating_sub(suspended)),
+        faults: minor.saturating_add(major),
     })
 }
 
@@ -139,10 +144,13 @@ mod tests {
 
     #[test]
     fn a_name_may_hold_anything() {
-        let text = b"17 (a) S 3 ) R 1 (b) S 9 0 0 0 -1 0 1 2 3 4 5 6 7 8 20 0 1 0 250 0\n";
+        let text = b"17 (a) S 3 ) R 1 (b) S 9 0 0 0 -1 0 1 2 30 4 5 6 7 8 20 0 1 0 250 0\n";
         let stat = parse_stat(text, 100, 500_000_000).unwrap();
         assert_eq!(stat.name, b"a) S 3 ) R 1 (b");
-        assert_eq!((stat.parent, stat.started), (9, Timestamp(2_000_000_000)));
+        assert_eq!(
+            (stat.parent, stat.started, stat.faults),
+            (9, Timestamp(2_000_000_000), 31)
+        );
         for len in 0..60 {
             assert_eq!(parse_stat(&text[..len], 100, 0), None);
         }

@@ -28,6 +28,8 @@ const LOSSES_INTERVAL: Duration = Duration::from_secs(1);
 const LAST_SWITCH: Duration = Duration::from_millis(5);
 /// What the rings held at the end takes two or three cycles; what goes on faulting would keep us for ever.
 const LAST_CYCLES: u32 = 16;
+/// Bytes of stack copied at most with a page fault: they come by the hundred thousand a second.
+const FAULT_STACK_COPY: u32 = 4096;
 /// How long the record half may take to read its last messages.
 const FAREWELL: Duration = Duration::from_secs(10);
 
@@ -87,6 +89,11 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     let missing = btf::locate(&types, &mut config);
     config.whole_system = u32::from(start.scope == Scope::System);
     config.stack_copy = start.stack_copy;
+    config.fault_stack_copy = if start.check_walks {
+        start.stack_copy
+    } else {
+        start.stack_copy.min(FAULT_STACK_COPY)
+    };
     let walker = load::walker_refused(&types);
     config.walk = u32::from(walker.is_none());
     config.check_walks = u32::from(start.check_walks);
@@ -98,6 +105,7 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     let processes = procfs::processes().context("cannot read /proc")?;
     let tasks = u32::try_from(processes.len()).unwrap_or(u32::MAX).saturating_mul(16);
     let sizes = Sizes::for_machine(u32::try_from(cpus.len())?, tasks, machine::memory());
+    config.doorbell = sizes.doorbell(cpus.len());
     let ebpf = load::load(&config, sizes).map_err(|error| error.context(privilege_remedy()))?;
     let mut hooks = attach::attach(ebpf, &cpus, start.faults)?;
     give_memory_back();
@@ -172,7 +180,9 @@ impl Session {
     fn record(mut self, channel: &mut Channel) -> anyhow::Result<()> {
         let mut interval = self.pace.first();
         let end = loop {
-            match channel.receive(interval, Some(self.drain.news())) {
+            let received = channel.receive(interval, Some(self.drain.news()));
+            let has_message = matches!(received, Ok(Some(_)));
+            match received {
                 Ok(Some((Request::Stop, _))) => break Ok(()),
                 Ok(Some((Request::Start(_), _))) => {
                     break Err(ChannelError::Malformed("Start a second time".to_owned()));
@@ -188,6 +198,10 @@ impl Session {
                 }
                 Ok(None) => {}
                 Err(error) => break Err(error),
+            }
+            if has_message && let Some(wait) = self.pace.gather(Instant::now()) {
+                interval = wait;
+                continue;
             }
             interval = self.pace.after(self.drain.cycle(&mut self.hooks));
             if let Err(error) = self.report(channel) {

@@ -27,6 +27,11 @@ pub fn take(drain: &mut Drain, pid: u32, program: bool) -> bool {
         }
         for tid in new {
             let since = procfs::now();
+            // What waits to become the command has no faults meanwhile.
+            let before = procfs::stat(pid, tid)
+                .ok()
+                .filter(|_| !program)
+                .map_or(BEFORE_UNKNOWN, |stat| stat.faults);
             drain.seed(
                 tid,
                 ThreadState {
@@ -34,7 +39,7 @@ pub fn take(drain: &mut Drain, pid: u32, program: bool) -> bool {
                     space: first_space_id(pid),
                     faults: ThreadFaults {
                         counts: FaultCounts {
-                            before: BEFORE_UNKNOWN,
+                            before,
                             ..FaultCounts::default()
                         },
                         ..ThreadFaults::default()

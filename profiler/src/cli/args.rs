@@ -3,7 +3,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::fact::fault::FaultClass;
 
 /// Makes the time that a program loses to waiting as visible as its CPU time.
 #[derive(Debug, Parser)]
@@ -23,6 +26,8 @@ pub enum Verb {
     Convert(Convert),
     /// Open a profile in the Firefox Profiler
     Load(Load),
+    /// Tell where a recording's page faults are: by file, function, phase; or list each
+    Faults(Faults),
     /// Show what this machine allows, hook by hook, with the remedy of each refusal
     Doctor(Doctor),
     /// List the mappings of a process, or say which byte of which file its addresses show
@@ -43,6 +48,9 @@ pub enum Verb {
     /// Waits until it may become the command; started by `record`
     #[command(name = "__exec", hide = true)]
     Exec(ExecHalf),
+    /// Drops the caches of the whole machine when it is told to; started by `record`
+    #[command(name = "__drop-caches", hide = true)]
+    DropCaches,
     /// Measures the unwind tables of files
     #[command(name = "__tables", hide = true)]
     Tables(Tables),
@@ -102,6 +110,23 @@ pub struct Record {
     /// Have Firefox name its JIT code; turns off the sandbox of its content processes. Needs a build with jitdump, as Nightly is
     #[arg(long)]
     pub firefox_jit: bool,
+    /// First drop the files that the command will use from the page cache; `system` (as root): everything that the machine has cached
+    #[arg(
+        long,
+        value_name = "SCOPE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "files",
+        hide_possible_values = true,
+        conflicts_with_all = ["warm", "all", "pid"]
+    )]
+    pub cold: Option<Cold>,
+    /// First read the files that the command will use into the page cache
+    #[arg(long, conflicts_with_all = ["all", "pid"])]
+    pub warm: bool,
+    /// With --cold or --warm, also this file or folder (repeatable)
+    #[arg(long, visible_alias = "warm-file", value_name = "PATH")]
+    pub cold_file: Vec<PathBuf>,
     #[command(flatten)]
     /// How the result is told.
     pub result: ResultArgs,
@@ -136,6 +161,15 @@ pub enum FaultSourceArg {
     Tracepoint,
     /// perf's software events alone: no latency
     Perf,
+}
+
+/// What `--cold` makes cold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Cold {
+    /// The pages of the files that the command will use
+    Files,
+    /// Also everything else that the machine has cached
+    System,
 }
 
 /// How `record` and `convert` tell their result.
@@ -177,6 +211,69 @@ pub struct Load {
     /// Print the link, and start no browser
     #[arg(long)]
     pub no_open: bool,
+}
+
+/// `ngmi faults`
+#[allow(clippy::struct_excessive_bools)] // Each is a flag that a person types.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ngmi faults profile.json.gz\n  ngmi faults firefox.events --file libxul.so --list\n  \
+                  ngmi faults firefox.events --waited --under 'XPCOM*'\n  ngmi faults firefox.events --file libxul.so --csv > faults.csv\n\n\
+                  Names may be patterns with * and ?. Of one option that is given again, any may fit; different ones all have to."
+)]
+pub struct Faults {
+    /// A profile, or an event log (which has every fault, and exactly)
+    pub input: PathBuf,
+    /// Only pages of this file: base name or path
+    #[arg(long = "file", value_name = "NAME")]
+    pub files: Vec<String>,
+    /// Only this process: its id or name
+    #[arg(long = "process", value_name = "PID|NAME")]
+    pub processes: Vec<String>,
+    /// Only this thread: its id or name
+    #[arg(long = "thread", value_name = "TID|NAME")]
+    pub threads: Vec<String>,
+    /// Only this class
+    #[arg(long = "class", value_name = "CLASS", value_delimiter = ',', value_parser = fault_class())]
+    pub classes: Vec<FaultClass>,
+    /// Only faults of this function's own, as the column `function` has it
+    #[arg(long = "function", value_name = "NAME")]
+    pub functions: Vec<String>,
+    /// Only faults with this function anywhere in their stack
+    #[arg(long, value_name = "NAME")]
+    pub under: Vec<String>,
+    /// Only from here on, since the recording's start
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub from: Option<String>,
+    /// Only before this, since the recording's start
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub to: Option<String>,
+    /// Only those that the kernel counts as major
+    #[arg(long)]
+    pub major: bool,
+    /// Only those that waited for a disk, or for somebody else's read
+    #[arg(long)]
+    pub waited: bool,
+    /// Rows of each table
+    #[arg(long, value_name = "N", default_value = "10", conflicts_with = "format")]
+    pub top: usize,
+    /// List the faults on pages of files, by time
+    #[arg(long, group = "format")]
+    pub list: bool,
+    /// All columns, a row a fault, by time
+    #[arg(long, group = "format")]
+    pub csv: bool,
+    /// The tables, whole
+    #[arg(long, group = "format")]
+    pub json: bool,
+    /// As --csv, each row a JSON object
+    #[arg(long, group = "format")]
+    pub ndjson: bool,
+}
+
+fn fault_class() -> impl TypedValueParser<Value = FaultClass> {
+    let named = |name: String| FaultClass::ALL.into_iter().find(|class| class.name() == name);
+    PossibleValuesParser::new(FaultClass::ALL.map(FaultClass::name)).map(move |name| named(name).unwrap_or_default())
 }
 
 /// `ngmi doctor`

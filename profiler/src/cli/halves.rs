@@ -1,4 +1,4 @@
-//! The hidden verbs that `record` starts: the privileged half, and the process that becomes the command.
+//! The hidden verbs that `record` starts: the privileged half, the process that becomes the command, and the one that drops caches.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
@@ -10,6 +10,7 @@ use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr, sockop
 use super::args::{CaptureHalf, ExecHalf};
 use crate::capture::channel::ChannelError;
 use crate::capture::link::inherited;
+use crate::record::cache::system::serve;
 use crate::record::command::become_command;
 
 pub fn capture(half: &CaptureHalf) -> Result<ExitCode> {
@@ -45,4 +46,9 @@ fn connect(path: &Path) -> Result<OwnedFd> {
 pub fn exec(half: &ExecHalf) -> Result<ExitCode> {
     become_command(inherited(half.fd)?, &half.command)?;
     Ok(ExitCode::from(125))
+}
+
+pub fn drop_caches() -> Result<ExitCode> {
+    serve(std::io::stdin(), std::io::stdout())?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -3,6 +3,7 @@
 pub mod args;
 mod convert;
 mod doctor;
+mod faults;
 mod halves;
 mod lint;
 mod load;
@@ -52,9 +53,11 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         }
         Verb::Capture(half) => halves::capture(&half),
         Verb::Exec(half) => halves::exec(&half),
+        Verb::DropCaches => halves::drop_caches(),
         Verb::Tables(args) => tables::run(&args),
         Verb::Lint(args) => lint::run(&args),
         Verb::Maps(args) => maps::run(&args),
+        Verb::Faults(args) => faults::run(args),
         Verb::Doctor(args) => Ok(doctor::run(&args)),
     }
 }

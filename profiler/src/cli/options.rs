@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::args;
 use crate::capture::faults::{FaultMode, FaultSource, Faults};
+use crate::report::faults::Selection;
 
 /// Samples per second that the kernel's timers and a ring buffer can follow.
 pub const RATE_LIMIT: u32 = 20_000;
@@ -61,8 +62,30 @@ pub struct RecordOptions {
     pub faults: Faults,
     /// Have Firefox name its JIT code.
     pub firefox_jit: bool,
+    /// What is done to the page cache before the command starts.
+    pub page_cache: Option<PageCache>,
     /// How the result is told.
     pub result: ResultOptions,
+}
+
+/// How the page cache is to be when the command starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageCache {
+    /// Cold or warm.
+    pub wanted: Wanted,
+    /// Files and folders that matter beside those that are found.
+    pub also: Vec<PathBuf>,
+}
+
+/// Cold or warm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// Without the pages of the command's files.
+    Cold,
+    /// Without anything that can be dropped; only root can.
+    ColdSystem,
+    /// With the command's files.
+    Warm,
 }
 
 /// Checked options of what is told at the end.
@@ -102,8 +125,10 @@ impl TryFrom<args::Record> for RecordOptions {
         if args.firefox_jit && target.command().is_none() {
             bail!("--firefox-jit is for a command: what runs already can't be told to write names");
         }
+        let page_cache = page_cache(args.cold, args.warm, args.cold_file, &target)?;
         Ok(Self {
             target,
+            page_cache,
             output: args.output,
             rate,
             duration,
@@ -157,6 +182,53 @@ impl TryFrom<args::ResultArgs> for ResultOptions {
             max_samples: args.max_samples,
         })
     }
+}
+
+fn page_cache(cold: Option<args::Cold>, warm: bool, also: Vec<PathBuf>, target: &Target) -> Result<Option<PageCache>> {
+    let wanted = match (cold, warm) {
+        (None, false) if also.is_empty() => return Ok(None),
+        (None, false) => bail!("--cold-file goes with --cold or --warm; add one of them"),
+        (None, true) => Wanted::Warm,
+        (Some(args::Cold::Files), _) => Wanted::Cold,
+        (Some(args::Cold::System), _) => Wanted::ColdSystem,
+    };
+    if target.command().is_none() {
+        bail!("--cold and --warm are for a command: what runs already has its files in memory");
+    }
+    Ok(Some(PageCache { wanted, also }))
+}
+
+impl TryFrom<args::Faults> for Selection {
+    type Error = anyhow::Error;
+
+    fn try_from(args: args::Faults) -> Result<Self> {
+        let time = |text: Option<String>, option| text.map(|text| moment(&text, option)).transpose();
+        let (from, to) = (time(args.from, "--from")?, time(args.to, "--to")?);
+        if let (Some(from), Some(to)) = (from, to)
+            && from >= to
+        {
+            bail!("--from is not before --to, so no fault fits");
+        }
+        Ok(Self {
+            files: args.files,
+            processes: args.processes,
+            threads: args.threads,
+            classes: args.classes,
+            functions: args.functions,
+            under: args.under,
+            from,
+            to,
+            major: args.major,
+            waited: args.waited,
+        })
+    }
+}
+
+fn moment(text: &str, option: &str) -> Result<Duration> {
+    let value: f64 =
+        (text.parse()).with_context(|| format!("{option} is `{text}`; give seconds, as in `{option} 1.5`"))?;
+    Duration::try_from_secs_f64(value)
+        .with_context(|| format!("{option} is {text}; give seconds since the start, from 0 on"))
 }
 
 fn checked_pids(mut pids: Vec<u32>) -> Result<Vec<u32>> {
@@ -243,5 +315,48 @@ mod tests {
             Target::Pids(vec![7])
         );
         assert!(parse(&["ngmi", "record", "-p", "0"]).is_err());
+    }
+    #[test]
+    fn cold_and_warm_are_for_a_command_and_exclude_each_other() {
+        let wanted = |flag| {
+            parse(&["ngmi", "record", flag, "--", "ls"])
+                .unwrap()
+                .page_cache
+                .unwrap()
+                .wanted
+        };
+        assert_eq!(wanted("--cold"), Wanted::Cold);
+        assert_eq!(wanted("--cold=system"), Wanted::ColdSystem);
+        assert_eq!(wanted("--warm"), Wanted::Warm);
+        let both = parse(&[
+            "ngmi",
+            "record",
+            "--cold",
+            "--cold-file",
+            "/a",
+            "--cold-file=/b",
+            "--",
+            "ls",
+        ])
+        .unwrap();
+        assert_eq!(
+            both.page_cache.unwrap().also,
+            [PathBuf::from("/a"), PathBuf::from("/b")]
+        );
+        for bad in [
+            &["--cold", "--warm", "--", "ls"][..],
+            &["--cold", "-p", "1"],
+            &["--warm", "-a"],
+            &["--cold=disk", "--", "ls"],
+            &["--cold"],
+        ] {
+            let line = [&["ngmi", "record"], bad].concat();
+            assert!(parse(&line).is_err(), "{line:?}");
+        }
+        let error = format!(
+            "{:#}",
+            parse(&["ngmi", "record", "--cold-file", "/a", "--", "ls"]).unwrap_err()
+        );
+        assert!(error.contains("--cold or --warm"), "{error}");
     }
 }

@@ -1,22 +1,28 @@
-//! Keeps facts within a budget: samples are thinned by halves with exact totals, the least telling marks are left out.
+//! Keeps facts within a budget: samples are thinned by halves with exact totals, the least telling markers are folded.
 //!
 //! Beyond the budget of samples, every second kept sample of each thread goes, again and again: each kept sample then
 //! stands for 2ᵏ in a row of its thread and carries their CPU time and weight, so that every total stays exact. A
 //! group that a thread's end leaves unfinished is kept as a sample of its own: a thread that ran is never empty.
 
-use std::cmp::Reverse;
+mod markers;
+mod totals;
+
 use std::time::Duration;
 
+use self::markers::Markers;
 use super::prune::prune;
-use super::{FactSink, Mark, MarkKind, SampleFact, StackId, Tables, ThreadId};
+use super::{FactSink, FaultFact, Mark, PagesReadFact, SampleFact, StackId, Tables, ThreadId};
 use crate::addr::Timestamp;
+
+pub use self::markers::FoldedStack;
+pub use self::totals::{FaultRate, FaultTotals};
 
 /// How many facts are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// Samples at most, plus one for each thread.
     pub samples: usize,
-    /// Markers at most, plus the lives of processes, which are always kept.
+    /// Markers at most (marks, page faults, reads), plus the lives of processes, which are always kept.
     pub marks: usize,
 }
 
@@ -72,6 +78,10 @@ pub struct ThreadFacts {
     pub samples: Vec<KeptSample>,
     /// Its marks, starts ascending.
     pub marks: Vec<Mark>,
+    /// Its page faults, starts ascending.
+    pub faults: Vec<FaultFact>,
+    /// What it read, times ascending.
+    pub reads: Vec<PagesReadFact>,
 }
 
 /// Facts within the budget.
@@ -83,10 +93,14 @@ pub struct Collected {
     pub thinning: u64,
     /// Marks that were left out.
     pub marks_dropped: u64,
+    /// Sums of all page faults, folded or not.
+    pub faults: FaultTotals,
+    /// Stacks of the faults that were folded.
+    pub folded_stacks: Vec<FoldedStack>,
 }
 
 impl Collected {
-    /// Hands out what was kept: samples and marks of each thread, times ascending.
+    /// Hands out what was kept: samples and markers of each thread, times ascending.
     pub fn replay(&self, tables: &Tables, sink: &mut dyn FactSink) {
         for (facts, thread) in self.threads.iter().zip((0..).map(ThreadId)) {
             for kept in &facts.samples {
@@ -103,6 +117,8 @@ impl Collected {
                 );
             }
             facts.marks.iter().for_each(|mark| sink.mark(tables, mark));
+            facts.faults.iter().for_each(|fault| sink.fault(tables, fault));
+            facts.reads.iter().for_each(|read| sink.pages_read(tables, read));
         }
     }
 }
@@ -148,10 +164,8 @@ pub struct Collector {
     kept: usize,
     /// Samples that make a kept one: a power of two.
     group: u64,
-    marks: Vec<Mark>,
-    /// Births, execs and ends of processes.
-    lives: Vec<Mark>,
-    marks_dropped: u64,
+    markers: Markers,
+    faults: FaultTotals,
 }
 
 impl Collector {
@@ -165,9 +179,8 @@ impl Collector {
             lanes: Vec::new(),
             kept: 0,
             group: 1,
-            marks: Vec::new(),
-            lives: Vec::new(),
-            marks_dropped: 0,
+            markers: Markers::new(budget.marks),
+            faults: FaultTotals::default(),
         }
     }
 
@@ -179,23 +192,9 @@ impl Collector {
         self.group = self.group.saturating_mul(2);
     }
 
-    /// Leaves out the shortest marks, the latest first, down to the budget.
-    fn drop_marks(&mut self) {
-        let budget = self.budget.marks;
-        if self.marks.len() <= budget {
-            return;
-        }
-        let duration = |mark: &Mark| mark.end.map_or(0, |end| end.0.saturating_sub(mark.start.0));
-        self.marks
-            .select_nth_unstable_by_key(budget, |mark| (Reverse(duration(mark)), mark.start));
-        self.marks_dropped += (self.marks.len() - budget) as u64;
-        self.marks.truncate(budget);
-    }
-
     /// Ends collecting: says in `tables` what was thinned or left out and, if so, removes the stacks and frames that
     /// no fact refers to any more.
     pub fn finish(mut self, tables: &mut Tables) -> Collected {
-        self.drop_marks();
         let mut threads: Vec<ThreadFacts> = Vec::with_capacity(tables.threads.len());
         for lane in self.lanes {
             let mut samples = lane.kept;
@@ -205,34 +204,25 @@ impl Collector {
             }
             threads.push(ThreadFacts {
                 samples,
-                marks: Vec::new(),
+                ..ThreadFacts::default()
             });
         }
         threads.resize_with(tables.threads.len(), ThreadFacts::default);
-        for mark in self.lives.into_iter().chain(self.marks) {
-            if let Some(thread) = threads.get_mut(mark.thread.index()) {
-                thread.marks.push(mark);
-            }
-        }
-        for thread in &mut threads {
-            thread.marks.sort_by_key(|mark| mark.start);
-        }
-
         let recording = &mut tables.recording;
         let thinning = u64::from(recording.sample_thinning.max(1)).saturating_mul(self.group);
         recording.sample_thinning = u32::try_from(thinning).unwrap_or(u32::MAX);
-        if self.marks_dropped > 0 {
-            recording.notes.push(format!(
-                "{} markers are not in the profile, the shortest and latest ones; keep all with --keep-events.",
-                self.marks_dropped
-            ));
-        }
+        recording.faults_seen = recording.faults_seen.max(self.faults.faults);
+        self.markers.take_over(recording);
+        let (marks_dropped, folded_stacks) = self.markers.finish(&mut threads, recording);
+        let folded = !recording.folded_faults.is_empty() || !recording.folded_reads.is_empty();
         let mut collected = Collected {
             threads,
             thinning: self.group,
-            marks_dropped: self.marks_dropped,
+            marks_dropped,
+            faults: self.faults,
+            folded_stacks,
         };
-        if self.group > 1 || self.marks_dropped > 0 {
+        if self.group > 1 || marks_dropped > 0 || folded {
             prune(tables, &mut collected);
         }
         collected
@@ -266,19 +256,22 @@ impl FactSink for Collector {
     }
 
     fn mark(&mut self, _tables: &Tables, mark: &Mark) {
-        match mark.kind {
-            MarkKind::ProcessStart | MarkKind::Exec { .. } | MarkKind::ProcessExit { .. } => {
-                self.lives.push(mark.clone());
-            }
-            MarkKind::Program { .. } => {
-                self.marks.push(mark.clone());
-                // Room for a quarter more makes each drop pay for many marks.
-                if self.marks.len() > self.budget.marks.saturating_add(self.budget.marks / 4) {
-                    self.drop_marks();
-                }
-            }
-        }
+        self.markers.mark(mark);
     }
+
+    fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
+        self.faults.add(tables, fault);
+        self.markers.fault(fault);
+    }
+
+    fn pages_read(&mut self, _tables: &Tables, read: &PagesReadFact) {
+        self.markers.read(read);
+    }
+}
+
+/// A mark's length in ns.
+fn duration(mark: &Mark) -> u64 {
+    mark.end.map_or(0, |end| end.0.saturating_sub(mark.start.0))
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::{FrameId, Location, ModuleId, ProcessId, Tables};
+use super::{FrameId, Location, MappedFile, ModuleId, ProcessId, Tables};
 use crate::addr::KernelOffset;
+use crate::event::FileId;
 
 /// Anonymous code without names is told apart by page, so that one blob of code is not a thousand functions.
 const PAGE: u64 = 4096;
@@ -80,6 +81,33 @@ impl Tables {
             }
             Location::Unmapped { avma, .. } => format!("{:#x} [unmapped]", avma.0),
             Location::Truncated(reason) => format!("[truncated: {}]", reason.words()),
+        }
+    }
+}
+
+impl MappedFile {
+    /// Its path, with a word on what became of it, or what stands for a path that nobody knows.
+    pub fn display_path(&self) -> String {
+        let FileId {
+            major, minor, inode, ..
+        } = self.id;
+        let path = if self.path.is_empty() {
+            format!("[device {major}:{minor} inode {inode}]")
+        } else {
+            self.path.clone()
+        };
+        if self.deleted && !path.ends_with(" (deleted)") {
+            path + " (deleted)"
+        } else {
+            path
+        }
+    }
+
+    /// The last part of its path, or what stands for it.
+    pub fn short_name(&self) -> String {
+        match self.path.rsplit('/').next() {
+            Some(name) if !name.is_empty() => name.to_owned(),
+            _ => self.display_path(),
         }
     }
 }

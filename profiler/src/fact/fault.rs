@@ -58,6 +58,20 @@ impl FaultFact {
         self.waits.disk.is_some_and(|time| !time.is_zero()) || self.waits.other_read.is_some_and(|time| !time.is_zero())
     }
 
+    /// Bytes that came into memory: pages that were read into the page cache, and the page that was mapped unless it is
+    /// one of those.
+    pub fn bytes(&self) -> u64 {
+        const PAGE: u64 = 4096;
+        const HUGE_PAGE: u64 = 2 << 20;
+        let read = u64::from(self.pages_read) * PAGE;
+        match self.class {
+            _ if self.failed.is_some() => read,
+            FaultClass::FileRead | FaultClass::SharedDirty | FaultClass::Shmem | FaultClass::SwapIn => read.max(PAGE),
+            FaultClass::Huge => read + HUGE_PAGE,
+            _ => read + PAGE,
+        }
+    }
+
     /// Time that counts for the one who looks for slow faults: the latency, or nothing where it is not known.
     pub fn time(&self) -> Duration {
         self.latency.unwrap_or_default()
@@ -247,22 +261,28 @@ pub struct MappedFile {
 impl MappedFile {
     /// The section that holds a byte of the file.
     pub fn section(&self, byte: FileOffset) -> Option<&str> {
-        let index = self
-            .sections
-            .partition_point(|section| section.offset <= byte.0)
-            .checked_sub(1)?;
-        let section = &self.sections[index];
-        (byte.0.checked_sub(section.offset)? < section.size).then_some(&*section.name)
+        Some(&*self.sections.get(self.section_index(byte)?)?.name)
     }
 
     /// The symbol that holds a byte of the file.
     pub fn symbol(&self, byte: FileOffset) -> Option<&str> {
-        let index = self
-            .symbols
-            .partition_point(|symbol| symbol.offset <= byte.0)
-            .checked_sub(1)?;
-        let symbol = &self.symbols[index];
-        (byte.0.checked_sub(symbol.offset)? < symbol.size).then_some(&*symbol.name)
+        Some(&*self.symbols.get(self.symbol_index(byte)?)?.name)
+    }
+
+    /// Where [`Self::section`] stands in `sections`.
+    pub fn section_index(&self, byte: FileOffset) -> Option<usize> {
+        let after = self.sections.partition_point(|section| section.offset <= byte.0);
+        let index = after.checked_sub(1)?;
+        let section = self.sections.get(index)?;
+        (byte.0.checked_sub(section.offset)? < section.size).then_some(index)
+    }
+
+    /// Where [`Self::symbol`] stands in `symbols`.
+    pub fn symbol_index(&self, byte: FileOffset) -> Option<usize> {
+        let after = self.symbols.partition_point(|symbol| symbol.offset <= byte.0);
+        let index = after.checked_sub(1)?;
+        let symbol = self.symbols.get(index)?;
+        (byte.0.checked_sub(symbol.offset)? < symbol.size).then_some(index)
     }
 }
 
@@ -310,6 +330,37 @@ impl FaultAccount {
     /// kernel counted, which must not be.
     pub fn not_visible(&self, kernel: u64) -> Option<i64> {
         let watched = i64::try_from(kernel.checked_sub(self.before?)?).ok()?;
-        Some(watched - i64::try_from(self.seen + self.lost + self.filtered).ok()?)
+        let known = self.seen.checked_add(self.lost)?.checked_add(self.filtered)?;
+        watched.checked_sub(i64::try_from(known).ok()?)
     }
+}
+
+/// Faults of one thread that the profile's budget had no room for one by one: the shortest minor ones go first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoldedFaults {
+    /// Whose.
+    pub thread: ThreadId,
+    /// Which.
+    pub class: FaultClass,
+    /// The kernel counts them as major.
+    pub major: bool,
+    /// How many.
+    pub faults: u64,
+    /// Sum of [`FaultFact::time`], in ns.
+    pub time: u64,
+    /// Pages that were read into the page cache meanwhile.
+    pub pages_read: u64,
+}
+
+/// Pages of one file that the profile's budget had no room for run by run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoldedReads {
+    /// The file.
+    pub file: MappedFileId,
+    /// Within page faults; else by system calls.
+    pub in_fault: bool,
+    /// How many [`PagesReadFact`]s.
+    pub runs: u64,
+    /// Their pages.
+    pub pages: u64,
 }

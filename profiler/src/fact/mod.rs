@@ -19,6 +19,7 @@ macro_rules! id {
     };
 }
 
+pub mod account;
 pub mod budget;
 pub mod dirty;
 mod display;
@@ -41,7 +42,7 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-pub use fault::{FaultFact, MappedFile, MappedFileId, PagesReadFact};
+pub use fault::{FaultFact, FoldedFaults, FoldedReads, MappedFile, MappedFileId, PagesReadFact};
 pub use stack::{Frame, FrameName, Location, Module, ModuleKind, SourceFrame, StackNode, TruncationReason};
 
 use crate::addr::Timestamp;
@@ -160,6 +161,12 @@ pub struct Recording {
     pub samples_seen: u64,
     /// Page faults before any were folded into counters.
     pub faults_seen: u64,
+    /// Page faults that are no facts of their own in the profile any more, by thread and class.
+    #[serde(default)]
+    pub folded_faults: Vec<FoldedFaults>,
+    /// The same of pages that were read, by file.
+    #[serde(default)]
+    pub folded_reads: Vec<FoldedReads>,
     /// Sum of the samples' and the exits' on-CPU time, in ns, before thinning.
     pub cpu_time_seen: u64,
     /// Notes for the person, each a sentence with its remedy.

@@ -39,6 +39,12 @@ pub fn prune(tables: &mut Tables, collected: &mut Collected) {
         for mark in &mut thread.marks {
             mark.stack = mark.stack.and_then(stack);
         }
+        for fault in &mut thread.faults {
+            fault.stack = fault.stack.and_then(stack);
+        }
+    }
+    for folded in &mut collected.folded_stacks {
+        folded.stack = folded.stack.and_then(stack);
     }
 }
 
@@ -52,7 +58,12 @@ fn used_stacks(tables: &Tables, collected: &Collected) -> Vec<bool> {
         .threads
         .iter()
         .flat_map(|thread| thread.marks.iter().filter_map(|m| m.stack));
-    for id in samples.chain(marks) {
+    let faults = collected
+        .threads
+        .iter()
+        .flat_map(|thread| thread.faults.iter().filter_map(|f| f.stack));
+    let folded = collected.folded_stacks.iter().filter_map(|folded| folded.stack);
+    for id in samples.chain(marks).chain(faults).chain(folded) {
         if let Some(slot) = used.get_mut(id.index()) {
             *slot = true;
         }

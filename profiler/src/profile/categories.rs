@@ -15,6 +15,12 @@ pub enum Category {
     Kernel = 2,
     /// Code that was made at run time.
     Jit = 3,
+    /// Markers of page faults that found their page in memory.
+    Fault = 4,
+    /// Markers of page faults that waited for a disk.
+    DiskFault = 5,
+    /// Markers of pages that were read.
+    Read = 6,
 }
 
 /// Adds the categories to a profile, whose first one, `Other`, is there already.
@@ -23,6 +29,9 @@ pub fn add_to(profile: &mut Profile) {
         ("User", CategoryColor::Yellow),
         ("Kernel", CategoryColor::Orange),
         ("JIT code", CategoryColor::Green),
+        ("Page fault", CategoryColor::LightBlue),
+        ("Page fault (disk)", CategoryColor::Red),
+        ("Pages read", CategoryColor::Blue),
     ] {
         profile.add_category(name, color);
     }

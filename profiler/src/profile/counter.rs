@@ -1,4 +1,4 @@
-//! A track of each shown process with the CPU time of all its threads: 250 % is two and a half CPUs.
+//! Tracks of each shown process: the CPU time of all its threads (250 % is two and a half CPUs), and its page faults.
 
 use fxprof_processed_profile::{GraphColor, ProcessHandle, Profile, Timestamp as FxTimestamp};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::NS_PER_MS;
 use super::sample::Rows;
 use crate::addr::Timestamp;
-use crate::fact::budget::Collected;
+use crate::fact::budget::{Collected, FaultRate};
 use crate::fact::{ProcessId, Tables, ThreadId};
 
 /// Steps of the longest track: about one a pixel.
@@ -14,7 +14,14 @@ const STEPS: u64 = 2_000;
 /// Shortest step, in ns: ten samples at 1000 Hz.
 const SHORTEST_STEP: u64 = 10_000_000;
 
-/// Adds the track of each process that has a shown thread.
+/// Name of the CPU's counter.
+const CPU: &str = "ngmiProcessCPU";
+/// Name of the counter of page faults.
+const FAULTS: &str = "ngmiFaults";
+/// Name of the counter of page faults that waited for a disk.
+const DISK_FAULTS: &str = "ngmiDiskFaults";
+
+/// Adds the tracks of each process that has a shown thread.
 pub fn add_to(
     profile: &mut Profile,
     processes: &[ProcessHandle],
@@ -44,12 +51,7 @@ pub fn add_to(
                 spread(&mut cpu, step, sample.time.0.saturating_sub(zero.0), sample.cpu_time);
             }
         }
-        let counter = profile.add_counter(
-            *handle,
-            "ngmiProcessCPU",
-            "CPU",
-            "CPU time of all threads of the process",
-        );
+        let counter = profile.add_counter(*handle, CPU, "CPU", "CPU time of all threads of the process");
         profile.set_counter_color(counter, GraphColor::Grey);
         // The first value has no predecessor and is not drawn: it stands for the time before 0.
         profile.add_counter_sample(counter, FxTimestamp::from_nanos_since_reference(0), 0.0, 0);
@@ -57,6 +59,68 @@ pub fn add_to(
             let time = FxTimestamp::from_nanos_since_reference(step.saturating_mul(index).min(length.max(1)));
             profile.add_counter_sample(counter, time, cpu as f64 / NS_PER_MS, 0);
         }
+        if let Some(rate) = collected.faults.rates.get(&process) {
+            add_faults(profile, *handle, rate, zero);
+        }
+    }
+}
+
+/// Every fault is in them, whatever the budget left of the markers.
+fn add_faults(profile: &mut Profile, process: ProcessHandle, rate: &FaultRate, zero: Timestamp) {
+    let all = rate.steps.iter().map(|(step, (faults, _))| (*step, *faults));
+    let waited = rate
+        .steps
+        .iter()
+        .map(|(step, (_, waited))| (*step, *waited))
+        .filter(|(_, waited)| *waited > 0);
+    add_steps(profile, (process, FAULTS, GraphColor::Blue), all, (rate.step, zero));
+    add_steps(
+        profile,
+        (process, DISK_FAULTS, GraphColor::Red),
+        waited,
+        (rate.step, zero),
+    );
+}
+
+/// A value stands for the time since the one before, so a zero stands before each step that follows a gap.
+fn add_steps(
+    profile: &mut Profile,
+    (process, name, color): (ProcessHandle, &str, GraphColor),
+    steps: impl Iterator<Item = (u64, u64)>,
+    (length, zero): (u64, Timestamp),
+) {
+    let mut steps = steps.peekable();
+    if steps.peek().is_none() {
+        return;
+    }
+    let description = if name == FAULTS {
+        "Page faults of all threads of the process"
+    } else {
+        "Page faults that waited for a disk or for somebody else's read"
+    };
+    let counter = profile.add_counter(process, name, "PageFault", description);
+    profile.set_counter_color(counter, color);
+    let at = |step: u64| {
+        let time = step.saturating_mul(length).saturating_sub(zero.0);
+        FxTimestamp::from_nanos_since_reference(time)
+    };
+    let mut last = None;
+    for (step, count) in steps {
+        if last != Some(step) {
+            if let Some(last) = last {
+                // The rate falls to nothing within the step after the last one.
+                profile.add_counter_sample(counter, at(last.saturating_add(1)), 0.0, 0);
+            }
+            if last.is_none_or(|last| last.saturating_add(1) < step) {
+                profile.add_counter_sample(counter, at(step), 0.0, 0);
+            }
+        }
+        let end = step.saturating_add(1);
+        profile.add_counter_sample(counter, at(end), count as f64, 0);
+        last = Some(end);
+    }
+    if let Some(last) = last {
+        profile.add_counter_sample(counter, at(last.saturating_add(1)), 0.0, 0);
     }
 }
 
@@ -80,9 +144,10 @@ fn spread(cpu: &mut [u64], step: u64, time: u64, mut cpu_time: u64) {
 pub fn display(counter: &mut Value) {
     let Some(fields) = counter.as_object_mut() else { return };
     let color = fields.remove("color").unwrap_or_else(|| json!("grey"));
-    fields.insert(
-        "display".into(),
-        json!({
+    let display = match fields.get("name").and_then(Value::as_str) {
+        Some(FAULTS) => fault_display("page faults", &color, 50),
+        Some(DISK_FAULTS) => fault_display("page faults (disk)", &color, 51),
+        _ => json!({
             "graphType": "line-rate",
             "unit": "percent",
             "color": color,
@@ -94,7 +159,25 @@ pub fn display(counter: &mut Value) {
                 {"type": "value", "source": "rate", "format": {"unit": "percent"}, "label": "of one CPU"},
             ],
         }),
-    );
+    };
+    fields.insert("display".into(), display);
+}
+
+fn fault_display(label: &str, color: &Value, sort_weight: u32) -> Value {
+    let row = |source: &str, label: String| json!({"type": "value", "source": source, "format": {"unit": "number"}, "label": label});
+    json!({
+        "graphType": "line-rate",
+        "unit": "",
+        "color": color,
+        "markerSchemaLocation": null,
+        "sortWeight": sort_weight,
+        "label": label,
+        "tooltipRows": [
+            row("rate", format!("{label} a millisecond")),
+            row("count", format!("{label} in this step")),
+            row("committed-range-total", format!("{label} in the visible range")),
+        ],
+    })
 }
 
 #[cfg(test)]

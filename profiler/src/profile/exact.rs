@@ -14,7 +14,7 @@ use crate::addr::Timestamp;
 use crate::fact::Tables;
 
 /// Version of the section.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// JavaScript counts exactly up to here.
 const JS_MAX: u64 = (1 << 53) - 1;
 /// The only key of an integer's object.
@@ -38,15 +38,17 @@ impl Serialize for Exact<'_> {
             threads,
             modules,
             frames,
+            files,
             ..
         } = self.tables;
-        let mut section = serializer.serialize_struct("ngmi", 8)?;
+        let mut section = serializer.serialize_struct("ngmi", 9)?;
         section.serialize_field("version", &VERSION)?;
         section.serialize_field("zero", &self.zero.0.to_string())?;
         section.serialize_field("recording", &Portable(recording))?;
         section.serialize_field("processes", &Seq(processes.iter().map(Portable)))?;
         section.serialize_field("threads", &Seq(threads.iter().map(Portable)))?;
         section.serialize_field("modules", &Seq(modules.iter().map(Portable)))?;
+        section.serialize_field("files", &Seq(files.iter().map(Portable)))?;
         section.serialize_field("frames", &Seq(frames.iter().map(place::encode)))?;
         section.serialize_field("symbols", &Seq(self.shared.symbol_ranges()))?;
         section.end()

@@ -1,6 +1,7 @@
 //! The parts of a profile that are read back, as the JSON has them: nothing is checked yet.
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -58,6 +59,18 @@ pub struct RawCategory {
 pub struct RawSchema {
     /// The `type` of its payloads.
     pub name: String,
+    /// What the front end shows of them.
+    #[serde(default)]
+    pub fields: Vec<RawField>,
+}
+
+/// A field of a payload.
+#[derive(Debug, Deserialize)]
+pub struct RawField {
+    /// Its key.
+    pub key: String,
+    /// How it is shown.
+    pub format: String,
 }
 
 /// A library.
@@ -212,6 +225,9 @@ pub struct RawThread<'a> {
     pub markers: RawMarkers<'a>,
     /// Our own section.
     pub ngmi: Option<RawThreadExact>,
+    /// It is no thread: its samples are the page faults of its process.
+    #[serde(rename = "ngmiCompanion")]
+    pub companion: Option<IgnoredAny>,
 }
 
 /// `samples`
@@ -224,10 +240,10 @@ pub struct RawSamples {
     pub stack: Vec<Index>,
     /// Since the row before, in ms.
     pub time_deltas: Vec<f64>,
-    /// Samples that it stands for.
-    pub weight: Option<Vec<i64>>,
-    /// On-CPU time since the row before, in ns.
-    #[serde(rename = "threadCPUDelta")]
+    /// Samples that it stands for; a companion's: ms or bytes.
+    pub weight: Option<Vec<f64>>,
+    /// On-CPU time since the row before, in ns; a companion has none.
+    #[serde(rename = "threadCPUDelta", default)]
     pub thread_cpu_delta: Vec<Option<u64>>,
 }
 
@@ -281,6 +297,8 @@ pub struct RawExact {
     pub threads: Vec<Value>,
     /// Modules.
     pub modules: Vec<Value>,
+    /// Files that faults and reads touched.
+    pub files: Vec<Value>,
     /// Frames, as `place` spells them.
     pub frames: Vec<String>,
     /// Starts and sizes of the rows of `nativeSymbols`.

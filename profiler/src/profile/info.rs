@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 
 use super::shell;
+use crate::fact::account::{self, FaultTier};
 use crate::fact::budget::Collected;
-use crate::fact::{Recording, StackEnds, Tables};
+use crate::fact::fault::FaultClass;
+use crate::fact::{FoldedFaults, Recording, StackEnds, Tables};
 
 /// Modules with the most incomplete stacks that are listed.
 const WORST: usize = 10;
@@ -19,6 +21,10 @@ pub fn sections(tables: &Tables, collected: &Collected) -> Value {
         section("Hooks", hooks(recording)),
         section("Completeness", completeness(recording, collected)),
     ];
+    let faults = faults(tables, collected);
+    if !faults.is_empty() {
+        sections.insert(2, section("Page faults", faults));
+    }
     if !recording.notes.is_empty() {
         let notes = recording.notes.iter().map(|note| entry("Note", "string", note));
         sections.push(section("Notes", notes.collect()));
@@ -79,6 +85,86 @@ fn hooks(recording: &Recording) -> Vec<Value> {
         .hooks
         .iter()
         .map(|h| entry(&format!("{}: {}", h.noun, h.hook), "string", state(h)))
+        .collect()
+}
+
+fn faults(tables: &Tables, collected: &Collected) -> Vec<Value> {
+    let recording = &tables.recording;
+    let totals = &collected.faults;
+    let tier = FaultTier::of(recording);
+    if tier.is_none() && totals.faults + totals.failed == 0 {
+        return Vec::new();
+    }
+    let ms = |ns: u64| ns as f64 / super::NS_PER_MS;
+    let watched = tier.map_or("unknown", FaultTier::words);
+    let mut entries = vec![
+        entry("Watched by", "string", watched),
+        entry("Page faults", "integer", recording.faults_seen),
+        entry("Major", "integer", totals.major),
+        entry("Failed", "integer", totals.failed),
+        entry("Time in page faults", "duration", ms(totals.time)),
+    ];
+    if totals.waits_known > 0 {
+        entries.push(entry("Waited for disk", "integer", totals.waited));
+        entries.push(entry("Time waited for disk", "duration", ms(totals.waited_time)));
+    }
+    let ends = &recording.fault_stack_ends;
+    let stacks = samples(ends.iter());
+    if stacks > 0 {
+        let complete = samples(ends.iter().filter(|ends| ends.reason.is_none()));
+        entries.push(entry(
+            "Complete user stacks",
+            "percentage",
+            complete as f64 / stacks as f64,
+        ));
+    }
+    for folded in by_class(recording) {
+        let label = format!("No markers of their own: {}", folded.0);
+        let time = std::time::Duration::from_nanos(folded.2);
+        entries.push(entry(&label, "string", format!("{} in {time:?}", folded.1)));
+    }
+    let runs = recording
+        .folded_reads
+        .iter()
+        .fold(0, |sum: u64, folded| sum.saturating_add(folded.runs));
+    if runs > 0 {
+        entries.push(entry("Reads without markers of their own", "integer", runs));
+    }
+    let account = account::check(tables);
+    if account.threads > 0 {
+        for (label, count) in [
+            ("Account: counted by the kernel", account.kernel),
+            ("Account: recorded", account.seen),
+            ("Account: lost", account.lost),
+            ("Account: not asked for", account.filtered),
+            ("Account: not visible to this tier", account.not_visible),
+        ] {
+            entries.push(entry(label, "integer", count));
+        }
+        let closes = || format!("closes for each of {} threads that ended", account.threads);
+        let result = account.problem(tables).unwrap_or_else(closes);
+        entries.push(entry("Account", "string", result));
+    }
+    entries
+}
+
+/// Folded faults: class, how many, and their time in ns.
+fn by_class(recording: &Recording) -> Vec<(&'static str, u64, u64)> {
+    let of_class = |class: FaultClass| {
+        let folded = recording
+            .folded_faults
+            .iter()
+            .filter(move |folded| folded.class == class);
+        let add = |(count, time): (u64, u64), folded: &FoldedFaults| {
+            (count.saturating_add(folded.faults), time.saturating_add(folded.time))
+        };
+        let (count, time) = folded.fold((0, 0), add);
+        (class.name(), count, time)
+    };
+    FaultClass::ALL
+        .into_iter()
+        .map(of_class)
+        .filter(|(_, count, _)| *count > 0)
         .collect()
 }
 

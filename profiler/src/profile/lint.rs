@@ -5,10 +5,9 @@ use std::io::Read;
 use debugid::DebugId;
 use serde::Deserialize;
 
-use super::format::{Index, RawCounter, RawMarkers, RawMeta, RawProfile, RawSamples, RawThread};
+use super::format::{Index, RawCounter, RawMeta, RawProfile, RawSamples, RawThread};
 use super::lint_problems::{Missing, Problems};
-use super::mark::{Cause, PHASE_INSTANT, PHASE_INTERVAL};
-use super::{FORMAT_VERSION, input, lint_tables};
+use super::{FORMAT_VERSION, input, lint_markers, lint_tables};
 
 /// Every problem of a profile, compressed or not; none: the profile is sound.
 pub fn lint(profile: impl Read) -> Vec<String> {
@@ -136,17 +135,28 @@ fn lint_thread(thread: &RawThread<'_>, index: usize, profile: &RawProfile<'_>, p
         profile.shared.stack_table.length,
         problems,
     );
-    lint_markers(&format!("{place}: markers"), &thread.markers, profile, problems);
+    if thread.companion.is_none() {
+        let column = ("threadCPUDelta", thread.samples.thread_cpu_delta.len());
+        problems.lengths(&format!("{place}: samples"), thread.samples.length, &[column]);
+    }
+    lint_markers::markers(&format!("{place}: markers"), &thread.markers, profile, problems);
 }
 
 fn lint_samples(place: &str, samples: &RawSamples, stacks: usize, problems: &mut Problems) {
     let columns = [
         ("stack", samples.stack.len()),
         ("timeDeltas", samples.time_deltas.len()),
-        ("threadCPUDelta", samples.thread_cpu_delta.len()),
         ("weight", samples.weight.as_ref().map_or(samples.length, Vec::len)),
     ];
     problems.lengths(place, samples.length, &columns);
+    if samples
+        .weight
+        .iter()
+        .flatten()
+        .any(|weight| weight.is_nan() || *weight < 0.0)
+    {
+        problems.add(place, &"a weight is below 0");
+    }
     problems.references(
         &format!("{place}.stack"),
         &samples.stack,
@@ -154,56 +164,4 @@ fn lint_samples(place: &str, samples: &RawSamples, stacks: usize, problems: &mut
         ("stackTable", stacks),
     );
     lint_deltas(place, &samples.time_deltas, problems);
-}
-
-fn lint_markers(place: &str, markers: &RawMarkers<'_>, profile: &RawProfile<'_>, problems: &mut Problems) {
-    #[derive(Deserialize)]
-    struct Data {
-        r#type: String,
-        cause: Option<Cause>,
-    }
-
-    let columns = [
-        ("category", markers.category.len()),
-        ("data", markers.data.len()),
-        ("name", markers.name.len()),
-        ("startTime", markers.start_time.len()),
-        ("endTime", markers.end_time.len()),
-        ("phase", markers.phase.len()),
-    ];
-    problems.lengths(place, markers.length, &columns);
-    let categories = ("categories", profile.meta.categories.len());
-    problems.references(
-        &format!("{place}.category"),
-        &markers.category,
-        Missing::Never,
-        categories,
-    );
-    let strings = ("stringArray", profile.shared.string_array.len());
-    problems.references(&format!("{place}.name"), &markers.name, Missing::Never, strings);
-    problems.sorted(place, markers.start_time.iter().map(|time| time.unwrap_or(f64::NAN)));
-    for ((phase, start), end) in markers.phase.iter().zip(&markers.start_time).zip(&markers.end_time) {
-        let fits = match *phase {
-            PHASE_INSTANT => start.is_some(),
-            PHASE_INTERVAL => start.zip(*end).is_some_and(|(start, end)| start <= end),
-            _ => false,
-        };
-        if !fits {
-            problems.add(place, &"start, end and phase do not fit");
-        }
-    }
-    for data in &markers.data {
-        match serde_json::from_str(data.get()) {
-            Ok(Some(Data { r#type, cause })) => {
-                if !profile.meta.marker_schema.iter().any(|schema| schema.name == r#type) {
-                    problems.add(place, &format_args!("no schema for type {type:?}"));
-                }
-                let stack: Vec<Index> = cause.iter().map(|cause| Some(i64::from(cause.stack))).collect();
-                let stacks = ("stackTable", profile.shared.stack_table.length);
-                problems.references(&format!("{place}.cause"), &stack, Missing::Never, stacks);
-            }
-            Ok(None) => {}
-            Err(error) => problems.add(place, &error),
-        }
-    }
 }

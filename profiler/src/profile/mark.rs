@@ -1,24 +1,15 @@
-//! Markers: their schemas, which tell the front end how to show them, and a thread's `markers` table.
+//! Marks as markers: their payloads, and their schemas, which tell the front end how to show them.
 
 use std::borrow::Cow;
 
 use fxprof_processed_profile::{
     MarkerFieldFlags, MarkerFieldFormat, MarkerLocations, Profile, RuntimeSchemaMarkerField, RuntimeSchemaMarkerSchema,
 };
-use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
+use serde::{Deserialize, Serialize};
 
-use super::NS_PER_MS;
-use super::categories::Category;
-use super::columns::{Column, Repeat, Seq};
-use super::shared::Shared;
 use super::shell;
-use crate::addr::Timestamp;
 use crate::fact::{Mark, MarkKind};
 
-/// `MarkerPhase.Instant`
-pub const PHASE_INSTANT: u8 = 0;
-/// `MarkerPhase.Interval`
-pub const PHASE_INTERVAL: u8 = 1;
 /// A marker's name is a row of the chart; the rest of a long text is in its payload.
 const NAME_LIMIT: usize = 100;
 
@@ -153,66 +144,10 @@ pub fn add_schemas(profile: &mut Profile) {
     ));
 }
 
-/// A thread's markers.
-pub struct Markers<'a> {
-    /// Starts ascending.
-    pub marks: &'a [Mark],
-    /// [`name`] of each as a number in the string array.
-    pub names: &'a [u32],
-    /// Where stacks are.
-    pub shared: &'a Shared<'a>,
-    /// The profile's time 0.
-    pub zero: Timestamp,
-}
-
-#[derive(Serialize)]
-struct Data<'a> {
-    #[serde(flatten)]
-    payload: Payload<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cause: Option<Cause>,
-}
-
-/// The backtrace of a marker.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Cause {
-    /// Row of the stack table.
-    pub stack: u32,
-}
-
-impl Serialize for Markers<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let rows = self.marks;
-        let data = rows.iter().map(|mark| Data {
-            payload: Payload::from(&mark.kind),
-            cause: mark
-                .stack
-                .and_then(|stack| self.shared.stack_row(stack))
-                .map(|stack| Cause { stack }),
-        });
-        let ms = |time: Timestamp| time.since(self.zero).as_nanos() as f64 / NS_PER_MS;
-        let phase = |mark: &Mark| {
-            if mark.end.is_some() {
-                PHASE_INTERVAL
-            } else {
-                PHASE_INSTANT
-            }
-        };
-        let mut table = serializer.serialize_struct("markers", 7)?;
-        table.serialize_field("length", &rows.len())?;
-        table.serialize_field("category", &Repeat(Category::Other as u8, rows.len()))?;
-        table.serialize_field("data", &Seq(data))?;
-        table.serialize_field("name", self.names)?;
-        table.serialize_field("startTime", &Column(rows, |mark: &Mark| ms(mark.start)))?;
-        table.serialize_field("endTime", &Column(rows, |mark: &Mark| mark.end.map(ms)))?;
-        table.serialize_field("phase", &Column(rows, phase))?;
-        table.end()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::addr::Timestamp;
 
     #[test]
     fn a_wait_status_is_told_in_words() {

@@ -5,18 +5,26 @@
 
 mod categories;
 mod columns;
+mod companion;
 mod counter;
 mod exact;
+mod fault;
+mod fault_bits;
+mod fault_names;
+mod fault_schema;
 mod format;
 mod info;
 mod input;
 mod libs;
 mod lint;
+mod lint_markers;
 mod lint_problems;
 mod lint_tables;
 mod mark;
+mod markers;
 mod place;
 mod read;
+mod read_markers;
 mod read_tables;
 mod sample;
 mod shared;
@@ -24,6 +32,10 @@ mod shell;
 mod skeleton;
 mod visible;
 mod write;
+
+use std::time::Duration;
+
+use crate::addr::Timestamp;
 
 pub use lint::lint;
 pub use read::{ProfileSource, ReadError};
@@ -35,3 +47,14 @@ pub const FORMAT_VERSION: u32 = 70;
 
 /// Nanoseconds in a millisecond, the format's unit of time.
 const NS_PER_MS: f64 = 1_000_000.0;
+
+/// Milliseconds since time 0.
+fn ms(time: Timestamp, zero: Timestamp) -> f64 {
+    milliseconds(time.since(zero))
+}
+
+/// A duration in the format's unit: exact to the nanosecond when read back, as long as it is below 104 days.
+fn milliseconds(time: Duration) -> f64 {
+    const JS_MAX: u128 = (1 << 53) - 1;
+    time.as_nanos().min(JS_MAX) as f64 / NS_PER_MS
+}

@@ -6,12 +6,12 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::format::{RawMarkers, RawProfile, RawSamples, RawThread};
-use super::mark::{Cause, PHASE_INSTANT, PHASE_INTERVAL, Payload};
+use super::format::{RawProfile, RawSamples, RawThread};
+use super::read_markers::{self, Marked};
 use super::read_tables::{self, Rows};
 use super::{FORMAT_VERSION, NS_PER_MS, exact, input, sample};
 use crate::addr::Timestamp;
-use crate::fact::{FactSink, FactSource, Mark, SampleFact, StackId, Tables, ThreadId};
+use crate::fact::{FactSink, FactSource, SampleFact, Tables, ThreadId};
 
 /// Why a profile could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +45,7 @@ pub enum ReadError {
 #[derive(Debug)]
 struct Lane {
     samples: Vec<SampleFact>,
-    marks: Vec<Mark>,
+    marked: Marked,
 }
 
 /// A profile that ngmi wrote, as a source of facts.
@@ -93,7 +93,7 @@ impl ProfileSource {
         let zero = Timestamp(section.zero.parse().map_err(|_| ReadError::Damaged("time 0"))?);
         let (tables, rows) = read_tables::tables(&profile)?;
         let mut lanes = Vec::with_capacity(profile.threads.len());
-        for thread in &profile.threads {
+        for thread in profile.threads.iter().filter(|thread| thread.companion.is_none()) {
             lanes.push(lane(thread, zero, &tables, &rows)?);
         }
         Ok(Self { tables, lanes })
@@ -102,15 +102,26 @@ impl ProfileSource {
 
 impl FactSource for ProfileSource {
     fn replay(&mut self, sink: &mut dyn FactSink) -> anyhow::Result<Tables> {
-        for Lane { samples, marks } in &self.lanes {
-            let mut marks = marks.iter().peekable();
-            for sample in samples {
-                while let Some(mark) = marks.next_if(|mark| mark.start <= sample.time) {
+        for Lane { samples, marked } in &self.lanes {
+            let mut marks = marked.marks.iter().peekable();
+            let mut faults = marked.faults.iter().peekable();
+            let mut reads = marked.reads.iter().peekable();
+            let mut until = |sink: &mut dyn FactSink, time: Timestamp| {
+                while let Some(mark) = marks.next_if(|mark| mark.start <= time) {
                     sink.mark(&self.tables, mark);
                 }
+                while let Some(read) = reads.next_if(|read| read.time <= time) {
+                    sink.pages_read(&self.tables, read);
+                }
+                while let Some(fault) = faults.next_if(|fault| read_markers::end_of(fault) <= time) {
+                    sink.fault(&self.tables, fault);
+                }
+            };
+            for sample in samples {
+                until(sink, sample.time);
                 sink.sample(&self.tables, sample);
             }
-            marks.for_each(|mark| sink.mark(&self.tables, mark));
+            until(sink, Timestamp(u64::MAX));
         }
         Ok(self.tables.clone())
     }
@@ -140,7 +151,7 @@ fn lane(raw: &RawThread<'_>, zero: Timestamp, tables: &Tables, rows: &Rows) -> R
     }
     Ok(Lane {
         samples,
-        marks: marks(&raw.markers, thread, zero, rows)?,
+        marked: read_markers::marked(&raw.markers, thread, zero, (tables, rows))?,
     })
 }
 
@@ -154,66 +165,42 @@ fn samples(raw: &RawSamples, thread: ThreadId, zero: Timestamp, rows: &Rows) -> 
     let mut samples = Vec::with_capacity(len);
     for row in 0..len {
         time = advance(time, raw.time_deltas[row])?;
-        let weight = raw.weight.as_ref().map_or(1, |weight| weight[row]);
+        let weight = raw.weight.as_ref().map_or(Ok(1), |weight| whole(weight[row]))?;
         samples.push(SampleFact {
             time,
             thread,
             stack: rows.stack(raw.stack[row])?,
             cpu_time: Duration::from_nanos(raw.thread_cpu_delta[row].unwrap_or(0)),
             in_kernel: false,
-            weight: u32::try_from(weight).map_err(|_| ReadError::Damaged("sample's weight"))?,
+            weight,
         });
     }
     Ok(samples)
 }
 
-fn marks(raw: &RawMarkers<'_>, thread: ThreadId, zero: Timestamp, rows: &Rows) -> Result<Vec<Mark>, ReadError> {
-    #[derive(Deserialize)]
-    struct CauseOnly {
-        cause: Option<Cause>,
+/// A number of samples.
+fn whole(weight: f64) -> Result<u32, ReadError> {
+    // A comparison that NaN fails.
+    if weight.fract() != 0.0 || !(0.0..=f64::from(u32::MAX)).contains(&weight) {
+        return Err(ReadError::Damaged("sample's weight"));
     }
-
-    let len = raw.length;
-    if [
-        raw.data.len(),
-        raw.start_time.len(),
-        raw.end_time.len(),
-        raw.phase.len(),
-    ] != [len; 4]
-    {
-        return Err(ReadError::Damaged("markers table"));
-    }
-    let mut marks = Vec::with_capacity(len);
-    for row in 0..len {
-        let start = raw.start_time[row].ok_or(ReadError::Damaged("marker's start"))?;
-        let end = match (raw.phase[row], raw.end_time[row]) {
-            (PHASE_INSTANT, _) => None,
-            (PHASE_INTERVAL, Some(end)) => Some(advance(zero, end)?),
-            _ => return Err(ReadError::Damaged("marker's phase")),
-        };
-        let payload: Payload<'_> = serde_json::from_str(raw.data[row].get())?;
-        let CauseOnly { cause } = serde_json::from_str(raw.data[row].get())?;
-        let stack: Option<StackId> = match cause {
-            Some(cause) => rows.stack(Some(i64::from(cause.stack)))?,
-            None => None,
-        };
-        let kind = payload.into_kind().ok_or(ReadError::Damaged("marker's command line"))?;
-        marks.push(Mark {
-            start: advance(zero, start)?,
-            end,
-            thread,
-            stack,
-            kind,
-        });
-    }
-    if !marks.is_sorted_by_key(|mark| mark.start) {
-        return Err(ReadError::Damaged("order of markers"));
-    }
-    Ok(marks)
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+    let weight = weight as u32;
+    Ok(weight)
 }
 
 /// Adds milliseconds that are a whole number of nanoseconds below 2⁵³.
-fn advance(time: Timestamp, ms: f64) -> Result<Timestamp, ReadError> {
+pub(super) fn advance(time: Timestamp, ms: f64) -> Result<Timestamp, ReadError> {
+    let ns = whole_nanoseconds(ms)?;
+    time.0.checked_add(ns).map(Timestamp).ok_or(ReadError::Damaged("time"))
+}
+
+/// A duration in milliseconds.
+pub(super) fn duration_of(ms: f64) -> Result<Duration, ReadError> {
+    whole_nanoseconds(ms).map(Duration::from_nanos)
+}
+
+fn whole_nanoseconds(ms: f64) -> Result<u64, ReadError> {
     let ns = (ms * NS_PER_MS).round();
     // A comparison that NaN fails.
     if !(0.0..9_007_199_254_740_992.0).contains(&ns) {
@@ -221,5 +208,5 @@ fn advance(time: Timestamp, ms: f64) -> Result<Timestamp, ReadError> {
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
     let ns = ns as u64;
-    time.0.checked_add(ns).map(Timestamp).ok_or(ReadError::Damaged("time"))
+    Ok(ns)
 }

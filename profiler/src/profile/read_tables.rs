@@ -38,6 +38,7 @@ pub fn tables(profile: &RawProfile<'_>) -> Result<(Tables, Rows), ReadError> {
         processes: list(&exact.processes)?,
         threads: list(&exact.threads)?,
         modules: list(&exact.modules)?,
+        files: list(&exact.files)?,
         ..Tables::default()
     };
     check_tasks(&tables)?;
@@ -66,7 +67,16 @@ fn check_tasks(tables: &Tables) -> Result<(), ReadError> {
             && process.main_thread.is_none_or(|main| main.index() < threads)
     });
     let thread_fits = tables.threads.iter().all(|thread| thread.process.index() < processes);
-    if process_fits && thread_fits {
+    let recording = &tables.recording;
+    let folded_fits = recording
+        .folded_faults
+        .iter()
+        .all(|folded| folded.thread.index() < threads)
+        && recording
+            .folded_reads
+            .iter()
+            .all(|folded| folded.file.index() < tables.files.len());
+    if process_fits && thread_fits && folded_fits {
         Ok(())
     } else {
         Err(ReadError::Damaged("list of processes"))

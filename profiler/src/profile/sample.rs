@@ -2,8 +2,8 @@
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
-use super::NS_PER_MS;
 use super::columns::Seq;
+use super::ms;
 use super::shared::Shared;
 use crate::addr::Timestamp;
 use crate::fact::budget::KeptSample;
@@ -81,10 +81,9 @@ impl Serialize for Samples<'_> {
         let stack = |row: &KeptSample| row.stack.and_then(|stack| self.shared.stack_row(stack));
         table.serialize_field("stack", &Seq(rows.iter().map(stack)))?;
         let deltas = rows.iter().scan(self.zero, |last, row| {
-            let delta = row.time.since(*last);
+            let delta = ms(row.time, *last);
             *last = row.time;
-            // Exact to the nanosecond when read back: a delta is far below 2⁵³ ns.
-            Some(delta.as_nanos() as f64 / NS_PER_MS)
+            Some(delta)
         });
         table.serialize_field("timeDeltas", &Seq(deltas))?;
         if rows.iter().all(|row| row.weight == 1) {

@@ -8,9 +8,10 @@ use fxprof_processed_profile::{
 };
 use serde_json::{Map, Value, json};
 
+use super::companion::{self, Companion};
 use super::visible::{self, Visible};
 use super::write::WriteError;
-use super::{FORMAT_VERSION, categories, counter, info, mark};
+use super::{FORMAT_VERSION, categories, counter, fault_schema, info, mark, ms};
 use crate::addr::Timestamp;
 use crate::fact::budget::Collected;
 use crate::fact::{Process, Tables, ThreadId};
@@ -34,6 +35,8 @@ pub struct Skeleton {
     pub meta: Map<String, Value>,
     /// Rows of `threads` without their tables, in the profile's order.
     pub threads: Vec<(ThreadId, Map<String, Value>)>,
+    /// Companion tracks, which follow the threads.
+    pub companions: Vec<(Companion, Map<String, Value>)>,
     /// `counters`
     pub counters: Vec<Value>,
 }
@@ -44,6 +47,7 @@ pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Times
     let mut profile = new_profile(tables, zero);
     categories::add_to(&mut profile);
     mark::add_schemas(&mut profile);
+    fault_schema::add_to(&mut profile);
     let processes = add_processes(&mut profile, tables, zero);
     let threads = add_threads(&mut profile, tables, &processes, zero)?;
     counter::add_to(
@@ -73,14 +77,36 @@ pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Times
     if !threads.iter().map(|(place, _)| *place).eq(0..rows.len()) {
         return Err(WriteError::Inconsistent("the order of threads"));
     }
+    let companions = companion::all(tables, collected);
+    let companion = companion::shown(tables, &companions).map(|index| rows.len() + index);
+    let companions = companions.into_iter().filter_map(|companion| {
+        let of_process = |(place, id): &&(usize, ThreadId)| {
+            let thread = tables.threads.get(id.index());
+            *place < rows.len() && thread.is_some_and(|thread| thread.process == companion.process)
+        };
+        let (place, _) = threads.iter().find(of_process)?;
+        let row = companion.row(&rows[*place]);
+        Some((companion, row))
+    });
+    let companions = companions.collect();
     let threads = threads.into_iter().map(|(_, id)| id).zip(rows).collect();
     complete_meta(&mut meta, tables, &visible, &places, zero);
+    show(&mut meta, companion);
+    for schema in meta
+        .get_mut("markerSchema")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        fault_schema::complete(schema);
+    }
     meta.insert("extra".into(), info::sections(tables, collected));
     let mut counters = array(parts.remove("counters"))?;
     counters.iter_mut().for_each(counter::display);
     Ok(Skeleton {
         meta,
         threads,
+        companions,
         counters,
     })
 }
@@ -160,19 +186,25 @@ fn complete_meta(meta: &mut Map<String, Value>, tables: &Tables, visible: &Visib
     let place = |id: &ThreadId| places.get(id.index()).copied();
     let shown: Vec<usize> = visible.shown.iter().filter_map(place).collect();
     let selected: Vec<usize> = visible.selected.iter().filter_map(place).collect();
-    let ms = |time: Timestamp| json!(time.since(zero).as_nanos() as f64 / super::NS_PER_MS);
     let units = json!({"time": "ms", "eventDelay": "ms", "threadCPUDelta": "ns"});
     let fields = [
         ("preprocessedProfileVersion", json!(FORMAT_VERSION)),
         ("sampleUnits", units),
         ("stackwalk", json!(1)),
         ("logicalCPUs", json!(recording.cpus)),
-        ("profilingStartTime", ms(recording.start)),
-        ("profilingEndTime", ms(recording.end)),
+        ("profilingStartTime", json!(ms(recording.start, zero))),
+        ("profilingEndTime", json!(ms(recording.end, zero))),
         ("initialVisibleThreads", json!(shown)),
         ("initialSelectedThreads", json!(selected)),
     ];
     meta.extend(fields.map(|(key, value)| (key.to_owned(), value)));
+}
+
+/// Shows one more track.
+fn show(meta: &mut Map<String, Value>, place: Option<usize>) {
+    if let Some(shown) = meta.get_mut("initialVisibleThreads").and_then(Value::as_array_mut) {
+        shown.extend(place.map(|place| json!(place)));
+    }
 }
 
 fn relative(time: Timestamp, zero: Timestamp) -> FxTimestamp {

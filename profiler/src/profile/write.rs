@@ -6,9 +6,11 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value};
 
 use super::columns::Seq;
+use super::companion::{Companion, CompanionThread};
 use super::exact::Exact;
+use super::fault;
 use super::libs;
-use super::mark::{self, Markers};
+use super::markers::{Markers, Names};
 use super::sample::{self, Rows, Samples};
 use super::shared::Shared;
 use super::skeleton::{self, Skeleton};
@@ -43,8 +45,12 @@ pub struct ProfileStats {
     pub bytes: u64,
     /// Samples that were written.
     pub samples: u64,
-    /// Markers that were written.
+    /// Marks that were written.
     pub marks: u64,
+    /// Page faults that were written as markers.
+    pub faults: u64,
+    /// Reads that were written as markers.
+    pub reads: u64,
     /// Threads.
     pub threads: u64,
     /// Processes.
@@ -64,17 +70,13 @@ pub fn write(tables: &Tables, collected: &Collected, out: &mut dyn Write) -> Res
     }
     let (zero, end) = time_range(tables, collected);
     let mut shared = Shared::new(tables)?;
-    let mut mark_names = Vec::with_capacity(collected.threads.len());
-    for thread in &collected.threads {
-        let names: Result<Vec<u32>, _> = thread.marks.iter().map(|m| shared.string(mark::name(m))).collect();
-        mark_names.push(names?);
-    }
+    let names = Names::new(tables, collected, &mut shared)?;
     let skeleton = skeleton::build(tables, collected, zero, end)?;
     let profile = Whole {
         tables,
         collected,
         shared: &shared,
-        mark_names: &mark_names,
+        names: &names,
         skeleton: &skeleton,
         zero,
         end,
@@ -83,10 +85,13 @@ pub fn write(tables: &Tables, collected: &Collected, out: &mut dyn Write) -> Res
     let mut buffered = BufWriter::with_capacity(BUFFER, Counted { out, bytes: 0 });
     serde_json::to_writer(&mut buffered, &profile).map_err(io::Error::from)?;
     let out = buffered.into_inner().map_err(io::IntoInnerError::into_error)?;
+    let sum = |len: fn(&ThreadFacts) -> usize| collected.threads.iter().map(|thread| len(thread) as u64).sum();
     Ok(ProfileStats {
         bytes: out.bytes,
-        samples: collected.threads.iter().map(|thread| thread.samples.len() as u64).sum(),
-        marks: collected.threads.iter().map(|thread| thread.marks.len() as u64).sum(),
+        samples: sum(|thread| thread.samples.len()),
+        marks: sum(|thread| thread.marks.len()),
+        faults: sum(|thread| thread.faults.len()),
+        reads: sum(|thread| thread.reads.len()),
         threads: tables.threads.len() as u64,
         processes: tables.processes.len() as u64,
         frames: tables.frames.len() as u64,
@@ -101,11 +106,17 @@ fn time_range(tables: &Tables, collected: &Collected) -> (Timestamp, Timestamp) 
         .threads
         .iter()
         .flat_map(|thread| [thread.samples.first(), thread.samples.last()]);
-    let marks = collected.threads.iter().flat_map(|thread| &thread.marks);
+    let threads = || collected.threads.iter();
+    let marks = threads().flat_map(|thread| &thread.marks);
+    let faults = threads().flat_map(|thread| &thread.faults);
+    let reads = threads().flat_map(|thread| &thread.reads);
     let facts = samples
         .flatten()
         .map(|sample| sample.time)
-        .chain(marks.flat_map(|m| [m.start, m.end.unwrap_or(m.start)]));
+        .chain(marks.flat_map(|m| [m.start, m.end.unwrap_or(m.start)]))
+        .chain(faults.flat_map(|f| [f.start, fault::end(f).unwrap_or(f.start)]))
+        .chain(reads.map(|read| read.time))
+        .chain(collected.folded_stacks.iter().map(|folded| folded.time));
     facts.fold((recording.start, recording.end), |(first, last), time| {
         (first.min(time), last.max(time))
     })
@@ -116,7 +127,7 @@ struct Whole<'a> {
     tables: &'a Tables,
     collected: &'a Collected,
     shared: &'a Shared<'a>,
-    mark_names: &'a [Vec<u32>],
+    names: &'a Names<'a>,
     skeleton: &'a Skeleton,
     zero: Timestamp,
     end: Timestamp,
@@ -135,11 +146,9 @@ impl Serialize for Whole<'_> {
             .modules
             .iter()
             .map(|module| libs::library(module, &tables.recording.arch));
-        let threads = skeleton.threads.iter().map(|(id, row)| Thread {
-            whole: self,
-            id: *id,
-            row,
-        });
+        let threads = skeleton.threads.iter().map(|(id, row)| Track::Thread(self, *id, row));
+        let companions = skeleton.companions.iter();
+        let threads = threads.chain(companions.map(|(companion, row)| Track::Companion(self, companion, row)));
         let mut profile = serializer.serialize_map(None)?;
         profile.serialize_entry("meta", &skeleton.meta)?;
         profile.serialize_entry("libs", &Seq(libraries))?;
@@ -149,6 +158,31 @@ impl Serialize for Whole<'_> {
         profile.serialize_entry("threads", &Seq(threads))?;
         profile.serialize_entry("ngmi", &Exact { tables, shared, zero })?;
         profile.end()
+    }
+}
+
+/// A row of `threads` with its tables.
+enum Track<'a> {
+    Thread(&'a Whole<'a>, ThreadId, &'a Map<String, Value>),
+    Companion(&'a Whole<'a>, &'a Companion, &'a Map<String, Value>),
+}
+
+impl Serialize for Track<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::Thread(whole, id, row) => Thread { whole, id, row }.serialize(serializer),
+            Self::Companion(whole, companion, row) => {
+                let thread = CompanionThread {
+                    companion,
+                    row,
+                    tables: whole.tables,
+                    collected: whole.collected,
+                    shared: whole.shared,
+                    times: (whole.zero, whole.end),
+                };
+                thread.serialize(serializer)
+            }
+        }
     }
 }
 
@@ -177,29 +211,22 @@ impl Serialize for Thread<'_> {
             tables,
             collected,
             shared,
-            mark_names,
+            names,
             zero,
             end,
             ..
         } = *self.whole;
         let none = ThreadFacts::default();
-        let ThreadFacts { samples, marks } = collected.threads.get(self.id.index()).unwrap_or(&none);
-        let names = mark_names.get(self.id.index()).map_or(&[][..], Vec::as_slice);
+        let facts = collected.threads.get(self.id.index()).unwrap_or(&none);
+        let samples = &facts.samples;
         let mut thread = serializer.serialize_map(None)?;
         for (key, value) in self.row {
             thread.serialize_entry(key, value)?;
         }
         let rows = Rows::new(&tables.threads[self.id.index()], samples, (zero, end));
         thread.serialize_entry("samples", &Samples { rows, shared, zero })?;
-        thread.serialize_entry(
-            "markers",
-            &Markers {
-                marks,
-                names,
-                shared,
-                zero,
-            },
-        )?;
+        let markers = Markers::new((self.id.index(), facts), names, shared, zero);
+        thread.serialize_entry("markers", &markers)?;
         let exact = ThreadExact {
             thread: self.id,
             lead: rows.lead.is_some(),

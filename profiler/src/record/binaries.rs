@@ -4,13 +4,14 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use symbols::elf::{ElfError, ElfFile};
 
+use crate::capture::files::open_regular;
 use crate::capture::wire::Mapped;
 use crate::event::FileId;
 use crate::unwind::Binaries;
@@ -141,18 +142,6 @@ fn is_still(path: &str, id: FileId) -> bool {
     std::fs::metadata(path).is_ok_and(|meta| {
         meta.ino() == id.inode && (libc::major(meta.dev()), libc::minor(meta.dev())) == (id.major, id.minor)
     })
-}
-
-pub(super) fn open_regular(path: &Path) -> std::io::Result<File> {
-    let file = File::options()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
-        .open(path)?;
-    if file.metadata()?.is_file() {
-        Ok(file)
-    } else {
-        Err(std::io::Error::other("no regular file"))
-    }
 }
 
 #[cfg(test)]

@@ -2,13 +2,14 @@
 
 pub mod attachments;
 pub mod binaries;
+pub mod cache;
 pub mod command;
 pub mod finish;
 pub mod folders;
 mod handover;
 pub mod identity;
 mod loader_cache;
-mod names;
+pub mod names;
 pub mod needed;
 mod places;
 pub mod privilege;
@@ -28,12 +29,15 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Result, anyhow, bail};
 use nix::unistd::Uid;
 
-use crate::cli::options::{RecordOptions, Target};
+use crate::cli::options::{RecordOptions, Target, Wanted};
 use crate::cli::terminal::tell;
 use crate::event::{End, Event};
 use crate::report::summary::Summary;
 use attachments::Passed;
 use binaries::{OpenBinaries, Vdso};
+use cache::Subject;
+use cache::remembered::Remembered;
+use cache::system::Dropper;
 use command::Waiting;
 use finish::{OpenLog, Plan};
 use folders::Folders;
@@ -67,6 +71,7 @@ pub struct Outcome {
 struct GiveUp {
     log: OnceLock<PathBuf>,
     folders: OnceLock<Vec<PathBuf>>,
+    interrupted: AtomicBool,
     finishing: AtomicBool,
     written: AtomicBool,
 }
@@ -113,12 +118,18 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     let watch = Watch::new({
         let give_up = give_up.clone();
         move |signal, count| {
+            give_up.interrupted.store(true, Ordering::SeqCst);
             if count > 1 || give_up.finishing.load(Ordering::SeqCst) {
                 give_up.now(signal);
             }
         }
     })?;
     let vdso = Vdso::of_this_kernel();
+    let wants_system = options
+        .page_cache
+        .as_ref()
+        .is_some_and(|asked| asked.wanted == Wanted::ColdSystem);
+    let dropper = wants_system.then(Dropper::start).transpose()?;
     // Root starts the privileged half first, and then is root no more; another user opens the files before a password is asked for.
     let early = Uid::effective().is_root().then(Capture::start).transpose()?;
     identity.assume()?;
@@ -140,20 +151,18 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
             }
         })
     };
-    let recorded = early.map_or_else(start, Ok).and_then(|capture| {
-        let command = options.target.command().unwrap_or_default();
-        let unwinding = Unwinding {
-            vdso: setting.vdso.clone(),
-            tables: Tables::new(Tables::default_folder(&identity.environment)),
-            expected: expected(program.as_deref(), &identity.environment),
-        };
-        let waiting = program
-            .map(|program| Waiting::spawn(program, command, &identity.environment))
-            .transpose()?;
-        let captured = session::run(options, &watch, capture.link.clone(), &spool, unwinding, waiting);
-        capture.wait();
-        captured
-    });
+    let ready = Ready {
+        options,
+        watch: &watch,
+        spool: &spool,
+        setting: &setting,
+        program: program.as_deref(),
+        environment: &identity.environment,
+        interrupted: &give_up.interrupted,
+    };
+    let recorded = early
+        .map_or_else(start, Ok)
+        .and_then(|capture| ready.record(capture, dropper));
     let mut captured = match recorded {
         Ok(captured) => captured,
         Err(error) => return Err(keep_if_worth(spool, error)),
@@ -185,6 +194,51 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         is_cut: captured.log_failed.is_some(),
         tables: captured.tables,
     })
+}
+
+/// Everything that a recording needs, but for the privileged half.
+struct Ready<'a> {
+    options: &'a RecordOptions,
+    watch: &'a Watch,
+    spool: &'a Spool,
+    setting: &'a Setting,
+    program: Option<&'a Path>,
+    environment: &'a Environment,
+    interrupted: &'a AtomicBool,
+}
+
+impl Ready<'_> {
+    fn record(&self, capture: Capture, dropper: Option<Dropper>) -> Result<Captured> {
+        let (program, environment) = (self.program, self.environment);
+        let command = self.options.target.command().unwrap_or_default();
+        let page_cache = self.options.page_cache.as_ref();
+        let remembered = program.filter(|_| page_cache.is_some());
+        let remembered = remembered.and_then(|program| Remembered::of(program, environment));
+        let mut expected = expected(program, environment);
+        expected.extend(remembered.iter().flat_map(|list| list.files.clone()));
+        let unwinding = Unwinding {
+            vdso: self.setting.vdso.clone(),
+            tables: Tables::new(Tables::default_folder(environment)),
+            expected,
+        };
+        let subject = program.map(|program| Subject {
+            program,
+            command,
+            mapped: &unwinding.expected,
+            environment,
+            remembered: remembered.as_ref(),
+        });
+        let prepare = |(asked, subject)| cache::prepare(asked, subject, &unwinding.tables, dropper, self.interrupted);
+        let prepared = page_cache.zip(subject).map(prepare).transpose()?;
+        let waiting = program
+            .map(|program| Waiting::spawn(program.to_owned(), command, environment))
+            .transpose()?;
+        let start = (waiting, prepared);
+        let link = capture.link.clone();
+        let captured = session::run(self.options, self.watch, link, self.spool, unwinding, start);
+        capture.wait();
+        captured
+    }
 }
 
 /// The files that a command is going to map.
@@ -231,6 +285,9 @@ fn conclude(
         .chain([Event::End(end)]);
     if let Err(error) = finish::append(spool.file_mut(), rest) {
         tell(format_args!("the event log could not be completed: {error}"));
+    }
+    if let Some(cached) = &captured.cached {
+        cached.tell_missed(captured.mapped.iter().map(|(mapped, _)| mapped));
     }
     let binaries = OpenBinaries::new(std::mem::take(&mut captured.mapped), setting.vdso.clone());
     let plan = Plan {

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use rustc_hash::{FxHashMap, FxHashSet};
 use symbols::elf::{Arch, ElfFile};
 
-use super::binaries::open_regular;
 use super::identity::Environment;
 use super::loader_cache;
+use crate::capture::files::open_regular;
 
 /// More files than this are not listed: Firefox maps two hundred.
 const MAX_FILES: usize = 1024;

@@ -12,6 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::binaries::Vdso;
+use super::cache::{Known, Prepared};
 use super::command::Waiting;
 use super::spool::Spool;
 use super::table_maker::TableMaker;
@@ -25,6 +26,9 @@ use crate::event::Header;
 
 /// How long the capture half may take to drain after Stop.
 const DRAIN_LIMIT: Duration = Duration::from_mins(1);
+
+/// How long files may still be read for tables before a cold start begins.
+const SETTLE_LIMIT: Duration = Duration::from_secs(10);
 
 /// What capturing left behind, beside the log.
 #[derive(Debug)]
@@ -47,6 +51,8 @@ pub struct Captured {
     pub mapped: Vec<(Mapped, Option<File>)>,
     /// Perf maps of recorded processes.
     pub perf_maps: Vec<(PerfMap, File)>,
+    /// The files that were made cold or warm.
+    pub cached: Option<Known>,
     /// The log is cut: why.
     pub log_failed: Option<String>,
     /// Still makes tables, for the next recording.
@@ -88,7 +94,7 @@ pub fn run(
     link: Arc<Link>,
     spool: &Spool,
     unwinding: Unwinding,
-    waiting: Option<Waiting>,
+    (waiting, page_cache): (Option<Waiting>, Option<Prepared>),
 ) -> Result<Captured> {
     watch.replies(link.clone());
     let mut session = Session {
@@ -113,6 +119,10 @@ pub fn run(
     };
     let Unwinding { vdso, tables, expected } = unwinding;
     session.tables.start(session.link.clone(), vdso, tables, expected);
+    let cached = page_cache.map(|page_cache| {
+        session.tables.settle(SETTLE_LIMIT);
+        page_cache.finish()
+    });
     let began = Instant::now();
     if let Some(waiting) = waiting {
         watch.child(waiting.release()?);
@@ -132,6 +142,7 @@ pub fn run(
         wall,
         mapped: session.mapped,
         perf_maps: session.perf_maps,
+        cached,
         log_failed: session.log_failed,
         tables: session.tables,
     })

@@ -13,8 +13,9 @@ use nix::sys::stat::{major, minor};
 use rustc_hash::FxHashSet;
 use symbols::elf::ElfFile;
 
-use super::binaries::{Vdso, open_regular};
+use super::binaries::Vdso;
 use super::tables::Tables;
+use crate::capture::files::open_regular;
 use crate::capture::link::Link;
 use crate::capture::wire::{Mapped, Request, TableOf};
 use crate::event::{FileId, Segment};
@@ -89,12 +90,19 @@ impl TableMaker {
         *self.open.lock().unwrap_or_else(PoisonError::into_inner) = false;
     }
 
+    /// Waits until every file that was named so far has been read, or until that takes too long.
+    pub fn settle(&self, limit: Duration) {
+        let (tell, told) = mpsc::channel();
+        if self.queue.send(Job::Tell(tell)).is_ok() {
+            let _ = told.recv_timeout(limit); // a slow file is read while the command runs
+        }
+    }
+
     /// Waits until the tables that are still wanted are in the cache, or until that takes too long: a program that ends before
     /// the tables of its libraries are made would never have them.
     pub fn finish(self) {
-        let (tell, told) = mpsc::channel();
-        if self.jobs.is_none() && self.queue.send(Job::Tell(tell)).is_ok() {
-            let _ = told.recv_timeout(LAST_PATIENCE); // who waited in vain waits again the next time
+        if self.jobs.is_none() {
+            self.settle(LAST_PATIENCE);
         }
     }
 }
@@ -111,6 +119,8 @@ struct Worker {
 impl Worker {
     fn make(&mut self, job: Job) {
         let (file, name, elf) = match job {
+            // Not even its header is read again: a program whose files are cold is not to find them warmed by us.
+            Job::Mapped(mapped, _) if self.made.contains(&mapped.file) => return,
             Job::Mapped(mapped, file) => (Some(mapped.file), mapped.path, ElfFile::open(file).ok()),
             Job::Expected(path) => {
                 let Some((id, elf)) = expected(&path) else { return };
@@ -156,7 +166,8 @@ fn expected(path: &Path) -> Option<(FileId, ElfFile)> {
     Some((id, ElfFile::open(file).ok()?))
 }
 
-fn segments(elf: &ElfFile) -> Vec<Segment> {
+/// The executable segments of a file.
+pub fn segments(elf: &ElfFile) -> Vec<Segment> {
     let executable = elf.segments().iter().filter(|segment| segment.executable);
     executable
         .map(|segment| Segment {

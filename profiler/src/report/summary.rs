@@ -1,23 +1,28 @@
 //! The end of a recording in at most ten lines: the answer first, then how far it can be trusted.
 
+mod faults;
+mod stacks;
+
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt;
 
-use profiler_common::unwind::WalkEnd;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::text::{bytes, columns, count, duration, fit, percent};
 use crate::fact::budget::Collected;
-use crate::fact::{FactSink, FrameId, Mark, ModuleId, SampleFact, StackEnds, Tables, ThreadId, Walks};
+use crate::fact::{FactSink, FrameId, Mark, ModuleId, SampleFact, Tables, ThreadId};
 
+pub use faults::FaultSummary;
+pub use stacks::StackSummary;
+
+/// Lines of the printed summary.
+const LINES: usize = 10;
 /// Hottest functions that are told.
 const HOTTEST: usize = 3;
 /// Columns of the printed summary.
 const WIDTH: usize = 80;
-/// Incomplete stacks that are told: module and reason.
-const WORST: usize = 5;
 
 /// A finished recording in figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -40,6 +45,8 @@ pub struct Summary {
     pub losses: Vec<(String, u64)>,
     /// How the user stacks ended.
     pub stacks: StackSummary,
+    /// Page faults; `None`: they were not watched.
+    pub faults: Option<FaultSummary>,
     /// How many samples went into each one of the profile (1: all are in it).
     pub sample_thinning: u32,
     /// Markers that are not in the profile.
@@ -76,19 +83,6 @@ pub struct HotFunction {
     pub module: Option<String>,
     /// Samples that it was the innermost function of.
     pub samples: u64,
-}
-
-/// How the user stacks ended.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct StackSummary {
-    /// User stacks.
-    pub total: u64,
-    /// Those that reach their thread's first frame.
-    pub complete: u64,
-    /// Where most of the others were cut.
-    pub worst: Vec<StackEnds>,
-    /// How the walks in the kernel fared.
-    pub walks: Walks,
 }
 
 /// Collects what a [`Summary`] says.
@@ -148,6 +142,7 @@ impl Summary {
         let marks_left_out = collected.marks_dropped;
         Self {
             marks_left_out,
+            faults: FaultSummary::new(tables, &collected.faults),
             ..accumulator.finish(tables)
         }
     }
@@ -178,7 +173,8 @@ impl Accumulator {
             processes: processes.len() as u64,
             threads: ran.count() as u64,
             losses: recording.losses.clone(),
-            stacks: stacks(&recording.stack_ends, &recording.walks),
+            stacks: StackSummary::new(&recording.stack_ends, &recording.walks),
+            faults: None,
             sample_thinning: recording.sample_thinning.max(1),
             marks_left_out: 0,
             notes: recording.notes.clone(),
@@ -233,22 +229,6 @@ fn hottest(tables: &Tables, self_samples: &[u64]) -> Vec<HotFunction> {
     .collect()
 }
 
-fn stacks(ends: &[StackEnds], walks: &Walks) -> StackSummary {
-    let sum = |complete: bool| {
-        let matching = ends.iter().filter(|ends| !complete || ends.reason.is_none());
-        matching.fold(0u64, |sum, ends| sum.saturating_add(ends.samples))
-    };
-    let mut worst: Vec<StackEnds> = ends.iter().filter(|ends| ends.reason.is_some()).cloned().collect();
-    worst.sort_by_key(|ends| Reverse(ends.samples));
-    worst.truncate(WORST);
-    StackSummary {
-        total: sum(false),
-        complete: sum(true),
-        worst,
-        walks: walks.clone(),
-    }
-}
-
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for line in self.lines() {
@@ -259,8 +239,15 @@ impl fmt::Display for Summary {
 }
 
 impl Summary {
-    /// At most ten lines.
+    /// At most ten lines: the hottest functions fill what the rest leaves.
     fn lines(&self) -> Vec<String> {
+        let (mut lines, rest) = (self.main_line(), self.rest());
+        lines.extend(self.hottest_lines(LINES.saturating_sub(lines.len() + rest.len())));
+        lines.extend(rest);
+        lines
+    }
+
+    fn main_line(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if let Some(main) = &self.main_thread {
             let rest = main.wall_ns.saturating_sub(main.cpu_ns);
@@ -273,7 +260,12 @@ impl Summary {
             );
             lines.push(fit(&main.process, WIDTH.saturating_sub(columns(&figures))) + &figures);
         }
-        for (function, index) in self.hottest.iter().zip(0..) {
+        lines
+    }
+
+    fn hottest_lines(&self, room: usize) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (function, index) in self.hottest.iter().take(room).zip(0..) {
             let head = if index == 0 { "hottest:" } else { "" };
             let head = format!("{head:<9}{:>7} ", percent(function.samples, self.samples));
             let module = function
@@ -283,6 +275,11 @@ impl Summary {
             let width = WIDTH.saturating_sub(columns(&head) + columns(&module));
             lines.push(head + &fit(&function.function, width) + &module);
         }
+        lines
+    }
+
+    fn rest(&self) -> Vec<String> {
+        let mut lines = Vec::new();
         lines.push(format!(
             "samples: {} of {} threads in {} processes, {} of CPU time",
             count(self.samples),
@@ -290,12 +287,13 @@ impl Summary {
             count(self.processes),
             duration(self.cpu_time_ns)
         ));
+        lines.extend(self.faults.iter().flat_map(FaultSummary::lines));
         let losses = self
             .losses
             .iter()
             .map(|(name, lost)| format!("{} {name}", count(*lost)));
         lines.push(list("lost:    ", losses, "nothing"));
-        lines.push(self.stacks_line());
+        lines.push(self.stacks.line());
         if let Some((same, different)) = self.stacks.walks.checked {
             let all = same.saturating_add(different);
             lines.push(format!("walks:   {} of {} are as framehop's", count(same), count(all)));
@@ -305,37 +303,13 @@ impl Summary {
         lines
     }
 
-    fn stacks_line(&self) -> String {
-        let StackSummary {
-            total,
-            complete,
-            worst,
-            walks,
-        } = &self.stacks;
-        if *total == 0 {
-            return "stacks:  no user stack".into();
-        }
-        let cut = worst.iter().map(|ends| {
-            let reason = ends.reason.map_or("", |reason| reason.words());
-            format!("{} {} ({reason})", percent(ends.samples, *total), fit(&ends.module, 24))
-        });
-        let walked = walks.ends.iter().find(|(end, _)| end == WalkEnd::Complete.name());
-        let walked = walked.map_or(String::new(), |(_, count)| {
-            format!(" ({} walked in the kernel)", percent(*count, *total))
-        });
-        let head = format!("stacks:  {} complete{walked}", percent(*complete, *total));
-        if worst.is_empty() {
-            head
-        } else {
-            list(&(head + "; cut: "), cut, "")
-        }
-    }
-
     fn thinning_line(&self) -> Option<String> {
         let samples = (self.sample_thinning > 1)
             .then(|| format!("each sample of the profile stands for {}", self.sample_thinning));
         let marks = (self.marks_left_out > 0).then(|| format!("{} markers are not in it", count(self.marks_left_out)));
-        let parts: Vec<String> = samples.into_iter().chain(marks).collect();
+        let folded = self.faults.as_ref().map_or(0, |faults| faults.folded);
+        let faults = (folded > 0).then(|| format!("{} faults are sums in it", count(folded)));
+        let parts: Vec<String> = samples.into_iter().chain(marks).chain(faults).collect();
         (!parts.is_empty()).then(|| format!("thinned: {}", parts.join("; ")))
     }
 

@@ -5,11 +5,7 @@ pub fn fit(name: &str, width: usize) -> String {
     let mut fitted = String::new();
     let mut used = 0;
     for c in name.chars() {
-        let c = if c.is_control() || is_bidi_control(c) {
-            '\u{fffd}'
-        } else {
-            c
-        };
+        let c = if is_unsafe(c) { '\u{fffd}' } else { c };
         let columns = columns_of(c);
         if used + columns > width {
             // Make room for the ellipsis.
@@ -34,7 +30,7 @@ pub fn escaped(name: &[u8]) -> String {
         for c in chunk.valid().chars() {
             match c {
                 '\\' => plain.push_str("\\\\"),
-                c if c.is_control() || is_bidi_control(c) => plain.extend(c.escape_default()),
+                c if is_unsafe(c) => plain.extend(c.escape_default()),
                 c => plain.push(c),
             }
         }
@@ -68,6 +64,11 @@ fn columns_of(c: char) -> usize {
     } else {
         1
     }
+}
+
+/// A terminal would obey it.
+pub fn is_unsafe(c: char) -> bool {
+    c.is_control() || is_bidi_control(c)
 }
 
 /// They turn the rest of a line around.

@@ -4,6 +4,7 @@
 
 mod command;
 mod endings;
+mod faults;
 mod harness;
 mod program;
 mod scopes;

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use profiler::capture::maps;
 use profiler::event::{At, Event, FileId, PROT_EXEC, Segment, UserStack};
+use profiler::record::table_maker::segments;
 use symbols::elf::ElfFile;
 
 use crate::harness::{Recording, compile};
@@ -42,18 +43,6 @@ pub struct Program {
     pub path: PathBuf,
     functions: BTreeMap<u64, (u64, String)>,
     segments: Vec<Segment>,
-}
-
-/// Its executable ones.
-pub fn segments(elf: &ElfFile) -> Vec<Segment> {
-    let executable = elf.segments().iter().filter(|segment| segment.executable);
-    executable
-        .map(|segment| Segment {
-            offset: segment.file_offset,
-            svma: segment.svma,
-            file_size: segment.file_size,
-        })
-        .collect()
 }
 
 impl Program {

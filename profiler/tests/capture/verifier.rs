@@ -1,7 +1,7 @@
 //! What the kernel's verifier thinks of our programs.
 
 use profiler::capture::btf::{self, Btf};
-use profiler::capture::faults::Faults;
+use profiler::capture::faults::{FaultMode, Faults};
 use profiler::capture::load::{self, Sizes};
 use profiler::capture::{attach, machine};
 
@@ -17,6 +17,7 @@ fn every_program_is_far_from_the_verifiers_limit() {
     }
     let types = Btf::of_kernel().unwrap();
     let cpus = machine::cpus().unwrap();
+    let mut beyond = Vec::new();
     for walk in [0, 1] {
         if walk == 1 && load::walker_refused(&types).is_some() {
             continue;
@@ -24,12 +25,15 @@ fn every_program_is_far_from_the_verifiers_limit() {
         let mut config = load::settings();
         btf::locate(&types, &mut config);
         (config.walk, config.stack_copy) = (walk, 65536);
+        config.faults = FaultMode::All.number();
+        config.find_vma = u32::from(types.has_function(btf::FIND_VMA));
         let ebpf = load::load(&config, Sizes::for_machine(1, 1, 0)).unwrap();
         let mut hooks = attach::attach(ebpf, &cpus, Faults::default()).unwrap();
         attach::sample(&mut hooks, &cpus, 1);
         attach::require(&hooks).unwrap();
         for (name, program) in hooks.ebpf.programs() {
-            let info = program.info().unwrap();
+            // One that another tier needs, or that this kernel refuses, is not loaded.
+            let Ok(info) = program.info() else { continue };
             // The kernel tells since 5.16.
             let Some(verified) = info.verified_instruction_count() else {
                 continue;
@@ -38,7 +42,10 @@ fn every_program_is_far_from_the_verifiers_limit() {
                 "walk {walk} {name}: {verified} verified, {} bytes",
                 info.size_translated().unwrap_or(0)
             );
-            assert!(verified < LIMIT, "{name}: {verified} instructions");
+            if verified >= LIMIT {
+                beyond.push((name.to_owned(), verified));
+            }
         }
     }
+    assert!(beyond.is_empty(), "too many instructions: {beyond:?}");
 }

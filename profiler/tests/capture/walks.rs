@@ -10,6 +10,7 @@ use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use profiler::capture::wire::{Request, Scope, Start, TableOf};
 use profiler::event::{Event, FileId, Sample, Segment, UserStack};
+use profiler::record::table_maker::segments;
 use profiler::unwind::table::compile as compile_table;
 use profiler_common::stack::MAX_USER_FRAMES;
 use profiler_common::stack::{FLAG_IN_KERNEL, FLAG_WALK_COMPLETE};
@@ -17,7 +18,7 @@ use profiler_common::unwind::WalkEnd;
 use symbols::elf::ElfFile;
 
 use crate::harness::{Half, Recording, Waiting, record_with, skipped, start};
-use crate::program::{Program, segments};
+use crate::program::Program;
 
 /// Where programs without position independence lie.
 const FIXED: std::ops::Range<u64> = 0x40_0000..0x50_0000;

@@ -10,6 +10,7 @@
 mod harness;
 
 mod births;
+mod cold;
 mod containers;
 mod endings;
 mod identity;

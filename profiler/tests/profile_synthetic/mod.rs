@@ -2,6 +2,7 @@
 // Each test uses some of it.
 #![allow(dead_code, unused_imports, clippy::unwrap_used)]
 
+mod faults;
 mod large;
 
 use std::time::Duration;
@@ -10,11 +11,12 @@ use profiler::addr::{Avma, FileOffset, KernelOffset, Svma, Timestamp};
 use profiler::event::{FileId, HookStatus};
 use profiler::fact::budget::{Budget, Collected, Collector};
 use profiler::fact::{
-    FactSink, Frame, FrameId, FrameName, Location, Mark, MarkKind, Module, ModuleId, ModuleKind, Process, ProcessId,
-    Recording, SampleFact, SourceFrame, StackEnds, StackId, StackNode, Tables, Thread, ThreadId, TruncationReason,
-    Walks,
+    FactSink, FaultFact, Frame, FrameId, FrameName, Location, Mark, MarkKind, Module, ModuleId, ModuleKind,
+    PagesReadFact, Process, ProcessId, Recording, SampleFact, SourceFrame, StackEnds, StackId, StackNode, Tables,
+    Thread, ThreadId, TruncationReason, Walks,
 };
 
+pub use faults::{fault, read};
 pub use large::large;
 
 /// Milliseconds in ns.
@@ -28,6 +30,8 @@ pub struct Synthetic {
     pub tables: Tables,
     pub samples: Vec<SampleFact>,
     pub marks: Vec<Mark>,
+    pub faults: Vec<FaultFact>,
+    pub reads: Vec<PagesReadFact>,
 }
 
 impl Synthetic {
@@ -36,6 +40,8 @@ impl Synthetic {
         let mut collector = Collector::new(budget);
         self.samples.iter().for_each(|sample| collector.sample(&tables, sample));
         self.marks.iter().for_each(|mark| collector.mark(&tables, mark));
+        self.faults.iter().for_each(|fault| collector.fault(&tables, fault));
+        self.reads.iter().for_each(|read| collector.pages_read(&tables, read));
         let collected = collector.finish(&mut tables);
         (tables, collected)
     }
@@ -165,9 +171,16 @@ pub fn recording() -> Recording {
                 samples: 10,
             },
         ],
+        fault_stack_ends: vec![StackEnds {
+            module: "ld.so".into(),
+            reason: None,
+            samples: 6,
+        }],
         sample_thinning: 1,
         samples_seen: 100,
         faults_seen: 0,
+        folded_faults: Vec::new(),
+        folded_reads: Vec::new(),
         cpu_time_seen: 99 * MS,
         notes: vec!["Kernel names are hidden; run as root.".into()],
     }
@@ -229,6 +242,7 @@ pub fn everything() -> Synthetic {
     };
     samples(&mut synthetic);
     marks(&mut synthetic, &evil);
+    faults::add(&mut synthetic, &evil);
     synthetic
 }
 

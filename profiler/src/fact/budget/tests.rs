@@ -1,10 +1,16 @@
 //! Totals are conserved, whatever is thinned.
 #![allow(clippy::unwrap_used)] // A test says what it needs by failing.
 
+use std::cmp::Reverse;
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::fact::{Frame, FrameId, Location, Process, ProcessId, StackNode, Thread, TruncationReason};
+use crate::addr::{Avma, FileOffset};
+use crate::fact::fault::{Access, FaultClass, FaultWaits, FilePlace, PageRange};
+use crate::fact::{
+    Frame, FrameId, Location, MappedFileId, MarkKind, Process, ProcessId, StackNode, Thread, TruncationReason,
+};
 
 fn tables(threads: u32) -> Tables {
     let thread = |tid| Thread {
@@ -190,7 +196,149 @@ fn long_and_early_marks_outlive_short_and_late_ones_and_lives_of_processes_stay(
     assert!(tables.recording.notes[0].starts_with("2 markers are not in the profile"));
 }
 
+fn fault(start: u64, latency: u64, major: bool) -> FaultFact {
+    FaultFact {
+        start: Timestamp(start),
+        latency: Some(Duration::from_nanos(latency)),
+        thread: ThreadId(u32::from(start % 3 == 0)),
+        stack: None,
+        address: Avma(start),
+        access: Access::Read,
+        class: if start % 2 == 0 {
+            FaultClass::FileRead
+        } else {
+            FaultClass::Anonymous
+        },
+        place: Some(FilePlace {
+            file: MappedFileId(0),
+            offset: FileOffset(0),
+            byte: FileOffset(0),
+        }),
+        major,
+        in_kernel: false,
+        remote: false,
+        failed: None,
+        waits: FaultWaits::default(),
+        retries: None,
+        around: None,
+        pages_read: u32::from(major) * 32,
+        read_around_off: false,
+    }
+}
+
+fn read(time: u64, pages: u32) -> PagesReadFact {
+    PagesReadFact {
+        time: Timestamp(time),
+        thread: ThreadId(0),
+        file: MappedFileId(0),
+        pages: PageRange {
+            first: time,
+            count: pages,
+        },
+        in_fault: time % 2 == 0,
+    }
+}
+
+#[test]
+fn the_shortest_minor_faults_are_folded_first_then_reads_then_major_faults() {
+    let mut tables = tables(2);
+    let kept = |marks: usize| {
+        let mut tables = tables.clone();
+        let mut collector = Collector::new(Budget { samples: 1, marks });
+        for fact in [
+            fault(2, 10, true),
+            fault(4, 500, false),
+            fault(5, 400, false),
+            fault(8, 90, true),
+        ] {
+            collector.fault(&tables, &fact);
+        }
+        collector.pages_read(&tables, &read(1, 7));
+        collector.mark(&tables, &program(3, None));
+        let collected = collector.finish(&mut tables);
+        let of = |facts: &ThreadFacts| {
+            let faults = facts.faults.iter().map(|fault| fault.start.0);
+            faults
+                .chain(facts.reads.iter().map(|read| read.time.0))
+                .chain(facts.marks.iter().map(|mark| mark.start.0))
+                .collect::<Vec<_>>()
+        };
+        (
+            collected.threads.iter().flat_map(of).collect::<Vec<_>>(),
+            tables.recording,
+        )
+    };
+    assert_eq!(kept(6).0, [2, 4, 5, 8, 1, 3]);
+    assert_eq!(kept(5).0, [2, 4, 8, 1, 3]);
+    assert_eq!(kept(3).0, [2, 8, 3], "the read goes after the minor faults");
+    assert_eq!(kept(2).0, [8, 3]);
+    let (rest, recording) = kept(0);
+    assert_eq!(rest, [0u64; 0]);
+    let folded: Vec<_> = recording
+        .folded_faults
+        .iter()
+        .map(|f| (f.class, f.major, f.faults, f.time, f.pages_read))
+        .collect();
+    let expected = [
+        (FaultClass::FileRead, false, 1, 500, 0),
+        (FaultClass::FileRead, true, 2, 100, 64),
+        (FaultClass::Anonymous, false, 1, 400, 0),
+    ];
+    assert_eq!(folded, expected);
+    assert_eq!(recording.folded_reads[0].pages, 7);
+    assert_eq!(recording.notes.len(), 3, "{:?}", recording.notes);
+    tables.recording = recording;
+
+    // What was folded once stays folded.
+    let mut collector = Collector::new(Budget { samples: 1, marks: 0 });
+    collector.fault(&tables, &fault(10, 1, false));
+    collector.finish(&mut tables);
+    let sum = tables
+        .recording
+        .folded_faults
+        .iter()
+        .map(|folded| folded.faults)
+        .sum::<u64>();
+    assert_eq!(sum, 5);
+}
+
 proptest! {
+    #[test]
+    fn sums_of_faults_and_reads_are_conserved(
+        faults in prop::collection::vec((0u64..1000, 0u64..500, any::<bool>()), 0..200),
+        reads in prop::collection::vec((0u64..1000, 1u32..99), 0..50),
+        budget in 0usize..60,
+    ) {
+        let mut tables = tables(2);
+        let mut collector = Collector::new(Budget { samples: 1, marks: budget });
+        for (start, latency, major) in &faults {
+            collector.fault(&tables, &fault(*start, *latency, *major));
+        }
+        for (time, pages) in &reads {
+            collector.pages_read(&tables, &read(*time, *pages));
+        }
+        let collected = collector.finish(&mut tables);
+        let kept: Vec<FaultFact> = collected.threads.iter().flat_map(|thread| thread.faults.clone()).collect();
+        let kept_reads: Vec<_> = collected.threads.iter().flat_map(|thread| thread.reads.clone()).collect();
+        prop_assert_eq!(kept.len() + kept_reads.len(), (faults.len() + reads.len()).min(budget));
+        let recording = &tables.recording;
+        let time: u64 = faults.iter().map(|(_, latency, _)| latency).sum();
+        let kept_time: u64 = kept.iter().map(|fault| totals::nanoseconds(fault.time())).sum();
+        prop_assert_eq!(kept_time + recording.folded_faults.iter().map(|f| f.time).sum::<u64>(), time);
+        prop_assert_eq!(kept_time + collected.folded_stacks.iter().map(|f| f.latency).sum::<u64>(), time);
+        let count = kept.len() as u64 + recording.folded_faults.iter().map(|f| f.faults).sum::<u64>();
+        prop_assert_eq!(count, faults.len() as u64);
+        let pages: u64 = reads.iter().map(|(_, pages)| u64::from(*pages)).sum();
+        let kept_pages: u64 = kept_reads.iter().map(|read| u64::from(read.pages.count)).sum();
+        prop_assert_eq!(kept_pages + recording.folded_reads.iter().map(|f| f.pages).sum::<u64>(), pages);
+        prop_assert_eq!((collected.faults.faults, collected.faults.time), (faults.len() as u64, time));
+        let rates = collected.faults.rates.values().flat_map(|rate| rate.steps.values());
+        prop_assert_eq!(rates.map(|(faults, _)| faults).sum::<u64>(), faults.len() as u64);
+        // A minor fault that is kept is no shorter than one that is not, and no major one is folded before it.
+        let minor = kept.iter().any(|fault| !fault.major);
+        prop_assert!(!minor || !recording.folded_faults.iter().any(|folded| folded.major));
+    }
+
     #[test]
     fn totals_of_every_thread_are_conserved(
         facts in prop::collection::vec((0u32..5, 0u64..1000, 1u32..4), 0..400),

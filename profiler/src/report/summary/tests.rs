@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use super::*;
 use crate::addr::{Svma, Timestamp};
-use crate::event::FileId;
-use crate::fact::budget::{Budget, Collector};
+use crate::event::{FileId, HookStatus};
+use crate::fact::StackEnds;
+use crate::fact::budget::{Budget, Collector, FaultTotals};
+use crate::fact::fault::FaultAccount;
 use crate::fact::{
-    Frame, FrameName, Location, Module, ModuleKind, Process, ProcessId, Recording, SourceFrame, StackId, StackNode,
-    Thread, TruncationReason,
+    Frame, FrameName, Location, MappedFile, MappedFileId, Module, ModuleKind, Process, ProcessId, Recording,
+    SourceFrame, StackId, StackNode, Thread, TruncationReason,
 };
 
 const MS: u64 = 1_000_000;
@@ -230,4 +232,78 @@ fn without_a_command_the_busiest_thread_is_told() {
         "samples: 0 of 0 threads in 0 processes, 0 ns of CPU time\nlost:    nothing\nstacks:  no user stack\n"
     );
     assert!(serde_json::to_string(&nothing).is_ok());
+}
+
+/// Ten faults in `libxul.so`, one of them major; a thread whose account does not close.
+fn with_faults(tables: &mut Tables) -> FaultTotals {
+    tables.files = vec![
+        MappedFile {
+            path: "/usr/lib/libxul.so".into(),
+            ..MappedFile::default()
+        },
+        MappedFile::default(),
+    ];
+    tables.recording.hooks = vec![HookStatus {
+        noun: "fault".into(),
+        hook: "fentry/fexit handle_mm_fault".into(),
+        refused: None,
+        remedy: None,
+    }];
+    let thread = &mut tables.threads[0];
+    (thread.minor_faults, thread.major_faults) = (Some(20), Some(1));
+    thread.faults = Some(FaultAccount {
+        seen: 10,
+        before: Some(0),
+        ..FaultAccount::default()
+    });
+    FaultTotals {
+        faults: 12_345,
+        major: 312,
+        waited: 298,
+        waited_time: 1_930 * MS,
+        waits_known: 12_345,
+        failed: 1,
+        time: 2_000 * MS,
+        by_file: [(MappedFileId(0), 8_201), (MappedFileId(1), 3)].into_iter().collect(),
+        ..FaultTotals::default()
+    }
+}
+
+#[test]
+fn page_faults_are_told_with_their_files_and_an_account_that_does_not_close() {
+    let mut tables = tables("demo");
+    let totals = with_faults(&mut tables);
+    let mut summary = summary(&mut tables, 1000);
+    summary.faults = FaultSummary::new(&tables, &totals);
+    let text = summary.to_string();
+    let faults: Vec<&str> = text.lines().filter(|line| line.starts_with("faults:")).collect();
+    let expected = [
+        "faults:  12,345 (312 major, 298 waited 1.93 s for disk), libxul.so 8,201, 2 more",
+        "faults:  account does not close: 11 missing of thread 100",
+    ];
+    assert_eq!(faults, expected);
+    let json: serde_json::Value = serde_json::to_value(&summary).unwrap();
+    assert_eq!(json["faults"]["tier"], "fentry");
+    assert_eq!(json["faults"]["files"][0], serde_json::json!(["libxul.so", 8201]));
+    assert_eq!(json["faults"]["account"]["open"][0]["difference"], 11);
+
+    let nothing = FaultTotals::default();
+    tables.recording.hooks.clear();
+    assert_eq!(FaultSummary::new(&tables, &nothing), None, "faults were not watched");
+}
+
+#[test]
+fn the_hottest_functions_give_way_where_ten_lines_are_full() {
+    let mut tables = tables("demo");
+    tables.recording.walks.checked = Some((1, 1));
+    let totals = with_faults(&mut tables);
+    let mut summary = summary(&mut tables, 10);
+    summary.faults = FaultSummary::new(&tables, &totals);
+    summary.output = Some("profile.json.gz".into());
+    let text = summary.to_string();
+    assert_eq!(text.lines().count(), 10, "{text}");
+    assert!(
+        text.contains("hottest:") && text.contains("profile:") && text.contains("does not close"),
+        "{text}"
+    );
 }

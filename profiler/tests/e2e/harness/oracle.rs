@@ -28,20 +28,21 @@ pub struct Symbol {
 const C: &[&str] = &["-O2", "-g", "-fomit-frame-pointer", "-pthread"];
 
 impl Oracle {
-    /// A C program of that name.
+    /// A C program of that name; `folder/name` is one in a folder below.
     pub fn c(name: &str) -> Self {
-        build("gcc", C, &format!("{name}.c"), name)
+        let output = name.rsplit('/').next().unwrap_or(name);
+        build("gcc", C, &format!("{name}.c"), output)
+    }
+
+    /// A C program or library from `source`, called `output`, with these flags after the usual ones.
+    pub fn c_with(source: &str, output: &str, flags: &[&str]) -> Self {
+        build("gcc", &[C, flags].concat(), source, output)
     }
 
     /// A C library from `source`, whose busy function is called `function`.
     pub fn library(source: &str, function: &str) -> Self {
         let spin = format!("-DSPIN={function}");
-        build(
-            "gcc",
-            &["-O2", "-g", "-shared", "-fPIC", &spin],
-            source,
-            &format!("lib{function}.so"),
-        )
+        Self::c_with(source, &format!("lib{function}.so"), &["-shared", "-fPIC", &spin])
     }
 
     /// A C++ program of that name, without frame pointers, with its symbols.
@@ -129,9 +130,23 @@ fn source_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracles")
 }
 
+/// The text of every header that the source may include: those beside it.
+fn headers(source_file: &str) -> Vec<String> {
+    let folder = source_dir().join(source_file).parent().unwrap().to_owned();
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut headers: Vec<PathBuf> = files
+        .filter(|path| path.extension().is_some_and(|found| found == "h"))
+        .collect();
+    headers.sort();
+    headers
+        .iter()
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect()
+}
+
 fn build(compiler: &str, flags: &[&str], source_file: &str, output: &str) -> Oracle {
     let mut hasher = DefaultHasher::new();
-    (compiler, flags, source(source_file), source("spin.h")).hash(&mut hasher);
+    (compiler, flags, source(source_file), headers(source_file)).hash(&mut hasher);
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("oracle-{:016x}", hasher.finish()));
     let path = dir.join(output);
     if !path.exists() {

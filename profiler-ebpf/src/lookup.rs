@@ -1,0 +1,78 @@
+//! Where an address lies: the range of code that covers it, and the row of its table.
+
+use profiler_common::known_rows::KnownRows;
+use profiler_common::space::{CodeRange, MAX_RANGES, Run};
+use profiler_common::unwind::{PageRows, Row, TABLE_PAGE};
+
+use crate::maps::{PAGES, RANGES, ROWS};
+
+/// Turns of a search among the rows of a page, which are at most one a byte.
+const ROW_TURNS: u32 = TABLE_PAGE.trailing_zeros() + 1;
+/// Turns of a search among the ranges of a space.
+const RANGE_TURNS: u32 = MAX_RANGES.trailing_zeros() + 1;
+
+/// Finds the range of `run` that covers `address`, which often is the one that covered the last address. False: none does, and
+/// `range` is as before.
+#[inline(always)]
+pub fn range(range: &mut CodeRange, run: Run, address: u64) -> bool {
+    if range.start <= address && address < range.end {
+        return true;
+    }
+    let (mut low, mut high) = (run.first, run.first.wrapping_add(run.count));
+    for _ in 0..RANGE_TURNS {
+        if low >= high {
+            break;
+        }
+        let middle = low + (high - low) / 2;
+        match RANGES.get(middle) {
+            Some(range) if range.start <= address => low = middle + 1,
+            Some(_) => high = middle,
+            None => return false,
+        }
+    }
+    if low == run.first {
+        return false;
+    }
+    match RANGES.get(low - 1) {
+        Some(found) if address < found.end => {
+            *range = *found;
+            true
+        }
+        _ => false,
+    }
+}
+
+/// The row for an address of a range with a table; where it has none, the default one, which says so.
+#[inline(always)]
+pub fn row(known: &mut KnownRows, range: &CodeRange, address: u64) -> Row {
+    let place = address.wrapping_sub(range.bias);
+    let page = place / TABLE_PAGE;
+    if page >= u64::from(range.pages) {
+        return Row::default();
+    }
+    let page = range.first_page.wrapping_add(page as u32);
+    let pc = place as u16;
+    known.row(page, pc, || search(page, pc).unwrap_or_default())
+}
+
+/// Searches for the row of a byte of a page.
+#[inline(always)]
+fn search(page: u32, pc: u16) -> Option<Row> {
+    let PageRows { first, end } = *PAGES.get(page)?;
+    let (mut low, mut high) = (first, end);
+    for _ in 0..ROW_TURNS {
+        if low >= high {
+            break;
+        }
+        let middle = low + (high - low) / 2;
+        if ROWS.get(middle)?.pc <= pc {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if low == first {
+        return None;
+    }
+    ROWS.get(low - 1).copied()
+}

@@ -1,0 +1,62 @@
+//! A profile or an event log, told apart by how the file begins, as facts with names.
+
+use std::fs::File;
+use std::io::{Cursor, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::event::format::FILE_MAGIC;
+use crate::event::read::LogReader;
+use crate::fact::log::LogSource;
+use crate::fact::{FactSink, FactSource, Tables};
+use crate::profile::ProfileSource;
+use crate::record::binaries::{OpenBinaries, Vdso};
+use crate::record::names;
+
+/// Hands the facts of the file to `sink`.
+///
+/// # Errors
+/// When it can't be read, or is neither.
+pub fn read(path: &Path, sink: &mut dyn FactSink) -> Result<Tables> {
+    let name = path.display();
+    let mut file = File::open(path)
+        .with_context(|| format!("cannot read {name}; name a profile or an event log that `ngmi record` wrote"))?;
+    let mut start = Vec::new();
+    (&mut file)
+        .take(FILE_MAGIC.len() as u64)
+        .read_to_end(&mut start)
+        .with_context(|| format!("cannot read {name}"))?;
+    if start == FILE_MAGIC {
+        file.seek(SeekFrom::Start(0))
+            .with_context(|| format!("{name} is an event log, and has to be a plain file"))?;
+        return log(file, sink).with_context(|| format!("cannot read {name}"));
+    }
+    let is_profile = start.starts_with(&[0x1f, 0x8b]) || start.trim_ascii_start().starts_with(b"{");
+    if !is_profile {
+        bail!("{name} is neither a profile nor an event log; name a file that `ngmi record` wrote (-o, --keep-events)");
+    }
+    let mut source =
+        ProfileSource::new(Cursor::new(start).chain(file)).with_context(|| format!("cannot read {name}"))?;
+    source.replay(sink).with_context(|| format!("cannot read {name}"))
+}
+
+fn log(file: File, sink: &mut dyn FactSink) -> Result<Tables> {
+    let reader = LogReader::new(file)?;
+    let binaries = OpenBinaries::new(Vec::new(), Vdso::of_this_kernel());
+    // Drawn only on a terminal, and only if it takes longer than a moment.
+    let bar = ProgressBar::new(reader.len_bytes());
+    if let Ok(style) = ProgressStyle::with_template("{msg:>10} [{bar:40}] {bytes}/{total_bytes}") {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    let bar = bar.with_message("reading");
+    let mut source = LogSource::new(reader, &binaries);
+    source.on_progress(|bytes| bar.set_position(bytes));
+    let mut tables = source.replay(sink)?;
+    bar.finish_and_clear();
+    if !source.is_complete() {
+        names::resolve(&mut tables, source.files(), &binaries, &|_, _| {});
+    }
+    Ok(tables)
+}

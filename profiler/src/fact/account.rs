@@ -1,0 +1,226 @@
+//! Whether the page faults that were seen add up to the kernel's own count, thread by thread.
+
+use serde::Serialize;
+
+use super::{Recording, Tables, ThreadId};
+
+/// How page faults were watched (docs/page-faults.md).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FaultTier {
+    /// `handle_mm_fault`: every fault that the kernel counts.
+    Fentry,
+    /// The exception and the kernel's count; faults without user registers can't be seen.
+    Tracepoint,
+    /// The kernel's count alone; as above, and no latency.
+    Perf,
+}
+
+impl FaultTier {
+    /// The tier of a recording; `None`: faults were not watched.
+    pub fn of(recording: &Recording) -> Option<Self> {
+        let attached = |name: &str| {
+            let mut hooks = recording.hooks.iter();
+            hooks.any(|hook| hook.noun == "fault" && hook.hook == name && hook.refused.is_none())
+        };
+        if attached("fentry/fexit handle_mm_fault") {
+            return Some(Self::Fentry);
+        }
+        match (attached("perf page-faults"), attached("tp_btf/page_fault_user")) {
+            (true, true) => Some(Self::Tracepoint),
+            (true, false) => Some(Self::Perf),
+            (false, _) => None,
+        }
+    }
+
+    /// Number and hooks.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Fentry => "tier 1: fentry/fexit handle_mm_fault",
+            Self::Tracepoint => "tier 2: exceptions and the kernel's count",
+            Self::Perf => "tier 3: the kernel's count alone, without latency",
+        }
+    }
+}
+
+/// The accounts of all threads that ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct AccountCheck {
+    /// Threads with an account.
+    pub threads: u64,
+    /// Faults that were recorded.
+    pub seen: u64,
+    /// Lost: the ring was full.
+    pub lost: u64,
+    /// Not asked for.
+    pub filtered: u64,
+    /// Failed; the kernel does not count them.
+    pub failed: u64,
+    /// Counted by the kernel while it was watched.
+    pub kernel: u64,
+    /// Counted by the kernel and not visible to the tier.
+    pub not_visible: u64,
+    /// Threads whose account does not close.
+    pub open: Vec<OpenAccount>,
+}
+
+/// An account that does not close.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct OpenAccount {
+    /// Whose.
+    pub thread: ThreadId,
+    /// The kernel's count less what is known: below zero, more were seen than happened; above zero in tier 1, some were missed.
+    pub difference: i64,
+}
+
+/// Checks every thread that ended: seen + lost + filtered must not exceed what the kernel counted, and equals it where
+/// the tier sees every fault.
+pub fn check(tables: &Tables) -> AccountCheck {
+    let sees_all = FaultTier::of(&tables.recording) == Some(FaultTier::Fentry);
+    let mut check = AccountCheck::default();
+    for (thread, id) in tables.threads.iter().zip((0..).map(ThreadId)) {
+        let (Some(account), Some(minor), Some(major)) = (thread.faults, thread.minor_faults, thread.major_faults)
+        else {
+            continue;
+        };
+        let total = minor.saturating_add(major);
+        let Some(difference) = account.not_visible(total) else {
+            continue;
+        };
+        let watched = total.saturating_sub(account.before.unwrap_or(0));
+        check.threads += 1;
+        for (sum, part) in [
+            (&mut check.seen, account.seen),
+            (&mut check.lost, account.lost),
+            (&mut check.filtered, account.filtered),
+            (&mut check.failed, account.failed),
+            (&mut check.kernel, watched),
+            (&mut check.not_visible, u64::try_from(difference).unwrap_or(0)),
+        ] {
+            *sum = sum.saturating_add(part);
+        }
+        if difference < 0 || sees_all && difference != 0 {
+            check.open.push(OpenAccount { thread: id, difference });
+        }
+    }
+    check
+}
+
+impl AccountCheck {
+    /// What is wrong, in one line; `None`: every account closes.
+    pub fn problem(&self, tables: &Tables) -> Option<String> {
+        let worst = self.open.iter().max_by_key(|open| open.difference.unsigned_abs())?;
+        let tid = tables.threads.get(worst.thread.index()).map_or(0, |thread| thread.tid);
+        let more = match self.open.len() - 1 {
+            0 => String::new(),
+            others => format!(", and {others} more threads"),
+        };
+        let (count, what) = (
+            worst.difference.unsigned_abs(),
+            if worst.difference < 0 { "too many" } else { "missing" },
+        );
+        Some(format!("account does not close: {count} {what} of thread {tid}{more}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::HookStatus;
+    use crate::fact::fault::FaultAccount;
+    use crate::fact::{ProcessId, Thread};
+
+    fn hook(name: &str, refused: Option<&str>) -> HookStatus {
+        HookStatus {
+            noun: "fault".into(),
+            hook: name.into(),
+            refused: refused.map(Into::into),
+            remedy: None,
+        }
+    }
+
+    fn thread(tid: u32, account: Option<FaultAccount>, minor: u64) -> Thread {
+        Thread {
+            process: ProcessId(0),
+            tid,
+            name: String::new(),
+            is_main: false,
+            start: Default::default(),
+            end: None,
+            cpu_time_after_last_sample: 0,
+            sum_exec_runtime: None,
+            minor_faults: Some(minor),
+            major_faults: Some(1),
+            faults: account,
+        }
+    }
+
+    fn account(seen: u64, before: u64) -> Option<FaultAccount> {
+        Some(FaultAccount {
+            seen,
+            lost: 2,
+            filtered: 3,
+            failed: 4,
+            before: Some(before),
+        })
+    }
+
+    #[test]
+    fn the_tier_is_that_of_the_hooks_that_are_attached() {
+        let mut recording = Recording::default();
+        assert_eq!(FaultTier::of(&recording), None);
+        recording.hooks = vec![
+            hook("fentry/fexit handle_mm_fault", Some("no")),
+            hook("perf page-faults", None),
+        ];
+        assert_eq!(FaultTier::of(&recording), Some(FaultTier::Perf));
+        recording.hooks.push(hook("tp_btf/page_fault_user", None));
+        assert_eq!(FaultTier::of(&recording), Some(FaultTier::Tracepoint));
+        recording.hooks[0].refused = None;
+        assert_eq!(FaultTier::of(&recording), Some(FaultTier::Fentry));
+    }
+
+    #[test]
+    fn what_a_tier_can_not_see_is_no_fault_of_its_own_but_too_many_are() {
+        let mut tables = Tables {
+            // 10 + 2 + 3 known of 15, of 16, and of 14 after the first five; the last thread was never watched.
+            threads: vec![
+                thread(1, account(10, 0), 14),
+                thread(2, account(10, 0), 15),
+                thread(3, account(10, 5), 18),
+                thread(4, None, 99),
+            ],
+            ..Tables::default()
+        };
+        tables.recording.hooks = vec![hook("perf page-faults", None)];
+        let open = |thread, difference| OpenAccount {
+            thread: ThreadId(thread),
+            difference,
+        };
+        let found = check(&tables);
+        assert_eq!((found.threads, found.seen, found.lost, found.filtered), (3, 30, 6, 9));
+        assert_eq!((found.kernel, found.not_visible, found.failed), (15 + 16 + 14, 1, 12));
+        assert_eq!(found.open, [open(2, -1)]);
+        assert_eq!(
+            found.problem(&tables).as_deref(),
+            Some("account does not close: 1 too many of thread 3")
+        );
+
+        tables.recording.hooks = vec![hook("fentry/fexit handle_mm_fault", None)];
+        assert_eq!(
+            check(&tables).open,
+            [open(1, 1), open(2, -1)],
+            "tier 1 sees every fault"
+        );
+    }
+
+    #[test]
+    fn a_damaged_account_is_no_account() {
+        let mut broken = account(u64::MAX, 0);
+        let tables = Tables {
+            threads: vec![thread(1, broken.take(), u64::MAX)],
+            ..Tables::default()
+        };
+        assert_eq!(check(&tables), AccountCheck::default());
+    }
+}

@@ -1,0 +1,272 @@
+//! Markers within a budget: beyond it the shortest minor page faults are folded into sums, then pages that were read, then
+//! other faults; the shortest marks are left out last.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::totals::nanoseconds;
+use super::{ThreadFacts, duration};
+use crate::addr::Timestamp;
+use crate::fact::{
+    FaultFact, FoldedFaults, FoldedReads, MappedFileId, Mark, MarkKind, PagesReadFact, Recording, StackId, ThreadId,
+    fault::FaultClass,
+};
+
+/// Folded faults of one thread that had the same stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FoldedStack {
+    /// Whose.
+    pub thread: ThreadId,
+    /// Where from.
+    pub stack: Option<StackId>,
+    /// When the last of them was over.
+    pub time: Timestamp,
+    /// How many.
+    pub faults: u64,
+    /// Sum of [`FaultFact::time`], in ns.
+    pub latency: u64,
+    /// Sum of [`FaultFact::bytes`].
+    pub bytes: u64,
+}
+
+/// Markers while facts arrive.
+#[derive(Debug, Default)]
+pub struct Markers {
+    budget: usize,
+    /// Births, execs and ends of processes.
+    lives: Vec<Mark>,
+    marks: Vec<Mark>,
+    faults: Vec<FaultFact>,
+    reads: Vec<PagesReadFact>,
+    dropped: u64,
+    folded: BTreeMap<(ThreadId, FaultClass, bool), FoldedFaults>,
+    folded_reads: BTreeMap<(MappedFileId, bool), FoldedReads>,
+    folded_stacks: FxHashMap<(ThreadId, Option<StackId>), FoldedStack>,
+}
+
+impl Markers {
+    /// None yet, and as many as `budget` at the end.
+    pub fn new(budget: usize) -> Self {
+        Self {
+            budget,
+            ..Self::default()
+        }
+    }
+
+    pub fn mark(&mut self, mark: &Mark) {
+        match mark.kind {
+            MarkKind::ProcessStart | MarkKind::Exec { .. } | MarkKind::ProcessExit { .. } => {
+                self.lives.push(mark.clone());
+            }
+            MarkKind::Program { .. } => {
+                self.marks.push(mark.clone());
+                self.make_room();
+            }
+        }
+    }
+
+    pub fn fault(&mut self, fault: &FaultFact) {
+        self.faults.push(*fault);
+        self.make_room();
+    }
+
+    pub fn read(&mut self, read: &PagesReadFact) {
+        self.reads.push(*read);
+        self.make_room();
+    }
+
+    /// Facts that an earlier budget has folded already.
+    pub fn take_over(&mut self, recording: &mut Recording) {
+        for folded in std::mem::take(&mut recording.folded_faults) {
+            add_faults(&mut self.folded, folded);
+        }
+        for folded in std::mem::take(&mut recording.folded_reads) {
+            add_reads(&mut self.folded_reads, folded);
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.marks.len() + self.faults.len() + self.reads.len()
+    }
+
+    /// Room for a quarter more makes each round pay for many markers.
+    fn make_room(&mut self) {
+        if self.len() > self.budget.saturating_add(self.budget / 4) {
+            self.fit();
+        }
+    }
+
+    fn fit(&mut self) {
+        let mut excess = self.len().saturating_sub(self.budget);
+        if excess == 0 {
+            return;
+        }
+        let minor = self.faults.iter().filter(|fault| !is_telling(fault)).count();
+        excess -= self.fold_faults(excess.min(minor));
+        excess -= self.fold_reads(excess.min(self.reads.len()));
+        excess -= self.fold_faults(excess.min(self.faults.len()));
+        self.drop_marks(excess.min(self.marks.len()));
+    }
+
+    /// The shortest minor ones go first, the latest of equal ones.
+    fn fold_faults(&mut self, count: usize) -> usize {
+        let kept = self.faults.len() - count;
+        if count > 0 {
+            self.faults.select_nth_unstable_by_key(kept, |fault| {
+                (!is_telling(fault), Reverse(fault.time()), fault.start, fault.thread)
+            });
+        }
+        for fault in self.faults.drain(kept..) {
+            let (time, read) = (nanoseconds(fault.time()), u64::from(fault.pages_read));
+            let folded = FoldedFaults {
+                thread: fault.thread,
+                class: fault.class,
+                major: fault.major,
+                faults: 1,
+                time,
+                pages_read: read,
+            };
+            add_faults(&mut self.folded, folded);
+            // Beyond as many distinct stacks as markers the sums stay exact and lose their place in the call tree.
+            let known =
+                self.folded_stacks.len() < self.budget || self.folded_stacks.contains_key(&(fault.thread, fault.stack));
+            let stack = fault.stack.filter(|_| known);
+            let sum = self.folded_stacks.entry((fault.thread, stack)).or_insert(FoldedStack {
+                thread: fault.thread,
+                stack,
+                time: fault.start,
+                faults: 0,
+                latency: 0,
+                bytes: 0,
+            });
+            sum.time = sum.time.max(Timestamp(fault.start.0.saturating_add(time)));
+            sum.faults += 1;
+            sum.latency = sum.latency.saturating_add(time);
+            sum.bytes = sum.bytes.saturating_add(fault.bytes());
+        }
+        count
+    }
+
+    /// The smallest go first, the latest of equal ones.
+    fn fold_reads(&mut self, count: usize) -> usize {
+        let kept = self.reads.len() - count;
+        if count > 0 {
+            self.reads
+                .select_nth_unstable_by_key(kept, |read| (Reverse(read.pages.count), read.time, read.thread));
+        }
+        for read in self.reads.drain(kept..) {
+            let folded = FoldedReads {
+                file: read.file,
+                in_fault: read.in_fault,
+                runs: 1,
+                pages: u64::from(read.pages.count),
+            };
+            add_reads(&mut self.folded_reads, folded);
+        }
+        count
+    }
+
+    /// The shortest go first, the latest of equal ones.
+    fn drop_marks(&mut self, count: usize) {
+        let kept = self.marks.len() - count;
+        if count > 0 {
+            self.marks
+                .select_nth_unstable_by_key(kept, |mark| (Reverse(duration(mark)), mark.start));
+        }
+        self.marks.truncate(kept);
+        self.dropped += count as u64;
+    }
+
+    /// Hands the markers out to their threads, and says in the recording what is not among them. Returns how many marks were
+    /// left out, and the stacks of folded faults.
+    pub fn finish(mut self, threads: &mut [ThreadFacts], recording: &mut Recording) -> (u64, Vec<FoldedStack>) {
+        self.fit();
+        for mark in self.lives.into_iter().chain(self.marks) {
+            if let Some(thread) = threads.get_mut(mark.thread.index()) {
+                thread.marks.push(mark);
+            }
+        }
+        for fault in self.faults {
+            if let Some(thread) = threads.get_mut(fault.thread.index()) {
+                thread.faults.push(fault);
+            }
+        }
+        for read in self.reads {
+            if let Some(thread) = threads.get_mut(read.thread.index()) {
+                thread.reads.push(read);
+            }
+        }
+        for thread in threads {
+            thread.marks.sort_by_key(|mark| mark.start);
+            thread.faults.sort_by_key(|fault| (fault.start, fault.latency));
+            thread.reads.sort_by_key(|read| read.time);
+        }
+        recording.folded_faults = self.folded.into_values().collect();
+        recording.folded_reads = self.folded_reads.into_values().collect();
+        for note in notes(self.dropped, recording) {
+            if !recording.notes.contains(&note) {
+                recording.notes.push(note);
+            }
+        }
+        let mut stacks: Vec<FoldedStack> = self.folded_stacks.into_values().collect();
+        stacks.sort_unstable_by_key(|folded| (folded.time, folded.thread, folded.stack));
+        (self.dropped, stacks)
+    }
+}
+
+/// What the person is told of markers that are not there.
+fn notes(dropped: u64, recording: &Recording) -> Vec<String> {
+    let sum = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
+    let faults = sum(&mut recording.folded_faults.iter().map(|folded| folded.faults));
+    let reads = sum(&mut recording.folded_reads.iter().map(|folded| folded.runs));
+    let mut notes = Vec::new();
+    if dropped > 0 {
+        notes.push(format!(
+            "{dropped} markers are not in the profile, the shortest and latest ones; keep all with --keep-events."
+        ));
+    }
+    if faults > 0 {
+        notes.push(format!(
+            "{faults} page faults are no markers, the shortest minor ones: totals and call trees hold them; keep all with \
+             --keep-events."
+        ));
+    }
+    if reads > 0 {
+        notes.push(format!(
+            "{reads} reads are no markers, the smallest ones: their sums by file are kept; keep all with --keep-events."
+        ));
+    }
+    notes
+}
+
+/// It is more than a page that was in memory already.
+fn is_telling(fault: &FaultFact) -> bool {
+    fault.major || fault.failed.is_some() || fault.waited()
+}
+
+fn add_faults(sums: &mut BTreeMap<(ThreadId, FaultClass, bool), FoldedFaults>, more: FoldedFaults) {
+    match sums.get_mut(&(more.thread, more.class, more.major)) {
+        Some(sum) => {
+            sum.faults = sum.faults.saturating_add(more.faults);
+            sum.time = sum.time.saturating_add(more.time);
+            sum.pages_read = sum.pages_read.saturating_add(more.pages_read);
+        }
+        None => {
+            sums.insert((more.thread, more.class, more.major), more);
+        }
+    }
+}
+
+fn add_reads(sums: &mut BTreeMap<(MappedFileId, bool), FoldedReads>, more: FoldedReads) {
+    match sums.get_mut(&(more.file, more.in_fault)) {
+        Some(sum) => {
+            sum.runs = sum.runs.saturating_add(more.runs);
+            sum.pages = sum.pages.saturating_add(more.pages);
+        }
+        None => {
+            sums.insert((more.file, more.in_fault), more);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The strings of faults' markers, numbered once: a million markers refer to them.
+
+use std::borrow::Cow;
+
+use super::shared::Shared;
+use super::write::WriteError;
+use crate::fact::fault::{Access, Failure, FaultClass, FilePlace};
+use crate::fact::{FaultFact, MappedFile, MappedFileId, Tables};
+
+const ACCESSES: [&str; 4] = ["read", "write", "execute", "unknown"];
+const COUNTED: [&str; 6] = [
+    "minor",
+    "major",
+    "failed: SIGSEGV",
+    "failed: SIGBUS",
+    "failed: OOM",
+    "failed: other",
+];
+/// Those that apply are joined.
+const REMARKS: [&str; 3] = [
+    "touched by the kernel",
+    "another process's memory",
+    "reading around is off here",
+];
+
+/// Numbers in the profile's string array.
+#[derive(Debug)]
+pub struct FaultNames<'a> {
+    files: &'a [MappedFile],
+    by_file: Vec<FileNames>,
+    classes: [u32; FaultClass::ALL.len()],
+    accesses: [u32; ACCESSES.len()],
+    counted: [u32; COUNTED.len()],
+    /// By the bits of those that apply.
+    remarks: [u32; 1 << REMARKS.len()],
+    during: [u32; 2],
+    /// Name of a fault's marker.
+    pub fault: u32,
+    /// Name of a read's marker.
+    pub read: u32,
+}
+
+/// Of one file.
+#[derive(Debug)]
+pub struct FileNames {
+    /// Short name.
+    pub name: u32,
+    /// Path, or what stands for it.
+    pub path: u32,
+    sections: Vec<u32>,
+    symbols: Vec<u32>,
+}
+
+impl<'a> FaultNames<'a> {
+    /// Numbers everything that the markers of these tables can say.
+    pub fn new(tables: &'a Tables, shared: &mut Shared<'a>) -> Result<Self, WriteError> {
+        let mut by_file = Vec::with_capacity(tables.files.len());
+        for file in &tables.files {
+            by_file.push(FileNames {
+                name: shared.string(Cow::Owned(file.short_name()))?,
+                path: shared.string(Cow::Owned(file.display_path()))?,
+                sections: numbers(shared, file.sections.iter().map(|section| &*section.name))?,
+                symbols: numbers(shared, file.symbols.iter().map(|symbol| &*symbol.name))?,
+            });
+        }
+        let mut remarks = [0; 1 << REMARKS.len()];
+        for (slot, bits) in remarks.iter_mut().zip(0usize..) {
+            let apply = REMARKS.iter().zip(0..).filter(|(_, bit)| bits >> bit & 1 == 1);
+            let words: Vec<&str> = apply.map(|(remark, _)| *remark).collect();
+            *slot = shared.string(Cow::Owned(words.join("; ")))?;
+        }
+        Ok(Self {
+            files: &tables.files,
+            by_file,
+            classes: array(shared, FaultClass::ALL.map(FaultClass::name))?,
+            accesses: array(shared, ACCESSES)?,
+            counted: array(shared, COUNTED)?,
+            remarks,
+            during: array(shared, ["a system call", "a page fault"])?,
+            fault: shared.string(Cow::Borrowed("PageFault"))?,
+            read: shared.string(Cow::Borrowed("PagesRead"))?,
+        })
+    }
+
+    /// Of a file; `None`: the tables do not have it.
+    pub fn file(&self, file: MappedFileId) -> Option<&FileNames> {
+        self.by_file.get(file.index())
+    }
+
+    /// Section and symbol of a place.
+    pub fn at(&self, place: &FilePlace) -> (Option<u32>, Option<u32>) {
+        let (Some(file), Some(names)) = (self.files.get(place.file.index()), self.file(place.file)) else {
+            return (None, None);
+        };
+        let section = file
+            .section_index(place.byte)
+            .and_then(|index| names.sections.get(index));
+        let symbol = file.symbol_index(place.byte).and_then(|index| names.symbols.get(index));
+        (section.copied(), symbol.copied())
+    }
+
+    /// Of a class.
+    pub fn class(&self, class: FaultClass) -> u32 {
+        let found = FaultClass::ALL.iter().position(|known| *known == class);
+        self.classes[found.unwrap_or(FaultClass::ALL.len() - 1)]
+    }
+
+    /// Of an access.
+    pub fn access(&self, access: Access) -> u32 {
+        self.accesses[match access {
+            Access::Read => 0,
+            Access::Write => 1,
+            Access::Execute => 2,
+            Access::Unknown => 3,
+        }]
+    }
+
+    /// What the kernel counts a fault as.
+    pub fn counted(&self, fault: &FaultFact) -> u32 {
+        self.counted[match fault.failed {
+            None => usize::from(fault.major),
+            Some(Failure::Segv) => 2,
+            Some(Failure::Bus) => 3,
+            Some(Failure::OutOfMemory) => 4,
+            Some(Failure::Other) => 5,
+        }]
+    }
+
+    /// What else is to be said; `None`: nothing.
+    pub fn remarks(&self, fault: &FaultFact) -> Option<u32> {
+        let flags = [fault.in_kernel, fault.remote, fault.read_around_off];
+        let flags = flags.into_iter().zip(0..);
+        let bits = flags.fold(0, |bits, (flag, bit)| bits | usize::from(flag) << bit);
+        (bits > 0).then(|| self.remarks[bits])
+    }
+
+    /// What a read was for.
+    pub fn during(&self, in_fault: bool) -> u32 {
+        self.during[usize::from(in_fault)]
+    }
+}
+
+fn numbers<'a>(shared: &mut Shared<'a>, names: impl Iterator<Item = &'a str>) -> Result<Vec<u32>, WriteError> {
+    names.map(|name| shared.string(Cow::Borrowed(name))).collect()
+}
+
+fn array<const N: usize>(shared: &mut Shared<'_>, names: [&'static str; N]) -> Result<[u32; N], WriteError> {
+    let mut found = [0; N];
+    for (slot, name) in found.iter_mut().zip(names) {
+        *slot = shared.string(Cow::Borrowed(name))?;
+    }
+    Ok(found)
+}

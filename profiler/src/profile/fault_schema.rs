@@ -1,0 +1,106 @@
+//! How the front end shows the markers of page faults and reads.
+
+use fxprof_processed_profile::{
+    MarkerFieldFlags, MarkerFieldFormat, MarkerLocations, Profile, RuntimeSchemaMarkerField, RuntimeSchemaMarkerSchema,
+};
+use serde_json::Value;
+
+use super::fault::{DISK_FAULT, FAULT, READ};
+
+/// Key, label and format of a field.
+type Field = (&'static str, &'static str, MarkerFieldFormat);
+
+/// What a marker is called in the chart.
+const SHORT: &str = "{marker.data.file} {marker.data.offset} {marker.data.class}";
+/// The same in the table.
+const LONG: &str =
+    "{marker.data.class} {marker.data.file} {marker.data.offset} {marker.data.section} {marker.data.symbol}";
+
+/// Tells the front end about the types of payload.
+pub fn add_to(profile: &mut Profile) {
+    let tables = MarkerLocations::MARKER_CHART | MarkerLocations::MARKER_TABLE;
+    // Those that waited are in the thread's overview and have a file I/O track.
+    let overview = MarkerLocations::TIMELINE_OVERVIEW | MarkerLocations::TIMELINE_FILEIO;
+    let mut add = |name: &str, description: &str, locations, label: &str, fields: Vec<Field>| {
+        let field = |(key, label, format): Field| RuntimeSchemaMarkerField {
+            key: key.into(),
+            label: label.into(),
+            format,
+            flags: MarkerFieldFlags::SEARCHABLE,
+        };
+        profile.register_marker_type(RuntimeSchemaMarkerSchema {
+            type_name: name.into(),
+            description: Some(description.into()),
+            locations,
+            chart_label: Some(SHORT.into()),
+            tooltip_label: Some(format!("{{marker.name}} {label}")),
+            table_label: Some(label.into()),
+            fields: file_fields().into_iter().chain(fields).map(field).collect(),
+            graphs: Vec::new(),
+        });
+    };
+    let waited = "A page fault that waited for a disk, or for somebody else's read.";
+    add(
+        FAULT,
+        "A page fault that waited for no disk.",
+        tables,
+        LONG,
+        fault_fields(),
+    );
+    add(DISK_FAULT, waited, tables | overview, LONG, fault_fields());
+    add(
+        READ,
+        "Pages that came into the page cache.",
+        tables,
+        SHORT,
+        read_fields(),
+    );
+}
+
+fn file_fields() -> Vec<Field> {
+    use MarkerFieldFormat::{SanitizedString, String as Name};
+    vec![
+        ("file", "File", Name),
+        ("path", "Path", Name),
+        ("offset", "File offset", SanitizedString),
+    ]
+}
+
+fn fault_fields() -> Vec<Field> {
+    use MarkerFieldFormat::{Duration, Integer, SanitizedString, String as Name};
+    vec![
+        ("section", "Section", Name),
+        ("symbol", "Symbol", Name),
+        ("class", "Class", Name),
+        ("access", "Access", Name),
+        ("counted", "Counted by the kernel as", Name),
+        ("address", "Address", SanitizedString),
+        ("disk", "Waited for disk", Duration),
+        ("otherRead", "Waited for another's read", Duration),
+        ("lock", "Waited for the address space", Duration),
+        ("reclaim", "In reclaim or compaction", Duration),
+        ("blocked", "Blocked otherwise", Duration),
+        ("preempted", "Preempted", Duration),
+        ("retries", "Retries", Integer),
+        ("pagesRead", "Pages read", Integer),
+        ("around", "Pages mapped around", Integer),
+        ("remarks", "Remarks", Name),
+    ]
+}
+
+fn read_fields() -> Vec<Field> {
+    use MarkerFieldFormat::{Bytes, Integer, String as Name};
+    vec![
+        ("pages", "Pages", Integer),
+        ("bytes", "Bytes", Bytes),
+        ("during", "During", Name),
+    ]
+}
+
+/// What the library can't say of a schema: faults that waited have a colour of their own.
+pub fn complete(schema: &mut Value) {
+    let waited = schema.get("name").is_some_and(|name| name == DISK_FAULT);
+    if let (true, Some(schema)) = (waited, schema.as_object_mut()) {
+        schema.insert("colorField".into(), "color".into());
+    }
+}

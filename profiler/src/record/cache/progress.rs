@@ -1,0 +1,66 @@
+//! Shows that the page cache is being worked on when that takes longer than a moment, and stops it when the person asks.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// What is over sooner shows no bar.
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// A bar of bytes.
+#[derive(Debug)]
+pub struct Progress<'a> {
+    interrupted: &'a AtomicBool,
+    began: Instant,
+    what: &'static str,
+    total: u64,
+    done: u64,
+    bar: Option<ProgressBar>,
+}
+
+impl<'a> Progress<'a> {
+    /// `total` in bytes.
+    pub fn new(what: &'static str, total: u64, interrupted: &'a AtomicBool) -> Self {
+        Self {
+            interrupted,
+            began: Instant::now(),
+            what,
+            total,
+            done: 0,
+            bar: None,
+        }
+    }
+
+    /// So many bytes more.
+    ///
+    /// # Errors
+    /// When the person pressed Ctrl-C.
+    pub fn advance(&mut self, bytes: u64) -> Result<()> {
+        if self.interrupted.load(Ordering::SeqCst) {
+            bail!("interrupted before the recording began; nothing was recorded");
+        }
+        self.done = self.done.saturating_add(bytes).min(self.total);
+        if self.bar.is_none() && self.began.elapsed() > MOMENT {
+            let bar = ProgressBar::new(self.total).with_message(self.what);
+            let style = ProgressStyle::with_template("{msg:>10} [{bar:40}] {bytes}/{total_bytes}");
+            self.bar = Some(match style {
+                Ok(style) => bar.with_style(style.progress_chars("=> ")),
+                Err(_) => bar,
+            });
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_position(self.done);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Progress<'_> {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Tells how cold or warm the files are when the command starts: a few lines that fit a terminal of 80 columns.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::system::Dropped;
+use super::{Entry, Why};
+use crate::cli::options::Wanted;
+
+/// Files that are named, at most.
+const NAMED: usize = 4;
+/// Columns of a file's name, at most.
+const NAME_WIDTH: usize = 26;
+/// Columns of all.
+const WIDTH: usize = 80;
+/// Columns of `ngmi: `, below which the other lines begin.
+const INDENT: usize = 6;
+
+/// What is told.
+#[derive(Debug)]
+pub struct Report<'a> {
+    /// What was asked for.
+    pub wanted: Wanted,
+    /// The files.
+    pub entries: &'a [Entry],
+    /// What else a person should know.
+    pub notes: &'a [String],
+    /// How it went with the whole machine, if that was asked for.
+    pub dropped: Option<Result<Dropped, String>>,
+}
+
+impl Report<'_> {
+    /// The lines: the first without `ngmi: `, the others with their indent.
+    pub fn lines(&self) -> Vec<String> {
+        let known: Vec<&Entry> = self.entries.iter().filter(|entry| !entry.unreadable).collect();
+        let total = sum(known.iter().map(|entry| entry.len));
+        let cold = self.wanted != Wanted::Warm;
+        // Bytes that are not as they were wanted.
+        let wrong = |entry: &Entry| match entry.after {
+            Some(after) if cold => after,
+            Some(after) => entry.len.saturating_sub(after),
+            None => 0,
+        };
+        let mut left: Vec<&Entry> = known.iter().copied().filter(|entry| wrong(entry) > 0).collect();
+        left.sort_by_key(|entry| (std::cmp::Reverse(wrong(entry)), &entry.path));
+        let wrong_total = sum(left.iter().map(|entry| wrong(entry)));
+        let mut lines = vec![self.head(&known, total, wrong_total)];
+        lines.extend(table(&left, &wrong));
+        lines.extend(self.unknown(&known));
+        lines.extend(self.machine());
+        lines.extend(unreadable(self.entries));
+        lines.extend(self.notes.iter().flat_map(|note| wrapped(note)));
+        lines
+    }
+
+    fn head(&self, known: &[&Entry], total: u64, wrong: u64) -> String {
+        let files = plural(known.len() as u64, "file");
+        let part = format!("{} ({:.1} %)", bytes(wrong), 100.0 * wrong as f64 / total.max(1) as f64);
+        let moved = |by: fn(u64, u64) -> u64| {
+            let moved = known.iter().map(|entry| Some(by(entry.before?, entry.after?)));
+            moved
+                .collect::<Option<Vec<u64>>>()
+                .map(|all| bytes(sum(all.into_iter())))
+        };
+        let total = bytes(total);
+        if self.wanted == Wanted::Warm {
+            let read = moved(|before, after| after.saturating_sub(before))
+                .map_or(String::new(), |read| format!("{read} read, "));
+            return match wrong {
+                0 => format!("warm: {files}, {total}: {read}all in memory"),
+                _ => format!("warm: {files}, {total}: {read}{part} missing:"),
+            };
+        }
+        let evicted = moved(u64::saturating_sub).map_or(String::new(), |evicted| format!("{evicted} evicted, "));
+        match wrong {
+            0 => format!("cold: {files}, {total}: {evicted}nothing left in memory"),
+            _ => format!("cold: {files}, {total}: {evicted}{part} stay in memory:"),
+        }
+    }
+
+    /// What is known by trying, or not at all.
+    fn unknown(&self, known: &[&Entry]) -> Vec<String> {
+        let mut lines = Vec::new();
+        let sampled = known.iter().filter(|entry| entry.is_sampled).count() as u64;
+        if sampled > 0 {
+            let text = format!(
+                "{} of other owners by sample: only root is told more",
+                plural(sampled, "file")
+            );
+            lines.extend(wrapped(&text));
+        }
+        let unknown: Vec<&&Entry> = known.iter().filter(|entry| entry.after.is_none()).collect();
+        if !unknown.is_empty() {
+            let size = bytes(sum(unknown.iter().map(|entry| entry.len)));
+            let did = if self.wanted == Wanted::Warm { "read" } else { "advised" };
+            lines.extend(wrapped(&format!(
+                "{}, {size}: {did}, but this kernel does not tell how much is in memory; root can ask",
+                plural(unknown.len() as u64, "file")
+            )));
+        }
+        lines
+    }
+
+    fn machine(&self) -> Vec<String> {
+        match &self.dropped {
+            None => Vec::new(),
+            Some(Err(why)) => wrapped(why),
+            Some(Ok(Dropped { before, after })) => wrapped(&format!(
+                "then the whole machine: cached files {} → {}, directories and inodes {} → {}",
+                bytes(before.pages),
+                bytes(after.pages),
+                bytes(before.metadata),
+                bytes(after.metadata)
+            )),
+        }
+    }
+}
+
+/// The largest ones, with the reason, and what the rest comes to.
+fn table(left: &[&Entry], wrong: &dyn Fn(&Entry) -> u64) -> Vec<String> {
+    let (largest, rest) = left.split_at(left.len().min(if left.len() == NAMED + 1 { NAMED + 1 } else { NAMED }));
+    let names: Vec<String> = largest.iter().map(|entry| short_name(&entry.path)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let mut lines: Vec<String> = largest
+        .iter()
+        .zip(&names)
+        .map(|(entry, name)| {
+            let about = if entry.is_sampled { "~" } else { "" };
+            let (part, all) = (format!("{about}{}", bytes(wrong(entry))), bytes(entry.len));
+            let line = format!("{:INDENT$}{part:>9} of {all:>9}  {name:<width$}  ", "");
+            let room = WIDTH.saturating_sub(line.chars().count());
+            clip(&format!("{line}{}", reason(entry, room)))
+        })
+        .collect();
+    if !rest.is_empty() {
+        let size = bytes(sum(rest.iter().map(|entry| wrong(entry))));
+        let size = format!("{:INDENT$}{size:>9} in {} more", "", plural(rest.len() as u64, "file"));
+        let mapped = rest
+            .iter()
+            .filter(|entry| matches!(entry.why, Some(Why::Mapped(_))))
+            .count();
+        lines.push(match mapped {
+            0 => size,
+            mapped if mapped == rest.len() => format!("{size}, all mapped by processes"),
+            mapped => format!("{size}, {mapped} of them mapped by processes"),
+        });
+    }
+    lines
+}
+
+fn reason(entry: &Entry, room: usize) -> String {
+    match &entry.why {
+        Some(Why::Memory(name)) => format!("{name} is memory"),
+        Some(Why::Mapped(holders)) if !holders.is_all => format!("mapped by {}+ processes", holders.count),
+        Some(Why::Mapped(holders)) if holders.count == 1 => {
+            let short = format!("mapped by {}", holders.name);
+            let long = format!("{short} ({})", holders.pid);
+            if long.chars().count() <= room { long } else { short }
+        }
+        Some(Why::Mapped(holders)) => format!("mapped by {} processes", holders.count),
+        Some(Why::Hidden) => "perhaps mapped by others".to_owned(),
+        Some(Why::Unwritten) => "is being written".to_owned(),
+        Some(Why::NoRoom) => "no memory is free for it".to_owned(),
+        Some(Why::Failed(why)) => printable(why),
+        None => "reason unknown".to_owned(),
+    }
+}
+
+/// Files that the command mapped and that were not thought of, in folders with their counts.
+pub fn missed(files: &[&Path], warm: bool, is_kept: bool) -> Vec<String> {
+    let mut folders: BTreeMap<&Path, u64> = BTreeMap::new();
+    for file in files {
+        *folders.entry(file.parent().unwrap_or(file)).or_default() += 1;
+    }
+    let (flag, state) = if warm { ("--warm", "cold") } else { ("--cold", "warm") };
+    let count = plural(files.len() as u64, "file");
+    let mut lines = vec![format!(
+        "{flag} did not foresee {count}, mapped later and perhaps {state}:"
+    )];
+    if files.len() <= NAMED {
+        lines.extend(files.iter().flat_map(|file| wrapped(&shown(file))));
+    } else {
+        let mut most: Vec<(&Path, u64)> = folders.into_iter().collect();
+        most.sort_by_key(|(folder, count)| (std::cmp::Reverse(*count), *folder));
+        lines.extend(
+            most.iter()
+                .take(NAMED)
+                .map(|(folder, count)| clip(&format!("{:INDENT$}{count:>9} in {}", "", shown(folder)))),
+        );
+        let rest: u64 = most.iter().skip(NAMED).map(|(_, count)| count).sum();
+        if rest > 0 {
+            lines.push(format!("{:INDENT$}{rest:>9} elsewhere", ""));
+        }
+    }
+    lines.extend(wrapped(if is_kept {
+        "they are remembered: the next recording of this program takes them too"
+    } else {
+        "--cold-file PATH takes a file or folder too (repeatable)"
+    }));
+    lines
+}
+
+fn unreadable(entries: &[Entry]) -> Vec<String> {
+    let closed: Vec<String> = entries
+        .iter()
+        .filter(|entry| entry.unreadable)
+        .map(|entry| shown(&entry.path))
+        .collect();
+    if closed.is_empty() {
+        return Vec::new();
+    }
+    let (some, more) = (
+        closed.iter().take(3).cloned().collect::<Vec<_>>().join(", "),
+        closed.len().saturating_sub(3),
+    );
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    let files = plural(closed.len() as u64, "file");
+    wrapped(&format!("{files} can't be read and stay as they are: {some}{more}"))
+}
+
+/// The last part of a path, as much of its end as there is room for.
+fn short_name(path: &Path) -> String {
+    let name = path
+        .file_name()
+        .map_or_else(|| shown(path), |name| printable(&name.to_string_lossy()));
+    let len = name.chars().count();
+    if len <= NAME_WIDTH {
+        return name;
+    }
+    let end: String = name.chars().skip(len - (NAME_WIDTH - 1)).collect();
+    format!("…{end}")
+}
+
+/// A path for a terminal.
+pub fn shown(path: &Path) -> String {
+    printable(&path.to_string_lossy())
+}
+
+/// Without what would command the terminal.
+pub fn printable(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
+}
+
+fn clip(line: &str) -> String {
+    if line.chars().count() <= WIDTH {
+        return line.to_owned();
+    }
+    line.chars().take(WIDTH - 1).chain(['…']).collect()
+}
+
+/// The text in indented lines; words longer than a line (paths) stay whole.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(format!("{:INDENT$}{word}", "")),
+        }
+    }
+    lines
+}
+
+fn plural(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Sparse files may be of any size.
+pub fn sum(bytes: impl Iterator<Item = u64>) -> u64 {
+    bytes.fold(0, u64::saturating_add)
+}
+
+/// Bytes for people: three digits or four.
+pub fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let (mut value, mut unit) = (count as f64, 0);
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 || value >= 99.95 {
+        format!("{value:.0} {}", UNITS[unit])
+    } else {
+        format!("{value:.1} {}", UNITS[unit])
+    }
+}
+
+#[cfg(test)]
+#[path = "report_tests.rs"]
+mod tests;

@@ -1,0 +1,20 @@
+//! Page faults as an answer: collected as compact rows, selected, named, summed up into tables, or exported a row a fault.
+
+pub mod account;
+pub mod export;
+pub mod functions;
+pub mod list;
+pub mod pages;
+pub mod phase;
+pub mod report;
+pub mod rows;
+pub mod select;
+pub mod tally;
+pub mod text;
+pub mod view;
+pub mod warn;
+
+pub use report::FaultReport;
+pub use rows::{Facts, Rows};
+pub use select::{SelectError, Selection, Selector};
+pub use view::View;

@@ -1,0 +1,76 @@
+//! The classic report: every fault on a page of a file, in the order of time. Only the function may reach beyond 80 columns.
+
+use std::io::{self, Write};
+
+use super::select::Selector;
+use super::tally::ns;
+use super::view::View;
+use crate::fact::FaultFact;
+use crate::report::text::{columns, duration, escaped, fit};
+
+/// Columns of the file's name, where there are several.
+const FILE: usize = 20;
+
+/// Writes a line a fault, in ANSI styles.
+///
+/// # Errors
+/// Those of the output.
+pub fn write(out: &mut impl Write, view: &View<'_>, selector: &Selector) -> io::Result<()> {
+    let bold = anstyle::Style::new().bold();
+    let of_files = || {
+        let selected = view.faults().filter(|fault| selector.takes(view, fault));
+        selected.filter_map(|fault| Some((fault, fault.place?)))
+    };
+    let mut files = of_files().map(|(_, place)| place.file);
+    let first = files.next();
+    let several = files.any(|file| Some(file) != first);
+    if first.is_none() {
+        return writeln!(out, "none of the selected faults is on a page of a file");
+    }
+    let file = if several { padded("file", FILE) } else { String::new() };
+    writeln!(
+        out,
+        "{bold}{:>12} {file}{:>10} {:<14} {:<12} {:>8} function{bold:#}",
+        "time [s]", "offset", "section", "class", "latency"
+    )?;
+    for (fault, place) in of_files() {
+        let file = match view.file(place) {
+            Some(file) if several => padded(file.path.rsplit('/').next().unwrap_or_default(), FILE),
+            _ => String::new(),
+        };
+        writeln!(
+            out,
+            "{} {file}{}",
+            time(view.time_ns(&fault)),
+            rest(view, &fault, place.offset.0)
+        )?;
+    }
+    Ok(())
+}
+
+fn rest(view: &View<'_>, fault: &FaultFact, offset: u64) -> String {
+    let latency = fault
+        .latency
+        .map_or_else(|| "-".to_owned(), |_| duration(ns(fault.time())));
+    let function = view
+        .function_name(fault)
+        .map_or_else(|| "-".to_owned(), |name| escaped(name.as_bytes()));
+    let section = padded(view.section(fault).unwrap_or("-"), 14);
+    format!(
+        "{offset:>10x} {section}{:<12} {latency:>8} {function}",
+        fault.class.name()
+    )
+}
+
+/// Seconds with their microseconds.
+fn time(ns: u64) -> String {
+    let us = ns / 1000;
+    format!("{:>5}.{:06}", us / 1_000_000, us % 1_000_000)
+}
+
+/// A name from outside in a column, and a space.
+fn padded(name: &str, width: usize) -> String {
+    let name = fit(name, width);
+    let room = width.saturating_sub(columns(&name)) + 1;
+    name + &" ".repeat(room)
+}

@@ -1,0 +1,353 @@
+//! The tables of `ngmi faults`: the selected faults by file, section, function, class, process, thread and phase. Each table adds up to
+//! the totals.
+
+use serde::Serialize;
+
+use super::account::{AccountTotal, ThreadAccount, accounts, total};
+use super::export::hex;
+use super::functions::{FunctionId, upwards};
+use super::pages::{self, PagesRow};
+use super::phase::Phase;
+use super::select::Selector;
+use super::tally::{Groups, Tally, TimeParts, ns};
+use super::view::{View, path_of};
+use crate::fact::fault::{FaultClass, MappedFileId};
+use crate::fact::{FaultFact, ProcessId, Recording, StackId, ThreadId};
+
+/// Page faults in figures.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FaultReport {
+    /// What was recorded.
+    pub recording: Recording,
+    /// Faults in the input, selected or not.
+    pub faults_in_file: u64,
+    /// The selected ones.
+    pub totals: Tally,
+    /// Where their time went.
+    pub time: TimeParts,
+    /// By file; the last resort is `null`: memory of no file.
+    pub by_file: Vec<FileRow>,
+    /// By section of each file.
+    pub by_section: Vec<SectionRow>,
+    /// By function.
+    pub by_function: Vec<FunctionRow>,
+    /// By class.
+    pub by_class: Vec<ClassRow>,
+    /// By process.
+    pub by_process: Vec<ProcessRow>,
+    /// By thread.
+    pub by_thread: Vec<ThreadRow>,
+    /// By phase of the process.
+    pub by_phase: Vec<PhaseRow>,
+    /// When the command's process entered its phases.
+    pub phases: Vec<PhaseStart>,
+    /// Mappings in which the kernel had stopped reading around faults.
+    pub read_around_off: Vec<FileRow>,
+    /// What became of the pages of the selected faults' files, in the whole recording.
+    pub pages: Vec<PagesRow>,
+    /// Of each thread that ended; selected or not.
+    pub accounts: Vec<ThreadAccount>,
+    /// The accounts together.
+    pub account: AccountTotal,
+}
+
+/// Faults of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FileRow {
+    /// Path as the process saw it; `None`: no file.
+    pub file: Option<String>,
+    /// `major:minor`
+    pub device: Option<String>,
+    /// Inode number.
+    pub inode: Option<u64>,
+    /// Build id in hexadecimal digits.
+    pub build_id: Option<String>,
+    /// Sums.
+    #[serde(flatten)]
+    pub tally: Tally,
+    /// Index in the tables.
+    #[serde(skip)]
+    pub id: Option<MappedFileId>,
+}
+
+/// Faults of a section.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SectionRow {
+    /// Path of its file; `None`: no file.
+    pub file: Option<String>,
+    /// Its name; `None`: in no section, or they are not known.
+    pub section: Option<String>,
+    /// Sums.
+    #[serde(flatten)]
+    pub tally: Tally,
+    /// Index of its file in the tables.
+    #[serde(skip)]
+    pub id: Option<MappedFileId>,
+}
+
+/// Faults of a function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FunctionRow {
+    /// Its name; `None`: faults whose stack has no function of the program.
+    pub function: Option<String>,
+    /// The module that it is in.
+    pub module: Option<String>,
+    /// Sums over the faults of its own.
+    #[serde(flatten)]
+    pub tally: Tally,
+    /// Faults of its own and of all that it called.
+    pub inclusive_faults: u64,
+    /// Their time, in ns.
+    pub inclusive_time_ns: u64,
+}
+
+/// Faults of a class.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ClassRow {
+    /// Which.
+    pub class: FaultClass,
+    /// Sums.
+    #[serde(flatten)]
+    pub tally: Tally,
+}
+
+/// Faults of a process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ProcessRow {
+    /// Its id.
+    pub pid: u32,
+    /// Its name.
+    pub process: String,
+    /// Sums.
+    #[serde(flatten)]
+    pub tally: Tally,
+}
+
+/// Faults of a thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ThreadRow {
+    /// Its process.
+    pub pid: u32,
+    /// Its id.
+    pub tid: u32,
+    /// Name of its process.
+    pub process: String,
+    /// Its name.
+    pub thread: String,
+    /// Sums.
+    #[serde(flatten)]
+    pub tally: Tally,
+}
+
+/// Faults of a phase.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PhaseRow {
+    /// Which; `None`: nothing told.
+    pub phase: Option<Phase>,
+    /// Sums.
+    #[serde(flatten)]
+    pub tally: Tally,
+}
+
+/// A process entered a phase.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PhaseStart {
+    /// Since the recording's start, in ns.
+    pub time_ns: u64,
+    /// Which.
+    pub phase: Phase,
+}
+
+/// Sums under construction.
+#[derive(Default)]
+struct Sums<'a> {
+    totals: Tally,
+    time: TimeParts,
+    files: Groups<Option<MappedFileId>>,
+    read_around_off: Groups<Option<MappedFileId>>,
+    sections: Groups<(Option<MappedFileId>, Option<&'a str>)>,
+    functions: Groups<Option<FunctionId>>,
+    stacks: Groups<StackId>,
+    classes: Groups<FaultClass>,
+    processes: Groups<Option<ProcessId>>,
+    threads: Groups<ThreadId>,
+    phases: Groups<Option<Phase>>,
+}
+
+impl<'a> Sums<'a> {
+    fn add(&mut self, view: &View<'a>, fault: &FaultFact) {
+        self.totals.add(fault);
+        self.time.add(fault);
+        let file = fault.place.map(|place| place.file);
+        self.files.add(file, fault);
+        if fault.read_around_off {
+            self.read_around_off.add(file, fault);
+        }
+        self.sections.add((file, view.section(fault)), fault);
+        self.functions.add(view.function(fault), fault);
+        if let Some(stack) = fault.stack {
+            self.stacks.add(stack, fault);
+        }
+        self.classes.add(fault.class, fault);
+        self.processes
+            .add(view.thread(fault).map(|thread| thread.process), fault);
+        self.threads.add(fault.thread, fault);
+        self.phases.add(view.phase(fault), fault);
+    }
+}
+
+impl FaultReport {
+    /// Of the selected faults.
+    pub fn new(view: &View<'_>, selector: &Selector) -> Self {
+        let mut sums = Sums::default();
+        for fault in view.faults().filter(|fault| selector.takes(view, fault)) {
+            sums.add(view, &fault);
+        }
+        let tables = view.tables;
+        let accounts = accounts(tables);
+        let files = |groups: Groups<_>| -> Vec<FileRow> {
+            groups.sorted().into_iter().map(|group| file_row(view, group)).collect()
+        };
+        let by_file = files(sums.files);
+        Self {
+            pages: pages::rows(view, view.pages(), &by_file),
+            recording: tables.recording.clone(),
+            faults_in_file: view.len() as u64,
+            totals: sums.totals,
+            time: sums.time,
+            by_file,
+            read_around_off: files(sums.read_around_off),
+            by_section: sections(view, sums.sections),
+            by_function: functions(view, sums.functions, sums.stacks),
+            by_class: (sums.classes.sorted().into_iter())
+                .map(|(class, tally)| ClassRow { class, tally })
+                .collect(),
+            by_process: processes(view, sums.processes),
+            by_thread: threads(view, sums.threads),
+            by_phase: (sums.phases.sorted().into_iter())
+                .map(|(phase, tally)| PhaseRow { phase, tally })
+                .collect(),
+            phases: phases(view),
+            account: total(&accounts),
+            accounts,
+        }
+    }
+}
+
+fn path(view: &View<'_>, id: Option<MappedFileId>) -> Option<String> {
+    id.map(|id| {
+        view.tables
+            .files
+            .get(id.index())
+            .map_or_else(|| "[unknown]".to_owned(), path_of)
+    })
+}
+
+fn file_row(view: &View<'_>, (id, tally): (Option<MappedFileId>, Tally)) -> FileRow {
+    let file = id.and_then(|id| view.tables.files.get(id.index()));
+    FileRow {
+        file: path(view, id),
+        device: file.map(|file| format!("{}:{}", file.id.major, file.id.minor)),
+        inode: file.map(|file| file.id.inode),
+        build_id: file.map(|file| hex(&file.build_id)).filter(|id| !id.is_empty()),
+        tally,
+        id,
+    }
+}
+
+fn sections(view: &View<'_>, groups: Groups<(Option<MappedFileId>, Option<&str>)>) -> Vec<SectionRow> {
+    let row = |((id, section), tally): ((_, Option<&str>), _)| SectionRow {
+        file: path(view, id),
+        section: section.map(str::to_owned),
+        tally,
+        id,
+    };
+    groups.sorted().into_iter().map(row).collect()
+}
+
+/// A function's own faults, and those of all that it called: each fault once, however often the function is in the stack.
+fn functions(view: &View<'_>, own: Groups<Option<FunctionId>>, stacks: Groups<StackId>) -> Vec<FunctionRow> {
+    let mut inclusive = vec![(0_u64, 0_u64); view.functions.all.len()];
+    let mut last_seen = vec![None; inclusive.len()];
+    for (stack, tally) in stacks.sorted() {
+        for frame in upwards(view.tables, stack) {
+            for id in view.functions.of_frame(frame).iter().map(|id| id.0 as usize) {
+                if let (Some(sum), Some(seen)) = (inclusive.get_mut(id), last_seen.get_mut(id))
+                    && *seen != Some(stack)
+                {
+                    *seen = Some(stack);
+                    *sum = (sum.0 + tally.faults, sum.1.saturating_add(tally.time_ns));
+                }
+            }
+        }
+    }
+    let mut rows = Vec::new();
+    let mut row = |id: Option<FunctionId>, tally: Tally, (inclusive_faults, inclusive_time_ns)| {
+        let function = id.and_then(|id| view.functions.get(id));
+        rows.push(FunctionRow {
+            function: function.map(|function| function.name.clone()),
+            module: function.and_then(|function| Some(view.tables.module_name(function.module?).to_owned())),
+            tally,
+            inclusive_faults,
+            inclusive_time_ns,
+        });
+    };
+    for (id, tally) in own.sorted() {
+        let inclusive = id.and_then(|id| inclusive.get_mut(id.0 as usize));
+        row(
+            id,
+            tally,
+            inclusive.map_or((tally.faults, tally.time_ns), std::mem::take),
+        );
+    }
+    // Those without a fault of their own.
+    let mut callers: Vec<_> = (0..)
+        .map(FunctionId)
+        .zip(inclusive)
+        .filter(|(_, sum)| sum.0 > 0)
+        .collect();
+    callers.sort_unstable_by_key(|(id, (faults, time))| (std::cmp::Reverse((*time, *faults)), *id));
+    for (id, sum) in callers {
+        row(Some(id), Tally::default(), sum);
+    }
+    rows
+}
+
+fn processes(view: &View<'_>, groups: Groups<Option<ProcessId>>) -> Vec<ProcessRow> {
+    let row = |(id, tally): (Option<ProcessId>, _)| {
+        let process = id.and_then(|id| view.tables.processes.get(id.index()));
+        ProcessRow {
+            pid: process.map_or(0, |process| process.pid),
+            process: process.map_or_else(String::new, |process| process.name.clone()),
+            tally,
+        }
+    };
+    groups.sorted().into_iter().map(row).collect()
+}
+
+fn threads(view: &View<'_>, groups: Groups<ThreadId>) -> Vec<ThreadRow> {
+    let row = |(id, tally): (ThreadId, _)| {
+        let thread = view.tables.threads.get(id.index());
+        let process = thread.and_then(|thread| view.tables.processes.get(thread.process.index()));
+        ThreadRow {
+            pid: process.map_or(0, |process| process.pid),
+            tid: thread.map_or(0, |thread| thread.tid),
+            process: process.map_or_else(String::new, |process| process.name.clone()),
+            thread: thread.map_or_else(String::new, |thread| thread.name.clone()),
+            tally,
+        }
+    };
+    groups.sorted().into_iter().map(row).collect()
+}
+
+fn phases(view: &View<'_>) -> Vec<PhaseStart> {
+    let start = view.tables.recording.start;
+    let of = view.tables.command_process().map(|process| view.phases.of(process));
+    of.unwrap_or_default()
+        .iter()
+        .map(|(time, phase)| PhaseStart {
+            time_ns: ns(time.since(start)),
+            phase: *phase,
+        })
+        .collect()
+}

@@ -1,0 +1,354 @@
+//! Every fault of a recording in 88 bytes: they arrive in the order in which they ended and are wanted by their start, and
+//! names are known only when the last one has come. Ten million take 920 MB with their order, and nothing is written to a disk.
+
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+
+use crate::addr::{Avma, FileOffset, Timestamp};
+use crate::fact::fault::{Access, Failure, FaultClass, FaultFact, FaultWaits, FilePlace, MappedFileId, PageRange};
+use crate::fact::pages::Pages;
+use crate::fact::{FactSink, Mark, MarkKind, PagesReadFact, SampleFact, StackId, Tables, ThreadId};
+
+/// Rows of a block: blocks are never moved, so growing does not need twice the memory.
+const BLOCK: usize = 1 << 15;
+/// Stands for nothing.
+const NONE: u32 = u32::MAX;
+/// Stands for a time of 4.29 s or more, which is kept beside.
+const LONG: u32 = u32::MAX - 1;
+/// Stands for "the tier can't tell".
+const NO_RETRIES: u16 = u16::MAX;
+const ACCESSES: [Access; 4] = [Access::Unknown, Access::Read, Access::Write, Access::Execute];
+const FAILURES: [Option<Failure>; 5] = [
+    None,
+    Some(Failure::Segv),
+    Some(Failure::Bus),
+    Some(Failure::OutOfMemory),
+    Some(Failure::Other),
+];
+
+/// Latency and waits, in this order.
+const TIMES: usize = 7;
+
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    start: u64,
+    address: u64,
+    byte: u64,
+    around_first: u64,
+    file: u32,
+    /// From the page's start to the byte.
+    in_page: u32,
+    thread: u32,
+    stack: u32,
+    around_count: u32,
+    pages_read: u32,
+    times: [u32; TIMES],
+    retries: u16,
+    bits: u16,
+}
+
+/// Faults in the order in which they were handed in.
+#[derive(Debug, Default)]
+pub struct Rows {
+    blocks: Vec<Vec<Row>>,
+    len: u32,
+    long: FxHashMap<(u32, u8), u64>,
+}
+
+impl Rows {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// There is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes of memory that they take.
+    pub fn bytes(&self) -> usize {
+        self.blocks.iter().map(Vec::capacity).sum::<usize>() * size_of::<Row>() + self.long.capacity() * 32
+    }
+
+    /// Keeps a fault, whole but for retries beyond 65,534. False: there are four thousand million already.
+    pub fn push(&mut self, fault: &FaultFact) -> bool {
+        let index = self.len;
+        if index == NONE {
+            return false;
+        }
+        let waits = &fault.waits;
+        let times = [
+            fault.latency,
+            waits.lock,
+            waits.disk,
+            waits.other_read,
+            waits.blocked,
+            waits.preempted,
+            waits.reclaim,
+        ];
+        let mut number = 0;
+        let times = times.map(|time| {
+            let short = self.short((index, number), time);
+            number += 1;
+            short
+        });
+        let place = fault.place;
+        let in_page = place.map_or(0, |place| place.byte.0.saturating_sub(place.offset.0));
+        let row = Row {
+            start: fault.start.0,
+            address: fault.address.0,
+            byte: place.map_or(0, |place| place.byte.0),
+            around_first: fault.around.map_or(0, |around| around.first),
+            file: place.map_or(NONE, |place| place.file.0),
+            in_page: u32::try_from(in_page).unwrap_or(u32::MAX),
+            thread: fault.thread.0,
+            stack: fault.stack.map_or(NONE, |stack| stack.0),
+            around_count: fault.around.map_or(NONE, |around| around.count),
+            pages_read: fault.pages_read,
+            times,
+            retries: fault.retries.map_or(NO_RETRIES, |retries| {
+                u16::try_from(retries).unwrap_or(u16::MAX).min(NO_RETRIES - 1)
+            }),
+            bits: bits(fault),
+        };
+        if self.blocks.last().is_none_or(|block| block.len() == BLOCK) {
+            self.blocks.push(Vec::with_capacity(BLOCK));
+        }
+        if let Some(block) = self.blocks.last_mut() {
+            block.push(row);
+        }
+        self.len += 1;
+        true
+    }
+
+    fn short(&mut self, key: (u32, u8), time: Option<Duration>) -> u32 {
+        let Some(time) = time else { return NONE };
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        match u32::try_from(ns) {
+            Ok(ns) if ns < LONG => ns,
+            _ => {
+                self.long.insert(key, ns);
+                LONG
+            }
+        }
+    }
+
+    /// The fault with this number, as it was handed in.
+    pub fn get(&self, index: u32) -> Option<FaultFact> {
+        let row = self.row(index)?;
+        let time = |number: u8| match row.times[usize::from(number)] {
+            NONE => None,
+            LONG => self.long.get(&(index, number)).copied().map(Duration::from_nanos),
+            ns => Some(Duration::from_nanos(u64::from(ns))),
+        };
+        Some(FaultFact {
+            start: Timestamp(row.start),
+            latency: time(0),
+            thread: ThreadId(row.thread),
+            stack: (row.stack != NONE).then_some(StackId(row.stack)),
+            address: Avma(row.address),
+            access: ACCESSES[usize::from(row.bits & 3)],
+            class: (FaultClass::ALL.get(usize::from(row.bits >> 2 & 15)).copied()).unwrap_or_default(),
+            place: (row.file != NONE).then(|| FilePlace {
+                file: MappedFileId(row.file),
+                offset: FileOffset(row.byte.saturating_sub(u64::from(row.in_page))),
+                byte: FileOffset(row.byte),
+            }),
+            major: row.bits & 1 << 9 != 0,
+            in_kernel: row.bits & 1 << 10 != 0,
+            remote: row.bits & 1 << 11 != 0,
+            failed: FAILURES.get(usize::from(row.bits >> 6 & 7)).copied().flatten(),
+            waits: FaultWaits {
+                lock: time(1),
+                disk: time(2),
+                other_read: time(3),
+                blocked: time(4),
+                preempted: time(5),
+                reclaim: time(6),
+            },
+            retries: (row.retries != NO_RETRIES).then_some(u32::from(row.retries)),
+            around: (row.around_count != NONE).then_some(PageRange {
+                first: row.around_first,
+                count: row.around_count,
+            }),
+            pages_read: row.pages_read,
+            read_around_off: row.bits & 1 << 12 != 0,
+        })
+    }
+
+    fn row(&self, index: u32) -> Option<&Row> {
+        let index = index as usize;
+        self.blocks.get(index / BLOCK)?.get(index % BLOCK)
+    }
+
+    /// The numbers of all faults, by the time at which they began.
+    pub fn order(&self) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..self.len).collect();
+        order.sort_unstable_by_key(|&index| (self.row(index).map(|row| row.start), index));
+        order
+    }
+}
+
+/// Two bits of access, four of class, three of failure, and flags.
+fn bits(fault: &FaultFact) -> u16 {
+    fn position<T: PartialEq>(all: &[T], one: &T) -> u16 {
+        let position = all.iter().position(|each| each == one).unwrap_or_default();
+        u16::try_from(position).unwrap_or_default()
+    }
+    position(&ACCESSES, &fault.access)
+        | position(&FaultClass::ALL, &fault.class) << 2
+        | position(&FAILURES, &fault.failed) << 6
+        | u16::from(fault.major) << 9
+        | u16::from(fault.in_kernel) << 10
+        | u16::from(fault.remote) << 11
+        | u16::from(fault.read_around_off) << 12
+}
+
+/// A moment in the life of a program that a marker told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Milestone {
+    /// When.
+    pub time: Timestamp,
+    /// Which thread told it.
+    pub thread: ThreadId,
+    /// A new program; else its first window.
+    pub is_exec: bool,
+}
+
+/// What a report on faults keeps of a recording.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// The faults.
+    pub rows: Rows,
+    /// Starts of programs and first windows.
+    pub milestones: Vec<Milestone>,
+    /// What became of the files' pages.
+    pub pages: Pages,
+}
+
+impl FactSink for Facts {
+    fn sample(&mut self, _: &Tables, _: &SampleFact) {}
+
+    fn mark(&mut self, _: &Tables, mark: &Mark) {
+        let is_exec = match &mark.kind {
+            MarkKind::Exec { .. } => true,
+            MarkKind::Program { text } if is_first_window(text) => false,
+            _ => return,
+        };
+        self.milestones.push(Milestone {
+            time: mark.start,
+            thread: mark.thread,
+            is_exec,
+        });
+    }
+
+    fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
+        self.pages.fault(tables, fault);
+        self.rows.push(fault);
+    }
+
+    fn pages_read(&mut self, tables: &Tables, read: &PagesReadFact) {
+        self.pages.read(tables, read);
+    }
+}
+
+/// A program's marker says that something can be seen now: `First paint`, `FirstContentfulPaint`, `first window`.
+fn is_first_window(text: &str) -> bool {
+    let mut letters = String::new();
+    letters.extend(
+        text.chars()
+            .filter(char::is_ascii_alphanumeric)
+            .take(24)
+            .map(|c| c.to_ascii_lowercase()),
+    );
+    ["firstpaint", "firstcontentfulpaint", "firstwindow"]
+        .iter()
+        .any(|start| letters.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn time() -> impl Strategy<Value = Option<Duration>> {
+        let ns = prop_oneof![0..10_u64, u64::from(LONG) - 2..u64::from(NONE) + 2, any::<u64>()];
+        prop::option::of(ns.prop_map(Duration::from_nanos))
+    }
+
+    prop_compose! {
+        fn fault()(
+            times in prop::array::uniform7(time()),
+            (start, address, page, in_page) in (any::<u64>(), any::<u64>(), 0..u64::MAX / 4096, 0..4096_u64),
+            (access, class, failure, flags) in (0..4_usize, 0..12_usize, 0..5_usize, 0..16_u8),
+            (file, stack) in (prop::option::of(0..u32::MAX), prop::option::of(0..u32::MAX)),
+            (retries, pages_read, thread) in (prop::option::of(0..65_535_u32), any::<u32>(), any::<u32>()),
+            around in prop::option::of((any::<u64>(), 0..u32::MAX)),
+        ) -> FaultFact {
+            FaultFact {
+                start: Timestamp(start),
+                latency: times[0],
+                thread: ThreadId(thread),
+                stack: stack.map(StackId),
+                address: Avma(address),
+                access: ACCESSES[access],
+                class: FaultClass::ALL[class],
+                place: file.map(|file| FilePlace {
+                    file: MappedFileId(file),
+                    offset: FileOffset(page * 4096),
+                    byte: FileOffset(page * 4096 + in_page),
+                }),
+                major: flags & 1 != 0,
+                in_kernel: flags & 2 != 0,
+                remote: flags & 4 != 0,
+                failed: FAILURES[failure],
+                waits: FaultWaits {
+                    lock: times[1],
+                    disk: times[2],
+                    other_read: times[3],
+                    blocked: times[4],
+                    preempted: times[5],
+                    reclaim: times[6],
+                },
+                retries,
+                around: around.map(|(first, count)| PageRange { first, count }),
+                pages_read,
+                read_around_off: flags & 8 != 0,
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_row_is_the_fault(faults in prop::collection::vec(fault(), 1..20)) {
+            let mut rows = Rows::default();
+            for fault in &faults {
+                prop_assert!(rows.push(fault));
+            }
+            for (index, fault) in (0..).zip(&faults) {
+                prop_assert_eq!(rows.get(index), Some(*fault));
+            }
+            prop_assert!(rows.get(rows.len).is_none());
+            let order = rows.order();
+            prop_assert_eq!(order.len(), faults.len());
+            prop_assert!(order.is_sorted_by_key(|&index| faults[index as usize].start));
+        }
+    }
+
+    #[test]
+    fn ten_million_fit_a_gigabyte() {
+        assert_eq!(size_of::<Row>(), 88);
+        assert!((size_of::<Row>() + size_of::<u32>()) * 10_000_000 < 1 << 30);
+    }
+
+    #[test]
+    fn first_windows_are_known_by_their_names() {
+        for text in ["First paint", "FirstContentfulPaint — after 812ms", "first_window"] {
+            assert!(is_first_window(text), "{text}");
+        }
+        assert!(!is_first_window("the first paint") && !is_first_window(""));
+    }
+}

@@ -1,0 +1,125 @@
+//! Sums over faults, and groups of them in the order of tables.
+
+use std::hash::Hash;
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use crate::fact::FaultFact;
+
+/// What a group of faults amounts to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Tally {
+    /// How many, failed ones too.
+    pub faults: u64,
+    /// As the kernel counts them.
+    pub major: u64,
+    /// Waited for a disk, or for somebody else's read.
+    pub waited: u64,
+    /// Failed.
+    pub failed: u64,
+    /// Sum of the latencies, in ns.
+    pub time_ns: u64,
+    /// Faults whose latency is unknown: they are not in the time.
+    pub untimed: u64,
+}
+
+impl Tally {
+    /// Counts a fault.
+    pub fn add(&mut self, fault: &FaultFact) {
+        self.faults += 1;
+        self.major += u64::from(fault.major);
+        self.waited += u64::from(fault.waited());
+        self.failed += u64::from(fault.failed.is_some());
+        self.untimed += u64::from(fault.latency.is_none());
+        self.time_ns = self.time_ns.saturating_add(ns(fault.time()));
+    }
+
+    /// Adds another group.
+    pub fn merge(&mut self, other: &Self) {
+        self.faults += other.faults;
+        self.major += other.major;
+        self.waited += other.waited;
+        self.failed += other.failed;
+        self.untimed += other.untimed;
+        self.time_ns = self.time_ns.saturating_add(other.time_ns);
+    }
+}
+
+/// Where the time of faults went. `None`: no fault could tell. Of faults without a latency nothing is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct TimeParts {
+    /// For the lock of the address space.
+    pub lock_ns: Option<u64>,
+    /// For reads that they started.
+    pub disk_ns: Option<u64>,
+    /// For reads of somebody else.
+    pub other_read_ns: Option<u64>,
+    /// For something else.
+    pub blocked_ns: Option<u64>,
+    /// Another thread had the CPU.
+    pub preempted_ns: Option<u64>,
+    /// All the rest: the kernel at work.
+    pub rest_ns: u64,
+    /// Reclaim and compaction; lies within the others.
+    pub reclaim_ns: Option<u64>,
+}
+
+impl TimeParts {
+    /// Counts a fault.
+    pub fn add(&mut self, fault: &FaultFact) {
+        let Some(latency) = fault.latency else { return };
+        let waits = &fault.waits;
+        let mut rest = ns(latency);
+        for (sum, part) in [
+            (&mut self.lock_ns, waits.lock),
+            (&mut self.disk_ns, waits.disk),
+            (&mut self.other_read_ns, waits.other_read),
+            (&mut self.blocked_ns, waits.blocked),
+            (&mut self.preempted_ns, waits.preempted),
+        ] {
+            rest = rest.saturating_sub(part.map_or(0, ns));
+            add(sum, part);
+        }
+        add(&mut self.reclaim_ns, waits.reclaim);
+        self.rest_ns = self.rest_ns.saturating_add(rest);
+    }
+}
+
+fn add(sum: &mut Option<u64>, part: Option<Duration>) {
+    if let Some(part) = part {
+        *sum = Some(sum.unwrap_or(0).saturating_add(ns(part)));
+    }
+}
+
+/// A duration in ns.
+pub fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Groups by a key.
+#[derive(Debug)]
+pub struct Groups<K>(FxHashMap<K, Tally>);
+
+impl<K> Default for Groups<K> {
+    fn default() -> Self {
+        Self(FxHashMap::default())
+    }
+}
+
+impl<K: Hash + Ord + Copy> Groups<K> {
+    /// Counts a fault in its group.
+    pub fn add(&mut self, key: K, fault: &FaultFact) {
+        self.0.entry(key).or_default().add(fault);
+    }
+
+    /// Those with the most time first, then those with the most faults.
+    pub fn sorted(self) -> Vec<(K, Tally)> {
+        let mut groups: Vec<(K, Tally)> = self.0.into_iter().collect();
+        groups.sort_unstable_by(|(a, left), (b, right)| {
+            (right.time_ns, right.faults, a).cmp(&(left.time_ns, left.faults, b))
+        });
+        groups
+    }
+}

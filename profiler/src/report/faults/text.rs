@@ -1,0 +1,362 @@
+//! The tables of page faults as text for a terminal of 80 columns.
+
+use std::cmp::Reverse;
+use std::io::{self, Write};
+
+use super::account::AccountTotal;
+use super::pages::PagesRow;
+use super::phase::Phase;
+use super::report::{FaultReport, FileRow, FunctionRow};
+use super::tally::{Tally, TimeParts, ns};
+use super::warn::{Tier, warnings};
+use crate::report::text::{bytes, columns, count, duration, escaped, fit, fit_end, percent};
+
+/// Columns of the terminal.
+const WIDTH: usize = 80;
+/// Columns of the figures behind a name.
+const FIGURES: usize = 44;
+const NAME: usize = WIDTH - FIGURES;
+
+/// Writes everything, tables with `top` rows at most, in ANSI styles.
+///
+/// # Errors
+/// Those of the output.
+pub fn write(out: &mut impl Write, report: &FaultReport, top: usize) -> io::Result<()> {
+    for line in head(report) {
+        writeln!(out, "{line}")?;
+    }
+    if report.totals.faults == 0 {
+        return Ok(());
+    }
+    for table in tables(report, top) {
+        writeln!(out)?;
+        for line in table.lines(&report.totals, top) {
+            writeln!(out, "{line}")?;
+        }
+    }
+    for line in pages(&report.pages, top) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+fn head(report: &FaultReport) -> Vec<String> {
+    let recording = &report.recording;
+    let totals = &report.totals;
+    let command = recording.command.join(" ");
+    let command = if command.is_empty() { &recording.scope } else { &command };
+    let seen = recording.end.since(recording.start);
+    let tier = Tier::of(recording).map_or("an unknown tier", Tier::words);
+    let figures = format!(", {} seen by {tier}", duration(ns(seen)));
+    let mut lines = vec![fit(command, WIDTH.saturating_sub(columns(&figures))) + &figures];
+    let of = if totals.faults == report.faults_in_file {
+        String::new()
+    } else {
+        format!(" of {}", count(report.faults_in_file))
+    };
+    let mut words = vec![
+        format!("{}{of}", count(totals.faults)),
+        format!("{} major", count(totals.major)),
+    ];
+    words.push(format!("{} waited for a read", count(totals.waited)));
+    words.push(format!("{} failed", count(totals.failed)));
+    lines.extend(wrapped("faults: ", &words, ", "));
+    if totals.time_ns > 0 {
+        lines.extend(wrapped("time:   ", &time(totals.time_ns, &report.time), " + "));
+    }
+    let entered = report.phases.iter();
+    let entered: Vec<String> = entered
+        .map(|start| format!("{} at {}", start.phase.name(), duration(start.time_ns)))
+        .collect();
+    lines.extend(wrapped("phases: ", &entered, ", "));
+    lines.extend(wrapped("account:", &account(&report.account), ", "));
+    let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
+    for warning in warnings(report) {
+        let words: Vec<String> = warning.split(' ').map(str::to_owned).collect();
+        for (at, line) in wrapped("warning:", &words, " ").into_iter().enumerate() {
+            lines.push(match line.strip_prefix("warning:") {
+                Some(rest) if at == 0 => format!("{yellow}warning:{yellow:#}{rest}"),
+                _ => line,
+            });
+        }
+    }
+    lines
+}
+
+/// Items behind a word, over as many lines as they need; none, if there are no items.
+fn wrapped(head: &str, items: &[String], separator: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut line = head.to_owned();
+    for (index, item) in items.iter().enumerate() {
+        let end = if index + 1 < items.len() {
+            separator.trim_end()
+        } else {
+            ""
+        };
+        let item = format!(" {item}{end}");
+        if line.len() > head.len() && columns(&line) + columns(&item) > WIDTH {
+            lines.push(std::mem::replace(&mut line, " ".repeat(head.len())));
+        }
+        line.push_str(&item);
+    }
+    if !items.is_empty() {
+        lines.push(line);
+    }
+    lines
+}
+
+fn time(time: u64, parts: &TimeParts) -> Vec<String> {
+    let mut words = Vec::new();
+    for (name, part) in [
+        ("disk", parts.disk_ns),
+        ("another's read", parts.other_read_ns),
+        ("lock of the address space", parts.lock_ns),
+        ("blocked otherwise", parts.blocked_ns),
+        ("CPU taken", parts.preempted_ns),
+    ] {
+        words.extend(
+            part.filter(|part| *part > 0)
+                .map(|part| format!("{name} {}", duration(part))),
+        );
+    }
+    words.push(format!("the kernel's work {}", duration(parts.rest_ns)));
+    if let Some(first) = words.first_mut() {
+        *first = format!("{} = {first}", duration(time));
+    }
+    if let Some(reclaim) = parts.reclaim_ns.filter(|reclaim| *reclaim > 0)
+        && let Some(last) = words.last_mut()
+    {
+        *last = format!("{last}; {} of all in reclaim", duration(reclaim));
+    }
+    words
+}
+
+fn account(account: &AccountTotal) -> Vec<String> {
+    let mut words = Vec::new();
+    if account.threads > 0 {
+        words.push(format!("kernel counted {}", count(account.kernel)));
+        words.push(format!("seen {}", count(account.seen)));
+        words.push(format!("lost {}", count(account.lost)));
+        if account.filtered > 0 {
+            words.push(format!("not asked for {}", count(account.filtered)));
+        }
+        let sign = if account.not_visible < 0 { "-" } else { "" };
+        words.push(format!(
+            "not visible to this tier {sign}{}",
+            count(account.not_visible.unsigned_abs())
+        ));
+    }
+    if account.unwatched > 0 {
+        let threads = count(account.unwatched);
+        words.push(format!("{threads} threads ended without a fault that was watched"));
+    }
+    words
+}
+
+/// A table, whole.
+struct Table {
+    title: String,
+    rows: Vec<(String, Figures)>,
+    /// What the rows add up to; `None`: they overlap.
+    total: Option<Tally>,
+}
+
+/// The figures of a row.
+#[derive(Clone, Copy)]
+struct Figures {
+    faults: u64,
+    /// Major and waited.
+    kinds: Option<(u64, u64)>,
+    time_ns: u64,
+}
+
+impl From<Tally> for Figures {
+    fn from(tally: Tally) -> Self {
+        Self {
+            faults: tally.faults,
+            kinds: Some((tally.major, tally.waited)),
+            time_ns: tally.time_ns,
+        }
+    }
+}
+
+impl Table {
+    fn new(title: impl Into<String>, total: Tally, rows: impl Iterator<Item = (String, Tally)>) -> Self {
+        Self {
+            title: title.into(),
+            rows: rows.map(|(name, tally)| (name, tally.into())).collect(),
+            total: Some(total),
+        }
+    }
+
+    fn lines(&self, all: &Tally, top: usize) -> Vec<String> {
+        let bold = anstyle::Style::new().bold();
+        let title = fit(&self.title, NAME - 1);
+        let room = NAME.saturating_sub(columns(&title));
+        let mut lines = vec![format!(
+            "{bold}{title}{:room$}{:>11}{:>8}{:>8}{:>9}{:>8}{bold:#}",
+            "", "faults", "major", "waited", "time", "share"
+        )];
+        lines.extend(
+            self.rows
+                .iter()
+                .take(top)
+                .map(|(name, figures)| row(name, *figures, all)),
+        );
+        let more = self.rows.len().saturating_sub(top);
+        let Some(total) = self.total else { return lines };
+        if more > 0 {
+            let mut rest = Tally::default();
+            for (_, figures) in self.rows.iter().skip(top) {
+                let (major, waited) = figures.kinds.unwrap_or_default();
+                rest.merge(&Tally {
+                    faults: figures.faults,
+                    major,
+                    waited,
+                    time_ns: figures.time_ns,
+                    ..Tally::default()
+                });
+            }
+            lines.push(row(&format!("({} more)", count(more as u64)), rest.into(), all));
+        }
+        if self.rows.len() > 1 {
+            lines.push(row("total", total.into(), all));
+        }
+        lines
+    }
+}
+
+/// A line of a table. The share is of the time where it is known, else of the faults.
+fn row(name: &str, figures: Figures, all: &Tally) -> String {
+    let share = if all.time_ns > 0 {
+        percent(figures.time_ns, all.time_ns)
+    } else {
+        percent(figures.faults, all.faults)
+    };
+    let (major, waited) = match figures.kinds {
+        Some((major, waited)) => (count(major), count(waited)),
+        None => (String::new(), String::new()),
+    };
+    let time = if all.time_ns > 0 {
+        duration(figures.time_ns)
+    } else {
+        "-".to_owned()
+    };
+    let name = fit(name, NAME - 1);
+    let room = NAME.saturating_sub(columns(&name));
+    let faults = count(figures.faults);
+    format!("{name}{:room$}{faults:>11}{major:>8}{waited:>8}{time:>9}{share:>8}", "")
+}
+
+fn tables(report: &FaultReport, top: usize) -> Vec<Table> {
+    let totals = report.totals;
+    let files = report.by_file.iter().map(|row| (file_name(row), row.tally));
+    let mut tables = vec![Table::new("by file", totals, files)];
+    tables.extend(sections(report));
+    let own = report.by_function.iter().filter(|row| row.tally.faults > 0);
+    tables.push(Table::new(
+        "by function, its own faults",
+        totals,
+        own.map(|row| (function_name(row), row.tally)),
+    ));
+    tables.push(with_callees(&report.by_function, top));
+    let classes = report
+        .by_class
+        .iter()
+        .map(|row| (row.class.name().to_owned(), row.tally));
+    tables.push(Table::new("by class", totals, classes));
+    let processes = report.by_process.iter();
+    let processes = processes.map(|row| (with_id(&row.process, row.pid), row.tally));
+    tables.push(Table::new("by process", totals, processes));
+    let threads = report
+        .by_thread
+        .iter()
+        .map(|row| (with_id(&row.thread, row.tid), row.tally));
+    tables.push(Table::new("by thread", totals, threads));
+    let phases = report.by_phase.iter();
+    let phases = phases.map(|row| (row.phase.map_or("(unknown)", Phase::name).to_owned(), row.tally));
+    tables.push(Table::new("by phase", totals, phases));
+    tables
+}
+
+/// What became of the files' pages, in bytes.
+fn pages(rows: &[PagesRow], top: usize) -> Vec<String> {
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let bold = anstyle::Style::new().bold();
+    let line = |name: &str, [faulted, around, read, called, wasted]: [String; 5]| {
+        let room = NAME.saturating_sub(columns(name));
+        format!(
+            "{name}{:room$}{faulted:>9}{around:>9}{read:>9}{called:>9}{wasted:>8}",
+            ""
+        )
+    };
+    let heads = ["faulted", "around", "read", "by calls", "wasted"].map(str::to_owned);
+    let mut lines = vec![
+        String::new(),
+        format!("{bold}{}{bold:#}", line("pages, in the whole recording", heads)),
+    ];
+    for row in rows.iter().take(top) {
+        let around = row.around_bytes.saturating_add(row.maybe_around_bytes);
+        let sums = [
+            row.faulted_bytes,
+            around,
+            row.read_by_faults_bytes,
+            row.read_by_calls_bytes,
+            row.wasted_bytes,
+        ];
+        let sums = sums.map(|sum| if sum == 0 { "0".to_owned() } else { bytes(sum) });
+        lines.push(line(&fit_end(&escaped(row.file.as_bytes()), NAME - 1), sums));
+    }
+    lines
+}
+
+/// The sections of the file with the most time.
+fn sections(report: &FaultReport) -> Option<Table> {
+    let file = report.by_file.iter().find(|row| row.id.is_some())?;
+    let path = file.file.as_deref().unwrap_or_default();
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let rows = report.by_section.iter().filter(|row| row.id == file.id);
+    let rows = rows.map(|row| {
+        (
+            row.section.as_deref().unwrap_or("(in none, or not known)").to_owned(),
+            row.tally,
+        )
+    });
+    Some(Table::new(format!("by section of {name}"), file.tally, rows))
+}
+
+fn with_callees(functions: &[FunctionRow], top: usize) -> Table {
+    let mut rows: Vec<&FunctionRow> = functions.iter().filter(|row| row.function.is_some()).collect();
+    rows.sort_by_key(|row| Reverse((row.inclusive_time_ns, row.inclusive_faults)));
+    let figures = |row: &FunctionRow| Figures {
+        faults: row.inclusive_faults,
+        kinds: None,
+        time_ns: row.inclusive_time_ns,
+    };
+    Table {
+        title: "by function with all it calls".to_owned(),
+        rows: rows
+            .iter()
+            .take(top)
+            .map(|row| (function_name(row), figures(row)))
+            .collect(),
+        total: None,
+    }
+}
+
+fn file_name(row: &FileRow) -> String {
+    let path = row.file.as_deref().unwrap_or("(no file)");
+    fit_end(&escaped(path.as_bytes()), NAME - 1)
+}
+
+fn function_name(row: &FunctionRow) -> String {
+    let name = row.function.as_deref();
+    name.unwrap_or("(no function of the program)").to_owned()
+}
+
+fn with_id(name: &str, id: u32) -> String {
+    let id = format!(" ({id})");
+    fit(name, (NAME - 1).saturating_sub(columns(&id))) + &id
+}

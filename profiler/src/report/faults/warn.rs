@@ -1,0 +1,104 @@
+//! What a person has to know before believing the tables, each with its remedy.
+
+use super::report::FaultReport;
+use crate::fact::Recording;
+use crate::report::text::{count, fit};
+
+/// Files that are named at most.
+const FILES: usize = 3;
+
+/// How faults were watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tier {
+    /// `handle_mm_fault` itself: every fault, every time.
+    Fentry,
+    /// The exceptions, and the kernel's count at the end: faults without user registers are not seen.
+    Tracepoint,
+    /// The kernel's count alone: no latency.
+    Perf,
+}
+
+impl Tier {
+    /// Of a recording; `None`: faults were not watched, or by hooks that this version does not know.
+    pub fn of(recording: &Recording) -> Option<Self> {
+        let attached = |part: &str| {
+            let mut hooks = recording.hooks.iter();
+            hooks.any(|hook| hook.noun == "fault" && hook.refused.is_none() && hook.hook.contains(part))
+        };
+        if attached("handle_mm_fault") {
+            Some(Self::Fentry)
+        } else if attached("perf page-faults") {
+            Some(if attached("page_fault_user") {
+                Self::Tracepoint
+            } else {
+                Self::Perf
+            })
+        } else {
+            None
+        }
+    }
+
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Fentry => "tier 1 (handle_mm_fault)",
+            Self::Tracepoint => "tier 2 (exceptions and perf events)",
+            Self::Perf => "tier 3 (perf events: no latency)",
+        }
+    }
+}
+
+/// All that apply.
+pub fn warnings(report: &FaultReport) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let account = &report.account;
+    let tier = Tier::of(&report.recording);
+    if account.negative > 0 {
+        warnings.push(format!(
+            "the account does not close: of {} threads more was seen than the kernel counted; please report this with the event log",
+            count(account.negative)
+        ));
+    } else if tier == Some(Tier::Fentry) && account.not_visible != 0 {
+        warnings.push(format!(
+            "the account does not close: {} faults are missing, and tier 1 should see all; please report this with the event log",
+            count(account.not_visible.unsigned_abs())
+        ));
+    }
+    if account.lost > 0 {
+        warnings.push(format!(
+            "{} faults were lost because they came too fast: record fewer with `--faults file` or `--faults major`",
+            count(account.lost)
+        ));
+    }
+    let totals = &report.totals;
+    if totals.untimed > 0 && tier != Some(Tier::Perf) {
+        let known = count(totals.untimed);
+        warnings.push(format!(
+            "the start of {known} faults was not seen: their latency is in no sum"
+        ));
+    }
+    let off = &report.read_around_off;
+    if !off.is_empty() {
+        let names: Vec<String> = off
+            .iter()
+            .take(FILES)
+            .map(|row| {
+                let path = row.file.as_deref().unwrap_or("[no file]");
+                let name = fit(path.rsplit('/').next().unwrap_or(path), 30);
+                format!("{name} ({})", count(row.tally.faults))
+            })
+            .collect();
+        let more = off.len().saturating_sub(FILES);
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        warnings.push(format!(
+            "the kernel had stopped reading around faults in {}{more}: after many misses pages come one by one; read the file ahead \
+             (MADV_WILLNEED) or lay it out in the order of its use",
+            names.join(", ")
+        ));
+    }
+    warnings
+}

@@ -1,0 +1,228 @@
+//! Page faults of a program that knows them, in every tier that the kernel allows.
+
+use std::path::Path;
+
+use profiler::capture::faults::{FaultMode, FaultSource, Faults};
+use profiler::capture::wire::{Scope, Start};
+use profiler::event::{Event, Fault, TaskExit};
+use profiler_common::fault::{BEFORE_UNKNOWN, FAULT_FAILED, FAULT_MAJOR, FAULT_STARTED};
+
+use crate::harness::{Recording, Waiting, compile, record, skipped, start};
+
+/// Touches `PAGES` pages of anonymous memory, then a file's pages backwards, in a child too and in four threads, and finally an
+/// address that it must not touch.
+const PROGRAM: &str = r"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+enum { PAGES = 500, FILE_PAGES = 64 };
+static sigjmp_buf after;
+static void caught(int signal) { siglongjmp(after, signal); }
+static char *map(unsigned long at, int pages, int flags, int fd) {
+    char *memory = mmap((void *)at, pages * 4096, PROT_READ | PROT_WRITE, flags | MAP_FIXED_NOREPLACE, fd, 0);
+    if (memory == MAP_FAILED) _exit(3);
+    madvise(memory, pages * 4096, MADV_NOHUGEPAGE);
+    return memory;
+}
+static void *thread(void *at) {
+    char *memory = map((unsigned long)at, PAGES, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    for (int i = 0; i < PAGES; i++) memory[i * 4096] = 1;
+    return 0;
+}
+int main(int count, char **words) {
+    thread((void *)0x100000000000);
+    int fd = open(words[1], O_RDONLY);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    volatile char *file = map(0x110000000000, FILE_PAGES, MAP_PRIVATE, fd);
+    madvise((void *)file, FILE_PAGES * 4096, MADV_RANDOM);
+    for (int i = FILE_PAGES - 1; i >= 0; i--) file[i * 4096];
+    if (fork() == 0) { thread((void *)0x120000000000); _exit(0); }
+    wait(0);
+    pthread_t threads[4];
+    for (long i = 0; i < 4; i++) pthread_create(&threads[i], 0, thread, (void *)(0x130000000000 + (i << 36)));
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], 0);
+    signal(SIGSEGV, caught);
+    if (sigsetjmp(after, 1) == 0) *(volatile char *)0x140000000000 = 1;
+    return 0;
+}
+";
+const PAGE: u64 = 4096;
+const PAGES: u64 = 500;
+const FILE_PAGES: u64 = 64;
+
+fn faults(recording: &Recording) -> Vec<&Fault<'static>> {
+    let mut faults = Vec::new();
+    for event in &recording.events {
+        if let Event::Fault(fault) = event {
+            faults.push(fault);
+        }
+    }
+    faults
+}
+
+/// The pages from `at` on that were faulted in, in order.
+fn touched(recording: &Recording, at: u64, pages: u64) -> Vec<u64> {
+    let pages = at..at + pages * PAGE;
+    let addresses = faults(recording).into_iter().map(|fault| fault.address.0);
+    addresses
+        .filter(|address| pages.contains(address))
+        .map(|address| (address - pages.start) / PAGE)
+        .collect()
+}
+
+fn recorded(folder: &Path, faults: Faults) -> Option<(Recording, u32)> {
+    let program = compile(folder, "faults", PROGRAM, &["-O1"]);
+    let file = folder.join("file");
+    std::fs::write(&file, vec![7; (FILE_PAGES * PAGE) as usize]).unwrap();
+    std::fs::File::open(&file).unwrap().sync_all().unwrap();
+    let waiting = Waiting::new(&program, &[file.to_str().unwrap()]);
+    let pid = waiting.pid();
+    let request = Start {
+        faults,
+        ..start(Scope::Command { pid })
+    };
+    let recording = record(request, || assert_eq!(waiting.run(), Some(0)));
+    let fentry = |hook: &&profiler::event::HookStatus| hook.hook == "fentry/fexit handle_mm_fault";
+    if faults.source == Some(FaultSource::Fentry)
+        && let Some(reason) = recording
+            .header
+            .hooks
+            .iter()
+            .find(fentry)
+            .and_then(|hook| hook.refused.clone())
+    {
+        println!("skipped: fentry is refused: {reason}");
+        return None;
+    }
+    Some((recording, pid))
+}
+
+/// What the kernel counted and the tier did not see, for a thread that was watched.
+fn not_visible(exit: &TaskExit) -> Option<i64> {
+    let counts = exit.faults?;
+    let kernels = exit.minor_faults + exit.major_faults;
+    (counts.before != BEFORE_UNKNOWN)
+        .then(|| (kernels - counts.before) as i64 - (counts.seen + counts.lost + counts.filtered) as i64)
+}
+
+fn check(source: FaultSource) {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let faults_asked = Faults {
+        mode: FaultMode::All,
+        source: Some(source),
+    };
+    let Some((recording, pid)) = recorded(folder.path(), faults_asked) else {
+        return;
+    };
+    assert_eq!(recording.losses(), Vec::<&Event<'_>>::new());
+    let in_order: Vec<u64> = (0..PAGES).collect();
+    for at in [0x1000_0000_0000, 0x1200_0000_0000]
+        .into_iter()
+        .chain((0..4).map(|thread| 0x1300_0000_0000 + (thread << 36)))
+    {
+        assert_eq!(touched(&recording, at, PAGES), in_order, "{at:x}");
+    }
+    let backwards: Vec<u64> = (0..FILE_PAGES).rev().collect();
+    assert_eq!(touched(&recording, 0x1100_0000_0000, FILE_PAGES), backwards);
+    let of_file =
+        |fault: &&&Fault<'_>| (0x1100_0000_0000..0x1100_0000_0000 + FILE_PAGES * PAGE).contains(&fault.address.0);
+    let all = faults(&recording);
+    let major = all
+        .iter()
+        .filter(of_file)
+        .filter(|fault| fault.flags & FAULT_MAJOR != 0);
+    assert_eq!(major.count() as u64, FILE_PAGES);
+    for fault in all.iter().filter(of_file) {
+        let file = fault.vma.unwrap().file.unwrap();
+        assert_eq!(file.offset.0, (fault.address.0 & !4095) - 0x1100_0000_0000);
+        assert_eq!(
+            file.file.inode,
+            std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(folder.path().join("file")).unwrap())
+        );
+        if source != FaultSource::Perf {
+            assert!(fault.start.unwrap() < fault.at.time, "{fault:?}");
+        }
+    }
+    // Now and then a read is over before anybody waits for it.
+    let waited = all
+        .iter()
+        .filter(of_file)
+        .filter(|fault| fault.waits.disk + fault.waits.blocked > 0);
+    assert!(source == FaultSource::Perf || waited.count() as u64 >= FILE_PAGES / 2);
+    let failed = all.iter().filter(|fault| fault.flags & FAULT_FAILED != 0).count();
+    assert_eq!(failed, usize::from(source != FaultSource::Perf));
+    for fault in &all {
+        assert_eq!(
+            fault.flags & FAULT_STARTED != 0,
+            source != FaultSource::Perf,
+            "{fault:?}"
+        );
+    }
+    assert_eq!(recording.exits().count(), 6);
+    for exit in recording.exits() {
+        let is_main = exit.at.tid == pid;
+        // The kernel writes the arguments of exec into the new program's memory without an exception.
+        let expected = if source == FaultSource::Fentry || !is_main {
+            0
+        } else {
+            1
+        };
+        assert_eq!(not_visible(exit), Some(expected), "{exit:?}");
+    }
+}
+
+#[test]
+fn with_the_mapping_in_hand() {
+    check(FaultSource::Fentry);
+}
+
+#[test]
+fn by_exceptions_and_the_kernels_count() {
+    check(FaultSource::Tracepoint);
+}
+
+#[test]
+fn by_the_kernels_count_alone() {
+    check(FaultSource::Perf);
+}
+
+#[test]
+fn what_is_not_asked_for_is_counted() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    for (mode, anonymous, file) in [
+        (FaultMode::File, 0, FILE_PAGES),
+        (FaultMode::Major, 0, FILE_PAGES),
+        (FaultMode::Off, 0, 0),
+    ] {
+        let (recording, _) = recorded(folder.path(), Faults { mode, source: None }).unwrap();
+        assert_eq!(
+            touched(&recording, 0x1000_0000_0000, PAGES).len() as u64,
+            anonymous,
+            "{mode:?}"
+        );
+        assert_eq!(
+            touched(&recording, 0x1100_0000_0000, FILE_PAGES).len() as u64,
+            file,
+            "{mode:?}"
+        );
+        for exit in recording.exits().filter(|_| mode != FaultMode::Off) {
+            assert!(
+                not_visible(exit).is_some_and(|count| (0..=1).contains(&count)),
+                "{exit:?}"
+            );
+            assert!(exit.faults.unwrap().filtered >= PAGES, "{exit:?}");
+        }
+    }
+}

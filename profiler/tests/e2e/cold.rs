@@ -1,0 +1,79 @@
+//! `--cold` and `--warm`: what the program finds in memory when it starts, asked by the program itself.
+
+use std::path::Path;
+
+use crate::harness::Ngmi;
+use crate::harness::skip::{needs_capture, skip};
+
+const PAGES: usize = 256;
+
+/// A program that says how many pages of a file are in memory before it reads any.
+const ASK: &str = r#"
+import ctypes, mmap, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
+fd = os.open(sys.argv[1], os.O_RDONLY)
+size = os.fstat(fd).st_size
+pages = ctypes.create_string_buffer(size // mmap.PAGESIZE)
+address = libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
+assert libc.mincore(address, size, pages) == 0
+open(sys.argv[2], "w").write(str(sum(byte & 1 for byte in pages.raw)))
+"#;
+
+/// Pages of a file in memory as a recorded program sees them, and what `ngmi` said.
+fn pages_seen(flag: &str, folder: &Path) -> (usize, String) {
+    let [script, data, answer] = ["ask.py", "data", "answer"].map(|name| folder.join(name));
+    std::fs::write(&script, ASK).unwrap();
+    let words = [script, data, answer.clone()];
+    let outcome = Ngmi::record().arg(flag).program("python3", words).run();
+    outcome.expect_code(0).expect_no_panic();
+    outcome.profile();
+    (
+        std::fs::read_to_string(answer).unwrap().parse().unwrap(),
+        outcome.stderr,
+    )
+}
+
+#[test]
+fn a_file_among_the_arguments_is_cold_or_warm_when_the_program_starts() {
+    needs_capture!();
+    if std::process::Command::new("python3").arg("-V").output().is_err() {
+        return skip("no python3");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    if nix::sys::statfs::statfs(folder.path()).unwrap().filesystem_type() == nix::sys::statfs::TMPFS_MAGIC {
+        return skip("the folder for temporary files is in memory");
+    }
+    let page = usize::try_from(
+        nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE)
+            .unwrap()
+            .unwrap(),
+    )
+    .unwrap();
+    std::fs::write(folder.path().join("data"), vec![5; PAGES * page]).unwrap();
+    let (pages, said) = pages_seen("--cold", folder.path());
+    assert_eq!(pages, 0, "{said}");
+    assert!(said.contains("cold: "), "{said}");
+    let (pages, said) = pages_seen("--warm", folder.path());
+    assert_eq!(pages, PAGES, "{said}");
+    assert!(said.contains("warm: "), "{said}");
+    assert_eq!(pages_seen("--cold", folder.path()).0, 0);
+}
+
+#[test]
+fn what_can_not_be_done_is_refused_before_anything_runs() {
+    needs_capture!();
+    for (arguments, words) in [
+        (
+            &["--cold", "--cold-file", "/no/such/file"][..],
+            &["--cold-file", "/no/such/file"][..],
+        ),
+        (&["--cold-file", "/etc/passwd"], &["--cold or --warm"]),
+    ] {
+        let outcome = Ngmi::record().args(arguments).program("touch", ["it-ran"]).run();
+        outcome.expect_refusal(words);
+        outcome.expect_files(&[]);
+    }
+}

@@ -1,0 +1,136 @@
+//! Reading a mapped file that is not in the page cache.
+
+use crate::rows::Row;
+use crate::run::{Run, judged};
+use crate::said::Phase;
+use crate::tier::{Knows, Tier, in_each_tier};
+
+in_each_tier!(
+    a_cold_file_page_by_page,
+    a_cold_file_in_no_order,
+    advice_to_read_ahead,
+    no_advice,
+    two_threads_on_one_page,
+);
+
+/// Every page a fault that waited, and read the page that it wanted and no other.
+fn expect_single_pages(run: &Run) {
+    let (phase, rows) = run.only_rows();
+    assert!(phase.is_cold());
+    let waited = phase.touches.iter().filter(|touch| touch.switches > 0).count();
+    // On a busy machine a page may come in before the thread gets to wait for it.
+    assert!(
+        waited * 10 >= phase.touches.len() * 8,
+        "{waited} touches waited: the file was not cold"
+    );
+    if !run.tier.knows(Knows::Latency) {
+        return;
+    }
+    for row in &rows {
+        assert!(row.pages_read.is_none_or(|pages| pages == 1), "{row:?}");
+        assert!(
+            row.waited != Some(true) || row.disk_ns.is_some_and(|time| time > 0),
+            "{row:?}"
+        );
+    }
+    let touches: u64 = phase.touches.iter().map(crate::said::Touch::nanoseconds).sum();
+    let latency: u64 = rows.iter().filter_map(|row| row.latency_ns).sum();
+    assert!(
+        latency * 3 >= touches,
+        "{latency} ns of the {touches} ns that the touches took"
+    );
+}
+
+fn a_cold_file_page_by_page(tier: Tier) {
+    if let Some(run) = judged(tier, "cold", &["ascending"]) {
+        expect_single_pages(&run);
+    }
+}
+
+fn a_cold_file_in_no_order(tier: Tier) {
+    if let Some(run) = judged(tier, "cold", &["shuffled"]) {
+        expect_single_pages(&run);
+    }
+}
+
+/// Few faults for many pages: the others were mapped around, and everything read was read by one of these faults.
+fn expect_pages_together(run: &Run) {
+    let (phase, rows) = run.only_rows();
+    assert!(phase.is_cold());
+    assert!(rows.len() * 2 < phase.touches.len(), "{} faults", rows.len());
+    if run.tier.knows(Knows::Latency) {
+        assert_eq!(rows[0].waited, Some(true), "the first touch had to wait: {:?}", rows[0]);
+    }
+    let silent = phase.touches.iter().filter(|touch| touch.faults() == 0).count() as u64;
+    if let Some(around) = sum(&rows, |row| row.pages_around) {
+        // A range that was mapped around may hold pages that were mapped before.
+        assert!(
+            around >= silent,
+            "{around} pages mapped around, {silent} touched without a fault"
+        );
+    }
+    if !run.tier.knows(Knows::Latency) {
+        return;
+    }
+    if let Some(read) = sum(&rows, |row| row.pages_read) {
+        assert_eq!(read, came_in(phase), "pages read, and pages that came into the cache");
+    }
+}
+
+/// Pages of the file that the phase brought into the cache.
+fn came_in(phase: &Phase) -> u64 {
+    u64::try_from(phase.resident_after - phase.resident_before).unwrap()
+}
+
+/// The sum over the rows that have one; `None` if the kernel does not tell it at all.
+fn sum(rows: &[&Row], part: impl Fn(&Row) -> Option<u64>) -> Option<u64> {
+    rows.iter().filter_map(|row| part(row)).reduce(|one, other| one + other)
+}
+
+fn advice_to_read_ahead(tier: Tier) {
+    if let Some(run) = judged(tier, "cold", &["sequential"]) {
+        expect_pages_together(&run);
+    }
+}
+
+fn no_advice(tier: Tier) {
+    if let Some(run) = judged(tier, "cold", &["plain"]) {
+        expect_pages_together(&run);
+    }
+}
+
+fn two_threads_on_one_page(tier: Tier) {
+    let Some(run) = judged(tier, "race", &[]) else { return };
+    let [one, other] = ["one", "other"].map(|name| run.said.phase(name));
+    let together = one.touches.iter().zip(&other.touches);
+    let together = together.filter(|(one, other)| one.switches > 0 && other.switches > 0);
+    let addresses: Vec<u64> = together.map(|(one, _)| one.address).collect();
+    if addresses.is_empty() {
+        crate::harness::skip::skip("no page found both threads waiting for it");
+        return;
+    }
+    if !run.tier.knows(Knows::Latency) {
+        return;
+    }
+    let mut anothers = 0;
+    for address in addresses {
+        let at = |phase| {
+            let rows = run.rows_of(phase);
+            rows.into_iter().find(|row| row.address == address).unwrap().clone()
+        };
+        let (one, other) = (at(one), at(other));
+        for row in [&one, &other] {
+            assert_eq!(row.waited, Some(true), "{row:?}");
+            assert!(
+                row.disk_ns > Some(0) || row.other_read_ns > Some(0),
+                "waited for what? {row:?}"
+            );
+        }
+        assert!(
+            one.disk_ns > Some(0) || other.disk_ns > Some(0),
+            "who read it? {one:?}\n{other:?}"
+        );
+        anothers += usize::from(one.other_read_ns > Some(0) || other.other_read_ns > Some(0));
+    }
+    assert!(anothers > 0, "nobody ever waited for the other's read");
+}

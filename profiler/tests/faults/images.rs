@@ -1,0 +1,132 @@
+//! Programs that exec maps, and libraries that a program opens.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use crate::harness::Oracle;
+use crate::run::{Run, record, scratch};
+use crate::said::PAGE;
+use crate::tier::{Knows, Tier, in_each_tier};
+
+in_each_tier!(
+    a_program_at_any_place,
+    a_program_at_its_own_place,
+    a_static_program,
+    a_library,
+    a_library_that_is_gone,
+    what_relocations_cost,
+);
+
+/// The first fault in the executable's code is where it is entered: the kernel mapped it, in exec, before any hook saw a mapping.
+fn expect_entry(tier: Tier, flag: &str) {
+    let oracle = Oracle::c_with("faults/entry.c", &format!("entry{flag}"), &[flag]);
+    let Some(run) = record(tier, &oracle, [""; 0]) else {
+        return;
+    };
+    run.expect_accounts();
+    let number = |key| run.said.number(key);
+    let [pid, entry, start, end] = ["pid", "entry", "start", "end"].map(number);
+    let in_code = |row: &&crate::rows::Row| u64::from(row.pid) == pid && (start..end).contains(&row.address);
+    let first = run.rows.iter().find(in_code).expect("the first instruction is a fault");
+    assert_eq!(first.address, entry, "{first:?}");
+    assert_eq!(first.path(), oracle.path.to_str(), "{first:?}");
+    assert_eq!(
+        first.offset,
+        Some(number("offset") + (entry & !(PAGE - 1)) - start),
+        "{first:?}"
+    );
+    assert_eq!(first.inode, Some(number("inode")), "{first:?}");
+    assert_eq!(first.function.as_deref(), Some("_start"), "{first:?}");
+    assert_eq!(first.build_id, build_id(&oracle.path), "{first:?}");
+    assert_eq!(
+        (first.section.as_deref(), first.symbol.as_deref()),
+        (Some(".text"), Some("_start")),
+        "{first:?}"
+    );
+    let access = if tier.knows(Knows::Access) {
+        "execute"
+    } else {
+        "unknown"
+    };
+    assert_eq!(first.access, access, "{first:?}");
+    assert!(tier.takes_class("file-read", &first.class), "{first:?}");
+    assert!(first.stack_complete == Some(true) && !first.in_kernel, "{first:?}");
+}
+
+/// What binutils says its build id is.
+fn build_id(file: &Path) -> Option<String> {
+    let notes = Command::new("readelf").arg("-n").arg(file).output().unwrap();
+    let text = String::from_utf8_lossy(&notes.stdout).into_owned();
+    Some(text.split("Build ID: ").nth(1)?.split_whitespace().next()?.to_owned())
+}
+
+fn a_program_at_any_place(tier: Tier) {
+    expect_entry(tier, "-pie");
+}
+
+fn a_program_at_its_own_place(tier: Tier) {
+    expect_entry(tier, "-no-pie");
+}
+
+fn a_static_program(tier: Tier) {
+    expect_entry(tier, "-static");
+}
+
+/// Records what touches a copy of the library.
+fn with_library(tier: Tier, more: &[&str]) -> Option<Run> {
+    let folder = scratch();
+    let library = Oracle::c_with("faults/table.c", "libtable.so", &["-shared", "-fPIC", "-Wl,--build-id"])
+        .copied(&folder.path().join("libtable.so"));
+    let arguments = [library.path.to_str().unwrap()].into_iter().chain(more.iter().copied());
+    let run = record(tier, &Oracle::c("faults/library"), arguments)?;
+    run.expect_phases();
+    run.expect_accounts();
+    assert_eq!(library.path.exists(), more.is_empty());
+    Some(run)
+}
+
+fn a_library(tier: Tier) {
+    let Some(run) = with_library(tier, &[]) else { return };
+    for (symbol, section) in [("known_table", ".rodata"), ("known_data", ".data")] {
+        for row in run.rows_of(run.said.phase(symbol)) {
+            assert_eq!(row.symbol.as_deref(), Some(symbol), "{row:?}");
+            assert_eq!(row.section.as_deref(), Some(section), "{row:?}");
+            assert!(row.build_id.is_some(), "{row:?}");
+        }
+    }
+}
+
+/// Its path and its identity stay; its bytes may be out of reach, and its sections with them.
+fn a_library_that_is_gone(tier: Tier) {
+    with_library(tier, &["unlink"]);
+}
+
+/// Pages that the loader's relocations copied: as many as the kernel calls private and dirty.
+fn what_relocations_cost(tier: Tier) {
+    let folder = scratch();
+    let library = Oracle::c_with("faults/pointers.c", "libpointers.so", &["-shared", "-fPIC"])
+        .copied(&folder.path().join("libpointers.so"));
+    // A page that the disk does not have yet counts as dirty, too.
+    std::fs::File::open(&library.path).unwrap().sync_all().unwrap();
+    let Some(run) = record(tier, &Oracle::c("faults/relocated"), [&library]) else {
+        return;
+    };
+    run.expect_accounts();
+    let dirty = run.said.number("private_dirty") / PAGE;
+    assert!((64..80).contains(&dirty), "{dirty} dirty pages");
+    let ours = run.rows.iter().filter(|row| row.path() == library.path.to_str());
+    let copied: BTreeSet<_> = ours
+        .filter(|row| row.class == "file-cow" || (!tier.knows(Knows::Class) && row.class == "unknown"))
+        .map(|row| row.address & !(PAGE - 1))
+        .collect();
+    if tier.knows(Knows::Class) {
+        assert_eq!(copied.len() as u64, dirty);
+    } else {
+        assert!(
+            copied.len() as u64 <= dirty || copied.is_empty(),
+            "{} of {dirty}",
+            copied.len()
+        );
+    }
+}

@@ -1,0 +1,288 @@
+//! Holds what was recorded against what the program knows: fault by fault, moment by moment, and account by account.
+
+use std::collections::BTreeMap;
+
+use crate::rows::Row;
+use crate::run::Run;
+use crate::said::{PAGE, Phase, Raised, Sweep, Touch};
+use crate::tier::Knows;
+
+/// Faults without user registers that a thread has for reasons of its own: exec's argument pages, robust futexes.
+const UNSEEN_BY_NATURE: i64 = 8;
+
+/// What has to be a row: a touch, or a page of a sweep.
+struct Expected<'a> {
+    phase: &'a Phase,
+    address: u64,
+    touch: Option<&'a Touch>,
+}
+
+impl Run {
+    /// Asserts that each phase's thread has exactly the phase's faults in the phase's memory, in their order.
+    #[track_caller]
+    pub fn expect_phases(&self) {
+        let mut stretches: BTreeMap<(u32, u64), Vec<&Phase>> = BTreeMap::new();
+        for phase in &self.said.phases {
+            stretches.entry((phase.tid, phase.base)).or_default().push(phase);
+        }
+        assert!(
+            !stretches.is_empty(),
+            "the oracle said nothing: {}",
+            self.outcome.stdout
+        );
+        for phases in stretches.values() {
+            self.expect_stretch(phases);
+        }
+    }
+
+    /// Asserts the faults of phases that one thread spent in one stretch of memory.
+    #[track_caller]
+    fn expect_stretch(&self, phases: &[&Phase]) {
+        let name = &phases[0].name;
+        let expected: Vec<Expected<'_>> = phases.iter().flat_map(|phase| self.expected_of(phase)).collect();
+        let found = self.rows_of(phases[0]);
+        let truth: Vec<u64> = expected.iter().map(|one| one.address).collect();
+        let exactly = phases.iter().all(|phase| phase.raised == Raised::User);
+        let addresses: Vec<u64> = found
+            .iter()
+            .map(|row| {
+                if exactly {
+                    row.address
+                } else {
+                    row.address & !(PAGE - 1)
+                }
+            })
+            .collect();
+        if let Some(place) = first_difference(&addresses, &truth) {
+            let near = |list: &[u64]| format!("{:x?}", &list[place.min(list.len())..(place + 4).min(list.len())]);
+            panic!(
+                "{name}, tier {}: {} faults instead of {}; from number {place} on {} instead of {}",
+                self.tier.name(),
+                addresses.len(),
+                truth.len(),
+                near(&addresses),
+                near(&truth)
+            );
+        }
+        let mut wrong: Vec<String> = Vec::new();
+        for (row, one) in found.iter().zip(&expected) {
+            let faults = self.compare(row, one);
+            wrong.extend(
+                faults
+                    .into_iter()
+                    .map(|fault| format!("{fault}\n    in {row:?}\n    of {:?}", one.touch)),
+            );
+        }
+        let shown = wrong.iter().take(3).cloned().collect::<Vec<_>>().join("\n");
+        assert!(
+            wrong.is_empty(),
+            "{name}, tier {}: {} differences\n{shown}",
+            self.tier.name(),
+            wrong.len()
+        );
+        expect_moments(name, &found, &expected);
+    }
+
+    /// The rows that a phase has to have in this tier.
+    fn expected_of<'a>(&self, phase: &'a Phase) -> Vec<Expected<'a>> {
+        if phase.is_remote() && !self.tier.knows(Knows::Remote) {
+            return Vec::new();
+        }
+        if phase.sweep.is_some() {
+            let page = |number| Expected {
+                phase,
+                address: phase.base + number * PAGE,
+                touch: None,
+            };
+            return (0..phase.pages).map(page).collect();
+        }
+        let known = phase
+            .touches
+            .iter()
+            .filter(|touch| self.tier.knows(Knows::Failed) || touch.failed.is_none());
+        let times = |touch: &'a Touch| {
+            (0..touch.faults()).map(move |_| Expected {
+                phase,
+                address: touch.address,
+                touch: Some(touch),
+            })
+        };
+        known.flat_map(times).collect()
+    }
+
+    /// What is wrong about one row.
+    fn compare(&self, row: &Row, expected: &Expected<'_>) -> Vec<String> {
+        let phase = expected.phase;
+        let mut wrong = Vec::new();
+        let mut check = |right: bool, what: &str| {
+            if !right {
+                wrong.push(what.to_owned());
+            }
+        };
+        let user = phase.raised == Raised::User;
+        check(row.pid == phase.pid, "pid");
+        check(row.in_kernel != user, "in_kernel");
+        check(row.stack_complete == Some(true), "the stack is not complete");
+        match (&phase.sweep, expected.touch) {
+            (Some(Sweep { access, class }), _) => {
+                check(self.is_access(row, access), "access");
+                check(self.tier.takes_class(class, &row.class), "class");
+                check(
+                    !user || row.function.as_deref() == Some(function_of(access)),
+                    "function",
+                );
+                check(row.file.is_none(), "a file");
+            }
+            (None, Some(touch)) => wrong.extend(self.compare_touch(row, phase, touch)),
+            (None, None) => unreachable!("a phase has a sweep or touches"),
+        }
+        wrong.extend(self.compare_times(row, expected.touch));
+        wrong
+    }
+
+    fn is_access(&self, row: &Row, access: &str) -> bool {
+        row.access == access || (!self.tier.knows(Knows::Access) && row.access == "unknown")
+    }
+
+    /// What is wrong about a row of that touch: what it was, and of which file.
+    fn compare_touch(&self, row: &Row, phase: &Phase, touch: &Touch) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let mut check = |right: bool, what: &str| {
+            if !right {
+                wrong.push(what.to_owned());
+            }
+        };
+        let user = phase.raised == Raised::User;
+        check(self.is_access(row, &touch.access), "access");
+        check(self.tier.takes_class(&touch.class, &row.class), "class");
+        check(row.failed == touch.failed, "failed");
+        check(
+            !user || row.function.as_deref() == Some(function_of(&touch.access)),
+            "function",
+        );
+        if touch.failed.is_none() && touch.faults() == 1 {
+            check(row.major == (touch.major == 1), "major");
+        }
+        if phase.is_cold() && self.tier.knows(Knows::Latency) {
+            check(row.waited == Some(touch.switches > 0), "waited");
+        }
+        match &touch.file {
+            Some(file) => {
+                // The kernel's name of a memfd has no folder; mremap without the VMA in hand leaves nothing to say.
+                let unknown = row.file.is_none() && phase.name == "moved" && !self.tier.knows(Knows::MovedMappings);
+                check(unknown || row.path() == Some(file), "file");
+                check(unknown || row.offset == touch.offset, "offset");
+                // Of overlayfs, the mapping may show the file below; stat never does.
+                let exact = !unknown && phase.name != "overlay";
+                check(!exact || row.inode == touch.inode, "inode");
+                check(!exact || row.device == touch.device, "device");
+            }
+            // Shared memory without a name is a file of the kernel's own.
+            None => check(row.file.is_none() || touch.class == "shmem", "a file"),
+        }
+        wrong
+    }
+
+    /// What is wrong about a row's durations.
+    fn compare_times(&self, row: &Row, touch: Option<&Touch>) -> Vec<String> {
+        let mut wrong = Vec::new();
+        match row.latency_ns {
+            None if self.tier.knows(Knows::Latency) && row.failed.is_none() => wrong.push("no latency".to_owned()),
+            Some(_) if !self.tier.knows(Knows::Latency) => wrong.push("a latency that this tier can't know".to_owned()),
+            _ => {}
+        }
+        let latency = row.latency_ns.unwrap_or(0);
+        if row.reclaim_ns.unwrap_or(0) > latency {
+            wrong.push(format!(
+                "{:?} ns of reclaim in a latency of {latency} ns",
+                row.reclaim_ns
+            ));
+        }
+        if row.parts_ns() > latency {
+            wrong.push(format!("parts of {} ns in a latency of {latency} ns", row.parts_ns()));
+        }
+        if let Some(touch) = touch.filter(|touch| latency > touch.nanoseconds()) {
+            wrong.push(format!("{latency} ns within a touch of {} ns", touch.nanoseconds()));
+        }
+        wrong
+    }
+
+    /// Asserts that every thread's books close, that nothing was lost, and that what is not visible is what can't be.
+    #[track_caller]
+    pub fn expect_accounts(&self) {
+        assert!(!self.accounts.is_empty(), "no thread has an account");
+        for account in &self.accounts {
+            account.expect_closed();
+            assert!(!account.name.is_empty(), "{account:?}");
+            assert_eq!((account.lost, account.filtered), (0, 0), "{account:?}");
+            let rows = self
+                .rows
+                .iter()
+                .filter(|row| row.tid == account.tid && row.pid == account.pid);
+            let (failed, seen): (Vec<_>, Vec<_>) = rows.partition(|row| row.failed.is_some());
+            assert_eq!(
+                (seen.len() as u64, failed.len() as u64),
+                (account.seen, account.failed),
+                "the rows of {account:?}"
+            );
+            self.expect_hidden(account.tid, account.not_visible.unwrap_or(0));
+        }
+        for phase in &self.said.phases {
+            let account = self.account(phase.tid);
+            assert!(account.not_visible.is_some(), "{account:?}");
+        }
+    }
+
+    /// Asserts that so many faults of the thread may be hidden from this tier.
+    #[track_caller]
+    fn expect_hidden(&self, tid: u32, hidden: i64) {
+        let populated = self.said.phases.iter().filter(|phase| phase.tid == tid);
+        let populated = i64::try_from(populated.map(|phase| phase.populated).sum::<u64>()).unwrap();
+        let remote = self
+            .said
+            .phases
+            .iter()
+            .filter(|phase| phase.is_remote() && phase.tid == tid);
+        let remote = i64::try_from(remote.map(Phase::faults).sum::<u64>()).unwrap();
+        let possible = if self.tier.knows(Knows::Remote) {
+            0..=0
+        } else {
+            remote..=remote + populated + UNSEEN_BY_NATURE
+        };
+        assert!(
+            possible.contains(&hidden),
+            "thread {tid}: {hidden} faults not visible, {possible:?} can't be"
+        );
+    }
+}
+
+/// The function of the oracle that makes such an access.
+fn function_of(access: &str) -> &'static str {
+    if access == "read" {
+        "oracle_load"
+    } else {
+        "oracle_store"
+    }
+}
+
+/// The first place where the lists differ.
+fn first_difference(left: &[u64], right: &[u64]) -> Option<usize> {
+    let place = left.iter().zip(right).position(|(one, other)| one != other);
+    place.or_else(|| (left.len() != right.len()).then(|| left.len().min(right.len())))
+}
+
+/// Asserts that there is one difference between the two clocks with which every row lies within its touch.
+#[track_caller]
+fn expect_moments(name: &str, rows: &[&Row], expected: &[Expected<'_>]) {
+    let (mut low, mut high) = (i128::MIN, i128::MAX);
+    for (row, touch) in rows
+        .iter()
+        .zip(expected)
+        .filter_map(|(row, one)| Some((row, one.touch?)))
+    {
+        let time = i128::from(row.time_ns);
+        low = low.max(i128::from(touch.start) - time);
+        high = high.min(i128::from(touch.end) - time);
+    }
+    assert!(low <= high, "{name}: the times are off by {} ns", low - high);
+}

@@ -1,0 +1,122 @@
+//! Records an oracle program in one tier, and reads back what it said and what `ngmi faults` says.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use crate::harness::{Ngmi, Oracle, Outcome, skip};
+use crate::rows::{Account, Row, Tables};
+use crate::said::{Phase, Said};
+use crate::tier::Tier;
+
+/// A folder on a file system with a page cache of its own: most machines' /tmp is memory.
+pub fn scratch() -> tempfile::TempDir {
+    let place =
+        std::env::var_os("NGMI_FAULT_DIR").map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from);
+    tempfile::Builder::new().prefix("faults-").tempdir_in(place).unwrap()
+}
+
+/// A recording with both sides of the story.
+pub struct Run {
+    pub tier: Tier,
+    pub outcome: Outcome,
+    /// What the oracle knows.
+    pub said: Said,
+    /// What was recorded, in time order.
+    pub rows: Vec<Row>,
+    pub accounts: Vec<Account>,
+}
+
+/// `ngmi record` in that tier; the events are kept in `log`.
+pub fn recorder(tier: Tier, faults: &str) -> Ngmi {
+    Ngmi::record()
+        .args(["--faults", faults, "--fault-source", tier.name()])
+        .args(["--keep-events", "log"])
+}
+
+/// Records the oracle with every fault. `None`: it said why it can't run here, and the test is counted as skipped.
+pub fn record<S: AsRef<OsStr>>(tier: Tier, oracle: &Oracle, arguments: impl IntoIterator<Item = S>) -> Option<Run> {
+    read(tier, recorder(tier, "all").program(oracle, arguments).run())
+}
+
+/// Records the oracle `faults/NAME` in a scratch folder, whose path is its last argument, and judges every phase.
+pub fn judged(tier: Tier, name: &str, arguments: &[&str]) -> Option<Run> {
+    let folder = scratch();
+    let arguments = arguments.iter().map(OsStr::new).chain([folder.path().as_os_str()]);
+    let run = record(tier, &Oracle::c(&format!("faults/{name}")), arguments)?;
+    run.expect_phases();
+    run.expect_accounts();
+    Some(run)
+}
+
+/// Both sides of a recording that is over.
+#[track_caller]
+pub fn read(tier: Tier, outcome: Outcome) -> Option<Run> {
+    outcome.expect_no_panic();
+    let said = Said::read(&outcome.stdout);
+    if let Some(reason) = &said.skip {
+        skip::skip(reason);
+        return None;
+    }
+    outcome.expect_code(0);
+    let log = outcome.file("log");
+    let rows = rows(&log, &[]);
+    assert!(
+        rows.is_sorted_by_key(|row| row.time_ns),
+        "the rows are not in the order of their time"
+    );
+    let accounts = tables(&log).accounts;
+    Some(Run {
+        tier,
+        outcome,
+        said,
+        rows,
+        accounts,
+    })
+}
+
+/// `ngmi faults FILE --ndjson`, as text.
+#[track_caller]
+pub fn ndjson(file: &Path, arguments: &[&str]) -> String {
+    let outcome = Ngmi::verb("faults").arg(file).arg("--ndjson").args(arguments).run();
+    outcome.expect_code(0);
+    outcome.stdout
+}
+
+/// The rows of a log or of a profile.
+#[track_caller]
+pub fn rows(file: &Path, arguments: &[&str]) -> Vec<Row> {
+    let text = ndjson(file, arguments);
+    let row = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    text.lines().map(row).collect()
+}
+
+/// The tables of a log or of a profile.
+#[track_caller]
+pub fn tables(file: &Path) -> Tables {
+    let outcome = Ngmi::verb("faults").arg(file).arg("--json").run();
+    outcome.expect_code(0);
+    serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {}", outcome.stdout))
+}
+
+impl Run {
+    /// What was recorded of the phase's thread in the phase's memory.
+    pub fn rows_of(&self, phase: &Phase) -> Vec<&Row> {
+        let of_it = |row: &&Row| row.tid == phase.tid && phase.holds(row.address);
+        self.rows.iter().filter(of_it).collect()
+    }
+
+    /// The only phase's rows.
+    #[track_caller]
+    pub fn only_rows(&self) -> (&Phase, Vec<&Row>) {
+        assert_eq!(self.said.phases.len(), 1);
+        let phase = &self.said.phases[0];
+        (phase, self.rows_of(phase))
+    }
+
+    /// The books of that thread.
+    #[track_caller]
+    pub fn account(&self, tid: u32) -> &Account {
+        let found = self.accounts.iter().find(|account| account.tid == tid);
+        found.unwrap_or_else(|| panic!("no account of thread {tid}"))
+    }
+}

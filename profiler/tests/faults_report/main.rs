@@ -1,0 +1,40 @@
+//! `ngmi faults`: tables that add up, selections that partition, rows that any program can read, with names that want to break them.
+#![allow(clippy::unwrap_used)] // Tests say what they need by failing.
+
+mod phases;
+mod rows;
+mod synthetic;
+mod tables;
+mod verb;
+
+use profiler::fact::{FactSource as _, Tables};
+use profiler::report::faults::{Facts, FaultReport, Selection, Selector, View};
+use synthetic::Made;
+
+/// What the verb does with a source.
+fn collected(made: &Made) -> (Tables, Facts) {
+    let mut facts = Facts::default();
+    let tables = made.clone().replay(&mut facts).unwrap();
+    (tables, facts)
+}
+
+fn report(made: &Made, selection: &Selection) -> FaultReport {
+    let (tables, facts) = collected(made);
+    let view = View::new(&tables, &facts);
+    FaultReport::new(&view, &Selector::new(&view, selection).unwrap())
+}
+
+/// The tables as a person sees them, without styles.
+fn text(report: &FaultReport, top: usize) -> String {
+    let mut out = Vec::new();
+    profiler::report::faults::text::write(&mut out, report, top).unwrap();
+    plain(out)
+}
+
+fn plain(styled: Vec<u8>) -> String {
+    let mut text = String::from_utf8(styled).unwrap();
+    for style in ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[33m"] {
+        text = text.replace(style, "");
+    }
+    text
+}

@@ -1,0 +1,135 @@
+//! The verb itself, on a log that was made up: what it prints, and what it says when it can't.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use profiler::addr::{Avma, Timestamp};
+use profiler::event::write::LogWriter;
+use profiler::event::{At, Event, Fault, Header, HookStatus, TaskNew};
+
+const START: u64 = 1_000_000_000;
+
+/// A log of one thread with `n` faults, one each 10 µs.
+fn log(path: &Path, n: u64, hooks: Vec<HookStatus>) {
+    let header = Header {
+        start: Timestamp(START),
+        scope: "command".into(),
+        command: vec!["storm".into()],
+        hooks,
+        ngmi_version: String::new(),
+        start_unix_ms: 0,
+        kernel: String::new(),
+        arch: String::new(),
+        boot_id: String::new(),
+        cpus: 1,
+        sample_hz: 0,
+        sample_event: String::new(),
+        stack_copy: 0,
+    };
+    let at = |time| At {
+        time: Timestamp(START + time),
+        pid: 7,
+        tid: 7,
+    };
+    let mut writer = LogWriter::new(std::fs::File::create(path).unwrap(), &header).unwrap();
+    let born = TaskNew {
+        at: at(0),
+        name: b"storm".to_vec(),
+        ..TaskNew::default()
+    };
+    writer.event(&Event::TaskNew(born)).unwrap();
+    for i in 0..n {
+        let fault = Fault {
+            at: at(i * 10_000 + 2000),
+            start: Some(Timestamp(START + i * 10_000)),
+            address: Avma(0x7000_0000_0000 + i * 4096),
+            ..Fault::default()
+        };
+        writer.event(&Event::Fault(fault)).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+fn ngmi(arguments: &[&str], input: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ngmi"));
+    command.arg("faults").arg(input).args(arguments).env_remove("NO_COLOR");
+    command
+}
+
+fn output(arguments: &[&str], input: &Path) -> Output {
+    ngmi(arguments, input).output().unwrap()
+}
+
+#[test]
+fn a_log_is_read_and_a_reader_that_leaves_is_no_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("storm.events");
+    log(&path, 20_000, Vec::new());
+    let csv = output(&["--csv"], &path);
+    assert!(csv.status.success(), "{csv:?}");
+    let text = String::from_utf8(csv.stdout).unwrap();
+    assert_eq!(text.lines().count(), 20_001);
+    assert!(
+        text.lines().nth(2).unwrap().starts_with("10000,7,7,,,,,"),
+        "{:?}",
+        text.lines().nth(2)
+    );
+    let json: serde_json::Value = serde_json::from_slice(&output(&["--json"], &path).stdout).unwrap();
+    assert_eq!(json["totals"]["faults"], 20_000);
+    assert_eq!(json["totals"]["time_ns"], 20_000 * 2000);
+    let tables = String::from_utf8(output(&[], &path).stdout).unwrap();
+    assert!(
+        tables.contains("faults:  20,000, 0 major") && !tables.contains('\u{1b}'),
+        "{tables}"
+    );
+    let half = output(&["--csv", "--from", "0.1"], &path);
+    assert_eq!(String::from_utf8(half.stdout).unwrap().lines().count(), 10_001);
+
+    for format in ["--csv", "--ndjson", "--json"] {
+        let mut child = ngmi(&[format], &path)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut some = [0; 10];
+        child.stdout.take().unwrap().read_exact(&mut some).unwrap();
+        let rest = child.wait_with_output().unwrap();
+        assert!(rest.status.success() && rest.stderr.is_empty(), "{format}: {rest:?}");
+    }
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let full = ngmi(&["--csv"], &path).stdout(full).output().unwrap();
+    assert_eq!(full.status.code(), Some(1), "a full disk is an error");
+}
+
+#[test]
+fn what_can_not_be_done_is_told_with_the_file_and_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("made up.events");
+    let told = |arguments: &[&str], parts: &[&str]| {
+        let output = output(arguments, &path);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(
+            parts.iter().chain(&["made up.events"]).all(|part| error.contains(part)),
+            "{error}"
+        );
+    };
+    told(&[], &["cannot read", "ngmi record"]);
+    std::fs::write(&path, "something else").unwrap();
+    told(&[], &["neither a profile nor an event log"]);
+    std::fs::write(&path, "{\"meta\":{}}").unwrap();
+    told(&[], &["not written by ngmi"]);
+    log(&path, 0, Vec::new());
+    told(&[], &["no page fault", "--faults all"]);
+    let refused = HookStatus {
+        noun: "fault".into(),
+        hook: "perf page-faults".into(),
+        refused: Some("EACCES".into()),
+        remedy: Some("run as root".into()),
+    };
+    log(&path, 0, vec![refused]);
+    told(&["--csv"], &["perf page-faults", "EACCES", "run as root"]);
+    log(&path, 1, Vec::new());
+    told(&["--file", "libxul.so"], &["no file", "`libxul.so`", "without --file"]);
+}

@@ -1,0 +1,6 @@
+// A library whose read-only data, written data and zeroed data are known by name and size.
+#define PAGE 4096
+
+__attribute__((aligned(PAGE))) const char known_table[128 * PAGE] = {1, 2, 3};
+__attribute__((aligned(PAGE))) char known_data[16 * PAGE] = {1, 2, 3};
+__attribute__((aligned(PAGE))) char known_bss[16 * PAGE];

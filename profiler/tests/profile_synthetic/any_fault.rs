@@ -1,0 +1,104 @@
+//! Any page fault, and any read, of the threads and files of `everything`.
+
+use std::time::Duration;
+
+use profiler::addr::{Avma, FileOffset, Timestamp};
+use profiler::fact::fault::{Access, Failure, FaultClass, FaultWaits, FilePlace, PageRange};
+use profiler::fact::{FaultFact, MappedFileId, PagesReadFact, StackId, ThreadId};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::profile_synthetic::START;
+
+fn duration() -> impl Strategy<Value = Option<Duration>> {
+    prop::option::of(prop_oneof![Just(0), 0..1u64 << 44].prop_map(Duration::from_nanos))
+}
+
+fn waits() -> impl Strategy<Value = FaultWaits> {
+    let parts = (duration(), duration(), duration(), duration(), duration(), duration());
+    parts.prop_map(|(lock, disk, other_read, blocked, preempted, reclaim)| FaultWaits {
+        lock,
+        disk,
+        other_read,
+        blocked,
+        preempted,
+        reclaim,
+    })
+}
+
+fn kinds() -> impl Strategy<Value = (Access, FaultClass, Option<Failure>)> {
+    (
+        select(vec![Access::Read, Access::Write, Access::Execute, Access::Unknown]),
+        select(FaultClass::ALL.to_vec()),
+        prop::option::of(select(vec![
+            Failure::Segv,
+            Failure::Bus,
+            Failure::OutOfMemory,
+            Failure::Other,
+        ])),
+    )
+}
+
+fn pages() -> impl Strategy<Value = PageRange> {
+    (any::<u64>(), any::<u32>()).prop_map(|(first, count)| PageRange { first, count })
+}
+
+fn place(address: u64) -> impl Strategy<Value = Option<FilePlace>> {
+    let byte = prop_oneof![Just(None), any::<u64>().prop_map(Some)];
+    prop::option::of((0u32..3, any::<u64>(), byte)).prop_map(move |place| {
+        place.map(|(file, offset, byte)| FilePlace {
+            file: MappedFileId(file),
+            offset: FileOffset(offset),
+            // Mostly as the address says.
+            byte: FileOffset(byte.unwrap_or(offset.saturating_add(address % 4096))),
+        })
+    })
+}
+
+fn fault() -> impl Strategy<Value = FaultFact> {
+    let who = (0u32..5, 0..1u64 << 45, prop::option::of(any::<u32>()), duration());
+    let flags: [_; 4] = std::array::from_fn(|_| any::<bool>());
+    let counts = (any::<Option<u32>>(), prop::option::of(pages()), any::<u32>());
+    let address = any::<u64>().prop_flat_map(|address| (Just(address), place(address)));
+    (who, kinds(), address, waits(), flags, counts).prop_map(
+        |((thread, time, stack, latency), kinds, (address, place), waits, flags, counts)| {
+            let [major, in_kernel, remote, read_around_off] = flags;
+            FaultFact {
+                // Some lie before the recording's start.
+                start: Timestamp(START - 1000 + time),
+                latency,
+                thread: ThreadId(thread),
+                stack: stack.map(StackId),
+                address: Avma(address),
+                access: kinds.0,
+                class: kinds.1,
+                place,
+                major,
+                in_kernel,
+                remote,
+                failed: kinds.2,
+                waits,
+                retries: counts.0,
+                around: counts.1,
+                pages_read: counts.2,
+                read_around_off,
+            }
+        },
+    )
+}
+
+pub fn faults() -> impl Strategy<Value = Vec<FaultFact>> {
+    prop::collection::vec(fault(), 0..40)
+}
+
+pub fn reads() -> impl Strategy<Value = Vec<PagesReadFact>> {
+    let read = (0u32..5, 0..1u64 << 45, 0u32..3, pages(), any::<bool>());
+    let read = read.prop_map(|(thread, time, file, pages, in_fault)| PagesReadFact {
+        time: Timestamp(START + time),
+        thread: ThreadId(thread),
+        file: MappedFileId(file),
+        pages,
+        in_fault,
+    });
+    prop::collection::vec(read, 0..20)
+}
