@@ -182,6 +182,7 @@ fn cause(tables: &Tables, stack: StackId, file: MappedFileId) -> Cause {
     if name_of(tables, innermost).is_some_and(|name| STATIC_RELOCATION.contains(&name)) {
         return Cause::Relocations;
     }
+    let clears = name_of(tables, innermost).is_some_and(|name| name.trim_start_matches('_').starts_with("memset"));
     let (mut next, mut named) = (Some(stack), false);
     for _ in 0..MAX_FRAMES {
         let Some(node) = next.and_then(|stack| tables.stacks.get(stack.index())) else {
@@ -194,7 +195,9 @@ fn cause(tables: &Tables, stack: StackId, file: MappedFileId) -> Cause {
         named |= name.is_some();
         match name {
             Some(name) if relocates(name) => return Cause::Relocations,
-            Some(name) if MAPS.contains(&name) => return Cause::Bss,
+            // Pointers of its dynamic section are adjusted there too.
+            Some(name) if MAPS.contains(&name) && clears => return Cause::Bss,
+            Some(name) if MAPS.contains(&name) => return Cause::Relocations,
             _ => next = node.parent,
         }
     }
@@ -210,7 +213,7 @@ fn cause(tables: &Tables, stack: StackId, file: MappedFileId) -> Cause {
 
 /// Of glibc, in programs that are linked statically.
 const STATIC_RELOCATION: [&str; 3] = ["_dl_relocate_static_pie", "apply_irel", "do_relocs"];
-/// Functions that map a library, and clear what its data does not fill of its last page.
+/// Functions that map a library, adjust its dynamic section, and clear what its data does not fill of its last page.
 const MAPS: [&str; 4] = [
     "_dl_map_segments",
     "_dl_map_object_from_fd",

@@ -5,6 +5,7 @@
 
 mod by_tables;
 mod facts;
+mod faults;
 mod harness;
 mod logs;
 mod program;

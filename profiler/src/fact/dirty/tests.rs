@@ -156,6 +156,7 @@ fn the_dynamic_linkers_function_tells_the_cause() {
         (LOADER, "memset"),
     ];
     assert_eq!(cause_of(&mapping, LIBRARY_FILE), (0, 0, 1));
+    assert_eq!(cause_of(&mapping[..3], LIBRARY_FILE), relocated, "its dynamic section");
     assert_eq!(
         cause_of(&[start, (LOADER, "_dl_start")], LOADER_FILE),
         relocated,
