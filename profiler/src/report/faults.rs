@@ -11,6 +11,7 @@ pub mod rows;
 pub mod select;
 pub mod tally;
 pub mod text;
+mod text_pages;
 pub mod view;
 pub mod warn;
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::account::{AccountTotal, ThreadAccount, accounts, total};
 use super::export::hex;
 use super::functions::{FunctionId, upwards};
-use super::pages::{self, PagesRow};
+use super::pages::{self, CopiesRow, PagesRow};
 use super::phase::Phase;
 use super::select::Selector;
 use super::tally::{Groups, Tally, TimeParts, ns};
@@ -45,6 +45,8 @@ pub struct FaultReport {
     pub read_around_off: Vec<FileRow>,
     /// What became of the pages of the selected faults' files, in the whole recording.
     pub pages: Vec<PagesRow>,
+    /// What making copies of them cost, by relocations, other writes and `.bss`, in the whole recording.
+    pub copies: Vec<CopiesRow>,
     /// Of each thread that ended; selected or not.
     pub accounts: Vec<ThreadAccount>,
     /// The accounts together.
@@ -210,6 +212,7 @@ impl FaultReport {
         };
         let by_file = files(sums.files);
         Self {
+            copies: pages::copies(view, view.dirtied(), &by_file),
             pages: pages::rows(view, view.pages(), &by_file),
             recording: tables.recording.clone(),
             faults_in_file: view.len() as u64,

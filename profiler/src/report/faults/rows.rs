@@ -6,6 +6,7 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 
 use crate::addr::{Avma, FileOffset, Timestamp};
+use crate::fact::dirty::Dirtied;
 use crate::fact::fault::{Access, Failure, FaultClass, FaultFact, FaultWaits, FilePlace, MappedFileId, PageRange};
 use crate::fact::pages::Pages;
 use crate::fact::{FactSink, Mark, MarkKind, PagesReadFact, SampleFact, StackId, Tables, ThreadId};
@@ -226,6 +227,8 @@ pub struct Facts {
     pub milestones: Vec<Milestone>,
     /// What became of the files' pages.
     pub pages: Pages,
+    /// Who made copies of them.
+    pub dirtied: Dirtied,
 }
 
 impl FactSink for Facts {
@@ -246,7 +249,12 @@ impl FactSink for Facts {
 
     fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
         self.pages.fault(tables, fault);
+        self.dirtied.fault(tables, fault);
         self.rows.push(fault);
+    }
+
+    fn bss(&mut self, tables: &Tables, fault: &FaultFact, file: MappedFileId) {
+        self.dirtied.bss(tables, fault, file);
     }
 
     fn pages_read(&mut self, tables: &Tables, read: &PagesReadFact) {

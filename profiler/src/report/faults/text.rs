@@ -4,18 +4,18 @@ use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use super::account::AccountTotal;
-use super::pages::PagesRow;
 use super::phase::Phase;
 use super::report::{FaultReport, FileRow, FunctionRow};
 use super::tally::{Tally, TimeParts, ns};
+use super::text_pages;
 use super::warn::{Tier, warnings};
-use crate::report::text::{bytes, columns, count, duration, escaped, fit, fit_end, percent};
+use crate::report::text::{columns, count, duration, escaped, fit, fit_end, percent};
 
 /// Columns of the terminal.
-const WIDTH: usize = 80;
+pub(super) const WIDTH: usize = 80;
 /// Columns of the figures behind a name.
 const FIGURES: usize = 44;
-const NAME: usize = WIDTH - FIGURES;
+pub(super) const NAME: usize = WIDTH - FIGURES;
 
 /// Writes everything, tables with `top` rows at most, in ANSI styles.
 ///
@@ -34,7 +34,7 @@ pub fn write(out: &mut impl Write, report: &FaultReport, top: usize) -> io::Resu
             writeln!(out, "{line}")?;
         }
     }
-    for line in pages(&report.pages, top) {
+    for line in text_pages::lines(report, top) {
         writeln!(out, "{line}")?;
     }
     Ok(())
@@ -277,39 +277,6 @@ fn tables(report: &FaultReport, top: usize) -> Vec<Table> {
     let phases = phases.map(|row| (row.phase.map_or("(unknown)", Phase::name).to_owned(), row.tally));
     tables.push(Table::new("by phase", totals, phases));
     tables
-}
-
-/// What became of the files' pages, in bytes.
-fn pages(rows: &[PagesRow], top: usize) -> Vec<String> {
-    if rows.is_empty() {
-        return Vec::new();
-    }
-    let bold = anstyle::Style::new().bold();
-    let line = |name: &str, [faulted, around, read, called, wasted]: [String; 5]| {
-        let room = NAME.saturating_sub(columns(name));
-        format!(
-            "{name}{:room$}{faulted:>9}{around:>9}{read:>9}{called:>9}{wasted:>8}",
-            ""
-        )
-    };
-    let heads = ["faulted", "around", "read", "by calls", "wasted"].map(str::to_owned);
-    let mut lines = vec![
-        String::new(),
-        format!("{bold}{}{bold:#}", line("pages, in the whole recording", heads)),
-    ];
-    for row in rows.iter().take(top) {
-        let around = row.around_bytes.saturating_add(row.maybe_around_bytes);
-        let sums = [
-            row.faulted_bytes,
-            around,
-            row.read_by_faults_bytes,
-            row.read_by_calls_bytes,
-            row.wasted_bytes,
-        ];
-        let sums = sums.map(|sum| if sum == 0 { "0".to_owned() } else { bytes(sum) });
-        lines.push(line(&fit_end(&escaped(row.file.as_bytes()), NAME - 1), sums));
-    }
-    lines
 }
 
 /// The sections of the file with the most time.

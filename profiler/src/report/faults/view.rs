@@ -4,6 +4,7 @@ use super::functions::{FunctionId, Functions, upwards};
 use super::phase::{Phase, Phases};
 use super::rows::Facts;
 use super::tally::ns;
+use crate::fact::dirty::Dirtied;
 use crate::fact::fault::{FilePlace, MappedFile};
 use crate::fact::pages::Pages;
 use crate::fact::{FaultFact, Location, Process, StackId, Tables, Thread};
@@ -39,6 +40,11 @@ impl<'a> View<'a> {
     /// What became of the files' pages.
     pub fn pages(&self) -> &'a Pages {
         &self.facts.pages
+    }
+
+    /// Who made copies of the files' pages.
+    pub fn dirtied(&self) -> &'a Dirtied {
+        &self.facts.dirtied
     }
 
     /// How many there are.

@@ -1,0 +1,49 @@
+//! Pages of files as text: what became of them, and what copies of them cost.
+
+use super::pages::{CopiesRow, PagesRow};
+use super::report::FaultReport;
+use super::text::NAME;
+use crate::report::text::{bytes, columns, duration, escaped, fit_end};
+
+/// Both tables, with `top` rows at most; an empty one is left out.
+pub fn lines(report: &FaultReport, top: usize) -> Vec<String> {
+    let pages = report.pages.iter().take(top).map(|row| (&*row.file, became(row)));
+    let heads = ["faulted", "around", "read", "by calls", "wasted"];
+    let mut lines = table("pages, in the whole recording", heads, pages);
+    let copies = report.copies.iter().take(top).map(|row| (&*row.file, cost(row)));
+    let heads = ["relocated", "time", "data", "bss", "time"];
+    lines.extend(table("copies of pages, in all processes", heads, copies));
+    lines
+}
+
+fn became(row: &PagesRow) -> [String; 5] {
+    let around = row.around_bytes.saturating_add(row.maybe_around_bytes);
+    let (read, called) = (row.read_by_faults_bytes, row.read_by_calls_bytes);
+    [row.faulted_bytes, around, read, called, row.wasted_bytes].map(size)
+}
+
+fn cost(row: &CopiesRow) -> [String; 5] {
+    [
+        size(row.relocated_bytes),
+        duration(row.relocations_ns),
+        size(row.data_bytes),
+        size(row.bss_bytes),
+        duration(row.data_ns.saturating_add(row.bss_ns)),
+    ]
+}
+
+fn size(sum: u64) -> String {
+    if sum == 0 { "0".to_owned() } else { bytes(sum) }
+}
+
+fn table<'r>(title: &str, heads: [&str; 5], rows: impl Iterator<Item = (&'r str, [String; 5])>) -> Vec<String> {
+    let bold = anstyle::Style::new().bold();
+    let line = |name: &str, [a, b, c, d, e]: [String; 5]| {
+        let room = (NAME - 2).saturating_sub(columns(name));
+        format!("{name}{:room$}{a:>10}{b:>9}{c:>9}{d:>9}{e:>9}", "")
+    };
+    let heads = format!("{bold}{}{bold:#}", line(title, heads.map(str::to_owned)));
+    let mut lines = vec![String::new(), heads];
+    lines.extend(rows.map(|(file, figures)| line(&fit_end(&escaped(file.as_bytes()), NAME - 3), figures)));
+    if lines.len() == 2 { Vec::new() } else { lines }
+}
