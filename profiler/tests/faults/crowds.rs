@@ -1,29 +1,51 @@
 //! Many threads at once: nothing is lost, nothing is counted twice, and no address is taken for what it was before.
 
 use crate::harness::Oracle;
-use crate::run::{judged, record, recorder, tables};
+use crate::rows::Account;
+use crate::run::{Run, record, recorder, scratch, slow_build, tables};
 use crate::said::Said;
 use crate::tier::{Tier, in_each_tier};
 
-in_each_tier!(eight_fault_while_one_maps_and_unmaps, a_storm, a_storm_counted);
+in_each_tier!(alone: eight_fault_while_one_maps_and_unmaps, a_storm, a_storm_counted);
+
+/// Records the oracle `faults/NAME`; a slow recorder may lose faults that it counts.
+fn crowd(tier: Tier, name: &str, arguments: &[&str]) -> Option<Run> {
+    let mut run = record(tier, &Oracle::c(&format!("faults/{name}")), arguments)?;
+    run.may_lose = slow_build();
+    for account in &run.accounts {
+        expect_few_lost(account);
+    }
+    run.expect_phases();
+    run.expect_accounts();
+    Some(run)
+}
+
+/// Asserts that nothing is lost, or by a slow recorder less than half, and says so.
+#[track_caller]
+fn expect_few_lost(account: &Account) {
+    if account.lost > 0 {
+        eprintln!("lost, and counted: {account:?}");
+        assert!(slow_build() && account.lost <= account.seen, "{account:?}");
+    }
+}
 
 fn eight_fault_while_one_maps_and_unmaps(tier: Tier) {
-    let Some(run) = judged(tier, "mapping", &[]) else {
+    let folder = scratch();
+    let Some(run) = crowd(tier, "mapping", &[folder.path().to_str().unwrap()]) else {
         return;
     };
     assert_eq!(run.said.phases.len(), 9);
-    let files = run.rows_of(run.said.phase("one place"));
+    let place = run.said.phase("one place");
+    let files = run.rows_of(place);
     let turns = files.windows(2).filter(|pair| pair[0].file != pair[1].file).count();
-    assert_eq!(turns, 199, "one file after the other, at one place");
+    if run.account(place.tid).lost == 0 {
+        assert_eq!(turns, 199, "one file after the other, at one place");
+    }
 }
 
 /// Every single fault of four threads, in order.
 fn a_storm(tier: Tier) {
-    let Some(run) = record(tier, &Oracle::c("faults/storm"), ["4", "10000"]) else {
-        return;
-    };
-    run.expect_phases();
-    run.expect_accounts();
+    crowd(tier, "storm", &["4", "10000"]);
 }
 
 /// The books of 400,000 faults.
@@ -41,7 +63,7 @@ fn a_storm_counted(tier: Tier) {
             .find(|account| account.tid == phase.tid)
             .expect("an account");
         account.expect_closed();
-        assert_eq!(account.lost, 0, "{account:?}");
-        assert!(account.seen >= phase.pages, "{account:?}");
+        expect_few_lost(account);
+        assert!(account.seen + account.lost >= phase.pages, "{account:?}");
     }
 }

@@ -33,15 +33,29 @@ impl Run {
         for phases in stretches.values() {
             self.expect_stretch(phases);
         }
+        self.expect_stacks();
+    }
+
+    /// Asserts that the stacks of the phases are complete, but for the few of a young process whose tables are on their way.
+    #[track_caller]
+    fn expect_stacks(&self) {
+        let rows: Vec<&Row> = self.said.phases.iter().flat_map(|phase| self.rows_of(phase)).collect();
+        let cut: Vec<_> = rows.iter().filter(|row| row.stack_complete != Some(true)).collect();
+        assert!(
+            cut.len() * 5 <= rows.len(),
+            "{} of {} stacks are not complete, as that of {:?}",
+            cut.len(),
+            rows.len(),
+            cut[0]
+        );
     }
 
     /// Asserts the faults of phases that one thread spent in one stretch of memory.
     #[track_caller]
     fn expect_stretch(&self, phases: &[&Phase]) {
         let name = &phases[0].name;
-        let expected: Vec<Expected<'_>> = phases.iter().flat_map(|phase| self.expected_of(phase)).collect();
+        let mut expected: Vec<Expected<'_>> = phases.iter().flat_map(|phase| self.expected_of(phase)).collect();
         let found = self.rows_of(phases[0]);
-        let truth: Vec<u64> = expected.iter().map(|one| one.address).collect();
         let exactly = phases.iter().all(|phase| phase.raised == Raised::User);
         let addresses: Vec<u64> = found
             .iter()
@@ -53,6 +67,11 @@ impl Run {
                 }
             })
             .collect();
+        if self.may_lose {
+            let lost = self.account(phases[0].tid).lost;
+            without_lost(&mut expected, &addresses, lost);
+        }
+        let truth: Vec<u64> = expected.iter().map(|one| one.address).collect();
         if let Some(place) = first_difference(&addresses, &truth) {
             let near = |list: &[u64]| format!("{:x?}", &list[place.min(list.len())..(place + 4).min(list.len())]);
             panic!(
@@ -122,7 +141,6 @@ impl Run {
         let user = phase.raised == Raised::User;
         check(row.pid == phase.pid, "pid");
         check(row.in_kernel != user, "in_kernel");
-        check(row.stack_complete == Some(true), "the stack is not complete");
         match (&phase.sweep, expected.touch) {
             (Some(Sweep { access, class }), _) => {
                 check(self.is_access(row, access), "access");
@@ -214,7 +232,8 @@ impl Run {
         for account in &self.accounts {
             account.expect_closed();
             assert!(!account.name.is_empty(), "{account:?}");
-            assert_eq!((account.lost, account.filtered), (0, 0), "{account:?}");
+            assert_eq!(account.filtered, 0, "{account:?}");
+            assert!(account.lost == 0 || self.may_lose, "{account:?}");
             let rows = self
                 .rows
                 .iter()
@@ -263,6 +282,18 @@ fn function_of(access: &str) -> &'static str {
     } else {
         "oracle_store"
     }
+}
+
+/// Takes out what was lost and is missing, as far as the loss goes: what is left has to be there, and in order.
+fn without_lost(expected: &mut Vec<Expected<'_>>, found: &[u64], mut lost: u64) {
+    let mut next = found.iter().peekable();
+    expected.retain(|one| {
+        if next.next_if(|address| **address == one.address).is_some() || lost == 0 {
+            return true;
+        }
+        lost -= 1;
+        false
+    });
 }
 
 /// The first place where the lists differ.

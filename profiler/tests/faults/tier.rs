@@ -1,7 +1,7 @@
 //! The tiers of capture, what each can and can't know, and each test once in each of them.
 
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 use crate::harness::{Oracle, skip};
 
@@ -109,8 +109,22 @@ fn ask_for_fentry() -> Option<String> {
     (!answer.status.success()).then(|| String::from_utf8_lossy(&answer.stdout).trim().to_owned())
 }
 
-/// Runs the test in that tier, or says and counts that it is skipped.
+/// Tests that need the machine for themselves hold it alone.
+static MACHINE: RwLock<()> = RwLock::new(());
+
+/// Runs the test in that tier beside others, or says and counts that it is skipped.
 pub fn run(tier: Tier, judge: fn(Tier)) {
+    let _shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    run_here(tier, judge);
+}
+
+/// As [`run`], with no other test at the same time.
+pub fn run_alone(tier: Tier, judge: fn(Tier)) {
+    let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
+    run_here(tier, judge);
+}
+
+fn run_here(tier: Tier, judge: fn(Tier)) {
     skip::needs_capture!();
     let asked = std::env::var("NGMI_FAULT_SOURCE").unwrap_or_default();
     if !asked.is_empty() && !asked.split(',').any(|name| name == tier.name()) {
@@ -122,27 +136,34 @@ pub fn run(tier: Tier, judge: fn(Tier)) {
     }
 }
 
-/// Makes each of these functions a test in each tier: `NAME::fentry`, `NAME::tracepoint` and `NAME::perf`.
+/// Makes each of these functions a test in each tier: `NAME::fentry`, `NAME::tracepoint` and `NAME::perf`; after `alone:`, with
+/// no other test at the same time.
 macro_rules! in_each_tier {
-    ($($judge:ident),* $(,)?) => {
+    (alone: $($judge:ident),* $(,)?) => {
+        $crate::tier::in_each_tier!(@ run_alone: $($judge),*);
+    };
+    (@ $run:ident: $($judge:ident),*) => {
         $(mod $judge {
-            use crate::tier::{Tier, run};
+            use crate::tier::{Tier, $run};
 
             #[test]
             fn fentry() {
-                run(Tier::Fentry, super::$judge);
+                $run(Tier::Fentry, super::$judge);
             }
 
             #[test]
             fn tracepoint() {
-                run(Tier::Tracepoint, super::$judge);
+                $run(Tier::Tracepoint, super::$judge);
             }
 
             #[test]
             fn perf() {
-                run(Tier::Perf, super::$judge);
+                $run(Tier::Perf, super::$judge);
             }
         })*
+    };
+    ($($judge:ident),* $(,)?) => {
+        $crate::tier::in_each_tier!(@ run: $($judge),*);
     };
 }
 pub(crate) use in_each_tier;
