@@ -231,6 +231,11 @@ mod tests {
         file.write_all_at(&vec![7; 300 * usize::try_from(page_size()).unwrap()], 0)
             .unwrap();
         file.sync_all().unwrap();
+        // Not every file system keeps what was written.
+        let mut page = [0; 4096];
+        (0..300 * page_size())
+            .step_by(4096)
+            .for_each(|at| file.read_exact_at(&mut page, at).unwrap());
         file
     }
 
@@ -239,9 +244,11 @@ mod tests {
     }
 
     fn is_memory(file: &File) -> bool {
-        let memory = fstatfs(file).unwrap().filesystem_type() == nix::sys::statfs::TMPFS_MAGIC;
+        // The upper folder of an overlay is often in memory.
+        let kind = fstatfs(file).unwrap().filesystem_type();
+        let memory = [nix::sys::statfs::TMPFS_MAGIC, OVERLAYFS_SUPER_MAGIC].contains(&kind);
         if memory {
-            println!("skipped: the folder for temporary files is in memory");
+            println!("skipped: the folder for temporary files is, or may be, in memory");
         }
         memory
     }
@@ -279,7 +286,12 @@ mod tests {
         if is_memory(&file) {
             return;
         }
-        assert!(is_resident(&file, 0).unwrap());
+        match is_resident(&file, 0) {
+            Err(why) if why.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                return println!("skipped: this file system can't read without waiting");
+            }
+            answer => assert!(answer.unwrap()),
+        }
         advise(&file, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
         advise(&file, PosixFadviseAdvice::POSIX_FADV_RANDOM);
         assert!(!is_resident(&file, 5 * page_size()).unwrap());
@@ -293,6 +305,7 @@ mod tests {
         }
         file.write_all_at(&[1; 10], 0).unwrap();
         match cached_by(Way::Cachestat, &file) {
+            Ok(cached) if cached.unwritten == 0 => println!("skipped: this file system writes at once"),
             Ok(cached) => assert_eq!((cached.resident, cached.unwritten), (page_size(), page_size())),
             Err(why) => println!("skipped: {why}"),
         }

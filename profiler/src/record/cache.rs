@@ -67,6 +67,8 @@ enum Why {
     Unwritten,
     /// There is no memory for it.
     NoRoom,
+    /// It was read and is not there any more.
+    Reclaimed,
     /// It can't be read, in words.
     Failed(String),
 }

@@ -114,6 +114,7 @@ pub struct Listing {
     seen: FxHashSet<(u64, u64)>,
     walked: Vec<PathBuf>,
     names: usize,
+    limit: usize,
     is_full: bool,
 }
 
@@ -122,7 +123,14 @@ pub struct Listing {
 /// # Errors
 /// When something that the person named does not exist.
 pub fn list(sources: Sources<'_>) -> Result<Listing> {
-    let mut listing = Listing::default();
+    up_to(FILES_LIMIT, sources)
+}
+
+fn up_to(limit: usize, sources: Sources<'_>) -> Result<Listing> {
+    let mut listing = Listing {
+        limit,
+        ..Listing::default()
+    };
     let folders = Folders::new(sources.environment);
     for path in [sources.program]
         .into_iter()
@@ -199,7 +207,7 @@ impl Listing {
         if !metadata.is_file() || metadata.len() == 0 || self.seen.contains(&(metadata.dev(), metadata.ino())) {
             return;
         }
-        if self.entries.len() >= FILES_LIMIT {
+        if self.entries.len() >= self.limit {
             self.fill(path);
             return;
         }
@@ -210,7 +218,8 @@ impl Listing {
     fn fill(&mut self, path: &Path) {
         if !std::mem::replace(&mut self.is_full, true) {
             self.notes.push(format!(
-                "more than {FILES_LIMIT} files: {} and those after it stay as they are; name what matters with --cold-file",
+                "more than {} files: {} and those after it stay as they are; name what matters with --cold-file",
+                self.limit,
                 shown(path)
             ));
         }

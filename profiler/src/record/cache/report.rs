@@ -161,6 +161,7 @@ fn reason(entry: &Entry, room: usize) -> String {
         Some(Why::Hidden) => "perhaps mapped by others".to_owned(),
         Some(Why::Unwritten) => "is being written".to_owned(),
         Some(Why::NoRoom) => "no memory is free for it".to_owned(),
+        Some(Why::Reclaimed) => "pushed out by others".to_owned(),
         Some(Why::Failed(why)) => printable(why),
         None => "reason unknown".to_owned(),
     }

@@ -7,6 +7,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
 
 use nix::sys::mman::{MapFlags, ProtFlags, mlock, mmap, munmap};
+use nix::sys::statfs::{FUSE_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC};
 use tempfile::TempDir;
 
 use super::*;
@@ -33,8 +34,11 @@ fn in_memory(path: &Path) -> usize {
 /// A folder on disk; `None`, and said, if temporary files are in memory.
 fn on_disk() -> Option<TempDir> {
     let folder = tempfile::tempdir().unwrap();
-    if evict::memory(&File::open(folder.path()).unwrap()).is_some() {
-        println!("skipped: the folder for temporary files is in memory");
+    let place = File::open(folder.path()).unwrap();
+    // The upper folder of an overlay is often in memory, as in the guests of scripts/vm; FUSE drops a file's pages when it is opened.
+    let kind = nix::sys::statfs::fstatfs(&place).unwrap().filesystem_type();
+    if evict::memory(&place).is_some() || [OVERLAYFS_SUPER_MAGIC, FUSE_SUPER_MAGIC].contains(&kind) {
+        println!("skipped: the folder for temporary files is no plain folder on a disk");
         return None;
     }
     Some(folder)
@@ -48,7 +52,8 @@ fn warm_file(folder: &TempDir, name: &str, mib: usize) -> PathBuf {
         file.write_all(&vec![u8::try_from(number % 256).unwrap(); MIB]).unwrap();
     }
     file.sync_all().unwrap();
-    assert_eq!(in_memory(&path), mib * MIB);
+    // Not every file system keeps what was written.
+    assert_eq!(fs::read(&path).unwrap().len(), mib * MIB);
     path
 }
 
@@ -174,11 +179,10 @@ fn a_sample_tells_the_share_in_memory() {
     let share = || evict::sample(&File::open(&path).unwrap(), 64);
     assert_eq!(share(), Some(1.0));
     evict(&mut entries(&[&path]));
-    // A quarter of it is read again, from the front.
-    File::open(&path)
-        .unwrap()
-        .read_exact_at(&mut vec![0; 4 * MIB], 0)
-        .unwrap();
+    // A quarter of it is read again, from the front, and nothing ahead of that.
+    let file = File::open(&path).unwrap();
+    nix::fcntl::posix_fadvise(&file, 0, 0, nix::fcntl::PosixFadviseAdvice::POSIX_FADV_RANDOM).unwrap();
+    file.read_exact_at(&mut vec![0; 4 * MIB], 0).unwrap();
     let resident = in_memory(&path) as f64 / (16 * MIB) as f64;
     assert!((share().unwrap() - resident).abs() <= 1.0 / 64.0, "{resident}");
 }

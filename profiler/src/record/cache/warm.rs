@@ -54,6 +54,18 @@ pub fn warm(entries: &mut Vec<Entry>, progress: &mut Progress<'_>) -> Result<()>
         progress.advance(0)?;
         look(entry);
     }
+    // What was read once is what the kernel reclaims first, so that reading one file may push out another: the most certain ones come last.
+    let is_missing = |entry: &&mut Entry| entry.why.is_none() && entry.after.is_some_and(|after| after < entry.len);
+    for entry in entries.iter_mut().rev().filter(is_missing) {
+        let Ok(file) = open_regular(&entry.path) else { continue };
+        for part in parts(&file, file.metadata().map_or(0, |metadata| metadata.len())) {
+            read(entry, &file, part, &mut buffer, progress)?;
+        }
+        look(entry);
+        if entry.why.is_none() && entry.after.is_some_and(|after| after < entry.len) {
+            entry.why = Some(Why::Reclaimed);
+        }
+    }
     Ok(())
 }
 
@@ -62,7 +74,7 @@ fn one(entry: &mut Entry, file: &File, room: &mut u64, buffer: &mut [u8], progre
     let parts = parts(file, entry.len);
     entry.len = parts.iter().map(|(start, end)| end - start).sum();
     entry.before = cached(file).ok().map(|cached| entry.within(cached.resident));
-    if memory(file).is_some() || entry.before == Some(entry.len) {
+    if memory(file).is_some() {
         return progress.advance(whole);
     }
     let missing = entry.len - entry.before.unwrap_or(0);
@@ -71,25 +83,38 @@ fn one(entry: &mut Entry, file: &File, room: &mut u64, buffer: &mut [u8], progre
         return progress.advance(whole);
     }
     *room -= missing;
-    for (start, end) in parts {
-        let mut at = start;
-        while at < end {
-            let size = usize::try_from(end - at).unwrap_or(BLOCK).min(BLOCK);
-            match file.read_at(&mut buffer[..size], at) {
-                Ok(0) => break, // it became shorter
-                Ok(read) => {
-                    at += read as u64;
-                    progress.advance(read as u64)?;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => progress.advance(0)?,
-                Err(error) => {
-                    entry.why = Some(Why::Failed(error.to_string()));
-                    return Ok(());
-                }
+    // Also what is in memory: it is used last then, and stays.
+    for part in parts {
+        read(entry, file, part, buffer, progress)?;
+    }
+    progress.advance(whole.saturating_sub(entry.len))
+}
+
+/// Reads from `start` to `end`, in bytes.
+fn read(
+    entry: &mut Entry,
+    file: &File,
+    (start, end): (u64, u64),
+    buffer: &mut [u8],
+    progress: &mut Progress<'_>,
+) -> Result<()> {
+    let mut at = start;
+    while at < end {
+        let size = usize::try_from(end - at).unwrap_or(BLOCK).min(BLOCK);
+        match file.read_at(&mut buffer[..size], at) {
+            Ok(0) => break, // it became shorter
+            Ok(read) => {
+                at += read as u64;
+                progress.advance(read as u64)?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => progress.advance(0)?,
+            Err(error) => {
+                entry.why = Some(Why::Failed(error.to_string()));
+                break;
             }
         }
     }
-    progress.advance(whole.saturating_sub(entry.len))
+    Ok(())
 }
 
 /// Where the file has data, in bytes: reading the holes of a sparse file would fill memory with zeros.
