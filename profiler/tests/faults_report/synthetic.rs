@@ -8,8 +8,9 @@ use profiler::event::{FileId, HookStatus};
 use profiler::fact::fault::{Access, Failure, FaultAccount, FaultClass, FaultWaits, FilePlace, MappedFile, PageRange};
 use profiler::fact::fault::{FaultFact, FileSection, FileSymbol, MappedFileId};
 use profiler::fact::{
-    FactSink, FactSource, Frame, FrameId, FrameName, Location, Mark, MarkKind, Module, ModuleId, ModuleKind, Process,
-    ProcessId, Recording, SourceFrame, StackId, StackNode, Tables, Thread, ThreadId, TruncationReason,
+    FactSink, FactSource, Frame, FrameId, FrameName, Location, Mark, MarkKind, Module, ModuleId, ModuleKind,
+    PagesReadFact, Process, ProcessId, Recording, SourceFrame, StackId, StackNode, Tables, Thread, ThreadId,
+    TruncationReason,
 };
 
 /// When the recording starts.
@@ -21,11 +22,13 @@ pub struct Made {
     pub tables: Tables,
     pub faults: Vec<FaultFact>,
     pub marks: Vec<Mark>,
+    pub reads: Vec<PagesReadFact>,
 }
 
 impl FactSource for Made {
     fn replay(&mut self, sink: &mut dyn FactSink) -> anyhow::Result<Tables> {
         self.marks.iter().for_each(|mark| sink.mark(&self.tables, mark));
+        self.reads.iter().for_each(|read| sink.pages_read(&self.tables, read));
         self.faults.iter().for_each(|fault| sink.fault(&self.tables, fault));
         Ok(self.tables.clone())
     }

@@ -330,3 +330,40 @@ fn nothing_selected_is_told_and_no_recording_is_no_panic() {
     assert!(!text.contains("by file"), "{text}");
     adds_up(&report(&Made::default(), &Selection::default()));
 }
+
+#[test]
+fn pages_are_told_by_file() {
+    let mut made = empty();
+    let range = |first, count| profiler::fact::fault::PageRange { first, count };
+    made.reads = vec![profiler::fact::PagesReadFact {
+        time: synthetic::at(1),
+        thread: profiler::fact::ThreadId(0),
+        file: profiler::fact::MappedFileId(0),
+        pages: range(16, 32),
+        in_fault: true,
+    }];
+    // Reads 16 to 47, repeats and maps 16 to 31 around page 20: 32 to 47 were read for nothing.
+    made.faults = vec![profiler::fact::FaultFact {
+        class: FaultClass::FileCow,
+        place: synthetic::place(0, 20),
+        around: Some(range(16, 16)),
+        retries: Some(1),
+        ..fault(0)
+    }];
+    let report = report(&made, &Selection::default());
+    let [pages] = &*report.pages else {
+        panic!("{:?}", report.pages)
+    };
+    assert_eq!((pages.faulted_bytes, pages.read_by_faults_bytes), (4096, 32 * 4096));
+    assert_eq!((pages.wasted_bytes, pages.read_by_calls_bytes), (16 * 4096, 0));
+    let [copies] = &*report.copies else {
+        panic!("{:?}", report.copies)
+    };
+    assert_eq!(
+        (copies.data_bytes, copies.data_ns, copies.relocated_bytes),
+        (4096, 10_000, 0)
+    );
+    let text = text(&report, 10);
+    assert!(text.contains("wasted\n/usr/lib/libdemo.so"), "{text}");
+    assert!(text.contains("131 kB") && text.contains("65.5 kB"), "{text}");
+}

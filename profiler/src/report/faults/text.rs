@@ -64,7 +64,9 @@ fn head(report: &FaultReport) -> Vec<String> {
     if totals.time_ns > 0 {
         lines.extend(wrapped("time:   ", &time(totals.time_ns, &report.time), " + "));
     }
-    let entered = report.phases.iter();
+    // A wrapper script's programs come before: the last one is what the person means.
+    let last = report.phases.iter().rposition(|start| start.phase == Phase::Exec);
+    let entered = report.phases.iter().skip(last.unwrap_or(0));
     let entered: Vec<String> = entered
         .map(|start| format!("{} at {}", start.phase.name(), duration(start.time_ns)))
         .collect();
@@ -314,8 +316,17 @@ fn with_callees(functions: &[FunctionRow], top: usize) -> Table {
 }
 
 fn file_name(row: &FileRow) -> String {
-    let path = row.file.as_deref().unwrap_or("(no file)");
-    fit_end(&escaped(path.as_bytes()), NAME - 1)
+    path(row.file.as_deref().unwrap_or("(no file)"), NAME - 1)
+}
+
+/// The end of a path, from a slash on; of a file's name that is too long by itself, the beginning.
+pub(super) fn path(path: &str, width: usize) -> String {
+    let path = escaped(path.as_bytes());
+    let base = path.rsplit('/').next().unwrap_or(&path);
+    if columns(base) + 2 > width {
+        return fit(base, width);
+    }
+    fit_end(&path, width)
 }
 
 fn function_name(row: &FunctionRow) -> String {

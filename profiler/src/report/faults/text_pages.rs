@@ -2,8 +2,8 @@
 
 use super::pages::{CopiesRow, PagesRow};
 use super::report::FaultReport;
-use super::text::NAME;
-use crate::report::text::{bytes, columns, duration, escaped, fit_end};
+use super::text::{NAME, path};
+use crate::report::text::{bytes, columns, duration};
 
 /// Both tables, with `top` rows at most; an empty one is left out.
 pub fn lines(report: &FaultReport, top: usize) -> Vec<String> {
@@ -44,6 +44,6 @@ fn table<'r>(title: &str, heads: [&str; 5], rows: impl Iterator<Item = (&'r str,
     };
     let heads = format!("{bold}{}{bold:#}", line(title, heads.map(str::to_owned)));
     let mut lines = vec![String::new(), heads];
-    lines.extend(rows.map(|(file, figures)| line(&fit_end(&escaped(file.as_bytes()), NAME - 3), figures)));
+    lines.extend(rows.map(|(file, figures)| line(&path(file, NAME - 3), figures)));
     if lines.len() == 2 { Vec::new() } else { lines }
 }
