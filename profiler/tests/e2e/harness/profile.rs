@@ -86,6 +86,8 @@ impl Profile {
             .as_array()
             .unwrap()
             .iter()
+            // The tracks of page faults, whose samples are no time on a CPU.
+            .filter(|thread| !matches!(thread["samples"]["weightType"].as_str(), Some("tracing-ms" | "bytes")))
             .map(|thread| Tables::new(&root, thread).thread())
             .collect();
         Self {
