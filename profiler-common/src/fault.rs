@@ -33,7 +33,7 @@ pub const FAULT_INSIDE: u32 = 1 << 30;
 /// Kernel side only: the fault is under way.
 pub const FAULT_OPEN: u32 = 1 << 31;
 
-/// Bits of the processor's error code for a page fault on x86-64 (arch/x86/include/asm/trap_pf.h).
+/// Bits of the processor's error code for a page fault on x86-64 (`arch/x86/include/asm/trap_pf.h`).
 pub mod error_code {
     /// The page was there, but not for this access.
     pub const PRESENT: u32 = 1;
@@ -45,7 +45,7 @@ pub mod error_code {
     pub const INSTRUCTION: u32 = 16;
 }
 
-/// Bits that `handle_mm_fault` is asked with (`enum fault_flag` of include/linux/mm_types.h).
+/// Bits that `handle_mm_fault` is asked with (`enum fault_flag` of `include/linux/mm_types.h`).
 pub mod asked {
     /// A write.
     pub const WRITE: u32 = 1;
@@ -59,7 +59,7 @@ pub mod asked {
     pub const INSTRUCTION: u32 = 0x100;
 }
 
-/// Bits that `handle_mm_fault` returns (`enum vm_fault_reason` of include/linux/mm_types.h).
+/// Bits that `handle_mm_fault` returns (`enum vm_fault_reason` of `include/linux/mm_types.h`).
 pub mod returned {
     /// Out of memory.
     pub const OOM: u32 = 1;

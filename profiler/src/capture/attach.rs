@@ -224,8 +224,9 @@ fn misses_of(fdinfo: &str) -> Option<u64> {
 }
 
 /// How an attempt to attach went.
+#[allow(clippy::needless_pass_by_value)] // the result of an attempt, at its end
 pub fn hook(noun: &str, name: &str, result: Result<(), ProgramError>) -> HookStatus {
-    hook_of(noun, name, result.as_ref().map(|()| ()))
+    hook_of(noun, name, result.as_ref().map(|&()| ()))
 }
 
 /// As [`hook`], where the error is needed afterwards.

@@ -107,26 +107,21 @@ pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &m
         return Watched::default();
     };
     let opened = completions(ebpf, cpus);
-    let result = match &opened {
-        Ok(_) => Ok(()),
-        Err(error) => Err(error),
-    };
+    let result = opened.as_ref().map(|_| ());
     status.push(HookStatus {
         remedy: result
             .is_err()
             .then(|| "page faults are not recorded: a newer kernel may help".to_owned()),
         ..attach::hook_of("fault", "perf page-faults", result)
     });
-    match opened {
-        Ok(events) => Watched {
-            source: Some(source),
-            events,
-        },
-        Err(_) => {
-            unload(ebpf, &EXCEPTIONS);
-            unload(ebpf, &MORE);
-            Watched::default()
-        }
+    let Ok(events) = opened else {
+        unload(ebpf, &EXCEPTIONS);
+        unload(ebpf, &MORE);
+        return Watched::default();
+    };
+    Watched {
+        source: Some(source),
+        events,
     }
 }
 
@@ -134,16 +129,17 @@ pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &m
 fn handled(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) -> bool {
     let ends = TWINS.into_iter().try_for_each(|[first, again]| {
         for name in [first, again] {
-            match name.starts_with("fault_entry") {
-                true => entry(ebpf, name, "handle_mm_fault", btf)?,
-                false => exit(ebpf, name, "handle_mm_fault", btf)?,
+            if name.starts_with("fault_entry") {
+                entry(ebpf, name, "handle_mm_fault", btf)?;
+            } else {
+                exit(ebpf, name, "handle_mm_fault", btf)?;
             }
         }
         Ok(())
     });
     let works = ends.is_ok();
     if !works {
-        TWINS.iter().for_each(|twins| unload(ebpf, twins));
+        unload(ebpf, TWINS.as_flattened());
     }
     status.push(with_next_tier(hook("fault", "fentry/fexit handle_mm_fault", ends)));
     if works {

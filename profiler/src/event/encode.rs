@@ -259,14 +259,20 @@ impl Encoder {
             put(out, u64::from(file.mmap_miss));
         }
         if parts[3] {
-            waited.into_iter().for_each(|time| put(out, time));
+            for time in waited {
+                put(out, time);
+            }
         }
         if parts[4] {
-            attempts.into_iter().for_each(|bits| put(out, u64::from(bits)));
+            for bits in attempts {
+                put(out, u64::from(bits));
+            }
         }
         if parts[5] {
             put(out, fault.around_first);
-            pages.into_iter().for_each(|count| put(out, u64::from(count)));
+            for count in pages {
+                put(out, u64::from(count));
+            }
         }
         self.stacks(out, fault.at.pid, &fault.stacks)
     }

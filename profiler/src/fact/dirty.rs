@@ -87,7 +87,7 @@ impl Dirtied {
     pub fn bss(&mut self, tables: &Tables, fault: &FaultFact, file: MappedFileId) {
         if matches!(fault.class, FaultClass::Anonymous | FaultClass::Cow) {
             // Its pages are none of the file: numbers that no file has keep the two apart.
-            self.note(tables, fault, file, Why::Zeroed, fault.address.0 / 4096 | 1 << 52);
+            self.note(tables, fault, file, Why::Zeroed, (fault.address.0 / 4096) | (1 << 52));
         }
     }
 

@@ -14,6 +14,7 @@ id!(
 );
 
 /// A page fault.
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FaultFact {
     /// When it began; in tier 3, when it was over.

@@ -167,11 +167,15 @@ impl Pages {
         // wait means that the first one gave up.
         let repeated = fault.retries.map_or_else(|| fault.waited(), |retries| retries > 0);
         if repeated {
-            own.iter().for_each(|(id, pages)| self.settle(*id, *pages));
+            for (id, pages) in &own {
+                self.settle(*id, *pages);
+            }
         }
         self.mapped(tables, fault, if repeated { &[] } else { &own });
         if !repeated {
-            own.iter().for_each(|(id, pages)| self.settle(*id, *pages));
+            for (id, pages) in &own {
+                self.settle(*id, *pages);
+            }
         }
     }
 

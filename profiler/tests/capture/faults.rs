@@ -79,7 +79,7 @@ fn touched(recording: &Recording, at: u64, pages: u64) -> Vec<u64> {
 fn recorded(folder: &Path, faults: Faults) -> Option<(Recording, u32)> {
     let program = compile(folder, "faults", PROGRAM, &["-O1"]);
     let file = folder.join("file");
-    std::fs::write(&file, vec![7; (FILE_PAGES * PAGE) as usize]).unwrap();
+    std::fs::write(&file, vec![7; usize::try_from(FILE_PAGES * PAGE).unwrap()]).unwrap();
     std::fs::File::open(&file).unwrap().sync_all().unwrap();
     let waiting = Waiting::new(&program, &[file.to_str().unwrap()]);
     let pid = waiting.pid();
@@ -108,7 +108,7 @@ fn not_visible(exit: &TaskExit) -> Option<i64> {
     let counts = exit.faults?;
     let kernels = exit.minor_faults + exit.major_faults;
     (counts.before != BEFORE_UNKNOWN)
-        .then(|| (kernels - counts.before) as i64 - (counts.seen + counts.lost + counts.filtered) as i64)
+        .then(|| (kernels - counts.before).cast_signed() - (counts.seen + counts.lost + counts.filtered).cast_signed())
 }
 
 fn check(source: FaultSource) {
@@ -171,11 +171,7 @@ fn check(source: FaultSource) {
     for exit in recording.exits() {
         let is_main = exit.at.tid == pid;
         // The kernel writes the arguments of exec into the new program's memory without an exception.
-        let expected = if source == FaultSource::Fentry || !is_main {
-            0
-        } else {
-            1
-        };
+        let expected = i64::from(source != FaultSource::Fentry && is_main);
         assert_eq!(not_visible(exit), Some(expected), "{exit:?}");
     }
 }

@@ -22,6 +22,7 @@ const EXT4: u32 = 0xef53;
 const VM_WRITE: u64 = 2;
 
 #[derive(Default, Debug, PartialEq)]
+#[allow(clippy::struct_field_names)]
 struct Faults {
     faults: Vec<FaultFact>,
     reads: Vec<PagesReadFact>,

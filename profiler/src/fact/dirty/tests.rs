@@ -71,7 +71,7 @@ fn stack(tables: &mut Tables, functions: &[(ModuleId, &str)]) -> StackId {
 }
 
 fn push(tables: &mut Tables, parent: Option<StackId>, location: Location, name: &str) -> StackId {
-    let frame = FrameId(tables.frames.len() as u32);
+    let frame = FrameId(u32::try_from(tables.frames.len()).unwrap());
     tables.frames.push(Frame {
         location,
         is_return_address: false,
@@ -87,7 +87,7 @@ fn push(tables: &mut Tables, parent: Option<StackId>, location: Location, name: 
             },
         );
     }
-    StackId(tables.stacks.len() as u32 - 1)
+    StackId(u32::try_from(tables.stacks.len()).unwrap() - 1)
 }
 
 fn copied(stack: Option<StackId>, file: MappedFileId, page: u64) -> FaultFact {

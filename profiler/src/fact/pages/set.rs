@@ -204,9 +204,9 @@ mod tests {
 
     fn set(ranges: &[PageRange]) -> PageSet {
         let mut set = PageSet::default();
-        ranges.iter().for_each(|range| {
+        for range in ranges {
             set.insert_range(*range);
-        });
+        }
         set
     }
 
