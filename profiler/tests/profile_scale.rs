@@ -57,7 +57,7 @@ fn file(id: u64) -> MappedFile {
 }
 
 fn any_fault(i: u64) -> FaultFact {
-    let offset = i * 7919 % 7_680 << 12;
+    let offset = (i * 7919 % 7_680) << 12;
     let mut fault = FaultFact {
         start: Timestamp(START + i * 40_000),
         stack: Some(StackId(u32::try_from(i * 104_729 % 400_000).unwrap())),
@@ -70,7 +70,7 @@ fn any_fault(i: u64) -> FaultFact {
         ..fault(0, u32::try_from(i % 200).unwrap(), 900 + i % 4_000)
     };
     fault.waits.lock = Some(Duration::from_nanos(100 + i % 100));
-    if i % 20 == 0 {
+    if i.is_multiple_of(20) {
         fault.major = true;
         fault.waits.disk = Some(Duration::from_nanos(50_000 + i % 1_000));
         fault.latency = Some(Duration::from_nanos(60_000 + i % 1_000));

@@ -126,6 +126,7 @@ impl AccountCheck {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::addr::Timestamp;
     use crate::event::HookStatus;
     use crate::fact::fault::FaultAccount;
     use crate::fact::{ProcessId, Thread};
@@ -145,7 +146,7 @@ mod tests {
             tid,
             name: String::new(),
             is_main: false,
-            start: Default::default(),
+            start: Timestamp(0),
             end: None,
             cpu_time_after_last_sample: 0,
             sum_exec_runtime: None,
@@ -155,14 +156,14 @@ mod tests {
         }
     }
 
-    fn account(seen: u64, before: u64) -> Option<FaultAccount> {
-        Some(FaultAccount {
+    fn account(seen: u64, before: u64) -> FaultAccount {
+        FaultAccount {
             seen,
             lost: 2,
             filtered: 3,
             failed: 4,
             before: Some(before),
-        })
+        }
     }
 
     #[test]
@@ -185,9 +186,9 @@ mod tests {
         let mut tables = Tables {
             // 10 + 2 + 3 known of 15, of 16, and of 14 after the first five; the last thread was never watched.
             threads: vec![
-                thread(1, account(10, 0), 14),
-                thread(2, account(10, 0), 15),
-                thread(3, account(10, 5), 18),
+                thread(1, Some(account(10, 0)), 14),
+                thread(2, Some(account(10, 0)), 15),
+                thread(3, Some(account(10, 5)), 18),
                 thread(4, None, 99),
             ],
             ..Tables::default()
@@ -216,9 +217,8 @@ mod tests {
 
     #[test]
     fn a_damaged_account_is_no_account() {
-        let mut broken = account(u64::MAX, 0);
         let tables = Tables {
-            threads: vec![thread(1, broken.take(), u64::MAX)],
+            threads: vec![thread(1, Some(account(u64::MAX, 0)), u64::MAX)],
             ..Tables::default()
         };
         assert_eq!(check(&tables), AccountCheck::default());

@@ -200,11 +200,11 @@ fn fault(start: u64, latency: u64, major: bool) -> FaultFact {
     FaultFact {
         start: Timestamp(start),
         latency: Some(Duration::from_nanos(latency)),
-        thread: ThreadId(u32::from(start % 3 == 0)),
+        thread: ThreadId(u32::from(start.is_multiple_of(3))),
         stack: None,
         address: Avma(start),
         access: Access::Read,
-        class: if start % 2 == 0 {
+        class: if start.is_multiple_of(2) {
             FaultClass::FileRead
         } else {
             FaultClass::Anonymous
@@ -235,7 +235,7 @@ fn read(time: u64, pages: u32) -> PagesReadFact {
             first: time,
             count: pages,
         },
-        in_fault: time % 2 == 0,
+        in_fault: time.is_multiple_of(2),
     }
 }
 
