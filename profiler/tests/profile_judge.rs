@@ -65,7 +65,11 @@ fn page_faults_are_markers_with_stacks_and_weigh_what_they_took() {
         "{ms} ms of {latency:?}"
     );
     let bytes: u64 = facts.faults.iter().map(FaultFact::bytes).sum();
-    assert!((companion_weight(&found, "bytes") - bytes as f64).abs() < 0.5);
+    let found_bytes = companion_weight(&found, "bytes");
+    assert!(
+        (found_bytes - bytes as f64).abs() < 0.5,
+        "{found_bytes} of {bytes} bytes"
+    );
 
     let threads = found["threads"].as_array().unwrap().iter();
     let faults: Vec<&Value> = threads
@@ -118,7 +122,11 @@ fn assert_same_totals(found: &Value, summary: &Summary) {
     let threads = found["threads"].as_array().unwrap().iter();
     let samples = threads.filter(|thread| !is_companion(thread));
     let samples: f64 = samples.map(|thread| thread["samples"].as_f64().unwrap()).sum();
-    assert!((samples - (summary.samples - summary.samples_without_stack) as f64).abs() < 0.5);
+    let expected = (summary.samples - summary.samples_without_stack) as f64;
+    assert!(
+        (samples - expected).abs() < 0.5,
+        "{samples} samples instead of {expected}"
+    );
     let cpu_ms = found["cpuMs"].as_f64().unwrap();
     let expected = summary.cpu_time_ns as f64 / 1e6;
     assert!(

@@ -146,7 +146,7 @@ mod tests {
             tid,
             name: String::new(),
             is_main: false,
-            start: Timestamp::default(),
+            start: Timestamp(0),
             end: None,
             cpu_time_after_last_sample: 0,
             sum_exec_runtime: None,
@@ -217,9 +217,8 @@ mod tests {
 
     #[test]
     fn a_damaged_account_is_no_account() {
-        let mut broken = Some(account(u64::MAX, 0));
         let tables = Tables {
-            threads: vec![thread(1, broken.take(), u64::MAX)],
+            threads: vec![thread(1, Some(account(u64::MAX, 0)), u64::MAX)],
             ..Tables::default()
         };
         assert_eq!(check(&tables), AccountCheck::default());

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use serde::Serialize;
 
-use super::{StackSummary, WIDTH, list};
+use super::{StackSummary, WIDTH};
 use crate::fact::account::{self, AccountCheck, FaultTier};
 use crate::fact::budget::FaultTotals;
 use crate::fact::{Tables, Walks};
@@ -90,10 +90,11 @@ impl FaultSummary {
         let files = self.files.iter();
         let files = files.map(|(file, faults)| format!("{} {}", fit(file, 20), count(*faults)));
         let failed = (self.failed > 0).then(|| format!("{} failed", count(self.failed)));
-        let line = list(&format!("{head}, "), files.chain(failed), "");
-        // A figure that is cut is none.
-        let fits = columns(&line) <= WIDTH && (!self.files.is_empty() || self.failed > 0);
-        let line = if fits { line } else { head };
+        // As many as fit: a figure that is cut is none.
+        let line = failed.into_iter().chain(files).fold(head, |line, item| {
+            let longer = format!("{line}, {item}");
+            if columns(&longer) <= WIDTH { longer } else { line }
+        });
         let problem = self.problem.iter();
         [line]
             .into_iter()
