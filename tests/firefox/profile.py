@@ -90,11 +90,16 @@ def is_complete(thread, frames):
     return ends.is_first(path, address)
 
 
+def sampled(profile):
+    """The threads, without the tracks of page faults, whose samples weigh time or bytes."""
+    return [t for t in profile["threads"] if t["samples"].get("weightType", "samples") == "samples"]
+
+
 def measure(profile):
     """Counts and shares, by sample weight."""
     total = user = complete = placed = cpu = 0
     lost_in = collections.Counter()
-    for thread in (Thread(profile, t) for t in profile["threads"]):
+    for thread in (Thread(profile, t) for t in sampled(profile)):
         known = {}
         for stack, weight, delta in thread.samples():
             cpu += delta or 0
@@ -116,7 +121,7 @@ def measure(profile):
                 lost_in[last] += weight
     return {
         "processes": len({t["pid"] for t in profile["threads"]}),
-        "threads": len(profile["threads"]),
+        "threads": len(sampled(profile)),
         "samples": total,
         "cpu_delta_sum": cpu,
         "user_stacks": user,
