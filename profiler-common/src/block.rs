@@ -1,146 +1,186 @@
-//! A block of user memory that is read at once: a frame's saved registers and its return address are neighbours, and so are small
-//! frames. Every read is a call that costs more than what it copies.
+//! block: what is asked of block devices, from the moment it is queued to its completion.
+//!
+//! A *bio* is what a thread asks for; a *request* is what the device is asked for: one bio, a piece of one, or several merged ones. Both are
+//! told apart by where they are: the same device, and the request's sectors hold the bio's.
 
-#![allow(clippy::inline_always)] // As in [`crate::unwind`].
-#![allow(clippy::cast_possible_truncation)] // A place within a block.
+use crate::RecordHeader;
+use crate::switch::OpenFile;
 
-/// Bytes of a block, a power of two and less than a page: a block can be read exactly if each of its words can.
-pub const BLOCK: usize = 512;
-const WORDS: usize = BLOCK / size_of::<u64>();
-/// The bits of an address that choose a word of its block.
-const PLACE: u64 = BLOCK as u64 - size_of::<u64>() as u64;
-/// [`Block::at`] when nothing is there: one of the bits that a block's address does not have.
-const NOTHING: u64 = 8;
+/// Bytes of a sector, the unit of [`BioBody::sector`] on every device.
+pub const SECTOR: u64 = 512;
 
-/// The block that was read last.
+/// Operations (`enum req_op` of include/linux/blk_types.h): the lowest eight bits of [`BioBody::operation`].
+pub mod operation {
+    /// Bits of the operation; flags are above.
+    pub const MASK: u32 = 0xff;
+    /// Read.
+    pub const READ: u32 = 0;
+    /// Write.
+    pub const WRITE: u32 = 1;
+    /// Flush the device's own cache.
+    pub const FLUSH: u32 = 2;
+    /// Discard sectors.
+    pub const DISCARD: u32 = 3;
+    /// Discard sectors, securely.
+    pub const SECURE_ERASE: u32 = 5;
+    /// Write zeroes.
+    pub const WRITE_ZEROES: u32 = 9;
+    /// Passed through by the driver (`REQ_OP_DRV_IN`, and `_OUT` one above): no I/O of sectors.
+    pub const DRIVER: u32 = 34;
+
+    /// In the event log, above the operation: somebody waits for it. (In records there are the kernel's own flags, whose places its BTF
+    /// tells.)
+    pub const SYNC: u32 = 1 << 8;
+    /// As above: metadata of a file system.
+    pub const META: u32 = 1 << 9;
+    /// As above: read ahead.
+    pub const READ_AHEAD: u32 = 1 << 10;
+    /// As above: through the device's cache.
+    pub const FUA: u32 = 1 << 11;
+    /// As above: with a flush before.
+    pub const PREFLUSH: u32 = 1 << 12;
+}
+
+/// [`BioBody::flags`]: the submitter is recorded; its stack came before, in a stack-ahead record with this record's time.
+pub const BIO_RECORDED: u32 = 1;
+/// [`BioBody::flags`]: [`BioBody::file`] is known.
+pub const BIO_HAS_FILE: u32 = 2;
+/// [`BioBody::flags`]: to or from the page cache; `page` is the first page.
+pub const BIO_CACHED: u32 = 4;
+/// [`BioBody::flags`]: to or from the program's own memory (`O_DIRECT`).
+pub const BIO_DIRECT: u32 = 8;
+/// [`BioBody::flags`]: the file is the device itself: a file system's metadata, or the device opened as a file.
+pub const BIO_DEVICE: u32 = 16;
+/// [`BioBody::flags`]: anonymous memory goes to or comes from swap.
+pub const BIO_SWAP: u32 = 32;
+/// [`BioBody::flags`]: within a page fault.
+pub const BIO_IN_FAULT: u32 = 64;
+/// [`BioBody::flags`]: within the system call `call`.
+pub const BIO_IN_CALL: u32 = 128;
+/// [`BioBody::flags`]: a kernel thread (writeback, a worker).
+pub const BIO_KERNEL_THREAD: u32 = 256;
+
+/// [`RequestBody::flags`]: nobody saw it begin.
+pub const REQUEST_UNSEEN_START: u32 = 1;
+/// [`RequestBody::flags`]: there is no request: the device takes bios (zram, dm, md), and this is one.
+pub const REQUEST_BIO_ONLY: u32 = 2;
+/// [`RequestBody::flags`]: it was under way when the recording ended.
+pub const REQUEST_UNFINISHED: u32 = 4;
+/// [`RequestBody::flags`]: the kernel counts it in the device's statistics.
+pub const REQUEST_COUNTED: u32 = 8;
+
+/// What a thread asked for.
 #[repr(C)]
-#[derive(Debug, Clone)]
-pub struct Block {
-    at: u64,
-    words: [u64; WORDS],
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+pub struct BioBody {
+    /// First sector, of the whole disk.
+    pub sector: u64,
+    /// First page, counted in the file.
+    pub page: u64,
+    /// The file, with [`BIO_HAS_FILE`].
+    pub file: OpenFile,
+    /// Bytes.
+    pub bytes: u32,
+    /// Whole disk, as the kernel numbers it: major << 20 | minor.
+    pub device: u32,
+    /// [`operation`] and flags.
+    pub operation: u32,
+    /// `BIO_*`
+    pub flags: u32,
+    /// Number of the system call, with [`BIO_IN_CALL`].
+    pub call: u32,
+    /// Explicit padding.
+    pub pad: u32,
 }
 
-impl Default for Block {
-    fn default() -> Self {
-        Self {
-            at: NOTHING,
-            words: [0; WORDS],
-        }
-    }
+/// A bio was handed to the block layer: by the header's thread at the header's time.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+pub struct Bio {
+    /// Kind [`crate::RecordKind::Bio`].
+    pub header: RecordHeader,
+    /// What.
+    pub body: BioBody,
+    /// The submitter's name.
+    pub comm: [u8; 16],
 }
 
-impl Block {
-    /// Forgets what was read: another thread's memory comes next, or the same thread's at a later time.
-    #[inline(always)]
-    pub const fn forget(&mut self) {
-        self.at = NOTHING;
-    }
-
-    /// The word at `at` was read already. No block holds one that is not aligned.
-    #[inline(always)]
-    pub const fn holds(&self, at: u64) -> bool {
-        self.at == at & !PLACE
-    }
-
-    /// The word at `at`, if the block holds it or if [`Block::fetch`] has just fetched it.
-    #[inline(always)]
-    pub fn word(&self, at: u64) -> u64 {
-        let place = (at & PLACE) as usize / size_of::<u64>();
-        self.words.get(place).copied().unwrap_or(0)
-    }
-
-    /// Reads the block of the word at `at`; of one that is not aligned, only itself. `read` reads words from an address. False: they
-    /// can't be read.
-    #[inline(always)]
-    pub fn fetch(&mut self, at: u64, read: impl Fn(&mut [u64], u64) -> bool) -> bool {
-        self.at = NOTHING;
-        if !at.is_multiple_of(size_of::<u64>() as u64) {
-            let place = (at & PLACE) as usize / size_of::<u64>();
-            return self
-                .words
-                .get_mut(place)
-                .is_some_and(|word| read(core::slice::from_mut(word), at));
-        }
-        let read = read(&mut self.words, at & !PLACE);
-        if read {
-            self.at = at & !PLACE;
-        }
-        read
-    }
+/// What a device was asked for.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+pub struct RequestBody {
+    /// First sector, of the whole disk.
+    pub sector: u64,
+    /// When the first bio was queued, if it was seen; else 0.
+    pub queued: u64,
+    /// When it was put into the scheduler's queue; 0: it went straight to the device.
+    pub inserted: u64,
+    /// When the device got it first; 0: never, or nobody saw.
+    pub issued: u64,
+    /// Bytes, all its bios together.
+    pub bytes: u32,
+    /// As [`BioBody::device`].
+    pub device: u32,
+    /// As [`BioBody::operation`].
+    pub operation: u32,
+    /// `blk_status_t`, or a negative error number on kernels before 5.16; 0: none.
+    pub error: i32,
+    /// How often it was given back to the queue.
+    pub requeues: u32,
+    /// Bios that were merged into it.
+    pub merges: u32,
+    /// Requests that the device had, this one included, when it got this one.
+    pub depth: u32,
+    /// `REQUEST_*`
+    pub flags: u32,
 }
 
-#[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-
-    use super::*;
-
-    /// Memory whose words hold their own address; the page at 0x3000 is missing.
-    fn word(block: &mut Block, at: u64, reads: &Cell<u32>) -> Option<u64> {
-        let read = |to: &mut [u64], at: u64| {
-            let len = size_of_val(to) as u64;
-            assert!(len == 8 || (len == BLOCK as u64 && at.is_multiple_of(len)));
-            reads.set(reads.get() + 1);
-            if at & !0xfff == 0x3000 || (at + len - 1) & !0xfff == 0x3000 {
-                to.fill(7); // a failed read may leave anything
-                return false;
-            }
-            (at..).step_by(8).zip(to).for_each(|(at, word)| *word = at);
-            true
-        };
-        (block.holds(at) || block.fetch(at, read)).then(|| block.word(at))
-    }
-
-    #[test]
-    fn every_word_is_the_one_that_was_asked_for() {
-        let reads = Cell::new(0);
-        let mut block = Block::default();
-        let up = (0x200..0xc00).map(|word| word * 8);
-        for at in up.clone().chain(up.rev()) {
-            let word = word(&mut block, at, &reads);
-            assert_eq!(word, (at & !0xfff != 0x3000).then_some(at), "{at:x}");
-        }
-        // The highest block was still there when the way back began, and nothing is known of what can't be read.
-        let blocks = 4 * 4096 / BLOCK * 2 - 1;
-        assert_eq!(reads.get() as usize, blocks + 2 * 4096 / 8);
-    }
-
-    #[test]
-    fn a_pair_at_the_end_of_a_readable_page_is_half_there() {
-        let reads = Cell::new(0);
-        let mut block = Block::default();
-        assert_eq!(word(&mut block, 0x2ff8, &reads), Some(0x2ff8));
-        assert_eq!(word(&mut block, 0x3000, &reads), None);
-        assert_eq!(word(&mut block, 0x2ff8, &reads), Some(0x2ff8));
-    }
-
-    #[test]
-    fn a_word_that_is_not_aligned_is_read_by_itself() {
-        let reads = Cell::new(0);
-        let mut block = Block::default();
-        for at in [0x1000, 0x1001, 0x11ff, 0x1ff9, 0x1001, 0x1000] {
-            assert_eq!(word(&mut block, at, &reads), Some(at));
-        }
-        assert_eq!(reads.get(), 6);
-        assert_eq!(word(&mut block, 0x2ff9, &reads), None);
-    }
-
-    #[test]
-    fn what_was_forgotten_is_read_again() {
-        let reads = Cell::new(0);
-        let mut block = Block::default();
-        for _ in 0..3 {
-            word(&mut block, 0x1008, &reads);
-            word(&mut block, 0x1010, &reads);
-            block.forget();
-        }
-        assert_eq!(reads.get(), 3);
-    }
-
-    #[test]
-    fn an_empty_block_holds_no_address() {
-        let block = Block::default();
-        let near = (0..0x1000).chain(u64::MAX - 0x1000..=u64::MAX);
-        assert!(near.into_iter().all(|at| !block.holds(at)));
-    }
+/// A request is complete, at the header's time. The header's thread is the one that issued it, or 0.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+pub struct Request {
+    /// Kind [`crate::RecordKind::Request`].
+    pub header: RecordHeader,
+    /// What.
+    pub body: RequestBody,
 }
+
+/// A request under way, as the kernel side keeps it.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+pub struct PendingRequest {
+    /// What is known so far.
+    pub body: RequestBody,
+    /// Who issued it: pid << 32 | tid.
+    pub who: u64,
+    /// 1: the device has it.
+    pub issued_now: u32,
+    /// Explicit padding.
+    pub pad: u32,
+}
+
+const _: () = assert!(size_of::<BioBody>() == 16 + 24 + 24);
+const _: () = assert!(size_of::<Bio>() == 24 + 64 + 16);
+const _: () = assert!(size_of::<RequestBody>() == 32 + 32);
+const _: () = assert!(size_of::<Request>() == 24 + 64);
+const _: () = assert!(size_of::<PendingRequest>() == 64 + 16);

@@ -14,6 +14,18 @@ pub enum RecordKind {
     Fault = 4,
     /// [`crate::fault::PagesRead`]
     PagesRead = 5,
+    /// [`crate::switch::Wait`]
+    Wait = 6,
+    /// [`crate::switch::StackAheadHead`] and a copy, as above.
+    StackAhead = 7,
+    /// [`crate::switch::CallPath`]
+    CallPath = 8,
+    /// [`crate::switch::FileNameHead`] and names.
+    FileName = 9,
+    /// [`crate::block::Bio`]
+    Bio = 10,
+    /// [`crate::block::Request`]
+    Request = 11,
     /// [`crate::task::TaskNew`]
     TaskNew = 16,
     /// [`crate::task::TaskExec`]

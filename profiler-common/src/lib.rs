@@ -11,11 +11,13 @@ pub mod fault;
 pub mod header;
 pub mod known_rows;
 pub mod loss;
+pub mod memory;
 pub mod preempt;
 pub mod sample;
 pub mod scope;
 pub mod space;
 pub mod stack;
+pub mod switch;
 pub mod task;
 pub mod unwind;
 
@@ -24,12 +26,12 @@ pub use header::{RecordHeader, RecordKind};
 pub use loss::Loss;
 
 /// Raised with every change of a record's layout or of the configuration.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 
 /// The symbol that an object with this [`ABI_VERSION`] has: an object of another build is refused by name.
-pub const ABI_SYMBOL: &str = "NGMI_ABI_3";
+pub const ABI_SYMBOL: &str = "NGMI_ABI_4";
 
 const _: () = assert!(
-    ABI_VERSION == 3,
+    ABI_VERSION == 4,
     "the number in ABI_SYMBOL and in profiler-ebpf/src/main.rs"
 );

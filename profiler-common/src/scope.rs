@@ -1,6 +1,7 @@
 //! Who is recorded: the table of threads that both sides write.
 
 use crate::fault::ThreadFaults;
+use crate::switch::ThreadWaits;
 
 /// What the kernel side keeps of a recorded thread, by tid.
 ///
@@ -27,6 +28,8 @@ pub struct ThreadState {
     pub space: u64,
     /// Its page faults.
     pub faults: ThreadFaults,
+    /// Its waits.
+    pub waits: ThreadWaits,
 }
 
-const _: () = assert!(size_of::<ThreadState>() == 40 + 488);
+const _: () = assert!(size_of::<ThreadState>() == 40 + 488 + 440);

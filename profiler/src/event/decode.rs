@@ -1,5 +1,8 @@
 //! The bytes of a chunk's payload back to events; the mirror image of `encode`. The bytes are hostile.
 
+mod block;
+mod switch;
+
 use std::borrow::Cow;
 
 use profiler_common::fault::{FaultCounts, Waits};
@@ -52,6 +55,8 @@ impl Decoder {
                 key: bytes.get_u64_le()?,
                 frames: Cow::Owned(frames(bytes, KernelOffset)?),
             }),
+            Tag::FileName => Event::FileName(switch::file_name(bytes)?),
+            Tag::DeviceName => Event::DeviceName(block::device_name(bytes)?),
             tag => {
                 let at = self.at(bytes)?;
                 return self.event_of_thread(tag, at, bytes);
@@ -73,7 +78,18 @@ impl Decoder {
             Tag::Sample => Event::Sample(self.sample(at, bytes)?),
             Tag::Fault => Event::Fault(self.fault(at, bytes)?),
             Tag::PagesRead => Event::PagesRead(pages_read(at, bytes)?),
-            Tag::Loss | Tag::Watermark | Tag::End | Tag::UserStack | Tag::KernelStack => return Err(Malformed),
+            Tag::Wait => Event::Wait(self.wait(at, bytes)?),
+            Tag::StackAhead => Event::StackAhead(self.stack_ahead(at, bytes)?),
+            Tag::CallPath => Event::CallPath(switch::call_path(at, bytes)?),
+            Tag::Bio => Event::Bio(block::bio(at, bytes)?),
+            Tag::Request => Event::Request(block::request(at, bytes)?),
+            Tag::Loss
+            | Tag::Watermark
+            | Tag::End
+            | Tag::UserStack
+            | Tag::KernelStack
+            | Tag::FileName
+            | Tag::DeviceName => return Err(Malformed),
         })
     }
 

@@ -1,11 +1,16 @@
 //! Events to the bytes of a chunk's payload; `decode` is the mirror image.
 
+mod block;
+mod switch;
+
 use profiler_common::stack::{FLAG_CHECK, FLAG_USER_REGS, FLAG_WALK_COMPLETE};
 
 use super::bytes::{Malformed, put, put_bytes, put_difference};
 use super::format::{MAX_FRAMES, MAX_STACK, MAX_TEXT};
 use super::stack_copy::Picture;
-use super::{At, End, Event, Fault, FileId, Mapping, PagesRead, Sample, Stacks, TaskExec, TaskExit, TaskNew};
+use super::{
+    At, End, Event, Fault, FileId, Mapping, PagesRead, Sample, StackAhead, Stacks, TaskExec, TaskExit, TaskNew,
+};
 use crate::addr::KernelOffset;
 
 /// First byte of each event in an Events chunk.
@@ -41,14 +46,28 @@ pub enum Tag {
     Fault = 14,
     /// [`Event::PagesRead`]
     PagesRead = 15,
+    /// [`Event::Wait`]
+    Wait = 16,
+    /// [`Event::StackAhead`]
+    StackAhead = 17,
+    /// [`Event::CallPath`]
+    CallPath = 18,
+    /// [`Event::FileName`]
+    FileName = 19,
+    /// [`Event::Bio`]
+    Bio = 20,
+    /// [`Event::Request`]
+    Request = 21,
+    /// [`Event::DeviceName`]
+    DeviceName = 22,
 }
 
 impl Tag {
     /// The tag with this number.
     pub fn from_number(number: u8) -> Option<Self> {
         use Tag::{
-            End, Fault, KernelStack, Loss, Mapping, PagesRead, Sample, TaskAlive, TaskExec, TaskExit, TaskNew,
-            TaskRename, UserStack, Watermark,
+            Bio, CallPath, DeviceName, End, Fault, FileName, KernelStack, Loss, Mapping, PagesRead, Request, Sample,
+            StackAhead, TaskAlive, TaskExec, TaskExit, TaskNew, TaskRename, UserStack, Wait, Watermark,
         };
         [
             TaskNew,
@@ -65,6 +84,13 @@ impl Tag {
             KernelStack,
             Fault,
             PagesRead,
+            Wait,
+            StackAhead,
+            CallPath,
+            FileName,
+            Bio,
+            Request,
+            DeviceName,
         ]
         .into_iter()
         .find(|tag| *tag as u8 == number)
@@ -92,7 +118,9 @@ impl Encoder {
     /// The event's stack fits into this chunk.
     pub fn has_room(&self, event: &Event<'_>) -> bool {
         match event {
-            Event::Sample(Sample { stacks, .. }) | Event::Fault(Fault { stacks, .. }) => {
+            Event::Sample(Sample { stacks, .. })
+            | Event::Fault(Fault { stacks, .. })
+            | Event::StackAhead(StackAhead { stacks, .. }) => {
                 self.picture.has_room(stacks.copy.len().min(MAX_STACK))
             }
             _ => true,
@@ -128,6 +156,13 @@ impl Encoder {
             Event::Sample(sample) => return self.sample(out, sample),
             Event::Fault(fault) => return self.fault(out, fault),
             Event::PagesRead(pages) => self.pages_read(out, pages),
+            Event::Wait(wait) => return self.wait(out, wait),
+            Event::StackAhead(stack) => return self.stack_ahead(out, stack),
+            Event::CallPath(path) => self.call_path(out, path),
+            Event::FileName(name) => switch::file_name(out, name),
+            Event::Bio(bio) => self.bio(out, bio),
+            Event::Request(request) => self.request(out, request),
+            Event::DeviceName(name) => block::device_name(out, name),
             Event::Loss { loss, count } => {
                 out.push(Tag::Loss as u8);
                 put(out, u64::from(*loss));

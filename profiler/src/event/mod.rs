@@ -2,6 +2,7 @@
 //!
 //! [`Event`] is what a log holds; `write` makes a log, `read` takes one apart (hostile input), `order` sorts by time.
 
+mod block;
 pub mod bytes;
 mod decode;
 mod encode;
@@ -11,6 +12,7 @@ pub mod order;
 pub mod read;
 mod scan;
 mod stack_copy;
+mod switch;
 pub mod write;
 
 use std::borrow::Cow;
@@ -19,7 +21,9 @@ use profiler_common::fault::FaultCounts;
 use profiler_common::stack::UserRegs;
 use serde::{Deserialize, Serialize};
 
+pub use block::{Bio, Device, DeviceName, Request};
 pub use fault::{Attempts, Fault, FaultFile, FaultVma, PagesRead};
+pub use switch::{Call, CallPath, FileName, OpenFile, StackAhead, Wait, Waker};
 
 use crate::addr::{Avma, FileOffset, KernelOffset, Timestamp};
 
@@ -127,6 +131,20 @@ pub enum Event<'a> {
     Fault(Fault<'a>),
     /// Pages that were read into the page cache.
     PagesRead(PagesRead),
+    /// A thread did not run.
+    Wait(Wait),
+    /// The stack of a record that follows later.
+    StackAhead(StackAhead<'a>),
+    /// The path that a system call was called with, whose wait follows later.
+    CallPath(CallPath),
+    /// The name of a file that later events refer to.
+    FileName(FileName),
+    /// A thread handed a bio to the block layer.
+    Bio(Bio),
+    /// A block request is complete.
+    Request(Request),
+    /// The name of a block device, and its statistics before and after.
+    DeviceName(DeviceName),
     /// A loss counter's value since the start of the recording (the last one counts).
     Loss {
         /// Number in [`profiler_common::Loss`].

@@ -60,7 +60,7 @@ impl Order {
                 || matches!(&event, Event::TaskExec(exec) if exec.existed);
             if !news {
                 self.late += 1;
-                if matches!(event, Event::Sample(_) | Event::Fault(_)) {
+                if matches!(event, Event::Sample(_) | Event::Fault(_) | Event::Wait(_)) {
                     return;
                 }
             }
@@ -93,7 +93,7 @@ impl Order {
         Some(next.event)
     }
 
-    /// Events that came after later ones had been let go: samples and faults among them are dropped, the others let go at once
+    /// Events that came after later ones had been let go: samples, faults and waits among them are dropped, the others let go at once
     /// ([`profiler_common::Loss::EventLate`]).
     pub fn late(&self) -> u64 {
         self.late
@@ -145,6 +145,11 @@ fn at_of<'e>(event: &'e Event<'_>) -> Option<&'e At> {
         Event::Sample(sample) => Some(&sample.at),
         Event::Fault(fault) => Some(&fault.at),
         Event::PagesRead(pages) => Some(&pages.at),
+        Event::Wait(wait) => Some(&wait.at),
+        Event::StackAhead(stack) => Some(&stack.at),
+        Event::CallPath(path) => Some(&path.at),
+        Event::Bio(bio) => Some(&bio.at),
+        Event::Request(request) => Some(&request.at),
         _ => None,
     }
 }
@@ -163,9 +168,15 @@ fn rank(event: &Event<'_>) -> u8 {
         Event::TaskRename { .. } => 1,
         Event::TaskExec(_) => 2,
         Event::Mapping(_) => 3,
-        Event::Sample(_) | Event::Fault(_) | Event::PagesRead(_) => 4,
-        Event::TaskExit(_) | Event::TaskAlive { .. } => 5,
-        _ => 6,
+        Event::StackAhead(_) | Event::CallPath(_) => 4,
+        Event::Sample(_)
+        | Event::Fault(_)
+        | Event::PagesRead(_)
+        | Event::Wait(_)
+        | Event::Bio(_)
+        | Event::Request(_) => 5,
+        Event::TaskExit(_) | Event::TaskAlive { .. } => 6,
+        _ => 7,
     }
 }
 
@@ -178,6 +189,10 @@ fn size_of_event(event: &Event<'_>) -> usize {
         Event::Mapping(mapping) => mapping.path.len() + mapping.build_id.len(),
         Event::Sample(sample) => sample.stacks.copy.len(),
         Event::Fault(fault) => fault.stacks.copy.len(),
+        Event::StackAhead(stack) => stack.stacks.copy.len(),
+        Event::CallPath(path) => path.path.len(),
+        Event::FileName(name) => name.path.len(),
+        Event::Bio(bio) => bio.comm.len(),
         Event::UserStack(stack) => size_of_val(&*stack.frames),
         Event::KernelStack(stack) => size_of_val(&*stack.frames),
         Event::End(end) => end.reason.len(),

@@ -32,9 +32,11 @@ mod marker_file;
 pub mod pages;
 mod prune;
 mod replay;
+pub mod request;
 pub mod resolved;
 mod stack;
 mod stack_ends;
+pub mod wait;
 mod walks;
 
 use std::time::Duration;
@@ -43,7 +45,9 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 pub use fault::{FaultFact, FoldedFaults, FoldedReads, MappedFile, MappedFileId, PagesReadFact};
+pub use request::{BioFact, BlockDevice, DeviceId, RequestFact};
 pub use stack::{Frame, FrameName, Location, Module, ModuleKind, SourceFrame, StackNode, TruncationReason};
+pub use wait::{WaitFact, WaitReason};
 
 use crate::addr::Timestamp;
 use crate::event::HookStatus;
@@ -90,6 +94,10 @@ pub trait FactSink {
     fn bss(&mut self, _: &Tables, _: &FaultFact, _: MappedFileId) {}
     /// Pages that were read.
     fn pages_read(&mut self, _: &Tables, _: &PagesReadFact) {}
+    /// A thread did not run; waits come in the order in which they ended.
+    fn wait(&mut self, _: &Tables, _: &WaitFact) {}
+    /// A block request; they come in the order in which they were complete.
+    fn request(&mut self, _: &Tables, _: &RequestFact) {}
 }
 
 /// What facts refer to. Grows with distinct things, not with the length of the recording.
@@ -109,6 +117,8 @@ pub struct Tables {
     pub stacks: Vec<StackNode>,
     /// Files that faults and reads touched, by [`MappedFileId`].
     pub files: Vec<MappedFile>,
+    /// Block devices by [`DeviceId`].
+    pub devices: Vec<BlockDevice>,
     /// Names of frames; a frame without an entry is not resolved (yet).
     pub names: FxHashMap<FrameId, FrameName>,
 }

@@ -1,0 +1,75 @@
+//! Waits and what they refer to, from bytes.
+
+use super::{Decoder, cpu, file, text};
+use crate::addr::Timestamp;
+use crate::event::bytes::{Bytes, Malformed};
+use crate::event::{At, Call, CallPath, FileName, OpenFile, StackAhead, Wait, Waker};
+
+impl Decoder {
+    pub(super) fn wait(&mut self, at: At, bytes: &mut Bytes<'_>) -> Result<Wait, Malformed> {
+        let cpu = cpu(bytes)?;
+        let out = Timestamp(bytes.get_difference(at.time.0)?);
+        let off = bytes.get_difference(at.time.0.saturating_sub(out.0))?;
+        let mut wait = Wait {
+            at,
+            cpu,
+            out,
+            off,
+            queued: bytes.get()?,
+            longest: bytes.get_difference(off)?,
+            count: bytes.get_u32()?,
+            state: bytes.get_u32()?,
+            flags: bytes.get_u32()?,
+            ..Wait::default()
+        };
+        let present = bytes.byte()?;
+        let is = |bit: u8| present >> bit & 1 != 0;
+        if present >> 3 != 0 || is(1) && !is(0) || wait.count == 0 {
+            return Err(Malformed);
+        }
+        if is(0) {
+            wait.call = Some(Call {
+                number: bytes.get_u32()?,
+                arguments: [bytes.get()?, bytes.get()?, bytes.get()?],
+                file: if is(1) { Some(open_file(bytes)?) } else { None },
+            });
+        }
+        if is(2) {
+            let time = Timestamp(bytes.get_difference(at.time.0)?);
+            let pid = bytes.get_u32()?;
+            wait.waker = Some(Waker {
+                time,
+                pid,
+                tid: u32::try_from(bytes.get_difference(u64::from(pid))?).map_err(|_| Malformed)?,
+                user: bytes.get()?,
+                kernel: bytes.get()?,
+            });
+        }
+        wait.stacks = self.stacks(at.pid, bytes)?;
+        Ok(wait)
+    }
+
+    pub(super) fn stack_ahead(&mut self, at: At, bytes: &mut Bytes<'_>) -> Result<StackAhead<'static>, Malformed> {
+        let stacks = self.stacks(at.pid, bytes)?;
+        Ok(StackAhead { at, stacks })
+    }
+}
+
+pub(super) fn call_path(at: At, bytes: &mut Bytes<'_>) -> Result<CallPath, Malformed> {
+    Ok(CallPath { at, path: text(bytes)? })
+}
+
+pub(super) fn file_name(bytes: &mut Bytes<'_>) -> Result<FileName, Malformed> {
+    Ok(FileName {
+        file: file(bytes)?,
+        path: text(bytes)?,
+    })
+}
+
+fn open_file(bytes: &mut Bytes<'_>) -> Result<OpenFile, Malformed> {
+    Ok(OpenFile {
+        file: file(bytes)?,
+        mode: bytes.get_u32()?,
+        magic: bytes.get_u32()?,
+    })
+}

@@ -1,0 +1,65 @@
+//! Waits and what they refer to, as bytes.
+
+use super::{Encoder, Tag, put_file};
+use crate::event::bytes::{Malformed, put, put_bytes, put_difference};
+use crate::event::format::MAX_TEXT;
+use crate::event::{CallPath, FileName, OpenFile, StackAhead, Wait};
+
+impl Encoder {
+    pub(super) fn wait(&mut self, out: &mut Vec<u8>, wait: &Wait) -> Result<(), Malformed> {
+        self.at(out, Tag::Wait, &wait.at);
+        let time = wait.at.time.0;
+        put(out, u64::from(wait.cpu));
+        put_difference(out, time, wait.out.0);
+        // Of one wait this is all of its time.
+        put_difference(out, time.saturating_sub(wait.out.0), wait.off);
+        put(out, wait.queued);
+        put_difference(out, wait.off, wait.longest);
+        for value in [wait.count, wait.state, wait.flags] {
+            put(out, u64::from(value));
+        }
+        let file = wait.call.and_then(|call| call.file);
+        let present = [wait.call.is_some(), file.is_some(), wait.waker.is_some()];
+        out.push(present.iter().enumerate().map(|(bit, is)| u8::from(*is) << bit).sum());
+        if let Some(call) = &wait.call {
+            put(out, u64::from(call.number));
+            for argument in call.arguments {
+                put(out, argument);
+            }
+        }
+        if let Some(file) = &file {
+            put_open_file(out, file);
+        }
+        if let Some(waker) = &wait.waker {
+            put_difference(out, time, waker.time.0);
+            put(out, u64::from(waker.pid));
+            put_difference(out, u64::from(waker.pid), u64::from(waker.tid));
+            put(out, waker.user);
+            put(out, waker.kernel);
+        }
+        self.stacks(out, wait.at.pid, &wait.stacks)
+    }
+
+    pub(super) fn stack_ahead(&mut self, out: &mut Vec<u8>, stack: &StackAhead<'_>) -> Result<(), Malformed> {
+        self.at(out, Tag::StackAhead, &stack.at);
+        self.stacks(out, stack.at.pid, &stack.stacks)
+    }
+
+    pub(super) fn call_path(&mut self, out: &mut Vec<u8>, path: &CallPath) {
+        self.at(out, Tag::CallPath, &path.at);
+        put_bytes(out, &path.path, MAX_TEXT);
+    }
+}
+
+/// Appends a file's name.
+pub(super) fn file_name(out: &mut Vec<u8>, name: &FileName) {
+    out.push(Tag::FileName as u8);
+    put_file(out, &name.file);
+    put_bytes(out, &name.path, MAX_TEXT);
+}
+
+fn put_open_file(out: &mut Vec<u8>, file: &OpenFile) {
+    put_file(out, &file.file);
+    put(out, u64::from(file.mode));
+    put(out, u64::from(file.magic));
+}
