@@ -20,7 +20,6 @@ macro_rules! id {
 }
 
 pub mod account;
-#[expect(dead_code, reason = "the replay comes next")]
 mod blocks;
 pub mod budget;
 pub mod cause;
@@ -30,6 +29,7 @@ pub mod fault;
 mod faults;
 pub mod files;
 mod jit;
+mod join;
 pub mod log;
 mod marker_file;
 pub mod pages;

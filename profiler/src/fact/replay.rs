@@ -1,5 +1,6 @@
 //! The state machine from ordered events to facts.
 
+mod block;
 mod fault;
 mod stack;
 
@@ -13,6 +14,7 @@ use rustc_hash::FxHashMap;
 
 use super::files::FileIndex;
 use super::jit::JitIndex;
+use super::join::Join;
 use super::marker_file::ProgramMarker;
 use super::resolved::{EventStacks, Resolved};
 use super::stack_ends::Tally;
@@ -74,6 +76,10 @@ pub struct Replay<'b, 's> {
     ends: Ends,
     /// Files that faults, reads, waits and requests touched.
     files: FileIndex,
+    /// Bios and devices.
+    block: block::State,
+    /// Why faults and waits took so long.
+    join: Join,
     /// Stacks that the kernel side sent.
     dictionary: Dictionary,
     /// Which stack each sample and each fault has.
@@ -105,6 +111,8 @@ impl<'b, 's> Replay<'b, 's> {
             beside,
             ends: Ends::default(),
             files,
+            block: block::State::default(),
+            join: Join::default(),
             dictionary: Dictionary::default(),
             known_stacks: EventStacks::default(),
             losses: FxHashMap::default(),
@@ -119,6 +127,8 @@ impl<'b, 's> Replay<'b, 's> {
             Event::Sample(sample) => sample.at.time,
             Event::Fault(fault) => fault.at.time,
             Event::PagesRead(pages) => pages.at.time,
+            Event::Bio(bio) => bio.at.time,
+            Event::Request(request) => request.at.time,
             Event::TaskNew(task) => task.at.time,
             Event::TaskExec(exec) => exec.at.time,
             Event::TaskExit(exit) => exit.at.time,
@@ -130,6 +140,10 @@ impl<'b, 's> Replay<'b, 's> {
             }
             Event::End(end) => {
                 self.end(end);
+                return;
+            }
+            Event::DeviceName(name) => {
+                self.device_name(name);
                 return;
             }
             Event::FileName(name) => {
@@ -153,6 +167,8 @@ impl<'b, 's> Replay<'b, 's> {
             Event::Sample(sample) => return self.sample(sample),
             Event::Fault(fault) => return self.fault(fault),
             Event::PagesRead(pages) => return self.pages_read(pages),
+            Event::Bio(bio) => return self.bio(bio),
+            Event::Request(request) => return self.request(request),
             _ => {}
         }
         if let Event::TaskExit(TaskExit { cpu_time, .. }) | Event::TaskAlive { cpu_time, .. } = event {
@@ -166,6 +182,7 @@ impl<'b, 's> Replay<'b, 's> {
     /// Nothing more comes: the finished tables, and what else was found.
     pub fn finish(mut self) -> (Tables, Findings) {
         self.markers_until(Timestamp(u64::MAX));
+        self.finish_requests();
         if self.strangers > 0 {
             let note = format!(
                 "{} markers are of processes that were not recorded; they are left out",
