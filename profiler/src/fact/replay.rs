@@ -72,7 +72,7 @@ pub struct Replay<'b, 's> {
     interner: Interner,
     beside: Beside,
     ends: Ends,
-    /// Files that faults and reads touched.
+    /// Files that faults, reads, waits and requests touched.
     files: FileIndex,
     /// Stacks that the kernel side sent.
     dictionary: Dictionary,
@@ -130,6 +130,10 @@ impl<'b, 's> Replay<'b, 's> {
             }
             Event::End(end) => {
                 self.end(end);
+                return;
+            }
+            Event::FileName(name) => {
+                self.files.name(name.file, &name.path);
                 return;
             }
             Event::UserStack(stack) => {

@@ -77,7 +77,7 @@ impl Replay<'_, '_> {
         let thread = self.tasks.thread_at(&pages.at);
         let file = self
             .files
-            .of_read(&mut self.tables.files, &self.tasks.files, pages.file);
+            .of_file(&mut self.tables.files, &self.tasks.files, pages.file);
         let Some(file) = file.filter(|_| pages.count > 0) else {
             return;
         };

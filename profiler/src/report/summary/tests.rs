@@ -83,6 +83,7 @@ fn tables(command: &str) -> Tables {
         ..FrameName::default()
     };
     Tables {
+        devices: Vec::new(),
         files: Vec::new(),
         recording: Recording {
             scope: "command".into(),
