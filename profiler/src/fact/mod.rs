@@ -20,7 +20,10 @@ macro_rules! id {
 }
 
 pub mod account;
+#[expect(dead_code, reason = "the replay comes next")]
+mod blocks;
 pub mod budget;
+pub mod cause;
 pub mod dirty;
 mod display;
 pub mod fault;
@@ -44,6 +47,7 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+pub use cause::{Cause, Effect, EffectKind, HolderRef, Reason, RequestRef};
 pub use fault::{FaultFact, FoldedFaults, FoldedReads, MappedFile, MappedFileId, PagesReadFact};
 pub use request::{BioFact, BlockDevice, DeviceId, RequestFact};
 pub use stack::{Frame, FrameName, Location, Module, ModuleKind, SourceFrame, StackNode, TruncationReason};
@@ -98,6 +102,8 @@ pub trait FactSink {
     fn wait(&mut self, _: &Tables, _: &WaitFact) {}
     /// A block request; they come in the order in which they were complete.
     fn request(&mut self, _: &Tables, _: &RequestFact) {}
+    /// Why a fault or a wait, told before, took so long; where that is known.
+    fn joined(&mut self, _: &Tables, _: &Cause) {}
 }
 
 /// What facts refer to. Grows with distinct things, not with the length of the recording.
