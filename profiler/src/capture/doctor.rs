@@ -1,10 +1,11 @@
 //! Tries everything that a recording needs, one by one, and says what to do about each refusal.
 
-use super::attach;
+use super::attach::{self, Nouns};
 use super::btf::{self, Btf};
 use super::faults::Faults;
 use super::kallsyms::KernelAddresses;
 use super::load::{self, Sizes};
+use super::waits::{self, OffCpu};
 use super::{machine, maps};
 use crate::event::HookStatus;
 
@@ -49,6 +50,7 @@ fn try_hooks(rows: &mut Vec<HookStatus>) -> anyhow::Result<()> {
     let refused = load::walker_refused(&types);
     config.walk = u32::from(refused.is_none());
     config.faults = Faults::default().mode.number();
+    waits::configure(&mut config, OffCpu::default(), &types);
     config.find_vma = u32::from(types.has_function(btf::FIND_VMA));
     rows.push(walker(refused));
     let cpus = machine::cpus()?;
@@ -58,7 +60,7 @@ fn try_hooks(rows: &mut Vec<HookStatus>) -> anyhow::Result<()> {
     let mut hooks = attach::attach(
         ebpf.map_err(|error| error.context(super::session::privilege_remedy()))?,
         &cpus,
-        Faults::default(),
+        Nouns::default(),
     )?;
     attach::sample(
         &mut hooks,

@@ -6,6 +6,7 @@
 pub mod attach;
 pub mod btf;
 pub mod channel;
+pub mod disks;
 pub mod doctor;
 pub mod drain;
 pub mod faults;
@@ -19,6 +20,7 @@ pub mod losses;
 pub mod machine;
 pub mod mappings;
 pub mod maps;
+mod mounts;
 pub mod pace;
 mod packet;
 pub mod page_cache;
@@ -35,6 +37,7 @@ pub mod snapshot;
 pub mod space;
 pub mod survivors;
 pub mod tables;
+pub mod waits;
 pub mod wire;
 
 pub use doctor::doctor;

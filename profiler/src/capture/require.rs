@@ -87,7 +87,9 @@ fn borrowed_privilege() -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::disks::BlockMode;
     use super::super::faults::Faults;
+    use super::super::waits::OffCpu;
     use super::*;
 
     fn start() -> Start {
@@ -99,6 +101,8 @@ mod tests {
             stack_copy: 65536,
             check_walks: false,
             faults: Faults::default(),
+            off_cpu: OffCpu::default(),
+            block: BlockMode::default(),
             exclude_pids: Vec::new(),
             command: Vec::new(),
         }

@@ -7,9 +7,10 @@ use anyhow::{Context as _, bail};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{SigHandler, Signal, signal};
 
-use super::attach::{self, Hooks};
+use super::attach::{self, Hooks, Nouns};
 use super::btf::{self, Btf, FIND_VMA};
 use super::channel::{Channel, ChannelError};
+use super::disks::{Disks, Flags};
 use super::drain::Drain;
 use super::load::{self, Sizes};
 use super::log::Log;
@@ -17,7 +18,8 @@ use super::pace::Pace;
 use super::scope::Recorded;
 use super::space::Code;
 use super::wire::{Ended, Progress, Reply, Request, Scope, Start, TableOf};
-use super::{doctor, machine, procfs, require, snapshot, survivors};
+use super::{doctor, machine, procfs, require, snapshot, survivors, waits};
+use crate::event::Event;
 
 /// What is older than this has reached the log when we are killed (docs/event-log.md).
 const FLUSH_INTERVAL: Duration = Duration::from_millis(250);
@@ -99,6 +101,7 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     config.check_walks = u32::from(start.check_walks);
     config.faults = start.faults.mode.number();
     config.find_vma = u32::from(types.has_function(FIND_VMA));
+    waits::configure(&mut config, start.off_cpu, &types);
     for (place, pid) in config.exclude_pid.iter_mut().zip(&excluded) {
         *place = *pid;
     }
@@ -107,7 +110,12 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     let sizes = Sizes::for_machine(u32::try_from(cpus.len())?, tasks, machine::memory());
     config.doorbell = sizes.doorbell(cpus.len());
     let ebpf = load::load(&config, sizes, &types).map_err(|error| error.context(privilege_remedy()))?;
-    let mut hooks = attach::attach(ebpf, &cpus, start.faults)?;
+    let nouns = Nouns {
+        faults: start.faults,
+        off_cpu: start.off_cpu,
+        block: start.block,
+    };
+    let mut hooks = attach::attach(ebpf, &cpus, nouns)?;
     give_memory_back();
     attach::sample(&mut hooks, &cpus, start.sample_hz);
     attach::require(&hooks)?;
@@ -118,6 +126,7 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
 
     let recorded = Recorded::new(start.scope == Scope::System, excluded.clone());
     let mut drain = Drain::new(&mut hooks, recorded, kernel, start.sample_hz, sizes)?;
+    drain.flags = Flags::of_kernel(&types);
     match &start.scope {
         Scope::Command { pid } => require_found(snapshot::take(&mut drain, *pid, false), *pid)?,
         Scope::Pids(pids) => {
@@ -137,6 +146,7 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     drain.set_log(log);
     // What existed already is in the log whatever comes.
     drain.log().into_iter().for_each(Log::flush);
+    drain.disks = Disks::now();
     attach::start(&hooks)?;
     channel.send(&Reply::Ready(Box::new(header)), None)?;
     let now = Instant::now();
@@ -309,11 +319,15 @@ impl Session {
                 break;
             }
         }
-        let unreported = survivors::unreported(&self.drain);
+        let survivors = survivors::find(&self.drain);
         // Whoever ended since then has told the rest of its time itself.
         self.drain.cycle(&mut self.hooks);
         let time = procfs::now();
-        survivors::write(&mut self.drain, time, &unreported);
+        survivors::write(&mut self.drain, time, &survivors, self.hooks.has_waits);
+        self.drain.write_open_requests(time);
+        for device in self.drain.disks.names() {
+            self.drain.write(&Event::DeviceName(device));
+        }
         self.drain.read_losses(&self.hooks);
         self.drain.close_samples();
         // While our own programs are still loaded: they may be on the kernel's stacks.

@@ -162,6 +162,8 @@ impl Session<'_> {
             sample_hz: options.rate,
             stack_copy: options.stack_copy,
             faults: options.faults,
+            off_cpu: options.off_cpu,
+            block: options.block,
             check_walks: options.check_walks,
             exclude_pids: vec![std::process::id()],
             command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
