@@ -3,6 +3,7 @@
 mod block;
 mod fault;
 mod stack;
+mod wait;
 
 use std::collections::VecDeque;
 use std::mem::swap;
@@ -12,6 +13,7 @@ use profiler_common::Loss;
 use profiler_common::stack::FLAG_IN_KERNEL;
 use rustc_hash::FxHashMap;
 
+use self::wait::{Ahead, Clues};
 use super::files::FileIndex;
 use super::jit::JitIndex;
 use super::join::Join;
@@ -46,6 +48,7 @@ pub struct Beside {
 enum Noun {
     Sample,
     Fault,
+    Wait,
 }
 
 /// How stacks ended, by noun.
@@ -53,11 +56,12 @@ enum Noun {
 struct Ends {
     samples: Tally,
     faults: Tally,
+    waits: Tally,
 }
 
 /// What a replay found beside the tables.
 pub struct Findings {
-    /// Which stack each sample and each fault has.
+    /// Which stack each event has.
     pub stacks: EventStacks,
     /// The files that were touched, and where.
     pub files: FileIndex,
@@ -82,8 +86,10 @@ pub struct Replay<'b, 's> {
     join: Join,
     /// Stacks that the kernel side sent.
     dictionary: Dictionary,
-    /// Which stack each sample and each fault has.
+    /// Which stack each event has.
     known_stacks: EventStacks,
+    ahead: Ahead,
+    clues: Clues,
     /// Last value of each loss counter.
     losses: FxHashMap<u32, u64>,
     /// Markers of processes that the log does not know.
@@ -115,6 +121,8 @@ impl<'b, 's> Replay<'b, 's> {
             join: Join::default(),
             dictionary: Dictionary::default(),
             known_stacks: EventStacks::default(),
+            ahead: Ahead::default(),
+            clues: Clues::default(),
             losses: FxHashMap::default(),
             strangers: 0,
             sink,
@@ -129,6 +137,8 @@ impl<'b, 's> Replay<'b, 's> {
             Event::PagesRead(pages) => pages.at.time,
             Event::Bio(bio) => bio.at.time,
             Event::Request(request) => request.at.time,
+            Event::Wait(wait) => wait.at.time,
+            Event::StackAhead(stack) => stack.at.time,
             Event::TaskNew(task) => task.at.time,
             Event::TaskExec(exec) => exec.at.time,
             Event::TaskExit(exit) => exit.at.time,
@@ -144,6 +154,10 @@ impl<'b, 's> Replay<'b, 's> {
             }
             Event::DeviceName(name) => {
                 self.device_name(name);
+                return;
+            }
+            Event::CallPath(path) => {
+                self.path_came_ahead(path);
                 return;
             }
             Event::FileName(name) => {
@@ -169,6 +183,8 @@ impl<'b, 's> Replay<'b, 's> {
             Event::PagesRead(pages) => return self.pages_read(pages),
             Event::Bio(bio) => return self.bio(bio),
             Event::Request(request) => return self.request(request),
+            Event::Wait(wait) => return self.wait(wait),
+            Event::StackAhead(stack) => return self.stack_came_ahead(stack),
             _ => {}
         }
         if let Event::TaskExit(TaskExit { cpu_time, .. }) | Event::TaskAlive { cpu_time, .. } = event {
@@ -199,6 +215,7 @@ impl<'b, 's> Replay<'b, 's> {
         self.files.finish(&mut self.tables.files, &self.tasks.files);
         self.tables.recording.stack_ends = self.ends.samples.finish(&self.tables);
         self.tables.recording.fault_stack_ends = self.ends.faults.finish(&self.tables);
+        self.tables.recording.wait_stack_ends = self.ends.waits.finish(&self.tables);
         let findings = Findings {
             stacks: self.known_stacks,
             files: self.files,

@@ -101,6 +101,8 @@ impl Replay<'_, '_> {
         let bios = self.block.blocks.complete(request);
         let device = self.block.device(&mut self.tables, request.device);
         let fact = fact(request, device, bios);
+        let recording = &mut self.tables.recording;
+        recording.requests_seen = recording.requests_seen.saturating_add(1);
         self.tell_request(&fact);
     }
 
@@ -127,12 +129,7 @@ impl Replay<'_, '_> {
         self.tell_causes();
     }
 
-    fn stack_ahead(&mut self, _: Timestamp, _: u32) -> Option<Option<crate::fact::StackId>> {
-        None
-    }
-
     /// Holds a wait against the requests and faults before it.
-    #[expect(dead_code, reason = "waits come from another branch")]
     pub(super) fn join_wait(&mut self, wait: &WaitFact) {
         self.join.wait(&self.tables, wait);
         self.tell_causes();
