@@ -1,10 +1,14 @@
 //! The command line as it is typed: names and help, nothing checked yet.
 
+mod io;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use io::Io;
 
 use crate::fact::fault::FaultClass;
 
@@ -28,6 +32,8 @@ pub enum Verb {
     Load(Load),
     /// Tell where a recording's page faults are: by file, function, phase; or list each
     Faults(Faults),
+    /// Tell what was asked of disks: by device, file, function; or list each request
+    Io(Io),
     /// Show what this machine allows, hook by hook, with the remedy of each refusal
     Doctor(Doctor),
     /// List the mappings of a process, or say which byte of which file its addresses show

@@ -161,6 +161,16 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Every operation, in the order of tables.
+    pub const ALL: [Self; 6] = [
+        Self::Read,
+        Self::Write,
+        Self::Flush,
+        Self::Discard,
+        Self::WriteZeroes,
+        Self::Other,
+    ];
+
     /// As tables, CSV and JSON name it.
     pub fn name(self) -> &'static str {
         match self {

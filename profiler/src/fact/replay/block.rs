@@ -18,7 +18,7 @@ use crate::fact::{BioFact, RequestFact, Tables, WaitFact};
 /// Devices that are told apart; a machine with more has its last ones as one.
 const MAX_DEVICES: usize = 1 << 16;
 /// A bio that was on its way for longer when the recording ended was lost sight of.
-const LOST: Duration = Duration::from_secs(60);
+const LOST: Duration = Duration::from_mins(1);
 const PAGE: u64 = 4096;
 
 /// What is known of bios and devices so far.
