@@ -1,5 +1,6 @@
 //! The tables of block requests as text for a terminal of 80 columns.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::devices::{Counts, DeviceRow};
@@ -169,8 +170,11 @@ fn line(name: &str, figures: [String; 5]) -> String {
     let name = fit(name, NAME - 1);
     let room = NAME.saturating_sub(columns(&name));
     let [first @ .., last] = figures;
-    let figures: String = first.iter().map(|figure| format!("{figure:>9}")).collect();
-    format!("{name}{:room$}{figures}{last:>8}", "")
+    let mut line = format!("{name}{:room$}", "");
+    for figure in first {
+        let _ = write!(line, "{figure:>9}");
+    }
+    line + &format!("{last:>8}")
 }
 
 fn wasted(rows: &[WasteRow], top: usize) -> Vec<String> {

@@ -1,5 +1,7 @@
 //! Devices as text: what they did, and how long it took.
 
+use std::fmt::Write as _;
+
 use super::devices::{DeviceRow, Times};
 use super::report::IoReport;
 use super::text::{bold, size};
@@ -45,10 +47,14 @@ fn row(row: &DeviceRow) -> String {
     line(&name, &figures)
 }
 
+/// A line of a table.
 fn line(name: &str, figures: &[String; 7]) -> String {
     let room = NAME.saturating_sub(columns(name));
-    let figures: String = figures.iter().map(|figure| format!("{figure:>9}")).collect();
-    format!("{name}{:room$}{figures}", "")
+    let mut line = format!("{name}{:room$}", "");
+    for figure in figures {
+        let _ = write!(line, "{figure:>9}");
+    }
+    line
 }
 
 /// How the times of a device's requests are spread, by powers of two.
