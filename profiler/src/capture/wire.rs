@@ -60,6 +60,9 @@ pub struct Start {
     pub check_walks: bool,
     /// Which page faults, and by which hooks.
     pub faults: Faults,
+    /// Have the kernel map no page around a fault meanwhile, on the whole machine.
+    #[serde(default)]
+    pub exact_touch: bool,
     /// Thread groups that are never recorded: the record half.
     pub exclude_pids: Vec<u32>,
     /// The command as typed, for the log's header.
