@@ -6,8 +6,10 @@
 pub mod attach;
 pub mod btf;
 pub mod channel;
+mod debugfs;
 pub mod doctor;
 pub mod drain;
+pub mod exact_touch;
 pub mod faults;
 pub mod files;
 pub mod generations;

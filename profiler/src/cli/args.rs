@@ -104,6 +104,9 @@ pub struct Record {
     /// By which hooks page faults are watched: `auto` takes the best that the kernel allows
     #[arg(long, value_name = "TIER", value_enum, default_value_t)]
     pub fault_source: FaultSourceArg,
+    /// Make each first touch of a page a fault: meanwhile the kernel maps no pages around one, on the whole machine (root; put back at the end)
+    #[arg(long)]
+    pub exact_touch: bool,
     /// Copy each stack although it was walked, and compare both ways
     #[arg(long, hide = true)]
     pub check_walks: bool,

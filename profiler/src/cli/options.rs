@@ -60,6 +60,8 @@ pub struct RecordOptions {
     pub check_walks: bool,
     /// Which page faults, and by which hooks.
     pub faults: Faults,
+    /// Have the kernel map no page around a fault meanwhile.
+    pub exact_touch: bool,
     /// Have Firefox name its JIT code.
     pub firefox_jit: bool,
     /// What is done to the page cache before the command starts.
@@ -125,6 +127,9 @@ impl TryFrom<args::Record> for RecordOptions {
         if args.firefox_jit && target.command().is_none() {
             bail!("--firefox-jit is for a command: what runs already can't be told to write names");
         }
+        if args.exact_touch && args.faults == args::FaultsArg::Off {
+            bail!("--exact-touch is about page faults, and --faults off records none; drop one of them");
+        }
         let page_cache = page_cache(args.cold, args.warm, args.cold_file, &target)?;
         Ok(Self {
             target,
@@ -141,6 +146,7 @@ impl TryFrom<args::Record> for RecordOptions {
                 mode: args.faults.into(),
                 source: args.fault_source.into(),
             },
+            exact_touch: args.exact_touch,
             firefox_jit: args.firefox_jit,
             result: args.result.try_into()?,
         })

@@ -162,6 +162,7 @@ impl Session<'_> {
             sample_hz: options.rate,
             stack_copy: options.stack_copy,
             faults: options.faults,
+            exact_touch: options.exact_touch,
             check_walks: options.check_walks,
             exclude_pids: vec![std::process::id()],
             command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),

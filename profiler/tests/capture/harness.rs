@@ -118,6 +118,7 @@ pub fn start(scope: Scope) -> Start {
         sample_hz: 1000,
         stack_copy: 16384,
         check_walks: false,
+        exact_touch: false,
         faults: Faults::default(),
         exclude_pids: Vec::new(),
         command: vec!["test".to_owned()],
