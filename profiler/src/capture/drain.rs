@@ -5,6 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
 use profiler_common::Loss;
 use profiler_common::scope::ThreadState;
+use rustc_hash::FxHashSet;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::attach::Hooks;
@@ -21,7 +22,7 @@ use super::tables::Tables;
 use super::wire::Mapped;
 use super::{procfs, records};
 use crate::addr::Timestamp;
-use crate::event::{Event, Mapping};
+use crate::event::{Event, FileId, Mapping, PagesRead};
 
 /// A program that is interrupted between reading the clock and submitting its record may be this late, in ns.
 const SUBMIT_SLACK: u64 = 5_000_000;
@@ -62,6 +63,8 @@ pub struct Drain {
     frames: records::Frames,
     samples: u64,
     faults: u64,
+    /// Runs of pages that were told at the end; `None`: it is not the end.
+    reads_told: Option<FxHashSet<(u32, Timestamp)>>,
 }
 
 /// What a cycle found.
@@ -109,6 +112,7 @@ impl Drain {
             frames: records::Frames::default(),
             samples: 0,
             faults: 0,
+            reads_told: None,
         })
     }
 
@@ -123,14 +127,31 @@ impl Drain {
         }
     }
 
-    /// On-CPU time up to a thread's last switch-out that no sample has reported, in ns. `None`: it is recorded no more, or its
-    /// time is not measured.
-    pub fn unreported(&self, tid: u32) -> Option<u64> {
+    /// What the kernel side keeps of a thread; `None`: it is recorded no more.
+    pub fn state(&self, tid: u32) -> Option<ThreadState> {
         let words = self.threads.get(&tid, 0).ok()?;
-        let state = ThreadState::read_from_bytes(words.as_bytes()).ok()?;
-        self.nominal_time
-            .is_none()
-            .then(|| state.total.saturating_sub(state.reported))
+        ThreadState::read_from_bytes(words.as_bytes()).ok()
+    }
+
+    /// Threads' on-CPU time is measured.
+    pub fn measures_time(&self) -> bool {
+        self.nominal_time.is_none()
+    }
+
+    /// From here on takes note of which runs of pages are told: by whom, and when they began.
+    pub fn note_reads(&mut self) {
+        self.reads_told = Some(FxHashSet::default());
+    }
+
+    /// Whether a run of pages was told since [`Self::note_reads`].
+    pub fn was_told(&self, read: &PagesRead) -> bool {
+        let told = self.reads_told.as_ref();
+        told.is_some_and(|told| told.contains(&(read.at.tid, read.since)))
+    }
+
+    /// The file that a record means, which may have the number of one that was removed.
+    pub fn file_of_record(&mut self, file: FileId) -> FileId {
+        self.spaces.generations.of_record(file)
     }
 
     /// From here on events are written.
@@ -338,6 +359,9 @@ impl Drain {
                     Some(fault.at)
                 }
                 Event::PagesRead(pages) => {
+                    if let Some(told) = &mut self.reads_told {
+                        told.insert((pages.at.tid, pages.since));
+                    }
                     pages.file = self.spaces.generations.of_record(pages.file);
                     None
                 }

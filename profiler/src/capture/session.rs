@@ -338,7 +338,7 @@ impl Session {
                 break;
             }
         }
-        let unreported = survivors::unreported(&self.drain);
+        let unreported = survivors::unreported(&mut self.drain);
         // Whoever ended since then has told the rest of its time itself.
         self.drain.cycle(&mut self.hooks);
         let time = procfs::now();
