@@ -29,11 +29,14 @@ mod display;
 pub mod fault;
 mod faults;
 pub mod files;
+pub mod holder;
 mod jit;
+pub mod life;
 pub mod log;
 mod marker_file;
 pub mod pages;
 mod prune;
+pub mod reasons;
 mod replay;
 pub mod request;
 pub mod resolved;
@@ -169,6 +172,9 @@ pub struct Recording {
     /// The same of page faults: a storm of them would drown the samples.
     #[serde(default)]
     pub fault_stack_ends: Vec<StackEnds>,
+    /// The same of waits.
+    #[serde(default)]
+    pub wait_stack_ends: Vec<StackEnds>,
     /// How the walks in the kernel fared.
     pub walks: Walks,
     /// How many samples went into each one that was kept (1: all are in the profile).
@@ -177,6 +183,9 @@ pub struct Recording {
     pub samples_seen: u64,
     /// Page faults before any were folded into counters.
     pub faults_seen: u64,
+    /// Waits, each of several that one fact stands for, before any were folded into counters.
+    #[serde(default)]
+    pub waits_seen: u64,
     /// Page faults that are no facts of their own in the profile any more, by thread and class.
     #[serde(default)]
     pub folded_faults: Vec<FoldedFaults>,

@@ -2,6 +2,7 @@
 
 mod fault;
 mod stack;
+mod wait;
 
 use std::collections::VecDeque;
 use std::mem::swap;
@@ -11,6 +12,7 @@ use profiler_common::Loss;
 use profiler_common::stack::FLAG_IN_KERNEL;
 use rustc_hash::FxHashMap;
 
+use self::wait::{Ahead, Clues};
 use super::files::FileIndex;
 use super::jit::JitIndex;
 use super::marker_file::ProgramMarker;
@@ -44,6 +46,7 @@ pub struct Beside {
 enum Noun {
     Sample,
     Fault,
+    Wait,
 }
 
 /// How stacks ended, by noun.
@@ -51,11 +54,12 @@ enum Noun {
 struct Ends {
     samples: Tally,
     faults: Tally,
+    waits: Tally,
 }
 
 /// What a replay found beside the tables.
 pub struct Findings {
-    /// Which stack each sample and each fault has.
+    /// Which stack each event has.
     pub stacks: EventStacks,
     /// The files that were touched, and where.
     pub files: FileIndex,
@@ -76,8 +80,10 @@ pub struct Replay<'b, 's> {
     files: FileIndex,
     /// Stacks that the kernel side sent.
     dictionary: Dictionary,
-    /// Which stack each sample and each fault has.
+    /// Which stack each event has.
     known_stacks: EventStacks,
+    ahead: Ahead,
+    clues: Clues,
     /// Last value of each loss counter.
     losses: FxHashMap<u32, u64>,
     /// Markers of processes that the log does not know.
@@ -107,6 +113,8 @@ impl<'b, 's> Replay<'b, 's> {
             files,
             dictionary: Dictionary::default(),
             known_stacks: EventStacks::default(),
+            ahead: Ahead::default(),
+            clues: Clues::default(),
             losses: FxHashMap::default(),
             strangers: 0,
             sink,
@@ -119,6 +127,8 @@ impl<'b, 's> Replay<'b, 's> {
             Event::Sample(sample) => sample.at.time,
             Event::Fault(fault) => fault.at.time,
             Event::PagesRead(pages) => pages.at.time,
+            Event::Wait(wait) => wait.at.time,
+            Event::StackAhead(stack) => stack.at.time,
             Event::TaskNew(task) => task.at.time,
             Event::TaskExec(exec) => exec.at.time,
             Event::TaskExit(exit) => exit.at.time,
@@ -130,6 +140,10 @@ impl<'b, 's> Replay<'b, 's> {
             }
             Event::End(end) => {
                 self.end(end);
+                return;
+            }
+            Event::CallPath(path) => {
+                self.path_came_ahead(path);
                 return;
             }
             Event::FileName(name) => {
@@ -153,6 +167,8 @@ impl<'b, 's> Replay<'b, 's> {
             Event::Sample(sample) => return self.sample(sample),
             Event::Fault(fault) => return self.fault(fault),
             Event::PagesRead(pages) => return self.pages_read(pages),
+            Event::Wait(wait) => return self.wait(wait),
+            Event::StackAhead(stack) => return self.stack_came_ahead(stack),
             _ => {}
         }
         if let Event::TaskExit(TaskExit { cpu_time, .. }) | Event::TaskAlive { cpu_time, .. } = event {
@@ -182,6 +198,7 @@ impl<'b, 's> Replay<'b, 's> {
         self.files.finish(&mut self.tables.files, &self.tasks.files);
         self.tables.recording.stack_ends = self.ends.samples.finish(&self.tables);
         self.tables.recording.fault_stack_ends = self.ends.faults.finish(&self.tables);
+        self.tables.recording.wait_stack_ends = self.ends.waits.finish(&self.tables);
         let findings = Findings {
             stacks: self.known_stacks,
             files: self.files,
