@@ -251,13 +251,7 @@ impl TryFrom<args::Faults> for Selection {
     type Error = anyhow::Error;
 
     fn try_from(args: args::Faults) -> Result<Self> {
-        let time = |text: Option<String>, option| text.map(|text| moment(&text, option)).transpose();
-        let (from, to) = (time(args.from, "--from")?, time(args.to, "--to")?);
-        if let (Some(from), Some(to)) = (from, to)
-            && from >= to
-        {
-            bail!("--from is not before --to, so no fault fits");
-        }
+        let (from, to) = times(args.from, args.to)?;
         Ok(Self {
             files: args.files,
             processes: args.processes,
@@ -271,6 +265,18 @@ impl TryFrom<args::Faults> for Selection {
             waited: args.waited,
         })
     }
+}
+
+/// `--from` and `--to`.
+pub fn times(from: Option<String>, to: Option<String>) -> Result<(Option<Duration>, Option<Duration>)> {
+    let time = |text: Option<String>, option| text.map(|text| moment(&text, option)).transpose();
+    let (from, to) = (time(from, "--from")?, time(to, "--to")?);
+    if let (Some(from), Some(to)) = (from, to)
+        && from >= to
+    {
+        bail!("--from is not before --to, so nothing fits");
+    }
+    Ok((from, to))
 }
 
 fn moment(text: &str, option: &str) -> Result<Duration> {
