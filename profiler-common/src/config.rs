@@ -110,9 +110,94 @@ pub struct Config {
     pub folio_flags_1: u32,
     /// Number of the page flag `PG_head`.
     pub page_head: u32,
+    /// 1: waits are recorded.
+    pub waits: u32,
+    /// Shorter waits than this, in ns, are only counted.
+    pub wait_min: u32,
+    /// 1: block requests are recorded.
+    pub block: u32,
+    /// 1: bits 0 to 19 of the CPU's `preempt_count` can be read through the two addresses below.
+    pub preempt_count_known: u32,
+    /// Address of the kernel's array `__per_cpu_offset`.
+    pub per_cpu_offset: u64,
+    /// What `preempt_count` of a CPU is above that CPU's offset.
+    pub preempt_count: u64,
+    /// System calls, by number, whose first argument is a descriptor.
+    pub calls_with_file: [u32; CALL_WORDS],
+    /// System calls, by number, whose first argument is a path.
+    pub calls_with_path: [u32; CALL_WORDS],
+    /// System calls, by number, whose second argument is a path.
+    pub calls_with_path_second: [u32; CALL_WORDS],
+    /// `task_struct.files`
+    pub task_files: u32,
+    /// `files_struct.fdt`
+    pub files_fdt: u32,
+    /// `fdtable.fd`
+    pub fdtable_fd: u32,
+    /// `fdtable.max_fds`
+    pub fdtable_max_fds: u32,
+    /// `file.f_path.dentry`
+    pub file_dentry: u32,
+    /// `dentry.d_parent`
+    pub dentry_parent: u32,
+    /// `dentry.d_name.name`
+    pub dentry_name: u32,
+    /// `inode.i_mode`
+    pub inode_mode: u32,
+    /// `inode.i_dentry.first`
+    pub inode_dentries: u32,
+    /// `dentry.d_u.d_alias`
+    pub dentry_alias: u32,
+    /// `request.q`
+    pub request_queue: u32,
+    /// `request.bio`
+    pub request_bio: u32,
+    /// `request.part`
+    pub request_part: u32,
+    /// `request.__sector`
+    pub request_sector: u32,
+    /// `request.__data_len`
+    pub request_bytes: u32,
+    /// `request.cmd_flags`
+    pub request_flags: u32,
+    /// `request_queue.disk`
+    pub queue_disk: u32,
+    /// `request_queue.mq_ops`
+    pub queue_mq_ops: u32,
+    /// `gendisk.major`
+    pub disk_major: u32,
+    /// `gendisk.first_minor`
+    pub disk_first_minor: u32,
+    /// `gendisk.queue`
+    pub disk_queue: u32,
+    /// `block_device.bd_disk`
+    pub block_device_disk: u32,
+    /// `bio.bi_bdev`
+    pub bio_device: u32,
+    /// `bio.bi_iter.bi_sector`
+    pub bio_sector: u32,
+    /// `bio.bi_iter.bi_size`
+    pub bio_bytes: u32,
+    /// `bio.bi_iter.bi_idx`
+    pub bio_index: u32,
+    /// `bio.bi_opf`
+    pub bio_flags: u32,
+    /// `bio.bi_status`
+    pub bio_status: u32,
+    /// `bio.bi_next`
+    pub bio_next: u32,
+    /// `bio.bi_io_vec`
+    pub bio_vector: u32,
+    /// `bio_vec.bv_page`
+    pub vector_page: u32,
+    /// `page.compound_head`
+    pub page_head_of: u32,
 }
+
+/// Words of 32 bits for a bit of each system call: there are fewer than 512.
+pub const CALL_WORDS: usize = 16;
 
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 208);
+const _: () = assert!(size_of::<Config>() == 560);

@@ -37,10 +37,18 @@ pub enum Loss {
     FaultNested = 14,
     /// The bulk ring was full: pages that were read were not recorded.
     PagesRingFull = 15,
+    /// The bulk ring was full: a wait was not recorded.
+    WaitRingFull = 16,
+    /// The bulk ring was full: a bio or a request was not recorded.
+    BlockRingFull = 17,
+    /// The table of requests under way was full: the times of a request are not known.
+    RequestTableFull = 18,
+    /// The bulk ring was full: the name of a file was not recorded.
+    NameRingFull = 19,
 }
 
 /// How many losses the registry names.
-pub const LOSS_COUNT: usize = 16;
+pub const LOSS_COUNT: usize = 20;
 
 impl Loss {
     /// Every loss, in the order of its number.
@@ -61,6 +69,10 @@ impl Loss {
         Self::FaultRingFull,
         Self::FaultNested,
         Self::PagesRingFull,
+        Self::WaitRingFull,
+        Self::BlockRingFull,
+        Self::RequestTableFull,
+        Self::NameRingFull,
     ];
 
     /// The name that people and machines see.
@@ -82,6 +94,10 @@ impl Loss {
             Self::FaultRingFull => "fault ring full",
             Self::FaultNested => "faults nested too deep",
             Self::PagesRingFull => "pages read (ring full)",
+            Self::WaitRingFull => "wait ring full",
+            Self::BlockRingFull => "block request ring full",
+            Self::RequestTableFull => "request table full",
+            Self::NameRingFull => "file names (ring full)",
         }
     }
 

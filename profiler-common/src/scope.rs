@@ -32,4 +32,4 @@ pub struct ThreadState {
     pub waits: ThreadWaits,
 }
 
-const _: () = assert!(size_of::<ThreadState>() == 40 + 488 + 440);
+const _: () = assert!(size_of::<ThreadState>() == 40 + 488 + 456);

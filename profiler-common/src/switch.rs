@@ -97,7 +97,9 @@ pub struct Waker {
 pub struct WaitBody {
     /// When the thread was switched out; of several waits, the first.
     pub out: u64,
-    /// Time off CPUs, in ns: of one wait, from `out` to the header's time; of several, their sum.
+    /// When it ran again; of several, the last.
+    pub end: u64,
+    /// Time off CPUs, in ns: of one wait, from `out` to `end`; of several, their sum.
     pub off: u64,
     /// The part of `off` in which the thread could have run, but for want of a CPU.
     pub queued: u64,
@@ -119,7 +121,7 @@ pub struct WaitBody {
     pub flags: u32,
 }
 
-/// A wait's record. The header's time is that of the switch-in.
+/// A wait's record. The header's time is that of the switch-in, or, of several waits, when they were told.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
@@ -199,8 +201,8 @@ pub struct ThreadWaits {
     pub seen: u32,
     /// Stacks that may be walked before the budget is used up.
     pub tokens: u32,
-    /// Explicit padding.
-    pub pad: u32,
+    /// Bytes of the stack that are left to copy.
+    pub want: u32,
     /// When tokens were added last.
     pub refilled: u64,
 }
@@ -228,9 +230,9 @@ pub const NAMES_LEN: usize = 1024;
 
 const _: () = assert!(size_of::<OpenFile>() == 24);
 const _: () = assert!(size_of::<Waker>() == 32);
-const _: () = assert!(size_of::<WaitBody>() == 32 + 32 + 24 + 24 + 16);
-const _: () = assert!(size_of::<Wait>() == 24 + 128 + 64);
+const _: () = assert!(size_of::<WaitBody>() == 40 + 32 + 24 + 24 + 16);
+const _: () = assert!(size_of::<Wait>() == 24 + 136 + 64);
 const _: () = assert!(size_of::<StackAheadHead>() == 24 + 64);
 const _: () = assert!(size_of::<CallPath>() == 24 + 8 + 256);
-const _: () = assert!(size_of::<ThreadWaits>() == 2 * (128 + 64) + 32 + 16 + 8);
+const _: () = assert!(size_of::<ThreadWaits>() == 2 * (136 + 64) + 32 + 16 + 8);
 const _: () = assert!(size_of::<FileNameHead>() == 24 + 24 + 8);

@@ -225,7 +225,7 @@ fn type_len(bytes: &[u8], at: usize) -> Option<usize> {
 type Place = fn(&mut Config) -> &mut u32;
 
 /// The fields in the order of [`Config`]; several names: the first one that the kernel has.
-const FIELDS: [(&[&str], Place); 34] = [
+const FIELDS: [(&[&str], Place); 66] = [
     (&["task_struct.pid"], |c| &mut c.task_pid),
     (&["task_struct.tgid"], |c| &mut c.task_tgid),
     (&["task_struct.comm"], |c| &mut c.task_comm),
@@ -260,6 +260,38 @@ const FIELDS: [(&[&str], Place); 34] = [
     (&["folio.index"], |c| &mut c.folio_index),
     (&["folio.flags"], |c| &mut c.folio_flags),
     (&["folio._flags_1"], |c| &mut c.folio_flags_1),
+    (&["task_struct.files"], |c| &mut c.task_files),
+    (&["files_struct.fdt"], |c| &mut c.files_fdt),
+    (&["fdtable.fd"], |c| &mut c.fdtable_fd),
+    (&["fdtable.max_fds"], |c| &mut c.fdtable_max_fds),
+    (&["file.f_path.dentry"], |c| &mut c.file_dentry),
+    (&["dentry.d_parent"], |c| &mut c.dentry_parent),
+    (&["dentry.d_name.name"], |c| &mut c.dentry_name),
+    (&["inode.i_mode"], |c| &mut c.inode_mode),
+    (&["inode.i_dentry.first"], |c| &mut c.inode_dentries),
+    (&["dentry.d_u.d_alias"], |c| &mut c.dentry_alias),
+    (&["request.q"], |c| &mut c.request_queue),
+    (&["request.bio"], |c| &mut c.request_bio),
+    (&["request.part"], |c| &mut c.request_part),
+    (&["request.__sector"], |c| &mut c.request_sector),
+    (&["request.__data_len"], |c| &mut c.request_bytes),
+    (&["request.cmd_flags"], |c| &mut c.request_flags),
+    (&["request_queue.disk"], |c| &mut c.queue_disk),
+    (&["request_queue.mq_ops"], |c| &mut c.queue_mq_ops),
+    (&["gendisk.major"], |c| &mut c.disk_major),
+    (&["gendisk.first_minor"], |c| &mut c.disk_first_minor),
+    (&["gendisk.queue"], |c| &mut c.disk_queue),
+    (&["block_device.bd_disk"], |c| &mut c.block_device_disk),
+    (&["bio.bi_bdev"], |c| &mut c.bio_device),
+    (&["bio.bi_iter.bi_sector"], |c| &mut c.bio_sector),
+    (&["bio.bi_iter.bi_size"], |c| &mut c.bio_bytes),
+    (&["bio.bi_iter.bi_idx"], |c| &mut c.bio_index),
+    (&["bio.bi_opf"], |c| &mut c.bio_flags),
+    (&["bio.bi_status"], |c| &mut c.bio_status),
+    (&["bio.bi_next"], |c| &mut c.bio_next),
+    (&["bio.bi_io_vec"], |c| &mut c.bio_vector),
+    (&["bio_vec.bv_page"], |c| &mut c.vector_page),
+    (&["page.compound_head"], |c| &mut c.page_head_of),
 ];
 
 /// Sets every offset, and returns the fields that this kernel does not have.

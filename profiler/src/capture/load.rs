@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use aya::{Ebpf, EbpfLoader};
-use profiler_common::config::{Config, MISSING};
+use profiler_common::config::{CALL_WORDS, Config, MISSING};
 use profiler_common::{ABI_SYMBOL, ABI_VERSION};
 use zerocopy::IntoBytes;
 
@@ -127,6 +127,47 @@ pub fn settings() -> Config {
         folio_order: MISSING,
         folio_flags_1: MISSING,
         page_head: MISSING,
+        waits: 0,
+        wait_min: 0,
+        block: 0,
+        preempt_count_known: 0,
+        per_cpu_offset: 0,
+        preempt_count: 0,
+        calls_with_file: [0; CALL_WORDS],
+        calls_with_path: [0; CALL_WORDS],
+        calls_with_path_second: [0; CALL_WORDS],
+        task_files: MISSING,
+        files_fdt: MISSING,
+        fdtable_fd: MISSING,
+        fdtable_max_fds: MISSING,
+        file_dentry: MISSING,
+        dentry_parent: MISSING,
+        dentry_name: MISSING,
+        inode_mode: MISSING,
+        inode_dentries: MISSING,
+        dentry_alias: MISSING,
+        request_queue: MISSING,
+        request_bio: MISSING,
+        request_part: MISSING,
+        request_sector: MISSING,
+        request_bytes: MISSING,
+        request_flags: MISSING,
+        queue_disk: MISSING,
+        queue_mq_ops: MISSING,
+        disk_major: MISSING,
+        disk_first_minor: MISSING,
+        disk_queue: MISSING,
+        block_device_disk: MISSING,
+        bio_device: MISSING,
+        bio_sector: MISSING,
+        bio_bytes: MISSING,
+        bio_index: MISSING,
+        bio_flags: MISSING,
+        bio_status: MISSING,
+        bio_next: MISSING,
+        bio_vector: MISSING,
+        vector_page: MISSING,
+        page_head_of: MISSING,
     }
 }
 

@@ -3,15 +3,17 @@
 use super::{At, FileId, Stacks};
 use crate::addr::Timestamp;
 
-/// A thread did not run; its [`At::time`] is when it ran again.
+/// A thread did not run; its [`At::time`] is when it ran again, or, of several waits, when they were told.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wait {
-    /// Who, and when it ran again.
+    /// Who, and when this was told.
     pub at: At,
     /// CPU number at its end.
     pub cpu: u16,
     /// When it was switched out; of several waits, the first.
     pub out: Timestamp,
+    /// When it ran again; of several, the last.
+    pub end: Timestamp,
     /// Time off CPUs in ns; of several waits, their sum.
     pub off: u64,
     /// The part of `off` in which the thread could have run, but for want of a CPU.

@@ -8,12 +8,14 @@ use crate::event::{At, Call, CallPath, FileName, OpenFile, StackAhead, Wait, Wak
 impl Decoder {
     pub(super) fn wait(&mut self, at: At, bytes: &mut Bytes<'_>) -> Result<Wait, Malformed> {
         let cpu = cpu(bytes)?;
+        let end = Timestamp(bytes.get_difference(at.time.0)?);
         let out = Timestamp(bytes.get_difference(at.time.0)?);
-        let off = bytes.get_difference(at.time.0.saturating_sub(out.0))?;
+        let off = bytes.get_difference(end.0.saturating_sub(out.0))?;
         let mut wait = Wait {
             at,
             cpu,
             out,
+            end,
             off,
             queued: bytes.get()?,
             longest: bytes.get_difference(off)?,

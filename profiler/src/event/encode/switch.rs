@@ -10,9 +10,10 @@ impl Encoder {
         self.at(out, Tag::Wait, &wait.at);
         let time = wait.at.time.0;
         put(out, u64::from(wait.cpu));
+        put_difference(out, time, wait.end.0);
         put_difference(out, time, wait.out.0);
         // Of one wait this is all of its time.
-        put_difference(out, time.saturating_sub(wait.out.0), wait.off);
+        put_difference(out, wait.end.0.saturating_sub(wait.out.0), wait.off);
         put(out, wait.queued);
         put_difference(out, wait.off, wait.longest);
         for value in [wait.count, wait.state, wait.flags] {
