@@ -47,9 +47,9 @@ use serde::{Deserialize, Serialize};
 
 pub use cause::{Cause, Effect, EffectKind, HolderRef, Reason, RequestRef};
 pub use fault::{FaultFact, FoldedFaults, FoldedReads, MappedFile, MappedFileId, PagesReadFact};
-pub use request::{BioFact, BlockDevice, DeviceId, RequestFact};
+pub use request::{BioFact, BlockDevice, DeviceId, FoldedRequests, RequestFact};
 pub use stack::{Frame, FrameName, Location, Module, ModuleKind, SourceFrame, StackNode, TruncationReason};
-pub use wait::{WaitFact, WaitReason};
+pub use wait::{FoldedWaits, WaitFact, WaitReason};
 
 use crate::addr::Timestamp;
 use crate::event::HookStatus;
@@ -181,6 +181,18 @@ pub struct Recording {
     /// The same of pages that were read, by file.
     #[serde(default)]
     pub folded_reads: Vec<FoldedReads>,
+    /// Waits before any were folded into sums.
+    #[serde(default)]
+    pub waits_seen: u64,
+    /// Waits that are no facts of their own in the profile any more, by thread and reason.
+    #[serde(default)]
+    pub folded_waits: Vec<FoldedWaits>,
+    /// Block requests before any were folded into sums.
+    #[serde(default)]
+    pub requests_seen: u64,
+    /// Block requests that are no facts of their own in the profile any more, by device and operation.
+    #[serde(default)]
+    pub folded_requests: Vec<FoldedRequests>,
     /// Sum of the samples' and the exits' on-CPU time, in ns, before thinning.
     pub cpu_time_seen: u64,
     /// Notes for the person, each a sentence with its remedy.

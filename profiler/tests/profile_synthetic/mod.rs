@@ -181,6 +181,10 @@ pub fn recording() -> Recording {
         faults_seen: 0,
         folded_faults: Vec::new(),
         folded_reads: Vec::new(),
+        waits_seen: 0,
+        folded_waits: Vec::new(),
+        requests_seen: 0,
+        folded_requests: Vec::new(),
         cpu_time_seen: 99 * MS,
         notes: vec!["Kernel names are hidden; run as root.".into()],
     }

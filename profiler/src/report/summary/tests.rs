@@ -83,7 +83,6 @@ fn tables(command: &str) -> Tables {
         ..FrameName::default()
     };
     Tables {
-        files: Vec::new(),
         recording: Recording {
             scope: "command".into(),
             end: Timestamp(100 * MS),
@@ -115,6 +114,7 @@ fn tables(command: &str) -> Tables {
         ]
         .into_iter()
         .collect(),
+        ..Tables::default()
     }
 }
 
