@@ -120,9 +120,7 @@ impl Encoder {
         match event {
             Event::Sample(Sample { stacks, .. })
             | Event::Fault(Fault { stacks, .. })
-            | Event::StackAhead(StackAhead { stacks, .. }) => {
-                self.picture.has_room(stacks.copy.len().min(MAX_STACK))
-            }
+            | Event::StackAhead(StackAhead { stacks, .. }) => self.picture.has_room(stacks.copy.len().min(MAX_STACK)),
             _ => true,
         }
     }

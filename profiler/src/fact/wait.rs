@@ -166,7 +166,10 @@ impl WaitReason {
 
     /// The thread had nothing to do, rather than being held up: waits of event loops and thread pools.
     pub fn is_idle(self) -> bool {
-        matches!(self, Self::Condition | Self::Poll | Self::Sleep | Self::Child | Self::Stopped)
+        matches!(
+            self,
+            Self::Condition | Self::Poll | Self::Sleep | Self::Child | Self::Stopped
+        )
     }
 }
 

@@ -33,7 +33,13 @@ impl Encoder {
             put(out, u64::from(value));
         }
         let times = [request.queued, request.inserted, request.issued];
-        out.push(times.iter().enumerate().map(|(bit, time)| u8::from(time.is_some()) << bit).sum());
+        out.push(
+            times
+                .iter()
+                .enumerate()
+                .map(|(bit, time)| u8::from(time.is_some()) << bit)
+                .sum(),
+        );
         for Timestamp(time) in times.into_iter().flatten() {
             put_difference(out, request.at.time.0, time);
         }
