@@ -30,6 +30,7 @@ mod place;
 mod read;
 mod read_markers;
 mod read_tables;
+mod request;
 mod sample;
 mod shared;
 mod shell;
@@ -37,6 +38,9 @@ mod skeleton;
 mod timeline;
 mod times;
 mod visible;
+mod wait;
+mod wait_schema;
+mod words;
 mod write;
 
 use std::time::Duration;

@@ -234,7 +234,7 @@ impl Serialize for Thread<'_> {
         } else {
             thread.serialize_entry("samples", &Samples { rows, shared, zero })?;
         }
-        let markers = Markers::new((self.id.index(), facts), names, shared, zero);
+        let markers = Markers::new((self.id, facts), names, shared, zero);
         thread.serialize_entry("markers", &markers)?;
         let exact = ThreadExact {
             thread: self.id,
