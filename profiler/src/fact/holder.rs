@@ -54,7 +54,10 @@ pub fn holder(wait: &WaitFact, reason: WaitReason) -> Option<(ThreadId, Timestam
 
 /// A page fault as something that keeps a thread; `None`: nobody knows how long it took.
 pub fn kept_by_fault(fault: &FaultFact) -> Option<Held<Keeper>> {
-    let end = fault.start.0.checked_add(u64::try_from(fault.latency?.as_nanos()).ok()?)?;
+    let end = fault
+        .start
+        .0
+        .checked_add(u64::try_from(fault.latency?.as_nanos()).ok()?)?;
     Some(Held {
         start: fault.start,
         end: Timestamp(end),
@@ -93,7 +96,10 @@ pub fn held_up<N: Copy>(
         kept = kept.saturating_add(end.since((*start).max(until)));
         until = until.max(*end);
     }
-    let mut by: Vec<(N, Duration)> = parts.into_iter().map(|(start, end, what)| (what, end.since(start))).collect();
+    let mut by: Vec<(N, Duration)> = parts
+        .into_iter()
+        .map(|(start, end, what)| (what, end.since(start)))
+        .collect();
     by.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
     Some(HeldUp { holder, by, kept })
 }

@@ -39,11 +39,19 @@ fn held<N>(start: u64, end: u64, what: N) -> Held<N> {
 #[test]
 fn the_holders_fault_held_up_the_wait() {
     let fault = held(90, 160, "fault");
-    let of_holder = [held(10, 50, "earlier"), fault, held(100, 150, "disk"), held(170, 300, "after the wake-up")];
+    let of_holder = [
+        held(10, 50, "earlier"),
+        fault,
+        held(100, 150, "disk"),
+        held(170, 300, "after the wake-up"),
+    ];
     let found = held_up(&wait(120, 180, 200), WaitReason::Lock, of_holder).unwrap();
     assert_eq!(found.holder, ThreadId(2));
     let ns = Duration::from_nanos;
-    assert_eq!(found.by, [("fault", ns(40)), ("disk", ns(30)), ("after the wake-up", ns(10))]);
+    assert_eq!(
+        found.by,
+        [("fault", ns(40)), ("disk", ns(30)), ("after the wake-up", ns(10))]
+    );
     assert_eq!(found.kept, ns(50), "the disk is within the fault");
 }
 
@@ -67,7 +75,10 @@ fn where_no_holder_shows_nothing_is_said() {
     for (wait, reason) in unknown {
         assert_eq!(held_up(&wait, reason, [held(100, 180, ())]), None, "{wait:?}");
     }
-    assert_eq!(held_up(&lock, WaitReason::Lock, [held(0, 100, ()), held(180, 190, ())]), None);
+    assert_eq!(
+        held_up(&lock, WaitReason::Lock, [held(0, 100, ()), held(180, 190, ())]),
+        None
+    );
     assert!(held_up(&lock, WaitReason::Lock, [held(0, 101, ())]).is_some());
 }
 
