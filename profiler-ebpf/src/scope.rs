@@ -50,6 +50,8 @@ static BLANK: ThreadState = ThreadState {
     space: 0,
     // SAFETY: numbers only.
     faults: unsafe { core::mem::zeroed() },
+    // SAFETY: as above.
+    waits: unsafe { core::mem::zeroed() },
 };
 
 /// A new thread is recorded if its creator is.

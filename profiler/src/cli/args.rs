@@ -104,6 +104,15 @@ pub struct Record {
     /// By which hooks page faults are watched: `auto` takes the best that the kernel allows
     #[arg(long, value_name = "TIER", value_enum, default_value_t)]
     pub fault_source: FaultSourceArg,
+    /// Which times off the CPU to record: `all`, `off`, or those of a length (`1ms`); shorter ones are summed up
+    #[arg(long, value_name = "WHICH", default_value = "all")]
+    pub off_cpu: String,
+    /// Which block requests to record
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
+    pub block: BlockArg,
+    /// Make each first touch of a page a fault: meanwhile the kernel maps no pages around one, on the whole machine (root; put back at the end)
+    #[arg(long)]
+    pub exact_touch: bool,
     /// Copy each stack although it was walked, and compare both ways
     #[arg(long, hide = true)]
     pub check_walks: bool,
@@ -145,6 +154,16 @@ pub enum FaultsArg {
     Major,
     /// Those in mappings of files
     File,
+    /// None
+    Off,
+}
+
+/// `--block`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum BlockArg {
+    /// Those of all devices, whoever asked for them
+    #[default]
+    All,
     /// None
     Off,
 }

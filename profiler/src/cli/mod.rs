@@ -9,7 +9,9 @@ mod lint;
 mod load;
 mod maps;
 pub mod options;
+mod output;
 mod record;
+mod source;
 mod tables;
 pub mod terminal;
 

@@ -20,7 +20,9 @@ macro_rules! id {
 }
 
 pub mod account;
+mod blocks;
 pub mod budget;
+pub mod cause;
 pub mod dirty;
 mod display;
 pub mod fault;
@@ -28,6 +30,7 @@ mod faults;
 pub mod files;
 pub mod holder;
 mod jit;
+mod join;
 pub mod life;
 pub mod log;
 mod marker_file;
@@ -47,10 +50,11 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+pub use cause::{Cause, Effect, EffectKind, HolderRef, Reason, RequestRef};
 pub use fault::{FaultFact, FoldedFaults, FoldedReads, MappedFile, MappedFileId, PagesReadFact};
-pub use request::{BioFact, BlockDevice, DeviceId, RequestFact};
+pub use request::{BioFact, BlockDevice, DeviceId, FoldedRequests, RequestFact};
 pub use stack::{Frame, FrameName, Location, Module, ModuleKind, SourceFrame, StackNode, TruncationReason};
-pub use wait::{WaitFact, WaitReason};
+pub use wait::{FoldedWaits, WaitFact, WaitReason};
 
 use crate::addr::Timestamp;
 use crate::event::HookStatus;
@@ -101,6 +105,8 @@ pub trait FactSink {
     fn wait(&mut self, _: &Tables, _: &WaitFact) {}
     /// A block request; they come in the order in which they were complete.
     fn request(&mut self, _: &Tables, _: &RequestFact) {}
+    /// Why a fault or a wait, told before, took so long; where that is known.
+    fn joined(&mut self, _: &Tables, _: &Cause) {}
 }
 
 /// What facts refer to. Grows with distinct things, not with the length of the recording.
@@ -186,6 +192,15 @@ pub struct Recording {
     /// The same of pages that were read, by file.
     #[serde(default)]
     pub folded_reads: Vec<FoldedReads>,
+    /// Waits that are no facts of their own in the profile any more, by thread and reason.
+    #[serde(default)]
+    pub folded_waits: Vec<FoldedWaits>,
+    /// Block requests before any were folded into sums.
+    #[serde(default)]
+    pub requests_seen: u64,
+    /// Block requests that are no facts of their own in the profile any more, by device and operation.
+    #[serde(default)]
+    pub folded_requests: Vec<FoldedRequests>,
     /// Sum of the samples' and the exits' on-CPU time, in ns, before thinning.
     pub cpu_time_seen: u64,
     /// Notes for the person, each a sentence with its remedy.

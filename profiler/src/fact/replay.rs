@@ -1,5 +1,6 @@
 //! The state machine from ordered events to facts.
 
+mod block;
 mod fault;
 mod stack;
 mod wait;
@@ -15,6 +16,7 @@ use rustc_hash::FxHashMap;
 use self::wait::{Ahead, Clues};
 use super::files::FileIndex;
 use super::jit::JitIndex;
+use super::join::Join;
 use super::marker_file::ProgramMarker;
 use super::resolved::{EventStacks, Resolved};
 use super::stack_ends::Tally;
@@ -78,6 +80,10 @@ pub struct Replay<'b, 's> {
     ends: Ends,
     /// Files that faults, reads, waits and requests touched.
     files: FileIndex,
+    /// Bios and devices.
+    block: block::State,
+    /// Why faults and waits took so long.
+    join: Join,
     /// Stacks that the kernel side sent.
     dictionary: Dictionary,
     /// Which stack each event has.
@@ -111,6 +117,8 @@ impl<'b, 's> Replay<'b, 's> {
             beside,
             ends: Ends::default(),
             files,
+            block: block::State::default(),
+            join: Join::default(),
             dictionary: Dictionary::default(),
             known_stacks: EventStacks::default(),
             ahead: Ahead::default(),
@@ -129,6 +137,8 @@ impl<'b, 's> Replay<'b, 's> {
             Event::PagesRead(pages) => pages.at.time,
             Event::Wait(wait) => wait.at.time,
             Event::StackAhead(stack) => stack.at.time,
+            Event::Bio(bio) => bio.at.time,
+            Event::Request(request) => request.at.time,
             Event::TaskNew(task) => task.at.time,
             Event::TaskExec(exec) => exec.at.time,
             Event::TaskExit(exit) => exit.at.time,
@@ -144,6 +154,10 @@ impl<'b, 's> Replay<'b, 's> {
             }
             Event::CallPath(path) => {
                 self.path_came_ahead(path);
+                return;
+            }
+            Event::DeviceName(name) => {
+                self.device_name(name);
                 return;
             }
             Event::FileName(name) => {
@@ -169,6 +183,8 @@ impl<'b, 's> Replay<'b, 's> {
             Event::PagesRead(pages) => return self.pages_read(pages),
             Event::Wait(wait) => return self.wait(wait),
             Event::StackAhead(stack) => return self.stack_came_ahead(stack),
+            Event::Bio(bio) => return self.bio(bio),
+            Event::Request(request) => return self.request(request),
             _ => {}
         }
         if let Event::TaskExit(TaskExit { cpu_time, .. }) | Event::TaskAlive { cpu_time, .. } = event {
@@ -182,6 +198,7 @@ impl<'b, 's> Replay<'b, 's> {
     /// Nothing more comes: the finished tables, and what else was found.
     pub fn finish(mut self) -> (Tables, Findings) {
         self.markers_until(Timestamp(u64::MAX));
+        self.finish_requests();
         if self.strangers > 0 {
             let note = format!(
                 "{} markers are of processes that were not recorded; they are left out",

@@ -186,3 +186,18 @@ pub enum RequestSight {
     /// It was under way when the recording ended.
     NoEnd,
 }
+
+/// Requests of one device that the profile's budget had no room for one by one: the smallest go first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoldedRequests {
+    /// The device.
+    pub device: DeviceId,
+    /// What it did.
+    pub operation: Operation,
+    /// How many.
+    pub requests: u64,
+    /// Sum of [`RequestFact::bytes`].
+    pub bytes: u64,
+    /// Sum of their times from [`RequestFact::start`] to its end, in ns.
+    pub time: u64,
+}

@@ -172,3 +172,20 @@ impl WaitReason {
         )
     }
 }
+
+/// Waits of one thread that the profile's budget had no room for one by one: the shortest go first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoldedWaits {
+    /// Whose.
+    pub thread: ThreadId,
+    /// What for.
+    pub reason: WaitReason,
+    /// How many: the sum of [`WaitFact::count`].
+    pub waits: u64,
+    /// Sum of [`WaitFact::off`], in ns.
+    pub off: u64,
+    /// Sum of [`WaitFact::queued`], in ns.
+    pub queued: u64,
+    /// The longest of them, in ns.
+    pub longest: u64,
+}

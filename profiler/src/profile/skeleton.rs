@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::companion::{self, Companion};
 use super::visible::{self, Visible};
 use super::write::WriteError;
-use super::{FORMAT_VERSION, categories, counter, fault_schema, info, mark, ms};
+use super::{FORMAT_VERSION, categories, counter, fault_schema, info, mark, ms, wait_schema};
 use crate::addr::Timestamp;
 use crate::fact::budget::Collected;
 use crate::fact::{Process, Tables, ThreadId};
@@ -48,6 +48,7 @@ pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Times
     categories::add_to(&mut profile);
     mark::add_schemas(&mut profile);
     fault_schema::add_to(&mut profile);
+    wait_schema::add_to(&mut profile);
     let processes = add_processes(&mut profile, tables, zero);
     let threads = add_threads(&mut profile, tables, &processes, zero)?;
     counter::add_to(

@@ -24,6 +24,7 @@ mod tier;
 
 mod agreement;
 mod crowds;
+mod exact;
 mod failures;
 mod files;
 mod images;

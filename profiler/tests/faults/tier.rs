@@ -124,6 +124,12 @@ pub fn run_alone(tier: Tier, judge: fn(Tier)) {
     run_here(tier, judge);
 }
 
+/// Runs something that is of no tier, with no other test at the same time.
+pub fn alone(test: impl FnOnce()) {
+    let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
+    test();
+}
+
 fn run_here(tier: Tier, judge: fn(Tier)) {
     skip::needs_capture!();
     let asked = std::env::var("NGMI_FAULT_SOURCE").unwrap_or_default();

@@ -57,6 +57,8 @@ impl Replay<'_, '_> {
             self.sink.bss(&self.tables, &fact, file);
         }
         self.show_tasks();
+        self.join.fault(&self.tables, &fact);
+        self.tell_causes();
     }
 
     /// The file whose data a region continues: memory of no file, mapped right behind the file's own writable pages, and later.

@@ -110,6 +110,7 @@ impl Replay<'_, '_> {
         self.show_tasks();
         self.sink.wait(&self.tables, &fact);
         self.show_tasks();
+        self.join_wait(&fact);
     }
 
     fn call(&mut self, wait: &Wait, call: &Call) -> WaitCall {

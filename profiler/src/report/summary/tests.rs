@@ -83,8 +83,6 @@ fn tables(command: &str) -> Tables {
         ..FrameName::default()
     };
     Tables {
-        devices: Vec::new(),
-        files: Vec::new(),
         recording: Recording {
             scope: "command".into(),
             end: Timestamp(100 * MS),
@@ -116,6 +114,7 @@ fn tables(command: &str) -> Tables {
         ]
         .into_iter()
         .collect(),
+        ..Tables::default()
     }
 }
 
