@@ -148,7 +148,7 @@ mod tests {
     fn thread(start: u64, end: Option<u64>, after: u64) -> Thread {
         Thread {
             process: ProcessId(0),
-            tid: 70 + u32::try_from(start / MS).unwrap(),
+            tid: u32::try_from(70 + start / MS).unwrap_or(0),
             name: String::new(),
             is_main: false,
             start: Timestamp(start),
