@@ -143,6 +143,8 @@ impl Replay<'_, '_> {
     }
 
     fn tell_request(&mut self, fact: &RequestFact) {
+        let recording = &mut self.tables.recording;
+        recording.requests_seen = recording.requests_seen.saturating_add(1);
         self.show_tasks();
         self.sink.request(&self.tables, fact);
         self.show_tasks();
