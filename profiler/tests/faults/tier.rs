@@ -39,11 +39,6 @@ pub enum Knows {
 /// has to know exactly.
 const UNKNOWN: &[(Tier, Knows, &str)] = &[
     (
-        Tier::Fentry,
-        Knows::TransparentHugePages,
-        "the mapping does not say it, and the fault does not return the size",
-    ),
-    (
         Tier::Tracepoint,
         Knows::Remote,
         "get_user_pages raises no exception and no software event",
@@ -91,7 +86,13 @@ impl Tier {
     pub fn takes_class(self, truth: &str, said: &str) -> bool {
         said == truth
             || (!self.knows(Knows::Class) && said == "unknown")
-            || (!self.knows(Knows::TransparentHugePages) && truth == "transparent-huge" && said == "anonymous")
+            || (truth == "transparent-huge"
+                && said
+                    == if self.knows(Knows::TransparentHugePages) {
+                        "huge"
+                    } else {
+                        "anonymous"
+                    })
     }
 
     /// Why this kernel does not have it, found without asking ngmi.

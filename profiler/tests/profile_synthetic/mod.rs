@@ -181,7 +181,6 @@ pub fn recording() -> Recording {
                 samples: 10,
             },
         ],
-        wait_stack_ends: Vec::new(),
         fault_stack_ends: vec![StackEnds {
             module: "ld.so".into(),
             reason: None,
