@@ -304,7 +304,9 @@ unsafe fn is_summed_up(waits: *const ThreadWaits, time: u64) -> bool {
             && (*now).call == (*merged).call
             && (*waits).stacks.user == (*waits).merged_stacks.user
             && (*waits).stacks.kernel == (*waits).merged_stacks.kernel;
-        (*merged).count == 0 || (same && time.saturating_sub((*merged).out) < TOLD_EVERY)
+        // Short preemptions come between any others: they count as time in the queue.
+        let preempted = ((*now).flags | (*merged).flags) & WAIT_PREEMPTED != 0;
+        (*merged).count == 0 || ((same || preempted) && time.saturating_sub((*merged).out) < TOLD_EVERY)
     }
 }
 
@@ -322,12 +324,27 @@ unsafe fn add(waits: *mut ThreadWaits) {
             (*waits).merged_stacks = (*waits).stacks;
             return;
         }
+        if (*merged).flags & !(*now).flags & WAIT_PREEMPTED != 0 {
+            // What was waited for tells more than that another thread came first.
+            let sums = *merged;
+            *merged = WaitBody {
+                out: sums.out,
+                off: sums.off,
+                queued: sums.queued,
+                longest: sums.longest,
+                count: sums.count,
+                ..*now
+            };
+            (*waits).merged_stacks = (*waits).stacks;
+        }
         (*merged).end = (*now).end;
         (*merged).off += (*now).off;
         (*merged).queued += (*now).queued;
         (*merged).longest = (*merged).longest.max((*now).off);
         (*merged).count += 1;
-        (*merged).waker = (*now).waker;
+        if (*now).flags & WAIT_WOKEN != 0 {
+            (*merged).waker = (*now).waker;
+        }
         (*merged).flags |= (*now).flags & (WAIT_WOKEN | WAIT_BY_INTERRUPT | WAIT_WAKER_UNSURE);
     }
 }

@@ -3,16 +3,19 @@
 
 #[path = "profile_synthetic/any_fault.rs"]
 mod any_fault;
+#[path = "profile_synthetic/any_wait.rs"]
+mod any_wait;
 mod profile_synthetic;
 
 use std::time::Duration;
 
-use profile_synthetic::{START, Synthetic, everything, hostile};
+use profile_synthetic::{START, Synthetic, cause, everything, hostile, request};
 use profiler::addr::{Avma, FileOffset, KernelOffset, Svma, Timestamp};
 use profiler::fact::budget::{Budget, Collector};
 use profiler::fact::{
-    FactSink, FactSource, FaultFact, Frame, FrameId, FrameName, Location, Mark, MarkKind, ModuleId, PagesReadFact,
-    ProcessId, SampleFact, SourceFrame, StackId, StackNode, Tables, ThreadId, TruncationReason,
+    Cause, EffectKind, FactSink, FactSource, FaultFact, Frame, FrameId, FrameName, Location, Mark, MarkKind, ModuleId,
+    PagesReadFact, ProcessId, RequestFact, SampleFact, SourceFrame, StackId, StackNode, Tables, ThreadId,
+    TruncationReason, WaitFact,
 };
 use profiler::profile::{ProfileSource, ReadError, lint};
 use proptest::prelude::*;
@@ -24,6 +27,9 @@ struct Recorder {
     marks: Vec<Mark>,
     faults: Vec<FaultFact>,
     reads: Vec<PagesReadFact>,
+    waits: Vec<WaitFact>,
+    requests: Vec<RequestFact>,
+    causes: Vec<Cause>,
 }
 
 impl FactSink for Recorder {
@@ -42,6 +48,18 @@ impl FactSink for Recorder {
     fn pages_read(&mut self, _tables: &Tables, read: &PagesReadFact) {
         self.reads.push(*read);
     }
+
+    fn wait(&mut self, _tables: &Tables, wait: &WaitFact) {
+        self.waits.push(wait.clone());
+    }
+
+    fn request(&mut self, _tables: &Tables, request: &RequestFact) {
+        self.requests.push(request.clone());
+    }
+
+    fn joined(&mut self, _tables: &Tables, cause: &Cause) {
+        self.causes.push(*cause);
+    }
 }
 
 fn read_back(json: &[u8]) -> Synthetic {
@@ -53,6 +71,9 @@ fn read_back(json: &[u8]) -> Synthetic {
         marks: recorder.marks,
         faults: recorder.faults,
         reads: recorder.reads,
+        waits: recorder.waits,
+        requests: recorder.requests,
+        causes: recorder.causes,
     }
 }
 
@@ -61,6 +82,9 @@ fn sorted(mut facts: Synthetic) -> Synthetic {
     facts.marks.sort_by_key(|mark| (mark.thread, mark.start));
     facts.faults.sort_by_cached_key(|fault| format!("{fault:?}"));
     facts.reads.sort_by_cached_key(|read| format!("{read:?}"));
+    facts.waits.sort_by_cached_key(|wait| format!("{wait:?}"));
+    facts.requests.sort_by_cached_key(|request| format!("{request:?}"));
+    facts.causes.sort_by_cached_key(|cause| format!("{cause:?}"));
     facts
 }
 
@@ -71,6 +95,9 @@ fn assert_same(left: Synthetic, right: Synthetic) {
     assert_eq!(left.marks, right.marks);
     assert_eq!(left.faults, right.faults);
     assert_eq!(left.reads, right.reads);
+    assert_eq!(left.waits, right.waits);
+    assert_eq!(left.requests, right.requests);
+    assert_eq!(left.causes, right.causes);
 }
 
 #[test]
@@ -265,64 +292,101 @@ fn recordings() -> impl Strategy<Value = Synthetic> {
     );
     let facts = prop::collection::vec(fact, 0..60);
     let faults = (any_fault::faults(), any_fault::reads());
-    (frames, stacks, facts, faults, 0..1u64 << 45).prop_map(|(frames, stacks, facts, (faults, reads), length)| {
-        let mut synthetic = Synthetic {
-            samples: Vec::new(),
-            marks: Vec::new(),
-            faults,
-            reads,
-            ..everything()
-        };
-        let tables = &mut synthetic.tables;
-        tables.recording.end = Timestamp(START + length);
-        tables.recording.faults_seen = 1000;
-        (tables.frames, tables.stacks, tables.names) = Default::default();
-        for ((location, is_return_address, name), id) in frames.into_iter().zip(0..) {
-            // What lies in no module has no symbol.
-            if let Some(name) = name.filter(|_| location.module().is_some()) {
-                tables.names.insert(FrameId(id), name);
+    let waits = (any_wait::waits(), any_wait::requests());
+    (frames, stacks, facts, (faults, waits), 0..1u64 << 45).prop_map(
+        |(frames, stacks, facts, (faults, waits), length)| {
+            let mut synthetic = Synthetic {
+                samples: Vec::new(),
+                marks: Vec::new(),
+                faults: faults.0,
+                reads: faults.1,
+                waits: waits.0,
+                requests: waits.1,
+                ..everything()
+            };
+            synthetic.causes = causes(&synthetic);
+            let (waits, requests) = (&synthetic.waits, &synthetic.requests);
+            let waits_seen = waits.iter().map(|wait| u64::from(wait.count)).sum();
+            let requests_seen = requests.len() as u64;
+            let tables = &mut synthetic.tables;
+            tables.recording.end = Timestamp(START + length);
+            tables.recording.faults_seen = 1000;
+            tables.recording.waits_seen = waits_seen;
+            tables.recording.requests_seen = requests_seen;
+            (tables.frames, tables.stacks, tables.names) = Default::default();
+            for ((location, is_return_address, name), id) in frames.into_iter().zip(0..) {
+                // What lies in no module has no symbol.
+                if let Some(name) = name.filter(|_| location.module().is_some()) {
+                    tables.names.insert(FrameId(id), name);
+                }
+                tables.frames.push(Frame {
+                    location,
+                    is_return_address,
+                });
             }
-            tables.frames.push(Frame {
-                location,
-                is_return_address,
-            });
-        }
-        for ((parent, frame), id) in stacks.into_iter().zip(0..) {
-            let parent = u32::try_from(parent.index(id + 1)).unwrap();
-            let parent = (usize::try_from(parent).unwrap() < id).then_some(StackId(parent));
-            let frame = FrameId(u32::try_from(frame.index(tables.frames.len())).unwrap());
-            tables.stacks.push(StackNode { parent, frame });
-        }
-        for fault in &mut synthetic.faults {
+            for ((parent, frame), id) in stacks.into_iter().zip(0..) {
+                let parent = u32::try_from(parent.index(id + 1)).unwrap();
+                let parent = (usize::try_from(parent).unwrap() < id).then_some(StackId(parent));
+                let frame = FrameId(u32::try_from(frame.index(tables.frames.len())).unwrap());
+                tables.stacks.push(StackNode { parent, frame });
+            }
+            for fault in &mut synthetic.faults {
+                let stacks = u32::try_from(tables.stacks.len()).unwrap();
+                fault.stack = fault.stack.map(|stack| StackId(stack.0 % stacks));
+            }
             let stacks = u32::try_from(tables.stacks.len()).unwrap();
-            fault.stack = fault.stack.map(|stack| StackId(stack.0 % stacks));
-        }
-        for (thread, time, stack, cpu, in_kernel, weight) in facts {
-            let stack = stack.index(tables.stacks.len() + 1);
-            let stack = (stack < tables.stacks.len()).then(|| StackId(u32::try_from(stack).unwrap()));
-            // Some lie before the recording's start.
-            let (time, thread) = (Timestamp(START - 1000 + time), ThreadId(thread));
-            let kind = MarkKind::Program { text: cpu.to_string() };
-            let end = in_kernel.then(|| Timestamp(time.0 + cpu % 1000));
-            synthetic.marks.push(Mark {
-                start: time,
-                end,
-                thread,
-                stack,
-                kind,
-            });
-            let cpu_time = Duration::from_nanos(cpu);
-            synthetic.samples.push(SampleFact {
-                time,
-                thread,
-                stack,
-                cpu_time,
-                in_kernel,
-                weight,
-            });
-        }
-        sorted(synthetic)
-    })
+            let fold = |stack: &mut Option<StackId>| *stack = stack.map(|stack| StackId(stack.0 % stacks));
+            for wait in &mut synthetic.waits {
+                fold(&mut wait.stack);
+                if let Some(waker) = &mut wait.waker {
+                    fold(&mut waker.stack);
+                }
+            }
+            for bio in synthetic.requests.iter_mut().flat_map(|request| &mut request.bios) {
+                fold(&mut bio.stack);
+            }
+            for (thread, time, stack, cpu, in_kernel, weight) in facts {
+                let stack = stack.index(tables.stacks.len() + 1);
+                let stack = (stack < tables.stacks.len()).then(|| StackId(u32::try_from(stack).unwrap()));
+                // Some lie before the recording's start.
+                let (time, thread) = (Timestamp(START - 1000 + time), ThreadId(thread));
+                let kind = MarkKind::Program { text: cpu.to_string() };
+                let end = in_kernel.then(|| Timestamp(time.0 + cpu % 1000));
+                synthetic.marks.push(Mark {
+                    start: time,
+                    end,
+                    thread,
+                    stack,
+                    kind,
+                });
+                let cpu_time = Duration::from_nanos(cpu);
+                synthetic.samples.push(SampleFact {
+                    time,
+                    thread,
+                    stack,
+                    cpu_time,
+                    in_kernel,
+                    weight,
+                });
+            }
+            sorted(synthetic)
+        },
+    )
+}
+
+/// One for each fault and each wait.
+fn causes(facts: &Synthetic) -> Vec<Cause> {
+    let read = request(10, 13);
+    let faults = facts
+        .faults
+        .iter()
+        .map(|fault| (EffectKind::Fault, fault.thread, fault.start));
+    let waits = facts
+        .waits
+        .iter()
+        .map(|wait| (EffectKind::Wait, wait.thread, wait.start));
+    let cause = |(kind, thread, start): (EffectKind, ThreadId, Timestamp)| cause(&read, kind, thread.0, start);
+    faults.chain(waits).map(cause).collect()
 }
 
 proptest! {
@@ -336,6 +400,9 @@ proptest! {
         prop_assert_eq!(back.marks, facts.marks);
         prop_assert_eq!(back.faults, facts.faults);
         prop_assert_eq!(back.reads, facts.reads);
+        prop_assert_eq!(back.waits, facts.waits);
+        prop_assert_eq!(back.requests, facts.requests);
+        prop_assert_eq!(back.causes, facts.causes);
     }
 }
 

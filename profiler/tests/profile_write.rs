@@ -212,3 +212,10 @@ fn a_full_disk_is_an_error() {
     let error = profiler::profile::write(&tables, &collected, &mut Full).unwrap_err();
     assert!(matches!(error, WriteError::Io(error) if error.kind() == std::io::ErrorKind::StorageFull));
 }
+
+#[test]
+#[ignore = "writes the made-up profile to the file that NGMI_SYNTHETIC names, to look at it"]
+fn the_made_up_profile_as_a_file() {
+    let path = std::env::var("NGMI_SYNTHETIC").unwrap();
+    std::fs::write(path, everything().json()).unwrap();
+}

@@ -29,6 +29,7 @@ pub fn doctor() -> Doctor {
     let tried = try_hooks(&mut rows);
     let (_, symbols) = kernel_symbols();
     rows.extend([symbols, mapping_query()]);
+    rows.extend(super::exact_touch::rows());
     let namespace = rows.get(2).and_then(|row| row.refused.clone());
     Doctor {
         rows,
@@ -75,7 +76,8 @@ fn machine(name: &str, refused: Option<String>, remedy: &str) -> HookStatus {
     row("machine", name, refused, remedy)
 }
 
-fn row(noun: &str, name: &str, refused: Option<String>, remedy: &str) -> HookStatus {
+/// A thing that was tried.
+pub fn row(noun: &str, name: &str, refused: Option<String>, remedy: &str) -> HookStatus {
     let remedy = refused.is_some().then(|| remedy.to_owned());
     HookStatus {
         noun: noun.to_owned(),

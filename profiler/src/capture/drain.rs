@@ -8,6 +8,7 @@ use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
 use profiler_common::Loss;
 use profiler_common::block::PendingRequest;
 use profiler_common::scope::ThreadState;
+use rustc_hash::FxHashSet;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::attach::Hooks;
@@ -26,10 +27,11 @@ use super::tables::Tables;
 use super::wire::Mapped;
 use super::{procfs, records};
 use crate::addr::Timestamp;
-use crate::event::{Event, Mapping};
+use crate::event::{Event, FileId, Mapping};
 
-/// A program that is interrupted between reading the clock and submitting its record may be this late, in ns.
-const SUBMIT_SLACK: u64 = 5_000_000;
+/// A program that is interrupted or preempted between reading the clock and submitting its record may be this late, in ns. The
+/// conversion holds so much of the recording in memory.
+const SUBMIT_SLACK: u64 = 200_000_000;
 /// Records taken from a ring in one cycle, so that a flood does not keep us from the other rings. The ring of task events
 /// does not hold so many.
 const CYCLE_LIMIT: usize = 1 << 16;
@@ -75,6 +77,8 @@ pub struct Drain {
     frames: records::Frames,
     samples: u64,
     faults: u64,
+    /// What threads told at the end of the past; `None`: it is not the end.
+    told: Option<FxHashSet<(u32, Timestamp)>>,
 }
 
 /// What a cycle found.
@@ -126,6 +130,7 @@ impl Drain {
             frames: records::Frames::default(),
             samples: 0,
             faults: 0,
+            told: None,
         })
     }
 
@@ -140,7 +145,7 @@ impl Drain {
         }
     }
 
-    /// What the kernel side knows of a thread; `None`: it is recorded no more.
+    /// What the kernel side keeps of a thread; `None`: it is recorded no more.
     pub fn state(&self, tid: u32) -> Option<ThreadState> {
         let words = self.threads.get(&tid, 0).ok()?;
         ThreadState::read_from_bytes(words.as_bytes()).ok()
@@ -152,6 +157,21 @@ impl Drain {
             None => state.total.saturating_sub(state.reported),
             Some(_) => 0,
         }
+    }
+
+    /// From here on takes note of what threads tell of the past: who, and when it began.
+    pub fn note_told(&mut self) {
+        self.told = Some(FxHashSet::default());
+    }
+
+    /// Whether a thread has told, since [`Self::note_told`], what began then.
+    pub fn was_told(&self, tid: u32, since: Timestamp) -> bool {
+        self.told.as_ref().is_some_and(|told| told.contains(&(tid, since)))
+    }
+
+    /// The file that a record means, which may have the number of one that was removed.
+    pub fn file_of_record(&mut self, file: FileId) -> FileId {
+        self.spaces.generations.of_record(file)
     }
 
     /// From here on events are written.

@@ -6,9 +6,11 @@
 pub mod attach;
 pub mod btf;
 pub mod channel;
+mod debugfs;
 pub mod disks;
 pub mod doctor;
 pub mod drain;
+pub mod exact_touch;
 pub mod faults;
 pub mod files;
 pub mod generations;

@@ -5,7 +5,7 @@ mod switch;
 
 use std::borrow::Cow;
 
-use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, FAULT_STARTED, FaultHead};
+use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, FAULT_STARTED, FaultHead, ReadRun};
 use profiler_common::sample::SampleHead;
 use profiler_common::stack::StackHead;
 use profiler_common::{RecordHeader, fault, stack, task};
@@ -226,15 +226,19 @@ fn fault(record: &[u8]) -> Option<Fault<'_>> {
 
 fn pages_read(record: &[u8]) -> Option<PagesRead> {
     let record = read::<fault::PagesRead>(record)?;
-    let run = &record.run;
-    Some(PagesRead {
-        at: at(&record.header),
+    Some(read_run(at(&record.header), &record.run))
+}
+
+/// Neighbouring pages that were read, as told at that time.
+pub fn read_run(at: At, run: &ReadRun) -> PagesRead {
+    PagesRead {
+        at,
         since: Timestamp(run.since),
         file: file(run.inode, run.device, run.generation),
         first: run.first,
         count: run.count,
         in_fault: run.in_fault != 0,
-    })
+    }
 }
 
 /// A file as the kernel numbers its device: major << 20 | minor. The generation is the kernel's.

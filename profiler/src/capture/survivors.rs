@@ -1,15 +1,15 @@
-//! What outlives the recording: the time that threads ran since their last samples, waits and requests under way.
+//! What outlives the recording: the time that threads ran since their last samples, the pages that they read last, waits and requests
+//! under way.
 
 use std::thread;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
-
 use profiler_common::scope::ThreadState;
 use profiler_common::switch::{WAIT_PREEMPTED, WAIT_UNFINISHED, WAIT_UNSEEN_START, WaitBody};
 
 use super::drain::Drain;
-use super::records::wait_of;
+use super::records::{self, wait_of};
 use crate::addr::Timestamp;
 use crate::event::{At, Event, Wait};
 
@@ -42,7 +42,8 @@ pub fn switch_out() {
 }
 
 /// The living threads.
-pub fn find(drain: &Drain) -> Vec<Survivor> {
+pub fn find(drain: &mut Drain) -> Vec<Survivor> {
+    drain.note_told();
     let of = |(pid, tid)| {
         let state = drain.state(tid)?;
         Some(Survivor { pid, tid, state })
@@ -50,7 +51,7 @@ pub fn find(drain: &Drain) -> Vec<Survivor> {
     drain.recorded.threads().filter_map(of).collect()
 }
 
-/// Writes what is known of those that still live, by thread.
+/// Writes what is known of those that still live, by thread. The others have told it themselves.
 pub fn write(drain: &mut Drain, time: Timestamp, survivors: &[Survivor], has_waits: bool) {
     let mut alive: Vec<&Survivor> = survivors
         .iter()
@@ -59,8 +60,17 @@ pub fn write(drain: &mut Drain, time: Timestamp, survivors: &[Survivor], has_wai
     alive.sort_unstable_by_key(|one| (one.pid, one.tid));
     for &Survivor { pid, tid, state } in alive {
         let at = At { time, pid, tid };
-        if has_waits {
-            for wait in waits(at, &state) {
+        let mut read = records::read_run(at, &state.faults.run);
+        if read.count > 0 && !drain.was_told(tid, read.since) {
+            read.file = drain.file_of_record(read.file);
+            drain.write(&Event::PagesRead(read));
+        }
+        let waits = waits(at, &state).filter(|_| has_waits);
+        for mut wait in waits {
+            if !drain.was_told(tid, wait.out) {
+                if let Some(open) = wait.call.as_mut().and_then(|call| call.file.as_mut()) {
+                    open.file = drain.file_of_record(open.file);
+                }
                 drain.write(&Event::Wait(wait));
             }
         }

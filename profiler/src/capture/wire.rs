@@ -66,6 +66,9 @@ pub struct Start {
     pub off_cpu: OffCpu,
     /// Which block requests.
     pub block: BlockMode,
+    /// Have the kernel map no page around a fault meanwhile, on the whole machine.
+    #[serde(default)]
+    pub exact_touch: bool,
     /// Thread groups that are never recorded: the record half.
     pub exclude_pids: Vec<u32>,
     /// The command as typed, for the log's header.

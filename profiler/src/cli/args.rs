@@ -116,6 +116,9 @@ pub struct Record {
     /// Which block requests to record
     #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
     pub block: BlockArg,
+    /// Make each first touch of a page a fault: meanwhile the kernel maps no pages around one, on the whole machine (root; put back at the end)
+    #[arg(long)]
+    pub exact_touch: bool,
     /// Copy each stack although it was walked, and compare both ways
     #[arg(long, hide = true)]
     pub check_walks: bool,

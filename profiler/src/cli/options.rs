@@ -67,6 +67,8 @@ pub struct RecordOptions {
     pub off_cpu: OffCpu,
     /// Which block requests.
     pub block: BlockMode,
+    /// Have the kernel map no page around a fault meanwhile.
+    pub exact_touch: bool,
     /// Have Firefox name its JIT code.
     pub firefox_jit: bool,
     /// What is done to the page cache before the command starts.
@@ -132,6 +134,9 @@ impl TryFrom<args::Record> for RecordOptions {
         if args.firefox_jit && target.command().is_none() {
             bail!("--firefox-jit is for a command: what runs already can't be told to write names");
         }
+        if args.exact_touch && args.faults == args::FaultsArg::Off {
+            bail!("--exact-touch is about page faults, and --faults off records none; drop one of them");
+        }
         let page_cache = page_cache(args.cold, args.warm, args.cold_file, &target)?;
         Ok(Self {
             target,
@@ -153,6 +158,7 @@ impl TryFrom<args::Record> for RecordOptions {
                 args::BlockArg::All => BlockMode::All,
                 args::BlockArg::Off => BlockMode::Off,
             },
+            exact_touch: args.exact_touch,
             firefox_jit: args.firefox_jit,
             result: args.result.try_into()?,
         })

@@ -3,27 +3,54 @@
 //! Beyond the budget of samples, every second kept sample of each thread goes, again and again: each kept sample then
 //! stands for 2ᵏ in a row of its thread and carries their CPU time and weight, so that every total stays exact. A
 //! group that a thread's end leaves unfinished is kept as a sample of its own: a thread that ran is never empty.
+//! Waits take up to three rows among the samples and a marker each; they and the requests have a part of the budget.
 
+mod causes;
+mod load;
 mod markers;
+mod requests;
 mod totals;
+mod waits;
 
 use std::time::Duration;
 
 use self::markers::Markers;
+use self::requests::Requests;
+use self::waits::Waits;
 use super::prune::prune;
-use super::{FactSink, FaultFact, Mark, PagesReadFact, SampleFact, StackId, Tables, ThreadId};
+use super::{
+    Cause, FactSink, FaultFact, Mark, PagesReadFact, RequestFact, SampleFact, StackId, Tables, ThreadId, WaitFact,
+};
 use crate::addr::Timestamp;
 
+pub use self::load::{Load, LoadStep};
 pub use self::markers::FoldedStack;
+pub use self::requests::{DeviceTotals, RequestTotals};
 pub use self::totals::{FaultRate, FaultTotals};
+pub use self::waits::{FoldedWaitStack, WaitSum, WaitTotals};
 
 /// How many facts are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Samples at most, plus one for each thread.
+    /// Samples at most, plus one for each thread; waits are among them.
     pub samples: usize,
-    /// Markers at most (marks, page faults, reads), plus the lives of processes, which are always kept.
+    /// Markers at most (marks, page faults, reads, waits, requests), plus the lives of processes, which are always kept.
     pub marks: usize,
+}
+
+/// Rows among the samples that a wait takes at most.
+const WAIT_ROWS: usize = 3;
+
+impl Budget {
+    /// Waits at most: they leave room for as many samples, and for three times as many other markers.
+    fn waits(self) -> usize {
+        (self.samples / (2 * WAIT_ROWS)).min(self.marks / 4)
+    }
+
+    /// Markers of requests at most.
+    fn requests(self) -> usize {
+        self.marks / 4
+    }
 }
 
 impl Default for Budget {
@@ -82,6 +109,8 @@ pub struct ThreadFacts {
     pub faults: Vec<FaultFact>,
     /// What it read, times ascending.
     pub reads: Vec<PagesReadFact>,
+    /// Its waits, ends ascending.
+    pub waits: Vec<WaitFact>,
 }
 
 /// Facts within the budget.
@@ -97,6 +126,16 @@ pub struct Collected {
     pub faults: FaultTotals,
     /// Stacks of the faults that were folded.
     pub folded_stacks: Vec<FoldedStack>,
+    /// Sums of all waits, folded or not.
+    pub waits: WaitTotals,
+    /// Stacks of the waits that were folded.
+    pub folded_wait_stacks: Vec<FoldedWaitStack>,
+    /// Block requests, ends ascending.
+    pub requests: Vec<RequestFact>,
+    /// Sums of all requests, folded or not.
+    pub request_totals: RequestTotals,
+    /// Why faults and waits took so long, by what they explain.
+    pub causes: Vec<Cause>,
 }
 
 impl Collected {
@@ -119,7 +158,10 @@ impl Collected {
             facts.marks.iter().for_each(|mark| sink.mark(tables, mark));
             facts.faults.iter().for_each(|fault| sink.fault(tables, fault));
             facts.reads.iter().for_each(|read| sink.pages_read(tables, read));
+            facts.waits.iter().for_each(|wait| sink.wait(tables, wait));
         }
+        self.requests.iter().for_each(|request| sink.request(tables, request));
+        self.causes.iter().for_each(|cause| sink.joined(tables, cause));
     }
 }
 
@@ -166,6 +208,9 @@ pub struct Collector {
     group: u64,
     markers: Markers,
     faults: FaultTotals,
+    waits: Waits,
+    requests: Requests,
+    causes: Vec<Cause>,
 }
 
 impl Collector {
@@ -181,6 +226,9 @@ impl Collector {
             group: 1,
             markers: Markers::new(budget.marks),
             faults: FaultTotals::default(),
+            waits: Waits::new(budget.waits()),
+            requests: Requests::new(budget.requests()),
+            causes: Vec::new(),
         }
     }
 
@@ -195,6 +243,12 @@ impl Collector {
     /// Ends collecting: says in `tables` what was thinned or left out and, if so, removes the stacks and frames that
     /// no fact refers to any more.
     pub fn finish(mut self, tables: &mut Tables) -> Collected {
+        let (waits, requests) = (self.waits.fit(), self.requests.fit());
+        while self.kept > 0 && self.kept + WAIT_ROWS * waits > self.budget.samples {
+            self.halve();
+        }
+        self.markers
+            .shrink(self.budget.marks.saturating_sub(waits).saturating_sub(requests));
         let mut threads: Vec<ThreadFacts> = Vec::with_capacity(tables.threads.len());
         for lane in self.lanes {
             let mut samples = lane.kept;
@@ -213,14 +267,24 @@ impl Collector {
         recording.sample_thinning = u32::try_from(thinning).unwrap_or(u32::MAX);
         recording.faults_seen = recording.faults_seen.max(self.faults.faults);
         self.markers.take_over(recording);
+        let (waits, folded_wait_stacks) = self.waits.finish(&mut threads, recording);
+        let (request_totals, requests) = self.requests.finish(recording);
         let (marks_dropped, folded_stacks) = self.markers.finish(&mut threads, recording);
-        let folded = !recording.folded_faults.is_empty() || !recording.folded_reads.is_empty();
+        let folded = !recording.folded_faults.is_empty()
+            || !recording.folded_reads.is_empty()
+            || !recording.folded_waits.is_empty()
+            || !recording.folded_requests.is_empty();
         let mut collected = Collected {
+            causes: causes::of_kept(self.causes, &threads),
             threads,
             thinning: self.group,
             marks_dropped,
             faults: self.faults,
             folded_stacks,
+            waits,
+            folded_wait_stacks,
+            requests,
+            request_totals,
         };
         if self.group > 1 || marks_dropped > 0 || folded {
             prune(tables, &mut collected);
@@ -266,6 +330,18 @@ impl FactSink for Collector {
 
     fn pages_read(&mut self, _tables: &Tables, read: &PagesReadFact) {
         self.markers.read(read);
+    }
+
+    fn wait(&mut self, _tables: &Tables, wait: &WaitFact) {
+        self.waits.add(wait);
+    }
+
+    fn request(&mut self, _tables: &Tables, request: &RequestFact) {
+        self.requests.add(request);
+    }
+
+    fn joined(&mut self, _tables: &Tables, cause: &Cause) {
+        self.causes.push(*cause);
     }
 }
 

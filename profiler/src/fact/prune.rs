@@ -42,32 +42,47 @@ pub fn prune(tables: &mut Tables, collected: &mut Collected) {
         for fault in &mut thread.faults {
             fault.stack = fault.stack.and_then(stack);
         }
+        for wait in &mut thread.waits {
+            wait.stack = wait.stack.and_then(stack);
+            if let Some(waker) = &mut wait.waker {
+                waker.stack = waker.stack.and_then(stack);
+            }
+        }
     }
     for folded in &mut collected.folded_stacks {
         folded.stack = folded.stack.and_then(stack);
+    }
+    for folded in &mut collected.folded_wait_stacks {
+        folded.stack = folded.stack.and_then(stack);
+    }
+    for bio in collected.requests.iter_mut().flat_map(|request| &mut request.bios) {
+        bio.stack = bio.stack.and_then(stack);
     }
 }
 
 fn used_stacks(tables: &Tables, collected: &Collected) -> Vec<bool> {
     let mut used = vec![false; tables.stacks.len()];
-    let samples = collected
-        .threads
-        .iter()
-        .flat_map(|thread| thread.samples.iter().filter_map(|s| s.stack));
-    let marks = collected
-        .threads
-        .iter()
-        .flat_map(|thread| thread.marks.iter().filter_map(|m| m.stack));
-    let faults = collected
-        .threads
-        .iter()
-        .flat_map(|thread| thread.faults.iter().filter_map(|f| f.stack));
-    let folded = collected.folded_stacks.iter().filter_map(|folded| folded.stack);
-    for id in samples.chain(marks).chain(faults).chain(folded) {
-        if let Some(slot) = used.get_mut(id.index()) {
+    let mut mark = |id: Option<StackId>| {
+        if let Some(slot) = id.and_then(|id| used.get_mut(id.index())) {
             *slot = true;
         }
+    };
+    for thread in &collected.threads {
+        thread.samples.iter().for_each(|sample| mark(sample.stack));
+        thread.marks.iter().for_each(|of| mark(of.stack));
+        thread.faults.iter().for_each(|fault| mark(fault.stack));
+        for wait in &thread.waits {
+            mark(wait.stack);
+            mark(wait.waker.as_ref().and_then(|waker| waker.stack));
+        }
     }
+    collected.folded_stacks.iter().for_each(|folded| mark(folded.stack));
+    collected
+        .folded_wait_stacks
+        .iter()
+        .for_each(|folded| mark(folded.stack));
+    let bios = collected.requests.iter().flat_map(|request| &request.bios);
+    bios.for_each(|bio| mark(bio.stack));
     // A parent comes before its children, so one pass from the end reaches every caller.
     for index in (0..used.len()).rev() {
         if let (true, Some(parent)) = (used[index], tables.stacks[index].parent)

@@ -135,10 +135,10 @@ impl<'b, 's> Replay<'b, 's> {
             Event::Sample(sample) => sample.at.time,
             Event::Fault(fault) => fault.at.time,
             Event::PagesRead(pages) => pages.at.time,
-            Event::Bio(bio) => bio.at.time,
-            Event::Request(request) => request.at.time,
             Event::Wait(wait) => wait.at.time,
             Event::StackAhead(stack) => stack.at.time,
+            Event::Bio(bio) => bio.at.time,
+            Event::Request(request) => request.at.time,
             Event::TaskNew(task) => task.at.time,
             Event::TaskExec(exec) => exec.at.time,
             Event::TaskExit(exit) => exit.at.time,
@@ -152,12 +152,12 @@ impl<'b, 's> Replay<'b, 's> {
                 self.end(end);
                 return;
             }
-            Event::DeviceName(name) => {
-                self.device_name(name);
-                return;
-            }
             Event::CallPath(path) => {
                 self.path_came_ahead(path);
+                return;
+            }
+            Event::DeviceName(name) => {
+                self.device_name(name);
                 return;
             }
             Event::FileName(name) => {
@@ -181,10 +181,10 @@ impl<'b, 's> Replay<'b, 's> {
             Event::Sample(sample) => return self.sample(sample),
             Event::Fault(fault) => return self.fault(fault),
             Event::PagesRead(pages) => return self.pages_read(pages),
-            Event::Bio(bio) => return self.bio(bio),
-            Event::Request(request) => return self.request(request),
             Event::Wait(wait) => return self.wait(wait),
             Event::StackAhead(stack) => return self.stack_came_ahead(stack),
+            Event::Bio(bio) => return self.bio(bio),
+            Event::Request(request) => return self.request(request),
             _ => {}
         }
         if let Event::TaskExit(TaskExit { cpu_time, .. }) | Event::TaskAlive { cpu_time, .. } = event {

@@ -2,7 +2,7 @@
 
 use fxprof_processed_profile::{CategoryColor, Profile};
 
-use crate::fact::Location;
+use crate::fact::{Location, WaitReason};
 
 /// A category; its number is its place in `meta.categories`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,26 @@ pub enum Category {
     DiskFault = 5,
     /// Markers of pages that were read.
     Read = 6,
+    /// Waits of a thread that has nothing to do. The front end hides what is called exactly so on demand.
+    Idle = 7,
+    /// It could run, but for want of a CPU.
+    WaitCpu = 8,
+    /// Waits for a disk.
+    WaitDisk = 9,
+    /// Waits within page faults.
+    WaitFault = 10,
+    /// Waits for locks and events of a file system.
+    WaitFileSystem = 11,
+    /// Waits for memory and the lock of the address space.
+    WaitMemory = 12,
+    /// Waits for the program's own locks.
+    WaitLock = 13,
+    /// Waits for the other end of a pipe or socket.
+    WaitPeer = 14,
+    /// Other waits.
+    WaitOther = 15,
+    /// Markers of block requests.
+    Request = 16,
 }
 
 /// Adds the categories to a profile, whose first one, `Other`, is there already.
@@ -32,6 +52,16 @@ pub fn add_to(profile: &mut Profile) {
         ("Page fault", CategoryColor::LightBlue),
         ("Page fault (disk)", CategoryColor::Red),
         ("Pages read", CategoryColor::Blue),
+        ("Idle", CategoryColor::Transparent),
+        ("Waiting: CPU", CategoryColor::Magenta),
+        ("Waiting: disk", CategoryColor::Red),
+        ("Waiting: page fault", CategoryColor::LightRed),
+        ("Waiting: file system", CategoryColor::Brown),
+        ("Waiting: memory", CategoryColor::LightBlue),
+        ("Waiting: lock", CategoryColor::Purple),
+        ("Waiting: pipe or socket", CategoryColor::LightGreen),
+        ("Waiting: other", CategoryColor::DarkGray),
+        ("Disk request", CategoryColor::Blue),
     ] {
         profile.add_category(name, color);
     }
@@ -44,6 +74,23 @@ impl From<&Location> for Category {
             Location::Kernel { .. } => Self::Kernel,
             Location::Jit { .. } | Location::Anonymous { .. } => Self::Jit,
             Location::Unmapped { .. } | Location::Truncated(_) => Self::Other,
+        }
+    }
+}
+
+impl Category {
+    /// Of a wait. One that is within a page fault is never idle, whatever the kernel waits for.
+    pub fn of_wait(reason: WaitReason, in_fault: bool) -> Self {
+        match reason {
+            WaitReason::RunQueue => Self::WaitCpu,
+            WaitReason::Disk => Self::WaitDisk,
+            _ if in_fault => Self::WaitFault,
+            _ if reason.is_idle() => Self::Idle,
+            WaitReason::FileSystem => Self::WaitFileSystem,
+            WaitReason::Memory => Self::WaitMemory,
+            WaitReason::Lock => Self::WaitLock,
+            WaitReason::Pipe | WaitReason::Socket => Self::WaitPeer,
+            _ => Self::WaitOther,
         }
     }
 }

@@ -4,17 +4,20 @@
 //! written as `{"u64": "…"}`.
 
 use serde::de::DeserializeOwned;
-use serde::{Serialize, Serializer, ser::SerializeStruct};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeStruct};
 use serde_json::{Map, Value};
 
 use super::columns::Seq;
+use super::exact_cause::RawCause;
+use super::exact_request::RawRequest;
 use super::place;
 use super::shared::Shared;
 use crate::addr::Timestamp;
 use crate::fact::Tables;
+use crate::fact::budget::Collected;
 
 /// Version of the section.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// JavaScript counts exactly up to here.
 const JS_MAX: u64 = (1 << 53) - 1;
 /// The only key of an integer's object.
@@ -26,6 +29,10 @@ pub struct Exact<'a> {
     pub tables: &'a Tables,
     /// Where symbols are numbered.
     pub shared: &'a Shared<'a>,
+    /// Row of the first labelled stack.
+    pub labels: usize,
+    /// Requests and causes.
+    pub collected: &'a Collected,
     /// The profile's time 0.
     pub zero: Timestamp,
 }
@@ -39,9 +46,13 @@ impl Serialize for Exact<'_> {
             modules,
             frames,
             files,
+            devices,
             ..
         } = self.tables;
-        let mut section = serializer.serialize_struct("ngmi", 9)?;
+        let Collected { requests, causes, .. } = self.collected;
+        let request = |request| RawRequest::new(request, self.shared, self.zero);
+        let cause = |cause| RawCause::new(cause, self.zero);
+        let mut section = serializer.serialize_struct("ngmi", 13)?;
         section.serialize_field("version", &VERSION)?;
         section.serialize_field("zero", &self.zero.0.to_string())?;
         section.serialize_field("recording", &Portable(recording))?;
@@ -49,6 +60,10 @@ impl Serialize for Exact<'_> {
         section.serialize_field("threads", &Seq(threads.iter().map(Portable)))?;
         section.serialize_field("modules", &Seq(modules.iter().map(Portable)))?;
         section.serialize_field("files", &Seq(files.iter().map(Portable)))?;
+        section.serialize_field("devices", &Seq(devices.iter().map(Portable)))?;
+        section.serialize_field("requests", &Seq(requests.iter().map(request)))?;
+        section.serialize_field("causes", &Seq(causes.iter().map(cause)))?;
+        section.serialize_field("labels", &self.labels)?;
         section.serialize_field("frames", &Seq(frames.iter().map(place::encode)))?;
         section.serialize_field("symbols", &Seq(self.shared.symbol_ranges()))?;
         section.end()
@@ -93,6 +108,42 @@ fn restore(value: &mut Value) {
         }
         Value::Array(items) => items.iter_mut().for_each(restore),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// An integer that survives JavaScript: a string where it is large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Big(pub u64);
+
+impl Serialize for Big {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.0 <= JS_MAX {
+            serializer.serialize_u64(self.0)
+        } else {
+            serializer.collect_str(&self.0)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Big {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl serde::de::Visitor<'_> for Visitor {
+            type Value = Big;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an integer, or one in a string")
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<Big, E> {
+                Ok(Big(number))
+            }
+
+            fn visit_str<E: serde::de::Error>(self, digits: &str) -> Result<Big, E> {
+                digits.parse().map(Big).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(Visitor)
     }
 }
 

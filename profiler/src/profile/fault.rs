@@ -75,6 +75,9 @@ pub struct FaultPayload {
     pages_read: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     remarks: Option<u32>,
+    /// What it waited for.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
     /// What the front end paints it with.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     color: Option<&'static str>,

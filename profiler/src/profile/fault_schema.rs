@@ -85,6 +85,7 @@ fn fault_fields() -> Vec<Field> {
         ("pagesRead", "Pages read", Integer),
         ("around", "Pages mapped around", Integer),
         ("remarks", "Remarks", Name),
+        ("why", "Why", SanitizedString),
     ]
 }
 

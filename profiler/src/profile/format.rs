@@ -5,6 +5,10 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::exact_cause::RawCause;
+use super::exact_request::RawRequest;
+use super::exact_wait::RawWait;
+
 /// A reference to a row: missing, −1 or a number.
 pub type Index = Option<i64>;
 
@@ -225,7 +229,7 @@ pub struct RawThread<'a> {
     pub markers: RawMarkers<'a>,
     /// Our own section.
     pub ngmi: Option<RawThreadExact>,
-    /// It is no thread: its samples are the page faults of its process.
+    /// It is no thread: its samples are the page faults of its process, or a device's requests.
     #[serde(rename = "ngmiCompanion")]
     pub companion: Option<IgnoredAny>,
 }
@@ -240,8 +244,10 @@ pub struct RawSamples {
     pub stack: Vec<Index>,
     /// Since the row before, in ms.
     pub time_deltas: Vec<f64>,
-    /// Samples that it stands for; a companion's: ms or bytes.
+    /// Samples that it stands for, or ms; a companion's: ms or bytes.
     pub weight: Option<Vec<f64>>,
+    /// `samples`, `tracing-ms`, `bytes`
+    pub weight_type: String,
     /// On-CPU time since the row before, in ns; a companion has none.
     #[serde(rename = "threadCPUDelta", default)]
     pub thread_cpu_delta: Vec<Option<u64>>,
@@ -280,6 +286,12 @@ pub struct RawThreadExact {
     pub trail: bool,
     /// Samples whose stack says the wrong thing about the kernel.
     pub in_kernel_exceptions: Vec<usize>,
+    /// How many samples each stands for, where the table weighs time; none: 1 each.
+    #[serde(default)]
+    pub weights: Vec<u32>,
+    /// Its waits.
+    #[serde(default)]
+    pub waits: Vec<RawWait>,
 }
 
 /// The profile's `ngmi` section.
@@ -299,6 +311,14 @@ pub struct RawExact {
     pub modules: Vec<Value>,
     /// Files that faults and reads touched.
     pub files: Vec<Value>,
+    /// Block devices.
+    pub devices: Vec<Value>,
+    /// Block requests.
+    pub requests: Vec<RawRequest>,
+    /// Why faults and waits took so long.
+    pub causes: Vec<RawCause>,
+    /// Row of the first labelled stack.
+    pub labels: usize,
     /// Frames, as `place` spells them.
     pub frames: Vec<String>,
     /// Starts and sizes of the rows of `nativeSymbols`.

@@ -1,7 +1,8 @@
-//! A thread's `markers` table: marks, page faults and reads together, starts ascending.
+//! A thread's `markers` table: marks, page faults, reads, waits and requests together, starts ascending.
 
 use std::borrow::Cow;
 
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
 
 use super::categories::Category;
@@ -10,11 +11,15 @@ use super::fault::{self, FaultPayload, ReadPayload};
 use super::fault_names::FaultNames;
 use super::mark::{self, Payload};
 use super::ms;
+use super::request::{self, Part, RequestPayload};
 use super::shared::Shared;
+use super::wait::{self, Shown, WaitPayload};
+use super::words::Causes;
 use super::write::WriteError;
 use crate::addr::Timestamp;
 use crate::fact::budget::{Collected, ThreadFacts};
-use crate::fact::{FaultFact, Mark, PagesReadFact, Tables};
+use crate::fact::request::Operation;
+use crate::fact::{FaultFact, Mark, PagesReadFact, Tables, ThreadId, WaitFact};
 
 /// `MarkerPhase.Instant`
 pub const PHASE_INSTANT: u8 = 0;
@@ -23,10 +28,27 @@ pub const PHASE_INTERVAL: u8 = 1;
 
 /// Names of all markers as numbers in the string array.
 pub struct Names<'a> {
+    tables: &'a Tables,
     /// Of each thread's marks.
     marks: Vec<Vec<u32>>,
     faults: FaultNames<'a>,
+    wait: u32,
+    queued: u32,
+    idle: u32,
+    file_io: u32,
+    disk: [u32; OPERATIONS.len()],
+    causes: Causes<'a>,
+    parts: FxHashMap<ThreadId, Vec<Part<'a>>>,
 }
+
+const OPERATIONS: [Operation; 6] = [
+    Operation::Read,
+    Operation::Write,
+    Operation::Flush,
+    Operation::Discard,
+    Operation::WriteZeroes,
+    Operation::Other,
+];
 
 impl<'a> Names<'a> {
     /// Numbers what the markers of all threads can say.
@@ -36,17 +58,43 @@ impl<'a> Names<'a> {
             let names: Result<Vec<u32>, _> = thread.marks.iter().map(|m| shared.string(mark::name(m))).collect();
             marks.push(names?);
         }
+        let mut disk = [0; OPERATIONS.len()];
+        for (slot, operation) in disk.iter_mut().zip(OPERATIONS) {
+            *slot = shared.string(Cow::Borrowed(request::disk_name(operation)))?;
+        }
         Ok(Self {
+            tables,
             marks,
             faults: FaultNames::new(tables, shared)?,
+            wait: shared.string(Cow::Borrowed("Wait"))?,
+            queued: shared.string(Cow::Borrowed("Run queue"))?,
+            idle: shared.string(Cow::Borrowed("Idle"))?,
+            file_io: shared.string(Cow::Borrowed("FileIO"))?,
+            disk,
+            causes: Causes::new(tables, &collected.causes),
+            parts: request::by_thread(&collected.requests),
         })
+    }
+
+    fn of_wait(&self, shown: Shown) -> u32 {
+        match shown {
+            Shown::Wait => self.wait,
+            Shown::Queued => self.queued,
+            Shown::Idle => self.idle,
+            Shown::FileIo => self.file_io,
+        }
+    }
+
+    fn of_request(&self, operation: Operation) -> u32 {
+        let found = OPERATIONS.iter().position(|known| *known == operation);
+        self.disk[found.unwrap_or(OPERATIONS.len() - 1)]
     }
 }
 
 /// One thread's markers.
 pub struct Markers<'a> {
     rows: Vec<Row<'a>>,
-    names: &'a FaultNames<'a>,
+    names: &'a Names<'a>,
     shared: &'a Shared<'a>,
     zero: Timestamp,
 }
@@ -57,6 +105,9 @@ enum Row<'a> {
     Mark(&'a Mark, u32),
     Fault(&'a FaultFact),
     Read(&'a PagesReadFact),
+    Wait(&'a WaitFact, Shown),
+    /// What the thread asked a device for.
+    Disk(&'a Part<'a>),
 }
 
 impl Row<'_> {
@@ -65,6 +116,8 @@ impl Row<'_> {
             Self::Mark(mark, _) => mark.start,
             Self::Fault(fault) => fault.start,
             Self::Read(read) => read.time,
+            Self::Wait(wait, shown) => shown.start(wait),
+            Self::Disk(part) => part.start(),
         }
     }
 
@@ -73,6 +126,8 @@ impl Row<'_> {
             Self::Mark(mark, _) => mark.end,
             Self::Fault(fault) => fault::end(fault),
             Self::Read(_) => None,
+            Self::Wait(wait, _) => Some(wait.end),
+            Self::Disk(part) => Some(part.request.end),
         }
     }
 
@@ -82,15 +137,19 @@ impl Row<'_> {
             Self::Fault(fault) if fault.waited() => Category::DiskFault,
             Self::Fault(_) => Category::Fault,
             Self::Read(_) => Category::Read,
+            Self::Wait(wait, shown) => shown.category(wait),
+            Self::Disk(_) => Category::Request,
         };
         category as u8
     }
 
-    fn name(&self, names: &FaultNames<'_>) -> u32 {
+    fn name(&self, names: &Names<'_>) -> u32 {
         match self {
             Self::Mark(_, name) => *name,
-            Self::Fault(_) => names.fault,
-            Self::Read(_) => names.read,
+            Self::Fault(_) => names.faults.fault,
+            Self::Read(_) => names.faults.read,
+            Self::Wait(_, shown) => names.of_wait(*shown),
+            Self::Disk(part) => names.of_request(part.request.operation),
         }
     }
 }
@@ -98,12 +157,12 @@ impl Row<'_> {
 impl<'a> Markers<'a> {
     /// Of the thread with this number; `shared` and `names` were made of the same facts.
     pub fn new(
-        (index, facts): (usize, &'a ThreadFacts),
+        (id, facts): (ThreadId, &'a ThreadFacts),
         names: &'a Names<'a>,
         shared: &'a Shared<'a>,
         zero: Timestamp,
     ) -> Self {
-        let of_marks = names.marks.get(index).map_or(&[][..], Vec::as_slice);
+        let of_marks = names.marks.get(id.index()).map_or(&[][..], Vec::as_slice);
         let marks = facts
             .marks
             .iter()
@@ -111,11 +170,14 @@ impl<'a> Markers<'a> {
             .map(|(mark, name)| Row::Mark(mark, *name));
         let faults = facts.faults.iter().map(Row::Fault);
         let reads = facts.reads.iter().map(Row::Read);
-        let mut rows: Vec<Row<'a>> = marks.chain(faults).chain(reads).collect();
+        let waits = facts.waits.iter();
+        let waits = waits.flat_map(|wait| wait::shown(wait).map(move |shown| Row::Wait(wait, shown)));
+        let disk = names.parts.get(&id).into_iter().flatten().map(Row::Disk);
+        let mut rows: Vec<Row<'a>> = marks.chain(faults).chain(reads).chain(waits).chain(disk).collect();
         rows.sort_by_key(Row::start);
         Self {
             rows,
-            names: &names.faults,
+            names,
             shared,
             zero,
         }
@@ -124,13 +186,23 @@ impl<'a> Markers<'a> {
 
 impl Markers<'_> {
     fn data<'m>(&self, row: &Row<'m>) -> Data<'m> {
+        let Names { tables, causes, .. } = self.names;
         let (payload, stack) = match row {
             Row::Mark(mark, _) => (AnyPayload::Mark(Payload::from(&mark.kind)), mark.stack),
             Row::Fault(fault) => {
-                let payload = Box::new(FaultPayload::new(fault, self.names));
-                (AnyPayload::Fault(payload), fault.stack)
+                let mut payload = FaultPayload::new(fault, &self.names.faults);
+                payload.why = causes.of_fault(fault);
+                (AnyPayload::Fault(Box::new(payload)), fault.stack)
             }
-            Row::Read(read) => (AnyPayload::Read(ReadPayload::new(read, self.names)), None),
+            Row::Read(read) => (AnyPayload::Read(ReadPayload::new(read, &self.names.faults)), None),
+            Row::Wait(wait, shown) => {
+                let payload = WaitPayload::new(wait, *shown, tables, causes);
+                (AnyPayload::Wait(Box::new(payload)), wait.stack)
+            }
+            Row::Disk(part) => {
+                let payload = RequestPayload::of_thread(part, tables);
+                (AnyPayload::Disk(Box::new(payload)), part.first.stack)
+            }
         };
         let stack = stack.and_then(|stack| self.shared.stack_row(stack));
         Data {
@@ -146,6 +218,8 @@ enum AnyPayload<'a> {
     Mark(Payload<'a>),
     Fault(Box<FaultPayload>),
     Read(ReadPayload),
+    Wait(Box<WaitPayload<'a>>),
+    Disk(Box<RequestPayload>),
 }
 
 #[derive(Serialize)]

@@ -11,7 +11,7 @@ use super::read_markers::{self, Marked};
 use super::read_tables::{self, Rows};
 use super::{FORMAT_VERSION, NS_PER_MS, exact, input, sample};
 use crate::addr::Timestamp;
-use crate::fact::{FactSink, FactSource, SampleFact, Tables, ThreadId};
+use crate::fact::{Cause, FactSink, FactSource, RequestFact, SampleFact, Tables, ThreadId, WaitFact};
 
 /// Why a profile could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -41,11 +41,16 @@ pub enum ReadError {
     Damaged(&'static str),
 }
 
+/// The table's weights are times.
+const TIMED: &str = "tracing-ms";
+
 /// Facts of one thread.
 #[derive(Debug)]
 struct Lane {
     samples: Vec<SampleFact>,
     marked: Marked,
+    /// Ends ascending.
+    waits: Vec<WaitFact>,
 }
 
 /// A profile that ngmi wrote, as a source of facts.
@@ -53,6 +58,8 @@ struct Lane {
 pub struct ProfileSource {
     tables: Tables,
     lanes: Vec<Lane>,
+    requests: Vec<RequestFact>,
+    causes: Vec<Cause>,
 }
 
 /// Tells our profiles from others before their contents are looked at.
@@ -96,13 +103,22 @@ impl ProfileSource {
         for thread in profile.threads.iter().filter(|thread| thread.companion.is_none()) {
             lanes.push(lane(thread, zero, &tables, &rows)?);
         }
-        Ok(Self { tables, lanes })
+        let requests = section.requests.iter().map(|raw| raw.fact(zero, (&tables, &rows)));
+        let requests: Vec<RequestFact> = requests.collect::<Result<_, _>>()?;
+        let causes = section.causes.iter().map(|raw| raw.fact(zero, &tables));
+        Ok(Self {
+            causes: causes.collect::<Result<_, _>>()?,
+            requests,
+            tables,
+            lanes,
+        })
     }
 }
 
 impl FactSource for ProfileSource {
     fn replay(&mut self, sink: &mut dyn FactSink) -> anyhow::Result<Tables> {
-        for Lane { samples, marked } in &self.lanes {
+        for Lane { samples, marked, waits } in &self.lanes {
+            let mut waits = waits.iter().peekable();
             let mut marks = marked.marks.iter().peekable();
             let mut faults = marked.faults.iter().peekable();
             let mut reads = marked.reads.iter().peekable();
@@ -116,6 +132,9 @@ impl FactSource for ProfileSource {
                 while let Some(fault) = faults.next_if(|fault| read_markers::end_of(fault) <= time) {
                     sink.fault(&self.tables, fault);
                 }
+                while let Some(wait) = waits.next_if(|wait| wait.end <= time) {
+                    sink.wait(&self.tables, wait);
+                }
             };
             for sample in samples {
                 until(sink, sample.time);
@@ -123,6 +142,10 @@ impl FactSource for ProfileSource {
             }
             until(sink, Timestamp(u64::MAX));
         }
+        self.requests
+            .iter()
+            .for_each(|request| sink.request(&self.tables, request));
+        self.causes.iter().for_each(|cause| sink.joined(&self.tables, cause));
         Ok(self.tables.clone())
     }
 }
@@ -149,8 +172,20 @@ fn lane(raw: &RawThread<'_>, zero: Timestamp, tables: &Tables, rows: &Rows) -> R
         let sample = samples.get_mut(*index).ok_or(ReadError::Damaged("sample number"))?;
         sample.in_kernel = !sample.in_kernel;
     }
+    if raw.samples.weight_type == TIMED && !exact.weights.is_empty() {
+        if exact.weights.len() != samples.len() {
+            return Err(ReadError::Damaged("list of weights"));
+        }
+        for (sample, weight) in samples.iter_mut().zip(&exact.weights) {
+            sample.weight = *weight;
+        }
+    }
+    let waits = exact.waits.iter().map(|raw| raw.fact(thread, zero, (tables, rows)));
+    let mut waits: Vec<WaitFact> = waits.collect::<Result<_, _>>()?;
+    waits.sort_by_key(|wait| wait.end);
     Ok(Lane {
         samples,
+        waits,
         marked: read_markers::marked(&raw.markers, thread, zero, (tables, rows))?,
     })
 }
@@ -163,14 +198,23 @@ fn samples(raw: &RawSamples, thread: ThreadId, zero: Timestamp, rows: &Rows) -> 
     }
     let mut time = zero;
     let mut samples = Vec::with_capacity(len);
+    // CPU time before a wait is part of the sample after it.
+    let mut cpu_time = 0u64;
     for row in 0..len {
         time = advance(time, raw.time_deltas[row])?;
-        let weight = raw.weight.as_ref().map_or(Ok(1), |weight| whole(weight[row]))?;
+        cpu_time = cpu_time.saturating_add(raw.thread_cpu_delta[row].unwrap_or(0));
+        if rows.is_labelled(raw.stack[row]) {
+            continue;
+        }
+        let weight = match &raw.weight {
+            Some(weight) if raw.weight_type != TIMED => whole(weight[row])?,
+            _ => 1,
+        };
         samples.push(SampleFact {
             time,
             thread,
             stack: rows.stack(raw.stack[row])?,
-            cpu_time: Duration::from_nanos(raw.thread_cpu_delta[row].unwrap_or(0)),
+            cpu_time: Duration::from_nanos(std::mem::take(&mut cpu_time)),
             in_kernel: false,
             weight,
         });

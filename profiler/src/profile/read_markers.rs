@@ -6,6 +6,7 @@ use super::mark::Payload;
 use super::markers::{AnyData, PHASE_INSTANT, PHASE_INTERVAL};
 use super::read::{ReadError, advance};
 use super::read_tables::Rows;
+use super::{request, wait};
 use crate::addr::Timestamp;
 use crate::fact::{FaultFact, MappedFileId, Mark, PagesReadFact, StackId, Tables, ThreadId};
 
@@ -71,6 +72,8 @@ pub fn marked(
         match &*r#type {
             fault::FAULT | fault::DISK_FAULT => marked.faults.push(fault(data, placed, tables)?),
             fault::READ => marked.reads.push(read(data, placed, tables)?),
+            // They are for the eye; the facts are in the section.
+            wait::WAIT | wait::IDLE | wait::FILE_IO | request::DISK_REQUEST => {}
             _ => {
                 let payload: Payload<'_> = serde_json::from_str(data)?;
                 let kind = payload.into_kind().ok_or(ReadError::Damaged("marker's command line"))?;

@@ -17,9 +17,17 @@ const NAMES_LIMIT: usize = 2 << 30;
 #[derive(Debug)]
 pub struct Rows {
     stacks: Vec<Option<StackId>>,
+    /// The first labelled one.
+    labels: usize,
 }
 
 impl Rows {
+    /// A row ends in a label: it belongs to a wait.
+    pub fn is_labelled(&self, row: Index) -> bool {
+        row.and_then(|row| usize::try_from(row).ok())
+            .is_some_and(|row| row >= self.labels)
+    }
+
     /// The stack at a row; it has to be the innermost row of one.
     pub fn stack(&self, row: Index) -> Result<Option<StackId>, ReadError> {
         let Some(row) = row else { return Ok(None) };
@@ -39,6 +47,7 @@ pub fn tables(profile: &RawProfile<'_>) -> Result<(Tables, Rows), ReadError> {
         threads: list(&exact.threads)?,
         modules: list(&exact.modules)?,
         files: list(&exact.files)?,
+        devices: list(&exact.devices)?,
         ..Tables::default()
     };
     check_tasks(&tables)?;
@@ -49,7 +58,7 @@ pub fn tables(profile: &RawProfile<'_>) -> Result<(Tables, Rows), ReadError> {
     }
     let starts = frame_starts(&profile.shared.frame_table, tables.frames.len())?;
     tables.names = names(&profile.shared, exact, &starts)?;
-    let rows = stacks(&profile.shared, &starts, &mut tables.stacks)?;
+    let rows = stacks((&profile.shared, exact.labels), &starts, &mut tables.stacks)?;
     Ok((tables, rows))
 }
 
@@ -68,14 +77,14 @@ fn check_tasks(tables: &Tables) -> Result<(), ReadError> {
     });
     let thread_fits = tables.threads.iter().all(|thread| thread.process.index() < processes);
     let recording = &tables.recording;
-    let folded_fits = recording
-        .folded_faults
-        .iter()
-        .all(|folded| folded.thread.index() < threads)
-        && recording
-            .folded_reads
-            .iter()
-            .all(|folded| folded.file.index() < tables.files.len());
+    let devices = tables.devices.len();
+    let folded_threads = recording.folded_faults.iter().map(|folded| folded.thread);
+    let mut folded_threads = folded_threads.chain(recording.folded_waits.iter().map(|folded| folded.thread));
+    let mut folded_files = recording.folded_reads.iter().map(|folded| folded.file);
+    let mut folded_devices = recording.folded_requests.iter().map(|folded| folded.device);
+    let folded_fits = folded_threads.all(|thread| thread.index() < threads)
+        && folded_files.all(|file| file.index() < tables.files.len())
+        && folded_devices.all(|device| device.index() < devices);
     if process_fits && thread_fits && folded_fits {
         Ok(())
     } else {
@@ -102,7 +111,7 @@ fn check_frame(frame: &Frame, tables: &Tables) -> Result<(), ReadError> {
     }
 }
 
-/// First row of each frame, and the end: a frame starts where the inline depth is 0.
+/// First row of each frame, and the end: a frame starts where the inline depth is 0. Labels follow.
 fn frame_starts(raw: &RawFrames, frames: usize) -> Result<Vec<usize>, ReadError> {
     let len = raw.length;
     if [
@@ -125,10 +134,11 @@ fn frame_starts(raw: &RawFrames, frames: usize) -> Result<Vec<usize>, ReadError>
         }
         depth += 1;
     }
-    if starts.len() != frames {
+    if starts.len() < frames {
         return Err(ReadError::Damaged("number of frames"));
     }
     starts.push(len);
+    starts.truncate(frames + 1);
     Ok(starts)
 }
 
@@ -211,7 +221,11 @@ fn names(shared: &RawShared, exact: &RawExact, starts: &[usize]) -> Result<FxHas
 }
 
 /// Rows of a stack follow each other as those of its frame do; its caller is a whole stack before it.
-fn stacks(shared: &RawShared, starts: &[usize], stacks: &mut Vec<StackNode>) -> Result<Rows, ReadError> {
+fn stacks(
+    (shared, labels): (&RawShared, usize),
+    starts: &[usize],
+    stacks: &mut Vec<StackNode>,
+) -> Result<Rows, ReadError> {
     let damaged = || ReadError::Damaged("stack table");
     let raw = &shared.stack_table;
     let len = raw.length;
@@ -220,9 +234,10 @@ fn stacks(shared: &RawShared, starts: &[usize], stacks: &mut Vec<StackNode>) -> 
     }
     let mut rows = Rows {
         stacks: vec![None; len],
+        labels,
     };
     let mut row = 0;
-    while row < len {
+    while row < len.min(labels) {
         let first = raw.frame[row]
             .and_then(|frame| usize::try_from(frame).ok())
             .ok_or_else(damaged)?;

@@ -3,23 +3,19 @@
 //! A frame becomes one row for each function inlined at its address, outermost first; a stack likewise. Rows of a
 //! frame or stack follow each other in the order of the tables, which is how the reader finds them again.
 
+mod json;
+
 use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
-use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 use super::categories::Category;
-use super::columns::{Column, Repeat};
 use super::place;
 use super::write::WriteError;
 use crate::fact::{Frame, FrameId, FrameName, Location, ModuleId, SourceFrame, StackId, Tables};
 
 /// What the format marks with −1: no address, no library, no resource.
 const NONE: i64 = -1;
-/// JavaScript counts exactly up to here.
-const JS_MAX: u64 = (1 << 53) - 1;
-/// `ResourceType.Library`
-const RESOURCE_LIBRARY: u32 = 1;
 
 /// A row of the frame table: a function at an address.
 #[derive(Debug, Clone, Copy)]
@@ -139,6 +135,36 @@ impl<'a> Shared<'a> {
         self.strings.number(text)
     }
 
+    /// Adds a frame that no program has; it comes after those of the tables.
+    pub fn add_label(&mut self, name: &'static str, category: Category) -> Result<u32, WriteError> {
+        let row = row_number(self.frames.len())?;
+        let func = self.func(Cow::Borrowed(name), None, None)?;
+        self.frames.push(FrameRow {
+            address: NONE,
+            lib: NONE,
+            inline_depth: 0,
+            category: category as u8,
+            func,
+            native_symbol: None,
+            line: None,
+        });
+        Ok(row)
+    }
+
+    /// Adds a stack that ends in a label; it comes after those of the tables.
+    pub fn add_labelled(&mut self, caller: Option<StackId>, label: u32) -> Result<u32, WriteError> {
+        let row = row_number(self.stack_frames.len())?;
+        let caller = caller.and_then(|caller| self.stack_row(caller));
+        self.stack_frames.push(label);
+        self.stack_prefix_offsets.push(caller.map_or(0, |caller| row - caller));
+        Ok(row)
+    }
+
+    /// Rows of the stack table so far.
+    pub fn stack_rows(&self) -> usize {
+        self.stack_frames.len()
+    }
+
     /// Row of a stack's innermost function.
     pub fn stack_row(&self, stack: StackId) -> Option<u32> {
         self.stack_ends.get(stack.index()).copied()
@@ -250,132 +276,5 @@ impl<'a> Shared<'a> {
         self.stack_ends
             .push(row_number(self.stack_frames.len())?.saturating_sub(1));
         Ok(())
-    }
-}
-
-impl Serialize for Shared<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut tables = serializer.serialize_struct("shared", 8)?;
-        tables.serialize_field("stackTable", &StackTable(self))?;
-        tables.serialize_field("frameTable", &FrameTable(&self.frames))?;
-        tables.serialize_field("funcTable", &FuncTable(&self.funcs.rows))?;
-        tables.serialize_field("resourceTable", &ResourceTable(&self.resource_names))?;
-        tables.serialize_field("nativeSymbols", &NativeSymbols(self))?;
-        tables.serialize_field("sources", &Sources(&self.sources.rows))?;
-        let none: [(); 0] = [];
-        let locations = serde_json::json!({"length": 0, "source": none, "line": none, "column": none});
-        tables.serialize_field("sourceLocationTable", &locations)?;
-        tables.serialize_field("stringArray", &self.strings.rows)?;
-        tables.end()
-    }
-}
-
-struct StackTable<'a>(&'a Shared<'a>);
-
-impl Serialize for StackTable<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut table = serializer.serialize_struct("stackTable", 3)?;
-        table.serialize_field("length", &self.0.stack_frames.len())?;
-        table.serialize_field("frame", &self.0.stack_frames)?;
-        table.serialize_field("prefixOffset", &self.0.stack_prefix_offsets)?;
-        table.end()
-    }
-}
-
-struct FrameTable<'a>(&'a [FrameRow]);
-
-impl Serialize for FrameTable<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let rows = self.0;
-        let mut table = serializer.serialize_struct("frameTable", 12)?;
-        table.serialize_field("length", &rows.len())?;
-        table.serialize_field("address", &Column(rows, |row: &FrameRow| row.address))?;
-        table.serialize_field("lib", &Column(rows, |row: &FrameRow| row.lib))?;
-        table.serialize_field("inlineDepth", &Column(rows, |row: &FrameRow| row.inline_depth))?;
-        table.serialize_field("category", &Column(rows, |row: &FrameRow| row.category))?;
-        table.serialize_field("subcategory", &Repeat(0, rows.len()))?;
-        table.serialize_field("func", &Column(rows, |row: &FrameRow| row.func))?;
-        table.serialize_field("nativeSymbol", &Column(rows, |row: &FrameRow| row.native_symbol))?;
-        table.serialize_field("innerWindowID", &Repeat(0, rows.len()))?;
-        table.serialize_field("line", &Column(rows, |row: &FrameRow| row.line))?;
-        table.serialize_field("column", &Repeat((), rows.len()))?;
-        table.serialize_field("originalLocation", &Repeat((), rows.len()))?;
-        table.end()
-    }
-}
-
-struct FuncTable<'a>(&'a [Func]);
-
-impl Serialize for FuncTable<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let rows = self.0;
-        let mut table = serializer.serialize_struct("funcTable", 9)?;
-        table.serialize_field("length", &rows.len())?;
-        table.serialize_field("name", &Column(rows, |row: &Func| row.name))?;
-        table.serialize_field("isJS", &Repeat(false, rows.len()))?;
-        table.serialize_field("relevantForJS", &Repeat(false, rows.len()))?;
-        let resource = |row: &Func| row.module.map_or(NONE, |module| i64::from(module.0));
-        table.serialize_field("resource", &Column(rows, resource))?;
-        table.serialize_field("source", &Column(rows, |row: &Func| row.source))?;
-        table.serialize_field("lineNumber", &Repeat((), rows.len()))?;
-        table.serialize_field("columnNumber", &Repeat((), rows.len()))?;
-        table.serialize_field("originalLocation", &Repeat((), rows.len()))?;
-        table.end()
-    }
-}
-
-struct ResourceTable<'a>(&'a [u32]);
-
-impl Serialize for ResourceTable<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut table = serializer.serialize_struct("resourceTable", 4)?;
-        table.serialize_field("length", &self.0.len())?;
-        table.serialize_field("name", self.0)?;
-        table.serialize_field("host", &Repeat((), self.0.len()))?;
-        table.serialize_field("type", &Repeat(RESOURCE_LIBRARY, self.0.len()))?;
-        table.end()
-    }
-}
-
-struct NativeSymbols<'a>(&'a Shared<'a>);
-
-impl Serialize for NativeSymbols<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Shared { tables, symbols, .. } = self.0;
-        let rows = symbols.rows.as_slice();
-        let address = |row: &NativeSymbol| {
-            let base = tables
-                .modules
-                .get(row.module.index())
-                .map_or(0, |module| module.base_svma.0);
-            row.start.saturating_sub(base).min(JS_MAX)
-        };
-        let mut table = serializer.serialize_struct("nativeSymbols", 5)?;
-        table.serialize_field("length", &rows.len())?;
-        table.serialize_field("libIndex", &Column(rows, |row: &NativeSymbol| row.module.0))?;
-        table.serialize_field("address", &Column(rows, address))?;
-        table.serialize_field("name", &Column(rows, |row: &NativeSymbol| row.name))?;
-        table.serialize_field(
-            "functionSize",
-            &Column(rows, |row: &NativeSymbol| row.size.map(|size| size.min(JS_MAX))),
-        )?;
-        table.end()
-    }
-}
-
-struct Sources<'a>(&'a [u32]);
-
-impl Serialize for Sources<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let len = self.0.len();
-        let mut table = serializer.serialize_struct("sources", 7)?;
-        table.serialize_field("length", &len)?;
-        table.serialize_field("id", &Repeat((), len))?;
-        table.serialize_field("filename", self.0)?;
-        table.serialize_field("startLine", &Repeat(1, len))?;
-        table.serialize_field("startColumn", &Repeat(1, len))?;
-        table.serialize_field("sourceMapURL", &Repeat((), len))?;
-        table.serialize_field("content", &Repeat((), len))?;
-        table.end()
     }
 }

@@ -7,16 +7,20 @@ use serde_json::{Map, Value};
 
 use super::columns::Seq;
 use super::companion::{Companion, CompanionThread};
+use super::device::{DeviceThread, OperationNames};
 use super::exact::Exact;
-use super::fault;
+use super::exact_wait::RawWait;
+use super::labels::Labels;
 use super::libs;
 use super::markers::{Markers, Names};
 use super::sample::{self, Rows, Samples};
 use super::shared::Shared;
 use super::skeleton::{self, Skeleton};
+use super::timeline::{Timeline, Waiting};
+use super::times;
 use crate::addr::Timestamp;
-use crate::fact::budget::{Collected, ThreadFacts};
-use crate::fact::{Tables, ThreadId};
+use crate::fact::budget::{Collected, KeptSample, ThreadFacts};
+use crate::fact::{DeviceId, Tables, ThreadId};
 
 /// Bytes that are written at once.
 const BUFFER: usize = 64 << 10;
@@ -51,6 +55,10 @@ pub struct ProfileStats {
     pub faults: u64,
     /// Reads that were written as markers.
     pub reads: u64,
+    /// Waits that were written one by one.
+    pub waits: u64,
+    /// Block requests that were written one by one.
+    pub requests: u64,
     /// Threads.
     pub threads: u64,
     /// Processes.
@@ -68,9 +76,11 @@ pub fn write(tables: &Tables, collected: &Collected, out: &mut dyn Write) -> Res
     if tables.threads.is_empty() {
         return Err(WriteError::Empty);
     }
-    let (zero, end) = time_range(tables, collected);
+    let (zero, end) = times::range(tables, collected);
     let mut shared = Shared::new(tables)?;
     let names = Names::new(tables, collected, &mut shared)?;
+    let labels = Labels::new(collected, &mut shared)?;
+    let operations = OperationNames::new(&mut shared)?;
     let skeleton = skeleton::build(tables, collected, zero, end)?;
     let profile = Whole {
         tables,
@@ -78,6 +88,9 @@ pub fn write(tables: &Tables, collected: &Collected, out: &mut dyn Write) -> Res
         shared: &shared,
         names: &names,
         skeleton: &skeleton,
+        labels: &labels,
+        operations: &operations,
+        waiting: Waiting::new(collected, &labels, (zero, end)),
         zero,
         end,
     };
@@ -92,33 +105,12 @@ pub fn write(tables: &Tables, collected: &Collected, out: &mut dyn Write) -> Res
         marks: sum(|thread| thread.marks.len()),
         faults: sum(|thread| thread.faults.len()),
         reads: sum(|thread| thread.reads.len()),
+        waits: sum(|thread| thread.waits.len()),
+        requests: collected.requests.len() as u64,
         threads: tables.threads.len() as u64,
         processes: tables.processes.len() as u64,
         frames: tables.frames.len() as u64,
         stacks: tables.stacks.len() as u64,
-    })
-}
-
-/// From the recording's start to its end, and further where a fact lies outside.
-fn time_range(tables: &Tables, collected: &Collected) -> (Timestamp, Timestamp) {
-    let recording = &tables.recording;
-    let samples = collected
-        .threads
-        .iter()
-        .flat_map(|thread| [thread.samples.first(), thread.samples.last()]);
-    let threads = || collected.threads.iter();
-    let marks = threads().flat_map(|thread| &thread.marks);
-    let faults = threads().flat_map(|thread| &thread.faults);
-    let reads = threads().flat_map(|thread| &thread.reads);
-    let facts = samples
-        .flatten()
-        .map(|sample| sample.time)
-        .chain(marks.flat_map(|m| [m.start, m.end.unwrap_or(m.start)]))
-        .chain(faults.flat_map(|f| [f.start, fault::end(f).unwrap_or(f.start)]))
-        .chain(reads.map(|read| read.time))
-        .chain(collected.folded_stacks.iter().map(|folded| folded.time));
-    facts.fold((recording.start, recording.end), |(first, last), time| {
-        (first.min(time), last.max(time))
     })
 }
 
@@ -129,6 +121,9 @@ struct Whole<'a> {
     shared: &'a Shared<'a>,
     names: &'a Names<'a>,
     skeleton: &'a Skeleton,
+    labels: &'a Labels,
+    operations: &'a OperationNames,
+    waiting: Option<Waiting<'a>>,
     zero: Timestamp,
     end: Timestamp,
 }
@@ -137,6 +132,7 @@ impl Serialize for Whole<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self {
             tables,
+            collected,
             shared,
             skeleton,
             zero,
@@ -149,6 +145,8 @@ impl Serialize for Whole<'_> {
         let threads = skeleton.threads.iter().map(|(id, row)| Track::Thread(self, *id, row));
         let companions = skeleton.companions.iter();
         let threads = threads.chain(companions.map(|(companion, row)| Track::Companion(self, companion, row)));
+        let devices = skeleton.devices.iter();
+        let threads = threads.chain(devices.map(|(device, row)| Track::Device(self, *device, row)));
         let mut profile = serializer.serialize_map(None)?;
         profile.serialize_entry("meta", &skeleton.meta)?;
         profile.serialize_entry("libs", &Seq(libraries))?;
@@ -156,7 +154,14 @@ impl Serialize for Whole<'_> {
         profile.serialize_entry("counters", &skeleton.counters)?;
         profile.serialize_entry("shared", shared)?;
         profile.serialize_entry("threads", &Seq(threads))?;
-        profile.serialize_entry("ngmi", &Exact { tables, shared, zero })?;
+        let exact = Exact {
+            tables,
+            shared,
+            collected,
+            labels: self.labels.first,
+            zero,
+        };
+        profile.serialize_entry("ngmi", &exact)?;
         profile.end()
     }
 }
@@ -165,12 +170,26 @@ impl Serialize for Whole<'_> {
 enum Track<'a> {
     Thread(&'a Whole<'a>, ThreadId, &'a Map<String, Value>),
     Companion(&'a Whole<'a>, &'a Companion, &'a Map<String, Value>),
+    Device(&'a Whole<'a>, DeviceId, &'a Map<String, Value>),
 }
 
 impl Serialize for Track<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match *self {
             Self::Thread(whole, id, row) => Thread { whole, id, row }.serialize(serializer),
+            Self::Device(whole, device, row) => {
+                let thread = DeviceThread {
+                    device,
+                    row,
+                    tables: whole.tables,
+                    collected: whole.collected,
+                    shared: whole.shared,
+                    labels: whole.labels,
+                    names: whole.operations,
+                    times: (whole.zero, whole.end),
+                };
+                thread.serialize(serializer)
+            }
             Self::Companion(whole, companion, row) => {
                 let thread = CompanionThread {
                     companion,
@@ -203,6 +222,10 @@ struct ThreadExact {
     trail: bool,
     #[serde(rename = "inKernelExceptions")]
     in_kernel_exceptions: Vec<usize>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    weights: Vec<u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    waits: Vec<RawWait>,
 }
 
 impl Serialize for Thread<'_> {
@@ -216,6 +239,7 @@ impl Serialize for Thread<'_> {
             end,
             ..
         } = *self.whole;
+        let waiting = self.whole.waiting.as_ref();
         let none = ThreadFacts::default();
         let facts = collected.threads.get(self.id.index()).unwrap_or(&none);
         let samples = &facts.samples;
@@ -223,18 +247,38 @@ impl Serialize for Thread<'_> {
         for (key, value) in self.row {
             thread.serialize_entry(key, value)?;
         }
-        let rows = Rows::new(&tables.threads[self.id.index()], samples, (zero, end));
-        thread.serialize_entry("samples", &Samples { rows, shared, zero })?;
-        let markers = Markers::new((self.id.index(), facts), names, shared, zero);
+        let mut rows = Rows::new(&tables.threads[self.id.index()], samples, (zero, end));
+        if let Some(waiting) = waiting {
+            let rows = waiting.rows(&mut rows, (self.id, facts), shared);
+            thread.serialize_entry("samples", &Timeline { rows, zero })?;
+        } else {
+            thread.serialize_entry("samples", &Samples { rows, shared, zero })?;
+        }
+        let markers = Markers::new((self.id, facts), names, shared, zero);
         thread.serialize_entry("markers", &markers)?;
         let exact = ThreadExact {
             thread: self.id,
             lead: rows.lead.is_some(),
             trail: rows.trail.is_some(),
             in_kernel_exceptions: sample::kernel_exceptions(tables, samples),
+            weights: weights(samples, waiting.is_some()),
+            waits: facts
+                .waits
+                .iter()
+                .map(|wait| RawWait::new(wait, shared, zero))
+                .collect(),
         };
         thread.serialize_entry("ngmi", &exact)?;
         thread.end()
+    }
+}
+
+/// How many samples each row stands for, if the table weighs time and one stands for more than itself.
+fn weights(samples: &[KeptSample], timed: bool) -> Vec<u64> {
+    if timed && samples.iter().any(|sample| sample.weight != 1) {
+        samples.iter().map(|sample| sample.weight).collect()
+    } else {
+        Vec::new()
     }
 }
 

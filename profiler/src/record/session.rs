@@ -164,6 +164,7 @@ impl Session<'_> {
             faults: options.faults,
             off_cpu: options.off_cpu,
             block: options.block,
+            exact_touch: options.exact_touch,
             check_walks: options.check_walks,
             exclude_pids: vec![std::process::id()],
             command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),

@@ -4,6 +4,7 @@
 
 mod faults;
 mod large;
+mod waits;
 
 use std::time::Duration;
 
@@ -11,13 +12,14 @@ use profiler::addr::{Avma, FileOffset, KernelOffset, Svma, Timestamp};
 use profiler::event::{FileId, HookStatus};
 use profiler::fact::budget::{Budget, Collected, Collector};
 use profiler::fact::{
-    FactSink, FaultFact, Frame, FrameId, FrameName, Location, Mark, MarkKind, Module, ModuleId, ModuleKind,
-    PagesReadFact, Process, ProcessId, Recording, SampleFact, SourceFrame, StackEnds, StackId, StackNode, Tables,
-    Thread, ThreadId, TruncationReason, Walks,
+    Cause, FactSink, FaultFact, Frame, FrameId, FrameName, Location, Mark, MarkKind, Module, ModuleId, ModuleKind,
+    PagesReadFact, Process, ProcessId, Recording, RequestFact, SampleFact, SourceFrame, StackEnds, StackId, StackNode,
+    Tables, Thread, ThreadId, TruncationReason, WaitFact, Walks,
 };
 
 pub use faults::{fault, read};
 pub use large::large;
+pub use waits::{cause, request, wait};
 
 /// Milliseconds in ns.
 pub const MS: u64 = 1_000_000;
@@ -32,6 +34,9 @@ pub struct Synthetic {
     pub marks: Vec<Mark>,
     pub faults: Vec<FaultFact>,
     pub reads: Vec<PagesReadFact>,
+    pub waits: Vec<WaitFact>,
+    pub requests: Vec<RequestFact>,
+    pub causes: Vec<Cause>,
 }
 
 impl Synthetic {
@@ -42,6 +47,11 @@ impl Synthetic {
         self.marks.iter().for_each(|mark| collector.mark(&tables, mark));
         self.faults.iter().for_each(|fault| collector.fault(&tables, fault));
         self.reads.iter().for_each(|read| collector.pages_read(&tables, read));
+        self.waits.iter().for_each(|wait| collector.wait(&tables, wait));
+        self.requests
+            .iter()
+            .for_each(|request| collector.request(&tables, request));
+        self.causes.iter().for_each(|cause| collector.joined(&tables, cause));
         let collected = collector.finish(&mut tables);
         (tables, collected)
     }
@@ -248,6 +258,7 @@ pub fn everything() -> Synthetic {
     samples(&mut synthetic);
     marks(&mut synthetic, &evil);
     faults::add(&mut synthetic, &evil);
+    waits::add(&mut synthetic, &evil);
     synthetic
 }
 

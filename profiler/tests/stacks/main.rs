@@ -10,4 +10,5 @@ mod faults;
 mod harness;
 mod logs;
 mod program;
+mod waits;
 mod walks;

@@ -71,10 +71,12 @@ impl Drain {
                 Some(fault.at)
             }
             Event::PagesRead(pages) => {
+                self.note(pages.at.tid, pages.since);
                 pages.file = self.spaces.generations.of_record(pages.file);
                 None
             }
             Event::Wait(wait) => {
+                self.note(wait.at.tid, wait.out);
                 if let Some(open) = wait.call.as_mut().and_then(|call| call.file.as_mut()) {
                     open.file = self.spaces.generations.of_record(open.file);
                 }
@@ -94,6 +96,12 @@ impl Drain {
                 None
             }
             _ => None,
+        }
+    }
+
+    fn note(&mut self, tid: u32, since: Timestamp) {
+        if let Some(told) = &mut self.told {
+            told.insert((tid, since));
         }
     }
 

@@ -77,6 +77,11 @@ impl Markers {
         self.make_room();
     }
 
+    /// Leaves room for others.
+    pub fn shrink(&mut self, budget: usize) {
+        self.budget = self.budget.min(budget);
+    }
+
     /// Facts that an earlier budget has folded already.
     pub fn take_over(&mut self, recording: &mut Recording) {
         for folded in std::mem::take(&mut recording.folded_faults) {
@@ -236,6 +241,20 @@ fn notes(dropped: u64, recording: &Recording) -> Vec<String> {
     if reads > 0 {
         notes.push(format!(
             "{reads} reads are no markers, the smallest ones: their sums by file are kept; keep all with --keep-events."
+        ));
+    }
+    let waits = sum(&mut recording.folded_waits.iter().map(|folded| folded.waits));
+    if waits > 0 {
+        notes.push(format!(
+            "{waits} waits are not in the profile one by one, the shortest ones: totals and call trees hold them; keep all with \
+             --keep-events."
+        ));
+    }
+    let requests = sum(&mut recording.folded_requests.iter().map(|folded| folded.requests));
+    if requests > 0 {
+        notes.push(format!(
+            "{requests} block requests are no markers, the smallest ones: their sums by device and the counters hold them; keep \
+             all with --keep-events."
         ));
     }
     notes

@@ -49,6 +49,7 @@ impl Replay<'_, '_> {
         } else {
             self.dictionary.user_of(stacks, noun == Noun::Sample)
         };
+        let kernel = self.dictionary.kernel_of(stacks);
         let known = self
             .beside
             .resolved
@@ -56,7 +57,7 @@ impl Replay<'_, '_> {
             .and_then(|known| known.stack(key.0, key.1));
         let stack = match known {
             Some(stack) => stack,
-            None => self.stack(at, stacks, process, walked.as_deref()),
+            None => self.stack(at, stacks, process, (walked.as_deref(), kernel.as_deref())),
         };
         self.known_stacks.push(key.0, key.1, stack);
         stack
@@ -68,7 +69,7 @@ impl Replay<'_, '_> {
         at: &At,
         stacks: &Stacks<'_>,
         process: Option<ProcessId>,
-        walked: Option<&Walked>,
+        (walked, kernel): (Option<&Walked>, Option<&[KernelOffset]>),
     ) -> Option<StackId> {
         if self.tables.stacks.len() >= MAX_STACKS {
             return Some(self.interner.truncated(&mut self.tables, TruncationReason::Limit));
@@ -91,8 +92,7 @@ impl Replay<'_, '_> {
                 stack = Some(self.interner.stack(&mut self.tables, stack, frame));
             }
         }
-        let kernel = self.dictionary.kernel_of(stacks);
-        for (depth, offset) in kernel.as_deref().unwrap_or_default().iter().enumerate().rev() {
+        for (depth, offset) in kernel.unwrap_or_default().iter().enumerate().rev() {
             let frame = self.kernel_frame(*offset, depth > 0);
             stack = Some(self.interner.stack(&mut self.tables, stack, frame));
         }

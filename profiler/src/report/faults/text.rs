@@ -9,6 +9,7 @@ use super::report::{FaultReport, FileRow, FunctionRow};
 use super::tally::{Tally, TimeParts};
 use super::text_pages;
 use super::warn::{Tier, warnings};
+use crate::fact::account::is_exact_touch;
 use crate::report::export::ns;
 use crate::report::text::{WIDTH, columns, count, duration, fit, path, percent, warning, wrapped};
 
@@ -59,6 +60,9 @@ fn head(report: &FaultReport) -> Vec<String> {
     ];
     words.push(format!("{} waited for a read", count(totals.waited)));
     words.push(format!("{} failed", count(totals.failed)));
+    if is_exact_touch(recording) {
+        words.push("exact touch (no page was mapped around a fault)".to_owned());
+    }
     lines.extend(wrapped("faults: ", &words, ", "));
     if totals.time_ns > 0 {
         lines.extend(wrapped("time:   ", &time(totals.time_ns, &report.time), " + "));

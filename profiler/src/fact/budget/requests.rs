@@ -1,0 +1,157 @@
+//! Block requests within a budget: beyond it the smallest are folded into exact sums by device and operation.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::load::Load;
+use super::totals::nanoseconds;
+use crate::addr::Timestamp;
+use crate::fact::request::Operation;
+use crate::fact::{DeviceId, FoldedRequests, Recording, RequestFact};
+
+/// Exact sums of one device's requests, folded or not.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeviceTotals {
+    /// How many.
+    pub requests: u64,
+    /// Bytes that were read.
+    pub read: u64,
+    /// Bytes that were written.
+    pub written: u64,
+    /// Sum of their times from queueing to completion, in ns.
+    pub time: u64,
+    /// They ended with an error.
+    pub errors: u64,
+    /// What the device had to do by time.
+    pub load: Load,
+}
+
+/// Exact sums of all requests.
+pub type RequestTotals = BTreeMap<DeviceId, DeviceTotals>;
+
+/// Requests while they arrive.
+#[derive(Debug, Default)]
+pub struct Requests {
+    budget: usize,
+    kept: Vec<RequestFact>,
+    /// Markers that they make.
+    cost: usize,
+    totals: RequestTotals,
+    folded: BTreeMap<(DeviceId, Operation), FoldedRequests>,
+}
+
+/// One marker on its device's track, and at most one for each part of it.
+fn cost(request: &RequestFact) -> usize {
+    1 + request.bios.len()
+}
+
+/// When the device had it, as far as that was seen.
+fn in_device(request: &RequestFact) -> (Timestamp, Timestamp) {
+    let service = request.service.map(nanoseconds);
+    let begin = service.map_or(request.start, |service| {
+        Timestamp(request.end.0.saturating_sub(service))
+    });
+    (begin.min(request.end), request.end)
+}
+
+impl Requests {
+    /// None yet, and as many as make `budget` markers at the end.
+    pub fn new(budget: usize) -> Self {
+        Self {
+            budget,
+            ..Self::default()
+        }
+    }
+
+    /// Takes one.
+    pub fn add(&mut self, request: &RequestFact) {
+        let totals = self.totals.entry(request.device).or_default();
+        let bytes = u64::from(request.bytes);
+        totals.requests += 1;
+        match request.operation {
+            Operation::Read => totals.read = totals.read.saturating_add(bytes),
+            Operation::Write => totals.written = totals.written.saturating_add(bytes),
+            _ => {}
+        }
+        totals.time = totals.time.saturating_add(time(request));
+        totals.errors += u64::from(request.error != 0);
+        totals.load.add(in_device(request), request.bytes);
+        self.cost += cost(request);
+        self.kept.push(request.clone());
+        if self.cost > self.budget.saturating_add(self.budget / 4) {
+            self.fit();
+        }
+    }
+
+    /// Folds down to the budget: the smallest go first, the quickest and latest of equal ones. Returns how many markers are left.
+    pub fn fit(&mut self) -> usize {
+        if self.cost <= self.budget {
+            return self.cost;
+        }
+        let key = |request: &RequestFact| {
+            (
+                Reverse(request.bytes),
+                Reverse(time(request)),
+                request.start,
+                request.sector,
+            )
+        };
+        self.kept.sort_by_key(key);
+        let mut room = self.budget;
+        let kept = self.kept.iter().take_while(|request| {
+            let fits = cost(request) <= room;
+            room = room.saturating_sub(cost(request));
+            fits
+        });
+        let kept = kept.count();
+        for request in self.kept.split_off(kept) {
+            self.cost -= cost(&request);
+            add(
+                &mut self.folded,
+                FoldedRequests {
+                    device: request.device,
+                    operation: request.operation,
+                    requests: 1,
+                    bytes: u64::from(request.bytes),
+                    time: time(&request),
+                },
+            );
+        }
+        self.cost
+    }
+
+    /// Hands out what is left, in the order in which it was complete, and says in the recording what is not.
+    pub fn finish(mut self, recording: &mut Recording) -> (RequestTotals, Vec<RequestFact>) {
+        self.fit();
+        for folded in std::mem::take(&mut recording.folded_requests) {
+            add(&mut self.folded, folded);
+        }
+        let seen = self
+            .totals
+            .values()
+            .fold(0, |sum: u64, of| sum.saturating_add(of.requests));
+        recording.requests_seen = recording.requests_seen.max(seen);
+        recording.folded_requests = self.folded.into_values().collect();
+        self.kept
+            .sort_by_key(|request| (request.end, request.start, request.device, request.sector));
+        (self.totals, self.kept)
+    }
+}
+
+/// From the queueing to the completion, in ns.
+fn time(request: &RequestFact) -> u64 {
+    request.end.0.saturating_sub(request.start.0)
+}
+
+fn add(sums: &mut BTreeMap<(DeviceId, Operation), FoldedRequests>, more: FoldedRequests) {
+    match sums.get_mut(&(more.device, more.operation)) {
+        Some(sum) => {
+            sum.requests = sum.requests.saturating_add(more.requests);
+            sum.bytes = sum.bytes.saturating_add(more.bytes);
+            sum.time = sum.time.saturating_add(more.time);
+        }
+        None => {
+            sums.insert((more.device, more.operation), more);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Waits within a budget: beyond it the shortest are folded into exact sums by thread and reason.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::ThreadFacts;
+use super::totals::nanoseconds;
+use crate::addr::Timestamp;
+use crate::fact::{FoldedWaits, Recording, StackId, ThreadId, WaitFact, WaitReason};
+
+/// Folded waits of one thread that had the same stack and reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FoldedWaitStack {
+    /// Whose.
+    pub thread: ThreadId,
+    /// Where.
+    pub stack: Option<StackId>,
+    /// What for.
+    pub reason: WaitReason,
+    /// They were within page faults.
+    pub in_fault: bool,
+    /// When the last of them was over.
+    pub time: Timestamp,
+    /// Sum of [`WaitFact::blocked`], in ns.
+    pub blocked: u64,
+    /// Sum of [`WaitFact::queued`], in ns.
+    pub queued: u64,
+}
+
+/// A sum of waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WaitSum {
+    /// How many.
+    pub waits: u64,
+    /// Time off CPUs, in ns.
+    pub off: u64,
+    /// The part of it in which the thread could have run, in ns.
+    pub queued: u64,
+}
+
+impl WaitSum {
+    fn add(&mut self, wait: &WaitFact) {
+        self.waits = self.waits.saturating_add(u64::from(wait.count));
+        self.off = self.off.saturating_add(nanoseconds(wait.off));
+        self.queued = self.queued.saturating_add(nanoseconds(wait.queued));
+    }
+}
+
+/// Exact sums of all waits, folded or not.
+pub type WaitTotals = BTreeMap<(ThreadId, WaitReason), WaitSum>;
+
+/// Waits while they arrive.
+#[derive(Debug, Default)]
+pub struct Waits {
+    budget: usize,
+    kept: Vec<WaitFact>,
+    totals: WaitTotals,
+    folded: BTreeMap<(ThreadId, WaitReason), FoldedWaits>,
+    stacks: FxHashMap<(ThreadId, Option<StackId>, WaitReason, bool), FoldedWaitStack>,
+}
+
+impl Waits {
+    /// None yet, and as many as `budget` at the end.
+    pub fn new(budget: usize) -> Self {
+        Self {
+            budget,
+            ..Self::default()
+        }
+    }
+
+    /// Takes one.
+    pub fn add(&mut self, wait: &WaitFact) {
+        self.totals.entry((wait.thread, wait.reason)).or_default().add(wait);
+        self.kept.push(wait.clone());
+        // Room for a quarter more makes each round pay for many.
+        if self.kept.len() > self.budget.saturating_add(self.budget / 4) {
+            self.fit();
+        }
+    }
+
+    /// Folds down to the budget: the shortest go first, the latest of equal ones. Returns how many are left.
+    pub fn fit(&mut self) -> usize {
+        let kept = self.budget.min(self.kept.len());
+        if kept == self.kept.len() {
+            return kept;
+        }
+        self.kept
+            .select_nth_unstable_by_key(kept, |wait| (Reverse(wait.off), wait.start, wait.thread));
+        for wait in self.kept.split_off(kept) {
+            self.fold(&wait);
+        }
+        kept
+    }
+
+    fn fold(&mut self, wait: &WaitFact) {
+        let WaitFact { thread, reason, .. } = *wait;
+        add(
+            &mut self.folded,
+            FoldedWaits {
+                thread,
+                reason,
+                waits: u64::from(wait.count),
+                off: nanoseconds(wait.off),
+                queued: nanoseconds(wait.queued),
+                longest: nanoseconds(wait.longest),
+            },
+        );
+        // Beyond as many distinct stacks as waits the sums stay exact and lose their place in the call tree.
+        let key = |stack| (thread, stack, reason, wait.in_fault);
+        let known = self.stacks.len() < self.budget || self.stacks.contains_key(&key(wait.stack));
+        let stack = wait.stack.filter(|_| known);
+        let sum = self.stacks.entry(key(stack)).or_insert(FoldedWaitStack {
+            thread,
+            stack,
+            reason,
+            in_fault: wait.in_fault,
+            time: wait.end,
+            blocked: 0,
+            queued: 0,
+        });
+        sum.time = sum.time.max(wait.end);
+        sum.blocked = sum.blocked.saturating_add(nanoseconds(wait.blocked()));
+        sum.queued = sum.queued.saturating_add(nanoseconds(wait.queued));
+    }
+
+    /// Hands the waits out to their threads, and says in the recording what is not among them.
+    pub fn finish(
+        mut self,
+        threads: &mut [ThreadFacts],
+        recording: &mut Recording,
+    ) -> (WaitTotals, Vec<FoldedWaitStack>) {
+        self.fit();
+        let seen = self
+            .totals
+            .values()
+            .fold(0, |sum: u64, of| sum.saturating_add(of.waits));
+        for folded in std::mem::take(&mut recording.folded_waits) {
+            add(&mut self.folded, folded);
+        }
+        for wait in self.kept {
+            if let Some(thread) = threads.get_mut(wait.thread.index()) {
+                thread.waits.push(wait);
+            }
+        }
+        for thread in threads {
+            thread.waits.sort_by_key(|wait| (wait.end, wait.start));
+        }
+        recording.waits_seen = recording.waits_seen.max(seen);
+        recording.folded_waits = self.folded.into_values().collect();
+        let mut stacks: Vec<FoldedWaitStack> = self.stacks.into_values().collect();
+        stacks
+            .sort_unstable_by_key(|folded| (folded.time, folded.thread, folded.stack, folded.reason, folded.in_fault));
+        (self.totals, stacks)
+    }
+}
+
+fn add(sums: &mut BTreeMap<(ThreadId, WaitReason), FoldedWaits>, more: FoldedWaits) {
+    match sums.get_mut(&(more.thread, more.reason)) {
+        Some(sum) => {
+            sum.waits = sum.waits.saturating_add(more.waits);
+            sum.off = sum.off.saturating_add(more.off);
+            sum.queued = sum.queued.saturating_add(more.queued);
+            sum.longest = sum.longest.max(more.longest);
+        }
+        None => {
+            sums.insert((more.thread, more.reason), more);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Waits in a thread's `ngmi` section, exact to the bit: an array for each, times from the profile's time 0.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::exact::Big;
+use super::read::ReadError;
+use super::read_tables::Rows;
+use super::shared::Shared;
+use crate::addr::Timestamp;
+use crate::fact::wait::{Sight, WaitCall, WaitFact, WaitReason, WakerFact};
+use crate::fact::{MappedFileId, StackId, Tables, ThreadId};
+
+/// A wait. What follows from the rest is `null`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RawWait(
+    /// Start, from time 0.
+    Big,
+    /// End, from the start.
+    Big,
+    /// Row of the stack table.
+    Option<u32>,
+    /// Off CPUs, if not from start to end.
+    Option<Big>,
+    /// Of that: could have run.
+    Big,
+    /// The longest, if not all of it.
+    Option<Big>,
+    /// How many.
+    u32,
+    /// Its place in [`WaitReason::ALL`].
+    usize,
+    /// Its place in [`SIGHTS`], and whether it was within a page fault.
+    (usize, bool),
+    Option<RawCall>,
+    Option<RawWaker>,
+);
+
+/// Number, name, file, path.
+#[derive(Debug, Serialize, Deserialize)]
+struct RawCall(u32, String, Option<u32>, Option<String>);
+
+/// Time from the profile's time 0, pid, tid, thread, row of the stack table, by an interrupt.
+#[derive(Debug, Serialize, Deserialize)]
+struct RawWaker(Big, u32, u32, Option<u32>, Option<u32>, Option<bool>);
+
+const SIGHTS: [Sight; 4] = [Sight::Whole, Sight::LikeEarlier, Sight::NoStart, Sight::NoEnd];
+
+impl RawWait {
+    /// Of a wait of the thread that the section belongs to.
+    pub fn new(wait: &WaitFact, shared: &Shared<'_>, zero: Timestamp) -> Self {
+        let row = |stack: Option<StackId>| stack.and_then(|stack| shared.stack_row(stack));
+        let length = wait.end.since(wait.start);
+        let call = wait.call.as_ref().map(|call| {
+            let file = call.file.map(|file| file.0);
+            RawCall(call.number, call.name.clone(), file, call.path.clone())
+        });
+        let waker = wait.waker.as_ref().map(|waker| {
+            let thread = waker.thread.map(|thread| thread.0);
+            let time = Big(waker.time.0.saturating_sub(zero.0));
+            RawWaker(time, waker.pid, waker.tid, thread, row(waker.stack), waker.by_interrupt)
+        });
+        let place = |found: Option<usize>| found.unwrap_or(0);
+        let sight = place(SIGHTS.iter().position(|sight| *sight == wait.sight));
+        Self(
+            Big(wait.start.0.saturating_sub(zero.0)),
+            big(length),
+            row(wait.stack),
+            (wait.off != length).then(|| big(wait.off)),
+            big(wait.queued),
+            (wait.longest != wait.off).then(|| big(wait.longest)),
+            wait.count,
+            place(WaitReason::ALL.iter().position(|reason| *reason == wait.reason)),
+            (sight, wait.in_fault),
+            call,
+            waker,
+        )
+    }
+
+    /// The wait that it was made of.
+    pub fn fact(
+        &self,
+        thread: ThreadId,
+        zero: Timestamp,
+        (tables, rows): (&Tables, &Rows),
+    ) -> Result<WaitFact, ReadError> {
+        let damaged = || ReadError::Damaged("list of waits");
+        let Self(start, length, stack, off, queued, longest, count, reason, (sight, in_fault), call, waker) = self;
+        let after = |time: Timestamp, more: &Big| time.0.checked_add(more.0).map(Timestamp).ok_or_else(damaged);
+        let fits = |thread: &u32| usize::try_from(*thread).is_ok_and(|thread| thread < tables.threads.len());
+        let stack_at = |row: &Option<u32>| rows.stack(row.map(i64::from));
+        let start = after(zero, start)?;
+        let end = after(start, length)?;
+        let off = off.map_or(end.since(start), duration);
+        let call = match call {
+            Some(RawCall(number, name, file, path)) => {
+                let file = file.map(MappedFileId);
+                if file.is_some_and(|file| file.index() >= tables.files.len()) {
+                    return Err(damaged());
+                }
+                Some(WaitCall {
+                    number: *number,
+                    name: name.clone(),
+                    file,
+                    path: path.clone(),
+                })
+            }
+            None => None,
+        };
+        let waker = match waker {
+            Some(RawWaker(time, pid, tid, thread, stack, by_interrupt)) => {
+                if !thread.as_ref().is_none_or(fits) {
+                    return Err(damaged());
+                }
+                Some(WakerFact {
+                    time: after(zero, time)?,
+                    pid: *pid,
+                    tid: *tid,
+                    thread: thread.map(ThreadId),
+                    stack: stack_at(stack)?,
+                    by_interrupt: *by_interrupt,
+                })
+            }
+            None => None,
+        };
+        Ok(WaitFact {
+            start,
+            end,
+            thread,
+            stack: stack_at(stack)?,
+            off,
+            queued: duration(*queued),
+            longest: longest.map_or(off, duration),
+            count: *count,
+            reason: *WaitReason::ALL.get(*reason).ok_or_else(damaged)?,
+            call,
+            waker,
+            sight: *SIGHTS.get(*sight).ok_or_else(damaged)?,
+            in_fault: *in_fault,
+        })
+    }
+}
+
+/// In ns.
+pub fn big(time: Duration) -> Big {
+    Big(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Of ns.
+pub fn duration(ns: Big) -> Duration {
+    Duration::from_nanos(ns.0)
+}

@@ -1,0 +1,123 @@
+//! Labels: innermost frames that no program has. They say what a thread waits for, so that the call tree tells it, and give its samples a
+//! category. Their stacks stand behind all others, which is how the reader knows them.
+
+use rustc_hash::FxHashMap;
+
+use super::categories::Category;
+use super::shared::Shared;
+use super::write::WriteError;
+use crate::fact::budget::Collected;
+use crate::fact::{StackId, WaitReason};
+
+/// What is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Label {
+    /// What a thread waits for, and whether it does so within a page fault.
+    Wait(WaitReason, bool),
+    /// A request's submitter that is not recorded.
+    Stranger,
+}
+
+impl Label {
+    fn name(self) -> &'static str {
+        let Self::Wait(reason, in_fault) = self else {
+            return "[submitter without a stack]";
+        };
+        match (reason, in_fault) {
+            (WaitReason::RunQueue, _) => "[waiting: CPU]",
+            (WaitReason::Disk, false) => "[waiting: disk]",
+            (WaitReason::Disk, true) => "[waiting: disk, in a page fault]",
+            (WaitReason::FileSystem, false) => "[waiting: file system]",
+            (WaitReason::FileSystem, true) => "[waiting: file system, in a page fault]",
+            (WaitReason::Memory, false) => "[waiting: memory]",
+            (WaitReason::Memory, true) => "[waiting: memory, in a page fault]",
+            (WaitReason::Lock, false) => "[waiting: lock]",
+            (WaitReason::Condition, false) => "[idle: condition]",
+            (WaitReason::Poll, false) => "[idle: poll]",
+            (WaitReason::Sleep, false) => "[idle: sleep]",
+            (WaitReason::Child, false) => "[idle: child]",
+            (WaitReason::Stopped, false) => "[idle: stopped]",
+            (WaitReason::Pipe, false) => "[waiting: pipe]",
+            (WaitReason::Socket, false) => "[waiting: socket]",
+            (WaitReason::Kernel, false) => "[waiting: kernel]",
+            (WaitReason::Unknown, false) => "[waiting: unknown]",
+            (_, true) => "[waiting: page fault]",
+        }
+    }
+
+    fn category(self) -> Category {
+        match self {
+            Self::Wait(reason, in_fault) => Category::of_wait(reason, in_fault),
+            Self::Stranger => Category::Other,
+        }
+    }
+}
+
+/// Rows of the labelled stacks.
+#[derive(Debug)]
+pub struct Labels {
+    rows: FxHashMap<(Option<StackId>, Label), u32>,
+    /// The first of them.
+    pub first: usize,
+}
+
+/// What a thread that could run waits for.
+pub const QUEUED: Label = Label::Wait(WaitReason::RunQueue, false);
+
+impl Labels {
+    /// Adds a stack for everything that waits and requests can say.
+    pub fn new(collected: &Collected, shared: &mut Shared<'_>) -> Result<Self, WriteError> {
+        let first = shared.stack_rows();
+        let mut adder = Adder {
+            shared,
+            frames: FxHashMap::default(),
+            rows: FxHashMap::default(),
+        };
+        for wait in collected.threads.iter().flat_map(|thread| &thread.waits) {
+            adder.add(wait.stack, Label::Wait(wait.reason, wait.in_fault))?;
+            if !wait.queued.is_zero() {
+                adder.add(wait.stack, QUEUED)?;
+            }
+        }
+        for folded in &collected.folded_wait_stacks {
+            adder.add(folded.stack, Label::Wait(folded.reason, folded.in_fault))?;
+            if folded.queued > 0 {
+                adder.add(folded.stack, QUEUED)?;
+            }
+        }
+        if !collected.requests.is_empty() {
+            adder.add(None, Label::Stranger)?;
+        }
+        Ok(Self {
+            rows: adder.rows,
+            first,
+        })
+    }
+
+    /// The row of a stack with a label.
+    pub fn row(&self, stack: Option<StackId>, label: Label) -> Option<u32> {
+        self.rows.get(&(stack, label)).copied()
+    }
+}
+
+struct Adder<'s, 'a> {
+    shared: &'s mut Shared<'a>,
+    frames: FxHashMap<Label, u32>,
+    rows: FxHashMap<(Option<StackId>, Label), u32>,
+}
+
+impl Adder<'_, '_> {
+    fn add(&mut self, stack: Option<StackId>, label: Label) -> Result<(), WriteError> {
+        if self.rows.contains_key(&(stack, label)) {
+            return Ok(());
+        }
+        let frame = match self.frames.get(&label) {
+            Some(frame) => *frame,
+            None => self.shared.add_label(label.name(), label.category())?,
+        };
+        self.frames.insert(label, frame);
+        let row = self.shared.add_labelled(stack, frame)?;
+        self.rows.insert((stack, label), row);
+        Ok(())
+    }
+}

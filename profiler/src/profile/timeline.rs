@@ -1,0 +1,301 @@
+//! A thread's CPU samples and waits together as its `samples` table, so that its call tree is wall-clock time.
+//!
+//! The rows weigh milliseconds: a sample the CPU time since the one before, a wait its time off CPUs. A wait is a row without weight where
+//! it begins and one with its weight where it ends (several, where it is long: a selected part of it has its part of the weight); what of it
+//! was a wait for a CPU is a row of its own. The front end ignores CPU time that is longer than the time between two rows, so the CPU time of
+//! a sample is spread over the stretches in which the thread ran since the sample before.
+
+use rustc_hash::FxHashMap;
+use serde::{Serialize, Serializer, ser::SerializeStruct};
+
+use super::columns::Seq;
+use super::labels::{Label, Labels, QUEUED};
+use super::sample::Rows;
+use super::shared::Shared;
+use super::{milliseconds, ms};
+use crate::addr::Timestamp;
+use crate::fact::budget::{Collected, FoldedWaitStack, ThreadFacts};
+use crate::fact::{ThreadId, WaitFact};
+
+/// Parts that a wait of the whole recording is cut into.
+const PARTS: u64 = 250;
+/// Rows that all cuts together add at most.
+const CUTS: u64 = 50_000;
+/// Shortest part, in ns.
+const SHORTEST_PART: u64 = 10_000_000;
+/// Waits of one thread at the same time that are told apart: only damaged data has more than two.
+const OPEN: usize = 16;
+
+/// A row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// When.
+    pub time: Timestamp,
+    /// Row of the stack table.
+    stack: Option<u32>,
+    /// In ns.
+    weight: u64,
+    /// On-CPU time since the row before, in ns.
+    pub cpu: u64,
+    /// It ends the CPU time of a sample.
+    is_sample: bool,
+}
+
+/// What the waits of all threads have in common.
+#[derive(Debug)]
+pub struct Waiting<'a> {
+    /// Stacks with what a thread waits for.
+    labels: &'a Labels,
+    /// Longest part of a wait, in ns.
+    part: u64,
+    folded: FxHashMap<ThreadId, Vec<FoldedWaitStack>>,
+}
+
+impl<'a> Waiting<'a> {
+    /// Of a profile of this length; `None`: nothing waits.
+    pub fn new(collected: &Collected, labels: &'a Labels, (zero, end): (Timestamp, Timestamp)) -> Option<Self> {
+        if collected.waits.is_empty() {
+            return None;
+        }
+        let waits = collected.threads.iter().flat_map(|thread| &thread.waits);
+        let all = waits.fold(0u64, |sum, wait| sum.saturating_add(nanoseconds(wait.off)));
+        let length = end.0.saturating_sub(zero.0);
+        let mut folded: FxHashMap<ThreadId, Vec<FoldedWaitStack>> = FxHashMap::default();
+        for stack in &collected.folded_wait_stacks {
+            folded.entry(stack.thread).or_default().push(*stack);
+        }
+        Some(Self {
+            labels,
+            part: (length / PARTS).max(all / CUTS).max(SHORTEST_PART),
+            folded,
+        })
+    }
+}
+
+impl Waiting<'_> {
+    /// All rows of a thread, times ascending. A row for the thread's start is taken back where a wait begins there.
+    pub fn rows(
+        &self,
+        rows: &mut Rows<'_>,
+        (thread, facts): (ThreadId, &ThreadFacts),
+        shared: &Shared<'_>,
+    ) -> Vec<Row> {
+        let mut waiting = Vec::with_capacity(facts.waits.len() * 3);
+        for wait in &facts.waits {
+            self.add(&mut waiting, wait);
+        }
+        for folded in self.folded.get(&thread).into_iter().flatten() {
+            self.add_folded(&mut waiting, folded);
+        }
+        let first = waiting.iter().map(|row| row.time).min();
+        rows.lead = rows.lead.filter(|lead| first.is_none_or(|first| lead.time < first));
+        let samples = rows.iter().map(|sample| Row {
+            time: sample.time,
+            stack: sample.stack.and_then(|stack| shared.stack_row(stack)),
+            weight: sample.cpu_time,
+            cpu: sample.cpu_time,
+            is_sample: true,
+        });
+        let mut all: Vec<Row> = samples.collect();
+        all.append(&mut waiting);
+        // A wait that ends as a sample is taken comes first.
+        all.sort_by_key(|row| (row.time, row.is_sample));
+        part_equal_times(&mut all);
+        spread_cpu_time(&mut all, &facts.waits);
+        all
+    }
+
+    fn add(&self, rows: &mut Vec<Row>, wait: &WaitFact) {
+        let stack = self.labels.row(wait.stack, Label::Wait(wait.reason, wait.in_fault));
+        let queued_stack = self.labels.row(wait.stack, QUEUED);
+        let queued = nanoseconds(wait.queued).min(nanoseconds(wait.off));
+        let blocked = nanoseconds(wait.off) - queued;
+        let (start, end) = (wait.start.0.min(wait.end.0), wait.end.0);
+        if wait.count > 1 {
+            // It ran in between.
+            rows.push(waiting_row(start + (end - start) / 2, stack, blocked));
+            rows.extend((queued > 0).then(|| waiting_row(end, queued_stack, queued)));
+            return;
+        }
+        let begin = if blocked > 0 { stack } else { queued_stack.or(stack) };
+        rows.push(waiting_row(start, begin, 0));
+        let middle = end.saturating_sub(queued).max(start);
+        self.add_parts(rows, (start, middle), (stack, blocked));
+        self.add_parts(rows, (middle, end), (queued_stack, queued));
+    }
+
+    /// Rows at the ends of the parts of a stretch.
+    fn add_parts(&self, rows: &mut Vec<Row>, (start, end): (u64, u64), (stack, weight): (Option<u32>, u64)) {
+        if weight == 0 {
+            return;
+        }
+        let parts = ((end - start) / self.part).clamp(1, PARTS);
+        let until = |whole: u64, number: u64| {
+            let part = u128::from(whole) * u128::from(number) / u128::from(parts);
+            u64::try_from(part).unwrap_or(whole)
+        };
+        for number in 1..=parts {
+            let part = until(weight, number) - until(weight, number - 1);
+            rows.push(waiting_row(start + until(end - start, number), stack, part));
+        }
+    }
+
+    fn add_folded(&self, rows: &mut Vec<Row>, folded: &FoldedWaitStack) {
+        let stack = self
+            .labels
+            .row(folded.stack, Label::Wait(folded.reason, folded.in_fault));
+        let queued_stack = self.labels.row(folded.stack, QUEUED);
+        for (stack, weight) in [(stack, folded.blocked), (queued_stack, folded.queued)] {
+            rows.extend((weight > 0).then(|| waiting_row(folded.time.0, stack, weight)));
+        }
+    }
+}
+
+fn waiting_row(time: u64, stack: Option<u32>, weight: u64) -> Row {
+    Row {
+        time: Timestamp(time),
+        stack,
+        weight,
+        cpu: 0,
+        is_sample: false,
+    }
+}
+
+/// The front end draws two rows at the same time as a busy CPU: those of waits are moved on by a nanosecond each, up to the next sample.
+fn part_equal_times(rows: &mut [Row]) {
+    let mut limits = vec![u64::MAX; rows.len()];
+    let mut limit = u64::MAX;
+    for (slot, row) in limits.iter_mut().zip(&*rows).rev() {
+        if row.is_sample {
+            limit = row.time.0;
+        }
+        *slot = limit;
+    }
+    for index in 1..rows.len() {
+        let next = rows[index - 1].time.0.saturating_add(1);
+        let row = &mut rows[index];
+        if !row.is_sample && row.time.0 < next {
+            row.time.0 = next.min(limits[index]);
+        }
+    }
+}
+
+/// Time off CPUs up to a moment that only moves forward.
+struct OffTime<'a> {
+    /// Starts ascending.
+    coming: std::iter::Peekable<std::vec::IntoIter<&'a WaitFact>>,
+    open: Vec<&'a WaitFact>,
+    over: u64,
+}
+
+impl<'a> OffTime<'a> {
+    fn new(waits: &'a [WaitFact]) -> Self {
+        let mut waits: Vec<&WaitFact> = waits.iter().collect();
+        waits.sort_by_key(|wait| wait.start);
+        Self {
+            coming: waits.into_iter().peekable(),
+            open: Vec::new(),
+            over: 0,
+        }
+    }
+
+    fn until(&mut self, time: Timestamp) -> u64 {
+        while let Some(wait) = self.coming.next_if(|wait| wait.start <= time) {
+            self.open.push(wait);
+        }
+        let excess = self.open.len().saturating_sub(OPEN);
+        let mut number = 0;
+        self.open.retain(|wait| {
+            number += 1;
+            let stays = wait.end > time && number > excess;
+            if !stays {
+                self.over = self.over.saturating_add(nanoseconds(wait.off));
+            }
+            stays
+        });
+        self.open.iter().fold(self.over, |sum, wait| {
+            let (passed, length) = (time.0 - wait.start.0, wait.end.0 - wait.start.0);
+            let part = u128::from(nanoseconds(wait.off)) * u128::from(passed) / u128::from(length.max(1));
+            sum.saturating_add(u64::try_from(part).unwrap_or(u64::MAX))
+        })
+    }
+}
+
+/// Spreads each sample's CPU time over the stretches since the sample before, by how long the thread ran in each.
+fn spread_cpu_time(rows: &mut [Row], waits: &[WaitFact]) {
+    let mut off = OffTime::new(waits);
+    // By row: time since the row before, and how much of it the thread ran.
+    let mut stretches: Vec<(u64, u64)> = Vec::with_capacity(rows.len());
+    let mut last: Option<(Timestamp, u64)> = None;
+    for row in rows.iter() {
+        let off = off.until(row.time);
+        stretches.push(last.map_or((0, 0), |(time, before)| {
+            let length = row.time.0.saturating_sub(time.0);
+            (length, length.saturating_sub(off.saturating_sub(before)))
+        }));
+        last = Some((row.time, off));
+    }
+    let mut begin = 0;
+    for end in 0..rows.len() {
+        if rows[end].is_sample {
+            let cpu = rows[end].cpu;
+            share_out(cpu, &mut rows[begin..=end], &stretches[begin..=end]);
+            begin = end + 1;
+        }
+    }
+}
+
+/// By the time that the thread ran in each stretch; what is left goes where there is room, and at last to the sample itself.
+fn share_out(cpu: u64, rows: &mut [Row], stretches: &[(u64, u64)]) {
+    let ran = stretches.iter().fold(0u128, |sum, (_, ran)| sum + u128::from(*ran));
+    let mut left = cpu;
+    for (row, (_, own)) in rows.iter_mut().zip(stretches) {
+        let part = (u128::from(cpu) * u128::from(*own)).checked_div(ran).unwrap_or(0);
+        row.cpu = u64::try_from(part).unwrap_or(u64::MAX).min(*own).min(left);
+        left -= row.cpu;
+    }
+    for (row, (length, _)) in rows.iter_mut().zip(stretches).rev() {
+        let more = length.saturating_sub(row.cpu).min(left);
+        row.cpu += more;
+        left -= more;
+    }
+    if let Some(sample) = rows.last_mut() {
+        sample.cpu += left;
+    }
+}
+
+fn nanoseconds(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The table.
+pub struct Timeline {
+    /// Its rows.
+    pub rows: Vec<Row>,
+    /// The profile's time 0.
+    pub zero: Timestamp,
+}
+
+impl Serialize for Timeline {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let rows = self.rows.iter();
+        let mut table = serializer.serialize_struct("samples", 6)?;
+        table.serialize_field("length", &self.rows.len())?;
+        table.serialize_field("weightType", "tracing-ms")?;
+        table.serialize_field("stack", &Seq(rows.clone().map(|row| row.stack)))?;
+        let deltas = rows.clone().scan(self.zero, |last, row| {
+            let delta = ms(row.time, *last);
+            *last = row.time;
+            Some(delta)
+        });
+        table.serialize_field("timeDeltas", &Seq(deltas))?;
+        let weight = |row: &Row| milliseconds(std::time::Duration::from_nanos(row.weight));
+        table.serialize_field("weight", &Seq(rows.clone().map(weight)))?;
+        table.serialize_field("threadCPUDelta", &Seq(rows.map(|row| row.cpu)))?;
+        table.end()
+    }
+}
+
+#[cfg(test)]
+#[path = "timeline_tests.rs"]
+mod tests;
