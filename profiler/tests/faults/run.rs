@@ -25,14 +25,15 @@ pub struct Run {
     /// What was recorded, in time order.
     pub rows: Vec<Row>,
     pub accounts: Vec<Account>,
-    /// Losses that are counted are no failure: see [`slow_build`].
+    /// Losses that are counted are no failure: see [`is_slow`].
     pub may_lose: bool,
 }
 
-/// The recorder is a debug build, which empties the rings several times slower: a storm may overrun it on a busy machine. Then
-/// what was lost has to be counted to the last fault; a release build loses nothing.
-pub fn slow_build() -> bool {
-    cfg!(debug_assertions) && std::env::var_os("NGMI_BIN").is_none()
+/// The recorder is a debug build or runs under emulation (`NGMI_FAULT_SLOW`), and empties the rings several times slower: a storm
+/// may overrun it on a busy machine. Then what was lost has to be counted to the last fault; a release build loses nothing.
+pub fn is_slow() -> bool {
+    let is_debug = cfg!(debug_assertions) && std::env::var_os("NGMI_BIN").is_none();
+    is_debug || std::env::var_os("NGMI_FAULT_SLOW").is_some()
 }
 
 /// `ngmi record` in that tier; the events are kept in `log`.
