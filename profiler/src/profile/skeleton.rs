@@ -206,7 +206,11 @@ fn complete_meta(meta: &mut Map<String, Value>, tables: &Tables, visible: &Visib
         ("stackwalk", json!(1)),
         ("logicalCPUs", json!(recording.cpus)),
         ("profilingStartTime", json!(ms(recording.start, zero))),
-        ("profilingEndTime", json!(ms(recording.end, zero))),
+        // The front end shows what is before this, and many a wait ends with the recording.
+        (
+            "profilingEndTime",
+            json!(ms(Timestamp(recording.end.0.saturating_add(1)), zero)),
+        ),
         ("initialVisibleThreads", json!(shown)),
         ("initialSelectedThreads", json!(selected)),
     ];

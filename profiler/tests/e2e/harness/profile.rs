@@ -86,8 +86,8 @@ impl Profile {
             .as_array()
             .unwrap()
             .iter()
-            // The tracks of page faults, whose samples are no time on a CPU.
-            .filter(|thread| !matches!(thread["samples"]["weightType"].as_str(), Some("tracing-ms" | "bytes")))
+            // The tracks of page faults and block devices are no threads.
+            .filter(|thread| thread["ngmiCompanion"].is_null())
             .map(|thread| Tables::new(&root, thread).thread())
             .collect();
         Self {
@@ -275,7 +275,10 @@ impl<'a> Tables<'a> {
         let mut frames = HashMap::new();
         let mut stacks: HashMap<usize, Rc<[Rc<Frame>]>> = HashMap::new();
         let mut time = 0.0;
-        (0..length)
+        // Where the table weighs time, each sample stands for itself unless it was thinned.
+        let timed = samples["weightType"] == "tracing-ms";
+        let weights = &self.thread["ngmi"]["weights"];
+        let mut all: Vec<Sample> = (0..length)
             .map(|i| {
                 time = samples["time"][i]
                     .as_f64()
@@ -286,7 +289,11 @@ impl<'a> Tables<'a> {
                 Sample {
                     time,
                     cpu_ns: samples["threadCPUDelta"][i].as_f64().unwrap_or(0.0) * unit,
-                    weight: samples["weight"][i].as_f64().unwrap_or(1.0),
+                    weight: if timed {
+                        1.0
+                    } else {
+                        samples["weight"][i].as_f64().unwrap_or(1.0)
+                    },
                     stack: stack.map_or_else(
                         || Rc::from([]),
                         |stack| {
@@ -298,7 +305,24 @@ impl<'a> Tables<'a> {
                     ),
                 }
             })
-            .collect()
+            .collect();
+        // CPU time before a wait belongs to the sample after it.
+        let mut cpu_ns = 0.0;
+        all.retain_mut(|sample| {
+            cpu_ns += sample.cpu_ns;
+            let is_wait = sample.stack.first().is_some_and(|leaf| is_label(&leaf.function));
+            if !is_wait {
+                sample.cpu_ns = std::mem::take(&mut cpu_ns);
+            }
+            !is_wait
+        });
+        if weights.is_array() {
+            let lead = usize::from(self.thread["ngmi"]["lead"] == true);
+            for (i, sample) in all.iter_mut().skip(lead).enumerate() {
+                sample.weight = weights[i].as_f64().unwrap_or(1.0);
+            }
+        }
+        all
     }
 
     fn stack(&self, innermost: usize, frames: &mut HashMap<usize, Rc<Frame>>) -> Rc<[Rc<Frame>]> {
@@ -330,6 +354,11 @@ impl<'a> Tables<'a> {
             })
             .collect()
     }
+}
+
+/// What a wait's stack ends in.
+fn is_label(function: &str) -> bool {
+    function.starts_with("[waiting: ") || function.starts_with("[idle: ")
 }
 
 fn id_text(id: &Value) -> String {
