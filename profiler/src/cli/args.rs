@@ -1,11 +1,14 @@
 //! The command line as it is typed: names and help, nothing checked yet.
 
+mod waits;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use self::waits::Waits;
 use crate::fact::fault::FaultClass;
 
 /// Makes the time that a program loses to waiting as visible as its CPU time.
@@ -28,6 +31,8 @@ pub enum Verb {
     Load(Load),
     /// Tell where a recording's page faults are: by file, function, phase; or list each
     Faults(Faults),
+    /// Tell what a recording's threads waited for: by reason, function, who ended it; or list each
+    Waits(Waits),
     /// Show what this machine allows, hook by hook, with the remedy of each refusal
     Doctor(Doctor),
     /// List the mappings of a process, or say which byte of which file its addresses show

@@ -14,6 +14,7 @@ mod record;
 mod source;
 mod tables;
 pub mod terminal;
+mod waits;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -60,6 +61,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Lint(args) => lint::run(&args),
         Verb::Maps(args) => maps::run(&args),
         Verb::Faults(args) => faults::run(args),
+        Verb::Waits(args) => waits::run(args),
         Verb::Doctor(args) => Ok(doctor::run(&args)),
     }
 }

@@ -211,11 +211,21 @@ mod tests {
         lives.wait(&tables, &wait(2, 60));
         let check = lives.check(&tables);
         assert_eq!((check.threads, check.on_ns, check.off_ns), (3, 200 * MS, 1150 * MS));
-        assert_eq!((check.life_ns, check.missing_ns, check.excess_ns), (1350 * MS, 10 * MS, 10 * MS));
-        let differences: Vec<_> = check.open.iter().map(|open| (open.thread.0, open.difference_ns)).collect();
+        assert_eq!(
+            (check.life_ns, check.missing_ns, check.excess_ns),
+            (1350 * MS, 10 * MS, 10 * MS)
+        );
+        let differences: Vec<_> = check
+            .open
+            .iter()
+            .map(|open| (open.thread.0, open.difference_ns))
+            .collect();
         assert_eq!(differences, [(1, -10_000_000), (2, 10_000_000)]);
         let problem = check.problem(&tables).unwrap();
-        assert_eq!(problem, "lives do not add up: 10.0 ms too much of thread 970, and 1 more threads");
+        assert_eq!(
+            problem,
+            "lives do not add up: 10.0 ms too much of thread 970, and 1 more threads"
+        );
         // A thousandth is as good as nothing.
         lives.wait(&tables, &wait(1, 10));
         assert_eq!(lives.check(&tables).open.len(), 1);

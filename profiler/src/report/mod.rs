@@ -6,5 +6,6 @@ pub mod functions;
 pub mod select;
 pub mod summary;
 pub mod text;
+pub mod waits;
 
 pub use summary::Summary;

@@ -49,7 +49,13 @@ fn their_time_is_what_the_kernel_says() {
                 .map(|mut input| std::io::Write::write_all(&mut input, b"\n")),
         );
         // On a busy machine it takes a while until they have run so long.
-        let ran = || profiler::capture::procfs::threads(pid).unwrap().into_iter().map(time_before).max();
+        let ran = || {
+            profiler::capture::procfs::threads(pid)
+                .unwrap()
+                .into_iter()
+                .map(time_before)
+                .max()
+        };
         for _ in 0..100 {
             std::thread::sleep(Duration::from_millis(200));
             if ran() > Some(200_000_000) {
