@@ -136,7 +136,7 @@ impl<'a> View<'a> {
 }
 
 /// By stack: the innermost function that is known and no wrapper; where there is none, the innermost that is known.
-fn waiting(tables: &Tables, functions: &Functions) -> Vec<Option<FunctionId>> {
+pub fn waiting(tables: &Tables, functions: &Functions) -> Vec<Option<FunctionId>> {
     let is_wrapper = |id: FunctionId| {
         let Some(function) = functions.get(id) else { return true };
         let module = function.module.and_then(|module| tables.modules.get(module.index()));
