@@ -114,8 +114,8 @@ pub struct Config {
     pub waits: u32,
     /// Shorter waits than this, in ns, are only counted.
     pub wait_min: u32,
-    /// 1: block requests are recorded.
-    pub block: u32,
+    /// So many waits of a thread are looked at, however fast they come.
+    pub wait_burst: u32,
     /// 1: bits 0 to 19 of the CPU's `preempt_count` can be read through the two addresses below.
     pub preempt_count_known: u32,
     /// Address of the kernel's array `__per_cpu_offset`.

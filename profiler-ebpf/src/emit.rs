@@ -2,9 +2,11 @@
 
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use aya_ebpf::maps::RingBuf;
+use profiler_common::block::{Bio, Request, RequestBody};
 use profiler_common::fault::{FaultHead, PagesRead};
 use profiler_common::sample::SampleHead;
-use profiler_common::stack::{STACK_CLASSES, StackHead, Stacked};
+use profiler_common::stack::{STACK_CLASSES, Stacked};
+use profiler_common::switch::{CallPath, StackAheadHead, Wait, WaitBody};
 use profiler_common::{Loss, RecordHeader, RecordKind};
 
 use crate::maps::{BULK, LOSSES, SINCE_DOORBELL, TASKS, config};
@@ -101,6 +103,47 @@ pub fn pages_read(at: At, fill: impl FnOnce(*mut PagesRead)) {
     }
 }
 
+/// Sends a wait. False: the ring was full.
+///
+/// # Safety
+/// Both must be readable.
+#[inline(always)]
+pub unsafe fn wait(at: At, body: *const WaitBody, stacks: *const stack::Record) -> bool {
+    bulk(RecordKind::Wait, at, |record: *mut Wait| {
+        // SAFETY: by this function's own condition, and a reserved record of this type.
+        unsafe {
+            (*record).body = *body;
+            (*record).stacks = *stacks;
+        }
+    })
+}
+
+/// Sends the path of a system call.
+#[inline(always)]
+pub fn call_path(at: At, fill: impl FnOnce(*mut CallPath)) {
+    if !bulk(RecordKind::CallPath, at, fill) {
+        lose(Loss::WaitRingFull);
+    }
+}
+
+/// Sends a bio. False: the ring was full.
+#[inline(always)]
+pub fn bio(at: At, fill: impl FnOnce(*mut Bio)) -> bool {
+    bulk(RecordKind::Bio, at, fill)
+}
+
+/// Sends a request. False: the ring was full.
+///
+/// # Safety
+/// `body` must be readable.
+#[inline(always)]
+pub unsafe fn request(at: At, body: *const RequestBody) -> bool {
+    bulk(RecordKind::Request, at, |record: *mut Request| {
+        // SAFETY: as above.
+        unsafe { (*record).body = *body };
+    })
+}
+
 /// The head of a record that says where the thread was.
 pub trait Stacks: 'static {
     /// Where in it.
@@ -118,6 +161,14 @@ impl Stacks for SampleHead {
     }
 }
 
+impl Stacks for StackAheadHead {
+    #[inline(always)]
+    unsafe fn stacks(head: *mut Self) -> *mut stack::Record {
+        // SAFETY: by this function's own condition.
+        unsafe { &raw mut (*head).stacks }
+    }
+}
+
 impl Stacks for FaultHead {
     #[inline(always)]
     unsafe fn stacks(head: *mut Self) -> *mut stack::Record {
@@ -126,14 +177,14 @@ impl Stacks for FaultHead {
     }
 }
 
-/// Copies a stack's record of `len` bytes into the ring. False: the ring was full.
+/// Copies a record of `len` bytes into the ring. False: the ring was full.
 ///
 /// # Safety
-/// `len` bytes must be readable at `head`.
+/// `len` bytes must be readable at `record`.
 #[inline(always)]
-pub unsafe fn output(head: *const StackHead, len: usize) -> bool {
+pub unsafe fn output(record: *const u8, len: usize) -> bool {
     // SAFETY: by this function's own condition.
-    let bytes = unsafe { core::slice::from_raw_parts(head.cast::<u8>(), len) };
+    let bytes = unsafe { core::slice::from_raw_parts(record, len) };
     BULK.output::<[u8]>(bytes, NO_WAKEUP).is_ok()
 }
 

@@ -79,7 +79,7 @@ unsafe fn known_or_sent(walk: *mut Walk, kind: RecordKind, at: At) -> u64 {
         }
         let len = size_of::<StackHead>() + ((*walk).head.count as usize).min(MAX_USER_FRAMES) * 8;
         (*walk).head.header = at.header(kind, len as u32);
-        if !output(&raw const (*walk).head, len) {
+        if !output((&raw const (*walk).head).cast(), len) {
             lose(Loss::StackRingFull);
             return 0;
         }

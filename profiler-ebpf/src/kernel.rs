@@ -3,17 +3,31 @@
 //! The order is that of `Config` and of profiler/src/capture/btf.rs. Pointers come from tracepoint arguments or from
 //! `bpf_get_current_task_btf`, so the verifier knows their types and turns a bad load into a zero.
 
+mod disk;
+mod memory;
+mod open;
+
 use core::ffi::c_void;
+use core::mem::MaybeUninit;
 
 use aya_ebpf::bindings::{pt_regs, task_struct};
-use aya_ebpf::helpers::{bpf_get_current_task_btf, bpf_task_pt_regs};
+use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
+use aya_ebpf::helpers::{bpf_get_current_task_btf, bpf_get_smp_processor_id, bpf_task_pt_regs};
 use profiler_common::config::MISSING;
-use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, ReadRun, Vma};
 use profiler_common::stack::UserRegs;
 use profiler_common::task::COMM_LEN;
 use profiler_common::unwind::link_of_bx;
 
+pub use disk::{Bio, Pages, Request};
+pub use memory::{Folio, Mm, VmaStruct};
+pub use open::{Dentry, Inode, has_name, is_block_device};
+
 use crate::maps::config;
+
+/// In `preempt_count` (include/linux/preempt.h): non-maskable and hard interrupts, and a soft one that is being served.
+const INTERRUPTED: u32 = 0x00ff_0100;
+/// System calls are fewer.
+const CALLS: u64 = 512;
 
 /// `PF_KTHREAD` of include/linux/sched.h: a kernel thread, which has no user registers.
 const PF_KTHREAD: u32 = 0x0020_0000;
@@ -28,18 +42,6 @@ const SYS_EXECVEAT: u64 = 322;
 #[derive(Clone, Copy)]
 pub struct Task(*const c_void);
 
-/// `struct mm_struct *`
-#[derive(Clone, Copy)]
-pub struct Mm(*const c_void);
-
-/// `struct vm_area_struct *`
-#[derive(Clone, Copy)]
-pub struct VmaStruct(*const c_void);
-
-/// `struct folio *`
-#[derive(Clone, Copy)]
-pub struct Folio(*const c_void);
-
 /// `struct linux_binprm *`
 #[derive(Clone, Copy)]
 pub struct Binprm(*const c_void);
@@ -52,6 +54,41 @@ fn load<T: Copy>(base: *const c_void, offset: u32) -> Option<T> {
     }
     // SAFETY: `base` is a kernel pointer that the verifier knows the type of, and it checks the offset against that type.
     Some(unsafe { core::ptr::read_volatile(base.byte_add(offset as usize).cast::<T>()) })
+}
+
+/// Reads a `T` at `base + offset`, which is a number to the verifier.
+#[inline(always)]
+pub(crate) fn probe<T: Copy>(base: u64, offset: u32) -> Option<T> {
+    if offset == MISSING {
+        return None;
+    }
+    let mut value = MaybeUninit::<T>::uninit();
+    let from = base.wrapping_add(u64::from(offset)) as *const c_void;
+    // SAFETY: the helper writes the whole value, with zeroes if it can't be read.
+    unsafe {
+        let failed = bpf_probe_read_kernel(value.as_mut_ptr().cast(), size_of::<T>() as u32, from) != 0;
+        (!failed).then(|| value.assume_init())
+    }
+}
+
+/// This CPU serves an interrupt; `None`: the kernel does not tell.
+#[inline(always)]
+pub fn in_interrupt() -> Option<bool> {
+    if config!(preempt_count_known) == 0 {
+        return None;
+    }
+    // SAFETY: the helper has no preconditions.
+    let cpu = u64::from(unsafe { bpf_get_smp_processor_id() } as u32);
+    let offset: u64 = probe(config!(per_cpu_offset).wrapping_add(cpu * 8), 0)?;
+    let count: u32 = probe(config!(preempt_count).wrapping_add(offset), 0)?;
+    Some(count & INTERRUPTED != 0)
+}
+
+/// A system call: its number and first arguments.
+#[derive(Clone, Copy)]
+pub struct Call {
+    pub number: u32,
+    pub arguments: [u64; 3],
 }
 
 impl Task {
@@ -129,6 +166,34 @@ impl Task {
     #[inline(always)]
     pub fn fsbase(self) -> Option<u64> {
         load(self.0, config!(task_fsbase))
+    }
+
+    /// `TASK_*`
+    #[inline(always)]
+    pub fn state(self) -> u32 {
+        load(self.0, config!(task_state)).unwrap_or(0)
+    }
+
+    /// The system call that the task is in.
+    #[inline(always)]
+    pub fn call(self) -> Option<Call> {
+        if self.is_kernel_thread() {
+            return None;
+        }
+        let regs = self.pt_regs();
+        // SAFETY: the verifier knows the helper's result as a pt_regs.
+        unsafe {
+            // An exception or an interrupt stores a negative number here.
+            let number = core::ptr::read_volatile(&raw const (*regs).orig_rax);
+            (number < CALLS).then(|| Call {
+                number: number as u32,
+                arguments: [
+                    core::ptr::read_volatile(&raw const (*regs).rdi),
+                    core::ptr::read_volatile(&raw const (*regs).rsi),
+                    core::ptr::read_volatile(&raw const (*regs).rdx),
+                ],
+            })
+        }
     }
 
     /// It is switched out although it could run on.
@@ -210,136 +275,6 @@ pub unsafe fn regs_of(regs: *const pt_regs) -> UserRegs {
 pub unsafe fn in_user_mode(regs: *const pt_regs) -> bool {
     // SAFETY: by this function's own condition.
     unsafe { core::ptr::read_volatile(&raw const (*regs).cs) & 3 != 0 }
-}
-
-impl Mm {
-    /// Where the main thread's stack began: `argc` is here.
-    #[inline(always)]
-    pub fn start_stack(self) -> Option<u64> {
-        load(self.0, config!(mm_start_stack))
-    }
-
-    /// How often it has changed, as far as the kernel counts.
-    #[inline(always)]
-    pub fn changes(self) -> u64 {
-        u64::from(load::<u32>(self.0, config!(mm_lock_seq)).unwrap_or(0))
-    }
-
-    /// For comparisons.
-    #[inline(always)]
-    pub fn address(self) -> u64 {
-        self.0 as u64
-    }
-
-    /// The command line in user memory: start and end.
-    #[inline(always)]
-    pub fn arguments(self) -> Option<(u64, u64)> {
-        Some((load(self.0, config!(mm_arg_start))?, load(self.0, config!(mm_arg_end))?))
-    }
-}
-
-impl VmaStruct {
-    /// From a function's argument.
-    #[inline(always)]
-    pub fn new(pointer: *const c_void) -> Self {
-        Self(pointer)
-    }
-
-    /// Writes what the mapping says of `address`, and returns the `FAULT_HAS_*` that apply.
-    ///
-    /// # Safety
-    /// `to` must be writable.
-    #[inline(always)]
-    pub unsafe fn describe(self, address: u64, to: *mut Vma) -> u32 {
-        let file: *const c_void = load(self.0, config!(vma_file)).unwrap_or(core::ptr::null());
-        // SAFETY: by this function's own condition.
-        unsafe {
-            (*to).flags = load(self.0, config!(vma_flags)).unwrap_or(0);
-            if file.is_null() {
-                return FAULT_HAS_VMA;
-            }
-            let start: u64 = load(self.0, config!(vma_start)).unwrap_or(0);
-            let first: u64 = load(self.0, config!(vma_pgoff)).unwrap_or(0);
-            (*to).offset = (address.wrapping_sub(start) & !4095).wrapping_add(first << 12);
-            (*to).mmap_miss = u32::from(load::<u16>(file, config!(file_mmap_miss)).unwrap_or(0));
-            let Some(inode) = load::<*const c_void>(file, config!(file_inode)) else {
-                return FAULT_HAS_VMA;
-            };
-            (*to).inode = load(inode, config!(inode_ino)).unwrap_or(0);
-            (*to).generation = load(inode, config!(inode_generation)).unwrap_or(0);
-            if let Some(superblock) = load::<*const c_void>(inode, config!(inode_sb)) {
-                (*to).device = load(superblock, config!(sb_dev)).unwrap_or(0);
-                (*to).magic = load::<u64>(superblock, config!(sb_magic)).unwrap_or(0) as u32;
-            }
-        }
-        FAULT_HAS_VMA | FAULT_HAS_FILE
-    }
-
-    /// First address, and the one behind the last.
-    #[inline(always)]
-    pub fn range(self) -> (u64, u64) {
-        (
-            load(self.0, config!(vma_start)).unwrap_or(0),
-            load(self.0, config!(vma_end)).unwrap_or(0),
-        )
-    }
-
-    /// Offset of its first byte in its file.
-    #[inline(always)]
-    pub fn first_byte(self) -> u64 {
-        load::<u64>(self.0, config!(vma_pgoff)).unwrap_or(0) << 12
-    }
-
-    /// Address of `mmap_miss` of its file, of 16 bits.
-    #[inline(always)]
-    pub fn miss_counter(self) -> u64 {
-        let file: *const c_void = load(self.0, config!(vma_file)).unwrap_or(core::ptr::null());
-        (file as u64).wrapping_add(u64::from(config!(file_mmap_miss)))
-    }
-
-    /// The mapping is not in the task's own address space.
-    #[inline(always)]
-    pub fn is_of_another(self, task: Task) -> bool {
-        let mm: *const c_void = load(self.0, config!(vma_mm)).unwrap_or(core::ptr::null());
-        task.mm().is_none_or(|own| own.0 != mm)
-    }
-}
-
-impl Folio {
-    /// From a tracepoint's argument.
-    #[inline(always)]
-    pub fn new(pointer: *const c_void) -> Self {
-        Self(pointer)
-    }
-
-    /// Which pages of which file it holds.
-    #[inline(always)]
-    pub fn place(self) -> Option<ReadRun> {
-        let mapping: *const c_void = load(self.0, config!(folio_mapping))?;
-        let inode: *const c_void = load(mapping, config!(mapping_host))?;
-        let superblock: *const c_void = load(inode, config!(inode_sb))?;
-        Some(ReadRun {
-            since: 0,
-            inode: load(inode, config!(inode_ino))?,
-            first: load(self.0, config!(folio_index))?,
-            device: load(superblock, config!(sb_dev))?,
-            count: self.pages(),
-            in_fault: 0,
-            generation: load(inode, config!(inode_generation)).unwrap_or(0),
-        })
-    }
-
-    /// How many pages it has (`folio_nr_pages`).
-    #[inline(always)]
-    fn pages(self) -> u32 {
-        let flags: u64 = load(self.0, config!(folio_flags)).unwrap_or(0);
-        let head = config!(page_head);
-        if head == MISSING || flags >> (head & 63) & 1 == 0 {
-            return 1;
-        }
-        let order = load::<u8>(self.0, config!(folio_order)).or_else(|| load::<u8>(self.0, config!(folio_flags_1)));
-        1 << (order.unwrap_or(0) & 15)
-    }
 }
 
 impl Binprm {

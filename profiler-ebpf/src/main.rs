@@ -2,7 +2,9 @@
 //!
 //! | file | tells |
 //! |---|---|
-//! | sample, switch, fault, task | the programs |
+//! | sample, switch, fault, block, task | the programs |
+//! | wait | what a switch says of a wait, and who ends it |
+//! | names | files' names, each sent once |
 //! | scope | who is recorded |
 //! | walk | user stacks along unwind tables |
 //! | lookup | where an address lies: its range of code, its row |
@@ -17,18 +19,21 @@
 #![feature(core_intrinsics)]
 #![allow(internal_features)]
 
+mod block;
 mod emit;
 mod fault;
 mod intern;
 mod kernel;
 mod lookup;
 mod maps;
+mod names;
 mod preempt;
 mod sample;
 mod scope;
 mod stack;
 mod switch;
 mod task;
+mod wait;
 mod walk;
 
 /// The kernel offers the helpers we use to GPL-compatible programs only.

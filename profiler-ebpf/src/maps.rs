@@ -4,6 +4,7 @@ use aya_ebpf::macros::map;
 use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray, RingBuf};
 use profiler_common::config::{CALL_WORDS, Config, MISSING};
+use profiler_common::block::PendingRequest;
 use profiler_common::loss::LOSS_COUNT;
 use profiler_common::scope::ThreadState;
 use profiler_common::space::CodeRange;
@@ -11,6 +12,8 @@ use profiler_common::unwind::{PageRows, Row};
 
 use crate::fault::KnownVmas;
 use crate::intern::SENT_PLACES;
+use crate::names::NAMED_PLACES;
+use crate::wait::{SITES_PLACES, Site};
 use crate::walk::{WALKS_PER_CPU, Walk};
 
 /// Task events: small, of their own, so that no storm of samples drops a birth.
@@ -48,6 +51,22 @@ pub static KNOWN_VMAS: PerCpuArray<KnownVmas> = PerCpuArray::with_max_entries(1,
 /// Keys of stacks that were sent: [`crate::intern`].
 #[map]
 pub static SENT: Array<u64> = Array::with_max_entries(SENT_PLACES, 0);
+
+/// Keys of file names that were sent: [`crate::names`].
+#[map]
+pub static NAMED: Array<u64> = Array::with_max_entries(NAMED_PLACES, 0);
+
+/// Stacks of waits that were looked at: [`crate::wait`].
+#[map]
+pub static SITES: PerCpuArray<Site> = PerCpuArray::with_max_entries(SITES_PLACES, 0);
+
+/// Requests under way, by address.
+#[map]
+pub static REQUESTS: HashMap<u64, PendingRequest> = HashMap::with_max_entries(1 << 14, 0);
+
+/// How many requests each device has.
+#[map]
+pub static IN_FLIGHT: HashMap<u32, u64> = HashMap::with_max_entries(1 << 8, 0);
 
 /// The run of each address space, as [`profiler_common::space::Run::to_word`]. User space sets the size.
 #[map]
@@ -123,7 +142,7 @@ pub static CONFIG: Config = Config {
     page_head: MISSING,
     waits: 0,
     wait_min: 0,
-    block: 0,
+    wait_burst: 0,
     preempt_count_known: 0,
     per_cpu_offset: 0,
     preempt_count: 0,

@@ -54,11 +54,14 @@ pub fn place(ctx: &PerfEventContext, task: Task) -> Place {
             flags: FLAG_USER_REGS,
         };
     }
+    place_in_kernel(task)
+}
+
+/// Where the current task is while it runs in the kernel.
+#[inline(always)]
+pub fn place_in_kernel(task: Task) -> Place {
     if task.is_kernel_thread() || task.has_no_address_space() {
-        return Place {
-            regs: UserRegs::default(),
-            flags: FLAG_IN_KERNEL,
-        };
+        return nowhere();
     }
     let regs = task.user_regs();
     // Without: a worker of io_uring, born by a process, but never in user mode (copy_thread in arch/x86/kernel/process.c), and
@@ -68,6 +71,15 @@ pub fn place(ctx: &PerfEventContext, task: Task) -> Place {
     Place {
         regs,
         flags: FLAG_IN_KERNEL | valid,
+    }
+}
+
+/// In the kernel, without a way to user space.
+#[inline(always)]
+pub fn nowhere() -> Place {
+    Place {
+        regs: UserRegs::default(),
+        flags: FLAG_IN_KERNEL,
     }
 }
 

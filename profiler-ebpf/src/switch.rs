@@ -1,4 +1,4 @@
-//! switch: when threads are switched in and out, for exact on-CPU times.
+//! switch: when threads are switched in and out, for exact on-CPU times and waits.
 
 use core::ffi::c_void;
 
@@ -6,10 +6,10 @@ use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::scope::ThreadState;
 
-use crate::emit::now;
+use crate::emit::{At, now};
 use crate::kernel::Task;
 use crate::maps::{SWITCHED_IN, config};
-use crate::{fault, scope, task};
+use crate::{fault, scope, task, wait};
 
 /// `sched_switch(bool preempt, struct task_struct *prev, struct task_struct *next, ...)`
 #[btf_tracepoint(function = "sched_switch")]
@@ -23,17 +23,28 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     // reports too little, and the next one makes up for it.
     let from = unsafe { core::ptr::replace(switched_in, time) };
     let tid = previous.tid();
-    let Some(state) = scope::thread(previous.pid(), tid) else {
-        return 0;
-    };
-    // SAFETY: the thread is on this CPU, so only programs on this CPU use its entry.
-    unsafe {
-        (*state).total += time.saturating_sub(from.max((*state).since));
-        if config!(faults) != 0 {
-            fault::switched_out(state, previous, ctx.arg::<u64>(0) & 1 != 0 || previous.is_runnable(), from, time);
+    let pid = previous.pid();
+    let preempted = ctx.arg::<u64>(0) & 1 != 0;
+    if let Some(state) = scope::thread(pid, tid) {
+        // SAFETY: the thread is on this CPU, so only programs on this CPU use its entry.
+        unsafe {
+            (*state).total += time.saturating_sub(from.max((*state).since));
+            if config!(faults) != 0 {
+                fault::switched_out(state, previous, preempted || previous.is_runnable(), from, time);
+            }
+            if (*state).exiting != 0 && previous.is_dead() {
+                task::ended(previous, tid, state, time, (*state).total.saturating_sub((*state).reported));
+            } else if config!(waits) != 0 {
+                wait::switched_out(&ctx, state, previous, At { time, pid, tid }, preempted);
+            }
         }
-        if (*state).exiting != 0 && previous.is_dead() {
-            task::ended(previous, tid, state, time, (*state).total.saturating_sub((*state).reported));
+    }
+    if config!(waits) != 0 {
+        let next = Task::new(ctx.arg::<*const c_void>(2));
+        let (pid, tid) = (next.pid(), next.tid());
+        if let Some(state) = scope::thread(pid, tid) {
+            // SAFETY: as above.
+            unsafe { wait::switched_in(state, pid, tid, time) };
         }
     }
     0

@@ -13,7 +13,7 @@ use profiler_common::task::{COMM_LEN, COMMAND_LINE_LEN, PATH_LEN, TaskExec, Task
 
 use crate::emit::{At, now, task_event};
 use crate::kernel::{Binprm, Task};
-use crate::{fault, scope, switch};
+use crate::{fault, scope, switch, wait};
 
 /// `CLONE_VM` of include/uapi/linux/sched.h: the child has the creator's address space.
 const CLONE_VM: u64 = 0x100;
@@ -31,8 +31,11 @@ pub fn task_newtask(ctx: BtfTracePointContext) -> i32 {
         return 0;
     }
     let space = scope::space_of_child(parent_pid, parent_tid, pid, clone_flags & CLONE_VM != 0);
-    scope::enter(tid, space, 0);
-    task_event(RecordKind::TaskNew, At::now(pid, tid), |record: *mut TaskNew| {
+    // One moment: what a thread does and what it waits for add up to its life.
+    let at = At::now(pid, tid);
+    scope::enter(tid, space, 0, at.time);
+    wait::born(tid);
+    task_event(RecordKind::TaskNew, at, |record: *mut TaskNew| {
         // SAFETY: a reserved record of this type.
         unsafe {
             (*record).parent_pid = parent_pid;
@@ -107,7 +110,10 @@ pub fn ended(task: Task, tid: u32, state: *mut ThreadState, time: u64, unreporte
         tid,
     };
     // SAFETY: the thread's own entry; it runs here.
-    let counts = unsafe { fault::ended(state, at) };
+    let counts = unsafe {
+        wait::tell_merged(&raw mut (*state).waits, at);
+        fault::ended(state, at)
+    };
     task_event(
         RecordKind::TaskExit,
         at,
@@ -156,7 +162,7 @@ fn current() -> (u32, u32) {
 /// # Safety
 /// `to` must be writable.
 #[inline(always)]
-unsafe fn copy_comm(task: Task, to: *mut [u8; COMM_LEN]) {
+pub unsafe fn copy_comm(task: Task, to: *mut [u8; COMM_LEN]) {
     // SAFETY: the helper writes the whole buffer, zeroes when it can't read.
     unsafe {
         match task.comm() {

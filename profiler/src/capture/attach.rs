@@ -8,8 +8,10 @@ use anyhow::Context as _;
 use aya::programs::{BtfTracePoint, PerfEvent, ProgramError};
 use aya::{Btf, Ebpf};
 
+use super::disks::{self, BlockMode};
 use super::faults::{self, Faults, Watched};
 use super::perf::{self, Clock, Ring};
+use super::waits::{self, OffCpu};
 use crate::event::HookStatus;
 
 /// Programs on BTF tracepoints: noun and name. Those of [`ESSENTIAL`] must be there.
@@ -43,10 +45,23 @@ pub struct Hooks {
     pub has_switches: bool,
     /// How page faults are watched.
     pub faults: Watched,
+    /// Waits are recorded.
+    pub has_waits: bool,
+}
+
+/// What is recorded beside samples and tasks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Nouns {
+    /// Page faults.
+    pub faults: Faults,
+    /// Waits.
+    pub off_cpu: OffCpu,
+    /// Block requests.
+    pub block: BlockMode,
 }
 
 /// Attaches everything but the sampling events, which [`sample`] opens and [`start`] starts. [`require`] judges the result.
-pub fn attach(mut ebpf: Ebpf, cpus: &[u32], faults: Faults) -> anyhow::Result<Hooks> {
+pub fn attach(mut ebpf: Ebpf, cpus: &[u32], nouns: Nouns) -> anyhow::Result<Hooks> {
     let mut status = Vec::new();
     let btf = Btf::from_sys_fs()
         .context("the kernel's types can't be read: one built with CONFIG_DEBUG_INFO_BTF is needed")?;
@@ -54,7 +69,9 @@ pub fn attach(mut ebpf: Ebpf, cpus: &[u32], faults: Faults) -> anyhow::Result<Ho
         let result = attach_tracepoint(&mut ebpf, name, &btf);
         status.push(hook(noun, &format!("tp_btf/{name}"), result));
     }
-    let faults = faults::watch(&mut ebpf, &btf, cpus, faults, &mut status);
+    waits::watch(&mut ebpf, &btf, nouns.off_cpu, &mut status);
+    disks::watch(&mut ebpf, &btf, nouns.block, &mut status);
+    let faults = faults::watch(&mut ebpf, &btf, cpus, nouns.faults, &mut status);
     drop(btf);
     let has_switches = status.first().is_some_and(|switch| switch.refused.is_none());
     let (mappings, result) = watch_mappings(cpus);
@@ -74,6 +91,7 @@ pub fn attach(mut ebpf: Ebpf, cpus: &[u32], faults: Faults) -> anyhow::Result<Ho
         clock: Clock::CpuClock,
         has_switches,
         faults,
+        has_waits: has_switches && nouns.off_cpu != OffCpu::Off,
     })
 }
 

@@ -1,10 +1,11 @@
 //! Tries everything that a recording needs, one by one, and says what to do about each refusal.
 
-use super::attach;
+use super::attach::{self, Nouns};
 use super::btf::{self, Btf};
 use super::faults::Faults;
 use super::kallsyms::KernelAddresses;
 use super::load::{self, Sizes};
+use super::waits::{self, OffCpu};
 use super::{machine, maps};
 use crate::event::HookStatus;
 
@@ -28,6 +29,7 @@ pub fn doctor() -> Doctor {
     let tried = try_hooks(&mut rows);
     let (_, symbols) = kernel_symbols();
     rows.extend([symbols, mapping_query()]);
+    rows.extend(super::exact_touch::rows());
     let namespace = rows.get(2).and_then(|row| row.refused.clone());
     Doctor {
         rows,
@@ -49,6 +51,7 @@ fn try_hooks(rows: &mut Vec<HookStatus>) -> anyhow::Result<()> {
     let refused = load::walker_refused(&types);
     config.walk = u32::from(refused.is_none());
     config.faults = Faults::default().mode.number();
+    waits::configure(&mut config, OffCpu::default(), &types);
     config.find_vma = u32::from(types.has_function(btf::FIND_VMA));
     rows.push(walker(refused));
     let cpus = machine::cpus()?;
@@ -58,7 +61,7 @@ fn try_hooks(rows: &mut Vec<HookStatus>) -> anyhow::Result<()> {
     let mut hooks = attach::attach(
         ebpf.map_err(|error| error.context(super::session::privilege_remedy()))?,
         &cpus,
-        Faults::default(),
+        Nouns::default(),
     )?;
     attach::sample(
         &mut hooks,
@@ -73,7 +76,8 @@ fn machine(name: &str, refused: Option<String>, remedy: &str) -> HookStatus {
     row("machine", name, refused, remedy)
 }
 
-fn row(noun: &str, name: &str, refused: Option<String>, remedy: &str) -> HookStatus {
+/// A thing that was tried.
+pub fn row(noun: &str, name: &str, refused: Option<String>, remedy: &str) -> HookStatus {
     let remedy = refused.is_some().then(|| remedy.to_owned());
     HookStatus {
         noun: noun.to_owned(),

@@ -1,19 +1,25 @@
 //! One cycle of draining: rings to log, in an order in which a child's mapping is never judged before its birth.
 
+mod bulk;
+
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
 use profiler_common::Loss;
+use profiler_common::block::PendingRequest;
 use profiler_common::scope::ThreadState;
+use rustc_hash::FxHashSet;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::attach::Hooks;
+use super::disks::{Disks, Flags};
 use super::files::{self, Files};
 use super::kallsyms::KernelAddresses;
 use super::load::Sizes;
 use super::log::Log;
 use super::losses::Losses;
 use super::mappings::{self, Record};
+use super::mounts::Mounts;
 use super::perf_maps::PerfMaps;
 use super::scope::Recorded;
 use super::space::{Change, Code, Spaces};
@@ -21,16 +27,19 @@ use super::tables::Tables;
 use super::wire::Mapped;
 use super::{procfs, records};
 use crate::addr::Timestamp;
-use crate::event::{Event, Mapping};
+use crate::event::{Event, FileId, Mapping};
 
-/// A program that is interrupted between reading the clock and submitting its record may be this late, in ns.
-const SUBMIT_SLACK: u64 = 5_000_000;
+/// A program that is interrupted or preempted between reading the clock and submitting its record may be this late, in ns. The
+/// conversion holds so much of the recording in memory.
+const SUBMIT_SLACK: u64 = 200_000_000;
 /// Records taken from a ring in one cycle, so that a flood does not keep us from the other rings. The ring of task events
 /// does not hold so many.
 const CYCLE_LIMIT: usize = 1 << 16;
 
 /// A thread's entry as bytes: `aya::Pod` can't be implemented for a foreign type.
 type StateBytes = [u64; size_of::<ThreadState>() / 8];
+/// As above.
+type RequestBytes = [u64; size_of::<PendingRequest>() / 8];
 
 /// Everything that a cycle needs.
 pub struct Drain {
@@ -38,6 +47,7 @@ pub struct Drain {
     /// `None`: nothing more is drained.
     bulk: Option<RingBuf<MapData>>,
     threads: HashMap<MapData, u32, StateBytes>,
+    requests: HashMap<MapData, u64, RequestBytes>,
     counters: PerCpuArray<MapData, u64>,
     /// What was lost.
     pub losses: Losses,
@@ -52,6 +62,11 @@ pub struct Drain {
     /// What the walker knows.
     pub tables: Tables,
     files: Files,
+    /// Where the kernel keeps the flags of an operation.
+    pub flags: Flags,
+    /// Block devices.
+    pub disks: Disks,
+    mounts: Mounts,
     /// What compilers at run time write about their code.
     pub perf_maps: PerfMaps,
     new_files: Vec<Mapping>,
@@ -62,6 +77,8 @@ pub struct Drain {
     frames: records::Frames,
     samples: u64,
     faults: u64,
+    /// What threads told at the end of the past; `None`: it is not the end.
+    told: Option<FxHashSet<(u32, Timestamp)>>,
 }
 
 /// What a cycle found.
@@ -93,6 +110,7 @@ impl Drain {
             tasks: RingBuf::try_from(take("TASKS")?)?,
             bulk: Some(RingBuf::try_from(take("BULK")?)?),
             threads: HashMap::try_from(take("THREADS")?)?,
+            requests: HashMap::try_from(take("REQUESTS")?)?,
             counters: PerCpuArray::try_from(take("LOSSES")?)?,
             losses: Losses::default(),
             recorded,
@@ -102,6 +120,9 @@ impl Drain {
             spaces: Spaces::default(),
             tables,
             files: Files::default(),
+            flags: Flags::default(),
+            disks: Disks::default(),
+            mounts: Mounts::default(),
             perf_maps: PerfMaps::default(),
             new_files: Vec::new(),
             unknown: Vec::new(),
@@ -109,6 +130,7 @@ impl Drain {
             frames: records::Frames::default(),
             samples: 0,
             faults: 0,
+            told: None,
         })
     }
 
@@ -123,14 +145,33 @@ impl Drain {
         }
     }
 
-    /// On-CPU time up to a thread's last switch-out that no sample has reported, in ns. `None`: it is recorded no more, or its
-    /// time is not measured.
-    pub fn unreported(&self, tid: u32) -> Option<u64> {
+    /// What the kernel side keeps of a thread; `None`: it is recorded no more.
+    pub fn state(&self, tid: u32) -> Option<ThreadState> {
         let words = self.threads.get(&tid, 0).ok()?;
-        let state = ThreadState::read_from_bytes(words.as_bytes()).ok()?;
-        self.nominal_time
-            .is_none()
-            .then(|| state.total.saturating_sub(state.reported))
+        ThreadState::read_from_bytes(words.as_bytes()).ok()
+    }
+
+    /// On-CPU time up to a thread's last switch-out that no sample has reported, in ns; 0 where its time is not measured.
+    pub fn unreported(&self, state: &ThreadState) -> u64 {
+        match self.nominal_time {
+            None => state.total.saturating_sub(state.reported),
+            Some(_) => 0,
+        }
+    }
+
+    /// From here on takes note of what threads tell of the past: who, and when it began.
+    pub fn note_told(&mut self) {
+        self.told = Some(FxHashSet::default());
+    }
+
+    /// Whether a thread has told, since [`Self::note_told`], what began then.
+    pub fn was_told(&self, tid: u32, since: Timestamp) -> bool {
+        self.told.as_ref().is_some_and(|told| told.contains(&(tid, since)))
+    }
+
+    /// The file that a record means, which may have the number of one that was removed.
+    pub fn file_of_record(&mut self, file: FileId) -> FileId {
+        self.spaces.generations.of_record(file)
     }
 
     /// From here on events are written.
@@ -226,7 +267,7 @@ impl Drain {
             self.perf_maps.ended(pid);
         }
         self.publish();
-        let (samples, bytes) = self.read_samples();
+        let (samples, bytes) = self.read_bulk();
         (cycle.records, cycle.bytes) = (cycle.records + samples, bytes);
         cycle.has_news = tasks > 0 || !self.new_files.is_empty();
         if cycle.records > 0 && samples < CYCLE_LIMIT {
@@ -310,54 +351,5 @@ impl Drain {
             self.write(&event);
         }
         count
-    }
-
-    fn read_samples(&mut self) -> (usize, usize) {
-        let (mut count, mut bytes, mut found) = (0, 0, Vec::new());
-        while count < CYCLE_LIMIT
-            && let Some(record) = self.bulk.as_mut().and_then(RingBuf::next)
-        {
-            count += 1;
-            bytes += record.len();
-            let Some(mut event) = records::bulk_event(&record, self.kernel.as_mut(), &mut self.frames) else {
-                continue;
-            };
-            let at = match &mut event {
-                Event::Sample(sample) => {
-                    if let Some(time) = self.nominal_time {
-                        sample.cpu_time = time;
-                    }
-                    self.samples += 1;
-                    Some(sample.at)
-                }
-                Event::Fault(fault) => {
-                    self.faults += 1;
-                    if let Some(file) = fault.vma.as_mut().and_then(|vma| vma.file.as_mut()) {
-                        file.file = self.spaces.generations.of_record(file.file);
-                    }
-                    Some(fault.at)
-                }
-                Event::PagesRead(pages) => {
-                    pages.file = self.spaces.generations.of_record(pages.file);
-                    None
-                }
-                _ => None,
-            };
-            if let Some(at) = at
-                && let Some(address) = records::unmapped(&record)
-                && let Some(mapping) = self.spaces.find(at, address)
-            {
-                found.push(mapping);
-            }
-            let Some(log) = &mut self.log else { continue };
-            for mapping in found.drain(..) {
-                if self.files.is_new(&mapping) {
-                    self.new_files.push(mapping.clone());
-                }
-                log.event(&Event::Mapping(mapping), &mut self.losses);
-            }
-            log.event(&event, &mut self.losses);
-        }
-        (count, bytes)
     }
 }

@@ -67,6 +67,36 @@ impl KernelAddresses {
     }
 }
 
+/// The addresses of variables, as far as the kernel lists them (`CONFIG_KALLSYMS_ALL`) and does not hide where it is.
+pub fn addresses<const N: usize>(names: [&str; N]) -> io::Result<[Option<u64>; N]> {
+    find(BufReader::with_capacity(1 << 16, File::open(KALLSYMS)?), names)
+}
+
+fn find<const N: usize>(mut list: impl BufRead, names: [&str; N]) -> io::Result<[Option<u64>; N]> {
+    let mut found = [None; N];
+    let mut line = Vec::new();
+    while !found.iter().all(Option::is_some) {
+        line.clear();
+        if list.read_until(b'\n', &mut line)? == 0 {
+            break;
+        }
+        let mut words = line.trim_ascii_end().splitn(3, |&byte| byte == b' ');
+        let (Some(address), _, Some(name)) = (words.next(), words.next(), words.next()) else {
+            continue;
+        };
+        if let Some(place) = names.iter().position(|wanted| wanted.as_bytes() == name) {
+            let digits = std::str::from_utf8(address).ok();
+            found[place] = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        }
+    }
+    // Hidden addresses are all zero; a place among the variables of a CPU may be.
+    Ok(if found.iter().flatten().all(|&address| address == 0) {
+        [None; N]
+    } else {
+        found
+    })
+}
+
 /// The address of `_text`, which stands near the list's beginning.
 fn find_text(list: impl BufRead) -> io::Result<Option<u64>> {
     for line in list.split(b'\n') {
@@ -117,6 +147,14 @@ mod tests {
                 symbol(0x901f, 0x9010, b"ext4_open [ext4]")
             ]
         );
+    }
+
+    #[test]
+    fn variables_are_found_by_name() {
+        let found = find(LIST, ["vfs_write", "vfs_readv", "_text"]).unwrap();
+        assert_eq!(found, [Some(0xffff_1200), None, Some(0xffff_1000)]);
+        let hidden = &b"0000000000000000 D a\n0000000000000000 D b\n"[..];
+        assert_eq!(find(hidden, ["a", "b"]).unwrap(), [None, None]);
     }
 
     #[test]

@@ -129,7 +129,7 @@ pub fn settings() -> Config {
         page_head: MISSING,
         waits: 0,
         wait_min: 0,
-        block: 0,
+        wait_burst: 0,
         preempt_count_known: 0,
         per_cpu_offset: 0,
         preempt_count: 0,

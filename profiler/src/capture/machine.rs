@@ -58,6 +58,12 @@ pub fn version(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
+/// The random id of this boot; empty: unknown.
+pub fn boot_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    id.unwrap_or_default().trim().to_owned()
+}
+
 /// The header of a log that begins now.
 pub fn header(start: &Start, cpus: &[u32], sample_event: &str, hooks: Vec<HookStatus>) -> Header {
     let (kernel, arch) = kernel();
@@ -69,10 +75,7 @@ pub fn header(start: &Start, cpus: &[u32], sample_event: &str, hooks: Vec<HookSt
         start_unix_ms: u64::try_from(unix.as_millis()).unwrap_or(u64::MAX),
         kernel,
         arch,
-        boot_id: std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
-            .unwrap_or_default()
-            .trim()
-            .to_owned(),
+        boot_id: boot_id(),
         cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX),
         sample_hz: start.sample_hz,
         sample_event: sample_event.to_owned(),

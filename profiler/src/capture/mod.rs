@@ -6,8 +6,11 @@
 pub mod attach;
 pub mod btf;
 pub mod channel;
+mod debugfs;
+pub mod disks;
 pub mod doctor;
 pub mod drain;
+pub mod exact_touch;
 pub mod faults;
 pub mod files;
 pub mod generations;
@@ -19,6 +22,7 @@ pub mod losses;
 pub mod machine;
 pub mod mappings;
 pub mod maps;
+mod mounts;
 pub mod pace;
 mod packet;
 pub mod page_cache;
@@ -35,6 +39,7 @@ pub mod snapshot;
 pub mod space;
 pub mod survivors;
 pub mod tables;
+pub mod waits;
 pub mod wire;
 
 pub use doctor::doctor;

@@ -1,14 +1,20 @@
 //! Records of the rings become events. Both sides are ours, yet every length in a record is checked.
 
+mod block;
+mod switch;
+
 use std::borrow::Cow;
 
-use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, FAULT_STARTED, FaultHead};
+use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, FAULT_STARTED, FaultHead, ReadRun};
 use profiler_common::sample::SampleHead;
 use profiler_common::stack::StackHead;
 use profiler_common::{RecordHeader, fault, stack, task};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use super::kallsyms::KernelAddresses;
+pub use block::request_of;
+pub use switch::{file_name, wait_of};
+
 use crate::addr::{Avma, FileOffset, KernelOffset, Timestamp};
 use crate::event::{
     At, Attempts, Event, Fault, FaultFile, FaultVma, FileId, KernelStack, PagesRead, Sample, Stacks, TaskExec,
@@ -28,7 +34,7 @@ pub fn space_of(record: &[u8]) -> Option<u64> {
     }
 }
 
-/// Where the walk of a sample or a fault found no mapping.
+/// Where the walk of an event's stack found no mapping.
 pub fn unmapped(record: &[u8]) -> Option<u64> {
     use profiler_common::RecordKind as Kind;
     let kind = read::<RecordHeader>(record)?.kind;
@@ -36,6 +42,10 @@ pub fn unmapped(record: &[u8]) -> Option<u64> {
         read::<SampleHead>(record)?.stacks.unmapped
     } else if kind == Kind::Fault as u16 {
         read::<FaultHead>(record)?.stacks.unmapped
+    } else if kind == Kind::StackAhead as u16 {
+        read::<profiler_common::switch::StackAheadHead>(record)?.stacks.unmapped
+    } else if kind == Kind::Wait as u16 {
+        read::<profiler_common::switch::Wait>(record)?.stacks.unmapped
     } else {
         0
     };
@@ -104,6 +114,21 @@ pub fn bulk_event<'a>(
     }
     if kind == Kind::PagesRead as u16 {
         return pages_read(record).map(Event::PagesRead);
+    }
+    if kind == Kind::Wait as u16 {
+        return switch::wait(record).map(Event::Wait);
+    }
+    if kind == Kind::StackAhead as u16 {
+        return switch::stack_ahead(record).map(Event::StackAhead);
+    }
+    if kind == Kind::CallPath as u16 {
+        return switch::call_path(record).map(Event::CallPath);
+    }
+    if kind == Kind::Bio as u16 {
+        return block::bio(record).map(Event::Bio);
+    }
+    if kind == Kind::Request as u16 {
+        return block::request(record).map(Event::Request);
     }
     let head = read::<StackHead>(record)?;
     let words = record
@@ -201,15 +226,19 @@ fn fault(record: &[u8]) -> Option<Fault<'_>> {
 
 fn pages_read(record: &[u8]) -> Option<PagesRead> {
     let record = read::<fault::PagesRead>(record)?;
-    let run = &record.run;
-    Some(PagesRead {
-        at: at(&record.header),
+    Some(read_run(at(&record.header), &record.run))
+}
+
+/// Neighbouring pages that were read, as told at that time.
+pub fn read_run(at: At, run: &ReadRun) -> PagesRead {
+    PagesRead {
+        at,
         since: Timestamp(run.since),
         file: file(run.inode, run.device, run.generation),
         first: run.first,
         count: run.count,
         in_fault: run.in_fault != 0,
-    })
+    }
 }
 
 /// A file as the kernel numbers its device: major << 20 | minor. The generation is the kernel's.

@@ -33,6 +33,9 @@ pub fn check(start: &mut Start) -> anyhow::Result<Vec<String>> {
             "ngmi runs in a container that numbers processes for itself: run it outside, or with `docker run --pid=host --privileged`"
         );
     }
+    if start.exact_touch && borrowed_privilege().is_some() {
+        bail!("--exact-touch changes a setting of the whole machine: run with sudo");
+    }
     check_scope(&mut start.scope)?;
     let mut warnings = Vec::new();
     if let Some(highest) = machine::highest_rate().filter(|&highest| highest > 0 && highest < start.sample_hz) {
@@ -87,7 +90,9 @@ fn borrowed_privilege() -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::disks::BlockMode;
     use super::super::faults::Faults;
+    use super::super::waits::OffCpu;
     use super::*;
 
     fn start() -> Start {
@@ -99,6 +104,9 @@ mod tests {
             stack_copy: 65536,
             check_walks: false,
             faults: Faults::default(),
+            off_cpu: OffCpu::default(),
+            block: BlockMode::default(),
+            exact_touch: false,
             exclude_pids: Vec::new(),
             command: Vec::new(),
         }

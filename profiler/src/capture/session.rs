@@ -7,17 +7,20 @@ use anyhow::{Context as _, bail};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{SigHandler, Signal, signal};
 
-use super::attach::{self, Hooks};
+use super::attach::{self, Hooks, Nouns};
 use super::btf::{self, Btf, FIND_VMA};
 use super::channel::{Channel, ChannelError};
+use super::disks::{Disks, Flags};
 use super::drain::Drain;
+use super::exact_touch::{self, ExactTouch};
 use super::load::{self, Sizes};
 use super::log::Log;
 use super::pace::Pace;
 use super::scope::Recorded;
 use super::space::Code;
 use super::wire::{Ended, Progress, Reply, Request, Scope, Start, TableOf};
-use super::{doctor, machine, procfs, require, snapshot, survivors};
+use super::{doctor, machine, procfs, require, snapshot, survivors, waits};
+use crate::event::Event;
 
 /// What is older than this has reached the log when we are killed (docs/event-log.md).
 const FLUSH_INTERVAL: Duration = Duration::from_millis(250);
@@ -35,10 +38,10 @@ const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Serves one recording on a connected `SOCK_SEQPACKET` socket, and returns when it is over.
 ///
-/// SIGINT, SIGTERM and SIGHUP are ignored from here on: the record half decides when to stop, and if it is killed, the end
+/// SIGINT, SIGTERM, SIGHUP and SIGQUIT are ignored from here on: the record half decides when to stop, and if it is killed, the end
 /// of its socket ends us, with everything drained into a log that can be read.
 pub fn run(socket: OwnedFd) -> anyhow::Result<()> {
-    for number in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+    for number in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
         // SAFETY: no handler is installed, only the default of being ended is taken away.
         unsafe { signal(number, SigHandler::SigIgn)? };
     }
@@ -75,12 +78,24 @@ struct Session {
     told: Instant,
     counted: Instant,
     log_failed: bool,
+    exact_touch: Option<ExactTouch>,
 }
 
 /// Attaches everything and writes what exists already.
 fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Result<Session> {
     for warning in require::check(&mut start)? {
         channel.send(&Reply::Warning(warning), None)?;
+    }
+    let mut exact_touch = None;
+    if start.exact_touch {
+        let (begun, told) = ExactTouch::begin()?;
+        tell(channel, told)?;
+        exact_touch = Some(begun);
+    } else {
+        tell(
+            channel,
+            exact_touch::recover().unwrap_or_else(|error| Some(format!("{error:#}"))),
+        )?;
     }
     let cpus = machine::cpus()?;
     let excluded: Vec<u32> = start.exclude_pids.iter().copied().chain([std::process::id()]).collect();
@@ -99,6 +114,7 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     config.check_walks = u32::from(start.check_walks);
     config.faults = start.faults.mode.number();
     config.find_vma = u32::from(types.has_function(FIND_VMA));
+    waits::configure(&mut config, start.off_cpu, &types);
     for (place, pid) in config.exclude_pid.iter_mut().zip(&excluded) {
         *place = *pid;
     }
@@ -107,17 +123,24 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     let sizes = Sizes::for_machine(u32::try_from(cpus.len())?, tasks, machine::memory());
     config.doorbell = sizes.doorbell(cpus.len());
     let ebpf = load::load(&config, sizes, &types).map_err(|error| error.context(privilege_remedy()))?;
-    let mut hooks = attach::attach(ebpf, &cpus, start.faults)?;
+    let nouns = Nouns {
+        faults: start.faults,
+        off_cpu: start.off_cpu,
+        block: start.block,
+    };
+    let mut hooks = attach::attach(ebpf, &cpus, nouns)?;
     give_memory_back();
     attach::sample(&mut hooks, &cpus, start.sample_hz);
     attach::require(&hooks)?;
     let (kernel, symbols) = doctor::kernel_symbols();
     hooks.status.extend([symbols, doctor::mapping_query()]);
     hooks.status.push(doctor::walker(walker));
+    hooks.status.extend(exact_touch.iter().map(ExactTouch::status));
     hooks.status.extend(missing.into_iter().map(doctor::missing_field));
 
     let recorded = Recorded::new(start.scope == Scope::System, excluded.clone());
     let mut drain = Drain::new(&mut hooks, recorded, kernel, start.sample_hz, sizes)?;
+    drain.flags = Flags::of_kernel(&types);
     match &start.scope {
         Scope::Command { pid } => require_found(snapshot::take(&mut drain, *pid, false), *pid)?,
         Scope::Pids(pids) => {
@@ -137,6 +160,7 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     drain.set_log(log);
     // What existed already is in the log whatever comes.
     drain.log().into_iter().for_each(Log::flush);
+    drain.disks = Disks::now();
     attach::start(&hooks)?;
     channel.send(&Reply::Ready(Box::new(header)), None)?;
     let now = Instant::now();
@@ -148,7 +172,15 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
         told: now,
         counted: now,
         log_failed: false,
+        exact_touch,
     })
+}
+
+fn tell(channel: &mut Channel, warning: Option<String>) -> Result<(), ChannelError> {
+    match warning {
+        Some(warning) => channel.send(&Reply::Warning(warning), None),
+        None => Ok(()),
+    }
 }
 
 /// The kernel's types took some 20 MB while the programs were attached: the allocator would keep them for the whole recording.
@@ -208,12 +240,14 @@ impl Session {
                 break Err(error);
             }
         };
+        let put_back = self.stop();
         let ended = self.finish();
         match end {
             Ok(()) => {
                 self.name_files(channel)?;
                 self.pass_perf_maps(channel, true)?;
                 self.tell_failure(channel)?;
+                tell(channel, put_back.err().map(|error| format!("{error:#}")))?;
                 channel.send(&Reply::Ended(ended), None)?;
                 Ok(channel.finish(FAREWELL)?)
             }
@@ -299,21 +333,30 @@ impl Session {
         }
     }
 
-    /// Stops, drains what is left, names the kernel's functions, and detaches.
-    fn finish(&mut self) -> Ended {
+    /// Stops, and puts back what was changed for the recording.
+    fn stop(&mut self) -> anyhow::Result<()> {
         std::thread::sleep(LAST_SWITCH);
         attach::stop(&self.hooks);
+        self.exact_touch.as_mut().map_or(Ok(()), ExactTouch::end)
+    }
+
+    /// Drains what is left, names the kernel's functions, and detaches.
+    fn finish(&mut self) -> Ended {
         survivors::switch_out();
         for _ in 0..LAST_CYCLES {
             if self.drain.cycle(&mut self.hooks).records == 0 {
                 break;
             }
         }
-        let unreported = survivors::unreported(&self.drain);
+        let survivors = survivors::find(&mut self.drain);
         // Whoever ended since then has told the rest of its time itself.
         self.drain.cycle(&mut self.hooks);
         let time = procfs::now();
-        survivors::write(&mut self.drain, time, &unreported);
+        survivors::write(&mut self.drain, time, &survivors, self.hooks.has_waits);
+        self.drain.write_open_requests(time);
+        for device in self.drain.disks.names() {
+            self.drain.write(&Event::DeviceName(device));
+        }
         self.drain.read_losses(&self.hooks);
         self.drain.close_samples();
         // While our own programs are still loaded: they may be on the kernel's stacks.

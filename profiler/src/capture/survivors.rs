@@ -1,20 +1,24 @@
-//! Threads that outlive the recording: the time that they ran since their last samples.
+//! What outlives the recording: the time that threads ran since their last samples, the pages that they read last, waits and requests
+//! under way.
 
 use std::thread;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
+use profiler_common::scope::ThreadState;
+use profiler_common::switch::{WAIT_PREEMPTED, WAIT_UNFINISHED, WAIT_UNSEEN_START, WaitBody};
 
 use super::drain::Drain;
+use super::records::{self, wait_of};
 use crate::addr::Timestamp;
-use crate::event::{At, Event};
+use crate::event::{At, Event, Wait};
 
-/// A living thread and what it ran since its last sample.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unreported {
+/// A living thread, as the kernel side knows it.
+#[derive(Debug, Clone, Copy)]
+pub struct Survivor {
     pid: u32,
     tid: u32,
-    cpu_time: u64,
+    state: ThreadState,
 }
 
 /// Switches out whoever runs, so that the program at the switch sums up the time of threads that run without a pause: a thread of
@@ -37,25 +41,68 @@ pub fn switch_out() {
     });
 }
 
-/// What the living threads ran since their last samples.
-pub fn unreported(drain: &Drain) -> Vec<Unreported> {
+/// The living threads.
+pub fn find(drain: &mut Drain) -> Vec<Survivor> {
+    drain.note_told();
     let of = |(pid, tid)| {
-        let cpu_time = drain.unreported(tid).filter(|time| *time > 0)?;
-        Some(Unreported { pid, tid, cpu_time })
+        let state = drain.state(tid)?;
+        Some(Survivor { pid, tid, state })
     };
     drain.recorded.threads().filter_map(of).collect()
 }
 
-/// Writes the time of those that still live, by thread.
-pub fn write(drain: &mut Drain, time: Timestamp, unreported: &[Unreported]) {
-    let mut alive: Vec<Unreported> = unreported
+/// Writes what is known of those that still live, by thread. The others have told it themselves.
+pub fn write(drain: &mut Drain, time: Timestamp, survivors: &[Survivor], has_waits: bool) {
+    let mut alive: Vec<&Survivor> = survivors
         .iter()
-        .copied()
         .filter(|one| drain.recorded.knows(one.pid, one.tid))
         .collect();
     alive.sort_unstable_by_key(|one| (one.pid, one.tid));
-    for Unreported { pid, tid, cpu_time } in alive {
+    for &Survivor { pid, tid, state } in alive {
         let at = At { time, pid, tid };
-        drain.write(&Event::TaskAlive { at, cpu_time });
+        let mut read = records::read_run(at, &state.faults.run);
+        if read.count > 0 && !drain.was_told(tid, read.since) {
+            read.file = drain.file_of_record(read.file);
+            drain.write(&Event::PagesRead(read));
+        }
+        let waits = waits(at, &state).filter(|_| has_waits);
+        for mut wait in waits {
+            if !drain.was_told(tid, wait.out) {
+                if let Some(open) = wait.call.as_mut().and_then(|call| call.file.as_mut()) {
+                    open.file = drain.file_of_record(open.file);
+                }
+                drain.write(&Event::Wait(wait));
+            }
+        }
+        let cpu_time = drain.unreported(&state);
+        if cpu_time > 0 {
+            drain.write(&Event::TaskAlive { at, cpu_time });
+        }
     }
+}
+
+/// Waits that were summed up and not told yet, and the one under way.
+fn waits(at: At, state: &ThreadState) -> impl Iterator<Item = Wait> {
+    let waits = &state.waits;
+    let merged = (waits.merged.count > 0).then(|| wait_of(at, 0, &waits.merged, &waits.merged_stacks));
+    let now = match (waits.now.out, waits.seen) {
+        // Nobody switched it in or out.
+        (_, 0) => Some((state.since, WAIT_UNSEEN_START)),
+        (0, _) => None,
+        (out, _) => Some((out, waits.now.flags)),
+    };
+    let now = now.map(|(out, flags)| {
+        let off = at.time.0.saturating_sub(out);
+        let body = WaitBody {
+            out,
+            end: at.time.0,
+            off,
+            longest: off,
+            queued: if flags & WAIT_PREEMPTED == 0 { 0 } else { off },
+            flags: flags | WAIT_UNFINISHED,
+            ..waits.now
+        };
+        wait_of(at, 0, &body, &waits.stacks)
+    });
+    merged.into_iter().chain(now)
 }

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::disks::BlockMode;
 use super::faults::Faults;
+use super::waits::OffCpu;
 use crate::addr::Timestamp;
 use crate::event::{FileId, Header, Segment};
 
@@ -60,6 +62,13 @@ pub struct Start {
     pub check_walks: bool,
     /// Which page faults, and by which hooks.
     pub faults: Faults,
+    /// Which waits.
+    pub off_cpu: OffCpu,
+    /// Which block requests.
+    pub block: BlockMode,
+    /// Have the kernel map no page around a fault meanwhile, on the whole machine.
+    #[serde(default)]
+    pub exact_touch: bool,
     /// Thread groups that are never recorded: the record half.
     pub exclude_pids: Vec<u32>,
     /// The command as typed, for the log's header.

@@ -1,10 +1,14 @@
 //! The command line as it is typed: names and help, nothing checked yet.
 
+mod io;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use io::Io;
 
 use crate::fact::fault::FaultClass;
 
@@ -28,6 +32,8 @@ pub enum Verb {
     Load(Load),
     /// Tell where a recording's page faults are: by file, function, phase; or list each
     Faults(Faults),
+    /// Tell what was asked of disks: by device, file, function; or list each request
+    Io(Io),
     /// Show what this machine allows, hook by hook, with the remedy of each refusal
     Doctor(Doctor),
     /// List the mappings of a process, or say which byte of which file its addresses show
@@ -104,6 +110,15 @@ pub struct Record {
     /// By which hooks page faults are watched: `auto` takes the best that the kernel allows
     #[arg(long, value_name = "TIER", value_enum, default_value_t)]
     pub fault_source: FaultSourceArg,
+    /// Which times off the CPU to record: `all`, `off`, or those of a length (`1ms`); shorter ones are summed up
+    #[arg(long, value_name = "WHICH", default_value = "all")]
+    pub off_cpu: String,
+    /// Which block requests to record
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
+    pub block: BlockArg,
+    /// Make each first touch of a page a fault: meanwhile the kernel maps no pages around one, on the whole machine (root; put back at the end)
+    #[arg(long)]
+    pub exact_touch: bool,
     /// Copy each stack although it was walked, and compare both ways
     #[arg(long, hide = true)]
     pub check_walks: bool,
@@ -145,6 +160,16 @@ pub enum FaultsArg {
     Major,
     /// Those in mappings of files
     File,
+    /// None
+    Off,
+}
+
+/// `--block`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum BlockArg {
+    /// Those of all devices, whoever asked for them
+    #[default]
+    All,
     /// None
     Off,
 }

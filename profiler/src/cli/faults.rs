@@ -1,20 +1,18 @@
 //! `ngmi faults`: the page faults of a recording as tables, as a list, or as rows for other programs.
 
-mod source;
-
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
 use super::args::Faults;
+use super::output::to_stdout;
+use super::source;
 use super::terminal::tell;
 use crate::fact::{Recording, Tables};
-use crate::report::faults::export::{self, Exporter};
+use crate::report::export;
+use crate::report::faults::export::{COLUMNS, Exporter};
 use crate::report::faults::{Facts, FaultReport, Selection, Selector, View};
-
-/// Bytes that are written at once.
-const BUFFER: usize = 1 << 17;
 
 pub fn run(args: Faults) -> Result<ExitCode> {
     let input = args.input.clone();
@@ -33,7 +31,7 @@ pub fn run(args: Faults) -> Result<ExitCode> {
     if csv {
         let mut exporter = Exporter::new(&view);
         return to_stdout(&mut io::stdout().lock(), |out| {
-            export::csv_head(out)?;
+            export::csv_head(out, &COLUMNS)?;
             selected
                 .into_iter()
                 .try_for_each(|fault| export::csv_row(out, &exporter.row(&fault)))
@@ -44,7 +42,7 @@ pub fn run(args: Faults) -> Result<ExitCode> {
         return to_stdout(&mut io::stdout().lock(), |out| {
             selected
                 .into_iter()
-                .try_for_each(|fault| export::json_row(out, &exporter.row(&fault)))
+                .try_for_each(|fault| export::json_row(out, &COLUMNS, &exporter.row(&fault)))
         });
     }
     if list {
@@ -59,18 +57,6 @@ pub fn run(args: Faults) -> Result<ExitCode> {
     to_stdout(&mut anstream::stdout(), |out| {
         crate::report::faults::text::write(out, &report, top)
     })
-}
-
-/// Writes to standard output; a reader that went away (`| head`) is no error, a full disk is.
-fn to_stdout<W: Write>(
-    stdout: &mut W,
-    write: impl FnOnce(&mut BufWriter<&mut W>) -> io::Result<()>,
-) -> Result<ExitCode> {
-    let mut out = BufWriter::with_capacity(BUFFER, stdout);
-    match write(&mut out).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write to standard output"),
-        _ => Ok(ExitCode::SUCCESS),
-    }
 }
 
 /// Why a recording has no faults, and how to get one that has.

@@ -5,11 +5,15 @@ mod convert;
 mod doctor;
 mod faults;
 mod halves;
+mod io;
 mod lint;
 mod load;
 mod maps;
 pub mod options;
+mod output;
 mod record;
+mod source;
+mod span;
 mod tables;
 pub mod terminal;
 
@@ -58,6 +62,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Lint(args) => lint::run(&args),
         Verb::Maps(args) => maps::run(&args),
         Verb::Faults(args) => faults::run(args),
+        Verb::Io(args) => io::run(args),
         Verb::Doctor(args) => Ok(doctor::run(&args)),
     }
 }

@@ -7,7 +7,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::args;
+use super::span::times;
+use crate::capture::disks::BlockMode;
 use crate::capture::faults::{FaultMode, FaultSource, Faults};
+use crate::capture::waits::OffCpu;
 use crate::report::faults::Selection;
 
 /// Samples per second that the kernel's timers and a ring buffer can follow.
@@ -60,6 +63,12 @@ pub struct RecordOptions {
     pub check_walks: bool,
     /// Which page faults, and by which hooks.
     pub faults: Faults,
+    /// Which waits.
+    pub off_cpu: OffCpu,
+    /// Which block requests.
+    pub block: BlockMode,
+    /// Have the kernel map no page around a fault meanwhile.
+    pub exact_touch: bool,
     /// Have Firefox name its JIT code.
     pub firefox_jit: bool,
     /// What is done to the page cache before the command starts.
@@ -125,6 +134,9 @@ impl TryFrom<args::Record> for RecordOptions {
         if args.firefox_jit && target.command().is_none() {
             bail!("--firefox-jit is for a command: what runs already can't be told to write names");
         }
+        if args.exact_touch && args.faults == args::FaultsArg::Off {
+            bail!("--exact-touch is about page faults, and --faults off records none; drop one of them");
+        }
         let page_cache = page_cache(args.cold, args.warm, args.cold_file, &target)?;
         Ok(Self {
             target,
@@ -141,10 +153,48 @@ impl TryFrom<args::Record> for RecordOptions {
                 mode: args.faults.into(),
                 source: args.fault_source.into(),
             },
+            off_cpu: off_cpu(&args.off_cpu)?,
+            block: match args.block {
+                args::BlockArg::All => BlockMode::All,
+                args::BlockArg::Off => BlockMode::Off,
+            },
+            exact_touch: args.exact_touch,
             firefox_jit: args.firefox_jit,
             result: args.result.try_into()?,
         })
     }
+}
+
+/// `all`, `off`, or the shortest wait that counts for itself, as in `1ms` or `>=50us`.
+fn off_cpu(text: &str) -> Result<OffCpu> {
+    match text {
+        "all" => return Ok(OffCpu::AtLeast(0)),
+        "off" => return Ok(OffCpu::Off),
+        _ => {}
+    }
+    let time = text.strip_prefix(">=").unwrap_or(text).trim();
+    let split = time
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(time.len());
+    let (number, unit) = time.split_at(split);
+    let scale = match unit {
+        "ns" => 1.0,
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => bail!("--off-cpu {text}: give all, off, or a time with its unit such as 100us, 1ms or 0.5s"),
+    };
+    let value: f64 = number
+        .parse()
+        .ok()
+        .with_context(|| format!("--off-cpu {text}: {number} is no number"))?;
+    let ns = value * scale;
+    if !(0.0..=4e9).contains(&ns) {
+        bail!("--off-cpu {text}: give a time up to 4s");
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // its range is checked above
+    let ns = ns as u32;
+    Ok(OffCpu::AtLeast(ns))
 }
 
 impl From<args::FaultsArg> for FaultMode {
@@ -202,13 +252,7 @@ impl TryFrom<args::Faults> for Selection {
     type Error = anyhow::Error;
 
     fn try_from(args: args::Faults) -> Result<Self> {
-        let time = |text: Option<String>, option| text.map(|text| moment(&text, option)).transpose();
-        let (from, to) = (time(args.from, "--from")?, time(args.to, "--to")?);
-        if let (Some(from), Some(to)) = (from, to)
-            && from >= to
-        {
-            bail!("--from is not before --to, so no fault fits");
-        }
+        let (from, to) = times(args.from, args.to)?;
         Ok(Self {
             files: args.files,
             processes: args.processes,
@@ -222,13 +266,6 @@ impl TryFrom<args::Faults> for Selection {
             waited: args.waited,
         })
     }
-}
-
-fn moment(text: &str, option: &str) -> Result<Duration> {
-    let value: f64 =
-        (text.parse()).with_context(|| format!("{option} is `{text}`; give seconds, as in `{option} 1.5`"))?;
-    Duration::try_from_secs_f64(value)
-        .with_context(|| format!("{option} is {text}; give seconds since the start, from 0 on"))
 }
 
 fn checked_pids(mut pids: Vec<u32>) -> Result<Vec<u32>> {

@@ -37,6 +37,16 @@ pub struct Device {
     pub minor: u32,
 }
 
+impl Device {
+    /// The one that a file is on.
+    pub fn of(file: &FileId) -> Self {
+        Self {
+            major: file.major,
+            minor: file.minor,
+        }
+    }
+}
+
 /// A request, or a bio of a device without requests, is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Request {

@@ -58,6 +58,9 @@ pub struct Header {
     pub hooks: Vec<HookStatus>,
 }
 
+/// Begins [`HookStatus::hook`] of a recording during which the kernel mapped no page around a fault.
+pub const EXACT_TOUCH: &str = "exact touch";
+
 /// One hook and the tier that it got.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookStatus {

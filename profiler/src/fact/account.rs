@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{Recording, Tables, ThreadId};
+use crate::event::EXACT_TOUCH;
 
 /// How page faults were watched (docs/page-faults.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -41,6 +42,12 @@ impl FaultTier {
             Self::Perf => "tier 3: the kernel's count alone, without latency",
         }
     }
+}
+
+/// Whether the kernel mapped no pages around a fault, so that each first touch of a page was one.
+pub fn is_exact_touch(recording: &Recording) -> bool {
+    let mut hooks = recording.hooks.iter();
+    hooks.any(|hook| hook.noun == "fault" && hook.hook.starts_with(EXACT_TOUCH) && hook.refused.is_none())
 }
 
 /// The accounts of all threads that ended.

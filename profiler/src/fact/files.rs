@@ -1,4 +1,5 @@
-//! The files that faults and reads touched: the kernel's word for which file it is, the mappings' for its name.
+//! The files that faults, reads, waits and requests touched: the kernel's word for which file it is, the mappings' for its name, and the
+//! kernel's again for files that nobody mapped.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -34,6 +35,8 @@ pub struct FileIndex {
     /// The bytes that were touched, by file.
     touched: Vec<FxHashSet<u64>>,
     places: usize,
+    /// Names that the kernel side told.
+    told: FxHashMap<FileId, String>,
 }
 
 impl FileIndex {
@@ -92,21 +95,39 @@ impl FileIndex {
         self.id(list, files, files.get(region.file).file, Some(region.file))
     }
 
-    /// The file that pages were read of.
-    pub fn of_read(&mut self, list: &mut Vec<MappedFile>, files: &Files, file: FileId) -> Option<MappedFileId> {
+    /// Takes the name that the kernel side knows a file by; the last one counts, and what a mapping says beats it.
+    pub fn name(&mut self, file: FileId, path: &[u8]) {
+        if self.told.len() < MAX_FILES || self.told.contains_key(&file) {
+            self.told.insert(file, String::from_utf8_lossy(path).into_owned());
+        }
+    }
+
+    /// A name was told for the file.
+    pub fn has_name(&self, file: FileId) -> bool {
+        self.told.get(&file).is_some_and(|path| !path.is_empty())
+    }
+
+    /// The file that pages were read of, that a descriptor refers to, or that is between the program and a device.
+    pub fn of_file(&mut self, list: &mut Vec<MappedFile>, files: &Files, file: FileId) -> Option<MappedFileId> {
         match self.first.get(&file) {
             Some(id) => Some(*id),
             None => self.id(list, files, file, files.of(file)),
         }
     }
 
-    /// Names for what had none when it was touched: a mapping may have come later.
+    /// Names for what had none when it was touched: a mapping may have come later, or a name.
     pub fn finish(&mut self, list: &mut [MappedFile], files: &Files) {
         for (known, mapped_as) in list.iter_mut().zip(&mut self.mapped_as) {
-            if known.path.is_empty()
-                && let Some(key) = files.of(known.id)
-            {
+            if !known.path.is_empty() {
+                continue;
+            }
+            if let Some(key) = files.of(known.id) {
                 *mapped_as = describe(known, files, key);
+            }
+            if known.path.is_empty()
+                && let Some(path) = self.told.get(&known.id)
+            {
+                known.path.clone_from(path);
             }
         }
     }
@@ -146,7 +167,7 @@ impl FileIndex {
         let Some(key) = key else {
             return match self.first.get(&file) {
                 Some(id) => Some(*id),
-                None => self.add(list, file, String::new()),
+                None => self.add(list, file, self.told.get(&file).cloned().unwrap_or_default()),
             };
         };
         if let Some(id) = self.known.get(&(file, key)) {

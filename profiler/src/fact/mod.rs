@@ -20,6 +20,7 @@ macro_rules! id {
 }
 
 pub mod account;
+mod blocks;
 pub mod budget;
 pub mod cause;
 pub mod dirty;
@@ -27,11 +28,15 @@ mod display;
 pub mod fault;
 mod faults;
 pub mod files;
+pub mod holder;
 mod jit;
+mod join;
+pub mod life;
 pub mod log;
 mod marker_file;
 pub mod pages;
 mod prune;
+pub mod reasons;
 mod replay;
 pub mod request;
 pub mod resolved;
@@ -167,6 +172,9 @@ pub struct Recording {
     /// The same of page faults: a storm of them would drown the samples.
     #[serde(default)]
     pub fault_stack_ends: Vec<StackEnds>,
+    /// The same of waits.
+    #[serde(default)]
+    pub wait_stack_ends: Vec<StackEnds>,
     /// How the walks in the kernel fared.
     pub walks: Walks,
     /// How many samples went into each one that was kept (1: all are in the profile).
@@ -175,15 +183,15 @@ pub struct Recording {
     pub samples_seen: u64,
     /// Page faults before any were folded into counters.
     pub faults_seen: u64,
+    /// Waits, each of several that one fact stands for, before any were folded into counters.
+    #[serde(default)]
+    pub waits_seen: u64,
     /// Page faults that are no facts of their own in the profile any more, by thread and class.
     #[serde(default)]
     pub folded_faults: Vec<FoldedFaults>,
     /// The same of pages that were read, by file.
     #[serde(default)]
     pub folded_reads: Vec<FoldedReads>,
-    /// Waits before any were folded into sums.
-    #[serde(default)]
-    pub waits_seen: u64,
     /// Waits that are no facts of their own in the profile any more, by thread and reason.
     #[serde(default)]
     pub folded_waits: Vec<FoldedWaits>,

@@ -1,7 +1,9 @@
 //! The state machine from ordered events to facts.
 
+mod block;
 mod fault;
 mod stack;
+mod wait;
 
 use std::collections::VecDeque;
 use std::mem::swap;
@@ -11,8 +13,10 @@ use profiler_common::Loss;
 use profiler_common::stack::FLAG_IN_KERNEL;
 use rustc_hash::FxHashMap;
 
+use self::wait::{Ahead, Clues};
 use super::files::FileIndex;
 use super::jit::JitIndex;
+use super::join::Join;
 use super::marker_file::ProgramMarker;
 use super::resolved::{EventStacks, Resolved};
 use super::stack_ends::Tally;
@@ -44,6 +48,7 @@ pub struct Beside {
 enum Noun {
     Sample,
     Fault,
+    Wait,
 }
 
 /// How stacks ended, by noun.
@@ -51,11 +56,12 @@ enum Noun {
 struct Ends {
     samples: Tally,
     faults: Tally,
+    waits: Tally,
 }
 
 /// What a replay found beside the tables.
 pub struct Findings {
-    /// Which stack each sample and each fault has.
+    /// Which stack each event has.
     pub stacks: EventStacks,
     /// The files that were touched, and where.
     pub files: FileIndex,
@@ -72,12 +78,18 @@ pub struct Replay<'b, 's> {
     interner: Interner,
     beside: Beside,
     ends: Ends,
-    /// Files that faults and reads touched.
+    /// Files that faults, reads, waits and requests touched.
     files: FileIndex,
+    /// Bios and devices.
+    block: block::State,
+    /// Why faults and waits took so long.
+    join: Join,
     /// Stacks that the kernel side sent.
     dictionary: Dictionary,
-    /// Which stack each sample and each fault has.
+    /// Which stack each event has.
     known_stacks: EventStacks,
+    ahead: Ahead,
+    clues: Clues,
     /// Last value of each loss counter.
     losses: FxHashMap<u32, u64>,
     /// Markers of processes that the log does not know.
@@ -105,8 +117,12 @@ impl<'b, 's> Replay<'b, 's> {
             beside,
             ends: Ends::default(),
             files,
+            block: block::State::default(),
+            join: Join::default(),
             dictionary: Dictionary::default(),
             known_stacks: EventStacks::default(),
+            ahead: Ahead::default(),
+            clues: Clues::default(),
             losses: FxHashMap::default(),
             strangers: 0,
             sink,
@@ -119,6 +135,10 @@ impl<'b, 's> Replay<'b, 's> {
             Event::Sample(sample) => sample.at.time,
             Event::Fault(fault) => fault.at.time,
             Event::PagesRead(pages) => pages.at.time,
+            Event::Wait(wait) => wait.at.time,
+            Event::StackAhead(stack) => stack.at.time,
+            Event::Bio(bio) => bio.at.time,
+            Event::Request(request) => request.at.time,
             Event::TaskNew(task) => task.at.time,
             Event::TaskExec(exec) => exec.at.time,
             Event::TaskExit(exit) => exit.at.time,
@@ -130,6 +150,18 @@ impl<'b, 's> Replay<'b, 's> {
             }
             Event::End(end) => {
                 self.end(end);
+                return;
+            }
+            Event::CallPath(path) => {
+                self.path_came_ahead(path);
+                return;
+            }
+            Event::DeviceName(name) => {
+                self.device_name(name);
+                return;
+            }
+            Event::FileName(name) => {
+                self.files.name(name.file, &name.path);
                 return;
             }
             Event::UserStack(stack) => {
@@ -149,6 +181,10 @@ impl<'b, 's> Replay<'b, 's> {
             Event::Sample(sample) => return self.sample(sample),
             Event::Fault(fault) => return self.fault(fault),
             Event::PagesRead(pages) => return self.pages_read(pages),
+            Event::Wait(wait) => return self.wait(wait),
+            Event::StackAhead(stack) => return self.stack_came_ahead(stack),
+            Event::Bio(bio) => return self.bio(bio),
+            Event::Request(request) => return self.request(request),
             _ => {}
         }
         if let Event::TaskExit(TaskExit { cpu_time, .. }) | Event::TaskAlive { cpu_time, .. } = event {
@@ -162,6 +198,7 @@ impl<'b, 's> Replay<'b, 's> {
     /// Nothing more comes: the finished tables, and what else was found.
     pub fn finish(mut self) -> (Tables, Findings) {
         self.markers_until(Timestamp(u64::MAX));
+        self.finish_requests();
         if self.strangers > 0 {
             let note = format!(
                 "{} markers are of processes that were not recorded; they are left out",
@@ -178,6 +215,7 @@ impl<'b, 's> Replay<'b, 's> {
         self.files.finish(&mut self.tables.files, &self.tasks.files);
         self.tables.recording.stack_ends = self.ends.samples.finish(&self.tables);
         self.tables.recording.fault_stack_ends = self.ends.faults.finish(&self.tables);
+        self.tables.recording.wait_stack_ends = self.ends.waits.finish(&self.tables);
         let findings = Findings {
             stacks: self.known_stacks,
             files: self.files,

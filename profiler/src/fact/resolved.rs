@@ -19,7 +19,7 @@ const VERSION: u8 = 2;
 /// Longest list of modules, in bytes of JSON.
 const MAX_MODULES: usize = 64 << 20;
 
-/// Which stack each sample and each fault has.
+/// Which stack each event has: a sample, a fault, a wait, what came ahead of a wait or a request, and who woke a thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventStacks {
     bytes: Vec<u8>,
@@ -44,7 +44,7 @@ pub struct Resolved {
     pub tables: Tables,
     /// As which file the mappings know each of the files.
     pub mapped_as: Vec<FileId>,
-    /// The stacks of samples and faults by time and tid, ascending by time.
+    /// The stacks of events by time and tid, ascending by time.
     events: Vec<(Timestamp, u32, u32)>,
     next: usize,
 }

@@ -52,6 +52,11 @@ impl Dictionary {
         walked
     }
 
+    /// A user stack has this key.
+    pub fn has_user(&self, key: u64) -> bool {
+        self.user.contains_key(&key)
+    }
+
     /// The kernel stack of an event.
     pub fn kernel_of(&mut self, stacks: &Stacks<'_>) -> Option<Arc<[KernelOffset]>> {
         let stack = self.kernel.get(&stacks.kernel).cloned();

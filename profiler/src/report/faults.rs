@@ -2,7 +2,6 @@
 
 pub mod account;
 pub mod export;
-pub mod functions;
 pub mod list;
 pub mod pages;
 pub mod phase;
@@ -17,5 +16,5 @@ pub mod warn;
 
 pub use report::FaultReport;
 pub use rows::{Facts, Rows};
-pub use select::{SelectError, Selection, Selector};
+pub use select::{Selection, Selector};
 pub use view::View;

@@ -1,6 +1,10 @@
 //! Facts as answers: tables and figures that verbs print.
 
+pub mod export;
 pub mod faults;
+pub mod functions;
+pub mod io;
+pub mod select;
 pub mod summary;
 pub mod text;
 

@@ -1,5 +1,8 @@
 //! Text for terminals: figures with units, and foreign names cut and made harmless.
 
+/// Columns of a terminal.
+pub const WIDTH: usize = 80;
+
 /// A name from outside, at most `width` columns wide, without the control characters that a terminal would obey.
 pub fn fit(name: &str, width: usize) -> String {
     let mut fitted = String::new();
@@ -50,6 +53,50 @@ pub fn fit_end(path: &str, width: usize) -> String {
     let slash = path.match_indices('/').map(|(at, _)| at).find(fits);
     let start = slash.or_else(|| path.char_indices().map(|(at, _)| at).find(fits));
     format!("…{}", start.and_then(|start| path.get(start..)).unwrap_or_default())
+}
+
+/// The end of a path, from a slash on; of a file's name that is too long by itself, the beginning.
+pub fn path(path: &str, width: usize) -> String {
+    let path = escaped(path.as_bytes());
+    let base = path.rsplit('/').next().unwrap_or(&path);
+    if columns(base) + 2 > width {
+        return fit(base, width);
+    }
+    fit_end(&path, width)
+}
+
+/// Items behind a word, over as many lines as they need; none, if there are no items.
+pub fn wrapped(head: &str, items: &[String], separator: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut line = head.to_owned();
+    for (index, item) in items.iter().enumerate() {
+        let end = if index + 1 < items.len() {
+            separator.trim_end()
+        } else {
+            ""
+        };
+        let item = format!(" {item}{end}");
+        if line.len() > head.len() && columns(&line) + columns(&item) > WIDTH {
+            lines.push(std::mem::replace(&mut line, " ".repeat(head.len())));
+        }
+        line.push_str(&item);
+    }
+    if !items.is_empty() {
+        lines.push(line);
+    }
+    lines
+}
+
+/// A warning, over as many lines as it needs, in ANSI styles.
+pub fn warning(text: &str) -> Vec<String> {
+    let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
+    let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+    let lines = wrapped("warning:", &words, " ").into_iter().enumerate();
+    let styled = lines.map(|(at, line)| match line.strip_prefix("warning:") {
+        Some(rest) if at == 0 => format!("{yellow}warning:{yellow:#}{rest}"),
+        _ => line,
+    });
+    styled.collect()
 }
 
 /// Columns that a text takes, on the safe side.

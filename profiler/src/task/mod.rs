@@ -95,6 +95,14 @@ impl Tasks {
         id
     }
 
+    /// The thread that something happened on, if it is recorded: one that was not seen before stays a stranger.
+    pub fn known_thread(&self, at: &At) -> Option<ThreadId> {
+        let id = *self.by_tid.get(&at.tid)?;
+        let thread = &self.threads[id.index()];
+        let lives = thread.end.is_none_or(|end| at.time <= end);
+        (lives && self.processes[thread.process.index()].pid == at.pid).then_some(id)
+    }
+
     /// The mapping of a process that covers an address.
     pub fn region(&self, process: ProcessId, address: Avma) -> Option<Region> {
         let image = &self.images[process.index()];

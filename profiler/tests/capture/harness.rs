@@ -8,8 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+use profiler::capture::disks::BlockMode;
 use profiler::capture::faults::Faults;
 use profiler::capture::link::Link;
+use profiler::capture::waits::OffCpu;
 use profiler::capture::wire::{Ended, Mapped, Reply, Request, Scope, Start};
 use profiler::event::format::ChunkKind;
 use profiler::event::read::LogReader;
@@ -118,7 +120,10 @@ pub fn start(scope: Scope) -> Start {
         sample_hz: 1000,
         stack_copy: 16384,
         check_walks: false,
+        exact_touch: false,
         faults: Faults::default(),
+        off_cpu: OffCpu::default(),
+        block: BlockMode::default(),
         exclude_pids: Vec::new(),
         command: vec!["test".to_owned()],
     }

@@ -1,9 +1,9 @@
-//! Threads that are alive at Stop: their time is all there.
+//! Threads that are alive at Stop: their time is all there, and the pages that they read.
 
 use std::time::Duration;
 
 use profiler::capture::wire::{Scope, Start};
-use profiler::event::Event;
+use profiler::event::{Event, PagesRead};
 
 use crate::harness::{Waiting, check, compile, record, skipped, start, time_before};
 
@@ -48,7 +48,20 @@ fn their_time_is_what_the_kernel_says() {
                 .take()
                 .map(|mut input| std::io::Write::write_all(&mut input, b"\n")),
         );
-        std::thread::sleep(Duration::from_millis(500));
+        // On a busy machine it takes a while until they have run so long.
+        let ran = || {
+            profiler::capture::procfs::threads(pid)
+                .unwrap()
+                .into_iter()
+                .map(time_before)
+                .max()
+        };
+        for _ in 0..100 {
+            std::thread::sleep(Duration::from_millis(200));
+            if ran() > Some(200_000_000) {
+                break;
+            }
+        }
         for tid in profiler::capture::procfs::threads(pid).unwrap() {
             at_stop.push((tid, time_before(tid)));
         }
@@ -70,4 +83,84 @@ fn their_time_is_what_the_kernel_says() {
         check(ours, kernels - before, after - before, TICK);
     }
     assert!(at_stop.iter().any(|(_, time)| *time > 150_000_000), "{at_stop:?}");
+}
+
+/// One thread reads page 40 by a system call and pauses; the other one touches pages 3, 10, 11 and 12 and pauses, under the name `ready`.
+const READER: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+static int fd;
+static volatile int done;
+static void *by_call(void *arg) {
+    char byte;
+    pread(fd, &byte, 1, 40 * 4096);
+    done = 1;
+    for (;;) pause();
+    return arg;
+}
+int main(int count, char **words) {
+    fd = open(words[1], O_RDONLY);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+    volatile char *file = mmap(0, 64 * 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+    madvise((void *)file, 64 * 4096, MADV_RANDOM);
+    pthread_t thread;
+    pthread_create(&thread, 0, by_call, 0);
+    while (!done) usleep(1000);
+    file[3 * 4096], file[10 * 4096], file[11 * 4096], file[12 * 4096];
+    prctl(PR_SET_NAME, "ready");
+    for (;;) pause();
+}
+"#;
+
+#[test]
+fn the_pages_that_they_read_last_are_told_once() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let program = compile(folder.path(), "reader", READER, &["-O1"]);
+    let path = folder.path().join("file");
+    std::fs::write(&path, vec![7; 64 * 4096]).unwrap();
+    std::fs::File::open(&path).unwrap().sync_all().unwrap();
+    let mut waiting = Waiting::new(&program, &[path.to_str().unwrap()]);
+    let pid = waiting.pid();
+    let recording = record(start(Scope::Command { pid }), || {
+        let input = waiting.0.stdin.take();
+        std::io::Write::write_all(&mut input.unwrap(), b"\n").unwrap();
+        let is_ready = || std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap() == "ready\n";
+        while !is_ready() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+    waiting.0.kill().unwrap();
+    waiting.0.wait().unwrap();
+
+    let inode = std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(&path).unwrap());
+    let told = recording.events.iter().filter_map(|event| match event {
+        Event::PagesRead(read) if read.file.inode == inode => Some(read),
+        _ => None,
+    });
+    let pages = |read: &PagesRead| {
+        let run = read.first..read.first + u64::from(read.count);
+        let is_main = read.at.tid == pid;
+        let in_fault = read.in_fault;
+        run.map(move |page| (page, in_fault, is_main)).collect::<Vec<_>>()
+    };
+    let mut told: Vec<_> = told.flat_map(pages).collect();
+    told.sort_unstable();
+    assert_eq!(
+        told,
+        [
+            (3, true, true),
+            (10, true, true),
+            (11, true, true),
+            (12, true, true),
+            (40, false, false)
+        ]
+    );
 }

@@ -1,9 +1,11 @@
 //! What the kernel's verifier thinks of our programs.
 
+use profiler::capture::attach::{self, Nouns};
 use profiler::capture::btf::{self, Btf};
-use profiler::capture::faults::{FaultMode, Faults};
+use profiler::capture::faults::FaultMode;
 use profiler::capture::load::{self, Sizes};
-use profiler::capture::{attach, machine};
+use profiler::capture::machine;
+use profiler::capture::waits::{self, OffCpu};
 
 use crate::harness::skipped;
 
@@ -25,10 +27,11 @@ fn every_program_is_far_from_the_verifiers_limit() {
         let mut config = load::settings();
         btf::locate(&types, &mut config);
         (config.walk, config.stack_copy) = (walk, 65536);
+        waits::configure(&mut config, OffCpu::default(), &types);
         config.faults = FaultMode::All.number();
         config.find_vma = u32::from(types.has_function(btf::FIND_VMA));
         let ebpf = load::load(&config, Sizes::for_machine(1, 1, 0), &types).unwrap();
-        let mut hooks = attach::attach(ebpf, &cpus, Faults::default()).unwrap();
+        let mut hooks = attach::attach(ebpf, &cpus, Nouns::default()).unwrap();
         attach::sample(&mut hooks, &cpus, 1);
         attach::require(&hooks).unwrap();
         for (name, program) in hooks.ebpf.programs() {

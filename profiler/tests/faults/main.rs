@@ -21,9 +21,11 @@ mod rows;
 mod run;
 mod said;
 mod tier;
+mod together;
 
 mod agreement;
 mod crowds;
+mod exact;
 mod failures;
 mod files;
 mod images;

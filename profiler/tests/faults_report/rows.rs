@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use profiler::fact::FactSink as _;
 use profiler::fact::fault::Access;
-use profiler::report::faults::export::{self, COLUMNS, Exporter};
+use profiler::report::export;
+use profiler::report::faults::export::{COLUMNS, Exporter};
 use profiler::report::faults::{Facts, Selection, Selector, View, list};
 
 use super::synthetic::{Made, empty, many, numbered};
@@ -15,7 +16,7 @@ fn csv(made: &Made) -> String {
     let view = View::new(&tables, &facts);
     let mut exporter = Exporter::new(&view);
     let mut out = Vec::new();
-    export::csv_head(&mut out).unwrap();
+    export::csv_head(&mut out, &COLUMNS).unwrap();
     for fault in view.faults() {
         export::csv_row(&mut out, &exporter.row(&fault)).unwrap();
     }
@@ -28,7 +29,7 @@ fn ndjson(made: &Made) -> Vec<serde_json::Map<String, serde_json::Value>> {
     let mut exporter = Exporter::new(&view);
     let mut out = Vec::new();
     for fault in view.faults() {
-        export::json_row(&mut out, &exporter.row(&fault)).unwrap();
+        export::json_row(&mut out, &COLUMNS, &exporter.row(&fault)).unwrap();
     }
     let text = String::from_utf8(out).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -233,7 +234,7 @@ fn a_pipe_that_is_closed_ends_the_rows_with_its_error() {
     for writes in 0..40 {
         let kinds = [
             export::csv_row(&mut Closed(writes), &exporter.row(&fault)).map_err(|error| error.kind()),
-            export::json_row(&mut Closed(writes), &exporter.row(&fault)).map_err(|error| error.kind()),
+            export::json_row(&mut Closed(writes), &COLUMNS, &exporter.row(&fault)).map_err(|error| error.kind()),
             list::write(&mut Closed(0), &view, &Selector::default()).map_err(|error| error.kind()),
         ];
         assert_eq!(kinds, [Err(std::io::ErrorKind::BrokenPipe); 3]);

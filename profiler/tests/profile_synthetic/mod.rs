@@ -186,6 +186,7 @@ pub fn recording() -> Recording {
             reason: None,
             samples: 6,
         }],
+        wait_stack_ends: Vec::new(),
         sample_thinning: 1,
         samples_seen: 100,
         faults_seen: 0,

@@ -3,10 +3,12 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // Tests say what they need by failing.
 
+mod blocks;
 mod by_tables;
 mod facts;
 mod faults;
 mod harness;
 mod logs;
 mod program;
+mod waits;
 mod walks;

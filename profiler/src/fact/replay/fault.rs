@@ -57,6 +57,8 @@ impl Replay<'_, '_> {
             self.sink.bss(&self.tables, &fact, file);
         }
         self.show_tasks();
+        self.join.fault(&self.tables, &fact);
+        self.tell_causes();
     }
 
     /// The file whose data a region continues: memory of no file, mapped right behind the file's own writable pages, and later.
@@ -77,7 +79,7 @@ impl Replay<'_, '_> {
         let thread = self.tasks.thread_at(&pages.at);
         let file = self
             .files
-            .of_read(&mut self.tables.files, &self.tasks.files, pages.file);
+            .of_file(&mut self.tables.files, &self.tasks.files, pages.file);
         let Some(file) = file.filter(|_| pages.count > 0) else {
             return;
         };

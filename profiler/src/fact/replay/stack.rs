@@ -1,39 +1,20 @@
-//! Stacks of samples and faults: as they were found before, or walked and interned anew.
+//! Stacks of events: as they were found before, or walked and interned anew.
 
 use super::{MAX_STACKS, Noun, Replay};
-use crate::addr::{Avma, KernelOffset};
+use crate::addr::{Avma, KernelOffset, Timestamp};
 use crate::event::{At, Stacks};
 use crate::fact::{FrameId, FrameName, ProcessId, SourceFrame, StackId, ThreadId, TruncationReason};
 use crate::unwind::{JitFunction, Known, Mapped, Place, RawFrame, Walked};
 use profiler_common::stack::FLAG_USER_REGS;
 
 impl Replay<'_, '_> {
-    /// The stack of an event, as it was found before or anew.
+    /// The stack of an event, as it was found before or anew; how it ended counts.
     pub(super) fn stack_of(&mut self, at: &At, thread: ThreadId, stacks: &Stacks<'_>, noun: Noun) -> Option<StackId> {
-        // Without user registers it is a kernel thread, or one that has none any more.
-        let walked = if stacks.flags & FLAG_USER_REGS == 0 {
-            None
-        } else {
-            self.dictionary.user_of(stacks, noun == Noun::Sample)
-        };
-        let known = self
-            .beside
-            .resolved
-            .as_mut()
-            .and_then(|known| known.stack(at.time, at.tid));
-        let stack = match known {
-            Some(stack) => stack,
-            None => self.stack(
-                at,
-                stacks,
-                self.tasks.threads[thread.index()].process,
-                walked.as_deref(),
-            ),
-        };
-        self.known_stacks.push(at.time, at.tid, stack);
+        let stack = self.resolved_stack(at, thread, stacks, noun);
         let ends = match noun {
             Noun::Sample => &mut self.ends.samples,
             Noun::Fault => &mut self.ends.faults,
+            Noun::Wait => &mut self.ends.waits,
         };
         if let Some(stack) = stack {
             ends.count(&self.tables, stack);
@@ -41,13 +22,60 @@ impl Replay<'_, '_> {
         stack
     }
 
+    /// As above, but nothing is counted yet.
+    pub(super) fn resolved_stack(
+        &mut self,
+        at: &At,
+        thread: ThreadId,
+        stacks: &Stacks<'_>,
+        noun: Noun,
+    ) -> Option<StackId> {
+        let process = self.tasks.threads[thread.index()].process;
+        self.resolved((at.time, at.tid), at, Some(process), stacks, noun)
+    }
+
+    /// As above, of a process that may not be recorded; a kept log has the stack by `key`, whose time is that of the event in hand.
+    pub(super) fn resolved(
+        &mut self,
+        key: (Timestamp, u32),
+        at: &At,
+        process: Option<ProcessId>,
+        stacks: &Stacks<'_>,
+        noun: Noun,
+    ) -> Option<StackId> {
+        // Without user registers it is a kernel thread, or one that has none any more.
+        let walked = if stacks.flags & FLAG_USER_REGS == 0 {
+            None
+        } else {
+            self.dictionary.user_of(stacks, noun == Noun::Sample)
+        };
+        let kernel = self.dictionary.kernel_of(stacks);
+        let known = self
+            .beside
+            .resolved
+            .as_mut()
+            .and_then(|known| known.stack(key.0, key.1));
+        let stack = match known {
+            Some(stack) => stack,
+            None => self.stack(at, stacks, process, (walked.as_deref(), kernel.as_deref())),
+        };
+        self.known_stacks.push(key.0, key.1, stack);
+        stack
+    }
+
     /// User frames, and the kernel's on top of them.
-    fn stack(&mut self, at: &At, stacks: &Stacks<'_>, process: ProcessId, walked: Option<&Walked>) -> Option<StackId> {
+    fn stack(
+        &mut self,
+        at: &At,
+        stacks: &Stacks<'_>,
+        process: Option<ProcessId>,
+        (walked, kernel): (Option<&Walked>, Option<&[KernelOffset]>),
+    ) -> Option<StackId> {
         if self.tables.stacks.len() >= MAX_STACKS {
             return Some(self.interner.truncated(&mut self.tables, TruncationReason::Limit));
         }
         let mut stack = None;
-        if stacks.flags & FLAG_USER_REGS != 0 {
+        if let Some(process) = process.filter(|_| stacks.flags & FLAG_USER_REGS != 0) {
             let mapped = Mapped {
                 tasks: &self.tasks,
                 process,
@@ -64,8 +92,7 @@ impl Replay<'_, '_> {
                 stack = Some(self.interner.stack(&mut self.tables, stack, frame));
             }
         }
-        let kernel = self.dictionary.kernel_of(stacks);
-        for (depth, offset) in kernel.as_deref().unwrap_or_default().iter().enumerate().rev() {
+        for (depth, offset) in kernel.unwrap_or_default().iter().enumerate().rev() {
             let frame = self.kernel_frame(*offset, depth > 0);
             stack = Some(self.interner.stack(&mut self.tables, stack, frame));
         }

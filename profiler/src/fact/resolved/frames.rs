@@ -10,7 +10,8 @@ use crate::fact::{Frame, FrameId, FrameName, Location, ModuleId, ProcessId, Sour
 /// All names together, in bytes, at most.
 const MAX_NAMES: usize = 1 << 30;
 
-const REASONS: [TruncationReason; 8] = [
+/// In the order of their numbers: new ones come at the end.
+const REASONS: [TruncationReason; 9] = [
     TruncationReason::CopyTooShort,
     TruncationReason::NoMapping,
     TruncationReason::NoUnwindInfo,
@@ -19,6 +20,7 @@ const REASONS: [TruncationReason; 8] = [
     TruncationReason::BadChain,
     TruncationReason::Limit,
     TruncationReason::NotCaptured,
+    TruncationReason::StackUnreadable,
 ];
 
 /// Code that a perf map names, and code with a number in a jitdump.

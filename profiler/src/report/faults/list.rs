@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use super::select::Selector;
-use super::tally::ns;
 use super::view::View;
 use crate::fact::FaultFact;
+use crate::report::export::ns;
 use crate::report::text::{columns, duration, escaped, fit};
 
 /// Columns of the file's name, where there are several.

@@ -4,10 +4,10 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::report::FileRow;
-use super::tally::ns;
 use super::view::View;
 use crate::fact::dirty::Dirtied;
 use crate::fact::pages::{FilePages, Pages};
+use crate::report::export::ns;
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;

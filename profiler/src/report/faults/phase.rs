@@ -7,10 +7,10 @@
 
 use serde::Serialize;
 
-use super::functions::Functions;
 use super::rows::Facts;
 use crate::addr::Timestamp;
 use crate::fact::{FrameId, Process, ProcessId, StackId, Tables};
+use crate::report::functions::Functions;
 
 /// Generations of parents that are asked.
 const GENERATIONS: usize = 64;

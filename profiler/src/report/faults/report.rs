@@ -4,15 +4,15 @@
 use serde::Serialize;
 
 use super::account::{AccountTotal, ThreadAccount, accounts, total};
-use super::export::hex;
-use super::functions::{FunctionId, upwards};
 use super::pages::{self, CopiesRow, PagesRow};
 use super::phase::Phase;
 use super::select::Selector;
-use super::tally::{Groups, Tally, TimeParts, ns};
+use super::tally::{Groups, Tally, TimeParts};
 use super::view::{View, path_of};
 use crate::fact::fault::{FaultClass, MappedFileId};
 use crate::fact::{FaultFact, ProcessId, Recording, StackId, ThreadId};
+use crate::report::export::{hex, ns};
+use crate::report::functions::{FunctionId, upwards};
 
 /// Page faults in figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -2,10 +2,16 @@
 
 use std::time::Duration;
 
-use super::functions::FunctionId;
 use super::view::View;
-use crate::fact::fault::{FaultClass, MappedFile};
+use crate::fact::fault::FaultClass;
 use crate::fact::{FaultFact, Process, StackId, Thread};
+use crate::report::functions::FunctionId;
+use crate::report::select::{SelectError, Words, file_fits, fits, glob, id_or_name, stacks_under, takes};
+
+const WORDS: Words = Words {
+    verb: "faults",
+    of: "faults",
+};
 
 /// What a person asked for; empty lists ask for everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -32,15 +38,6 @@ pub struct Selection {
     pub waited: bool,
 }
 
-/// A condition that nothing in the recording can fit.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no {what} with faults is called `{pattern}`; `ngmi faults FILE` without --{option} lists them")]
-pub struct SelectError {
-    what: &'static str,
-    option: &'static str,
-    pattern: String,
-}
-
 /// A selection, looked up once in the tables of a recording.
 #[derive(Debug, Default)]
 pub struct Selector {
@@ -62,14 +59,16 @@ impl Selector {
     /// When nothing of the recording has such a name: probably a slip.
     pub fn new(view: &View<'_>, selection: &Selection) -> Result<Self, SelectError> {
         let tables = view.tables;
-        let files = fits(&selection.files, &tables.files, ("file", "file"), file_fits)?;
+        let files = fits(WORDS, &selection.files, &tables.files, ("file", "file"), file_fits)?;
         let processes = fits(
+            WORDS,
             &selection.processes,
             &tables.processes,
             ("process", "process"),
             |process: &Process, pattern| id_or_name(process.pid, &process.name, pattern),
         )?;
         let mut threads = fits(
+            WORDS,
             &selection.threads,
             &tables.threads,
             ("thread", "thread"),
@@ -88,6 +87,7 @@ impl Selector {
         }
         let by_name = |patterns: &[String], option| {
             fits(
+                WORDS,
                 patterns,
                 &view.functions.all,
                 ("function", option),
@@ -98,7 +98,8 @@ impl Selector {
             files,
             threads,
             functions: by_name(&selection.functions, "function")?,
-            stacks: by_name(&selection.under, "under")?.map(|functions| stacks_under(view, &functions)),
+            stacks: by_name(&selection.under, "under")?
+                .map(|functions| stacks_under(view.tables, &view.functions, &functions)),
             classes: selection.classes.clone(),
             from: selection.from.unwrap_or_default(),
             to: selection.to,
@@ -123,137 +124,5 @@ impl Selector {
                     self.functions.as_deref(),
                     view.function(fault).map(|FunctionId(id)| id as usize),
                 ))
-    }
-}
-
-fn takes(wanted: Option<&[bool]>, index: Option<usize>) -> bool {
-    wanted.is_none_or(|wanted| index.and_then(|index| wanted.get(index)) == Some(&true))
-}
-
-/// Which items fit any of the patterns; `None`: there are no patterns.
-fn fits<T>(
-    patterns: &[String],
-    items: &[T],
-    (what, option): (&'static str, &'static str),
-    fits: impl Fn(&T, &str) -> bool,
-) -> Result<Option<Vec<bool>>, SelectError> {
-    if patterns.is_empty() {
-        return Ok(None);
-    }
-    let mut wanted = vec![false; items.len()];
-    for pattern in patterns {
-        let mut any = false;
-        for (item, wanted) in items.iter().zip(&mut wanted) {
-            if fits(item, pattern) {
-                (any, *wanted) = (true, true);
-            }
-        }
-        if !any {
-            return Err(SelectError {
-                what,
-                option,
-                pattern: super::super::text::fit(pattern, 200),
-            });
-        }
-    }
-    Ok(Some(wanted))
-}
-
-/// By stack: one of the functions is in it.
-fn stacks_under(view: &View<'_>, functions: &[bool]) -> Vec<bool> {
-    let mut under: Vec<bool> = Vec::with_capacity(view.tables.stacks.len());
-    for node in &view.tables.stacks {
-        // A parent comes before its children, so it is known; anything else is no parent.
-        let above = node.parent.and_then(|parent| under.get(parent.index())) == Some(&true);
-        let own = view.functions.of_frame(node.frame).iter();
-        let here = above || own.clone().any(|id| functions.get(id.0 as usize) == Some(&true));
-        under.push(here);
-    }
-    under
-}
-
-/// A pattern with a slash is about the whole path, others are about its last part.
-fn file_fits(file: &MappedFile, pattern: &str) -> bool {
-    let base = file.path.rsplit('/').next().unwrap_or(&file.path);
-    glob(pattern, &file.path) || (!pattern.contains('/') && glob(pattern, base))
-}
-
-fn id_or_name(id: u32, name: &str, pattern: &str) -> bool {
-    pattern.parse() == Ok(id) || glob(pattern, name)
-}
-
-/// Whether a name is the pattern, in which `*` stands for anything and `?` for one character.
-pub fn glob(pattern: &str, name: &str) -> bool {
-    if pattern == name {
-        return true;
-    }
-    let (mut pattern, mut name) = (pattern.chars(), name.chars());
-    // Where to go on when the rest does not fit: behind the last `*`, one character later.
-    let mut again = None;
-    loop {
-        let mut ahead = pattern.clone();
-        match ahead.next() {
-            Some('*') => {
-                pattern = ahead;
-                again = Some((pattern.clone(), name.clone()));
-                continue;
-            }
-            Some(wanted) => {
-                let mut rest = name.clone();
-                if rest.next().is_some_and(|c| c == wanted || wanted == '?') {
-                    (pattern, name) = (ahead, rest);
-                    continue;
-                }
-            }
-            None if name.as_str().is_empty() => return true,
-            None => {}
-        }
-        let Some((behind, mut from)) = again.take() else {
-            return false;
-        };
-        if from.next().is_none() {
-            return false;
-        }
-        again = Some((behind.clone(), from.clone()));
-        (pattern, name) = (behind, from);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn patterns() {
-        for (pattern, name, fits) in [
-            ("libxul.so", "libxul.so", true),
-            ("lib*.so*", "libc.so.6", true),
-            ("lib*.so", "libc.so.6", false),
-            ("*", "", true),
-            ("?", "", false),
-            ("?", "é", true),
-            ("a*b*c", "a b b d c", true),
-            ("a*b*c", "a c b", false),
-            ("operator*", "operator*", true),
-        ] {
-            assert_eq!(glob(pattern, name), fits, "{pattern} {name}");
-        }
-    }
-
-    #[test]
-    fn a_pattern_that_backtracks_is_not_slow() {
-        assert!(!glob(&"*a".repeat(1000), &"a".repeat(999)));
-    }
-
-    proptest! {
-        #[test]
-        fn a_pattern_made_of_the_name_fits(name in "[a-c?*é]{0,20}", from in 0..20_usize, to in 0..20_usize) {
-            let chars: Vec<char> = name.chars().collect();
-            let (from, to) = (from.min(to).min(chars.len()), from.max(to).min(chars.len()));
-            let pattern: String = chars[..from].iter().chain(&['*']).chain(&chars[to..]).collect();
-            prop_assert!(glob(&pattern, &name), "{} {}", pattern, name);
-        }
     }
 }

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::fact::FaultFact;
+use crate::report::export::ns;
 
 /// What a group of faults amounts to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -91,11 +92,6 @@ fn add(sum: &mut Option<u64>, part: Option<Duration>) {
     if let Some(part) = part {
         *sum = Some(sum.unwrap_or(0).saturating_add(ns(part)));
     }
-}
-
-/// A duration in ns.
-pub fn ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Groups by a key.

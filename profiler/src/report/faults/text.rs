@@ -6,13 +6,13 @@ use std::io::{self, Write};
 use super::account::AccountTotal;
 use super::phase::Phase;
 use super::report::{FaultReport, FileRow, FunctionRow};
-use super::tally::{Tally, TimeParts, ns};
+use super::tally::{Tally, TimeParts};
 use super::text_pages;
 use super::warn::{Tier, warnings};
-use crate::report::text::{columns, count, duration, escaped, fit, fit_end, percent};
+use crate::fact::account::is_exact_touch;
+use crate::report::export::ns;
+use crate::report::text::{WIDTH, columns, count, duration, fit, path, percent, warning, wrapped};
 
-/// Columns of the terminal.
-pub(super) const WIDTH: usize = 80;
 /// Columns of the figures behind a name.
 const FIGURES: usize = 44;
 pub(super) const NAME: usize = WIDTH - FIGURES;
@@ -60,6 +60,9 @@ fn head(report: &FaultReport) -> Vec<String> {
     ];
     words.push(format!("{} waited for a read", count(totals.waited)));
     words.push(format!("{} failed", count(totals.failed)));
+    if is_exact_touch(recording) {
+        words.push("exact touch (no page was mapped around a fault)".to_owned());
+    }
     lines.extend(wrapped("faults: ", &words, ", "));
     if totals.time_ns > 0 {
         lines.extend(wrapped("time:   ", &time(totals.time_ns, &report.time), " + "));
@@ -72,38 +75,7 @@ fn head(report: &FaultReport) -> Vec<String> {
         .collect();
     lines.extend(wrapped("phases: ", &entered, ", "));
     lines.extend(wrapped("account:", &account(&report.account), ", "));
-    let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
-    for warning in warnings(report) {
-        let words: Vec<String> = warning.split(' ').map(str::to_owned).collect();
-        for (at, line) in wrapped("warning:", &words, " ").into_iter().enumerate() {
-            lines.push(match line.strip_prefix("warning:") {
-                Some(rest) if at == 0 => format!("{yellow}warning:{yellow:#}{rest}"),
-                _ => line,
-            });
-        }
-    }
-    lines
-}
-
-/// Items behind a word, over as many lines as they need; none, if there are no items.
-fn wrapped(head: &str, items: &[String], separator: &str) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    let mut line = head.to_owned();
-    for (index, item) in items.iter().enumerate() {
-        let end = if index + 1 < items.len() {
-            separator.trim_end()
-        } else {
-            ""
-        };
-        let item = format!(" {item}{end}");
-        if line.len() > head.len() && columns(&line) + columns(&item) > WIDTH {
-            lines.push(std::mem::replace(&mut line, " ".repeat(head.len())));
-        }
-        line.push_str(&item);
-    }
-    if !items.is_empty() {
-        lines.push(line);
-    }
+    lines.extend(warnings(report).iter().flat_map(|text| warning(text)));
     lines
 }
 
@@ -317,16 +289,6 @@ fn with_callees(functions: &[FunctionRow], top: usize) -> Table {
 
 fn file_name(row: &FileRow) -> String {
     path(row.file.as_deref().unwrap_or("(no file)"), NAME - 1)
-}
-
-/// The end of a path, from a slash on; of a file's name that is too long by itself, the beginning.
-pub(super) fn path(path: &str, width: usize) -> String {
-    let path = escaped(path.as_bytes());
-    let base = path.rsplit('/').next().unwrap_or(&path);
-    if columns(base) + 2 > width {
-        return fit(base, width);
-    }
-    fit_end(&path, width)
 }
 
 fn function_name(row: &FunctionRow) -> String {

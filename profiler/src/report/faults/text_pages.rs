@@ -2,8 +2,8 @@
 
 use super::pages::{CopiesRow, PagesRow};
 use super::report::FaultReport;
-use super::text::{NAME, path};
-use crate::report::text::{bytes, columns, duration};
+use super::text::NAME;
+use crate::report::text::{bytes, columns, duration, path};
 
 /// Both tables, with `top` rows at most; an empty one is left out.
 pub fn lines(report: &FaultReport, top: usize) -> Vec<String> {

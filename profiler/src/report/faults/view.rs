@@ -1,13 +1,13 @@
 //! Faults with the names of everything that they refer to.
 
-use super::functions::{FunctionId, Functions, upwards};
 use super::phase::{Phase, Phases};
 use super::rows::Facts;
-use super::tally::ns;
 use crate::fact::dirty::Dirtied;
 use crate::fact::fault::{FilePlace, MappedFile};
 use crate::fact::pages::Pages;
 use crate::fact::{FaultFact, Location, Process, StackId, Tables, Thread};
+use crate::report::export::ns;
+use crate::report::functions::{FunctionId, Functions, upwards};
 
 /// All faults of a recording, by the time at which they began.
 #[derive(Debug)]

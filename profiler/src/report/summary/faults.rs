@@ -18,6 +18,8 @@ const FILES: usize = 5;
 pub struct FaultSummary {
     /// How they were watched.
     pub tier: Option<FaultTier>,
+    /// The kernel mapped no pages around a fault.
+    pub exact_touch: bool,
     /// How many, failed ones apart.
     pub faults: u64,
     /// The kernel counts them as major.
@@ -60,6 +62,7 @@ impl FaultSummary {
         let folded = tables.recording.folded_faults.iter();
         Some(Self {
             tier,
+            exact_touch: account::is_exact_touch(&tables.recording),
             faults: totals.faults,
             major: totals.major,
             waited: (totals.waits_known > 0).then_some(totals.waited),
@@ -85,6 +88,9 @@ impl FaultSummary {
                 duration(self.waited_ns)
             )),
             None => {}
+        }
+        if self.exact_touch {
+            parts.push("exact touch".into());
         }
         let head = format!("faults:  {} ({})", count(self.faults), parts.join(", "));
         let files = self.files.iter();

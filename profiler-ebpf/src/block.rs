@@ -1,0 +1,329 @@
+//! block: what threads ask of block devices, and how long the devices take.
+
+use core::ffi::c_void;
+
+use aya_ebpf::helpers::bpf_get_current_pid_tgid;
+use aya_ebpf::macros::btf_tracepoint;
+use aya_ebpf::programs::BtfTracePointContext;
+use profiler_common::block::{
+    BIO_CACHED, BIO_DEVICE, BIO_DIRECT, BIO_HAS_FILE, BIO_IN_CALL, BIO_IN_FAULT, BIO_KERNEL_THREAD, BIO_RECORDED, BIO_SWAP,
+    Bio as BioRecord, BioBody, PendingRequest, REQUEST_BIO_ONLY, REQUEST_COUNTED, REQUEST_UNSEEN_START, RequestBody, operation,
+};
+use profiler_common::fault::FAULT_OPEN;
+use profiler_common::scope::ThreadState;
+use profiler_common::Loss;
+
+use crate::emit::{self, At, lose, now};
+use crate::kernel::{Bio, Pages, Request, Task, is_block_device};
+use crate::maps::{CONFIG, IN_FLIGHT, REQUESTS, config};
+use crate::stack::{self, Captured};
+use crate::{names, scope, wait};
+
+/// `block_bio_queue(struct bio *bio)`, in the submitter's context.
+#[btf_tracepoint(function = "block_bio_queue")]
+pub fn block_bio_queue(ctx: BtfTracePointContext) -> i32 {
+    let bio = Bio::new(ctx.arg::<*const c_void>(0));
+    let pair = bpf_get_current_pid_tgid();
+    let at = At::now((pair >> 32) as u32, pair as u32);
+    let task = Task::current();
+    let mut body = BioBody {
+        sector: bio.sector(),
+        bytes: bio.bytes(),
+        device: bio.device(),
+        operation: bio.flags(),
+        flags: if task.is_kernel_thread() { BIO_KERNEL_THREAD } else { 0 },
+        ..BioBody::default()
+    };
+    if bio.has_no_request() {
+        begin_without_request(bio, &body, at);
+    }
+    if let Some(state) = scope::thread(at.pid, at.tid) {
+        body.flags |= BIO_RECORDED;
+        // SAFETY: the current thread's own entry.
+        unsafe {
+            if (*state).faults.inner.body.flags & FAULT_OPEN != 0 {
+                body.flags |= BIO_IN_FAULT;
+            }
+            send_stack(&ctx, state, task, at);
+        }
+    }
+    describe(bio, task, &mut body, at);
+    if !emit::bio(at, |record: *mut BioRecord| {
+        // SAFETY: a reserved record of this type.
+        unsafe {
+            (*record).body = body;
+            crate::task::copy_comm(task, &raw mut (*record).comm);
+        }
+    }) {
+        lose(Loss::BlockRingFull);
+    }
+    0
+}
+
+/// Sends where the submitter is: the request's end may come when it is gone.
+///
+/// # Safety
+/// `state` must be the current thread's.
+#[inline(always)]
+unsafe fn send_stack(ctx: &BtfTracePointContext, state: *mut ThreadState, task: Task, at: At) {
+    let place = stack::place_in_kernel(task);
+    // SAFETY: by this function's own condition; a thread that runs has no wait under way.
+    unsafe {
+        let Captured { stacks, want } = stack::stacks(ctx, task, at, (*state).space, &place, config!(fault_stack_copy));
+        let waits = &raw mut (*state).waits;
+        ((*waits).stacks, (*waits).want) = (stacks, want as u32);
+    }
+    if wait::send_stack_ahead(at.time) == 0 {
+        lose(Loss::BlockRingFull);
+    }
+}
+
+/// The file that is read or written.
+#[inline(always)]
+fn describe(bio: Bio, task: Task, body: &mut BioBody, at: At) {
+    let call = task.call();
+    if let Some(call) = call {
+        body.call = call.number;
+        body.flags |= BIO_IN_CALL;
+    }
+    match bio.pages() {
+        Pages::Cached(inode, page) => {
+            body.page = page;
+            body.flags |= BIO_CACHED;
+            if let Some(file) = inode.describe() {
+                body.file = file;
+                body.flags |= BIO_HAS_FILE;
+                if is_block_device(&file) {
+                    body.flags |= BIO_DEVICE;
+                } else {
+                    names::tell(&file, inode.name(), at);
+                }
+            }
+        }
+        Pages::Anonymous => {
+            // Swap has the same pages; only a system call has a descriptor.
+            let Some(call) = call.filter(|call| wait::is_among(&CONFIG.calls_with_file, call.number)) else {
+                body.flags |= if body.flags & BIO_IN_CALL == 0 { BIO_SWAP } else { BIO_DIRECT };
+                return;
+            };
+            body.flags |= BIO_DIRECT;
+            if let Some((inode, name)) = task.open_file(call.arguments[0] & 0xffff_ffff)
+                && let Some(file) = inode.describe()
+            {
+                body.file = file;
+                body.flags |= BIO_HAS_FILE;
+                names::tell(&file, Some(name), at);
+            }
+        }
+        Pages::Other => {}
+    }
+}
+
+/// A device without requests: its bio is all there is.
+#[inline(always)]
+fn begin_without_request(bio: Bio, body: &BioBody, at: At) {
+    let pending = PendingRequest {
+        body: RequestBody {
+            sector: body.sector,
+            bytes: body.bytes,
+            device: body.device,
+            operation: body.operation,
+            queued: at.time,
+            issued: at.time,
+            depth: device_got_one(body.device),
+            flags: REQUEST_BIO_ONLY | REQUEST_COUNTED,
+            ..RequestBody::default()
+        },
+        who: u64::from(at.pid) << 32 | u64::from(at.tid),
+        issued_now: 1,
+        pad: 0,
+    };
+    if REQUESTS.insert(&bio.key(), &pending, 0).is_err() {
+        lose(Loss::RequestTableFull);
+    }
+}
+
+/// `block_bio_complete(struct request_queue *q, struct bio *bio)`: of devices without requests only.
+#[btf_tracepoint(function = "block_bio_complete")]
+pub fn block_bio_complete(ctx: BtfTracePointContext) -> i32 {
+    let bio = Bio::new(ctx.arg::<*const c_void>(1));
+    let key = bio.key();
+    let Some(pending) = REQUESTS.get_ptr_mut(&key) else {
+        return 0;
+    };
+    // SAFETY: nobody else has a bio that is complete.
+    unsafe {
+        (*pending).body.error = bio.status();
+        complete(key, pending);
+    }
+    0
+}
+
+/// `block_rq_insert(struct request *rq)`: into a scheduler's queue.
+#[btf_tracepoint(function = "block_rq_insert")]
+pub fn block_rq_insert(ctx: BtfTracePointContext) -> i32 {
+    let request = Request::new(ctx.arg::<*const c_void>(0));
+    if let Some(pending) = pending(request) {
+        // SAFETY: the request is in the hands of whoever inserts it.
+        unsafe {
+            if (*pending).body.inserted == 0 {
+                (*pending).body.inserted = now();
+            }
+        }
+    }
+    0
+}
+
+/// `block_rq_issue(struct request *rq)`: to the device.
+#[btf_tracepoint(function = "block_rq_issue")]
+pub fn block_rq_issue(ctx: BtfTracePointContext) -> i32 {
+    let request = Request::new(ctx.arg::<*const c_void>(0));
+    let Some(pending) = pending(request) else { return 0 };
+    let time = now();
+    // SAFETY: the request is in the hands of whoever issues it.
+    unsafe {
+        let body = &raw mut (*pending).body;
+        if (*body).issued == 0 {
+            (*body).issued = time;
+            (*body).sector = request.sector();
+            (*body).bytes = request.bytes();
+            (*body).operation = request.flags();
+            (*body).merges = request.merges();
+            (*body).flags |= if request.is_counted() { REQUEST_COUNTED } else { 0 };
+            (*pending).who = bpf_get_current_pid_tgid();
+        }
+        if (*pending).issued_now == 0 {
+            (*pending).issued_now = 1;
+            let depth = device_got_one((*body).device);
+            if (*body).depth == 0 {
+                (*body).depth = depth;
+            }
+        }
+    }
+    0
+}
+
+/// `block_rq_requeue(struct request *rq)`: the device gave it back.
+#[btf_tracepoint(function = "block_rq_requeue")]
+pub fn block_rq_requeue(ctx: BtfTracePointContext) -> i32 {
+    let key = Request::new(ctx.arg::<*const c_void>(0)).key();
+    if let Some(pending) = REQUESTS.get_ptr_mut(&key) {
+        // SAFETY: the request is in the hands of whoever gives it back.
+        unsafe {
+            (*pending).body.requeues += 1;
+            if (*pending).issued_now != 0 {
+                (*pending).issued_now = 0;
+                device_lost_one((*pending).body.device);
+            }
+        }
+    }
+    0
+}
+
+/// `block_rq_complete(struct request *rq, blk_status_t error, unsigned int nr_bytes)`: so many bytes of it.
+#[btf_tracepoint(function = "block_rq_complete")]
+pub fn block_rq_complete(ctx: BtfTracePointContext) -> i32 {
+    let request = Request::new(ctx.arg::<*const c_void>(0));
+    let error = ctx.arg::<u64>(1) as i32;
+    let bytes = ctx.arg::<u64>(2) as u32;
+    let key = request.key();
+    let is_known = REQUESTS.get_ptr(&key).is_some();
+    let Some(pending) = pending(request) else { return 0 };
+    // SAFETY: the request is in the hands of whoever completes it.
+    unsafe {
+        let body = &raw mut (*pending).body;
+        if !is_known {
+            // A flush before nothing is complete without having been with the device.
+            (*body).flags |= if request.bytes() != 0 { REQUEST_UNSEEN_START } else { 0 };
+            (*body).sector = request.sector();
+            (*body).bytes = request.bytes();
+            (*body).operation = request.flags();
+            (*body).flags |= if request.is_counted() { REQUEST_COUNTED } else { 0 };
+        }
+        // blk_status_t has eight bits; an int has its sign.
+        let error = if error > 0 { error & 0xff } else { error };
+        if error != 0 {
+            (*body).error = error;
+        }
+        if bytes >= request.bytes() {
+            complete(key, pending);
+        }
+    }
+    0
+}
+
+/// The request's entry, which is made if there is none.
+#[inline(always)]
+fn pending(request: Request) -> Option<*mut PendingRequest> {
+    // Commands of the driver's own are no I/O.
+    if request.flags() & operation::MASK >= operation::DRIVER {
+        return None;
+    }
+    let key = request.key();
+    if let Some(pending) = REQUESTS.get_ptr_mut(&key) {
+        return Some(pending);
+    }
+    let fresh = PendingRequest {
+        body: RequestBody {
+            device: request.device(),
+            ..RequestBody::default()
+        },
+        ..PendingRequest::default()
+    };
+    if REQUESTS.insert(&key, &fresh, 0).is_err() {
+        lose(Loss::RequestTableFull);
+    }
+    REQUESTS.get_ptr_mut(&key)
+}
+
+/// Sends a request that is complete.
+///
+/// # Safety
+/// `pending` must be the entry of `key`.
+#[inline(always)]
+unsafe fn complete(key: u64, pending: *mut PendingRequest) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        let who = (*pending).who;
+        let at = At::now((who >> 32) as u32, who as u32);
+        if !emit::request(at, &raw const (*pending).body) {
+            lose(Loss::BlockRingFull);
+        }
+        if (*pending).issued_now != 0 {
+            device_lost_one((*pending).body.device);
+        }
+    }
+    let _ = REQUESTS.remove(&key); // absent is as good as removed
+}
+
+/// Counts a request of a device, and returns how many it has.
+#[inline(always)]
+fn device_got_one(device: u32) -> u32 {
+    if IN_FLIGHT.get_ptr(&device).is_none() {
+        let _ = IN_FLIGHT.insert(&device, &0, 0); // more devices than fit have no depth
+    }
+    let Some(count) = IN_FLIGHT.get_ptr_mut(&device) else { return 0 };
+    // SAFETY: one word. Another CPU may come between the two: the depth is that of about now.
+    unsafe {
+        add(count, 1);
+        core::ptr::read_volatile(count) as u32
+    }
+}
+
+/// Adds without losing what another CPU adds at the same time.
+///
+/// # Safety
+/// `count` must be a map's.
+#[inline(always)]
+unsafe fn add(count: *mut u64, difference: u64) {
+    // SAFETY: by this function's own condition. Its result is not used: that takes a newer instruction set.
+    unsafe { core::intrinsics::atomic_xadd::<u64, u64, { core::intrinsics::AtomicOrdering::SeqCst }>(count, difference) };
+}
+
+#[inline(always)]
+fn device_lost_one(device: u32) {
+    if let Some(count) = IN_FLIGHT.get_ptr_mut(&device) {
+        // SAFETY: as above.
+        unsafe { add(count, u64::MAX) };
+    }
+}

@@ -1,0 +1,187 @@
+//! Requests and bios of block devices.
+
+use core::ffi::c_void;
+
+use super::{Inode, load, probe};
+use crate::maps::config;
+
+/// The lowest bits of `page.mapping`: anonymous memory, or none of a file's.
+const NO_FILE: u64 = 3;
+const ANONYMOUS: u64 = 1;
+/// Bios of a request that are counted.
+const MERGES_LIMIT: u32 = 64;
+
+/// `struct request *`
+#[derive(Clone, Copy)]
+pub struct Request(*const c_void);
+
+/// `struct bio *`
+#[derive(Clone, Copy)]
+pub struct Bio(*const c_void);
+
+/// Whose memory a bio reads or writes.
+pub enum Pages {
+    /// The page cache of a file, from this page on.
+    Cached(Inode, u64),
+    /// A program's own.
+    Anonymous,
+    /// The kernel's, or none.
+    Other,
+}
+
+impl Request {
+    /// From a tracepoint's argument.
+    #[inline(always)]
+    pub fn new(pointer: *const c_void) -> Self {
+        Self(pointer)
+    }
+
+    /// What tells it from the others that are under way.
+    #[inline(always)]
+    pub fn key(self) -> u64 {
+        self.0 as u64
+    }
+
+    #[inline(always)]
+    pub fn sector(self) -> u64 {
+        load(self.0, config!(request_sector)).unwrap_or(0)
+    }
+
+    /// Bytes that are left to do.
+    #[inline(always)]
+    pub fn bytes(self) -> u32 {
+        load(self.0, config!(request_bytes)).unwrap_or(0)
+    }
+
+    /// Operation and flags.
+    #[inline(always)]
+    pub fn flags(self) -> u32 {
+        load(self.0, config!(request_flags)).unwrap_or(0)
+    }
+
+    /// The kernel counts it in the device's statistics.
+    #[inline(always)]
+    pub fn is_counted(self) -> bool {
+        load::<*const c_void>(self.0, config!(request_part)).is_some_and(|part| !part.is_null())
+    }
+
+    /// The whole disk: major << 20 | minor.
+    #[inline(always)]
+    pub fn device(self) -> u32 {
+        let disk = load(self.0, config!(request_queue)).and_then(|queue| load(queue, config!(queue_disk)));
+        disk.map_or(0, |disk| device_of(disk))
+    }
+
+    /// Bios beyond its first.
+    #[inline(always)]
+    pub fn merges(self) -> u32 {
+        let mut bio: u64 = probe(self.0 as u64, config!(request_bio)).unwrap_or(0);
+        let mut count = 0;
+        for _ in 0..MERGES_LIMIT {
+            if bio == 0 {
+                break;
+            }
+            bio = probe(bio, config!(bio_next)).unwrap_or(0);
+            count += u32::from(bio != 0);
+        }
+        count
+    }
+}
+
+impl Bio {
+    /// From a tracepoint's argument.
+    #[inline(always)]
+    pub fn new(pointer: *const c_void) -> Self {
+        Self(pointer)
+    }
+
+    /// What tells it from the others that are under way.
+    #[inline(always)]
+    pub fn key(self) -> u64 {
+        self.0 as u64
+    }
+
+    #[inline(always)]
+    pub fn sector(self) -> u64 {
+        load(self.0, config!(bio_sector)).unwrap_or(0)
+    }
+
+    #[inline(always)]
+    pub fn bytes(self) -> u32 {
+        load(self.0, config!(bio_bytes)).unwrap_or(0)
+    }
+
+    /// Operation and flags.
+    #[inline(always)]
+    pub fn flags(self) -> u32 {
+        load(self.0, config!(bio_flags)).unwrap_or(0)
+    }
+
+    /// `blk_status_t`; 0: no error.
+    #[inline(always)]
+    pub fn status(self) -> i32 {
+        i32::from(load::<u8>(self.0, config!(bio_status)).unwrap_or(0))
+    }
+
+    /// The whole disk, as [`Request::device`].
+    #[inline(always)]
+    pub fn device(self) -> u32 {
+        self.disk().map_or(0, |disk| device_of(disk))
+    }
+
+    /// The device takes bios, not requests.
+    #[inline(always)]
+    pub fn has_no_request(self) -> bool {
+        let queue: Option<*const c_void> = self.disk().and_then(|disk| load(disk, config!(disk_queue)));
+        let operations: Option<*const c_void> = queue.and_then(|queue| load(queue, config!(queue_mq_ops)));
+        operations.is_some_and(|operations| operations.is_null())
+    }
+
+    #[inline(always)]
+    fn disk(self) -> Option<*const c_void> {
+        let device: *const c_void = load(self.0, config!(bio_device))?;
+        load(device, config!(block_device_disk))
+    }
+
+    /// Whose memory it is about, by its first page.
+    #[inline(always)]
+    pub fn pages(self) -> Pages {
+        first_page(self.0 as u64).unwrap_or(Pages::Other)
+    }
+}
+
+#[inline(always)]
+fn device_of(disk: *const c_void) -> u32 {
+    let major: u32 = load(disk, config!(disk_major)).unwrap_or(0);
+    let minor: u32 = load(disk, config!(disk_first_minor)).unwrap_or(0);
+    major << 20 | minor
+}
+
+#[inline(always)]
+fn first_page(bio: u64) -> Option<Pages> {
+    let vectors: u64 = probe(bio, config!(bio_vector))?;
+    if vectors == 0 {
+        return None;
+    }
+    let index: u32 = probe(bio, config!(bio_index))?;
+    // sizeof(struct bio_vec) on 64-bit machines: page, length, offset.
+    let vector = vectors.wrapping_add(u64::from(index).wrapping_mul(16));
+    let page: u64 = probe(vector, config!(vector_page))?;
+    let head: u64 = probe(page, config!(page_head_of))?;
+    let folio = if head & 1 == 1 { head - 1 } else { page };
+    let mapping: u64 = probe(folio, config!(folio_mapping))?;
+    if mapping & NO_FILE != 0 {
+        return Some(if mapping & NO_FILE == ANONYMOUS {
+            Pages::Anonymous
+        } else {
+            Pages::Other
+        });
+    }
+    if mapping == 0 {
+        return None;
+    }
+    let inode = Inode::at(probe(mapping, config!(mapping_host))?)?;
+    let first: u64 = probe(folio, config!(folio_index))?;
+    // Pages of a folio are neighbours in the kernel's array of `struct page`, of 64 bytes each.
+    Some(Pages::Cached(inode, first.wrapping_add(page.wrapping_sub(folio) / 64)))
+}

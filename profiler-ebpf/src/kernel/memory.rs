@@ -1,0 +1,151 @@
+//! Address spaces, their mappings, and pages of files.
+
+use core::ffi::c_void;
+
+use profiler_common::config::MISSING;
+use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, ReadRun, Vma};
+
+use super::{Task, load};
+use crate::maps::config;
+
+/// `struct mm_struct *`
+#[derive(Clone, Copy)]
+pub struct Mm(pub(super) *const c_void);
+
+/// `struct vm_area_struct *`
+#[derive(Clone, Copy)]
+pub struct VmaStruct(*const c_void);
+
+/// `struct folio *`
+#[derive(Clone, Copy)]
+pub struct Folio(*const c_void);
+
+impl Mm {
+    /// Where the main thread's stack began: `argc` is here.
+    #[inline(always)]
+    pub fn start_stack(self) -> Option<u64> {
+        load(self.0, config!(mm_start_stack))
+    }
+
+    /// How often it has changed, as far as the kernel counts.
+    #[inline(always)]
+    pub fn changes(self) -> u64 {
+        u64::from(load::<u32>(self.0, config!(mm_lock_seq)).unwrap_or(0))
+    }
+
+    /// For comparisons.
+    #[inline(always)]
+    pub fn address(self) -> u64 {
+        self.0 as u64
+    }
+
+    /// The command line in user memory: start and end.
+    #[inline(always)]
+    pub fn arguments(self) -> Option<(u64, u64)> {
+        Some((load(self.0, config!(mm_arg_start))?, load(self.0, config!(mm_arg_end))?))
+    }
+}
+
+impl VmaStruct {
+    /// From a function's argument.
+    #[inline(always)]
+    pub fn new(pointer: *const c_void) -> Self {
+        Self(pointer)
+    }
+
+    /// Writes what the mapping says of `address`, and returns the `FAULT_HAS_*` that apply.
+    ///
+    /// # Safety
+    /// `to` must be writable.
+    #[inline(always)]
+    pub unsafe fn describe(self, address: u64, to: *mut Vma) -> u32 {
+        let file: *const c_void = load(self.0, config!(vma_file)).unwrap_or(core::ptr::null());
+        // SAFETY: by this function's own condition.
+        unsafe {
+            (*to).flags = load(self.0, config!(vma_flags)).unwrap_or(0);
+            if file.is_null() {
+                return FAULT_HAS_VMA;
+            }
+            let start: u64 = load(self.0, config!(vma_start)).unwrap_or(0);
+            let first: u64 = load(self.0, config!(vma_pgoff)).unwrap_or(0);
+            (*to).offset = (address.wrapping_sub(start) & !4095).wrapping_add(first << 12);
+            (*to).mmap_miss = u32::from(load::<u16>(file, config!(file_mmap_miss)).unwrap_or(0));
+            let Some(inode) = load::<*const c_void>(file, config!(file_inode)) else {
+                return FAULT_HAS_VMA;
+            };
+            (*to).inode = load(inode, config!(inode_ino)).unwrap_or(0);
+            (*to).generation = load(inode, config!(inode_generation)).unwrap_or(0);
+            if let Some(superblock) = load::<*const c_void>(inode, config!(inode_sb)) {
+                (*to).device = load(superblock, config!(sb_dev)).unwrap_or(0);
+                (*to).magic = load::<u64>(superblock, config!(sb_magic)).unwrap_or(0) as u32;
+            }
+        }
+        FAULT_HAS_VMA | FAULT_HAS_FILE
+    }
+
+    /// First address, and the one behind the last.
+    #[inline(always)]
+    pub fn range(self) -> (u64, u64) {
+        (
+            load(self.0, config!(vma_start)).unwrap_or(0),
+            load(self.0, config!(vma_end)).unwrap_or(0),
+        )
+    }
+
+    /// Offset of its first byte in its file.
+    #[inline(always)]
+    pub fn first_byte(self) -> u64 {
+        load::<u64>(self.0, config!(vma_pgoff)).unwrap_or(0) << 12
+    }
+
+    /// Address of `mmap_miss` of its file, of 16 bits.
+    #[inline(always)]
+    pub fn miss_counter(self) -> u64 {
+        let file: *const c_void = load(self.0, config!(vma_file)).unwrap_or(core::ptr::null());
+        (file as u64).wrapping_add(u64::from(config!(file_mmap_miss)))
+    }
+
+    /// The mapping is not in the task's own address space.
+    #[inline(always)]
+    pub fn is_of_another(self, task: Task) -> bool {
+        let mm: *const c_void = load(self.0, config!(vma_mm)).unwrap_or(core::ptr::null());
+        task.mm().is_none_or(|own| own.0 != mm)
+    }
+}
+
+impl Folio {
+    /// From a tracepoint's argument.
+    #[inline(always)]
+    pub fn new(pointer: *const c_void) -> Self {
+        Self(pointer)
+    }
+
+    /// Which pages of which file it holds.
+    #[inline(always)]
+    pub fn place(self) -> Option<ReadRun> {
+        let mapping: *const c_void = load(self.0, config!(folio_mapping))?;
+        let inode: *const c_void = load(mapping, config!(mapping_host))?;
+        let superblock: *const c_void = load(inode, config!(inode_sb))?;
+        Some(ReadRun {
+            since: 0,
+            inode: load(inode, config!(inode_ino))?,
+            first: load(self.0, config!(folio_index))?,
+            device: load(superblock, config!(sb_dev))?,
+            count: self.pages(),
+            in_fault: 0,
+            generation: load(inode, config!(inode_generation)).unwrap_or(0),
+        })
+    }
+
+    /// How many pages it has (`folio_nr_pages`).
+    #[inline(always)]
+    fn pages(self) -> u32 {
+        let flags: u64 = load(self.0, config!(folio_flags)).unwrap_or(0);
+        let head = config!(page_head);
+        if head == MISSING || flags >> (head & 63) & 1 == 0 {
+            return 1;
+        }
+        let order = load::<u8>(self.0, config!(folio_order)).or_else(|| load::<u8>(self.0, config!(folio_flags_1)));
+        1 << (order.unwrap_or(0) & 15)
+    }
+}

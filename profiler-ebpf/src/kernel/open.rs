@@ -1,0 +1,100 @@
+//! Open files: what a descriptor refers to, and its name.
+
+use core::ffi::c_void;
+
+use profiler_common::switch::OpenFile;
+
+use super::{Task, load, probe};
+use crate::maps::config;
+
+/// `S_IFMT`, and the types that have a name worth telling.
+const TYPE: u32 = 0o170_000;
+const DIRECTORY: u32 = 0o040_000;
+const CHARACTER: u32 = 0o020_000;
+const BLOCK: u32 = 0o060_000;
+const REGULAR: u32 = 0o100_000;
+
+/// Address of a `struct inode`.
+#[derive(Clone, Copy)]
+pub struct Inode(u64);
+
+/// Address of a `struct dentry`.
+#[derive(Clone, Copy)]
+pub struct Dentry(u64);
+
+impl Task {
+    /// What a descriptor of the task refers to: its inode, and its name.
+    #[inline(always)]
+    pub fn open_file(self, descriptor: u64) -> Option<(Inode, Dentry)> {
+        let files: *const c_void = load(self.0, config!(task_files))?;
+        let table: *const c_void = load(files, config!(files_fdt))?;
+        let count: u32 = load(table, config!(fdtable_max_fds))?;
+        if descriptor >= u64::from(count) {
+            return None;
+        }
+        let array: u64 = probe(table as u64, config!(fdtable_fd))?;
+        let file: u64 = probe(array.wrapping_add(descriptor.wrapping_mul(8)), 0)?;
+        if file == 0 {
+            return None;
+        }
+        Some((
+            Inode(probe(file, config!(file_inode))?),
+            Dentry(probe(file, config!(file_dentry)).unwrap_or(0)),
+        ))
+    }
+}
+
+impl Inode {
+    #[inline(always)]
+    pub fn at(address: u64) -> Option<Self> {
+        (address != 0).then_some(Self(address))
+    }
+
+    /// Which file it is.
+    #[inline(always)]
+    pub fn describe(self) -> Option<OpenFile> {
+        let superblock: u64 = probe(self.0, config!(inode_sb))?;
+        Some(OpenFile {
+            inode: probe(self.0, config!(inode_ino))?,
+            device: probe(superblock, config!(sb_dev))?,
+            generation: probe(self.0, config!(inode_generation)).unwrap_or(0),
+            mode: u32::from(probe::<u16>(self.0, config!(inode_mode)).unwrap_or(0)),
+            magic: probe::<u64>(superblock, config!(sb_magic)).unwrap_or(0) as u32,
+        })
+    }
+
+    /// One of its names: a file with several links has as many, and which one is open the inode does not say.
+    #[inline(always)]
+    pub fn name(self) -> Option<Dentry> {
+        let alias = config!(dentry_alias);
+        let first: u64 = probe(self.0, config!(inode_dentries))?;
+        (first != 0).then(|| Dentry(first.wrapping_sub(u64::from(alias))))
+    }
+}
+
+impl Dentry {
+    /// The directory that it is in; `None`: it is the root of its file system.
+    #[inline(always)]
+    pub fn parent(self) -> Option<Self> {
+        let parent: u64 = probe(self.0, config!(dentry_parent))?;
+        (parent != 0 && parent != self.0).then_some(Self(parent))
+    }
+
+    /// Address of its last name, in kernel memory.
+    #[inline(always)]
+    pub fn last_name(self) -> Option<u64> {
+        probe(self.0, config!(dentry_name))
+    }
+}
+
+/// It is in a file system, rather than a pipe, a socket or the like.
+#[inline(always)]
+pub fn has_name(file: &OpenFile) -> bool {
+    matches!(file.mode & TYPE, DIRECTORY | CHARACTER | BLOCK | REGULAR)
+}
+
+/// It is a block device.
+#[inline(always)]
+pub fn is_block_device(file: &OpenFile) -> bool {
+    file.mode & TYPE == BLOCK
+}

@@ -1,0 +1,85 @@
+//! The names of files, each sent once.
+
+use aya_ebpf::helpers::generated::bpf_probe_read_kernel_str;
+use profiler_common::stack::mix;
+use profiler_common::switch::{FileNameHead, NAMES_LEN, OpenFile};
+use profiler_common::{Loss, RecordKind};
+
+use crate::emit::{self, At, lose};
+use crate::kernel::{Dentry, has_name};
+use crate::maps::NAMED;
+use crate::walk::{self, Walk};
+
+/// Directories that a name tells, at most.
+const DEPTH: u32 = 24;
+/// `NAME_MAX` and the NUL.
+const NAME: usize = 256;
+const HEAD: usize = size_of::<FileNameHead>();
+
+/// Sends the file's name, unless it was sent.
+#[inline(always)]
+pub fn tell(file: &OpenFile, name: Option<Dentry>, at: At) {
+    if !has_name(file) {
+        return;
+    }
+    let key = mix(mix(file.inode, u64::from(file.device)), u64::from(file.generation)) | 1;
+    let Some(place) = NAMED.get_ptr_mut(key as u32 >> 1 & (NAMED_PLACES - 1)) else {
+        return;
+    };
+    // SAFETY: whole words; two CPUs that write at once cost a name that is sent twice.
+    unsafe {
+        if *place == key {
+            return;
+        }
+        let Some(name) = name else { return };
+        let Some(walk) = walk::acquire() else {
+            lose(Loss::WalkerBusy);
+            return;
+        };
+        if send(walk, file, name, at) {
+            *place = key;
+        } else {
+            lose(Loss::NameRingFull);
+        }
+        walk::release(walk);
+    }
+}
+
+/// Places in the table of names that were sent, a power of two.
+pub const NAMED_PLACES: u32 = 1 << 15;
+
+/// # Safety
+/// `walk` must come from [`walk::acquire`]; its memory is used for the record.
+#[inline(always)]
+unsafe fn send(walk: *mut Walk, file: &OpenFile, name: Dentry, at: At) -> bool {
+    // SAFETY: by this function's own condition; the frames have room for the head, all names, and one more.
+    unsafe {
+        let record = (&raw mut (*walk).frames).cast::<u8>();
+        let mut len = 0_usize;
+        let (mut entry, mut cut) = (name, 1);
+        for _ in 0..DEPTH {
+            let Some(parent) = entry.parent() else {
+                cut = 0;
+                break;
+            };
+            let Some(from) = entry.last_name() else { break };
+            let to = record.add(HEAD + (crate::maps::volatile(&len) & (NAMES_LEN - 1)));
+            let copied = bpf_probe_read_kernel_str(to.cast(), NAME as u32, from as *const _);
+            if copied <= 1 {
+                break;
+            }
+            len += copied as usize & (2 * NAME - 1);
+            if len > NAMES_LEN - NAME {
+                break;
+            }
+            entry = parent;
+        }
+        let len = crate::maps::volatile(&len).min(NAMES_LEN);
+        let head = record.cast::<FileNameHead>();
+        (*head).header = at.header(RecordKind::FileName, (HEAD + len) as u32);
+        (*head).file = *file;
+        (*head).len = len as u32;
+        (*head).cut = cut;
+        emit::output(record, HEAD + len)
+    }
+}

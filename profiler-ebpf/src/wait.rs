@@ -1,0 +1,410 @@
+//! Waits of recorded threads: what is known at the switch-out, who wakes, and the record at the switch-in.
+//!
+//! Looking at the stacks of a wait costs about a microsecond, as much as a short wait itself. A thread may have `wait_burst` waits of the configuration looked
+//! at, and one more every [`REFILL`] ns; the others have the stacks of the last wait with the same registers, and the short ones among them are
+//! summed up and told together.
+
+use core::ffi::c_void;
+
+use aya_ebpf::EbpfContext;
+use aya_ebpf::helpers::bpf_get_current_pid_tgid;
+use aya_ebpf::helpers::generated::bpf_probe_read_user_str;
+use aya_ebpf::macros::btf_tracepoint;
+use aya_ebpf::programs::BtfTracePointContext;
+use profiler_common::config::CALL_WORDS;
+use profiler_common::fault::FAULT_OPEN;
+use profiler_common::scope::ThreadState;
+use profiler_common::stack::mix;
+use profiler_common::switch::{
+    CallPath, PATH_LEN, StackAheadHead, ThreadWaits, WAIT_BIRTH, WAIT_BY_INTERRUPT, WAIT_HAS_FILE, WAIT_IN_CALL, WAIT_IN_FAULT,
+    WAIT_IO, WAIT_LIKE_EARLIER, WAIT_PREEMPTED, WAIT_UNSEEN_START, WAIT_WAKER_UNSURE, WAIT_WOKEN, WaitBody, Waker,
+};
+use profiler_common::{Loss, RecordKind};
+
+use crate::emit::{self, At, lose, now};
+use crate::kernel::{self, Call, Task};
+use crate::maps::{CONFIG, SITES, THREADS, config, volatile};
+use crate::stack::{self, Captured, Record};
+use crate::{names, scope};
+
+/// Time after which one more is looked at, in ns.
+const REFILL: u64 = 250_000;
+/// Beyond that, waits that are shorter than this are summed up, in ns.
+const SHORT: u64 = 100_000;
+/// What was summed up is told after so long, in ns.
+const TOLD_EVERY: u64 = 10_000_000;
+/// Places for the stacks of waits on each CPU, a power of two.
+pub const SITES_PLACES: u32 = 1 << 10;
+/// What tells the ways of waiting apart.
+const KIND: u32 = WAIT_PREEMPTED | WAIT_IO | WAIT_IN_FAULT | WAIT_IN_CALL;
+
+/// The stacks of a wait that was looked at.
+#[derive(Clone, Copy)]
+pub struct Site {
+    hash: u64,
+    stacks: Record,
+}
+
+/// A thread was born: it waits for its first CPU.
+#[inline(always)]
+pub fn born(tid: u32) {
+    if let Some(state) = THREADS.get_ptr_mut(&tid) {
+        // SAFETY: the thread has not run yet, so nobody else has its entry.
+        unsafe {
+            let waits = &raw mut (*state).waits;
+            (*waits).seen = 1;
+            (*waits).now.out = (*state).since;
+            (*waits).now.count = 1;
+            (*waits).now.flags = WAIT_PREEMPTED | WAIT_BIRTH;
+        }
+    }
+}
+
+/// The current thread is switched out.
+///
+/// # Safety
+/// `state` must be the current thread's.
+#[inline(always)]
+pub unsafe fn switched_out(ctx: &impl EbpfContext, state: *mut ThreadState, task: Task, at: At, preempted: bool) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        let waits = &raw mut (*state).waits;
+        (*waits).seen = 1;
+        let in_fault = (*state).faults.inner.body.flags & FAULT_OPEN != 0;
+        let call = task.call();
+        let mut flags = if preempted || task.is_runnable() { WAIT_PREEMPTED } else { 0 };
+        flags |= if task.is_in_iowait() { WAIT_IO } else { 0 };
+        flags |= if in_fault { WAIT_IN_FAULT } else { 0 };
+        flags |= if call.is_some() { WAIT_IN_CALL } else { 0 };
+        (*waits).now = WaitBody {
+            out: at.time,
+            count: 1,
+            state: task.state(),
+            flags,
+            call: call.map_or(0, |call| call.number),
+            arguments: call.map_or([0; 3], |call| call.arguments),
+            ..WaitBody::default()
+        };
+        let place = stack::place_in_kernel(task);
+        let site = site_of((*state).space, at.tid, &place, &(*waits).now);
+        if may_look(waits, at.time) {
+            look(ctx, state, task, at, &place);
+        } else if !like_earlier(waits, site) {
+            look(ctx, state, task, at, &place);
+            remember(site, &(*waits).stacks);
+        }
+    }
+}
+
+/// Takes one of the thread's looks; false: there is none left.
+///
+/// # Safety
+/// `waits` must be the current thread's.
+#[inline(always)]
+unsafe fn may_look(waits: *mut ThreadWaits, time: u64) -> bool {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        let more = time.saturating_sub((*waits).refilled) / REFILL;
+        if more != 0 {
+            (*waits).tokens = (u64::from((*waits).tokens) + more).min(u64::from(config!(wait_burst))) as u32;
+            (*waits).refilled = time;
+        }
+        if (*waits).tokens == 0 {
+            return false;
+        }
+        (*waits).tokens -= 1;
+        true
+    }
+}
+
+/// Walks the stacks, and finds out which file the wait is for.
+///
+/// # Safety
+/// `state` must be the current thread's.
+#[inline(always)]
+unsafe fn look(ctx: &impl EbpfContext, state: *mut ThreadState, task: Task, at: At, place: &stack::Place) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        let Captured { stacks, want } = stack::stacks(ctx, task, at, (*state).space, place, config!(fault_stack_copy));
+        let waits = &raw mut (*state).waits;
+        ((*waits).stacks, (*waits).want) = (stacks, want as u32);
+        if want != 0 && send_stack_ahead(at.time) == 0 {
+            lose(Loss::WaitRingFull);
+        }
+        let now = &raw mut (*waits).now;
+        if (*now).flags & (WAIT_IN_CALL | WAIT_PREEMPTED) == WAIT_IN_CALL {
+            let call = Call {
+                number: (*now).call,
+                arguments: (*now).arguments,
+            };
+            if is_among(&CONFIG.calls_with_file, call.number) {
+                if let Some((inode, name)) = task.open_file(call.arguments[0] & 0xffff_ffff)
+                    && let Some(file) = inode.describe()
+                {
+                    (*now).file = file;
+                    (*now).flags |= WAIT_HAS_FILE;
+                    names::tell(&file, Some(name), at);
+                }
+            } else if is_among(&CONFIG.calls_with_path, call.number) {
+                send_path(at, call.arguments[0]);
+            } else if is_among(&CONFIG.calls_with_path_second, call.number) {
+                send_path(at, call.arguments[1]);
+            }
+        }
+    }
+}
+
+/// A system call is in a set of the configuration.
+#[inline(always)]
+pub fn is_among(calls: &[u32; CALL_WORDS], number: u32) -> bool {
+    calls
+        .get((number as usize >> 5) & (CALL_WORDS - 1))
+        .is_some_and(|word| volatile(word) >> (number & 31) & 1 != 0)
+}
+
+#[inline(always)]
+fn send_path(at: At, from: u64) {
+    emit::call_path(at, |record: *mut CallPath| {
+        // SAFETY: a reserved record of this type; the helper stops at the buffer's end.
+        unsafe {
+            let copied = bpf_probe_read_user_str((&raw mut (*record).path).cast(), PATH_LEN as u32, from as *const c_void);
+            (*record).len = if copied > 0 { (copied - 1) as u32 } else { 0 }; // without the NUL
+            (*record).pad = 0;
+        }
+    });
+}
+
+/// Sends where the current thread is, for a record that will refer to `time`. 0: the ring was full.
+///
+/// Exported, so that the verifier looks at it once, and not with each path of each program that leads here.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn send_stack_ahead(time: u64) -> u32 {
+    let pair = bpf_get_current_pid_tgid();
+    let (pid, tid) = ((pair >> 32) as u32, pair as u32);
+    let Some(state) = THREADS.get_ptr_mut(&tid) else { return 0 };
+    // SAFETY: the current thread's own entry.
+    unsafe {
+        let captured = Captured {
+            stacks: (*state).waits.stacks,
+            want: u64::from((*state).waits.want),
+        };
+        let at = At { time, pid, tid };
+        u32::from(emit::stacked(RecordKind::StackAhead, at, &captured, |_: *mut StackAheadHead| {}))
+    }
+}
+
+/// What waits with the same stack have in common, as far as registers tell.
+#[inline(always)]
+fn site_of(space: u64, tid: u32, place: &stack::Place, wait: &WaitBody) -> u64 {
+    let regs = &place.regs;
+    let mut hash = mix(space ^ u64::from(tid) << 32, regs.ip);
+    hash = mix(hash ^ regs.sp, regs.fp);
+    mix(hash, u64::from(wait.call) << 32 | u64::from(wait.flags & KIND) << 16 | u64::from(wait.state)) | 1
+}
+
+/// Takes the stacks of an earlier wait at the same site; false: there was none lately.
+///
+/// # Safety
+/// `waits` must be the current thread's.
+#[inline(always)]
+unsafe fn like_earlier(waits: *mut ThreadWaits, hash: u64) -> bool {
+    let Some(site) = SITES.get_ptr(hash as u32 & (SITES_PLACES - 1)) else {
+        return false;
+    };
+    // SAFETY: this CPU's own, and by this function's own condition.
+    unsafe {
+        if (*site).hash != hash {
+            return false;
+        }
+        (*waits).stacks = (*site).stacks;
+        (*waits).now.flags |= WAIT_LIKE_EARLIER;
+    }
+    true
+}
+
+#[inline(always)]
+fn remember(hash: u64, stacks: &Record) {
+    if let Some(site) = SITES.get_ptr_mut(hash as u32 & (SITES_PLACES - 1)) {
+        // SAFETY: this CPU's own, and the scheduler's program does not interrupt itself.
+        unsafe {
+            *site = Site { hash, stacks: *stacks };
+        }
+    }
+}
+
+/// A recorded thread is about to run.
+///
+/// # Safety
+/// `state` must be the thread's that is switched in.
+#[inline(always)]
+pub unsafe fn switched_in(state: *mut ThreadState, pid: u32, tid: u32, time: u64) {
+    // SAFETY: by this function's own condition: the thread is on this CPU now, so only programs on this CPU use its entry, but for its
+    // waker, which nobody is while it could run.
+    unsafe {
+        let waits = &raw mut (*state).waits;
+        let now = &raw mut (*waits).now;
+        if (*now).out == 0 {
+            if (*waits).seen != 0 {
+                return;
+            }
+            // Had it been running, it would have been switched out first.
+            (*waits).seen = 1;
+            (*now).out = (*state).since;
+            (*now).count = 1;
+            (*now).flags = WAIT_UNSEEN_START;
+        }
+        finish(waits, time);
+        if is_summed_up(waits, time) {
+            add(waits);
+        } else {
+            tell_merged(waits, At { time, pid, tid });
+            if !emit::wait(At { time, pid, tid }, now, &raw const (*waits).stacks) {
+                lose(Loss::WaitRingFull);
+            }
+        }
+        (*now).out = 0;
+    }
+}
+
+/// What is known of a wait at its end.
+///
+/// # Safety
+/// As [`switched_in`].
+#[inline(always)]
+unsafe fn finish(waits: *mut ThreadWaits, time: u64) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        let now = &raw mut (*waits).now;
+        let off = time.saturating_sub((*now).out);
+        ((*now).end, (*now).off, (*now).longest) = (time, off, off);
+        if (*now).flags & WAIT_PREEMPTED != 0 {
+            (*now).queued = off;
+        } else if (*waits).waker.time != 0 {
+            // Who sleeps was woken, so the last waker is this wait's, even where it came between the decision to sleep and the switch.
+            (*now).waker = (*waits).waker;
+            (*now).flags |= WAIT_WOKEN | (*waits).waker_flags;
+            (*now).queued = time.saturating_sub((*waits).waker.time.max((*now).out));
+        }
+    }
+}
+
+/// # Safety
+/// As [`switched_in`].
+#[inline(always)]
+unsafe fn is_summed_up(waits: *const ThreadWaits, time: u64) -> bool {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        let (now, merged) = (&raw const (*waits).now, &raw const (*waits).merged);
+        let too_short = (*now).off < u64::from(config!(wait_min));
+        if !too_short && ((*now).flags & WAIT_LIKE_EARLIER == 0 || (*now).off >= SHORT) {
+            return false;
+        }
+        let same = (*now).flags & KIND == (*merged).flags & KIND
+            && (*now).call == (*merged).call
+            && (*waits).stacks.user == (*waits).merged_stacks.user
+            && (*waits).stacks.kernel == (*waits).merged_stacks.kernel;
+        // Short preemptions come between any others: they count as time in the queue.
+        let preempted = ((*now).flags | (*merged).flags) & WAIT_PREEMPTED != 0;
+        (*merged).count == 0 || ((same || preempted) && time.saturating_sub((*merged).out) < TOLD_EVERY)
+    }
+}
+
+/// Adds the wait to those that are told together.
+///
+/// # Safety
+/// As [`switched_in`].
+#[inline(always)]
+unsafe fn add(waits: *mut ThreadWaits) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        let (now, merged) = (&raw const (*waits).now, &raw mut (*waits).merged);
+        if (*merged).count == 0 {
+            (*merged) = *now;
+            (*waits).merged_stacks = (*waits).stacks;
+            return;
+        }
+        if (*merged).flags & !(*now).flags & WAIT_PREEMPTED != 0 {
+            // What was waited for tells more than that another thread came first.
+            let sums = *merged;
+            *merged = WaitBody {
+                out: sums.out,
+                off: sums.off,
+                queued: sums.queued,
+                longest: sums.longest,
+                count: sums.count,
+                ..*now
+            };
+            (*waits).merged_stacks = (*waits).stacks;
+        }
+        (*merged).end = (*now).end;
+        (*merged).off += (*now).off;
+        (*merged).queued += (*now).queued;
+        (*merged).longest = (*merged).longest.max((*now).off);
+        (*merged).count += 1;
+        if (*now).flags & WAIT_WOKEN != 0 {
+            (*merged).waker = (*now).waker;
+        }
+        (*merged).flags |= (*now).flags & (WAIT_WOKEN | WAIT_BY_INTERRUPT | WAIT_WAKER_UNSURE);
+    }
+}
+
+/// Sends what was summed up.
+///
+/// # Safety
+/// `waits` must be of a thread on this CPU.
+#[inline(always)]
+pub unsafe fn tell_merged(waits: *mut ThreadWaits, at: At) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        if (*waits).merged.count == 0 {
+            return;
+        }
+        if !emit::wait(at, &raw const (*waits).merged, &raw const (*waits).merged_stacks) {
+            lose(Loss::WaitRingFull);
+        }
+        (*waits).merged.count = 0;
+    }
+}
+
+/// `sched_waking(struct task_struct *p)`, in the waker's context. Not `sched_wakeup`, which may come on the woken thread's CPU.
+#[btf_tracepoint(function = "sched_waking")]
+pub fn sched_waking(ctx: BtfTracePointContext) -> i32 {
+    let woken = Task::new(ctx.arg::<*const c_void>(0));
+    let Some(state) = THREADS.get_ptr_mut(&woken.tid()) else {
+        return 0;
+    };
+    let pair = bpf_get_current_pid_tgid();
+    let (pid, tid) = ((pair >> 32) as u32, pair as u32);
+    let at = At { time: now(), pid, tid };
+    // Nothing but interrupts happens in the idle task.
+    let interrupt = if tid == 0 { Some(true) } else { kernel::in_interrupt() };
+    let mut waker = Waker {
+        time: at.time,
+        pid,
+        tid,
+        ..Waker::default()
+    };
+    // SAFETY: whole words of an entry that belongs to whoever wakes, under the kernel's own lock of that thread.
+    unsafe {
+        let waits = &raw mut (*state).waits;
+        let has_looks = (*waits).tokens != 0 && (*waits).now.flags & WAIT_LIKE_EARLIER == 0;
+        if has_looks && interrupt != Some(true) && tid != 0 {
+            let task = Task::current();
+            // Whoever is not recorded shows where it is in the kernel, which tells an interrupt.
+            let (space, place) = match scope::thread(pid, tid) {
+                Some(own) => ((*own).space, stack::place_in_kernel(task)),
+                None => (0, stack::nowhere()),
+            };
+            let captured = stack::stacks(&ctx, task, at, space, &place, 0);
+            (waker.user, waker.kernel) = (captured.stacks.user, captured.stacks.kernel);
+        }
+        (*waits).waker = waker;
+        (*waits).waker_flags = match interrupt {
+            Some(true) => WAIT_BY_INTERRUPT,
+            Some(false) => 0,
+            None => WAIT_WAKER_UNSURE,
+        };
+    }
+    0
+}

@@ -1,0 +1,192 @@
+//! Attaches what watches block requests, and says what the devices are called and what they counted.
+
+use std::fs;
+
+use aya::{Btf as Types, Ebpf};
+use profiler_common::block::operation;
+use rustc_hash::FxHashSet;
+use serde::{Deserialize, Serialize};
+
+use super::attach::{self, hook};
+use super::btf::Btf;
+use crate::event::{Device, DeviceName, HookStatus};
+
+/// Programs on tracepoints of the block layer; each does without the others.
+const TRACEPOINTS: [&str; 6] = [
+    "block_bio_queue",
+    "block_bio_complete",
+    "block_rq_insert",
+    "block_rq_issue",
+    "block_rq_requeue",
+    "block_rq_complete",
+];
+/// Where the kernel lists its block devices.
+const DEVICES: &str = "/sys/block";
+/// Devices that are described, at most.
+const DEVICES_LIMIT: usize = 4096;
+
+/// Which block requests are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum BlockMode {
+    /// None.
+    Off,
+    /// Those of all devices, whoever asked for them.
+    #[default]
+    All,
+}
+
+/// Attaches the hooks.
+pub fn watch(ebpf: &mut Ebpf, types: &Types, asked: BlockMode, status: &mut Vec<HookStatus>) {
+    if asked == BlockMode::Off {
+        return;
+    }
+    for name in TRACEPOINTS {
+        let result = attach::attach_tracepoint(ebpf, name, types);
+        status.push(HookStatus {
+            remedy: result
+                .is_err()
+                .then(|| "none is needed: what it tells is left out (docs/io.md)".to_owned()),
+            ..hook("block", &format!("tp_btf/{name}"), result)
+        });
+    }
+}
+
+/// Where the running kernel has the flags of an operation (`enum req_flag_bits`), and what the log calls them.
+#[derive(Debug, Clone, Default)]
+pub struct Flags(Vec<(u32, u32)>);
+
+impl Flags {
+    /// Of the running kernel.
+    pub fn of_kernel(types: &Btf) -> Self {
+        let names = [
+            ("__REQ_SYNC", operation::SYNC),
+            ("__REQ_META", operation::META),
+            ("__REQ_RAHEAD", operation::READ_AHEAD),
+            ("__REQ_FUA", operation::FUA),
+            ("__REQ_PREFLUSH", operation::PREFLUSH),
+        ];
+        let known = names
+            .into_iter()
+            .filter_map(|(name, ours)| Some((1_u32.checked_shl(types.enumerator(name)?)?, ours)));
+        Self(known.collect())
+    }
+
+    /// An operation as the log has it.
+    pub fn of_log(&self, kernels: u32) -> u32 {
+        let flags = self.0.iter().filter(|(theirs, _)| kernels & theirs != 0);
+        flags.fold(kernels & operation::MASK, |all, (_, ours)| all | ours)
+    }
+}
+
+/// The devices of the machine, and those that did something.
+#[derive(Debug, Default)]
+pub struct Disks {
+    before: Vec<DeviceName>,
+    seen: FxHashSet<Device>,
+}
+
+impl Disks {
+    /// What the devices have counted so far.
+    pub fn now() -> Self {
+        Self {
+            before: devices(),
+            seen: FxHashSet::default(),
+        }
+    }
+
+    /// A device did something.
+    pub fn saw(&mut self, device: Device) {
+        if self.seen.len() < DEVICES_LIMIT {
+            self.seen.insert(device);
+        }
+    }
+
+    /// Names and statistics of those that did something.
+    pub fn names(&self) -> Vec<DeviceName> {
+        let after = devices();
+        let mut seen: Vec<Device> = self.seen.iter().copied().collect();
+        seen.sort_unstable();
+        let named = seen.into_iter().filter_map(|device| {
+            let of = |list: &[DeviceName]| list.iter().find(|one| one.device == device).cloned();
+            let before = of(&self.before);
+            let now = of(&after).or_else(|| before.clone())?;
+            Some(DeviceName {
+                device,
+                name: now.name,
+                after: now.before,
+                // A device that came later began at nothing.
+                before: before.map(|one| one.before).unwrap_or_default(),
+            })
+        });
+        named.collect()
+    }
+}
+
+/// Every device with its statistics so far, in [`DeviceName::before`].
+fn devices() -> Vec<DeviceName> {
+    let Ok(folders) = fs::read_dir(DEVICES) else {
+        return Vec::new();
+    };
+    let of = |entry: fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let read = |file: &str| fs::read_to_string(entry.path().join(file)).ok();
+        Some(DeviceName {
+            device: device(read("dev")?.trim())?,
+            name: name.replace('!', "/"), // as the kernel spells a slash there
+            before: numbers(&read("stat").unwrap_or_default()),
+            after: Vec::new(),
+        })
+    };
+    folders
+        .filter_map(|entry| of(entry.ok()?))
+        .take(DEVICES_LIMIT)
+        .collect()
+}
+
+/// `MAJOR:MINOR`
+fn device(text: &str) -> Option<Device> {
+    let (major, minor) = text.split_once(':')?;
+    Some(Device {
+        major: major.parse().ok()?,
+        minor: minor.parse().ok()?,
+    })
+}
+
+fn numbers(text: &str) -> Vec<u64> {
+    text.split_ascii_whitespace()
+        .map_while(|word| word.parse().ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_moved_to_the_places_of_the_log() {
+        let flags = Flags(vec![(1 << 11, operation::SYNC), (1 << 19, operation::READ_AHEAD)]);
+        assert_eq!(flags.of_log(0), 0);
+        assert_eq!(flags.of_log(1 | 1 << 11), operation::WRITE | operation::SYNC);
+        assert_eq!(flags.of_log(1 << 19 | 1 << 20), operation::READ_AHEAD);
+        assert_eq!(flags.of_log(3), operation::DISCARD);
+    }
+
+    #[test]
+    fn the_running_kernel_has_the_flags_and_devices_have_statistics() {
+        let Ok(types) = Btf::of_kernel() else {
+            println!("skipped: no {}", super::super::btf::VMLINUX);
+            return;
+        };
+        assert_eq!(Flags::of_kernel(&types).0.len(), 5);
+        for device in devices() {
+            assert!(device.before.len() >= 11, "{device:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_devices() {
+        assert_eq!(device("259:3"), Some(Device { major: 259, minor: 3 }));
+        assert_eq!((device("259"), device("a:b")), (None, None));
+        assert_eq!(numbers("  1 2\t30\n"), [1, 2, 30]);
+    }
+}

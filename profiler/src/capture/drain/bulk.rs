@@ -1,0 +1,124 @@
+//! The ring of everything but task events: records become events, completed by what only this half knows.
+
+use aya::maps::RingBuf;
+use profiler_common::block::{PendingRequest, REQUEST_UNFINISHED};
+use zerocopy::{FromBytes as _, IntoBytes as _};
+
+use super::{CYCLE_LIMIT, Drain};
+use crate::addr::Timestamp;
+use crate::capture::records;
+use crate::event::{At, Device, Event, FileName};
+
+impl Drain {
+    /// Empties the ring into the log: how many records, and how many bytes.
+    pub(super) fn read_bulk(&mut self) -> (usize, usize) {
+        let (mut count, mut bytes, mut found) = (0, 0, Vec::new());
+        // Records and frames are borrowed while an event is completed.
+        let (mut ring, mut scratch) = (self.bulk.take(), std::mem::take(&mut self.frames));
+        while count < CYCLE_LIMIT
+            && let Some(record) = ring.as_mut().and_then(RingBuf::next)
+        {
+            count += 1;
+            bytes += record.len();
+            if let Some((pid, file, names)) = records::file_name(&record) {
+                let name = FileName {
+                    file: self.spaces.generations.of_record(file),
+                    path: self.mounts.path(pid, Device::of(&file), names),
+                };
+                if let Some(log) = &mut self.log {
+                    log.event(&Event::FileName(name), &mut self.losses);
+                }
+                continue;
+            }
+            let Some(mut event) = records::bulk_event(&record, self.kernel.as_mut(), &mut scratch) else {
+                continue;
+            };
+            let at = self.complete(&mut event);
+            if let Some(at) = at
+                && let Some(address) = records::unmapped(&record)
+                && let Some(mapping) = self.spaces.find(at, address)
+            {
+                found.push(mapping);
+            }
+            let Some(log) = &mut self.log else { continue };
+            for mapping in found.drain(..) {
+                if self.files.is_new(&mapping) {
+                    self.new_files.push(mapping.clone());
+                }
+                log.event(&Event::Mapping(mapping), &mut self.losses);
+            }
+            log.event(&event, &mut self.losses);
+        }
+        (self.bulk, self.frames) = (ring, scratch);
+        (count, bytes)
+    }
+
+    /// Numbers files and flags as the log does, and counts. Returns whose stack may have left the known mappings.
+    fn complete(&mut self, event: &mut Event<'_>) -> Option<At> {
+        match event {
+            Event::Sample(sample) => {
+                if let Some(time) = self.nominal_time {
+                    sample.cpu_time = time;
+                }
+                self.samples += 1;
+                Some(sample.at)
+            }
+            Event::Fault(fault) => {
+                self.faults += 1;
+                if let Some(file) = fault.vma.as_mut().and_then(|vma| vma.file.as_mut()) {
+                    file.file = self.spaces.generations.of_record(file.file);
+                }
+                Some(fault.at)
+            }
+            Event::PagesRead(pages) => {
+                self.note(pages.at.tid, pages.since);
+                pages.file = self.spaces.generations.of_record(pages.file);
+                None
+            }
+            Event::Wait(wait) => {
+                self.note(wait.at.tid, wait.out);
+                if let Some(open) = wait.call.as_mut().and_then(|call| call.file.as_mut()) {
+                    open.file = self.spaces.generations.of_record(open.file);
+                }
+                Some(wait.at)
+            }
+            Event::StackAhead(stack) => Some(stack.at),
+            Event::Bio(bio) => {
+                bio.operation = self.flags.of_log(bio.operation);
+                if let Some(file) = &mut bio.file {
+                    *file = self.spaces.generations.of_record(*file);
+                }
+                None
+            }
+            Event::Request(request) => {
+                request.operation = self.flags.of_log(request.operation);
+                self.disks.saw(request.device);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn note(&mut self, tid: u32, since: Timestamp) {
+        if let Some(told) = &mut self.told {
+            told.insert((tid, since));
+        }
+    }
+
+    /// Writes the requests that the devices still have.
+    pub fn write_open_requests(&mut self, time: Timestamp) {
+        let open = self.requests.iter().filter_map(|entry| {
+            let (_, words) = entry.ok()?;
+            PendingRequest::read_from_bytes(words.as_bytes()).ok()
+        });
+        let open: Vec<PendingRequest> = open.collect();
+        for pending in open {
+            let [tid, pid] = [pending.who, pending.who >> 32].map(|half| (half & u64::from(u32::MAX)) as u32);
+            let mut request = records::request_of(At { time, pid, tid }, &pending.body);
+            request.flags |= REQUEST_UNFINISHED;
+            let mut event = Event::Request(request);
+            self.complete(&mut event);
+            self.write(&event);
+        }
+    }
+}

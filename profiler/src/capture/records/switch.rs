@@ -1,0 +1,80 @@
+//! Records of waits and file names become events.
+
+use profiler_common::switch::{
+    self, CallPath as PathRecord, FileNameHead, StackAheadHead, WAIT_HAS_FILE, WAIT_IN_CALL, WAIT_WOKEN,
+};
+
+use super::{at, file, read, stacks};
+use crate::addr::Timestamp;
+use crate::event::{At, Call, CallPath, FileId, OpenFile, StackAhead, Wait, Waker};
+
+pub(super) fn wait(record: &[u8]) -> Option<Wait> {
+    let record = read::<switch::Wait>(record)?;
+    let at = at(&record.header);
+    Some(wait_of(at, record.header.cpu, &record.body, &record.stacks))
+}
+
+/// A wait as the kernel side keeps it.
+pub fn wait_of(at: At, cpu: u16, body: &switch::WaitBody, place: &profiler_common::stack::Stacks) -> Wait {
+    let is = |flag| body.flags & flag != 0;
+    let open = is(WAIT_HAS_FILE).then(|| OpenFile {
+        file: file(body.file.inode, body.file.device, body.file.generation),
+        mode: body.file.mode,
+        magic: body.file.magic,
+    });
+    let call = is(WAIT_IN_CALL).then_some(Call {
+        number: body.call,
+        arguments: body.arguments,
+        file: open,
+    });
+    let waker = is(WAIT_WOKEN).then_some(Waker {
+        time: Timestamp(body.waker.time),
+        pid: body.waker.pid,
+        tid: body.waker.tid,
+        user: body.waker.user,
+        kernel: body.waker.kernel,
+    });
+    Wait {
+        at,
+        cpu,
+        out: Timestamp(body.out),
+        end: Timestamp(body.end),
+        off: body.off,
+        queued: body.queued,
+        longest: body.longest,
+        count: body.count.max(1),
+        state: body.state,
+        flags: body.flags,
+        call,
+        waker,
+        stacks: stacks(place, &[]).unwrap_or_default(),
+    }
+}
+
+pub(super) fn stack_ahead(record: &[u8]) -> Option<StackAhead<'_>> {
+    let head = read::<StackAheadHead>(record)?;
+    Some(StackAhead {
+        at: at(&head.header),
+        stacks: stacks(&head.stacks, record.get(size_of::<StackAheadHead>()..)?)?,
+    })
+}
+
+pub(super) fn call_path(record: &[u8]) -> Option<CallPath> {
+    let record = read::<PathRecord>(record)?;
+    Some(CallPath {
+        at: at(&record.header),
+        path: record.path.get(..record.len as usize)?.to_vec(),
+    })
+}
+
+/// The name of a file up to the root of its file system: the process that used it, the file, and its names from the last one up, each
+/// ended by a NUL.
+pub fn file_name(record: &[u8]) -> Option<(u32, FileId, &[u8])> {
+    let head = read::<FileNameHead>(record)?;
+    if head.header.kind != profiler_common::RecordKind::FileName as u16 {
+        return None;
+    }
+    let names = record.get(size_of::<FileNameHead>()..)?.get(..head.len as usize)?;
+    let id = file(head.file.inode, head.file.device, head.file.generation);
+    Some((head.header.pid, id, names))
+}

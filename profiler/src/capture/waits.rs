@@ -1,0 +1,171 @@
+//! Attaches what watches waits, and tells the programs which system calls have a descriptor or a path.
+
+use aya::{Btf as Types, Ebpf};
+use profiler_common::config::{CALL_WORDS, Config};
+use serde::{Deserialize, Serialize};
+
+use super::attach::{self, hook};
+use super::btf::Btf;
+use super::kallsyms;
+use crate::event::HookStatus;
+
+/// Waits of a thread that are looked at however fast they come: two milliseconds of work.
+const BURST: u32 = 2000;
+
+/// Which waits are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OffCpu {
+    /// None.
+    Off,
+    /// Each that lasts so long at least, in ns; shorter ones are summed up.
+    AtLeast(u32),
+}
+
+impl Default for OffCpu {
+    fn default() -> Self {
+        Self::AtLeast(0)
+    }
+}
+
+/// Says what is asked for, and where the programs find what they need.
+pub fn configure(config: &mut Config, asked: OffCpu, types: &Btf) {
+    if let OffCpu::AtLeast(shortest) = asked {
+        (config.waits, config.wait_min, config.wait_burst) = (1, shortest, BURST);
+    }
+    mark(&mut config.calls_with_file, WITH_DESCRIPTOR);
+    mark(&mut config.calls_with_path, WITH_PATH);
+    mark(&mut config.calls_with_path_second, WITH_PATH_SECOND);
+    if let Some((offsets, count)) = preempt_count(types) {
+        (config.preempt_count_known, config.per_cpu_offset, config.preempt_count) = (1, offsets, count);
+    }
+}
+
+/// Attaches the hook that tells wakers. The switches themselves are watched in any case.
+pub fn watch(ebpf: &mut Ebpf, types: &Types, asked: OffCpu, status: &mut Vec<HookStatus>) {
+    if asked == OffCpu::Off {
+        return;
+    }
+    let result = attach::attach_tracepoint(ebpf, "sched_waking", types);
+    status.push(HookStatus {
+        remedy: result
+            .is_err()
+            .then(|| "none is needed: who wakes is left out (docs/waits.md)".to_owned()),
+        ..hook("switch", "tp_btf/sched_waking", result)
+    });
+}
+
+/// Where the count of nested interrupts of each CPU is: the array of the CPUs' offsets, and the count's place above such an offset. It is a
+/// variable of its own, but for 6.2 to 6.14, where it is in `pcpu_hot` (arch/x86/include/asm/preempt.h).
+fn preempt_count(types: &Btf) -> Option<(u64, u64)> {
+    let [offsets, own, hot] = kallsyms::addresses(["__per_cpu_offset", "__preempt_count", "pcpu_hot"]).ok()?;
+    let count = own.or_else(|| Some(hot? + u64::from(types.offset("pcpu_hot.preempt_count")?)))?;
+    Some((offsets?, count))
+}
+
+fn mark(calls: &mut [u32; CALL_WORDS], numbers: &[libc::c_long]) {
+    for number in numbers.iter().filter_map(|&number| usize::try_from(number).ok()) {
+        if let Some(word) = calls.get_mut(number / 32) {
+            *word |= 1 << (number % 32);
+        }
+    }
+}
+
+/// The first argument is a descriptor, and the call may wait for what it refers to.
+#[cfg(target_arch = "x86_64")]
+const WITH_DESCRIPTOR: &[libc::c_long] = &[
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_close,
+    libc::SYS_fstat,
+    libc::SYS_lseek,
+    libc::SYS_pread64,
+    libc::SYS_pwrite64,
+    libc::SYS_readv,
+    libc::SYS_writev,
+    libc::SYS_preadv,
+    libc::SYS_pwritev,
+    libc::SYS_preadv2,
+    libc::SYS_pwritev2,
+    libc::SYS_sendfile,
+    libc::SYS_splice,
+    libc::SYS_copy_file_range,
+    libc::SYS_readahead,
+    libc::SYS_fadvise64,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_sync_file_range,
+    libc::SYS_syncfs,
+    libc::SYS_ftruncate,
+    libc::SYS_fallocate,
+    libc::SYS_getdents,
+    libc::SYS_getdents64,
+    libc::SYS_flock,
+    libc::SYS_fcntl,
+    libc::SYS_ioctl,
+    libc::SYS_connect,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_recvmmsg,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+];
+/// The first argument is a path.
+#[cfg(target_arch = "x86_64")]
+const WITH_PATH: &[libc::c_long] = &[
+    libc::SYS_open,
+    libc::SYS_creat,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_statfs,
+    libc::SYS_access,
+    libc::SYS_execve,
+    libc::SYS_rename,
+    libc::SYS_mkdir,
+    libc::SYS_rmdir,
+    libc::SYS_link,
+    libc::SYS_unlink,
+    libc::SYS_readlink,
+    libc::SYS_truncate,
+    libc::SYS_chdir,
+];
+/// The second argument is a path, below the descriptor that is the first.
+#[cfg(target_arch = "x86_64")]
+const WITH_PATH_SECOND: &[libc::c_long] = &[
+    libc::SYS_openat,
+    libc::SYS_openat2,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_unlinkat,
+    libc::SYS_mkdirat,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_linkat,
+    libc::SYS_readlinkat,
+    libc::SYS_execveat,
+];
+
+// There is no eBPF object for other architectures yet.
+#[cfg(not(target_arch = "x86_64"))]
+const WITH_DESCRIPTOR: &[libc::c_long] = &[];
+#[cfg(not(target_arch = "x86_64"))]
+const WITH_PATH: &[libc::c_long] = &[];
+#[cfg(not(target_arch = "x86_64"))]
+const WITH_PATH_SECOND: &[libc::c_long] = &[];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_call_has_its_bit() {
+        let mut calls = [0; CALL_WORDS];
+        mark(&mut calls, &[0, 33, 511, 512, -1]);
+        assert_eq!((calls[0], calls[1], calls[15]), (1, 2, 1 << 31));
+        assert_eq!(calls.iter().map(|word| word.count_ones()).sum::<u32>(), 3);
+    }
+}

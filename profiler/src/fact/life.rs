@@ -1,0 +1,245 @@
+//! Whether a thread's time adds up: on CPUs + off CPUs = its life, within a thousandth.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{FactSink, Mark, SampleFact, Tables, Thread, ThreadId, WaitFact};
+use crate::addr::Timestamp;
+
+/// Of a life, this part may be missing: one in a thousand.
+const PART: u64 = 1000;
+/// And so much of a short one, in ns: a thread runs before its first event and after its last.
+const AT_LEAST: u64 = 100_000;
+
+/// Times of threads while facts arrive.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lives {
+    /// By thread: on CPUs and off CPUs, in ns.
+    threads: Vec<Times>,
+}
+
+/// How a thread spent its time, in ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Times {
+    on: u64,
+    off: u64,
+}
+
+/// The lives of all threads together.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct LifeCheck {
+    /// Threads that ran or waited.
+    pub threads: u64,
+    /// Their time on CPUs, in ns.
+    pub on_ns: u64,
+    /// Their time off CPUs, in ns.
+    pub off_ns: u64,
+    /// Their lives within the recording, in ns.
+    pub life_ns: u64,
+    /// The part of their lives that is neither, in ns.
+    pub missing_ns: u64,
+    /// What is in both, or beyond their lives, in ns.
+    pub excess_ns: u64,
+    /// Threads whose life does not add up.
+    pub open: Vec<OpenLife>,
+}
+
+/// A thread whose life does not add up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct OpenLife {
+    /// Whose.
+    pub thread: ThreadId,
+    /// Its life, in ns.
+    pub life_ns: u64,
+    /// On CPUs and off CPUs, less the life, in ns.
+    pub difference_ns: i64,
+}
+
+impl FactSink for Lives {
+    fn sample(&mut self, _: &Tables, sample: &SampleFact) {
+        let on = &mut self.of(sample.thread).on;
+        *on = on.saturating_add(ns(sample.cpu_time));
+    }
+
+    fn mark(&mut self, _: &Tables, _: &Mark) {}
+
+    fn wait(&mut self, _: &Tables, wait: &WaitFact) {
+        let off = &mut self.of(wait.thread).off;
+        *off = off.saturating_add(ns(wait.off));
+    }
+}
+
+impl Lives {
+    fn of(&mut self, thread: ThreadId) -> &mut Times {
+        if thread.index() >= self.threads.len() {
+            self.threads.resize(thread.index() + 1, Times::default());
+        }
+        &mut self.threads[thread.index()]
+    }
+
+    /// Holds each thread's times against its life.
+    pub fn check(&self, tables: &Tables) -> LifeCheck {
+        let mut check = LifeCheck::default();
+        for ((thread, times), id) in tables.threads.iter().zip(&self.threads).zip((0..).map(ThreadId)) {
+            let on = times.on.saturating_add(thread.cpu_time_after_last_sample);
+            if on == 0 && times.off == 0 {
+                continue;
+            }
+            let life = ns(life(tables, thread));
+            let known = on.saturating_add(times.off);
+            let difference = i64::try_from(i128::from(known) - i128::from(life)).unwrap_or(i64::MAX);
+            check.threads += 1;
+            for (sum, part) in [
+                (&mut check.on_ns, on),
+                (&mut check.off_ns, times.off),
+                (&mut check.life_ns, life),
+                (&mut check.missing_ns, life.saturating_sub(known)),
+                (&mut check.excess_ns, known.saturating_sub(life)),
+            ] {
+                *sum = sum.saturating_add(part);
+            }
+            if difference.unsigned_abs() > (life / PART).max(AT_LEAST) {
+                check.open.push(OpenLife {
+                    thread: id,
+                    life_ns: life,
+                    difference_ns: difference,
+                });
+            }
+        }
+        check
+    }
+}
+
+impl LifeCheck {
+    /// What is wrong, in one line; `None`: every life adds up.
+    pub fn problem(&self, tables: &Tables) -> Option<String> {
+        let worst = self.open.iter().max_by_key(|open| open.difference_ns.unsigned_abs())?;
+        let tid = tables.threads.get(worst.thread.index()).map_or(0, |thread| thread.tid);
+        let more = match self.open.len() - 1 {
+            0 => String::new(),
+            others => format!(", and {others} more threads"),
+        };
+        let what = if worst.difference_ns < 0 { "missing" } else { "too much" };
+        let ms = worst.difference_ns.unsigned_abs() as f64 / 1e6;
+        Some(format!("lives do not add up: {ms:.1} ms {what} of thread {tid}{more}"))
+    }
+}
+
+/// A thread's life within the recording.
+pub fn life(tables: &Tables, thread: &Thread) -> Duration {
+    let recording = &tables.recording;
+    let end: Timestamp = thread.end.unwrap_or(recording.end).min(recording.end);
+    end.since(thread.start.max(recording.start))
+}
+
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fact::wait::{Sight, WaitReason};
+    use crate::fact::{ProcessId, StackId};
+
+    const MS: u64 = 1_000_000;
+
+    fn thread(start: u64, end: Option<u64>, after: u64) -> Thread {
+        Thread {
+            process: ProcessId(0),
+            tid: u32::try_from(70 + start / MS).unwrap_or(0),
+            name: String::new(),
+            is_main: false,
+            start: Timestamp(start),
+            end: end.map(Timestamp),
+            cpu_time_after_last_sample: after,
+            sum_exec_runtime: None,
+            minor_faults: None,
+            major_faults: None,
+            faults: None,
+        }
+    }
+
+    fn sample(thread: u32, ms: u64) -> SampleFact {
+        SampleFact {
+            time: Timestamp(0),
+            thread: ThreadId(thread),
+            stack: Some(StackId(0)),
+            cpu_time: Duration::from_millis(ms),
+            in_kernel: false,
+            weight: 1,
+        }
+    }
+
+    fn wait(thread: u32, ms: u64) -> WaitFact {
+        WaitFact {
+            start: Timestamp(0),
+            end: Timestamp(0),
+            thread: ThreadId(thread),
+            stack: None,
+            off: Duration::from_millis(ms),
+            queued: Duration::ZERO,
+            longest: Duration::ZERO,
+            count: 3,
+            reason: WaitReason::Poll,
+            call: None,
+            waker: None,
+            sight: Sight::Whole,
+            in_fault: false,
+        }
+    }
+
+    #[test]
+    fn lives_add_up_or_are_told() {
+        let mut tables = Tables {
+            threads: vec![
+                thread(0, Some(500 * MS), 20 * MS),
+                thread(200 * MS, None, 0),
+                thread(900 * MS, Some(950 * MS), 0),
+                thread(0, None, 0),
+            ],
+            ..Tables::default()
+        };
+        tables.recording.end = Timestamp(1000 * MS);
+        let mut lives = Lives::default();
+        lives.sample(&tables, &sample(0, 100));
+        lives.sample(&tables, &sample(0, 80));
+        lives.wait(&tables, &wait(0, 300));
+        // 800 ms, of which 790 are known; 50 ms, of which 60 are.
+        lives.wait(&tables, &wait(1, 790));
+        lives.wait(&tables, &wait(2, 60));
+        let check = lives.check(&tables);
+        assert_eq!((check.threads, check.on_ns, check.off_ns), (3, 200 * MS, 1150 * MS));
+        assert_eq!(
+            (check.life_ns, check.missing_ns, check.excess_ns),
+            (1350 * MS, 10 * MS, 10 * MS)
+        );
+        let differences: Vec<_> = check
+            .open
+            .iter()
+            .map(|open| (open.thread.0, open.difference_ns))
+            .collect();
+        assert_eq!(differences, [(1, -10_000_000), (2, 10_000_000)]);
+        let problem = check.problem(&tables).unwrap();
+        assert_eq!(
+            problem,
+            "lives do not add up: 10.0 ms too much of thread 970, and 1 more threads"
+        );
+        // A thousandth is as good as nothing.
+        lives.wait(&tables, &wait(1, 10));
+        assert_eq!(lives.check(&tables).open.len(), 1);
+    }
+
+    #[test]
+    fn damaged_figures_are_no_panic() {
+        let tables = Tables {
+            threads: vec![thread(u64::MAX, Some(0), u64::MAX)],
+            ..Tables::default()
+        };
+        let mut lives = Lives::default();
+        lives.wait(&tables, &wait(0, u64::MAX / MS));
+        lives.wait(&tables, &wait(9, u64::MAX / MS));
+        assert_eq!(lives.check(&tables).open.len(), 1);
+    }
+}

@@ -1,0 +1,99 @@
+//! What system calls wait for, and their names.
+
+use syscalls::{aarch64, x86_64};
+
+use super::CallScene;
+use crate::fact::WaitReason;
+
+/// `S_IFMT` and types of files (include/uapi/linux/stat.h).
+mod mode {
+    pub const TYPE: u32 = 0o170_000;
+    pub const FIFO: u32 = 0o010_000;
+    pub const CHARACTER: u32 = 0o020_000;
+    pub const SOCKET: u32 = 0o140_000;
+}
+
+/// Operations of futex(2) and the bits beside them (include/uapi/linux/futex.h).
+mod op {
+    pub const MASK: u64 = !(128 | 256);
+    pub const LOCK_PI: u64 = 6;
+    pub const LOCK_PI2: u64 = 13;
+    pub const WAIT: u64 = 0;
+    pub const WAIT_BITSET: u64 = 9;
+}
+
+/// What a futex word holds while it is locked and somebody waits: `__lll_lock_wait` of glibc, `std::sync::Mutex` of Rust, Go's runtime.
+const LOCKED_WITH_WAITERS: u32 = 2;
+
+/// The name of a system call on the architecture that `uname -m` calls so; `syscall N` if nobody knows.
+pub fn call_name(arch: &str, number: u32) -> String {
+    let index = usize::try_from(number).unwrap_or(usize::MAX);
+    let name = match arch {
+        "x86_64" => x86_64::Sysno::new(index).map(|call| call.name()),
+        "aarch64" => aarch64::Sysno::new(index).map(|call| call.name()),
+        _ => None,
+    };
+    name.map_or_else(|| format!("syscall {number}"), str::to_owned)
+}
+
+/// A futex that is held, or one that is notified. Both wait for a word to change; what tells them apart is the operation and the value
+/// that the word has while they wait.
+pub fn futex(call: &CallScene<'_>) -> WaitReason {
+    let [_, op, value] = call.arguments;
+    // An int in the kernel's eyes: the upper half is anything.
+    let waits_locked = value as u32 == LOCKED_WITH_WAITERS;
+    match u64::from(op as u32) & op::MASK {
+        op::LOCK_PI | op::LOCK_PI2 => WaitReason::Lock,
+        op::WAIT | op::WAIT_BITSET if call.name == "futex" && waits_locked => WaitReason::Lock,
+        _ => WaitReason::Condition,
+    }
+}
+
+/// What a system call waits for when it does not wait for I/O, by its name and the type of its descriptor's file.
+pub fn reason(call: &CallScene<'_>) -> WaitReason {
+    match call.name {
+        "futex" | "futex_wait" | "futex_waitv" => futex(call),
+        "sched_yield" => WaitReason::RunQueue,
+        "nanosleep" | "clock_nanosleep" => WaitReason::Sleep,
+        "wait4" | "waitid" | "waitpid" | "vfork" => WaitReason::Child,
+        "poll" | "ppoll" | "select" | "pselect6" | "epoll_wait" | "epoll_pwait" | "epoll_pwait2" | "io_uring_enter" => {
+            WaitReason::Poll
+        }
+        "io_getevents" | "io_pgetevents" => WaitReason::Disk,
+        "pause" | "rt_sigsuspend" | "rt_sigtimedwait" | "semop" | "semtimedop" | "msgrcv" | "msgsnd"
+        | "mq_timedreceive" | "mq_timedsend" => WaitReason::Condition,
+        "flock" => WaitReason::Lock,
+        "recvfrom" | "recvmsg" | "recvmmsg" | "sendto" | "sendmsg" | "sendmmsg" | "accept" | "accept4" | "connect" => {
+            WaitReason::Socket
+        }
+        "mmap" | "munmap" | "mprotect" | "pkey_mprotect" | "mremap" | "brk" | "madvise" | "process_madvise"
+        | "mlock" | "mlock2" | "mlockall" | "munlock" | "munlockall" | "mincore" => WaitReason::Memory,
+        "read" | "readv" | "pread64" | "preadv" | "preadv2" | "write" | "writev" | "pwrite64" | "pwritev"
+        | "pwritev2" | "splice" | "tee" | "vmsplice" | "sendfile" | "copy_file_range" => by_file(call),
+        "fsync" | "fdatasync" | "sync" | "syncfs" | "sync_file_range" | "msync" | "open" | "openat" | "openat2"
+        | "creat" | "close" | "stat" | "lstat" | "fstat" | "newfstatat" | "statx" | "access" | "faccessat"
+        | "faccessat2" | "readlink" | "readlinkat" | "unlink" | "unlinkat" | "rename" | "renameat" | "renameat2"
+        | "mkdir" | "mkdirat" | "rmdir" | "link" | "linkat" | "symlink" | "symlinkat" | "truncate" | "ftruncate"
+        | "fallocate" | "getdents" | "getdents64" | "chmod" | "fchmod" | "fchmodat" | "chown" | "fchown"
+        | "fchownat" | "utimensat" | "mount" | "umount2" | "fadvise64" | "readahead" | "statfs" | "fstatfs"
+        | "getxattr" | "setxattr" | "lgetxattr" | "fgetxattr" | "fsetxattr" | "mknodat" | "chdir" | "fchdir" => {
+            WaitReason::FileSystem
+        }
+        _ => WaitReason::Kernel,
+    }
+}
+
+/// What the other side of a descriptor is.
+fn by_file(call: &CallScene<'_>) -> WaitReason {
+    let Some(mode) = call.mode else {
+        return WaitReason::Kernel;
+    };
+    match mode & mode::TYPE {
+        // eventfd, signalfd, inotify.
+        0 => WaitReason::Condition,
+        mode::FIFO => WaitReason::Pipe,
+        mode::SOCKET => WaitReason::Socket,
+        mode::CHARACTER => WaitReason::Kernel,
+        _ => WaitReason::FileSystem,
+    }
+}

@@ -1,0 +1,208 @@
+//! Waits: from their events, and what came ahead of them, to facts.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use profiler_common::stack::FLAG_USER_REGS;
+use profiler_common::switch::{
+    PATH_LEN, WAIT_BY_INTERRUPT, WAIT_IN_FAULT, WAIT_LIKE_EARLIER, WAIT_UNFINISHED, WAIT_UNSEEN_START,
+    WAIT_WAKER_UNSURE,
+};
+use rustc_hash::FxHashMap;
+
+use super::{Noun, Replay};
+use crate::addr::Timestamp;
+use crate::event::{At, Call, CallPath, OpenFile, StackAhead, Stacks, Wait, Waker};
+use crate::fact::reasons::{self, CallScene, Clue, Scene};
+use crate::fact::wait::{Sight, WaitCall, WaitReason, WakerFact};
+use crate::fact::{FrameId, Location, MappedFileId, StackId, WaitFact};
+
+/// Most stacks whose waits or requests did not come yet: the oldest go first.
+const MAX_STACKS_AHEAD: usize = 1 << 20;
+/// The same of paths.
+const MAX_PATHS_AHEAD: usize = 1 << 16;
+/// Types of files that have a name: directories, devices, regular files and links (`S_IFMT`).
+const NAMED_TYPES: [u32; 5] = [0o040_000, 0o020_000, 0o060_000, 0o100_000, 0o120_000];
+/// In the key of a waker's stack, above the tid of the thread that it woke.
+const OF_WAKER: u32 = 1 << 31;
+
+/// What came ahead of the records that refer to it.
+#[derive(Default)]
+pub(super) struct Ahead {
+    stacks: BTreeMap<(Timestamp, u32), Option<StackId>>,
+    paths: BTreeMap<(Timestamp, u32), String>,
+}
+
+/// What was found out about kernel stacks, once for each.
+#[derive(Default)]
+pub(super) struct Clues {
+    stacks: FxHashMap<StackId, Option<Clue>>,
+    frames: FxHashMap<FrameId, Option<Clue>>,
+    calls: FxHashMap<u32, String>,
+}
+
+impl Replay<'_, '_> {
+    /// A stack came ahead: its mappings are those of now.
+    pub(super) fn stack_came_ahead(&mut self, ahead: &StackAhead<'_>) {
+        let thread = self.tasks.thread_at(&ahead.at);
+        let stack = self.resolved_stack(&ahead.at, thread, &ahead.stacks, Noun::Wait);
+        let stacks = &mut self.ahead.stacks;
+        stacks.insert((ahead.at.time, ahead.at.tid), stack);
+        if stacks.len() > MAX_STACKS_AHEAD {
+            stacks.pop_first();
+        }
+    }
+
+    /// The path of a system call came ahead.
+    pub(super) fn path_came_ahead(&mut self, path: &CallPath) {
+        let paths = &mut self.ahead.paths;
+        let kept = path.path.get(..PATH_LEN).unwrap_or(&path.path);
+        paths.insert((path.at.time, path.at.tid), String::from_utf8_lossy(kept).into_owned());
+        if paths.len() > MAX_PATHS_AHEAD {
+            paths.pop_first();
+        }
+    }
+
+    /// The stack that came ahead for a record of this thread which calls its time `time`; it is handed out once. `None`: none came.
+    pub(super) fn stack_ahead(&mut self, time: Timestamp, tid: u32) -> Option<Option<StackId>> {
+        self.ahead.stacks.remove(&(time, tid))
+    }
+
+    pub(super) fn wait(&mut self, wait: &Wait) {
+        let thread = self.tasks.thread_at(&wait.at);
+        let stack = match self.stack_ahead(wait.out, wait.at.tid) {
+            Some(stack) => stack,
+            None => self.resolved_stack(&wait.at, thread, &wait.stacks, Noun::Wait),
+        };
+        if let Some(stack) = stack {
+            self.ends.waits.count(&self.tables, stack);
+        }
+        let recording = &mut self.tables.recording;
+        recording.waits_seen = recording.waits_seen.saturating_add(u64::from(wait.count));
+        let call = wait.call.as_ref().map(|call| self.call(wait, call));
+        let is = |flag: u32| wait.flags & flag != 0;
+        let end = wait.end.max(wait.out);
+        // Whatever a record says: a thread is off CPUs no longer than from the first switch-out to the last switch-in.
+        let off = Duration::from_nanos(wait.off).min(end.since(wait.out));
+        let fact = WaitFact {
+            start: wait.out,
+            end,
+            thread,
+            stack,
+            off,
+            queued: Duration::from_nanos(wait.queued).min(off),
+            longest: Duration::from_nanos(wait.longest).min(off),
+            count: wait.count.max(1),
+            reason: self.reason(wait, call.as_ref(), stack),
+            call,
+            waker: wait.waker.as_ref().map(|waker| self.waker(wait, waker)),
+            sight: if is(WAIT_UNSEEN_START) {
+                Sight::NoStart
+            } else if is(WAIT_UNFINISHED) {
+                Sight::NoEnd
+            } else if is(WAIT_LIKE_EARLIER) {
+                Sight::LikeEarlier
+            } else {
+                Sight::Whole
+            },
+            in_fault: is(WAIT_IN_FAULT),
+        };
+        self.show_tasks();
+        self.sink.wait(&self.tables, &fact);
+        self.show_tasks();
+        self.join_wait(&fact);
+    }
+
+    fn call(&mut self, wait: &Wait, call: &Call) -> WaitCall {
+        let arch = &self.tables.recording.arch;
+        let name = self.clues.calls.entry(call.number);
+        let name = name.or_insert_with(|| reasons::call_name(arch, call.number)).clone();
+        WaitCall {
+            number: call.number,
+            name,
+            file: call.file.as_ref().and_then(|file| self.open_file(file)),
+            path: self.ahead.paths.remove(&(wait.out, wait.at.tid)),
+        }
+    }
+
+    /// What a descriptor refers to, if it has a name: a pipe has one if it was made by mkfifo.
+    fn open_file(&mut self, open: &OpenFile) -> Option<MappedFileId> {
+        const TYPE: u32 = 0o170_000;
+        let is_named = NAMED_TYPES.contains(&(open.mode & TYPE)) || self.files.has_name(open.file);
+        if open.file.inode == 0 || !is_named {
+            return None;
+        }
+        self.files.of_file(&mut self.tables.files, &self.tasks.files, open.file)
+    }
+
+    fn reason(&mut self, wait: &Wait, call: Option<&WaitCall>, stack: Option<StackId>) -> WaitReason {
+        let clue = stack.and_then(|stack| self.clue(stack));
+        let scene = Scene {
+            state: wait.state,
+            flags: wait.flags,
+            call: wait.call.as_ref().zip(call).map(|(call, named)| CallScene {
+                name: &named.name,
+                arguments: call.arguments,
+                mode: call.file.map(|file| file.mode),
+            }),
+        };
+        reasons::reason(&scene, clue)
+    }
+
+    /// What the kernel's part of a stack tells.
+    fn clue(&mut self, stack: StackId) -> Option<Clue> {
+        if let Some(known) = self.clues.stacks.get(&stack) {
+            return *known;
+        }
+        let tables = &self.tables;
+        let mut next = Some(stack);
+        let functions = std::iter::from_fn(|| {
+            let node = tables.stacks.get(next?.index())?;
+            next = node.parent;
+            let frame = tables.frames.get(node.frame.index())?;
+            matches!(frame.location, Location::Kernel { .. }).then_some(node.frame)
+        });
+        let frames = &mut self.clues.frames;
+        let named = functions.map(|frame| (frame, tables.names.get(&frame).map_or("", |name| name.symbol.as_str())));
+        let clue = reasons::of_kernel(named, |frame, name| {
+            *frames.entry(frame).or_insert_with(|| reasons::clue(name))
+        });
+        self.clues.stacks.insert(stack, clue);
+        clue
+    }
+
+    fn waker(&mut self, wait: &Wait, waker: &Waker) -> WakerFact {
+        let at = At {
+            time: waker.time,
+            pid: waker.pid,
+            tid: waker.tid,
+        };
+        let thread = self.tasks.known_thread(&at);
+        let user = thread
+            .filter(|_| self.dictionary.has_user(waker.user))
+            .map(|_| waker.user);
+        let stacks = Stacks {
+            flags: user.map_or(0, |_| FLAG_USER_REGS),
+            user: user.unwrap_or(0),
+            kernel: waker.kernel,
+            ..Stacks::default()
+        };
+        let stack = if stacks.user == 0 && stacks.kernel == 0 {
+            None
+        } else {
+            // It is told now, by the thread that was woken, and so it is found again.
+            let key = (wait.at.time, wait.at.tid | OF_WAKER);
+            let process = thread.map(|thread| self.tasks.threads[thread.index()].process);
+            self.resolved(key, &at, process, &stacks, Noun::Wait)
+        };
+        let unsure = wait.flags & WAIT_WAKER_UNSURE != 0;
+        WakerFact {
+            time: waker.time,
+            pid: waker.pid,
+            tid: waker.tid,
+            thread,
+            stack,
+            by_interrupt: (!unsure).then_some(wait.flags & WAIT_BY_INTERRUPT != 0),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! `--exact-touch`: each first touch is a fault, and the machine's setting is as before, however the recording ends.
+
+use std::process::{Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::harness::{Ngmi, Oracle, Running, procfs, skip};
+use crate::run::{read, recorder, scratch};
+use crate::tier::{Tier, in_each_tier};
+
+in_each_tier!(alone: every_touch_is_a_fault);
+
+const PAGE: u64 = 4096;
+
+/// What the kernel maps around a fault at most, in bytes, found without ngmi; `None`: nobody may know here.
+fn fault_around() -> Option<u64> {
+    with_setting("cat fault_around_bytes")?.trim().parse().ok()
+}
+
+/// Runs a line of shell in a debug file system of its own.
+fn with_setting(line: &str) -> Option<String> {
+    let script = format!(
+        "d=$(mktemp -d) && mount -t debugfs none $d && cd $d && {line}; s=$?; cd /; umount $d; rmdir $d; exit $s"
+    );
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", &script])
+        .stderr(Stdio::null())
+        .output()
+        .unwrap();
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8(output.stdout).unwrap())
+}
+
+/// Whether the setting may be changed here, found by setting it to what it is.
+fn skipped() -> bool {
+    if let Some(reason) = skip::no_capture() {
+        skip::skip(&reason);
+        return true;
+    }
+    let may = fault_around().and_then(|bytes| with_setting(&format!("echo {bytes} > fault_around_bytes")));
+    if may.is_none() {
+        skip::skip("this kernel lets nobody set fault_around_bytes");
+    }
+    may.is_none()
+}
+
+fn every_touch_is_a_fault(tier: Tier) {
+    if skipped() {
+        return;
+    }
+    let before = fault_around();
+    let folder = scratch();
+    let oracle = Oracle::c("faults/strided");
+    let arguments = |mode| [mode, folder.path().to_str().unwrap()].map(str::to_owned);
+    let Some(plain) = read(tier, recorder(tier, "all").program(&oracle, arguments("plain")).run()) else {
+        return;
+    };
+    plain.expect_phases();
+    let (phase, rows) = plain.only_rows();
+    assert!(
+        rows.len() < phase.touches.len(),
+        "{} faults of {} touches",
+        rows.len(),
+        phase.touches.len()
+    );
+
+    let recording = recorder(tier, "all")
+        .arg("--exact-touch")
+        .program(&oracle, arguments("exact"));
+    let Some(exact) = read(tier, recording.run()) else {
+        return;
+    };
+    exact.expect_phases();
+    let (phase, rows) = exact.only_rows();
+    let offsets: Vec<_> = rows.iter().map(|row| row.offset.unwrap()).collect();
+    assert_eq!(offsets, (0..64).map(|touch| touch * 5 * PAGE).collect::<Vec<_>>());
+    assert_eq!(rows.len(), phase.touches.len());
+    assert!(
+        rows.iter().all(|row| row.pages_around.is_none_or(|pages| pages <= 1)),
+        "{:?}",
+        rows[0]
+    );
+    assert_eq!(fault_around(), before);
+    assert!(exact.outcome.stderr.contains("exact touch"), "{}", exact.outcome.stderr);
+    for file in ["log", "out.json.gz"] {
+        let told = Ngmi::verb("faults").arg(exact.outcome.file(file)).run();
+        assert!(told.stdout.contains("exact touch"), "{file}: {}", told.stdout);
+    }
+}
+
+/// A recording with the setting changed, that goes on.
+fn changed() -> Running {
+    let recording = Ngmi::record().arg("--exact-touch").program("sleep", ["100"]);
+    let log = recording.dir().join("out.json.gz.events");
+    let mut running = recording.start();
+    running.wait_until("recording", |_| fault_around() == Some(PAGE) && log.exists());
+    running
+}
+
+#[test]
+fn however_it_ends() {
+    crate::tier::alone(|| {
+        if skipped() {
+            return;
+        }
+        let before = fault_around();
+        let interrupted = changed();
+        let other = changed();
+        interrupted.signal(Signal::SIGINT);
+        interrupted.wait();
+        assert_eq!(fault_around(), Some(PAGE), "another recording goes on");
+        other.signal(Signal::SIGTERM);
+        other.wait();
+        assert_eq!(fault_around(), before, "after the last one");
+
+        let abandoned = changed();
+        abandoned.signal(Signal::SIGKILL);
+        abandoned.wait();
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while fault_around() != before && std::time::Instant::now() < end {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        assert_eq!(
+            fault_around(),
+            before,
+            "the privileged half outlives the other one, to put it back"
+        );
+    });
+}
+
+#[test]
+fn what_sigkill_leaves_the_doctor_puts_back() {
+    crate::tier::alone(|| {
+        if skipped() {
+            return;
+        }
+        let before = fault_around();
+        for next in ["doctor", "record"] {
+            let killed = changed();
+            let pid = killed.pid().as_raw();
+            let all: Vec<u32> = [pid.unsigned_abs()]
+                .into_iter()
+                .chain(procfs::descendants(pid.unsigned_abs()))
+                .collect();
+            // Stopped first: the privileged half must not see the other one's end.
+            for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
+                for pid in &all {
+                    let _ = kill(Pid::from_raw(pid.cast_signed()), signal);
+                }
+            }
+            killed.wait();
+            assert_eq!(fault_around(), Some(PAGE), "left as SIGKILL found it");
+            let told = match next {
+                "doctor" => Ngmi::verb("doctor").run(),
+                _ => Ngmi::record().program("true", [""; 0]).run(),
+            };
+            told.expect_code(0);
+            let words = format!("{}{}", told.stdout, told.stderr)
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ");
+            let expected = format!("put back to {}", before.unwrap());
+            assert!(words.contains(&expected), "{next} does not say so: {words}");
+            assert_eq!(fault_around(), before, "after {next}");
+        }
+    });
+}
+
+#[test]
+fn a_refusal_comes_before_the_command() {
+    skip::needs_capture!();
+    if fault_around().is_some() {
+        skip::skip("this kernel lets root set fault_around_bytes");
+        return;
+    }
+    let recording = Ngmi::record().arg("--exact-touch");
+    let mark = recording.dir().join("ran");
+    let outcome = recording.program("touch", [&mark]).run();
+    outcome.expect_refusal(&["--exact-touch", "record without"]);
+    assert_eq!(outcome.code(), 125);
+    assert!(!mark.exists(), "the command ran");
+}
