@@ -105,6 +105,7 @@ fn columns(figure: Figure, steps: &[LoadStep], zero: Timestamp) -> (Vec<f64>, Ve
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp)] // Whole numbers.
 mod tests {
     use super::*;
 

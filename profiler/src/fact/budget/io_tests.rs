@@ -55,7 +55,7 @@ fn wait(start: u64, off: u64, kind: usize) -> WaitFact {
         call: None,
         waker: None,
         sight: Sight::Whole,
-        in_fault: kind % 2 == 0,
+        in_fault: kind.is_multiple_of(2),
     }
 }
 
@@ -81,7 +81,7 @@ fn request(start: u64, length: u64, bytes: u32) -> RequestFact {
         device: DeviceId(bytes % 2),
         sector: 0,
         bytes,
-        operation: if bytes % 3 == 0 {
+        operation: if bytes.is_multiple_of(3) {
             Operation::Write
         } else {
             Operation::Read
