@@ -17,7 +17,7 @@ use profiler_common::Loss;
 use crate::emit::{self, At, lose, now};
 use crate::kernel::{Bio, Pages, Request, Task, is_block_device};
 use crate::maps::{CONFIG, IN_FLIGHT, REQUESTS, config};
-use crate::stack::{self, Captured};
+use crate::stack;
 use crate::{names, scope, wait};
 
 /// `block_bio_queue(struct bio *bio)`, in the submitter's context.
@@ -73,9 +73,9 @@ unsafe fn send_stack(ctx: &BtfTracePointContext, state: *mut ThreadState, task: 
     let place = stack::place_in_kernel(task);
     // SAFETY: by this function's own condition; a thread that runs has no wait under way.
     unsafe {
-        let Captured { stacks, want } = stack::stacks(ctx, task, at, (*state).space, &place, config!(fault_stack_copy));
         let waits = &raw mut (*state).waits;
-        ((*waits).stacks, (*waits).want) = (stacks, want as u32);
+        let to = &raw mut (*waits).stacks;
+        (*waits).want = stack::stacks_to(to, ctx, task, at, (*state).space, &place, config!(fault_stack_copy)) as u32;
     }
     if wait::send_stack_ahead(at.time) == 0 {
         lose(Loss::BlockRingFull);
@@ -92,7 +92,7 @@ unsafe fn describe(bio: Bio, task: Task, body: *mut BioBody, at: At) {
     unsafe {
         let call = task.call();
         if let Some(call) = call {
-            (*body).call = call.number;
+            (*body).call = call;
             (*body).flags |= BIO_IN_CALL;
         }
         match bio.pages() {
@@ -111,12 +111,12 @@ unsafe fn describe(bio: Bio, task: Task, body: *mut BioBody, at: At) {
             }
             Pages::Anonymous => {
                 // Swap has the same pages; only a system call has a descriptor.
-                let Some(call) = call.filter(|call| wait::is_among(&CONFIG.calls_with_file, call.number)) else {
+                if !call.is_some_and(|call| wait::is_among(&CONFIG.calls_with_file, call)) {
                     (*body).flags |= if (*body).flags & BIO_IN_CALL == 0 { BIO_SWAP } else { BIO_DIRECT };
                     return;
-                };
+                }
                 (*body).flags |= BIO_DIRECT;
-                if let Some((inode, name)) = task.open_file(call.arguments[0] & 0xffff_ffff)
+                if let Some((inode, name)) = task.open_file(task.first_argument() & 0xffff_ffff)
                     && let Some(file) = inode.describe()
                 {
                     (*body).file = file;

@@ -149,8 +149,8 @@ unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut Threa
             _ => true,
         };
         if wanted {
-            let Captured { stacks, want } = stack::stacks(ctx, task, at, (*state).space, place, config!(fault_stack_copy));
-            ((*faults).stacks, (*faults).want) = (stacks, want);
+            let to = &raw mut (*faults).stacks;
+            (*faults).want = stack::stacks_to(to, ctx, task, at, (*state).space, place, config!(fault_stack_copy));
             let sent = send_fault(at.time) != 0;
             if !sent {
                 lose(Loss::FaultRingFull);

@@ -84,13 +84,6 @@ pub fn in_interrupt() -> Option<bool> {
     Some(count & INTERRUPTED != 0)
 }
 
-/// A system call: its number and first arguments.
-#[derive(Clone, Copy)]
-pub struct Call {
-    pub number: u32,
-    pub arguments: [u64; 3],
-}
-
 impl Task {
     /// From a tracepoint's argument.
     #[inline(always)]
@@ -174,25 +167,40 @@ impl Task {
         load(self.0, config!(task_state)).unwrap_or(0)
     }
 
-    /// The system call that the task is in.
+    /// Number of the system call that the task is in.
     #[inline(always)]
-    pub fn call(self) -> Option<Call> {
+    pub fn call(self) -> Option<u32> {
         if self.is_kernel_thread() {
             return None;
         }
         let regs = self.pt_regs();
         // SAFETY: the verifier knows the helper's result as a pt_regs.
+        let number = unsafe { core::ptr::read_volatile(&raw const (*regs).orig_rax) };
+        // An exception or an interrupt stores a negative number there.
+        (number < CALLS).then_some(number as u32)
+    }
+
+    /// First argument of the system call.
+    #[inline(always)]
+    pub fn first_argument(self) -> u64 {
+        let regs = self.pt_regs();
+        // SAFETY: as above.
+        unsafe { core::ptr::read_volatile(&raw const (*regs).rdi) }
+    }
+
+    /// Writes the first arguments of the system call.
+    ///
+    /// # Safety
+    /// `to` must be writable.
+    #[inline(always)]
+    pub unsafe fn arguments(self, to: *mut [u64; 3]) {
+        let regs = self.pt_regs();
+        let to = to.cast::<u64>();
+        // SAFETY: as above, and by this function's own condition.
         unsafe {
-            // An exception or an interrupt stores a negative number here.
-            let number = core::ptr::read_volatile(&raw const (*regs).orig_rax);
-            (number < CALLS).then(|| Call {
-                number: number as u32,
-                arguments: [
-                    core::ptr::read_volatile(&raw const (*regs).rdi),
-                    core::ptr::read_volatile(&raw const (*regs).rsi),
-                    core::ptr::read_volatile(&raw const (*regs).rdx),
-                ],
-            })
+            to.write(core::ptr::read_volatile(&raw const (*regs).rdi));
+            to.add(1).write(core::ptr::read_volatile(&raw const (*regs).rsi));
+            to.add(2).write(core::ptr::read_volatile(&raw const (*regs).rdx));
         }
     }
 

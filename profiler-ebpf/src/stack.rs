@@ -98,51 +98,68 @@ pub fn place_of_fault(task: Task, code: u32) -> Place {
 /// Walks the stacks of the current task, and tells what the walk left to be copied: at most `limit` bytes.
 #[inline(always)]
 pub fn stacks(ctx: &impl EbpfContext, task: Task, at: At, space: u64, place: &Place, limit: u32) -> Captured {
-    let mut stacks = Record {
-        regs: place.regs,
-        flags: place.flags,
-        ..Record::default()
-    };
-    let mut want = 0;
-    let Some(walk) = walk::acquire() else {
-        lose(Loss::WalkerBusy);
-        return Captured { stacks, want };
-    };
-    let mut copies = false;
-    // SAFETY: the walk is ours until it is released.
+    let mut stacks = Record::default();
+    // SAFETY: a record of our own.
+    let want = unsafe { stacks_to(&raw mut stacks, ctx, task, at, space, place, limit) };
+    Captured { stacks, want }
+}
+
+/// As [`stacks`], written to where they stay: a program's own stack is small. Returns the bytes to copy.
+///
+/// # Safety
+/// `to` must be writable.
+#[inline(always)]
+pub unsafe fn stacks_to(
+    to: *mut Record,
+    ctx: &impl EbpfContext,
+    task: Task,
+    at: At,
+    space: u64,
+    place: &Place,
+    limit: u32,
+) -> u64 {
+    // SAFETY: by this function's own condition; the walk is ours until it is released.
     unsafe {
+        ((*to).user, (*to).kernel, (*to).unmapped) = (0, 0, 0);
+        ((*to).regs, (*to).flags, (*to).copied) = (place.regs, place.flags, 0);
+        let Some(walk) = walk::acquire() else {
+            lose(Loss::WalkerBusy);
+            return 0;
+        };
+        let mut copies = false;
         if place.flags & FLAG_IN_KERNEL != 0 {
-            stacks.kernel = intern::kernel_stack(walk, ctx, at);
+            (*to).kernel = intern::kernel_stack(walk, ctx, at);
         }
         if place.flags & FLAG_USER_REGS != 0 {
             let walked = walk::user_stack(walk, space, place.regs);
-            stacks.user = intern::user_stack(walk, at);
-            stacks.unmapped = walked.unmapped;
-            if walked.end == WalkEnd::Complete {
-                stacks.flags |= FLAG_WALK_COMPLETE;
+            (*to).user = intern::user_stack(walk, at);
+            (*to).unmapped = walked.unmapped;
+            if walked.end == WalkEnd::Complete as u32 {
+                (*to).flags |= FLAG_WALK_COMPLETE;
             }
             // Of a stack that is too deep the leaf part is enough.
-            copies = !matches!(walked.end, WalkEnd::Complete | WalkEnd::Limit);
+            copies = walked.end != WalkEnd::Complete as u32 && walked.end != WalkEnd::Limit as u32;
             if config!(check_walks) != 0 {
                 copies = true;
-                stacks.flags |= FLAG_CHECK;
+                (*to).flags |= FLAG_CHECK;
             } else {
-                stacks.regs = walked.regs;
-                stacks.flags |= if walked.caller { FLAG_CALLER } else { 0 };
+                (*to).regs = walked.regs;
+                (*to).flags |= if walked.caller { FLAG_CALLER } else { 0 };
             }
         }
         walk::release(walk);
-    }
-    if copies {
+        if !copies {
+            return 0;
+        }
         let limit = u64::from(limit);
-        let size = match top(task, stacks.regs.sp) {
-            Some(top) => top - stacks.regs.sp + BEYOND_TOP,
+        let sp = (*to).regs.sp;
+        let size = match top(task, sp) {
+            Some(top) => top - sp + BEYOND_TOP,
             None => u64::MAX,
         };
-        stacks.flags |= if limit != 0 && size > limit { FLAG_STACK_CUT } else { 0 };
-        want = size.min(limit);
+        (*to).flags |= if limit != 0 && size > limit { FLAG_STACK_CUT } else { 0 };
+        size.min(limit)
     }
-    Captured { stacks, want }
 }
 
 #[inline(always)]

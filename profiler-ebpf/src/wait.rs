@@ -84,11 +84,9 @@ pub unsafe fn switched_out(ctx: &impl EbpfContext, state: *mut ThreadState, task
         (*now).state = task.state();
         (*now).flags = flags;
         (*now).count = 1;
-        if let Some(call) = call {
-            (*now).call = call.number;
-            (*now).arguments = call.arguments;
-        } else {
-            (*now).call = 0;
+        (*now).call = call.unwrap_or(0);
+        if call.is_some() {
+            task.arguments(&raw mut (*now).arguments);
         }
         let place = stack::place_in_kernel(task);
         let site = site_of((*state).space, at.tid, &place, &(*waits).now);
@@ -130,9 +128,10 @@ unsafe fn may_look(waits: *mut ThreadWaits, time: u64) -> bool {
 unsafe fn look(ctx: &impl EbpfContext, state: *mut ThreadState, task: Task, at: At, place: &stack::Place) {
     // SAFETY: by this function's own condition.
     unsafe {
-        let Captured { stacks, want } = stack::stacks(ctx, task, at, (*state).space, place, config!(fault_stack_copy));
         let waits = &raw mut (*state).waits;
-        ((*waits).stacks, (*waits).want) = (stacks, want as u32);
+        let to = &raw mut (*waits).stacks;
+        let want = stack::stacks_to(to, ctx, task, at, (*state).space, place, config!(fault_stack_copy));
+        (*waits).want = want as u32;
         if want != 0 && send_stack_ahead(at.time) == 0 {
             lose(Loss::WaitRingFull);
         }

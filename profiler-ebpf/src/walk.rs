@@ -52,7 +52,8 @@ pub struct Walk {
 
 /// Where a walk ended.
 pub struct Walked {
-    pub end: WalkEnd,
+    /// Number of a [`WalkEnd`]: a table of them would be one more bound for the verifier to see.
+    pub end: u32,
     /// Registers of its last frame.
     pub regs: UserRegs,
     /// They are a caller's.
@@ -97,9 +98,8 @@ pub unsafe fn user_stack(walk: *mut Walk, space: u64, regs: UserRegs) -> Walked 
     // SAFETY: by this function's own condition; only this program uses the walk.
     unsafe {
         start(walk, space, regs);
-        let end = walk_user_stack((*walk).level, space) as u8;
         Walked {
-            end: WalkEnd::from_number(end).unwrap_or(WalkEnd::BadChain),
+            end: walk_user_stack((*walk).level, space),
             regs: (*walk).regs,
             caller: (*walk).caller != 0,
             unmapped: (*walk).unmapped,

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
+use source::Kind;
+
 use super::args::Faults;
 use super::output::to_stdout;
 use super::source;
@@ -20,7 +22,8 @@ pub fn run(args: Faults) -> Result<ExitCode> {
     let (list, csv, json, ndjson) = (args.list, args.csv, args.json, args.ndjson);
     let selection = Selection::try_from(args)?;
     let mut facts = Facts::default();
-    let tables = source::read(&input, &mut facts)?;
+    let (tables, kind) = source::read(&input, &mut facts)?;
+    facts.is_without_mappings = kind == Kind::Profile;
     if facts.rows.is_empty() {
         bail!("{} holds no page fault{}", input.display(), why_none(&tables.recording));
     }

@@ -22,7 +22,7 @@ pub fn run(args: Io) -> Result<ExitCode> {
     let (csv, json, ndjson) = (args.csv, args.json, args.ndjson);
     let selection = Selection::try_from(args)?;
     let mut facts = Facts::default();
-    let tables = source::read(&input, &mut facts)?;
+    let (tables, _) = source::read(&input, &mut facts)?;
     if facts.is_empty() {
         bail!(
             "{} holds no block request{}",

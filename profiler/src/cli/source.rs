@@ -15,11 +15,20 @@ use crate::profile::ProfileSource;
 use crate::record::binaries::{OpenBinaries, Vdso};
 use crate::record::names;
 
+/// What a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Everything that was recorded.
+    Log,
+    /// A rendering with a budget, which keeps no mappings.
+    Profile,
+}
+
 /// Hands the facts of the file to `sink`.
 ///
 /// # Errors
 /// When it can't be read, or is neither.
-pub fn read(path: &Path, sink: &mut dyn FactSink) -> Result<Tables> {
+pub fn read(path: &Path, sink: &mut dyn FactSink) -> Result<(Tables, Kind)> {
     let name = path.display();
     let mut file = File::open(path)
         .with_context(|| format!("cannot read {name}; name a profile or an event log that `ngmi record` wrote"))?;
@@ -31,7 +40,8 @@ pub fn read(path: &Path, sink: &mut dyn FactSink) -> Result<Tables> {
     if start == FILE_MAGIC {
         file.seek(SeekFrom::Start(0))
             .with_context(|| format!("{name} is an event log, and has to be a plain file"))?;
-        return log(file, sink).with_context(|| format!("cannot read {name}"));
+        let tables = log(file, sink).with_context(|| format!("cannot read {name}"))?;
+        return Ok((tables, Kind::Log));
     }
     let is_profile = start.starts_with(&[0x1f, 0x8b]) || start.trim_ascii_start().starts_with(b"{");
     if !is_profile {
@@ -39,7 +49,8 @@ pub fn read(path: &Path, sink: &mut dyn FactSink) -> Result<Tables> {
     }
     let mut source =
         ProfileSource::new(Cursor::new(start).chain(file)).with_context(|| format!("cannot read {name}"))?;
-    source.replay(sink).with_context(|| format!("cannot read {name}"))
+    let tables = source.replay(sink).with_context(|| format!("cannot read {name}"))?;
+    Ok((tables, Kind::Profile))
 }
 
 fn log(file: File, sink: &mut dyn FactSink) -> Result<Tables> {

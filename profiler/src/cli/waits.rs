@@ -21,7 +21,7 @@ pub fn run(args: Waits) -> Result<ExitCode> {
     let (csv, json, ndjson) = (args.csv, args.json, args.ndjson);
     let selection = Selection::try_from(args)?;
     let mut facts = Facts::default();
-    let tables = source::read(&input, &mut facts)?;
+    let (tables, _) = source::read(&input, &mut facts)?;
     if facts.rows.is_empty() {
         bail!("{} holds no wait{}", input.display(), why_none(&tables.recording));
     }

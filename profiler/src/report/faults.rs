@@ -8,6 +8,7 @@ pub mod phase;
 pub mod report;
 pub mod rows;
 pub mod select;
+pub mod spots;
 pub mod tally;
 pub mod text;
 mod text_pages;

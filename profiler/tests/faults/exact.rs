@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::harness::{Ngmi, Oracle, Running, procfs, skip};
+use crate::harness::ngmi::Running;
+use crate::harness::{Ngmi, Oracle, procfs, skip};
 use crate::run::{read, recorder, scratch};
 use crate::tier::{Tier, in_each_tier};
 

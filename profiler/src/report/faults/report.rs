@@ -7,7 +7,8 @@ use super::account::{AccountTotal, ThreadAccount, accounts, total};
 use super::pages::{self, CopiesRow, PagesRow};
 use super::phase::Phase;
 use super::select::Selector;
-use super::tally::{Groups, Tally, TimeParts};
+use super::spots::{self, SpotRow};
+use super::tally::{Folded, Groups, Tally, TimeParts};
 use super::view::{View, path_of};
 use crate::fact::fault::{FaultClass, MappedFileId};
 use crate::fact::{FaultFact, ProcessId, Recording, StackId, ThreadId};
@@ -47,6 +48,12 @@ pub struct FaultReport {
     pub pages: Vec<PagesRow>,
     /// What making copies of them cost, by relocations, other writes and `.bss`, in the whole recording.
     pub copies: Vec<CopiesRow>,
+    /// `copies` holds all of `.bss`; else only what lies in a page of the file: the profile keeps no mappings.
+    pub bss_is_whole: bool,
+    /// Functions that faulted where the kernel had stopped reading around, by file, in the whole recording.
+    pub read_around_spots: Vec<SpotRow>,
+    /// Faults that are only sums in the profile, and in none of the tables.
+    pub folded: Folded,
     /// Of each thread that ended; selected or not.
     pub accounts: Vec<ThreadAccount>,
     /// The accounts together.
@@ -210,16 +217,19 @@ impl FaultReport {
         let files = |groups: Groups<_>| -> Vec<FileRow> {
             groups.sorted().into_iter().map(|group| file_row(view, group)).collect()
         };
-        let by_file = files(sums.files);
+        let (by_file, read_around_off) = (files(sums.files), files(sums.read_around_off));
         Self {
             copies: pages::copies(view, view.dirtied(), &by_file),
+            bss_is_whole: view.knows_bss(),
+            read_around_spots: spots::rows(view, &read_around_off),
+            folded: Folded::of(&tables.recording),
             pages: pages::rows(view, view.pages(), &by_file),
             recording: tables.recording.clone(),
             faults_in_file: view.len() as u64,
             totals: sums.totals,
             time: sums.time,
             by_file,
-            read_around_off: files(sums.read_around_off),
+            read_around_off,
             by_section: sections(view, sums.sections),
             by_function: functions(view, sums.functions, sums.stacks),
             by_class: (sums.classes.sorted().into_iter())

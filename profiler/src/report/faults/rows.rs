@@ -229,6 +229,8 @@ pub struct Facts {
     pub pages: Pages,
     /// Who made copies of them.
     pub dirtied: Dirtied,
+    /// The source keeps no mappings: nobody knows which anonymous memory is `.bss`.
+    pub is_without_mappings: bool,
 }
 
 impl FactSink for Facts {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use crate::fact::FaultFact;
+use crate::fact::{FaultFact, Recording};
 use crate::report::export::ns;
 
 /// What a group of faults amounts to.
@@ -45,6 +45,31 @@ impl Tally {
         self.failed += other.failed;
         self.untimed += other.untimed;
         self.time_ns = self.time_ns.saturating_add(other.time_ns);
+    }
+}
+
+/// Faults that the profile had no room for one by one, in the whole recording; exact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Folded {
+    /// How many.
+    pub faults: u64,
+    /// As the kernel counts them.
+    pub major: u64,
+    /// Sum of the known latencies, in ns.
+    pub time_ns: u64,
+    /// Pages that were read meanwhile.
+    pub pages_read: u64,
+}
+
+impl Folded {
+    /// All of a recording.
+    pub fn of(recording: &Recording) -> Self {
+        recording.folded_faults.iter().fold(Self::default(), |sum, more| Self {
+            faults: sum.faults.saturating_add(more.faults),
+            major: sum.major.saturating_add(if more.major { more.faults } else { 0 }),
+            time_ns: sum.time_ns.saturating_add(more.time),
+            pages_read: sum.pages_read.saturating_add(more.pages_read),
+        })
     }
 }
 

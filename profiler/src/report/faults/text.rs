@@ -67,6 +67,17 @@ fn head(report: &FaultReport) -> Vec<String> {
     if totals.time_ns > 0 {
         lines.extend(wrapped("time:   ", &time(totals.time_ns, &report.time), " + "));
     }
+    let folded = &report.folded;
+    if folded.faults > 0 {
+        let words = [
+            format!("{} more", count(folded.faults)),
+            format!("{} major", count(folded.major)),
+            format!("{} in all", duration(folded.time_ns)),
+            format!("{} pages read", count(folded.pages_read)),
+            "only sums in this profile, and in no table".to_owned(),
+        ];
+        lines.extend(wrapped("folded: ", &words, ", "));
+    }
     // A wrapper script's programs come before: the last one is what the person means.
     let last = report.phases.iter().rposition(|start| start.phase == Phase::Exec);
     let entered = report.phases.iter().skip(last.unwrap_or(0));

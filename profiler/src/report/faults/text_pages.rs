@@ -12,7 +12,13 @@ pub fn lines(report: &FaultReport, top: usize) -> Vec<String> {
     let mut lines = table("pages, in the whole recording", heads, pages);
     let copies = report.copies.iter().take(top).map(|row| (&*row.file, cost(row)));
     let heads = ["relocated", "time", "data", "bss", "time"];
-    lines.extend(table("copies of pages, in all processes", heads, copies));
+    let copies = table("copies of pages, in all processes", heads, copies);
+    if !report.bss_is_whole && !copies.is_empty() {
+        lines.extend(copies);
+        lines.push("bss: only what lies in the file's own pages; the event log knows the rest".to_owned());
+        return lines;
+    }
+    lines.extend(copies);
     lines
 }
 

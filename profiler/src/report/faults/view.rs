@@ -42,6 +42,11 @@ impl<'a> View<'a> {
         &self.facts.pages
     }
 
+    /// The source can tell which anonymous memory is `.bss`.
+    pub fn knows_bss(&self) -> bool {
+        !self.facts.is_without_mappings
+    }
+
     /// Who made copies of the files' pages.
     pub fn dirtied(&self) -> &'a Dirtied {
         &self.facts.dirtied

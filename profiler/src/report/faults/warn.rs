@@ -85,7 +85,10 @@ pub fn warnings(report: &FaultReport) -> Vec<String> {
             .map(|row| {
                 let path = row.file.as_deref().unwrap_or("[no file]");
                 let name = fit(path.rsplit('/').next().unwrap_or(path), 30);
-                format!("{name} ({})", count(row.tally.faults))
+                let spot = report.read_around_spots.iter().find(|spot| spot.id == row.id);
+                let most = spot.and_then(|spot| spot.function.as_deref());
+                let most = most.map_or(String::new(), |function| format!(", most in {}", fit(function, 50)));
+                format!("{name} ({}{most})", count(row.tally.faults))
             })
             .collect();
         let more = off.len().saturating_sub(FILES);

@@ -230,7 +230,8 @@ mod tests {
                 prop_assert!(rows.push(wait));
             }
             for (index, wait) in (0..).zip(&waits) {
-                prop_assert_eq!(rows.get(index).as_ref(), Some(wait));
+                let row = rows.get(index);
+                prop_assert_eq!(row.as_ref(), Some(wait));
             }
             prop_assert!(rows.get(rows.len).is_none());
             let order = rows.order();

@@ -6,7 +6,7 @@ pub mod procfs;
 pub mod profile;
 pub mod skip;
 
-pub use ngmi::{Ngmi, Outcome, Running};
+pub use ngmi::{Ngmi, Outcome};
 pub use oracle::Oracle;
 pub use profile::Profile;
 
