@@ -124,7 +124,7 @@ fn functions_have_their_own_faults_and_those_of_their_callees() {
         &mut made.tables,
         &[("demo", Some(&["main"])), ("libdemo.so", Some(&["fun_8fd0"]))],
     );
-    made.faults = vec![profiler::fact::FaultFact {
+    made.faults = vec![FaultFact {
         stack: Some(stack),
         ..fault(0)
     }];
@@ -338,13 +338,13 @@ fn pages_are_told_by_file() {
     let range = |first, count| profiler::fact::fault::PageRange { first, count };
     made.reads = vec![profiler::fact::PagesReadFact {
         time: synthetic::at(1),
-        thread: profiler::fact::ThreadId(0),
+        thread: ThreadId(0),
         file: profiler::fact::MappedFileId(0),
         pages: range(16, 32),
         in_fault: true,
     }];
     // Reads 16 to 47, repeats and maps 16 to 31 around page 20: 32 to 47 were read for nothing.
-    made.faults = vec![profiler::fact::FaultFact {
+    made.faults = vec![FaultFact {
         class: FaultClass::FileCow,
         place: place(0, 20),
         around: Some(range(16, 16)),
@@ -387,7 +387,7 @@ fn what_is_in_no_table_is_told() {
             class: FaultClass::FileCow,
             failed: None,
             place: place(0, i),
-            stack: STACKS[if i == 1 { 1 } else { 0 }],
+            stack: STACKS[usize::from(i == 1)],
             latency: Some(Duration::from_millis(1)),
             read_around_off: true,
             pages_read: 4,
