@@ -41,6 +41,7 @@ impl Target {
 }
 
 /// Checked options of `ngmi record`.
+#[allow(clippy::struct_excessive_bools)] // Each is a flag that a person types.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordOptions {
     /// What to record.

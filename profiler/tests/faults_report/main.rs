@@ -1,6 +1,7 @@
 //! `ngmi faults`: tables that add up, selections that partition, rows that any program can read, with names that want to break them.
 #![allow(clippy::unwrap_used)] // Tests say what they need by failing.
 
+mod beside;
 mod phases;
 mod rows;
 mod synthetic;

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use profiler::fact::fault::FaultClass;
-use profiler::fact::{FaultFact, FoldedFaults, ThreadId};
+use profiler::fact::{FaultFact, ThreadId};
 use profiler::report::faults::tally::Tally;
 use profiler::report::faults::warn::warnings;
 use profiler::report::faults::{FaultReport, Selection, Selector, View};
 
-use super::synthetic::{self, Made, STACKS, empty, fault, many, numbered, place, stack};
+use super::synthetic::{self, Made, STACKS, empty, fault, many, place, stack};
 use super::{collected, report, text};
 
 const N: u64 = 12_000;
@@ -124,7 +124,7 @@ fn functions_have_their_own_faults_and_those_of_their_callees() {
         &mut made.tables,
         &[("demo", Some(&["main"])), ("libdemo.so", Some(&["fun_8fd0"]))],
     );
-    made.faults = vec![profiler::fact::FaultFact {
+    made.faults = vec![FaultFact {
         stack: Some(stack),
         ..fault(0)
     }];
@@ -338,13 +338,13 @@ fn pages_are_told_by_file() {
     let range = |first, count| profiler::fact::fault::PageRange { first, count };
     made.reads = vec![profiler::fact::PagesReadFact {
         time: synthetic::at(1),
-        thread: profiler::fact::ThreadId(0),
+        thread: ThreadId(0),
         file: profiler::fact::MappedFileId(0),
         pages: range(16, 32),
         in_fault: true,
     }];
     // Reads 16 to 47, repeats and maps 16 to 31 around page 20: 32 to 47 were read for nothing.
-    made.faults = vec![profiler::fact::FaultFact {
+    made.faults = vec![FaultFact {
         class: FaultClass::FileCow,
         place: place(0, 20),
         around: Some(range(16, 16)),
@@ -367,58 +367,4 @@ fn pages_are_told_by_file() {
     let text = text(&report, 10);
     assert!(text.contains("wasted\n/usr/lib/libdemo.so"), "{text}");
     assert!(text.contains("131 kB") && text.contains("65.5 kB"), "{text}");
-}
-
-#[test]
-fn what_is_in_no_table_is_told() {
-    let mut made = empty();
-    made.tables.recording.folded_faults = [(true, 5, 1_000_000), (false, 1_200, 2_000_000)]
-        .map(|(major, faults, time)| FoldedFaults {
-            thread: ThreadId(0),
-            class: FaultClass::FileRead,
-            major,
-            faults,
-            time,
-            pages_read: 7,
-        })
-        .to_vec();
-    made.faults = (0..3)
-        .map(|i| FaultFact {
-            class: FaultClass::FileCow,
-            failed: None,
-            place: place(0, i),
-            stack: STACKS[if i == 1 { 1 } else { 0 }],
-            latency: Some(Duration::from_millis(1)),
-            read_around_off: true,
-            pages_read: 4,
-            ..numbered(i)
-        })
-        .collect();
-    let (tables, mut facts) = collected(&made);
-    facts.is_without_mappings = true;
-    let view = View::new(&tables, &facts);
-    let report = FaultReport::new(&view, &Selector::new(&view, &Selection::default()).unwrap());
-    let told = text(&report, 10);
-    assert!(
-        told.contains("folded:  1,205 more, 5 major, 3.00 ms in all, 14 pages read,"),
-        "{told}"
-    );
-    assert!(told.contains("bss: only"), "{told}");
-    let [first, second] = &report.read_around_spots[..] else {
-        panic!("{:?}", report.read_around_spots)
-    };
-    let function = first.function.as_deref().unwrap();
-    assert!(["inlined", "outer"].contains(&function), "{function}");
-    assert_eq!((first.faults, first.pages_read, first.time_ns), (2, 8, 2_000_000));
-    assert_eq!((first.first_offset, first.last_offset, second.faults), (0, 2 * 4096, 1));
-    let words = told.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        words.contains(&format!("faults in libdemo.so (3, most in {function})")),
-        "{told}"
-    );
-
-    facts.is_without_mappings = false;
-    let view = View::new(&tables, &facts);
-    let report = FaultReport::new(&view, &Selector::new(&view, &Selection::default()).unwrap());
-    assert!(!text(&report, 10).contains("bss: only"));
 }
