@@ -168,8 +168,9 @@ impl DeviceRow {
         self.requests += 1;
         let (count, sum) = match request.operation {
             Operation::Read => (&mut done.reads, &mut done.read_bytes),
-            Operation::Write => (&mut done.writes, &mut done.written_bytes),
-            Operation::Discard | Operation::WriteZeroes => (&mut done.discards, &mut done.discarded_bytes),
+            // Zeroes are written, as the device counts.
+            Operation::Write | Operation::WriteZeroes => (&mut done.writes, &mut done.written_bytes),
+            Operation::Discard => (&mut done.discards, &mut done.discarded_bytes),
             Operation::Flush => (done.flushes.get_or_insert(0), &mut 0),
             Operation::Other => (&mut 0, &mut 0),
         };
