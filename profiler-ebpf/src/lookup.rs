@@ -11,6 +11,17 @@ const ROW_TURNS: u32 = TABLE_PAGE.trailing_zeros() + 1;
 /// Turns of a search among the ranges of a space.
 const RANGE_TURNS: u32 = MAX_RANGES.trailing_zeros() + 1;
 
+/// In memory that may change, as far as the verifier knows.
+static mut ONE: u32 = 1;
+
+/// 1, which the verifier does not know: of a number and the same number plus a constant it remembers how they hang together (7.0 and later), and
+/// then follows each of the million ways through a search by itself.
+#[inline(always)]
+fn one() -> u32 {
+    // SAFETY: nobody writes to it.
+    unsafe { core::ptr::read_volatile(&raw const ONE) }
+}
+
 /// Finds the range of `run` that covers `address`, which often is the one that covered the last address. False: none does, and
 /// `range` is as before.
 #[inline(always)]
@@ -19,13 +30,14 @@ pub fn range(range: &mut CodeRange, run: Run, address: u64) -> bool {
         return true;
     }
     let (mut low, mut high) = (run.first, run.first.wrapping_add(run.count));
+    let one = one();
     for _ in 0..RANGE_TURNS {
         if low >= high {
             break;
         }
         let middle = low + (high - low) / 2;
         match RANGES.get(middle) {
-            Some(range) if range.start <= address => low = middle + 1,
+            Some(range) if range.start <= address => low = middle + one,
             Some(_) => high = middle,
             None => return false,
         }
@@ -60,13 +72,14 @@ pub fn row(known: &mut KnownRows, range: &CodeRange, address: u64) -> Row {
 fn search(page: u32, pc: u16) -> Option<Row> {
     let PageRows { first, end } = *PAGES.get(page)?;
     let (mut low, mut high) = (first, end);
+    let one = one();
     for _ in 0..ROW_TURNS {
         if low >= high {
             break;
         }
         let middle = low + (high - low) / 2;
         if ROWS.get(middle)?.pc <= pc {
-            low = middle + 1;
+            low = middle + one;
         } else {
             high = middle;
         }
