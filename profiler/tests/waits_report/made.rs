@@ -169,10 +169,10 @@ pub fn numbered(i: u64, stacks: &[StackId]) -> WaitFact {
         longest: us(off),
         count: 1 + u32::try_from(i % 4).unwrap(),
         reason: WaitReason::ALL[index(14)],
-        call: (i % 2 == 0).then(|| WaitCall {
+        call: i.is_multiple_of(2).then(|| WaitCall {
             number: u32::try_from(i % 3).unwrap(),
             name: ["read", "write", "open"][index(3)].into(),
-            file: (i % 6 == 0).then_some(MappedFileId(0)),
+            file: i.is_multiple_of(6).then_some(MappedFileId(0)),
             path: (i % 6 == 2).then(|| EVIL.to_owned()),
         }),
         waker: match i % 4 {
@@ -182,7 +182,7 @@ pub fn numbered(i: u64, stacks: &[StackId]) -> WaitFact {
             _ => Some(waker(None, None)),
         },
         sight: [Sight::Whole, Sight::LikeEarlier, Sight::NoStart, Sight::NoEnd][index(4)],
-        in_fault: i % 9 == 0,
+        in_fault: i.is_multiple_of(9),
     }
 }
 
