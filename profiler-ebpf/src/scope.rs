@@ -18,14 +18,14 @@ pub fn thread(pid: u32, tid: u32) -> Option<*mut ThreadState> {
     if known.is_some() || config!(whole_system) == 0 || is_excluded(pid) {
         return known;
     }
-    enter(tid, first_space_id(pid), BEFORE_UNKNOWN);
+    enter(tid, first_space_id(pid), BEFORE_UNKNOWN, now());
     THREADS.get_ptr_mut(&tid)
 }
 
-/// Records a thread of the address space `space` from now on, which had `before` faults
+/// Records a thread of the address space `space` from `since` on, which had `before` faults
 /// ([`profiler_common::fault::FaultCounts::before`]).
 #[inline(always)]
-pub fn enter(tid: u32, space: u64, before: u64) {
+pub fn enter(tid: u32, space: u64, before: u64, since: u64) {
     // It is too large for a program's stack, so it starts as zeroes, which nobody asks for yet.
     if THREADS.insert(&tid, &BLANK, 0).is_err() {
         lose(Loss::ThreadTableFull);
@@ -35,7 +35,7 @@ pub fn enter(tid: u32, space: u64, before: u64) {
         unsafe {
             (*state).space = space;
             (*state).faults.counts.before = before;
-            (*state).since = now();
+            (*state).since = since;
         }
     }
 }

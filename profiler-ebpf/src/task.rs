@@ -31,9 +31,11 @@ pub fn task_newtask(ctx: BtfTracePointContext) -> i32 {
         return 0;
     }
     let space = scope::space_of_child(parent_pid, parent_tid, pid, clone_flags & CLONE_VM != 0);
-    scope::enter(tid, space, 0);
+    // One moment: what a thread does and what it waits for add up to its life.
+    let at = At::now(pid, tid);
+    scope::enter(tid, space, 0, at.time);
     wait::born(tid);
-    task_event(RecordKind::TaskNew, At::now(pid, tid), |record: *mut TaskNew| {
+    task_event(RecordKind::TaskNew, at, |record: *mut TaskNew| {
         // SAFETY: a reserved record of this type.
         unsafe {
             (*record).parent_pid = parent_pid;

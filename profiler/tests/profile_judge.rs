@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use profile_synthetic::{Synthetic, at, everything, fault, large};
+use profile_synthetic::{Synthetic, at, everything, fault, large, wait};
 use profiler::fact::budget::Budget;
-use profiler::fact::{FaultFact, StackId, ThreadId};
+use profiler::fact::{FaultFact, StackId, ThreadId, WaitFact, WaitReason};
 use profiler::report::Summary;
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ fn judge(facts: &Synthetic, budget: Budget) -> Option<(Value, Summary)> {
     profiler::profile::write(&tables, &collected, &mut file).unwrap();
     let run = Command::new(tool.join("check"))
         .arg(&path)
-        .arg("--faults")
+        .args(["--faults", "--busy"])
         .output()
         .unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
@@ -41,13 +41,14 @@ fn judge(facts: &Synthetic, budget: Budget) -> Option<(Value, Summary)> {
 }
 
 fn is_companion(thread: &Value) -> bool {
-    thread["weightType"] != "samples"
+    thread["isThread"] == false
 }
 
 /// Weight of the companion tracks, by unit.
 fn companion_weight(found: &Value, unit: &str) -> f64 {
     let threads = found["threads"].as_array().unwrap().iter();
-    let companions = threads.filter(|thread| thread["weightType"] == unit);
+    let faults = |thread: &&Value| thread["tid"].as_str().unwrap().contains("faults");
+    let companions = threads.filter(faults).filter(|thread| thread["weightType"] == unit);
     companions.map(|thread| thread["samples"].as_f64().unwrap()).sum()
 }
 
@@ -137,7 +138,12 @@ fn assert_same_totals(found: &Value, summary: &Summary) {
 
 #[test]
 fn the_front_end_counts_the_same_samples_and_cpu_time_as_the_summary() {
-    let mut facts = everything();
+    let mut facts = Synthetic {
+        waits: Vec::new(),
+        requests: Vec::new(),
+        causes: Vec::new(),
+        ..everything()
+    };
     // The front end ignores the first interval of a thread that begins with a sample.
     facts.samples.retain(|sample| sample.time > at(1));
     let Some((found, summary)) = judge(&facts, Budget::default()) else {
@@ -188,4 +194,82 @@ fn a_thinned_profile_has_the_totals_of_all_samples() {
     };
     assert_eq!(summary.samples, 20_000);
     assert_same_totals(&found, &summary);
+}
+
+/// What a thread's samples with a stack and its waits take, in ms; idle waits only if they count.
+fn wall_ms(facts: &Synthetic, thread: Option<ThreadId>, idle: bool) -> f64 {
+    let of = |id: ThreadId| thread.is_none_or(|thread| thread == id);
+    let samples = facts
+        .samples
+        .iter()
+        .filter(|sample| of(sample.thread) && sample.stack.is_some());
+    let cpu: Duration = samples.map(|sample| sample.cpu_time).sum();
+    let waits = facts
+        .waits
+        .iter()
+        .filter(|wait| of(wait.thread) && (idle || !wait.reason.is_idle()));
+    let off: Duration = waits.map(|wait| wait.off).sum();
+    (cpu + off).as_secs_f64() * 1e3
+}
+
+#[test]
+fn the_call_tree_is_wall_clock_time_and_without_idle_waits_what_held_the_thread_up() {
+    let mut facts = everything();
+    facts.samples.retain(|sample| sample.time > at(1));
+    let Some((found, summary)) = judge(&facts, Budget::default()) else {
+        return;
+    };
+    let near = |what: &str, ms: &Value, expected: f64| {
+        let ms = ms.as_f64().unwrap();
+        assert!((ms - expected).abs() < 1e-6, "{what}: {ms} ms instead of {expected}");
+    };
+    near("all", &found["wallMs"], wall_ms(&facts, None, true));
+    near("CPU time", &found["cpuMs"], summary.cpu_time_ns as f64 / 1e6);
+    for (tid, id) in [("100", 0), ("101", 1), ("200", 2), ("102", 4)] {
+        let threads = found["threads"].as_array().unwrap();
+        let thread = threads.iter().find(|thread| thread["tid"] == tid).unwrap();
+        let id = Some(ThreadId(id));
+        near(tid, &thread["samples"], wall_ms(&facts, id, true));
+        near(tid, &thread["busy"], wall_ms(&facts, id, false));
+    }
+    let device = |pid: &str| {
+        let threads = found["threads"].as_array().unwrap();
+        threads.iter().find(|thread| thread["pid"] == pid).unwrap().clone()
+    };
+    assert_eq!(
+        (&device("254:0")["samples"], &device("254:0")["markers"]),
+        (&(256 << 10).into(), &2.into())
+    );
+}
+
+#[test]
+fn folded_waits_keep_the_time_of_the_call_tree() {
+    let mut facts = large(100, 20);
+    facts.tables.recording.end = at(600);
+    facts.waits = (0..500u32)
+        .map(|i| WaitFact {
+            off: Duration::from_nanos(1000 + u64::from(i)),
+            queued: Duration::from_nanos(u64::from(i) % 7),
+            stack: Some(StackId(i % 2)),
+            ..wait(u64::from(i), u64::from(i) + 1, i % 20, WaitReason::Lock)
+        })
+        .collect();
+    facts.requests.clear();
+    let budget = Budget {
+        samples: 300,
+        marks: 400,
+    };
+    let Some((found, _)) = judge(&facts, budget) else {
+        return;
+    };
+    let ms = found["wallMs"].as_f64().unwrap();
+    let expected = wall_ms(&facts, None, true);
+    assert!((ms - expected).abs() < 1e-6, "{ms} ms instead of {expected}");
+    let (tables, collected) = facts.collect(budget);
+    let folded: u64 = tables.recording.folded_waits.iter().map(|folded| folded.waits).sum();
+    assert_eq!(folded, 450, "a sixth of the samples is for waits");
+    assert_eq!(
+        collected.threads.iter().map(|thread| thread.waits.len()).sum::<usize>(),
+        50
+    );
 }

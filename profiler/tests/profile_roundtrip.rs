@@ -171,7 +171,10 @@ fn somebody_elses_profile_is_refused_by_name() {
 fn the_lint_finds_what_is_broken() {
     let json = String::from_utf8(everything().json()).unwrap();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
-    let broken: [(&str, serde_json::Value, &str); 11] = [
+    let broken: [(&str, serde_json::Value, &str); 14] = [
+        ("/ngmi/labels", 999_999.into(), "beyond the stack table"),
+        ("/threads/0/samples/weightType", "ms".into(), "weightType \"ms\""),
+        ("/threads/0/samples/weight", serde_json::Value::Null, "has no weights"),
         (
             "/threads/0/samples/stack/0",
             999_999.into(),

@@ -33,6 +33,7 @@ class Thread:
         table = lambda name: thread.get(name) or shared.get(name)
         self.stacks, self.frames, self.funcs = table("stackTable"), table("frameTable"), table("funcTable")
         self.resources, self.strings = table("resourceTable"), table("stringArray")
+        self.categories = profile["meta"]["categories"]
 
     def name(self, frame):
         return self.strings[self.funcs["name"][self.frames["func"][frame]]]
@@ -68,12 +69,23 @@ class Thread:
             index = self.caller(index)
         return frames
 
+    def is_waiting(self, stack):
+        """Whether the stack's category says that the thread did not run."""
+        category = self.categories[self.frames["category"][self.stacks["frame"][stack]] or 0]["name"]
+        return category == "Idle" or category.startswith("Waiting: ")
+
     def samples(self):
-        """(stack index, weight, CPU delta) of every sample."""
+        """(stack index, weight, CPU delta) of every sample on a CPU; what was used before a wait counts for the sample after it."""
         samples = self.thread["samples"]
-        weights = samples.get("weight") or [1] * samples["length"]
+        counted = samples.get("weightType", "samples") == "samples"
+        weights = counted and samples.get("weight") or [1] * samples["length"]
         deltas = samples.get("threadCPUDelta") or [0] * samples["length"]
-        return zip(samples["stack"], weights, deltas)
+        used = 0
+        for stack, weight, delta in zip(samples["stack"], weights, deltas):
+            used += delta or 0
+            if stack is None or not self.is_waiting(stack):
+                yield stack, weight, used
+                used = 0
 
 
 def user_frames(thread, frames):
@@ -91,8 +103,8 @@ def is_complete(thread, frames):
 
 
 def sampled(profile):
-    """The threads, without the tracks of page faults, whose samples weigh time or bytes."""
-    return [t for t in profile["threads"] if t["samples"].get("weightType", "samples") == "samples"]
+    """The threads, without the tracks of page faults and devices, whose samples use no CPU."""
+    return [t for t in profile["threads"] if t["samples"].get("weightType", "samples") == "samples" or "threadCPUDelta" in t["samples"]]
 
 
 def measure(profile):
@@ -120,7 +132,7 @@ def measure(profile):
             if last:
                 lost_in[last] += weight
     return {
-        "processes": len({t["pid"] for t in profile["threads"]}),
+        "processes": len({t["pid"] for t in sampled(profile)}),
         "threads": len(sampled(profile)),
         "samples": total,
         "cpu_delta_sum": cpu,

@@ -5,7 +5,7 @@ use core::ffi::c_void;
 use aya_ebpf::macros::{fentry, fexit};
 use aya_ebpf::programs::{FEntryContext, FExitContext};
 use profiler_common::fault::{
-    FAULT_EXCEPTION, FAULT_FAILED, FAULT_FILEMAP, FAULT_HANDLED, FAULT_HAS_VMA, FAULT_INSIDE, FAULT_MAJOR, FAULT_OPEN, FAULT_REMOTE, Waits, asked,
+    FAULT_EXCEPTION, FAULT_FAILED, FAULT_FILEMAP, FAULT_HANDLED, FAULT_HAS_VMA, FAULT_HUGE, FAULT_INSIDE, FAULT_MAJOR, FAULT_OPEN, FAULT_REMOTE, Waits, asked,
     error_code, returned,
 };
 
@@ -73,6 +73,20 @@ pub fn filemap_exit(_: FExitContext) -> i32 {
     if let Some(fault) = current_fault() {
         // SAFETY: the current thread's own entry.
         unsafe { (*fault).body.flags |= FAULT_FILEMAP };
+    }
+    0
+}
+
+/// `do_huge_pmd_anonymous_page(struct vm_fault *vmf)` returns: with a huge page, the page of zeroes of that size, or the advice to take a
+/// small one.
+#[fexit(function = "do_huge_pmd_anonymous_page")]
+pub fn huge_exit(ctx: FExitContext) -> i32 {
+    let result = ctx.arg::<u32>(1);
+    if result & (returned::ERROR | returned::RETRY) == 0
+        && let Some(fault) = current_fault()
+    {
+        // SAFETY: the current thread's own entry.
+        unsafe { (*fault).body.flags |= FAULT_HUGE };
     }
     0
 }

@@ -29,8 +29,9 @@ use super::{procfs, records};
 use crate::addr::Timestamp;
 use crate::event::{Event, FileId, Mapping};
 
-/// A program that is interrupted between reading the clock and submitting its record may be this late, in ns.
-const SUBMIT_SLACK: u64 = 5_000_000;
+/// A program that is interrupted or preempted between reading the clock and submitting its record may be this late, in ns. The
+/// conversion holds so much of the recording in memory.
+const SUBMIT_SLACK: u64 = 200_000_000;
 /// Records taken from a ring in one cycle, so that a flood does not keep us from the other rings. The ring of task events
 /// does not hold so many.
 const CYCLE_LIMIT: usize = 1 << 16;

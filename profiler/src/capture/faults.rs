@@ -143,8 +143,13 @@ fn handled(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) -> bool {
     }
     status.push(with_next_tier(hook("fault", "fentry/fexit handle_mm_fault", ends)));
     if works {
-        let result = exit(ebpf, "filemap_exit", "filemap_fault", btf);
-        status.push(without(hook("fault", "fexit filemap_fault", result)));
+        for (name, function) in [
+            ("filemap_exit", "filemap_fault"),
+            ("huge_exit", "do_huge_pmd_anonymous_page"),
+        ] {
+            let result = exit(ebpf, name, function, btf);
+            status.push(without(hook("fault", &format!("fexit {function}"), result)));
+        }
     }
     works
 }

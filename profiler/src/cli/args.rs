@@ -1,5 +1,6 @@
 //! The command line as it is typed: names and help, nothing checked yet.
 
+mod io;
 mod waits;
 
 use std::ffi::OsString;
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use self::io::Io;
 pub use self::waits::Waits;
 use crate::fact::fault::FaultClass;
 
@@ -31,6 +33,8 @@ pub enum Verb {
     Load(Load),
     /// Tell where a recording's page faults are: by file, function, phase; or list each
     Faults(Faults),
+    /// Tell what was asked of disks: by device, file, function; or list each request
+    Io(Io),
     /// Tell what a recording's threads waited for: by reason, function, who ended it; or list each
     Waits(Waits),
     /// Show what this machine allows, hook by hook, with the remedy of each refusal

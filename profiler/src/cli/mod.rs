@@ -5,6 +5,7 @@ mod convert;
 mod doctor;
 mod faults;
 mod halves;
+mod io;
 mod lint;
 mod load;
 mod maps;
@@ -12,6 +13,7 @@ pub mod options;
 mod output;
 mod record;
 mod source;
+mod span;
 mod tables;
 pub mod terminal;
 mod waits;
@@ -61,6 +63,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Lint(args) => lint::run(&args),
         Verb::Maps(args) => maps::run(&args),
         Verb::Faults(args) => faults::run(args),
+        Verb::Io(args) => io::run(args),
         Verb::Waits(args) => waits::run(args),
         Verb::Doctor(args) => Ok(doctor::run(&args)),
     }

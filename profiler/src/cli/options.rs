@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::args;
+use super::span::times;
 use crate::capture::disks::BlockMode;
 use crate::capture::faults::{FaultMode, FaultSource, Faults};
 use crate::capture::waits::OffCpu;
@@ -265,26 +266,6 @@ impl TryFrom<args::Faults> for Selection {
             waited: args.waited,
         })
     }
-}
-
-/// `--from` and `--to`.
-pub fn times(from: Option<String>, to: Option<String>) -> Result<(Option<Duration>, Option<Duration>)> {
-    let time = |text: Option<String>, option| text.map(|text| moment(&text, option)).transpose();
-    let (from, to) = (time(from, "--from")?, time(to, "--to")?);
-    if let (Some(from), Some(to)) = (from, to)
-        && from >= to
-    {
-        bail!("--from is not before --to, so nothing fits");
-    }
-    Ok((from, to))
-}
-
-/// A time since the start, or a span.
-pub fn moment(text: &str, option: &str) -> Result<Duration> {
-    let value: f64 =
-        (text.parse()).with_context(|| format!("{option} is `{text}`; give seconds, as in `{option} 1.5`"))?;
-    Duration::try_from_secs_f64(value)
-        .with_context(|| format!("{option} is {text}; give seconds since the start, from 0 on"))
 }
 
 fn checked_pids(mut pids: Vec<u32>) -> Result<Vec<u32>> {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use super::args::Waits;
-use super::options::{moment, times};
+use super::span::{moment, times};
 use super::output::to_stdout;
 use super::source;
 use super::terminal::tell;

@@ -211,6 +211,8 @@ pub struct Collector {
     waits: Waits,
     requests: Requests,
     causes: Vec<Cause>,
+    /// Causes before those of folded faults and waits are looked for.
+    causes_room: usize,
 }
 
 impl Collector {
@@ -229,6 +231,7 @@ impl Collector {
             waits: Waits::new(budget.waits()),
             requests: Requests::new(budget.requests()),
             causes: Vec::new(),
+            causes_room: budget.marks,
         }
     }
 
@@ -342,6 +345,12 @@ impl FactSink for Collector {
 
     fn joined(&mut self, _tables: &Tables, cause: &Cause) {
         self.causes.push(*cause);
+        // They come after what they explain: those of what was folded since are not needed.
+        if self.causes.len() > self.causes_room {
+            let kept = self.markers.effects().chain(self.waits.effects());
+            causes::retain(&mut self.causes, kept);
+            self.causes_room = self.causes.len().saturating_mul(2).max(self.budget.marks);
+        }
     }
 }
 
@@ -350,5 +359,7 @@ fn duration(mark: &Mark) -> u64 {
     mark.end.map_or(0, |end| end.0.saturating_sub(mark.start.0))
 }
 
+#[cfg(test)]
+mod io_tests;
 #[cfg(test)]
 mod tests;

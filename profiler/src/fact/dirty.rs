@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::fault::{FaultClass, FaultFact, MappedFileId, PageRange};
-use super::pages::{PageSet, innermost, page_of};
+use super::pages::{PageSet, innermost};
 use super::{FrameId, Location, ProcessId, StackId, Tables};
 
 /// Distinct stacks of copies that are told apart; later ones count as writes to data.
@@ -17,6 +17,7 @@ const MAX_STACKS: usize = 1 << 20;
 const MAX_FILES: usize = 1 << 18;
 /// Frames of the dynamic linker that are asked what it does.
 const MAX_FRAMES: usize = 8;
+const PAGE: u64 = 4096;
 
 /// Pages, faults and time of one cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -80,21 +81,22 @@ impl Dirtied {
             return;
         };
         let why = fault.stack.map_or(Why::Copied(None), |stack| why(tables, stack));
-        self.note(tables, fault, place.file, why, page_of(place.offset));
+        self.note(tables, fault, place.file, why);
     }
 
     /// Takes a fault in the zeroed memory behind a library's data.
     pub fn bss(&mut self, tables: &Tables, fault: &FaultFact, file: MappedFileId) {
         if matches!(fault.class, FaultClass::Anonymous | FaultClass::Cow) {
-            // Its pages are none of the file: numbers that no file has keep the two apart.
-            self.note(tables, fault, file, Why::Zeroed, (fault.address.0 / 4096) | (1 << 52));
+            self.note(tables, fault, file, Why::Zeroed);
         }
     }
 
-    fn note(&mut self, tables: &Tables, fault: &FaultFact, file: MappedFileId, why: Why, page: u64) {
+    fn note(&mut self, tables: &Tables, fault: &FaultFact, file: MappedFileId, why: Why) {
         let Some(process) = tables.threads.get(fault.thread.index()).map(|thread| thread.process) else {
             return;
         };
+        // By address: a page of the file that two segments share is mapped, and copied, twice.
+        let page = fault.address.0 / PAGE;
         let mut key = (process, file, why);
         if self.costs.len() >= MAX_STACKS && !self.costs.contains_key(&key) {
             key.2 = Why::Copied(None);

@@ -26,6 +26,20 @@ pub struct BlockDevice {
     pub counted: Vec<u64>,
 }
 
+impl BlockDevice {
+    /// It is made of other devices, or of a file: what it is asked for, others are asked for again. The kernel's drivers give such devices
+    /// names of their own.
+    pub fn is_stacked(&self) -> bool {
+        let made_of = |prefix: &str, rest: &str| match prefix {
+            // Others may begin with the same letters.
+            "md" => rest.starts_with(|c: char| c.is_ascii_digit() || c == '_'),
+            _ => rest.starts_with(|c: char| c.is_ascii_digit()),
+        };
+        let mut prefixes = ["dm-", "md", "loop", "bcache", "drbd"].into_iter();
+        prefixes.any(|prefix| self.name.strip_prefix(prefix).is_some_and(|rest| made_of(prefix, rest)))
+    }
+}
+
 /// A request, or a bio of a device without requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestFact {
@@ -147,6 +161,16 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Every operation, in the order of tables.
+    pub const ALL: [Self; 6] = [
+        Self::Read,
+        Self::Write,
+        Self::Flush,
+        Self::Discard,
+        Self::WriteZeroes,
+        Self::Other,
+    ];
+
     /// As tables, CSV and JSON name it.
     pub fn name(self) -> &'static str {
         match self {
@@ -200,4 +224,27 @@ pub struct FoldedRequests {
     pub bytes: u64,
     /// Sum of their times from [`RequestFact::start`] to its end, in ns.
     pub time: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacked_devices_are_known_by_their_names() {
+        let is_stacked = |name: &str| {
+            let name = name.to_owned();
+            let device = BlockDevice {
+                name,
+                ..BlockDevice::default()
+            };
+            device.is_stacked()
+        };
+        for name in ["dm-0", "md127", "md_d0", "loop7", "bcache0", "drbd1"] {
+            assert!(is_stacked(name), "{name}");
+        }
+        for name in ["vda", "sda", "nvme0n1", "zram0", "mmcblk0", "dm-", "loop", "253:0", ""] {
+            assert!(!is_stacked(name), "{name}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::shell;
+use super::{info_io, shell};
 use crate::fact::account::{self, FaultTier};
 use crate::fact::budget::Collected;
 use crate::fact::fault::FaultClass;
@@ -25,6 +25,10 @@ pub fn sections(tables: &Tables, collected: &Collected) -> Value {
     if !faults.is_empty() {
         sections.insert(2, section("Page faults", faults));
     }
+    let io = info_io::sections(tables, collected).into_iter();
+    let io = io.map(|(label, entries)| section(label, entries));
+    let before_last = sections.len() - 1;
+    sections.splice(before_last..before_last, io);
     if !recording.notes.is_empty() {
         let notes = recording.notes.iter().map(|note| entry("Note", "string", note));
         sections.push(section("Notes", notes.collect()));
@@ -43,7 +47,8 @@ fn section(label: &str, entries: Vec<Value>) -> Value {
     )
 }
 
-fn entry(label: &str, format: &str, value: impl serde::Serialize) -> Value {
+/// A line of a section.
+pub fn entry(label: &str, format: &str, value: impl serde::Serialize) -> Value {
     json!({"label": label, "format": format, "value": value})
 }
 

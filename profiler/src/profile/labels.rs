@@ -54,7 +54,7 @@ impl Label {
 }
 
 /// Rows of the labelled stacks.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Labels {
     rows: FxHashMap<(Option<StackId>, Label), u32>,
     /// The first of them.

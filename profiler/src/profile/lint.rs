@@ -58,6 +58,10 @@ fn lint_bytes(bytes: &[u8], problems: &mut Problems) {
         }
     }
     lint_tables::shared(&profile, problems);
+    let stacks = profile.shared.stack_table.length;
+    if profile.ngmi.as_ref().is_some_and(|section| section.labels > stacks) {
+        problems.add("ngmi.labels", &format_args!("beyond the stack table ({stacks} rows)"));
+    }
     for counter in &profile.counters {
         lint_counter(counter, profile.threads.len(), problems);
     }
@@ -149,6 +153,12 @@ fn lint_samples(place: &str, samples: &RawSamples, stacks: usize, problems: &mut
         ("weight", samples.weight.as_ref().map_or(samples.length, Vec::len)),
     ];
     problems.lengths(place, samples.length, &columns);
+    if !matches!(&*samples.weight_type, "samples" | "tracing-ms" | "bytes") {
+        problems.add(place, &format_args!("weightType {:?}", samples.weight_type));
+    }
+    if samples.weight_type != "samples" && samples.weight.is_none() {
+        problems.add(place, &"it weighs something else than samples, but has no weights");
+    }
     if samples
         .weight
         .iter()

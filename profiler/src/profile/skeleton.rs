@@ -11,10 +11,10 @@ use serde_json::{Map, Value, json};
 use super::companion::{self, Companion};
 use super::visible::{self, Visible};
 use super::write::WriteError;
-use super::{FORMAT_VERSION, categories, counter, fault_schema, info, mark, ms, wait_schema};
+use super::{FORMAT_VERSION, categories, counter, device, device_counter, fault_schema, info, mark, ms, wait_schema};
 use crate::addr::Timestamp;
 use crate::fact::budget::Collected;
-use crate::fact::{Process, Tables, ThreadId};
+use crate::fact::{DeviceId, Process, Tables, ThreadId};
 
 /// Names in the thread rows of format 55 that belong to tables, which are written elsewhere.
 const TABLES: [&str; 8] = [
@@ -37,6 +37,8 @@ pub struct Skeleton {
     pub threads: Vec<(ThreadId, Map<String, Value>)>,
     /// Companion tracks, which follow the threads.
     pub companions: Vec<(Companion, Map<String, Value>)>,
+    /// Tracks of block devices, which follow the companions.
+    pub devices: Vec<(DeviceId, Map<String, Value>)>,
     /// `counters`
     pub counters: Vec<Value>,
 }
@@ -89,10 +91,18 @@ pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Times
         let row = companion.row(&rows[*place]);
         Some((companion, row))
     });
-    let companions = companions.collect();
+    let companions: Vec<_> = companions.collect();
+    let devices = device::all(collected);
+    let first_device = rows.len() + companions.len();
+    let of_thread = rows.first().cloned().unwrap_or_default();
+    let device_row = |device: &DeviceId| (*device, device::row(tables, *device, &of_thread));
+    let device_rows = devices.iter().map(device_row).collect();
     let threads = threads.into_iter().map(|(_, id)| id).zip(rows).collect();
     complete_meta(&mut meta, tables, &visible, &places, zero);
     show(&mut meta, companion);
+    for index in 0..device::shown(devices.len()) {
+        show(&mut meta, Some(first_device + index));
+    }
     for schema in meta
         .get_mut("markerSchema")
         .and_then(Value::as_array_mut)
@@ -104,10 +114,12 @@ pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Times
     meta.insert("extra".into(), info::sections(tables, collected));
     let mut counters = array(parts.remove("counters"))?;
     counters.iter_mut().for_each(counter::display);
+    counters.extend(device_counter::all(tables, collected, &devices, first_device, zero));
     Ok(Skeleton {
         meta,
         threads,
         companions,
+        devices: device_rows,
         counters,
     })
 }
@@ -194,7 +206,11 @@ fn complete_meta(meta: &mut Map<String, Value>, tables: &Tables, visible: &Visib
         ("stackwalk", json!(1)),
         ("logicalCPUs", json!(recording.cpus)),
         ("profilingStartTime", json!(ms(recording.start, zero))),
-        ("profilingEndTime", json!(ms(recording.end, zero))),
+        // The front end shows what is before this, and many a wait ends with the recording.
+        (
+            "profilingEndTime",
+            json!(ms(Timestamp(recording.end.0.saturating_add(1)), zero)),
+        ),
         ("initialVisibleThreads", json!(shown)),
         ("initialSelectedThreads", json!(selected)),
     ];

@@ -1,18 +1,21 @@
 //! Which threads are shown when a profile opens.
 //!
 //! The front end's own choice hides threads that mostly wait. Shown here: every thread with at least one percent of
-//! the recording's CPU time, the main threads of the busiest processes, so that each of those has its track, and the
-//! command's main thread. Selected: the command's main thread if it is one of the busy ones, else the busiest thread.
+//! the recording's CPU time, those that were held up for a twentieth of its length, the main threads of the busiest processes, so
+//! that each of those has its track, and the command's main thread. Selected: the command's main thread if it is one of the busy ones, else the busiest thread.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use super::sample::Rows;
 use crate::addr::Timestamp;
 use crate::fact::budget::{Collected, ThreadFacts};
-use crate::fact::{Tables, Thread, ThreadId};
+use crate::fact::{Tables, Thread, ThreadId, WaitReason};
 
 /// A thread is busy with this much of the CPU time: one part in so many.
 const BUSY_PART: u64 = 100;
+/// A thread was held up with this much of the recording's length: one part in so many.
+const HELD_UP_PART: u64 = 20;
 /// Processes whose main threads are shown.
 const BUSIEST_PROCESSES: usize = 10;
 
@@ -60,6 +63,7 @@ pub fn choose(tables: &Tables, collected: &Collected, times: (Timestamp, Timesta
         .iter()
         .take(BUSIEST_PROCESSES)
         .filter_map(|(_, index)| tables.processes[*index].main_thread);
+    shown.extend(held_up(collected, times));
     shown.extend(
         mains
             .chain(command)
@@ -69,4 +73,19 @@ pub fn choose(tables: &Tables, collected: &Collected, times: (Timestamp, Timesta
     shown.sort_unstable();
     shown.dedup();
     Visible { shown, selected }
+}
+
+/// Threads that waited long for something that somebody may want to do away with.
+fn held_up(collected: &Collected, (zero, end): (Timestamp, Timestamp)) -> Vec<ThreadId> {
+    use WaitReason::{Disk, FileSystem, Lock, Memory, RunQueue};
+    let mut sums: BTreeMap<ThreadId, u64> = BTreeMap::new();
+    for ((thread, reason), waits) in &collected.waits {
+        if matches!(reason, Disk | FileSystem | Lock | Memory | RunQueue) {
+            let sum = sums.entry(*thread).or_default();
+            *sum = sum.saturating_add(waits.off);
+        }
+    }
+    let least = (end.0.saturating_sub(zero.0) / HELD_UP_PART).max(1);
+    sums.retain(|_, off| *off >= least);
+    sums.into_keys().collect()
 }

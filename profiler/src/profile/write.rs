@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::columns::Seq;
 use super::companion::{Companion, CompanionThread};
+use super::device::{DeviceThread, OperationNames};
 use super::exact::Exact;
 use super::exact_wait::RawWait;
 use super::labels::Labels;
@@ -19,7 +20,7 @@ use super::timeline::{Timeline, Waiting};
 use super::times;
 use crate::addr::Timestamp;
 use crate::fact::budget::{Collected, KeptSample, ThreadFacts};
-use crate::fact::{Tables, ThreadId};
+use crate::fact::{DeviceId, Tables, ThreadId};
 
 /// Bytes that are written at once.
 const BUFFER: usize = 64 << 10;
@@ -79,6 +80,7 @@ pub fn write(tables: &Tables, collected: &Collected, out: &mut dyn Write) -> Res
     let mut shared = Shared::new(tables)?;
     let names = Names::new(tables, collected, &mut shared)?;
     let labels = Labels::new(collected, &mut shared)?;
+    let operations = OperationNames::new(&mut shared)?;
     let skeleton = skeleton::build(tables, collected, zero, end)?;
     let profile = Whole {
         tables,
@@ -87,6 +89,7 @@ pub fn write(tables: &Tables, collected: &Collected, out: &mut dyn Write) -> Res
         names: &names,
         skeleton: &skeleton,
         labels: &labels,
+        operations: &operations,
         waiting: Waiting::new(collected, &labels, (zero, end)),
         zero,
         end,
@@ -119,6 +122,7 @@ struct Whole<'a> {
     names: &'a Names<'a>,
     skeleton: &'a Skeleton,
     labels: &'a Labels,
+    operations: &'a OperationNames,
     waiting: Option<Waiting<'a>>,
     zero: Timestamp,
     end: Timestamp,
@@ -141,6 +145,8 @@ impl Serialize for Whole<'_> {
         let threads = skeleton.threads.iter().map(|(id, row)| Track::Thread(self, *id, row));
         let companions = skeleton.companions.iter();
         let threads = threads.chain(companions.map(|(companion, row)| Track::Companion(self, companion, row)));
+        let devices = skeleton.devices.iter();
+        let threads = threads.chain(devices.map(|(device, row)| Track::Device(self, *device, row)));
         let mut profile = serializer.serialize_map(None)?;
         profile.serialize_entry("meta", &skeleton.meta)?;
         profile.serialize_entry("libs", &Seq(libraries))?;
@@ -164,12 +170,26 @@ impl Serialize for Whole<'_> {
 enum Track<'a> {
     Thread(&'a Whole<'a>, ThreadId, &'a Map<String, Value>),
     Companion(&'a Whole<'a>, &'a Companion, &'a Map<String, Value>),
+    Device(&'a Whole<'a>, DeviceId, &'a Map<String, Value>),
 }
 
 impl Serialize for Track<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match *self {
             Self::Thread(whole, id, row) => Thread { whole, id, row }.serialize(serializer),
+            Self::Device(whole, device, row) => {
+                let thread = DeviceThread {
+                    device,
+                    row,
+                    tables: whole.tables,
+                    collected: whole.collected,
+                    shared: whole.shared,
+                    labels: whole.labels,
+                    names: whole.operations,
+                    times: (whole.zero, whole.end),
+                };
+                thread.serialize(serializer)
+            }
             Self::Companion(whole, companion, row) => {
                 let thread = CompanionThread {
                     companion,

@@ -3,6 +3,7 @@
 pub mod export;
 pub mod faults;
 pub mod functions;
+pub mod io;
 pub mod select;
 pub mod summary;
 pub mod text;

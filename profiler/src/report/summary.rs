@@ -55,6 +55,10 @@ pub struct Summary {
     pub sample_thinning: u32,
     /// Markers that are not in the profile.
     pub marks_left_out: u64,
+    /// Waits that are only sums in the profile.
+    pub waits_folded: u64,
+    /// Block requests that are only sums in the profile.
+    pub requests_folded: u64,
     /// Notes, each with its remedy.
     pub notes: Vec<String>,
     /// Where the profile is; set by who wrote it.
@@ -188,11 +192,17 @@ impl Accumulator {
             faults: None,
             sample_thinning: recording.sample_thinning.max(1),
             marks_left_out: 0,
+            waits_folded: sum(recording.folded_waits.iter().map(|folded| folded.waits)),
+            requests_folded: sum(recording.folded_requests.iter().map(|folded| folded.requests)),
             notes: recording.notes.clone(),
             output: None,
             output_bytes: None,
         }
     }
+}
+
+fn sum(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
 }
 
 fn main_thread(tables: &Tables, cpu: &[u64]) -> Option<MainThread> {
@@ -322,7 +332,10 @@ impl Summary {
         let marks = (self.marks_left_out > 0).then(|| format!("{} markers are not in it", count(self.marks_left_out)));
         let folded = self.faults.as_ref().map_or(0, |faults| faults.folded);
         let faults = (folded > 0).then(|| format!("{} faults are sums in it", count(folded)));
-        let parts: Vec<String> = samples.into_iter().chain(marks).chain(faults).collect();
+        let sums = [(self.waits_folded, "waits"), (self.requests_folded, "requests")];
+        let sums = sums.into_iter().filter(|(folded, _)| *folded > 0);
+        let sums = sums.map(|(folded, what)| format!("{} {what} are sums in it", count(folded)));
+        let parts: Vec<String> = samples.into_iter().chain(marks).chain(faults).chain(sums).collect();
         (!parts.is_empty()).then(|| format!("thinned: {}", parts.join("; ")))
     }
 

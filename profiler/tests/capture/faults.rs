@@ -1,6 +1,9 @@
 //! Page faults of a program that knows them, in every tier that the kernel allows.
 
-use std::path::Path;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use profiler::capture::faults::{FaultMode, FaultSource, Faults};
 use profiler::capture::wire::{Scope, Start};
@@ -76,8 +79,22 @@ fn touched(recording: &Recording, at: u64, pages: u64) -> Vec<u64> {
         .collect()
 }
 
+/// The program, built once per content: in guests, where a compiler takes longer than the recording, it is there already.
+fn program() -> PathBuf {
+    static BUILT: Mutex<()> = Mutex::new(());
+    let _one = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut hasher = DefaultHasher::new();
+    PROGRAM.hash(&mut hasher);
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("capture-faults-{:016x}", hasher.finish()));
+    if !path.exists() {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        std::fs::rename(compile(folder.path(), "faults", PROGRAM, &["-O1"]), &path).unwrap();
+    }
+    path
+}
+
 fn recorded(folder: &Path, faults: Faults) -> Option<(Recording, u32)> {
-    let program = compile(folder, "faults", PROGRAM, &["-O1"]);
+    let program = program();
     let file = folder.join("file");
     std::fs::write(&file, vec![7; usize::try_from(FILE_PAGES * PAGE).unwrap()]).unwrap();
     std::fs::File::open(&file).unwrap().sync_all().unwrap();
@@ -174,6 +191,11 @@ fn check(source: FaultSource) {
         let expected = i64::from(source != FaultSource::Fentry && is_main);
         assert_eq!(not_visible(exit), Some(expected), "{exit:?}");
     }
+}
+
+#[test]
+fn the_program_builds() {
+    assert!(program().exists());
 }
 
 #[test]

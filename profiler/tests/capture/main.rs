@@ -2,6 +2,7 @@
 //! did and what the kernel counted.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod block;
 mod command;
 mod endings;
 mod faults;
@@ -11,4 +12,5 @@ mod scopes;
 mod stacks;
 mod survivors;
 mod verifier;
+mod waits;
 mod walks;

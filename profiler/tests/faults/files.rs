@@ -1,7 +1,7 @@
 //! Reading a mapped file that is not in the page cache.
 
 use crate::rows::Row;
-use crate::run::{Run, judged};
+use crate::run::{Run, is_slow, judged};
 use crate::said::Phase;
 use crate::tier::{Knows, Tier, in_each_tier};
 
@@ -18,9 +18,10 @@ fn expect_single_pages(run: &Run) {
     let (phase, rows) = run.only_rows();
     assert!(phase.is_cold());
     let waited = phase.touches.iter().filter(|touch| touch.switches > 0).count();
-    // On a busy machine a page may come in before the thread gets to wait for it.
+    // On a busy machine a page may come in before the thread gets to wait for it: under emulation every third.
+    let tenths = if is_slow() { 4 } else { 8 };
     assert!(
-        waited * 10 >= phase.touches.len() * 8,
+        waited * 10 >= phase.touches.len() * tenths,
         "{waited} touches waited: the file was not cold"
     );
     if !run.tier.knows(Knows::Latency) {
@@ -59,7 +60,9 @@ fn expect_pages_together(run: &Run) {
     assert!(phase.is_cold());
     assert!(rows.len() * 2 < phase.touches.len(), "{} faults", rows.len());
     if run.tier.knows(Knows::Latency) {
-        assert_eq!(rows[0].waited, Some(true), "the first touch had to wait: {:?}", rows[0]);
+        let waited = phase.touches[0].switches > 0;
+        assert!(waited || is_slow(), "the first touch did not have to wait");
+        assert_eq!(rows[0].waited, Some(waited), "{:?}", rows[0]);
     }
     let silent = phase.touches.iter().filter(|touch| touch.faults() == 0).count() as u64;
     if let Some(around) = sum(&rows, |row| row.pages_around) {

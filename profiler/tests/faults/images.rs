@@ -18,9 +18,29 @@ in_each_tier!(
     what_relocations_cost,
 );
 
+fn entry(flag: &str) -> Oracle {
+    Oracle::c_with("faults/entry.c", &format!("entry{flag}"), &[flag])
+}
+
+fn table() -> Oracle {
+    Oracle::c_with("faults/table.c", "libtable.so", &["-shared", "-fPIC", "-Wl,--build-id"])
+}
+
+fn pointers() -> Oracle {
+    Oracle::c_with("faults/pointers.c", "libpointers.so", &["-shared", "-fPIC"])
+}
+
+/// What these tests build in a way of their own.
+pub fn oracles() -> impl Iterator<Item = Oracle> {
+    ["-pie", "-no-pie", "-static"]
+        .map(entry)
+        .into_iter()
+        .chain([table(), pointers()])
+}
+
 /// The first fault in the executable's code is where it is entered: the kernel mapped it, in exec, before any hook saw a mapping.
 fn expect_entry(tier: Tier, flag: &str) {
-    let oracle = Oracle::c_with("faults/entry.c", &format!("entry{flag}"), &[flag]);
+    let oracle = entry(flag);
     let Some(run) = record(tier, &oracle, [""; 0]) else {
         return;
     };
@@ -76,8 +96,7 @@ fn a_static_program(tier: Tier) {
 /// Records what touches a copy of the library.
 fn with_library(tier: Tier, more: &[&str]) -> Option<Run> {
     let folder = scratch();
-    let library = Oracle::c_with("faults/table.c", "libtable.so", &["-shared", "-fPIC", "-Wl,--build-id"])
-        .copied(&folder.path().join("libtable.so"));
+    let library = table().copied(&folder.path().join("libtable.so"));
     let arguments = [library.path.to_str().unwrap()].into_iter().chain(more.iter().copied());
     let run = record(tier, &Oracle::c("faults/library"), arguments)?;
     run.expect_phases();
@@ -105,8 +124,7 @@ fn a_library_that_is_gone(tier: Tier) {
 /// Pages that the loader's relocations copied: as many as the kernel calls private and dirty.
 fn what_relocations_cost(tier: Tier) {
     let folder = scratch();
-    let library = Oracle::c_with("faults/pointers.c", "libpointers.so", &["-shared", "-fPIC"])
-        .copied(&folder.path().join("libpointers.so"));
+    let library = pointers().copied(&folder.path().join("libpointers.so"));
     // A page that the disk does not have yet counts as dirty, too.
     std::fs::File::open(&library.path).unwrap().sync_all().unwrap();
     let Some(run) = record(tier, &Oracle::c("faults/relocated"), [&library]) else {

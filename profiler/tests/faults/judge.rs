@@ -195,8 +195,11 @@ impl Run {
                 check(!exact || row.inode == touch.inode, "inode");
                 check(!exact || row.device == touch.device, "device");
             }
-            // Shared memory without a name is a file of the kernel's own.
-            None => check(row.file.is_none() || touch.class == "shmem", "a file"),
+            // Shared memory without a name and the reserve of huge pages are files of the kernel's own.
+            None => check(
+                row.file.is_none() || matches!(&*touch.class, "shmem" | "huge"),
+                "a file",
+            ),
         }
         wrong
     }

@@ -21,6 +21,7 @@ mod rows;
 mod run;
 mod said;
 mod tier;
+mod together;
 
 mod agreement;
 mod crowds;

@@ -77,7 +77,7 @@ pub struct Row {
 }
 
 /// The books of one thread that ended: see [`Account::expect_closed`].
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 pub struct Account {
     pub pid: u32,
     pub tid: u32,

@@ -7,6 +7,7 @@ use crate::harness::{Ngmi, Oracle, Outcome, skip};
 use crate::rows::{Account, Row, Tables};
 use crate::said::{Phase, Said};
 use crate::tier::Tier;
+use crate::together;
 
 /// A folder on a file system with a page cache of its own: most machines' /tmp is memory.
 pub fn scratch() -> tempfile::TempDir {
@@ -24,14 +25,15 @@ pub struct Run {
     /// What was recorded, in time order.
     pub rows: Vec<Row>,
     pub accounts: Vec<Account>,
-    /// Losses that are counted are no failure: see [`slow_build`].
+    /// Losses that are counted are no failure: see [`is_slow`].
     pub may_lose: bool,
 }
 
-/// The recorder is a debug build, which empties the rings several times slower: a storm may overrun it on a busy machine. Then
-/// what was lost has to be counted to the last fault; a release build loses nothing.
-pub fn slow_build() -> bool {
-    cfg!(debug_assertions) && std::env::var_os("NGMI_BIN").is_none()
+/// The recorder is a debug build or runs under emulation (`NGMI_FAULT_SLOW`), and empties the rings several times slower: a storm
+/// may overrun it on a busy machine. Then what was lost has to be counted to the last fault; a release build loses nothing.
+pub fn is_slow() -> bool {
+    let is_debug = cfg!(debug_assertions) && std::env::var_os("NGMI_BIN").is_none();
+    is_debug || std::env::var_os("NGMI_FAULT_SLOW").is_some()
 }
 
 /// `ngmi record` in that tier; the events are kept in `log`.
@@ -48,9 +50,13 @@ pub fn record<S: AsRef<OsStr>>(tier: Tier, oracle: &Oracle, arguments: impl Into
 
 /// Records the oracle `faults/NAME` in a scratch folder, whose path is its last argument, and judges every phase.
 pub fn judged(tier: Tier, name: &str, arguments: &[&str]) -> Option<Run> {
-    let folder = scratch();
-    let arguments = arguments.iter().map(OsStr::new).chain([folder.path().as_os_str()]);
-    let run = record(tier, &Oracle::c(&format!("faults/{name}")), arguments)?;
+    let run = if together::is_asked() {
+        together::part(tier, name, arguments)?
+    } else {
+        let folder = scratch();
+        let arguments = arguments.iter().map(OsStr::new).chain([folder.path().as_os_str()]);
+        record(tier, &Oracle::c(&format!("faults/{name}")), arguments)?
+    };
     run.expect_phases();
     run.expect_accounts();
     Some(run)
@@ -60,12 +66,7 @@ pub fn judged(tier: Tier, name: &str, arguments: &[&str]) -> Option<Run> {
 #[track_caller]
 pub fn read(tier: Tier, outcome: Outcome) -> Option<Run> {
     outcome.expect_no_panic();
-    let said = Said::read(&outcome.stdout);
-    if let Some(reason) = &said.skip {
-        skip::skip(reason);
-        return None;
-    }
-    outcome.expect_code(0);
+    let said = read_said(&outcome)?;
     let log = outcome.file("log");
     let rows = rows(&log, &[]);
     assert!(
@@ -81,6 +82,18 @@ pub fn read(tier: Tier, outcome: Outcome) -> Option<Run> {
         accounts,
         may_lose: false,
     })
+}
+
+/// What the oracle said, if it could do its part. `None`: it said why not, and the test is counted as skipped.
+#[track_caller]
+pub fn read_said(outcome: &Outcome) -> Option<Said> {
+    let said = Said::read(&outcome.stdout);
+    if let Some(reason) = &said.skip {
+        skip::skip(reason);
+        return None;
+    }
+    outcome.expect_code(0);
+    Some(said)
 }
 
 /// `ngmi faults FILE --ndjson`, as text.

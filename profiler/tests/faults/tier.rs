@@ -29,8 +29,8 @@ pub enum Knows {
     Latency,
     /// Mappings that mremap moved.
     MovedMappings,
-    /// That a page of 2 MiB came.
-    HugePages,
+    /// That a page of 2 MiB came, where pages of 4 KiB might have.
+    TransparentHugePages,
     /// Every class.
     Class,
 }
@@ -45,7 +45,7 @@ const UNKNOWN: &[(Tier, Knows, &str)] = &[
     ),
     (
         Tier::Tracepoint,
-        Knows::HugePages,
+        Knows::TransparentHugePages,
         "the exception comes before the page, and its completion does not say the size",
     ),
     (Tier::Perf, Knows::Remote, "get_user_pages raises no software event"),
@@ -57,7 +57,7 @@ const UNKNOWN: &[(Tier, Knows, &str)] = &[
     (Tier::Perf, Knows::Access, "the error code is not in the event"),
     (Tier::Perf, Knows::Latency, "the event is one moment, at the end"),
     (Tier::Perf, Knows::MovedMappings, "no record of perf's says mremap"),
-    (Tier::Perf, Knows::HugePages, "the size is not in the event"),
+    (Tier::Perf, Knows::TransparentHugePages, "the size is not in the event"),
     (
         Tier::Perf,
         Knows::Class,
@@ -86,7 +86,13 @@ impl Tier {
     pub fn takes_class(self, truth: &str, said: &str) -> bool {
         said == truth
             || (!self.knows(Knows::Class) && said == "unknown")
-            || (!self.knows(Knows::HugePages) && truth == "huge" && matches!(said, "unknown" | "anonymous"))
+            || (truth == "transparent-huge"
+                && said
+                    == if self.knows(Knows::TransparentHugePages) {
+                        "huge"
+                    } else {
+                        "anonymous"
+                    })
     }
 
     /// Why this kernel does not have it, found without asking ngmi.

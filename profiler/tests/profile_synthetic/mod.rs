@@ -181,12 +181,12 @@ pub fn recording() -> Recording {
                 samples: 10,
             },
         ],
-        wait_stack_ends: Vec::new(),
         fault_stack_ends: vec![StackEnds {
             module: "ld.so".into(),
             reason: None,
             samples: 6,
         }],
+        wait_stack_ends: Vec::new(),
         sample_thinning: 1,
         samples_seen: 100,
         faults_seen: 0,

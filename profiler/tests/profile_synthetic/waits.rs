@@ -10,7 +10,7 @@ use profiler::fact::{
     StackId, ThreadId, WaitFact,
 };
 
-use super::{MS, Synthetic, at};
+use super::{Synthetic, at};
 
 /// A whole wait of a thread, from and to a time in ms, of which nothing was for a CPU.
 pub fn wait(start: u64, end: u64, thread: u32, reason: WaitReason) -> WaitFact {
@@ -105,13 +105,23 @@ pub fn add(synthetic: &mut Synthetic, evil: &[String]) {
         counted: vec![u64::MAX; 3],
     };
     synthetic.tables.devices = vec![device(0, "vda"), device(16, &evil[1])];
+    synthetic.waits = waits(evil);
+    synthetic.requests = requests(evil);
+    synthetic.causes = causes(&synthetic.requests[0]);
+    synthetic.tables.recording.waits_seen = synthetic.waits.iter().map(|wait| u64::from(wait.count)).sum();
+    synthetic.tables.recording.requests_seen = 3;
+}
+
+/// Thread 0 waits for a disk, 1 for a lock, a pipe and a file system, 2 for its first CPU, 4 has nothing to do.
+fn waits(evil: &[String]) -> Vec<WaitFact> {
     let read = WaitCall {
         number: 0,
         name: "read".into(),
         file: Some(MappedFileId(1)),
         path: None,
     };
-    let mut for_disk = WaitFact {
+    let for_disk = WaitFact {
+        stack: Some(StackId(4)),
         queued: Duration::from_nanos(1_500_001),
         call: Some(read),
         waker: Some(WakerFact {
@@ -124,7 +134,6 @@ pub fn add(synthetic: &mut Synthetic, evil: &[String]) {
         }),
         ..wait(60, 66, 0, WaitReason::Disk)
     };
-    for_disk.stack = Some(StackId(4));
     let lock = WaitFact {
         waker: Some(WakerFact {
             time: at(39),
@@ -159,7 +168,7 @@ pub fn add(synthetic: &mut Synthetic, evil: &[String]) {
         }),
         ..wait(50, 51, 1, WaitReason::FileSystem)
     };
-    synthetic.waits = vec![
+    vec![
         for_disk,
         lock,
         several,
@@ -182,7 +191,11 @@ pub fn add(synthetic: &mut Synthetic, evil: &[String]) {
             ..wait(99, 100, 4, WaitReason::Sleep)
         },
         wait(20, 20, 3, WaitReason::Unknown),
-    ];
+    ]
+}
+
+/// A read, a write of two threads one of which is not recorded, and one that is odd in everything.
+fn requests(evil: &[String]) -> Vec<RequestFact> {
     let odd = RequestFact {
         device: DeviceId(1),
         sector: u64::MAX,
@@ -225,8 +238,11 @@ pub fn add(synthetic: &mut Synthetic, evil: &[String]) {
             ..first
         },
     ];
-    synthetic.requests = vec![request(10, 13), shared, odd];
-    let read = &synthetic.requests[0];
+    vec![request(10, 13), shared, odd]
+}
+
+/// Of the faults and the wait for the read, and of the wait for the lock of the one who faulted.
+fn causes(read: &RequestFact) -> Vec<Cause> {
     let holder = Cause {
         effect: Effect {
             kind: EffectKind::Wait,
@@ -242,13 +258,10 @@ pub fn add(synthetic: &mut Synthetic, evil: &[String]) {
             end: at(15),
         }),
     };
-    synthetic.causes = vec![
+    vec![
         cause(read, EffectKind::Fault, 0, at(10)),
         cause(read, EffectKind::Fault, 1, at(12)),
         cause(read, EffectKind::Wait, 0, at(11)),
         holder,
-    ];
-    synthetic.tables.recording.waits_seen = synthetic.waits.iter().map(|wait| u64::from(wait.count)).sum();
-    synthetic.tables.recording.requests_seen = 3;
-    assert_eq!(MS, 1_000_000);
+    ]
 }

@@ -175,8 +175,12 @@ mod tests {
             let add = |load: &mut Load, (start, length, bytes): &(u64, u64, u32)| {
                 load.add((Timestamp(*start), Timestamp(start + length)), *bytes);
             };
-            requests.iter().for_each(|request| add(&mut forward, request));
-            requests.iter().rev().for_each(|request| add(&mut backward, request));
+            for request in &requests {
+                add(&mut forward, request);
+            }
+            for request in requests.iter().rev() {
+                add(&mut backward, request);
+            }
             prop_assert_eq!(&forward, &backward);
             let steps = forward.steps();
             prop_assert!(steps.len() <= 2 * STEPS);

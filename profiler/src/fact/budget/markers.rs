@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::totals::nanoseconds;
-use super::{ThreadFacts, duration};
+use super::{ThreadFacts, causes, duration};
 use crate::addr::Timestamp;
 use crate::fact::{
-    FaultFact, FoldedFaults, FoldedReads, MappedFileId, Mark, MarkKind, PagesReadFact, Recording, StackId, ThreadId,
-    fault::FaultClass,
+    Effect, FaultFact, FoldedFaults, FoldedReads, MappedFileId, Mark, MarkKind, PagesReadFact, Recording, StackId,
+    ThreadId, fault::FaultClass,
 };
 
 /// Folded faults of one thread that had the same stack.
@@ -75,6 +75,11 @@ impl Markers {
     pub fn read(&mut self, read: &PagesReadFact) {
         self.reads.push(*read);
         self.make_room();
+    }
+
+    /// The faults that are kept so far.
+    pub fn effects(&self) -> impl Iterator<Item = Effect> {
+        self.faults.iter().map(causes::of_fault)
     }
 
     /// Leaves room for others.

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::ThreadFacts;
 use super::totals::nanoseconds;
+use super::{ThreadFacts, causes};
 use crate::addr::Timestamp;
-use crate::fact::{FoldedWaits, Recording, StackId, ThreadId, WaitFact, WaitReason};
+use crate::fact::{Effect, FoldedWaits, Recording, StackId, ThreadId, WaitFact, WaitReason};
 
 /// Folded waits of one thread that had the same stack and reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +78,11 @@ impl Waits {
         if self.kept.len() > self.budget.saturating_add(self.budget / 4) {
             self.fit();
         }
+    }
+
+    /// Those that are kept so far.
+    pub fn effects(&self) -> impl Iterator<Item = Effect> {
+        self.kept.iter().map(causes::of_wait)
     }
 
     /// Folds down to the budget: the shortest go first, the latest of equal ones. Returns how many are left.

@@ -221,8 +221,14 @@ fn pages_count_once_and_faults_each_time() {
     for page in [1, 2, 2, 3] {
         dirtied.fault(&tables, &copied(Some(stack), LIBRARY_FILE, page));
     }
+    // The next segment begins in the page of the file in which the last one ended.
+    let again = FaultFact {
+        address: Avma(4 * 4096),
+        ..copied(Some(stack), LIBRARY_FILE, 3)
+    };
+    dirtied.fault(&tables, &again);
     let mut zeroed = copied(None, LIBRARY_FILE, 2);
-    (zeroed.place, zeroed.class) = (None, FaultClass::Anonymous);
+    (zeroed.place, zeroed.class, zeroed.address) = (None, FaultClass::Anonymous, Avma(5 * 4096));
     dirtied.bss(&tables, &zeroed, LIBRARY_FILE);
     zeroed.class = FaultClass::ZeroPage;
     dirtied.bss(&tables, &zeroed, LIBRARY_FILE);
@@ -239,6 +245,6 @@ fn pages_count_once_and_faults_each_time() {
     };
     assert_eq!(
         (cost.relocations, cost.bss, cost.data),
-        (of(3, 4), of(1, 1), Cost::default())
+        (of(4, 5), of(1, 1), Cost::default())
     );
 }

@@ -18,7 +18,7 @@ use crate::fact::{BioFact, RequestFact, Tables, WaitFact};
 /// Devices that are told apart; a machine with more has its last ones as one.
 const MAX_DEVICES: usize = 1 << 16;
 /// A bio that was on its way for longer when the recording ended was lost sight of.
-const LOST: Duration = Duration::from_secs(60);
+const LOST: Duration = Duration::from_mins(1);
 const PAGE: u64 = 4096;
 
 /// What is known of bios and devices so far.
@@ -99,6 +99,10 @@ impl Replay<'_, '_> {
 
     pub(super) fn request(&mut self, request: &Request) {
         let bios = self.block.blocks.complete(request);
+        if request.at.time < self.tables.recording.start {
+            // The hooks are in place a little earlier than the recording begins.
+            return;
+        }
         let device = self.block.device(&mut self.tables, request.device);
         let fact = fact(request, device, bios);
         self.tell_request(&fact);
@@ -143,6 +147,8 @@ impl Replay<'_, '_> {
     }
 
     fn tell_request(&mut self, fact: &RequestFact) {
+        let recording = &mut self.tables.recording;
+        recording.requests_seen = recording.requests_seen.saturating_add(1);
         self.show_tasks();
         self.sink.request(&self.tables, fact);
         self.show_tasks();

@@ -62,6 +62,15 @@ pub struct Frame {
     pub address: Option<u64>,
     /// 0 for a real function.
     pub inline_depth: u64,
+    /// Name of its category.
+    pub category: String,
+}
+
+impl Frame {
+    /// As the innermost frame it says that the thread did not run.
+    pub fn is_wait(&self) -> bool {
+        self.category == "Idle" || self.category.starts_with("Waiting: ")
+    }
 }
 
 /// One marker.
@@ -86,8 +95,8 @@ impl Profile {
             .as_array()
             .unwrap()
             .iter()
-            // The tracks of page faults, whose samples are no time on a CPU.
-            .filter(|thread| !matches!(thread["samples"]["weightType"].as_str(), Some("tracing-ms" | "bytes")))
+            // The tracks of page faults and block devices are no threads and use no CPU.
+            .filter(|thread| thread["samples"]["threadCPUDelta"].is_array())
             .map(|thread| Tables::new(&root, thread).thread())
             .collect();
         Self {
@@ -261,6 +270,11 @@ impl<'a> Tables<'a> {
                 .as_i64()
                 .and_then(|address| u64::try_from(address).ok()),
             inline_depth: frames["inlineDepth"][index].as_u64().unwrap_or(0),
+            category: frames["category"][index]
+                .as_u64()
+                .and_then(|category| self.root["meta"]["categories"][usize::try_from(category).ok()?]["name"].as_str())
+                .unwrap_or_default()
+                .to_owned(),
         }
     }
 
@@ -275,7 +289,9 @@ impl<'a> Tables<'a> {
         let mut frames = HashMap::new();
         let mut stacks: HashMap<usize, Rc<[Rc<Frame>]>> = HashMap::new();
         let mut time = 0.0;
-        (0..length)
+        // Where the table weighs time, each sample stands for itself.
+        let timed = samples["weightType"] == "tracing-ms";
+        let mut all: Vec<Sample> = (0..length)
             .map(|i| {
                 time = samples["time"][i]
                     .as_f64()
@@ -286,7 +302,11 @@ impl<'a> Tables<'a> {
                 Sample {
                     time,
                     cpu_ns: samples["threadCPUDelta"][i].as_f64().unwrap_or(0.0) * unit,
-                    weight: samples["weight"][i].as_f64().unwrap_or(1.0),
+                    weight: if timed {
+                        1.0
+                    } else {
+                        samples["weight"][i].as_f64().unwrap_or(1.0)
+                    },
                     stack: stack.map_or_else(
                         || Rc::from([]),
                         |stack| {
@@ -298,7 +318,18 @@ impl<'a> Tables<'a> {
                     ),
                 }
             })
-            .collect()
+            .collect();
+        // CPU time before a wait belongs to the sample after it.
+        let mut cpu_ns = 0.0;
+        all.retain_mut(|sample| {
+            cpu_ns += sample.cpu_ns;
+            let is_wait = sample.stack.first().is_some_and(|leaf| leaf.is_wait());
+            if !is_wait {
+                sample.cpu_ns = std::mem::take(&mut cpu_ns);
+            }
+            !is_wait
+        });
+        all
     }
 
     fn stack(&self, innermost: usize, frames: &mut HashMap<usize, Rc<Frame>>) -> Rc<[Rc<Frame>]> {

@@ -24,7 +24,7 @@ static void of_a_huge_page(struct phase *phase) {
     if (phase->base == MAP_FAILED) die("mmap");
     if (madvise(phase->base, HUGE, MADV_HUGEPAGE)) skip("no transparent huge pages: %m");
     phase_start(phase, phase->pages);
-    for (size_t i = 0; i < phase->pages; i++) touch_store(phase, i, "huge");
+    for (size_t i = 0; i < phase->pages; i++) touch_store(phase, i, "transparent-huge");
     if (phase->touches[1].minor) skip("the kernel had no huge page to give");
 }
 

@@ -1,0 +1,97 @@
+//! The profile-info panel: waits and block requests.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::info::entry;
+use super::words;
+use crate::fact::budget::{Collected, WaitSum};
+use crate::fact::{DeviceId, Recording, Tables, WaitReason};
+
+/// What was recorded of waits and requests; nothing where nothing was.
+pub fn sections(tables: &Tables, collected: &Collected) -> Vec<(&'static str, Vec<Value>)> {
+    let sections = [
+        ("Waits", waits(&tables.recording, collected)),
+        ("Block requests", requests(tables, collected)),
+    ];
+    sections
+        .into_iter()
+        .filter(|(_, entries)| !entries.is_empty())
+        .collect()
+}
+
+fn waits(recording: &Recording, collected: &Collected) -> Vec<Value> {
+    if collected.waits.is_empty() {
+        return Vec::new();
+    }
+    let mut sums: BTreeMap<WaitReason, WaitSum> = BTreeMap::new();
+    for ((_, reason), more) in &collected.waits {
+        let sum = sums.entry(*reason).or_default();
+        sum.waits = sum.waits.saturating_add(more.waits);
+        sum.off = sum.off.saturating_add(more.off);
+        sum.queued = sum.queued.saturating_add(more.queued);
+    }
+    let total = |of: fn(&WaitSum) -> u64| sums.values().fold(0u64, |sum, more| sum.saturating_add(of(more)));
+    let mut entries = vec![
+        entry("Waits", "integer", recording.waits_seen),
+        entry("Time off CPUs, all threads", "duration", ms(total(|sum| sum.off))),
+        entry("Of it for want of a CPU", "duration", ms(total(|sum| sum.queued))),
+    ];
+    for reason in WaitReason::ALL {
+        let Some(sum) = sums.get(&reason) else { continue };
+        let idle = if reason.is_idle() { " (idle)" } else { "" };
+        let label = format!("Waited for {}{idle}", words::reason(reason));
+        let time = Duration::from_nanos(sum.off);
+        entries.push(entry(&label, "string", format!("{} times, {time:.1?}", sum.waits)));
+    }
+    for reason in WaitReason::ALL {
+        let folded = recording.folded_waits.iter().filter(|folded| folded.reason == reason);
+        let (waits, off) = folded.fold((0u64, 0u64), |(waits, off), folded| {
+            (waits.saturating_add(folded.waits), off.saturating_add(folded.off))
+        });
+        if waits > 0 {
+            let label = format!("Not one by one: {}", words::reason(reason));
+            let time = Duration::from_nanos(off);
+            entries.push(entry(&label, "string", format!("{waits} in {time:.1?}")));
+        }
+    }
+    entries
+}
+
+fn requests(tables: &Tables, collected: &Collected) -> Vec<Value> {
+    let mut entries = Vec::new();
+    for (device, totals) in &collected.request_totals {
+        let name = words::device(tables, *device);
+        let errors = match totals.errors {
+            0 => String::new(),
+            errors => format!(", {errors} failed"),
+        };
+        let text = format!(
+            "{} requests{errors}, {} read, {} written",
+            totals.requests,
+            words::size(totals.read),
+            words::size(totals.written)
+        );
+        entries.push(entry(&name, "string", text));
+        let folded = folded(&tables.recording, *device);
+        if folded > 0 {
+            let label = format!("{name}: without markers of their own");
+            entries.push(entry(&label, "integer", folded));
+        }
+    }
+    entries
+}
+
+fn folded(recording: &Recording, device: DeviceId) -> u64 {
+    let of_device = recording
+        .folded_requests
+        .iter()
+        .filter(|folded| folded.device == device);
+    of_device.fold(0, |sum, folded| sum.saturating_add(folded.requests))
+}
+
+fn ms(ns: u64) -> f64 {
+    ns as f64 / super::NS_PER_MS
+}

@@ -1,0 +1,257 @@
+//! What each device did: how much, how fast, how many at a time; beside its own statistics.
+
+use serde::Serialize;
+
+use super::rows::Part;
+use crate::fact::request::{BlockDevice, Operation, RequestSight};
+use crate::fact::{RequestFact, Tables};
+use crate::report::export::ns;
+
+/// Bytes of a sector in the kernel's statistics.
+const SECTOR: u64 = 512;
+
+/// Requests of one device.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct DeviceRow {
+    /// Its name.
+    pub device: String,
+    /// Its requests are in no total: it is made of other devices, or of a file, which are asked for the same again.
+    pub stacked: bool,
+    /// All requests, whatever they are.
+    pub requests: u64,
+    /// Those of each kind.
+    pub done: Counts,
+    /// As the device counted them itself during the recording; `None`: nobody asked it.
+    pub counted: Option<Counts>,
+    /// Requests that ran ahead of what was asked for.
+    pub read_ahead: u64,
+    /// Failed.
+    pub errors: u64,
+    /// Given back to the queue.
+    pub requeues: u64,
+    /// Bios beyond the first one of each request.
+    pub merged: u64,
+    /// Requests whose beginning nobody saw.
+    pub unseen_start: u64,
+    /// Requests that were under way when the recording ended: in no other figure.
+    pub unfinished: u64,
+    /// From queueing to the device.
+    pub queue: Times,
+    /// From the device's getting it to its completion.
+    pub service: Times,
+    /// Sum of the depths that requests found, themselves included.
+    #[serde(skip)]
+    pub depths: u64,
+    /// How many knew.
+    #[serde(skip)]
+    pub with_depth: u64,
+    /// The most at once.
+    pub depth_max: u32,
+}
+
+/// Requests and bytes by what was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Counts {
+    /// Reads.
+    pub reads: u64,
+    /// Their bytes.
+    pub read_bytes: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Their bytes.
+    pub written_bytes: u64,
+    /// Discards.
+    pub discards: u64,
+    /// Their bytes.
+    pub discarded_bytes: u64,
+    /// Flushes of the device's cache; `None`: not counted by old kernels.
+    pub flushes: Option<u64>,
+}
+
+impl Counts {
+    /// What the device counted, in the order of /sys/block/NAME/stat (Documentation/block/stat.rst).
+    fn of_device(device: &BlockDevice) -> Option<Self> {
+        let number = |place: usize| device.counted.get(place).copied();
+        let bytes = |place| number(place).map(|sectors| sectors.saturating_mul(SECTOR));
+        Some(Self {
+            reads: number(0)?,
+            read_bytes: bytes(2)?,
+            writes: number(4)?,
+            written_bytes: bytes(6)?,
+            discards: number(11).unwrap_or(0),
+            discarded_bytes: bytes(13).unwrap_or(0),
+            flushes: number(15),
+        })
+    }
+
+    /// Requests and bytes of both are the same, as far as both know.
+    pub fn agrees(&self, other: &Self) -> bool {
+        let flushes = self.flushes.is_none() || other.flushes.is_none() || self.flushes == other.flushes;
+        flushes
+            && Self { flushes: None, ..*self }
+                == Self {
+                    flushes: None,
+                    ..*other
+                }
+    }
+}
+
+/// Times and how they are spread.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Times {
+    /// Requests whose time is known.
+    pub requests: u64,
+    /// Their sum, in ns.
+    pub total_ns: u64,
+    /// The longest one, in ns.
+    pub longest_ns: u64,
+    /// How many took 2^i to 2^(i+1) ns, by i, up to the last one that has any; 0 ns is with 1 ns.
+    pub histogram: Vec<u64>,
+}
+
+impl Times {
+    fn add(&mut self, ns: u64) {
+        self.requests += 1;
+        self.total_ns = self.total_ns.saturating_add(ns);
+        self.longest_ns = self.longest_ns.max(ns);
+        let place = ns.max(1).ilog2() as usize;
+        if self.histogram.len() <= place {
+            self.histogram.resize(place + 1, 0);
+        }
+        if let Some(count) = self.histogram.get_mut(place) {
+            *count += 1;
+        }
+    }
+
+    /// In ns; `None`: of none.
+    pub fn mean_ns(&self) -> Option<u64> {
+        self.total_ns.checked_div(self.requests)
+    }
+
+    /// The time within which this share of the requests was done, in ns: the end of the step of the histogram that it falls into, or the longest
+    /// time, if that is less. `None`: of none.
+    pub fn within_ns(&self, percent: u64) -> Option<u64> {
+        let wanted = self.requests.saturating_mul(percent).div_ceil(100).max(1);
+        let mut sum = 0;
+        let step = self.histogram.iter().position(|count| {
+            sum += count;
+            sum >= wanted
+        })?;
+        let end = u32::try_from(step + 1).ok().and_then(|bits| 1_u64.checked_shl(bits));
+        Some(end.unwrap_or(u64::MAX).min(self.longest_ns))
+    }
+}
+
+impl DeviceRow {
+    /// Of none yet.
+    pub fn new(device: &BlockDevice) -> Self {
+        Self {
+            device: device.name.clone(),
+            stacked: device.is_stacked(),
+            counted: Counts::of_device(device),
+            done: Counts {
+                flushes: Some(0),
+                ..Counts::default()
+            },
+            ..Self::default()
+        }
+    }
+
+    /// Counts a request.
+    pub fn add(&mut self, request: &RequestFact, parts: &[Part]) {
+        if request.sight == RequestSight::NoEnd {
+            self.unfinished += 1;
+            return;
+        }
+        let bytes = u64::from(request.bytes);
+        let done = &mut self.done;
+        self.requests += 1;
+        let (count, sum) = match request.operation {
+            Operation::Read => (&mut done.reads, &mut done.read_bytes),
+            Operation::Write => (&mut done.writes, &mut done.written_bytes),
+            Operation::Discard | Operation::WriteZeroes => (&mut done.discards, &mut done.discarded_bytes),
+            Operation::Flush => (done.flushes.get_or_insert(0), &mut 0),
+            Operation::Other => (&mut 0, &mut 0),
+        };
+        *count += 1;
+        *sum = sum.saturating_add(bytes);
+        self.read_ahead += u64::from(request.kind.read_ahead);
+        self.errors += u64::from(request.error != 0);
+        self.requeues = self.requeues.saturating_add(u64::from(request.requeues));
+        self.merged += parts.len().saturating_sub(1) as u64;
+        self.unseen_start += u64::from(request.sight == RequestSight::NoStart);
+        if let Some(time) = request.queued {
+            self.queue.add(ns(time));
+        }
+        if let Some(time) = request.service {
+            self.service.add(ns(time));
+        }
+        if request.depth > 0 {
+            self.depths = self.depths.saturating_add(u64::from(request.depth));
+            self.with_depth += 1;
+            self.depth_max = self.depth_max.max(request.depth);
+        }
+    }
+
+    /// Requests that one found at the device on average, itself included, in tenths; `None`: nobody knows.
+    pub fn depth_tenths(&self) -> Option<u64> {
+        self.depths.saturating_mul(10).checked_div(self.with_depth)
+    }
+
+    /// What was seen is what the device counted; `None`: nobody asked it.
+    pub fn agrees(&self) -> Option<bool> {
+        self.counted.map(|counted| counted.agrees(&self.done))
+    }
+}
+
+/// A row for each device, in the order of the tables.
+pub fn rows(tables: &Tables) -> Vec<DeviceRow> {
+    tables.devices.iter().map(DeviceRow::new).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_spread_by_powers_of_two() {
+        let mut times = Times::default();
+        for ns in [0, 1, 2, 3, 4, 1000, 1023, 1024] {
+            times.add(ns);
+        }
+        assert_eq!(times.histogram, [2, 2, 1, 0, 0, 0, 0, 0, 0, 2, 1]);
+        assert_eq!(times.histogram.iter().sum::<u64>(), times.requests);
+        assert_eq!((times.mean_ns(), times.longest_ns), (Some(3057 / 8), 1024));
+        assert_eq!(
+            (times.within_ns(50), times.within_ns(75), times.within_ns(99)),
+            (Some(4), Some(1024), Some(1024))
+        );
+        assert_eq!(times.within_ns(0), Some(2));
+        assert_eq!(Times::default().within_ns(50), None);
+        times.add(u64::MAX);
+        assert_eq!(times.within_ns(100), Some(u64::MAX));
+    }
+
+    #[test]
+    fn the_devices_own_figures_are_in_sectors_and_may_be_short() {
+        let device = |counted: &[u64]| BlockDevice {
+            name: "vda".into(),
+            counted: counted.to_vec(),
+            ..BlockDevice::default()
+        };
+        let seen = Counts {
+            reads: 3,
+            read_bytes: 24 * 512,
+            writes: 2,
+            written_bytes: 16 * 512,
+            flushes: Some(1),
+            ..Counts::default()
+        };
+        let old = Counts::of_device(&device(&[3, 0, 24, 5, 2, 1, 16, 5, 0, 9, 9])).unwrap();
+        assert!(seen.agrees(&old), "an old kernel counts neither discards nor flushes");
+        let new = |flushes| device(&[3, 0, 24, 5, 2, 1, 16, 5, 0, 9, 9, 0, 0, 0, 0, flushes, 7]);
+        assert!(seen.agrees(&Counts::of_device(&new(1)).unwrap()));
+        assert!(!seen.agrees(&Counts::of_device(&new(2)).unwrap()));
+        assert!(Counts::of_device(&device(&[1, 2])).is_none());
+    }
+}

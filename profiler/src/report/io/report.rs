@@ -1,0 +1,336 @@
+//! The tables of `ngmi io`: the selected requests by device, and what was asked for by file, function and process. Each of these adds up to the
+//! totals.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::devices::{self, DeviceRow};
+use super::files::{self, Tiny, TinyRow, WasteRow};
+use super::rows::Part;
+use super::select::Selector;
+use super::tally::{Groups, Tally};
+use super::view::{Place, View, no_file};
+use crate::fact::request::{BioSource, Operation, RequestSight};
+use crate::fact::{MappedFileId, ProcessId, Recording, RequestFact};
+use crate::report::export::ns;
+
+/// Requests in figures.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct IoReport {
+    /// What was recorded.
+    pub recording: Recording,
+    /// Requests in the input, selected or not.
+    pub requests_in_file: u64,
+    /// Everything is selected.
+    pub is_everything: bool,
+    /// Selected requests of the devices that count.
+    pub requests: u64,
+    /// What was asked for with them.
+    pub totals: Tally,
+    /// How long threads waited for them, in ns, as far as is known.
+    pub waited_ns: u64,
+    /// By device, stacked ones too; a device without requests is left out.
+    pub by_device: Vec<DeviceRow>,
+    /// By file.
+    pub by_file: Vec<FileRow>,
+    /// By the function that asked.
+    pub by_function: Vec<FunctionRow>,
+    /// By the process that asked.
+    pub by_process: Vec<ProcessRow>,
+    /// What was read for faults and not touched, in the whole recording.
+    pub waste: Vec<WasteRow>,
+    /// Many small reads from one place.
+    pub tiny_reads: Vec<TinyRow>,
+    /// Errors.
+    pub errors: Vec<ErrorRow>,
+}
+
+/// I/Os of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FileRow {
+    /// Path as the process saw it; in parentheses, what is no file.
+    pub file: String,
+    /// `major:minor`
+    pub device: Option<String>,
+    /// Inode number.
+    pub inode: Option<u64>,
+    /// Sums.
+    #[serde(flatten)]
+    pub tally: Tally,
+}
+
+/// I/Os of a function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FunctionRow {
+    /// Its name; in brackets, a kernel thread or another program; `None`: no function of the program, or nobody saw.
+    pub function: Option<String>,
+    /// The module that it is in.
+    pub module: Option<String>,
+    /// Whether anybody was seen to ask.
+    pub seen: bool,
+    /// Sums.
+    #[serde(flatten)]
+    pub tally: Tally,
+}
+
+/// I/Os of a process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ProcessRow {
+    /// Its id, if it is recorded.
+    pub pid: Option<u32>,
+    /// Its name; in brackets, a kernel thread or another program; `None`: nobody saw.
+    pub process: Option<String>,
+    /// Sums.
+    #[serde(flatten)]
+    pub tally: Tally,
+}
+
+/// Requests that failed the same way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ErrorRow {
+    /// The device.
+    pub device: String,
+    /// What it was asked to do.
+    pub operation: Operation,
+    /// The kernel's number.
+    pub error: i32,
+    /// What it means.
+    pub meaning: &'static str,
+    /// How many.
+    pub requests: u64,
+}
+
+/// What is between the submitter and the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum FileKey {
+    File(MappedFileId),
+    None(BioSource),
+    Unseen,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum ProcessKey {
+    Process(ProcessId),
+    Other(u32),
+    Unseen,
+}
+
+/// Sums under construction.
+#[derive(Default)]
+struct Sums {
+    requests: u64,
+    waited_ns: u64,
+    totals: Tally,
+    files: Groups<FileKey>,
+    functions: Groups<Place>,
+    processes: Groups<ProcessKey>,
+    tiny: Tiny,
+    errors: BTreeMap<(u32, Operation, i32), u64>,
+}
+
+impl Sums {
+    /// Counts a request with those of its parts that are asked for.
+    fn add(&mut self, view: &View<'_>, request: &RequestFact, parts: &[Part], all: bool) {
+        self.requests += 1;
+        self.waited_ns = self.waited_ns.saturating_add(view.facts.waited(request));
+        if request.error != 0 {
+            let key = (request.device.0, request.operation, request.error);
+            *self.errors.entry(key).or_default() += 1;
+        }
+        let mut left = u64::from(request.bytes);
+        for part in parts {
+            left = left.saturating_sub(u64::from(part.bytes));
+            let process = view.thread(part).map(|thread| ProcessKey::Process(thread.process));
+            let place = view.place(part);
+            let process = process.unwrap_or(match place {
+                Place::Other(name) => ProcessKey::Other(name),
+                _ => ProcessKey::Unseen,
+            });
+            let file = part.file.map_or(FileKey::None(part.source), FileKey::File);
+            let time = ns(request.end.since(part.time));
+            self.count((file, place, process), request, u64::from(part.bytes), time);
+        }
+        // Nobody was seen to ask for the rest.
+        if all && (left > 0 || parts.is_empty()) {
+            let time = if parts.is_empty() {
+                ns(request.end.since(request.start))
+            } else {
+                0
+            };
+            self.count(
+                (FileKey::Unseen, Place::Unknown, ProcessKey::Unseen),
+                request,
+                left,
+                time,
+            );
+        }
+        if let Some(first) = main_part(parts) {
+            self.tiny.add(view, request, first);
+        }
+    }
+
+    fn count(
+        &mut self,
+        (file, place, process): (FileKey, Place, ProcessKey),
+        request: &RequestFact,
+        bytes: u64,
+        time: u64,
+    ) {
+        self.totals.add(request, bytes, time);
+        for group in [
+            self.files.of(file),
+            self.functions.of(place),
+            self.processes.of(process),
+        ] {
+            group.add(request, bytes, time);
+        }
+    }
+}
+
+/// The part that stands for a request where there is room for one: the largest, of several the first.
+pub fn main_part(parts: &[Part]) -> Option<&Part> {
+    parts
+        .iter()
+        .max_by_key(|part| (part.bytes, std::cmp::Reverse(part.time)))
+}
+
+impl IoReport {
+    /// Of the selected requests.
+    pub fn new(view: &View<'_>, selector: &Selector) -> Self {
+        let mut sums = Sums::default();
+        let mut by_device = devices::rows(view.tables);
+        for (request, parts) in view.requests().filter(|(request, _)| selector.takes(view, request)) {
+            let all = !selector.chooses_parts();
+            let chosen: Vec<Part> = parts
+                .iter()
+                .filter(|part| selector.takes_part(view, part))
+                .copied()
+                .collect();
+            if !all && chosen.is_empty() {
+                continue;
+            }
+            if let Some(row) = by_device.get_mut(request.device.index()) {
+                row.add(request, parts);
+            }
+            if selector.counts(request) && request.sight != RequestSight::NoEnd {
+                sums.add(view, request, &chosen, all);
+            }
+        }
+        by_device.retain(|row| row.requests > 0 || row.unfinished > 0);
+        by_device.sort_by_key(|row| {
+            (
+                row.stacked,
+                std::cmp::Reverse(row.done.read_bytes.saturating_add(row.done.written_bytes)),
+            )
+        });
+        let files = sums.files.sorted();
+        let paths: Vec<(MappedFileId, String)> = (files.iter())
+            .filter_map(|(key, _)| match key {
+                FileKey::File(file) => Some((*file, view.path_of(*file)?)),
+                _ => None,
+            })
+            .collect();
+        Self {
+            recording: view.tables.recording.clone(),
+            requests_in_file: view.facts.len() as u64,
+            is_everything: selector.is_everything(),
+            requests: sums.requests,
+            totals: sums.totals,
+            waited_ns: sums.waited_ns,
+            by_device,
+            by_file: files.into_iter().map(|group| file_row(view, group)).collect(),
+            by_function: sums
+                .functions
+                .sorted()
+                .into_iter()
+                .map(|group| function_row(view, group))
+                .collect(),
+            by_process: sums
+                .processes
+                .sorted()
+                .into_iter()
+                .map(|group| process_row(view, group))
+                .collect(),
+            waste: files::waste(view, paths.iter().map(|(id, path)| (*id, path.as_str()))),
+            tiny_reads: sums.tiny.finish(view),
+            errors: sums.errors.into_iter().map(|error| error_row(view, error)).collect(),
+        }
+    }
+}
+
+fn file_row(view: &View<'_>, (key, tally): (FileKey, Tally)) -> FileRow {
+    let file = match key {
+        FileKey::File(id) => view.tables.files.get(id.index()),
+        _ => None,
+    };
+    FileRow {
+        file: match key {
+            FileKey::File(id) => view.path_of(id).unwrap_or_default(),
+            FileKey::None(source) => no_file(source).to_owned(),
+            FileKey::Unseen => "(nobody was seen to ask)".to_owned(),
+        },
+        device: file.map(|file| format!("{}:{}", file.id.major, file.id.minor)),
+        inode: file.map(|file| file.id.inode),
+        tally,
+    }
+}
+
+fn function_row(view: &View<'_>, (place, tally): (Place, Tally)) -> FunctionRow {
+    let function = match place {
+        Place::Function(id) => view.functions.get(id),
+        _ => None,
+    };
+    FunctionRow {
+        function: view.place_name(place),
+        module: function.and_then(|function| Some(view.tables.module_name(function.module?).to_owned())),
+        seen: place != Place::Unknown,
+        tally,
+    }
+}
+
+fn process_row(view: &View<'_>, (key, tally): (ProcessKey, Tally)) -> ProcessRow {
+    let process = match key {
+        ProcessKey::Process(id) => view.tables.processes.get(id.index()),
+        _ => None,
+    };
+    let other = match key {
+        ProcessKey::Other(name) => view.place_name(Place::Other(name)),
+        _ => None,
+    };
+    ProcessRow {
+        pid: process.map(|process| process.pid),
+        process: process.map(|process| process.name.clone()).or(other),
+        tally,
+    }
+}
+
+fn error_row(view: &View<'_>, ((device, operation, error), requests): ((u32, Operation, i32), u64)) -> ErrorRow {
+    let device = view.tables.devices.get(device as usize);
+    ErrorRow {
+        device: device.map_or_else(String::new, |device| device.name.clone()),
+        operation,
+        error,
+        meaning: meaning(error),
+        requests,
+    }
+}
+
+/// `blk_status_t` of `include/linux/blk_types.h`, from 5.16 on; before, records have a negative error number.
+fn meaning(error: i32) -> &'static str {
+    match error {
+        1 | -95 => "not supported",
+        2 | -110 => "timed out",
+        3 | -28 => "no space left",
+        4 | -67 => "the way to the device is broken",
+        5 | -121 => "the device says that it can't",
+        6 | -52 => "reserved by another host",
+        7 | -61 => "the medium is damaged",
+        8 | -84 => "the data is not what was written",
+        9 | -12 => "out of memory",
+        10 | -5 => "input or output error",
+        12 | -11 => "would have had to wait",
+        17 | -19 => "the device is gone",
+        _ => "",
+    }
+}

@@ -1,0 +1,212 @@
+//! Every request of a recording: they come in the order in which they were complete, are wanted by their start, and names are known only when the
+//! last one has come.
+
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+
+use crate::addr::Timestamp;
+use crate::event::FileId;
+use crate::fact::fault::PageRange;
+use crate::fact::pages::{PageSet, Pages};
+use crate::fact::request::{BioSource, DeviceId, Operation};
+use crate::fact::{
+    BioFact, Cause, EffectKind, FactSink, FaultFact, MappedFileId, Mark, PagesReadFact, Reason, RequestFact,
+    SampleFact, StackId, Tables, ThreadId, WaitFact, WaitReason,
+};
+use crate::report::export::ns;
+
+/// Requests and their parts, at most.
+const MAX_ROWS: usize = 1 << 30;
+/// Waits whose request may still be told.
+const MAX_WAITS: usize = 1 << 20;
+/// Bytes of the sets of pages that were read.
+const MAX_PAGES: usize = 1 << 28;
+/// Files of such sets.
+const MAX_FILES: usize = 1 << 20;
+const PAGE: u64 = 4096;
+
+/// A part of a request: [`BioFact`] with a number for its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// When it was asked for.
+    pub time: Timestamp,
+    /// The submitter's thread group.
+    pub pid: u32,
+    /// The submitter.
+    pub tid: u32,
+    /// Index into [`Facts::names`].
+    pub name: u32,
+    /// The submitter, if it is recorded.
+    pub thread: Option<ThreadId>,
+    /// Where it was.
+    pub stack: Option<StackId>,
+    /// Bytes.
+    pub bytes: u32,
+    /// The file.
+    pub file: Option<MappedFileId>,
+    /// First byte in the file.
+    pub offset: Option<u64>,
+    /// Where the bytes go, or come from.
+    pub source: BioSource,
+    /// Within a page fault.
+    pub in_fault: bool,
+    /// Within this system call.
+    pub call: Option<u32>,
+}
+
+/// A request is told by its device, sector and end.
+type Key = (DeviceId, u64, Timestamp);
+
+/// What a report on requests keeps of a recording.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// Without their bios.
+    requests: Vec<RequestFact>,
+    /// Where each one's parts begin in `parts`.
+    first: Vec<usize>,
+    parts: Vec<Part>,
+    /// Names of submitters.
+    pub names: Vec<String>,
+    known: FxHashMap<String, u32>,
+    /// Times of waits that a request may have ended.
+    waits: FxHashMap<(ThreadId, Timestamp), Duration>,
+    /// How long threads waited for a request, in ns.
+    waited: FxHashMap<Key, u64>,
+    /// Pages that requests brought for faults.
+    read_for_faults: FxHashMap<FileId, PageSet>,
+    bytes: usize,
+    /// What became of the files' pages.
+    pub pages: Pages,
+}
+
+impl Facts {
+    /// How many requests there are.
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// There is none.
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// A request (its bios are its parts) and its parts, by sector.
+    pub fn get(&self, index: usize) -> Option<(&RequestFact, &[Part])> {
+        let request = self.requests.get(index)?;
+        let (start, end) = (*self.first.get(index)?, self.first.get(index + 1).copied());
+        Some((request, self.parts.get(start..end.unwrap_or(self.parts.len()))?))
+    }
+
+    /// The numbers of all requests, by the time at which they began.
+    pub fn order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.requests.len()).collect();
+        order.sort_unstable_by_key(|&index| (self.requests.get(index).map(|request| request.start), index));
+        order
+    }
+
+    /// How long threads waited for it, in ns.
+    pub fn waited(&self, request: &RequestFact) -> u64 {
+        let key = (request.device, request.sector, request.end);
+        self.waited.get(&key).copied().unwrap_or(0)
+    }
+
+    /// Pages of a file that requests brought for faults.
+    pub fn read_for_faults(&self, file: FileId) -> Option<&PageSet> {
+        self.read_for_faults.get(&file)
+    }
+
+    fn part(&mut self, bio: &BioFact) -> Part {
+        let name = self.known.get(bio.name.as_str()).copied().unwrap_or_else(|| {
+            let name = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+            self.names.push(bio.name.clone());
+            self.known.insert(bio.name.clone(), name);
+            name
+        });
+        Part {
+            time: bio.time,
+            pid: bio.pid,
+            tid: bio.tid,
+            name,
+            thread: bio.thread,
+            stack: bio.stack,
+            bytes: bio.bytes,
+            file: bio.file,
+            offset: bio.offset,
+            source: bio.source,
+            in_fault: bio.in_fault,
+            call: bio.call,
+        }
+    }
+
+    fn note_pages(&mut self, tables: &Tables, part: &Part) {
+        let file = part.file.and_then(|file| tables.files.get(file.index()));
+        let (Some(file), Some(offset)) = (file, part.offset) else {
+            return;
+        };
+        let known = self.read_for_faults.contains_key(&file.id);
+        if self.bytes > MAX_PAGES || (!known && self.read_for_faults.len() >= MAX_FILES) {
+            return;
+        }
+        let set = self.read_for_faults.entry(file.id).or_default();
+        let before = set.bytes();
+        let count = u64::from(part.bytes).div_ceil(PAGE);
+        set.insert_range(PageRange {
+            first: offset / PAGE,
+            count: u32::try_from(count).unwrap_or(u32::MAX),
+        });
+        self.bytes = (self.bytes + set.bytes()).saturating_sub(before);
+    }
+}
+
+impl FactSink for Facts {
+    fn sample(&mut self, _: &Tables, _: &SampleFact) {}
+
+    fn mark(&mut self, _: &Tables, _: &Mark) {}
+
+    fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
+        self.pages.fault(tables, fault);
+    }
+
+    fn pages_read(&mut self, tables: &Tables, read: &PagesReadFact) {
+        self.pages.read(tables, read);
+    }
+
+    fn wait(&mut self, _: &Tables, wait: &WaitFact) {
+        let may_be_joined = wait.reason == WaitReason::Disk || wait.in_fault;
+        if may_be_joined && self.waits.len() < MAX_WAITS {
+            self.waits.insert((wait.thread, wait.start), wait.off);
+        }
+    }
+
+    fn request(&mut self, tables: &Tables, request: &RequestFact) {
+        if self.requests.len() >= MAX_ROWS || self.parts.len() >= MAX_ROWS {
+            return;
+        }
+        self.first.push(self.parts.len());
+        for bio in &request.bios {
+            let part = self.part(bio);
+            if part.in_fault && part.source == BioSource::Cache && request.operation == Operation::Read {
+                self.note_pages(tables, &part);
+            }
+            self.parts.push(part);
+        }
+        self.requests.push(RequestFact {
+            bios: Vec::new(),
+            ..request.clone()
+        });
+    }
+
+    fn joined(&mut self, _: &Tables, cause: &Cause) {
+        let effect = cause.effect;
+        if let (EffectKind::Wait, Reason::Request(request)) = (effect.kind, cause.reason)
+            && let Some(time) = self.waits.remove(&(effect.thread, effect.start))
+        {
+            let sum = self
+                .waited
+                .entry((request.device, request.sector, request.end))
+                .or_default();
+            *sum = sum.saturating_add(ns(time));
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Which requests are asked for. Within one kind of condition any may fit, and every kind has to.
+
+use std::time::Duration;
+
+use super::rows::Part;
+use super::view::{Place, View};
+use crate::fact::request::{BlockDevice, Operation};
+use crate::fact::{MappedFileId, RequestFact, StackId, Thread};
+use crate::report::select::{SelectError, Words, file_fits, fits, glob, id_or_name, stacks_under, takes};
+
+const WORDS: Words = Words {
+    verb: "io",
+    of: "requests",
+};
+
+/// What a person asked for; empty lists ask for everything.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Selection {
+    /// Name or pattern of a device.
+    pub devices: Vec<String>,
+    /// Path, base name or pattern of a file.
+    pub files: Vec<String>,
+    /// Process id, or name or pattern.
+    pub processes: Vec<String>,
+    /// Thread id, or name or pattern.
+    pub threads: Vec<String>,
+    /// Name or pattern of the function that asked.
+    pub functions: Vec<String>,
+    /// Name or pattern of a function anywhere in the stack.
+    pub under: Vec<String>,
+    /// What the device did.
+    pub operations: Vec<Operation>,
+    /// Not before this time since the recording's start.
+    pub from: Option<Duration>,
+    /// Before this time since the recording's start.
+    pub to: Option<Duration>,
+}
+
+/// A selection, looked up once in the tables of a recording.
+#[derive(Debug, Default)]
+pub struct Selector {
+    devices: Option<Vec<bool>>,
+    files: Option<Vec<bool>>,
+    threads: Option<Vec<bool>>,
+    /// Of those that are not recorded.
+    others: Option<Vec<bool>>,
+    functions: Option<Vec<bool>>,
+    stacks: Option<Vec<bool>>,
+    operations: Vec<Operation>,
+    from: Duration,
+    to: Option<Duration>,
+    /// By device: its requests are in sums.
+    counts: Vec<bool>,
+}
+
+impl Selector {
+    /// Looks names up.
+    ///
+    /// # Errors
+    /// When nothing of the recording has such a name: probably a slip.
+    pub fn new(view: &View<'_>, selection: &Selection) -> Result<Self, SelectError> {
+        let tables = view.tables;
+        let by_name = |device: &BlockDevice, pattern: &str| glob(pattern, &device.name);
+        let devices = fits(
+            WORDS,
+            &selection.devices,
+            &tables.devices,
+            ("device", "device"),
+            by_name,
+        )?;
+        let files = fits(WORDS, &selection.files, &tables.files, ("file", "file"), file_fits)?;
+        let (threads, others) = submitters(view, selection)?;
+        let functions = |patterns: &[String], option| {
+            let by_name = |function: &crate::report::functions::Function, pattern: &str| glob(pattern, &function.name);
+            fits(WORDS, patterns, &view.functions.all, ("function", option), by_name)
+        };
+        let under = functions(&selection.under, "under")?;
+        Ok(Self {
+            counts: counts(view, devices.as_deref()),
+            devices,
+            files,
+            threads,
+            others,
+            functions: functions(&selection.functions, "function")?,
+            stacks: under.map(|wanted| stacks_under(tables, &view.functions, &wanted)),
+            operations: selection.operations.clone(),
+            from: selection.from.unwrap_or_default(),
+            to: selection.to,
+        })
+    }
+
+    /// The request is asked for, whoever asked for it.
+    pub fn takes(&self, view: &View<'_>, request: &RequestFact) -> bool {
+        let time = request.start.since(view.tables.recording.start);
+        time >= self.from
+            && self.to.is_none_or(|to| time < to)
+            && (self.operations.is_empty() || self.operations.contains(&request.operation))
+            && takes(self.devices.as_deref(), Some(request.device.index()))
+    }
+
+    /// The part of a request is asked for.
+    pub fn takes_part(&self, view: &View<'_>, part: &Part) -> bool {
+        let is_wanted = match part.thread {
+            Some(thread) => takes(self.threads.as_deref(), Some(thread.index())),
+            None => takes(self.others.as_deref(), Some(part.name as usize)),
+        };
+        let function = || match view.place(part) {
+            Place::Function(id) => Some(id.0 as usize),
+            _ => None,
+        };
+        is_wanted
+            && takes(self.files.as_deref(), part.file.map(MappedFileId::index))
+            && takes(self.stacks.as_deref(), part.stack.map(StackId::index))
+            && (self.functions.is_none() || takes(self.functions.as_deref(), function()))
+    }
+
+    /// Parts are asked for by who or what they are of.
+    pub fn chooses_parts(&self) -> bool {
+        let lists = [&self.files, &self.threads, &self.others, &self.functions, &self.stacks];
+        lists.into_iter().any(Option::is_some)
+    }
+
+    /// Everything is asked for.
+    pub fn is_everything(&self) -> bool {
+        let all = self.devices.is_none() && self.operations.is_empty() && !self.chooses_parts();
+        all && self.from.is_zero() && self.to.is_none()
+    }
+
+    /// The request is in sums over devices: what a device made of others is asked for, they are asked for again. A device that is
+    /// selected by its name counts.
+    pub fn counts(&self, request: &RequestFact) -> bool {
+        self.counts.get(request.device.index()) == Some(&true)
+    }
+}
+
+type Wanted = Option<Vec<bool>>;
+
+/// Which threads are asked for, and which names of those that are not recorded.
+fn submitters(view: &View<'_>, selection: &Selection) -> Result<(Wanted, Wanted), SelectError> {
+    let tables = view.tables;
+    let names = &view.facts.names;
+    let recorded = tables
+        .processes
+        .iter()
+        .map(|process| (Some(process.pid), process.name.as_str()));
+    let others = names.iter().map(|name| (None, name.as_str()));
+    let all: Vec<(Option<u32>, &str)> = recorded.chain(others).collect();
+    let fits_process = |(pid, name): &(Option<u32>, &str), pattern: &str| match pid {
+        Some(pid) => id_or_name(*pid, name, pattern),
+        None => glob(pattern, name),
+    };
+    let processes = fits(WORDS, &selection.processes, &all, ("process", "process"), fits_process)?;
+    let recorded = tables
+        .threads
+        .iter()
+        .map(|thread| (Some(thread.tid), thread.name.as_str()));
+    let others = names.iter().map(|name| (None, name.as_str()));
+    let all: Vec<(Option<u32>, &str)> = recorded.chain(others).collect();
+    let threads = fits(WORDS, &selection.threads, &all, ("thread", "thread"), fits_process)?;
+    if processes.is_none() && threads.is_none() {
+        return Ok((None, None));
+    }
+    let both = |process: usize, thread: usize| {
+        takes(processes.as_deref(), Some(process)) && takes(threads.as_deref(), Some(thread))
+    };
+    let of = |(index, thread): (usize, &Thread)| both(thread.process.index(), index);
+    let recorded = tables.threads.iter().enumerate().map(of).collect();
+    let others = (0..names.len()).map(|index| both(tables.processes.len() + index, tables.threads.len() + index));
+    Ok((Some(recorded), Some(others.collect())))
+}
+
+/// By device: its requests are in sums.
+fn counts(view: &View<'_>, selected: Option<&[bool]>) -> Vec<bool> {
+    let devices = &view.tables.devices;
+    if let Some(selected) = selected {
+        return selected.to_vec();
+    }
+    let mut has_some = vec![false; devices.len()];
+    for (request, _) in view.requests() {
+        if let Some(has) = has_some.get_mut(request.device.index()) {
+            *has = true;
+        }
+    }
+    let is_base: Vec<bool> = devices.iter().map(|device| !device.is_stacked()).collect();
+    // What is below may be no disk: a file in memory, another machine.
+    if is_base.iter().zip(&has_some).any(|(base, some)| *base && *some) {
+        is_base
+    } else {
+        vec![true; devices.len()]
+    }
+}

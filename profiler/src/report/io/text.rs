@@ -1,0 +1,244 @@
+//! The tables of block requests as text for a terminal of 80 columns.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use super::devices::{Counts, DeviceRow};
+use super::files::{TinyRow, WasteRow};
+use super::report::{FunctionRow, IoReport, ProcessRow};
+use super::tally::Tally;
+use super::text_devices;
+use super::warn::warnings;
+use crate::report::export::ns;
+use crate::report::text::{WIDTH, bytes, columns, count, duration, fit, path, percent, warning, wrapped};
+
+/// Columns of the figures behind a name.
+const FIGURES: usize = 44;
+const NAME: usize = WIDTH - FIGURES;
+
+/// Writes everything, tables with `top` rows at most, in ANSI styles.
+///
+/// # Errors
+/// Those of the output.
+pub fn write(out: &mut impl Write, report: &IoReport, top: usize) -> io::Result<()> {
+    let mut lines = head(report);
+    if !report.by_device.is_empty() {
+        lines.extend(text_devices::lines(report, top));
+    }
+    if report.requests > 0 {
+        for (title, rows) in tables(report) {
+            lines.extend(table(title, &rows, &report.totals, top));
+        }
+        lines.extend(wasted(&report.waste, top));
+        lines.extend(tiny(&report.tiny_reads, top));
+    }
+    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+}
+
+fn head(report: &IoReport) -> Vec<String> {
+    let recording = &report.recording;
+    let command = recording.command.join(" ");
+    let command = if command.is_empty() { &recording.scope } else { &command };
+    let figures = format!(", {}", duration(ns(recording.end.since(recording.start))));
+    let mut lines = vec![fit(command, WIDTH.saturating_sub(columns(&figures))) + &figures];
+    let of = if report.is_everything || report.requests == report.requests_in_file {
+        String::new()
+    } else {
+        format!(" of {}", count(report.requests_in_file))
+    };
+    let totals = &report.totals;
+    let words = [
+        format!("{}{of}", count(report.requests)),
+        format!("{} read", size(totals.read_bytes)),
+        format!("{} written", size(totals.written_bytes)),
+    ];
+    lines.extend(wrapped("requests:", &words, ", "));
+    if report.waited_ns > 0 {
+        let words = [format!(
+            "{} of threads for them, as far as is known",
+            duration(report.waited_ns)
+        )];
+        lines.extend(wrapped("waited:  ", &words, ""));
+    }
+    if report.is_everything {
+        lines.extend(wrapped("account: ", &account(&report.by_device), "; "));
+    }
+    lines.extend(warnings(report).iter().flat_map(|text| warning(text)));
+    lines
+}
+
+/// What was seen of each device beside what it counted itself.
+fn account(devices: &[DeviceRow]) -> Vec<String> {
+    let figures = |counts: &Counts| {
+        let (reads, writes) = (count(counts.reads), count(counts.writes));
+        format!(
+            "{reads} reads {}, {writes} writes {}",
+            size(counts.read_bytes),
+            size(counts.written_bytes)
+        )
+    };
+    let of = |row: &DeviceRow| {
+        let device = fit(&row.device, 20);
+        let counted = row.counted?;
+        Some(if row.agrees() == Some(true) {
+            format!("{device} as it counted itself")
+        } else {
+            format!("{device} counted {}; seen {}", figures(&counted), figures(&row.done))
+        })
+    };
+    devices.iter().filter_map(of).collect()
+}
+
+type Rows = Vec<(String, Tally)>;
+
+fn tables(report: &IoReport) -> [(&'static str, Rows); 3] {
+    let files = report
+        .by_file
+        .iter()
+        .map(|row| (path(&row.file, NAME - 1), row.tally))
+        .collect();
+    let functions = report
+        .by_function
+        .iter()
+        .map(|row| (function(row), row.tally))
+        .collect();
+    let processes = report.by_process.iter().map(|row| (process(row), row.tally)).collect();
+    [
+        ("by file", files),
+        ("by function", functions),
+        ("by process", processes),
+    ]
+}
+
+fn function(row: &FunctionRow) -> String {
+    match &row.function {
+        Some(name) => name.clone(),
+        None if row.seen => "(no function of the program)".to_owned(),
+        None => "(nobody was seen to ask)".to_owned(),
+    }
+}
+
+fn process(row: &ProcessRow) -> String {
+    let name = row.process.as_deref().unwrap_or("(nobody was seen to ask)");
+    match row.pid {
+        Some(pid) => {
+            let id = format!(" ({pid})");
+            fit(name, (NAME - 1).saturating_sub(columns(&id))) + &id
+        }
+        None => name.to_owned(),
+    }
+}
+
+fn table(title: &str, rows: &Rows, all: &Tally, top: usize) -> Vec<String> {
+    let heads = ["I/Os", "read", "written", "time", "share"].map(str::to_owned);
+    let mut lines = vec![String::new(), bold(&line(title, heads))];
+    lines.extend(
+        rows.iter()
+            .take(top)
+            .map(|(name, tally)| line(name, figures(tally, all))),
+    );
+    let more = rows.len().saturating_sub(top);
+    if more > 0 {
+        let mut rest = Tally::default();
+        rows.iter().skip(top).for_each(|(_, tally)| rest.merge(tally));
+        lines.push(line(&format!("({} more)", count(more as u64)), figures(&rest, all)));
+    }
+    if rows.len() > 1 {
+        lines.push(line("total", figures(all, all)));
+    }
+    lines
+}
+
+/// The share is of the bytes; of I/Os without bytes, of the I/Os.
+fn figures(tally: &Tally, all: &Tally) -> [String; 5] {
+    let share = if all.bytes() > 0 {
+        percent(tally.bytes(), all.bytes())
+    } else {
+        percent(tally.ios, all.ios)
+    };
+    [
+        count(tally.ios),
+        size(tally.read_bytes),
+        size(tally.written_bytes),
+        duration(tally.time_ns),
+        share,
+    ]
+}
+
+/// A line of a table.
+fn line(name: &str, figures: [String; 5]) -> String {
+    let name = fit(name, NAME - 1);
+    let room = NAME.saturating_sub(columns(&name));
+    let [first @ .., last] = figures;
+    let mut line = format!("{name}{:room$}", "");
+    for figure in first {
+        let _ = write!(line, "{figure:>9}");
+    }
+    line + &format!("{last:>8}")
+}
+
+fn wasted(rows: &[WasteRow], top: usize) -> Vec<String> {
+    let rows: Vec<&WasteRow> = rows.iter().filter(|row| row.wasted_bytes > 0).take(top).collect();
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let heads = ["", "", "read", "wasted", "share"].map(str::to_owned);
+    let mut lines = vec![String::new(), bold(&line("read for faults and never touched", heads))];
+    lines.extend(rows.into_iter().map(|row| {
+        let share = percent(row.wasted_bytes, row.read_for_faults_bytes);
+        let figures = [
+            String::new(),
+            String::new(),
+            size(row.read_for_faults_bytes),
+            size(row.wasted_bytes),
+            share,
+        ];
+        line(&path(&row.file, NAME - 1), figures)
+    }));
+    lines
+}
+
+fn tiny(rows: &[TinyRow], top: usize) -> Vec<String> {
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let heads = ["", "reads", "read", "mean", "time"].map(str::to_owned);
+    let mut lines = vec![String::new(), bold(&line("many reads below 16 KiB", heads))];
+    lines.extend(rows.iter().take(top).map(|row| {
+        let function = row.function.as_deref().unwrap_or("(not known)");
+        let name = match row.file.as_deref().and_then(|path| path.rsplit('/').next()) {
+            Some(file) => {
+                let file = fit(file, NAME / 2 - 1);
+                let of = format!(" of {file}");
+                fit(function, (NAME - 1).saturating_sub(columns(&of))) + &of
+            }
+            None => function.to_owned(),
+        };
+        let mean = row.bytes.checked_div(row.reads).unwrap_or(0);
+        line(
+            &name,
+            [
+                String::new(),
+                count(row.reads),
+                size(row.bytes),
+                size(mean),
+                duration(row.time_ns),
+            ],
+        )
+    }));
+    lines
+}
+
+pub(super) fn bold(text: &str) -> String {
+    let bold = anstyle::Style::new().bold();
+    format!("{bold}{text}{bold:#}")
+}
+
+/// Bytes in a column: `34.5 MB`.
+pub(super) fn size(sum: u64) -> String {
+    match sum {
+        0 => "0".to_owned(),
+        1..1000 => format!("{sum} B"),
+        _ => bytes(sum),
+    }
+}

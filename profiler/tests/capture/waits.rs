@@ -1,0 +1,344 @@
+//! Waits of programs that know them: each switch is told once, and what a thread did not run is what its life lasted beyond its time on
+//! CPUs.
+
+use std::path::Path;
+use std::process::Command;
+
+use profiler::capture::waits::OffCpu;
+use profiler::capture::wire::{Scope, Start};
+use profiler::event::{Event, Wait};
+use profiler_common::switch::{WAIT_BIRTH, WAIT_IN_CALL, WAIT_LIKE_EARLIER, WAIT_PREEMPTED, WAIT_WOKEN};
+
+use crate::harness::{Recording, Waiting, compile, record, skipped, start};
+
+/// Each thread writes how often it was switched by the kernel's count; `ROUNDS` times the first two wake each other on one CPU.
+const PROGRAM: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+static uint32_t turn;
+static int rounds, out;
+static void report(const char *name) {
+    char line[100];
+    struct rusage usage;
+    getrusage(RUSAGE_THREAD, &usage);
+    int len = sprintf(line, "%s %d %ld\n", name, gettid(), usage.ru_nvcsw + usage.ru_nivcsw);
+    if (write(out, line, len) != len) _exit(9);
+}
+static void *play(void *side) {
+    uint32_t mine = side != 0;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(0, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    for (int i = 0; i < rounds; i++) {
+        while (__atomic_load_n(&turn, __ATOMIC_ACQUIRE) != mine) syscall(SYS_futex, &turn, FUTEX_WAIT, !mine, 0, 0, 0);
+        __atomic_store_n(&turn, !mine, __ATOMIC_RELEASE);
+        syscall(SYS_futex, &turn, FUTEX_WAKE, 1, 0, 0, 0);
+    }
+    report(mine ? "pong" : "ping");
+    return 0;
+}
+static void *sleeper(void *unused) {
+    struct timespec time = {0, 20000000};
+    for (int i = 0; i < 5; i++) nanosleep(&time, 0);
+    report("sleeper");
+    return unused;
+}
+static void *spinner(void *unused) {
+    struct timespec now;
+    do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    while (now.tv_nsec < 100000000);
+    report("spinner");
+    return unused;
+}
+int main(int count, char **words) {
+    rounds = atoi(words[1]);
+    out = open(words[2], O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0644);
+    pthread_t threads[4];
+    pthread_create(&threads[0], 0, play, 0);
+    pthread_create(&threads[1], 0, play, (void *)1);
+    pthread_create(&threads[2], 0, sleeper, 0);
+    pthread_create(&threads[3], 0, spinner, 0);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], 0);
+    int ends[2];
+    if (pipe(ends)) return 8;
+    if (fork() == 0) { usleep(30000); report("child"); if (write(ends[1], "x", 1) != 1) _exit(7); _exit(0); }
+    char byte;
+    if (read(ends[0], &byte, 1) != 1) return 6;
+    wait(0);
+    report("main");
+    return 0;
+}
+"#;
+
+/// What the program says of a thread: its name, its number, and how often it was switched.
+struct Told {
+    name: String,
+    tid: u32,
+    switches: u64,
+}
+
+fn run(rounds: u32, off_cpu: OffCpu) -> Option<(Recording, Vec<Told>)> {
+    if skipped() {
+        return None;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "waits", PROGRAM, &["-O1"]);
+    let list = folder.path().join("list");
+    let waiting = Waiting::new(&program, &[&rounds.to_string(), list.to_str().unwrap()]);
+    let scope = Scope::Command { pid: waiting.pid() };
+    let request = Start {
+        off_cpu,
+        ..start(scope)
+    };
+    let recording = record(request, || assert_eq!(waiting.run(), Some(0)));
+    let told = std::fs::read_to_string(&list).unwrap();
+    let told = told.lines().map(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        Told {
+            name: words[0].to_owned(),
+            tid: words[1].parse().unwrap(),
+            switches: words[2].parse().unwrap(),
+        }
+    });
+    Some((recording, told.collect()))
+}
+
+fn waits(recording: &Recording, tid: u32) -> Vec<&Wait> {
+    let mut waits = Vec::new();
+    for event in &recording.events {
+        if let Event::Wait(wait) = event
+            && wait.at.tid == tid
+        {
+            waits.push(wait);
+        }
+    }
+    waits
+}
+
+fn lost(recording: &Recording) -> u64 {
+    let is_wait = |loss: u32| loss == profiler_common::Loss::WaitRingFull as u32;
+    let last = recording.events.iter().rev().find_map(|event| match event {
+        Event::Loss { loss, count } if is_wait(*loss) => Some(*count),
+        _ => None,
+    });
+    last.unwrap_or(0)
+}
+
+/// On CPUs and off them is a thread's life, but for a thousandth.
+fn check_life(recording: &Recording, thread: &Told) {
+    let time = |event: &Event<'static>| match event {
+        Event::TaskNew(new) if new.at.tid == thread.tid => Some((true, new.at.time.0)),
+        Event::TaskExit(exit) if exit.at.tid == thread.tid => Some((false, exit.at.time.0)),
+        _ => None,
+    };
+    let times: Vec<(bool, u64)> = recording.events.iter().filter_map(time).collect();
+    let [(true, born), (false, ended)] = times[..] else {
+        panic!("{}: {times:?}", thread.name);
+    };
+    let on = recording.cpu_time(thread.tid);
+    let off: u64 = waits(recording, thread.tid).iter().map(|wait| wait.off).sum();
+    let life = ended - born;
+    assert!(
+        (on + off).abs_diff(life) <= life / 100_000,
+        "{}: {on} on CPUs, {off} off, {life} alive",
+        thread.name
+    );
+}
+
+/// So many switches may come between the thread's own look at its count and its end; the first switch-in ends its birth.
+const LATE: u64 = 8;
+
+fn check_count(recording: &Recording, thread: &Told) {
+    let all = waits(recording, thread.tid);
+    let births = all.iter().filter(|wait| wait.flags & WAIT_BIRTH != 0).count() as u64;
+    let seen: u64 = all.iter().map(|wait| u64::from(wait.count)).sum::<u64>() - births;
+    assert!(
+        seen >= thread.switches && seen <= thread.switches + LATE,
+        "{}: {seen} waits, the kernel counted {} switches",
+        thread.name,
+        thread.switches
+    );
+    for wait in all {
+        assert!(wait.out <= wait.end && wait.end <= wait.at.time, "{wait:?}");
+        assert!(wait.queued <= wait.off && wait.longest <= wait.off, "{wait:?}");
+        if wait.count == 1 {
+            assert_eq!(wait.off, wait.end.0 - wait.out.0, "{wait:?}");
+        }
+    }
+}
+
+#[test]
+fn each_switch_is_told_and_lives_add_up() {
+    let Some((recording, told)) = run(200, OffCpu::default()) else {
+        return;
+    };
+    assert_eq!(lost(&recording), 0);
+    assert_eq!(told.len(), 6);
+    for thread in &told {
+        if thread.name != "main" {
+            check_life(&recording, thread); // the first thread was a shell before
+        }
+        if thread.name != "main" {
+            check_count(&recording, thread);
+        }
+    }
+    let of = |name: &str| {
+        let tid = told.iter().find(|thread| thread.name == name).unwrap().tid;
+        waits(&recording, tid)
+    };
+    let slept: Vec<_> = of("sleeper")
+        .into_iter()
+        .filter(|wait| wait.call.is_some_and(|call| is_sleep(call.number)))
+        .collect();
+    assert_eq!(slept.len(), 5);
+    // A busy host lets a timer come late now and then.
+    let mut times: Vec<u64> = slept.iter().map(|wait| wait.off - wait.queued).collect();
+    times.sort_unstable();
+    assert!(times[2] < 21_000_000, "{times:?}");
+    for wait in slept {
+        assert!(wait.off >= 20_000_000, "{wait:?}");
+        assert_eq!(
+            wait.flags & (WAIT_IN_CALL | WAIT_WOKEN | WAIT_PREEMPTED),
+            WAIT_IN_CALL | WAIT_WOKEN,
+            "{wait:?}"
+        );
+        assert_ne!((wait.stacks.user, wait.stacks.kernel), (0, 0));
+    }
+    // Who is woken through a futex knows by whom: the other player.
+    let tid = |name: &str| told.iter().find(|thread| thread.name == name).unwrap().tid;
+    let futex = of("ping")
+        .into_iter()
+        .filter(|wait| wait.flags & WAIT_PREEMPTED == 0 && wait.call.is_some_and(|call| is_futex(call.number)));
+    let wakers: Vec<u32> = futex.map(|wait| wait.waker.unwrap().tid).collect();
+    assert!(wakers.len() >= 100, "{}", wakers.len());
+    assert!(wakers.iter().all(|waker| *waker == tid("pong")), "{wakers:?}");
+    // The main thread waited in read(2) for the child's write: a pipe, for 30 ms.
+    let read = waits(&recording, tid("main"));
+    let read = read
+        .iter()
+        .find(|wait| wait.off > 25_000_000 && wait.call.is_some_and(|call| call.number == 0))
+        .unwrap();
+    assert_eq!(read.call.unwrap().file.unwrap().mode & 0o170_000, 0o010_000, "{read:?}");
+    assert_eq!(read.waker.unwrap().tid, tid("child"));
+}
+
+#[test]
+fn a_storm_is_summed_up_and_nothing_of_it_is_lost() {
+    let Some((recording, told)) = run(60_000, OffCpu::default()) else {
+        return;
+    };
+    assert_eq!(lost(&recording), 0);
+    for name in ["ping", "pong"] {
+        let thread = told.iter().find(|thread| thread.name == name).unwrap();
+        assert!(thread.switches > 50_000, "{name}: {}", thread.switches);
+        check_count(&recording, thread);
+        check_life(&recording, thread);
+        let all = waits(&recording, thread.tid);
+        assert!(
+            (all.len() as u64) < thread.switches / 2,
+            "{name}: {} records",
+            all.len()
+        );
+        assert!(
+            all.iter()
+                .any(|wait| wait.count > 1 && wait.flags & WAIT_LIKE_EARLIER != 0)
+        );
+        // Whoever waited has a stack, also those that were not looked at.
+        let none = all
+            .iter()
+            .filter(|wait| wait.stacks.user == 0 && wait.flags & WAIT_BIRTH == 0)
+            .count();
+        assert_eq!(none, 0, "{name}");
+    }
+}
+
+#[test]
+fn waits_that_are_too_short_are_only_counted() {
+    let Some((recording, told)) = run(500, OffCpu::AtLeast(10_000_000)) else {
+        return;
+    };
+    for thread in told.iter().filter(|thread| thread.name != "main") {
+        check_count(&recording, thread);
+        check_life(&recording, thread);
+        for wait in waits(&recording, thread.tid) {
+            assert!(
+                wait.count > 1 || wait.off >= 10_000_000 || wait.longest < 10_000_000,
+                "{wait:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn without_waits_there_are_none() {
+    let Some((recording, _)) = run(10, OffCpu::Off) else {
+        return;
+    };
+    assert!(!recording.events.iter().any(|event| matches!(event, Event::Wait(_))));
+}
+
+/// perf counts the same switches.
+#[test]
+fn perf_agrees() {
+    if skipped() || !Path::new("/usr/bin/perf").exists() {
+        println!("skipped: needs root and perf");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "waits", PROGRAM, &["-O1"]);
+    let list = folder.path().join("list");
+    let counts = folder.path().join("counts");
+    let script = folder.path().join("run");
+    let text = format!(
+        "#!/bin/sh\nexec perf stat -x, -e context-switches -o {} {} 2000 {}\n",
+        counts.display(),
+        program.display(),
+        list.display()
+    );
+    std::fs::write(&script, text).unwrap();
+    let made = Command::new("chmod").arg("+x").arg(&script).status().unwrap();
+    assert!(made.success());
+    let waiting = Waiting::new(&script, &[]);
+    let scope = Scope::Command { pid: waiting.pid() };
+    let recording = record(start(scope), || assert_eq!(waiting.run(), Some(0)));
+    let counts = std::fs::read_to_string(counts).unwrap();
+    let line = counts.lines().find(|line| line.contains("context-switches")).unwrap();
+    let perf: u64 = line.split(',').next().unwrap().parse().unwrap();
+    let told = std::fs::read_to_string(&list).unwrap();
+    let program = told
+        .lines()
+        .find_map(|line| line.strip_prefix("main ")?.split(' ').next()?.parse::<u32>().ok())
+        .unwrap();
+    let of_program = |event: &Event<'static>| match event {
+        // What happened before exec is not in perf's count, nor is the wait for the first CPU.
+        Event::Wait(wait) if wait.flags & WAIT_BIRTH == 0 => {
+            (wait.at.pid == program || wait.at.pid > program).then_some(u64::from(wait.count))
+        }
+        _ => None,
+    };
+    let ours: u64 = recording.events.iter().filter_map(of_program).sum();
+    // perf counts each thread's last switch, too; and its own wait before exec is in ours.
+    assert!(ours.abs_diff(perf) <= 16, "{ours} here, {perf} by perf");
+}
+
+fn is_sleep(number: u32) -> bool {
+    let sleeps = [libc::SYS_nanosleep, libc::SYS_clock_nanosleep];
+    sleeps.contains(&libc::c_long::from(number))
+}
+
+fn is_futex(number: u32) -> bool {
+    libc::c_long::from(number) == libc::SYS_futex
+}
