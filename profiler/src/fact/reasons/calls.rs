@@ -23,7 +23,7 @@ mod op {
 }
 
 /// What a futex word holds while it is locked and somebody waits: `__lll_lock_wait` of glibc, `std::sync::Mutex` of Rust, Go's runtime.
-const LOCKED_WITH_WAITERS: u32 = 2;
+const LOCKED_WITH_WAITERS: u64 = 2;
 
 /// The name of a system call on the architecture that `uname -m` calls so; `syscall N` if nobody knows.
 pub fn call_name(arch: &str, number: u32) -> String {
@@ -41,8 +41,9 @@ pub fn call_name(arch: &str, number: u32) -> String {
 pub fn futex(call: &CallScene<'_>) -> WaitReason {
     let [_, op, value] = call.arguments;
     // An int in the kernel's eyes: the upper half is anything.
-    let waits_locked = value as u32 == LOCKED_WITH_WAITERS;
-    match u64::from(op as u32) & op::MASK {
+    let [op, value] = [op, value].map(|argument| argument & u64::from(u32::MAX));
+    let waits_locked = value == LOCKED_WITH_WAITERS;
+    match op & op::MASK {
         op::LOCK_PI | op::LOCK_PI2 => WaitReason::Lock,
         op::WAIT | op::WAIT_BITSET if call.name == "futex" && waits_locked => WaitReason::Lock,
         _ => WaitReason::Condition,

@@ -36,6 +36,7 @@ fn functions(stack: &str) -> Vec<&str> {
 
 /// Stacks of sleeping threads as `/proc/PID/stack` has them on 6.1 to 7.2.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn kernel_stacks_tell() {
     use WaitReason as Is;
     let read = "filemap_read < ext4_file_read_iter [ext4] < vfs_read < ksys_read < do_syscall_64";
@@ -173,17 +174,20 @@ fn a_thread_that_could_run_waits_for_a_cpu_whatever_it_does() {
 fn futexes_are_locks_by_operation_or_by_the_value_that_they_wait_with() {
     const PRIVATE: u64 = 128;
     const REALTIME: u64 = 256;
+    const BITSET: u64 = 9;
+    const REQUEUE_PI: u64 = 11;
+    const LOCK_PI2: u64 = 13;
     let waits = functions("__schedule < schedule < futex_wait_queue < __futex_wait < futex_wait < do_futex");
     for (expected, op, value) in [
         (WaitReason::Lock, PRIVATE, 2),
         (WaitReason::Lock, 0xffff_0000_0000_0000 | PRIVATE, 0xdead_0000_0002),
-        (WaitReason::Lock, 9 | PRIVATE, 2),
+        (WaitReason::Lock, BITSET | PRIVATE, 2),
         (WaitReason::Lock, 6, 0),
-        (WaitReason::Lock, 13 | REALTIME, 0),
-        (WaitReason::Condition, 9 | PRIVATE | REALTIME, 0),
+        (WaitReason::Lock, LOCK_PI2 | REALTIME, 0),
+        (WaitReason::Condition, BITSET | PRIVATE | REALTIME, 0),
         (WaitReason::Condition, 9, 1234),
         (WaitReason::Condition, PRIVATE, 0),
-        (WaitReason::Condition, 11 | PRIVATE, 2),
+        (WaitReason::Condition, REQUEUE_PI | PRIVATE, 2),
     ] {
         let call = Some(futex(op, value));
         assert_eq!(of_stack(SLEEPS, WAIT_IN_CALL, call, &waits), expected, "{op:x} {value}");
@@ -262,6 +266,7 @@ fn every_name_is_found_where_it_stands() {
 fn the_programs_own_functions_tell_futexes_apart() {
     use crate::addr::{KernelOffset, Svma};
     use crate::fact::{Frame, FrameId, FrameName, Location, ModuleId, SourceFrame, StackId, StackNode, Tables};
+    use WaitReason::{Condition, Lock, Poll};
     let refined_by = |functions: &[&str], reason| {
         let mut tables = Tables::default();
         let module = ModuleId(0);
@@ -300,7 +305,6 @@ fn the_programs_own_functions_tell_futexes_apart() {
         let innermost = u32::try_from(functions.len()).unwrap().checked_sub(1).map(StackId);
         refined(&tables, innermost, reason)
     };
-    use WaitReason::{Condition, Lock, Poll};
     let parking = ["main", "parking_lot::raw_mutex::RawMutex::lock_slow", "syscall", ""];
     assert_eq!(refined_by(&parking, Condition), Lock);
     let condition = ["main", "__pthread_cond_wait", "__futex_abstimed_wait_common", "", ""];

@@ -66,6 +66,7 @@ impl Replay<'_, '_> {
     }
 
     /// The stack that came ahead for a record of this thread which calls its time `time`; it is handed out once. `None`: none came.
+    #[expect(clippy::option_option, reason = "that it has none is known as well")]
     pub(super) fn stack_ahead(&mut self, time: Timestamp, tid: u32) -> Option<Option<StackId>> {
         self.ahead.stacks.remove(&(time, tid))
     }

@@ -176,3 +176,92 @@ fn most(items: impl Iterator<Item = (String, u64)>) -> Vec<(String, u64)> {
     all.truncate(TOLD);
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::addr::Timestamp;
+    use crate::fact::budget::{ThreadFacts, WaitSum};
+    use crate::fact::wait::{Sight, WaitCall};
+    use crate::fact::{MappedFile, WaitFact};
+
+    const MS: u64 = 1_000_000;
+
+    fn wait(reason: WaitReason, ms: u64, in_fault: bool, file: Option<u32>) -> WaitFact {
+        let off = Duration::from_millis(ms);
+        WaitFact {
+            start: Timestamp(0),
+            end: Timestamp(ms * MS),
+            thread: ThreadId(0),
+            stack: None,
+            off,
+            queued: Duration::from_millis(1),
+            longest: off,
+            count: 1,
+            reason,
+            call: file.map(|file| WaitCall {
+                number: 0,
+                name: "read".into(),
+                file: Some(MappedFileId(file)),
+                path: None,
+            }),
+            waker: None,
+            sight: Sight::Whole,
+            in_fault,
+        }
+    }
+
+    fn summary(waits: Vec<WaitFact>) -> Option<WaitSummary> {
+        let mut collected = Collected::default();
+        for wait in &waits {
+            collected.waits.insert((ThreadId(0), wait.reason), WaitSum::default());
+        }
+        let facts = ThreadFacts {
+            waits,
+            ..ThreadFacts::default()
+        };
+        collected.threads = vec![facts];
+        let mut tables = Tables::default();
+        for path in ["/lib/libxul.so", "/home/x.db", "/a/b", "/z"] {
+            tables.files.push(MappedFile {
+                path: path.into(),
+                ..MappedFile::default()
+            });
+        }
+        WaitSummary::new(&tables, &collected, ThreadId(0))
+    }
+
+    #[test]
+    fn every_wait_is_told_once() {
+        use WaitReason as Is;
+        let summary = summary(vec![
+            wait(Is::Disk, 21, false, Some(1)),
+            wait(Is::Disk, 31, true, Some(1)),
+            wait(Is::Lock, 6, false, None),
+            wait(Is::Poll, 101, false, None),
+            wait(Is::RunQueue, 1, false, None),
+            wait(Is::Pipe, 41, false, Some(2)),
+        ])
+        .unwrap();
+        let parts = summary.parts().map(|(_, part)| part / MS);
+        // Fault, disk, lock, idle, run queue, other; a millisecond of each is for want of a CPU.
+        assert_eq!(parts, [30, 20, 5, 100, 6, 40]);
+        assert_eq!(summary.sum(), 201 * MS);
+        let files = [("b".to_owned(), 40 * MS), ("x.db".to_owned(), 20 * MS)];
+        assert_eq!(summary.files, files, "what a fault waits for is the fault's file");
+        assert_eq!(
+            summary.lines(250 * MS),
+            [
+                "waited:  idle 100 ms, unknown 49.0 ms, other 40.0 ms, fault 30.0 ms, 3 more",
+                "by file: b 40.0 ms, x.db 20.0 ms"
+            ]
+        );
+    }
+
+    #[test]
+    fn without_waits_nothing_is_said() {
+        assert_eq!(summary(Vec::new()), None);
+    }
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::view::View;
-use crate::fact::{StackId, WaitFact, WaitReason};
+use crate::fact::{MappedFileId, StackId, WaitFact, WaitReason};
 use crate::report::functions::FunctionId;
 use crate::report::select::{SelectError, Words, file_fits, fits, glob, id_or_name, stacks_under, takes};
 
@@ -102,7 +102,7 @@ impl Selector {
             && time >= self.from
             && self.to.is_none_or(|to| time < to)
             && wait.off / wait.count.max(1) >= self.at_least
-            && takes(self.files.as_deref(), file.map(|file| file.index()))
+            && takes(self.files.as_deref(), file.map(MappedFileId::index))
             && takes(self.processes.as_deref(), process)
             && takes(self.threads.as_deref(), Some(wait.thread.index()))
             && takes(self.stacks.as_deref(), wait.stack.map(StackId::index))

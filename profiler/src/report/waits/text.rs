@@ -68,16 +68,16 @@ fn head(report: &WaitReport) -> Vec<String> {
         duration(totals.off_ns),
         duration(totals.queued_ns)
     ));
-    let lives = &report.lives;
-    if lives.threads > 0 {
-        let known = lives.on_ns.saturating_add(lives.off_ns);
+    let account = &report.lives;
+    if account.threads > 0 {
+        let known = account.on_ns.saturating_add(account.off_ns);
         lines.push(format!(
             "lives of {} threads = {} on + {} off CPUs: {} of {}",
-            count(lives.threads),
-            duration(lives.on_ns),
-            duration(lives.off_ns),
-            percent(known, lives.life_ns),
-            duration(lives.life_ns)
+            count(account.threads),
+            duration(account.on_ns),
+            duration(account.off_ns),
+            percent(known, account.life_ns),
+            duration(account.life_ns)
         ));
     }
     if let Some(problem) = &report.problem {

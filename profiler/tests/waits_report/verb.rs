@@ -1,0 +1,113 @@
+//! The verb itself, on a log that was made up.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use profiler::addr::Timestamp;
+use profiler::event::write::LogWriter;
+use profiler::event::{At, Event, Header, HookStatus, TaskNew, Wait};
+use profiler_common::switch::state;
+
+const START: u64 = 1_000_000_000;
+
+/// A log of one thread with `n` waits of 2 µs, one each 10 µs.
+fn log(path: &Path, n: u64, hooks: Vec<HookStatus>) {
+    let header = Header {
+        start: Timestamp(START),
+        scope: "command".into(),
+        command: vec!["waiter".into()],
+        hooks,
+        ngmi_version: String::new(),
+        start_unix_ms: 0,
+        kernel: String::new(),
+        arch: "x86_64".into(),
+        boot_id: String::new(),
+        cpus: 1,
+        sample_hz: 1000,
+        sample_event: "cpu-clock".into(),
+        stack_copy: 0,
+    };
+    let at = |time| At {
+        time: Timestamp(START + time),
+        pid: 7,
+        tid: 7,
+    };
+    let mut log = LogWriter::new(std::fs::File::create(path).unwrap(), &header).unwrap();
+    let born = TaskNew {
+        at: at(0),
+        name: b"waiter".to_vec(),
+        ..TaskNew::default()
+    };
+    log.event(&Event::TaskNew(born)).unwrap();
+    for i in 0..n {
+        let end = at(i * 10_000 + 2_000);
+        let wait = Wait {
+            at: end,
+            out: Timestamp(end.time.0 - 2_000),
+            end: end.time,
+            off: 2_000,
+            longest: 2_000,
+            count: 1,
+            state: state::STOPPED,
+            ..Wait::default()
+        };
+        log.event(&Event::Wait(wait)).unwrap();
+    }
+    log.finish().unwrap();
+}
+
+fn waits(arguments: &[&str], path: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ngmi"));
+    command.arg("waits").args(arguments).arg(path).output().unwrap()
+}
+
+#[test]
+fn tables_rows_and_json_say_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    log(&path, 50, Vec::new());
+    let csv = String::from_utf8(waits(&["--csv"], &path).stdout).unwrap();
+    assert_eq!(csv.lines().count(), 51);
+    assert!(
+        csv.lines().nth(1).unwrap().starts_with("0,7,7,stopped,2000,0,1,"),
+        "{csv}"
+    );
+    let json = waits(&["--json", "--reason", "stopped"], &path).stdout;
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(
+        (&json["totals"]["waits"], &json["totals"]["off_ns"]),
+        (&50.into(), &100_000.into())
+    );
+    assert_eq!(json["by_reason"][0]["lengths"][0]["from_ns"], 1024);
+    let text = waits(&[], &path);
+    assert!(text.status.success());
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(
+        text.contains("waits = 50, 100 µs off CPUs") && text.contains("stopped"),
+        "{text}"
+    );
+    let none = waits(&["--reason", "disk"], &path);
+    assert!(none.status.success());
+}
+
+#[test]
+fn a_recording_without_waits_says_how_to_get_some() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let refused = HookStatus {
+        noun: "switch".into(),
+        hook: "tp_btf/sched_switch".into(),
+        refused: Some("no BTF".into()),
+        remedy: Some("take another kernel".into()),
+    };
+    for (hooks, expected) in [
+        (Vec::new(), "--off-cpu all"),
+        (vec![refused], "no BTF); take another kernel"),
+    ] {
+        log(&path, 0, hooks);
+        let out = waits(&[], &path);
+        assert_eq!(out.status.code(), Some(1));
+        let error = String::from_utf8(out.stderr).unwrap();
+        assert!(error.contains(expected), "{error}");
+    }
+}
