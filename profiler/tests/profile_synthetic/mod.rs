@@ -186,7 +186,11 @@ pub fn recording() -> Recording {
             reason: None,
             samples: 6,
         }],
-        wait_stack_ends: Vec::new(),
+        wait_stack_ends: vec![StackEnds {
+            module: "libdemo.so".into(),
+            reason: None,
+            samples: 9,
+        }],
         sample_thinning: 1,
         samples_seen: 100,
         faults_seen: 0,
