@@ -7,10 +7,11 @@ use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::block::{
     BIO_CACHED, BIO_DEVICE, BIO_DIRECT, BIO_HAS_FILE, BIO_IN_CALL, BIO_IN_FAULT, BIO_KERNEL_THREAD, BIO_RECORDED, BIO_SWAP,
-    Bio as BioRecord, BioBody, PendingRequest, REQUEST_BIO_ONLY, REQUEST_COUNTED, REQUEST_UNSEEN_START, RequestBody, operation,
+    Bio as BioRecord, BioBody, PendingRequest, REQUEST_BIO_ONLY, REQUEST_COUNTED, REQUEST_UNSEEN_START, operation,
 };
 use profiler_common::fault::FAULT_OPEN;
 use profiler_common::scope::ThreadState;
+use profiler_common::switch::OpenFile;
 use profiler_common::Loss;
 
 use crate::emit::{self, At, lose, now};
@@ -26,35 +27,38 @@ pub fn block_bio_queue(ctx: BtfTracePointContext) -> i32 {
     let pair = bpf_get_current_pid_tgid();
     let at = At::now((pair >> 32) as u32, pair as u32);
     let task = Task::current();
-    let mut body = BioBody {
-        sector: bio.sector(),
-        bytes: bio.bytes(),
-        device: bio.device(),
-        operation: bio.flags(),
-        flags: if task.is_kernel_thread() { BIO_KERNEL_THREAD } else { 0 },
-        ..BioBody::default()
-    };
     if bio.has_no_request() {
-        begin_without_request(bio, &body, at);
+        begin_without_request(bio, at);
     }
+    let mut flags = if task.is_kernel_thread() { BIO_KERNEL_THREAD } else { 0 };
     if let Some(state) = scope::thread(at.pid, at.tid) {
-        body.flags |= BIO_RECORDED;
+        flags |= BIO_RECORDED;
         // SAFETY: the current thread's own entry.
         unsafe {
             if (*state).faults.inner.body.flags & FAULT_OPEN != 0 {
-                body.flags |= BIO_IN_FAULT;
+                flags |= BIO_IN_FAULT;
             }
             send_stack(&ctx, state, task, at);
         }
     }
-    describe(bio, task, &mut body, at);
-    if !emit::bio(at, |record: *mut BioRecord| {
-        // SAFETY: a reserved record of this type.
+    let sent = emit::bio(at, |record: *mut BioRecord| {
+        // SAFETY: a reserved record of this type. It is filled in place: there is no room for another on the program's stack.
         unsafe {
-            (*record).body = body;
+            let body = &raw mut (*record).body;
+            (*body).sector = bio.sector();
+            (*body).page = 0;
+            (*body).file = OpenFile::default();
+            (*body).bytes = bio.bytes();
+            (*body).device = bio.device();
+            (*body).operation = bio.flags();
+            (*body).flags = flags;
+            (*body).call = 0;
+            (*body).pad = 0;
+            describe(bio, task, body, at);
             crate::task::copy_comm(task, &raw mut (*record).comm);
         }
-    }) {
+    });
+    if !sent {
         lose(Loss::BlockRingFull);
     }
     0
@@ -79,69 +83,78 @@ unsafe fn send_stack(ctx: &BtfTracePointContext, state: *mut ThreadState, task: 
 }
 
 /// The file that is read or written.
+///
+/// # Safety
+/// `body` must be writable.
 #[inline(always)]
-fn describe(bio: Bio, task: Task, body: &mut BioBody, at: At) {
-    let call = task.call();
-    if let Some(call) = call {
-        body.call = call.number;
-        body.flags |= BIO_IN_CALL;
-    }
-    match bio.pages() {
-        Pages::Cached(inode, page) => {
-            body.page = page;
-            body.flags |= BIO_CACHED;
-            if let Some(file) = inode.describe() {
-                body.file = file;
-                body.flags |= BIO_HAS_FILE;
-                if is_block_device(&file) {
-                    body.flags |= BIO_DEVICE;
-                } else {
-                    names::tell(&file, inode.name(), at);
+unsafe fn describe(bio: Bio, task: Task, body: *mut BioBody, at: At) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        let call = task.call();
+        if let Some(call) = call {
+            (*body).call = call.number;
+            (*body).flags |= BIO_IN_CALL;
+        }
+        match bio.pages() {
+            Pages::Cached(inode, page) => {
+                (*body).page = page;
+                (*body).flags |= BIO_CACHED;
+                if let Some(file) = inode.describe() {
+                    (*body).file = file;
+                    (*body).flags |= BIO_HAS_FILE;
+                    if is_block_device(&file) {
+                        (*body).flags |= BIO_DEVICE;
+                    } else {
+                        names::tell(&file, inode.name(), at);
+                    }
                 }
             }
-        }
-        Pages::Anonymous => {
-            // Swap has the same pages; only a system call has a descriptor.
-            let Some(call) = call.filter(|call| wait::is_among(&CONFIG.calls_with_file, call.number)) else {
-                body.flags |= if body.flags & BIO_IN_CALL == 0 { BIO_SWAP } else { BIO_DIRECT };
-                return;
-            };
-            body.flags |= BIO_DIRECT;
-            if let Some((inode, name)) = task.open_file(call.arguments[0] & 0xffff_ffff)
-                && let Some(file) = inode.describe()
-            {
-                body.file = file;
-                body.flags |= BIO_HAS_FILE;
-                names::tell(&file, Some(name), at);
+            Pages::Anonymous => {
+                // Swap has the same pages; only a system call has a descriptor.
+                let Some(call) = call.filter(|call| wait::is_among(&CONFIG.calls_with_file, call.number)) else {
+                    (*body).flags |= if (*body).flags & BIO_IN_CALL == 0 { BIO_SWAP } else { BIO_DIRECT };
+                    return;
+                };
+                (*body).flags |= BIO_DIRECT;
+                if let Some((inode, name)) = task.open_file(call.arguments[0] & 0xffff_ffff)
+                    && let Some(file) = inode.describe()
+                {
+                    (*body).file = file;
+                    (*body).flags |= BIO_HAS_FILE;
+                    names::tell(&file, Some(name), at);
+                }
             }
+            Pages::Other => {}
         }
-        Pages::Other => {}
     }
 }
 
 /// A device without requests: its bio is all there is.
 #[inline(always)]
-fn begin_without_request(bio: Bio, body: &BioBody, at: At) {
-    let pending = PendingRequest {
-        body: RequestBody {
-            sector: body.sector,
-            bytes: body.bytes,
-            device: body.device,
-            operation: body.operation,
-            queued: at.time,
-            issued: at.time,
-            depth: device_got_one(body.device),
-            flags: REQUEST_BIO_ONLY | REQUEST_COUNTED,
-            ..RequestBody::default()
-        },
-        who: u64::from(at.pid) << 32 | u64::from(at.tid),
-        issued_now: 1,
-        pad: 0,
-    };
-    if REQUESTS.insert(&bio.key(), &pending, 0).is_err() {
+fn begin_without_request(bio: Bio, at: At) {
+    let key = bio.key();
+    if REQUESTS.insert(&key, &FRESH, 0).is_err() {
         lose(Loss::RequestTableFull);
     }
+    let Some(pending) = REQUESTS.get_ptr_mut(&key) else { return };
+    // SAFETY: nobody else has a bio that was just made.
+    unsafe {
+        let body = &raw mut (*pending).body;
+        (*body).sector = bio.sector();
+        (*body).bytes = bio.bytes();
+        (*body).device = bio.device();
+        (*body).operation = bio.flags();
+        ((*body).queued, (*body).issued) = (at.time, at.time);
+        (*body).depth = device_got_one((*body).device);
+        (*body).flags = REQUEST_BIO_ONLY | REQUEST_COUNTED;
+        (*pending).who = u64::from(at.pid) << 32 | u64::from(at.tid);
+        (*pending).issued_now = 1;
+    }
 }
+
+/// A request of which nothing is known.
+// SAFETY: numbers only.
+static FRESH: PendingRequest = unsafe { core::mem::zeroed() };
 
 /// `block_bio_complete(struct request_queue *q, struct bio *bio)`: of devices without requests only.
 #[btf_tracepoint(function = "block_bio_complete")]
@@ -263,17 +276,13 @@ fn pending(request: Request) -> Option<*mut PendingRequest> {
     if let Some(pending) = REQUESTS.get_ptr_mut(&key) {
         return Some(pending);
     }
-    let fresh = PendingRequest {
-        body: RequestBody {
-            device: request.device(),
-            ..RequestBody::default()
-        },
-        ..PendingRequest::default()
-    };
-    if REQUESTS.insert(&key, &fresh, 0).is_err() {
+    if REQUESTS.insert(&key, &FRESH, 0).is_err() {
         lose(Loss::RequestTableFull);
     }
-    REQUESTS.get_ptr_mut(&key)
+    let pending = REQUESTS.get_ptr_mut(&key)?;
+    // SAFETY: the request is in the hands of whoever asks.
+    unsafe { (*pending).body.device = request.device() };
+    Some(pending)
 }
 
 /// Sends a request that is complete.

@@ -22,7 +22,7 @@ use profiler_common::switch::{
 use profiler_common::{Loss, RecordKind};
 
 use crate::emit::{self, At, lose, now};
-use crate::kernel::{self, Call, Task};
+use crate::kernel::{self, Task};
 use crate::maps::{CONFIG, SITES, THREADS, config, volatile};
 use crate::stack::{self, Captured, Record};
 use crate::{names, scope};
@@ -76,15 +76,20 @@ pub unsafe fn switched_out(ctx: &impl EbpfContext, state: *mut ThreadState, task
         flags |= if task.is_in_iowait() { WAIT_IO } else { 0 };
         flags |= if in_fault { WAIT_IN_FAULT } else { 0 };
         flags |= if call.is_some() { WAIT_IN_CALL } else { 0 };
-        (*waits).now = WaitBody {
-            out: at.time,
-            count: 1,
-            state: task.state(),
-            flags,
-            call: call.map_or(0, |call| call.number),
-            arguments: call.map_or([0; 3], |call| call.arguments),
-            ..WaitBody::default()
-        };
+        // Field by field: a whole one would first be made on the program's stack, which older kernels have no room for.
+        let now = &raw mut (*waits).now;
+        (*now).out = at.time;
+        (*now).queued = 0;
+        (*now).waker.time = 0;
+        (*now).state = task.state();
+        (*now).flags = flags;
+        (*now).count = 1;
+        if let Some(call) = call {
+            (*now).call = call.number;
+            (*now).arguments = call.arguments;
+        } else {
+            (*now).call = 0;
+        }
         let place = stack::place_in_kernel(task);
         let site = site_of((*state).space, at.tid, &place, &(*waits).now);
         if may_look(waits, at.time) {
@@ -133,22 +138,19 @@ unsafe fn look(ctx: &impl EbpfContext, state: *mut ThreadState, task: Task, at: 
         }
         let now = &raw mut (*waits).now;
         if (*now).flags & (WAIT_IN_CALL | WAIT_PREEMPTED) == WAIT_IN_CALL {
-            let call = Call {
-                number: (*now).call,
-                arguments: (*now).arguments,
-            };
-            if is_among(&CONFIG.calls_with_file, call.number) {
-                if let Some((inode, name)) = task.open_file(call.arguments[0] & 0xffff_ffff)
+            let number = (*now).call;
+            if is_among(&CONFIG.calls_with_file, number) {
+                if let Some((inode, name)) = task.open_file((*now).arguments[0] & 0xffff_ffff)
                     && let Some(file) = inode.describe()
                 {
                     (*now).file = file;
                     (*now).flags |= WAIT_HAS_FILE;
                     names::tell(&file, Some(name), at);
                 }
-            } else if is_among(&CONFIG.calls_with_path, call.number) {
-                send_path(at, call.arguments[0]);
-            } else if is_among(&CONFIG.calls_with_path_second, call.number) {
-                send_path(at, call.arguments[1]);
+            } else if is_among(&CONFIG.calls_with_path, number) {
+                send_path(at, (*now).arguments[0]);
+            } else if is_among(&CONFIG.calls_with_path_second, number) {
+                send_path(at, (*now).arguments[1]);
             }
         }
     }

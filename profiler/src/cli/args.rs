@@ -1,6 +1,7 @@
 //! The command line as it is typed: names and help, nothing checked yet.
 
 mod io;
+mod waits;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,8 +9,8 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub use io::Io;
-
+pub use self::io::Io;
+pub use self::waits::Waits;
 use crate::fact::fault::FaultClass;
 
 /// Makes the time that a program loses to waiting as visible as its CPU time.
@@ -34,6 +35,8 @@ pub enum Verb {
     Faults(Faults),
     /// Tell what was asked of disks: by device, file, function; or list each request
     Io(Io),
+    /// Tell what a recording's threads waited for: by reason, function, who ended it; or list each
+    Waits(Waits),
     /// Show what this machine allows, hook by hook, with the remedy of each refusal
     Doctor(Doctor),
     /// List the mappings of a process, or say which byte of which file its addresses show

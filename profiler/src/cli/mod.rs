@@ -16,6 +16,7 @@ mod source;
 mod span;
 mod tables;
 pub mod terminal;
+mod waits;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -63,6 +64,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Maps(args) => maps::run(&args),
         Verb::Faults(args) => faults::run(args),
         Verb::Io(args) => io::run(args),
+        Verb::Waits(args) => waits::run(args),
         Verb::Doctor(args) => Ok(doctor::run(&args)),
     }
 }

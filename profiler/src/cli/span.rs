@@ -16,7 +16,8 @@ pub fn times(from: Option<String>, to: Option<String>) -> Result<(Option<Duratio
     Ok((from, to))
 }
 
-fn moment(text: &str, option: &str) -> Result<Duration> {
+/// A time since the start, or a span.
+pub fn moment(text: &str, option: &str) -> Result<Duration> {
     let value: f64 =
         (text.parse()).with_context(|| format!("{option} is `{text}`; give seconds, as in `{option} 1.5`"))?;
     Duration::try_from_secs_f64(value)

@@ -28,7 +28,6 @@ mod display;
 pub mod fault;
 mod faults;
 pub mod files;
-pub mod holder;
 mod jit;
 mod join;
 pub mod life;

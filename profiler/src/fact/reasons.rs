@@ -8,7 +8,7 @@ mod user;
 use profiler_common::switch::{WAIT_BIRTH, WAIT_IN_FAULT, WAIT_IO, WAIT_PREEMPTED, WAIT_UNSEEN_START, state};
 
 pub use self::calls::call_name;
-pub use self::kernel::{Clue, Rank, clue, of_kernel};
+pub use self::kernel::{Clue, Rank, clue, in_interrupt, of_kernel};
 pub use self::user::refined;
 
 use super::WaitReason;

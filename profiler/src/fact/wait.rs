@@ -61,7 +61,7 @@ pub enum Sight {
 }
 
 /// The system call that a thread waited in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WaitCall {
     /// Its number on the recorded machine's architecture.
     pub number: u32,

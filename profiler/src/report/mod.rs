@@ -7,5 +7,6 @@ pub mod io;
 pub mod select;
 pub mod summary;
 pub mod text;
+pub mod waits;
 
 pub use summary::Summary;

@@ -2,6 +2,7 @@
 
 mod faults;
 mod stacks;
+mod waits;
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -16,6 +17,7 @@ use crate::fact::{FactSink, FrameId, Mark, ModuleId, SampleFact, Tables, ThreadI
 
 pub use faults::FaultSummary;
 pub use stacks::StackSummary;
+pub use waits::WaitSummary;
 
 /// Lines of the printed summary.
 const LINES: usize = 10;
@@ -29,6 +31,8 @@ const WIDTH: usize = 80;
 pub struct Summary {
     /// The command's main thread, or the busiest thread if no command was run.
     pub main_thread: Option<MainThread>,
+    /// Where that thread's time off CPUs went; `None`: waits were not watched.
+    pub waits: Option<WaitSummary>,
     /// Functions with the most samples of their own.
     pub hottest: Vec<HotFunction>,
     /// Samples taken.
@@ -76,6 +80,9 @@ pub struct MainThread {
     pub wall_ns: u64,
     /// On-CPU time within the recording, in ns.
     pub cpu_ns: u64,
+    /// In the tables.
+    #[serde(skip)]
+    pub id: Option<ThreadId>,
 }
 
 /// A function and the samples of its own.
@@ -144,10 +151,13 @@ impl Summary {
         let mut accumulator = Accumulator::default();
         collected.replay(tables, &mut accumulator);
         let marks_left_out = collected.marks_dropped;
+        let summary = accumulator.finish(tables);
+        let main = summary.main_thread.as_ref().and_then(|main| main.id);
         Self {
             marks_left_out,
             faults: FaultSummary::new(tables, &collected.faults),
-            ..accumulator.finish(tables)
+            waits: main.and_then(|main| WaitSummary::new(tables, collected, main)),
+            ..summary
         }
     }
 }
@@ -170,6 +180,7 @@ impl Accumulator {
         let recording = &tables.recording;
         Summary {
             main_thread: main_thread(tables, &cpu),
+            waits: None,
             hottest: hottest(tables, &self.self_samples),
             samples: self.samples,
             samples_without_stack: self.samples_without_stack,
@@ -212,6 +223,7 @@ fn main_thread(tables: &Tables, cpu: &[u64]) -> Option<MainThread> {
         process: process.name.clone(),
         pid: process.pid,
         tid: thread.tid,
+        id: Some(id),
         wall_ns: u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX),
         cpu_ns: cpu.get(id.index()).copied().unwrap_or(0),
     })
@@ -269,6 +281,7 @@ impl Summary {
                 duration(rest)
             );
             lines.push(fit(&main.process, WIDTH.saturating_sub(columns(&figures))) + &figures);
+            lines.extend(self.waits.iter().flat_map(|waits| waits.lines(rest)));
         }
         lines
     }

@@ -192,6 +192,22 @@ pub fn of_kernel<'f, K>(
     best
 }
 
+/// Entries of interrupts, and what runs their deferred work, on x86-64 and arm64.
+const INTERRUPTS: Names = "asm_common_interrupt common_interrupt asm_sysvec_* sysvec_* __sysvec_* handle_softirqs __do_softirq do_softirq \
+     __irq_exit_rcu irq_exit_rcu run_ksoftirqd el1_interrupt el0_interrupt el1h_64_irq el0t_64_irq call_on_irq_stack asm_exc_nmi";
+
+/// Whether a thread was woken by an interrupt, from the kernel's part of the waker's stack; `None`: it has no names.
+pub fn in_interrupt<'f>(functions: impl IntoIterator<Item = &'f str>) -> Option<bool> {
+    let mut known = None;
+    for name in functions.into_iter().filter(|name| !name.is_empty()).map(plain) {
+        if INTERRUPTS.split(' ').any(|pattern| fits(pattern, name)) {
+            return Some(true);
+        }
+        known = Some(false);
+    }
+    known
+}
+
 /// Without the module (` [ext4]`) and what the compiler appended (`.isra.0`, `.constprop.0`).
 fn plain(function: &str) -> &str {
     function.split([' ', '.']).next().unwrap_or(function)

@@ -320,3 +320,23 @@ fn the_programs_own_functions_tell_futexes_apart() {
     );
     assert_eq!(refined_by(&[], Lock), Lock);
 }
+
+#[test]
+fn an_interrupt_shows_on_the_wakers_stack() {
+    let by = |stack| in_interrupt(functions(stack));
+    let timer = "hrtimer_wakeup < __hrtimer_run_queues < __sysvec_apic_timer_interrupt < asm_sysvec_apic_timer_interrupt < do_fault";
+    assert_eq!(by(timer), Some(true));
+    assert_eq!(
+        by("folio_wake_bit < blk_done_softirq < handle_softirqs < run_ksoftirqd < kthread"),
+        Some(true)
+    );
+    assert_eq!(
+        by("try_to_wake_up < wake_up_q < futex_wake < do_futex < entry_SYSCALL_64_after_hwframe"),
+        Some(false)
+    );
+    assert_eq!(
+        by("folio_wake_bit < ext4_end_io_rsv_work [ext4] < process_one_work < worker_thread"),
+        Some(false)
+    );
+    assert_eq!(in_interrupt(["", ""]), None);
+}

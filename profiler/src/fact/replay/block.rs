@@ -99,6 +99,10 @@ impl Replay<'_, '_> {
 
     pub(super) fn request(&mut self, request: &Request) {
         let bios = self.block.blocks.complete(request);
+        if request.at.time < self.tables.recording.start {
+            // The hooks are in place a little earlier than the recording begins.
+            return;
+        }
         let device = self.block.device(&mut self.tables, request.device);
         let fact = fact(request, device, bios);
         self.tell_request(&fact);

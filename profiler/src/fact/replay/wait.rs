@@ -15,7 +15,7 @@ use crate::addr::Timestamp;
 use crate::event::{At, Call, CallPath, OpenFile, StackAhead, Stacks, Wait, Waker};
 use crate::fact::reasons::{self, CallScene, Clue, Scene};
 use crate::fact::wait::{Sight, WaitCall, WaitReason, WakerFact};
-use crate::fact::{FrameId, Location, MappedFileId, StackId, WaitFact};
+use crate::fact::{FrameId, Location, MappedFileId, StackId, Tables, WaitFact};
 
 /// Most stacks whose waits or requests did not come yet: the oldest go first.
 const MAX_STACKS_AHEAD: usize = 1 << 20;
@@ -39,6 +39,8 @@ pub(super) struct Clues {
     stacks: FxHashMap<StackId, Option<Clue>>,
     frames: FxHashMap<FrameId, Option<Clue>>,
     calls: FxHashMap<u32, String>,
+    /// Whether the stack of a waker is that of an interrupt.
+    interrupts: FxHashMap<StackId, Option<bool>>,
 }
 
 impl Replay<'_, '_> {
@@ -154,17 +156,8 @@ impl Replay<'_, '_> {
         if let Some(known) = self.clues.stacks.get(&stack) {
             return *known;
         }
-        let tables = &self.tables;
-        let mut next = Some(stack);
-        let functions = std::iter::from_fn(|| {
-            let node = tables.stacks.get(next?.index())?;
-            next = node.parent;
-            let frame = tables.frames.get(node.frame.index())?;
-            matches!(frame.location, Location::Kernel { .. }).then_some(node.frame)
-        });
         let frames = &mut self.clues.frames;
-        let named = functions.map(|frame| (frame, tables.names.get(&frame).map_or("", |name| name.symbol.as_str())));
-        let clue = reasons::of_kernel(named, |frame, name| {
+        let clue = reasons::of_kernel(kernel_functions(&self.tables, stack), |frame, name| {
             *frames.entry(frame).or_insert_with(|| reasons::clue(name))
         });
         self.clues.stacks.insert(stack, clue);
@@ -202,7 +195,32 @@ impl Replay<'_, '_> {
             tid: waker.tid,
             thread,
             stack,
-            by_interrupt: (!unsure).then_some(wait.flags & WAIT_BY_INTERRUPT != 0),
+            by_interrupt: if unsure {
+                stack.and_then(|stack| self.woken_by_interrupt(stack))
+            } else {
+                Some(wait.flags & WAIT_BY_INTERRUPT != 0)
+            },
         }
     }
+
+    /// What the waker's stack tells.
+    fn woken_by_interrupt(&mut self, stack: StackId) -> Option<bool> {
+        let (tables, known) = (&self.tables, &mut self.clues.interrupts);
+        *known.entry(stack).or_insert_with(|| {
+            let functions = kernel_functions(tables, stack);
+            reasons::in_interrupt(functions.map(|(_, name)| name))
+        })
+    }
+}
+
+/// The frames of a stack that are the kernel's, innermost first, with their names.
+fn kernel_functions(tables: &Tables, stack: StackId) -> impl Iterator<Item = (FrameId, &str)> {
+    let mut next = Some(stack);
+    std::iter::from_fn(move || {
+        let node = tables.stacks.get(next?.index())?;
+        next = node.parent;
+        let frame = tables.frames.get(node.frame.index())?;
+        let name = tables.names.get(&node.frame).map_or("", |name| name.symbol.as_str());
+        matches!(frame.location, Location::Kernel { .. }).then_some((node.frame, name))
+    })
 }

@@ -10,7 +10,7 @@ use crate::report::text::{columns, count, duration, fit};
 /// Columns of a device's name.
 const NAME: usize = 17;
 /// Columns of the longest bar.
-const BAR: usize = 21;
+const BAR: usize = 20;
 
 /// The table of devices, and the spread of the times of those with the most bytes.
 pub fn lines(report: &IoReport, top: usize) -> Vec<String> {
@@ -31,10 +31,11 @@ fn row(row: &DeviceRow) -> String {
     let star = if row.stacked { " *" } else { "" };
     let name = fit(&row.device, NAME - 3) + star;
     let time = |time: Option<u64>| time.map_or_else(|| "-".to_owned(), duration);
-    let depth = row.depth_tenths().map_or_else(
-        || "-".to_owned(),
-        |tenths| format!("{}.{}/{}", tenths / 10, tenths % 10, row.depth_max),
-    );
+    let depth = match row.depth_tenths() {
+        None => "-".to_owned(),
+        Some(tenths @ ..1000) => format!("{}.{}/{}", tenths / 10, tenths % 10, row.depth_max),
+        Some(tenths) => format!("{}/{}", tenths / 10, row.depth_max),
+    };
     let figures = [
         count(row.requests),
         size(row.done.read_bytes),

@@ -1,0 +1,178 @@
+//! What a summary says of the time in which the main thread did not run.
+
+use std::cmp::Reverse;
+
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::{WIDTH, list};
+use crate::fact::budget::Collected;
+use crate::fact::{MappedFileId, StackId, Tables, ThreadId, WaitReason};
+use crate::report::export::ns;
+use crate::report::functions::Functions;
+use crate::report::text::{columns, duration, fit};
+use crate::report::waits::view::waiting;
+
+/// Functions and files that are told.
+const TOLD: usize = 3;
+
+/// The main thread's time off CPUs, in ns: each wait counts once, its queueing for a CPU apart.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct WaitSummary {
+    /// It could have run, but for want of a CPU.
+    pub run_queue_ns: u64,
+    /// Within page faults.
+    pub fault_ns: u64,
+    /// For disks, page faults apart.
+    pub disk_ns: u64,
+    /// For locks.
+    pub lock_ns: u64,
+    /// It had nothing to do: conditions, poll, sleep, children, stopped.
+    pub idle_ns: u64,
+    /// All the rest.
+    pub other_ns: u64,
+    /// Functions with the most time in which they were held up: not idle, and not for want of a CPU.
+    pub functions: Vec<(String, u64)>,
+    /// The same of files: of system calls, and of page faults.
+    pub files: Vec<(String, u64)>,
+}
+
+/// Times by function and by file.
+#[derive(Default)]
+struct HeldUp {
+    stacks: FxHashMap<StackId, u64>,
+    files: FxHashMap<MappedFileId, u64>,
+}
+
+impl WaitSummary {
+    /// `None`: waits were not watched.
+    pub fn new(tables: &Tables, collected: &Collected, main: ThreadId) -> Option<Self> {
+        if collected.waits.is_empty() {
+            return None;
+        }
+        let mut summary = Self::default();
+        let mut held = HeldUp::default();
+        let facts = collected.threads.get(main.index())?;
+        for wait in &facts.waits {
+            let blocked = ns(wait.blocked());
+            if summary.add(wait.reason, wait.in_fault, blocked, ns(wait.queued)) {
+                add(&mut held.stacks, wait.stack, blocked);
+                let file = wait.call.as_ref().and_then(|call| call.file);
+                add(&mut held.files, file.filter(|_| !wait.in_fault), blocked);
+            }
+        }
+        let folded = collected.folded_wait_stacks.iter();
+        for folded in folded.filter(|folded| folded.thread == main) {
+            if summary.add(folded.reason, folded.in_fault, folded.blocked, folded.queued) {
+                add(&mut held.stacks, folded.stack, folded.blocked);
+            }
+        }
+        for fault in &facts.faults {
+            let waits = &fault.waits;
+            let parts = [waits.lock, waits.disk, waits.other_read, waits.blocked];
+            let waited = parts
+                .into_iter()
+                .flatten()
+                .fold(0_u64, |sum, part| sum.saturating_add(ns(part)));
+            add(
+                &mut held.files,
+                fault.place.map(|place| place.file).filter(|_| waited > 0),
+                waited,
+            );
+        }
+        summary.functions = functions(tables, held.stacks);
+        let named = held.files.into_iter().filter_map(|(id, time)| {
+            let file = tables.files.get(id.index())?;
+            Some((file.short_name(), time))
+        });
+        summary.files = most(named);
+        Some(summary)
+    }
+
+    /// Counts a wait; true: it was held up.
+    fn add(&mut self, reason: WaitReason, in_fault: bool, blocked: u64, queued: u64) -> bool {
+        self.run_queue_ns = self.run_queue_ns.saturating_add(queued);
+        let (sum, is_held_up) = match reason {
+            _ if in_fault && reason != WaitReason::RunQueue => (&mut self.fault_ns, true),
+            WaitReason::RunQueue => (&mut self.run_queue_ns, false),
+            WaitReason::Disk => (&mut self.disk_ns, true),
+            WaitReason::Lock => (&mut self.lock_ns, true),
+            _ if reason.is_idle() => (&mut self.idle_ns, false),
+            WaitReason::Unknown => (&mut self.other_ns, false),
+            _ => (&mut self.other_ns, true),
+        };
+        *sum = sum.saturating_add(blocked);
+        is_held_up && blocked > 0
+    }
+
+    /// All of it, in ns.
+    pub fn sum(&self) -> u64 {
+        let parts = self.parts();
+        parts.iter().fold(0_u64, |sum, (_, part)| sum.saturating_add(*part))
+    }
+
+    fn parts(&self) -> [(&'static str, u64); 6] {
+        [
+            ("fault", self.fault_ns),
+            ("disk", self.disk_ns),
+            ("lock", self.lock_ns),
+            ("idle", self.idle_ns),
+            ("run queue", self.run_queue_ns),
+            ("other", self.other_ns),
+        ]
+    }
+
+    /// Three lines at most; `not_running` is what there is to explain, in ns.
+    pub fn lines(&self, not_running: u64) -> Vec<String> {
+        let unknown = not_running.saturating_sub(self.sum());
+        let mut parts: Vec<(&str, u64)> = self.parts().into_iter().chain([("unknown", unknown)]).collect();
+        parts.retain(|(name, part)| *part > 0 && (*name != "unknown" || *part > not_running / 1000));
+        parts.sort_by_key(|(_, part)| Reverse(*part));
+        let parts = parts
+            .into_iter()
+            .map(|(name, part)| format!("{name} {}", duration(part)));
+        let mut lines = vec![list("waited:  ", parts, "not at all")];
+        for (head, all) in [("held up: ", &self.functions), ("by file: ", &self.files)] {
+            let each = (WIDTH - columns(head)) / TOLD - 2;
+            let items = all.iter().map(|(name, time)| {
+                let time = duration(*time);
+                format!("{} {time}", fit(name, each.saturating_sub(columns(&time) + 1)))
+            });
+            if !all.is_empty() {
+                lines.push(list(head, items, ""));
+            }
+        }
+        lines
+    }
+}
+
+fn add<K: std::hash::Hash + Eq>(sums: &mut FxHashMap<K, u64>, key: Option<K>, time: u64) {
+    if let Some(key) = key {
+        let sum = sums.entry(key).or_default();
+        *sum = sum.saturating_add(time);
+    }
+}
+
+fn functions(tables: &Tables, stacks: FxHashMap<StackId, u64>) -> Vec<(String, u64)> {
+    if stacks.is_empty() {
+        return Vec::new();
+    }
+    let functions = Functions::new(tables);
+    let waiting = waiting(tables, &functions);
+    most(stacks.into_iter().filter_map(|(stack, time)| {
+        let function = functions.get((*waiting.get(stack.index())?)?)?;
+        Some((function.name.clone(), time))
+    }))
+}
+
+/// Those with the most time, sums by name.
+fn most(items: impl Iterator<Item = (String, u64)>) -> Vec<(String, u64)> {
+    let mut sums: FxHashMap<String, u64> = FxHashMap::default();
+    for (name, time) in items {
+        add(&mut sums, Some(name), time);
+    }
+    let mut all: Vec<(String, u64)> = sums.into_iter().collect();
+    all.sort_unstable_by(|(a, a_time), (b, b_time)| (b_time, a).cmp(&(a_time, b)));
+    all.truncate(TOLD);
+    all
+}

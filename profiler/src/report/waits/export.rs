@@ -1,0 +1,171 @@
+//! A row a wait, as CSV and as newline-delimited JSON: the same columns from one definition.
+
+use std::borrow::Cow;
+
+use super::report::WakerKey;
+use super::view::View;
+use crate::fact::wait::Sight;
+use crate::fact::{EffectKind, Reason, StackId, WaitFact};
+use crate::report::export::{Cell, ns};
+
+/// Columns in their order; new ones come at the end.
+pub const COLUMNS: [&str; 32] = [
+    "time_ns",
+    "pid",
+    "tid",
+    "reason",
+    "off_ns",
+    "queued_ns",
+    "count",
+    "call",
+    "file",
+    "path",
+    "waker_pid",
+    "waker_tid",
+    "waker",
+    "function",
+    "stack",
+    "process",
+    "thread",
+    "end_ns",
+    "longest_ns",
+    "sight",
+    "in_fault",
+    "woken_ns",
+    "waker_function",
+    "waker_stack",
+    "cause",
+    "cause_device",
+    "cause_sector",
+    "cause_bytes",
+    "cause_file",
+    "cause_offset",
+    "cause_tid",
+    "stack_complete",
+];
+
+/// Turns waits into rows.
+#[derive(Debug)]
+pub struct Exporter<'v, 'a> {
+    view: &'v View<'a>,
+    paths: Vec<String>,
+}
+
+impl<'v, 'a> Exporter<'v, 'a> {
+    /// Of these waits.
+    pub fn new(view: &'v View<'a>) -> Self {
+        let paths = view.tables.files.iter().map(crate::fact::MappedFile::display_path);
+        Self {
+            view,
+            paths: paths.collect(),
+        }
+    }
+
+    /// A row, in the order of [`COLUMNS`].
+    pub fn row<'r>(&'r self, wait: &'r WaitFact) -> [Cell<'r>; COLUMNS.len()] {
+        let view = self.view;
+        let (thread, process) = (view.thread(wait.thread), view.process(wait.thread));
+        let call = wait.call.as_ref();
+        let file = call.and_then(|call| self.paths.get(call.file?.index()));
+        let waker = wait.waker.as_ref();
+        let waker_stack = waker.and_then(|waker| waker.stack);
+        let [cause, device, sector, bytes, cause_file, offset, cause_tid] = self.cause(wait);
+        [
+            Cell::Number(view.time_ns(wait.start)),
+            Cell::number(process.map(|process| process.pid)),
+            Cell::number(thread.map(|thread| thread.tid)),
+            Cell::Text(wait.reason.name().into()),
+            Cell::Number(ns(wait.off)),
+            Cell::Number(ns(wait.queued)),
+            Cell::number(Some(wait.count)),
+            Cell::text(call.map(|call| call.name.as_str())),
+            Cell::text(file.map(String::as_str)),
+            Cell::text(call.and_then(|call| call.path.as_deref())),
+            Cell::number(waker.map(|waker| waker.pid)),
+            Cell::number(waker.map(|waker| waker.tid)),
+            self.waker(wait),
+            Cell::text(view.function_name(wait.stack)),
+            self.stack(wait.stack),
+            Cell::text(process.map(|process| process.name.as_str())),
+            Cell::text(thread.map(|thread| thread.name.as_str())),
+            Cell::Number(view.time_ns(wait.end)),
+            Cell::Number(ns(wait.longest)),
+            Cell::Text(sight(wait.sight).into()),
+            Cell::Flag(wait.in_fault),
+            Cell::number(waker.map(|waker| view.time_ns(waker.time))),
+            Cell::text(view.function_name(waker_stack)),
+            self.stack(waker_stack),
+            cause,
+            device,
+            sector,
+            bytes,
+            cause_file,
+            offset,
+            cause_tid,
+            wait.stack
+                .map_or(Cell::None, |stack| Cell::Flag(view.is_complete(stack))),
+        ]
+    }
+
+    fn waker<'r>(&'r self, wait: &WaitFact) -> Cell<'r> {
+        match WakerKey::of(wait.waker.as_ref()) {
+            WakerKey::Thread(id) => Cell::text(self.view.thread(id).map(|thread| thread.name.as_str())),
+            WakerKey::Interrupt => Cell::Text("interrupt".into()),
+            WakerKey::Stranger(..) | WakerKey::Nobody => Cell::None,
+        }
+    }
+
+    /// Outermost first, as flame graphs take it: a `;` in a name is a `,` there.
+    fn stack(&self, stack: Option<StackId>) -> Cell<'static> {
+        let Some(stack) = stack else { return Cell::None };
+        let mut frames: Vec<Cow<'_, str>> = self.view.frames(stack).collect();
+        frames.reverse();
+        let frames: Vec<String> = frames.into_iter().map(|frame| frame.replace(';', ",")).collect();
+        Cell::Text(frames.join(";").into())
+    }
+
+    /// What the wait is due to: a request, or what held up the thread that had the lock.
+    fn cause<'r>(&'r self, wait: &WaitFact) -> [Cell<'r>; 7] {
+        let none = || Cell::None;
+        let tables = self.view.tables;
+        match self.view.cause(wait) {
+            None => [none(), none(), none(), none(), none(), none(), none()],
+            Some(Reason::Request(request)) => {
+                let device = tables.devices.get(request.device.index());
+                let by = request.by.and_then(|thread| self.view.thread(thread));
+                [
+                    Cell::Text("request".into()),
+                    Cell::text(device.map(|device| device.name.as_str())),
+                    Cell::Number(request.sector),
+                    Cell::Number(u64::from(request.bytes)),
+                    Cell::text(
+                        request
+                            .file
+                            .and_then(|file| self.paths.get(file.index()))
+                            .map(String::as_str),
+                    ),
+                    Cell::number(request.offset),
+                    Cell::number(by.map(|thread| thread.tid)),
+                ]
+            }
+            Some(Reason::Holder(holder)) => {
+                let kind = match holder.effect.kind {
+                    EffectKind::Fault => "holder's fault",
+                    EffectKind::Wait => "holder's wait",
+                };
+                let thread = self.view.thread(holder.effect.thread);
+                let tid = Cell::number(thread.map(|thread| thread.tid));
+                [Cell::Text(kind.into()), none(), none(), none(), none(), none(), tid]
+            }
+        }
+    }
+}
+
+fn sight(sight: Sight) -> &'static str {
+    match sight {
+        Sight::Whole => "whole",
+        Sight::LikeEarlier => "like-earlier",
+        Sight::NoStart => "no-start",
+        Sight::NoEnd => "no-end",
+    }
+}

@@ -1,0 +1,171 @@
+//! Sums over waits, groups of them in the order of tables, and how long they were.
+
+use std::hash::Hash;
+
+use rustc_hash::FxHashMap;
+use serde::{Serialize, Serializer};
+
+use crate::fact::WaitFact;
+use crate::report::export::ns;
+
+/// What a group of waits amounts to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Tally {
+    /// How many.
+    pub waits: u64,
+    /// Time off CPUs, in ns.
+    pub off_ns: u64,
+    /// The part of it in which the thread could have run, in ns.
+    pub queued_ns: u64,
+    /// The longest, in ns.
+    pub longest_ns: u64,
+}
+
+impl Tally {
+    /// Counts a wait, or several in one.
+    pub fn add(&mut self, wait: &WaitFact) {
+        self.merge(&Self {
+            waits: u64::from(wait.count),
+            off_ns: ns(wait.off),
+            queued_ns: ns(wait.queued),
+            longest_ns: ns(wait.longest),
+        });
+    }
+
+    /// Adds another group.
+    pub fn merge(&mut self, other: &Self) {
+        self.waits = self.waits.saturating_add(other.waits);
+        self.off_ns = self.off_ns.saturating_add(other.off_ns);
+        self.queued_ns = self.queued_ns.saturating_add(other.queued_ns);
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+    }
+}
+
+/// Groups by a key.
+#[derive(Debug)]
+pub struct Groups<K>(FxHashMap<K, Tally>);
+
+impl<K> Default for Groups<K> {
+    fn default() -> Self {
+        Self(FxHashMap::default())
+    }
+}
+
+impl<K: Hash + Ord + Clone> Groups<K> {
+    /// Counts a wait in its group.
+    pub fn add(&mut self, key: K, wait: &WaitFact) {
+        self.0.entry(key).or_default().add(wait);
+    }
+
+    /// Those with the most time first, then those with the most waits.
+    pub fn sorted(self) -> Vec<(K, Tally)> {
+        let mut groups: Vec<(K, Tally)> = self.0.into_iter().collect();
+        groups.sort_unstable_by(|(a, left), (b, right)| {
+            (right.off_ns, right.waits, a).cmp(&(left.off_ns, left.waits, b))
+        });
+        groups
+    }
+}
+
+/// Lengths of waits by powers of two: bucket i holds those from 2^i ns to below 2^(i+1), the first also shorter ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Histogram([u64; Self::BUCKETS]);
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self([0; Self::BUCKETS])
+    }
+}
+
+impl Histogram {
+    /// Buckets: up to half a year.
+    const BUCKETS: usize = 54;
+
+    /// Counts a wait; of several in one the average, as often.
+    pub fn add(&mut self, wait: &WaitFact) {
+        let each = ns(wait.off) / u64::from(wait.count.max(1));
+        let bucket = usize::try_from(each.max(1).ilog2()).unwrap_or(0).min(Self::BUCKETS - 1);
+        self.0[bucket] = self.0[bucket].saturating_add(u64::from(wait.count));
+    }
+
+    /// Waits from 2^`low` ns to below 2^`high`, and all shorter and longer ones at the ends.
+    pub fn range(&self, low: usize, high: usize) -> Vec<u64> {
+        let (low, high) = (low.min(Self::BUCKETS - 1), high.min(Self::BUCKETS));
+        let mut buckets = self.0[low..high].to_vec();
+        let sum = |part: &[u64]| part.iter().fold(0_u64, |sum, count| sum.saturating_add(*count));
+        if let Some(first) = buckets.first_mut() {
+            *first = first.saturating_add(sum(&self.0[..low]));
+        }
+        if let Some(last) = buckets.last_mut() {
+            *last = last.saturating_add(sum(&self.0[high..]));
+        }
+        buckets
+    }
+}
+
+/// Buckets that are not empty.
+impl Serialize for Histogram {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Bucket {
+            from_ns: u64,
+            waits: u64,
+        }
+        let buckets = self.0.iter().enumerate().filter(|(_, waits)| **waits > 0);
+        serializer.collect_seq(buckets.map(|(bucket, waits)| Bucket {
+            from_ns: if bucket == 0 { 0 } else { 1 << bucket },
+            waits: *waits,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::addr::Timestamp;
+    use crate::fact::ThreadId;
+    use crate::fact::wait::{Sight, WaitReason};
+
+    fn wait(off: u64, count: u32) -> WaitFact {
+        WaitFact {
+            start: Timestamp(0),
+            end: Timestamp(off),
+            thread: ThreadId(0),
+            stack: None,
+            off: Duration::from_nanos(off),
+            queued: Duration::ZERO,
+            longest: Duration::from_nanos(off),
+            count,
+            reason: WaitReason::Sleep,
+            call: None,
+            waker: None,
+            sight: Sight::Whole,
+            in_fault: false,
+        }
+    }
+
+    #[test]
+    fn lengths_fall_into_powers_of_two() {
+        let mut lengths = Histogram::default();
+        for (off, count) in [
+            (0, 1),
+            (1, 1),
+            (1023, 1),
+            (1024, 1),
+            (2047, 2),
+            (10_000, 5),
+            (u64::MAX, 1),
+        ] {
+            lengths.add(&wait(off, count));
+        }
+        let text = serde_json::to_string(&lengths).unwrap();
+        assert_eq!(
+            text,
+            r#"[{"from_ns":0,"waits":2},{"from_ns":512,"waits":3},{"from_ns":1024,"waits":6},{"from_ns":9007199254740992,"waits":1}]"#
+        );
+        assert_eq!(lengths.range(9, 12), [5, 6, 1]);
+        assert_eq!(lengths.range(10, 54).iter().sum::<u64>(), 12);
+    }
+}

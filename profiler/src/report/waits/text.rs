@@ -1,0 +1,226 @@
+//! The tables of waits as text for a terminal of 80 columns.
+
+use std::io::{self, Write};
+
+use super::report::{ReasonRow, StackRow, WaitReport, WakerRow};
+use super::tally::Tally;
+use crate::report::text::{columns, count, duration, escaped, fit, path, percent, warning};
+
+/// Columns of the terminal.
+const WIDTH: usize = 80;
+/// Columns of the figures behind a name.
+const FIGURES: usize = 45;
+const NAME: usize = WIDTH - FIGURES;
+/// The shortest and longest waits that the picture tells apart, as powers of two of ns: 1 µs and 17 s.
+const LENGTHS: (usize, usize) = (10, 35);
+const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Writes everything, tables with `top` rows at most and, if asked for, as many whole stacks, in ANSI styles.
+///
+/// # Errors
+/// Those of the output.
+pub fn write(out: &mut impl Write, report: &WaitReport, top: usize, stacks: bool) -> io::Result<()> {
+    for line in head(report) {
+        writeln!(out, "{line}")?;
+    }
+    if report.totals.waits == 0 {
+        return Ok(());
+    }
+    for (title, rows) in tables(report) {
+        writeln!(out)?;
+        for line in table(title, &rows, &report.totals, top) {
+            writeln!(out, "{line}")?;
+        }
+        if title == "by reason" {
+            writeln!(out)?;
+            for line in lengths(&report.by_reason) {
+                writeln!(out, "{line}")?;
+            }
+        }
+    }
+    if stacks {
+        for row in report.by_stack.iter().take(top) {
+            writeln!(out)?;
+            for line in stack(row, &report.totals) {
+                writeln!(out, "{line}")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn head(report: &WaitReport) -> Vec<String> {
+    let recording = &report.recording;
+    let totals = &report.totals;
+    let command = recording.command.join(" ");
+    let command = if command.is_empty() { &recording.scope } else { &command };
+    let seen = crate::report::export::ns(recording.end.since(recording.start));
+    let figures = format!(", {} seen", duration(seen));
+    let mut lines = vec![fit(command, WIDTH.saturating_sub(columns(&figures))) + &figures];
+    let of = if totals.waits == report.waits_in_file {
+        String::new()
+    } else {
+        format!(" of {}", count(report.waits_in_file))
+    };
+    lines.push(format!(
+        "waits = {}{of}, {} off CPUs, {} of it for want of a CPU",
+        count(totals.waits),
+        duration(totals.off_ns),
+        duration(totals.queued_ns)
+    ));
+    let lives = &report.lives;
+    if lives.threads > 0 {
+        let known = lives.on_ns.saturating_add(lives.off_ns);
+        lines.push(format!(
+            "lives of {} threads = {} on + {} off CPUs: {} of {}",
+            count(lives.threads),
+            duration(lives.on_ns),
+            duration(lives.off_ns),
+            percent(known, lives.life_ns),
+            duration(lives.life_ns)
+        ));
+    }
+    if let Some(problem) = &report.problem {
+        lines.extend(warning(problem));
+    }
+    if report.like_earlier > 0 {
+        lines.extend(warning(&format!(
+            "{} waits came too fast to look at each: their stacks are those of earlier ones with the same registers",
+            count(report.like_earlier)
+        )));
+    }
+    lines
+}
+
+/// The rows of each table: name and sums.
+fn tables(report: &WaitReport) -> Vec<(&'static str, Vec<(String, Tally)>)> {
+    let or = |name: &Option<String>, none: &str| name.clone().unwrap_or_else(|| none.to_owned());
+    let functions = report.by_function.iter().map(|row| {
+        let reason = row.reason.name();
+        let room = NAME.saturating_sub(columns(reason) + 4);
+        let name = fit(&or(&row.function, "(no function of the program)"), room);
+        (format!("{name} ({reason})"), row.tally)
+    });
+    let calls = report.by_call.iter().map(|row| (or(&row.call, "(in none)"), row.tally));
+    let files = report.by_file.iter().map(|row| {
+        let name = row.file.as_deref().map(|file| path(file, NAME - 1));
+        (or(&name, "(no file that is known)"), row.tally)
+    });
+    let processes = report.by_process.iter();
+    vec![
+        (
+            "by reason",
+            report
+                .by_reason
+                .iter()
+                .map(|row| (row.reason.name().to_owned(), row.tally))
+                .collect(),
+        ),
+        ("by function, and what it waits for", functions.collect()),
+        ("by system call", calls.collect()),
+        ("by file", files.collect()),
+        (
+            "by who ended them",
+            report.by_waker.iter().map(|row| (waker(row), row.tally)).collect(),
+        ),
+        (
+            "by process",
+            processes
+                .map(|row| (with_id(&row.process, row.pid), row.tally))
+                .collect(),
+        ),
+        (
+            "by thread",
+            report
+                .by_thread
+                .iter()
+                .map(|row| (with_id(&row.thread, row.tid), row.tally))
+                .collect(),
+        ),
+    ]
+}
+
+fn waker(row: &WakerRow) -> String {
+    match (&row.waker, row.tid) {
+        (Some(name), Some(tid)) => with_id(name, tid),
+        (Some(name), None) => format!("({name})"),
+        (None, Some(tid)) => format!("(thread {tid}, not recorded)"),
+        (None, None) => "(nobody, or not known)".to_owned(),
+    }
+}
+
+fn table(title: &str, rows: &[(String, Tally)], all: &Tally, top: usize) -> Vec<String> {
+    let bold = anstyle::Style::new().bold();
+    let title = fit(title, NAME - 1);
+    let room = NAME.saturating_sub(columns(&title));
+    let mut lines = vec![format!(
+        "{bold}{title}{:room$}{:>11}{:>9}{:>8}{:>9}{:>8}{bold:#}",
+        "", "waits", "time", "queue", "longest", "share"
+    )];
+    lines.extend(rows.iter().take(top).map(|(name, tally)| row(name, tally, all)));
+    if rows.len() > top {
+        let mut rest = Tally::default();
+        rows.iter().skip(top).for_each(|(_, tally)| rest.merge(tally));
+        lines.push(row(&format!("({} more)", count((rows.len() - top) as u64)), &rest, all));
+    }
+    if rows.len() > 1 {
+        lines.push(row("total", all, all));
+    }
+    lines
+}
+
+fn row(name: &str, tally: &Tally, all: &Tally) -> String {
+    let name = fit(name, NAME - 1);
+    let room = NAME.saturating_sub(columns(&name));
+    let [waits, time, queue] = [count(tally.waits), duration(tally.off_ns), duration(tally.queued_ns)];
+    let (longest, share) = (duration(tally.longest_ns), percent(tally.off_ns, all.off_ns));
+    format!("{name}{:room$}{waits:>11}{time:>9}{queue:>8}{longest:>9}{share:>8}", "")
+}
+
+/// How long waits were, a column for each power of two.
+fn lengths(rows: &[ReasonRow]) -> Vec<String> {
+    let bold = anstyle::Style::new().bold();
+    let (low, high) = LENGTHS;
+    let name = 14;
+    // 2^10, 2^20 and 2^30 ns.
+    let scale = format!("{:<10}{:<10}1 s", "1 µs", "1 ms");
+    let mut lines = vec![format!("{bold}{:<name$}{scale}{bold:#}", "lengths")];
+    for row in rows {
+        let buckets = row.lengths.range(low, high);
+        let most = buckets.iter().copied().max().unwrap_or(0).max(1);
+        let bar = |waits: &u64| {
+            // What is there is seen, however little.
+            let eighths = (u128::from(*waits) * 8).div_ceil(u128::from(most));
+            BARS[usize::try_from(eighths).unwrap_or(0).min(8)]
+        };
+        let picture: String = buckets.iter().map(bar).collect();
+        lines.push(format!("{:<name$}{}", row.reason.name(), picture.trim_end()));
+    }
+    lines
+}
+
+fn stack(row: &StackRow, all: &Tally) -> Vec<String> {
+    let bold = anstyle::Style::new().bold();
+    let figures = format!(
+        "{} in {} waits for {}, {}",
+        duration(row.tally.off_ns),
+        count(row.tally.waits),
+        row.reason.name(),
+        percent(row.tally.off_ns, all.off_ns)
+    );
+    let mut lines = vec![format!("{bold}{figures}{bold:#}")];
+    if row.frames.is_empty() {
+        lines.push("    (no stack)".to_owned());
+    }
+    lines.extend(
+        row.frames
+            .iter()
+            .map(|frame| format!("    {}", fit(&escaped(frame.as_bytes()), WIDTH - 4))),
+    );
+    lines
+}
+
+fn with_id(name: &str, id: u32) -> String {
+    let id = format!(" ({id})");
+    fit(name, (NAME - 1).saturating_sub(columns(&id))) + &id
+}
