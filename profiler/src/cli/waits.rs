@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use super::args::Waits;
-use super::span::{moment, times};
 use super::output::to_stdout;
 use super::source;
+use super::span::{moment, times};
 use super::terminal::tell;
 use crate::fact::{Recording, Tables};
 use crate::report::export;

@@ -161,6 +161,11 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// It moves its bytes between memory and device: a discard, however large, moves none.
+    pub fn moves_bytes(self) -> bool {
+        matches!(self, Self::Read | Self::Write)
+    }
+
     /// Every operation, in the order of tables.
     pub const ALL: [Self; 6] = [
         Self::Read,

@@ -146,7 +146,7 @@ impl<'a> DeviceThread<'a> {
     fn rows(&self) -> Vec<Row> {
         let stranger = self.labels.row(None, Label::Stranger);
         let mut items = Vec::new();
-        for request in self.requests() {
+        for request in self.requests().filter(|request| request.operation.moves_bytes()) {
             let item = |stack: Option<u32>, weight| Item {
                 start: request.start.min(request.end),
                 end: request.end,

@@ -232,6 +232,6 @@ fn completeness(recording: &Recording, collected: &Collected) -> Vec<Value> {
 }
 
 /// How many samples ended so; a damaged profile may claim more than a number holds.
-fn samples<'a>(ends: impl Iterator<Item = &'a StackEnds>) -> u64 {
+pub fn samples<'a>(ends: impl Iterator<Item = &'a StackEnds>) -> u64 {
     ends.fold(0, |sum, ends| sum.saturating_add(ends.samples))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::info::entry;
+use super::info::{self, entry};
 use super::words;
 use crate::fact::budget::{Collected, WaitSum};
 use crate::fact::{DeviceId, Recording, Tables, WaitReason};
@@ -39,6 +39,13 @@ fn waits(recording: &Recording, collected: &Collected) -> Vec<Value> {
         entry("Time off CPUs, all threads", "duration", ms(total(|sum| sum.off))),
         entry("Of it for want of a CPU", "duration", ms(total(|sum| sum.queued))),
     ];
+    let ends = &recording.wait_stack_ends;
+    let stacks = info::samples(ends.iter());
+    if stacks > 0 {
+        let complete = info::samples(ends.iter().filter(|ends| ends.reason.is_none()));
+        let share = complete as f64 / stacks as f64;
+        entries.push(entry("Complete user stacks", "percentage", share));
+    }
     for reason in WaitReason::ALL {
         let Some(sum) = sums.get(&reason) else { continue };
         let idle = if reason.is_idle() { " (idle)" } else { "" };

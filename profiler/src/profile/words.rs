@@ -13,6 +13,8 @@ use crate::fact::{
 const FUNCTIONS: usize = 4;
 /// Frames of a stack that are looked at.
 const FRAMES: usize = 64;
+/// How the kernel's functions begin that run eBPF programs, and how these do.
+const RECORDER: [&str; 2] = ["bpf_prog_", "bpf_trace_run"];
 /// Holders of holders that are told.
 const HOLDERS: u32 = 3;
 /// A function's name in a sentence, in characters.
@@ -186,7 +188,11 @@ fn split(tables: &Tables, stack: Option<StackId>) -> (Vec<String>, Vec<String>) 
                 }
             }
         };
-        list.push(cut(&tables.function_name(node.frame)));
+        let name = tables.function_name(node.frame);
+        // What records is not what happened.
+        if !RECORDER.iter().any(|own| name.starts_with(own)) {
+            list.push(cut(&name));
+        }
         if own.len() == FUNCTIONS {
             break;
         }

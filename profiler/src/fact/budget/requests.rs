@@ -75,7 +75,12 @@ impl Requests {
         }
         totals.time = totals.time.saturating_add(time(request));
         totals.errors += u64::from(request.error != 0);
-        totals.load.add(in_device(request), request.bytes);
+        let moved = if request.operation.moves_bytes() {
+            request.bytes
+        } else {
+            0
+        };
+        totals.load.add(in_device(request), moved);
         self.cost += cost(request);
         self.kept.push(request.clone());
         if self.cost > self.budget.saturating_add(self.budget / 4) {

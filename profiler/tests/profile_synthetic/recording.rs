@@ -1,0 +1,71 @@
+//! What is said of the recording as a whole.
+
+use profiler::event::HookStatus;
+use profiler::fact::{Recording, StackEnds, TruncationReason, Walks};
+
+use super::{MS, at};
+
+pub fn recording() -> Recording {
+    Recording {
+        ngmi_version: "0.1.0".into(),
+        command: vec!["demo".into(), "a b".into(), "it's".into()],
+        scope: "command".into(),
+        start: at(0),
+        start_unix_ms: 1_700_000_000_000,
+        end: at(100),
+        end_reason: Some("command exited".into()),
+        command_status: Some(3 << 8),
+        kernel: "6.18.0".into(),
+        arch: "x86_64".into(),
+        cpus: 2,
+        sample_hz: 1000,
+        sample_event: "cpu-clock".into(),
+        stack_copy: 65536,
+        hooks: vec![HookStatus {
+            noun: "sample".into(),
+            hook: "perf cycles".into(),
+            refused: Some("no PMU".into()),
+            remedy: Some("use real hardware".into()),
+        }],
+        losses: vec![("sample ring full".into(), u64::MAX)],
+        walks: Walks {
+            ends: vec![("complete".to_owned(), 90), ("no table".to_owned(), 10)],
+            stacks: 12,
+            resent: 1,
+            checked: Some((90, 0)),
+        },
+        stack_ends: vec![
+            StackEnds {
+                module: "libdemo.so".into(),
+                reason: None,
+                samples: 90,
+            },
+            StackEnds {
+                module: "demo".into(),
+                reason: Some(TruncationReason::NoUnwindInfo),
+                samples: 10,
+            },
+        ],
+        fault_stack_ends: vec![StackEnds {
+            module: "ld.so".into(),
+            reason: None,
+            samples: 6,
+        }],
+        wait_stack_ends: vec![StackEnds {
+            module: "libdemo.so".into(),
+            reason: None,
+            samples: 9,
+        }],
+        sample_thinning: 1,
+        samples_seen: 100,
+        faults_seen: 0,
+        folded_faults: Vec::new(),
+        folded_reads: Vec::new(),
+        waits_seen: 0,
+        folded_waits: Vec::new(),
+        requests_seen: 0,
+        folded_requests: Vec::new(),
+        cpu_time_seen: 99 * MS,
+        notes: vec!["Kernel names are hidden; run as root.".into()],
+    }
+}
