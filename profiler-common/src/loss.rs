@@ -45,10 +45,12 @@ pub enum Loss {
     RequestTableFull = 18,
     /// The bulk ring was full: the name of a file was not recorded.
     NameRingFull = 19,
+    /// The end of a block request was not seen.
+    RequestEndMissed = 20,
 }
 
 /// How many losses the registry names.
-pub const LOSS_COUNT: usize = 20;
+pub const LOSS_COUNT: usize = 21;
 
 impl Loss {
     /// Every loss, in the order of its number.
@@ -73,6 +75,7 @@ impl Loss {
         Self::BlockRingFull,
         Self::RequestTableFull,
         Self::NameRingFull,
+        Self::RequestEndMissed,
     ];
 
     /// The name that people and machines see.
@@ -98,6 +101,7 @@ impl Loss {
             Self::BlockRingFull => "block request ring full",
             Self::RequestTableFull => "request table full",
             Self::NameRingFull => "file names (ring full)",
+            Self::RequestEndMissed => "block request's end missed",
         }
     }
 

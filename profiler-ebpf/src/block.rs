@@ -179,6 +179,7 @@ pub fn block_rq_insert(ctx: BtfTracePointContext) -> i32 {
     if let Some(pending) = pending(request) {
         // SAFETY: the request is in the hands of whoever inserts it.
         unsafe {
+            renew(pending, request);
             if (*pending).body.inserted == 0 {
                 (*pending).body.inserted = now();
             }
@@ -195,6 +196,7 @@ pub fn block_rq_issue(ctx: BtfTracePointContext) -> i32 {
     let time = now();
     // SAFETY: the request is in the hands of whoever issues it.
     unsafe {
+        renew(pending, request);
         let body = &raw mut (*pending).body;
         if (*body).issued == 0 {
             (*body).issued = time;
@@ -285,6 +287,31 @@ fn pending(request: Request) -> Option<*mut PendingRequest> {
     Some(pending)
 }
 
+/// The device can't have what is about to be given to it: the end of the request that was in this place was missed.
+///
+/// # Safety
+/// `pending` must be the entry of `request`.
+#[inline(always)]
+unsafe fn renew(pending: *mut PendingRequest, request: Request) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        if (*pending).issued_now != 0 {
+            lose(Loss::RequestEndMissed);
+            device_lost_one((*pending).body.device);
+            *pending = FRESH;
+            (*pending).body.device = request.device();
+        }
+    }
+}
+
+/// `block_rq_merge(struct request *rq)`: into another one, which has its bios from now on.
+#[btf_tracepoint(function = "block_rq_merge")]
+pub fn block_rq_merge(ctx: BtfTracePointContext) -> i32 {
+    let key = Request::new(ctx.arg::<*const c_void>(0)).key();
+    let _ = REQUESTS.remove(&key); // absent is as good as removed
+    0
+}
+
 /// Sends a request that is complete.
 ///
 /// # Safety
@@ -302,7 +329,9 @@ unsafe fn complete(key: u64, pending: *mut PendingRequest) {
             device_lost_one((*pending).body.device);
         }
     }
-    let _ = REQUESTS.remove(&key); // absent is as good as removed
+    if REQUESTS.remove(&key).is_err() {
+        lose(Loss::RequestEndMissed);
+    }
 }
 
 /// Counts a request of a device, and returns how many it has.

@@ -2,9 +2,11 @@
 //!
 //! Format: Documentation/bpf/btf.rst of the kernel. The file is the kernel's own, yet every read is bounded.
 
+mod fields;
+
 use std::path::Path;
 
-use profiler_common::config::{Config, MISSING};
+pub use fields::locate;
 
 /// Where the kernel shows its own types.
 pub const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
@@ -219,101 +221,6 @@ fn type_len(bytes: &[u8], at: usize) -> Option<usize> {
         _ => return None,
     };
     Some(12 + extra)
-}
-
-/// A field of the configuration.
-type Place = fn(&mut Config) -> &mut u32;
-
-/// The fields in the order of [`Config`]; several names: the first one that the kernel has.
-const FIELDS: [(&[&str], Place); 66] = [
-    (&["task_struct.pid"], |c| &mut c.task_pid),
-    (&["task_struct.tgid"], |c| &mut c.task_tgid),
-    (&["task_struct.comm"], |c| &mut c.task_comm),
-    (&["task_struct.exit_code"], |c| &mut c.task_exit_code),
-    (&["task_struct.min_flt"], |c| &mut c.task_min_flt),
-    (&["task_struct.maj_flt"], |c| &mut c.task_maj_flt),
-    (&["task_struct.se.sum_exec_runtime"], |c| &mut c.task_sum_exec_runtime),
-    (&["task_struct.mm"], |c| &mut c.task_mm),
-    (&["task_struct.flags"], |c| &mut c.task_flags),
-    (&["task_struct.thread.fsbase"], |c| &mut c.task_fsbase),
-    (&["mm_struct.start_stack"], |c| &mut c.mm_start_stack),
-    (&["mm_struct.arg_start"], |c| &mut c.mm_arg_start),
-    (&["mm_struct.arg_end"], |c| &mut c.mm_arg_end),
-    (&["linux_binprm.filename"], |c| &mut c.bprm_filename),
-    (&["task_struct.__state", "task_struct.state"], |c| &mut c.task_state),
-    (&["task_struct.pagefault_disabled"], |c| &mut c.task_pagefault_disabled),
-    (&["vm_area_struct.vm_start"], |c| &mut c.vma_start),
-    (&["vm_area_struct.vm_end"], |c| &mut c.vma_end),
-    (&["vm_area_struct.vm_pgoff"], |c| &mut c.vma_pgoff),
-    (&["vm_area_struct.vm_flags"], |c| &mut c.vma_flags),
-    (&["vm_area_struct.vm_file"], |c| &mut c.vma_file),
-    (&["vm_area_struct.vm_mm"], |c| &mut c.vma_mm),
-    (&["file.f_inode"], |c| &mut c.file_inode),
-    (&["file.f_ra.mmap_miss"], |c| &mut c.file_mmap_miss),
-    (&["inode.i_ino"], |c| &mut c.inode_ino),
-    (&["inode.i_generation"], |c| &mut c.inode_generation),
-    (&["inode.i_sb"], |c| &mut c.inode_sb),
-    (&["super_block.s_dev"], |c| &mut c.sb_dev),
-    (&["super_block.s_magic"], |c| &mut c.sb_magic),
-    (&["address_space.host"], |c| &mut c.mapping_host),
-    (&["folio.mapping"], |c| &mut c.folio_mapping),
-    (&["folio.index"], |c| &mut c.folio_index),
-    (&["folio.flags"], |c| &mut c.folio_flags),
-    (&["folio._flags_1"], |c| &mut c.folio_flags_1),
-    (&["task_struct.files"], |c| &mut c.task_files),
-    (&["files_struct.fdt"], |c| &mut c.files_fdt),
-    (&["fdtable.fd"], |c| &mut c.fdtable_fd),
-    (&["fdtable.max_fds"], |c| &mut c.fdtable_max_fds),
-    (&["file.f_path.dentry"], |c| &mut c.file_dentry),
-    (&["dentry.d_parent"], |c| &mut c.dentry_parent),
-    (&["dentry.d_name.name"], |c| &mut c.dentry_name),
-    (&["inode.i_mode"], |c| &mut c.inode_mode),
-    (&["inode.i_dentry.first"], |c| &mut c.inode_dentries),
-    (&["dentry.d_u.d_alias"], |c| &mut c.dentry_alias),
-    (&["request.q"], |c| &mut c.request_queue),
-    (&["request.bio"], |c| &mut c.request_bio),
-    (&["request.part"], |c| &mut c.request_part),
-    (&["request.__sector"], |c| &mut c.request_sector),
-    (&["request.__data_len"], |c| &mut c.request_bytes),
-    (&["request.cmd_flags"], |c| &mut c.request_flags),
-    (&["request_queue.disk"], |c| &mut c.queue_disk),
-    (&["request_queue.mq_ops"], |c| &mut c.queue_mq_ops),
-    (&["gendisk.major"], |c| &mut c.disk_major),
-    (&["gendisk.first_minor"], |c| &mut c.disk_first_minor),
-    (&["gendisk.queue"], |c| &mut c.disk_queue),
-    (&["block_device.bd_disk"], |c| &mut c.block_device_disk),
-    (&["bio.bi_bdev"], |c| &mut c.bio_device),
-    (&["bio.bi_iter.bi_sector"], |c| &mut c.bio_sector),
-    (&["bio.bi_iter.bi_size"], |c| &mut c.bio_bytes),
-    (&["bio.bi_iter.bi_idx"], |c| &mut c.bio_index),
-    (&["bio.bi_opf"], |c| &mut c.bio_flags),
-    (&["bio.bi_status"], |c| &mut c.bio_status),
-    (&["bio.bi_next"], |c| &mut c.bio_next),
-    (&["bio.bi_io_vec"], |c| &mut c.bio_vector),
-    (&["bio_vec.bv_page"], |c| &mut c.vector_page),
-    (&["page.compound_head"], |c| &mut c.page_head_of),
-];
-
-/// Sets every offset, and returns the fields that this kernel does not have.
-pub fn locate(btf: &Btf, config: &mut Config) -> Vec<&'static str> {
-    let mut missing = Vec::new();
-    for (names, field) in FIELDS {
-        let offset = names.iter().find_map(|name| btf.offset(name));
-        if offset.is_none() {
-            missing.extend(names.first());
-        }
-        *field(config) = offset.unwrap_or(MISSING);
-    }
-    // Only kernels before 6.6 have it, and they need it.
-    config.folio_order = btf.offset("folio._folio_order").unwrap_or(MISSING);
-    config.mm_lock_seq = btf.offset("mm_struct.mm_lock_seq").unwrap_or(MISSING);
-    config.mm_lock_seq_is_count = u32::from(btf.offset("mm_struct.mm_lock_seq.sequence").is_some());
-    config.page_head = btf.enumerator("PG_head").unwrap_or(MISSING);
-    match btf.bit("task_struct.in_iowait") {
-        Some((byte, mask)) => (config.task_in_iowait, config.task_in_iowait_mask) = (byte, mask),
-        None => missing.push("task_struct.in_iowait"),
-    }
-    missing
 }
 
 #[cfg(test)]

@@ -12,11 +12,12 @@ use super::btf::Btf;
 use crate::event::{Device, DeviceName, HookStatus};
 
 /// Programs on tracepoints of the block layer; each does without the others.
-const TRACEPOINTS: [&str; 6] = [
+const TRACEPOINTS: [&str; 7] = [
     "block_bio_queue",
     "block_bio_complete",
     "block_rq_insert",
     "block_rq_issue",
+    "block_rq_merge",
     "block_rq_requeue",
     "block_rq_complete",
 ];

@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(path((254, 0), b"libc.so.6\0lib\0usr\0"), "/usr/lib/libc.so.6");
         assert_eq!(path((254, 0), b"f\0_data\0x\0lib\0var\0"), "/var/lib/x/_data/f");
         assert_eq!(path((0, 25), b"f\0"), "/tmp/f");
-        assert_eq!(path((0, 25), b""), "/tmp/");
+        assert_eq!(path((0, 25), b""), "/tmp");
         assert_eq!(path((254, 0), b""), "/");
         assert_eq!(path((8, 1), b"f\0sub\0"), "/mnt/a b\\c/f");
         assert_eq!(path((8, 1), b"f\0subway\0"), "?");

@@ -1,0 +1,55 @@
+//! Who wakes a recorded thread.
+
+use core::ffi::c_void;
+
+use aya_ebpf::helpers::bpf_get_current_pid_tgid;
+use aya_ebpf::macros::btf_tracepoint;
+use aya_ebpf::programs::BtfTracePointContext;
+use profiler_common::switch::{WAIT_BY_INTERRUPT, WAIT_LIKE_EARLIER, WAIT_WAKER_UNSURE, Waker};
+
+use crate::emit::{At, now};
+use crate::kernel::{self, Task};
+use crate::maps::THREADS;
+use crate::{scope, stack};
+
+/// `sched_waking(struct task_struct *p)`, in the waker's context. Not `sched_wakeup`, which may come on the woken thread's CPU.
+#[btf_tracepoint(function = "sched_waking")]
+pub fn sched_waking(ctx: BtfTracePointContext) -> i32 {
+    let woken = Task::new(ctx.arg::<*const c_void>(0));
+    let Some(state) = THREADS.get_ptr_mut(&woken.tid()) else {
+        return 0;
+    };
+    let pair = bpf_get_current_pid_tgid();
+    let (pid, tid) = ((pair >> 32) as u32, pair as u32);
+    let at = At { time: now(), pid, tid };
+    // Nothing but interrupts happens in the idle task.
+    let interrupt = if tid == 0 { Some(true) } else { kernel::in_interrupt() };
+    let mut waker = Waker {
+        time: at.time,
+        pid,
+        tid,
+        ..Waker::default()
+    };
+    // SAFETY: whole words of an entry that belongs to whoever wakes, under the kernel's own lock of that thread.
+    unsafe {
+        let waits = &raw mut (*state).waits;
+        let has_looks = (*waits).tokens != 0 && (*waits).now.flags & WAIT_LIKE_EARLIER == 0;
+        if has_looks && interrupt != Some(true) && tid != 0 {
+            let task = Task::current();
+            // Whoever is not recorded shows where it is in the kernel, which tells an interrupt.
+            let (space, place) = match scope::thread(pid, tid) {
+                Some(own) => ((*own).space, stack::place_in_kernel(task)),
+                None => (0, stack::nowhere()),
+            };
+            let captured = stack::stacks(&ctx, task, at, space, &place, 0);
+            (waker.user, waker.kernel) = (captured.stacks.user, captured.stacks.kernel);
+        }
+        (*waits).waker = waker;
+        (*waits).waker_flags = match interrupt {
+            Some(true) => WAIT_BY_INTERRUPT,
+            Some(false) => 0,
+            None => WAIT_WAKER_UNSURE,
+        };
+    }
+    0
+}
