@@ -92,7 +92,9 @@ impl Replay<'_, '_> {
                 stack = Some(self.interner.stack(&mut self.tables, stack, frame));
             }
         }
-        for (depth, offset) in kernel.unwrap_or_default().iter().enumerate().rev() {
+        let kernel = kernel.unwrap_or_default();
+        let ours = self.frames_of_ours(kernel);
+        for (depth, offset) in kernel.iter().enumerate().skip(ours).rev() {
             let frame = self.kernel_frame(*offset, depth > 0);
             stack = Some(self.interner.stack(&mut self.tables, stack, frame));
         }
@@ -123,6 +125,23 @@ impl Replay<'_, '_> {
             self.tables.names.entry(frame).or_insert_with(|| found.name());
         }
         frame
+    }
+
+    /// How many innermost frames are of the hook that looked, and not of what it looked at.
+    fn frames_of_ours(&self, kernel: &[KernelOffset]) -> usize {
+        const HOOK: [&str; 5] = [
+            "bpf_prog_",
+            "bpf_trace_run",
+            "__bpf_trace_",
+            "__traceiter_",
+            "bpf_trampoline_",
+        ];
+        let is_ours = |(depth, offset): &(usize, &KernelOffset)| {
+            let call = KernelOffset(offset.0.wrapping_sub(u64::from(*depth > 0)));
+            let named = self.beside.kernel.get(&call);
+            named.is_some_and(|(_, name)| HOOK.iter().any(|hook| name.starts_with(hook)))
+        };
+        kernel.iter().enumerate().take_while(is_ours).count()
     }
 
     fn kernel_frame(&mut self, offset: KernelOffset, is_return_address: bool) -> FrameId {

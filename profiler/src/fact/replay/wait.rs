@@ -86,9 +86,15 @@ impl Replay<'_, '_> {
         let is = |flag: u32| wait.flags & flag != 0;
         let end = wait.end.max(wait.out);
         // Whatever a record says: a thread is off CPUs no longer than from the first switch-out to the last switch-in.
-        let off = Duration::from_nanos(wait.off).min(end.since(wait.out));
+        // What was under way began, as far as this recording goes, with it.
+        let start = if is(WAIT_UNSEEN_START) {
+            wait.out.max(self.tables.recording.start).min(end)
+        } else {
+            wait.out
+        };
+        let off = Duration::from_nanos(wait.off).min(end.since(start));
         let fact = WaitFact {
-            start: wait.out,
+            start,
             end,
             thread,
             stack,
