@@ -6,10 +6,10 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::report::FileRow;
-use crate::report::export::ns;
 use super::view::View;
 use crate::fact::fault::MappedFileId;
 use crate::fact::pages::Spot;
+use crate::report::export::ns;
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
