@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use quantities::{number, off_cpu, seconds};
-
+use self::quantities::{number, off_cpu, seconds};
 use super::args;
 use super::span::times;
 use crate::capture::disks::BlockMode;
