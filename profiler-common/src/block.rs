@@ -9,7 +9,7 @@ use crate::switch::OpenFile;
 /// Bytes of a sector, the unit of [`BioBody::sector`] on every device.
 pub const SECTOR: u64 = 512;
 
-/// Operations (`enum req_op` of include/linux/blk_types.h): the lowest eight bits of [`BioBody::operation`].
+/// Operations (`enum req_op` of `include/linux/blk_types.h`): the lowest eight bits of [`BioBody::operation`].
 pub mod operation {
     /// Bits of the operation; flags are above.
     pub const MASK: u32 = 0xff;

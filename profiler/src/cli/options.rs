@@ -1,11 +1,14 @@
 //! Arguments turned once into checked options: what `record` works with can't be wrong any more.
 
+mod quantities;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
+use self::quantities::{number, off_cpu, seconds};
 use super::args;
 use super::span::times;
 use crate::capture::disks::BlockMode;
@@ -166,38 +169,6 @@ impl TryFrom<args::Record> for RecordOptions {
     }
 }
 
-/// `all`, `off`, or the shortest wait that counts for itself, as in `1ms` or `>=50us`.
-fn off_cpu(text: &str) -> Result<OffCpu> {
-    match text {
-        "all" => return Ok(OffCpu::AtLeast(0)),
-        "off" => return Ok(OffCpu::Off),
-        _ => {}
-    }
-    let time = text.strip_prefix(">=").unwrap_or(text).trim();
-    let split = time
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(time.len());
-    let (number, unit) = time.split_at(split);
-    let scale = match unit {
-        "ns" => 1.0,
-        "us" | "µs" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        _ => bail!("--off-cpu {text}: give all, off, or a time with its unit such as 100us, 1ms or 0.5s"),
-    };
-    let value: f64 = number
-        .parse()
-        .ok()
-        .with_context(|| format!("--off-cpu {text}: {number} is no number"))?;
-    let ns = value * scale;
-    if !(0.0..=4e9).contains(&ns) {
-        bail!("--off-cpu {text}: give a time up to 4s");
-    }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // its range is checked above
-    let ns = ns as u32;
-    Ok(OffCpu::AtLeast(ns))
-}
-
 impl From<args::FaultsArg> for FaultMode {
     fn from(arg: args::FaultsArg) -> Self {
         match arg {
@@ -278,26 +249,6 @@ fn checked_pids(mut pids: Vec<u32>) -> Result<Vec<u32>> {
     Ok(pids)
 }
 
-fn number(text: &str, what: &str, low: u32, high: u32) -> Result<u32> {
-    let value: u64 = text
-        .parse()
-        .with_context(|| format!("{what} is `{text}`; give a whole number, {low} to {high}"))?;
-    match u32::try_from(value) {
-        Ok(value) if (low..=high).contains(&value) => Ok(value),
-        _ => bail!("{what} is {value}; it has to be between {low} and {high}"),
-    }
-}
-
-fn seconds(text: &str) -> Result<Duration> {
-    let value: f64 = text
-        .parse()
-        .with_context(|| format!("duration (-d) is `{text}`; give seconds, as in `-d 10`"))?;
-    match Duration::try_from_secs_f64(value) {
-        Ok(duration) if duration >= Duration::from_millis(1) && value <= 31_536_000.0 => Ok(duration),
-        _ => bail!("duration (-d) is {text} s; it has to be between 0.001 s and a year"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -354,6 +305,7 @@ mod tests {
         );
         assert!(parse(&["ngmi", "record", "-p", "0"]).is_err());
     }
+
     #[test]
     fn cold_and_warm_are_for_a_command_and_exclude_each_other() {
         let wanted = |flag| {

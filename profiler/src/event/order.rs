@@ -206,7 +206,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::event::{Sample, Stacks, TaskExit, TaskNew};
+    use crate::event::{Sample, StackAhead, Stacks, TaskExit, TaskNew};
 
     fn at(time: u64) -> At {
         At {
@@ -286,13 +286,25 @@ mod tests {
             ..TaskExit::default()
         }));
         order.push(sample(5, 0));
+        order.push(Event::StackAhead(StackAhead {
+            at: at(5),
+            ..StackAhead::default()
+        }));
         order.push(Event::TaskNew(TaskNew {
             at: at(5),
             ..TaskNew::default()
         }));
         order.finish();
-        let ranks: Vec<u8> = std::iter::from_fn(|| order.pop()).map(|event| rank(&event)).collect();
-        assert_eq!(ranks, [0, 4, 5]);
+        let kinds: Vec<&str> = std::iter::from_fn(|| order.pop())
+            .map(|event| match event {
+                Event::TaskNew(_) => "birth",
+                Event::StackAhead(_) => "stack ahead",
+                Event::Sample(_) => "sample",
+                Event::TaskExit(_) => "death",
+                _ => "something else",
+            })
+            .collect();
+        assert_eq!(kinds, ["birth", "stack ahead", "sample", "death"]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use profiler_common::block::{BIO_CACHED, BIO_DIRECT, BIO_HAS_FILE, BIO_RECORDED,
 use crate::harness::{Recording, Waiting, compile, record, skipped, start};
 
 /// Writes 4 MiB directly, reads them directly in pieces of 64 KiB, and reads a part through the page cache.
-const PROGRAM: &str = r#"
+const PROGRAM: &str = r"
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ int main(int count, char **words) {
     if (pread(fd, memory, 4096, 1 << 20) != 4096) return 5;
     return 0;
 }
-"#;
+";
 const PIECE: u32 = 65536;
 const PIECES: usize = 64;
 

@@ -324,9 +324,7 @@ fn perf_agrees() {
         .unwrap();
     let of_program = |event: &Event<'static>| match event {
         // What happened before exec is not in perf's count, nor is the wait for the first CPU.
-        Event::Wait(wait) if wait.flags & WAIT_BIRTH == 0 => {
-            (wait.at.pid == program || wait.at.pid > program).then_some(u64::from(wait.count))
-        }
+        Event::Wait(wait) if wait.flags & WAIT_BIRTH == 0 => (wait.at.pid >= program).then_some(u64::from(wait.count)),
         _ => None,
     };
     let ours: u64 = recording.events.iter().filter_map(of_program).sum();

@@ -154,11 +154,11 @@ fn a_device_that_counted_the_same_is_said_to() {
         "{other}"
     );
     // Of a selection there is nothing to compare.
-    let some = text(
+    let part = text(
         &report(&made, &only(|some| some.operations = vec![Operation::Read])),
         10,
     );
-    assert!(!some.contains("account:") && !some.contains("counted"), "{some}");
+    assert!(!part.contains("account:") && !part.contains("counted"), "{part}");
 }
 
 #[test]
@@ -357,7 +357,9 @@ prop_compose! {
 
 fn sum<'r, R: 'r>(rows: &'r [R], tally: impl Fn(&'r R) -> &'r Tally) -> Tally {
     let mut sum = Tally::default();
-    rows.iter().for_each(|row| sum.merge(tally(row)));
+    for row in rows {
+        sum.merge(tally(row));
+    }
     sum
 }
 

@@ -98,8 +98,7 @@ fn request(end: u64, sector: u64, bytes: u32) -> Request {
 }
 
 /// A thread faults, reads 16 KiB in two bios that the device gets as one request, and waits for it.
-#[test]
-fn from_the_function_to_the_sector() {
+fn a_fault_that_reads() -> [Event<'static>; 9] {
     let ahead = |time| {
         Event::StackAhead(StackAhead {
             at: at(time, 7, 8),
@@ -109,7 +108,7 @@ fn from_the_function_to_the_sector() {
             },
         })
     };
-    let events = [
+    [
         Event::KernelStack(KernelStack {
             key: 3,
             frames: vec![KernelOffset(0x100)].into(),
@@ -138,39 +137,51 @@ fn from_the_function_to_the_sector() {
             operation: operation::READ | operation::READ_AHEAD,
             ..request(1900, 800, 16384)
         }),
-        Event::Wait(Wait {
-            at: at(1930, 7, 8),
-            out: Timestamp(1050),
-            end: Timestamp(1930),
-            off: 880,
-            queued: 20,
-            longest: 880,
-            count: 1,
-            state: state::UNINTERRUPTIBLE,
-            flags: WAIT_IO | WAIT_IN_FAULT | WAIT_WOKEN | WAIT_BY_INTERRUPT,
-            waker: Some(Waker {
-                time: Timestamp(1910),
-                ..Waker::default()
-            }),
-            ..Wait::default()
+        Event::Wait(wait_for_it()),
+        Event::Fault(fault_around_it()),
+    ]
+}
+
+fn wait_for_it() -> Wait {
+    Wait {
+        at: at(1930, 7, 8),
+        out: Timestamp(1050),
+        end: Timestamp(1930),
+        off: 880,
+        queued: 20,
+        longest: 880,
+        count: 1,
+        state: state::UNINTERRUPTIBLE,
+        flags: WAIT_IO | WAIT_IN_FAULT | WAIT_WOKEN | WAIT_BY_INTERRUPT,
+        waker: Some(Waker {
+            time: Timestamp(1910),
+            ..Waker::default()
         }),
-        Event::Fault(Fault {
-            at: at(1950, 7, 8),
-            address: Avma(0x12345),
-            start: Some(Timestamp(1000)),
-            flags: FAULT_STARTED | FAULT_EXCEPTION | FAULT_HAS_VMA | FAULT_HAS_FILE,
-            vma: Some(FaultVma {
-                flags: 0,
-                file: Some(FaultFile {
-                    file: LIBRARY,
-                    offset: FileOffset(0x3000),
-                    ..FaultFile::default()
-                }),
+        ..Wait::default()
+    }
+}
+
+fn fault_around_it() -> Fault<'static> {
+    Fault {
+        at: at(1950, 7, 8),
+        address: Avma(0x12345),
+        start: Some(Timestamp(1000)),
+        flags: FAULT_STARTED | FAULT_EXCEPTION | FAULT_HAS_VMA | FAULT_HAS_FILE,
+        vma: Some(FaultVma {
+            flags: 0,
+            file: Some(FaultFile {
+                file: LIBRARY,
+                offset: FileOffset(0x3000),
+                ..FaultFile::default()
             }),
-            ..Fault::default()
         }),
-    ];
-    let (tables, facts) = facts(&events);
+        ..Fault::default()
+    }
+}
+
+#[test]
+fn from_the_function_to_the_sector() {
+    let (tables, facts) = facts(&a_fault_that_reads());
     assert_eq!(
         (&*tables.devices[0].name, &*tables.devices[0].counted),
         ("vda", &[1, 0, 32, 4][..])
@@ -231,7 +242,7 @@ fn what_a_kernel_thread_writes_and_what_nobody_saw_begin() {
         flags: REQUEST_UNSEEN_START,
         ..request(1050, 9000, 512)
     };
-    let mapper = Bio {
+    let stacked = Bio {
         device: MAPPER,
         ..bio(1200, 7, 64, 4096, 8)
     };
@@ -245,7 +256,7 @@ fn what_a_kernel_thread_writes_and_what_nobody_saw_begin() {
         Event::Bio(writeback),
         Event::Request(early),
         Event::Request(write),
-        Event::Bio(mapper),
+        Event::Bio(stacked),
         Event::Request(mapped),
         Event::Bio(bio(1400, 7, 4096, 8192, 0)),
         Event::End(End {

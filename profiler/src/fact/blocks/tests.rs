@@ -249,7 +249,7 @@ proptest! {
                 blocks.bio(DISK, operation, BioFact { bytes, sector, offset: Some(far), ..bio(near, 1, 0, 0) });
             } else {
                 let issued = Some(Timestamp(far));
-                blocks.complete(&Request { bytes, sector, operation, issued, ..request(near, 0, 0) });
+                blocks.complete(&Request { sector, bytes, operation, issued, ..request(near, 0, 0) });
             }
         }
         blocks.finish();
