@@ -145,15 +145,12 @@ fn unescape(text: &[u8]) -> Vec<u8> {
                 .iter()
                 .fold(0_u32, |value, digit| value * 8 + u32::from(digit - b'0'))
         });
-        match value.and_then(|value| u8::try_from(value).ok()) {
-            Some(byte) => {
-                plain.push(byte);
-                rest = &after[3..];
-            }
-            None => {
-                plain.push(first);
-                rest = after;
-            }
+        if let Some(byte) = value.and_then(|value| u8::try_from(value).ok()) {
+            plain.push(byte);
+            rest = &after[3..];
+        } else {
+            plain.push(first);
+            rest = after;
         }
     }
     plain

@@ -113,7 +113,8 @@ impl Drain {
         });
         let open: Vec<PendingRequest> = open.collect();
         for pending in open {
-            let [tid, pid] = [pending.who, pending.who >> 32].map(|half| (half & u64::from(u32::MAX)) as u32);
+            let half = |shift: u32| u32::try_from(pending.who >> shift & u64::from(u32::MAX)).unwrap_or_default();
+            let (pid, tid) = (half(32), half(0));
             let mut request = records::request_of(At { time, pid, tid }, &pending.body);
             request.flags |= REQUEST_UNFINISHED;
             let mut event = Event::Request(request);
