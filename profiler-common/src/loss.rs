@@ -47,10 +47,12 @@ pub enum Loss {
     NameRingFull = 19,
     /// The end of a block request was not seen.
     RequestEndMissed = 20,
+    /// A thread ran although nobody saw it switched in, or the other way about: a wait is missing.
+    SwitchMissed = 21,
 }
 
 /// How many losses the registry names.
-pub const LOSS_COUNT: usize = 21;
+pub const LOSS_COUNT: usize = 22;
 
 impl Loss {
     /// Every loss, in the order of its number.
@@ -76,6 +78,7 @@ impl Loss {
         Self::RequestTableFull,
         Self::NameRingFull,
         Self::RequestEndMissed,
+        Self::SwitchMissed,
     ];
 
     /// The name that people and machines see.
@@ -102,6 +105,7 @@ impl Loss {
             Self::RequestTableFull => "request table full",
             Self::NameRingFull => "file names (ring full)",
             Self::RequestEndMissed => "block request's end missed",
+            Self::SwitchMissed => "switches missed",
         }
     }
 

@@ -70,6 +70,9 @@ pub unsafe fn switched_out(ctx: &impl EbpfContext, state: *mut ThreadState, task
     unsafe {
         let waits = &raw mut (*state).waits;
         (*waits).seen = 1;
+        if (*waits).now.out != 0 {
+            lose(Loss::SwitchMissed);
+        }
         let in_fault = (*state).faults.inner.body.flags & FAULT_OPEN != 0;
         let call = task.call();
         let mut flags = if preempted || task.is_runnable() { WAIT_PREEMPTED } else { 0 };
@@ -247,6 +250,7 @@ pub unsafe fn switched_in(state: *mut ThreadState, pid: u32, tid: u32, time: u64
         let now = &raw mut (*waits).now;
         if (*now).out == 0 {
             if (*waits).seen != 0 {
+                lose(Loss::SwitchMissed);
                 return;
             }
             // Had it been running, it would have been switched out first.
