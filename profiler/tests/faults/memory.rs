@@ -64,7 +64,9 @@ fn pages_that_the_program_supplies(tier: Tier) {
     let slept = run.said.number("sleep_ns");
     let (_, rows) = run.only_rows();
     for row in rows.iter().filter(|_| tier.knows(Knows::Latency)) {
-        assert!(row.blocked_ns.is_some_and(|time| time >= slept), "{row:?}");
+        assert!(row.latency_ns.is_some_and(|time| time >= slept), "{row:?}");
+        // The one who supplies the page may already sleep when the one who waits for it gives up its CPU, on a slow machine all the more.
+        assert!(row.blocked_ns.is_some_and(|time| time >= slept / 2), "{row:?}");
         assert_eq!(row.waited, Some(false), "no disk, and nobody's read: {row:?}");
     }
 }
