@@ -5,24 +5,27 @@ use core::ffi::c_void;
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
+use profiler_common::Loss;
 use profiler_common::block::{
-    BIO_CACHED, BIO_DEVICE, BIO_DIRECT, BIO_HAS_FILE, BIO_IN_CALL, BIO_IN_FAULT, BIO_KERNEL_THREAD, BIO_RECORDED, BIO_SWAP,
-    Bio as BioRecord, BioBody, PendingRequest, REQUEST_BIO_ONLY, REQUEST_COUNTED, REQUEST_UNSEEN_START, operation,
+    BIO_CACHED, BIO_DEVICE, BIO_DIRECT, BIO_HAS_FILE, BIO_IN_CALL, BIO_IN_FAULT, BIO_KERNEL_THREAD, BIO_RECORDED,
+    BIO_SWAP, Bio as BioRecord, BioBody, PendingRequest, REQUEST_BIO_ONLY, REQUEST_COUNTED, REQUEST_UNSEEN_START,
+    operation,
 };
 use profiler_common::fault::FAULT_OPEN;
 use profiler_common::scope::ThreadState;
 use profiler_common::switch::OpenFile;
-use profiler_common::Loss;
 
 use crate::emit::{self, At, lose, now};
 use crate::kernel::{Bio, Pages, Request, Task, is_block_device};
 use crate::maps::{CONFIG, IN_FLIGHT, REQUESTS, config};
+use crate::preempt::Held;
 use crate::stack;
 use crate::{names, scope, wait};
 
 /// `block_bio_queue(struct bio *bio)`, in the submitter's context.
 #[btf_tracepoint(function = "block_bio_queue")]
 pub fn block_bio_queue(ctx: BtfTracePointContext) -> i32 {
+    let _held = Held::new();
     let bio = Bio::new(ctx.arg::<*const c_void>(0));
     let pair = bpf_get_current_pid_tgid();
     let at = At::now((pair >> 32) as u32, pair as u32);
@@ -112,7 +115,11 @@ unsafe fn describe(bio: Bio, task: Task, body: *mut BioBody, at: At) {
             Pages::Anonymous => {
                 // Swap has the same pages; only a system call has a descriptor.
                 if !call.is_some_and(|call| wait::is_among(&CONFIG.calls_with_file, call)) {
-                    (*body).flags |= if (*body).flags & BIO_IN_CALL == 0 { BIO_SWAP } else { BIO_DIRECT };
+                    (*body).flags |= if (*body).flags & BIO_IN_CALL == 0 {
+                        BIO_SWAP
+                    } else {
+                        BIO_DIRECT
+                    };
                     return;
                 }
                 (*body).flags |= BIO_DIRECT;
@@ -136,7 +143,9 @@ fn begin_without_request(bio: Bio, at: At) {
     if REQUESTS.insert(&key, &FRESH, 0).is_err() {
         lose(Loss::RequestTableFull);
     }
-    let Some(pending) = REQUESTS.get_ptr_mut(&key) else { return };
+    let Some(pending) = REQUESTS.get_ptr_mut(&key) else {
+        return;
+    };
     // SAFETY: nobody else has a bio that was just made.
     unsafe {
         let body = &raw mut (*pending).body;
@@ -340,7 +349,9 @@ fn device_got_one(device: u32) -> u32 {
     if IN_FLIGHT.get_ptr(&device).is_none() {
         let _ = IN_FLIGHT.insert(&device, &0, 0); // more devices than fit have no depth
     }
-    let Some(count) = IN_FLIGHT.get_ptr_mut(&device) else { return 0 };
+    let Some(count) = IN_FLIGHT.get_ptr_mut(&device) else {
+        return 0;
+    };
     // SAFETY: one word. Another CPU may come between the two: the depth is that of about now.
     unsafe {
         add(count, 1);
@@ -355,7 +366,9 @@ fn device_got_one(device: u32) -> u32 {
 #[inline(always)]
 unsafe fn add(count: *mut u64, difference: u64) {
     // SAFETY: by this function's own condition. Its result is not used: that takes a newer instruction set.
-    unsafe { core::intrinsics::atomic_xadd::<u64, u64, { core::intrinsics::AtomicOrdering::SeqCst }>(count, difference) };
+    unsafe {
+        core::intrinsics::atomic_xadd::<u64, u64, { core::intrinsics::AtomicOrdering::SeqCst }>(count, difference)
+    };
 }
 
 #[inline(always)]

@@ -21,8 +21,9 @@ pub use known::KnownVmas;
 use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use profiler_common::fault::{
-    BEFORE_UNKNOWN, FAULT_FAILED, FAULT_HANDLED, FAULT_HAS_FILE, FAULT_INSIDE, FAULT_MAJOR, FAULT_OPEN, FAULT_STARTED, FAULTS_FILE,
-    FAULTS_MAJOR, FaultBody, FaultCounts, FaultHead, OUT_BLOCKED, OUT_DISK, OUT_PREEMPTED, Pending, ThreadFaults,
+    BEFORE_UNKNOWN, FAULT_FAILED, FAULT_HANDLED, FAULT_HAS_FILE, FAULT_INSIDE, FAULT_MAJOR, FAULT_OPEN, FAULT_STARTED,
+    FAULTS_FILE, FAULTS_MAJOR, FaultBody, FaultCounts, FaultHead, OUT_BLOCKED, OUT_DISK, OUT_PREEMPTED, Pending,
+    ThreadFaults,
 };
 use profiler_common::scope::ThreadState;
 use profiler_common::{Loss, RecordKind};
@@ -184,10 +185,15 @@ pub extern "C" fn send_fault(time: u64) -> u32 {
             stacks: (*faults).stacks,
             want: (*faults).want,
         };
-        let sent = emit::stacked(RecordKind::Fault, At { time, pid, tid }, &captured, |head: *mut FaultHead| {
-            (*head).body = (*faults).inner.body;
-            (*head).body.flags &= TOLD;
-        });
+        let sent = emit::stacked(
+            RecordKind::Fault,
+            At { time, pid, tid },
+            &captured,
+            |head: *mut FaultHead| {
+                (*head).body = (*faults).inner.body;
+                (*head).body.flags &= TOLD;
+            },
+        );
         u32::from(sent)
     }
 }

@@ -28,7 +28,10 @@ pub unsafe fn user_stack(walk: *mut Walk, at: At) -> u64 {
         if (*walk).head.count == 0 {
             return 0;
         }
-        let key = mix((*walk).head.key, u64::from((*walk).head.end) << 32 | u64::from((*walk).head.count)) | 1;
+        let key = mix(
+            (*walk).head.key,
+            u64::from((*walk).head.end) << 32 | u64::from((*walk).head.count),
+        ) | 1;
         (*walk).head.key = key;
         known_or_sent(walk, RecordKind::UserStack, at)
     }

@@ -1,10 +1,10 @@
 //! Every map and the configuration that user space sets before the programs are loaded.
 
-use aya_ebpf::macros::map;
 use aya_ebpf::bindings::BPF_F_MMAPABLE;
+use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray, RingBuf};
-use profiler_common::config::{CALL_WORDS, Config, MISSING};
 use profiler_common::block::PendingRequest;
+use profiler_common::config::{CALL_WORDS, Config, MISSING};
 use profiler_common::loss::LOSS_COUNT;
 use profiler_common::scope::ThreadState;
 use profiler_common::space::CodeRange;

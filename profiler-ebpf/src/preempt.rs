@@ -1,6 +1,6 @@
 //! A stretch that no other thread takes the CPU in.
 //!
-//! Programs on entry and exit of functions may be preempted, and while one is, the kernel skips it for whoever runs on that CPU
+//! Programs on entry and exit of functions may be preempted, and on newer kernels those on tracepoints too; while one is, the kernel skips it for whoever runs on that CPU
 //! meanwhile. `bpf_preempt_disable` and `bpf_preempt_enable` are no helpers with a number but functions of the kernel (6.10 and later), which
 //! aya can't call: user space writes their ids over the calls below, or nothing where they are absent or of no use
 //! (profiler/src/capture/preempt.rs).

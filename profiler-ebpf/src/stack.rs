@@ -87,8 +87,16 @@ pub fn nowhere() -> Place {
 #[inline(always)]
 pub fn place_of_fault(task: Task, code: u32) -> Place {
     let regs = task.user_regs();
-    let valid = if regs.sp == 0 || task.is_kernel_thread() { 0 } else { FLAG_USER_REGS };
-    let mode = if code & error_code::USER != 0 { 0 } else { FLAG_IN_KERNEL };
+    let valid = if regs.sp == 0 || task.is_kernel_thread() {
+        0
+    } else {
+        FLAG_USER_REGS
+    };
+    let mode = if code & error_code::USER != 0 {
+        0
+    } else {
+        FLAG_IN_KERNEL
+    };
     Place {
         regs,
         flags: valid | mode,

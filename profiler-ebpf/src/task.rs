@@ -114,22 +114,18 @@ pub fn ended(task: Task, tid: u32, state: *mut ThreadState, time: u64, unreporte
         wait::tell_merged(&raw mut (*state).waits, at);
         fault::ended(state, at)
     };
-    task_event(
-        RecordKind::TaskExit,
-        at,
-        |record: *mut TaskExit| {
-            // SAFETY: a reserved record of this type.
-            unsafe {
-                (*record).exit_code = task.exit_code();
-                (*record).pad = 0;
-                (*record).cpu_time = unreported;
-                (*record).sum_exec_runtime = task.sum_exec_runtime();
-                (*record).minor_faults = task.minor_faults();
-                (*record).major_faults = task.major_faults();
-                (*record).faults = counts;
-            }
-        },
-    );
+    task_event(RecordKind::TaskExit, at, |record: *mut TaskExit| {
+        // SAFETY: a reserved record of this type.
+        unsafe {
+            (*record).exit_code = task.exit_code();
+            (*record).pad = 0;
+            (*record).cpu_time = unreported;
+            (*record).sum_exec_runtime = task.sum_exec_runtime();
+            (*record).minor_faults = task.minor_faults();
+            (*record).major_faults = task.major_faults();
+            (*record).faults = counts;
+        }
+    });
     scope::leave(tid);
 }
 

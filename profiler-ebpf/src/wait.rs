@@ -16,16 +16,17 @@ use profiler_common::fault::FAULT_OPEN;
 use profiler_common::scope::ThreadState;
 use profiler_common::stack::mix;
 use profiler_common::switch::{
-    CallPath, PATH_LEN, StackAheadHead, ThreadWaits, WAIT_BIRTH, WAIT_BY_INTERRUPT, WAIT_HAS_FILE, WAIT_IN_CALL, WAIT_IN_FAULT,
-    WAIT_IO, WAIT_LIKE_EARLIER, WAIT_PREEMPTED, WAIT_UNSEEN_START, WAIT_WAKER_UNSURE, WAIT_WOKEN, WaitBody,
+    CallPath, PATH_LEN, StackAheadHead, ThreadWaits, WAIT_BIRTH, WAIT_BY_INTERRUPT, WAIT_HAS_FILE, WAIT_IN_CALL,
+    WAIT_IN_FAULT, WAIT_IO, WAIT_LIKE_EARLIER, WAIT_PREEMPTED, WAIT_UNSEEN_START, WAIT_WAKER_UNSURE, WAIT_WOKEN,
+    WaitBody,
 };
 use profiler_common::{Loss, RecordKind};
 
 use crate::emit::{self, At, lose};
 use crate::kernel::Task;
 use crate::maps::{CONFIG, SITES, THREADS, config, volatile};
-use crate::stack::{self, Captured, Record};
 use crate::names;
+use crate::stack::{self, Captured, Record};
 
 /// Time after which one more is looked at, in ns.
 const REFILL: u64 = 250_000;
@@ -75,7 +76,11 @@ pub unsafe fn switched_out(ctx: &impl EbpfContext, state: *mut ThreadState, task
         }
         let in_fault = (*state).faults.inner.body.flags & FAULT_OPEN != 0;
         let call = task.call();
-        let mut flags = if preempted || task.is_runnable() { WAIT_PREEMPTED } else { 0 };
+        let mut flags = if preempted || task.is_runnable() {
+            WAIT_PREEMPTED
+        } else {
+            0
+        };
         flags |= if task.is_in_iowait() { WAIT_IO } else { 0 };
         flags |= if in_fault { WAIT_IN_FAULT } else { 0 };
         flags |= if call.is_some() { WAIT_IN_CALL } else { 0 };
@@ -171,7 +176,8 @@ fn send_path(at: At, from: u64) {
     emit::call_path(at, |record: *mut CallPath| {
         // SAFETY: a reserved record of this type; the helper stops at the buffer's end.
         unsafe {
-            let copied = bpf_probe_read_user_str((&raw mut (*record).path).cast(), PATH_LEN as u32, from as *const c_void);
+            let copied =
+                bpf_probe_read_user_str((&raw mut (*record).path).cast(), PATH_LEN as u32, from as *const c_void);
             (*record).len = if copied > 0 { (copied - 1) as u32 } else { 0 }; // without the NUL
             (*record).pad = 0;
         }
@@ -186,7 +192,9 @@ fn send_path(at: At, from: u64) {
 pub extern "C" fn send_stack_ahead(time: u64) -> u32 {
     let pair = bpf_get_current_pid_tgid();
     let (pid, tid) = ((pair >> 32) as u32, pair as u32);
-    let Some(state) = THREADS.get_ptr_mut(&tid) else { return 0 };
+    let Some(state) = THREADS.get_ptr_mut(&tid) else {
+        return 0;
+    };
     // SAFETY: the current thread's own entry.
     unsafe {
         let captured = Captured {
@@ -194,7 +202,12 @@ pub extern "C" fn send_stack_ahead(time: u64) -> u32 {
             want: u64::from((*state).waits.want),
         };
         let at = At { time, pid, tid };
-        u32::from(emit::stacked(RecordKind::StackAhead, at, &captured, |_: *mut StackAheadHead| {}))
+        u32::from(emit::stacked(
+            RecordKind::StackAhead,
+            at,
+            &captured,
+            |_: *mut StackAheadHead| {},
+        ))
     }
 }
 
@@ -204,7 +217,10 @@ fn site_of(space: u64, tid: u32, place: &stack::Place, wait: &WaitBody) -> u64 {
     let regs = &place.regs;
     let mut hash = mix(space ^ u64::from(tid) << 32, regs.ip);
     hash = mix(hash ^ regs.sp, regs.fp);
-    mix(hash, u64::from(wait.call) << 32 | u64::from(wait.flags & KIND) << 16 | u64::from(wait.state)) | 1
+    mix(
+        hash,
+        u64::from(wait.call) << 32 | u64::from(wait.flags & KIND) << 16 | u64::from(wait.state),
+    ) | 1
 }
 
 /// Takes the stacks of an earlier wait at the same site; false: there was none lately.

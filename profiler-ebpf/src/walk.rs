@@ -7,9 +7,9 @@ use core::ffi::{c_long, c_void};
 use core::intrinsics::{AtomicOrdering, atomic_xchg};
 
 use aya_ebpf::helpers::generated::{bpf_loop, bpf_probe_read_user};
-use profiler_common::memory::Block;
 use profiler_common::call::step_by_guess;
 use profiler_common::known_rows::KnownRows;
+use profiler_common::memory::Block;
 use profiler_common::space::{CodeRange, FRAME_POINTERS, Run, TABLE};
 use profiler_common::stack::{INTERRUPTED, MAX_USER_FRAMES, StackHead, UserRegs};
 use profiler_common::unwind::{Arch, By, WalkEnd, step, step_by_frame_pointer};

@@ -54,7 +54,13 @@ fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
         (*fault).body.flags |= major;
         if config!(find_vma) != 0 && !known::recall(task, &raw mut (*fault).body) {
             let mut nothing = 0_u64;
-            let found = bpf_find_vma(task.as_ptr(), address, describe as *mut c_void, (&raw mut nothing).cast(), 0);
+            let found = bpf_find_vma(
+                task.as_ptr(),
+                address,
+                describe as *mut c_void,
+                (&raw mut nothing).cast(),
+                0,
+            );
             if found == BUSY {
                 (*fault).body.flags |= FAULT_VMA_BUSY;
             }

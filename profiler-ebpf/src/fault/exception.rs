@@ -8,6 +8,7 @@ use profiler_common::fault::{FAULT_EXCEPTION, FAULT_FAILED, FAULT_OPEN};
 use super::{STARTED, begin, complete, current, current_faults, give_up};
 use crate::emit::{At, now};
 use crate::kernel::Task;
+use crate::preempt::Held;
 use crate::stack;
 
 const SIGBUS: u32 = 7;
@@ -16,11 +17,18 @@ const SIGSEGV: u32 = 11;
 /// `page_fault_user(unsigned long address, struct pt_regs *regs, unsigned long error_code)`: nothing else can be under way.
 #[btf_tracepoint(function = "page_fault_user")]
 pub fn page_fault_user(ctx: BtfTracePointContext) -> i32 {
+    let _held = Held::new();
     let Some(faults) = current_faults() else { return 0 };
     // SAFETY: the current thread's own entry.
     unsafe {
         give_up(faults);
-        begin(faults, ctx.arg::<u64>(0), now(), STARTED | FAULT_EXCEPTION, ctx.arg::<u64>(2) as u32);
+        begin(
+            faults,
+            ctx.arg::<u64>(0),
+            now(),
+            STARTED | FAULT_EXCEPTION,
+            ctx.arg::<u64>(2) as u32,
+        );
     }
     0
 }
@@ -28,6 +36,7 @@ pub fn page_fault_user(ctx: BtfTracePointContext) -> i32 {
 /// `page_fault_kernel(...)`, as above: the kernel touched user memory, maybe within another fault.
 #[btf_tracepoint(function = "page_fault_kernel")]
 pub fn page_fault_kernel(ctx: BtfTracePointContext) -> i32 {
+    let _held = Held::new();
     let Some(faults) = current_faults() else { return 0 };
     // An attempt that may not sleep is never handled: it fails at once. Our own reads of user memory are such.
     if Task::current().forbids_page_faults() {
@@ -35,7 +44,13 @@ pub fn page_fault_kernel(ctx: BtfTracePointContext) -> i32 {
     }
     // SAFETY: the current thread's own entry.
     unsafe {
-        begin(faults, ctx.arg::<u64>(0), now(), STARTED | FAULT_EXCEPTION, ctx.arg::<u64>(2) as u32);
+        begin(
+            faults,
+            ctx.arg::<u64>(0),
+            now(),
+            STARTED | FAULT_EXCEPTION,
+            ctx.arg::<u64>(2) as u32,
+        );
     }
     0
 }
@@ -43,6 +58,7 @@ pub fn page_fault_kernel(ctx: BtfTracePointContext) -> i32 {
 /// `signal_generate(int sig, struct kernel_siginfo *info, struct task_struct *task, ...)`: the kernel refuses the access.
 #[btf_tracepoint(function = "signal_generate")]
 pub fn signal_generate(ctx: BtfTracePointContext) -> i32 {
+    let _held = Held::new();
     let signal = ctx.arg::<u32>(0);
     if signal != SIGSEGV && signal != SIGBUS {
         return 0;

@@ -5,8 +5,8 @@ use core::ffi::c_void;
 use aya_ebpf::macros::{fentry, fexit};
 use aya_ebpf::programs::{FEntryContext, FExitContext};
 use profiler_common::fault::{
-    FAULT_EXCEPTION, FAULT_FAILED, FAULT_FILEMAP, FAULT_HANDLED, FAULT_HAS_VMA, FAULT_HUGE, FAULT_INSIDE, FAULT_MAJOR, FAULT_OPEN, FAULT_REMOTE, Waits, asked,
-    error_code, returned,
+    FAULT_EXCEPTION, FAULT_FAILED, FAULT_FILEMAP, FAULT_HANDLED, FAULT_HAS_VMA, FAULT_HUGE, FAULT_INSIDE, FAULT_MAJOR,
+    FAULT_OPEN, FAULT_REMOTE, Waits, asked, error_code, returned,
 };
 
 use super::{STARTED, add_wait, begin, complete, current, current_fault, current_faults, same_page};
@@ -40,7 +40,8 @@ fn entered(ctx: &FEntryContext) -> i32 {
     unsafe {
         let fault = &raw mut (*faults).inner;
         let known = (*fault).body.flags;
-        if known & (FAULT_OPEN | FAULT_INSIDE) == FAULT_OPEN | FAULT_INSIDE && same_page((*fault).body.address, address) {
+        if known & (FAULT_OPEN | FAULT_INSIDE) == FAULT_OPEN | FAULT_INSIDE && same_page((*fault).body.address, address)
+        {
             return 0; // seen by the first
         }
         if known & (FAULT_OPEN | FAULT_INSIDE) != FAULT_OPEN || !same_page((*fault).body.address, address) {

@@ -51,7 +51,9 @@ struct KnownVma {
 #[inline(always)]
 pub unsafe fn recall(task: Task, fault: *mut FaultBody) -> bool {
     let Some((mm, changes)) = state(task) else { return false };
-    let Some(known) = KNOWN_VMAS.get_ptr(0) else { return false };
+    let Some(known) = KNOWN_VMAS.get_ptr(0) else {
+        return false;
+    };
     // SAFETY: by this function's own condition, and this CPU's memory: the program can't be preempted, and one that interrupts it
     // counts no fault.
     unsafe {

@@ -9,10 +9,12 @@ use profiler_common::fault::{FAULT_OPEN, PagesRead, ReadRun, ThreadFaults};
 use super::{current, current_fault};
 use crate::emit::{self, At, now};
 use crate::kernel::Folio;
+use crate::preempt::Held;
 
 /// `mm_filemap_add_to_page_cache(struct folio *folio)`: neighbours are told together.
 #[btf_tracepoint(function = "mm_filemap_add_to_page_cache")]
 pub fn mm_filemap_add_to_page_cache(ctx: BtfTracePointContext) -> i32 {
+    let _held = Held::new();
     let Some((pid, tid, state)) = current() else { return 0 };
     let folio = Folio::new(ctx.arg::<*const c_void>(0));
     let Some(place) = folio.place() else { return 0 };
@@ -63,6 +65,7 @@ pub unsafe fn tell(faults: *mut ThreadFaults, at: At) {
 /// `mm_filemap_map_pages(struct address_space *mapping, pgoff_t start_pgoff, pgoff_t end_pgoff)`
 #[btf_tracepoint(function = "mm_filemap_map_pages")]
 pub fn mm_filemap_map_pages(ctx: BtfTracePointContext) -> i32 {
+    let _held = Held::new();
     let Some(fault) = current_fault() else { return 0 };
     let (first, last) = (ctx.arg::<u64>(1), ctx.arg::<u64>(2));
     // SAFETY: the current thread's own entry.
@@ -97,6 +100,7 @@ waits_for_memory! {
 
 #[inline(always)]
 fn memory_wait_begins() -> i32 {
+    let _held = Held::new();
     if let Some(fault) = current_fault() {
         // SAFETY: the current thread's own entry.
         unsafe { (*fault).reclaim_since = now() };
@@ -106,6 +110,7 @@ fn memory_wait_begins() -> i32 {
 
 #[inline(always)]
 fn memory_wait_ends() -> i32 {
+    let _held = Held::new();
     if let Some(fault) = current_fault() {
         // SAFETY: as above.
         unsafe {

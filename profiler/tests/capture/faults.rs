@@ -140,7 +140,11 @@ fn check(source: FaultSource) {
     let Some((recording, pid)) = recorded(folder.path(), faults_asked) else {
         return;
     };
-    assert_eq!(recording.losses(), Vec::<&Event<'_>>::new());
+    // A program that was preempted on its CPU is skipped for the next one: kernel 7.2 does that to programs on tracepoints too, and says so.
+    // What the fault's own programs missed would be missing in the accounts below.
+    let others = |event: &&Event<'_>| !matches!(event, Event::Loss { loss, .. } if *loss == profiler_common::Loss::ProgramMissed as u32);
+    let losses: Vec<_> = recording.losses().into_iter().filter(others).collect();
+    assert!(losses.is_empty(), "{losses:?}");
     let in_order: Vec<u64> = (0..PAGES).collect();
     for at in [0x1000_0000_0000, 0x1200_0000_0000]
         .into_iter()
