@@ -13,6 +13,7 @@ use profiler_common::task::{COMM_LEN, COMMAND_LINE_LEN, PATH_LEN, TaskExec, Task
 
 use crate::emit::{At, now, task_event};
 use crate::kernel::{Binprm, Task};
+use crate::preempt::Held;
 use crate::{fault, scope, switch, wait};
 
 /// `CLONE_VM` of include/uapi/linux/sched.h: the child has the creator's address space.
@@ -23,6 +24,7 @@ const CLONE_VM: u64 = 0x100;
 /// Not `sched_process_fork`: the workers of io_uring do not pass there.
 #[btf_tracepoint(function = "task_newtask")]
 pub fn task_newtask(ctx: BtfTracePointContext) -> i32 {
+    let _held = Held::new();
     let child = Task::new(ctx.arg::<*const c_void>(0));
     let clone_flags = ctx.arg::<u64>(1);
     let (parent_pid, parent_tid) = current();
@@ -52,6 +54,7 @@ pub fn task_newtask(ctx: BtfTracePointContext) -> i32 {
 /// the new address space.
 #[btf_tracepoint(function = "sched_process_exec")]
 pub fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
+    let _held = Held::new();
     let task = Task::new(ctx.arg::<*const c_void>(0));
     let old_tid = ctx.arg::<u32>(1);
     let bprm = Binprm::new(ctx.arg::<*const c_void>(2));
@@ -84,6 +87,7 @@ pub fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
 /// frees its address space after this), so its end is its last switch-out.
 #[btf_tracepoint(function = "sched_process_exit")]
 pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
+    let _held = Held::new();
     let task = Task::new(ctx.arg::<*const c_void>(0));
     let tid = task.tid();
     let Some(state) = scope::thread(task.pid(), tid) else {
@@ -132,6 +136,7 @@ pub fn ended(task: Task, tid: u32, state: *mut ThreadState, time: u64, unreporte
 /// `task_rename(struct task_struct *task, const char *comm)`: before the change.
 #[btf_tracepoint(function = "task_rename")]
 pub fn task_rename(ctx: BtfTracePointContext) -> i32 {
+    let _held = Held::new();
     let task = Task::new(ctx.arg::<*const c_void>(0));
     let name = ctx.arg::<*const c_void>(1);
     let (pid, tid) = (task.pid(), task.tid());
