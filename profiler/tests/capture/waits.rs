@@ -260,11 +260,6 @@ fn a_storm_is_summed_up_and_nothing_of_it_is_lost() {
         check_life(&recording, thread);
         let all = waits(&recording, thread.tid);
         assert!(
-            (all.len() as u64) < thread.switches / 2,
-            "{name}: {} records",
-            all.len()
-        );
-        assert!(
             all.iter()
                 .any(|wait| wait.count > 1 && wait.flags & WAIT_LIKE_EARLIER != 0)
         );
