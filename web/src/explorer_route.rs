@@ -7,30 +7,13 @@ use hyper::body::Bytes;
 use hyper::header::{self, HeaderName, HeaderValue};
 
 use crate::answer::{self, Response, Shared, plain};
-
-/// Where the page finds its data, beside its files.
-pub const DATA_PATH: &str = "data.bin";
-/// Nothing from anywhere else, and nothing inline: a name out of a profile that looks like a script stays a name.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-                      img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
-/// A file of the page.
-#[derive(Debug, Clone, Copy)]
-pub struct Asset {
-    /// Below `/faults/`; `index.html` is the page.
-    pub path: &'static str,
-    /// Its media type.
-    pub content_type: &'static str,
-    /// Its bytes.
-    pub body: &'static [u8],
-}
+use crate::explorer::{self, POLICY};
 
 /// Makes the page's data; an error is a sentence for the person.
 type Make = dyn Fn() -> Result<Vec<u8>, String> + Send + Sync;
 
 /// The page and its data.
 pub struct Explorer {
-    assets: &'static [Asset],
     data: Arc<Data>,
 }
 
@@ -41,15 +24,12 @@ struct Data {
 
 impl Explorer {
     /// `make` is called once, on a thread that may block, when the page is first opened.
-    pub fn new(assets: &'static [Asset], make: impl Fn() -> Result<Vec<u8>, String> + Send + Sync + 'static) -> Self {
+    pub fn new(make: impl Fn() -> Result<Vec<u8>, String> + Send + Sync + 'static) -> Self {
         let data = Data {
             make: Box::new(make),
             made: OnceLock::new(),
         };
-        Self {
-            assets,
-            data: Arc::new(data),
-        }
+        Self { data: Arc::new(data) }
     }
 }
 
@@ -58,14 +38,17 @@ pub(crate) async fn answer(shared: &Shared, path: &str) -> Response {
     let (Some(explorer), Some(name)) = (&shared.explorer, path.strip_prefix("/faults/")) else {
         return answer::not_found();
     };
-    if name == DATA_PATH {
+    if name == explorer::DATA {
         return data(shared, explorer).await;
     }
     let name = if name.is_empty() { "index.html" } else { name };
-    let Some(asset) = explorer.assets.iter().find(|asset| asset.path == name) else {
+    let Some(asset) = explorer::assets().iter().find(|asset| asset.path == name) else {
         return answer::not_found();
     };
-    protected(answer::with_type(asset.content_type, Bytes::from_static(asset.body)))
+    protected(answer::with_type(
+        asset.content_type,
+        Bytes::from_static(asset.body.as_bytes()),
+    ))
 }
 
 async fn data(shared: &Shared, explorer: &Explorer) -> Response {

@@ -1,11 +1,12 @@
 //! A finished profile in the browser: the one place that knows the profiler's address and the local server.
 //!
 //! The server listens on this machine only, below a random token, and answers the profiler's page only. See docs/server.md
-//! for what it defends against.
+//! for what it defends against. [`explorer`] is the page of page faults.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))] // Tests say what they need by failing.
 
 mod answer;
+pub mod explorer;
 mod explorer_route;
 mod guard;
 mod link;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 
 use symbols::server::SymbolServer;
 
-pub use explorer_route::{Asset, DATA_PATH, Explorer};
+pub use explorer_route::Explorer;
 pub use link::{PROFILER_URL, ProfilerUrl, UrlError};
 pub use listen::Server;
 

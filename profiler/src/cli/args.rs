@@ -1,6 +1,7 @@
 //! The command line as it is typed: names and help, nothing checked yet.
 
 mod io;
+mod load;
 mod waits;
 
 use std::ffi::OsString;
@@ -10,6 +11,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use self::io::Io;
+pub use self::load::{Load, Serve};
 pub use self::waits::Waits;
 use crate::fact::fault::FaultClass;
 
@@ -101,9 +103,12 @@ pub struct Record {
     /// Keep the event log: exact, and complete without the binaries
     #[arg(long, value_name = "FILE")]
     pub keep_events: Option<PathBuf>,
-    /// Write the profile, and do not say how to open it
+    /// Write the profile, and do not open it (as with --json)
     #[arg(long)]
     pub save_only: bool,
+    #[command(flatten)]
+    /// How the profile is opened.
+    pub serve: Serve,
     /// Bytes of stack copied at most where the walk in the kernel ends early; 0: none
     #[arg(long, value_name = "BYTES", default_value = "65536")]
     pub stack_copy: String,
@@ -225,20 +230,6 @@ pub struct Convert {
     #[command(flatten)]
     /// How the result is told.
     pub result: ResultArgs,
-}
-
-/// `ngmi load`
-#[derive(Debug, Args)]
-pub struct Load {
-    /// The profile
-    #[arg(default_value = "profile.json.gz")]
-    pub profile: PathBuf,
-    /// Port on 127.0.0.1; 0: any free one
-    #[arg(long, default_value_t = 0)]
-    pub port: u16,
-    /// Print the link, and start no browser
-    #[arg(long)]
-    pub no_open: bool,
 }
 
 /// `ngmi faults`

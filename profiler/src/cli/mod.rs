@@ -12,6 +12,7 @@ mod maps;
 pub mod options;
 mod output;
 mod record;
+mod serve;
 mod source;
 mod span;
 mod tables;

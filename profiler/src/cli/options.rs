@@ -59,8 +59,6 @@ pub struct RecordOptions {
     pub user: Option<String>,
     /// Where the event log stays.
     pub keep_events: Option<PathBuf>,
-    /// Do not say how to open the profile.
-    pub save_only: bool,
     /// Bytes, at most [`STACK_COPY_LIMIT`].
     pub stack_copy: u32,
     /// Copy each stack although it was walked, and compare both ways.
@@ -77,6 +75,8 @@ pub struct RecordOptions {
     pub firefox_jit: bool,
     /// What is done to the page cache before the command starts.
     pub page_cache: Option<PageCache>,
+    /// How the profile is opened; `None`: it is not.
+    pub serve: Option<args::Serve>,
     /// How the result is told.
     pub result: ResultOptions,
 }
@@ -150,7 +150,6 @@ impl TryFrom<args::Record> for RecordOptions {
             duration,
             user: args.user,
             keep_events: args.keep_events,
-            save_only: args.save_only,
             stack_copy,
             check_walks: args.check_walks,
             faults: Faults {
@@ -164,6 +163,7 @@ impl TryFrom<args::Record> for RecordOptions {
             },
             exact_touch: args.exact_touch,
             firefox_jit: args.firefox_jit,
+            serve: (!args.save_only && !args.result.json).then_some(args.serve),
             result: args.result.try_into()?,
         })
     }

@@ -1,12 +1,13 @@
 //! `ngmi record`: see `crate::record`.
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
-use super::args::Record;
+use super::args::{Record, Serve};
 use super::options::RecordOptions;
-use super::terminal::{say, tell};
+use super::terminal::tell;
 use crate::record::{Outcome, command::exit_code};
 
 pub fn run(args: Record) -> Result<ExitCode> {
@@ -19,12 +20,22 @@ pub fn run(args: Record) -> Result<ExitCode> {
             log.display()
         ));
     }
-    if !options.save_only && !options.result.json {
-        say(format_args!("Open it:  ngmi load {}", options.output.display()));
-    }
     let code = if lost || outcome.is_cut { 125 } else { status(&outcome) };
+    let served = match &options.serve {
+        Some(serve) => open(&options.output, serve, &outcome),
+        None => Ok(()),
+    };
     outcome.tables.finish();
-    Ok(ExitCode::from(code))
+    served.map(|()| ExitCode::from(code))
+}
+
+/// Serves the profile until Ctrl-C. The profile is there even if that fails.
+fn open(profile: &Path, serve: &Serve, outcome: &Outcome) -> Result<()> {
+    let run = || super::serve::run(profile, serve, &outcome.environment);
+    outcome.signals.left_to(run).with_context(|| {
+        let profile = profile.display();
+        format!("the profile is in {profile}, but it can't be opened; `ngmi load {profile}` tries again")
+    })
 }
 
 /// The command's status is ours; a recording that was interrupted while the command runs on ends like the signal.

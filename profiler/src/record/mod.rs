@@ -64,6 +64,24 @@ pub struct Outcome {
     pub is_cut: bool,
     /// Still makes tables, for the next recording.
     pub tables: TableMaker,
+    /// The person's environment.
+    pub environment: Environment,
+    /// Who acts on signals.
+    pub signals: Signals,
+}
+
+/// What a signal does after the recording.
+#[derive(Debug)]
+pub struct Signals(Arc<GiveUp>);
+
+impl Signals {
+    /// Leaves them to `work`, which has its own way to end; afterwards they end the program again.
+    pub fn left_to<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.0.left_alone.store(true, Ordering::SeqCst);
+        let done = work();
+        self.0.left_alone.store(false, Ordering::SeqCst);
+        done
+    }
 }
 
 /// What the second Ctrl-C has to know.
@@ -74,6 +92,7 @@ struct GiveUp {
     interrupted: AtomicBool,
     finishing: AtomicBool,
     written: AtomicBool,
+    left_alone: AtomicBool,
 }
 
 impl GiveUp {
@@ -118,6 +137,9 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     let watch = Watch::new({
         let give_up = give_up.clone();
         move |signal, count| {
+            if give_up.left_alone.load(Ordering::SeqCst) {
+                return;
+            }
             give_up.interrupted.store(true, Ordering::SeqCst);
             if count > 1 || give_up.finishing.load(Ordering::SeqCst) {
                 give_up.now(signal);
@@ -193,6 +215,8 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         log,
         is_cut: captured.log_failed.is_some(),
         tables: captured.tables,
+        environment: identity.environment,
+        signals: Signals(give_up),
     })
 }
 
