@@ -12,6 +12,7 @@ mod guard;
 mod link;
 mod listen;
 mod profile;
+pub mod share;
 mod symbol_api;
 mod token;
 

@@ -51,6 +51,11 @@ impl ProfilerUrl {
         &self.origin
     }
 
+    /// Where a person opens a profile that was uploaded.
+    pub(crate) fn public(&self, profile_token: &str) -> String {
+        format!("{}/public/{profile_token}/", self.url)
+    }
+
     /// Where a person opens a profile with this symbol server.
     pub(crate) fn page(&self, profile: &str, symbol_server: Option<&str>) -> String {
         let mut page = format!("{}/from-url/{}", self.url, percent_encode(profile));

@@ -57,12 +57,7 @@ impl ProfileFile {
 
     /// All of it.
     pub fn answer(&self) -> Response {
-        let body = FileBody {
-            file: Arc::clone(&self.file),
-            at: 0,
-            end: self.len,
-            reading: None,
-        };
+        let body = FileBody::new(Arc::clone(&self.file), self.len);
         let mut response = answer::with_body("application/json", body.boxed_unsync());
         if self.gzip {
             let headers = response.headers_mut();
@@ -73,11 +68,33 @@ impl ProfileFile {
 }
 
 /// A stretch of a file, read while it is sent.
-struct FileBody {
+pub(crate) struct FileBody {
     file: Arc<File>,
     at: u64,
     end: u64,
     reading: Option<JoinHandle<io::Result<Bytes>>>,
+    progress: Option<Box<dyn Fn(u64) + Send + Sync>>,
+}
+
+impl FileBody {
+    /// The first `len` bytes.
+    pub fn new(file: Arc<File>, len: u64) -> Self {
+        Self {
+            file,
+            at: 0,
+            end: len,
+            reading: None,
+            progress: None,
+        }
+    }
+
+    /// Tells how much has been handed out, again and again.
+    pub fn with_progress(self, progress: impl Fn(u64) + Send + Sync + 'static) -> Self {
+        Self {
+            progress: Some(Box::new(progress)),
+            ..self
+        }
+    }
 }
 
 impl Body for FileBody {
@@ -100,7 +117,10 @@ impl Body for FileBody {
         let result = ready!(Pin::new(reading).poll(cx)).unwrap_or_else(|error| Err(io::Error::other(error)));
         self.reading = None;
         match &result {
-            Ok(bytes) => self.at += bytes.len() as u64,
+            Ok(bytes) => {
+                self.at += bytes.len() as u64;
+                self.progress.iter().for_each(|progress| progress(self.at));
+            }
             // The connection ends here, short of the length that was stated: the browser sees that something is missing.
             Err(_) => self.end = self.at,
         }

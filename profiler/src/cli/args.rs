@@ -2,6 +2,8 @@
 
 mod io;
 mod load;
+mod share;
+mod trim;
 mod waits;
 
 use std::ffi::OsString;
@@ -12,6 +14,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use self::io::Io;
 pub use self::load::{Load, Serve};
+pub use self::share::Share;
+pub use self::trim::Trim;
 pub use self::waits::Waits;
 use crate::fact::fault::FaultClass;
 
@@ -33,6 +37,10 @@ pub enum Verb {
     Convert(Convert),
     /// Open a profile in the Firefox Profiler
     Load(Load),
+    /// Upload a profile to the Firefox Profiler, and print its link
+    Share(Share),
+    /// Make a smaller profile: of a stretch of time, of some processes
+    Trim(Trim),
     /// Tell where a recording's page faults are: by file, function, phase; or list each
     Faults(Faults),
     /// Tell what was asked of disks: by device, file, function; or list each request

@@ -39,8 +39,11 @@ pub mod reasons;
 mod replay;
 pub mod request;
 pub mod resolved;
+pub mod sanitize;
 mod stack;
 mod stack_ends;
+pub mod strings;
+pub mod trim;
 pub mod wait;
 mod walks;
 

@@ -4,6 +4,7 @@ pub mod export;
 pub mod faults;
 pub mod functions;
 pub mod io;
+pub mod reveals;
 pub mod select;
 pub mod summary;
 pub mod text;
