@@ -77,9 +77,8 @@ fn share(args: &Share) -> Result<ExitCode> {
         link,
     };
     let shown = shared.short_link.clone().unwrap_or_else(|| shared.link.clone());
-    store
-        .add(shared)
-        .context("the profile is shared, but the right to delete it could not be kept")?;
+    let kept = Store::open().and_then(|store| store.add(shared));
+    kept.context("the profile is shared, but the right to delete it could not be kept")?;
     tell(format_args!("`ngmi share --delete {shown}` deletes it again"));
     Ok(ExitCode::SUCCESS)
 }

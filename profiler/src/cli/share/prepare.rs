@@ -10,9 +10,9 @@ use flate2::write::GzEncoder;
 use web::share::{SIZE_LIMIT, ShareError};
 
 use crate::cli::trim::read;
-use crate::fact::budget::{Budget, Collected, Collector};
+use crate::fact::FactSource as _;
+use crate::fact::budget::{Budget, Collector};
 use crate::fact::sanitize::{Person, sanitize};
-use crate::fact::{FactSource as _, Tables};
 use crate::report::reveals::reveals;
 
 /// How a gzip file starts.

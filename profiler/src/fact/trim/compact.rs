@@ -3,7 +3,7 @@
 use super::{Renumbering, new_number, renumber};
 use crate::fact::budget::Collected;
 use crate::fact::prune::prune;
-use crate::fact::{Location, MappedFileId, ModuleId, ProcessId, Tables, TruncationReason};
+use crate::fact::{FrameId, Location, MappedFileId, ModuleId, ProcessId, Tables, TruncationReason};
 
 /// Keeps the files that have new numbers.
 pub fn files(tables: &mut Tables, kept: &Renumbering) {
@@ -23,9 +23,10 @@ pub fn stacks(tables: &mut Tables, collected: &mut Collected, processes: &Renumb
         }
     }
     let modules = renumber(&used);
-    for frame in &mut tables.frames {
+    for (frame, id) in tables.frames.iter_mut().zip((0..).map(FrameId)) {
         if !move_to(&mut frame.location, &modules, processes) {
             frame.location = Location::Truncated(TruncationReason::NotCaptured);
+            tables.names.remove(&id);
         }
     }
     retain(&mut tables.modules, &modules);

@@ -234,6 +234,3 @@ impl FactSink for Cutter<'_> {
         self.collector.joined(&self.tables, &cause);
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -150,28 +150,21 @@ fn note(recording: &Recording, whole: (Timestamp, Timestamp), cut: &Cut, sums: b
 
 /// Counts of what is left; sums that stay are part of them.
 pub fn count(tables: &mut Tables, collected: &Collected) {
-    let after: u64 = tables
-        .threads
-        .iter()
-        .map(|thread| thread.cpu_time_after_last_sample)
-        .sum();
     let samples = || collected.threads.iter().flat_map(|thread| &thread.samples);
-    let sum = |of: fn(&crate::fact::budget::KeptSample) -> u64| samples().map(of).fold(0, u64::saturating_add);
-    let recording = &mut tables.recording;
-    recording.samples_seen = sum(|sample| sample.weight);
-    recording.cpu_time_seen = sum(|sample| sample.cpu_time).saturating_add(after);
-    let folded = recording.folded_faults.iter().map(|folded| folded.faults).sum::<u64>();
-    recording.faults_seen = collected.faults.faults.saturating_add(folded);
-    let folded = recording.folded_waits.iter().map(|folded| folded.waits).sum::<u64>();
     let waits = collected.threads.iter().flat_map(|thread| &thread.waits);
-    recording.waits_seen = waits
-        .map(|wait| u64::from(wait.count))
-        .sum::<u64>()
-        .saturating_add(folded);
-    let folded = recording
-        .folded_requests
-        .iter()
-        .map(|folded| folded.requests)
-        .sum::<u64>();
-    recording.requests_seen = (collected.requests.len() as u64).saturating_add(folded);
+    let after = tables.threads.iter().map(|thread| thread.cpu_time_after_last_sample);
+    let cpu_time = total(samples().map(|sample| sample.cpu_time).chain(after));
+    let recording = &mut tables.recording;
+    let folded_faults = recording.folded_faults.iter().map(|folded| folded.faults);
+    let folded_waits = recording.folded_waits.iter().map(|folded| folded.waits);
+    let folded_requests = recording.folded_requests.iter().map(|folded| folded.requests);
+    recording.faults_seen = total(folded_faults.chain([collected.faults.faults]));
+    recording.waits_seen = total(waits.map(|wait| u64::from(wait.count)).chain(folded_waits));
+    recording.requests_seen = total(folded_requests.chain([collected.requests.len() as u64]));
+    recording.samples_seen = total(samples().map(|sample| sample.weight));
+    recording.cpu_time_seen = cpu_time;
+}
+
+fn total(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
 }
