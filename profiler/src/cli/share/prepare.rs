@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read as _, Seek as _, Write as _};
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use web::share::{SIZE_LIMIT, ShareError};
@@ -31,6 +31,10 @@ pub struct Prepared {
 /// # Errors
 /// It can't be read, was not written by ngmi, or is too large.
 pub fn prepare(profile: &Path, sanitized: bool) -> Result<Prepared> {
+    if !sanitized {
+        // Before a large file is read, which takes its time.
+        check_size(&as_it_is(profile)?)?;
+    }
     let mut source = read(profile)?;
     let everything = Budget {
         samples: usize::MAX,
@@ -72,6 +76,12 @@ fn as_it_is(profile: &Path) -> Result<File> {
     file.rewind().with_context(unreadable)?;
     if start == GZIP {
         return Ok(file);
+    }
+    if !start.starts_with(b"{") {
+        bail!(
+            "{} is no profile; name the file that `ngmi record` wrote",
+            profile.display()
+        );
     }
     packed(|gzip| Ok(io::copy(&mut file, gzip).map(drop)?))
 }
