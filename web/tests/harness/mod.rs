@@ -1,6 +1,8 @@
 //! A server on a thread of its own, and a client that sends what it is told, byte for byte.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used)] // Not every test file uses every helper.
 
+pub mod programs;
+
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::path::Path;
