@@ -2,6 +2,7 @@
 
 mod io;
 mod load;
+mod maps;
 mod share;
 mod trim;
 mod waits;
@@ -13,7 +14,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use self::io::Io;
-pub use self::load::{Load, Serve};
+pub use self::load::{Load, Serve, Sources};
+pub use self::maps::{Maps, Way};
 pub use self::share::Share;
 pub use self::trim::Trim;
 pub use self::waits::Waits;
@@ -117,6 +119,9 @@ pub struct Record {
     #[command(flatten)]
     /// How the profile is opened.
     pub serve: Serve,
+    #[command(flatten)]
+    /// Where sources are.
+    pub sources: Sources,
     /// Bytes of stack copied at most where the walk in the kernel ends early; 0: none
     #[arg(long, value_name = "BYTES", default_value = "65536")]
     pub stack_copy: String,
@@ -225,6 +230,9 @@ pub struct ResultArgs {
     /// Samples in the profile at most; beyond it they are thinned, totals stay exact
     #[arg(long, value_name = "N", default_value = "1000000")]
     pub max_samples: u32,
+    /// Put the sources of the hot functions into the profile
+    #[arg(long)]
+    pub include_source: bool,
 }
 
 /// `ngmi convert`
@@ -235,6 +243,9 @@ pub struct Convert {
     /// Where the profile goes
     #[arg(short, long, value_name = "FILE", default_value = "profile.json.gz")]
     pub output: PathBuf,
+    #[command(flatten)]
+    /// Where sources are.
+    pub sources: Sources,
     #[command(flatten)]
     /// How the result is told.
     pub result: ResultArgs,
@@ -309,49 +320,6 @@ pub struct Doctor {
     /// For machines
     #[arg(long)]
     pub json: bool,
-}
-
-/// `ngmi maps`
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  ngmi maps 1234\n  ngmi maps 1234 --exec\n  ngmi maps $$ --addr 7f12a0b3c4d5\n\n\
-                  The exit status is 1 if an address is in no mapping."
-)]
-pub struct Maps {
-    /// The process
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
-    pub pid: u32,
-    /// Say of this address: file, build id, svma (the address as the ELF file spells it) and file offset; hexadecimal, repeatable
-    #[arg(short, long = "addr", value_name = "ADDR", value_parser = hexadecimal)]
-    pub addresses: Vec<u64>,
-    /// Only mappings that can be executed
-    #[arg(short = 'x', long = "exec", conflicts_with = "addresses")]
-    pub executable: bool,
-    /// For machines: everything, with build ids
-    #[arg(long)]
-    pub json: bool,
-    /// How to read them: to compare, or to do as an older kernel does
-    #[arg(long, hide = true)]
-    pub way: Option<Way>,
-}
-
-/// How `ngmi maps` reads mappings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Way {
-    /// `PROCMAP_QUERY`
-    Ioctl,
-    /// `/proc/PID/maps`
-    Text,
-}
-
-fn hexadecimal(text: &str) -> Result<u64, String> {
-    let digits = text
-        .strip_prefix("0x")
-        .or_else(|| text.strip_prefix("0X"))
-        .unwrap_or(text);
-    let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let number = plain.then(|| u64::from_str_radix(digits, 16).ok()).flatten();
-    number.ok_or_else(|| "give an address in hexadecimal, as in 7f12a0b3c4d5 or 0x7f12a0b3c4d5".to_owned())
 }
 
 /// `ngmi lint`

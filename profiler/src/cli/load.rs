@@ -9,6 +9,6 @@ use super::serve;
 
 pub fn run(args: &Load) -> Result<ExitCode> {
     let environment = std::env::vars_os().collect();
-    serve::run(&args.profile, &args.serve, &environment)?;
+    serve::run(&args.profile, &args.serve, &args.sources.source_root, &environment)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,5 @@
 //! `ngmi record`: see `crate::record`.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -22,7 +21,7 @@ pub fn run(args: Record) -> Result<ExitCode> {
     }
     let code = if lost || outcome.is_cut { 125 } else { status(&outcome) };
     let served = match &options.serve {
-        Some(serve) => open(&options.output, serve, &outcome),
+        Some(serve) => open(&options, serve, &outcome),
         None => Ok(()),
     };
     outcome.tables.finish();
@@ -30,10 +29,10 @@ pub fn run(args: Record) -> Result<ExitCode> {
 }
 
 /// Serves the profile until Ctrl-C. The profile is there even if that fails.
-fn open(profile: &Path, serve: &Serve, outcome: &Outcome) -> Result<()> {
-    let run = || super::serve::run(profile, serve, &outcome.environment);
+fn open(options: &RecordOptions, serve: &Serve, outcome: &Outcome) -> Result<()> {
+    let run = || super::serve::run(&options.output, serve, &options.source_roots, &outcome.environment);
     outcome.signals.left_to(run).with_context(|| {
-        let profile = profile.display();
+        let profile = options.output.display();
         format!("the profile is in {profile}, but it can't be opened; `ngmi load {profile}` tries again")
     })
 }

@@ -1,9 +1,8 @@
 //! Serves a profile until Ctrl-C, and opens it: what `load` does, and `record` at its end.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
@@ -16,19 +15,24 @@ use web::{ProfilerUrl, Server, Site};
 use super::args::Serve;
 use super::terminal::{say, tell};
 use crate::record::identity::Environment;
+use crate::record::sources::source_roots;
 
 /// Serves `profile`; returns at Ctrl-C, SIGTERM or SIGHUP.
 ///
 /// # Errors
 /// The profile can't be read, or the address is taken.
-pub fn run(profile: &Path, options: &Serve, environment: &Environment) -> Result<()> {
+pub fn run(profile: &Path, options: &Serve, roots: &[PathBuf], environment: &Environment) -> Result<()> {
     let address = options.host.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let site = Site {
         profile: profile.to_owned(),
         address,
         port: options.port,
         profiler: ProfilerUrl::new(&options.profiler_url)?,
-        symbols: Some(Arc::new(symbol_server(profile, options, environment)?)),
+        symbols: Some(Arc::new(symbol_server(
+            profile,
+            options,
+            source_roots(roots, environment),
+        )?)),
         explorer: None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -47,11 +51,9 @@ pub fn run(profile: &Path, options: &Serve, environment: &Environment) -> Result
     })
 }
 
-fn symbol_server(profile: &Path, options: &Serve, environment: &Environment) -> Result<SymbolServer> {
-    let home = environment.get(OsStr::new("HOME")).map(Path::new);
-    let working = std::env::current_dir().ok();
+fn symbol_server(profile: &Path, options: &Serve, roots: SourceRoots) -> Result<SymbolServer> {
     let config = ServerConfig {
-        roots: SourceRoots::new(home, working.as_deref(), &options.source_root),
+        roots,
         debuginfod: Debuginfod::from_env(),
         fetch_source: options.fetch_source,
     };

@@ -132,6 +132,8 @@ pub struct Tables {
     pub devices: Vec<BlockDevice>,
     /// Names of frames; a frame without an entry is not resolved (yet).
     pub names: FxHashMap<FrameId, FrameName>,
+    /// Texts of source files by path, as [`SourceFrame::file`] spells it; only with `--include-source`.
+    pub sources: FxHashMap<String, String>,
 }
 
 /// The recording as a whole.

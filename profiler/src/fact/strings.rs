@@ -73,6 +73,13 @@ fn of_tables(tables: &mut Tables, take: &mut dyn FnMut(Kind, &mut String)) {
             .for_each(|symbol| take(Kind::Function, &mut symbol.name));
     }
     tables.names.values_mut().for_each(|name| of_name(name, take));
+    let sources = std::mem::take(&mut tables.sources).into_iter();
+    let renamed = sources.map(|(mut path, mut text)| {
+        take(Kind::Path, &mut path);
+        take(Kind::Text, &mut text);
+        (path, text)
+    });
+    tables.sources = renamed.collect();
 }
 
 fn of_name(name: &mut FrameName, take: &mut dyn FnMut(Kind, &mut String)) {

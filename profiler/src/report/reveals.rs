@@ -53,6 +53,14 @@ pub fn reveals(tables: &mut Tables, collected: &mut Collected, person: &Person) 
             "texts: {own} markers that the program wrote; a browser's may hold addresses of pages"
         ));
     }
+    if !tables.sources.is_empty() {
+        let sources: BTreeSet<String> = tables.sources.keys().cloned().collect();
+        lines.push(format!(
+            "sources: the text of {} files, such as {}",
+            sources.len(),
+            examples(&sources)
+        ));
+    }
     let recording = &tables.recording;
     lines.push(format!(
         "machine: kernel {} on {}, {} CPUs, the time of the recording, and what every thread did when",

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use super::source;
 use super::vetted::Vetted;
 
 /// Where packages, containers and build farms keep sources and headers.
@@ -50,11 +51,19 @@ impl SourceRoots {
         }
     }
 
+    /// The text of a source file.
+    ///
+    /// # Errors
+    /// It does not exist, may not be read, or is no text: why, as a sentence for the person.
+    pub fn read(&self, path: &Path) -> Result<String, String> {
+        source::text_of(&self.open(path)?)
+    }
+
     /// Opens a source file.
     ///
     /// # Errors
     /// It does not exist or may not be served: why, as a sentence for the person.
-    pub(super) fn open(&self, path: &Path) -> Result<File, String> {
+    fn open(&self, path: &Path) -> Result<File, String> {
         let path = without_dots(path).ok_or("the path of the source is not absolute")?;
         let shown = path.display();
         let vetted = Vetted::new(&path).map_err(|error| format!("{shown}: {error}"))?;

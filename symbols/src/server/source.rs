@@ -73,11 +73,11 @@ async fn named_path(known: &Known, entry: &Entry, offset: u32, file: &str) -> Re
 fn local(entry: &Entry, config: &ServerConfig, raw: &str) -> Result<String, String> {
     // A relative path is one beside the library.
     let beside = Path::new(&entry.path).parent().unwrap_or(Path::new("")).join(raw);
-    text_of(&config.roots.open(&beside)?)
+    config.roots.read(&beside)
 }
 
 /// The text in a file, whatever its encoding.
-fn text_of(file: &File) -> Result<String, String> {
+pub(super) fn text_of(file: &File) -> Result<String, String> {
     let mut bytes = Vec::new();
     let mut limited = file.take(MAX_BYTES + 1);
     limited.read_to_end(&mut bytes).map_err(|error| error.to_string())?;

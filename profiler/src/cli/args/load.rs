@@ -18,6 +18,9 @@ pub struct Load {
     #[command(flatten)]
     /// How it is opened.
     pub serve: Serve,
+    #[command(flatten)]
+    /// Where sources are.
+    pub sources: Sources,
 }
 
 /// How a profile is opened.
@@ -39,7 +42,12 @@ pub struct Serve {
     /// Download sources that are not on this machine: from debuginfod, or the repository of a release
     #[arg(long)]
     pub fetch_source: bool,
-    /// Also show sources below this folder (repeatable); usual: home, the working directory, /usr, /opt
+}
+
+/// Where sources may be read.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+pub struct Sources {
+    /// Also read sources below this folder (repeatable); usual: home, the working directory, /usr, /opt
     #[arg(long, value_name = "FOLDER")]
     pub source_root: Vec<PathBuf>,
 }

@@ -1,5 +1,7 @@
 //! Leaves out of the tables what nothing refers to any more.
 
+use rustc_hash::FxHashSet;
+
 use super::{Renumbering, new_number, renumber};
 use crate::fact::budget::Collected;
 use crate::fact::prune::prune;
@@ -30,6 +32,9 @@ pub fn stacks(tables: &mut Tables, collected: &mut Collected, processes: &Renumb
         }
     }
     retain(&mut tables.modules, &modules);
+    let frames = tables.names.values().flat_map(|name| &name.inline_chain);
+    let named: FxHashSet<&str> = frames.filter_map(|frame| frame.file.as_deref()).collect();
+    tables.sources.retain(|path, _| named.contains(path.as_str()));
 }
 
 /// Gives a place its new numbers; `false`: its process is gone.

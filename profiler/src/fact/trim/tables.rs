@@ -33,6 +33,7 @@ pub fn of(whole: &Tables, cut: &Cut) -> (Tables, Renumbering, Renumbering) {
         files: whole.files.clone(),
         devices: whole.devices.clone(),
         names: whole.names.clone(),
+        sources: whole.sources.clone(),
         ..Tables::default()
     };
     add_processes(&mut tables, whole, cut, (&processes, &threads));
