@@ -103,7 +103,10 @@ mod tests {
             &[("a.js", "import * as b from \"./b.js\";\n")],
             &[("a.js", "import { b } from \"./b.js\";\n")],
             &[("a.js", "const b = 1;\n"), ("c.js", "import { b } from \"./a.js\";\n")],
-            &[("a.js", "export const b = 1;\n"), ("c.js", "import { b as c } from \"./a.js\";\n")],
+            &[
+                ("a.js", "export const b = 1;\n"),
+                ("c.js", "import { b as c } from \"./a.js\";\n"),
+            ],
             &[("a.js", "const b = 1;\n"), ("c.js", "const b = 2;\n")],
             &[("a.js", "export default 1;\n")],
             &[("a.js", "const b = '</script>';\n")],

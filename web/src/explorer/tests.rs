@@ -62,7 +62,14 @@ fn nothing_inline_and_nothing_from_elsewhere() {
     assert!(elements(html, "style").is_empty());
     // What names hold is text: nothing in the page's code makes markup of a string.
     for asset in assets() {
-        for forbidden in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"] {
+        for forbidden in [
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "new Function",
+        ] {
             assert!(!asset.body.contains(forbidden), "{}: {forbidden}", asset.path);
         }
     }
