@@ -18,6 +18,8 @@ import { Chooser } from "./chooser.js";
 import { Detail, describeFault } from "./detail.js";
 import { fillHelp, listenToKeys } from "./keys.js";
 
+/** Milliseconds of a frame after which what can wait has to wait: half of what 30 frames a second leave. */
+const BUDGET = 16;
 const byId = (id) => document.getElementById(id);
 
 export class App {
@@ -38,6 +40,8 @@ export class App {
     this.pinned = -1;
     this.shownKinds = (1 << KINDS.length) - 1;
     this.pending = 0;
+    this.queue = [];
+    this.hot = [];
     this.theme = new Theme(() => this.schedule());
     this.tooltip = new Tooltip(byId("tooltip"));
     this.scatter = new Scatter(this, byId("scatter"));
@@ -67,37 +71,58 @@ export class App {
     new ResizeObserver(() => this.schedule()).observe(byId("main"));
   }
 
-  /** Draws everything in the next frame. */
+  /** Everything is drawn anew: the charts in the next frame, the rest when there is time, in turn. */
   schedule() {
-    if (this.pending || !this.selection) return;
-    this.pending = requestAnimationFrame(() => {
-      this.pending = 0;
-      this.draw();
-    });
+    if (!this.selection) return;
+    this.isStale = true;
+    for (const part of ["pages", "groups", "flame", "hot"]) if (!this.queue.includes(part)) this.queue.push(part);
+    this.pending ||= requestAnimationFrame(() => this.frame());
   }
 
+  frame() {
+    this.pending = 0;
+    const end = performance.now() + BUDGET;
+    const moved = this.isStale && this.wasStale;
+    this.wasStale = this.isStale;
+    if (this.isStale) this.draw();
+    this.isStale = false;
+    // While something moves, one part a frame: the browser has to paint them, too.
+    do this.drawPart(this.queue.shift());
+    while (this.queue.length > 0 && !moved && performance.now() < end);
+    if (this.queue.length > 0) this.pending = requestAnimationFrame(() => this.frame());
+    this.frames = (this.frames ?? 0) + 1;
+  }
+
+  /** What follows every move of the pointer. */
   draw() {
-    this.hot = Scatter.hot(this);
-    this.drawSummary();
-    this.drawLegend();
     const hasOffsets = this.file >= 0;
     byId("scatter").hidden = !hasOffsets;
     byId("pages").hidden = !hasOffsets;
     byId("no-offsets").hidden = hasOffsets;
-    if (hasOffsets) {
-      this.scatter.draw();
-      this.heatMap.draw();
-      this.drawFates();
-    }
+    this.drawSummary();
+    this.drawLegend();
+    if (hasOffsets) this.scatter.draw();
     this.timeline.draw();
-    this.table.draw();
-    this.flameGraph.draw();
     this.detail.draw();
     byId("zoom-brush").disabled = !this.selection.filters.time && !this.selection.filters.pages;
     byId("zoom-out").disabled = !this.isZoomed;
     byId("theme-button").textContent = `Theme: ${this.theme.words}`;
     byId("weight").textContent = this.byTime ? "by time" : "by number of faults";
-    this.frames = (this.frames ?? 0) + 1;
+  }
+
+  /** What may follow a moment later. */
+  drawPart(part) {
+    if (part === "groups") this.table.draw();
+    if (part === "flame") this.flameGraph.draw();
+    if (this.file < 0) return;
+    if (part === "pages") {
+      this.heatMap.draw();
+      this.drawFates();
+    }
+    if (part === "hot") {
+      this.hot = Scatter.hot(this);
+      this.scatter.drawBack(true);
+    }
   }
 
   /** Looks at a file; what was selected of the other one is dropped. */
@@ -108,6 +133,7 @@ export class App {
     if (this.shownKinds !== (1 << KINDS.length) - 1) this.selection.setKinds(this.shownKinds);
     this.extent = file >= 0 ? extentOf(this.recording, file, list) : 1;
     this.fates = file >= 0 ? fatesOf(this.recording, file, list) : new Uint8Array(1);
+    this.hot = [];
     this.fateCounts = countFates(this.fates);
     this.requests = requestsOfFile(this.recording, file);
     this.groups = groupKeys(this.recording, list, this.grouping);
@@ -144,7 +170,7 @@ export class App {
   /** Shows a piece of time and file, within the whole of both. */
   look({ time = this.view.time, pages = this.view.pages }) {
     const whole = this.whole;
-    this.view = { time: within(time, whole.time, 1000), pages: within(pages, whole.pages, 4) };
+    this.view = { time: heldIn(time, whole.time, 1000), pages: heldIn(pages, whole.pages, 4) };
     this.schedule();
   }
 
@@ -260,7 +286,7 @@ export class App {
 
   drawSummary() {
     const { selection } = this;
-    const sum = tally(this.recording, this.weights, selection.list, (i) => selection.fails[i] === 0);
+    const sum = tally(this.recording, this.weights, selection.list, selection.fails);
     const figures = [
       [formatCount(sum.faults), selection.isNarrowed ? `of ${formatCount(selection.list.length)} faults` : "faults"],
       [formatTime(sum.time), "in all"],
@@ -357,7 +383,7 @@ export class App {
   }
 }
 
-function within([from, to], [low, high], least) {
+function heldIn([from, to], [low, high], least) {
   const span = Math.min(high - low, Math.max(least, to - from));
   const start = Math.min(Math.max(low, from), high - span);
   return [start, start + span];

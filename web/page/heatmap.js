@@ -39,7 +39,11 @@ export class HeatMap {
     this.canvas.style.height = `${layout.rows * PITCH}px`;
     const { context } = surface(this.canvas);
     const colours = app.theme.colours;
-    const cells = cellsOf(app.fates, layout.first, layout.last, layout.perCell);
+    const key = `${layout.first} ${layout.last} ${layout.perCell}`;
+    if (this.fates !== app.fates || this.key !== key) this.cells = cellsOf(app.fates, layout.first, layout.last, layout.perCell);
+    this.fates = app.fates;
+    this.key = key;
+    const { cells } = this;
     const touched = app.selection.isNarrowed ? touchedPages(app.recording, app.file, app.selection, app.fates) : null;
     for (let cell = 0; cell < layout.count; cell++) {
       const x = (cell % layout.columns) * PITCH;

@@ -62,12 +62,12 @@ export class FileIndex {
   }
 }
 
-/** Faults, major and waited ones, and time, of some faults; `takes` says which places of the list count. */
-export function tally(recording, weights, list, takes = () => true) {
+/** Faults, major and waited ones, and time, of the faults of a list; with `fails`, of those that fail nothing. */
+export function tally(recording, weights, list, fails = null) {
   const flags = recording.columns.fault_flags;
   const sum = { faults: 0, major: 0, waited: 0, time: 0 };
   for (let i = 0; i < list.length; i++) {
-    if (!takes(i)) continue;
+    if (fails && fails[i] !== 0) continue;
     const fault = list[i];
     sum.faults += 1;
     sum.time += weights[fault];
@@ -120,13 +120,11 @@ export class Selection {
     if (!range) return this.set(FILTER.time, null);
     // The list is by time: what passes is one run of it.
     const starts = this.recording.columns.fault_start;
-    const first = firstFrom(this.list, starts, range[0]);
-    const end = firstFrom(this.list, starts, range[1], true);
+    const { first, end } = placesBetween(this.list, starts, range);
     const { fails } = this;
-    for (let i = 0; i < fails.length; i++) {
-      if (i >= first && i < end) fails[i] &= ~FILTER.time;
-      else fails[i] |= FILTER.time;
-    }
+    for (let i = 0; i < first; i++) fails[i] |= FILTER.time;
+    for (let i = first; i < end; i++) fails[i] &= ~FILTER.time;
+    for (let i = end; i < fails.length; i++) fails[i] |= FILTER.time;
     return undefined;
   }
 
@@ -135,8 +133,15 @@ export class Selection {
     this.filters.pages = range;
     if (!range) return this.set(FILTER.pages, null);
     const pages = this.recording.columns.fault_page;
-    const [first, last] = range;
-    return this.set(FILTER.pages, (fault) => pages[fault] >= first && pages[fault] <= last && pages[fault] !== NONE);
+    const { fails, list } = this;
+    const first = range[0];
+    const last = Math.min(range[1], NONE - 1);
+    for (let i = 0; i < fails.length; i++) {
+      const page = pages[list[i]];
+      if (page >= first && page <= last) fails[i] &= ~FILTER.pages;
+      else fails[i] |= FILTER.pages;
+    }
+    return undefined;
   }
 
   /** Faults whose key (by place in the list) is `key`; null: any. */
@@ -178,6 +183,11 @@ export function firstFrom(list, starts, time, after = false) {
   return low;
 }
 
+/** The places in a list, by time, of what began between two times, both included. */
+export function placesBetween(list, starts, [from, to]) {
+  return { first: firstFrom(list, starts, from), end: firstFrom(list, starts, to, true) };
+}
+
 /** The place of the next selected fault after (or, backwards, before) a place; -1: there is none. */
 export function nextSelected(fails, place, step) {
   for (let i = place + step; i >= 0 && i < fails.length; i += step) {
@@ -202,8 +212,8 @@ export function nearest(selection, toX, toY, [x, y], [from, to], reach) {
   const { list, fails, kinds } = selection;
   let best = -1;
   let least = Infinity;
-  const end = firstFrom(list, starts, to, true);
-  for (let i = firstFrom(list, starts, from); i < end; i++) {
+  const { first, end } = placesBetween(list, starts, [from, to]);
+  for (let i = first; i < end; i++) {
     const dx = toX(list[i]) - x;
     const dy = toY(list[i]) - y;
     let distance = dx * dx + dy * dy;

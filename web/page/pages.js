@@ -70,6 +70,8 @@ export function cellsOf(fates, first, last, perCell) {
 /** Which pages the selected faults, and reads in the selected time, touched: 1 there. */
 export function touchedPages(recording, file, selection, fates) {
   const touched = new Uint8Array(fates.length);
+  // How many ranges around faults begin, less those that end, at a page.
+  const edges = new Int32Array(fates.length + 1);
   const { fault_page: pages, fault_around_before: before, fault_around_count: count } = recording.columns;
   for (let i = 0; i < selection.list.length; i++) {
     if (selection.fails[i] !== 0) continue;
@@ -78,8 +80,15 @@ export function touchedPages(recording, file, selection, fates) {
     if (page < touched.length) touched[page] = 1;
     const from = Math.max(0, page - before[fault]);
     const end = Math.min(touched.length, from + count[fault]);
-    // Of the range around a fault, only what was mapped by one and not faulted itself.
-    for (let near = from; near < end; near++) if (fates[near] === FATE.around) touched[near] = 1;
+    if (end > from) {
+      edges[from] += 1;
+      edges[end] -= 1;
+    }
+  }
+  // Of the range around a fault, only what was mapped by one and not faulted itself.
+  for (let page = 0, open = 0; page < fates.length; page++) {
+    open += edges[page];
+    if (open > 0 && fates[page] === FATE.around) touched[page] = 1;
   }
   markReads(recording, file, selection, fates, touched);
   return touched;

@@ -14,34 +14,53 @@ export function stamp(pixels, width, height, x, y, size, colour, isDiamond) {
 }
 
 /**
- * Draws the points of a list. `style` has, for each kind, a colour and a size, and the colour and size of what is not selected; `kindCount`
- * kinds are drawn one after the other, so that the rare ones stay on top.
+ * Draws the points of a list that are selected or, with `all`, every one as what is not selected. `style` has, for each kind, a colour and
+ * a size, and those of what is not selected; diamonds come last, so that the rare ones stay on top.
  */
-export function paintPoints(pixels, width, height, points, style) {
-  const { list, xs, ys, fails, kinds, xFrom, xScale, yFrom, yScale } = points;
+export function paintPoints(pixels, width, height, points, style, all = false) {
+  const { list, first = 0, end = list.length, xs, ys, fails, kinds, xFrom, xScale, yFrom, yScale } = points;
   const { dim, dimSize, colours, sizes, diamond } = style;
   const later = [];
-  for (let pass = 0; pass < 2; pass++) {
-    const size = pass === 0 ? dimSize : 0;
-    for (let i = 0; i < list.length; i++) {
-      const selected = fails[i] === 0;
-      if (selected !== (pass === 1)) continue;
-      const fault = list[i];
-      const x = ((xs[fault] - xFrom) * xScale) | 0;
-      const y = ((ys[fault] - yFrom) * yScale) | 0;
-      if (x < 0 || y < 0 || x >= width || y >= height) continue;
-      if (pass === 0) {
-        square(pixels, width, height, x, y, size, dim);
-      } else if (kinds[fault] === diamond) {
-        later.push(x, y);
-      } else {
-        square(pixels, width, height, x, y, sizes[kinds[fault]], colours[kinds[fault]]);
-      }
-    }
+  for (let i = first; i < end; i++) {
+    if (!all && fails[i] !== 0) continue;
+    const fault = list[i];
+    const x = ((xs[fault] - xFrom) * xScale) | 0;
+    const y = ((ys[fault] - yFrom) * yScale) | 0;
+    if (x < 0 || y < 0 || x >= width || y >= height) continue;
+    const kind = kinds[fault];
+    if (all) square(pixels, width, height, x, y, dimSize, dim);
+    else if (kind === diamond) later.push(x, y);
+    else square(pixels, width, height, x, y, sizes[kind], colours[kind]);
   }
   for (let i = 0; i < later.length; i += 2) {
     stamp(pixels, width, height, later[i], later[i + 1], sizes[diamond] + 2, style.halo, true);
     stamp(pixels, width, height, later[i], later[i + 1], sizes[diamond], colours[diamond], true);
+  }
+}
+
+/** An image of points. What is not selected is drawn once, and kept as long as nothing but the selection changes. */
+export class PointImage {
+  /** Draws; `key` tells apart all that the picture depends on but the selection. */
+  draw(width, height, points, style, isNarrowed, key) {
+    if (this.image?.width !== width || this.image?.height !== height) {
+      this.image = new ImageData(width, height);
+      this.pixels = new Uint32Array(this.image.data.buffer);
+      this.ground = new Uint32Array(this.pixels.length);
+      this.key = null;
+    }
+    if (!isNarrowed) {
+      this.pixels.fill(0);
+    } else {
+      if (this.key !== key || this.list !== points.list) {
+        this.ground.fill(0);
+        paintPoints(this.ground, width, height, points, style, true);
+        this.key = key;
+        this.list = points.list;
+      }
+      this.pixels.set(this.ground);
+    }
+    paintPoints(this.pixels, width, height, points, style);
+    return this.image;
   }
 }
 

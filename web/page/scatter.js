@@ -1,20 +1,23 @@
 // Offset over time: each fault of the file is a point, sections are bands, the dearest symbols are named at the edge, reads are strokes.
 
 import { NONE } from "./document.js";
-import { KIND, nearest } from "./model.js";
+import { KIND, nearest, placesBetween } from "./model.js";
 import { hotSymbols } from "./groups.js";
-import { paintPoints, pixelOf } from "./plot.js";
+import { PointImage, pixelOf } from "./plot.js";
 import { binaryTicks, formatBytes, formatTime, ticks } from "./format.js";
 import { fitted, listen, rule, surface } from "./surface.js";
 
 const PAGE_SIZE = 4096;
 const REACH = 9;
+/** Room at the right for names; charts over the same time have the same. */
+export const EDGE = 196;
 
 export class Scatter {
   constructor(app, root) {
     this.app = app;
     this.root = root;
     [this.back, this.points, this.front] = root.querySelectorAll("canvas");
+    this.image = new PointImage();
     listen(this.front, {
       drag: (from, to, event) => (event.shiftKey ? this.pan(from, to) : this.brush(from, to)),
       dragged: () => {
@@ -28,12 +31,12 @@ export class Scatter {
     this.front.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
   }
 
-  /** Where the plot is within the canvas. */
-  get area() {
+  /** Where the plot is within the canvas: asked once a frame, for asking makes the browser lay out the page. */
+  measure() {
     const width = this.front.clientWidth;
     const height = this.front.clientHeight;
     const isNarrow = width < 560;
-    const right = isNarrow ? 12 : 196;
+    const right = isNarrow ? 12 : EDGE;
     return { left: isNarrow ? 52 : 64, top: 8, width: Math.max(1, width - (isNarrow ? 52 : 64) - right), height: Math.max(1, height - 34), isNarrow };
   }
 
@@ -63,34 +66,30 @@ export class Scatter {
 
   draw() {
     const { app } = this;
-    this.drawBack();
+    this.area = this.measure();
     const { width, height, ratio } = surface(this.points);
     const { left, top, width: plotWidth, height: plotHeight } = this.area;
     const [w, h] = [Math.max(1, Math.round(plotWidth * ratio)), Math.max(1, Math.round(plotHeight * ratio))];
-    if (this.image?.width !== w || this.image?.height !== h) this.image = new ImageData(w, h);
-    const pixels = new Uint32Array(this.image.data.buffer);
-    pixels.fill(0);
     const [from, to] = app.view.time;
     const [first, end] = app.view.pages;
-    paintPoints(
-      pixels,
-      w,
-      h,
-      {
-        list: app.selection.list,
-        xs: app.recording.columns.fault_start,
-        ys: app.recording.columns.fault_page,
-        fails: app.selection.fails,
-        kinds: app.kinds,
-        xFrom: from,
-        xScale: w / (to - from),
-        // The middle of a page; offsets grow upwards.
-        yFrom: end - 0.5,
-        yScale: -h / (end - first),
-      },
-      pointStyle(app, ratio),
-    );
-    this.points.getContext("2d").putImageData(this.image, Math.round(left * ratio), Math.round(top * ratio));
+    const points = {
+      list: app.selection.list,
+      ...placesBetween(app.selection.list, app.recording.columns.fault_start, app.view.time),
+      xs: app.recording.columns.fault_start,
+      ys: app.recording.columns.fault_page,
+      fails: app.selection.fails,
+      kinds: app.kinds,
+      xFrom: from,
+      xScale: w / (to - from),
+      // The middle of a page; offsets grow upwards.
+      yFrom: end - 0.5,
+      yScale: -h / (end - first),
+    };
+    const key = `${app.file} ${app.view.time} ${app.view.pages} ${app.theme.isDark} ${width} ${height}`;
+    this.drawBack(key !== this.key);
+    this.key = key;
+    const image = this.image.draw(w, h, points, pointStyle(app, ratio), app.selection.isNarrowed, key);
+    this.points.getContext("2d").putImageData(image, Math.round(left * ratio), Math.round(top * ratio));
     this.drawFront();
     this.front.setAttribute(
       "aria-label",
@@ -99,7 +98,9 @@ export class Scatter {
     );
   }
 
-  drawBack() {
+  /** What does not change with the selection, but for the symbols. */
+  drawBack(isStale) {
+    if (!isStale) return;
     const { app } = this;
     const { context } = surface(this.back);
     const { left, top, width, height, isNarrow } = this.area;
@@ -131,6 +132,7 @@ export class Scatter {
     const { left, top, width, height, isNarrow } = this.area;
     const sections = app.recording.files[app.file]?.sections ?? [];
     context.textAlign = "left";
+    if (!isNarrow) this.drawSymbols(context, colours);
     let lastLabel = Infinity;
     sections.forEach((section, i) => {
       const low = Math.min(top + height, this.yOf(section.offset / PAGE_SIZE));
@@ -144,12 +146,15 @@ export class Scatter {
       context.fillRect(left + width + 3, high, 3, Math.max(1, low - high - 1));
       const middle = (low + high) / 2;
       if (!isNarrow && low - high >= 7 && lastLabel - middle >= 12) {
+        const name = fitted(context, app.recording.strings[section.name], 64);
+        context.strokeStyle = colours.paper;
+        context.lineWidth = 4;
+        context.strokeText(name, left + width + 10, middle);
         context.fillStyle = colours.soft;
-        context.fillText(fitted(context, app.recording.strings[section.name], 64), left + width + 10, middle);
+        context.fillText(name, left + width + 10, middle);
         lastLabel = middle;
       }
     });
-    if (!isNarrow) this.drawSymbols(context, colours);
   }
 
   drawSymbols(context, colours) {
@@ -162,13 +167,14 @@ export class Scatter {
       const at = this.yOf(page);
       y = Math.max(y + 13, at);
       if (y > top + height + 6) break;
-      context.strokeStyle = colours.accent;
+      context.strokeStyle = colours.line;
+      context.lineWidth = 1;
       context.beginPath();
       context.moveTo(left + width - 4, at);
       context.lineTo(left + width + 6, at);
       context.lineTo(left + width + 76, y);
       context.stroke();
-      context.fillStyle = colours.accent;
+      context.fillStyle = colours.ink;
       context.fillText(fitted(context, name, 114), left + width + 79, y);
     }
   }

@@ -1,11 +1,11 @@
 // Over time: how many faults, and below them how long faults and disk reads took, on a scale of powers of ten.
 
-import { KINDS, nearest } from "./model.js";
+import { KINDS, nearest, placesBetween } from "./model.js";
 import { histogram } from "./bins.js";
-import { paintPoints } from "./plot.js";
+import { PointImage } from "./plot.js";
 import { baseName, formatBytes, formatCount, formatTime, ticks } from "./format.js";
 import { listen, rule, surface } from "./surface.js";
-import { clip, drawBrush, pointStyle, ring } from "./scatter.js";
+import { EDGE, clip, drawBrush, pointStyle, ring } from "./scatter.js";
 
 /** Height of the counts; the rest is for latencies. */
 const COUNTS = 62;
@@ -17,6 +17,7 @@ export class Timeline {
   constructor(app, root) {
     this.app = app;
     [this.ground, this.dots, this.overlay] = root.querySelectorAll("canvas");
+    this.image = new PointImage();
     listen(this.overlay, {
       drag: ([x0], [x1]) => this.brush(x0, x1),
       click: (at) => app.pin(this.pick(at)),
@@ -26,12 +27,14 @@ export class Timeline {
     this.overlay.addEventListener("dblclick", () => app.resetView());
   }
 
-  get area() {
+  /** Where the latencies are within the canvas. */
+  measure() {
     const width = this.overlay.clientWidth;
     const isNarrow = width < 560;
     const left = isNarrow ? 52 : 64;
+    const right = isNarrow ? 12 : EDGE;
     const top = 8 + COUNTS + GAP;
-    return { left, top, width: Math.max(1, width - left - 12), height: Math.max(1, this.overlay.clientHeight - top - 26), isNarrow };
+    return { left, top, width: Math.max(1, width - left - right), height: Math.max(1, this.overlay.clientHeight - top - 26), isNarrow };
   }
 
   /** Powers of ten of ns between which latencies are. */
@@ -59,33 +62,30 @@ export class Timeline {
 
   draw() {
     const { app } = this;
-    this.drawGround();
-    const { ratio } = surface(this.dots);
+    this.area = this.measure();
+    const { context, width: wide, height: tall, ratio } = surface(this.dots);
     const { left, top, width, height } = this.area;
     const [w, h] = [Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio))];
-    if (this.image?.width !== w || this.image?.height !== h) this.image = new ImageData(w, h);
-    const pixels = new Uint32Array(this.image.data.buffer);
-    pixels.fill(0);
     const [from, to] = app.view.time;
     const [low, high] = this.decades;
-    paintPoints(
-      pixels,
-      w,
-      h,
-      {
-        list: app.selection.list,
-        xs: app.recording.columns.fault_start,
-        ys: app.logs,
-        fails: app.selection.fails,
-        kinds: app.kinds,
-        xFrom: from,
-        xScale: w / (to - from),
-        yFrom: high,
-        yScale: -h / (high - low),
-      },
-      pointStyle(app, ratio),
-    );
-    this.dots.getContext("2d").putImageData(this.image, Math.round(left * ratio), Math.round(top * ratio));
+    const points = {
+      list: app.selection.list,
+      ...placesBetween(app.selection.list, app.recording.columns.fault_start, app.view.time),
+      xs: app.recording.columns.fault_start,
+      ys: app.logs,
+      fails: app.selection.fails,
+      kinds: app.kinds,
+      xFrom: from,
+      xScale: w / (to - from),
+      yFrom: high,
+      yScale: -h / (high - low),
+    };
+    const key = `${app.file} ${app.view.time} ${app.theme.isDark} ${wide} ${tall}`;
+    if (key !== this.key) this.drawGround();
+    this.key = key;
+    const image = this.image.draw(w, h, points, pointStyle(app, ratio), app.selection.isNarrowed, key);
+    this.dots.getContext("2d").putImageData(image, Math.round(left * ratio), Math.round(top * ratio));
+    this.drawCounts(context, app.theme.colours);
     this.drawOverlay();
   }
 
@@ -110,7 +110,6 @@ export class Timeline {
       context.fillStyle = colours.soft;
       context.fillText(decadeName(power), left - 6, y);
     }
-    this.drawCounts(context, colours);
     this.drawReads(context, colours);
     rule(context, [left, top + height], [left + width, top + height], colours.soft);
     rule(context, [left, 8 + COUNTS], [left + width, 8 + COUNTS], colours.soft);
@@ -118,7 +117,7 @@ export class Timeline {
 
   drawCounts(context, colours) {
     const { app } = this;
-    const { left, width } = this.area;
+    const { left, top, width, height, isNarrow } = this.area;
     const count = Math.max(1, Math.floor(width / BIN));
     const { all, selected } = histogram(app.selection, KINDS.length, app.view.time, count);
     const most = all.reduce((a, b) => Math.max(a, b), 0);
@@ -129,7 +128,14 @@ export class Timeline {
     context.fillText(formatCount(most), left - 6, 12);
     context.fillText("0", left - 6, 8 + COUNTS);
     context.textAlign = "left";
-    context.fillText(`faults in ${formatTime((to - from) / count)}`, left + 6, 2 + 10);
+    const label = `faults in ${formatTime((to - from) / count)}`;
+    context.fillStyle = colours.soft;
+    if (isNarrow) context.fillText(label, left + 6, 12);
+    else {
+      context.fillText(label, left + width + 12, 8 + COUNTS / 2);
+      context.fillText("latency of each fault", left + width + 12, top + height / 2 - 7);
+      context.fillText("and disk read", left + width + 12, top + height / 2 + 7);
+    }
     if (most === 0) return;
     const pixelsEach = COUNTS / most;
     for (let bin = 0; bin < count; bin++) {
@@ -163,6 +169,7 @@ export class Timeline {
     context.clip();
     context.fillStyle = colours.read;
     for (const i of this.app.requests) {
+      if (!(durations[i] >= 0)) continue;
       const x = this.xOf(starts[i]);
       const long = Math.max(3, this.xOf(starts[i] + durations[i]) - x);
       context.globalAlpha = 0.8;
@@ -221,6 +228,7 @@ export class Timeline {
   requestAt([x, y]) {
     const { request_start: starts, request_duration: durations } = this.app.recording.columns;
     for (const i of this.app.requests) {
+      if (!(durations[i] >= 0)) continue;
       const from = this.xOf(starts[i]) - 3;
       const to = Math.max(from + 6, this.xOf(starts[i] + durations[i]));
       if (x >= from && x <= to && Math.abs(this.yOf(Math.log10(Math.max(1, durations[i]))) - y) <= 4) return i;

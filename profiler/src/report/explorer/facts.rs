@@ -3,7 +3,7 @@
 use super::limits;
 use crate::addr::Timestamp;
 use crate::fact::fault::MappedFileId;
-use crate::fact::request::{DeviceId, Operation};
+use crate::fact::request::{DeviceId, Operation, RequestSight};
 use crate::fact::{
     BioFact, Cause, EffectKind, FactSink, FaultFact, Mark, PagesReadFact, Reason, RequestFact, SampleFact, Tables,
     ThreadId,
@@ -16,6 +16,8 @@ use crate::report::faults;
 pub struct Read {
     pub start: Timestamp,
     pub end: Timestamp,
+    /// `None`: it was under way when the recording began or ended.
+    pub duration_ns: Option<u64>,
     pub queued_ns: Option<u64>,
     pub device: DeviceId,
     pub sector: u64,
@@ -115,6 +117,7 @@ fn read(request: &RequestFact, bio: Option<&BioFact>) -> Read {
     Read {
         start: request.start,
         end: request.end,
+        duration_ns: (request.sight == RequestSight::Whole).then(|| ns(request.end.since(request.start))),
         queued_ns: request.queued.map(ns),
         device: request.device,
         sector: request.sector,

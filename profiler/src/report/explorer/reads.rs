@@ -38,7 +38,7 @@ fn requests(container: &mut Container, tables: &Tables, facts: &Facts, files: &m
         "request_start",
         &sorted().map(|read| since(read.start)).collect::<Vec<_>>(),
     );
-    let durations: Vec<_> = sorted().map(|read| Some(ns(read.end.since(read.start)))).collect();
+    let durations: Vec<_> = sorted().map(|read| read.duration_ns).collect();
     container.wide("request_duration", &durations);
     container.wide(
         "request_queued",
