@@ -49,7 +49,8 @@ export function generate(count, { evil = true } = {}) {
     const parent = Math.floor(Math.max(0, node - 1 - next() * 400) * (next() < 0.02 ? next() : 1));
     const shallow = depths[parent] >= 24 ? 0 : parent;
     parents.push(shallow);
-    nodeFunctions.push(Math.floor(next() * functions.length));
+    // Number 7 is the one whose name would be markup.
+    nodeFunctions.push(node === 3 ? 7 : Math.floor(next() * functions.length));
     depths.push(depths[shallow] + 1);
   }
   column("node_parent", Uint32Array, parents);
@@ -84,7 +85,7 @@ export function generate(count, { evil = true } = {}) {
     faults.class.push(file === NONE ? 4 : written ? 1 : 0);
     faults.phase.push(Math.min(4, Math.floor((time / duration) * 5)));
     faults.flags.push((waited ? 3 : 0) | (written ? 8 : 4));
-    const stack = Math.floor(next() * parents.length);
+    const stack = i % 500 === 5 ? 3 : Math.floor(next() * parents.length);
     faults.stack.push(stack);
     faults.function.push(nodeFunctions[stack]);
     faults.before.push(file === NONE ? 0 : page % 16);
