@@ -8,7 +8,7 @@ import { FlameTree } from "./flame.js";
 import { logarithms } from "./plot.js";
 import { Theme } from "./theme.js";
 import { Tooltip, element } from "./surface.js";
-import { baseName, formatBytes, formatCount, formatOffset, formatTime } from "./format.js";
+import { baseName, formatBytes, formatCount, formatOffset, formatSum, formatTime } from "./format.js";
 import { Scatter } from "./scatter.js";
 import { Timeline } from "./timeline.js";
 import { HeatMap } from "./heatmap.js";
@@ -34,8 +34,12 @@ export class App {
     this.files.push({ file: ALL, path: "everything", ...all });
     this.flame = new FlameTree(recording);
     this.decades = decadesOf(recording);
+    const starts = recording.columns.fault_start;
+    this.duration = Math.max(1, recording.about.duration_ns, starts[starts.length - 1] ?? 0);
     this.grouping = "function";
-    this.byTime = all.time > 0;
+    /** The recording tells how long faults took; tier 3 can't. */
+    this.isTimed = all.time > 0;
+    this.byTime = this.isTimed;
     this.focus = 0;
     this.pinned = -1;
     this.shownKinds = (1 << KINDS.length) - 1;
@@ -159,7 +163,7 @@ export class App {
   /** The whole time and the whole file. */
   get whole() {
     const margin = this.extent * 0.01;
-    return { time: [0, Math.max(1, this.recording.about.duration_ns)], pages: [-margin, this.extent + margin] };
+    return { time: [0, this.duration], pages: [-margin, this.extent + margin] };
   }
 
   get isZoomed() {
@@ -239,7 +243,7 @@ export class App {
   }
 
   toggleWeight() {
-    this.byTime = !this.byTime;
+    this.byTime = this.isTimed && !this.byTime;
     this.schedule();
   }
 
@@ -289,14 +293,15 @@ export class App {
     const sum = tally(this.recording, this.weights, selection.list, selection.fails);
     const figures = [
       [formatCount(sum.faults), selection.isNarrowed ? `of ${formatCount(selection.list.length)} faults` : "faults"],
-      [formatTime(sum.time), "in all"],
+      [formatSum(sum.time, this.isTimed), "in all"],
       [formatCount(sum.major), "major"],
       [formatCount(sum.waited), "waited for a read"],
     ];
     // Of half a million numbers this takes a tenth of a second: not while something is being dragged.
     const spread = this.spread(sum);
-    if (spread) {
-      figures.push([formatTime(spread.median), "median"], [formatTime(spread.p99), "99 % within"], [formatTime(spread.max), "slowest"]);
+    if (spread && this.isTimed) {
+      const said = (time) => (Number.isNaN(time) ? "–" : formatTime(time));
+      figures.push([said(spread.median), "median"], [said(spread.p99), "99 % within"], [said(spread.max), "slowest"]);
     }
     byId("summary").replaceChildren(...figures.map(([figure, label]) => element("div", "", element("b", "", figure), element("span", "", label))));
     this.drawChips();

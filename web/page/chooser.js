@@ -1,7 +1,7 @@
 // The list of files with what they took; one is looked at.
 
 import { ALL, NO_FILE } from "./model.js";
-import { baseName, formatCount, formatTime } from "./format.js";
+import { baseName, formatCount, formatSum } from "./format.js";
 import { element } from "./surface.js";
 
 const MOST_FILES = 250;
@@ -38,7 +38,7 @@ export class Chooser {
     const { file, path, faults, waited, time } = row;
     const isFile = file !== ALL && file !== NO_FILE;
     const name = element("span", "file", isFile ? baseName(path) : path);
-    const figures = element("span", "figures", element("b", "", formatTime(time)), element("span", "", `${formatCount(faults)} faults`));
+    const figures = element("span", "figures", element("b", "", formatSum(time, this.app.isTimed)), element("span", "", `${formatCount(faults)} faults`));
     if (waited > 0) figures.append(element("span", "waited", `${formatCount(waited)} waited`));
     const button = element("button", file === this.app.file ? "chosen" : "", name, figures);
     button.type = "button";

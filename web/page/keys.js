@@ -20,8 +20,8 @@ export function bindings(app) {
     [["-"], "zoom out", () => app.zoom(1 / 0.7)],
     [["ArrowLeft"], "earlier", () => app.move(-0.2, 0)],
     [["ArrowRight"], "later", () => app.move(0.2, 0)],
-    [["PageUp"], "further up in the file, when zoomed", () => app.move(0, 0.5)],
-    [["PageDown"], "further down in the file, when zoomed", () => app.move(0, -0.5)],
+    [["."], "further up in the file", () => app.move(0, 0.2)],
+    [[","], "further down in the file", () => app.move(0, -0.2)],
     [["g"], "group the table by something else", () => app.nextGrouping()],
     [["w"], "flame graph by time, or by number of faults", () => app.toggleWeight()],
     [["t"], "light, dark, or as the system", () => app.theme.next()],
@@ -36,7 +36,7 @@ export function listenToKeys(app) {
     const { target } = event;
     if (event.ctrlKey || event.metaKey || event.altKey || target.matches?.("input, select, textarea")) return;
     const action = actions.get(event.key);
-    if (!action || (event.key.startsWith("Page") && !app.isZoomed)) return;
+    if (!action) return;
     event.preventDefault();
     action();
   });

@@ -34,6 +34,7 @@ async function start() {
   try {
     const recording = parseDocument(await loadDocument());
     document.getElementById("command").textContent = recording.about.command || "running processes";
+    document.title = `Page faults: ${(recording.about.command || "running processes").slice(0, 100)}`;
     document.getElementById("about").textContent = describeRecording(recording);
     document.getElementById("notes").textContent = notes(recording).join(" ");
     if (recording.columns.fault_start.length === 0) {

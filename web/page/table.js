@@ -1,7 +1,7 @@
 // The table of groups: sortable, and a click on a row makes it a filter.
 
 import { GROUPINGS, groupRows, sortRows } from "./groups.js";
-import { formatCount, formatShare, formatTime } from "./format.js";
+import { formatCount, formatShare, formatSum } from "./format.js";
 import { element } from "./surface.js";
 
 const MOST_ROWS_SHOWN = 60;
@@ -33,6 +33,7 @@ export class GroupTable {
     this.choice.value = app.grouping;
     const { rows, total, name } = groupRows(app.selection, app.weights, app.groups);
     sortRows(rows, this.sortBy);
+    this.most = rows.reduce((most, { time }) => Math.max(most, time), 0);
     const chosen = app.selection.filters.group?.key;
     const shown = rows.slice(0, MOST_ROWS_SHOWN);
     const body = element("tbody", "");
@@ -69,14 +70,14 @@ export class GroupTable {
     button.addEventListener("click", () => this.app.setGroup(isChosen ? null : key));
     const share = total > 0 ? time / total : 0;
     const bar = element("td", "number share", element("span", "", total > 0 ? formatShare(share) : "–"));
-    bar.style.setProperty("--share", String(share));
+    bar.style.setProperty("--share", String(time / (this.most || 1)));
     return element(
       "tr",
       isChosen ? "chosen" : "",
       element("td", "name", button),
       element("td", "number", formatCount(faults)),
       element("td", waited ? "number" : "number zero", formatCount(waited)),
-      element("td", "number", formatTime(time)),
+      element("td", "number", formatSum(time, this.app.isTimed)),
       bar,
     );
   }

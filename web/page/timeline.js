@@ -111,6 +111,11 @@ export class Timeline {
       context.fillText(decadeName(power), left - 6, y);
     }
     this.drawReads(context, colours);
+    if (!app.isTimed) {
+      context.textAlign = "center";
+      context.fillStyle = colours.soft;
+      context.fillText("This recording can't tell how long faults took (see `ngmi doctor`).", left + width / 2, top + height / 2);
+    }
     rule(context, [left, top + height], [left + width, top + height], colours.soft);
     rule(context, [left, 8 + COUNTS], [left + width, 8 + COUNTS], colours.soft);
   }

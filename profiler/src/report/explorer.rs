@@ -19,7 +19,7 @@ use super::export::ns;
 use super::faults::tally::Folded;
 use super::faults::{Selector, View};
 use crate::fact::fault::FaultClass;
-use crate::fact::{Recording, Tables};
+use crate::fact::{Recording, Tables, ThreadId};
 use container::Container;
 use files::Files;
 use stacks::Stacks;
@@ -63,7 +63,8 @@ struct Totals {
 struct ThreadRow {
     tid: u32,
     name: u32,
-    process: u32,
+    /// `None`: nobody told.
+    process: Option<u32>,
 }
 
 #[derive(Debug, Serialize)]
@@ -136,7 +137,7 @@ pub fn write(
             .map(|thread| ThreadRow {
                 tid: thread.tid,
                 name: name(&mut strings, &thread.name),
-                process: thread.process.0,
+                process: (thread.process.index() < tables.processes.len()).then_some(thread.process.0),
             })
             .collect(),
         devices: (tables.devices.iter())
@@ -162,6 +163,12 @@ fn totals(view: &View<'_>, selector: &Selector, recording: &Recording) -> Totals
         totals.selected_ns = totals.selected_ns.saturating_add(ns(fault.time()));
     }
     totals
+}
+
+/// The number of a thread that the tables have.
+fn thread_id(tables: &Tables, thread: Option<ThreadId>) -> u32 {
+    let there = thread.filter(|thread| thread.index() < tables.threads.len());
+    there.map_or(container::NONE, |thread| thread.0)
 }
 
 fn about(tables: &Tables, is_profile: bool) -> About {

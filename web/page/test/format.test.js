@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { baseName, binaryTicks, formatBytes, formatCount, formatOffset, formatShare, formatTime, ticks } from "../format.js";
+import { baseName, binaryTicks, formatBytes, formatCount, formatOffset, formatShare, formatSum, formatTime, ticks } from "../format.js";
 
 test("times have three digits and a unit", () => {
   const said = [0, 999, 999.6, 1_500, 12_345, 999_400, 999_600, 1_234_567, 1e9, 12.34e9, 4_000e9].map(formatTime);
-  assert.deepEqual(said, ["0 ns", "999 ns", "1.00 µs", "1.50 µs", "12.3 µs", "999 µs", "1.00 ms", "1.23 ms", "1.00 s", "12.3 s", "4\u202f000 s"]);
+  assert.deepEqual(said, ["0", "999 ns", "1.00 µs", "1.50 µs", "12.3 µs", "999 µs", "1.00 ms", "1.23 ms", "1.00 s", "12.3 s", "4\u202f000 s"]);
   assert.equal(formatTime(NaN), "unknown");
+  assert.deepEqual([formatSum(0, false), formatSum(0, true), formatSum(5, true)], ["–", "0", "5 ns"]);
 });
 
 test("counts, sizes, offsets and shares", () => {

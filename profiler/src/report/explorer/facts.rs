@@ -30,7 +30,7 @@ pub struct Read {
     /// Who asked for it.
     pub thread: Option<ThreadId>,
     pub in_fault: bool,
-    pub read_ahead: bool,
+    pub is_ahead: bool,
 }
 
 /// A fault waited for a request.
@@ -126,6 +126,6 @@ fn read(request: &RequestFact, bio: Option<&BioFact>) -> Read {
         bytes: u64::from(bio.map_or(request.bytes, |bio| bio.bytes)),
         thread: bio.and_then(|bio| bio.thread),
         in_fault: bio.is_some_and(|bio| bio.in_fault),
-        read_ahead: request.kind.read_ahead,
+        is_ahead: request.kind.read_ahead,
     }
 }

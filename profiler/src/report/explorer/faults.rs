@@ -10,6 +10,7 @@ use super::files::Files;
 use super::limits;
 use super::stacks::Stacks;
 use super::strings::Strings;
+use super::thread_id;
 use crate::addr::Timestamp;
 use crate::fact::fault::{Access, Failure, FaultClass};
 use crate::fact::{FaultFact, ThreadId};
@@ -123,7 +124,7 @@ impl Rows {
         let phase = (view.phase(fault)).and_then(|phase| PHASES.iter().position(|each| *each == phase));
         self.start.push(view.time_ns(fault));
         self.duration.push(fault.latency.map(ns));
-        self.thread.push(fault.thread.0);
+        self.thread.push(thread_id(view.tables, Some(fault.thread)));
         self.class.push(position(class, FaultClass::ALL.len() - 1));
         self.phase.push(position(phase, PHASES.len()));
         self.flags.push(flags(fault));

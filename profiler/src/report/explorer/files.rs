@@ -134,7 +134,9 @@ impl Columns {
         FileRow {
             path: strings.id(&path_of(file)),
             build_id: hex(file.build_id.get(..file.build_id.len().min(64)).unwrap_or_default()),
-            extent: end_of_runs.max().unwrap_or(0).max(end_of_sections.div_ceil(PAGE)),
+            extent: (end_of_runs.max().unwrap_or(0))
+                .max(end_of_sections.div_ceil(PAGE))
+                .min(u64::from(NONE)),
             sections,
             symbols: (first_symbol, self.symbol_name.len()),
             pages,

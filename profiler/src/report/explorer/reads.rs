@@ -6,6 +6,7 @@ use super::container::{Container, NONE};
 use super::facts::Facts;
 use super::faults::Shown;
 use super::files::Files;
+use super::thread_id;
 use crate::addr::Timestamp;
 use crate::fact::Tables;
 use crate::fact::request::DeviceId;
@@ -56,10 +57,10 @@ fn requests(container: &mut Container, tables: &Tables, facts: &Facts, files: &m
     container.u32("request_device", &column(&mut |read| device(read)));
     let file = column(&mut |read| read.file.and_then(|file| files.id(file)).unwrap_or(NONE));
     container.u32("request_file", &file);
-    let thread = column(&mut |read| read.thread.map_or(NONE, |thread| thread.0));
+    let thread = column(&mut |read| thread_id(tables, read.thread));
     container.u32("request_thread", &thread);
     let flags =
-        sorted().map(|read| if read.in_fault { IN_FAULT } else { 0 } | if read.read_ahead { READ_AHEAD } else { 0 });
+        sorted().map(|read| if read.in_fault { IN_FAULT } else { 0 } | if read.is_ahead { READ_AHEAD } else { 0 });
     container.u8("request_flags", flags.collect());
     known
 }
@@ -74,7 +75,11 @@ fn pages(container: &mut Container, tables: &Tables, facts: &Facts, files: &mut 
         };
         let time = ns(read.time.since(tables.recording.start));
         let flags = if read.in_fault { IN_FAULT } else { 0 };
-        rows.push((time, [file, first, read.pages.count, read.thread.0], flags));
+        rows.push((
+            time,
+            [file, first, read.pages.count, thread_id(tables, Some(read.thread))],
+            flags,
+        ));
     }
     container.ascending("read_start", &rows.iter().map(|(time, ..)| *time).collect::<Vec<_>>());
     for (name, place) in [
