@@ -101,7 +101,7 @@ function checkReferences(recording) {
   within("read_file", files.length);
   within("read_thread", threads.length);
   for (const thread of threads) {
-    if (!(thread.process < processes.length)) throw new DocumentError("the document has a thread without a process");
+    if (thread.process !== null && !(thread.process < processes.length)) throw new DocumentError("the document has a thread without a process");
   }
   for (let i = 0; i < nodes; i++) {
     // A parent comes before its children: then no stack is a ring.

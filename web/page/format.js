@@ -2,6 +2,11 @@
 
 const THIN = "\u202f";
 
+/** A sum of times; "–" if the recording could not tell any. */
+export function formatSum(ns, isTimed) {
+  return isTimed ? formatTime(ns) : "–";
+}
+
 /** A whole number with thin spaces between thousands. */
 export function formatCount(number) {
   return String(Math.round(number)).replace(/\B(?=(\d{3})+(?!\d))/g, THIN);
@@ -10,6 +15,7 @@ export function formatCount(number) {
 /** A time with three digits and its unit; NaN is not known. */
 export function formatTime(ns) {
   if (Number.isNaN(ns)) return "unknown";
+  if (ns === 0) return "0";
   if (ns < 999.5) return `${Math.round(ns)} ns`;
   if (ns < 999_500) return `${digits(ns / 1e3)} µs`;
   if (ns < 999_500_000) return `${digits(ns / 1e6)} ms`;

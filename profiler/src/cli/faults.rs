@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use source::Kind;
 
 use super::args::Faults;
+use super::explorer;
 use super::output::to_stdout;
 use super::source;
 use super::terminal::tell;
@@ -16,7 +17,10 @@ use crate::report::export;
 use crate::report::faults::export::{COLUMNS, Exporter};
 use crate::report::faults::{Facts, FaultReport, Selection, Selector, View};
 
-pub fn run(args: Faults) -> Result<ExitCode> {
+pub fn run(mut args: Faults) -> Result<ExitCode> {
+    if let Some(html) = args.html.take() {
+        return explorer::page(&args.input.clone(), &html, &Selection::try_from(args)?);
+    }
     let input = args.input.clone();
     let top = args.top;
     let (list, csv, json, ndjson) = (args.list, args.csv, args.json, args.ndjson);
@@ -63,7 +67,7 @@ pub fn run(args: Faults) -> Result<ExitCode> {
 }
 
 /// Why a recording has no faults, and how to get one that has.
-fn why_none(recording: &Recording) -> String {
+pub fn why_none(recording: &Recording) -> String {
     if recording.faults_seen > 0 {
         let seen = crate::report::text::count(recording.faults_seen);
         return format!(", though {seen} were seen: name the event log instead (`ngmi record --keep-events`)");
@@ -92,7 +96,7 @@ fn why_none(recording: &Recording) -> String {
 }
 
 /// A profile may hold only a part of them.
-fn warn_of_budget(tables: &Tables, here: u64) {
+pub fn warn_of_budget(tables: &Tables, here: u64) {
     let seen = tables.recording.faults_seen;
     if seen > here {
         let count = crate::report::text::count;

@@ -1,5 +1,6 @@
 //! Facts as answers: tables and figures that verbs print.
 
+pub mod explorer;
 pub mod export;
 pub mod faults;
 pub mod functions;

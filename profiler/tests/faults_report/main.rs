@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)] // Tests say what they need by failing.
 
 mod beside;
+mod explorer;
 mod phases;
 mod rows;
 mod synthetic;
