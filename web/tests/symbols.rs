@@ -78,7 +78,7 @@ impl Samply {
     /// `None`: it is not installed.
     fn load(folder: &Path, programs: &[Program]) -> Option<Self> {
         let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/samply/bin/samply");
-        let samply = std::env::var_os("NGMI_SAMPLY").map(PathBuf::from).unwrap_or(own);
+        let samply = std::env::var_os("NGMI_SAMPLY").map_or(own, PathBuf::from);
         let libs: Vec<Value> = (programs.iter().map(|program| &program.library))
             .map(|library| {
                 json!({
@@ -90,15 +90,13 @@ impl Samply {
         let profile = folder.join("samply.json");
         let meta = json!({"version": 24, "preprocessedProfileVersion": 48});
         std::fs::write(&profile, json!({"meta": meta, "libs": libs, "threads": []}).to_string()).unwrap();
-        let mut command = Command::new(samply);
-        command.args(["load", "--no-open", "--port", "0+"]).arg(&profile);
         // Port 0 is not for samply: any that is free now.
         let free = std::net::TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
             .unwrap()
             .port();
-        let mut child = Command::new(command.get_program())
+        let mut child = Command::new(samply)
             .args(["load", "--no-open", "--port", &free.to_string()])
             .arg(&profile)
             .stdout(Stdio::piped())

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use symbols::Debuginfod;
 use symbols::server::{ServerConfig, SourceRoots, SymbolServer};
 use tokio::signal::unix::{SignalKind, signal};
-use web::{ProfilerUrl, Server, Site};
+use web::{Explorer, ProfilerUrl, Server, Site};
 
 use super::args::Serve;
 use super::terminal::{say, tell};
@@ -33,7 +33,7 @@ pub fn run(profile: &Path, options: &Serve, roots: &[PathBuf], environment: &Env
             options,
             source_roots(roots, environment),
         )?)),
-        explorer: None,
+        explorer: Some(explorer_of(profile)),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -70,6 +70,12 @@ fn symbol_server(profile: &Path, options: &Serve, roots: SourceRoots) -> Result<
         crate::profile::named(from_the_start).map_err(|error| format!("cannot read {shown}: {error}"))
     };
     SymbolServer::new(config, named).context("starting the symbol server")
+}
+
+/// The page of page faults; its document is made when it is first opened.
+fn explorer_of(profile: &Path) -> Explorer {
+    let profile = profile.to_owned();
+    Explorer::new(move || super::explorer::document(&profile).map_err(|error| format!("{error:#}")))
 }
 
 fn introduce(profile: &Path, address: IpAddr, server: &Server, page: &str) {

@@ -49,9 +49,9 @@ fn a_recording_is_served_until_a_signal_and_ends_like_its_command() {
     let folder = ngmi.dir().to_owned();
     let mut running = ngmi.program("sh", ["-c", "exit 3"]).start();
     let server = server(&mut running, &folder);
-    let (status, served) = ask(&server, "GET", "/profile.json", "");
+    let (status, body) = ask(&server, "GET", "/profile.json", "");
     assert_eq!(status, 200);
-    assert!(served == std::fs::read(folder.join("out.json.gz")).unwrap());
+    assert!(body == std::fs::read(folder.join("out.json.gz")).unwrap());
     let (status, _) = ask(&(server.0.clone(), "/0".to_owned()), "GET", "/profile.json", "");
     assert_eq!(status, 404);
     running.signal(Signal::SIGINT);

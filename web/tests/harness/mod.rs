@@ -1,5 +1,6 @@
 //! A server on a thread of its own, and a client that sends what it is told, byte for byte.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used)] // Not every test file uses every helper.
+#![allow(clippy::format_collect, clippy::format_push_string)] // Short is worth more than fast here.
 
 pub mod programs;
 

@@ -1,5 +1,6 @@
 //! Programs with debug info, compiled for the test, as libraries of a profile.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used)] // Not every test file uses every helper.
+#![allow(clippy::format_collect, clippy::format_push_string)] // Short is worth more than fast here.
 
 use std::collections::HashSet;
 use std::fs;
