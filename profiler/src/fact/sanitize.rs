@@ -7,10 +7,10 @@ use super::budget::Collected;
 use super::strings::{self, Kind};
 
 /// What stands for a user, and for a machine.
-const USER: &str = "user";
+const USER: &str = "somebody";
 const HOST: &str = "host";
 /// What stands for a home folder.
-const HOME: &str = "/home/user";
+const HOME: &str = "/home/somebody";
 /// Where systems keep home folders: the part after it is a user's name.
 const HOMES: [&str; 3] = ["/home/", "/Users/", "/var/home/"];
 /// Shorter names are also words; they are left out of paths only.
@@ -157,24 +157,24 @@ mod tests {
     #[test]
     fn paths_and_words_go_and_the_rest_stays() {
         for (kind, text, sanitized) in [
-            (Kind::Path, "/home/alice/x/main.c", "/home/user/x/main.c"),
-            (Kind::Path, "/home/al/x", "/home/user/x"),
-            (Kind::Path, "/home/alice", "/home/user"),
+            (Kind::Path, "/home/alice/x/main.c", "/home/somebody/x/main.c"),
+            (Kind::Path, "/home/al/x", "/home/somebody/x"),
+            (Kind::Path, "/home/alice", "/home/somebody"),
             (Kind::Path, "/home/alicent/x", "/home/alicent/x"),
-            (Kind::Path, "/data/alice/y", "/home/user/y"),
-            (Kind::Path, "/tmp/build-of/alice/x", "/tmp/build-of/user/x"),
-            (Kind::Text, "alice@wonderland: malice", "user@host: malice"),
+            (Kind::Path, "/data/alice/y", "/home/somebody/y"),
+            (Kind::Path, "/tmp/build-of/alice/x", "/tmp/build-of/somebody/x"),
+            (Kind::Text, "alice@wonderland: malice", "somebody@host: malice"),
             (
                 Kind::Text,
                 "file:///home/alice/a file:///home/alice/b",
-                "file:///home/user/a file:///home/user/b",
+                "file:///home/somebody/a file:///home/somebody/b",
             ),
             (Kind::Text, "al gore", "al gore"),
             (Kind::Function, "alice::run", "alice::run"),
             (
                 Kind::Function,
                 "{closure@/home/alice/x.rs:3}",
-                "{closure@/home/user/x.rs:3}",
+                "{closure@/home/somebody/x.rs:3}",
             ),
         ] {
             assert_eq!(person().without(kind, text), sanitized, "{text}");

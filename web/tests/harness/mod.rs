@@ -3,6 +3,8 @@
 #![allow(clippy::format_collect, clippy::format_push_string)] // Short is worth more than fast here.
 
 pub mod programs;
+pub mod questions;
+pub mod samply;
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
