@@ -35,8 +35,8 @@ impl KernelWalk {
         ];
         let is_of_hook = |(depth, offset): &(usize, &KernelOffset)| {
             let call = KernelOffset(offset.0.wrapping_sub(u64::from(*depth > 0)));
-            let named = names.get(&call);
-            named.is_some_and(|(_, name)| HOOK.iter().any(|hook| name.starts_with(hook)))
+            let function = names.get(&call);
+            function.is_some_and(|(_, name)| HOOK.iter().any(|hook| name.starts_with(hook)))
         };
         Self {
             of_hook: frames.iter().enumerate().take_while(is_of_hook).count(),
@@ -212,12 +212,12 @@ mod tests {
 
     #[test]
     fn the_hooks_own_frames_are_left_out() {
-        let named = |offset, name: &str| (KernelOffset(offset), (KernelOffset(offset & !0xf), name.to_owned()));
+        let function = |offset, name: &str| (KernelOffset(offset), (KernelOffset(offset & !0xf), name.to_owned()));
         let names = KernelNames::from_iter([
-            named(0x10, "bpf_prog_1_sample"),
-            named(0x2f, "__traceiter_sched_switch"),
-            named(0x30, "__schedule"),
-            named(0x3f, "__schedule"),
+            function(0x10, "bpf_prog_1_sample"),
+            function(0x2f, "__traceiter_sched_switch"),
+            function(0x30, "__schedule"),
+            function(0x3f, "__schedule"),
         ]);
         let frames = |offsets: &[u64]| {
             let offsets: Vec<_> = offsets.iter().map(|offset| KernelOffset(*offset)).collect();
