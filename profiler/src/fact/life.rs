@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::{FactSink, Mark, SampleFact, Tables, Thread, ThreadId, WaitFact};
-use crate::addr::Timestamp;
+use crate::addr::{Timestamp, ns};
 
 /// Of a life, this part may be missing: one in a thousand.
 const PART: u64 = 1000;
@@ -131,10 +131,6 @@ pub fn life(tables: &Tables, thread: &Thread) -> Duration {
     let recording = &tables.recording;
     let end: Timestamp = thread.end.unwrap_or(recording.end).min(recording.end);
     end.since(thread.start.max(recording.start))
-}
-
-fn ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -323,7 +323,7 @@ proptest! {
         prop_assert_eq!(kept.len() + kept_reads.len(), (faults.len() + reads.len()).min(budget));
         let recording = &tables.recording;
         let time: u64 = faults.iter().map(|(_, latency, _)| latency).sum();
-        let kept_time: u64 = kept.iter().map(|fault| totals::nanoseconds(fault.time())).sum();
+        let kept_time: u64 = kept.iter().map(|fault| ns(fault.time())).sum();
         prop_assert_eq!(kept_time + recording.folded_faults.iter().map(|f| f.time).sum::<u64>(), time);
         prop_assert_eq!(kept_time + collected.folded_stacks.iter().map(|f| f.latency).sum::<u64>(), time);
         let count = kept.len() as u64 + recording.folded_faults.iter().map(|f| f.faults).sum::<u64>();

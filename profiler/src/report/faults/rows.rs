@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use crate::addr::{Avma, FileOffset, Timestamp};
+use crate::addr::{Avma, FileOffset, Timestamp, ns};
 use crate::fact::dirty::Dirtied;
 use crate::fact::fault::{Access, Failure, FaultClass, FaultFact, FaultWaits, FilePlace, MappedFileId, PageRange};
 use crate::fact::pages::Pages;
@@ -126,7 +126,7 @@ impl Rows {
 
     fn short(&mut self, key: (u32, u8), time: Option<Duration>) -> u32 {
         let Some(time) = time else { return NONE };
-        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let ns = ns(time);
         match u32::try_from(ns) {
             Ok(ns) if ns < LONG => ns,
             _ => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use crate::addr::Timestamp;
+use crate::addr::{Timestamp, ns};
 use crate::fact::life::Lives;
 use crate::fact::wait::{Sight, WaitCall, WakerFact};
 use crate::fact::{
@@ -149,10 +149,6 @@ impl Rows {
         order.sort_unstable_by_key(|&index| (self.row(index).map(|row| row.start), index));
         order
     }
-}
-
-fn ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// What a report on waits keeps of a recording.
