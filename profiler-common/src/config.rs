@@ -82,6 +82,14 @@ pub struct Config {
     pub vma_file: u32,
     /// `vm_area_struct.vm_mm`
     pub vma_mm: u32,
+    /// `vm_area_struct.vm_lock_seq`
+    pub vma_lock_seq: u32,
+    /// `vm_area_struct.vm_refcnt`: 6.15 and later.
+    pub vma_refcnt: u32,
+    /// `vm_area_struct.detached`: before 6.15.
+    pub vma_detached: u32,
+    /// Explicit padding.
+    pub pad: u32,
     /// `file.f_inode`
     pub file_inode: u32,
     /// `file.f_ra.mmap_miss`
@@ -233,6 +241,10 @@ impl Config {
         vma_flags: MISSING,
         vma_file: MISSING,
         vma_mm: MISSING,
+        vma_lock_seq: MISSING,
+        vma_refcnt: MISSING,
+        vma_detached: MISSING,
+        pad: 0,
         file_inode: MISSING,
         file_mmap_miss: MISSING,
         inode_ino: MISSING,
@@ -297,4 +309,4 @@ pub const CALL_WORDS: usize = 16;
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 560);
+const _: () = assert!(size_of::<Config>() == 576);

@@ -5,6 +5,7 @@ use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray, RingBuf};
 use profiler_common::block::PendingRequest;
 use profiler_common::config::Config;
+use profiler_common::known_rows::KnownRow;
 use profiler_common::loss::LOSS_COUNT;
 use profiler_common::scope::ThreadState;
 use profiler_common::space::CodeRange;
@@ -43,6 +44,10 @@ pub static LOSSES: PerCpuArray<u64> = PerCpuArray::with_max_entries(LOSS_COUNT a
 /// The walks under way on this CPU.
 #[map]
 pub static WALKS: PerCpuArray<Walk> = PerCpuArray::with_max_entries(WALKS_PER_CPU, 0);
+
+/// Rows that each CPU remembers: [`profiler_common::known_rows`]. User space sets the size.
+#[map]
+pub static KNOWN_ROWS: Array<KnownRow> = Array::with_max_entries(profiler_common::known_rows::KNOWN_ROWS, 0);
 
 /// Mappings that faults were in lately.
 #[map]

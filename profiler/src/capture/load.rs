@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use aya::{Ebpf, EbpfLoader};
 use profiler_common::config::Config;
+use profiler_common::known_rows::KNOWN_ROWS;
+use profiler_common::space::MAX_PLACES;
 use profiler_common::{ABI_SYMBOL, ABI_VERSION};
 use zerocopy::IntoBytes;
 
@@ -62,7 +64,7 @@ impl Sizes {
                 .unwrap_or(u32::MAX)
                 .clamp(1 << 18, MAX_ROWS),
             pages: 1 << 17,
-            ranges: tasks.saturating_mul(16).clamp(1 << 18, 1 << 20),
+            ranges: tasks.saturating_mul(16).clamp(1 << 18, MAX_PLACES),
             spaces: tasks.saturating_mul(2).clamp(1 << 14, 1 << 20),
         }
     }
@@ -94,6 +96,7 @@ pub fn load(config: &Config, sizes: Sizes, types: &Btf) -> anyhow::Result<Ebpf> 
         .map_max_entries("THREADS", sizes.threads)
         .map_max_entries("BULK", sizes.bulk_bytes)
         .map_max_entries("ROWS", sizes.rows)
+        .map_max_entries("KNOWN_ROWS", machine::possible_cpus().saturating_mul(KNOWN_ROWS))
         .map_max_entries("PAGES", sizes.pages)
         .map_max_entries("RANGES", sizes.ranges)
         .map_max_entries("SPACES", sizes.spaces)
