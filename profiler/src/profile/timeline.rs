@@ -8,11 +8,11 @@
 use rustc_hash::FxHashMap;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
-use super::columns::Seq;
+use super::columns::{Seq, deltas};
 use super::labels::{Label, Labels, QUEUED};
+use super::milliseconds;
 use super::sample::Rows;
 use super::shared::Shared;
-use super::{milliseconds, ms};
 use crate::addr::{Timestamp, ns};
 use crate::fact::budget::{Collected, FoldedWaitStack, ThreadFacts};
 use crate::fact::{ThreadId, WaitFact};
@@ -279,12 +279,8 @@ impl Serialize for Timeline {
         table.serialize_field("length", &self.rows.len())?;
         table.serialize_field("weightType", "tracing-ms")?;
         table.serialize_field("stack", &Seq(rows.clone().map(|row| row.stack)))?;
-        let deltas = rows.clone().scan(self.zero, |last, row| {
-            let delta = ms(row.time, *last);
-            *last = row.time;
-            Some(delta)
-        });
-        table.serialize_field("timeDeltas", &Seq(deltas))?;
+        let times = rows.clone().map(|row| row.time);
+        table.serialize_field("timeDeltas", &deltas(times, self.zero))?;
         let weight = |row: &Row| milliseconds(std::time::Duration::from_nanos(row.weight));
         table.serialize_field("weight", &Seq(rows.clone().map(weight)))?;
         table.serialize_field("threadCPUDelta", &Seq(rows.map(|row| row.cpu)))?;
