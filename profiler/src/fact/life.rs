@@ -136,24 +136,18 @@ pub fn life(tables: &Tables, thread: &Thread) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fact::StackId;
+    use crate::fact::made_up;
     use crate::fact::wait::{Sight, WaitReason};
-    use crate::fact::{ProcessId, StackId};
 
     const MS: u64 = 1_000_000;
 
     fn thread(start: u64, end: Option<u64>, after: u64) -> Thread {
         Thread {
-            process: ProcessId(0),
-            tid: u32::try_from(70 + start / MS).unwrap_or(0),
-            name: String::new(),
-            is_main: false,
             start: Timestamp(start),
             end: end.map(Timestamp),
             cpu_time_after_last_sample: after,
-            sum_exec_runtime: None,
-            minor_faults: None,
-            major_faults: None,
-            faults: None,
+            ..made_up::thread(0, u32::try_from(70 + start / MS).unwrap_or(0))
         }
     }
 

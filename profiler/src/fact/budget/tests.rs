@@ -8,36 +8,19 @@ use proptest::prelude::*;
 use super::*;
 use crate::addr::{Avma, FileOffset};
 use crate::fact::fault::{Access, FaultClass, FaultWaits, FilePlace, PageRange};
-use crate::fact::{
-    Frame, FrameId, Location, MappedFileId, MarkKind, Process, ProcessId, StackNode, Thread, TruncationReason,
-};
+use crate::fact::made_up;
+use crate::fact::{Frame, FrameId, Location, MappedFileId, MarkKind, Process, StackNode, Thread, TruncationReason};
 
 fn tables(threads: u32) -> Tables {
     let thread = |tid| Thread {
-        process: ProcessId(0),
-        tid,
         name: format!("t{tid}"),
         is_main: tid == 1,
-        start: Timestamp(0),
-        end: None,
-        cpu_time_after_last_sample: 0,
-        sum_exec_runtime: None,
-        minor_faults: None,
-        major_faults: None,
-        faults: None,
+        ..made_up::thread(0, tid)
     };
     Tables {
         processes: vec![Process {
-            pid: 1,
-            name: "p".into(),
-            path: String::new(),
-            command_line: Vec::new(),
-            start: Timestamp(0),
-            existed: false,
-            end: None,
-            exit_code: None,
-            parent: None,
             main_thread: Some(ThreadId(0)),
+            ..made_up::process(1, "p")
         }],
         threads: (1..=threads).map(thread).collect(),
         ..Tables::default()
