@@ -158,10 +158,20 @@ impl Join {
         }
         self.waits_of(wait.thread, None);
         match wait.reason {
-            WaitReason::Disk | WaitReason::FileSystem | WaitReason::Memory => {
-                if wait.reason == WaitReason::Disk && !self.ended_by_own(ended) {
+            WaitReason::Disk => {
+                if !self.ended_by_own(ended) {
                     self.ended_by_others(tables, wait, ended);
                 }
+                self.hold_up(
+                    EffectKind::Wait,
+                    wait.thread,
+                    Span {
+                        end: wait.end,
+                        ..ended.span
+                    },
+                );
+            }
+            WaitReason::FileSystem | WaitReason::Memory => {
                 self.hold_up(
                     EffectKind::Wait,
                     wait.thread,
