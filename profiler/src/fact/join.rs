@@ -16,7 +16,7 @@ use super::fault::FaultFact;
 use super::request::RequestFact;
 use super::wait::{Sight, WaitFact, WaitReason};
 use super::{Tables, ThreadId};
-use crate::addr::Timestamp;
+use crate::addr::{Timestamp, ns};
 use crate::event::FileId;
 use recent::{Link, Recent, Span};
 
@@ -273,10 +273,6 @@ impl Join {
 
 fn effect(kind: EffectKind, thread: ThreadId, start: Timestamp) -> Effect {
     Effect { kind, thread, start }
-}
-
-fn ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Keeps the last so many.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::{FactSink, Mark, SampleFact, Tables, Thread, ThreadId, WaitFact};
-use crate::addr::Timestamp;
+use crate::addr::{Timestamp, ns};
 
 /// Of a life, this part may be missing: one in a thousand.
 const PART: u64 = 1000;
@@ -133,31 +133,21 @@ pub fn life(tables: &Tables, thread: &Thread) -> Duration {
     end.since(thread.start.max(recording.start))
 }
 
-fn ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fact::StackId;
+    use crate::fact::made_up;
     use crate::fact::wait::{Sight, WaitReason};
-    use crate::fact::{ProcessId, StackId};
 
     const MS: u64 = 1_000_000;
 
     fn thread(start: u64, end: Option<u64>, after: u64) -> Thread {
         Thread {
-            process: ProcessId(0),
-            tid: u32::try_from(70 + start / MS).unwrap_or(0),
-            name: String::new(),
-            is_main: false,
             start: Timestamp(start),
             end: end.map(Timestamp),
             cpu_time_after_last_sample: after,
-            sum_exec_runtime: None,
-            minor_faults: None,
-            major_faults: None,
-            faults: None,
+            ..made_up::thread(0, u32::try_from(70 + start / MS).unwrap_or(0))
         }
     }
 

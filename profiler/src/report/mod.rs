@@ -1,8 +1,10 @@
 //! Facts as answers: tables and figures that verbs print.
 
+mod blocks;
 pub mod export;
 pub mod faults;
 pub mod functions;
+mod groups;
 pub mod io;
 pub mod select;
 pub mod summary;
