@@ -249,10 +249,18 @@ mod tests {
             .map(|open| (open.thread.0, open.difference_ns))
             .collect();
         assert_eq!(differences, [(1, -10_000_000), (2, 10_000_000)]);
-        let each: Vec<_> = check.each.iter().map(|life| (life.on_ns, life.off_ns, life.life_ns)).collect();
+        let each: Vec<_> = check
+            .each
+            .iter()
+            .map(|life| (life.on_ns, life.off_ns, life.life_ns))
+            .collect();
         assert_eq!(
             each,
-            [(200 * MS, 300 * MS, 500 * MS), (0, 790 * MS, 800 * MS), (0, 60 * MS, 50 * MS)]
+            [
+                (200 * MS, 300 * MS, 500 * MS),
+                (0, 790 * MS, 800 * MS),
+                (0, 60 * MS, 50 * MS)
+            ]
         );
         let problem = check.problem(&tables).unwrap();
         assert_eq!(

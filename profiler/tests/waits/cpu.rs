@@ -21,7 +21,10 @@ fn a_hog_on_the_same_cpu() {
     let told: u64 = of_thread.map(|wait| wait.queued_ns).sum();
     // schedstat's second figure, and the known share: while the hog ran, nobody else did.
     let (kernels, hogs) = (life.offset, life.bytes);
-    assert!(told.abs_diff(kernels) <= kernels / PART, "{told} ns, {kernels} by the kernel");
+    assert!(
+        told.abs_diff(kernels) <= kernels / PART,
+        "{told} ns, {kernels} by the kernel"
+    );
     assert!(told >= hogs - hogs / PART, "{told} ns while the hog ran {hogs}");
 }
 
@@ -40,7 +43,10 @@ fn lives_add_up_and_are_the_kernels() {
         }
         // The kernel leaves out what a hypervisor took. After its last look at the figure the thread ends.
         let (kernels, stolen) = (episode.offset, episode.bytes);
-        assert!(life.on_ns >= kernels - kernels / PART, "{kernels} by the kernel: {life:?}");
+        assert!(
+            life.on_ns >= kernels - kernels / PART,
+            "{kernels} by the kernel: {life:?}"
+        );
         assert!(
             life.on_ns <= kernels + kernels / PART + stolen,
             "{kernels} by the kernel, {stolen} stolen: {life:?}"

@@ -20,4 +20,5 @@ mod run;
 
 mod cpu;
 mod disk;
+mod load;
 mod others;
