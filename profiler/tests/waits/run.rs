@@ -124,6 +124,16 @@ pub fn scratch() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("waits-").tempdir_in(place).unwrap()
 }
 
+/// A guest of `tests/kernels/check` has them from here: a compiler takes a multiple of its time there.
+#[test]
+fn oracles_build() {
+    for name in [
+        "sleep", "pipe", "epoll", "child", "lock", "disk", "together", "uring", "hog", "lives",
+    ] {
+        assert!(Oracle::c(&format!("waits/{name}")).path.exists());
+    }
+}
+
 /// Records the oracle `waits/NAME`; its argument is a folder on a disk. `None`: the test is counted as skipped.
 #[track_caller]
 pub fn record(name: &str) -> Option<Run> {
