@@ -33,10 +33,14 @@ fn lives_add_up_and_are_the_kernels() {
     needs_capture!();
     let Some(run) = record("lives") else { return };
     assert_eq!(run.episodes.len(), 4);
+    assert_eq!(run.lives.len(), 5, "and the first thread");
+    assert!(run.waits.iter().all(|wait| wait.reason != "unknown"));
+    for life in &run.lives {
+        let difference = (life.on_ns + life.off_ns).abs_diff(life.life_ns);
+        assert!(difference <= life.life_ns / 1000, "{life:?}");
+    }
     for episode in &run.episodes {
         let life = run.lives.iter().find(|life| life.tid == episode.tid).unwrap();
-        let sum = life.on_ns + life.off_ns;
-        assert!(sum.abs_diff(life.life_ns) <= life.life_ns / 1000, "{life:?}");
         if episode.name == "sleeps" {
             // It hardly runs: most of the kernel's figure is the switching itself, which begins before it is told.
             continue;
