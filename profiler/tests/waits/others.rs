@@ -8,7 +8,7 @@ fn sleep() {
     needs_capture!();
     let Some(run) = record("sleep") else { return };
     run.expect_times("sleep");
-    let waits = run.expect_waits("sleep", "sleep", &["nanosleep", "clock_nanosleep"]);
+    let waits = run.expect_waits("sleep", &["sleep"], &["nanosleep", "clock_nanosleep"]);
     assert_eq!(waits.len(), 9);
     for (_, wait) in waits {
         assert_eq!(wait.waker.as_deref(), Some("interrupt"), "{wait:?}");
@@ -20,7 +20,7 @@ fn pipe() {
     needs_capture!();
     let Some(run) = record("pipe") else { return };
     run.expect_times("pipe");
-    run.expect_waits("pipe", "pipe", &["read"]);
+    run.expect_waits("pipe", &["pipe"], &["read"]);
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn epoll() {
     needs_capture!();
     let Some(run) = record("epoll") else { return };
     run.expect_times("epoll");
-    run.expect_waits("epoll", "poll", &["epoll_wait", "epoll_pwait", "epoll_pwait2"]);
+    run.expect_waits("epoll", &["poll"], &["epoll_wait", "epoll_pwait", "epoll_pwait2"]);
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn child() {
     needs_capture!();
     let Some(run) = record("child") else { return };
     run.expect_times("child");
-    run.expect_waits("child", "child", &["wait4"]);
+    run.expect_waits("child", &["child"], &["wait4"]);
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn lock() {
     needs_capture!();
     let Some(run) = record("lock") else { return };
     run.expect_times("lock");
-    let waits = run.expect_waits("lock", "lock", &["futex"]);
+    let waits = run.expect_waits("lock", &["lock"], &["futex"]);
     assert!(waits.len() >= 9, "the owner unlocks once the other one sleeps");
     for (_, wait) in waits {
         // The owner sleeps 20 ms, from a moment on at which the other one may not quite have left its CPU.
@@ -55,7 +55,7 @@ fn lock() {
     let name = "lock behind a read";
     run.expect_times(name);
     let slept = run.waits.iter().filter(|wait| wait.reason == "disk").count();
-    for (episode, wait) in run.expect_waits(name, "lock", &["futex"]) {
+    for (episode, wait) in run.expect_waits(name, &["lock"], &["futex"]) {
         if slept == 0 {
             crate::harness::skip::skip("files here are on no disk that is waited for");
             return;

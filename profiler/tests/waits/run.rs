@@ -244,14 +244,15 @@ impl Run {
         assert!(median < UNEXPLAINED, "{name}: unexplained are {left:?} ns");
     }
 
-    /// Asserts that each episode in which the kernel saw the thread sleep is a wait for this reason in this call, ended by whom the program names;
-    /// returns the wait of each. Beside it there may be waits for a CPU.
+    /// Asserts that each episode in which the kernel saw the thread sleep is a wait for one of these reasons in one of these calls, ended by whom the
+    /// program names; returns the wait of each. Beside it there may be waits for a CPU.
     #[track_caller]
-    pub fn expect_waits(&self, name: &str, reason: &str, calls: &[&str]) -> Vec<(&Episode, &Wait)> {
+    pub fn expect_waits(&self, name: &str, reasons: &[&str], calls: &[&str]) -> Vec<(&Episode, &Wait)> {
         let mut found = Vec::new();
         for episode in self.episodes(name) {
             let waits = self.within(episode);
-            let of_reason: Vec<&Wait> = waits.iter().filter(|wait| wait.reason == reason).copied().collect();
+            let of_reason = waits.iter().filter(|wait| reasons.contains(&&*wait.reason));
+            let of_reason: Vec<&Wait> = of_reason.copied().collect();
             let slept: u64 = of_reason.iter().map(|wait| u64::from(wait.count)).sum();
             assert_eq!(slept, episode.switches, "{episode:?} and {waits:#?}");
             let queued = waits.iter().filter(|wait| wait.reason == "run-queue").count();
