@@ -43,6 +43,25 @@ pub struct LifeCheck {
     pub excess_ns: u64,
     /// Threads whose life does not add up.
     pub open: Vec<OpenLife>,
+    /// Each thread's.
+    pub each: Vec<Life>,
+}
+
+/// How a thread spent its life within the recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Life {
+    /// Its process.
+    pub pid: u32,
+    /// Its id.
+    pub tid: u32,
+    /// On CPUs, in ns.
+    pub on_ns: u64,
+    /// Off CPUs, in ns.
+    pub off_ns: u64,
+    /// Altogether, in ns.
+    pub life_ns: u64,
+    /// The kernel's own figure of its time on CPUs, in ns, since its birth and without what a hypervisor took; `None`: it did not end.
+    pub kernel_on_ns: Option<u64>,
 }
 
 /// A thread whose life does not add up.
@@ -99,6 +118,15 @@ impl Lives {
             ] {
                 *sum = sum.saturating_add(part);
             }
+            let process = tables.processes.get(thread.process.index());
+            check.each.push(Life {
+                pid: process.map_or(0, |process| process.pid),
+                tid: thread.tid,
+                on_ns: on,
+                off_ns: times.off,
+                life_ns: life,
+                kernel_on_ns: thread.sum_exec_runtime,
+            });
             if difference.unsigned_abs() > (life / PART).max(AT_LEAST) {
                 check.open.push(OpenLife {
                     thread: id,
@@ -211,6 +239,19 @@ mod tests {
             .map(|open| (open.thread.0, open.difference_ns))
             .collect();
         assert_eq!(differences, [(1, -10_000_000), (2, 10_000_000)]);
+        let each: Vec<_> = check
+            .each
+            .iter()
+            .map(|life| (life.on_ns, life.off_ns, life.life_ns))
+            .collect();
+        assert_eq!(
+            each,
+            [
+                (200 * MS, 300 * MS, 500 * MS),
+                (0, 790 * MS, 800 * MS),
+                (0, 60 * MS, 50 * MS)
+            ]
+        );
         let problem = check.problem(&tables).unwrap();
         assert_eq!(
             problem,
