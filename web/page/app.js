@@ -1,6 +1,6 @@
 // The state of the page, and the one place that changes it: every view is drawn again, at most once a frame.
 
-import { ALL, FileIndex, KINDS, NO_FILE, Selection, filesByTime, kindsOf, longestSelected, nextSelected, tally, weightsOf } from "./model.js";
+import { ALL, FileIndex, KINDS, NO_FILE, Selection, filesByTime, gather, kindsOf, longestSelected, nextSelected, tally, weightsOf } from "./model.js";
 import { GROUPINGS, functionName, groupKeys } from "./groups.js";
 import { latencies } from "./bins.js";
 import { FATES, countFates, extentOf, fatesOf } from "./pages.js";
@@ -135,6 +135,7 @@ export class App {
     const list = this.index.of(file);
     this.selection = new Selection(this.recording, this.kinds, list);
     if (this.shownKinds !== (1 << KINDS.length) - 1) this.selection.setKinds(this.shownKinds);
+    this.listLogs = gather(this.logs, list);
     this.extent = file >= 0 ? extentOf(this.recording, file, list) : 1;
     this.fates = file >= 0 ? fatesOf(this.recording, file, list) : new Uint8Array(1);
     this.hot = [];

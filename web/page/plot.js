@@ -14,20 +14,21 @@ export function stamp(pixels, width, height, x, y, size, colour, isDiamond) {
 }
 
 /**
- * Draws the points of a list that are selected or, with `all`, every one as what is not selected. `style` has, for each kind, a colour and
+ * Draws the points that are selected or, with `all`, every one as what is not selected. `style` has, for each kind, a colour and
  * a size, and those of what is not selected; diamonds come last, so that the rare ones stay on top.
  */
 export function paintPoints(pixels, width, height, points, style, all = false) {
-  const { list, first = 0, end = list.length, xs, ys, fails, kinds, xFrom, xScale, yFrom, yScale } = points;
+  const { first = 0, end = points.xs.length, xs, ys, fails, kinds, xFrom, xScale, yFrom, yScale } = points;
   const { dim, dimSize, colours, sizes, diamond } = style;
   const later = [];
   for (let i = first; i < end; i++) {
     if (!all && fails[i] !== 0) continue;
-    const fault = list[i];
-    const x = ((xs[fault] - xFrom) * xScale) | 0;
-    const y = ((ys[fault] - yFrom) * yScale) | 0;
-    if (x < 0 || y < 0 || x >= width || y >= height) continue;
-    const kind = kinds[fault];
+    const right = (xs[i] - xFrom) * xScale;
+    const down = (ys[i] - yFrom) * yScale;
+    if (!(right >= 0 && right < width && down >= 0 && down < height)) continue;
+    const x = right | 0;
+    const y = down | 0;
+    const kind = kinds[i];
     if (all) square(pixels, width, height, x, y, dimSize, dim);
     else if (kind === diamond) later.push(x, y);
     else square(pixels, width, height, x, y, sizes[kind], colours[kind]);
@@ -51,11 +52,11 @@ export class PointImage {
     if (!isNarrowed) {
       this.pixels.fill(0);
     } else {
-      if (this.key !== key || this.list !== points.list) {
+      if (this.key !== key || this.xs !== points.xs) {
         this.ground.fill(0);
         paintPoints(this.ground, width, height, points, style, true);
         this.key = key;
-        this.list = points.list;
+        this.xs = points.xs;
       }
       this.pixels.set(this.ground);
     }

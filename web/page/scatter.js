@@ -73,12 +73,11 @@ export class Scatter {
     const [from, to] = app.view.time;
     const [first, end] = app.view.pages;
     const points = {
-      list: app.selection.list,
-      ...placesBetween(app.selection.list, app.recording.columns.fault_start, app.view.time),
-      xs: app.recording.columns.fault_start,
-      ys: app.recording.columns.fault_page,
+      ...placesBetween(app.selection.starts, app.view.time),
+      xs: app.selection.starts,
+      ys: app.selection.pages,
       fails: app.selection.fails,
-      kinds: app.kinds,
+      kinds: app.selection.kinds,
       xFrom: from,
       xScale: w / (to - from),
       // The middle of a page; offsets grow upwards.

@@ -69,12 +69,11 @@ export class Timeline {
     const [from, to] = app.view.time;
     const [low, high] = this.decades;
     const points = {
-      list: app.selection.list,
-      ...placesBetween(app.selection.list, app.recording.columns.fault_start, app.view.time),
-      xs: app.recording.columns.fault_start,
-      ys: app.logs,
+      ...placesBetween(app.selection.starts, app.view.time),
+      xs: app.selection.starts,
+      ys: app.listLogs,
       fails: app.selection.fails,
-      kinds: app.kinds,
+      kinds: app.selection.kinds,
       xFrom: from,
       xScale: w / (to - from),
       yFrom: high,

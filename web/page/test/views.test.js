@@ -188,7 +188,7 @@ test("below a node are the stacks that go through it", () => {
 
 test("points are where they belong, nothing is drawn beyond the edge, and diamonds are on top", () => {
   const pixels = new Uint32Array(10 * 10);
-  const points = { list: [0, 1, 2], xs: [1, 8, 99], ys: [1, 8, 99], fails: Uint8Array.from([0, 1, 0]), kinds: [0, 1, 1], xFrom: 0, xScale: 1, yFrom: 0, yScale: 1 };
+  const points = { xs: [1, 8, 99], ys: [1, 8, 99], fails: Uint8Array.from([0, 1, 0]), kinds: [0, 1, 1], xFrom: 0, xScale: 1, yFrom: 0, yScale: 1 };
   const style = { dim: 9, dimSize: 1, colours: [1, 2, 3, 4], sizes: [1, 1, 1, 3], diamond: 3, halo: 7 };
   paintPoints(pixels, 10, 10, points, style);
   assert.deepEqual([pixels[11], pixels[88]], [1, 0]);
@@ -207,7 +207,7 @@ test("what is not selected is painted again when the picture changes, and only t
     }
   };
   const image = new PointImage();
-  const points = { list: [0, 1], xs: [1, 5], ys: [1, 5], fails: Uint8Array.from([0, 1]), kinds: [0, 0], xFrom: 0, xScale: 1, yFrom: 0, yScale: 1 };
+  const points = { xs: [1, 5], ys: [1, 5], fails: Uint8Array.from([0, 1]), kinds: [0, 0], xFrom: 0, xScale: 1, yFrom: 0, yScale: 1 };
   const style = { dim: 9, dimSize: 1, colours: [1], sizes: [1, 1, 1, 3], diamond: 3, halo: 7 };
   const drawn = (narrowed, key) => {
     const pixels = new Uint32Array(image.draw(8, 8, points, style, narrowed, key).data.buffer);
