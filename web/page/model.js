@@ -8,7 +8,7 @@ export const ALL = -1;
 export const NO_FILE = -2;
 
 /** What a fault was, as the page tells it apart. The order is that of drawing: the last is on top. */
-export const KINDS = ["memory of no file", "page of a file, in memory", "copied when written", "waited for a read"];
+export const KINDS = ["memory of no file", "page of a file, in memory", "copied when written", "waited for a read, or major"];
 export const KIND = { memory: 0, mapped: 1, copied: 2, waited: 3 };
 
 /** Bits of filters. */

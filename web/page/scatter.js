@@ -4,7 +4,7 @@ import { NONE } from "./document.js";
 import { KIND, nearest, placesBetween } from "./model.js";
 import { hotSymbols } from "./groups.js";
 import { PointImage, pixelOf } from "./plot.js";
-import { binaryTicks, formatBytes, formatTime, ticks } from "./format.js";
+import { binaryTicks, formatBytes, formatTime, offsetLabels, ticks, timeLabels } from "./format.js";
 import { fitted, listen, rule, surface } from "./surface.js";
 
 const PAGE_SIZE = 4096;
@@ -108,19 +108,23 @@ export class Scatter {
     const [from, to] = app.view.time;
     const [first, end] = app.view.pages;
     context.textAlign = "right";
-    for (const bytes of binaryTicks(first * PAGE_SIZE, end * PAGE_SIZE, height / 44)) {
+    const offsets = binaryTicks(Math.max(0, first * PAGE_SIZE), end * PAGE_SIZE, height / 44);
+    const offsetNames = offsetLabels(offsets);
+    offsets.forEach((bytes, i) => {
       const y = this.yOf(bytes / PAGE_SIZE);
       rule(context, [left, y], [left + width, y], colours.line);
       context.fillStyle = colours.soft;
-      context.fillText(formatBytes(bytes), left - 6, y);
-    }
+      context.fillText(offsetNames[i], left - 6, y);
+    });
     context.textAlign = "center";
-    for (const time of ticks(from, to, width / (isNarrow ? 90 : 110))) {
+    const times = ticks(from, to, width / (isNarrow ? 90 : 110));
+    const timeNames = timeLabels(times);
+    times.forEach((time, i) => {
       const x = this.xOf(time);
       rule(context, [x, top], [x, top + height], colours.line);
       context.fillStyle = colours.soft;
-      context.fillText(formatTime(time), x, top + height + 14);
-    }
+      context.fillText(timeNames[i], x, top + height + 14);
+    });
     this.drawReads(context, colours);
     rule(context, [left, top + height], [left + width, top + height], colours.soft);
     rule(context, [left, top], [left, top + height], colours.soft);
