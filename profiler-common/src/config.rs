@@ -82,6 +82,14 @@ pub struct Config {
     pub vma_file: u32,
     /// `vm_area_struct.vm_mm`
     pub vma_mm: u32,
+    /// `vm_area_struct.vm_lock_seq`
+    pub vma_lock_seq: u32,
+    /// `vm_area_struct.vm_refcnt`: 6.15 and later.
+    pub vma_refcnt: u32,
+    /// `vm_area_struct.detached`: before 6.15.
+    pub vma_detached: u32,
+    /// Explicit padding.
+    pub pad: u32,
     /// `file.f_inode`
     pub file_inode: u32,
     /// `file.f_ra.mmap_miss`
@@ -194,10 +202,111 @@ pub struct Config {
     pub page_head_of: u32,
 }
 
+impl Config {
+    /// Records nothing and knows no offset.
+    pub const NOTHING: Self = Self {
+        abi_version: crate::ABI_VERSION,
+        whole_system: 0,
+        stack_copy: 0,
+        fault_stack_copy: 0,
+        doorbell: u32::MAX,
+        walk: 0,
+        check_walks: 0,
+        exclude_pid: [0; 3],
+        task_pid: MISSING,
+        task_tgid: MISSING,
+        task_comm: MISSING,
+        task_exit_code: MISSING,
+        task_min_flt: MISSING,
+        task_maj_flt: MISSING,
+        task_sum_exec_runtime: MISSING,
+        task_mm: MISSING,
+        task_flags: MISSING,
+        task_fsbase: MISSING,
+        mm_start_stack: MISSING,
+        mm_arg_start: MISSING,
+        mm_arg_end: MISSING,
+        bprm_filename: MISSING,
+        task_state: MISSING,
+        faults: 0,
+        find_vma: 0,
+        task_in_iowait: MISSING,
+        task_in_iowait_mask: 0,
+        task_pagefault_disabled: MISSING,
+        mm_lock_seq: MISSING,
+        mm_lock_seq_is_count: 0,
+        vma_start: MISSING,
+        vma_end: MISSING,
+        vma_pgoff: MISSING,
+        vma_flags: MISSING,
+        vma_file: MISSING,
+        vma_mm: MISSING,
+        vma_lock_seq: MISSING,
+        vma_refcnt: MISSING,
+        vma_detached: MISSING,
+        pad: 0,
+        file_inode: MISSING,
+        file_mmap_miss: MISSING,
+        inode_ino: MISSING,
+        inode_generation: MISSING,
+        inode_sb: MISSING,
+        sb_dev: MISSING,
+        sb_magic: MISSING,
+        mapping_host: MISSING,
+        folio_mapping: MISSING,
+        folio_index: MISSING,
+        folio_flags: MISSING,
+        folio_order: MISSING,
+        folio_flags_1: MISSING,
+        page_head: MISSING,
+        waits: 0,
+        wait_min: 0,
+        wait_burst: 0,
+        preempt_count_known: 0,
+        per_cpu_offset: 0,
+        preempt_count: 0,
+        calls_with_file: [0; CALL_WORDS],
+        calls_with_path: [0; CALL_WORDS],
+        calls_with_path_second: [0; CALL_WORDS],
+        task_files: MISSING,
+        files_fdt: MISSING,
+        fdtable_fd: MISSING,
+        fdtable_max_fds: MISSING,
+        file_dentry: MISSING,
+        dentry_parent: MISSING,
+        dentry_name: MISSING,
+        inode_mode: MISSING,
+        inode_dentries: MISSING,
+        dentry_alias: MISSING,
+        request_queue: MISSING,
+        request_bio: MISSING,
+        request_part: MISSING,
+        request_sector: MISSING,
+        request_bytes: MISSING,
+        request_flags: MISSING,
+        queue_disk: MISSING,
+        queue_mq_ops: MISSING,
+        disk_major: MISSING,
+        disk_first_minor: MISSING,
+        disk_queue: MISSING,
+        block_device_disk: MISSING,
+        bio_device: MISSING,
+        bio_sector: MISSING,
+        bio_bytes: MISSING,
+        bio_index: MISSING,
+        bio_flags: MISSING,
+        bio_status: MISSING,
+        bio_next: MISSING,
+        bio_vector: MISSING,
+        vector_page: MISSING,
+        page_head_of: MISSING,
+    };
+}
+
 /// Words of 32 bits for a bit of each system call: there are fewer than 512.
 pub const CALL_WORDS: usize = 16;
 
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 560);
+const _: () = assert!(size_of::<Config>() == 576);

@@ -2,13 +2,14 @@
 //!
 //! Every record starts with a [`RecordHeader`]; one file a noun. Both sides are built from this crate, and
 //! [`ABI_VERSION`] is checked when the object is loaded, so that an object of another build is refused by name.
-#![cfg_attr(not(feature = "user"), no_std)]
+#![cfg_attr(not(any(feature = "user", test)), no_std)]
 
 pub mod block;
 pub mod call;
 pub mod config;
 pub mod fault;
 pub mod header;
+pub mod known_ranges;
 pub mod known_rows;
 pub mod loss;
 pub mod memory;

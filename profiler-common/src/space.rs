@@ -49,26 +49,38 @@ pub const fn first_space_id(pid: u32) -> u64 {
     (pid as u64) << 32
 }
 
+/// Most places for ranges that there are: what the words of runs can name.
+pub const MAX_PLACES: u32 = 1 << PLACE_BITS;
+const PLACE_BITS: u32 = 20;
+/// A run may fill all places.
+const COUNT_BITS: u32 = PLACE_BITS + 1;
+
 /// A run as one word, so that it can be replaced at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Run {
-    /// Index of its first range.
+    /// Index of its first range, less than [`MAX_PLACES`].
     pub first: u32,
-    /// How many ranges.
+    /// How many ranges, at most [`MAX_PLACES`].
     pub count: u32,
+    /// Another one each time that a run is written, of 23 bits: what is remembered of a run is not believed of the next one in its place.
+    pub version: u32,
 }
 
 impl Run {
-    /// As one word.
+    /// As one word. What does not fit is cut.
     pub const fn to_word(self) -> u64 {
-        (self.first as u64) << 32 | self.count as u64
+        let version = (self.version as u64) << (PLACE_BITS + COUNT_BITS);
+        let count = self.count as u64 & ((1 << COUNT_BITS) - 1);
+        let first = self.first as u64 & ((1 << PLACE_BITS) - 1);
+        version | count << PLACE_BITS | first
     }
 
     /// From one word.
     pub const fn from_word(word: u64) -> Self {
         Self {
-            first: (word >> 32) as u32,
-            count: (word & 0xffff_ffff) as u32,
+            first: (word & ((1 << PLACE_BITS) - 1)) as u32,
+            count: (word >> PLACE_BITS & ((1 << COUNT_BITS) - 1)) as u32,
+            version: (word >> (PLACE_BITS + COUNT_BITS)) as u32,
         }
     }
 }

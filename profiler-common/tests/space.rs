@@ -2,21 +2,30 @@
 
 use std::collections::HashSet;
 
-use profiler_common::space::{Run, first_space_id, space_id};
+use profiler_common::space::{MAX_PLACES, Run, first_space_id, space_id};
 
 #[test]
 fn a_run_survives_its_word() {
-    for first in [0, 1, 1 << 31, u32::MAX] {
-        for count in [0, 1, 1 << 16, u32::MAX] {
-            let run = Run { first, count };
-            assert_eq!(Run::from_word(run.to_word()), run);
+    let mut words = HashSet::new();
+    for first in [0, 1, 1 << 16, MAX_PLACES - 1] {
+        for count in [0, 1, 1 << 16, MAX_PLACES] {
+            for version in [0, 1, 1 << 16, (1 << 23) - 1] {
+                let run = Run { first, count, version };
+                assert_eq!(Run::from_word(run.to_word()), run);
+                assert!(words.insert(run.to_word()), "two runs share a word");
+            }
         }
     }
-    // Two runs never share a word.
-    assert_ne!(
-        Run { first: 1, count: 0 }.to_word(),
-        Run { first: 0, count: 1 }.to_word()
-    );
+    let (last, after) = ((1 << 23) - 1, 1 << 23);
+    let of = |version| {
+        Run {
+            first: 7,
+            count: 9,
+            version,
+        }
+        .to_word()
+    };
+    assert_eq!((of(after), of(after + last)), (of(0), of(last)), "versions begin again");
 }
 
 #[test]

@@ -9,9 +9,8 @@ use profiler_common::Loss;
 use profiler_common::block::{
     BIO_CACHED, BIO_DEVICE, BIO_DIRECT, BIO_HAS_FILE, BIO_IN_CALL, BIO_IN_FAULT, BIO_KERNEL_THREAD, BIO_RECORDED,
     BIO_SWAP, Bio as BioRecord, BioBody, PendingRequest, REQUEST_BIO_ONLY, REQUEST_COUNTED, REQUEST_UNSEEN_START,
-    operation,
+    RequestBody, operation,
 };
-use profiler_common::fault::FAULT_OPEN;
 use profiler_common::scope::ThreadState;
 use profiler_common::switch::OpenFile;
 
@@ -20,7 +19,7 @@ use crate::kernel::{Bio, Pages, Request, Task, is_block_device};
 use crate::maps::{CONFIG, IN_FLIGHT, REQUESTS, config};
 use crate::preempt::Held;
 use crate::stack;
-use crate::{names, scope, wait};
+use crate::{fault, names, scope, wait};
 
 /// `block_bio_queue(struct bio *bio)`, in the submitter's context.
 #[btf_tracepoint(function = "block_bio_queue")]
@@ -38,7 +37,7 @@ pub fn block_bio_queue(ctx: BtfTracePointContext) -> i32 {
         flags |= BIO_RECORDED;
         // SAFETY: the current thread's own entry.
         unsafe {
-            if (*state).faults.inner.body.flags & FAULT_OPEN != 0 {
+            if fault::is_open(&(*state).faults.inner) {
                 flags |= BIO_IN_FAULT;
             }
             send_stack(&ctx, state, task, at);
@@ -123,12 +122,9 @@ unsafe fn describe(bio: Bio, task: Task, body: *mut BioBody, at: At) {
                     return;
                 }
                 (*body).flags |= BIO_DIRECT;
-                if let Some((inode, name)) = task.open_file(task.first_argument() & 0xffff_ffff)
-                    && let Some(file) = inode.describe()
-                {
+                if let Some(file) = names::tell_open(task, task.first_argument(), at) {
                     (*body).file = file;
                     (*body).flags |= BIO_HAS_FILE;
-                    names::tell(&file, Some(name), at);
                 }
             }
             Pages::Other => {}
@@ -185,10 +181,9 @@ pub fn block_bio_complete(ctx: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "block_rq_insert")]
 pub fn block_rq_insert(ctx: BtfTracePointContext) -> i32 {
     let request = Request::new(ctx.arg::<*const c_void>(0));
-    if let Some(pending) = pending(request) {
+    if let Some(pending) = pending_anew(request) {
         // SAFETY: the request is in the hands of whoever inserts it.
         unsafe {
-            renew(pending, request);
             if (*pending).body.inserted == 0 {
                 (*pending).body.inserted = now();
             }
@@ -201,19 +196,15 @@ pub fn block_rq_insert(ctx: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "block_rq_issue")]
 pub fn block_rq_issue(ctx: BtfTracePointContext) -> i32 {
     let request = Request::new(ctx.arg::<*const c_void>(0));
-    let Some(pending) = pending(request) else { return 0 };
+    let Some(pending) = pending_anew(request) else { return 0 };
     let time = now();
     // SAFETY: the request is in the hands of whoever issues it.
     unsafe {
-        renew(pending, request);
         let body = &raw mut (*pending).body;
         if (*body).issued == 0 {
             (*body).issued = time;
-            (*body).sector = request.sector();
-            (*body).bytes = request.bytes();
-            (*body).operation = request.flags();
             (*body).merges = request.merges();
-            (*body).flags |= if request.is_counted() { REQUEST_COUNTED } else { 0 };
+            describe_request(body, request);
             (*pending).who = bpf_get_current_pid_tgid();
         }
         if (*pending).issued_now == 0 {
@@ -250,19 +241,16 @@ pub fn block_rq_complete(ctx: BtfTracePointContext) -> i32 {
     let request = Request::new(ctx.arg::<*const c_void>(0));
     let error = ctx.arg::<u64>(1) as i32;
     let bytes = ctx.arg::<u64>(2) as u32;
-    let key = request.key();
-    let is_known = REQUESTS.get_ptr(&key).is_some();
-    let Some(pending) = pending(request) else { return 0 };
+    let Some((pending, is_new)) = pending(request) else {
+        return 0;
+    };
     // SAFETY: the request is in the hands of whoever completes it.
     unsafe {
         let body = &raw mut (*pending).body;
-        if !is_known {
+        if is_new {
             // A flush before nothing is complete without having been with the device.
             (*body).flags |= if request.bytes() != 0 { REQUEST_UNSEEN_START } else { 0 };
-            (*body).sector = request.sector();
-            (*body).bytes = request.bytes();
-            (*body).operation = request.flags();
-            (*body).flags |= if request.is_counted() { REQUEST_COUNTED } else { 0 };
+            describe_request(body, request);
         }
         // blk_status_t has eight bits; an int has its sign.
         let error = if error > 0 { error & 0xff } else { error };
@@ -270,22 +258,22 @@ pub fn block_rq_complete(ctx: BtfTracePointContext) -> i32 {
             (*body).error = error;
         }
         if bytes >= request.bytes() {
-            complete(key, pending);
+            complete(request.key(), pending);
         }
     }
     0
 }
 
-/// The request's entry, which is made if there is none.
+/// The request's entry, and whether it was made for this.
 #[inline(always)]
-fn pending(request: Request) -> Option<*mut PendingRequest> {
+fn pending(request: Request) -> Option<(*mut PendingRequest, bool)> {
     // Commands of the driver's own are no I/O.
     if request.flags() & operation::MASK >= operation::DRIVER {
         return None;
     }
     let key = request.key();
     if let Some(pending) = REQUESTS.get_ptr_mut(&key) {
-        return Some(pending);
+        return Some((pending, false));
     }
     if REQUESTS.insert(&key, &FRESH, 0).is_err() {
         lose(Loss::RequestTableFull);
@@ -293,16 +281,14 @@ fn pending(request: Request) -> Option<*mut PendingRequest> {
     let pending = REQUESTS.get_ptr_mut(&key)?;
     // SAFETY: the request is in the hands of whoever asks.
     unsafe { (*pending).body.device = request.device() };
-    Some(pending)
+    Some((pending, true))
 }
 
-/// The device can't have what is about to be given to it: the end of the request that was in this place was missed.
-///
-/// # Safety
-/// `pending` must be the entry of `request`.
+/// The entry of a request that the device is about to get. It can't have it already: the end of another one in this place was missed then.
 #[inline(always)]
-unsafe fn renew(pending: *mut PendingRequest, request: Request) {
-    // SAFETY: by this function's own condition.
+fn pending_anew(request: Request) -> Option<*mut PendingRequest> {
+    let (pending, _) = pending(request)?;
+    // SAFETY: as above.
     unsafe {
         if (*pending).issued_now != 0 {
             lose(Loss::RequestEndMissed);
@@ -310,6 +296,22 @@ unsafe fn renew(pending: *mut PendingRequest, request: Request) {
             *pending = FRESH;
             (*pending).body.device = request.device();
         }
+    }
+    Some(pending)
+}
+
+/// What is read or written.
+///
+/// # Safety
+/// `body` must be of the request's entry.
+#[inline(always)]
+unsafe fn describe_request(body: *mut RequestBody, request: Request) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        (*body).sector = request.sector();
+        (*body).bytes = request.bytes();
+        (*body).operation = request.flags();
+        (*body).flags |= if request.is_counted() { REQUEST_COUNTED } else { 0 };
     }
 }
 

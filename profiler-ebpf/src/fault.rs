@@ -58,7 +58,13 @@ fn current_faults() -> Option<*mut ThreadFaults> {
 fn current_fault() -> Option<*mut Pending> {
     let faults = current_faults()?;
     // SAFETY: the current thread's own entry.
-    unsafe { ((*faults).inner.body.flags & FAULT_OPEN != 0).then_some(&raw mut (*faults).inner) }
+    unsafe { is_open(&(*faults).inner).then_some(&raw mut (*faults).inner) }
+}
+
+/// The fault is under way.
+#[inline(always)]
+pub fn is_open(fault: &Pending) -> bool {
+    fault.body.flags & FAULT_OPEN != 0
 }
 
 /// Begins a fault: the one that is under way, if any, is set aside.
@@ -69,8 +75,8 @@ fn current_fault() -> Option<*mut Pending> {
 unsafe fn begin(faults: *mut ThreadFaults, address: u64, time: u64, flags: u32, error_code: u32) {
     // SAFETY: by this function's own condition.
     unsafe {
-        if (*faults).inner.body.flags & FAULT_OPEN != 0 {
-            if (*faults).outer.body.flags & FAULT_OPEN != 0 {
+        if is_open(&(*faults).inner) {
+            if is_open(&(*faults).outer) {
                 lose(Loss::FaultNested);
             }
             (*faults).outer = (*faults).inner;
@@ -97,7 +103,7 @@ unsafe fn pop(faults: *mut ThreadFaults) {
     // SAFETY: by this function's own condition.
     unsafe {
         (*faults).inner.body.flags = 0;
-        if (*faults).outer.body.flags & FAULT_OPEN != 0 {
+        if is_open(&(*faults).outer) {
             (*faults).inner = (*faults).outer;
             (*faults).outer.body.flags = 0;
         }
@@ -112,11 +118,11 @@ unsafe fn pop(faults: *mut ThreadFaults) {
 unsafe fn give_up(faults: *mut ThreadFaults) {
     // SAFETY: by this function's own condition.
     unsafe {
-        if (*faults).inner.body.flags & FAULT_OPEN != 0 {
+        if is_open(&(*faults).inner) {
             (*faults).counts.failed += 1;
             (*faults).inner.body.flags = 0;
         }
-        if (*faults).outer.body.flags & FAULT_OPEN != 0 {
+        if is_open(&(*faults).outer) {
             (*faults).counts.failed += 1;
             (*faults).outer.body.flags = 0;
         }

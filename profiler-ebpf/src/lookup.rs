@@ -1,10 +1,11 @@
 //! Where an address lies: the range of code that covers it, and the row of its table.
 
-use profiler_common::known_rows::KnownRows;
+use profiler_common::known_ranges::KnownRanges;
+use profiler_common::known_rows::KnownRow;
 use profiler_common::space::{CodeRange, MAX_RANGES, Run};
 use profiler_common::unwind::{PageRows, Row, TABLE_PAGE};
 
-use crate::maps::{PAGES, RANGES, ROWS};
+use crate::maps::{KNOWN_ROWS, PAGES, RANGES, ROWS};
 
 /// Turns of a search among the rows of a page, which are at most one a byte.
 const ROW_TURNS: u32 = TABLE_PAGE.trailing_zeros() + 1;
@@ -22,13 +23,27 @@ fn one() -> u32 {
     unsafe { core::ptr::read_volatile(&raw const ONE) }
 }
 
-/// Finds the range of `run` that covers `address`, which often is the one that covered the last address. False: none does, and
-/// `range` is as before.
+/// Finds the range that covers `address` in the run with the word `run`; often it is the one that covered the last address. False:
+/// none does, and `range` is as before.
 #[inline(always)]
-pub fn range(range: &mut CodeRange, run: Run, address: u64) -> bool {
+pub fn range(range: &mut CodeRange, known: &mut KnownRanges, run: u64, address: u64) -> bool {
     if range.start <= address && address < range.end {
         return true;
     }
+    if let Some(found) = known.recall(run, address) {
+        *range = *found;
+        return true;
+    }
+    if search_range(range, Run::from_word(run), address) {
+        known.learn(run, range);
+        return true;
+    }
+    false
+}
+
+/// As [`range`].
+#[inline(always)]
+fn search_range(range: &mut CodeRange, run: Run, address: u64) -> bool {
     let (mut low, mut high) = (run.first, run.first.wrapping_add(run.count));
     let one = one();
     for _ in 0..RANGE_TURNS {
@@ -54,9 +69,10 @@ pub fn range(range: &mut CodeRange, run: Run, address: u64) -> bool {
     }
 }
 
-/// The row for an address of a range with a table; where it has none, the default one, which says so.
+/// The row for an address of a range with a table; where it has none, the default one, which says so. `known`: where the rows that this
+/// CPU remembers begin, if it is free to look.
 #[inline(always)]
-pub fn row(known: &mut KnownRows, range: &CodeRange, address: u64) -> Row {
+pub fn row(known: Option<u32>, range: &CodeRange, address: u64) -> Row {
     let place = address.wrapping_sub(range.bias);
     let page = place / TABLE_PAGE;
     if page >= u64::from(range.pages) {
@@ -64,7 +80,12 @@ pub fn row(known: &mut KnownRows, range: &CodeRange, address: u64) -> Row {
     }
     let page = range.first_page.wrapping_add(page as u32);
     let pc = place as u16;
-    known.row(page, pc, || search(page, pc).unwrap_or_default())
+    let place = known.and_then(|first| KNOWN_ROWS.get_ptr_mut(first.wrapping_add(KnownRow::place(page, pc))));
+    match place {
+        // SAFETY: this CPU's, and of the one walk that may look.
+        Some(known) => unsafe { (*known).get(page, pc, || search(page, pc).unwrap_or_default()) },
+        None => search(page, pc).unwrap_or_default(),
+    }
 }
 
 /// Searches for the row of a byte of a page.

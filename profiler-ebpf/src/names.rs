@@ -6,7 +6,7 @@ use profiler_common::switch::{FileNameHead, NAMES_LEN, OpenFile};
 use profiler_common::{Loss, RecordKind};
 
 use crate::emit::{self, At, lose};
-use crate::kernel::{Dentry, has_name};
+use crate::kernel::{Dentry, Task, has_name};
 use crate::maps::NAMED;
 use crate::walk::{self, Walk};
 
@@ -43,6 +43,16 @@ pub fn tell(file: &OpenFile, name: Option<Dentry>, at: At) {
         }
         walk::release(walk);
     }
+}
+
+/// The file that a descriptor of the task refers to; its name is sent, unless it was.
+#[inline(always)]
+pub fn tell_open(task: Task, descriptor: u64, at: At) -> Option<OpenFile> {
+    // A descriptor is an int: the rest of the argument's register is anything.
+    let (inode, name) = task.open_file(descriptor & 0xffff_ffff)?;
+    let file = inode.describe()?;
+    tell(&file, Some(name), at);
+    Some(file)
 }
 
 /// Places in the table of names that were sent, a power of two.

@@ -12,7 +12,6 @@ use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::helpers::generated::bpf_probe_read_user_str;
 use profiler_common::config::CALL_WORDS;
-use profiler_common::fault::FAULT_OPEN;
 use profiler_common::scope::ThreadState;
 use profiler_common::stack::mix;
 use profiler_common::switch::{
@@ -25,8 +24,8 @@ use profiler_common::{Loss, RecordKind};
 use crate::emit::{self, At, lose};
 use crate::kernel::Task;
 use crate::maps::{CONFIG, SITES, THREADS, config, volatile};
-use crate::names;
 use crate::stack::{self, Captured, Record};
+use crate::{fault, names};
 
 /// Time after which one more is looked at, in ns.
 const REFILL: u64 = 250_000;
@@ -74,7 +73,7 @@ pub unsafe fn switched_out(ctx: &impl EbpfContext, state: *mut ThreadState, task
         if (*waits).now.out != 0 {
             lose(Loss::SwitchMissed);
         }
-        let in_fault = (*state).faults.inner.body.flags & FAULT_OPEN != 0;
+        let in_fault = fault::is_open(&(*state).faults.inner);
         let call = task.call();
         let mut flags = if preempted || task.is_runnable() {
             WAIT_PREEMPTED
@@ -147,12 +146,9 @@ unsafe fn look(ctx: &impl EbpfContext, state: *mut ThreadState, task: Task, at: 
         if (*now).flags & (WAIT_IN_CALL | WAIT_PREEMPTED) == WAIT_IN_CALL {
             let number = (*now).call;
             if is_among(&CONFIG.calls_with_file, number) {
-                if let Some((inode, name)) = task.open_file((*now).arguments[0] & 0xffff_ffff)
-                    && let Some(file) = inode.describe()
-                {
+                if let Some(file) = names::tell_open(task, (*now).arguments[0], at) {
                     (*now).file = file;
                     (*now).flags |= WAIT_HAS_FILE;
-                    names::tell(&file, Some(name), at);
                 }
             } else if is_among(&CONFIG.calls_with_path, number) {
                 send_path(at, (*now).arguments[0]);

@@ -6,11 +6,12 @@
 use core::ffi::{c_long, c_void};
 use core::intrinsics::{AtomicOrdering, atomic_xchg};
 
-use aya_ebpf::helpers::generated::{bpf_loop, bpf_probe_read_user};
+use aya_ebpf::helpers::generated::{bpf_get_smp_processor_id, bpf_loop, bpf_probe_read_user};
 use profiler_common::call::step_by_guess;
-use profiler_common::known_rows::KnownRows;
+use profiler_common::known_ranges::KnownRanges;
+use profiler_common::known_rows::KNOWN_ROWS;
 use profiler_common::memory::Block;
-use profiler_common::space::{CodeRange, FRAME_POINTERS, Run, TABLE};
+use profiler_common::space::{CodeRange, FRAME_POINTERS, TABLE};
 use profiler_common::stack::{INTERRUPTED, MAX_USER_FRAMES, StackHead, UserRegs};
 use profiler_common::unwind::{Arch, By, WalkEnd, step, step_by_frame_pointer};
 
@@ -35,7 +36,8 @@ pub struct Walk {
     caller: u32,
     /// Registers of the last frame that was kept.
     regs: UserRegs,
-    run: Run,
+    /// Word of the space's run.
+    run: u64,
     /// The address that no range covers; 0: none was met.
     unmapped: u64,
     /// Where `regs.ip` lies.
@@ -43,12 +45,17 @@ pub struct Walk {
     /// The user memory that was read last, in this walk.
     block: Block,
     /// They stay from walk to walk.
-    known_rows: KnownRows,
+    known_ranges: KnownRanges,
+    /// Where the rows that this CPU remembers begin; [`NO_KNOWN_ROWS`] for walks that interrupt another.
+    known_rows: u64,
     /// The record's head: `count`, `key` (so far) and `end` grow with the walk.
     pub head: StackHead,
     /// Behind the head without a gap: one record.
     pub frames: [u64; MAX_USER_FRAMES],
 }
+
+/// [`Walk::known_rows`]: they are in use.
+const NO_KNOWN_ROWS: u64 = u64::MAX;
 
 /// Where a walk ended.
 pub struct Walked {
@@ -71,7 +78,14 @@ pub fn acquire() -> Option<*mut Walk> {
         // could lose the CPU to one of another thread between a look and a store, and both would have the same walk.
         if unsafe { atomic_xchg::<u64, { AtomicOrdering::SeqCst }>(&raw mut (*walk).busy, 1) } == 0 {
             // SAFETY: the walk is ours.
-            unsafe { (*walk).level = level };
+            unsafe {
+                (*walk).level = level;
+                (*walk).known_rows = if level == 0 {
+                    u64::from(bpf_get_smp_processor_id()) * u64::from(KNOWN_ROWS)
+                } else {
+                    NO_KNOWN_ROWS
+                };
+            }
             return Some(walk);
         }
     }
@@ -163,7 +177,7 @@ unsafe fn in_space(walk: *mut Walk, space: u64) -> Option<WalkEnd> {
     // SAFETY: by this function's own condition; user space replaces a run's number by an element of its own.
     unsafe {
         let word = *SPACES.get(&space)?;
-        (*walk).run = Run::from_word(word);
+        (*walk).run = word;
         let end = from_leaf(walk);
         (*SPACES.get(&space)? == word).then_some(end)
     }
@@ -175,7 +189,7 @@ unsafe fn in_space(walk: *mut Walk, space: u64) -> Option<WalkEnd> {
 unsafe fn from_leaf(walk: *mut Walk) -> WalkEnd {
     // SAFETY: by this function's own condition.
     unsafe {
-        if !lookup::range(&mut (*walk).range, (*walk).run, (*walk).regs.ip) {
+        if !lookup::range(&mut (*walk).range, &mut (*walk).known_ranges, (*walk).run, (*walk).regs.ip) {
             keep(walk, (*walk).regs.ip);
             (*walk).unmapped = (*walk).regs.ip;
             return WalkEnd::NoMapping;
@@ -209,7 +223,7 @@ unsafe extern "C" fn next_frame(_: u32, level: *mut c_void) -> c_long {
             (*walk).head.end = end;
             return 1;
         }
-        if lookup::range(&mut (*walk).range, (*walk).run, regs.ip.wrapping_sub(back)) {
+        if lookup::range(&mut (*walk).range, &mut (*walk).known_ranges, (*walk).run, regs.ip.wrapping_sub(back)) {
             (*walk).regs = regs;
             (*walk).caller = back as u32;
             return 0;
@@ -294,7 +308,9 @@ unsafe fn caller(walk: *mut Walk) -> Next {
     let read = move |at| unsafe { word(walk, at) };
     if range.unwinding == TABLE {
         // SAFETY: by this function's own condition.
-        let row = unsafe { lookup::row(&mut (*walk).known_rows, range, regs.ip.wrapping_sub(back)) };
+        let first = unsafe { (*walk).known_rows };
+        let known = (first != NO_KNOWN_ROWS).then_some(first as u32);
+        let row = lookup::row(known, range, regs.ip.wrapping_sub(back));
         let next = Next::new(step(ARCH, row, &regs, read));
         if next.end == WalkEnd::NoRow as u32 {
             return Next::new(step_by_guess(ARCH, &regs, back == 0 && count == 1, read));

@@ -52,7 +52,7 @@ fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
         }
         let fault = &raw mut (*faults).inner;
         (*fault).body.flags |= major;
-        if config!(find_vma) != 0 && !known::recall(task, &raw mut (*fault).body) {
+        if config!(find_vma) != 0 && !known::recall(task, pid, &raw mut (*fault).body) {
             let mut nothing = 0_u64;
             let found = bpf_find_vma(
                 task.as_ptr(),
@@ -81,13 +81,13 @@ unsafe fn is_this(fault: *const FaultBody, address: u64) -> bool {
 
 /// Writes what the mapping says into the fault that is under way. A static function, as [`crate::walk`] explains.
 unsafe extern "C" fn describe(_: *mut c_void, vma: *const c_void, _: *mut c_void) -> c_long {
-    let Some((.., state)) = current() else { return 0 };
+    let Some((pid, _, state)) = current() else { return 0 };
     // SAFETY: the current thread's own entry, and a mapping that the helper found.
     unsafe {
         let fault = &raw mut (*state).faults.inner.body;
         let vma = VmaStruct::new(vma);
         (*fault).flags |= vma.describe((*fault).address, &raw mut (*fault).vma);
-        known::learn(Task::current(), vma, fault);
+        known::learn(Task::current(), pid, vma, fault);
     }
     0
 }

@@ -3,9 +3,9 @@
 use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use core::ffi::c_void;
-use profiler_common::fault::{FAULT_EXCEPTION, FAULT_FAILED, FAULT_OPEN};
+use profiler_common::fault::{FAULT_EXCEPTION, FAULT_FAILED};
 
-use super::{STARTED, begin, complete, current, current_faults, give_up};
+use super::{STARTED, begin, complete, current, current_faults, give_up, is_open};
 use crate::emit::{At, now};
 use crate::kernel::Task;
 use crate::preempt::Held;
@@ -71,7 +71,7 @@ pub fn signal_generate(ctx: BtfTracePointContext) -> i32 {
     // SAFETY: the current thread's own entry.
     unsafe {
         let fault = &raw mut (*state).faults.inner;
-        if (*fault).body.flags & FAULT_OPEN == 0 {
+        if !is_open(&*fault) {
             return 0;
         }
         (*fault).body.signal = signal;

@@ -2,23 +2,26 @@
 //! counts faults, so that it gives its lock back through an interrupt of its own.
 //!
 //! The kernel counts changes of an address space (`mm->mm_lock_seq`, kernel 6.4 and later): what is known holds while that count stays.
-//! Odd counts of 6.13 and later say that a change is under way, during which nothing is learned.
+//! When it has gone on, the mapping itself is asked: it keeps the count of its own last change (`vma->vm_lock_seq`), and says whether it is
+//! in an address space still. Odd counts of 6.13 and later say that a change is under way.
 
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
 use core::ffi::c_void;
 use profiler_common::config::MISSING;
 use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, FaultBody};
 
-use crate::kernel::{Task, VmaStruct};
+use crate::kernel::{RememberedVma, Task, VmaStruct};
 use crate::maps::{KNOWN_VMAS, config};
 
-/// How many are remembered.
-const KNOWN: usize = 8;
+/// Mappings of one set, which is found by the process and the MiB that an address is in.
+const WAYS: usize = 4;
+const SETS: usize = 64;
+const SET_BITS: u32 = 20;
 
 /// The mappings that a CPU remembers.
 #[repr(C)]
 pub struct KnownVmas {
-    vmas: [KnownVma; KNOWN],
+    sets: [[KnownVma; WAYS]; SETS],
     /// The place that the next one takes.
     next: u64,
 }
@@ -28,7 +31,12 @@ pub struct KnownVmas {
 struct KnownVma {
     /// Address of the `mm_struct`; 0: nothing is known here.
     mm: u64,
-    changes: u64,
+    /// Address of the mapping itself.
+    vma: u64,
+    /// The address space's count of changes, up to which this holds.
+    changes: u32,
+    /// The mapping's own.
+    last_change: u32,
     start: u64,
     end: u64,
     /// Offset of the first byte in the file.
@@ -42,6 +50,10 @@ struct KnownVma {
     generation: u32,
     inode: u64,
     vm_flags: u64,
+    /// The process: addresses of address spaces are used again.
+    pid: u32,
+    /// Explicit padding.
+    pad: u32,
 }
 
 /// Fills in the mapping of a fault of the current task, if it is known.
@@ -49,19 +61,26 @@ struct KnownVma {
 /// # Safety
 /// `fault` must be the current thread's.
 #[inline(always)]
-pub unsafe fn recall(task: Task, fault: *mut FaultBody) -> bool {
-    let Some((mm, changes)) = state(task) else { return false };
-    let Some(known) = KNOWN_VMAS.get_ptr(0) else {
+pub unsafe fn recall(task: Task, pid: u32, fault: *mut FaultBody) -> bool {
+    let Some(space) = Space::of(task) else { return false };
+    let Some(known) = KNOWN_VMAS.get_ptr_mut(0) else {
         return false;
     };
     // SAFETY: by this function's own condition, and this CPU's memory: the program can't be preempted, and one that interrupts it
     // counts no fault.
     unsafe {
         let address = (*fault).address;
-        for index in 0..KNOWN {
-            let one = (&raw const (*known).vmas).cast::<KnownVma>().add(index);
-            if (*one).mm != mm || (*one).changes != changes || address < (*one).start || address >= (*one).end {
+        let set = (&raw mut (*known).sets).cast::<KnownVma>().add(set(pid, address) * WAYS);
+        for index in 0..WAYS {
+            let one = set.add(index);
+            if (*one).mm != space.mm || (*one).pid != pid || address < (*one).start || address >= (*one).end {
                 continue;
+            }
+            if (*one).changes != space.changes || space.changes_now {
+                if !is_unchanged(one, space) {
+                    continue;
+                }
+                (*one).changes = space.changes;
             }
             (*fault).flags |= (*one).flags;
             let vma = &raw mut (*fault).vma;
@@ -82,24 +101,48 @@ pub unsafe fn recall(task: Task, fault: *mut FaultBody) -> bool {
     false
 }
 
+/// The mapping is in the address space still, and was not changed since it was remembered. The fields are compared too: the memory
+/// may be another mapping's by now.
+///
+/// # Safety
+/// `one` must be readable.
+#[inline(always)]
+unsafe fn is_unchanged(one: *const KnownVma, space: Space) -> bool {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        let vma = RememberedVma((*one).vma);
+        let last = (*one).last_change;
+        last != space.changes
+            && vma.is((*one).start, (*one).end, (*one).first, (*one).vm_flags, (*one).miss)
+            && vma.is_attached((*one).mm)
+            // Last: a change that began since the first look shows here.
+            && vma.last_change() == Some(last)
+    }
+}
+
 /// Remembers the mapping that was just found for a fault.
 ///
 /// # Safety
 /// As [`recall`].
 #[inline(always)]
-pub unsafe fn learn(task: Task, vma: VmaStruct, fault: *const FaultBody) {
-    let Some((mm, changes)) = state(task) else { return };
+pub unsafe fn learn(task: Task, pid: u32, vma: VmaStruct, fault: *const FaultBody) {
+    let Some(space) = Space::of(task) else { return };
     let Some(known) = KNOWN_VMAS.get_ptr_mut(0) else { return };
     let (start, end) = vma.range();
     // SAFETY: as above.
     unsafe {
-        let place = (*known).next as usize % KNOWN;
+        let way = (*known).next as usize % WAYS;
         (*known).next += 1;
-        let one = (&raw mut (*known).vmas).cast::<KnownVma>().add(place);
+        let set = set(pid, (*fault).address);
+        let one = (&raw mut (*known).sets).cast::<KnownVma>().add(set * WAYS + way);
         let told = &raw const (*fault).vma;
         *one = KnownVma {
-            mm,
-            changes,
+            // Under the lock that the helper holds nothing changes: an odd count is one that goes on being odd.
+            mm: if space.changes_now { 0 } else { space.mm },
+            vma: vma.address(),
+            changes: space.changes,
+            // Without a count of its own the mapping is as good as changing.
+            last_change: vma.last_change().unwrap_or(space.changes),
             start,
             end,
             first: vma.first_byte(),
@@ -110,17 +153,42 @@ pub unsafe fn learn(task: Task, vma: VmaStruct, fault: *const FaultBody) {
             generation: (*told).generation,
             inode: (*told).inode,
             vm_flags: (*told).flags,
+            pid,
+            pad: 0,
         };
     }
 }
 
-/// The task's address space, and how often it has changed. `None`: that is not known, or it changes now.
-#[inline(always)]
-fn state(task: Task) -> Option<(u64, u64)> {
-    if config!(mm_lock_seq) == MISSING {
-        return None;
+/// A task's address space, and how often it has changed.
+#[derive(Clone, Copy)]
+struct Space {
+    mm: u64,
+    changes: u32,
+    /// A change is under way.
+    changes_now: bool,
+}
+
+impl Space {
+    /// `None`: it has none, or the kernel does not count.
+    #[inline(always)]
+    fn of(task: Task) -> Option<Self> {
+        if config!(mm_lock_seq) == MISSING {
+            return None;
+        }
+        let mm = task.mm()?;
+        let changes = mm.changes();
+        Some(Self {
+            mm: mm.address(),
+            changes,
+            changes_now: config!(mm_lock_seq_is_count) != 0 && changes & 1 != 0,
+        })
     }
-    let mm = task.mm()?;
-    let changes = mm.changes();
-    (config!(mm_lock_seq_is_count) == 0 || changes & 1 == 0).then_some((mm.address(), changes))
+
+}
+
+/// The set of mappings that the address may be in. (By the process, since the verifier refuses arithmetic with the kernel's addresses.)
+#[inline(always)]
+fn set(pid: u32, address: u64) -> usize {
+    let hash = (u64::from(pid) << 32 ^ address >> SET_BITS).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (hash >> (u64::BITS - SETS.trailing_zeros())) as usize & (SETS - 1)
 }

@@ -4,9 +4,9 @@ use core::ffi::c_void;
 
 use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
-use profiler_common::fault::{FAULT_OPEN, PagesRead, ReadRun, ThreadFaults};
+use profiler_common::fault::{PagesRead, ReadRun, ThreadFaults};
 
-use super::{current, current_fault};
+use super::{current, current_fault, is_open};
 use crate::emit::{self, At, now};
 use crate::kernel::Folio;
 use crate::preempt::Held;
@@ -21,7 +21,7 @@ pub fn mm_filemap_add_to_page_cache(ctx: BtfTracePointContext) -> i32 {
     // SAFETY: the current thread's own entry.
     unsafe {
         let faults = &raw mut (*state).faults;
-        let in_fault = (*faults).inner.body.flags & FAULT_OPEN != 0;
+        let in_fault = is_open(&(*faults).inner);
         if in_fault {
             (*faults).inner.body.read += place.count;
         }

@@ -2,11 +2,15 @@
 
 use core::ffi::c_void;
 
+use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
 use profiler_common::config::MISSING;
 use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, ReadRun, Vma};
 
 use super::{Task, load};
 use crate::maps::config;
+
+/// Bit of `vm_refcnt` that a writer sets: the rest counts the address space, if the mapping is in it, and readers (`VMA_LOCK_OFFSET`).
+const REFCNT_WRITER: u32 = 1 << 30;
 
 /// `struct mm_struct *`
 #[derive(Clone, Copy)]
@@ -15,6 +19,10 @@ pub struct Mm(pub(super) *const c_void);
 /// `struct vm_area_struct *`
 #[derive(Clone, Copy)]
 pub struct VmaStruct(*const c_void);
+
+/// A `struct vm_area_struct *` that was valid once.
+#[derive(Clone, Copy)]
+pub struct RememberedVma(pub u64);
 
 /// `struct folio *`
 #[derive(Clone, Copy)]
@@ -29,8 +37,8 @@ impl Mm {
 
     /// How often it has changed, as far as the kernel counts.
     #[inline(always)]
-    pub fn changes(self) -> u64 {
-        u64::from(load::<u32>(self.0, config!(mm_lock_seq)).unwrap_or(0))
+    pub fn changes(self) -> u32 {
+        load(self.0, config!(mm_lock_seq)).unwrap_or(0)
     }
 
     /// For comparisons.
@@ -105,11 +113,61 @@ impl VmaStruct {
         (file as u64).wrapping_add(u64::from(config!(file_mmap_miss)))
     }
 
+    /// As a number, to be remembered.
+    #[inline(always)]
+    pub fn address(self) -> u64 {
+        self.0 as u64
+    }
+
+    /// The count of changes of its address space ([`Mm::changes`]) at its own last change: while both are equal it may be changing. `None`: the
+    /// kernel doesn't keep it.
+    #[inline(always)]
+    pub fn last_change(self) -> Option<u32> {
+        load(self.0, config!(vma_lock_seq))
+    }
+
     /// The mapping is not in the task's own address space.
     #[inline(always)]
     pub fn is_of_another(self, task: Task) -> bool {
         let mm: *const c_void = load(self.0, config!(vma_mm)).unwrap_or(core::ptr::null());
         task.mm().is_none_or(|own| own.0 != mm)
+    }
+}
+
+impl RememberedVma {
+    /// It is a mapping of the address space `mm` still. Its memory may have been given to another one.
+    #[inline(always)]
+    pub fn is_attached(self, mm: u64) -> bool {
+        let attached = match self.read::<u32>(config!(vma_refcnt)) {
+            Some(count) => count & !REFCNT_WRITER != 0,
+            None => self.read::<u8>(config!(vma_detached)) == Some(0),
+        };
+        attached && self.read(config!(vma_mm)) == Some(mm)
+    }
+
+    /// Addresses, first byte in the file, flags, and [`VmaStruct::miss_counter`].
+    #[inline(always)]
+    pub fn is(self, start: u64, end: u64, first: u64, flags: u64, miss: u64) -> bool {
+        self.read(config!(vma_start)) == Some(start)
+            && self.read(config!(vma_end)) == Some(end)
+            && self.read::<u64>(config!(vma_pgoff)).unwrap_or(0) << 12 == first
+            && self.read(config!(vma_flags)) == Some(flags)
+            && self.read::<u64>(config!(vma_file)).unwrap_or(0).wrapping_add(u64::from(config!(file_mmap_miss))) == miss
+    }
+
+    /// [`VmaStruct::last_change`]
+    #[inline(always)]
+    pub fn last_change(self) -> Option<u32> {
+        self.read(config!(vma_lock_seq))
+    }
+
+    #[inline(always)]
+    fn read<T: Copy + Default>(self, offset: u32) -> Option<T> {
+        let mut value = T::default();
+        let from = self.0.wrapping_add(u64::from(offset)) as *const c_void;
+        // SAFETY: a value's size; the helper refuses what can't be read.
+        let failed = unsafe { bpf_probe_read_kernel((&raw mut value).cast(), size_of::<T>() as u32, from) };
+        (offset != MISSING && failed == 0).then_some(value)
     }
 }
 

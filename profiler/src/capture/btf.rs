@@ -225,6 +225,8 @@ fn type_len(bytes: &[u8], at: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use profiler_common::config::Config;
+
     use super::*;
 
     /// A .BTF section from types (as words) and names.
@@ -301,7 +303,7 @@ mod tests {
             println!("skipped: no {VMLINUX}");
             return;
         };
-        let mut config = super::super::load::settings();
+        let mut config = Config::NOTHING;
         assert_eq!(locate(&btf, &mut config), Vec::<&str>::new());
         assert_ne!(config.task_pid, config.task_tgid);
         assert!(btf.has_function(WALKER_NEEDS) && !btf.has_function("no such function"));

@@ -1,5 +1,7 @@
 //! Tries everything that a recording needs, one by one, and says what to do about each refusal.
 
+use profiler_common::config::Config;
+
 use super::attach::{self, Nouns};
 use super::btf::{self, Btf};
 use super::faults::Faults;
@@ -38,7 +40,7 @@ pub fn doctor() -> Doctor {
 }
 
 fn try_hooks(rows: &mut Vec<HookStatus>) -> anyhow::Result<()> {
-    let mut config = load::settings();
+    let mut config = Config::NOTHING;
     let types = Btf::of_kernel();
     let reason = types.as_ref().err().map(ToString::to_string);
     rows.push(machine(

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use aya::{Ebpf, EbpfLoader};
-use profiler_common::config::{CALL_WORDS, Config, MISSING};
+use profiler_common::config::Config;
+use profiler_common::known_rows::KNOWN_ROWS;
+use profiler_common::space::MAX_PLACES;
 use profiler_common::{ABI_SYMBOL, ABI_VERSION};
 use zerocopy::IntoBytes;
 
@@ -62,7 +64,7 @@ impl Sizes {
                 .unwrap_or(u32::MAX)
                 .clamp(1 << 18, MAX_ROWS),
             pages: 1 << 17,
-            ranges: tasks.saturating_mul(16).clamp(1 << 18, 1 << 20),
+            ranges: tasks.saturating_mul(16).clamp(1 << 18, MAX_PLACES),
             spaces: tasks.saturating_mul(2).clamp(1 << 14, 1 << 20),
         }
     }
@@ -71,103 +73,6 @@ impl Sizes {
     pub fn doorbell(self, cpus: usize) -> u32 {
         let quarter = self.bulk_bytes / 4;
         quarter / u32::try_from(cpus.max(1)).unwrap_or(u32::MAX)
-    }
-}
-
-/// A configuration that records nothing and knows no offset.
-pub fn settings() -> Config {
-    Config {
-        abi_version: ABI_VERSION,
-        whole_system: 0,
-        stack_copy: 0,
-        fault_stack_copy: 0,
-        doorbell: u32::MAX,
-        walk: 0,
-        check_walks: 0,
-        exclude_pid: [0; 3],
-        task_pid: MISSING,
-        task_tgid: MISSING,
-        task_comm: MISSING,
-        task_exit_code: MISSING,
-        task_min_flt: MISSING,
-        task_maj_flt: MISSING,
-        task_sum_exec_runtime: MISSING,
-        task_mm: MISSING,
-        task_flags: MISSING,
-        task_fsbase: MISSING,
-        mm_start_stack: MISSING,
-        mm_arg_start: MISSING,
-        mm_arg_end: MISSING,
-        bprm_filename: MISSING,
-        task_state: MISSING,
-        faults: 0,
-        find_vma: 0,
-        task_in_iowait: MISSING,
-        task_in_iowait_mask: 0,
-        task_pagefault_disabled: MISSING,
-        mm_lock_seq: MISSING,
-        mm_lock_seq_is_count: 0,
-        vma_start: MISSING,
-        vma_end: MISSING,
-        vma_pgoff: MISSING,
-        vma_flags: MISSING,
-        vma_file: MISSING,
-        vma_mm: MISSING,
-        file_inode: MISSING,
-        file_mmap_miss: MISSING,
-        inode_ino: MISSING,
-        inode_generation: MISSING,
-        inode_sb: MISSING,
-        sb_dev: MISSING,
-        sb_magic: MISSING,
-        mapping_host: MISSING,
-        folio_mapping: MISSING,
-        folio_index: MISSING,
-        folio_flags: MISSING,
-        folio_order: MISSING,
-        folio_flags_1: MISSING,
-        page_head: MISSING,
-        waits: 0,
-        wait_min: 0,
-        wait_burst: 0,
-        preempt_count_known: 0,
-        per_cpu_offset: 0,
-        preempt_count: 0,
-        calls_with_file: [0; CALL_WORDS],
-        calls_with_path: [0; CALL_WORDS],
-        calls_with_path_second: [0; CALL_WORDS],
-        task_files: MISSING,
-        files_fdt: MISSING,
-        fdtable_fd: MISSING,
-        fdtable_max_fds: MISSING,
-        file_dentry: MISSING,
-        dentry_parent: MISSING,
-        dentry_name: MISSING,
-        inode_mode: MISSING,
-        inode_dentries: MISSING,
-        dentry_alias: MISSING,
-        request_queue: MISSING,
-        request_bio: MISSING,
-        request_part: MISSING,
-        request_sector: MISSING,
-        request_bytes: MISSING,
-        request_flags: MISSING,
-        queue_disk: MISSING,
-        queue_mq_ops: MISSING,
-        disk_major: MISSING,
-        disk_first_minor: MISSING,
-        disk_queue: MISSING,
-        block_device_disk: MISSING,
-        bio_device: MISSING,
-        bio_sector: MISSING,
-        bio_bytes: MISSING,
-        bio_index: MISSING,
-        bio_flags: MISSING,
-        bio_status: MISSING,
-        bio_next: MISSING,
-        bio_vector: MISSING,
-        vector_page: MISSING,
-        page_head_of: MISSING,
     }
 }
 
@@ -191,6 +96,7 @@ pub fn load(config: &Config, sizes: Sizes, types: &Btf) -> anyhow::Result<Ebpf> 
         .map_max_entries("THREADS", sizes.threads)
         .map_max_entries("BULK", sizes.bulk_bytes)
         .map_max_entries("ROWS", sizes.rows)
+        .map_max_entries("KNOWN_ROWS", machine::possible_cpus().saturating_mul(KNOWN_ROWS))
         .map_max_entries("PAGES", sizes.pages)
         .map_max_entries("RANGES", sizes.ranges)
         .map_max_entries("SPACES", sizes.spaces)

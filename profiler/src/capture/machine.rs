@@ -21,6 +21,12 @@ pub fn cpus() -> io::Result<Vec<u32>> {
     aya::util::online_cpus().map_err(|(path, error)| io::Error::new(error.kind(), format!("{path}: {error}")))
 }
 
+/// CPUs that may ever be online, at least 1: numbers of CPUs are below.
+pub fn possible_cpus() -> u32 {
+    let cpus = aya::util::nr_cpus();
+    cpus.map_or(1, |count| u32::try_from(count).unwrap_or(u32::MAX))
+}
+
 /// Memory of the machine, in bytes.
 pub fn memory() -> u64 {
     let info = nix::sys::sysinfo::sysinfo();

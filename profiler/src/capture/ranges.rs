@@ -16,6 +16,8 @@ pub struct Room {
     gaps: Vec<(u32, u32)>,
     /// Runs that were given back, and when, oldest first.
     resting: std::collections::VecDeque<(Instant, Run)>,
+    /// Of the last run that was taken.
+    version: u32,
 }
 
 impl Room {
@@ -24,6 +26,7 @@ impl Room {
         Self {
             gaps: vec![(0, size)],
             resting: std::collections::VecDeque::new(),
+            version: 0,
         }
     }
 
@@ -40,7 +43,12 @@ impl Room {
         }
         let index = self.gaps.iter().position(|&(_, len)| len >= count)?;
         let (start, len) = self.gaps.get_mut(index)?;
-        let run = Run { first: *start, count };
+        self.version = self.version.wrapping_add(1);
+        let run = Run {
+            first: *start,
+            count,
+            version: self.version,
+        };
         (*start, *len) = (*start + count, *len - count);
         if *len == 0 {
             self.gaps.remove(index);
@@ -87,7 +95,9 @@ mod tests {
             room.give_back(run, now);
         }
         assert_eq!(room.take(1, now), None);
-        assert_eq!(room.take(10, now + GRACE), Some(Run { first: 0, count: 10 }));
+        let again = room.take(10, now + GRACE).unwrap();
+        assert_eq!((again.first, again.count), (0, 10));
+        assert!(runs.iter().all(|run| run.version != again.version));
         assert!(room.gaps.is_empty());
     }
 

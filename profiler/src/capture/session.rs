@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{SigHandler, Signal, signal};
+use profiler_common::config::Config;
 
 use super::attach::{self, Hooks, Nouns};
 use super::btf::{self, Btf, FIND_VMA};
@@ -99,7 +100,7 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     }
     let cpus = machine::cpus()?;
     let excluded: Vec<u32> = start.exclude_pids.iter().copied().chain([std::process::id()]).collect();
-    let mut config = load::settings();
+    let mut config = Config::NOTHING;
     let types = Btf::of_kernel()?;
     let missing = btf::locate(&types, &mut config);
     config.whole_system = u32::from(start.scope == Scope::System);

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use profiler_common::config::Config;
 use profiler_common::unwind::{BX_SAME, Cfa, Fp};
 
 use super::super::btf::Btf;
@@ -27,7 +28,7 @@ fn tables() -> Option<Tables> {
         println!("skipped: needs root");
         return None;
     }
-    let mut ebpf = load::load(&load::settings(), SIZES, &Btf::of_kernel().unwrap()).unwrap();
+    let mut ebpf = load::load(&Config::NOTHING, SIZES, &Btf::of_kernel().unwrap()).unwrap();
     Some(Tables::new(&mut ebpf, SIZES).unwrap())
 }
 

@@ -6,6 +6,7 @@ use profiler::capture::faults::FaultMode;
 use profiler::capture::load::{self, Sizes};
 use profiler::capture::machine;
 use profiler::capture::waits::{self, OffCpu};
+use profiler_common::config::Config;
 
 use crate::harness::skipped;
 
@@ -24,7 +25,7 @@ fn every_program_is_far_from_the_verifiers_limit() {
         if walk == 1 && load::walker_refused(&types).is_some() {
             continue;
         }
-        let mut config = load::settings();
+        let mut config = Config::NOTHING;
         btf::locate(&types, &mut config);
         (config.walk, config.stack_copy) = (walk, 65536);
         waits::configure(&mut config, OffCpu::default(), &types);

@@ -89,6 +89,10 @@ pub fn locate(btf: &Btf, config: &mut Config) -> Vec<&'static str> {
     }
     // Only kernels before 6.6 have it, and they need it.
     config.folio_order = btf.offset("folio._folio_order").unwrap_or(MISSING);
+    // Kernels since 6.4, whose mappings have a lock each; without them a mapping is looked up more often.
+    config.vma_lock_seq = btf.offset("vm_area_struct.vm_lock_seq").unwrap_or(MISSING);
+    config.vma_refcnt = btf.offset("vm_area_struct.vm_refcnt").unwrap_or(MISSING);
+    config.vma_detached = btf.offset("vm_area_struct.detached").unwrap_or(MISSING);
     config.mm_lock_seq = btf.offset("mm_struct.mm_lock_seq").unwrap_or(MISSING);
     config.mm_lock_seq_is_count = u32::from(btf.offset("mm_struct.mm_lock_seq.sequence").is_some());
     config.page_head = btf.enumerator("PG_head").unwrap_or(MISSING);
