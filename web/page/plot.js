@@ -66,6 +66,10 @@ export class PointImage {
 }
 
 function square(pixels, width, height, x, y, size, colour) {
+  if (size > 3) {
+    stamp(pixels, width, height, x, y, size, colour, false);
+    return;
+  }
   const at = y * width + x;
   pixels[at] = colour;
   if (size < 2) return;
@@ -91,6 +95,18 @@ export function pixelOf(hex, opacity = 1) {
   const number = parseInt(hex.slice(1), 16);
   const [red, green, blue] = [(number >> 16) & 255, (number >> 8) & 255, number & 255];
   return ((Math.round(opacity * 255) << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+}
+
+/** Moves ascending places apart until none is nearer than `least` to the next, and the last one is not beyond `end`. */
+export function spread(places, least, end) {
+  const apart = [];
+  places.forEach((place, i) => apart.push(i === 0 ? place : Math.max(place, apart[i - 1] + least)));
+  let limit = end;
+  for (let i = apart.length - 1; i >= 0; i--) {
+    apart[i] = Math.min(apart[i], limit);
+    limit = apart[i] - least;
+  }
+  return apart;
 }
 
 /** Logarithm of times, for the axis of latencies: Float32Array, with what is unknown below everything. */

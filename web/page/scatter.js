@@ -3,7 +3,7 @@
 import { NONE } from "./document.js";
 import { KIND, nearest, placesBetween } from "./model.js";
 import { hotSymbols } from "./groups.js";
-import { PointImage, pixelOf } from "./plot.js";
+import { PointImage, pixelOf, spread } from "./plot.js";
 import { binaryTicks, formatBytes, formatTime, offsetLabels, ticks, timeLabels } from "./format.js";
 import { fitted, listen, rule, surface } from "./surface.js";
 
@@ -165,11 +165,10 @@ export class Scatter {
     const { left, top, width, height } = this.area;
     const seen = app.hot.filter(({ page }) => page >= app.view.pages[0] && page <= app.view.pages[1]);
     const labels = seen.slice(0, Math.floor(height / 14)).sort((a, b) => b.page - a.page);
-    let y = top - 6;
-    for (const { name, page } of labels) {
+    const places = spread(labels.map(({ page }) => this.yOf(page)), 13, top + height);
+    labels.forEach(({ name, page }, i) => {
       const at = this.yOf(page);
-      y = Math.max(y + 13, at);
-      if (y > top + height + 6) break;
+      const y = places[i];
       context.strokeStyle = colours.line;
       context.lineWidth = 1;
       context.beginPath();
@@ -179,7 +178,7 @@ export class Scatter {
       context.stroke();
       context.fillStyle = colours.ink;
       context.fillText(fitted(context, name, 114), left + width + 79, y);
-    }
+    });
   }
 
   /** Which pages were read when. */
@@ -269,9 +268,10 @@ export class Scatter {
 /** How points look, by how many there are. */
 export function pointStyle(app, ratio) {
   const colours = app.theme.colours;
-  const size = app.selection.list.length > 30_000 ? 1 : 2;
+  const count = app.selection.list.length;
+  const size = [30_000, 3_000, 300].filter((most) => count <= most).length + 1;
   const scaled = ratio > 1.5 ? size + 1 : size;
-  const sizes = [scaled, scaled, scaled, ratio > 1.5 ? 11 : 7];
+  const sizes = [scaled, scaled, scaled, ratio > 1.5 ? 11 : Math.max(7, size + 3)];
   return {
     dim: pixelOf(colours.dim, 0.55),
     dimSize: scaled,

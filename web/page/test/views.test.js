@@ -4,9 +4,9 @@ import { NONE } from "../document.js";
 import { ALL, FILTER, KINDS } from "../model.js";
 import { GROUPINGS, groupKeys, groupRows, hotSymbols, placeOf, sortRows } from "../groups.js";
 import { histogram, latencies, quantile } from "../bins.js";
-import { FATE, FATES, cellsOf, countFates, fatesOf, pagesPerCell, touchedPages } from "../pages.js";
+import { FATE, FATES, cellsOf, countFates, fatesOf, pagesPerCell, touchedPages, usedOf } from "../pages.js";
 import { FlameTree } from "../flame.js";
-import { PointImage, paintPoints, pixelOf, stamp } from "../plot.js";
+import { PointImage, paintPoints, pixelOf, spread, stamp } from "../plot.js";
 import { sample } from "./recording.js";
 
 test("every grouping adds up to the selection, and its own filter does not change it", () => {
@@ -94,6 +94,23 @@ test("pages have the fate that counts most", () => {
   const base = (page) => (page < 8_000 ? "faulted" : page < 20_000 ? "around" : page < 28_000 ? "wasted" : page >= 30_000 && page < 34_000 ? "called" : "untouched");
   for (let page = 0; page < 40_000; page++) assert.equal(fates[page], written.has(page) ? FATE.dirtied : FATE[base(page)], `page ${page}`);
   assert.equal(countFates(fates).reduce((sum, count) => sum + count, 0), 40_000);
+});
+
+test("a file is used up to its last page that something happened to", () => {
+  const { recording, index } = sample();
+  const of = (...fates) => usedOf(recording, Uint8Array.from(fates), []);
+  assert.deepEqual([of(0, 0, 0), of(1, 0, 0), of(0, 4, 0), of(0, 0, 2)], [1, 1, 2, 3]);
+  const list = index.of(0);
+  const last = list.reduce((most, fault) => Math.max(most, recording.columns.fault_page[fault]), 0);
+  assert.ok(usedOf(recording, fatesOf(recording, 0, list), list) > last);
+});
+
+test("labels are moved apart, in their order, and not beyond the end", () => {
+  for (const places of [[0, 1, 2, 50, 98, 99], [99, 99, 99], [10, 40, 70], []]) {
+    const apart = spread(places, 10, 100);
+    apart.forEach((place, i) => assert.ok(place <= 100 && (i === 0 || place - apart[i - 1] >= 10)));
+  }
+  assert.deepEqual(spread([10, 40, 70], 10, 100), [10, 40, 70]);
 });
 
 test("cells hold every page once, and fit", () => {
