@@ -1,7 +1,9 @@
 //! A finished profile in the browser: the one place that knows the profiler's address and the local server.
 //!
 //! The server listens on 127.0.0.1 only, answers the profiler's page only (CORS), and serves one file below a random
-//! token, so that other pages and other users can't guess it.
+//! token, so that other pages and other users can't guess it. [`explorer`] is the page of page faults.
+
+pub mod explorer;
 
 use std::fmt::Write as _;
 use std::io;

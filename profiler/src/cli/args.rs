@@ -297,6 +297,9 @@ pub struct Faults {
     /// As --csv, each row a JSON object
     #[arg(long, group = "format")]
     pub ndjson: bool,
+    /// A page to look at, in one file that opens without a network
+    #[arg(long, value_name = "FILE", group = "format")]
+    pub html: Option<PathBuf>,
 }
 
 fn fault_class() -> impl TypedValueParser<Value = FaultClass> {

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use source::Kind;
 
 use super::args::Faults;
+use super::explorer;
 use super::missing::About;
 use super::output::to_stdout;
 use super::source;
@@ -23,7 +24,10 @@ const FAULTS: About = About {
     not_asked_for: "; record them with `ngmi record --faults all -- COMMAND`",
 };
 
-pub fn run(args: Faults) -> Result<ExitCode> {
+pub fn run(mut args: Faults) -> Result<ExitCode> {
+    if let Some(html) = args.html.take() {
+        return explorer::page(&args.input.clone(), &html, &Selection::try_from(args)?);
+    }
     let input = args.input.clone();
     let top = args.top;
     let (list, csv, json, ndjson) = (args.list, args.csv, args.json, args.ndjson);

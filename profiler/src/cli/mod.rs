@@ -3,6 +3,7 @@
 pub mod args;
 mod convert;
 mod doctor;
+pub mod explorer;
 mod faults;
 mod halves;
 mod io;

@@ -121,7 +121,7 @@ impl Functions {
 
 /// The start of a function of which only the unwind information tells, in the name that wholesym makes of it: `fun_8fd0`. Many
 /// files have one of that name.
-fn made_up(name: &str) -> Option<u64> {
+pub fn made_up(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("fun_")?;
     u64::from_str_radix(digits, 16)
         .ok()

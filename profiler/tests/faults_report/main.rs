@@ -7,6 +7,7 @@ mod made_up;
 mod made_up_log;
 
 mod beside;
+mod explorer;
 mod phases;
 mod rows;
 mod synthetic;

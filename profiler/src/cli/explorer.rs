@@ -1,0 +1,61 @@
+//! The page-fault explorer of a recording: its document for the server, and `ngmi faults --html`, the page in one file.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+use super::faults::{warn_of_budget, why_none};
+use super::source::{self, Kind};
+use super::terminal::tell;
+use crate::record::spool::Output;
+use crate::report::explorer::{Facts, write};
+use crate::report::faults::{Selection, Selector, View};
+
+/// The document of all faults of a profile or an event log, compressed: what the server answers for `web::explorer::DATA`. One without faults
+/// says why.
+///
+/// # Errors
+/// When the file can't be read.
+pub fn document(input: &Path) -> Result<Vec<u8>> {
+    of_selected(input, &Selection::default(), false)
+}
+
+fn of_selected(input: &Path, selection: &Selection, must_have_faults: bool) -> Result<Vec<u8>> {
+    let mut facts = Facts::default();
+    let (tables, kind) = source::read(input, &mut facts)?;
+    facts.faults.is_without_mappings = kind == Kind::Profile;
+    let why = facts.faults.rows.is_empty().then(|| why_none(&tables.recording));
+    match why {
+        Some(why) if must_have_faults => bail!("{} holds no page fault{why}", input.display()),
+        _ => warn_of_budget(&tables, facts.faults.rows.len() as u64),
+    }
+    let view = View::new(&tables, &facts.faults);
+    let selector = Selector::new(&view, selection).with_context(|| input.display().to_string())?;
+    let mut document = Vec::new();
+    let why = why.map(|why| format!("This recording holds no page fault{why}."));
+    write(&mut document, &view, &selector, &facts, why.as_deref())?;
+    Ok(document)
+}
+
+/// Writes the page with the selected faults.
+pub fn page(input: &Path, html: &Path, selection: &Selection) -> Result<ExitCode> {
+    let mut output = Output::create(html)?;
+    let document = of_selected(input, selection, true)?;
+    let page = web::explorer::single_page(&document)?;
+    let cannot = || {
+        format!(
+            "cannot write {}; free space there, or name another place",
+            html.display()
+        )
+    };
+    output.file().write_all(page.as_bytes()).with_context(cannot)?;
+    let bytes = output.finish()?;
+    tell(format_args!(
+        "{} ({}): open it in any browser, it needs no network",
+        html.display(),
+        crate::report::text::bytes(bytes)
+    ));
+    Ok(ExitCode::SUCCESS)
+}

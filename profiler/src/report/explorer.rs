@@ -1,0 +1,188 @@
+//! The document of the page-fault explorer: what the page (`web::explorer`) shows, in one compressed file. docs/explorer.md describes it.
+
+mod container;
+mod facts;
+mod faults;
+mod files;
+mod limits;
+mod reads;
+mod stacks;
+mod strings;
+
+use std::io;
+
+use serde::Serialize;
+
+pub use facts::Facts;
+
+use super::export::ns;
+use super::faults::tally::Folded;
+use super::faults::{Selector, View};
+use crate::fact::fault::FaultClass;
+use crate::fact::{Recording, Tables, ThreadId};
+use container::Container;
+use files::Files;
+use stacks::Stacks;
+use strings::Strings;
+
+/// What the page says of the recording itself.
+#[derive(Debug, Serialize)]
+struct About {
+    command: String,
+    ngmi: String,
+    kernel: String,
+    start_unix_ms: u64,
+    duration_ns: u64,
+    /// Neither the log nor the profile says more: some were lost on the way.
+    losses: u64,
+    is_profile: bool,
+}
+
+/// Faults, counted.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+struct Totals {
+    /// In the input.
+    in_input: u64,
+    /// Asked for.
+    selected: u64,
+    /// Their time, in ns.
+    selected_ns: u64,
+    /// Asked for, and in the document.
+    shown: u64,
+    /// Asked for, and beyond what the document holds.
+    left_out: u64,
+    /// Their time, in ns.
+    left_out_ns: u64,
+    /// Of the profile's budget: in no row of it.
+    folded: u64,
+    /// Their time, in ns.
+    folded_ns: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct ThreadRow {
+    tid: u32,
+    name: u32,
+    /// `None`: nobody told.
+    process: Option<u32>,
+}
+
+#[derive(Debug, Serialize)]
+struct ProcessRow {
+    pid: u32,
+    name: u32,
+}
+
+/// All that is no column.
+#[derive(Debug, Serialize)]
+struct Header<'a> {
+    about: About,
+    totals: Totals,
+    /// Why there is no fault, if there is none: a sentence with its remedy.
+    why_empty: Option<&'a str>,
+    classes: Vec<&'static str>,
+    phases: Vec<&'static str>,
+    waits: [&'static str; 6],
+    failures: [&'static str; 4],
+    processes: Vec<ProcessRow>,
+    threads: Vec<ThreadRow>,
+    devices: Vec<u32>,
+    files: Vec<files::FileRow>,
+    columns: &'a [container::Described],
+    /// All names; others refer to them by their place.
+    strings: &'a [String],
+}
+
+/// Writes the document of the selected faults, compressed. Disk reads and pages of files are the whole recording's.
+///
+/// # Errors
+/// Those of the output.
+pub fn write(
+    out: impl io::Write,
+    view: &View<'_>,
+    selector: &Selector,
+    facts: &Facts,
+    why_empty: Option<&str>,
+) -> io::Result<()> {
+    let tables = view.tables;
+    let mut strings = Strings::default();
+    let mut stacks = Stacks::new(view);
+    let mut files = Files::default();
+    let mut container = Container::default();
+    let mut totals = totals(view, selector, &tables.recording);
+    let shown = faults::columns(&mut container, view, selector, &mut stacks, &mut files, &mut strings);
+    totals.shown = shown.count;
+    totals.left_out = totals.selected.saturating_sub(shown.count);
+    totals.left_out_ns = totals.selected_ns.saturating_sub(shown.time_ns);
+    let requests = reads::columns(&mut container, tables, facts, &mut files);
+    reads::causes(&mut container, facts, &shown, &requests);
+    stacks.columns(&mut container);
+    let files = files.rows(&mut container, view, &mut strings);
+    let name = |strings: &mut Strings, name: &str| strings.id(name);
+    let header = Header {
+        about: about(tables, !view.knows_bss()),
+        totals,
+        why_empty,
+        classes: FaultClass::ALL.map(FaultClass::name).to_vec(),
+        phases: faults::PHASES.map(super::faults::phase::Phase::name).to_vec(),
+        waits: faults::WAITS,
+        failures: faults::FAILURES.map(crate::fact::fault::Failure::name),
+        processes: (tables.processes.iter())
+            .map(|process| ProcessRow {
+                pid: process.pid,
+                name: name(&mut strings, &process.name),
+            })
+            .collect(),
+        threads: (tables.threads.iter())
+            .map(|thread| ThreadRow {
+                tid: thread.tid,
+                name: name(&mut strings, &thread.name),
+                process: (thread.process.index() < tables.processes.len()).then_some(thread.process.0),
+            })
+            .collect(),
+        devices: (tables.devices.iter())
+            .map(|device| name(&mut strings, &device.name))
+            .collect(),
+        files,
+        columns: container.described(),
+        strings: strings.all(),
+    };
+    container.write(out, &header)
+}
+
+fn totals(view: &View<'_>, selector: &Selector, recording: &Recording) -> Totals {
+    let folded = Folded::of(recording);
+    let mut totals = Totals {
+        in_input: view.len() as u64,
+        folded: folded.faults,
+        folded_ns: folded.time_ns,
+        ..Totals::default()
+    };
+    for fault in view.faults().filter(|fault| selector.takes(view, fault)) {
+        totals.selected += 1;
+        totals.selected_ns = totals.selected_ns.saturating_add(ns(fault.time()));
+    }
+    totals
+}
+
+/// The number of a thread that the tables have.
+fn thread_id(tables: &Tables, thread: Option<ThreadId>) -> u32 {
+    let there = thread.filter(|thread| thread.index() < tables.threads.len());
+    there.map_or(container::NONE, |thread| thread.0)
+}
+
+fn about(tables: &Tables, is_profile: bool) -> About {
+    let recording = &tables.recording;
+    About {
+        command: strings::cut(&recording.command.join(" ")),
+        ngmi: strings::cut(&recording.ngmi_version),
+        kernel: strings::cut(&recording.kernel),
+        start_unix_ms: recording.start_unix_ms,
+        duration_ns: ns(recording.end.since(recording.start)),
+        losses: recording
+            .losses
+            .iter()
+            .fold(0, |sum, (_, count)| sum.saturating_add(*count)),
+        is_profile,
+    }
+}

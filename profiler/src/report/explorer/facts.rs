@@ -1,0 +1,131 @@
+//! What the document is made of: what `ngmi faults` keeps of a recording, and beside it disk reads, reads of pages, and who waited for which.
+
+use super::limits;
+use crate::addr::Timestamp;
+use crate::fact::fault::MappedFileId;
+use crate::fact::request::{DeviceId, Operation, RequestSight};
+use crate::fact::{
+    BioFact, Cause, EffectKind, FactSink, FaultFact, Mark, PagesReadFact, Reason, RequestFact, SampleFact, Tables,
+    ThreadId,
+};
+use crate::report::export::ns;
+use crate::report::faults;
+
+/// The part of a disk read that is of one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Read {
+    pub start: Timestamp,
+    pub end: Timestamp,
+    /// `None`: it was under way when the recording began or ended.
+    pub duration_ns: Option<u64>,
+    pub queued_ns: Option<u64>,
+    pub device: DeviceId,
+    pub sector: u64,
+    /// `None`: metadata, swap, or nobody saw.
+    pub file: Option<MappedFileId>,
+    /// First byte in the file.
+    pub offset: Option<u64>,
+    /// Of this file.
+    pub bytes: u64,
+    /// Who asked for it.
+    pub thread: Option<ThreadId>,
+    pub in_fault: bool,
+    pub is_ahead: bool,
+}
+
+/// A fault waited for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaitedFor {
+    pub thread: ThreadId,
+    pub start: Timestamp,
+    pub device: DeviceId,
+    pub sector: u64,
+    pub end: Timestamp,
+}
+
+/// What the document keeps of a recording.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// The faults, and what became of files' pages.
+    pub faults: faults::Facts,
+    pub(super) reads: Vec<Read>,
+    pub(super) pages: Vec<PagesReadFact>,
+    pub(super) causes: Vec<WaitedFor>,
+}
+
+impl FactSink for Facts {
+    fn sample(&mut self, tables: &Tables, sample: &SampleFact) {
+        self.faults.sample(tables, sample);
+    }
+
+    fn mark(&mut self, tables: &Tables, mark: &Mark) {
+        self.faults.mark(tables, mark);
+    }
+
+    fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
+        self.faults.fault(tables, fault);
+    }
+
+    fn bss(&mut self, tables: &Tables, fault: &FaultFact, file: MappedFileId) {
+        self.faults.bss(tables, fault, file);
+    }
+
+    fn pages_read(&mut self, tables: &Tables, read: &PagesReadFact) {
+        self.faults.pages_read(tables, read);
+        if self.pages.len() < limits::ROWS {
+            self.pages.push(*read);
+        }
+    }
+
+    fn request(&mut self, _: &Tables, request: &RequestFact) {
+        if request.operation != Operation::Read {
+            return;
+        }
+        let before = self.reads.len();
+        let is_full = |reads: &[Read]| reads.len() >= limits::ROWS;
+        for bio in &request.bios {
+            let of_this = self.reads.iter_mut().skip(before);
+            if let Some(read) = of_this.into_iter().find(|read| read.file == bio.file) {
+                read.bytes = read.bytes.saturating_add(u64::from(bio.bytes));
+                read.offset = read.offset.into_iter().chain(bio.offset).min();
+                read.in_fault |= bio.in_fault;
+            } else if !is_full(&self.reads) {
+                self.reads.push(read(request, Some(bio)));
+            }
+        }
+        if request.bios.is_empty() && !is_full(&self.reads) {
+            self.reads.push(read(request, None));
+        }
+    }
+
+    fn joined(&mut self, _: &Tables, cause: &Cause) {
+        if let (EffectKind::Fault, Reason::Request(request)) = (cause.effect.kind, cause.reason)
+            && self.causes.len() < limits::ROWS
+        {
+            self.causes.push(WaitedFor {
+                thread: cause.effect.thread,
+                start: cause.effect.start,
+                device: request.device,
+                sector: request.sector,
+                end: request.end,
+            });
+        }
+    }
+}
+
+fn read(request: &RequestFact, bio: Option<&BioFact>) -> Read {
+    Read {
+        start: request.start,
+        end: request.end,
+        duration_ns: (request.sight == RequestSight::Whole).then(|| ns(request.end.since(request.start))),
+        queued_ns: request.queued.map(ns),
+        device: request.device,
+        sector: request.sector,
+        file: bio.and_then(|bio| bio.file),
+        offset: bio.and_then(|bio| bio.offset),
+        bytes: u64::from(bio.map_or(request.bytes, |bio| bio.bytes)),
+        thread: bio.and_then(|bio| bio.thread),
+        in_fault: bio.is_some_and(|bio| bio.in_fault),
+        is_ahead: request.kind.read_ahead,
+    }
+}

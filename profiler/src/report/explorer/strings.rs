@@ -1,0 +1,70 @@
+//! Every name once. Names come from outside: they are cut, and never more than so many.
+
+use rustc_hash::FxHashMap;
+
+use super::limits;
+
+/// Names by their place.
+#[derive(Debug, Default)]
+pub struct Strings {
+    all: Vec<String>,
+    known: FxHashMap<String, u32>,
+}
+
+impl Strings {
+    /// The place of a name; of one too many, that of the last one.
+    pub fn id(&mut self, name: &str) -> u32 {
+        if let Some(id) = self.known.get(name) {
+            return *id;
+        }
+        let name = if self.all.len() + 1 < limits::STRINGS {
+            cut(name)
+        } else {
+            "[too many names]".to_owned()
+        };
+        if let Some(id) = self.known.get(&name) {
+            return *id;
+        }
+        let id = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
+        self.known.insert(name.clone(), id);
+        self.all.push(name);
+        id
+    }
+
+    /// All of them.
+    pub fn all(&self) -> &[String] {
+        &self.all
+    }
+}
+
+/// The beginning of a name that is longer than anybody reads.
+pub fn cut(name: &str) -> String {
+    if name.len() <= limits::STRING {
+        return name.to_owned();
+    }
+    let end = (0..=limits::STRING)
+        .rev()
+        .find(|at| name.is_char_boundary(*at))
+        .unwrap_or(0);
+    format!("{}…", name.split_at(end).0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_there_once_and_not_whole_if_it_is_long() {
+        let mut strings = Strings::default();
+        assert_eq!((strings.id("a"), strings.id("b"), strings.id("a")), (0, 1, 0));
+        let long = "é".repeat(limits::STRING);
+        let id = strings.id(&long);
+        assert_eq!(strings.id(&long), id);
+        let kept = &strings.all()[id as usize];
+        assert!(
+            kept.len() < limits::STRING + 4 && kept.ends_with("é…"),
+            "{}",
+            kept.len()
+        );
+    }
+}

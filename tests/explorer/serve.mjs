@@ -1,0 +1,22 @@
+// The page's files as our server gives them: below a folder, under the same policy, with a document beside them.
+import { createServer } from "node:http";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const KINDS = { html: "text/html; charset=utf-8", css: "text/css; charset=utf-8", js: "text/javascript; charset=utf-8", bin: "application/octet-stream" };
+
+/** Serves on a free port of loopback: { url, close }. */
+export async function serve(folder, policy, document) {
+  const server = createServer((request, response) => {
+    const name = new URL(request.url, "http://127.0.0.1").pathname.replace(/^\/token\/faults\//, "") || "index.html";
+    try {
+      const body = name === "data.bin" ? document() : readFileSync(join(folder, name.replace(/[^a-z.-]/g, "")));
+      response.writeHead(200, { "content-type": KINDS[name.split(".").pop()], "content-security-policy": policy, "cache-control": "no-store" });
+      response.end(body);
+    } catch {
+      response.writeHead(404).end();
+    }
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return { url: `http://127.0.0.1:${server.address().port}/token/faults/`, close: () => server.close() };
+}

@@ -1,0 +1,413 @@
+// The state of the page, and the one place that changes it: every view is drawn again, at most once a frame.
+
+import { ALL, FileIndex, KINDS, NO_FILE, Selection, filesByTime, gather, kindsOf, longestSelected, nextSelected, tally, weightsOf } from "./model.js";
+import { GROUPINGS, functionName, groupKeys } from "./groups.js";
+import { latencies } from "./bins.js";
+import { FATES, countFates, fatesOf, usedOf } from "./pages.js";
+import { FlameTree } from "./flame.js";
+import { logarithms } from "./plot.js";
+import { Theme } from "./theme.js";
+import { Tooltip, element } from "./surface.js";
+import { baseName, formatBytes, formatCount, formatOffset, formatSum, formatTime } from "./format.js";
+import { Scatter } from "./scatter.js";
+import { Timeline } from "./timeline.js";
+import { HeatMap } from "./heatmap.js";
+import { FlameGraph } from "./flamegraph.js";
+import { GroupTable } from "./table.js";
+import { Chooser } from "./chooser.js";
+import { Detail, describeFault } from "./detail.js";
+import { fillHelp, listenToKeys } from "./keys.js";
+
+/** Milliseconds of a frame after which what can wait has to wait: half of what 30 frames a second leave. */
+const BUDGET = 16;
+const byId = (id) => document.getElementById(id);
+
+export class App {
+  constructor(recording) {
+    this.recording = recording;
+    this.kinds = kindsOf(recording);
+    this.weights = weightsOf(recording);
+    this.logs = logarithms(recording.columns.fault_duration);
+    this.index = new FileIndex(recording);
+    this.files = filesByTime(recording, this.weights, this.index);
+    const all = tally(recording, this.weights, this.index.all);
+    this.files.push({ file: ALL, path: "everything", ...all });
+    this.flame = new FlameTree(recording);
+    this.decades = decadesOf(recording);
+    const starts = recording.columns.fault_start;
+    this.duration = Math.max(1, recording.about.duration_ns, starts[starts.length - 1] ?? 0);
+    this.grouping = "function";
+    /** The recording tells how long faults took; tier 3 can't. */
+    this.isTimed = all.time > 0;
+    this.byTime = this.isTimed;
+    this.focus = 0;
+    this.pinned = -1;
+    this.shownKinds = (1 << KINDS.length) - 1;
+    this.pending = 0;
+    this.queue = [];
+    this.hot = [];
+    this.theme = new Theme(() => this.schedule());
+    this.tooltip = new Tooltip(byId("tooltip"));
+    this.scatter = new Scatter(this, byId("scatter"));
+    this.timeline = new Timeline(this, byId("timeline"));
+    this.heatMap = new HeatMap(this, byId("pages"));
+    this.flameGraph = new FlameGraph(this, byId("flame"));
+    this.table = new GroupTable(this, byId("groups"));
+    this.chooser = new Chooser(this, byId("chooser"));
+    this.detail = new Detail(this, byId("detail"));
+    this.connect();
+    const first = this.files.find(({ file, faults }) => file >= 0 && faults > 0) ?? this.files[this.files.length - 1];
+    this.chooser.draw();
+    this.choose(first.file);
+  }
+
+  connect() {
+    listenToKeys(this);
+    fillHelp(this, byId("help"));
+    const on = (id, action) => byId(id).addEventListener("click", action);
+    on("help-button", () => this.toggleHelp());
+    on("help-close", () => byId("help").close());
+    on("theme-button", () => this.theme.next());
+    on("zoom-brush", () => this.zoomToBrush());
+    on("zoom-out", () => this.resetView());
+    on("slowest", () => this.pinLongest());
+    on("weight", () => this.toggleWeight());
+    new ResizeObserver(() => this.schedule()).observe(byId("main"));
+  }
+
+  /** Everything is drawn anew: the charts in the next frame, the rest when there is time, in turn. */
+  schedule() {
+    if (!this.selection) return;
+    this.isStale = true;
+    for (const part of ["pages", "groups", "flame", "hot"]) if (!this.queue.includes(part)) this.queue.push(part);
+    this.pending ||= requestAnimationFrame(() => this.frame());
+  }
+
+  frame() {
+    this.pending = 0;
+    const end = performance.now() + BUDGET;
+    const moved = this.isStale && this.wasStale;
+    this.wasStale = this.isStale;
+    if (this.isStale) this.draw();
+    this.isStale = false;
+    // While something moves, one part a frame: the browser has to paint them, too.
+    do this.drawPart(this.queue.shift());
+    while (this.queue.length > 0 && !moved && performance.now() < end);
+    if (this.queue.length > 0) this.pending = requestAnimationFrame(() => this.frame());
+    this.frames = (this.frames ?? 0) + 1;
+  }
+
+  /** What follows every move of the pointer. */
+  draw() {
+    const hasOffsets = this.file >= 0;
+    byId("scatter").hidden = !hasOffsets;
+    byId("pages").hidden = !hasOffsets;
+    byId("no-offsets").hidden = hasOffsets;
+    this.drawSummary();
+    this.drawLegend();
+    if (hasOffsets) this.scatter.draw();
+    this.timeline.draw();
+    this.detail.draw();
+    byId("zoom-brush").disabled = !this.selection.filters.time && !this.selection.filters.pages;
+    byId("zoom-out").disabled = !this.isZoomed;
+    byId("theme-button").textContent = `Theme: ${this.theme.words}`;
+    byId("weight").textContent = this.byTime ? "by time" : "by number of faults";
+  }
+
+  /** What may follow a moment later. */
+  drawPart(part) {
+    if (part === "groups") this.table.draw();
+    if (part === "flame") this.flameGraph.draw();
+    if (this.file < 0) return;
+    if (part === "pages") {
+      this.heatMap.draw();
+      this.drawFates();
+    }
+    if (part === "hot") {
+      this.hot = Scatter.hot(this);
+      this.scatter.drawBack(true);
+    }
+  }
+
+  /** Looks at a file; what was selected of the other one is dropped. */
+  choose(file) {
+    this.file = file;
+    const list = this.index.of(file);
+    this.selection = new Selection(this.recording, this.kinds, list);
+    if (this.shownKinds !== (1 << KINDS.length) - 1) this.selection.setKinds(this.shownKinds);
+    this.listLogs = gather(this.logs, list);
+    this.fates = file >= 0 ? fatesOf(this.recording, file, list) : new Uint8Array(1);
+    this.used = usedOf(this.recording, this.fates, file >= 0 ? list : []);
+    this.hot = [];
+    this.fateCounts = countFates(this.fates);
+    this.requests = requestsOfFile(this.recording, file);
+    this.groups = groupKeys(this.recording, list, this.grouping);
+    this.focus = 0;
+    this.pinned = -1;
+    const path = this.files.find((row) => row.file === file)?.path ?? "";
+    byId("file-name").textContent = file >= 0 ? baseName(path) : path;
+    byId("file-path").textContent = file >= 0 ? path : "";
+    byId("no-offsets").textContent =
+      file === NO_FILE
+        ? "Memory of no file has no offsets: choose a file to see where in it the faults are. Everything else on this page works as usual."
+        : "Choose a file to see where in it the faults are.";
+    this.resetView();
+    this.chooser.draw();
+    this.chooser.reveal();
+  }
+
+  chooseNeighbour(step) {
+    const next = this.chooser.neighbour(step);
+    if (next !== undefined) this.choose(next);
+  }
+
+  /** The whole time, and the file up to where nothing happens any more. */
+  get whole() {
+    const margin = this.used * 0.01;
+    return { time: [0, this.duration], pages: [-margin, this.used + margin] };
+  }
+
+  get isZoomed() {
+    const { time, pages } = this.whole;
+    return this.view.time[0] > time[0] || this.view.time[1] < time[1] || this.view.pages[0] > pages[0] || this.view.pages[1] < pages[1];
+  }
+
+  /** Shows a piece of time and file, within the whole of both. */
+  look({ time = this.view.time, pages = this.view.pages }) {
+    const whole = this.whole;
+    this.view = { time: heldIn(time, whole.time, 1000), pages: heldIn(pages, whole.pages, 4) };
+    this.schedule();
+  }
+
+  resetView() {
+    this.view = this.whole;
+    this.schedule();
+  }
+
+  /** Makes what is shown smaller by a factor, about a point. */
+  zoom(factor, time, page) {
+    const about = ([from, to], at = (from + to) / 2) => [at + (from - at) * factor, at + (to - at) * factor];
+    this.look({ time: about(this.view.time, time), pages: about(this.view.pages, page) });
+  }
+
+  /** Moves what is shown by shares of it. */
+  move(inTime, inFile) {
+    const by = ([from, to], share) => [from + (to - from) * share, to + (to - from) * share];
+    this.look({ time: by(this.view.time, inTime), pages: by(this.view.pages, inFile) });
+  }
+
+  zoomToBrush() {
+    const { time, pages } = this.selection.filters;
+    this.look({ ...(time && { time }), ...(pages && { pages: [pages[0], pages[1] + 1] }) });
+  }
+
+  /** Selects times and pages; what is not named stays as it is. */
+  brush({ time, pages }) {
+    if (time) this.selection.setTime(time);
+    if (pages) this.selection.setPages(pages);
+    this.schedule();
+  }
+
+  brushView() {
+    const { time, pages } = this.view;
+    this.brush({ time, ...(this.file >= 0 && { pages: [Math.max(0, Math.floor(pages[0])), Math.ceil(pages[1]) - 1] }) });
+  }
+
+  setGrouping(grouping) {
+    this.grouping = grouping;
+    this.selection.setGroup(null);
+    this.groups = groupKeys(this.recording, this.selection.list, grouping);
+    this.schedule();
+  }
+
+  nextGrouping() {
+    this.setGrouping(GROUPINGS[(GROUPINGS.indexOf(this.grouping) + 1) % GROUPINGS.length]);
+  }
+
+  setGroup(key) {
+    this.selection.setGroup(key === null ? null : { keys: this.groups.keys, key, name: this.groups.name(key) });
+    this.schedule();
+  }
+
+  setUnder(node) {
+    this.focus = node;
+    this.selection.setUnder(node === 0 ? null : { nodes: this.flame.below(node), nodeOf: this.flame.nodeOf, node });
+    this.schedule();
+  }
+
+  toggleKind(kind) {
+    this.shownKinds ^= 1 << kind;
+    const all = (1 << KINDS.length) - 1;
+    if (this.shownKinds === 0) this.shownKinds = all;
+    this.selection.setKinds(this.shownKinds === all ? null : this.shownKinds);
+    this.schedule();
+  }
+
+  toggleWeight() {
+    this.byTime = this.isTimed && !this.byTime;
+    this.schedule();
+  }
+
+  /** Shows the stack of the fault at a place of the list; -1 closes it. */
+  pin(place) {
+    this.pinned = place;
+    this.tooltip.hide();
+    this.schedule();
+  }
+
+  pinLongest() {
+    this.pin(longestSelected(this.selection, this.weights));
+  }
+
+  step(step) {
+    const from = this.pinned < 0 && step < 0 ? this.selection.list.length : this.pinned;
+    const next = nextSelected(this.selection.fails, from, step);
+    if (next >= 0) this.pin(next);
+  }
+
+  describe(place) {
+    return describeFault(this.recording, this.kinds, this.selection.list[place]);
+  }
+
+  escape() {
+    if (byId("help").open) byId("help").close();
+    else if (this.pinned >= 0) this.pin(-1);
+    else if (this.selection.isNarrowed) this.clear();
+    else this.resetView();
+  }
+
+  clear() {
+    this.selection.clear();
+    this.shownKinds = (1 << KINDS.length) - 1;
+    this.focus = 0;
+    this.schedule();
+  }
+
+  toggleHelp() {
+    const help = byId("help");
+    if (help.open) help.close();
+    else help.showModal();
+  }
+
+  drawSummary() {
+    const { selection } = this;
+    const sum = tally(this.recording, this.weights, selection.list, selection.fails);
+    const figures = [
+      [formatCount(sum.faults), selection.isNarrowed ? `of ${formatCount(selection.list.length)} faults` : "faults"],
+      [formatSum(sum.time, this.isTimed), "in all"],
+      [formatCount(sum.major), "major"],
+      [formatCount(sum.waited), "waited for a read"],
+    ];
+    // Of half a million numbers this takes a tenth of a second: not while something is being dragged.
+    const spread = this.spread(sum);
+    if (spread && this.isTimed) {
+      const said = (time) => (Number.isNaN(time) ? "–" : formatTime(time));
+      figures.push([said(spread.median), "median"], [said(spread.p99), "99 % within"], [said(spread.max), "slowest"]);
+    }
+    byId("summary").replaceChildren(...figures.map(([figure, label]) => element("div", "", element("b", "", figure), element("span", "", label))));
+    this.drawChips();
+  }
+
+  /** How latencies spread; of very many only once the selection has stayed the same for a moment. */
+  spread(sum) {
+    const name = `${this.file} ${sum.faults} ${sum.time}`;
+    if (this.spreadOf === name) return this.spreadNow;
+    clearTimeout(this.spreadTimer);
+    const compute = () => {
+      this.spreadNow = latencies(this.selection);
+      this.spreadOf = name;
+    };
+    if (sum.faults <= 20_000) {
+      compute();
+      return this.spreadNow;
+    }
+    this.spreadTimer = setTimeout(() => {
+      compute();
+      this.schedule();
+    }, 150);
+    return this.spreadNow ? { median: NaN, p99: NaN, max: NaN } : null;
+  }
+
+  drawChips() {
+    const { time, pages, group, under } = this.selection.filters;
+    const chips = [];
+    const chip = (text, drop) => {
+      const button = element("button", "chip", text, element("span", "cross", "×"));
+      button.type = "button";
+      button.title = "Drop this filter";
+      button.addEventListener("click", () => {
+        drop();
+        this.schedule();
+      });
+      chips.push(button);
+    };
+    if (time) chip(`${formatTime(time[0])} to ${formatTime(time[1])}`, () => this.selection.setTime(null));
+    if (pages) chip(`${formatOffset(pages[0] * 4096)} to ${formatOffset((pages[1] + 1) * 4096)}`, () => this.selection.setPages(null));
+    if (group) chip(`${this.grouping}: ${group.name}`, () => this.setGroup(null));
+    if (under) chip(`under ${functionName(this.recording, this.flame.function[under.node])}`, () => this.setUnder(0));
+    if (this.selection.filters.kind !== null) {
+      chip("some kinds only", () => {
+        this.shownKinds = (1 << KINDS.length) - 1;
+        this.selection.setKinds(null);
+      });
+    }
+    byId("chips").replaceChildren(...chips);
+    byId("chips-empty").hidden = chips.length > 0;
+  }
+
+  drawLegend() {
+    const counts = new Array(KINDS.length).fill(0);
+    const { list } = this.selection;
+    if (this.countedList !== list) {
+      for (const fault of list) counts[this.kinds[fault]] += 1;
+      this.countedList = list;
+      this.kindCounts = counts;
+    }
+    const items = KINDS.map((name, kind) => {
+      const swatch = element("span", kind === KINDS.length - 1 ? "swatch diamond" : "swatch");
+      swatch.style.background = this.theme.colours.kinds[kind];
+      const button = element("button", "kind", swatch, name, element("span", "count", formatCount(this.kindCounts[kind])));
+      button.type = "button";
+      button.disabled = this.kindCounts[kind] === 0;
+      button.setAttribute("aria-pressed", String(((this.shownKinds >> kind) & 1) === 1));
+      button.addEventListener("click", () => this.toggleKind(kind));
+      return button;
+    });
+    const stroke = element("span", "swatch stroke");
+    stroke.style.background = this.theme.colours.read;
+    items.push(element("span", "kind still", stroke, "disk read"));
+    byId("legend").replaceChildren(...items);
+  }
+
+  drawFates() {
+    const items = FATES.map((name, fate) => {
+      const swatch = element("span", "swatch");
+      swatch.style.background = this.theme.colours.fates[fate];
+      return element("span", "kind still", swatch, name, element("span", "count", formatBytes(this.fateCounts[fate] * 4096)));
+    });
+    byId("fates").replaceChildren(...items.reverse());
+  }
+}
+
+function heldIn([from, to], [low, high], least) {
+  const span = Math.min(high - low, Math.max(least, to - from));
+  const start = Math.min(Math.max(low, from), high - span);
+  return [start, start + span];
+}
+
+/** Disk reads of a file; of everything, all. */
+function requestsOfFile(recording, file) {
+  const files = recording.columns.request_file;
+  const found = [];
+  for (let i = 0; i < files.length; i++) if (file === ALL || files[i] === file) found.push(i);
+  return found;
+}
+
+/** Powers of ten of ns that hold nearly all latencies. */
+function decadesOf(recording) {
+  let high = 4;
+  for (const name of ["fault_duration", "request_duration"]) {
+    for (const time of recording.columns[name]) if (time > 10 ** high) high = Math.ceil(Math.log10(time));
+  }
+  return [2, Math.min(13, high)];
+}

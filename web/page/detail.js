@@ -1,0 +1,172 @@
+// One fault: what it was, where its time went, and its whole stack.
+
+import { FLAG, NONE } from "./document.js";
+import { KINDS } from "./model.js";
+import { functionName, moduleName, placeOf } from "./groups.js";
+import { baseName, formatOffset, formatShare, formatTime } from "./format.js";
+import { describeRequest } from "./timeline.js";
+import { element } from "./surface.js";
+
+/** The frames of a fault, innermost first: [{ name, module, source, kind }]. */
+export function stackOf(recording, fault) {
+  const { columns: c, strings } = recording;
+  const frames = [];
+  for (let node = c.fault_stack[fault]; node !== NONE; node = c.node_parent[node]) {
+    const id = c.node_function[node];
+    const file = c.node_source[node];
+    frames.push({
+      name: functionName(recording, id),
+      module: moduleName(recording, id),
+      source: file === NONE ? "" : `${strings[file]}${c.node_line[node] > 0 ? `:${c.node_line[node]}` : ""}`,
+      kind: c.function_kind[id] ?? 0,
+    });
+  }
+  return frames;
+}
+
+/** The parts of a fault's time that are known, and the rest: [{ name, time }]. */
+export function partsOf(recording, fault) {
+  const { wait_fault: faults, wait_kind: kinds, wait_time: times, fault_duration: durations } = recording.columns;
+  const parts = [];
+  let rest = durations[fault];
+  for (let i = firstAt(faults, fault); i < faults.length && faults[i] === fault; i++) {
+    const name = recording.waits[kinds[i]];
+    // Reclaim lies within the others.
+    if (name !== "reclaim") rest -= times[i];
+    parts.push({ name, time: times[i] });
+  }
+  if (parts.length > 0 && rest > 0) parts.push({ name: "the kernel's work", time: rest });
+  return parts;
+}
+
+function firstAt(sorted, value) {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (sorted[middle] < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Disk reads that a fault waited for. */
+export function requestsOf(recording, fault) {
+  const { cause_fault: faults, cause_request: requests } = recording.columns;
+  const found = [];
+  for (let i = firstAt(faults, fault); i < faults.length && faults[i] === fault; i++) found.push(requests[i]);
+  return found;
+}
+
+/** What can be said of a fault: [name, text]. */
+export function factsOf(recording, fault) {
+  const { columns: c, strings } = recording;
+  const flags = c.fault_flags[fault];
+  const thread = recording.threads[c.fault_thread[fault]];
+  const process = recording.processes[thread?.process];
+  const { byte, section, symbol } = placeOf(recording, fault);
+  const access = flags & FLAG.write ? "write" : flags & FLAG.execute ? "execute" : flags & FLAG.read ? "read" : "unknown";
+  const notes = [
+    flags & FLAG.major && "major",
+    flags & FLAG.waited && "waited for a read",
+    flags & FLAG.inKernel && "within a system call",
+    flags & FLAG.remote && "in another process's memory",
+    flags & FLAG.readAroundOff && "the kernel had stopped reading around",
+    flags & FLAG.failed && `failed: ${recording.failures[flags >> 12] ?? "unknown"}`,
+  ].filter(Boolean);
+  const facts = [
+    ["latency", formatTime(c.fault_duration[fault])],
+    ["class", `${recording.classes[c.fault_class[fault]] ?? "unknown"}, ${access}`],
+    ["at", formatTime(c.fault_start[fault])],
+  ];
+  const file = recording.files[c.fault_file[fault]];
+  if (file) {
+    facts.push(["file", strings[file.path]]);
+    facts.push(["offset", `${formatOffset(byte)}${section ? ` in ${section}` : ""}`]);
+    if (symbol) facts.push(["symbol", symbol]);
+  }
+  if (thread) facts.push(["thread", `${strings[thread.name]} (${thread.tid})`]);
+  if (process) facts.push(["process", `${strings[process.name]} (${process.pid})`]);
+  const phase = recording.phases[c.fault_phase[fault]];
+  if (phase) facts.push(["phase", phase]);
+  if (c.fault_around_count[fault] > 0) facts.push(["mapped around", `up to ${c.fault_around_count[fault]} pages`]);
+  if (c.fault_pages_read[fault] > 0) facts.push(["read meanwhile", `${c.fault_pages_read[fault]} pages`]);
+  if (notes.length > 0) facts.push(["notes", notes.join("; ")]);
+  return facts;
+}
+
+/** A fault in a few lines, for the pointer. */
+export function describeFault(recording, kinds, fault) {
+  const { columns: c } = recording;
+  const { byte, section, symbol } = placeOf(recording, fault);
+  const lines = [functionName(recording, c.fault_function[fault])];
+  lines.push(`${formatTime(c.fault_duration[fault])}, ${recording.classes[c.fault_class[fault]] ?? "unknown"}`);
+  const flags = c.fault_flags[fault];
+  lines.push(flags & FLAG.waited ? "waited for a read" : flags & FLAG.major ? "major" : KINDS[kinds[fault]]);
+  if (byte !== null) lines.push([formatOffset(byte), section, symbol].filter(Boolean).join(" · "));
+  const thread = recording.threads[c.fault_thread[fault]];
+  lines.push(`at ${formatTime(c.fault_start[fault])}${thread ? ` · ${recording.strings[thread.name]} (${thread.tid})` : ""}`);
+  return lines;
+}
+
+/** The drawer at the side. */
+export class Detail {
+  constructor(app, root) {
+    this.app = app;
+    this.root = root;
+    this.title = root.querySelector("h2");
+    this.facts = root.querySelector("dl");
+    this.parts = root.querySelector(".parts");
+    this.stack = root.querySelector("ol");
+    root.querySelector(".close").addEventListener("click", () => app.pin(-1));
+    root.querySelector(".previous").addEventListener("click", () => app.step(-1));
+    root.querySelector(".next").addEventListener("click", () => app.step(1));
+  }
+
+  draw() {
+    const { app } = this;
+    this.root.hidden = app.pinned < 0;
+    if (this.root.hidden) {
+      this.fault = null;
+      return;
+    }
+    const fault = app.selection.list[app.pinned];
+    if (this.fault === fault) return;
+    this.fault = fault;
+    const { recording } = app;
+    this.title.textContent = functionName(recording, recording.columns.fault_function[fault]);
+    this.facts.replaceChildren(...factsOf(recording, fault).flatMap(([name, text]) => [element("dt", "", name), element("dd", "", text)]));
+    this.drawParts(fault);
+    const frames = stackOf(recording, fault);
+    this.stack.replaceChildren(...frames.map((frame) => this.frame(frame)));
+    if (frames.length === 0) this.stack.append(element("li", "missing", "no stack was recorded with this fault"));
+    this.root.scrollTop = 0;
+  }
+
+  drawParts(fault) {
+    const { recording } = this.app;
+    const whole = recording.columns.fault_duration[fault];
+    const rows = partsOf(recording, fault).map(({ name, time }) => {
+      const row = element("div", "part", element("span", "", name), element("span", "", `${formatTime(time)}, ${formatShare(time / whole)}`));
+      row.style.setProperty("--share", String(Math.min(1, time / whole)));
+      return row;
+    });
+    const reads = requestsOf(recording, fault).map((request) => {
+      const [first, ...rest] = describeRequest(recording, request);
+      return element("p", "request", element("b", "", first), element("br"), rest.join(" · "));
+    });
+    this.parts.replaceChildren(...rows, ...reads);
+    this.parts.hidden = rows.length + reads.length === 0;
+  }
+
+  frame({ name, module, source, kind }) {
+    const item = element("li", ["", "kernel", "missing"][kind] ?? "", element("span", "function", name));
+    if (module) item.append(element("span", "module", module));
+    if (source) {
+      const place = element("span", "source", baseName(source));
+      place.title = source;
+      item.append(place);
+    }
+    return item;
+  }
+}

@@ -1,0 +1,101 @@
+// Numbers as people read them: times, counts, sizes, and where an axis has its marks.
+
+const THIN = "\u202f";
+
+/** A sum of times; "–" if the recording could not tell any. */
+export function formatSum(ns, isTimed) {
+  return isTimed ? formatTime(ns) : "–";
+}
+
+/** A whole number with thin spaces between thousands. */
+export function formatCount(number) {
+  return String(Math.round(number)).replace(/\B(?=(\d{3})+(?!\d))/g, THIN);
+}
+
+/** A time with three digits and its unit; NaN is not known. */
+export function formatTime(ns) {
+  if (Number.isNaN(ns)) return "unknown";
+  if (ns === 0) return "0";
+  if (ns < 999.5) return `${Math.round(ns)} ns`;
+  if (ns < 999_500) return `${digits(ns / 1e3)} µs`;
+  if (ns < 999_500_000) return `${digits(ns / 1e6)} ms`;
+  return `${digits(ns / 1e9)} s`;
+}
+
+function digits(number) {
+  if (number >= 1000) return formatCount(number);
+  return number.toPrecision(3);
+}
+
+/** A size in binary units. */
+export function formatBytes(bytes) {
+  if (bytes < 1024) return `${bytes} B`;
+  const units = ["KiB", "MiB", "GiB", "TiB"];
+  let size = bytes / 1024;
+  let unit = 0;
+  while (size >= 1023.5 && unit < units.length - 1) {
+    size /= 1024;
+    unit += 1;
+  }
+  return `${size >= 99.95 ? Math.round(size) : Number(size.toPrecision(3))} ${units[unit]}`;
+}
+
+/** An offset in a file, as tools for ELF files spell it. */
+export function formatOffset(bytes) {
+  return `0x${bytes.toString(16)}`;
+}
+
+/** A share as a percentage with one digit; never 0 % or 100 % of what is not quite that. */
+export function formatShare(share) {
+  if (share > 0 && share < 0.001) return "<0.1 %";
+  if (share < 1 && share > 0.999) return ">99.9 %";
+  return `${(share * 100).toFixed(1)} %`;
+}
+
+/** Round values between two ends, about `wanted` of them: steps of 1, 2 or 5. */
+export function ticks(low, high, wanted) {
+  const span = high - low;
+  if (!(span > 0) || !(wanted > 0)) return [];
+  const rough = span / wanted;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= rough * 0.999);
+  const values = [];
+  for (let i = Math.ceil(low / step); i * step <= high; i++) values.push(i * step);
+  return values;
+}
+
+/** The same for sizes: steps are powers of two. */
+export function binaryTicks(low, high, wanted) {
+  const span = high - low;
+  if (!(span > 0) || !(wanted > 0)) return [];
+  const step = 2 ** Math.max(12, Math.ceil(Math.log2(span / wanted)));
+  const values = [];
+  for (let i = Math.ceil(low / step); i * step <= high; i++) values.push(i * step);
+  return values;
+}
+
+/** Labels of marks on an axis of times: one unit for all, and as many digits as tell them apart. */
+export function timeLabels(marks) {
+  if (marks.length === 0) return [];
+  const step = marks.length > 1 ? marks[1] - marks[0] : marks[0] || 1;
+  const most = Math.max(...marks.map(Math.abs));
+  const [unit, size] = [["s", 1e9], ["ms", 1e6], ["µs", 1e3], ["ns", 1]].find(([, candidate]) => most >= candidate) ?? ["ns", 1];
+  const decimals = Math.max(0, Math.ceil(-Math.log10(step / size) - 1e-9));
+  return marks.map((mark) => (mark === 0 ? "0" : `${(mark / size).toFixed(decimals)} ${unit}`));
+}
+
+/** Labels of marks on an axis of offsets: in MiB where these tell them apart, else as addresses are spelled. */
+export function offsetLabels(marks) {
+  const step = marks.length > 1 ? marks[1] - marks[0] : 1;
+  const spelled = (mark) => {
+    if (step >= 2 ** 30) return `${formatCount(mark / 2 ** 30)} GiB`;
+    return step >= 2 ** 20 ? `${formatCount(mark / 2 ** 20)} MiB` : formatOffset(mark);
+  };
+  return marks.map((mark) => (mark === 0 ? "0" : spelled(mark)));
+}
+
+/** The last part of a path. */
+export function baseName(path) {
+  const at = path.lastIndexOf("/");
+  return at >= 0 && at < path.length - 1 ? path.slice(at + 1) : path;
+}

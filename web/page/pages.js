@@ -1,0 +1,119 @@
+// The pages of a file: what became of each, and how many of each fate are in a cell of the map.
+
+import { NONE } from "./document.js";
+
+/** Fates of a page, from what counts least to what counts most. */
+export const FATES = ["untouched", "read by calls", "wasted", "mapped around", "faulted", "dirtied"];
+export const FATE = { untouched: 0, called: 1, wasted: 2, around: 3, faulted: 4, dirtied: 5 };
+/** Pages of which fates are kept: those of 64 GiB. */
+const MOST_PAGES = 1 << 24;
+/** Places in a file's `pages`: its runs of faulted pages and so on. */
+const SET = { faulted: 0, around: 1, maybeAround: 2, readByFaults: 3, readByCalls: 4, wasted: 5 };
+
+/** The fate of every page of a file, in the whole recording. */
+export function fatesOf(recording, file, list) {
+  const { run_first: firsts, run_count: counts, fault_class: classes, fault_page: pages } = recording.columns;
+  const extent = extentOf(recording, file, list);
+  const fates = new Uint8Array(Math.min(extent, MOST_PAGES));
+  const mark = (set, fate) => {
+    const [from, to] = recording.files[file].pages[set];
+    for (let run = from; run < to; run++) {
+      const end = Math.min(firsts[run] + counts[run], fates.length);
+      for (let page = firsts[run]; page < end; page++) if (fates[page] < fate) fates[page] = fate;
+    }
+  };
+  mark(SET.readByCalls, FATE.called);
+  mark(SET.wasted, FATE.wasted);
+  mark(SET.around, FATE.around);
+  mark(SET.maybeAround, FATE.around);
+  mark(SET.faulted, FATE.faulted);
+  const dirties = recording.classes.map((name) => name === "file-cow" || name === "shared-dirty");
+  for (const fault of list) {
+    if (dirties[classes[fault]] && pages[fault] < fates.length) fates[pages[fault]] = FATE.dirtied;
+  }
+  return fates;
+}
+
+/** Pages of a file, as far as anything tells. */
+export function extentOf(recording, file, list) {
+  const pages = recording.columns.fault_page;
+  let extent = recording.files[file]?.extent ?? 0;
+  for (const fault of list) if (pages[fault] !== NONE && pages[fault] >= extent) extent = pages[fault] + 1;
+  return Math.max(1, extent);
+}
+
+/** Pages up to the last one that something happened to: debug information at the end of a file is as large as the rest, and never mapped. */
+export function usedOf(recording, fates, list) {
+  const pages = recording.columns.fault_page;
+  let used = fates.length;
+  while (used > 1 && fates[used - 1] === FATE.untouched) used -= 1;
+  for (const fault of list) if (pages[fault] !== NONE && pages[fault] >= used) used = pages[fault] + 1;
+  return used;
+}
+
+/** How many pages of each fate there are. */
+export function countFates(fates) {
+  const counts = new Array(FATES.length).fill(0);
+  for (let page = 0; page < fates.length; page++) counts[fates[page]] += 1;
+  return counts;
+}
+
+/** Pages of a cell so that [first, last] fits `columns` × `rows` cells: a power of two. */
+export function pagesPerCell(first, last, columns, rows) {
+  const pages = Math.max(1, last - first + 1);
+  const room = Math.max(1, columns * rows);
+  return 2 ** Math.max(0, Math.ceil(Math.log2(pages / room)));
+}
+
+/** How many pages of each fate are in each cell from page `first` to `last`. */
+export function cellsOf(fates, first, last, perCell) {
+  const end = Math.min(last + 1, fates.length);
+  const count = Math.max(0, Math.ceil((end - first) / perCell));
+  const cells = new Uint32Array(count * FATES.length);
+  for (let page = first; page < end; page++) {
+    cells[Math.floor((page - first) / perCell) * FATES.length + fates[page]] += 1;
+  }
+  return cells;
+}
+
+/** Which pages the selected faults, and reads in the selected time, touched: 1 there. */
+export function touchedPages(recording, file, selection, fates) {
+  const touched = new Uint8Array(fates.length);
+  // How many ranges around faults begin, less those that end, at a page.
+  const edges = new Int32Array(fates.length + 1);
+  const { fault_page: pages, fault_around_before: before, fault_around_count: count } = recording.columns;
+  for (let i = 0; i < selection.list.length; i++) {
+    if (selection.fails[i] !== 0) continue;
+    const fault = selection.list[i];
+    const page = pages[fault];
+    if (page < touched.length) touched[page] = 1;
+    const from = Math.max(0, page - before[fault]);
+    const end = Math.min(touched.length, from + count[fault]);
+    if (end > from) {
+      edges[from] += 1;
+      edges[end] -= 1;
+    }
+  }
+  // Of the range around a fault, only what was mapped by one and not faulted itself.
+  for (let page = 0, open = 0; page < fates.length; page++) {
+    open += edges[page];
+    if (open > 0 && fates[page] === FATE.around) touched[page] = 1;
+  }
+  markReads(recording, file, selection, fates, touched);
+  return touched;
+}
+
+/** Pages that were read, and neither faulted nor mapped: no fault tells of them, the read does. */
+function markReads(recording, file, selection, fates, touched) {
+  const { time, group, under, kind } = selection.filters;
+  if (group || under || kind !== null) return;
+  const { read_start: starts, read_file: files, read_first: firsts, read_count: counts } = recording.columns;
+  const [low, high] = selection.filters.pages ?? [0, Infinity];
+  for (let i = 0; i < starts.length; i++) {
+    if (files[i] !== file || (time && (starts[i] < time[0] || starts[i] > time[1]))) continue;
+    const end = Math.min(firsts[i] + counts[i], touched.length, high + 1);
+    for (let page = Math.max(firsts[i], low); page < end; page++) {
+      if (fates[page] === FATE.wasted || fates[page] === FATE.called) touched[page] = 1;
+    }
+  }
+}

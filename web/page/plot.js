@@ -1,0 +1,117 @@
+// Points into pixels: no canvas here, only arrays of 32-bit colours, so that half a million points take a few milliseconds.
+
+/** A point of a kind, in pixels: `size` squares, or a diamond. */
+export function stamp(pixels, width, height, x, y, size, colour, isDiamond) {
+  const half = size >> 1;
+  for (let row = 0; row < size; row++) {
+    const py = y + row - half;
+    if (py < 0 || py >= height) continue;
+    const inset = isDiamond ? Math.abs(row - half) : 0;
+    const from = Math.max(0, x - half + inset);
+    const end = Math.min(width, x - half + size - inset);
+    for (let px = from; px < end; px++) pixels[py * width + px] = colour;
+  }
+}
+
+/**
+ * Draws the points that are selected or, with `all`, every one as what is not selected. `style` has, for each kind, a colour and
+ * a size, and those of what is not selected; diamonds come last, so that the rare ones stay on top.
+ */
+export function paintPoints(pixels, width, height, points, style, all = false) {
+  const { first = 0, end = points.xs.length, xs, ys, fails, kinds, xFrom, xScale, yFrom, yScale } = points;
+  const { dim, dimSize, colours, sizes, diamond } = style;
+  const later = [];
+  for (let i = first; i < end; i++) {
+    if (!all && fails[i] !== 0) continue;
+    const right = (xs[i] - xFrom) * xScale;
+    const down = (ys[i] - yFrom) * yScale;
+    if (!(right >= 0 && right < width && down >= 0 && down < height)) continue;
+    const x = right | 0;
+    const y = down | 0;
+    const kind = kinds[i];
+    if (all) square(pixels, width, height, x, y, dimSize, dim);
+    else if (kind === diamond) later.push(x, y);
+    else square(pixels, width, height, x, y, sizes[kind], colours[kind]);
+  }
+  for (let i = 0; i < later.length; i += 2) {
+    stamp(pixels, width, height, later[i], later[i + 1], sizes[diamond] + 2, style.halo, true);
+    stamp(pixels, width, height, later[i], later[i + 1], sizes[diamond], colours[diamond], true);
+  }
+}
+
+/** An image of points. What is not selected is drawn once, and kept as long as nothing but the selection changes. */
+export class PointImage {
+  /** Draws; `key` tells apart all that the picture depends on but the selection. */
+  draw(width, height, points, style, isNarrowed, key) {
+    if (this.image?.width !== width || this.image?.height !== height) {
+      this.image = new ImageData(width, height);
+      this.pixels = new Uint32Array(this.image.data.buffer);
+      this.ground = new Uint32Array(this.pixels.length);
+      this.key = null;
+    }
+    if (!isNarrowed) {
+      this.pixels.fill(0);
+    } else {
+      if (this.key !== key || this.xs !== points.xs) {
+        this.ground.fill(0);
+        paintPoints(this.ground, width, height, points, style, true);
+        this.key = key;
+        this.xs = points.xs;
+      }
+      this.pixels.set(this.ground);
+    }
+    paintPoints(this.pixels, width, height, points, style);
+    return this.image;
+  }
+}
+
+function square(pixels, width, height, x, y, size, colour) {
+  if (size > 3) {
+    stamp(pixels, width, height, x, y, size, colour, false);
+    return;
+  }
+  const at = y * width + x;
+  pixels[at] = colour;
+  if (size < 2) return;
+  const right = x + 1 < width;
+  const below = y + 1 < height;
+  if (right) pixels[at + 1] = colour;
+  if (below) {
+    pixels[at + width] = colour;
+    if (right) pixels[at + width + 1] = colour;
+  }
+  if (size < 3) return;
+  const left = x > 0;
+  const above = y > 0;
+  if (left) pixels[at - 1] = colour;
+  if (above) pixels[at - width] = colour;
+  if (above && left) pixels[at - width - 1] = colour;
+  if (above && right) pixels[at - width + 1] = colour;
+  if (below && left) pixels[at + width - 1] = colour;
+}
+
+/** `#rrggbb` and an opacity as ImageData has it on a little-endian machine. */
+export function pixelOf(hex, opacity = 1) {
+  const number = parseInt(hex.slice(1), 16);
+  const [red, green, blue] = [(number >> 16) & 255, (number >> 8) & 255, number & 255];
+  return ((Math.round(opacity * 255) << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+}
+
+/** Moves ascending places apart until none is nearer than `least` to the next, and the last one is not beyond `end`. */
+export function spread(places, least, end) {
+  const apart = [];
+  places.forEach((place, i) => apart.push(i === 0 ? place : Math.max(place, apart[i - 1] + least)));
+  let limit = end;
+  for (let i = apart.length - 1; i >= 0; i--) {
+    apart[i] = Math.min(apart[i], limit);
+    limit = apart[i] - least;
+  }
+  return apart;
+}
+
+/** Logarithm of times, for the axis of latencies: Float32Array, with what is unknown below everything. */
+export function logarithms(times) {
+  const logs = new Float32Array(times.length);
+  for (let i = 0; i < logs.length; i++) logs[i] = times[i] > 0 ? Math.log10(times[i]) : -1;
+  return logs;
+}

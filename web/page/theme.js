@@ -1,0 +1,80 @@
+// Light and dark: the page's own colours are in page.css; here are those of what is drawn. Kinds and fates differ in lightness as well as
+// in hue, and what waited is a diamond besides: nothing depends on telling red from green.
+
+const LIGHT = {
+  kinds: ["#8d95a1", "#2f77b4", "#dc9a2a", "#b8280f"],
+  fates: ["#e6e9ee", "#9fb8ae", "#c06a9a", "#a8cbe8", "#2f77b4", "#dc9a2a"],
+  ink: "#1c2430",
+  soft: "#5b6675",
+  line: "#dfe3e8",
+  band: "#f4f6f8",
+  paper: "#ffffff",
+  accent: "#0f766e",
+  read: "#6d4bb8",
+  dim: "#aeb6c1",
+  flame: ["#cfe5e2", "#e3e6ea", "#f0e2d2"],
+  flameInk: "#1c2430",
+};
+
+const DARK = {
+  kinds: ["#7b8492", "#5aa5e6", "#d9a84c", "#ff7457"],
+  fates: ["#2a2f38", "#5f8375", "#c678a6", "#33567a", "#5aa5e6", "#d9a84c"],
+  ink: "#e6e9ee",
+  soft: "#9aa4b2",
+  line: "#2f3540",
+  band: "#1d2129",
+  paper: "#16191f",
+  accent: "#4fd1c0",
+  read: "#a48bf0",
+  dim: "#4d5563",
+  flame: ["#23504b", "#343a45", "#4b3d2c"],
+  flameInk: "#e6e9ee",
+};
+
+const CHOICES = ["auto", "light", "dark"];
+const NAMES = { auto: "as the system", light: "light", dark: "dark" };
+
+/** Which theme is on, and what to draw with. */
+export class Theme {
+  constructor(changed) {
+    this.choice = "auto";
+    this.printing = false;
+    this.system = matchMedia("(prefers-color-scheme: dark)");
+    this.changed = changed;
+    this.system.addEventListener("change", () => this.apply());
+    // Paper is white.
+    addEventListener("beforeprint", () => this.print(true));
+    addEventListener("afterprint", () => this.print(false));
+    this.apply();
+  }
+
+  print(printing) {
+    this.printing = printing;
+    this.apply();
+  }
+
+  get isDark() {
+    if (this.printing) return false;
+    return this.choice === "auto" ? this.system.matches : this.choice === "dark";
+  }
+
+  get colours() {
+    return this.isDark ? DARK : LIGHT;
+  }
+
+  /** The next of automatic, light, dark. */
+  next() {
+    this.choice = CHOICES[(CHOICES.indexOf(this.choice) + 1) % CHOICES.length];
+    this.apply();
+  }
+
+  /** In words, for the button. */
+  get words() {
+    return NAMES[this.choice];
+  }
+
+  apply() {
+    document.documentElement.dataset.theme = this.isDark ? "dark" : "light";
+    this.changed();
+  }
+}

@@ -1,0 +1,118 @@
+//! ES modules as one script: their imports go, their exports stay as plain declarations, all in one scope.
+//!
+//! The modules keep to what this can follow, and anything else is an error: a line `import { a, b } from "./x.js";` of names that `x.js`
+//! exports, `export` before a declaration at the start of a line, and no top-level name twice (which a browser would refuse).
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Asset, PageError};
+
+/// Joins modules that come after those that they import.
+pub fn modules<'a>(modules: impl Iterator<Item = &'a Asset>) -> Result<String, PageError> {
+    let mut joined = String::new();
+    let mut exports: HashMap<&str, HashSet<&str>> = HashMap::new();
+    let mut taken: HashMap<&str, &str> = HashMap::new();
+    for module in modules {
+        let wrong = |what: &str, line: &str| Err(PageError::Module(format!("{}: {what}: {line}", module.path)));
+        if module.body.contains("</script") || module.body.contains("<!--") {
+            return wrong("it would end or change the element that it is in", "");
+        }
+        let mut own = HashSet::new();
+        for line in module.body.lines() {
+            if line.starts_with("import") {
+                let Some((names, from)) = import(line) else {
+                    return wrong("not an import that can be joined", line);
+                };
+                let Some(known) = exports.get(from) else {
+                    return wrong("imports what does not come before", line);
+                };
+                if names.split(',').any(|name| !known.contains(name.trim())) {
+                    return wrong("imports what is not exported", line);
+                }
+                continue;
+            }
+            let (declaration, exported) = match line.strip_prefix("export ") {
+                Some(rest) => (rest, true),
+                None => (line, false),
+            };
+            let name = declared(declaration);
+            if exported && name.is_none() {
+                return wrong("not an export that can be joined", line);
+            }
+            if let Some(name) = name {
+                if let Some(other) = taken.insert(name, module.path) {
+                    return wrong(&format!("{other} has the name too"), line);
+                }
+                if exported {
+                    own.insert(name);
+                }
+            }
+            joined.push_str(declaration);
+            joined.push('\n');
+        }
+        exports.insert(module.path, own);
+    }
+    Ok(joined)
+}
+
+/// The names and the module of `import { a, b } from "./x.js";`.
+fn import(line: &str) -> Option<(&str, &str)> {
+    let rest = line.strip_prefix("import { ")?.strip_suffix("\";")?;
+    let (names, from) = rest.split_once(" } from \"./")?;
+    (!names.contains(" as ")).then_some((names, from))
+}
+
+/// The name that a line declares, if it begins a declaration at top level.
+fn declared(line: &str) -> Option<&str> {
+    let rest = ["const ", "let ", "function ", "class ", "async function "]
+        .iter()
+        .find_map(|keyword| line.strip_prefix(keyword))?;
+    let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '$'))?;
+    Some(rest.split_at(end).0).filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn join(bodies: &[(&'static str, &'static str)]) -> Result<String, PageError> {
+        let assets: Vec<Asset> = bodies
+            .iter()
+            .map(|&(path, body)| Asset {
+                path,
+                content_type: "",
+                body,
+            })
+            .collect();
+        modules(assets.iter())
+    }
+
+    #[test]
+    fn imports_go_and_exports_stay() {
+        let joined = join(&[
+            ("a.js", "export const a = 1;\nexport function b() {\n  return a;\n}\n"),
+            ("b.js", "import { a, b } from \"./a.js\";\nconsole.log(a, b());\n"),
+        ]);
+        let expected = "const a = 1;\nfunction b() {\n  return a;\n}\nconsole.log(a, b());\n";
+        assert_eq!(joined.unwrap(), expected);
+    }
+
+    #[test]
+    fn what_cannot_be_joined_is_refused() {
+        let refused: [&[(&str, &str)]; 7] = [
+            &[("a.js", "import * as b from \"./b.js\";\n")],
+            &[("a.js", "import { b } from \"./b.js\";\n")],
+            &[("a.js", "const b = 1;\n"), ("c.js", "import { b } from \"./a.js\";\n")],
+            &[
+                ("a.js", "export const b = 1;\n"),
+                ("c.js", "import { b as c } from \"./a.js\";\n"),
+            ],
+            &[("a.js", "const b = 1;\n"), ("c.js", "const b = 2;\n")],
+            &[("a.js", "export default 1;\n")],
+            &[("a.js", "const b = '</script>';\n")],
+        ];
+        for modules in refused {
+            assert!(join(modules).is_err(), "{modules:?}");
+        }
+    }
+}
