@@ -118,6 +118,7 @@ pub fn empty() -> Made {
         files: vec![file("/usr/lib/libdemo.so", 7), file("/data/out, \"1\".bin", 8)],
         devices: vec![device(0, "vda", &[]), device(1, "dm-0", &[]), device(2, "zram0", &[])],
         names: (0..).zip(names).map(name).collect(),
+        sources: std::collections::HashMap::default(),
     };
     Made {
         tables,
