@@ -5,7 +5,8 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a test that can't go on should stop where it stands"
+    clippy::struct_field_names,
+    reason = "a test that can't go on should stop where it stands; fields are called as in the JSON"
 )]
 
 #[path = "../e2e/harness/mod.rs"]
