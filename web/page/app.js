@@ -1,9 +1,9 @@
 // The state of the page, and the one place that changes it: every view is drawn again, at most once a frame.
 
-import { ALL, FileIndex, KINDS, NO_FILE, Selection, filesByTime, kindsOf, longestSelected, nextSelected, tally, weightsOf } from "./model.js";
+import { ALL, FileIndex, KINDS, NO_FILE, Selection, filesByTime, gather, kindsOf, longestSelected, nextSelected, tally, weightsOf } from "./model.js";
 import { GROUPINGS, functionName, groupKeys } from "./groups.js";
 import { latencies } from "./bins.js";
-import { FATES, countFates, extentOf, fatesOf } from "./pages.js";
+import { FATES, countFates, fatesOf, usedOf } from "./pages.js";
 import { FlameTree } from "./flame.js";
 import { logarithms } from "./plot.js";
 import { Theme } from "./theme.js";
@@ -135,8 +135,9 @@ export class App {
     const list = this.index.of(file);
     this.selection = new Selection(this.recording, this.kinds, list);
     if (this.shownKinds !== (1 << KINDS.length) - 1) this.selection.setKinds(this.shownKinds);
-    this.extent = file >= 0 ? extentOf(this.recording, file, list) : 1;
+    this.listLogs = gather(this.logs, list);
     this.fates = file >= 0 ? fatesOf(this.recording, file, list) : new Uint8Array(1);
+    this.used = usedOf(this.recording, this.fates, file >= 0 ? list : []);
     this.hot = [];
     this.fateCounts = countFates(this.fates);
     this.requests = requestsOfFile(this.recording, file);
@@ -160,10 +161,10 @@ export class App {
     if (next !== undefined) this.choose(next);
   }
 
-  /** The whole time and the whole file. */
+  /** The whole time, and the file up to where nothing happens any more. */
   get whole() {
-    const margin = this.extent * 0.01;
-    return { time: [0, this.duration], pages: [-margin, this.extent + margin] };
+    const margin = this.used * 0.01;
+    return { time: [0, this.duration], pages: [-margin, this.used + margin] };
   }
 
   get isZoomed() {

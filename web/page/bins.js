@@ -1,18 +1,19 @@
 // Faults and reads over time: how many in each piece of it, and how long they took.
 
-/** Counts of faults in `count` equal pieces of [from, to), for each kind: all of them, and the selected ones. */
+import { placesBetween } from "./model.js";
+
+/** Counts of faults in `count` equal pieces of [from, to], for each kind: all of them, and the selected ones. */
 export function histogram(selection, kindCount, [from, to], count) {
-  const starts = selection.recording.columns.fault_start;
-  const { list, fails, kinds } = selection;
+  const { starts, fails, kinds } = selection;
   const all = new Uint32Array(count);
   const selected = new Uint32Array(count * kindCount);
   const scale = count / (to - from);
-  for (let i = 0; i < list.length; i++) {
-    const fault = list[i];
-    const bin = Math.floor((starts[fault] - from) * scale);
-    if (bin < 0 || bin >= count) continue;
+  const { first, end } = placesBetween(starts, [from, to]);
+  for (let i = first; i < end; i++) {
+    // What begins at the very end is in the last piece.
+    const bin = Math.min(count - 1, ((starts[i] - from) * scale) | 0);
     all[bin] += 1;
-    if (fails[i] === 0) selected[bin * kindCount + kinds[fault]] += 1;
+    if (fails[i] === 0) selected[bin * kindCount + kinds[i]] += 1;
   }
   return { all, selected };
 }

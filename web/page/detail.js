@@ -101,7 +101,8 @@ export function describeFault(recording, kinds, fault) {
   const { byte, section, symbol } = placeOf(recording, fault);
   const lines = [functionName(recording, c.fault_function[fault])];
   lines.push(`${formatTime(c.fault_duration[fault])}, ${recording.classes[c.fault_class[fault]] ?? "unknown"}`);
-  lines.push(KINDS[kinds[fault]]);
+  const flags = c.fault_flags[fault];
+  lines.push(flags & FLAG.waited ? "waited for a read" : flags & FLAG.major ? "major" : KINDS[kinds[fault]]);
   if (byte !== null) lines.push([formatOffset(byte), section, symbol].filter(Boolean).join(" · "));
   const thread = recording.threads[c.fault_thread[fault]];
   lines.push(`at ${formatTime(c.fault_start[fault])}${thread ? ` · ${recording.strings[thread.name]} (${thread.tid})` : ""}`);

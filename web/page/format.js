@@ -74,6 +74,26 @@ export function binaryTicks(low, high, wanted) {
   return values;
 }
 
+/** Labels of marks on an axis of times: one unit for all, and as many digits as tell them apart. */
+export function timeLabels(marks) {
+  if (marks.length === 0) return [];
+  const step = marks.length > 1 ? marks[1] - marks[0] : marks[0] || 1;
+  const most = Math.max(...marks.map(Math.abs));
+  const [unit, size] = [["s", 1e9], ["ms", 1e6], ["µs", 1e3], ["ns", 1]].find(([, candidate]) => most >= candidate) ?? ["ns", 1];
+  const decimals = Math.max(0, Math.ceil(-Math.log10(step / size) - 1e-9));
+  return marks.map((mark) => (mark === 0 ? "0" : `${(mark / size).toFixed(decimals)} ${unit}`));
+}
+
+/** Labels of marks on an axis of offsets: in MiB where these tell them apart, else as addresses are spelled. */
+export function offsetLabels(marks) {
+  const step = marks.length > 1 ? marks[1] - marks[0] : 1;
+  const spelled = (mark) => {
+    if (step >= 2 ** 30) return `${formatCount(mark / 2 ** 30)} GiB`;
+    return step >= 2 ** 20 ? `${formatCount(mark / 2 ** 20)} MiB` : formatOffset(mark);
+  };
+  return marks.map((mark) => (mark === 0 ? "0" : spelled(mark)));
+}
+
 /** The last part of a path. */
 export function baseName(path) {
   const at = path.lastIndexOf("/");

@@ -25,7 +25,7 @@ export class HeatMap {
     const { app } = this;
     const columns = Math.max(8, Math.floor(this.canvas.clientWidth / PITCH));
     const first = Math.max(0, Math.floor(app.view.pages[0]));
-    const last = Math.min(app.fates.length - 1, Math.ceil(app.view.pages[1]) - 1);
+    const last = Math.min(app.used - 1, Math.ceil(app.view.pages[1]) - 1);
     const perCell = pagesPerCell(first, last, columns, MOST_ROWS);
     const count = Math.max(1, Math.ceil((last - first + 1) / perCell));
     return { columns, first, last, perCell, rows: Math.ceil(count / columns), count };
@@ -52,7 +52,11 @@ export class HeatMap {
       this.drawCell(context, colours, cells.subarray(cell * FATES.length, (cell + 1) * FATES.length), x, y);
     }
     context.globalAlpha = 1;
-    this.note.textContent = `a cell is ${formatBytes(layout.perCell * PAGE_BYTES)}${app.isZoomed ? `, from ${formatOffset(layout.first * PAGE_BYTES)}` : ""}`;
+    const notes = [`a cell is ${formatBytes(layout.perCell * PAGE_BYTES)}`];
+    if (app.isZoomed) notes.push(`from ${formatOffset(layout.first * PAGE_BYTES)}`);
+    const rest = app.fates.length - app.used;
+    if (rest > 0) notes.push(`nothing happened to the last ${formatBytes(rest * PAGE_BYTES)} of the file`);
+    this.note.textContent = notes.join("; ");
   }
 
   /** Several pages in a cell share its width by their number. */

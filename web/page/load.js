@@ -27,6 +27,7 @@ async function fetchBytes() {
 async function inflate(bytes) {
   const compressed = bytes[0] === 0x1f && bytes[1] === 0x8b;
   if (!compressed) return bytes.slice().buffer;
+  if (typeof DecompressionStream !== "function") throw new Error("this browser is too old to unpack its data; use Firefox 113, Chrome 103, Safari 16.4, or newer");
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).arrayBuffer();
 }

@@ -8,7 +8,7 @@ export const ALL = -1;
 export const NO_FILE = -2;
 
 /** What a fault was, as the page tells it apart. The order is that of drawing: the last is on top. */
-export const KINDS = ["memory of no file", "page of a file, in memory", "copied when written", "waited for a read"];
+export const KINDS = ["memory of no file", "page of a file, in memory", "copied when written", "waited for a read, or major"];
 export const KIND = { memory: 0, mapped: 1, copied: 2, waited: 3 };
 
 /** Bits of filters. */
@@ -89,12 +89,22 @@ export function filesByTime(recording, weights, index) {
   return rows;
 }
 
+/** The values of a list's faults, side by side: what is gone through for every frame is near each other in memory. */
+export function gather(column, list) {
+  if (list.length === column.length) return column;
+  const gathered = new column.constructor(list.length);
+  for (let i = 0; i < gathered.length; i++) gathered[i] = column[list[i]];
+  return gathered;
+}
+
 /** The faults of a file, and which filters each fails. */
 export class Selection {
   constructor(recording, kinds, list) {
     this.recording = recording;
-    this.kinds = kinds;
     this.list = list;
+    this.kinds = gather(kinds, list);
+    this.starts = gather(recording.columns.fault_start, list);
+    this.pages = gather(recording.columns.fault_page, list);
     this.fails = new Uint8Array(list.length);
     this.filters = { time: null, pages: null, group: null, under: null, kind: null };
   }
@@ -119,9 +129,8 @@ export class Selection {
     this.filters.time = range;
     if (!range) return this.set(FILTER.time, null);
     // The list is by time: what passes is one run of it.
-    const starts = this.recording.columns.fault_start;
-    const { first, end } = placesBetween(this.list, starts, range);
     const { fails } = this;
+    const { first, end } = placesBetween(this.starts, range);
     for (let i = 0; i < first; i++) fails[i] |= FILTER.time;
     for (let i = first; i < end; i++) fails[i] &= ~FILTER.time;
     for (let i = end; i < fails.length; i++) fails[i] |= FILTER.time;
@@ -132,12 +141,11 @@ export class Selection {
   setPages(range) {
     this.filters.pages = range;
     if (!range) return this.set(FILTER.pages, null);
-    const pages = this.recording.columns.fault_page;
-    const { fails, list } = this;
+    const { fails, pages } = this;
     const first = range[0];
     const last = Math.min(range[1], NONE - 1);
     for (let i = 0; i < fails.length; i++) {
-      const page = pages[list[i]];
+      const page = pages[i];
       if (page >= first && page <= last) fails[i] &= ~FILTER.pages;
       else fails[i] |= FILTER.pages;
     }
@@ -160,7 +168,7 @@ export class Selection {
   /** Faults of some kinds, as bits; null: any. */
   setKinds(bits) {
     this.filters.kind = bits;
-    this.set(FILTER.kind, bits === null ? null : (fault) => (bits >> this.kinds[fault]) & 1);
+    this.set(FILTER.kind, bits === null ? null : (_, i) => (bits >> this.kinds[i]) & 1);
   }
 
   /** Drops every filter. */
@@ -170,22 +178,22 @@ export class Selection {
   }
 }
 
-/** The first place in a list, by time, that is at `time` or later; with `after`, that is later. */
-export function firstFrom(list, starts, time, after = false) {
+/** The first place, of ascending times, that is at `time` or later; with `after`, that is later. */
+export function firstFrom(starts, time, after = false) {
   let low = 0;
-  let high = list.length;
+  let high = starts.length;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    const start = starts[list[middle]];
+    const start = starts[middle];
     if (start < time || (after && start === time)) low = middle + 1;
     else high = middle;
   }
   return low;
 }
 
-/** The places in a list, by time, of what began between two times, both included. */
-export function placesBetween(list, starts, [from, to]) {
-  return { first: firstFrom(list, starts, from), end: firstFrom(list, starts, to, true) };
+/** The places, in ascending times, of what began between two times, both included. */
+export function placesBetween(starts, [from, to]) {
+  return { first: firstFrom(starts, from), end: firstFrom(starts, to, true) };
 }
 
 /** The place of the next selected fault after (or, backwards, before) a place; -1: there is none. */
@@ -208,11 +216,10 @@ export function longestSelected(selection, weights) {
 
 /** The place nearest to a point of a plot; `toX` and `toY` say where a fault is drawn; -1: none within `reach`. */
 export function nearest(selection, toX, toY, [x, y], [from, to], reach) {
-  const starts = selection.recording.columns.fault_start;
-  const { list, fails, kinds } = selection;
+  const { list, fails, kinds, starts } = selection;
   let best = -1;
   let least = Infinity;
-  const { first, end } = placesBetween(list, starts, [from, to]);
+  const { first, end } = placesBetween(starts, [from, to]);
   for (let i = first; i < end; i++) {
     const dx = toX(list[i]) - x;
     const dy = toY(list[i]) - y;
@@ -220,7 +227,7 @@ export function nearest(selection, toX, toY, [x, y], [from, to], reach) {
     if (!(distance <= reach * reach)) continue;
     // Of two at the same place, the one that can be seen: selected, and drawn last.
     if (fails[i] !== 0) distance += reach * reach;
-    distance -= kinds[list[i]] / 8;
+    distance -= kinds[i] / 8;
     if (distance <= least) {
       least = distance;
       best = i;

@@ -42,6 +42,15 @@ export function extentOf(recording, file, list) {
   return Math.max(1, extent);
 }
 
+/** Pages up to the last one that something happened to: debug information at the end of a file is as large as the rest, and never mapped. */
+export function usedOf(recording, fates, list) {
+  const pages = recording.columns.fault_page;
+  let used = fates.length;
+  while (used > 1 && fates[used - 1] === FATE.untouched) used -= 1;
+  for (const fault of list) if (pages[fault] !== NONE && pages[fault] >= used) used = pages[fault] + 1;
+  return used;
+}
+
 /** How many pages of each fate there are. */
 export function countFates(fates) {
   const counts = new Array(FATES.length).fill(0);

@@ -14,20 +14,21 @@ export function stamp(pixels, width, height, x, y, size, colour, isDiamond) {
 }
 
 /**
- * Draws the points of a list that are selected or, with `all`, every one as what is not selected. `style` has, for each kind, a colour and
+ * Draws the points that are selected or, with `all`, every one as what is not selected. `style` has, for each kind, a colour and
  * a size, and those of what is not selected; diamonds come last, so that the rare ones stay on top.
  */
 export function paintPoints(pixels, width, height, points, style, all = false) {
-  const { list, first = 0, end = list.length, xs, ys, fails, kinds, xFrom, xScale, yFrom, yScale } = points;
+  const { first = 0, end = points.xs.length, xs, ys, fails, kinds, xFrom, xScale, yFrom, yScale } = points;
   const { dim, dimSize, colours, sizes, diamond } = style;
   const later = [];
   for (let i = first; i < end; i++) {
     if (!all && fails[i] !== 0) continue;
-    const fault = list[i];
-    const x = ((xs[fault] - xFrom) * xScale) | 0;
-    const y = ((ys[fault] - yFrom) * yScale) | 0;
-    if (x < 0 || y < 0 || x >= width || y >= height) continue;
-    const kind = kinds[fault];
+    const right = (xs[i] - xFrom) * xScale;
+    const down = (ys[i] - yFrom) * yScale;
+    if (!(right >= 0 && right < width && down >= 0 && down < height)) continue;
+    const x = right | 0;
+    const y = down | 0;
+    const kind = kinds[i];
     if (all) square(pixels, width, height, x, y, dimSize, dim);
     else if (kind === diamond) later.push(x, y);
     else square(pixels, width, height, x, y, sizes[kind], colours[kind]);
@@ -51,11 +52,11 @@ export class PointImage {
     if (!isNarrowed) {
       this.pixels.fill(0);
     } else {
-      if (this.key !== key || this.list !== points.list) {
+      if (this.key !== key || this.xs !== points.xs) {
         this.ground.fill(0);
         paintPoints(this.ground, width, height, points, style, true);
         this.key = key;
-        this.list = points.list;
+        this.xs = points.xs;
       }
       this.pixels.set(this.ground);
     }
@@ -65,6 +66,10 @@ export class PointImage {
 }
 
 function square(pixels, width, height, x, y, size, colour) {
+  if (size > 3) {
+    stamp(pixels, width, height, x, y, size, colour, false);
+    return;
+  }
   const at = y * width + x;
   pixels[at] = colour;
   if (size < 2) return;
@@ -90,6 +95,18 @@ export function pixelOf(hex, opacity = 1) {
   const number = parseInt(hex.slice(1), 16);
   const [red, green, blue] = [(number >> 16) & 255, (number >> 8) & 255, number & 255];
   return ((Math.round(opacity * 255) << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+}
+
+/** Moves ascending places apart until none is nearer than `least` to the next, and the last one is not beyond `end`. */
+export function spread(places, least, end) {
+  const apart = [];
+  places.forEach((place, i) => apart.push(i === 0 ? place : Math.max(place, apart[i - 1] + least)));
+  let limit = end;
+  for (let i = apart.length - 1; i >= 0; i--) {
+    apart[i] = Math.min(apart[i], limit);
+    limit = apart[i] - least;
+  }
+  return apart;
 }
 
 /** Logarithm of times, for the axis of latencies: Float32Array, with what is unknown below everything. */

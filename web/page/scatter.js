@@ -3,8 +3,8 @@
 import { NONE } from "./document.js";
 import { KIND, nearest, placesBetween } from "./model.js";
 import { hotSymbols } from "./groups.js";
-import { PointImage, pixelOf } from "./plot.js";
-import { binaryTicks, formatBytes, formatTime, ticks } from "./format.js";
+import { PointImage, pixelOf, spread } from "./plot.js";
+import { binaryTicks, formatBytes, formatTime, offsetLabels, ticks, timeLabels } from "./format.js";
 import { fitted, listen, rule, surface } from "./surface.js";
 
 const PAGE_SIZE = 4096;
@@ -73,12 +73,11 @@ export class Scatter {
     const [from, to] = app.view.time;
     const [first, end] = app.view.pages;
     const points = {
-      list: app.selection.list,
-      ...placesBetween(app.selection.list, app.recording.columns.fault_start, app.view.time),
-      xs: app.recording.columns.fault_start,
-      ys: app.recording.columns.fault_page,
+      ...placesBetween(app.selection.starts, app.view.time),
+      xs: app.selection.starts,
+      ys: app.selection.pages,
       fails: app.selection.fails,
-      kinds: app.kinds,
+      kinds: app.selection.kinds,
       xFrom: from,
       xScale: w / (to - from),
       // The middle of a page; offsets grow upwards.
@@ -109,19 +108,23 @@ export class Scatter {
     const [from, to] = app.view.time;
     const [first, end] = app.view.pages;
     context.textAlign = "right";
-    for (const bytes of binaryTicks(first * PAGE_SIZE, end * PAGE_SIZE, height / 44)) {
+    const offsets = binaryTicks(Math.max(0, first * PAGE_SIZE), end * PAGE_SIZE, height / 44);
+    const offsetNames = offsetLabels(offsets);
+    offsets.forEach((bytes, i) => {
       const y = this.yOf(bytes / PAGE_SIZE);
       rule(context, [left, y], [left + width, y], colours.line);
       context.fillStyle = colours.soft;
-      context.fillText(formatBytes(bytes), left - 6, y);
-    }
+      context.fillText(offsetNames[i], left - 6, y);
+    });
     context.textAlign = "center";
-    for (const time of ticks(from, to, width / (isNarrow ? 90 : 110))) {
+    const times = ticks(from, to, width / (isNarrow ? 90 : 110));
+    const timeNames = timeLabels(times);
+    times.forEach((time, i) => {
       const x = this.xOf(time);
       rule(context, [x, top], [x, top + height], colours.line);
       context.fillStyle = colours.soft;
-      context.fillText(formatTime(time), x, top + height + 14);
-    }
+      context.fillText(timeNames[i], x, top + height + 14);
+    });
     this.drawReads(context, colours);
     rule(context, [left, top + height], [left + width, top + height], colours.soft);
     rule(context, [left, top], [left, top + height], colours.soft);
@@ -162,11 +165,10 @@ export class Scatter {
     const { left, top, width, height } = this.area;
     const seen = app.hot.filter(({ page }) => page >= app.view.pages[0] && page <= app.view.pages[1]);
     const labels = seen.slice(0, Math.floor(height / 14)).sort((a, b) => b.page - a.page);
-    let y = top - 6;
-    for (const { name, page } of labels) {
+    const places = spread(labels.map(({ page }) => this.yOf(page)), 13, top + height);
+    labels.forEach(({ name, page }, i) => {
       const at = this.yOf(page);
-      y = Math.max(y + 13, at);
-      if (y > top + height + 6) break;
+      const y = places[i];
       context.strokeStyle = colours.line;
       context.lineWidth = 1;
       context.beginPath();
@@ -176,7 +178,7 @@ export class Scatter {
       context.stroke();
       context.fillStyle = colours.ink;
       context.fillText(fitted(context, name, 114), left + width + 79, y);
-    }
+    });
   }
 
   /** Which pages were read when. */
@@ -266,9 +268,10 @@ export class Scatter {
 /** How points look, by how many there are. */
 export function pointStyle(app, ratio) {
   const colours = app.theme.colours;
-  const size = app.selection.list.length > 30_000 ? 1 : 2;
+  const count = app.selection.list.length;
+  const size = [30_000, 3_000, 300].filter((most) => count <= most).length + 1;
   const scaled = ratio > 1.5 ? size + 1 : size;
-  const sizes = [scaled, scaled, scaled, ratio > 1.5 ? 11 : 7];
+  const sizes = [scaled, scaled, scaled, ratio > 1.5 ? 11 : Math.max(7, size + 3)];
   return {
     dim: pixelOf(colours.dim, 0.55),
     dimSize: scaled,

@@ -3,7 +3,7 @@
 import { KINDS, nearest, placesBetween } from "./model.js";
 import { histogram } from "./bins.js";
 import { PointImage } from "./plot.js";
-import { baseName, formatBytes, formatCount, formatTime, ticks } from "./format.js";
+import { baseName, formatBytes, formatCount, formatTime, ticks, timeLabels } from "./format.js";
 import { listen, rule, surface } from "./surface.js";
 import { EDGE, clip, drawBrush, pointStyle, ring } from "./scatter.js";
 
@@ -69,12 +69,11 @@ export class Timeline {
     const [from, to] = app.view.time;
     const [low, high] = this.decades;
     const points = {
-      list: app.selection.list,
-      ...placesBetween(app.selection.list, app.recording.columns.fault_start, app.view.time),
-      xs: app.recording.columns.fault_start,
-      ys: app.logs,
+      ...placesBetween(app.selection.starts, app.view.time),
+      xs: app.selection.starts,
+      ys: app.listLogs,
       fails: app.selection.fails,
-      kinds: app.kinds,
+      kinds: app.selection.kinds,
       xFrom: from,
       xScale: w / (to - from),
       yFrom: high,
@@ -96,12 +95,14 @@ export class Timeline {
     const colours = app.theme.colours;
     const [from, to] = app.view.time;
     context.textAlign = "center";
-    for (const time of ticks(from, to, width / (isNarrow ? 90 : 110))) {
+    const times = ticks(from, to, width / (isNarrow ? 90 : 110));
+    const timeNames = timeLabels(times);
+    times.forEach((time, i) => {
       const x = this.xOf(time);
       rule(context, [x, 8], [x, top + height], colours.line);
       context.fillStyle = colours.soft;
-      context.fillText(formatTime(time), x, top + height + 14);
-    }
+      context.fillText(timeNames[i], x, top + height + 14);
+    });
     context.textAlign = "right";
     const [low, high] = this.decades;
     for (let power = low; power <= high; power++) {

@@ -10,6 +10,7 @@ mod io;
 mod lint;
 mod load;
 mod maps;
+mod missing;
 pub mod options;
 mod output;
 mod record;

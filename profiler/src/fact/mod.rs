@@ -32,6 +32,8 @@ mod jit;
 mod join;
 pub mod life;
 pub mod log;
+#[cfg(test)]
+pub(crate) mod made_up;
 mod marker_file;
 pub mod pages;
 mod prune;

@@ -36,6 +36,7 @@ mod read_markers;
 mod read_tables;
 mod request;
 mod sample;
+mod schema;
 mod shared;
 mod shell;
 mod skeleton;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { baseName, binaryTicks, formatBytes, formatCount, formatOffset, formatShare, formatSum, formatTime, ticks } from "../format.js";
+import { baseName, binaryTicks, formatBytes, formatCount, formatOffset, formatShare, formatSum, formatTime, offsetLabels, ticks, timeLabels } from "../format.js";
 
 test("times have three digits and a unit", () => {
   const said = [0, 999, 999.6, 1_500, 12_345, 999_400, 999_600, 1_234_567, 1e9, 12.34e9, 4_000e9].map(formatTime);
@@ -27,6 +27,22 @@ test("marks of an axis are round, within it, and about as many as wanted", () =>
   assert.deepEqual(ticks(0, 10, 5), [0, 2, 4, 6, 8, 10]);
   assert.deepEqual(binaryTicks(0, 40_000, 4), [0, 16384, 32768]);
   assert.deepEqual([ticks(1, 1, 5), ticks(NaN, 1, 5), binaryTicks(5, 1, 4)], [[], [], []]);
+});
+
+test("labels of an axis differ wherever its marks do", () => {
+  assert.deepEqual(timeLabels([0, 1e9, 2e9]), ["0", "1 s", "2 s"]);
+  assert.deepEqual(timeLabels([5e8, 1e9]), ["0.5 s", "1.0 s"]);
+  assert.deepEqual(timeLabels([200, 400]), ["200 ns", "400 ns"]);
+  assert.deepEqual(offsetLabels([0, 2 ** 25]), ["0", "32 MiB"]);
+  assert.deepEqual(offsetLabels([0x7420000, 0x7430000]), ["0x7420000", "0x7430000"]);
+  for (const [low, span] of [[1e9, 20_000], [0, 7], [3.7e9, 1e6], [12e9, 4e9], [999e6, 3e6]]) {
+    const marks = ticks(low, low + span, 6);
+    assert.equal(new Set(timeLabels(marks)).size, marks.length, `${low} ${span}: ${timeLabels(marks)}`);
+  }
+  for (const span of [40_000, 2 ** 22, 2 ** 28]) {
+    const marks = binaryTicks(2 ** 30, 2 ** 30 + span, 6);
+    assert.equal(new Set(offsetLabels(marks)).size, marks.length);
+  }
 });
 
 test("the last part of a path", () => {

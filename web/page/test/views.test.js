@@ -4,9 +4,9 @@ import { NONE } from "../document.js";
 import { ALL, FILTER, KINDS } from "../model.js";
 import { GROUPINGS, groupKeys, groupRows, hotSymbols, placeOf, sortRows } from "../groups.js";
 import { histogram, latencies, quantile } from "../bins.js";
-import { FATE, FATES, cellsOf, countFates, fatesOf, pagesPerCell, touchedPages } from "../pages.js";
+import { FATE, FATES, cellsOf, countFates, fatesOf, pagesPerCell, touchedPages, usedOf } from "../pages.js";
 import { FlameTree } from "../flame.js";
-import { PointImage, paintPoints, pixelOf, stamp } from "../plot.js";
+import { PointImage, paintPoints, pixelOf, spread, stamp } from "../plot.js";
 import { sample } from "./recording.js";
 
 test("every grouping adds up to the selection, and its own filter does not change it", () => {
@@ -94,6 +94,23 @@ test("pages have the fate that counts most", () => {
   const base = (page) => (page < 8_000 ? "faulted" : page < 20_000 ? "around" : page < 28_000 ? "wasted" : page >= 30_000 && page < 34_000 ? "called" : "untouched");
   for (let page = 0; page < 40_000; page++) assert.equal(fates[page], written.has(page) ? FATE.dirtied : FATE[base(page)], `page ${page}`);
   assert.equal(countFates(fates).reduce((sum, count) => sum + count, 0), 40_000);
+});
+
+test("a file is used up to its last page that something happened to", () => {
+  const { recording, index } = sample();
+  const of = (...fates) => usedOf(recording, Uint8Array.from(fates), []);
+  assert.deepEqual([of(0, 0, 0), of(1, 0, 0), of(0, 4, 0), of(0, 0, 2)], [1, 1, 2, 3]);
+  const list = index.of(0);
+  const last = list.reduce((most, fault) => Math.max(most, recording.columns.fault_page[fault]), 0);
+  assert.ok(usedOf(recording, fatesOf(recording, 0, list), list) > last);
+});
+
+test("labels are moved apart, in their order, and not beyond the end", () => {
+  for (const places of [[0, 1, 2, 50, 98, 99], [99, 99, 99], [10, 40, 70], []]) {
+    const apart = spread(places, 10, 100);
+    apart.forEach((place, i) => assert.ok(place <= 100 && (i === 0 || place - apart[i - 1] >= 10)));
+  }
+  assert.deepEqual(spread([10, 40, 70], 10, 100), [10, 40, 70]);
 });
 
 test("cells hold every page once, and fit", () => {
@@ -188,7 +205,7 @@ test("below a node are the stacks that go through it", () => {
 
 test("points are where they belong, nothing is drawn beyond the edge, and diamonds are on top", () => {
   const pixels = new Uint32Array(10 * 10);
-  const points = { list: [0, 1, 2], xs: [1, 8, 99], ys: [1, 8, 99], fails: Uint8Array.from([0, 1, 0]), kinds: [0, 1, 1], xFrom: 0, xScale: 1, yFrom: 0, yScale: 1 };
+  const points = { xs: [1, 8, 99], ys: [1, 8, 99], fails: Uint8Array.from([0, 1, 0]), kinds: [0, 1, 1], xFrom: 0, xScale: 1, yFrom: 0, yScale: 1 };
   const style = { dim: 9, dimSize: 1, colours: [1, 2, 3, 4], sizes: [1, 1, 1, 3], diamond: 3, halo: 7 };
   paintPoints(pixels, 10, 10, points, style);
   assert.deepEqual([pixels[11], pixels[88]], [1, 0]);
@@ -207,7 +224,7 @@ test("what is not selected is painted again when the picture changes, and only t
     }
   };
   const image = new PointImage();
-  const points = { list: [0, 1], xs: [1, 5], ys: [1, 5], fails: Uint8Array.from([0, 1]), kinds: [0, 0], xFrom: 0, xScale: 1, yFrom: 0, yScale: 1 };
+  const points = { xs: [1, 5], ys: [1, 5], fails: Uint8Array.from([0, 1]), kinds: [0, 0], xFrom: 0, xScale: 1, yFrom: 0, yScale: 1 };
   const style = { dim: 9, dimSize: 1, colours: [1], sizes: [1, 1, 1, 3], diamond: 3, halo: 7 };
   const drawn = (narrowed, key) => {
     const pixels = new Uint32Array(image.draw(8, 8, points, style, narrowed, key).data.buffer);
