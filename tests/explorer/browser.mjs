@@ -155,7 +155,8 @@ class Page {
 
   /** Presses a key that types a character, or a named one. */
   async key(key) {
-    const text = key.length === 1 ? { text: key } : {};
+    const named = { Enter: { text: "\r", code: "Enter", windowsVirtualKeyCode: 13 } };
+    const text = key.length === 1 ? { text: key } : (named[key] ?? {});
     await this.send("Input.dispatchKeyEvent", { type: "keyDown", key, ...text });
     await this.send("Input.dispatchKeyEvent", { type: "keyUp", key });
   }

@@ -166,6 +166,20 @@ async function usage(browser, url, recording) {
     await page.settled();
   });
 
+  await check("what is pressed by keyboard keeps the focus", async () => {
+    for (const selector of ["#groups tbody button.pick", "#legend button:not(:disabled)", "#chooser li button"]) {
+      const state = "[document.activeElement.dataset.key, document.activeElement.getAttribute('aria-pressed')]";
+      const [key, pressed] = await page.value(`(() => { document.querySelector(${JSON.stringify(selector)}).focus(); return ${state}; })()`);
+      await page.key("Enter");
+      await page.settled();
+      // The file that is chosen stays chosen.
+      const expected = selector.startsWith("#chooser") ? pressed : String(pressed === "false");
+      assert.deepEqual(await page.value(state), [key, expected], selector);
+    }
+    await page.value("document.activeElement.blur(); explorer.clear()");
+    await page.settled();
+  });
+
   await check("keys: slowest, next, select the view, zoom, help", async () => {
     await page.key("l");
     await page.settled();

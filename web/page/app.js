@@ -1,14 +1,14 @@
 // The state of the page, and the one place that changes it: every view is drawn again, at most once a frame.
 
 import { ALL, FileIndex, KINDS, NO_FILE, Selection, filesByTime, gather, kindsOf, longestSelected, nextSelected, tally, weightsOf } from "./model.js";
-import { GROUPINGS, functionName, groupKeys } from "./groups.js";
-import { latencies } from "./bins.js";
-import { FATES, countFates, fatesOf, usedOf } from "./pages.js";
+import { GROUPINGS, groupKeys } from "./groups.js";
+import { countFates, fatesOf, usedOf } from "./pages.js";
 import { FlameTree } from "./flame.js";
 import { logarithms } from "./plot.js";
 import { Theme } from "./theme.js";
-import { Tooltip, element } from "./surface.js";
-import { baseName, formatBytes, formatCount, formatOffset, formatSum, formatTime } from "./format.js";
+import { Tooltip } from "./surface.js";
+import { Summary } from "./summary.js";
+import { baseName } from "./format.js";
 import { Scatter } from "./scatter.js";
 import { Timeline } from "./timeline.js";
 import { HeatMap } from "./heatmap.js";
@@ -47,6 +47,7 @@ export class App {
     this.queue = [];
     this.hot = [];
     this.theme = new Theme(() => this.schedule());
+    this.summary = new Summary(this);
     this.tooltip = new Tooltip(byId("tooltip"));
     this.scatter = new Scatter(this, byId("scatter"));
     this.timeline = new Timeline(this, byId("timeline"));
@@ -103,8 +104,7 @@ export class App {
     byId("scatter").hidden = !hasOffsets;
     byId("pages").hidden = !hasOffsets;
     byId("no-offsets").hidden = hasOffsets;
-    this.drawSummary();
-    this.drawLegend();
+    this.summary.draw();
     if (hasOffsets) this.scatter.draw();
     this.timeline.draw();
     this.detail.draw();
@@ -121,7 +121,7 @@ export class App {
     if (this.file < 0) return;
     if (part === "pages") {
       this.heatMap.draw();
-      this.drawFates();
+      this.summary.drawFates();
     }
     if (part === "hot") {
       this.hot = Scatter.hot(this);
@@ -243,6 +243,12 @@ export class App {
     this.schedule();
   }
 
+  showAllKinds() {
+    this.shownKinds = (1 << KINDS.length) - 1;
+    this.selection.setKinds(null);
+    this.schedule();
+  }
+
   toggleWeight() {
     this.byTime = this.isTimed && !this.byTime;
     this.schedule();
@@ -287,105 +293,6 @@ export class App {
     const help = byId("help");
     if (help.open) help.close();
     else help.showModal();
-  }
-
-  drawSummary() {
-    const { selection } = this;
-    const sum = tally(this.recording, this.weights, selection.list, selection.fails);
-    const figures = [
-      [formatCount(sum.faults), selection.isNarrowed ? `of ${formatCount(selection.list.length)} faults` : "faults"],
-      [formatSum(sum.time, this.isTimed), "in all"],
-      [formatCount(sum.major), "major"],
-      [formatCount(sum.waited), "waited for a read"],
-    ];
-    // Of half a million numbers this takes a tenth of a second: not while something is being dragged.
-    const spread = this.spread(sum);
-    if (spread && this.isTimed) {
-      const said = (time) => (Number.isNaN(time) ? "–" : formatTime(time));
-      figures.push([said(spread.median), "median"], [said(spread.p99), "99 % within"], [said(spread.max), "slowest"]);
-    }
-    byId("summary").replaceChildren(...figures.map(([figure, label]) => element("div", "", element("b", "", figure), element("span", "", label))));
-    this.drawChips();
-  }
-
-  /** How latencies spread; of very many only once the selection has stayed the same for a moment. */
-  spread(sum) {
-    const name = `${this.file} ${sum.faults} ${sum.time}`;
-    if (this.spreadOf === name) return this.spreadNow;
-    clearTimeout(this.spreadTimer);
-    const compute = () => {
-      this.spreadNow = latencies(this.selection);
-      this.spreadOf = name;
-    };
-    if (sum.faults <= 20_000) {
-      compute();
-      return this.spreadNow;
-    }
-    this.spreadTimer = setTimeout(() => {
-      compute();
-      this.schedule();
-    }, 150);
-    return this.spreadNow ? { median: NaN, p99: NaN, max: NaN } : null;
-  }
-
-  drawChips() {
-    const { time, pages, group, under } = this.selection.filters;
-    const chips = [];
-    const chip = (text, drop) => {
-      const button = element("button", "chip", text, element("span", "cross", "×"));
-      button.type = "button";
-      button.title = "Drop this filter";
-      button.addEventListener("click", () => {
-        drop();
-        this.schedule();
-      });
-      chips.push(button);
-    };
-    if (time) chip(`${formatTime(time[0])} to ${formatTime(time[1])}`, () => this.selection.setTime(null));
-    if (pages) chip(`${formatOffset(pages[0] * 4096)} to ${formatOffset((pages[1] + 1) * 4096)}`, () => this.selection.setPages(null));
-    if (group) chip(`${this.grouping}: ${group.name}`, () => this.setGroup(null));
-    if (under) chip(`under ${functionName(this.recording, this.flame.function[under.node])}`, () => this.setUnder(0));
-    if (this.selection.filters.kind !== null) {
-      chip("some kinds only", () => {
-        this.shownKinds = (1 << KINDS.length) - 1;
-        this.selection.setKinds(null);
-      });
-    }
-    byId("chips").replaceChildren(...chips);
-    byId("chips-empty").hidden = chips.length > 0;
-  }
-
-  drawLegend() {
-    const counts = new Array(KINDS.length).fill(0);
-    const { list } = this.selection;
-    if (this.countedList !== list) {
-      for (const fault of list) counts[this.kinds[fault]] += 1;
-      this.countedList = list;
-      this.kindCounts = counts;
-    }
-    const items = KINDS.map((name, kind) => {
-      const swatch = element("span", kind === KINDS.length - 1 ? "swatch diamond" : "swatch");
-      swatch.style.background = this.theme.colours.kinds[kind];
-      const button = element("button", "kind", swatch, name, element("span", "count", formatCount(this.kindCounts[kind])));
-      button.type = "button";
-      button.disabled = this.kindCounts[kind] === 0;
-      button.setAttribute("aria-pressed", String(((this.shownKinds >> kind) & 1) === 1));
-      button.addEventListener("click", () => this.toggleKind(kind));
-      return button;
-    });
-    const stroke = element("span", "swatch stroke");
-    stroke.style.background = this.theme.colours.read;
-    items.push(element("span", "kind still", stroke, "disk read"));
-    byId("legend").replaceChildren(...items);
-  }
-
-  drawFates() {
-    const items = FATES.map((name, fate) => {
-      const swatch = element("span", "swatch");
-      swatch.style.background = this.theme.colours.fates[fate];
-      return element("span", "kind still", swatch, name, element("span", "count", formatBytes(this.fateCounts[fate] * 4096)));
-    });
-    byId("fates").replaceChildren(...items.reverse());
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { ALL, NO_FILE } from "./model.js";
 import { baseName, formatCount, formatSum } from "./format.js";
-import { element } from "./surface.js";
+import { element, replaceContent } from "./surface.js";
 
 const MOST_FILES = 250;
 
@@ -29,7 +29,7 @@ export class Chooser {
     const { app } = this;
     this.shown = this.matching();
     const most = app.files.reduce((time, row) => Math.max(time, row.file === ALL ? 0 : row.time), 1);
-    this.list.replaceChildren(...this.shown.slice(0, MOST_FILES).map((row) => this.item(row, most)));
+    replaceContent(this.list, this.shown.slice(0, MOST_FILES).map((row) => this.item(row, most)));
     const rest = this.shown.length - MOST_FILES;
     this.rest.textContent = this.shown.length === 0 ? "No file has this in its name." : rest > 0 ? `and ${formatCount(rest)} more: search by name` : "";
   }
@@ -43,7 +43,7 @@ export class Chooser {
     const button = element("button", file === this.app.file ? "chosen" : "", name, figures);
     button.type = "button";
     button.title = path;
-    button.dataset.file = String(file);
+    button.dataset.key = String(file);
     button.setAttribute("aria-pressed", String(file === this.app.file));
     button.style.setProperty("--share", file === ALL ? "0" : String(time / most));
     button.addEventListener("click", () => this.app.choose(file));

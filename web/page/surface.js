@@ -25,6 +25,15 @@ export function element(name, className, ...content) {
   return made;
 }
 
+/** Replaces what an element holds; the one with the focus is followed by the one with its key. */
+export function replaceContent(parent, children) {
+  const focused = parent.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+  parent.replaceChildren(...children);
+  if (focused === undefined) return;
+  const next = Array.from(parent.querySelectorAll("[data-key]")).find((child) => child.dataset.key === focused);
+  next?.focus({ preventScroll: true });
+}
+
 /** A line from [x, y] to [x, y], sharp. */
 export function rule(context, [fromX, fromY], [toX, toY], colour) {
   context.strokeStyle = colour;

@@ -2,7 +2,7 @@
 
 import { GROUPINGS, groupRows, sortRows } from "./groups.js";
 import { formatCount, formatShare, formatSum } from "./format.js";
-import { element } from "./surface.js";
+import { element, replaceContent } from "./surface.js";
 
 const MOST_ROWS_SHOWN = 60;
 const HEADS = [
@@ -38,7 +38,7 @@ export class GroupTable {
     const shown = rows.slice(0, MOST_ROWS_SHOWN);
     const body = element("tbody", "");
     body.append(...shown.map((row) => this.row(row, name(row.key), total, row.key === chosen)));
-    this.table.replaceChildren(this.head(), body);
+    replaceContent(this.table, [this.head(), body]);
     const rest = rows.length - shown.length;
     this.more.textContent = rest > 0 ? `and ${formatCount(rest)} more` : rows.length === 0 ? "No fault is selected: Escape clears the selection." : "";
   }
@@ -49,6 +49,7 @@ export class GroupTable {
     for (const [key, label] of HEADS) {
       const button = element("button", "sort", label);
       button.type = "button";
+      button.dataset.key = `sort ${key}`;
       button.addEventListener("click", () => {
         this.sortBy = key;
         this.app.schedule();
@@ -66,6 +67,7 @@ export class GroupTable {
     const button = element("button", "pick", name);
     button.type = "button";
     button.title = name;
+    button.dataset.key = String(key);
     button.setAttribute("aria-pressed", String(isChosen));
     button.addEventListener("click", () => this.app.setGroup(isChosen ? null : key));
     const share = total > 0 ? time / total : 0;

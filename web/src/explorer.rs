@@ -61,6 +61,7 @@ const ASSETS: &[Asset] = assets! {
     "chooser.js": SCRIPT,
     "detail.js": SCRIPT,
     "keys.js": SCRIPT,
+    "summary.js": SCRIPT,
     "app.js": SCRIPT,
     "main.js": SCRIPT,
 };

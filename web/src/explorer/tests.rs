@@ -1,3 +1,5 @@
+//! The page as the tests of its files see it: what is allowed, what is text, what is joined.
+
 use super::*;
 
 #[test]

@@ -1,0 +1,74 @@
+//! The arguments of `ngmi faults`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use crate::fact::fault::FaultClass;
+
+/// `ngmi faults`
+#[allow(clippy::struct_excessive_bools)] // Each is a flag that a person types.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ngmi faults profile.json.gz\n  ngmi faults firefox.events --file libxul.so --list\n  \
+                  ngmi faults firefox.events --waited --under 'XPCOM*'\n  ngmi faults firefox.events --file libxul.so --csv > faults.csv\n\n\
+                  Names may be patterns with * and ?. Of one option that is given again, any may fit; different ones all have to."
+)]
+pub struct Faults {
+    /// A profile, or an event log (which has every fault, and exactly)
+    pub input: PathBuf,
+    /// Only pages of this file: base name or path
+    #[arg(long = "file", value_name = "NAME")]
+    pub files: Vec<String>,
+    /// Only this process: its id or name
+    #[arg(long = "process", value_name = "PID|NAME")]
+    pub processes: Vec<String>,
+    /// Only this thread: its id or name
+    #[arg(long = "thread", value_name = "TID|NAME")]
+    pub threads: Vec<String>,
+    /// Only this class
+    #[arg(long = "class", value_name = "CLASS", value_delimiter = ',', value_parser = fault_class())]
+    pub classes: Vec<FaultClass>,
+    /// Only faults of this function's own, as the column `function` has it
+    #[arg(long = "function", value_name = "NAME")]
+    pub functions: Vec<String>,
+    /// Only faults with this function anywhere in their stack
+    #[arg(long, value_name = "NAME")]
+    pub under: Vec<String>,
+    /// Only from here on, since the recording's start
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub from: Option<String>,
+    /// Only before this, since the recording's start
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub to: Option<String>,
+    /// Only those that the kernel counts as major
+    #[arg(long)]
+    pub major: bool,
+    /// Only those that waited for a disk, or for somebody else's read
+    #[arg(long)]
+    pub waited: bool,
+    /// Rows of each table
+    #[arg(long, value_name = "N", default_value = "10", conflicts_with = "format")]
+    pub top: usize,
+    /// List the faults on pages of files, by time
+    #[arg(long, group = "format")]
+    pub list: bool,
+    /// All columns, a row a fault, by time
+    #[arg(long, group = "format")]
+    pub csv: bool,
+    /// The tables, whole
+    #[arg(long, group = "format")]
+    pub json: bool,
+    /// As --csv, each row a JSON object
+    #[arg(long, group = "format")]
+    pub ndjson: bool,
+    /// A page to look at, in one file that opens without a network
+    #[arg(long, value_name = "FILE", group = "format")]
+    pub html: Option<PathBuf>,
+}
+
+fn fault_class() -> impl TypedValueParser<Value = FaultClass> {
+    let named = |name: String| FaultClass::ALL.into_iter().find(|class| class.name() == name);
+    PossibleValuesParser::new(FaultClass::ALL.map(FaultClass::name)).map(move |name| named(name).unwrap_or_default())
+}
