@@ -14,10 +14,10 @@ use super::span::times;
 use super::terminal::tell;
 use crate::fact::budget::Collected;
 use crate::fact::trim::{Cut, trim};
-use crate::fact::{FactSink, FactSource as _, Mark, SampleFact, Tables};
+use crate::fact::{FactSink, FactSource as _, Mark, Process, SampleFact, Tables};
 use crate::profile::ProfileSource;
 use crate::record::spool::Output;
-use crate::report::select::{Words, fits, id_or_name};
+use crate::report::select::{Words, fits, glob, id_or_name};
 
 /// How an error speaks of processes.
 const WORDS: Words = Words {
@@ -38,14 +38,13 @@ pub fn run(args: Trim) -> Result<ExitCode> {
         let seconds = tables.recording.end.since(start).as_secs_f64();
         bail!("--from is after the recording's end; it is {seconds:.3} s long");
     }
-    let is_process = |process: &crate::fact::Process, pattern: &str| id_or_name(process.pid, &process.name, pattern);
-    let processes = fits(
-        WORDS,
-        &args.processes,
-        &tables.processes,
-        ("process", "process"),
-        is_process,
-    )?;
+    // A browser's processes differ by what their main threads call themselves.
+    let is_process = |process: &Process, pattern: &str| {
+        let main = process.main_thread.and_then(|main| tables.threads.get(main.index()));
+        id_or_name(process.pid, &process.name, pattern) || main.is_some_and(|main| glob(pattern, &main.name))
+    };
+    let wanted = ("process", "process");
+    let processes = fits(WORDS, &args.processes, &tables.processes, wanted, is_process)?;
     let after = |time| crate::addr::Timestamp(start.0.saturating_add(nanoseconds(time)));
     let cut = Cut {
         from: from.map(after),

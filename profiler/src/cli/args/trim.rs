@@ -24,7 +24,7 @@ pub struct Trim {
     /// Only before this, since the recording's start
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub to: Option<String>,
-    /// Only this process: its id or name (repeatable)
+    /// Only this process: its id, its name or its main thread's (repeatable)
     #[arg(long = "process", value_name = "PID|NAME")]
     pub processes: Vec<String>,
 }
