@@ -192,6 +192,18 @@ pub struct Config {
     pub vector_page: u32,
     /// `page.compound_head`
     pub page_head_of: u32,
+    /// `bio.bi_private`
+    pub bio_private: u32,
+    /// `iomap_dio.iocb`
+    pub dio_iocb: u32,
+    /// `iomap_dio.size`
+    pub dio_size: u32,
+    /// `kiocb.ki_filp`
+    pub iocb_file: u32,
+    /// `kiocb.ki_pos`
+    pub iocb_position: u32,
+    /// `super_block.s_bdev`
+    pub sb_bdev: u32,
 }
 
 /// Words of 32 bits for a bit of each system call: there are fewer than 512.
@@ -200,4 +212,4 @@ pub const CALL_WORDS: usize = 16;
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 560);
+const _: () = assert!(size_of::<Config>() == 584);

@@ -7,7 +7,7 @@ use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::Loss;
 use profiler_common::block::{
-    BIO_CACHED, BIO_DEVICE, BIO_DIRECT, BIO_HAS_FILE, BIO_IN_CALL, BIO_IN_FAULT, BIO_KERNEL_THREAD, BIO_RECORDED,
+    BIO_CACHED, BIO_DEVICE, BIO_DIRECT, BIO_HAS_FILE, BIO_HAS_OFFSET, BIO_IN_CALL, BIO_IN_FAULT, BIO_KERNEL_THREAD, BIO_RECORDED,
     BIO_SWAP, Bio as BioRecord, BioBody, PendingRequest, REQUEST_BIO_ONLY, REQUEST_COUNTED, REQUEST_UNSEEN_START,
     operation,
 };
@@ -97,6 +97,16 @@ unsafe fn describe(bio: Bio, task: Task, body: *mut BioBody, at: At) {
         if let Some(call) = call {
             (*body).call = call;
             (*body).flags |= BIO_IN_CALL;
+        }
+        // First: the memory of direct I/O may be another file's.
+        if let Some((inode, name, offset)) = bio.direct()
+            && let Some(file) = inode.describe()
+        {
+            (*body).page = offset;
+            (*body).file = file;
+            (*body).flags |= BIO_DIRECT | BIO_HAS_FILE | BIO_HAS_OFFSET;
+            names::tell(&file, Some(name), at);
+            return;
         }
         match bio.pages() {
             Pages::Cached(inode, page) => {

@@ -85,7 +85,7 @@ pub static PAGES: Array<PageRows> = Array::with_max_entries(1 << 16, BPF_F_MMAPA
 pub static ROWS: Array<Row> = Array::with_max_entries(1 << 20, BPF_F_MMAPABLE);
 
 /// Its name carries [`profiler_common::ABI_VERSION`].
-#[unsafe(export_name = "NGMI_ABI_4")]
+#[unsafe(export_name = "NGMI_ABI_5")]
 static ABI: u32 = profiler_common::ABI_VERSION;
 
 #[unsafe(no_mangle)]
@@ -181,6 +181,12 @@ pub static CONFIG: Config = Config {
     bio_vector: MISSING,
     vector_page: MISSING,
     page_head_of: MISSING,
+    bio_private: MISSING,
+    dio_iocb: MISSING,
+    dio_size: MISSING,
+    iocb_file: MISSING,
+    iocb_position: MISSING,
+    sb_bdev: MISSING,
 };
 
 /// One field of the configuration. Read as volatile: the compiler sees the values above, the verifier those of user

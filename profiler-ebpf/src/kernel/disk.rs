@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 
-use super::{Inode, load, probe};
+use super::{Dentry, Inode, load, probe};
 use crate::maps::config;
 
 /// The lowest bits of `page.mapping`: anonymous memory, or none of a file's.
@@ -135,6 +135,27 @@ impl Bio {
         let queue: Option<*const c_void> = self.disk().and_then(|disk| load(disk, config!(disk_queue)));
         let operations: Option<*const c_void> = queue.and_then(|queue| load(queue, config!(queue_mq_ops)));
         operations.is_some_and(|operations| operations.is_null())
+    }
+
+    /// Of direct I/O through `iomap` (ext4, XFS, ...), whoever queues it: the file, its name, and where in it the bio begins.
+    ///
+    /// `bi_private` is others' as well; only an operation on a file leads back to the device that the bio is for.
+    #[inline(always)]
+    pub fn direct(self) -> Option<(Inode, Dentry, u64)> {
+        let operation: u64 = probe(self.0 as u64, config!(bio_private))?;
+        let call: u64 = probe(operation, config!(dio_iocb))?;
+        let file: u64 = probe(call, config!(iocb_file))?;
+        let inode: u64 = probe(file, config!(file_inode))?;
+        let superblock: u64 = probe(inode, config!(inode_sb))?;
+        let device: u64 = probe(superblock, config!(sb_bdev))?;
+        if device == 0 || device != load::<u64>(self.0, config!(bio_device))? {
+            return None;
+        }
+        // The call's position stays until it is complete; `size` is what was queued for it, this bio included (fs/iomap/direct-io.c).
+        let position: u64 = probe(call, config!(iocb_position))?;
+        let queued: u64 = probe(operation, config!(dio_size))?;
+        let offset = position.wrapping_add(queued).wrapping_sub(u64::from(self.bytes()));
+        Some((Inode::at(inode)?, Dentry::of_file(file), offset))
     }
 
     #[inline(always)]

@@ -39,7 +39,7 @@ impl Task {
         }
         Some((
             Inode(probe(file, config!(file_inode))?),
-            Dentry(probe(file, config!(file_dentry)).unwrap_or(0)),
+            Dentry::of_file(file),
         ))
     }
 }
@@ -73,6 +73,12 @@ impl Inode {
 }
 
 impl Dentry {
+    /// Of a `struct file`.
+    #[inline(always)]
+    pub fn of_file(file: u64) -> Self {
+        Self(probe(file, config!(file_dentry)).unwrap_or(0))
+    }
+
     /// The directory that it is in; `None`: it is the root of its file system.
     #[inline(always)]
     pub fn parent(self) -> Option<Self> {

@@ -168,6 +168,12 @@ pub fn settings() -> Config {
         bio_vector: MISSING,
         vector_page: MISSING,
         page_head_of: MISSING,
+        bio_private: MISSING,
+        dio_iocb: MISSING,
+        dio_size: MISSING,
+        iocb_file: MISSING,
+        iocb_position: MISSING,
+        sb_bdev: MISSING,
     }
 }
 
