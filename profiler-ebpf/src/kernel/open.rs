@@ -73,6 +73,15 @@ impl Inode {
 }
 
 impl Dentry {
+    /// None, in one word that is always written: the verifier refuses what an `Option` leaves undefined where paths meet.
+    pub const NONE: Self = Self(0);
+
+    /// As an `Option`.
+    #[inline(always)]
+    pub fn known(self) -> Option<Self> {
+        (self.0 != 0).then_some(self)
+    }
+
     /// Of a `struct file`.
     #[inline(always)]
     pub fn of_file(file: u64) -> Self {
