@@ -4,11 +4,15 @@
 #![allow(clippy::inline_always)] // As in [`crate::unwind`].
 #![allow(clippy::cast_possible_truncation)] // A place within a block.
 
-/// Bytes of a block, a power of two and less than a page: a block can be read exactly if each of its words can.
-pub const BLOCK: usize = 512;
+/// Bytes of a walk's first block, a power of two: most short stacks lie within it.
+pub const FIRST_BLOCK: usize = 512;
+/// Bytes of the others: a page, the most that can be read exactly if each of its words can.
+pub const BLOCK: usize = 4096;
 const WORDS: usize = BLOCK / size_of::<u64>();
+const FIRST_WORDS: usize = FIRST_BLOCK / size_of::<u64>();
 /// The bits of an address that choose a word of its block.
 const PLACE: u64 = BLOCK as u64 - size_of::<u64>() as u64;
+const FIRST_PLACE: u64 = FIRST_BLOCK as u64 - size_of::<u64>() as u64;
 /// [`Block::at`] when nothing is there: one of the bits that a block's address does not have.
 const NOTHING: u64 = 8;
 
@@ -17,6 +21,11 @@ const NOTHING: u64 = 8;
 #[derive(Debug, Clone)]
 pub struct Block {
     at: u64,
+    /// [`PLACE`] or [`FIRST_PLACE`]
+    place: u64,
+    /// 1: the first block was read, or could not be.
+    later: u64,
+    /// Of a page, each word in its place.
     words: [u64; WORDS],
 }
 
@@ -24,6 +33,8 @@ impl Default for Block {
     fn default() -> Self {
         Self {
             at: NOTHING,
+            place: FIRST_PLACE,
+            later: 0,
             words: [0; WORDS],
         }
     }
@@ -34,12 +45,14 @@ impl Block {
     #[inline(always)]
     pub const fn forget(&mut self) {
         self.at = NOTHING;
+        self.place = FIRST_PLACE;
+        self.later = 0;
     }
 
     /// The word at `at` was read already. No block holds one that is not aligned.
     #[inline(always)]
     pub const fn holds(&self, at: u64) -> bool {
-        self.at == at & !PLACE
+        self.at == at & !self.place
     }
 
     /// The word at `at`, if the block holds it or if [`Block::fetch`] has just fetched it.
@@ -54,16 +67,25 @@ impl Block {
     #[inline(always)]
     pub fn fetch(&mut self, at: u64, read: impl Fn(&mut [u64], u64) -> bool) -> bool {
         self.at = NOTHING;
+        let place = (at & PLACE) as usize / size_of::<u64>();
         if !at.is_multiple_of(size_of::<u64>() as u64) {
-            let place = (at & PLACE) as usize / size_of::<u64>();
             return self
                 .words
                 .get_mut(place)
                 .is_some_and(|word| read(core::slice::from_mut(word), at));
         }
-        let read = read(&mut self.words, at & !PLACE);
+        let read = if self.later == 0 {
+            self.later = 1;
+            let first = place & !(FIRST_WORDS - 1);
+            self.words
+                .get_mut(first..first + FIRST_WORDS)
+                .is_some_and(|words| read(words, at & !FIRST_PLACE))
+        } else {
+            self.place = PLACE;
+            read(&mut self.words, at & !PLACE)
+        };
         if read {
-            self.at = at & !PLACE;
+            self.at = at & !self.place;
         }
         read
     }
@@ -79,7 +101,7 @@ mod tests {
     fn word(block: &mut Block, at: u64, reads: &Cell<u32>) -> Option<u64> {
         let read = |to: &mut [u64], at: u64| {
             let len = size_of_val(to) as u64;
-            assert!(len == 8 || (len == BLOCK as u64 && at.is_multiple_of(len)));
+            assert!(len == 8 || ([FIRST_BLOCK, BLOCK].contains(&(len as usize)) && at.is_multiple_of(len)));
             reads.set(reads.get() + 1);
             if at & !0xfff == 0x3000 || (at + len - 1) & !0xfff == 0x3000 {
                 to.fill(7); // a failed read may leave anything
@@ -100,8 +122,9 @@ mod tests {
             let word = word(&mut block, at, &reads);
             assert_eq!(word, (at & !0xfff != 0x3000).then_some(at), "{at:x}");
         }
-        // The highest block was still there when the way back began, and nothing is known of what can't be read.
-        let blocks = 4 * 4096 / BLOCK * 2 - 1;
+        // The first block is smaller: its page is read again. The highest block was still there when the way back began, and nothing is known of
+        // what can't be read.
+        let blocks = 1 + 4 * 4096 / BLOCK * 2 - 1;
         assert_eq!(reads.get() as usize, blocks + 2 * 4096 / 8);
     }
 

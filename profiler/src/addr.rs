@@ -37,6 +37,11 @@ address!(
     KernelOffset
 );
 
+/// A duration in ns; what is longer than 584 years is cut there.
+pub fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// A point in time: `CLOCK_MONOTONIC` in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -3,6 +3,7 @@
 //! - [`elf`]: what a binary is: build id, segments, sections for the unwinder.
 //! - [`Symbolicator`]: names of addresses in binaries. Functions come from symbol tables and `.eh_frame`, read here so
 //!   that a name never reaches beyond its function; inline chains and lines come from wholesym, as do downloads.
+//! - [`server`]: the profiler's questions about symbols, sources and machine code, answered.
 //! - [`kallsyms`], [`perf_map`], [`jitdump`]: names of addresses in the kernel and in code made at run time.
 //!
 //! Every file is hostile: all lengths have limits, and damage costs names, not the program.
@@ -16,6 +17,7 @@ pub mod elf;
 pub mod jitdump;
 pub mod kallsyms;
 pub mod perf_map;
+pub mod server;
 mod spans;
 mod symbolicator;
 mod table;

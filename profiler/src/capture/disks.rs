@@ -57,8 +57,11 @@ pub fn watch(ebpf: &mut Ebpf, types: &Types, asked: BlockMode, status: &mut Vec<
 pub struct Flags(Vec<(u32, u32)>);
 
 impl Flags {
-    /// Of the running kernel.
-    pub fn of_kernel(types: &Btf) -> Self {
+    /// Of the running kernel, where requests are recorded.
+    pub fn of_kernel(types: &Btf, asked: BlockMode) -> Self {
+        if asked == BlockMode::Off {
+            return Self::default();
+        }
         let names = [
             ("__REQ_SYNC", operation::SYNC),
             ("__REQ_META", operation::META),
@@ -87,10 +90,13 @@ pub struct Disks {
 }
 
 impl Disks {
-    /// What the devices have counted so far.
-    pub fn now() -> Self {
+    /// What the devices have counted so far, where requests are recorded.
+    pub fn now(asked: BlockMode) -> Self {
         Self {
-            before: devices(),
+            before: match asked {
+                BlockMode::Off => Vec::new(),
+                BlockMode::All => devices(),
+            },
             seen: FxHashSet::default(),
         }
     }
@@ -104,6 +110,9 @@ impl Disks {
 
     /// Names and statistics of those that did something.
     pub fn names(&self) -> Vec<DeviceName> {
+        if self.seen.is_empty() {
+            return Vec::new();
+        }
         let after = devices();
         let mut seen: Vec<Device> = self.seen.iter().copied().collect();
         seen.sort_unstable();
@@ -178,7 +187,7 @@ mod tests {
             println!("skipped: no {}", super::super::btf::VMLINUX);
             return;
         };
-        assert_eq!(Flags::of_kernel(&types).0.len(), 5);
+        assert_eq!(Flags::of_kernel(&types, BlockMode::All).0.len(), 5);
         for device in devices() {
             assert!(device.before.len() >= 11, "{device:?}");
         }

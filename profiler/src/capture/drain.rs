@@ -27,7 +27,7 @@ use super::tables::Tables;
 use super::wire::Mapped;
 use super::{procfs, records};
 use crate::addr::Timestamp;
-use crate::event::{Event, FileId, Mapping};
+use crate::event::{Event, Mapping};
 
 /// A program that is interrupted or preempted between reading the clock and submitting its record may be this late, in ns. The
 /// conversion holds so much of the recording in memory.
@@ -167,11 +167,6 @@ impl Drain {
     /// Whether a thread has told, since [`Self::note_told`], what began then.
     pub fn was_told(&self, tid: u32, since: Timestamp) -> bool {
         self.told.as_ref().is_some_and(|told| told.contains(&(tid, since)))
-    }
-
-    /// The file that a record means, which may have the number of one that was removed.
-    pub fn file_of_record(&mut self, file: FileId) -> FileId {
-        self.spaces.generations.of_record(file)
     }
 
     /// From here on events are written.

@@ -67,7 +67,7 @@ impl KernelAddresses {
     }
 }
 
-/// The addresses of variables, as far as the kernel lists them (`CONFIG_KALLSYMS_ALL`) and does not hide where it is.
+/// The addresses of the kernel's own variables, as far as it lists them (`CONFIG_KALLSYMS_ALL`) and does not hide where it is.
 pub fn addresses<const N: usize>(names: [&str; N]) -> io::Result<[Option<u64>; N]> {
     find(BufReader::with_capacity(1 << 16, File::open(KALLSYMS)?), names)
 }
@@ -80,7 +80,11 @@ fn find<const N: usize>(mut list: impl BufRead, names: [&str; N]) -> io::Result<
         if list.read_until(b'\n', &mut line)? == 0 {
             break;
         }
-        let mut words = line.trim_ascii_end().splitn(3, |&byte| byte == b' ');
+        let line = line.trim_ascii_end();
+        if line.ends_with(b"]") {
+            break; // modules, and whatever else was loaded, come last
+        }
+        let mut words = line.splitn(3, |&byte| byte == b' ');
         let (Some(address), _, Some(name)) = (words.next(), words.next(), words.next()) else {
             continue;
         };
@@ -153,6 +157,8 @@ mod tests {
     fn variables_are_found_by_name() {
         let found = find(LIST, ["vfs_write", "vfs_readv", "_text"]).unwrap();
         assert_eq!(found, [Some(0xffff_1200), None, Some(0xffff_1000)]);
+        let found = find(&b"ffff1000 D a\nffffa000 d c\t[ext4]\nffffb000 D b\n"[..], ["a", "b"]).unwrap();
+        assert_eq!(found, [Some(0xffff_1000), None]);
         let hidden = &b"0000000000000000 D a\n0000000000000000 D b\n"[..];
         assert_eq!(find(hidden, ["a", "b"]).unwrap(), [None, None]);
     }

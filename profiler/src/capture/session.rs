@@ -141,7 +141,7 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
 
     let recorded = Recorded::new(start.scope == Scope::System, excluded.clone());
     let mut drain = Drain::new(&mut hooks, recorded, kernel, start.sample_hz, sizes)?;
-    drain.flags = Flags::of_kernel(&types);
+    drain.flags = Flags::of_kernel(&types, start.block);
     match &start.scope {
         Scope::Command { pid } => require_found(snapshot::take(&mut drain, *pid, false), *pid)?,
         Scope::Pids(pids) => {
@@ -161,7 +161,7 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     drain.set_log(log);
     // What existed already is in the log whatever comes.
     drain.log().into_iter().for_each(Log::flush);
-    drain.disks = Disks::now();
+    drain.disks = Disks::now(start.block);
     attach::start(&hooks)?;
     channel.send(&Reply::Ready(Box::new(header)), None)?;
     let now = Instant::now();

@@ -60,18 +60,14 @@ pub fn write(drain: &mut Drain, time: Timestamp, survivors: &[Survivor], has_wai
     alive.sort_unstable_by_key(|one| (one.pid, one.tid));
     for &Survivor { pid, tid, state } in alive {
         let at = At { time, pid, tid };
-        let mut read = records::read_run(at, &state.faults.run);
+        let read = records::read_run(at, &state.faults.run);
         if read.count > 0 && !drain.was_told(tid, read.since) {
-            read.file = drain.file_of_record(read.file);
-            drain.write(&Event::PagesRead(read));
+            drain.write_complete(Event::PagesRead(read));
         }
         let waits = waits(at, &state).filter(|_| has_waits);
-        for mut wait in waits {
+        for wait in waits {
             if !drain.was_told(tid, wait.out) {
-                if let Some(open) = wait.call.as_mut().and_then(|call| call.file.as_mut()) {
-                    open.file = drain.file_of_record(open.file);
-                }
-                drain.write(&Event::Wait(wait));
+                drain.write_complete(Event::Wait(wait));
             }
         }
         let cpu_time = drain.unreported(&state);

@@ -29,12 +29,12 @@ impl Default for OffCpu {
 
 /// Says what is asked for, and where the programs find what they need.
 pub fn configure(config: &mut Config, asked: OffCpu, types: &Btf) {
-    if let OffCpu::AtLeast(shortest) = asked {
-        (config.waits, config.wait_min, config.wait_burst) = (1, shortest, BURST);
-    }
     mark(&mut config.calls_with_file, WITH_DESCRIPTOR);
     mark(&mut config.calls_with_path, WITH_PATH);
     mark(&mut config.calls_with_path_second, WITH_PATH_SECOND);
+    let OffCpu::AtLeast(shortest) = asked else { return };
+    (config.waits, config.wait_min, config.wait_burst) = (1, shortest, BURST);
+    // For wakers only: the kernel writes half its list of symbols for it, tens of milliseconds.
     if let Some((offsets, count)) = preempt_count(types) {
         (config.preempt_count_known, config.per_cpu_offset, config.preempt_count) = (1, offsets, count);
     }
@@ -57,9 +57,12 @@ pub fn watch(ebpf: &mut Ebpf, types: &Types, asked: OffCpu, status: &mut Vec<Hoo
 /// Where the count of nested interrupts of each CPU is: the array of the CPUs' offsets, and the count's place above such an offset. It is a
 /// variable of its own, but for 6.2 to 6.14, where it is in `pcpu_hot` (arch/x86/include/asm/preempt.h).
 fn preempt_count(types: &Btf) -> Option<(u64, u64)> {
-    let [offsets, own, hot] = kallsyms::addresses(["__per_cpu_offset", "__preempt_count", "pcpu_hot"]).ok()?;
-    let count = own.or_else(|| Some(hot? + u64::from(types.offset("pcpu_hot.preempt_count")?)))?;
-    Some((offsets?, count))
+    let (variable, field) = match types.offset("pcpu_hot.preempt_count") {
+        Some(field) => ("pcpu_hot", field),
+        None => ("__preempt_count", 0),
+    };
+    let [offsets, variable] = kallsyms::addresses(["__per_cpu_offset", variable]).ok()?;
+    Some((offsets?, variable?.checked_add(u64::from(field))?))
 }
 
 fn mark(calls: &mut [u32; CALL_WORDS], numbers: &[libc::c_long]) {

@@ -2,6 +2,10 @@
 
 mod faults;
 mod io;
+mod load;
+mod maps;
+mod share;
+mod trim;
 mod waits;
 
 use std::ffi::OsString;
@@ -11,6 +15,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use self::faults::Faults;
 pub use self::io::Io;
+pub use self::load::{Load, Serve, Sources};
+pub use self::maps::{Maps, Way};
+pub use self::share::Share;
+pub use self::trim::Trim;
 pub use self::waits::Waits;
 
 /// Makes the time that a program loses to waiting as visible as its CPU time.
@@ -31,6 +39,10 @@ pub enum Verb {
     Convert(Convert),
     /// Open a profile in the Firefox Profiler
     Load(Load),
+    /// Upload a profile to the Firefox Profiler, and print its link
+    Share(Share),
+    /// Make a smaller profile: of a stretch of time, of some processes
+    Trim(Trim),
     /// Tell where a recording's page faults are: by file, function, phase; or list each
     Faults(Faults),
     /// Tell what was asked of disks: by device, file, function; or list each request
@@ -101,9 +113,15 @@ pub struct Record {
     /// Keep the event log: exact, and complete without the binaries
     #[arg(long, value_name = "FILE")]
     pub keep_events: Option<PathBuf>,
-    /// Write the profile, and do not say how to open it
+    /// Write the profile, and do not open it (as with --json)
     #[arg(long)]
     pub save_only: bool,
+    #[command(flatten)]
+    /// How the profile is opened.
+    pub serve: Serve,
+    #[command(flatten)]
+    /// Where sources are.
+    pub sources: Sources,
     /// Bytes of stack copied at most where the walk in the kernel ends early; 0: none
     #[arg(long, value_name = "BYTES", default_value = "65536")]
     pub stack_copy: String,
@@ -212,6 +230,9 @@ pub struct ResultArgs {
     /// Samples in the profile at most; beyond it they are thinned, totals stay exact
     #[arg(long, value_name = "N", default_value = "1000000")]
     pub max_samples: u32,
+    /// Put the sources of the hot functions into the profile
+    #[arg(long)]
+    pub include_source: bool,
 }
 
 /// `ngmi convert`
@@ -223,22 +244,11 @@ pub struct Convert {
     #[arg(short, long, value_name = "FILE", default_value = "profile.json.gz")]
     pub output: PathBuf,
     #[command(flatten)]
+    /// Where sources are.
+    pub sources: Sources,
+    #[command(flatten)]
     /// How the result is told.
     pub result: ResultArgs,
-}
-
-/// `ngmi load`
-#[derive(Debug, Args)]
-pub struct Load {
-    /// The profile
-    #[arg(default_value = "profile.json.gz")]
-    pub profile: PathBuf,
-    /// Port on 127.0.0.1; 0: any free one
-    #[arg(long, default_value_t = 0)]
-    pub port: u16,
-    /// Print the link, and start no browser
-    #[arg(long)]
-    pub no_open: bool,
 }
 
 /// `ngmi doctor`
@@ -247,49 +257,6 @@ pub struct Doctor {
     /// For machines
     #[arg(long)]
     pub json: bool,
-}
-
-/// `ngmi maps`
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  ngmi maps 1234\n  ngmi maps 1234 --exec\n  ngmi maps $$ --addr 7f12a0b3c4d5\n\n\
-                  The exit status is 1 if an address is in no mapping."
-)]
-pub struct Maps {
-    /// The process
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
-    pub pid: u32,
-    /// Say of this address: file, build id, svma (the address as the ELF file spells it) and file offset; hexadecimal, repeatable
-    #[arg(short, long = "addr", value_name = "ADDR", value_parser = hexadecimal)]
-    pub addresses: Vec<u64>,
-    /// Only mappings that can be executed
-    #[arg(short = 'x', long = "exec", conflicts_with = "addresses")]
-    pub executable: bool,
-    /// For machines: everything, with build ids
-    #[arg(long)]
-    pub json: bool,
-    /// How to read them: to compare, or to do as an older kernel does
-    #[arg(long, hide = true)]
-    pub way: Option<Way>,
-}
-
-/// How `ngmi maps` reads mappings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Way {
-    /// `PROCMAP_QUERY`
-    Ioctl,
-    /// `/proc/PID/maps`
-    Text,
-}
-
-fn hexadecimal(text: &str) -> Result<u64, String> {
-    let digits = text
-        .strip_prefix("0x")
-        .or_else(|| text.strip_prefix("0X"))
-        .unwrap_or(text);
-    let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let number = plain.then(|| u64::from_str_radix(digits, 16).ok()).flatten();
-    number.ok_or_else(|| "give an address in hexadecimal, as in 7f12a0b3c4d5 or 0x7f12a0b3c4d5".to_owned())
 }
 
 /// `ngmi lint`

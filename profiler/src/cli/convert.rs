@@ -9,6 +9,7 @@ use super::args::Convert;
 use super::options::ResultOptions;
 use crate::record::binaries::{OpenBinaries, Vdso};
 use crate::record::finish::{self, OpenLog, Plan};
+use crate::record::sources::source_roots;
 use crate::record::spool::Output;
 
 pub fn run(args: Convert) -> Result<ExitCode> {
@@ -26,12 +27,14 @@ pub fn run(args: Convert) -> Result<ExitCode> {
     });
     let output = Output::create(&args.output)?;
     let binaries = OpenBinaries::new(Vec::new(), Vdso::of_this_kernel());
+    let environment = std::env::vars_os().collect();
     let plan = Plan {
+        sources: (result.include_source).then(|| source_roots(&args.sources.source_root, &environment)),
         max_samples: result.max_samples,
         complete_log: false,
         this_boot,
     };
-    let summary = finish::finish(log, output, &binaries, plan)?;
+    let summary = finish::finish(log, output, &binaries, &plan)?;
     let lost = super::show(&summary, result)?;
     Ok(if lost { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

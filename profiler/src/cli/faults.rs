@@ -9,13 +9,20 @@ use source::Kind;
 
 use super::args::Faults;
 use super::explorer;
+use super::missing::About;
 use super::output::to_stdout;
 use super::source;
-use super::terminal::tell;
 use crate::fact::{Recording, Tables};
-use crate::report::export;
+use crate::report::export::{self, Form, Rows};
 use crate::report::faults::export::{COLUMNS, Exporter};
 use crate::report::faults::{Facts, FaultReport, Selection, Selector, View};
+
+const FAULTS: About = About {
+    name: "faults",
+    noun: "fault",
+    watched: Some(", though they were watched: nothing that was recorded made any"),
+    not_asked_for: "; record them with `ngmi record --faults all -- COMMAND`",
+};
 
 pub fn run(mut args: Faults) -> Result<ExitCode> {
     if let Some(html) = args.html.take() {
@@ -35,21 +42,13 @@ pub fn run(mut args: Faults) -> Result<ExitCode> {
     let view = View::new(&tables, &facts);
     let selector = Selector::new(&view, &selection).with_context(|| input.display().to_string())?;
     let selected = view.faults().filter(|fault| selector.takes(&view, fault));
-    if csv {
+    if let Some(form) = Form::asked_for(csv, ndjson) {
         let mut exporter = Exporter::new(&view);
         return to_stdout(&mut io::stdout().lock(), |out| {
-            export::csv_head(out, &COLUMNS)?;
+            let mut rows = Rows::begin(out, form, &COLUMNS)?;
             selected
                 .into_iter()
-                .try_for_each(|fault| export::csv_row(out, &exporter.row(&fault)))
-        });
-    }
-    if ndjson {
-        let mut exporter = Exporter::new(&view);
-        return to_stdout(&mut io::stdout().lock(), |out| {
-            selected
-                .into_iter()
-                .try_for_each(|fault| export::json_row(out, &COLUMNS, &exporter.row(&fault)))
+                .try_for_each(|fault| rows.row(&exporter.row(&fault)))
         });
     }
     if list {
@@ -68,42 +67,10 @@ pub fn run(mut args: Faults) -> Result<ExitCode> {
 
 /// Why a recording has no faults, and how to get one that has.
 pub fn why_none(recording: &Recording) -> String {
-    if recording.faults_seen > 0 {
-        let seen = crate::report::text::count(recording.faults_seen);
-        return format!(", though {seen} were seen: name the event log instead (`ngmi record --keep-events`)");
-    }
-    let remedy = "record them with `ngmi record --faults all -- COMMAND`";
-    let refused = recording
-        .hooks
-        .iter()
-        .find(|hook| hook.noun == "fault" && hook.refused.is_some());
-    let watched = recording
-        .hooks
-        .iter()
-        .any(|hook| hook.noun == "fault" && hook.refused.is_none());
-    match refused {
-        _ if watched => ", though they were watched: nothing that was recorded made any".to_owned(),
-        Some(hook) => {
-            let reason = hook.refused.as_deref().unwrap_or_default();
-            let how = hook
-                .remedy
-                .as_deref()
-                .unwrap_or("`ngmi doctor` says what this machine allows");
-            format!(": the kernel refused {} ({reason}); {how}", hook.hook)
-        }
-        None => format!("; {remedy}"),
-    }
+    FAULTS.why_none(recording, recording.faults_seen)
 }
 
 /// A profile may hold only a part of them.
 pub fn warn_of_budget(tables: &Tables, here: u64) {
-    let seen = tables.recording.faults_seen;
-    if seen > here {
-        let count = crate::report::text::count;
-        tell(format_args!(
-            "the profile has room for {} of the {} faults that were seen; the event log (`--keep-events`) has them all",
-            count(here),
-            count(seen)
-        ));
-    }
+    FAULTS.warn_of_budget(here, tables.recording.faults_seen);
 }

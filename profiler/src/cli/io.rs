@@ -6,15 +6,22 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use super::args::Io;
+use super::missing::About;
 use super::output::to_stdout;
 use super::source;
 use super::span::times;
-use super::terminal::tell;
-use crate::fact::{Recording, Tables};
-use crate::report::export;
+use crate::report::export::{self, Form, Rows};
 use crate::report::io::export::{COLUMNS, row};
 use crate::report::io::{Facts, IoReport, Selection, Selector, View, text};
-use crate::report::text::count;
+
+const REQUESTS: About = About {
+    name: "requests",
+    noun: "block",
+    watched: Some(
+        ", though devices were watched: everything was in memory; `ngmi record --cold` drops it from there first",
+    ),
+    not_asked_for: ": devices were not watched; record again with this version of ngmi",
+};
 
 pub fn run(args: Io) -> Result<ExitCode> {
     let input = args.input.clone();
@@ -27,13 +34,13 @@ pub fn run(args: Io) -> Result<ExitCode> {
         bail!(
             "{} holds no block request{}",
             input.display(),
-            why_none(&tables.recording)
+            REQUESTS.why_none(&tables.recording, tables.recording.requests_seen)
         );
     }
-    warn_of_budget(&tables, facts.len() as u64);
+    REQUESTS.warn_of_budget(facts.len() as u64, tables.recording.requests_seen);
     let view = View::new(&tables, &facts);
     let selector = Selector::new(&view, &selection).with_context(|| input.display().to_string())?;
-    if csv || ndjson {
+    if let Some(form) = Form::asked_for(csv, ndjson) {
         let selected = view.requests().filter(|(request, _)| selector.takes(&view, request));
         let mut selected = selected.filter_map(|(request, parts)| {
             let chosen: Vec<_> = parts
@@ -45,12 +52,8 @@ pub fn run(args: Io) -> Result<ExitCode> {
             is_wanted.then(|| row(&view, request, &chosen))
         });
         return to_stdout(&mut io::stdout().lock(), |out| {
-            if csv {
-                export::csv_head(out, &COLUMNS)?;
-                selected.try_for_each(|cells| export::csv_row(out, &cells))
-            } else {
-                selected.try_for_each(|cells| export::json_row(out, &COLUMNS, &cells))
-            }
+            let mut rows = Rows::begin(out, form, &COLUMNS)?;
+            selected.try_for_each(|cells| rows.row(&cells))
         });
     }
     let report = IoReport::new(&view, &selector);
@@ -76,42 +79,5 @@ impl TryFrom<Io> for Selection {
             from,
             to,
         })
-    }
-}
-
-/// Why a recording has no requests, and how to get one that has.
-fn why_none(recording: &Recording) -> String {
-    if recording.requests_seen > 0 {
-        let seen = count(recording.requests_seen);
-        return format!(", though {seen} were seen: name the event log instead (`ngmi record --keep-events`)");
-    }
-    let of_block = || recording.hooks.iter().filter(|hook| hook.noun == "block");
-    let refused = of_block().find(|hook| hook.refused.is_some());
-    match refused {
-        _ if of_block().any(|hook| hook.refused.is_none()) => {
-            ", though devices were watched: everything was in memory; `ngmi record --cold` drops it from there first"
-                .to_owned()
-        }
-        Some(hook) => {
-            let reason = hook.refused.as_deref().unwrap_or_default();
-            let how = hook
-                .remedy
-                .as_deref()
-                .unwrap_or("`ngmi doctor` says what this machine allows");
-            format!(": the kernel refused {} ({reason}); {how}", hook.hook)
-        }
-        None => ": devices were not watched; record again with this version of ngmi".to_owned(),
-    }
-}
-
-/// A profile may hold only a part of them.
-fn warn_of_budget(tables: &Tables, here: u64) {
-    let seen = tables.recording.requests_seen;
-    if seen > here {
-        tell(format_args!(
-            "the profile has room for {} of the {} requests that were seen; the event log (`--keep-events`) has them all",
-            count(here),
-            count(seen)
-        ));
     }
 }

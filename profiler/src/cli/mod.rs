@@ -10,13 +10,17 @@ mod io;
 mod lint;
 mod load;
 mod maps;
+mod missing;
 pub mod options;
 mod output;
 mod record;
+mod serve;
+mod share;
 mod source;
 mod span;
 mod tables;
 pub mod terminal;
+mod trim;
 mod waits;
 
 use std::io::Write;
@@ -47,6 +51,8 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Record(record) => record::run(record),
         Verb::Convert(convert) => convert::run(convert),
         Verb::Load(load) => load::run(&load),
+        Verb::Share(args) => share::run(&args),
+        Verb::Trim(args) => trim::run(args),
         Verb::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "ngmi", &mut script);

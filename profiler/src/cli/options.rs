@@ -59,8 +59,6 @@ pub struct RecordOptions {
     pub user: Option<String>,
     /// Where the event log stays.
     pub keep_events: Option<PathBuf>,
-    /// Do not say how to open the profile.
-    pub save_only: bool,
     /// Bytes, at most [`STACK_COPY_LIMIT`].
     pub stack_copy: u32,
     /// Copy each stack although it was walked, and compare both ways.
@@ -77,6 +75,10 @@ pub struct RecordOptions {
     pub firefox_jit: bool,
     /// What is done to the page cache before the command starts.
     pub page_cache: Option<PageCache>,
+    /// How the profile is opened; `None`: it is not.
+    pub serve: Option<args::Serve>,
+    /// Where sources may be read besides the usual places.
+    pub source_roots: Vec<PathBuf>,
     /// How the result is told.
     pub result: ResultOptions,
 }
@@ -110,6 +112,8 @@ pub struct ResultOptions {
     pub fail_on_loss: bool,
     /// Samples in the profile at most.
     pub max_samples: u32,
+    /// The sources of the hot functions are put into the profile.
+    pub include_source: bool,
 }
 
 impl TryFrom<args::Record> for RecordOptions {
@@ -150,7 +154,6 @@ impl TryFrom<args::Record> for RecordOptions {
             duration,
             user: args.user,
             keep_events: args.keep_events,
-            save_only: args.save_only,
             stack_copy,
             check_walks: args.check_walks,
             faults: Faults {
@@ -164,6 +167,8 @@ impl TryFrom<args::Record> for RecordOptions {
             },
             exact_touch: args.exact_touch,
             firefox_jit: args.firefox_jit,
+            serve: (!args.save_only && !args.result.json).then_some(args.serve),
+            source_roots: args.sources.source_root,
             result: args.result.try_into()?,
         })
     }
@@ -202,6 +207,7 @@ impl TryFrom<args::ResultArgs> for ResultOptions {
             json: args.json,
             fail_on_loss: args.fail_on_loss,
             max_samples: args.max_samples,
+            include_source: args.include_source,
         })
     }
 }

@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
-use super::args::Record;
+use super::args::{Record, Serve};
 use super::options::RecordOptions;
-use super::terminal::{say, tell};
+use super::terminal::tell;
 use crate::record::{Outcome, command::exit_code};
 
 pub fn run(args: Record) -> Result<ExitCode> {
@@ -19,12 +19,22 @@ pub fn run(args: Record) -> Result<ExitCode> {
             log.display()
         ));
     }
-    if !options.save_only && !options.result.json {
-        say(format_args!("Open it:  ngmi load {}", options.output.display()));
-    }
     let code = if lost || outcome.is_cut { 125 } else { status(&outcome) };
+    let served = match &options.serve {
+        Some(serve) => open(&options, serve, &outcome),
+        None => Ok(()),
+    };
     outcome.tables.finish();
-    Ok(ExitCode::from(code))
+    served.map(|()| ExitCode::from(code))
+}
+
+/// Serves the profile until Ctrl-C. The profile is there even if that fails.
+fn open(options: &RecordOptions, serve: &Serve, outcome: &Outcome) -> Result<()> {
+    let run = || super::serve::run(&options.output, serve, &options.source_roots, &outcome.environment);
+    outcome.signals.left_to(run).with_context(|| {
+        let profile = options.output.display();
+        format!("the profile is in {profile}, but it can't be opened; `ngmi load {profile}` tries again")
+    })
 }
 
 /// The command's status is ours; a recording that was interrupted while the command runs on ends like the signal.

@@ -6,14 +6,21 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use super::args::Waits;
+use super::missing::About;
 use super::output::to_stdout;
 use super::source;
 use super::span::{moment, times};
-use super::terminal::tell;
-use crate::fact::{Recording, Tables};
-use crate::report::export;
+use crate::fact::Recording;
+use crate::report::export::{self, Form, Rows};
 use crate::report::waits::export::{COLUMNS, Exporter};
 use crate::report::waits::{Facts, Selection, Selector, View, WaitReport, text};
+
+const WAITS: About = About {
+    name: "waits",
+    noun: "switch",
+    watched: None,
+    not_asked_for: "; record them with `ngmi record --off-cpu all -- COMMAND`",
+};
 
 pub fn run(args: Waits) -> Result<ExitCode> {
     let input = args.input.clone();
@@ -23,20 +30,18 @@ pub fn run(args: Waits) -> Result<ExitCode> {
     let mut facts = Facts::default();
     let (tables, _) = source::read(&input, &mut facts)?;
     if facts.rows.is_empty() {
-        bail!("{} holds no wait{}", input.display(), why_none(&tables.recording));
+        let why = WAITS.why_none(&tables.recording, tables.recording.waits_seen);
+        bail!("{} holds no wait{why}", input.display());
     }
-    warn_of_budget(&tables);
+    warn_of_budget(&tables.recording);
     let view = View::new(&tables, &facts);
     let selector = Selector::new(&view, &selection).with_context(|| input.display().to_string())?;
     let mut selected = view.waits().filter(|wait| selector.takes(&view, wait));
-    if csv || ndjson {
+    if let Some(form) = Form::asked_for(csv, ndjson) {
         let exporter = Exporter::new(&view);
         return to_stdout(&mut io::stdout().lock(), |out| {
-            if ndjson {
-                return selected.try_for_each(|wait| export::json_row(out, &COLUMNS, &exporter.row(&wait)));
-            }
-            export::csv_head(out, &COLUMNS)?;
-            selected.try_for_each(|wait| export::csv_row(out, &exporter.row(&wait)))
+            let mut rows = Rows::begin(out, form, &COLUMNS)?;
+            selected.try_for_each(|wait| rows.row(&exporter.row(&wait)))
         });
     }
     let report = WaitReport::new(&view, &selector);
@@ -70,34 +75,11 @@ impl TryFrom<Waits> for Selection {
     }
 }
 
-/// Why a recording has no waits, and how to get one that has.
-fn why_none(recording: &Recording) -> String {
-    if recording.waits_seen > 0 {
-        let seen = crate::report::text::count(recording.waits_seen);
-        return format!(", though {seen} were seen: name the event log instead (`ngmi record --keep-events`)");
-    }
-    let of_waits = || recording.hooks.iter().filter(|hook| hook.noun == "switch");
-    if let Some(hook) = of_waits().find(|hook| hook.refused.is_some()) {
-        let reason = hook.refused.as_deref().unwrap_or_default();
-        let how = hook
-            .remedy
-            .as_deref()
-            .unwrap_or("`ngmi doctor` says what this machine allows");
-        return format!(": the kernel refused {} ({reason}); {how}", hook.hook);
-    }
-    "; record them with `ngmi record --off-cpu all -- COMMAND`".to_owned()
-}
-
-/// A profile may hold only a part of them.
-fn warn_of_budget(tables: &Tables) {
-    let recording = &tables.recording;
+/// A profile may hold only a part of them, and the sums of the rest.
+fn warn_of_budget(recording: &Recording) {
     let folded = (recording.folded_waits.iter()).fold(0_u64, |sum, folded| sum.saturating_add(folded.waits));
+    let seen = recording.waits_seen;
     if folded > 0 {
-        let count = crate::report::text::count;
-        tell(format_args!(
-            "the profile has room for {} of the {} waits that were seen; the event log (`--keep-events`) has them all",
-            count(recording.waits_seen.saturating_sub(folded)),
-            count(recording.waits_seen)
-        ));
+        WAITS.warn_of_budget(seen.saturating_sub(folded), seen);
     }
 }

@@ -133,10 +133,10 @@ impl AccountCheck {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::addr::Timestamp;
     use crate::event::HookStatus;
+    use crate::fact::Thread;
     use crate::fact::fault::FaultAccount;
-    use crate::fact::{ProcessId, Thread};
+    use crate::fact::made_up;
 
     fn hook(name: &str, refused: Option<&str>) -> HookStatus {
         HookStatus {
@@ -149,17 +149,10 @@ mod tests {
 
     fn thread(tid: u32, account: Option<FaultAccount>, minor: u64) -> Thread {
         Thread {
-            process: ProcessId(0),
-            tid,
-            name: String::new(),
-            is_main: false,
-            start: Timestamp(0),
-            end: None,
-            cpu_time_after_last_sample: 0,
-            sum_exec_runtime: None,
             minor_faults: Some(minor),
             major_faults: Some(1),
             faults: account,
+            ..made_up::thread(0, tid)
         }
     }
 

@@ -21,7 +21,7 @@ use super::prune::prune;
 use super::{
     Cause, FactSink, FaultFact, Mark, PagesReadFact, RequestFact, SampleFact, StackId, Tables, ThreadId, WaitFact,
 };
-use crate::addr::Timestamp;
+use crate::addr::{Timestamp, ns};
 
 pub use self::load::{Load, LoadStep};
 pub use self::markers::FoldedStack;
@@ -90,7 +90,7 @@ impl From<&SampleFact> for KeptSample {
     fn from(sample: &SampleFact) -> Self {
         Self {
             time: sample.time,
-            cpu_time: u64::try_from(sample.cpu_time.as_nanos()).unwrap_or(u64::MAX),
+            cpu_time: ns(sample.cpu_time),
             stack: sample.stack,
             weight: u64::from(sample.weight),
             in_kernel: sample.in_kernel,

@@ -16,7 +16,7 @@ use super::fault::FaultFact;
 use super::request::RequestFact;
 use super::wait::{Sight, WaitFact, WaitReason};
 use super::{Tables, ThreadId};
-use crate::addr::Timestamp;
+use crate::addr::{Timestamp, ns};
 use crate::event::FileId;
 use recent::{Link, Recent, Span};
 
@@ -24,6 +24,8 @@ use recent::{Link, Recent, Span};
 const WAKING: Duration = Duration::from_millis(10);
 /// The same where only the file tells that both belong together.
 const WAKING_FOR_FILE: Duration = Duration::from_millis(1);
+/// A completion is told a little before it wakes who waits for it, who may go to sleep meanwhile: from the one to the other at most.
+const LEAD: Duration = Duration::from_millis(1);
 /// Of each thread: bios, faults with bios, waits within a fault, and hold-ups that are kept.
 const MAX_ASKED: usize = 256;
 const MAX_FAULTS: usize = 64;
@@ -41,6 +43,8 @@ struct Lane {
     waits: VecDeque<Ended>,
     /// Faults and waits that may have held up others, too.
     hold_ups: VecDeque<(EffectKind, Span)>,
+    /// The end of its last wait: what was complete before is over and done with.
+    awake: Timestamp,
 }
 
 /// A wait that a completion may have ended.
@@ -49,6 +53,19 @@ struct Ended {
     effect: Effect,
     /// From the switch-out to the waking.
     span: Span,
+    /// When the completion may have been told: a little before the switch-out, but not before the thread's last wait was over.
+    since: Timestamp,
+}
+
+impl Ended {
+    /// With the moment before it in which the completion may have been told.
+    fn earlier(self) -> Self {
+        let start = self.since.min(self.span.start);
+        Self {
+            span: Span { start, ..self.span },
+            ..self
+        }
+    }
 }
 
 /// Finds causes: hand in every fact in the order of a replay, and take what [`Join::take`] has after each.
@@ -130,6 +147,9 @@ impl Join {
 
     /// A wait is over: a completion ended it, or the thread that woke it had been held up.
     pub fn wait(&mut self, tables: &Tables, wait: &WaitFact) {
+        let lane = self.lanes.entry(wait.thread).or_default();
+        let awake = lane.awake;
+        lane.awake = awake.max(wait.end);
         if wait.count != 1 || matches!(wait.sight, Sight::NoStart | Sight::NoEnd) {
             return;
         }
@@ -143,6 +163,7 @@ impl Join {
                 start: wait.start,
                 end: woken,
             },
+            since: Timestamp(wait.start.0.saturating_sub(ns(LEAD))).max(awake),
         };
         if wait.in_fault {
             // Which page it was for, the fault tells when it is over.
@@ -152,16 +173,18 @@ impl Join {
                 .flatten();
             lane.waits.push_back(ended);
             if let Some(oldest) = oldest {
-                self.ended_by_own(oldest);
+                let _ = self.ended_by_own(oldest) || self.ended_by_own(oldest.earlier());
             }
             return;
         }
         self.waits_of(wait.thread, None);
         match wait.reason {
             WaitReason::Disk => {
-                if !self.ended_by_own(ended) {
-                    self.ended_by_others(tables, wait, ended);
-                }
+                let earlier = ended.earlier();
+                let _ = self.ended_by_own(ended)
+                    || self.ended_by_others(tables, wait, ended)
+                    || self.ended_by_own(earlier)
+                    || self.ended_by_others(tables, wait, earlier);
                 self.hold_up(
                     EffectKind::Wait,
                     wait.thread,
@@ -200,11 +223,11 @@ impl Join {
         let waits = self.lanes.get_mut(&thread).map(|lane| std::mem::take(&mut lane.waits));
         for ended in waits.unwrap_or_default() {
             let page = fault.and_then(|(span, page)| page.filter(|_| span.holds(ended.span.start)));
-            let window = ended.span.last(WAKING);
+            let window = ended.earlier().span.last(WAKING);
             match page.and_then(|page| self.recent.brought(page, window)) {
                 Some(link) => self.tell(ended.effect, &[link]),
                 None => {
-                    self.ended_by_own(ended);
+                    let _ = self.ended_by_own(ended) || self.ended_by_own(ended.earlier());
                 }
             }
         }
@@ -218,16 +241,17 @@ impl Join {
     }
 
     /// The completion that interrupted the waker, if it brought pages of the file that the thread reads.
-    fn ended_by_others(&mut self, tables: &Tables, wait: &WaitFact, ended: Ended) {
+    fn ended_by_others(&mut self, tables: &Tables, wait: &WaitFact, ended: Ended) -> bool {
         let by_interrupt = wait
             .waker
             .as_ref()
             .is_some_and(|waker| waker.by_interrupt == Some(true));
         let file = wait.call.as_ref().and_then(|call| tables.files.get(call.file?.index()));
-        if let Some(file) = file.filter(|_| by_interrupt) {
-            let link = self.recent.of_file(file.id, ended.span.last(WAKING_FOR_FILE));
-            self.tell(ended.effect, link.as_slice());
-        }
+        let link = file
+            .filter(|_| by_interrupt)
+            .and_then(|file| self.recent.of_file(file.id, ended.span.last(WAKING_FOR_FILE)));
+        self.tell(ended.effect, link.as_slice());
+        link.is_some()
     }
 
     /// What held up the thread that let the lock go, while this one waited for it.
@@ -273,10 +297,6 @@ impl Join {
 
 fn effect(kind: EffectKind, thread: ThreadId, start: Timestamp) -> Effect {
     Effect { kind, thread, start }
-}
-
-fn ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Keeps the last so many.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::{FactSink, Mark, SampleFact, Tables, Thread, ThreadId, WaitFact};
-use crate::addr::Timestamp;
+use crate::addr::{Timestamp, ns};
 
 /// Of a life, this part may be missing: one in a thousand.
 const PART: u64 = 1000;
@@ -43,6 +43,25 @@ pub struct LifeCheck {
     pub excess_ns: u64,
     /// Threads whose life does not add up.
     pub open: Vec<OpenLife>,
+    /// Each thread's.
+    pub each: Vec<Life>,
+}
+
+/// How a thread spent its life within the recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Life {
+    /// Its process.
+    pub pid: u32,
+    /// Its id.
+    pub tid: u32,
+    /// On CPUs, in ns.
+    pub on_ns: u64,
+    /// Off CPUs, in ns.
+    pub off_ns: u64,
+    /// Altogether, in ns.
+    pub life_ns: u64,
+    /// The kernel's own figure of its time on CPUs, in ns, since its birth and without what a hypervisor took; `None`: it did not end.
+    pub kernel_on_ns: Option<u64>,
 }
 
 /// A thread whose life does not add up.
@@ -99,6 +118,15 @@ impl Lives {
             ] {
                 *sum = sum.saturating_add(part);
             }
+            let process = tables.processes.get(thread.process.index());
+            check.each.push(Life {
+                pid: process.map_or(0, |process| process.pid),
+                tid: thread.tid,
+                on_ns: on,
+                off_ns: times.off,
+                life_ns: life,
+                kernel_on_ns: thread.sum_exec_runtime,
+            });
             if difference.unsigned_abs() > (life / PART).max(AT_LEAST) {
                 check.open.push(OpenLife {
                     thread: id,
@@ -133,31 +161,21 @@ pub fn life(tables: &Tables, thread: &Thread) -> Duration {
     end.since(thread.start.max(recording.start))
 }
 
-fn ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fact::StackId;
+    use crate::fact::made_up;
     use crate::fact::wait::{Sight, WaitReason};
-    use crate::fact::{ProcessId, StackId};
 
     const MS: u64 = 1_000_000;
 
     fn thread(start: u64, end: Option<u64>, after: u64) -> Thread {
         Thread {
-            process: ProcessId(0),
-            tid: u32::try_from(70 + start / MS).unwrap_or(0),
-            name: String::new(),
-            is_main: false,
             start: Timestamp(start),
             end: end.map(Timestamp),
             cpu_time_after_last_sample: after,
-            sum_exec_runtime: None,
-            minor_faults: None,
-            major_faults: None,
-            faults: None,
+            ..made_up::thread(0, u32::try_from(70 + start / MS).unwrap_or(0))
         }
     }
 
@@ -221,6 +239,19 @@ mod tests {
             .map(|open| (open.thread.0, open.difference_ns))
             .collect();
         assert_eq!(differences, [(1, -10_000_000), (2, 10_000_000)]);
+        let each: Vec<_> = check
+            .each
+            .iter()
+            .map(|life| (life.on_ns, life.off_ns, life.life_ns))
+            .collect();
+        assert_eq!(
+            each,
+            [
+                (200 * MS, 300 * MS, 500 * MS),
+                (0, 790 * MS, 800 * MS),
+                (0, 60 * MS, 50 * MS)
+            ]
+        );
         let problem = check.problem(&tables).unwrap();
         assert_eq!(
             problem,

@@ -32,6 +32,8 @@ mod jit;
 mod join;
 pub mod life;
 pub mod log;
+#[cfg(test)]
+pub(crate) mod made_up;
 mod marker_file;
 pub mod pages;
 mod prune;
@@ -39,8 +41,11 @@ pub mod reasons;
 mod replay;
 pub mod request;
 pub mod resolved;
+pub mod sanitize;
 mod stack;
 mod stack_ends;
+pub mod strings;
+pub mod trim;
 pub mod wait;
 mod walks;
 
@@ -129,6 +134,8 @@ pub struct Tables {
     pub devices: Vec<BlockDevice>,
     /// Names of frames; a frame without an entry is not resolved (yet).
     pub names: FxHashMap<FrameId, FrameName>,
+    /// Texts of source files by path, as [`SourceFrame::file`] spells it; only with `--include-source`.
+    pub sources: FxHashMap<String, String>,
 }
 
 /// The recording as a whole.

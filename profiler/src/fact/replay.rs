@@ -20,9 +20,9 @@ use super::join::Join;
 use super::marker_file::ProgramMarker;
 use super::resolved::{EventStacks, Resolved};
 use super::stack_ends::Tally;
-use super::walks::Dictionary;
+use super::walks::{Dictionary, KernelNames};
 use super::{FactSink, Mark, MarkKind, ProcessId, SampleFact, Tables, ThreadId};
-use crate::addr::{KernelOffset, Timestamp};
+use crate::addr::Timestamp;
 use crate::event::{At, End, Event, Sample, TaskExit};
 use crate::task::{Happening, Tasks};
 use crate::unwind::{Interner, Walker};
@@ -33,8 +33,8 @@ const MAX_STACKS: usize = 1 << 26;
 /// What stands beside the stream of events in a log.
 #[derive(Default)]
 pub struct Beside {
-    /// Start and name of the kernel function around an address; around a return address, by the address before it.
-    pub kernel: FxHashMap<KernelOffset, (KernelOffset, String)>,
+    /// Names of the kernel's functions.
+    pub kernel: KernelNames,
     /// Names of code made at run time.
     pub jit: JitIndex,
     /// Markers of the program's own, by start.
@@ -169,7 +169,7 @@ impl<'b, 's> Replay<'b, 's> {
                 return;
             }
             Event::KernelStack(stack) => {
-                self.dictionary.kernel(stack);
+                self.dictionary.kernel(stack, &self.beside.kernel);
                 return;
             }
             _ => return,

@@ -13,11 +13,49 @@ use crate::addr::KernelOffset;
 use crate::event::{KernelStack, Stacks, UserStack};
 use crate::unwind::{End, Walk, Walked};
 
+/// Start and name of the kernel function around an address; around a return address, by the address before it.
+pub type KernelNames = FxHashMap<KernelOffset, (KernelOffset, String)>;
+
+/// A kernel stack: its leaf, and return addresses.
+#[derive(Debug, Clone)]
+pub struct KernelWalk {
+    frames: Arc<[KernelOffset]>,
+    /// So many innermost frames are of the hook that looked, and not of what it looked at.
+    of_hook: usize,
+}
+
+impl KernelWalk {
+    fn new(frames: &[KernelOffset], names: &KernelNames) -> Self {
+        const HOOK: [&str; 5] = [
+            "bpf_prog_",
+            "bpf_trace_run",
+            "__bpf_trace_",
+            "__traceiter_",
+            "bpf_trampoline_",
+        ];
+        let is_of_hook = |(depth, offset): &(usize, &KernelOffset)| {
+            let call = KernelOffset(offset.0.wrapping_sub(u64::from(*depth > 0)));
+            let function = names.get(&call);
+            function.is_some_and(|(_, name)| HOOK.iter().any(|hook| name.starts_with(hook)))
+        };
+        Self {
+            of_hook: frames.iter().enumerate().take_while(is_of_hook).count(),
+            frames: frames.into(),
+        }
+    }
+
+    /// What the hook looked at, from the innermost frame on: addresses, and whether they are return addresses.
+    pub fn frames(&self) -> impl DoubleEndedIterator<Item = (KernelOffset, bool)> {
+        let all = self.frames.iter().enumerate().skip(self.of_hook);
+        all.map(|(depth, offset)| (*offset, depth > 0))
+    }
+}
+
 /// Stacks by key.
 #[derive(Debug, Default)]
 pub struct Dictionary {
     user: FxHashMap<u64, Arc<Walked>>,
-    kernel: FxHashMap<u64, Arc<[KernelOffset]>>,
+    kernel: FxHashMap<u64, KernelWalk>,
     ends: [u64; WalkEnd::ALL.len()],
     resent: u64,
     checked: Option<(u64, u64)>,
@@ -34,9 +72,9 @@ impl Dictionary {
         self.resent += u64::from(known.is_some());
     }
 
-    /// A kernel stack arrived.
-    pub fn kernel(&mut self, stack: &KernelStack<'_>) {
-        let known = self.kernel.insert(stack.key, (*stack.frames).into());
+    /// A kernel stack arrived; `names` knows those of the hooks.
+    pub fn kernel(&mut self, stack: &KernelStack<'_>, names: &KernelNames) {
+        let known = self.kernel.insert(stack.key, KernelWalk::new(&stack.frames, names));
         self.resent += u64::from(known.is_some());
     }
 
@@ -58,7 +96,7 @@ impl Dictionary {
     }
 
     /// The kernel stack of an event.
-    pub fn kernel_of(&mut self, stacks: &Stacks<'_>) -> Option<Arc<[KernelOffset]>> {
+    pub fn kernel_of(&mut self, stacks: &Stacks<'_>) -> Option<KernelWalk> {
         let stack = self.kernel.get(&stacks.kernel).cloned();
         // Without any, the kernel hides its addresses.
         self.missing += u64::from(stacks.kernel != 0 && stack.is_none() && !self.kernel.is_empty());
@@ -170,5 +208,25 @@ mod tests {
         };
         assert!(dictionary.user_of(&stacks(5), true).is_some() && dictionary.user_of(&stacks(6), true).is_none());
         assert_eq!((dictionary.finish().resent, dictionary.missing()), (1, 1));
+    }
+
+    #[test]
+    fn the_hooks_own_frames_are_left_out() {
+        let function = |offset, name: &str| (KernelOffset(offset), (KernelOffset(offset & !0xf), name.to_owned()));
+        let names = KernelNames::from_iter([
+            function(0x10, "bpf_prog_1_sample"),
+            function(0x2f, "__traceiter_sched_switch"),
+            function(0x30, "__schedule"),
+            function(0x3f, "__schedule"),
+        ]);
+        let frames = |offsets: &[u64]| {
+            let offsets: Vec<_> = offsets.iter().map(|offset| KernelOffset(*offset)).collect();
+            let walk = KernelWalk::new(&offsets, &names);
+            walk.frames().map(|(offset, back)| (offset.0, back)).collect::<Vec<_>>()
+        };
+        // What the hook interrupted is not the leaf then; by the address before it, the second is of the hook, as it would not be as a leaf.
+        assert_eq!(frames(&[0x10, 0x30, 0x40, 0x50]), [(0x40, true), (0x50, true)]);
+        assert_eq!(frames(&[0x30, 0x50]), [(0x30, false), (0x50, true)]);
+        assert_eq!(frames(&[]), []);
     }
 }

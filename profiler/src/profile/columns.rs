@@ -2,6 +2,9 @@
 
 use serde::{Serialize, Serializer};
 
+use super::ms;
+use crate::addr::Timestamp;
+
 /// One column of a table: a value of each row.
 pub struct Column<'a, T, F>(pub &'a [T], pub F);
 
@@ -18,6 +21,16 @@ impl<V: Serialize> Serialize for Repeat<V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(std::iter::repeat_n(&self.0, self.1))
     }
+}
+
+/// Times as the front end has them: each since the one before, in ms.
+pub fn deltas(times: impl Iterator<Item = Timestamp> + Clone, zero: Timestamp) -> impl Serialize {
+    let deltas = times.scan(zero, |last, time| {
+        let delta = ms(time, *last);
+        *last = time;
+        Some(delta)
+    });
+    Seq(deltas)
 }
 
 /// An iterator as an array.

@@ -7,14 +7,14 @@ use serde_json::{Map, Value, json};
 use super::fault;
 use super::shared::Shared;
 use super::track::{Item, Row, Samples, Weight, lay_out};
-use crate::addr::Timestamp;
+use crate::addr::{Timestamp, ns};
 use crate::fact::budget::{Collected, FoldedStack};
 use crate::fact::{FaultFact, ProcessId, StackId, Tables};
 
 impl Weight {
     fn of(self, fault: &FaultFact) -> u64 {
         match self {
-            Self::Time => u64::try_from(fault.time().as_nanos()).unwrap_or(u64::MAX),
+            Self::Time => ns(fault.time()),
             Self::Bytes => fault.bytes(),
         }
     }

@@ -78,16 +78,9 @@ pub struct OperationNames(Vec<(Operation, u32)>);
 impl OperationNames {
     /// Numbers them.
     pub fn new(shared: &mut Shared<'_>) -> Result<Self, WriteError> {
-        let operations = [
-            Operation::Read,
-            Operation::Write,
-            Operation::Flush,
-            Operation::Discard,
-            Operation::WriteZeroes,
-            Operation::Other,
-        ];
         let number = |operation: Operation| Ok((operation, shared.string(Cow::Borrowed(operation.name()))?));
-        operations.into_iter().map(number).collect::<Result<_, _>>().map(Self)
+        let all: Result<_, _> = Operation::ALL.into_iter().map(number).collect();
+        all.map(Self)
     }
 
     fn of(&self, operation: Operation) -> u32 {

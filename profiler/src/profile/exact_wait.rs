@@ -8,7 +8,7 @@ use super::exact::Big;
 use super::read::ReadError;
 use super::read_tables::Rows;
 use super::shared::Shared;
-use crate::addr::Timestamp;
+use crate::addr::{Timestamp, ns};
 use crate::fact::wait::{Sight, WaitCall, WaitFact, WaitReason, WakerFact};
 use crate::fact::{MappedFileId, StackId, Tables, ThreadId};
 
@@ -144,7 +144,7 @@ impl RawWait {
 
 /// In ns.
 pub fn big(time: Duration) -> Big {
-    Big(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+    Big(ns(time))
 }
 
 /// Of ns.

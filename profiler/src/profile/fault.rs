@@ -8,7 +8,7 @@ use super::fault_bits::{self, known_parts};
 use super::fault_names::FaultNames;
 use super::milliseconds;
 use super::read::duration_of;
-use crate::addr::{Avma, FileOffset, Timestamp};
+use crate::addr::{Avma, FileOffset, Timestamp, ns};
 use crate::fact::fault::{FaultWaits, FilePlace, PageRange};
 use crate::fact::{FaultFact, MappedFileId, PagesReadFact, StackId, ThreadId};
 
@@ -269,6 +269,6 @@ fn parse_hex(text: &str) -> Option<u64> {
 
 /// When a fault was over; `None`: how long it took is not known.
 pub fn end(fault: &FaultFact) -> Option<Timestamp> {
-    let latency = u64::try_from(fault.latency?.as_nanos()).unwrap_or(u64::MAX);
+    let latency = ns(fault.latency?);
     Some(Timestamp(fault.start.0.saturating_add(latency)))
 }

@@ -1,14 +1,10 @@
 //! How the front end shows the markers of page faults and reads.
 
-use fxprof_processed_profile::{
-    MarkerFieldFlags, MarkerFieldFormat, MarkerLocations, Profile, RuntimeSchemaMarkerField, RuntimeSchemaMarkerSchema,
-};
+use fxprof_processed_profile::{MarkerFieldFormat, MarkerLocations, Profile};
 use serde_json::Value;
 
 use super::fault::{DISK_FAULT, FAULT, READ};
-
-/// Key, label and format of a field.
-type Field = (&'static str, &'static str, MarkerFieldFormat);
+use super::schema::{self, Field, Labels};
 
 /// What a marker is called in the chart.
 const SHORT: &str = "{marker.data.file} {marker.data.offset} {marker.data.class}";
@@ -22,22 +18,17 @@ pub fn add_to(profile: &mut Profile) {
     // Those that waited are in the thread's overview and have a file I/O track.
     let overview = MarkerLocations::TIMELINE_OVERVIEW | MarkerLocations::TIMELINE_FILEIO;
     let mut add = |name: &str, description: &str, locations, label: &str, fields: Vec<Field>| {
-        let field = |(key, label, format): Field| RuntimeSchemaMarkerField {
-            key: key.into(),
-            label: label.into(),
-            format,
-            flags: MarkerFieldFlags::SEARCHABLE,
+        let labels = Labels {
+            chart: SHORT,
+            table: label,
         };
-        profile.register_marker_type(RuntimeSchemaMarkerSchema {
-            type_name: name.into(),
-            description: Some(description.into()),
+        schema::add(
+            profile,
+            (name, description),
             locations,
-            chart_label: Some(SHORT.into()),
-            tooltip_label: Some(format!("{{marker.name}} {label}")),
-            table_label: Some(label.into()),
-            fields: file_fields().into_iter().chain(fields).map(field).collect(),
-            graphs: Vec::new(),
-        });
+            labels,
+            file_fields().into_iter().chain(fields),
+        );
     };
     let waited = "A page fault that waited for a disk, or for somebody else's read.";
     add(

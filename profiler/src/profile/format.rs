@@ -214,6 +214,9 @@ pub struct RawSources {
     pub length: usize,
     /// String.
     pub filename: Vec<Index>,
+    /// The text.
+    #[serde(default)]
+    pub content: Vec<Option<String>>,
 }
 
 /// A thread.

@@ -58,7 +58,10 @@ fn lengths(shared: &RawShared, problems: &mut Problems) {
     problems.lengths(
         "sources",
         shared.sources.length,
-        &[("filename", shared.sources.filename.len())],
+        &[
+            ("filename", shared.sources.filename.len()),
+            ("content", shared.sources.content.len()),
+        ],
     );
 }
 

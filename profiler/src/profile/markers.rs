@@ -36,19 +36,10 @@ pub struct Names<'a> {
     queued: u32,
     idle: u32,
     file_io: u32,
-    disk: [u32; OPERATIONS.len()],
+    disk: [u32; Operation::ALL.len()],
     causes: Causes<'a>,
     parts: FxHashMap<ThreadId, Vec<Part<'a>>>,
 }
-
-const OPERATIONS: [Operation; 6] = [
-    Operation::Read,
-    Operation::Write,
-    Operation::Flush,
-    Operation::Discard,
-    Operation::WriteZeroes,
-    Operation::Other,
-];
 
 impl<'a> Names<'a> {
     /// Numbers what the markers of all threads can say.
@@ -58,8 +49,8 @@ impl<'a> Names<'a> {
             let names: Result<Vec<u32>, _> = thread.marks.iter().map(|m| shared.string(mark::name(m))).collect();
             marks.push(names?);
         }
-        let mut disk = [0; OPERATIONS.len()];
-        for (slot, operation) in disk.iter_mut().zip(OPERATIONS) {
+        let mut disk = [0; Operation::ALL.len()];
+        for (slot, operation) in disk.iter_mut().zip(Operation::ALL) {
             *slot = shared.string(Cow::Borrowed(request::disk_name(operation)))?;
         }
         Ok(Self {
@@ -86,8 +77,8 @@ impl<'a> Names<'a> {
     }
 
     fn of_request(&self, operation: Operation) -> u32 {
-        let found = OPERATIONS.iter().position(|known| *known == operation);
-        self.disk[found.unwrap_or(OPERATIONS.len() - 1)]
+        let found = Operation::ALL.iter().position(|known| *known == operation);
+        self.disk[found.unwrap_or(Operation::ALL.len() - 1)]
     }
 }
 

@@ -29,12 +29,14 @@ mod lint_problems;
 mod lint_tables;
 mod mark;
 mod markers;
+mod named;
 mod place;
 mod read;
 mod read_markers;
 mod read_tables;
 mod request;
 mod sample;
+mod schema;
 mod shared;
 mod shell;
 mod skeleton;
@@ -52,6 +54,7 @@ use std::time::Duration;
 use crate::addr::Timestamp;
 
 pub use lint::lint;
+pub use named::named;
 pub use read::{ProfileSource, ReadError};
 pub use write::{ProfileStats, WriteError, write};
 

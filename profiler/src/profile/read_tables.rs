@@ -58,6 +58,18 @@ pub fn tables(profile: &RawProfile<'_>) -> Result<(Tables, Rows), ReadError> {
     }
     let starts = frame_starts(&profile.shared.frame_table, tables.frames.len())?;
     tables.names = names(&profile.shared, exact, &starts)?;
+    for (filename, content) in profile
+        .shared
+        .sources
+        .filename
+        .iter()
+        .zip(&profile.shared.sources.content)
+    {
+        if let Some(content) = content {
+            let path = cell(&profile.shared.string_array, *filename)?;
+            tables.sources.insert(path.clone(), content.clone());
+        }
+    }
     let rows = stacks((&profile.shared, exact.labels), &starts, &mut tables.stacks)?;
     Ok((tables, rows))
 }

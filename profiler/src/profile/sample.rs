@@ -2,8 +2,7 @@
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
-use super::columns::Seq;
-use super::ms;
+use super::columns::{Seq, deltas};
 use super::shared::Shared;
 use crate::addr::Timestamp;
 use crate::fact::budget::KeptSample;
@@ -80,12 +79,8 @@ impl Serialize for Samples<'_> {
         table.serialize_field("weightType", "samples")?;
         let stack = |row: &KeptSample| row.stack.and_then(|stack| self.shared.stack_row(stack));
         table.serialize_field("stack", &Seq(rows.iter().map(stack)))?;
-        let deltas = rows.iter().scan(self.zero, |last, row| {
-            let delta = ms(row.time, *last);
-            *last = row.time;
-            Some(delta)
-        });
-        table.serialize_field("timeDeltas", &Seq(deltas))?;
+        let times = rows.iter().map(|row| row.time);
+        table.serialize_field("timeDeltas", &deltas(times, self.zero))?;
         if rows.iter().all(|row| row.weight == 1) {
             table.serialize_field("weight", &())?;
         } else {

@@ -8,12 +8,12 @@
 use rustc_hash::FxHashMap;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
-use super::columns::Seq;
+use super::columns::{Seq, deltas};
 use super::labels::{Label, Labels, QUEUED};
+use super::milliseconds;
 use super::sample::Rows;
 use super::shared::Shared;
-use super::{milliseconds, ms};
-use crate::addr::Timestamp;
+use crate::addr::{Timestamp, ns};
 use crate::fact::budget::{Collected, FoldedWaitStack, ThreadFacts};
 use crate::fact::{ThreadId, WaitFact};
 
@@ -58,7 +58,7 @@ impl<'a> Waiting<'a> {
             return None;
         }
         let waits = collected.threads.iter().flat_map(|thread| &thread.waits);
-        let all = waits.fold(0u64, |sum, wait| sum.saturating_add(nanoseconds(wait.off)));
+        let all = waits.fold(0u64, |sum, wait| sum.saturating_add(ns(wait.off)));
         let length = end.0.saturating_sub(zero.0);
         let mut folded: FxHashMap<ThreadId, Vec<FoldedWaitStack>> = FxHashMap::default();
         for stack in &collected.folded_wait_stacks {
@@ -108,8 +108,8 @@ impl Waiting<'_> {
     fn add(&self, rows: &mut Vec<Row>, wait: &WaitFact) {
         let stack = self.labels.row(wait.stack, Label::Wait(wait.reason, wait.in_fault));
         let queued_stack = self.labels.row(wait.stack, QUEUED);
-        let queued = nanoseconds(wait.queued).min(nanoseconds(wait.off));
-        let blocked = nanoseconds(wait.off) - queued;
+        let queued = ns(wait.queued).min(ns(wait.off));
+        let blocked = ns(wait.off) - queued;
         let (start, end) = (wait.start.0.min(wait.end.0), wait.end.0);
         if wait.count > 1 {
             // It ran in between.
@@ -209,13 +209,13 @@ impl<'a> OffTime<'a> {
             number += 1;
             let stays = wait.end > time && number > excess;
             if !stays {
-                self.over = self.over.saturating_add(nanoseconds(wait.off));
+                self.over = self.over.saturating_add(ns(wait.off));
             }
             stays
         });
         self.open.iter().fold(self.over, |sum, wait| {
             let (passed, length) = (time.0 - wait.start.0, wait.end.0 - wait.start.0);
-            let part = u128::from(nanoseconds(wait.off)) * u128::from(passed) / u128::from(length.max(1));
+            let part = u128::from(ns(wait.off)) * u128::from(passed) / u128::from(length.max(1));
             sum.saturating_add(u64::try_from(part).unwrap_or(u64::MAX))
         })
     }
@@ -264,10 +264,6 @@ fn share_out(cpu: u64, rows: &mut [Row], stretches: &[(u64, u64)]) {
     }
 }
 
-fn nanoseconds(time: std::time::Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 /// The table.
 pub struct Timeline {
     /// Its rows.
@@ -283,12 +279,8 @@ impl Serialize for Timeline {
         table.serialize_field("length", &self.rows.len())?;
         table.serialize_field("weightType", "tracing-ms")?;
         table.serialize_field("stack", &Seq(rows.clone().map(|row| row.stack)))?;
-        let deltas = rows.clone().scan(self.zero, |last, row| {
-            let delta = ms(row.time, *last);
-            *last = row.time;
-            Some(delta)
-        });
-        table.serialize_field("timeDeltas", &Seq(deltas))?;
+        let times = rows.clone().map(|row| row.time);
+        table.serialize_field("timeDeltas", &deltas(times, self.zero))?;
         let weight = |row: &Row| milliseconds(std::time::Duration::from_nanos(row.weight));
         table.serialize_field("weight", &Seq(rows.clone().map(weight)))?;
         table.serialize_field("threadCPUDelta", &Seq(rows.map(|row| row.cpu)))?;

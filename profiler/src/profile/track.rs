@@ -3,8 +3,8 @@
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use serde_json::{Value, json};
 
-use super::columns::Seq;
-use super::{milliseconds, ms};
+use super::columns::{Seq, deltas};
+use super::milliseconds;
 use crate::addr::Timestamp;
 
 /// Shortest gap that is drawn, in ns.
@@ -124,12 +124,8 @@ impl Serialize for Samples<'_> {
         table.serialize_field("length", &self.rows.len())?;
         table.serialize_field("weightType", self.weight.unit())?;
         table.serialize_field("stack", &Seq(rows.clone().map(|row| row.stack)))?;
-        let deltas = rows.clone().scan(self.zero, |last, row| {
-            let delta = ms(row.time, *last);
-            *last = row.time;
-            Some(delta)
-        });
-        table.serialize_field("timeDeltas", &Seq(deltas))?;
+        let times = rows.clone().map(|row| row.time);
+        table.serialize_field("timeDeltas", &deltas(times, self.zero))?;
         table.serialize_field("weight", &Seq(rows.map(|row| self.weight.value(row.weight))))?;
         table.end()
     }

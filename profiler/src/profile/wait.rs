@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::categories::Category;
 use super::milliseconds;
 use super::words::{self, Causes};
-use crate::addr::Timestamp;
+use crate::addr::{Timestamp, ns};
 use crate::fact::wait::{WaitCall, WaitReason};
 use crate::fact::{Tables, WaitFact};
 
@@ -48,7 +48,7 @@ impl Shown {
     pub fn start(self, wait: &WaitFact) -> Timestamp {
         match self {
             Self::Queued => {
-                let queued = u64::try_from(wait.queued.as_nanos()).unwrap_or(u64::MAX);
+                let queued = ns(wait.queued);
                 Timestamp(wait.end.0.saturating_sub(queued)).max(wait.start)
             }
             _ => wait.start,

@@ -1,14 +1,10 @@
 //! How the front end shows the markers of waits and block requests.
 
-use fxprof_processed_profile::{
-    MarkerFieldFlags, MarkerFieldFormat, MarkerLocations, Profile, RuntimeSchemaMarkerField, RuntimeSchemaMarkerSchema,
-};
+use fxprof_processed_profile::{MarkerFieldFormat, MarkerLocations, Profile};
 
 use super::request::{DISK_REQUEST, REQUEST};
+use super::schema::{self, Field, Labels};
 use super::wait::{FILE_IO, IDLE, WAIT};
-
-/// Key, label and format of a field.
-type Field = (&'static str, &'static str, MarkerFieldFormat);
 
 /// Tells the front end about the types of payload.
 pub fn add_to(profile: &mut Profile) {
@@ -16,22 +12,11 @@ pub fn add_to(profile: &mut Profile) {
     let both = table | MarkerLocations::MARKER_CHART;
     let overview = both | MarkerLocations::TIMELINE_OVERVIEW;
     let mut add = |name: &str, description: &str, locations, label: &str, fields: Vec<Field>| {
-        let field = |(key, label, format): Field| RuntimeSchemaMarkerField {
-            key: key.into(),
-            label: label.into(),
-            format,
-            flags: MarkerFieldFlags::SEARCHABLE,
+        let labels = Labels {
+            chart: label,
+            table: label,
         };
-        profile.register_marker_type(RuntimeSchemaMarkerSchema {
-            type_name: name.into(),
-            description: Some(description.into()),
-            locations,
-            chart_label: Some(label.into()),
-            tooltip_label: Some(format!("{{marker.name}} {label}")),
-            table_label: Some(label.into()),
-            fields: fields.into_iter().map(field).collect(),
-            graphs: Vec::new(),
-        });
+        schema::add(profile, (name, description), locations, labels, fields);
     };
     let wait = "{marker.data.reason} {marker.data.call} {marker.data.path}";
     add(

@@ -10,9 +10,11 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use indicatif::{ProgressBar, ProgressStyle};
 use profiler_common::Loss;
+use symbols::server::SourceRoots;
 
 use super::binaries::OpenBinaries;
 use super::names;
+use super::sources;
 use super::spool::Output;
 use crate::event::read::LogReader;
 use crate::event::write::LogWriter;
@@ -23,8 +25,10 @@ use crate::fact::{FactSource, Tables};
 use crate::report::Summary;
 
 /// What finishing needs to know.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Plan {
+    /// Sources of the hot functions are put into the profile, from these places.
+    pub sources: Option<SourceRoots>,
     /// Samples in the profile at most.
     pub max_samples: u32,
     /// The log's rest is appended: unwound stacks and names.
@@ -61,7 +65,7 @@ impl OpenLog {
 ///
 /// # Errors
 /// When the log can't be read, or the profile can't be written.
-pub fn finish(log: OpenLog, mut output: Output, binaries: &OpenBinaries, plan: Plan) -> Result<Summary> {
+pub fn finish(log: OpenLog, mut output: Output, binaries: &OpenBinaries, plan: &Plan) -> Result<Summary> {
     let progress = Bars::new();
     let OpenLog { path, mut file, reader } = log;
     let log_path = path.as_path();
@@ -99,6 +103,9 @@ pub fn finish(log: OpenLog, mut output: Output, binaries: &OpenBinaries, plan: P
     let collected = collector.finish(&mut tables);
     if !plan.complete_log && !source.is_complete() {
         named(&mut tables);
+    }
+    if let Some(roots) = &plan.sources {
+        sources::include(&mut tables, &collected, roots);
     }
     bar.finish_and_clear();
     let bar = progress.spinner("writing");

@@ -14,6 +14,7 @@ pub mod needed;
 mod places;
 pub mod privilege;
 pub mod session;
+pub mod sources;
 pub mod spool;
 pub mod table_maker;
 pub mod tables;
@@ -64,6 +65,24 @@ pub struct Outcome {
     pub is_cut: bool,
     /// Still makes tables, for the next recording.
     pub tables: TableMaker,
+    /// The person's environment.
+    pub environment: Environment,
+    /// Who acts on signals.
+    pub signals: Signals,
+}
+
+/// What a signal does after the recording.
+#[derive(Debug)]
+pub struct Signals(Arc<GiveUp>);
+
+impl Signals {
+    /// Leaves them to `work`, which has its own way to end; afterwards they end the program again.
+    pub fn left_to<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.0.left_alone.store(true, Ordering::SeqCst);
+        let done = work();
+        self.0.left_alone.store(false, Ordering::SeqCst);
+        done
+    }
 }
 
 /// What the second Ctrl-C has to know.
@@ -74,6 +93,7 @@ struct GiveUp {
     interrupted: AtomicBool,
     finishing: AtomicBool,
     written: AtomicBool,
+    left_alone: AtomicBool,
 }
 
 impl GiveUp {
@@ -107,17 +127,14 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         .command()
         .map(|command| identity.resolve(&command[0]))
         .transpose()?;
-    if let Target::Pids(pids) = &options.target {
-        for pid in pids {
-            if !Path::new(&format!("/proc/{pid}")).exists() {
-                bail!("process {pid} is gone; `pgrep -a NAME` lists those that run");
-            }
-        }
-    }
+    check_running(&options.target)?;
     let give_up = Arc::new(GiveUp::default());
     let watch = Watch::new({
         let give_up = give_up.clone();
         move |signal, count| {
+            if give_up.left_alone.load(Ordering::SeqCst) {
+                return;
+            }
             give_up.interrupted.store(true, Ordering::SeqCst);
             if count > 1 || give_up.finishing.load(Ordering::SeqCst) {
                 give_up.now(signal);
@@ -141,7 +158,12 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         None => Folders::default(),
     };
     let _ = give_up.folders.set(folders.own());
-    let setting = Setting { began, vdso, folders };
+    let setting = Setting {
+        environment: identity.environment.clone(),
+        began,
+        vdso,
+        folders,
+    };
     let start = || {
         Capture::start().map_err(|error| {
             if watch.is_interrupted() {
@@ -193,7 +215,18 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         log,
         is_cut: captured.log_failed.is_some(),
         tables: captured.tables,
+        environment: identity.environment,
+        signals: Signals(give_up),
     })
+}
+
+/// Processes that are to be recorded have to be there.
+fn check_running(target: &Target) -> Result<()> {
+    let Target::Pids(pids) = target else { return Ok(()) };
+    match pids.iter().find(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+        Some(pid) => bail!("process {pid} is gone; `pgrep -a NAME` lists those that run"),
+        None => Ok(()),
+    }
 }
 
 /// Everything that a recording needs, but for the privileged half.
@@ -248,6 +281,7 @@ fn expected(program: Option<&Path>, environment: &Environment) -> Vec<PathBuf> {
 
 /// What the recording was started with, and finishing needs again.
 struct Setting {
+    environment: Environment,
     began: SystemTime,
     vdso: Vdso,
     folders: Folders,
@@ -291,12 +325,14 @@ fn conclude(
     }
     let binaries = OpenBinaries::new(std::mem::take(&mut captured.mapped), setting.vdso.clone());
     let plan = Plan {
+        sources: (options.result.include_source)
+            .then(|| sources::source_roots(&options.source_roots, &setting.environment)),
         max_samples: options.result.max_samples,
         complete_log: spool.is_kept() && captured.log_failed.is_none(),
         this_boot: false,
     };
     let log = OpenLog::new(spool.file().try_clone()?, spool.path().to_owned())?;
-    let summary = finish::finish(log, output, &binaries, plan)?;
+    let summary = finish::finish(log, output, &binaries, &plan)?;
     handover::warn(options, captured);
     Ok(summary)
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::ser::Formatter;
 
 use super::text::{escaped, is_unsafe};
+pub use crate::addr::ns;
 
 /// A cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -40,11 +41,6 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// A duration in ns.
-pub fn ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 /// Bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
@@ -52,6 +48,57 @@ pub fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// How rows are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Values between commas below a line of names.
+    Csv,
+    /// A JSON object on each line.
+    JsonLines,
+}
+
+impl Form {
+    /// What `--csv` and `--ndjson` ask for, if anything.
+    pub fn asked_for(csv: bool, ndjson: bool) -> Option<Self> {
+        match (csv, ndjson) {
+            (true, _) => Some(Self::Csv),
+            (_, true) => Some(Self::JsonLines),
+            _ => None,
+        }
+    }
+}
+
+/// Rows on their way out.
+pub struct Rows<'o, W> {
+    out: &'o mut W,
+    form: Form,
+    columns: &'static [&'static str],
+}
+
+impl<'o, W: Write> Rows<'o, W> {
+    /// Writes what comes before the first row.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn begin(out: &'o mut W, form: Form, columns: &'static [&'static str]) -> io::Result<Self> {
+        if form == Form::Csv {
+            csv_head(out, columns)?;
+        }
+        Ok(Self { out, form, columns })
+    }
+
+    /// Writes a row.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<()> {
+        match self.form {
+            Form::Csv => csv_row(self.out, cells),
+            Form::JsonLines => json_row(self.out, self.columns, cells),
+        }
+    }
 }
 
 /// Writes the line with the names of the columns.

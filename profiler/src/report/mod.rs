@@ -1,10 +1,13 @@
 //! Facts as answers: tables and figures that verbs print.
 
+mod blocks;
 pub mod explorer;
 pub mod export;
 pub mod faults;
 pub mod functions;
+mod groups;
 pub mod io;
+pub mod reveals;
 pub mod select;
 pub mod summary;
 pub mod text;

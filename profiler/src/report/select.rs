@@ -1,5 +1,7 @@
 //! Which of the things of a recording are asked for by name: patterns, looked up once in its tables.
 
+use std::time::Duration;
+
 use super::functions::Functions;
 use crate::fact::{MappedFile, Tables};
 
@@ -23,6 +25,98 @@ pub struct Words {
     pub of: &'static str,
 }
 
+/// What is looked up by name in every report.
+#[derive(Clone, Copy)]
+pub struct Names<'a> {
+    /// For errors.
+    pub words: Words,
+    /// Of the recording.
+    pub tables: &'a Tables,
+    /// Those of its frames.
+    pub functions: &'a Functions,
+}
+
+/// By index: the thing is wanted; `None`: each is.
+pub type Wanted = Option<Vec<bool>>;
+
+impl Names<'_> {
+    /// By file.
+    ///
+    /// # Errors
+    /// As [`fits`]; so do the others.
+    pub fn files(self, patterns: &[String]) -> Result<Wanted, SelectError> {
+        fits(self.words, patterns, &self.tables.files, ("file", "file"), file_fits)
+    }
+
+    /// By process.
+    pub fn processes(self, patterns: &[String]) -> Result<Wanted, SelectError> {
+        let processes = &self.tables.processes;
+        fits(
+            self.words,
+            patterns,
+            processes,
+            ("process", "process"),
+            |process, pattern| id_or_name(process.pid, &process.name, pattern),
+        )
+    }
+
+    /// By thread.
+    pub fn threads(self, patterns: &[String]) -> Result<Wanted, SelectError> {
+        let threads = &self.tables.threads;
+        fits(
+            self.words,
+            patterns,
+            threads,
+            ("thread", "thread"),
+            |thread, pattern| id_or_name(thread.tid, &thread.name, pattern),
+        )
+    }
+
+    /// By function.
+    pub fn functions(self, patterns: &[String]) -> Result<Wanted, SelectError> {
+        self.functions_for("function", patterns)
+    }
+
+    /// By stack: a function in it is wanted.
+    pub fn under(self, patterns: &[String]) -> Result<Wanted, SelectError> {
+        let wanted = self.functions_for("under", patterns)?;
+        Ok(wanted.map(|wanted| stacks_under(self.tables, self.functions, &wanted)))
+    }
+
+    fn functions_for(self, option: &'static str, patterns: &[String]) -> Result<Wanted, SelectError> {
+        let functions = &self.functions.all;
+        fits(
+            self.words,
+            patterns,
+            functions,
+            ("function", option),
+            |function, pattern| glob(pattern, &function.name),
+        )
+    }
+}
+
+/// A part of a recording, in time since its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Span {
+    from: Duration,
+    to: Option<Duration>,
+}
+
+impl Span {
+    /// Not before `from`, and before `to`.
+    pub fn new(from: Option<Duration>, to: Option<Duration>) -> Self {
+        Self {
+            from: from.unwrap_or_default(),
+            to,
+        }
+    }
+
+    /// The time is in it.
+    pub fn has(self, time: Duration) -> bool {
+        time >= self.from && self.to.is_none_or(|to| time < to)
+    }
+}
+
 /// Whether the thing with this index is wanted; `wanted` is what [`fits`] said.
 pub fn takes(wanted: Option<&[bool]>, index: Option<usize>) -> bool {
     wanted.is_none_or(|wanted| index.and_then(|index| wanted.get(index)) == Some(&true))
@@ -38,7 +132,7 @@ pub fn fits<T>(
     items: &[T],
     (what, option): (&'static str, &'static str),
     fits: impl Fn(&T, &str) -> bool,
-) -> Result<Option<Vec<bool>>, SelectError> {
+) -> Result<Wanted, SelectError> {
     if patterns.is_empty() {
         return Ok(None);
     }
@@ -64,7 +158,7 @@ pub fn fits<T>(
 }
 
 /// By stack: one of the functions is in it.
-pub fn stacks_under(tables: &Tables, functions: &Functions, wanted: &[bool]) -> Vec<bool> {
+fn stacks_under(tables: &Tables, functions: &Functions, wanted: &[bool]) -> Vec<bool> {
     let mut under: Vec<bool> = Vec::with_capacity(tables.stacks.len());
     for node in &tables.stacks {
         // A parent comes before its children, so it is known; anything else is no parent.
@@ -77,7 +171,7 @@ pub fn stacks_under(tables: &Tables, functions: &Functions, wanted: &[bool]) -> 
 }
 
 /// A pattern with a slash is about the whole path, others are about its last part.
-pub fn file_fits(file: &MappedFile, pattern: &str) -> bool {
+fn file_fits(file: &MappedFile, pattern: &str) -> bool {
     let base = file.path.rsplit('/').next().unwrap_or(&file.path);
     glob(pattern, &file.path) || (!pattern.contains('/') && glob(pattern, base))
 }

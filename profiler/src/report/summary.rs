@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::text::{bytes, columns, count, duration, fit, percent};
+use crate::addr::ns;
 use crate::fact::budget::Collected;
 use crate::fact::{FactSink, FrameId, Mark, ModuleId, SampleFact, Tables, ThreadId};
 
@@ -120,7 +121,7 @@ impl FactSink for Accumulator {
             }),
             None => self.samples_without_stack = self.samples_without_stack.saturating_add(weight),
         }
-        let cpu = u64::try_from(sample.cpu_time.as_nanos()).unwrap_or(u64::MAX);
+        let cpu = ns(sample.cpu_time);
         add(
             &mut self.threads,
             sample.thread.index(),
@@ -224,7 +225,7 @@ fn main_thread(tables: &Tables, cpu: &[u64]) -> Option<MainThread> {
         pid: process.pid,
         tid: thread.tid,
         id: Some(id),
-        wall_ns: u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX),
+        wall_ns: ns(wall),
         cpu_ns: cpu.get(id.index()).copied().unwrap_or(0),
     })
 }

@@ -164,6 +164,18 @@ impl Tasks {
         None
     }
 
+    /// What a thread did before is the recorder's, not the program's. False: it is no thread that was there before.
+    pub fn begins(&mut self, id: ThreadId, time: Timestamp) -> bool {
+        let Some(thread) = self.threads.get_mut(id.index()) else {
+            return false;
+        };
+        let existed = (self.processes.get(thread.process.index())).is_some_and(|process| process.existed);
+        if existed {
+            thread.start = thread.start.max(time);
+        }
+        existed
+    }
+
     /// A process does not use an address space any more.
     fn left(&mut self, space: &Rc<RefCell<Space>>) {
         if Rc::strong_count(space) == 1 {

@@ -203,7 +203,7 @@ fn check(source: FaultSource) {
     if source != FaultSource::Perf {
         check_sleeps(
             folder.path(),
-            &all.iter().copied().filter(|fault| of_file(&&fault)).collect::<Vec<_>>(),
+            &all.iter().copied().filter(|fault| of_file(&fault)).collect::<Vec<_>>(),
         );
     }
     let failed = all.iter().filter(|fault| fault.flags & FAULT_FAILED != 0).count();

@@ -23,6 +23,7 @@ mod proportions;
 mod refusals;
 mod runtime_code;
 mod scope;
+mod serve;
 mod stacks;
 mod threads;
 mod unwritable;

@@ -3,18 +3,15 @@
 
 use std::time::Duration;
 
+use crate::made_up::{self, START, module, thread};
 use profiler::addr::{Avma, FileOffset, Svma, Timestamp};
 use profiler::event::{FileId, HookStatus};
 use profiler::fact::fault::{Access, Failure, FaultAccount, FaultClass, FaultWaits, FilePlace, MappedFile, PageRange};
 use profiler::fact::fault::{FaultFact, FileSection, FileSymbol, MappedFileId};
 use profiler::fact::{
-    FactSink, FactSource, Frame, FrameId, FrameName, Location, Mark, MarkKind, Module, ModuleId, ModuleKind,
-    PagesReadFact, Process, ProcessId, Recording, SourceFrame, StackId, StackNode, Tables, Thread, ThreadId,
-    TruncationReason,
+    FactSink, FactSource, Frame, FrameId, FrameName, Location, Mark, MarkKind, ModuleId, ModuleKind, PagesReadFact,
+    Process, ProcessId, Recording, SourceFrame, StackId, StackNode, Tables, ThreadId, TruncationReason,
 };
-
-/// When the recording starts.
-pub const START: u64 = 5_000_000_000;
 
 /// Tables, faults and marks, as a source hands them out.
 #[derive(Debug, Clone, Default)]
@@ -40,45 +37,10 @@ pub fn at(us: u64) -> Timestamp {
 
 fn process(pid: u32, name: &str, parent: Option<u32>) -> Process {
     Process {
-        pid,
-        name: name.into(),
         path: format!("/usr/bin/{name}"),
         command_line: vec![name.into()],
-        start: at(0),
-        existed: false,
-        end: None,
-        exit_code: None,
         parent: parent.map(ProcessId),
-        main_thread: None,
-    }
-}
-
-fn thread(process: u32, tid: u32, name: &str) -> Thread {
-    Thread {
-        process: ProcessId(process),
-        tid,
-        name: name.into(),
-        is_main: false,
-        start: at(0),
-        end: None,
-        cpu_time_after_last_sample: 0,
-        sum_exec_runtime: None,
-        minor_faults: None,
-        major_faults: None,
-        faults: None,
-    }
-}
-
-fn module(kind: ModuleKind, name: &str) -> Module {
-    Module {
-        kind,
-        name: name.into(),
-        path: String::new(),
-        file: FileId::default(),
-        build_id: Vec::new(),
-        base_svma: Svma(0),
-        deleted: false,
-        problem: None,
+        ..made_up::process(pid, name)
     }
 }
 

@@ -5,40 +5,13 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use profiler::addr::{Avma, Timestamp};
-use profiler::event::write::LogWriter;
-use profiler::event::{At, Event, Fault, Header, HookStatus, TaskNew};
+use profiler::event::{Event, Fault, HookStatus};
 
-const START: u64 = 1_000_000_000;
+use crate::made_up_log::{START, at, begin};
 
 /// A log of one thread with `n` faults, one each 10 µs.
 fn log(path: &Path, n: u64, hooks: Vec<HookStatus>) {
-    let header = Header {
-        start: Timestamp(START),
-        scope: "command".into(),
-        command: vec!["storm".into()],
-        hooks,
-        ngmi_version: String::new(),
-        start_unix_ms: 0,
-        kernel: String::new(),
-        arch: String::new(),
-        boot_id: String::new(),
-        cpus: 1,
-        sample_hz: 0,
-        sample_event: String::new(),
-        stack_copy: 0,
-    };
-    let at = |time| At {
-        time: Timestamp(START + time),
-        pid: 7,
-        tid: 7,
-    };
-    let mut writer = LogWriter::new(std::fs::File::create(path).unwrap(), &header).unwrap();
-    let born = TaskNew {
-        at: at(0),
-        name: b"storm".to_vec(),
-        ..TaskNew::default()
-    };
-    writer.event(&Event::TaskNew(born)).unwrap();
+    let mut writer = begin(path, "storm", hooks);
     for i in 0..n {
         let fault = Fault {
             at: at(i * 10_000 + 2000),

@@ -1,6 +1,11 @@
 //! `ngmi io`: tables that add up, devices that count themselves, selections, rows that any program can read.
 #![allow(clippy::unwrap_used)] // Tests say what they need by failing.
 
+#[path = "../made_up/tables.rs"]
+mod made_up;
+#[path = "../made_up/log.rs"]
+mod made_up_log;
+
 mod synthetic;
 mod tables;
 mod verb;

@@ -2,17 +2,14 @@
 
 use std::time::Duration;
 
+use crate::made_up::{START, module, process, thread};
 use profiler::addr::{KernelOffset, Svma, Timestamp};
 use profiler::event::FileId;
 use profiler::fact::request::{BioSource, DeviceId, Operation, RequestKind, RequestSight};
 use profiler::fact::{
     BioFact, BlockDevice, Cause, FactSink, FactSource, FaultFact, Frame, FrameId, FrameName, Location, MappedFile,
-    MappedFileId, Module, ModuleId, ModuleKind, Process, ProcessId, Recording, RequestFact, StackId, StackNode, Tables,
-    Thread, ThreadId, WaitFact,
+    MappedFileId, ModuleId, ModuleKind, Recording, RequestFact, StackId, StackNode, Tables, ThreadId, WaitFact,
 };
-
-/// When the recording starts.
-pub const START: u64 = 5_000_000_000;
 
 /// What happens, in order.
 #[derive(Debug, Clone)]
@@ -48,37 +45,6 @@ pub fn at(us: u64) -> Timestamp {
     Timestamp(START + us * 1000)
 }
 
-fn process(pid: u32, name: &str) -> Process {
-    Process {
-        pid,
-        name: name.into(),
-        path: String::new(),
-        command_line: Vec::new(),
-        start: at(0),
-        existed: false,
-        end: None,
-        exit_code: None,
-        parent: None,
-        main_thread: None,
-    }
-}
-
-fn thread(process: u32, tid: u32, name: &str) -> Thread {
-    Thread {
-        process: ProcessId(process),
-        tid,
-        name: name.into(),
-        is_main: false,
-        start: at(0),
-        end: None,
-        cpu_time_after_last_sample: 0,
-        sum_exec_runtime: None,
-        minor_faults: None,
-        major_faults: None,
-        faults: None,
-    }
-}
-
 fn device(minor: u32, name: &str, counted: &[u64]) -> BlockDevice {
     BlockDevice {
         major: 254,
@@ -103,16 +69,6 @@ fn file(path: &str, inode: u64) -> MappedFile {
 
 /// Two processes, two files, three devices of which one is stacked, two functions below `main`.
 pub fn empty() -> Made {
-    let module = |kind, name: &str| Module {
-        kind,
-        name: name.into(),
-        path: String::new(),
-        file: FileId::default(),
-        build_id: Vec::new(),
-        base_svma: Svma(0),
-        deleted: false,
-        problem: None,
-    };
     let frame = |location| Frame {
         location,
         is_return_address: false,
@@ -162,6 +118,7 @@ pub fn empty() -> Made {
         files: vec![file("/usr/lib/libdemo.so", 7), file("/data/out, \"1\".bin", 8)],
         devices: vec![device(0, "vda", &[]), device(1, "dm-0", &[]), device(2, "zram0", &[])],
         names: (0..).zip(names).map(name).collect(),
+        sources: std::collections::HashMap::default(),
     };
     Made {
         tables,

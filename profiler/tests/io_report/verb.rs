@@ -4,42 +4,17 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use profiler::addr::Timestamp;
-use profiler::event::write::LogWriter;
-use profiler::event::{At, Bio, Device, DeviceName, Event, Header, HookStatus, Request, TaskNew};
+use profiler::event::{Bio, Device, DeviceName, Event, HookStatus, Request};
 use profiler_common::block::BIO_RECORDED;
 
-const START: u64 = 1_000_000_000;
+use crate::made_up_log::{START, at, begin};
+
 const DISK: Device = Device { major: 254, minor: 0 };
 
 /// A log of one thread with `n` reads of 4 KiB, one each 10 µs, 5 µs long.
 fn log(path: &Path, n: u64, hooks: Vec<HookStatus>) {
-    let header = Header {
-        start: Timestamp(START),
-        scope: "command".into(),
-        command: vec!["reader".into()],
-        hooks,
-        ngmi_version: String::new(),
-        start_unix_ms: 0,
-        kernel: String::new(),
-        arch: String::new(),
-        boot_id: String::new(),
-        cpus: 1,
-        sample_hz: 0,
-        sample_event: String::new(),
-        stack_copy: 0,
-    };
-    let at = |time| At {
-        time: Timestamp(START + time),
-        pid: 7,
-        tid: 7,
-    };
-    let mut writer = LogWriter::new(std::fs::File::create(path).unwrap(), &header).unwrap();
+    let mut writer = begin(path, "reader", hooks);
     let mut write = |event| writer.event(&event).unwrap();
-    write(Event::TaskNew(TaskNew {
-        at: at(0),
-        name: b"reader".to_vec(),
-        ..TaskNew::default()
-    }));
     for i in 0..n {
         write(Event::Bio(Bio {
             at: at(i * 10_000),

@@ -4,6 +4,8 @@
 
 mod faults;
 mod large;
+#[path = "../made_up/tables.rs"]
+mod made_up;
 mod recording;
 mod waits;
 
@@ -73,32 +75,20 @@ pub fn at(ms: u64) -> Timestamp {
 
 pub fn process(pid: u32, name: &str, parent: Option<u32>, main: u32) -> Process {
     Process {
-        pid,
-        name: name.into(),
         path: format!("/usr/bin/{name}"),
         command_line: vec![name.into(), "--flag".into()],
-        start: at(0),
-        existed: false,
-        end: None,
-        exit_code: None,
         parent: parent.map(ProcessId),
         main_thread: Some(ThreadId(main)),
+        start: at(0),
+        ..made_up::process(pid, name)
     }
 }
 
 pub fn thread(process: u32, tid: u32, name: &str, is_main: bool) -> Thread {
     Thread {
-        process: ProcessId(process),
-        tid,
-        name: name.into(),
         is_main,
         start: at(0),
-        end: None,
-        cpu_time_after_last_sample: 0,
-        sum_exec_runtime: None,
-        minor_faults: None,
-        major_faults: None,
-        faults: None,
+        ..made_up::thread(process, tid, name)
     }
 }
 

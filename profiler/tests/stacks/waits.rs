@@ -351,6 +351,24 @@ fn what_was_not_seen_is_said() {
     );
 }
 
+/// The command waits for the recorder, and its life begins when it is let go.
+#[test]
+fn what_the_command_waited_for_the_recorder_is_not_its_own() {
+    let command = Event::TaskNew(TaskNew {
+        at: at(100, 7, 7),
+        existed: true,
+        ..TaskNew::default()
+    });
+    let unseen = Wait {
+        flags: WAIT_UNSEEN_START,
+        ..wait(200, 900)
+    };
+    let (tables, told) = facts(&[command, Event::Wait(unseen), Event::Wait(wait(1000, 1100))]);
+    assert_eq!(told.iter().map(|wait| wait.start.0).collect::<Vec<_>>(), [1000]);
+    assert_eq!(tables.threads[0].start, Timestamp(900));
+    assert_eq!(tables.recording.waits_seen, 1);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 

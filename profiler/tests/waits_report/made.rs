@@ -2,66 +2,20 @@
 
 use std::time::Duration;
 
+use crate::made_up::{START, module, process, thread};
 use profiler::addr::{KernelOffset, Svma, Timestamp};
-use profiler::event::FileId;
 use profiler::fact::wait::{Sight, WaitCall, WakerFact};
 use profiler::fact::{
     Cause, Effect, EffectKind, FactSink, Frame, FrameId, FrameName, HolderRef, Location, MappedFile, MappedFileId,
-    Module, ModuleId, ModuleKind, Process, ProcessId, Reason, SourceFrame, StackId, StackNode, Tables, Thread,
-    ThreadId, WaitFact, WaitReason,
+    ModuleId, ModuleKind, Reason, SourceFrame, StackId, StackNode, Tables, ThreadId, WaitFact, WaitReason,
 };
 use profiler::report::waits::Facts;
 
-pub const START: u64 = 5_000_000_000;
 /// A name that wants to break terminals and tables.
 pub const EVIL: &str = "a,\"b\"\n\u{1b}[31m;c";
 
 pub fn at(us: u64) -> Timestamp {
     Timestamp(START + us * 1000)
-}
-
-fn module(kind: ModuleKind, name: &str) -> Module {
-    Module {
-        kind,
-        name: name.into(),
-        path: String::new(),
-        file: FileId::default(),
-        build_id: Vec::new(),
-        base_svma: Svma(0),
-        deleted: false,
-        problem: None,
-    }
-}
-
-fn thread(process: u32, tid: u32, name: &str) -> Thread {
-    Thread {
-        process: ProcessId(process),
-        tid,
-        name: name.into(),
-        is_main: false,
-        start: at(0),
-        end: None,
-        cpu_time_after_last_sample: 0,
-        sum_exec_runtime: None,
-        minor_faults: None,
-        major_faults: None,
-        faults: None,
-    }
-}
-
-fn process(pid: u32, name: &str) -> Process {
-    Process {
-        pid,
-        name: name.into(),
-        path: String::new(),
-        command_line: Vec::new(),
-        start: at(0),
-        existed: false,
-        end: None,
-        exit_code: None,
-        parent: None,
-        main_thread: None,
-    }
 }
 
 /// Adds frames, outermost first: module number and name. Returns the innermost stack.

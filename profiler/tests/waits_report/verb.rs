@@ -4,41 +4,14 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use profiler::addr::Timestamp;
-use profiler::event::write::LogWriter;
-use profiler::event::{At, Event, Header, HookStatus, TaskNew, Wait};
+use profiler::event::{Event, HookStatus, Wait};
 use profiler_common::switch::state;
 
-const START: u64 = 1_000_000_000;
+use crate::made_up_log::{at, begin};
 
 /// A log of one thread with `n` waits of 2 µs, one each 10 µs.
 fn log(path: &Path, n: u64, hooks: Vec<HookStatus>) {
-    let header = Header {
-        start: Timestamp(START),
-        scope: "command".into(),
-        command: vec!["waiter".into()],
-        hooks,
-        ngmi_version: String::new(),
-        start_unix_ms: 0,
-        kernel: String::new(),
-        arch: "x86_64".into(),
-        boot_id: String::new(),
-        cpus: 1,
-        sample_hz: 1000,
-        sample_event: "cpu-clock".into(),
-        stack_copy: 0,
-    };
-    let at = |time| At {
-        time: Timestamp(START + time),
-        pid: 7,
-        tid: 7,
-    };
-    let mut log = LogWriter::new(std::fs::File::create(path).unwrap(), &header).unwrap();
-    let born = TaskNew {
-        at: at(0),
-        name: b"waiter".to_vec(),
-        ..TaskNew::default()
-    };
-    log.event(&Event::TaskNew(born)).unwrap();
+    let mut log = begin(path, "waiter", hooks);
     for i in 0..n {
         let end = at(i * 10_000 + 2_000);
         let wait = Wait {

@@ -105,6 +105,12 @@ impl Drain {
         }
     }
 
+    /// Writes an event as the kernel side would have sent it.
+    pub fn write_complete(&mut self, mut event: Event<'static>) {
+        self.complete(&mut event);
+        self.write(&event);
+    }
+
     /// Writes the requests that the devices still have.
     pub fn write_open_requests(&mut self, time: Timestamp) {
         let open = self.requests.iter().filter_map(|entry| {
@@ -117,9 +123,7 @@ impl Drain {
             let (pid, tid) = (half(32), half(0));
             let mut request = records::request_of(At { time, pid, tid }, &pending.body);
             request.flags |= REQUEST_UNFINISHED;
-            let mut event = Event::Request(request);
-            self.complete(&mut event);
-            self.write(&event);
+            self.write_complete(Event::Request(request));
         }
     }
 }

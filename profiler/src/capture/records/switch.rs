@@ -3,6 +3,7 @@
 use profiler_common::switch::{
     self, CallPath as PathRecord, FileNameHead, StackAheadHead, WAIT_HAS_FILE, WAIT_IN_CALL, WAIT_WOKEN,
 };
+use profiler_common::{RecordHeader, RecordKind};
 
 use super::{at, file, read, stacks};
 use crate::addr::Timestamp;
@@ -70,10 +71,10 @@ pub(super) fn call_path(record: &[u8]) -> Option<CallPath> {
 /// The name of a file up to the root of its file system: the process that used it, the file, and its names from the last one up, each
 /// ended by a NUL.
 pub fn file_name(record: &[u8]) -> Option<(u32, FileId, &[u8])> {
-    let head = read::<FileNameHead>(record)?;
-    if head.header.kind != profiler_common::RecordKind::FileName as u16 {
+    if read::<RecordHeader>(record)?.kind != RecordKind::FileName as u16 {
         return None;
     }
+    let head = read::<FileNameHead>(record)?;
     let names = record.get(size_of::<FileNameHead>()..)?.get(..head.len as usize)?;
     let id = file(head.file.inode, head.file.device, head.file.generation);
     Some((head.header.pid, id, names))

@@ -4,35 +4,19 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::fact::made_up;
 use crate::fact::request::{BioFact, BioSource, Operation, RequestKind, RequestSight};
 use crate::fact::wait::{Sight, WaitReason};
-use crate::fact::{DeviceId, Effect, EffectKind, HolderRef, Process, ProcessId, Reason, Thread};
+use crate::fact::{DeviceId, Effect, EffectKind, HolderRef, Process, Reason, Thread};
 
 fn tables() -> Tables {
     let process = Process {
-        pid: 1,
-        name: "p".into(),
-        path: String::new(),
-        command_line: Vec::new(),
-        start: Timestamp(0),
-        existed: false,
-        end: None,
-        exit_code: None,
-        parent: None,
         main_thread: Some(ThreadId(0)),
+        ..made_up::process(1, "p")
     };
     let thread = |tid| Thread {
-        process: ProcessId(0),
-        tid,
-        name: String::new(),
         is_main: tid == 1,
-        start: Timestamp(0),
-        end: None,
-        cpu_time_after_last_sample: 0,
-        sum_exec_runtime: None,
-        minor_faults: None,
-        major_faults: None,
-        faults: None,
+        ..made_up::thread(0, tid)
     };
     Tables {
         processes: vec![process],

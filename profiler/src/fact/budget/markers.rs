@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::totals::nanoseconds;
 use super::{ThreadFacts, causes, duration};
-use crate::addr::Timestamp;
+use crate::addr::{Timestamp, ns};
 use crate::fact::{
     Effect, FaultFact, FoldedFaults, FoldedReads, MappedFileId, Mark, MarkKind, PagesReadFact, Recording, StackId,
     ThreadId, fault::FaultClass,
@@ -129,7 +128,7 @@ impl Markers {
             });
         }
         for fault in self.faults.drain(kept..) {
-            let (time, read) = (nanoseconds(fault.time()), u64::from(fault.pages_read));
+            let (time, read) = (ns(fault.time()), u64::from(fault.pages_read));
             let folded = FoldedFaults {
                 thread: fault.thread,
                 class: fault.class,

@@ -4,8 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::load::Load;
-use super::totals::nanoseconds;
-use crate::addr::Timestamp;
+use crate::addr::{Timestamp, ns};
 use crate::fact::request::Operation;
 use crate::fact::{DeviceId, FoldedRequests, Recording, RequestFact};
 
@@ -47,7 +46,7 @@ fn cost(request: &RequestFact) -> usize {
 
 /// When the device had it, as far as that was seen.
 fn in_device(request: &RequestFact) -> (Timestamp, Timestamp) {
-    let service = request.service.map(nanoseconds);
+    let service = request.service.map(ns);
     let begin = service.map_or(request.start, |service| {
         Timestamp(request.end.0.saturating_sub(service))
     });

@@ -8,36 +8,19 @@ use proptest::prelude::*;
 use super::*;
 use crate::addr::{Avma, FileOffset};
 use crate::fact::fault::{Access, FaultClass, FaultWaits, FilePlace, PageRange};
-use crate::fact::{
-    Frame, FrameId, Location, MappedFileId, MarkKind, Process, ProcessId, StackNode, Thread, TruncationReason,
-};
+use crate::fact::made_up;
+use crate::fact::{Frame, FrameId, Location, MappedFileId, MarkKind, Process, StackNode, Thread, TruncationReason};
 
 fn tables(threads: u32) -> Tables {
     let thread = |tid| Thread {
-        process: ProcessId(0),
-        tid,
         name: format!("t{tid}"),
         is_main: tid == 1,
-        start: Timestamp(0),
-        end: None,
-        cpu_time_after_last_sample: 0,
-        sum_exec_runtime: None,
-        minor_faults: None,
-        major_faults: None,
-        faults: None,
+        ..made_up::thread(0, tid)
     };
     Tables {
         processes: vec![Process {
-            pid: 1,
-            name: "p".into(),
-            path: String::new(),
-            command_line: Vec::new(),
-            start: Timestamp(0),
-            existed: false,
-            end: None,
-            exit_code: None,
-            parent: None,
             main_thread: Some(ThreadId(0)),
+            ..made_up::process(1, "p")
         }],
         threads: (1..=threads).map(thread).collect(),
         ..Tables::default()
@@ -323,7 +306,7 @@ proptest! {
         prop_assert_eq!(kept.len() + kept_reads.len(), (faults.len() + reads.len()).min(budget));
         let recording = &tables.recording;
         let time: u64 = faults.iter().map(|(_, latency, _)| latency).sum();
-        let kept_time: u64 = kept.iter().map(|fault| totals::nanoseconds(fault.time())).sum();
+        let kept_time: u64 = kept.iter().map(|fault| ns(fault.time())).sum();
         prop_assert_eq!(kept_time + recording.folded_faults.iter().map(|f| f.time).sum::<u64>(), time);
         prop_assert_eq!(kept_time + collected.folded_stacks.iter().map(|f| f.latency).sum::<u64>(), time);
         let count = kept.len() as u64 + recording.folded_faults.iter().map(|f| f.faults).sum::<u64>();

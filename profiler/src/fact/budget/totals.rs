@@ -1,11 +1,10 @@
 //! Exact sums of all page faults, whatever the budget leaves of them.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use crate::addr::Timestamp;
+use crate::addr::{Timestamp, ns};
 use crate::fact::{FaultFact, MappedFileId, ProcessId, Tables};
 
 /// Shortest step of a rate, in ns.
@@ -73,7 +72,7 @@ impl FaultRate {
 impl FaultTotals {
     /// Counts one.
     pub fn add(&mut self, tables: &Tables, fault: &FaultFact) {
-        self.time = self.time.saturating_add(nanoseconds(fault.time()));
+        self.time = self.time.saturating_add(ns(fault.time()));
         if fault.failed.is_some() {
             self.failed += 1;
             return;
@@ -84,7 +83,7 @@ impl FaultTotals {
         self.major += u64::from(fault.major);
         self.waited += u64::from(waited);
         self.waits_known += u64::from(waits.iter().any(Option::is_some));
-        let waited_time = waits.into_iter().flatten().map(nanoseconds);
+        let waited_time = waits.into_iter().flatten().map(ns);
         self.waited_time = waited_time.fold(self.waited_time, u64::saturating_add);
         if let Some(place) = fault.place {
             *self.by_file.entry(place.file).or_default() += 1;
@@ -93,11 +92,6 @@ impl FaultTotals {
             self.rates.entry(thread.process).or_default().add(fault.start, waited);
         }
     }
-}
-
-/// Whole nanoseconds.
-pub(super) fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::totals::nanoseconds;
 use super::{ThreadFacts, causes};
-use crate::addr::Timestamp;
+use crate::addr::{Timestamp, ns};
 use crate::fact::{Effect, FoldedWaits, Recording, StackId, ThreadId, WaitFact, WaitReason};
 
 /// Folded waits of one thread that had the same stack and reason.
@@ -43,8 +42,8 @@ pub struct WaitSum {
 impl WaitSum {
     fn add(&mut self, wait: &WaitFact) {
         self.waits = self.waits.saturating_add(u64::from(wait.count));
-        self.off = self.off.saturating_add(nanoseconds(wait.off));
-        self.queued = self.queued.saturating_add(nanoseconds(wait.queued));
+        self.off = self.off.saturating_add(ns(wait.off));
+        self.queued = self.queued.saturating_add(ns(wait.queued));
     }
 }
 
@@ -107,9 +106,9 @@ impl Waits {
                 thread,
                 reason,
                 waits: u64::from(wait.count),
-                off: nanoseconds(wait.off),
-                queued: nanoseconds(wait.queued),
-                longest: nanoseconds(wait.longest),
+                off: ns(wait.off),
+                queued: ns(wait.queued),
+                longest: ns(wait.longest),
             },
         );
         // Beyond as many distinct stacks as waits the sums stay exact and lose their place in the call tree.
@@ -126,8 +125,8 @@ impl Waits {
             queued: 0,
         });
         sum.time = sum.time.max(wait.end);
-        sum.blocked = sum.blocked.saturating_add(nanoseconds(wait.blocked()));
-        sum.queued = sum.queued.saturating_add(nanoseconds(wait.queued));
+        sum.blocked = sum.blocked.saturating_add(ns(wait.blocked()));
+        sum.queued = sum.queued.saturating_add(ns(wait.queued));
     }
 
     /// Hands the waits out to their threads, and says in the recording what is not among them.

@@ -4,6 +4,7 @@ use super::*;
 use crate::addr::{Avma, FileOffset, KernelOffset, Svma, Timestamp};
 use crate::event::FileId;
 use crate::fact::fault::{Access, FaultWaits, FilePlace, MappedFile};
+use crate::fact::made_up;
 use crate::fact::{Frame, FrameName, Module, ModuleId, ModuleKind, StackNode, Thread, ThreadId, TruncationReason};
 
 const LOADER: ModuleId = ModuleId(0);
@@ -29,17 +30,8 @@ fn tables() -> Tables {
     };
     let (loader, library) = ("/lib64/ld-linux-x86-64.so.2", "/lib/libx.so");
     let thread = Thread {
-        process: ProcessId(0),
-        tid: 1,
-        name: String::new(),
         is_main: true,
-        start: Timestamp(0),
-        end: None,
-        cpu_time_after_last_sample: 0,
-        sum_exec_runtime: None,
-        minor_faults: None,
-        major_faults: None,
-        faults: None,
+        ..made_up::thread(0, 1)
     };
     Tables {
         modules: vec![

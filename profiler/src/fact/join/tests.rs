@@ -238,9 +238,22 @@ fn a_wait_ends_with_the_latest_request_of_its_own() {
         joined(&[reads(50, 5), reads(60, 6), reads(63, 7), wait(10, 62)]),
         [(OfWait, 1, 10, 60, true)]
     );
-    // Long before, or before the wait: something else woke it.
+    // Long before: something else woke it.
     assert_eq!(joined(&[reads(50, 5), wait(10, 20_000)]), []);
-    assert_eq!(joined(&[reads(50, 5), wait(51, 60)]), []);
+    assert_eq!(joined(&[reads(50, 5), wait(1_051, 1_060)]), []);
+}
+
+#[test]
+fn a_completion_is_told_a_little_before_it_wakes_anybody() {
+    let reads = |thread, end| Step::Request(request(end, vec![bio(thread, 5, 0, 4)]));
+    let wait = |from, woken| Step::Wait(wait(1, WaitReason::Disk, from, woken));
+    assert_eq!(joined(&[reads(1, 50), wait(51, 60)]), [(OfWait, 1, 51, 50, true)]);
+    // One that comes while it sleeps goes first.
+    let both = [reads(1, 50), reads(1, 55), wait(51, 60)];
+    assert_eq!(joined(&both), [(OfWait, 1, 51, 55, true)]);
+    // It woke the thread from another wait already.
+    let two = [reads(1, 50), wait(10, 50), wait(52, 60)];
+    assert_eq!(joined(&two), [(OfWait, 1, 10, 50, true)]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::{MAX_STACKS, Noun, Replay};
 use crate::addr::{Avma, KernelOffset, Timestamp};
 use crate::event::{At, Stacks};
+use crate::fact::walks::KernelWalk;
 use crate::fact::{FrameId, FrameName, ProcessId, SourceFrame, StackId, ThreadId, TruncationReason};
 use crate::unwind::{JitFunction, Known, Mapped, Place, RawFrame, Walked};
 use profiler_common::stack::FLAG_USER_REGS;
@@ -57,7 +58,7 @@ impl Replay<'_, '_> {
             .and_then(|known| known.stack(key.0, key.1));
         let stack = match known {
             Some(stack) => stack,
-            None => self.stack(at, stacks, process, (walked.as_deref(), kernel.as_deref())),
+            None => self.stack(at, stacks, process, (walked.as_deref(), kernel.as_ref())),
         };
         self.known_stacks.push(key.0, key.1, stack);
         stack
@@ -69,7 +70,7 @@ impl Replay<'_, '_> {
         at: &At,
         stacks: &Stacks<'_>,
         process: Option<ProcessId>,
-        (walked, kernel): (Option<&Walked>, Option<&[KernelOffset]>),
+        (walked, kernel): (Option<&Walked>, Option<&KernelWalk>),
     ) -> Option<StackId> {
         if self.tables.stacks.len() >= MAX_STACKS {
             return Some(self.interner.truncated(&mut self.tables, TruncationReason::Limit));
@@ -92,10 +93,8 @@ impl Replay<'_, '_> {
                 stack = Some(self.interner.stack(&mut self.tables, stack, frame));
             }
         }
-        let kernel = kernel.unwrap_or_default();
-        let ours = self.frames_of_ours(kernel);
-        for (depth, offset) in kernel.iter().enumerate().skip(ours).rev() {
-            let frame = self.kernel_frame(*offset, depth > 0);
+        for (offset, is_return_address) in kernel.iter().flat_map(|kernel| kernel.frames()).rev() {
+            let frame = self.kernel_frame(offset, is_return_address);
             stack = Some(self.interner.stack(&mut self.tables, stack, frame));
         }
         stack
@@ -125,23 +124,6 @@ impl Replay<'_, '_> {
             self.tables.names.entry(frame).or_insert_with(|| found.name());
         }
         frame
-    }
-
-    /// How many innermost frames are of the hook that looked, and not of what it looked at.
-    fn frames_of_ours(&self, kernel: &[KernelOffset]) -> usize {
-        const HOOK: [&str; 5] = [
-            "bpf_prog_",
-            "bpf_trace_run",
-            "__bpf_trace_",
-            "__traceiter_",
-            "bpf_trampoline_",
-        ];
-        let is_ours = |(depth, offset): &(usize, &KernelOffset)| {
-            let call = KernelOffset(offset.0.wrapping_sub(u64::from(*depth > 0)));
-            let named = self.beside.kernel.get(&call);
-            named.is_some_and(|(_, name)| HOOK.iter().any(|hook| name.starts_with(hook)))
-        };
-        kernel.iter().enumerate().take_while(is_ours).count()
     }
 
     fn kernel_frame(&mut self, offset: KernelOffset, is_return_address: bool) -> FrameId {

@@ -73,6 +73,9 @@ impl Replay<'_, '_> {
 
     pub(super) fn wait(&mut self, wait: &Wait) {
         let thread = self.tasks.thread_at(&wait.at);
+        if self.is_before_the_command(wait) && self.tasks.begins(thread, wait.end) {
+            return;
+        }
         let stack = match self.stack_ahead(wait.out, wait.at.tid) {
             Some(stack) => stack,
             None => self.resolved_stack(&wait.at, thread, &wait.stacks, Noun::Wait),
@@ -120,6 +123,12 @@ impl Replay<'_, '_> {
         self.sink.wait(&self.tables, &fact);
         self.show_tasks();
         self.join_wait(&fact);
+    }
+
+    /// The command is born waiting until the recorder has made ready: what was under way when the recording of a command began is that.
+    fn is_before_the_command(&self, wait: &Wait) -> bool {
+        let is_under_way = wait.flags & (WAIT_UNSEEN_START | WAIT_UNFINISHED) == WAIT_UNSEEN_START;
+        is_under_way && self.tables.recording.scope == "command"
     }
 
     fn call(&mut self, wait: &Wait, call: &Call) -> WaitCall {

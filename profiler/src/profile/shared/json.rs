@@ -18,7 +18,7 @@ impl Serialize for Shared<'_> {
         tables.serialize_field("funcTable", &FuncTable(&self.funcs.rows))?;
         tables.serialize_field("resourceTable", &ResourceTable(&self.resource_names))?;
         tables.serialize_field("nativeSymbols", &NativeSymbols(self))?;
-        tables.serialize_field("sources", &Sources(&self.sources.rows))?;
+        tables.serialize_field("sources", &Sources(self))?;
         let none: [(); 0] = [];
         let locations = serde_json::json!({"length": 0, "source": none, "line": none, "column": none});
         tables.serialize_field("sourceLocationTable", &locations)?;
@@ -120,19 +120,30 @@ impl Serialize for NativeSymbols<'_> {
     }
 }
 
-struct Sources<'a>(&'a [u32]);
+struct Sources<'a>(&'a Shared<'a>);
 
 impl Serialize for Sources<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let len = self.0.len();
+        let Shared {
+            tables,
+            sources,
+            strings,
+            ..
+        } = self.0;
+        let rows = sources.rows.as_slice();
+        let content = |row: &u32| {
+            let path = strings.rows.get(*row as usize)?;
+            tables.sources.get(&**path)
+        };
+        let len = rows.len();
         let mut table = serializer.serialize_struct("sources", 7)?;
         table.serialize_field("length", &len)?;
         table.serialize_field("id", &Repeat((), len))?;
-        table.serialize_field("filename", self.0)?;
+        table.serialize_field("filename", rows)?;
         table.serialize_field("startLine", &Repeat(1, len))?;
         table.serialize_field("startColumn", &Repeat(1, len))?;
         table.serialize_field("sourceMapURL", &Repeat((), len))?;
-        table.serialize_field("content", &Repeat((), len))?;
+        table.serialize_field("content", &Column(rows, content))?;
         table.end()
     }
 }

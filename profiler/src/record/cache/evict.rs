@@ -54,14 +54,7 @@ pub fn evict(entries: &mut Vec<Entry>, progress: &mut Progress<'_>) -> Result<()
     let all_asked = holders::find(entries);
     for pause in PAUSES {
         progress.advance(0)?;
-        let mut unexplained = entries
-            .iter_mut()
-            .filter(|entry| entry.is_left() && entry.why.is_none())
-            .peekable();
-        if unexplained.peek().is_some() {
-            sleep(pause);
-            unexplained.for_each(|entry| once_more(entry, samples));
-        }
+        after(pause, entries, |entry| once_more(entry, samples));
     }
     // Those that were mapped may have been let go meanwhile.
     for entry in entries.iter_mut().filter(|entry| entry.is_left()) {
@@ -78,14 +71,16 @@ pub fn evict_again(entries: &mut [Entry]) {
     let touched = |entry: &&mut Entry| entry.starts || entry.is_left() || entry.is_sampled;
     entries.iter_mut().filter(touched).for_each(again);
     for pause in PAUSES {
-        let mut unexplained = entries
-            .iter_mut()
-            .filter(|entry| entry.is_left() && entry.why.is_none())
-            .peekable();
-        if unexplained.peek().is_some() {
-            sleep(pause);
-            unexplained.for_each(again);
-        }
+        after(pause, entries, again);
+    }
+}
+
+/// Tries those once more that are left without a reason, if there are any.
+fn after(pause: Duration, entries: &mut [Entry], retry: impl FnMut(&mut Entry)) {
+    let is_unexplained = |entry: &Entry| entry.is_left() && entry.why.is_none();
+    if entries.iter().any(is_unexplained) {
+        sleep(pause);
+        entries.iter_mut().filter(|entry| is_unexplained(entry)).for_each(retry);
     }
 }
 

@@ -188,20 +188,21 @@ impl<'a> Sums<'a> {
         self.totals.add(fault);
         self.time.add(fault);
         let file = fault.place.map(|place| place.file);
-        self.files.add(file, fault);
+        self.files.of(file).add(fault);
         if fault.read_around_off {
-            self.read_around_off.add(file, fault);
+            self.read_around_off.of(file).add(fault);
         }
-        self.sections.add((file, view.section(fault)), fault);
-        self.functions.add(view.function(fault), fault);
+        self.sections.of((file, view.section(fault))).add(fault);
+        self.functions.of(view.function(fault)).add(fault);
         if let Some(stack) = fault.stack {
-            self.stacks.add(stack, fault);
+            self.stacks.of(stack).add(fault);
         }
-        self.classes.add(fault.class, fault);
+        self.classes.of(fault.class).add(fault);
         self.processes
-            .add(view.thread(fault).map(|thread| thread.process), fault);
-        self.threads.add(fault.thread, fault);
-        self.phases.add(view.phase(fault), fault);
+            .of(view.thread(fault).map(|thread| thread.process))
+            .add(fault);
+        self.threads.of(fault.thread).add(fault);
+        self.phases.of(view.phase(fault)).add(fault);
     }
 }
 

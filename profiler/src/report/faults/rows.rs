@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use crate::addr::{Avma, FileOffset, Timestamp};
+use crate::addr::{Avma, FileOffset, Timestamp, ns};
 use crate::fact::dirty::Dirtied;
 use crate::fact::fault::{Access, Failure, FaultClass, FaultFact, FaultWaits, FilePlace, MappedFileId, PageRange};
 use crate::fact::pages::Pages;
 use crate::fact::{FactSink, Mark, MarkKind, PagesReadFact, SampleFact, StackId, Tables, ThreadId};
+use crate::report::blocks::Blocks;
 
-/// Rows of a block: blocks are never moved, so growing does not need twice the memory.
-const BLOCK: usize = 1 << 15;
 /// Stands for nothing.
 const NONE: u32 = u32::MAX;
 /// Stands for a time of 4.29 s or more, which is kept beside.
@@ -52,33 +51,32 @@ struct Row {
 /// Faults in the order in which they were handed in.
 #[derive(Debug, Default)]
 pub struct Rows {
-    blocks: Vec<Vec<Row>>,
-    len: u32,
+    kept: Blocks<Row>,
     long: FxHashMap<(u32, u8), u64>,
 }
 
 impl Rows {
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.len as usize
+        self.kept.len() as usize
     }
 
     /// There is none.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.kept.len() == 0
     }
 
     /// Bytes of memory that they take.
     pub fn bytes(&self) -> usize {
-        self.blocks.iter().map(Vec::capacity).sum::<usize>() * size_of::<Row>() + self.long.capacity() * 32
+        self.kept.bytes() + self.long.capacity() * 32
     }
 
     /// Keeps a fault, whole but for retries beyond 65,534. False: there are four thousand million already.
     pub fn push(&mut self, fault: &FaultFact) -> bool {
-        let index = self.len;
-        if index == NONE {
+        if self.kept.is_full() {
             return false;
         }
+        let index = self.kept.len();
         let waits = &fault.waits;
         let times = [
             fault.latency,
@@ -114,19 +112,12 @@ impl Rows {
             }),
             bits: bits(fault),
         };
-        if self.blocks.last().is_none_or(|block| block.len() == BLOCK) {
-            self.blocks.push(Vec::with_capacity(BLOCK));
-        }
-        if let Some(block) = self.blocks.last_mut() {
-            block.push(row);
-        }
-        self.len += 1;
-        true
+        self.kept.push(row)
     }
 
     fn short(&mut self, key: (u32, u8), time: Option<Duration>) -> u32 {
         let Some(time) = time else { return NONE };
-        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let ns = ns(time);
         match u32::try_from(ns) {
             Ok(ns) if ns < LONG => ns,
             _ => {
@@ -138,7 +129,7 @@ impl Rows {
 
     /// The fault with this number, as it was handed in.
     pub fn get(&self, index: u32) -> Option<FaultFact> {
-        let row = self.row(index)?;
+        let row = self.kept.get(index)?;
         let time = |number: u8| match row.times[usize::from(number)] {
             NONE => None,
             LONG => self.long.get(&(index, number)).copied().map(Duration::from_nanos),
@@ -179,16 +170,9 @@ impl Rows {
         })
     }
 
-    fn row(&self, index: u32) -> Option<&Row> {
-        let index = index as usize;
-        self.blocks.get(index / BLOCK)?.get(index % BLOCK)
-    }
-
     /// The numbers of all faults, by the time at which they began.
     pub fn order(&self) -> Vec<u32> {
-        let mut order: Vec<u32> = (0..self.len).collect();
-        order.sort_unstable_by_key(|&index| (self.row(index).map(|row| row.start), index));
-        order
+        self.kept.order_by(|row| row.start)
     }
 }
 
@@ -341,7 +325,7 @@ mod tests {
             for (index, fault) in (0..).zip(&faults) {
                 prop_assert_eq!(rows.get(index), Some(*fault));
             }
-            prop_assert!(rows.get(rows.len).is_none());
+            prop_assert!(rows.get(rows.kept.len()).is_none());
             let order = rows.order();
             prop_assert_eq!(order.len(), faults.len());
             prop_assert!(order.is_sorted_by_key(|&index| faults[index as usize].start));

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::view::View;
 use crate::fact::fault::FaultClass;
-use crate::fact::{FaultFact, Process, StackId, Thread};
+use crate::fact::{FaultFact, StackId};
 use crate::report::functions::FunctionId;
-use crate::report::select::{SelectError, Words, file_fits, fits, glob, id_or_name, stacks_under, takes};
+use crate::report::select::{Names, SelectError, Span, Words, takes};
 
 const WORDS: Words = Words {
     verb: "faults",
@@ -46,8 +46,7 @@ pub struct Selector {
     functions: Option<Vec<bool>>,
     stacks: Option<Vec<bool>>,
     classes: Vec<FaultClass>,
-    from: Duration,
-    to: Option<Duration>,
+    span: Span,
     major: bool,
     waited: bool,
 }
@@ -59,21 +58,14 @@ impl Selector {
     /// When nothing of the recording has such a name: probably a slip.
     pub fn new(view: &View<'_>, selection: &Selection) -> Result<Self, SelectError> {
         let tables = view.tables;
-        let files = fits(WORDS, &selection.files, &tables.files, ("file", "file"), file_fits)?;
-        let processes = fits(
-            WORDS,
-            &selection.processes,
-            &tables.processes,
-            ("process", "process"),
-            |process: &Process, pattern| id_or_name(process.pid, &process.name, pattern),
-        )?;
-        let mut threads = fits(
-            WORDS,
-            &selection.threads,
-            &tables.threads,
-            ("thread", "thread"),
-            |thread: &Thread, pattern| id_or_name(thread.tid, &thread.name, pattern),
-        )?;
+        let names = Names {
+            words: WORDS,
+            tables,
+            functions: &view.functions,
+        };
+        let files = names.files(&selection.files)?;
+        let processes = names.processes(&selection.processes)?;
+        let mut threads = names.threads(&selection.threads)?;
         if let Some(processes) = processes {
             let of_process = (tables.threads.iter()).map(|thread| processes.get(thread.process.index()) == Some(&true));
             threads = Some(match threads {
@@ -85,24 +77,13 @@ impl Selector {
                 None => of_process.collect(),
             });
         }
-        let by_name = |patterns: &[String], option| {
-            fits(
-                WORDS,
-                patterns,
-                &view.functions.all,
-                ("function", option),
-                |function, pattern| glob(pattern, &function.name),
-            )
-        };
         Ok(Self {
             files,
             threads,
-            functions: by_name(&selection.functions, "function")?,
-            stacks: by_name(&selection.under, "under")?
-                .map(|functions| stacks_under(view.tables, &view.functions, &functions)),
+            functions: names.functions(&selection.functions)?,
+            stacks: names.under(&selection.under)?,
             classes: selection.classes.clone(),
-            from: selection.from.unwrap_or_default(),
-            to: selection.to,
+            span: Span::new(selection.from, selection.to),
             major: selection.major,
             waited: selection.waited,
         })
@@ -114,8 +95,7 @@ impl Selector {
         (!self.major || fault.major)
             && (!self.waited || fault.waited())
             && (self.classes.is_empty() || self.classes.contains(&fault.class))
-            && time >= self.from
-            && self.to.is_none_or(|to| time < to)
+            && self.span.has(time)
             && takes(self.files.as_deref(), fault.place.map(|place| place.file.index()))
             && takes(self.threads.as_deref(), Some(fault.thread.index()))
             && takes(self.stacks.as_deref(), fault.stack.map(StackId::index))

@@ -1,13 +1,12 @@
 //! Sums over faults, and groups of them in the order of tables.
 
-use std::hash::Hash;
 use std::time::Duration;
 
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::fact::{FaultFact, Recording};
 use crate::report::export::ns;
+use crate::report::groups::{self, Ranked};
 
 /// What a group of faults amounts to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -119,28 +118,12 @@ fn add(sum: &mut Option<u64>, part: Option<Duration>) {
     }
 }
 
-/// Groups by a key.
-#[derive(Debug)]
-pub struct Groups<K>(FxHashMap<K, Tally>);
-
-impl<K> Default for Groups<K> {
-    fn default() -> Self {
-        Self(FxHashMap::default())
+impl Ranked for Tally {
+    /// Those with the most time, then those with the most faults.
+    fn rank(&self) -> (u64, u64) {
+        (self.time_ns, self.faults)
     }
 }
 
-impl<K: Hash + Ord + Copy> Groups<K> {
-    /// Counts a fault in its group.
-    pub fn add(&mut self, key: K, fault: &FaultFact) {
-        self.0.entry(key).or_default().add(fault);
-    }
-
-    /// Those with the most time first, then those with the most faults.
-    pub fn sorted(self) -> Vec<(K, Tally)> {
-        let mut groups: Vec<(K, Tally)> = self.0.into_iter().collect();
-        groups.sort_unstable_by(|(a, left), (b, right)| {
-            (right.time_ns, right.faults, a).cmp(&(left.time_ns, left.faults, b))
-        });
-        groups
-    }
-}
+/// By a key.
+pub type Groups<K> = groups::Groups<K, Tally>;

@@ -6,7 +6,7 @@ use super::rows::Part;
 use super::view::{Place, View};
 use crate::fact::request::{BlockDevice, Operation};
 use crate::fact::{MappedFileId, RequestFact, StackId, Thread};
-use crate::report::select::{SelectError, Words, file_fits, fits, glob, id_or_name, stacks_under, takes};
+use crate::report::select::{Names, SelectError, Span, Wanted, Words, fits, glob, id_or_name, takes};
 
 const WORDS: Words = Words {
     verb: "io",
@@ -47,8 +47,7 @@ pub struct Selector {
     functions: Option<Vec<bool>>,
     stacks: Option<Vec<bool>>,
     operations: Vec<Operation>,
-    from: Duration,
-    to: Option<Duration>,
+    span: Span,
     /// By device: its requests are in sums.
     counts: Vec<bool>,
 }
@@ -68,32 +67,29 @@ impl Selector {
             ("device", "device"),
             by_name,
         )?;
-        let files = fits(WORDS, &selection.files, &tables.files, ("file", "file"), file_fits)?;
-        let (threads, others) = submitters(view, selection)?;
-        let functions = |patterns: &[String], option| {
-            let by_name = |function: &crate::report::functions::Function, pattern: &str| glob(pattern, &function.name);
-            fits(WORDS, patterns, &view.functions.all, ("function", option), by_name)
+        let names = Names {
+            words: WORDS,
+            tables,
+            functions: &view.functions,
         };
-        let under = functions(&selection.under, "under")?;
+        let (threads, others) = submitters(view, selection)?;
         Ok(Self {
             counts: counts(view, devices.as_deref()),
             devices,
-            files,
+            files: names.files(&selection.files)?,
             threads,
             others,
-            functions: functions(&selection.functions, "function")?,
-            stacks: under.map(|wanted| stacks_under(tables, &view.functions, &wanted)),
+            functions: names.functions(&selection.functions)?,
+            stacks: names.under(&selection.under)?,
             operations: selection.operations.clone(),
-            from: selection.from.unwrap_or_default(),
-            to: selection.to,
+            span: Span::new(selection.from, selection.to),
         })
     }
 
     /// The request is asked for, whoever asked for it.
     pub fn takes(&self, view: &View<'_>, request: &RequestFact) -> bool {
         let time = request.start.since(view.tables.recording.start);
-        time >= self.from
-            && self.to.is_none_or(|to| time < to)
+        self.span.has(time)
             && (self.operations.is_empty() || self.operations.contains(&request.operation))
             && takes(self.devices.as_deref(), Some(request.device.index()))
     }
@@ -123,7 +119,7 @@ impl Selector {
     /// Everything is asked for.
     pub fn is_everything(&self) -> bool {
         let all = self.devices.is_none() && self.operations.is_empty() && !self.chooses_parts();
-        all && self.from.is_zero() && self.to.is_none()
+        all && self.span == Span::default()
     }
 
     /// The request is in sums over devices: what a device made of others is asked for, they are asked for again. A device that is
@@ -132,8 +128,6 @@ impl Selector {
         self.counts.get(request.device.index()) == Some(&true)
     }
 }
-
-type Wanted = Option<Vec<bool>>;
 
 /// Which threads are asked for, and which names of those that are not recorded.
 fn submitters(view: &View<'_>, selection: &Selection) -> Result<(Wanted, Wanted), SelectError> {

@@ -1,12 +1,10 @@
 //! Sums over parts of requests, and groups of them in the order of tables.
 
-use std::hash::Hash;
-
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::fact::RequestFact;
 use crate::fact::request::Operation;
+use crate::report::groups::{self, Ranked};
 
 /// What a group of I/Os amounts to: an I/O is what was asked for at once, one of several that became one request, or a part of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -59,27 +57,12 @@ impl Tally {
     }
 }
 
-/// Groups by a key.
-#[derive(Debug)]
-pub struct Groups<K>(FxHashMap<K, Tally>);
-
-impl<K> Default for Groups<K> {
-    fn default() -> Self {
-        Self(FxHashMap::default())
+impl Ranked for Tally {
+    /// Those with the most bytes, then those with the most I/Os.
+    fn rank(&self) -> (u64, u64) {
+        (self.bytes(), self.ios)
     }
 }
 
-impl<K: Hash + Ord + Copy> Groups<K> {
-    /// The group.
-    pub fn of(&mut self, key: K) -> &mut Tally {
-        self.0.entry(key).or_default()
-    }
-
-    /// Those with the most bytes first, then those with the most I/Os.
-    pub fn sorted(self) -> Vec<(K, Tally)> {
-        let mut groups: Vec<(K, Tally)> = self.0.into_iter().collect();
-        groups
-            .sort_unstable_by(|(a, left), (b, right)| (right.bytes(), right.ios, a).cmp(&(left.bytes(), left.ios, b)));
-        groups
-    }
-}
+/// By a key.
+pub type Groups<K> = groups::Groups<K, Tally>;

@@ -9,6 +9,7 @@ use crate::event::{FileId, HookStatus};
 use crate::fact::StackEnds;
 use crate::fact::budget::{Budget, Collector, FaultTotals};
 use crate::fact::fault::FaultAccount;
+use crate::fact::made_up;
 use crate::fact::{
     Frame, FrameName, Location, MappedFile, MappedFileId, Module, ModuleKind, Process, ProcessId, Recording,
     SourceFrame, StackId, StackNode, Thread, TruncationReason,
@@ -18,32 +19,19 @@ const MS: u64 = 1_000_000;
 
 fn process(pid: u32, name: &str, main: u32) -> Process {
     Process {
-        pid,
-        name: name.into(),
-        path: String::new(),
-        command_line: Vec::new(),
-        start: Timestamp(0),
-        existed: false,
-        end: None,
-        exit_code: None,
         parent: (pid != 100).then_some(ProcessId(0)),
         main_thread: Some(ThreadId(main)),
+        ..made_up::process(pid, name)
     }
 }
 
 fn thread(process: u32, tid: u32, end: Option<u64>, after: u64) -> Thread {
     Thread {
-        process: ProcessId(process),
-        tid,
         name: "t".into(),
         is_main: true,
-        start: Timestamp(0),
         end: end.map(Timestamp),
         cpu_time_after_last_sample: after,
-        sum_exec_runtime: None,
-        minor_faults: None,
-        major_faults: None,
-        faults: None,
+        ..made_up::thread(process, tid)
     }
 }
 

@@ -198,22 +198,22 @@ impl Sums {
         if wait.sight == Sight::LikeEarlier {
             self.like_earlier = self.like_earlier.saturating_add(u64::from(wait.count));
         }
-        self.reasons.add(wait.reason, wait);
+        self.reasons.of(wait.reason).add(wait);
         self.lengths.entry(wait.reason).or_default().add(wait);
         let function = view.function(wait.stack);
-        self.functions.add(function, wait);
-        self.functions_by_reason.add((function, wait.reason), wait);
-        self.stacks.add((wait.stack, wait.reason), wait);
+        self.functions.of(function).add(wait);
+        self.functions_by_reason.of((function, wait.reason)).add(wait);
+        self.stacks.of((wait.stack, wait.reason)).add(wait);
         let call = wait.call.as_ref();
-        self.calls.add(call.map(|call| call.number), wait);
+        self.calls.of(call.map(|call| call.number)).add(wait);
         if let Some(call) = call {
             self.call_names.entry(call.number).or_insert_with(|| call.name.clone());
         }
-        self.files.add(about(view, wait), wait);
-        self.wakers.add(WakerKey::of(wait.waker.as_ref()), wait);
+        self.files.of(about(view, wait)).add(wait);
+        self.wakers.of(WakerKey::of(wait.waker.as_ref())).add(wait);
         let process = view.thread(wait.thread).map(|thread| thread.process.0);
-        self.processes.add(process, wait);
-        self.threads.add(wait.thread, wait);
+        self.processes.of(process).add(wait);
+        self.threads.of(wait.thread).add(wait);
     }
 }
 

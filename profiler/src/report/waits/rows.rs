@@ -4,23 +4,21 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use crate::addr::Timestamp;
+use crate::addr::{Timestamp, ns};
 use crate::fact::life::Lives;
 use crate::fact::wait::{Sight, WaitCall, WakerFact};
 use crate::fact::{
     Cause, EffectKind, FactSink, Mark, Reason, SampleFact, StackId, Tables, ThreadId, WaitFact, WaitReason,
 };
+use crate::report::blocks::Blocks;
 
-/// Rows of a block: blocks are never moved, so growing does not need twice the memory.
-const BLOCK: usize = 1 << 15;
 /// Stands for nothing.
 const NONE: u32 = u32::MAX;
 
 /// Waits in the order in which they were handed in.
 #[derive(Debug, Default)]
 pub struct Rows {
-    blocks: Vec<Vec<Row>>,
-    len: u32,
+    kept: Blocks<Row>,
     calls: Vec<WaitCall>,
     numbers: FxHashMap<WaitCall, u32>,
 }
@@ -55,17 +53,17 @@ struct Waker {
 impl Rows {
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.len as usize
+        self.kept.len() as usize
     }
 
     /// There is none.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.kept.len() == 0
     }
 
     /// Keeps a wait, whole. False: there are four thousand million already.
     pub fn push(&mut self, wait: &WaitFact) -> bool {
-        if self.len == NONE {
+        if self.kept.is_full() {
             return false;
         }
         let row = Row {
@@ -90,14 +88,7 @@ impl Rows {
             sight: wait.sight,
             in_fault: wait.in_fault,
         };
-        if self.blocks.last().is_none_or(|block| block.len() == BLOCK) {
-            self.blocks.push(Vec::with_capacity(BLOCK));
-        }
-        if let Some(block) = self.blocks.last_mut() {
-            block.push(row);
-        }
-        self.len += 1;
-        true
+        self.kept.push(row)
     }
 
     fn number(&mut self, call: &WaitCall) -> u32 {
@@ -112,7 +103,7 @@ impl Rows {
 
     /// The wait with this number, as it was handed in.
     pub fn get(&self, index: u32) -> Option<WaitFact> {
-        let row = self.row(index)?;
+        let row = self.kept.get(index)?;
         let stack = |stack: u32| (stack != NONE).then_some(StackId(stack));
         Some(WaitFact {
             start: Timestamp(row.start),
@@ -138,21 +129,10 @@ impl Rows {
         })
     }
 
-    fn row(&self, index: u32) -> Option<&Row> {
-        let index = index as usize;
-        self.blocks.get(index / BLOCK)?.get(index % BLOCK)
-    }
-
     /// The numbers of all waits, by the time at which they began.
     pub fn order(&self) -> Vec<u32> {
-        let mut order: Vec<u32> = (0..self.len).collect();
-        order.sort_unstable_by_key(|&index| (self.row(index).map(|row| row.start), index));
-        order
+        self.kept.order_by(|row| row.start)
     }
-}
-
-fn ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// What a report on waits keeps of a recording.
@@ -232,7 +212,7 @@ mod tests {
             for (index, wait) in (0..).zip(&waits) {
                 prop_assert_eq!(rows.get(index), Some(wait.clone()));
             }
-            prop_assert!(rows.get(rows.len).is_none());
+            prop_assert!(rows.get(rows.kept.len()).is_none());
             let order = rows.order();
             prop_assert_eq!(order.len(), waits.len());
             prop_assert!(order.is_sorted_by_key(|&index| waits[index as usize].start));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::view::View;
 use crate::fact::{MappedFileId, StackId, WaitFact, WaitReason};
 use crate::report::functions::FunctionId;
-use crate::report::select::{SelectError, Words, file_fits, fits, glob, id_or_name, stacks_under, takes};
+use crate::report::select::{Names, SelectError, Span, Words, takes};
 
 /// How an error speaks of waits.
 const WORDS: Words = Words {
@@ -45,8 +45,7 @@ pub struct Selector {
     functions: Option<Vec<bool>>,
     stacks: Option<Vec<bool>>,
     reasons: Vec<WaitReason>,
-    from: Duration,
-    to: Option<Duration>,
+    span: Span,
     at_least: Duration,
 }
 
@@ -57,37 +56,19 @@ impl Selector {
     /// When nothing of the recording has such a name: probably a slip.
     pub fn new(view: &View<'_>, selection: &Selection) -> Result<Self, SelectError> {
         let tables = view.tables;
-        let functions = &view.functions;
-        let by_name = |patterns: &[String], option| {
-            fits(
-                WORDS,
-                patterns,
-                &functions.all,
-                ("function", option),
-                |function, pattern| glob(pattern, &function.name),
-            )
+        let names = Names {
+            words: WORDS,
+            tables,
+            functions: &view.functions,
         };
         Ok(Self {
-            files: fits(WORDS, &selection.files, &tables.files, ("file", "file"), file_fits)?,
-            processes: fits(
-                WORDS,
-                &selection.processes,
-                &tables.processes,
-                ("process", "process"),
-                |process, pattern| id_or_name(process.pid, &process.name, pattern),
-            )?,
-            threads: fits(
-                WORDS,
-                &selection.threads,
-                &tables.threads,
-                ("thread", "thread"),
-                |thread, pattern| id_or_name(thread.tid, &thread.name, pattern),
-            )?,
-            functions: by_name(&selection.functions, "function")?,
-            stacks: by_name(&selection.under, "under")?.map(|wanted| stacks_under(tables, functions, &wanted)),
+            files: names.files(&selection.files)?,
+            processes: names.processes(&selection.processes)?,
+            threads: names.threads(&selection.threads)?,
+            functions: names.functions(&selection.functions)?,
+            stacks: names.under(&selection.under)?,
             reasons: selection.reasons.clone(),
-            from: selection.from.unwrap_or_default(),
-            to: selection.to,
+            span: Span::new(selection.from, selection.to),
             at_least: selection.at_least,
         })
     }
@@ -99,8 +80,7 @@ impl Selector {
         let process = view.thread(wait.thread).map(|thread| thread.process.index());
         let function = || view.function(wait.stack).map(|FunctionId(id)| id as usize);
         (self.reasons.is_empty() || self.reasons.contains(&wait.reason))
-            && time >= self.from
-            && self.to.is_none_or(|to| time < to)
+            && self.span.has(time)
             && wait.off / wait.count.max(1) >= self.at_least
             && takes(self.files.as_deref(), file.map(MappedFileId::index))
             && takes(self.processes.as_deref(), process)

@@ -1,12 +1,10 @@
 //! Sums over waits, groups of them in the order of tables, and how long they were.
 
-use std::hash::Hash;
-
-use rustc_hash::FxHashMap;
 use serde::{Serialize, Serializer};
 
 use crate::fact::WaitFact;
 use crate::report::export::ns;
+use crate::report::groups::{self, Ranked};
 
 /// What a group of waits amounts to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -41,31 +39,15 @@ impl Tally {
     }
 }
 
-/// Groups by a key.
-#[derive(Debug)]
-pub struct Groups<K>(FxHashMap<K, Tally>);
-
-impl<K> Default for Groups<K> {
-    fn default() -> Self {
-        Self(FxHashMap::default())
+impl Ranked for Tally {
+    /// Those with the most time, then those with the most waits.
+    fn rank(&self) -> (u64, u64) {
+        (self.off_ns, self.waits)
     }
 }
 
-impl<K: Hash + Ord + Clone> Groups<K> {
-    /// Counts a wait in its group.
-    pub fn add(&mut self, key: K, wait: &WaitFact) {
-        self.0.entry(key).or_default().add(wait);
-    }
-
-    /// Those with the most time first, then those with the most waits.
-    pub fn sorted(self) -> Vec<(K, Tally)> {
-        let mut groups: Vec<(K, Tally)> = self.0.into_iter().collect();
-        groups.sort_unstable_by(|(a, left), (b, right)| {
-            (right.off_ns, right.waits, a).cmp(&(left.off_ns, left.waits, b))
-        });
-        groups
-    }
-}
+/// By a key.
+pub type Groups<K> = groups::Groups<K, Tally>;
 
 /// Lengths of waits by powers of two: bucket i holds those from 2^i ns to below 2^(i+1), the first also shorter ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

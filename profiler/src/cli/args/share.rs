@@ -1,0 +1,36 @@
+//! The arguments of `ngmi share`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// `ngmi share`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ngmi share firefox.json.gz\n  ngmi share --sanitize --yes firefox.json.gz\n  ngmi share --list\n  \
+                  ngmi share --delete https://share.firefox.dev/3abcdef\n\n\
+                  Before anything is sent, it is told what the profile reveals. Whoever has the link can read it, until it is deleted."
+)]
+pub struct Share {
+    /// The profile
+    #[arg(default_value = "profile.json.gz", conflicts_with_all = ["list", "delete"])]
+    pub profile: PathBuf,
+    /// Upload without asking
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Leave out the home folder, the names of user and machine, and arguments
+    #[arg(long)]
+    pub sanitize: bool,
+    /// List what was shared from here
+    #[arg(long, conflicts_with_all = ["yes", "sanitize"])]
+    pub list: bool,
+    /// Delete what was shared under this link
+    #[arg(long, value_name = "LINK", conflicts_with_all = ["list", "yes", "sanitize"])]
+    pub delete: Option<String>,
+    /// A front end of one's own instead of Mozilla's: the link leads there
+    #[arg(long, value_name = "URL", env = "NGMI_PROFILER_URL", default_value = web::PROFILER_URL)]
+    pub profiler_url: String,
+    /// Where the front end keeps profiles
+    #[arg(long, value_name = "URL", env = "NGMI_PROFILER_API", default_value = web::share::API_URL)]
+    pub api_url: String,
+}

@@ -1,0 +1,187 @@
+//! `ngmi share`: uploads a profile, after saying what it reveals; lists and deletes what was shared.
+
+mod prepare;
+mod store;
+
+use std::io::{BufRead as _, IsTerminal as _};
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::runtime::{Builder, Runtime};
+use web::ProfilerUrl;
+use web::share::{ShareError, Storage, Uploaded, public_url};
+
+use super::args::Share;
+use super::terminal::{out, say, tell};
+use store::{Shared, Store};
+
+pub fn run(args: &Share) -> Result<ExitCode> {
+    if args.list {
+        return list();
+    }
+    match &args.delete {
+        Some(link) => delete(link),
+        None => share(args),
+    }
+}
+
+fn share(args: &Share) -> Result<ExitCode> {
+    let profiler = ProfilerUrl::new(&args.profiler_url)?;
+    let storage = Storage::new(&args.api_url)?;
+    let prepared = prepare::prepare(&args.profile, args.sanitize)?;
+    tell(format_args!(
+        "whoever has the link will read, in {}:",
+        args.profile.display()
+    ));
+    for line in &prepared.reveals {
+        say(format_args!("  {line}"));
+    }
+    if !args.sanitize {
+        tell("--sanitize leaves out the home folder, the names of user and machine, and arguments");
+    }
+    // Before the upload: afterwards there would be something that nobody can delete.
+    drop(Store::open()?.list()?);
+    let size = prepared.file.metadata().context("reading the profile")?.len();
+    if !args.yes && !agreed(&storage_host(&args.api_url), size)? {
+        tell("nothing was shared");
+        return Ok(ExitCode::FAILURE);
+    }
+    let runtime = runtime()?;
+    let bar = progress(size);
+    let moving = bar.clone();
+    let uploaded = runtime.block_on(storage.upload(prepared.file, move |bytes| moving.set_position(bytes)));
+    bar.finish_and_clear();
+    let Uploaded {
+        profile_token,
+        deletion_token,
+    } = uploaded?;
+    let link = public_url(&profiler, &profile_token);
+    // The service shortens addresses of Mozilla's front end only.
+    let short_link = link
+        .starts_with(web::PROFILER_URL)
+        .then(|| runtime.block_on(storage.shorten(&link)))
+        .flatten();
+    out(short_link.as_ref().unwrap_or(&link));
+    let shared = Shared {
+        short_link,
+        api: args.api_url.clone(),
+        profile_token,
+        deletion_token,
+        file: args.profile.display().to_string(),
+        size,
+        time: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |time| time.as_secs()),
+        link,
+    };
+    let shown = shared.short_link.clone().unwrap_or_else(|| shared.link.clone());
+    let kept = Store::open().and_then(|store| store.add(shared));
+    kept.context("the profile is shared, but the right to delete it could not be kept")?;
+    tell(format_args!("`ngmi share --delete {shown}` deletes it again"));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn agreed(host: &str, size: u64) -> Result<bool> {
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        bail!("nobody is there to be asked whether to share; add --yes");
+    }
+    tell(format_args!("upload {} kB to {host}? [y/N]", size.div_ceil(1000)));
+    let mut answer = String::new();
+    stdin.lock().read_line(&mut answer)?;
+    Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))
+}
+
+/// What stands between `//` and the path; the address was checked before.
+fn storage_host(url: &str) -> String {
+    let after = url.split_once("://").map_or(url, |(_, after)| after);
+    after.split('/').next().unwrap_or_default().to_owned()
+}
+
+fn list() -> Result<ExitCode> {
+    let list = Store::open()?.list()?;
+    if list.is_empty() {
+        tell("nothing that was shared from here is still there");
+    }
+    for shared in list {
+        let link = shared.short_link.as_ref().unwrap_or(&shared.link);
+        out(format_args!(
+            "{}  {:>8} kB  {link}  {}",
+            date(shared.time),
+            shared.size.div_ceil(1000),
+            shared.file
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn delete(link: &str) -> Result<ExitCode> {
+    let store = Store::open()?;
+    let Some(shared) = store.list()?.into_iter().find(|shared| shared.is_called(link)) else {
+        bail!("{link} was not shared from here; `ngmi share --list` lists what was");
+    };
+    let storage = Storage::new(&shared.api)?;
+    let uploaded = Uploaded {
+        profile_token: shared.profile_token.clone(),
+        deletion_token: shared.deletion_token.clone(),
+    };
+    match runtime()?.block_on(storage.delete(&uploaded)) {
+        Ok(()) => tell(format_args!("deleted: {}", shared.file)),
+        Err(ShareError::Gone) => tell(format_args!("it was deleted before: {}", shared.file)),
+        Err(other) => return Err(other.into()),
+    }
+    store.remove(&shared)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn runtime() -> Result<Runtime> {
+    Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("preparing the upload")
+}
+
+fn progress(size: u64) -> ProgressBar {
+    let bar = ProgressBar::new(size);
+    if let Ok(style) = ProgressStyle::with_template("{msg:>10} [{bar:40}] {bytes}/{total_bytes} {bytes_per_sec}") {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.with_message("uploading")
+}
+
+/// `2026-11-22`, in UTC. By Howard Hinnant's account of the calendar: years begin in March, 400 of them have 146,097 days.
+fn date(unix_seconds: u64) -> String {
+    let days = unix_seconds / 86_400 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 {
+        from_march + 3
+    } else {
+        from_march - 9
+    };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_the_calendars() {
+        for (seconds, expected) in [
+            (0, "1970-01-01"),
+            (951_782_400, "2000-02-29"),
+            (951_868_800, "2000-03-01"),
+            (1_795_305_600, "2026-11-22"),
+            (4_107_542_400, "2100-03-01"),
+        ] {
+            assert_eq!(date(seconds), expected);
+        }
+    }
+}

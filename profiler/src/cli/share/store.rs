@@ -1,0 +1,202 @@
+//! What was shared from here, with the right to delete it: a file of the user's, for nobody else to read.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+/// The list of shared profiles.
+const NAME: &str = "shared.json";
+/// Held while the list is changed.
+const LOCK: &str = "shared.lock";
+
+/// A profile that was shared. It has no `Debug`, so that no log ever has its tokens.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Shared {
+    /// Where it is opened.
+    pub link: String,
+    /// The same, shorter.
+    pub short_link: Option<String>,
+    /// The storage that has it.
+    pub api: String,
+    /// Its name there.
+    pub profile_token: String,
+    /// The right to delete it.
+    pub deletion_token: String,
+    /// The file, as the person named it.
+    pub file: String,
+    /// Bytes.
+    pub size: u64,
+    /// Seconds since 1970.
+    pub time: u64,
+}
+
+/// The list, locked against other programs.
+pub struct Store {
+    folder: PathBuf,
+    _lock: File,
+}
+
+impl Store {
+    /// The user's: `$XDG_STATE_HOME/ngmi`, usually `~/.local/state/ngmi`.
+    ///
+    /// # Errors
+    /// There is no such place, or it can't be written.
+    pub fn open() -> Result<Self> {
+        let absolute = |name: &str| {
+            std::env::var_os(name)
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute())
+        };
+        let state = absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
+        let Some(state) = state else {
+            bail!("no place for the right to delete what is shared: set HOME or XDG_STATE_HOME");
+        };
+        Self::at(state.join("ngmi"))
+    }
+
+    fn at(folder: PathBuf) -> Result<Self> {
+        let lock = || -> io::Result<File> {
+            DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+            let mut options = OpenOptions::new();
+            let lock = options.create(true).append(true).mode(0o600).open(folder.join(LOCK))?;
+            lock.lock()?;
+            Ok(lock)
+        };
+        let lock = lock().with_context(|| {
+            let place = folder.display();
+            format!("cannot write {place}, where the right to delete shared profiles is kept; set XDG_STATE_HOME to another place")
+        })?;
+        Ok(Self { folder, _lock: lock })
+    }
+
+    /// Everything that was shared and not deleted, oldest first.
+    ///
+    /// # Errors
+    /// The list can't be read, or is damaged.
+    pub fn list(&self) -> Result<Vec<Shared>> {
+        let path = self.path();
+        match fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .with_context(|| format!("{} is damaged; move it away to begin anew", path.display())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+        }
+    }
+
+    /// Adds one.
+    ///
+    /// # Errors
+    /// The list can't be read or written.
+    pub fn add(&self, shared: Shared) -> Result<()> {
+        let mut list = self.list()?;
+        list.push(shared);
+        self.write(&list)
+    }
+
+    /// Forgets one.
+    ///
+    /// # Errors
+    /// The list can't be read or written.
+    pub fn remove(&self, gone: &Shared) -> Result<()> {
+        let mut list = self.list()?;
+        list.retain(|shared| shared.profile_token != gone.profile_token || shared.api != gone.api);
+        self.write(&list)
+    }
+
+    /// In one step, and from the first byte on for nobody else to read.
+    fn write(&self, list: &[Shared]) -> Result<()> {
+        let place = || format!("cannot write {}", self.path().display());
+        let mut file = tempfile::NamedTempFile::new_in(&self.folder).with_context(place)?;
+        serde_json::to_writer_pretty(&mut file, list).with_context(place)?;
+        file.flush().with_context(place)?;
+        file.persist(self.path()).with_context(place)?;
+        Ok(())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join(NAME)
+    }
+}
+
+impl Shared {
+    /// Whether `link` is this profile's: either link, or its name.
+    pub fn is_called(&self, link: &str) -> bool {
+        let plain = |text: &str| {
+            let text = text.trim_end_matches('/');
+            text.trim_start_matches("https://")
+                .trim_start_matches("http://")
+                .to_owned()
+        };
+        // A person may have clicked around: what follows the token says what is shown.
+        let in_link = || link.split('/').any(|part| part == self.profile_token);
+        in_link()
+            || self
+                .short_link
+                .as_deref()
+                .is_some_and(|short| plain(short) == plain(link))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
+
+    use super::*;
+
+    fn shared(token: &str) -> Shared {
+        Shared {
+            link: format!("https://profiler.example/public/{token}/"),
+            short_link: Some(format!("https://short.example/{token}s")),
+            api: "https://api.example".into(),
+            profile_token: token.into(),
+            deletion_token: "secret".into(),
+            file: "p.json.gz".into(),
+            size: 1,
+            time: 2,
+        }
+    }
+
+    #[test]
+    fn the_list_is_kept_and_nobody_else_reads_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path().join("state/ngmi")).unwrap();
+        assert!(store.list().unwrap().is_empty());
+        store.add(shared("aaa")).unwrap();
+        store.add(shared("bbb")).unwrap();
+        store.remove(&shared("aaa")).unwrap();
+        let list = store.list().unwrap();
+        assert_eq!(list.len(), 1);
+        assert_eq!(list[0].profile_token, "bbb");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&store.path()), 0o600);
+        assert_eq!(mode(&store.folder), 0o700);
+        fs::write(store.path(), "{").unwrap();
+        assert!(format!("{:#}", store.list().err().unwrap()).contains("damaged"));
+    }
+
+    #[test]
+    fn a_profile_is_known_by_its_links() {
+        let one = shared("abc");
+        for link in [
+            "https://profiler.example/public/abc/",
+            "https://profiler.example/public/abc/calltree/?thread=0",
+            "https://short.example/abcs",
+            "short.example/abcs/",
+            "abc",
+        ] {
+            assert!(one.is_called(link), "{link}");
+        }
+        for link in [
+            "",
+            "https://profiler.example/public/abcd/",
+            "https://short.example/abc1",
+        ] {
+            assert!(!one.is_called(link), "{link}");
+        }
+    }
+}

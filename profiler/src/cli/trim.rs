@@ -1,0 +1,98 @@
+//! `ngmi trim`: a smaller profile, of a stretch of time and of some processes.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::args::Trim;
+use super::span::times;
+use super::terminal::tell;
+use crate::fact::budget::Collected;
+use crate::fact::trim::{Cut, trim};
+use crate::fact::{FactSink, FactSource as _, Mark, SampleFact, Tables};
+use crate::profile::ProfileSource;
+use crate::record::spool::Output;
+use crate::report::select::{Words, fits, id_or_name};
+
+/// How an error speaks of processes.
+const WORDS: Words = Words {
+    verb: "waits",
+    of: "samples",
+};
+
+pub fn run(args: Trim) -> Result<ExitCode> {
+    let (from, to) = times(args.from, args.to)?;
+    if from.is_none() && to.is_none() && args.processes.is_empty() {
+        bail!("nothing to trim: say what to keep with --from, --to (seconds) or --process");
+    }
+    let output = Output::create(&args.output)?;
+    let mut source = read(&args.profile)?;
+    let tables = source.replay(&mut Nothing)?;
+    let start = tables.recording.start;
+    if from.is_some_and(|from| start.0.saturating_add(nanoseconds(from)) >= tables.recording.end.0) {
+        let seconds = tables.recording.end.since(start).as_secs_f64();
+        bail!("--from is after the recording's end; it is {seconds:.3} s long");
+    }
+    let is_process = |process: &crate::fact::Process, pattern: &str| id_or_name(process.pid, &process.name, pattern);
+    let processes = fits(
+        WORDS,
+        &args.processes,
+        &tables.processes,
+        ("process", "process"),
+        is_process,
+    )?;
+    let after = |time| crate::addr::Timestamp(start.0.saturating_add(nanoseconds(time)));
+    let cut = Cut {
+        from: from.map(after),
+        to: to.map(after),
+        processes,
+    };
+    let (tables, collected) = trim(&mut source, &cut)?;
+    drop(source);
+    let bytes = write(output, &tables, &collected)?;
+    let before = std::fs::metadata(&args.profile).map_or(0, |file| file.len());
+    tell(format_args!(
+        "{}: {} processes, {} threads, {} samples; {} kB instead of {} kB",
+        args.output.display(),
+        tables.processes.len(),
+        tables.threads.len(),
+        tables.recording.samples_seen,
+        bytes.div_ceil(1000),
+        before.div_ceil(1000)
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A profile that ngmi wrote.
+pub fn read(profile: &Path) -> Result<ProfileSource> {
+    let shown = profile.display();
+    let file = File::open(profile)
+        .with_context(|| format!("cannot read {shown}; name the profile that `ngmi record` wrote"))?;
+    ProfileSource::new(file).with_context(|| format!("cannot read {shown}"))
+}
+
+/// Writes a profile as `record` does; returns its bytes.
+pub fn write(mut output: Output, tables: &Tables, collected: &Collected) -> Result<u64> {
+    let place = format!("cannot write {}", output.path().display());
+    let mut gzip = GzEncoder::new(BufWriter::with_capacity(1 << 18, output.file()), Compression::new(3));
+    crate::profile::write(tables, collected, &mut gzip).with_context(|| place.clone())?;
+    gzip.finish().and_then(|mut file| file.flush()).context(place)?;
+    output.finish()
+}
+
+fn nanoseconds(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Wants the tables only.
+struct Nothing;
+
+impl FactSink for Nothing {
+    fn sample(&mut self, _: &Tables, _: &SampleFact) {}
+    fn mark(&mut self, _: &Tables, _: &Mark) {}
+}

@@ -1,0 +1,106 @@
+//! Every text in a recording that comes from the recorded machine: to say what it reveals, and to leave it out.
+
+use super::budget::Collected;
+use super::{FrameName, MarkKind, Tables};
+
+/// What a text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Path of a program, a library, a data file or a source.
+    Path,
+    /// Name of a function or an object.
+    Function,
+    /// Anything else: names of processes and threads, the program's own markers, our notes.
+    Text,
+}
+
+/// Hands out each text, to be changed. Lists of arguments are not among them: see [`command_lines`].
+pub fn each(tables: &mut Tables, collected: &mut Collected, take: &mut dyn FnMut(Kind, &mut String)) {
+    of_tables(tables, take);
+    for thread in &mut collected.threads {
+        for mark in &mut thread.marks {
+            match &mut mark.kind {
+                MarkKind::Exec { path, .. } => take(Kind::Path, path),
+                MarkKind::Program { text } => take(Kind::Text, text),
+                MarkKind::ProcessStart | MarkKind::ProcessExit { .. } => {}
+            }
+        }
+        let calls = thread.waits.iter_mut().filter_map(|wait| wait.call.as_mut());
+        calls
+            .filter_map(|call| call.path.as_mut())
+            .for_each(|path| take(Kind::Path, path));
+    }
+    let bios = collected.requests.iter_mut().flat_map(|request| &mut request.bios);
+    bios.for_each(|bio| take(Kind::Text, &mut bio.name));
+}
+
+fn of_tables(tables: &mut Tables, take: &mut dyn FnMut(Kind, &mut String)) {
+    let recording = &mut tables.recording;
+    recording.notes.iter_mut().for_each(|note| take(Kind::Text, note));
+    recording
+        .end_reason
+        .iter_mut()
+        .for_each(|reason| take(Kind::Text, reason));
+    for hook in &mut recording.hooks {
+        let words = [&mut hook.refused, &mut hook.remedy];
+        words.into_iter().flatten().for_each(|words| take(Kind::Text, words));
+    }
+    let ends = [
+        &mut recording.stack_ends,
+        &mut recording.fault_stack_ends,
+        &mut recording.wait_stack_ends,
+    ];
+    ends.into_iter()
+        .flatten()
+        .for_each(|end| take(Kind::Text, &mut end.module));
+    for process in &mut tables.processes {
+        take(Kind::Text, &mut process.name);
+        take(Kind::Path, &mut process.path);
+    }
+    tables
+        .threads
+        .iter_mut()
+        .for_each(|thread| take(Kind::Text, &mut thread.name));
+    for module in &mut tables.modules {
+        take(Kind::Text, &mut module.name);
+        take(Kind::Path, &mut module.path);
+        module.problem.iter_mut().for_each(|problem| take(Kind::Text, problem));
+    }
+    for file in &mut tables.files {
+        take(Kind::Path, &mut file.path);
+        file.symbols
+            .iter_mut()
+            .for_each(|symbol| take(Kind::Function, &mut symbol.name));
+    }
+    tables.names.values_mut().for_each(|name| of_name(name, take));
+    let sources = std::mem::take(&mut tables.sources).into_iter();
+    let renamed = sources.map(|(mut path, mut text)| {
+        take(Kind::Path, &mut path);
+        take(Kind::Text, &mut text);
+        (path, text)
+    });
+    tables.sources = renamed.collect();
+}
+
+fn of_name(name: &mut FrameName, take: &mut dyn FnMut(Kind, &mut String)) {
+    take(Kind::Function, &mut name.symbol);
+    for frame in &mut name.inline_chain {
+        take(Kind::Function, &mut frame.function);
+        frame.file.iter_mut().for_each(|file| take(Kind::Path, file));
+    }
+}
+
+/// Every list of arguments, the program first.
+pub fn command_lines<'a>(
+    tables: &'a mut Tables,
+    collected: &'a mut Collected,
+) -> impl Iterator<Item = &'a mut Vec<String>> {
+    let own = std::iter::once(&mut tables.recording.command);
+    let processes = tables.processes.iter_mut().map(|process| &mut process.command_line);
+    let marks = collected.threads.iter_mut().flat_map(|thread| &mut thread.marks);
+    let execs = marks.filter_map(|mark| match &mut mark.kind {
+        MarkKind::Exec { command_line, .. } => Some(command_line),
+        _ => None,
+    });
+    own.chain(processes).chain(execs)
+}

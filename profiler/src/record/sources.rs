@@ -1,0 +1,104 @@
+//! Sources of the hot functions, read for the profile: whoever opens it elsewhere sees them without asking anybody.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use rustc_hash::FxHashMap;
+use symbols::server::SourceRoots;
+
+use super::identity::Environment;
+use crate::fact::budget::Collected;
+use crate::fact::{FrameId, StackId, Tables};
+
+/// Files at most.
+const FILES: usize = 200;
+/// Bytes of all files at most.
+const BYTES: usize = 8 << 20;
+/// A file is hot if one in so many samples, waits and faults has it in its stack.
+const RARE: u64 = 500;
+
+/// Where sources may be read: the usual places of the person whose environment this is, and those that were named.
+pub fn source_roots(named: &[PathBuf], environment: &Environment) -> SourceRoots {
+    let home = environment.get(OsStr::new("HOME")).map(Path::new);
+    let working = std::env::current_dir().ok();
+    SourceRoots::new(home, working.as_deref(), named)
+}
+
+/// Puts the texts of hot files into `tables`, the hottest first, until there is no room. What can't be read, or lies elsewhere, is left
+/// out.
+pub fn include(tables: &mut Tables, collected: &Collected, roots: &SourceRoots) {
+    let mut room = BYTES;
+    let mut sources = FxHashMap::default();
+    for path in hot_files(tables, collected) {
+        if sources.len() >= FILES {
+            break;
+        }
+        if let Ok(text) = roots.read(Path::new(path))
+            && text.len() <= room
+        {
+            room -= text.len();
+            sources.insert(path.to_owned(), text);
+        }
+    }
+    tables.sources = sources;
+}
+
+/// Source files by how much happens below them.
+fn hot_files<'t>(tables: &'t Tables, collected: &Collected) -> Vec<&'t str> {
+    let below = happenings(tables, collected);
+    let mut by_file: FxHashMap<&str, u64> = FxHashMap::default();
+    for (node, count) in tables.stacks.iter().zip(&below.counts) {
+        let chain = tables
+            .names
+            .get(&FrameId(node.frame.0))
+            .into_iter()
+            .flat_map(|name| &name.inline_chain);
+        for file in chain.filter_map(|frame| frame.file.as_deref()) {
+            let sum = by_file.entry(file).or_default();
+            *sum = sum.saturating_add(*count);
+        }
+    }
+    let mut hot: Vec<(&str, u64)> = by_file
+        .into_iter()
+        .filter(|(_, count)| count.saturating_mul(RARE) >= below.all)
+        .collect();
+    // Of equal ones always the same.
+    hot.sort_unstable_by_key(|(path, count)| (std::cmp::Reverse(*count), *path));
+    hot.into_iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(path, _)| path)
+        .collect()
+}
+
+struct Happenings {
+    /// By stack: samples, waits and faults in it or in what it called.
+    counts: Vec<u64>,
+    all: u64,
+}
+
+fn happenings(tables: &Tables, collected: &Collected) -> Happenings {
+    let mut counts = vec![0_u64; tables.stacks.len()];
+    let mut all = 0_u64;
+    let mut add = |stack: Option<StackId>, count: u64| {
+        all = all.saturating_add(count);
+        if let Some(sum) = stack.and_then(|stack| counts.get_mut(stack.index())) {
+            *sum = sum.saturating_add(count);
+        }
+    };
+    for thread in &collected.threads {
+        thread
+            .samples
+            .iter()
+            .for_each(|sample| add(sample.stack, sample.weight));
+        thread.waits.iter().for_each(|wait| add(wait.stack, 1));
+        thread.faults.iter().for_each(|fault| add(fault.stack, 1));
+    }
+    // A caller comes before what it called.
+    for (index, node) in tables.stacks.iter().enumerate().rev() {
+        let below = counts[index];
+        if let Some(sum) = node.parent.and_then(|parent| counts.get_mut(parent.index())) {
+            *sum = sum.saturating_add(below);
+        }
+    }
+    Happenings { counts, all }
+}

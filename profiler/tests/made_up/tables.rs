@@ -1,0 +1,52 @@
+//! Rows of tables that are made up: what a test does not say of them is nothing.
+
+use profiler::addr::{Svma, Timestamp};
+use profiler::event::FileId;
+use profiler::fact::{Module, ModuleKind, Process, ProcessId, Thread};
+
+/// When every recording that is made up starts.
+pub const START: u64 = 5_000_000_000;
+
+pub fn process(pid: u32, name: &str) -> Process {
+    Process {
+        pid,
+        name: name.into(),
+        path: String::new(),
+        command_line: Vec::new(),
+        start: Timestamp(START),
+        existed: false,
+        end: None,
+        exit_code: None,
+        parent: None,
+        main_thread: None,
+    }
+}
+
+pub fn thread(process: u32, tid: u32, name: &str) -> Thread {
+    Thread {
+        process: ProcessId(process),
+        tid,
+        name: name.into(),
+        is_main: false,
+        start: Timestamp(START),
+        end: None,
+        cpu_time_after_last_sample: 0,
+        sum_exec_runtime: None,
+        minor_faults: None,
+        major_faults: None,
+        faults: None,
+    }
+}
+
+pub fn module(kind: ModuleKind, name: &str) -> Module {
+    Module {
+        kind,
+        name: name.into(),
+        path: String::new(),
+        file: FileId::default(),
+        build_id: Vec::new(),
+        base_svma: Svma(0),
+        deleted: false,
+        problem: None,
+    }
+}

@@ -1,0 +1,231 @@
+//! `ngmi share` against a storage of the test's own, which insists on the documented protocol; and when everything goes wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // Tests say what they need by failing.
+
+mod profile_synthetic;
+#[path = "share/storage.rs"]
+mod storage;
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use profile_synthetic::everything;
+use storage::{Mood, Storage};
+
+/// A profile, and a home for what is remembered.
+struct Place {
+    folder: tempfile::TempDir,
+    profile: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let profile = folder.path().join("p.json.gz");
+        let mut gzip = flate2::write::GzEncoder::new(fs::File::create(&profile).unwrap(), flate2::Compression::fast());
+        gzip.write_all(&everything().json()).unwrap();
+        gzip.finish().unwrap();
+        Self { folder, profile }
+    }
+
+    fn ngmi(&self, api: &str, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_ngmi"))
+            .arg("share")
+            .args(arguments)
+            .env("NGMI_PROFILER_API", api)
+            .env("XDG_STATE_HOME", self.folder.path().join("state"))
+            .env("HOME", "/home/alice")
+            .env_remove("HTTP_PROXY")
+            .env_remove("http_proxy")
+            .env_remove("ALL_PROXY")
+            .env_remove("all_proxy")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
+    fn share(&self, api: &str) -> Output {
+        self.ngmi(api, &["--yes", self.profile.to_str().unwrap()])
+    }
+
+    fn list(&self) -> PathBuf {
+        self.folder.path().join("state/ngmi/shared.json")
+    }
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[track_caller]
+fn failed_with(output: &Output, words: &str) {
+    let said = stderr(output);
+    assert!(!output.status.success() && said.contains(words), "{said}");
+    assert!(output.stdout.is_empty(), "no link: {}", stdout(output));
+}
+
+#[test]
+fn shared_listed_and_deleted() {
+    let (place, storage) = (Place::new(), Storage::start(Mood::Kind));
+    let shared = place.share(&storage.url);
+    assert!(shared.status.success(), "{}", stderr(&shared));
+    let link = stdout(&shared).trim().to_owned();
+    assert_eq!(link, "https://share.example/short1", "the short one");
+    let kept = storage.kept();
+    assert_eq!(kept.len(), 1);
+    assert_eq!(kept[0], fs::read(&place.profile).unwrap(), "as it is, to the byte");
+    // What it reveals was told before.
+    for word in ["command lines:", "--flag", "paths:", "kernel 6.18.0", "--sanitize"] {
+        assert!(stderr(&shared).contains(word), "{word}: {}", stderr(&shared));
+    }
+    // The right to delete is for nobody else, and nowhere else.
+    let list = fs::read_to_string(place.list()).unwrap();
+    let right = storage.last_jwt();
+    assert!(list.contains(&right));
+    assert_eq!(fs::metadata(place.list()).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!stdout(&shared).contains(&right) && !stderr(&shared).contains(&right));
+
+    let listed = place.ngmi(&storage.url, &["--list"]);
+    assert!(
+        stdout(&listed).contains(&link) && stdout(&listed).contains("p.json.gz"),
+        "{}",
+        stdout(&listed)
+    );
+    assert!(!stdout(&listed).contains(&right));
+    failed_with(
+        &place.ngmi(&storage.url, &["--delete", "https://share.example/other"]),
+        "was not shared from here",
+    );
+    let deleted = place.ngmi(&storage.url, &["--delete", &link]);
+    assert!(deleted.status.success(), "{}", stderr(&deleted));
+    assert!(storage.kept().is_empty());
+    assert_eq!(stdout(&place.ngmi(&storage.url, &["--list"])), "");
+}
+
+#[test]
+fn deleted_behind_our_back_is_forgotten() {
+    let (place, storage) = (Place::new(), Storage::start(Mood::Kind));
+    let link = stdout(&place.share(&storage.url)).trim().to_owned();
+    storage.forget_all();
+    let deleted = place.ngmi(&storage.url, &["--delete", &link]);
+    assert!(
+        deleted.status.success() && stderr(&deleted).contains("deleted before"),
+        "{}",
+        stderr(&deleted)
+    );
+    assert_eq!(stdout(&place.ngmi(&storage.url, &["--list"])), "");
+}
+
+#[test]
+fn a_wrong_right_deletes_nothing_and_is_kept() {
+    let (place, storage) = (Place::new(), Storage::start(Mood::Kind));
+    let link = stdout(&place.share(&storage.url)).trim().to_owned();
+    let list = fs::read_to_string(place.list()).unwrap();
+    fs::write(
+        place.list(),
+        list.replace(&storage.last_jwt(), "eyJhIjoxfQ.eyJhIjoxfQ.x"),
+    )
+    .unwrap();
+    failed_with(
+        &place.ngmi(&storage.url, &["--delete", &link]),
+        "does not accept the right to delete",
+    );
+    assert_eq!(storage.kept().len(), 1);
+    assert!(stdout(&place.ngmi(&storage.url, &["--list"])).contains(&link));
+}
+
+#[test]
+fn without_the_person_and_plain_json() {
+    let (place, storage) = (Place::new(), Storage::start(Mood::Kind));
+    let plain = place.folder.path().join("p.json");
+    let mut facts = everything();
+    facts.tables.processes[0].path = "/home/alice/tool".into();
+    facts.tables.processes[0].command_line = vec!["/home/alice/tool".into(), "--password=hunter2".into()];
+    fs::write(&plain, facts.json()).unwrap();
+    let shared = place.ngmi(&storage.url, &["--yes", "--sanitize", plain.to_str().unwrap()]);
+    assert!(shared.status.success(), "{}", stderr(&shared));
+    let kept = unpacked(&storage.kept()[0]);
+    assert!(!kept.contains("alice") && !kept.contains("hunter2"));
+    assert_eq!(profiler::profile::lint(kept.as_bytes()), Vec::<String>::new());
+    let shared = place.ngmi(&storage.url, &["--yes", plain.to_str().unwrap()]);
+    assert!(shared.status.success(), "{}", stderr(&shared));
+    assert!(
+        unpacked(&storage.kept()[1]).contains("hunter2"),
+        "packed, and else as it is"
+    );
+}
+
+fn unpacked(bytes: &[u8]) -> String {
+    std::io::read_to_string(flate2::read::GzDecoder::new(bytes)).unwrap()
+}
+
+#[test]
+fn nothing_is_sent_without_a_yes() {
+    let (place, storage) = (Place::new(), Storage::start(Mood::Kind));
+    let asked = place.ngmi(&storage.url, &[place.profile.to_str().unwrap()]);
+    failed_with(&asked, "add --yes");
+    assert!(storage.kept().is_empty());
+    assert!(!place.list().exists());
+}
+
+#[test]
+fn what_can_go_wrong_says_what_to_do_and_keeps_nothing() {
+    let place = Place::new();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", nobody.local_addr().unwrap());
+    drop(nobody);
+    failed_with(&place.share(&address), "check the network");
+    for (mood, words) in [
+        (Mood::Refuse(413), "ngmi trim"),
+        (Mood::Refuse(500), "try again later"),
+        (Mood::Refuse(406), "refused: 406"),
+        (Mood::Refuse(302), "refused: 302"),
+        (Mood::HangUp, "check the network"),
+        (Mood::HangUpInTheAnswer, "check the network"),
+        (Mood::SayNonsense, "no token"),
+    ] {
+        let storage = Storage::start(mood);
+        let output = place.share(&storage.url);
+        failed_with(&output, words);
+        assert!(
+            !stderr(&output).contains('\u{1b}'),
+            "a server does not command a terminal"
+        );
+        assert!(!place.list().exists(), "{mood:?}");
+    }
+    failed_with(&place.share("http://storage.example"), "no address to upload to");
+}
+
+#[test]
+fn too_large_is_refused_before_anything_is_read() {
+    let place = Place::new();
+    let large = place.folder.path().join("large.json.gz");
+    let file = fs::File::create(&large).unwrap();
+    (&file).write_all(&[0x1f, 0x8b]).unwrap();
+    file.set_len((150 << 20) + 1).unwrap();
+    let output = place.ngmi("http://127.0.0.1:1", &["--yes", large.to_str().unwrap()]);
+    failed_with(&output, "151 MiB of at most 150");
+    assert!(stderr(&output).contains("ngmi trim --from --to --process"));
+}
+
+#[test]
+fn what_is_no_profile_is_refused() {
+    let place = Place::new();
+    let no_profile = place.folder.path().join("x");
+    fs::write(&no_profile, "hello").unwrap();
+    failed_with(
+        &place.ngmi("http://127.0.0.1:1", &["--yes", no_profile.to_str().unwrap()]),
+        "no profile",
+    );
+    let absent: &Path = &place.folder.path().join("absent");
+    failed_with(
+        &place.ngmi("http://127.0.0.1:1", &["--yes", absent.to_str().unwrap()]),
+        "cannot read",
+    );
+}

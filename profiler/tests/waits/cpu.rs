@@ -1,0 +1,59 @@
+//! Time on CPUs and the wait for one, held against the kernel's own figures.
+
+use crate::harness::skip::needs_capture;
+use crate::run::record;
+
+/// Of the kernel's figure so much may be missing, or be too much.
+const PART: u64 = 100;
+
+#[test]
+fn a_hog_on_the_same_cpu() {
+    needs_capture!();
+    let Some(run) = record("hog") else { return };
+    run.expect_times("hogged");
+    for episode in run.episodes("hogged") {
+        let waits = run.within(episode);
+        assert!(waits.iter().all(|wait| wait.reason == "run-queue"), "{waits:#?}");
+        assert!(waits.iter().all(|wait| wait.queued_ns == wait.off_ns), "{waits:#?}");
+    }
+    let life = run.episodes("whole life")[0];
+    let of_thread = run.waits.iter().filter(|wait| wait.tid == life.tid);
+    let told: u64 = of_thread.map(|wait| wait.queued_ns).sum();
+    // schedstat's second figure, and the known share: while the hog ran, nobody else did.
+    let (kernels, hogs) = (life.offset, life.bytes);
+    assert!(
+        told.abs_diff(kernels) <= kernels / PART,
+        "{told} ns, {kernels} by the kernel"
+    );
+    assert!(told >= hogs - hogs / PART, "{told} ns while the hog ran {hogs}");
+}
+
+#[test]
+fn lives_add_up_and_are_the_kernels() {
+    needs_capture!();
+    let Some(run) = record("lives") else { return };
+    assert_eq!(run.episodes.len(), 4);
+    assert_eq!(run.lives.len(), 5, "and the first thread");
+    assert!(run.waits.iter().all(|wait| wait.reason != "unknown"));
+    for life in &run.lives {
+        let difference = (life.on_ns + life.off_ns).abs_diff(life.life_ns);
+        assert!(difference <= life.life_ns / 1000, "{life:?}");
+    }
+    for episode in &run.episodes {
+        let life = run.lives.iter().find(|life| life.tid == episode.tid).unwrap();
+        if episode.name == "sleeps" {
+            // It hardly runs: most of the kernel's figure is the switching itself, which begins before it is told.
+            continue;
+        }
+        // The kernel leaves out what a hypervisor took. After its last look at the figure the thread ends.
+        let (kernels, stolen) = (episode.offset, episode.bytes);
+        assert!(
+            life.on_ns >= kernels - kernels / PART,
+            "{kernels} by the kernel: {life:?}"
+        );
+        assert!(
+            life.on_ns <= kernels + kernels / PART + stolen,
+            "{kernels} by the kernel, {stolen} stolen: {life:?}"
+        );
+    }
+}

@@ -1,0 +1,108 @@
+//! Waits for disks, and the requests that ended them.
+
+use crate::harness::skip::{needs_capture, skip};
+use crate::run::{Request, Run, Wait, record};
+
+/// Asserts that the wait is due to a request for that place of that file.
+#[track_caller]
+fn expect_cause(wait: &Wait, file: Option<&str>, offset: Option<u64>) {
+    assert_eq!(wait.cause.as_deref(), Some("request"), "{wait:?}");
+    assert_eq!(wait.cause_file.as_deref(), file, "{wait:?}");
+    if offset.is_some() {
+        assert_eq!(wait.cause_offset, offset, "{wait:?}");
+    }
+}
+
+/// The bytes that were read from the file, as requests of this source.
+fn read_of(requests: &[Request], file: Option<&str>, source: &str) -> u64 {
+    let of_it = |request: &&Request| {
+        request.operation == "read" && request.file.as_deref() == file && request.source.as_deref() == Some(source)
+    };
+    requests.iter().filter(of_it).map(|request| request.bytes).sum()
+}
+
+#[test]
+fn direct_buffered_and_in_memory() {
+    needs_capture!();
+    let Some(run) = record("disk") else { return };
+    let Some(requests) = run.requests() else { return };
+    for (name, source) in [("direct", "direct"), ("buffered", "cache")] {
+        run.expect_times(name);
+        let file = run.episodes(name)[0].file.as_deref();
+        for (episode, wait) in run.expect_waits(name, &["disk"], &["pread64"]) {
+            assert_eq!(wait.file, episode.file, "{wait:?}");
+            let offset = (name == "buffered").then_some(episode.offset);
+            expect_cause(wait, file, offset);
+        }
+        let asked: u64 = run.episodes(name).iter().map(|episode| episode.bytes).sum();
+        assert_eq!(read_of(&requests, file, source), asked, "{name}");
+    }
+    // What is in memory is not waited for.
+    run.expect_times("hit");
+    for episode in run.episodes("hit") {
+        assert_eq!(episode.switches, 0, "{episode:?}");
+    }
+    run.expect_waits("hit", &["disk"], &[]);
+}
+
+#[test]
+fn two_threads_that_wait_for_one_page() {
+    needs_capture!();
+    let Some(run) = record("together") else { return };
+    if run.requests().is_none() {
+        return;
+    }
+    let waits = ["one", "other"].map(|name| {
+        run.expect_times(name);
+        run.expect_waits(name, &["disk"], &["pread64"])
+    });
+    let tids = ["one", "other"].map(|name| run.episodes(name)[0].tid);
+    let mut both = 0;
+    for (episode, one) in &waits[0] {
+        let Some((_, other)) = waits[1].iter().find(|(other, _)| other.is_same_page(episode)) else {
+            continue;
+        };
+        both += 1;
+        for wait in [one, other] {
+            expect_cause(wait, episode.file.as_deref(), Some(episode.offset));
+            assert!(tids.map(Some).contains(&wait.cause_tid), "{wait:?}");
+        }
+        assert_eq!(one.cause_sector, other.cause_sector, "{one:?}\n{other:?}");
+        assert_eq!(one.cause_tid, other.cause_tid, "{one:?}\n{other:?}");
+    }
+    if both == 0 {
+        skip("no page found both threads waiting for it");
+    }
+}
+
+#[test]
+fn io_uring() {
+    needs_capture!();
+    let Some(run) = record("uring") else { return };
+    let Some(requests) = run.requests() else { return };
+    for name in ["direct", "direct by a worker", "buffered"] {
+        run.expect_times(name);
+        // It may have to wait for a request's own memory before it waits for its end.
+        run.expect_waits(name, &["poll", "disk"], &["io_uring_enter"]);
+    }
+    let asked = |name: &str| run.episodes(name).iter().map(|episode| episode.bytes).sum::<u64>();
+    let file = run.episodes("buffered")[0].file.as_deref();
+    assert_eq!(read_of(&requests, file, "cache"), asked("buffered"));
+    expect_requests_of(&run, &requests);
+}
+
+/// Whoever queued a request, the recorded process did.
+fn expect_requests_of(run: &Run, requests: &[Request]) {
+    let pid = run.episodes[0].pid;
+    let file = run.episodes("buffered")[0].file.as_deref();
+    let of_it = requests.iter().filter(|request| request.file.as_deref() == file);
+    for request in of_it.filter(|request| request.operation == "read") {
+        assert_eq!(request.pid, Some(pid), "{request:?}");
+        assert!(request.end_ns.is_some_and(|end| end > request.time_ns), "{request:?}");
+        let offset = request.offset.unwrap();
+        assert!(
+            run.episodes("buffered").iter().any(|episode| episode.offset == offset),
+            "{request:?}"
+        );
+    }
+}

@@ -1,0 +1,25 @@
+//! Waits and disk requests end to end: programs that know how long they waited, for what and for whom are recorded, and `ngmi waits` and
+//! `ngmi io` have to say the same.
+//!
+//! It needs root and eBPF; without them each test prints "skipped: reason" and is counted (see docs/testing.md).
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::struct_field_names,
+    reason = "a test that can't go on should stop where it stands; fields are called as in the JSON"
+)]
+
+#[path = "../e2e/harness/mod.rs"]
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "each test program uses its own part of what they share"
+)]
+mod harness;
+
+mod run;
+
+mod cpu;
+mod disk;
+mod load;
+mod others;

@@ -1,0 +1,66 @@
+//! Waits for time and for other threads.
+
+use crate::harness::skip::needs_capture;
+use crate::run::record;
+
+#[test]
+fn sleep() {
+    needs_capture!();
+    let Some(run) = record("sleep") else { return };
+    run.expect_times("sleep");
+    let waits = run.expect_waits("sleep", &["sleep"], &["nanosleep", "clock_nanosleep"]);
+    assert_eq!(waits.len(), 9);
+    for (_, wait) in waits {
+        assert_eq!(wait.waker.as_deref(), Some("interrupt"), "{wait:?}");
+    }
+}
+
+#[test]
+fn pipe() {
+    needs_capture!();
+    let Some(run) = record("pipe") else { return };
+    run.expect_times("pipe");
+    run.expect_waits("pipe", &["pipe"], &["read"]);
+}
+
+#[test]
+fn epoll() {
+    needs_capture!();
+    let Some(run) = record("epoll") else { return };
+    run.expect_times("epoll");
+    run.expect_waits("epoll", &["poll"], &["epoll_wait", "epoll_pwait", "epoll_pwait2"]);
+}
+
+#[test]
+fn child() {
+    needs_capture!();
+    let Some(run) = record("child") else { return };
+    run.expect_times("child");
+    run.expect_waits("child", &["child"], &["wait4"]);
+}
+
+#[test]
+fn lock() {
+    needs_capture!();
+    let Some(run) = record("lock") else { return };
+    run.expect_times("lock");
+    let waits = run.expect_waits("lock", &["lock"], &["futex"]);
+    assert!(waits.len() >= 9, "the owner unlocks once the other one sleeps");
+    for (_, wait) in waits {
+        // The owner sleeps 20 ms, from a moment on at which the other one may not quite have left its CPU.
+        assert!(wait.off_ns >= 10_000_000, "{wait:?}");
+        assert_eq!(wait.cause, None, "a sleeping owner is held up by nothing: {wait:?}");
+    }
+    // The owner reads from the disk, and that is told where it can be seen.
+    let name = "lock behind a read";
+    run.expect_times(name);
+    let slept = run.waits.iter().filter(|wait| wait.reason == "disk").count();
+    for (episode, wait) in run.expect_waits(name, &["lock"], &["futex"]) {
+        if slept == 0 {
+            crate::harness::skip::skip("files here are on no disk that is waited for");
+            return;
+        }
+        assert_eq!(wait.cause.as_deref(), Some("holder's wait"), "{wait:?}");
+        assert_eq!(wait.cause_tid, Some(episode.waker), "{wait:?}");
+    }
+}

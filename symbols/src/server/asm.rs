@@ -1,0 +1,62 @@
+//! `/asm/v1`: machine code of a library, disassembled by samply-api.
+
+use serde::Deserialize;
+use serde_json::json;
+use wholesym::LookupAddress;
+
+use super::libraries::{Asked, Entry, Libraries};
+use super::{Known, address, parse};
+
+/// Bytes of code in one answer: larger functions are cut.
+const MAX_BYTES: u32 = 1 << 20;
+
+/// The question.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Request {
+    code_id: Option<String>,
+    debug_name: Option<String>,
+    debug_id: Option<String>,
+    start_address: String,
+    size: String,
+    #[serde(default)]
+    continue_until_function_end: bool,
+}
+
+/// Answers the question, or says why not.
+pub(super) async fn answer(known: &Known, question: &str) -> Result<String, String> {
+    let request: Request = parse(question)?;
+    let entry = known.libraries.find(Asked {
+        debug_name: request.debug_name.as_deref(),
+        debug_id: request.debug_id.as_deref(),
+        code_id: request.code_id.as_deref(),
+    })?;
+    let start = address(&request.start_address)?;
+    let mut size = address(&request.size)?;
+    if request.continue_until_function_end
+        && let Some(end) = function_end(&known.libraries, entry, start).await
+    {
+        size = size.max(end.saturating_sub(start));
+    }
+    // Asked anew in our own words: nothing but what was checked goes on.
+    let checked = json!({
+        "name": entry.name,
+        "codeId": entry.code_id,
+        "debugName": entry.key.0,
+        "debugId": entry.key.1.breakpad().to_string(),
+        "startAddress": format!("0x{start:x}"),
+        "size": format!("0x{:x}", size.min(MAX_BYTES)),
+    });
+    let manager = &known.libraries.manager;
+    Ok(manager.query_json_api("/asm/v1", &checked.to_string()).await)
+}
+
+async fn function_end(libraries: &Libraries, entry: &Entry, start: u32) -> Option<u32> {
+    let map = libraries
+        .manager
+        .load_symbol_map(&entry.key.0, entry.key.1)
+        .await
+        .ok()?;
+    let symbol = map.lookup_sync(LookupAddress::Relative(start))?.symbol;
+    symbol.address.checked_add(symbol.size?)
+}

@@ -1,0 +1,129 @@
+//! The libraries that a profile names, by the ids that questions name them with.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::str::FromStr as _;
+
+use wholesym::debugid::DebugId;
+use wholesym::{CodeId, LibraryInfo, SymbolManager, SymbolManagerConfig};
+
+use super::vetted;
+use crate::Debuginfod;
+
+/// A library as the profile has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Library {
+    /// Base name.
+    pub name: String,
+    /// Where it was.
+    pub path: String,
+    /// Base name of its debug file, or its own.
+    pub debug_name: String,
+    /// Where its debug file was, or it itself.
+    pub debug_path: String,
+    /// In Breakpad's spelling.
+    pub breakpad_id: String,
+    /// The build id in hexadecimal.
+    pub code_id: Option<String>,
+    /// As `uname -m` says it.
+    pub arch: Option<String>,
+}
+
+/// What a question names a library with.
+type Key = (String, DebugId);
+
+/// All of them.
+pub(super) struct Libraries {
+    /// Finds their symbols.
+    pub manager: SymbolManager,
+    by_debug_id: HashMap<Key, Entry>,
+    by_code_id: HashMap<String, Key>,
+}
+
+/// What is needed of a library besides its symbols.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub key: Key,
+    pub name: String,
+    pub path: String,
+    pub code_id: Option<String>,
+}
+
+/// How a question names a library.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Asked<'q> {
+    pub debug_name: Option<&'q str>,
+    pub debug_id: Option<&'q str>,
+    pub code_id: Option<&'q str>,
+}
+
+impl Libraries {
+    pub fn new(libraries: &[Library], debuginfod: Option<&Debuginfod>) -> Self {
+        let mut config = SymbolManagerConfig::default();
+        if let Some(debuginfod) = debuginfod {
+            let cache = &debuginfod.cache_directory;
+            let urls = debuginfod.urls.iter();
+            config = urls.fold(config.use_debuginfod(true), |config, url| {
+                config.extra_debuginfod_server(url, cache)
+            });
+        }
+        let mut all = Self {
+            manager: SymbolManager::with_config(config),
+            by_debug_id: HashMap::new(),
+            by_code_id: HashMap::new(),
+        };
+        for library in libraries {
+            all.add(library);
+        }
+        all
+    }
+
+    fn add(&mut self, library: &Library) {
+        // Without an id nothing tells whether the file is still the one that ran.
+        let Some(debug_id) = debug_id(&library.breakpad_id) else {
+            return;
+        };
+        // A path that may not be opened is left out: symbols may come from a debug file.
+        let usable = |path: &str| vetted::is_library(Path::new(path)).then(|| path.to_owned());
+        let key = (library.debug_name.clone(), debug_id);
+        let code_id = library.code_id.clone().map(|id| id.to_ascii_lowercase());
+        self.manager.add_known_library(LibraryInfo {
+            debug_name: Some(library.debug_name.clone()),
+            debug_id: Some(debug_id),
+            debug_path: usable(&library.debug_path),
+            name: Some(library.name.clone()),
+            code_id: code_id.as_deref().and_then(|id| CodeId::from_str(id).ok()),
+            path: usable(&library.path),
+            arch: library.arch.clone(),
+        });
+        if let Some(code_id) = &code_id {
+            self.by_code_id.insert(code_id.clone(), key.clone());
+        }
+        let entry = Entry {
+            key: key.clone(),
+            name: library.name.clone(),
+            path: library.path.clone(),
+            code_id,
+        };
+        self.by_debug_id.insert(key, entry);
+    }
+
+    /// The library that a question is about, if the profile names it.
+    pub fn find(&self, asked: Asked<'_>) -> Result<&Entry, String> {
+        let by_debug_id = || {
+            let key = (asked.debug_name?.to_owned(), debug_id(asked.debug_id?)?);
+            self.by_debug_id.get(&key)
+        };
+        let by_code_id = || {
+            let key = self.by_code_id.get(&asked.code_id?.to_ascii_lowercase())?;
+            self.by_debug_id.get(key)
+        };
+        by_debug_id()
+            .or_else(by_code_id)
+            .ok_or_else(|| "the profile names no such library".to_owned())
+    }
+}
+
+fn debug_id(breakpad: &str) -> Option<DebugId> {
+    DebugId::from_breakpad(breakpad).ok().filter(|id| !id.is_nil())
+}

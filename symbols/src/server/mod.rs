@@ -1,0 +1,200 @@
+//! The profiler's symbol server without its network: questions and answers are JSON, as Mozilla's and samply's servers
+//! speak it. <https://tecken.readthedocs.io/en/latest/symbolication.html>
+//!
+//! Only libraries that the profile names are looked at, and only sources that both the profile and such a library's debug info
+//! name: see docs/server.md. Files are opened when they are first asked about.
+
+mod asm;
+mod fetch;
+mod libraries;
+mod roots;
+mod source;
+mod vetted;
+
+use std::collections::HashSet;
+use std::fmt::Display;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::json;
+use tokio::runtime::{Builder, Runtime};
+
+pub use libraries::Library;
+pub use roots::SourceRoots;
+
+use crate::Debuginfod;
+use libraries::Libraries;
+
+/// Addresses in one question: the largest library of a browser's profile has a tenth.
+const MAX_FRAMES: usize = 500_000;
+
+/// What a profile names.
+#[derive(Debug, Clone, Default)]
+pub struct Named {
+    /// Its libraries.
+    pub libraries: Vec<Library>,
+    /// Its source files, as spelled.
+    pub sources: HashSet<String>,
+}
+
+/// What the server may do.
+#[derive(Debug, Clone, Default)]
+pub struct ServerConfig {
+    /// Where sources may be.
+    pub roots: SourceRoots,
+    /// debuginfod servers, for debug files.
+    pub debuginfod: Option<Debuginfod>,
+    /// Sources that are not here may be downloaded.
+    pub fetch_source: bool,
+}
+
+/// What can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Query {
+    /// Names of addresses.
+    Symbolicate,
+    /// A source file.
+    Source,
+    /// Machine code, disassembled.
+    Asm,
+}
+
+impl Query {
+    /// The question of a path.
+    pub fn from_path(path: &str) -> Option<Self> {
+        match path {
+            "/symbolicate/v5" => Some(Self::Symbolicate),
+            "/source/v1" => Some(Self::Source),
+            "/asm/v1" => Some(Self::Asm),
+            _ => None,
+        }
+    }
+}
+
+/// Finds out what the profile names; an error is a sentence for the person.
+type Read = dyn Fn() -> Result<Named, String> + Send + Sync;
+
+/// Answers questions about one profile.
+pub struct SymbolServer {
+    config: ServerConfig,
+    read: Box<Read>,
+    known: OnceLock<Result<Known, String>>,
+    /// Taken by `drop`.
+    runtime: Option<Runtime>,
+}
+
+/// What is known once the profile has been read.
+struct Known {
+    sources: HashSet<String>,
+    libraries: Libraries,
+}
+
+impl SymbolServer {
+    /// `read` is called at the first question, so that a link is there before a large profile has been read.
+    ///
+    /// # Errors
+    /// The system refuses a thread or a descriptor.
+    pub fn new(
+        config: ServerConfig,
+        read: impl Fn() -> Result<Named, String> + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("symbol-server")
+            .enable_all()
+            .build()?;
+        Ok(Self {
+            config,
+            read: Box::new(read),
+            known: OnceLock::new(),
+            runtime: Some(runtime),
+        })
+    }
+
+    /// Answers a question, in JSON; what can't be answered is `{"error": WHY}`. Blocks, perhaps for seconds; not for use
+    /// on a thread that drives an async runtime.
+    pub fn answer(&self, query: Query, question: &[u8]) -> Vec<u8> {
+        // Damaged debug info can make wholesym panic. It costs this answer.
+        let answer = catch_unwind(AssertUnwindSafe(|| self.try_answer(query, question)))
+            .unwrap_or_else(|_| Err("the debug info is damaged, and reading it failed".to_owned()));
+        answer
+            .unwrap_or_else(|why| json!({ "error": why }).to_string())
+            .into_bytes()
+    }
+
+    fn try_answer(&self, query: Query, question: &[u8]) -> Result<String, String> {
+        let question = std::str::from_utf8(question).map_err(|_| "the question is not UTF-8".to_owned())?;
+        let runtime = self.runtime.as_ref().ok_or("the server is ending")?;
+        let known = self.known.get_or_init(|| self.know()).as_ref().map_err(Clone::clone)?;
+        match query {
+            Query::Symbolicate => {
+                check_size(question)?;
+                Ok(runtime.block_on(known.libraries.manager.query_json_api("/symbolicate/v5", question)))
+            }
+            Query::Source => runtime.block_on(source::answer(known, &self.config, question)),
+            Query::Asm => runtime.block_on(asm::answer(known, question)),
+        }
+    }
+
+    fn know(&self) -> Result<Known, String> {
+        let Named { libraries, sources } = (self.read)()?;
+        Ok(Known {
+            sources,
+            libraries: Libraries::new(&libraries, self.config.debuginfod.as_ref()),
+        })
+    }
+}
+
+impl Drop for SymbolServer {
+    fn drop(&mut self) {
+        // Dropping a runtime would block, which panics inside another runtime.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A question is answered with as many names as it has addresses: that number has to have a limit.
+fn check_size(question: &str) -> Result<(), String> {
+    #[derive(Deserialize)]
+    struct Job {
+        stacks: Vec<Vec<IgnoredAny>>,
+    }
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Jobs {
+        Many { jobs: Vec<Job> },
+        One(Job),
+    }
+    let jobs = match parse(question)? {
+        Jobs::Many { jobs } => jobs,
+        Jobs::One(job) => vec![job],
+    };
+    let frames: usize = jobs.iter().flat_map(|job| &job.stacks).map(Vec::len).sum();
+    if frames > MAX_FRAMES {
+        return Err(format!(
+            "{frames} addresses are more than the {MAX_FRAMES} that one question may have"
+        ));
+    }
+    Ok(())
+}
+
+fn parse<'q, T: Deserialize<'q>>(question: &'q str) -> Result<T, String> {
+    serde_json::from_str(question).map_err(|error| format!("Couldn't parse request: {error}"))
+}
+
+/// `0x1a2b`, as the protocol writes addresses.
+fn address(text: &str) -> Result<u32, String> {
+    let digits = text.strip_prefix("0x").ok_or_else(|| not_hexadecimal(&text))?;
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(not_hexadecimal(&text));
+    }
+    u32::from_str_radix(digits, 16).map_err(|_| not_hexadecimal(&text))
+}
+
+fn not_hexadecimal(text: &dyn Display) -> String {
+    format!("Couldn't parse request: {text} is no address as in 0x1a2b")
+}

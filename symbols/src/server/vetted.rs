@@ -1,0 +1,78 @@
+//! Files that may be opened at all: plain ones, on file systems that store files.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::OFlag;
+use nix::sys::statfs::{self, FsType, fstatfs};
+
+/// File systems whose files are no files but the kernel's answers.
+const ANSWERS: &[FsType] = &[
+    statfs::PROC_SUPER_MAGIC,
+    statfs::SYSFS_MAGIC,
+    statfs::DEBUGFS_MAGIC,
+    statfs::TRACEFS_MAGIC,
+    statfs::CGROUP_SUPER_MAGIC,
+    statfs::CGROUP2_SUPER_MAGIC,
+    statfs::BPF_FS_MAGIC,
+    statfs::SECURITYFS_MAGIC,
+    statfs::DEVPTS_SUPER_MAGIC,
+    statfs::SELINUX_MAGIC,
+    statfs::NSFS_MAGIC,
+];
+/// Where no program's file is.
+const NEVER: &[&str] = &["/proc", "/sys", "/dev"];
+
+/// A plain file that nothing has been read of yet.
+pub(super) struct Vetted {
+    /// Opened without access to the contents: that has no effect on a device or a pipe.
+    handle: File,
+    /// Its status.
+    pub metadata: fs::Metadata,
+    /// Where it really is, after all symbolic links.
+    pub path: PathBuf,
+}
+
+impl Vetted {
+    /// Looks at what is at `path`.
+    ///
+    /// # Errors
+    /// There is nothing, or no plain file.
+    pub fn new(path: &Path) -> io::Result<Self> {
+        let refused = |why| io::Error::new(io::ErrorKind::PermissionDenied, why);
+        let handle = OpenOptions::new()
+            .read(true)
+            .custom_flags((OFlag::O_PATH | OFlag::O_CLOEXEC).bits())
+            .open(path)?;
+        let metadata = handle.metadata()?;
+        if !metadata.is_file() {
+            return Err(refused("it is no plain file"));
+        }
+        let kind = fstatfs(handle.as_fd()).map_err(io::Error::from)?.filesystem_type();
+        let path = fs::read_link(reopen(&handle))?;
+        if ANSWERS.contains(&kind) || NEVER.iter().any(|never| path.starts_with(never)) {
+            return Err(refused("it is a file of the kernel's"));
+        }
+        Ok(Self { handle, metadata, path })
+    }
+
+    /// Opens the very file that was looked at.
+    ///
+    /// # Errors
+    /// It may not be read.
+    pub fn open(&self) -> io::Result<File> {
+        File::open(reopen(&self.handle))
+    }
+}
+
+fn reopen(handle: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd()))
+}
+
+/// Whether the file at `path` may be looked into for symbols. What is in it has to have the right build id besides.
+pub(super) fn is_library(path: &Path) -> bool {
+    path.is_absolute() && Vetted::new(path).is_ok()
+}

@@ -1,0 +1,168 @@
+//! Who may ask: the token in the path, the name of this server in `Host`, the profiler's page in `Origin`.
+
+use std::net::{IpAddr, SocketAddr};
+
+use hyper::HeaderMap;
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+
+use crate::answer::Response;
+use crate::token::Token;
+
+/// What a page of another origin may send along.
+const ALLOWED_HEADERS: HeaderValue = HeaderValue::from_static("accept, content-type");
+const ALLOWED_METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, OPTIONS");
+/// Seconds that a browser may remember the answer to its preflight.
+const PREFLIGHT_AGE: HeaderValue = HeaderValue::from_static("600");
+const ASKS_FOR_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-control-request-private-network");
+const ALLOWS_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-control-allow-private-network");
+
+/// Decides whether a request is looked at. One that is not gets the answer of a path that does not exist.
+pub(crate) struct Guard {
+    pub token: Token,
+    /// Where the server listens.
+    pub address: SocketAddr,
+    /// The front end's origin.
+    pub profiler: HeaderValue,
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// No page of another origin: the address bar, a page of this server, a program.
+    Direct,
+    /// The profiler's page, whose browser wants to hear that it may.
+    Profiler,
+}
+
+/// A request that may be looked at.
+pub(crate) struct Admitted<'r> {
+    /// The path after the token.
+    pub path: &'r str,
+    pub asker: Asker,
+}
+
+impl Guard {
+    /// `None`: no hint of what was wrong.
+    pub fn admit<'r>(&self, request: &'r Parts) -> Option<Admitted<'r>> {
+        let path = self.token.strip(request.uri.path())?;
+        // A request may state its host in its first line, too.
+        let stated = request.uri.authority().map(|authority| authority.as_str().as_bytes());
+        let host = only(&request.headers, &header::HOST).ok()??;
+        if !self.is_ours(host.as_bytes()) || stated.is_some_and(|stated| !self.is_ours(stated)) {
+            return None;
+        }
+        let asker = match only(&request.headers, &header::ORIGIN).ok()? {
+            None => Asker::Direct,
+            Some(origin) if *origin == self.profiler => Asker::Profiler,
+            Some(origin) => {
+                let host = origin.as_bytes().strip_prefix(b"http://")?;
+                self.is_ours(host).then_some(Asker::Direct)?
+            }
+        };
+        Some(Admitted { path, asker })
+    }
+
+    /// Whether `host` is this server by a name that nobody else can make lead here: a page at `evil.example` whose name is
+    /// made to lead to this machine still says `evil.example`.
+    fn is_ours(&self, host: &[u8]) -> bool {
+        let Ok(host) = std::str::from_utf8(host) else {
+            return false;
+        };
+        let port = self.address.port();
+        let (name, stated) = match host.rsplit_once(':') {
+            Some((name, digits)) if !name.contains(':') || name.ends_with(']') => (name, digits.parse().ok()),
+            _ => (host, Some(80)),
+        };
+        if stated != Some(port) {
+            return false;
+        }
+        let address = name
+            .strip_prefix('[')
+            .and_then(|name| name.strip_suffix(']'))
+            .unwrap_or(name);
+        match (address.parse::<IpAddr>(), self.address.ip()) {
+            (Ok(_), listening) if listening.is_unspecified() => true,
+            (Ok(address), listening) => address == listening,
+            (Err(_), listening) => {
+                name.eq_ignore_ascii_case("localhost") && (listening.is_loopback() || listening.is_unspecified())
+            }
+        }
+    }
+
+    /// Tells the browser that the profiler's page may read the answer.
+    pub fn allow(&self, response: &mut Response) {
+        let headers = response.headers_mut();
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, self.profiler.clone());
+        headers.insert(header::VARY, HeaderValue::from_static("Origin"));
+    }
+
+    /// Answers a browser that asks before its page's request.
+    pub fn preflight(&self, request: &HeaderMap, response: &mut Response) {
+        self.allow(response);
+        let headers = response.headers_mut();
+        headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, ALLOWED_METHODS);
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_HEADERS);
+        headers.insert(header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_AGE);
+        if request.contains_key(ASKS_FOR_PRIVATE_NETWORK) {
+            headers.insert(ALLOWS_PRIVATE_NETWORK, HeaderValue::from_static("true"));
+        }
+    }
+}
+
+/// A header stands more often than it may.
+struct Repeated;
+
+/// A header that may stand once.
+fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h HeaderValue>, Repeated> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next();
+    if values.next().is_some() {
+        Err(Repeated)
+    } else {
+        Ok(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard(address: &str) -> Guard {
+        Guard {
+            token: Token::new().unwrap(),
+            address: address.parse().unwrap(),
+            profiler: HeaderValue::from_static("https://profiler.firefox.com"),
+        }
+    }
+
+    #[test]
+    fn only_names_that_nobody_can_rebind_are_ours() {
+        let loopback = guard("127.0.0.1:3000");
+        for ours in ["127.0.0.1:3000", "localhost:3000", "LocalHost:3000"] {
+            assert!(loopback.is_ours(ours.as_bytes()), "{ours}");
+        }
+        for other in [
+            "evil.example:3000",
+            "127.0.0.1",
+            "127.0.0.1:3001",
+            "127.0.0.1.evil.example:3000",
+            "localhost.evil.example:3000",
+            "[::1]:3000",
+            "10.0.0.1:3000",
+            "user@127.0.0.1:3000",
+            "127.0.0.1:3000/",
+            "127.0.0.1:03000x",
+            "",
+            ":",
+        ] {
+            assert!(!loopback.is_ours(other.as_bytes()), "{other}");
+        }
+        assert!(guard("[::1]:3000").is_ours(b"[::1]:3000"));
+        assert!(!guard("[::1]:3000").is_ours(b"::1:3000"));
+        assert!(guard("127.0.0.1:80").is_ours(b"127.0.0.1"));
+        let open = guard("0.0.0.0:3000");
+        assert!(open.is_ours(b"192.168.1.2:3000") && open.is_ours(b"localhost:3000"));
+        assert!(!open.is_ours(b"evil.example:3000"), "a name can be made to lead here");
+    }
+}

@@ -1,0 +1,99 @@
+//! `/symbolicate/v5`, `/source/v1` and `/asm/v1`: bodies within limits, answers from the symbol server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::{Body as _, Bytes, Incoming};
+use hyper::header::CONTENT_TYPE;
+use hyper::{HeaderMap, StatusCode};
+use symbols::server::{Query, SymbolServer};
+use tokio::sync::Semaphore;
+
+use crate::answer::{self, Response, Shared, plain};
+
+/// Bytes of a question at most: every address of a Firefox profile takes a tenth of it.
+pub(crate) const BODY_BYTES: usize = 16 << 20;
+/// How long a question may take to arrive.
+const BODY_TIME: Duration = Duration::from_secs(20);
+/// Questions that may arrive at once.
+const BODIES: usize = 4;
+
+/// The symbol server and the questions that arrive.
+pub(crate) struct SymbolApi {
+    server: Arc<SymbolServer>,
+    bodies: Semaphore,
+}
+
+impl SymbolApi {
+    pub fn new(server: Arc<SymbolServer>) -> Self {
+        Self {
+            server,
+            bodies: Semaphore::new(BODIES),
+        }
+    }
+}
+
+/// Answers a POST.
+pub(crate) async fn answer(shared: &Shared, path: &str, (headers, body): (&HeaderMap, Incoming)) -> Response {
+    let (Some(api), Some(query)) = (&shared.symbols, Query::from_path(path)) else {
+        return answer::not_found();
+    };
+    if !is_json(headers) {
+        return plain(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "send JSON, as application/json or text/plain\n",
+        );
+    }
+    let bytes = match arrive(api, body).await {
+        Ok(bytes) => bytes,
+        Err(refused) => return refused,
+    };
+    // Both only fail when the program ends.
+    let Ok(_place) = shared.work.acquire().await else {
+        return answer::not_found();
+    };
+    let server = Arc::clone(&api.server);
+    let work = tokio::task::spawn_blocking(move || server.answer(query, &bytes));
+    match work.await {
+        Ok(json) => answer::with_type("application/json", Bytes::from(json)),
+        Err(_) => plain(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the symbol server failed at this question\n",
+        ),
+    }
+}
+
+/// The profiler sends text/plain, so that its browser need not ask first.
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(stated) = headers.get(CONTENT_TYPE) else {
+        return true;
+    };
+    let essence = stated
+        .to_str()
+        .unwrap_or_default()
+        .split(';')
+        .next()
+        .unwrap_or_default();
+    ["application/json", "text/plain"].contains(&essence.trim().to_ascii_lowercase().as_str())
+}
+
+async fn arrive(api: &SymbolApi, body: Incoming) -> Result<Bytes, Response> {
+    const TOO_LARGE: &str = "the question is larger than 16 MiB\n";
+    if body.size_hint().lower() > BODY_BYTES as u64 {
+        return Err(plain(StatusCode::PAYLOAD_TOO_LARGE, TOO_LARGE));
+    }
+    let collect = async {
+        let _place = api.bodies.acquire().await;
+        Limited::new(body, BODY_BYTES).collect().await
+    };
+    match tokio::time::timeout(BODY_TIME, collect).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(plain(StatusCode::PAYLOAD_TOO_LARGE, TOO_LARGE)),
+        Ok(Err(_)) => Err(plain(StatusCode::BAD_REQUEST, "the question broke off\n")),
+        Err(_) => Err(plain(
+            StatusCode::REQUEST_TIMEOUT,
+            "the question took too long to arrive\n",
+        )),
+    }
+}

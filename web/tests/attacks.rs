@@ -1,0 +1,288 @@
+//! The server as somebody would try it who must not get in: other pages, other users, and clients that never end.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // Tests say what they need by failing.
+
+mod harness;
+
+use std::io::{Read as _, Write as _};
+use std::time::Instant;
+
+use harness::{Answer, PROFILER, Running, serve};
+use symbols::server::{Named, SourceRoots};
+
+const PROFILE: &str = r#"{"meta":{}}"#;
+
+fn server() -> (tempfile::TempDir, Running) {
+    let folder = tempfile::tempdir().unwrap();
+    let profile = folder.path().join("p.json");
+    std::fs::write(&profile, PROFILE).unwrap();
+    let running = serve(&profile, Named::default(), SourceRoots::default());
+    (folder, running)
+}
+
+#[test]
+fn the_profilers_page_gets_the_profile() {
+    let (_folder, server) = server();
+    let origin = format!("Origin: {PROFILER}");
+    let answer = server.request("GET", "/profile.json", &[&origin], b"");
+    assert_eq!((answer.status, &*answer.text()), (200, PROFILE));
+    assert_eq!(answer.header("access-control-allow-origin"), Some(PROFILER));
+    assert_eq!(answer.header("content-length"), Some(&*PROFILE.len().to_string()));
+    let head = server.request("HEAD", "/profile.json", &[&origin], b"");
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    // By name, from the address bar, and by a program.
+    let port = server.address.rsplit_once(':').unwrap().1;
+    let localhost = format!("Host: localhost:{port}");
+    let answer = server.request("GET", "/profile.json", &[&localhost], b"");
+    assert_eq!(
+        (answer.status, answer.header("access-control-allow-origin")),
+        (200, None)
+    );
+    assert!(
+        server
+            .page
+            .starts_with(&format!("{PROFILER}/from-url/http%3A%2F%2F127.0.0.1%3A{port}%2F"))
+    );
+    assert!(server.page.contains("/?symbolServer=http%3A%2F%2F127.0.0.1%3A"));
+}
+
+#[test]
+fn a_large_profile_arrives_whole_and_packed_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let profile = folder.path().join("p.json.gz");
+    let mut bytes: Vec<u8> = (0..3_000_001_u32)
+        .map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[3])
+        .collect();
+    bytes[..2].copy_from_slice(&[0x1f, 0x8b]);
+    std::fs::write(&profile, &bytes).unwrap();
+    let server = serve(&profile, Named::default(), SourceRoots::default());
+    // Another file in its place is not the one that the link was given for.
+    std::fs::remove_file(&profile).unwrap();
+    std::fs::write(&profile, "other").unwrap();
+    for _ in 0..2 {
+        let answer = server.request("GET", "/profile.json", &[], b"");
+        assert_eq!(answer.header("content-encoding"), Some("gzip"));
+        assert!(answer.body == bytes);
+    }
+}
+
+#[test]
+fn whatever_is_refused_looks_the_same() {
+    let (_folder, server) = server();
+    let host = format!("Host: {}", server.address);
+    let get = |path: &str, lines: &[&str]| {
+        let head = format!(
+            "GET {path} HTTP/1.1\r\nConnection: close\r\n{}\r\n\r\n",
+            lines.join("\r\n")
+        );
+        server.send(head.as_bytes()).unwrap()
+    };
+    let (base, profile) = (server.base.as_str(), format!("{}/profile.json", server.base));
+    let nothing: Answer = get("/", &[&host]);
+    assert_eq!((nothing.status, &*nothing.text()), (404, "not found\n"));
+    assert_eq!(nothing.header("access-control-allow-origin"), None);
+
+    let with_host = [host.as_str()];
+    let wrong_token = format!("/{}/profile.json", "0".repeat(base.len() - 1));
+    for path in [
+        "/profile.json",
+        "/faults/",
+        &wrong_token,
+        base,
+        &format!("{base}/"),
+        &format!("{base}/nothing"),
+        &format!("{base}profile.json"),
+        &format!("/.{profile}"),
+        &format!("/{profile}"),
+        &format!("{base}/../etc/passwd"),
+        &format!("{base}/%2e%2e/%2e%2e/etc/passwd"),
+        &format!("{base}/..{profile}"),
+        &format!("{base}//etc/passwd"),
+        &format!("{base}/faults/../profile.json"),
+        &format!("{base}/faults/../../../etc/passwd"),
+        &format!("{base}/faults//etc/passwd"),
+        &format!("{base}/faults/%2fetc%2fpasswd"),
+        &format!("{base}/symbolicate/v5"),
+        &base.to_ascii_uppercase().replace('/', "/x"),
+    ] {
+        assert_eq!(get(path, &with_host), nothing, "{path}");
+    }
+    let port = server.address.rsplit_once(':').unwrap().1;
+    let rebound = format!("Host: evil.example:{port}");
+    for lines in [
+        &[rebound.as_str()][..],
+        &["Host: evil.example"],
+        &["Host: 127.0.0.1"],
+        &["Accept: */*"],
+        &[&host, &rebound],
+        &[&host, "Origin: https://evil.example"],
+        &[&host, "Origin: null"],
+        &[&host, "Origin: https://profiler.firefox.com.evil.example"],
+        &[&host, "Origin: http://profiler.firefox.com"],
+        &[&host, &format!("Origin: http://evil.example:{port}")],
+        &[&host, &format!("Origin: {PROFILER}"), "Origin: https://evil.example"],
+    ] {
+        assert_eq!(get(&profile, lines), nothing, "{lines:?}");
+    }
+    // A request line may name a host, too.
+    assert_eq!(
+        get(&format!("http://evil.example:{port}{profile}"), &with_host),
+        nothing
+    );
+    for method in ["PUT", "DELETE", "TRACE", "PATCH", "POST"] {
+        let head = format!("{method} {profile} HTTP/1.1\r\nConnection: close\r\n{host}\r\n\r\n");
+        assert_eq!(server.send(head.as_bytes()).unwrap(), nothing, "{method}");
+    }
+    // The profiler's page has no business with the explorer.
+    let origin = format!("Origin: {PROFILER}");
+    assert_eq!(
+        get(&format!("{base}/faults/"), &[&host, &origin]).text(),
+        nothing.text()
+    );
+}
+
+#[test]
+fn a_browsers_question_before_the_request_is_answered_for_the_profiler_only() {
+    let (_folder, server) = server();
+    let wants = "Access-Control-Request-Method: POST";
+    let private = "Access-Control-Request-Private-Network: true";
+    let ours = format!("Origin: {PROFILER}");
+    let answer = server.request("OPTIONS", "/symbolicate/v5", &[&ours, wants, private], b"");
+    assert_eq!(answer.status, 204);
+    assert_eq!(answer.header("access-control-allow-origin"), Some(PROFILER));
+    assert_eq!(answer.header("access-control-allow-private-network"), Some("true"));
+    assert!(answer.header("access-control-allow-methods").unwrap().contains("POST"));
+    assert!(
+        answer
+            .header("access-control-allow-headers")
+            .unwrap()
+            .contains("content-type")
+    );
+    let foreign = server.request(
+        "OPTIONS",
+        "/symbolicate/v5",
+        &["Origin: https://evil.example", wants],
+        b"",
+    );
+    assert_eq!(foreign.status, 404);
+    assert!(
+        foreign
+            .headers
+            .iter()
+            .all(|(name, _)| !name.starts_with("access-control"))
+    );
+}
+
+#[test]
+fn the_explorer_is_served_under_a_policy() {
+    let (_folder, server) = server();
+    for path in ["/faults/", "/faults/index.html", "/faults/data.bin"] {
+        let answer = server.request("GET", path, &[], b"");
+        assert_eq!(answer.status, 200, "{path}");
+        let policy = answer.header("content-security-policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'; script-src 'self';"), "{policy}");
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+        assert_eq!(answer.header("access-control-allow-origin"), None);
+    }
+    assert_eq!(server.request("GET", "/faults/data.bin", &[], b"").text(), "the data");
+}
+
+#[test]
+fn huge_requests_are_refused_before_they_have_arrived() {
+    let (_folder, server) = server();
+    let head = |lines: &str| {
+        let Running { base, address, .. } = &server;
+        format!("POST {base}/symbolicate/v5 HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{lines}\r\n\r\n")
+    };
+    let stated = server.send(head("Content-Length: 100000000000").as_bytes()).unwrap();
+    assert_eq!(stated.status, 413);
+    // Without a length, for ever: the server has to hang up.
+    let mut stream = server.connect();
+    stream.write_all(head("Transfer-Encoding: chunked").as_bytes()).unwrap();
+    let chunk = [b"100000\r\n".as_slice(), &vec![b' '; 1 << 20], b"\r\n"].concat();
+    let sent = (0..1000).take_while(|_| stream.write_all(&chunk).is_ok()).count();
+    assert!(sent < 100, "{sent} MiB were taken");
+    let long = format!("X: {}", "x".repeat(1 << 20));
+    assert!(
+        server
+            .send(head(&long).as_bytes())
+            .is_none_or(|answer| answer.status == 431)
+    );
+    let many = "X: y\r\n".repeat(1000) + "X: y";
+    assert!(
+        server
+            .send(head(&many).as_bytes())
+            .is_none_or(|answer| answer.status == 431)
+    );
+    // All the while others are served.
+    assert_eq!(server.request("GET", "/profile.json", &[], b"").status, 200);
+}
+
+#[test]
+fn questions_that_are_none_are_told_so() {
+    let (_folder, server) = server();
+    for question in [
+        "",
+        "[]",
+        "{",
+        "\u{0}",
+        r#"{"jobs":[{"memoryMap":[],"stacks":[[[0,1]]]}]}"#,
+        r#"{"jobs":7}"#,
+    ] {
+        for path in ["/symbolicate/v5", "/source/v1", "/asm/v1"] {
+            let answer = server.ask(path, question);
+            assert!(answer["error"].is_string(), "{path} {question}: {answer}");
+        }
+    }
+    let deep = "[".repeat(100_000);
+    assert!(server.ask("/symbolicate/v5", &deep)["error"].is_string());
+    let many = format!(
+        r#"{{"memoryMap":[["a","B"]],"stacks":[[{}[0,1]]]}}"#,
+        "[0,1],".repeat(600_000)
+    );
+    assert!(
+        server.ask("/symbolicate/v5", &many)["error"]
+            .as_str()
+            .unwrap()
+            .contains("more than")
+    );
+    let html = server.request("POST", "/symbolicate/v5", &["Content-Type: multipart/form-data"], b"x");
+    assert_eq!(html.status, 415);
+}
+
+/// Takes as long as the server's patience: half a minute.
+#[test]
+fn who_sends_slowly_is_cut_off_and_holds_up_nobody_for_long() {
+    let (_folder, server) = server();
+    let Running { base, address, .. } = &server;
+    let begin = Instant::now();
+    // Every place for a connection, and more, taken by clients that say nothing, or half a word.
+    let mut idle: Vec<_> = (0..80).map(|_| server.connect()).collect();
+    for stream in idle.iter_mut().step_by(2) {
+        let _ = stream.write_all(b"GET / HTTP/1.1\r\nHo");
+    }
+    let slow = std::thread::scope(|scope| {
+        let slow = scope.spawn(|| {
+            let head = format!(
+                "POST {base}/asm/v1 HTTP/1.1\r\nHost: {address}\r\nContent-Length: 100\r\nConnection: close\r\n\r\n{{"
+            );
+            server.send(head.as_bytes())
+        });
+        assert_eq!(
+            server.request("GET", "/profile.json", &[], b"").status,
+            200,
+            "served in the end"
+        );
+        slow.join().unwrap()
+    });
+    assert!(slow.is_none_or(|answer| answer.status == 408));
+    for mut stream in idle {
+        let mut rest = Vec::new();
+        // Closed, perhaps after a word; a time-out of the test's own would be an error here.
+        match stream.read_to_end(&mut rest) {
+            Ok(_) => {}
+            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{error}"),
+        }
+    }
+    println!("{:?} until all were gone", begin.elapsed());
+}

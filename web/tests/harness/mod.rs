@@ -1,0 +1,163 @@
+//! A server on a thread of its own, and a client that sends what it is told, byte for byte.
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used)] // Not every test file uses every helper.
+#![allow(clippy::format_collect, clippy::format_push_string)] // Short is worth more than fast here.
+
+pub mod programs;
+pub mod questions;
+pub mod samply;
+
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use symbols::server::{Named, ServerConfig, SourceRoots, SymbolServer};
+use tokio::sync::oneshot;
+use web::{Explorer, ProfilerUrl, Server, Site};
+
+/// The front end's origin.
+pub const PROFILER: &str = "https://profiler.firefox.com";
+
+/// A server that ends with the test.
+pub struct Running {
+    /// `127.0.0.1:PORT`
+    pub address: String,
+    /// `/TOKEN`
+    pub base: String,
+    pub page: String,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Serves `profile`, symbols of what is `named`, and a page of page faults without any.
+pub fn serve(profile: &Path, named: Named, roots: SourceRoots) -> Running {
+    let config = ServerConfig {
+        roots,
+        ..ServerConfig::default()
+    };
+    let symbols = SymbolServer::new(config, move || Ok(named.clone())).unwrap();
+    let site = Site {
+        profile: profile.to_owned(),
+        address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        port: 0,
+        profiler: ProfilerUrl::new(PROFILER).unwrap(),
+        symbols: Some(Arc::new(symbols)),
+        explorer: Some(Explorer::new(|| Ok(b"the data".to_vec()))),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let server = runtime.block_on(Server::bind(site)).unwrap();
+    let url = server.symbols_url().unwrap();
+    let (address, base) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let (address, base) = (address.to_owned(), format!("/{base}"));
+    let page = server.page_url();
+    let (end, ended) = oneshot::channel();
+    let thread = std::thread::spawn(move || {
+        runtime.block_on(server.run_until(async {
+            let _ = ended.await;
+        }));
+    });
+    Running {
+        address,
+        base,
+        page,
+        end: Some(end),
+        thread: Some(thread),
+    }
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    /// Names in lower case; without the date.
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(found, _)| found == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
+        let head = std::str::from_utf8(&bytes[..end]).ok()?;
+        let mut lines = head.split("\r\n");
+        let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+        let headers = lines.filter_map(|line| line.split_once(": "));
+        Some(Self {
+            status,
+            headers: headers
+                .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+                .filter(|(name, _)| name != "date")
+                .collect(),
+            body: bytes[end + 4..].to_vec(),
+        })
+    }
+}
+
+impl Running {
+    pub fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_mins(2))).unwrap();
+        stream
+    }
+
+    /// Sends bytes and reads until the server closes; `None`: it closed without a word.
+    pub fn send(&self, bytes: &[u8]) -> Option<Answer> {
+        let mut stream = self.connect();
+        // A server that has refused already may not take the rest.
+        let _ = stream.write_all(bytes);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        Answer::parse(&answer)
+    }
+
+    /// A request below the token, with more header lines.
+    pub fn request(&self, method: &str, path: &str, lines: &[&str], body: &[u8]) -> Answer {
+        let mut head = format!("{method} {}{path} HTTP/1.1\r\nConnection: close\r\n", self.base);
+        if !lines.iter().any(|line| line.to_ascii_lowercase().starts_with("host:")) {
+            head += &format!("Host: {}\r\n", self.address);
+        }
+        if !body.is_empty() {
+            head += &format!("Content-Length: {}\r\n", body.len());
+        }
+        for line in lines {
+            head += line;
+            head += "\r\n";
+        }
+        head += "\r\n";
+        let bytes = [head.as_bytes(), body].concat();
+        self.send(&bytes).expect("an answer")
+    }
+
+    /// What the profiler's page does.
+    pub fn ask(&self, path: &str, question: &str) -> serde_json::Value {
+        let lines = [
+            &*format!("Origin: {PROFILER}"),
+            "Content-Type: text/plain;charset=UTF-8",
+        ];
+        let answer = self.request("POST", path, &lines, question.as_bytes());
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        assert_eq!(answer.header("access-control-allow-origin"), Some(PROFILER));
+        serde_json::from_slice(&answer.body).unwrap()
+    }
+}
