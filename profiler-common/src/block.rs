@@ -59,6 +59,8 @@ pub const BIO_IN_FAULT: u32 = 64;
 pub const BIO_IN_CALL: u32 = 128;
 /// [`BioBody::flags`]: a kernel thread (writeback, a worker).
 pub const BIO_KERNEL_THREAD: u32 = 256;
+/// [`BioBody::flags`]: with [`BIO_DIRECT`]; `page` is the first byte's place in the file.
+pub const BIO_HAS_OFFSET: u32 = 512;
 
 /// [`RequestBody::flags`]: nobody saw it begin.
 pub const REQUEST_UNSEEN_START: u32 = 1;
@@ -79,7 +81,7 @@ pub const REQUEST_COUNTED: u32 = 8;
 pub struct BioBody {
     /// First sector, of the whole disk.
     pub sector: u64,
-    /// First page, counted in the file.
+    /// First page, counted in the file, with [`BIO_CACHED`]; the offset in bytes with [`BIO_HAS_OFFSET`].
     pub page: u64,
     /// The file, with [`BIO_HAS_FILE`].
     pub file: OpenFile,

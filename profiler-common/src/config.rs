@@ -200,6 +200,18 @@ pub struct Config {
     pub vector_page: u32,
     /// `page.compound_head`
     pub page_head_of: u32,
+    /// `bio.bi_private`
+    pub bio_private: u32,
+    /// `iomap_dio.iocb`
+    pub dio_iocb: u32,
+    /// `iomap_dio.size`
+    pub dio_size: u32,
+    /// `kiocb.ki_filp`
+    pub iocb_file: u32,
+    /// `kiocb.ki_pos`
+    pub iocb_position: u32,
+    /// `super_block.s_bdev`
+    pub sb_bdev: u32,
 }
 
 impl Config {
@@ -300,6 +312,12 @@ impl Config {
         bio_vector: MISSING,
         vector_page: MISSING,
         page_head_of: MISSING,
+        bio_private: MISSING,
+        dio_iocb: MISSING,
+        dio_size: MISSING,
+        iocb_file: MISSING,
+        iocb_position: MISSING,
+        sb_bdev: MISSING,
     };
 }
 
@@ -309,4 +327,4 @@ pub const CALL_WORDS: usize = 16;
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 576);
+const _: () = assert!(size_of::<Config>() == 600);

@@ -7,15 +7,15 @@ use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::Loss;
 use profiler_common::block::{
-    BIO_CACHED, BIO_DEVICE, BIO_DIRECT, BIO_HAS_FILE, BIO_IN_CALL, BIO_IN_FAULT, BIO_KERNEL_THREAD, BIO_RECORDED,
-    BIO_SWAP, Bio as BioRecord, BioBody, PendingRequest, REQUEST_BIO_ONLY, REQUEST_COUNTED, REQUEST_UNSEEN_START,
-    RequestBody, operation,
+    BIO_CACHED, BIO_DEVICE, BIO_DIRECT, BIO_HAS_FILE, BIO_HAS_OFFSET, BIO_IN_CALL, BIO_IN_FAULT, BIO_KERNEL_THREAD,
+    BIO_RECORDED, BIO_SWAP, Bio as BioRecord, BioBody, PendingRequest, REQUEST_BIO_ONLY, REQUEST_COUNTED,
+    REQUEST_UNSEEN_START, RequestBody, operation,
 };
 use profiler_common::scope::ThreadState;
 use profiler_common::switch::OpenFile;
 
 use crate::emit::{self, At, lose, now};
-use crate::kernel::{Bio, Pages, Request, Task, is_block_device};
+use crate::kernel::{Bio, Dentry, Pages, Request, Task, is_block_device};
 use crate::maps::{CONFIG, IN_FLIGHT, REQUESTS, config};
 use crate::preempt::Held;
 use crate::stack;
@@ -97,37 +97,44 @@ unsafe fn describe(bio: Bio, task: Task, body: *mut BioBody, at: At) {
             (*body).call = call;
             (*body).flags |= BIO_IN_CALL;
         }
-        match bio.pages() {
-            Pages::Cached(inode, page) => {
-                (*body).page = page;
-                (*body).flags |= BIO_CACHED;
-                if let Some(file) = inode.describe() {
-                    (*body).file = file;
-                    (*body).flags |= BIO_HAS_FILE;
-                    if is_block_device(&file) {
-                        (*body).flags |= BIO_DEVICE;
-                    } else {
-                        names::tell(&file, inode.name(), at);
+        // Of direct I/O first: its memory may be another file's.
+        let (inode, name) = if let Some((inode, name, offset)) = bio.direct() {
+            (*body).page = offset;
+            (*body).flags |= BIO_DIRECT | BIO_HAS_OFFSET;
+            (inode, name)
+        } else {
+            match bio.pages() {
+                Pages::Cached(inode, page) => {
+                    (*body).page = page;
+                    (*body).flags |= BIO_CACHED;
+                    (inode, inode.name().unwrap_or(Dentry::NONE))
+                }
+                Pages::Anonymous => {
+                    // Swap has the same pages; only a system call has a descriptor.
+                    if !call.is_some_and(|call| wait::is_among(&CONFIG.calls_with_file, call)) {
+                        (*body).flags |= if (*body).flags & BIO_IN_CALL == 0 {
+                            BIO_SWAP
+                        } else {
+                            BIO_DIRECT
+                        };
+                        return;
                     }
-                }
-            }
-            Pages::Anonymous => {
-                // Swap has the same pages; only a system call has a descriptor.
-                if !call.is_some_and(|call| wait::is_among(&CONFIG.calls_with_file, call)) {
-                    (*body).flags |= if (*body).flags & BIO_IN_CALL == 0 {
-                        BIO_SWAP
-                    } else {
-                        BIO_DIRECT
+                    (*body).flags |= BIO_DIRECT;
+                    let Some((inode, name)) = task.open_file(task.first_argument() & 0xffff_ffff) else {
+                        return;
                     };
-                    return;
+                    (inode, name)
                 }
-                (*body).flags |= BIO_DIRECT;
-                if let Some(file) = names::tell_open(task, task.first_argument(), at) {
-                    (*body).file = file;
-                    (*body).flags |= BIO_HAS_FILE;
-                }
+                Pages::Other => return,
             }
-            Pages::Other => {}
+        };
+        let Some(file) = inode.describe() else { return };
+        (*body).file = file;
+        (*body).flags |= BIO_HAS_FILE;
+        if (*body).flags & BIO_CACHED != 0 && is_block_device(&file) {
+            (*body).flags |= BIO_DEVICE;
+        } else {
+            names::tell(&file, name.known(), at);
         }
     }
 }

@@ -189,7 +189,12 @@ unsafe fn in_space(walk: *mut Walk, space: u64) -> Option<WalkEnd> {
 unsafe fn from_leaf(walk: *mut Walk) -> WalkEnd {
     // SAFETY: by this function's own condition.
     unsafe {
-        if !lookup::range(&mut (*walk).range, &mut (*walk).known_ranges, (*walk).run, (*walk).regs.ip) {
+        if !lookup::range(
+            &mut (*walk).range,
+            &mut (*walk).known_ranges,
+            (*walk).run,
+            (*walk).regs.ip,
+        ) {
             keep(walk, (*walk).regs.ip);
             (*walk).unmapped = (*walk).regs.ip;
             return WalkEnd::NoMapping;
@@ -223,7 +228,12 @@ unsafe extern "C" fn next_frame(_: u32, level: *mut c_void) -> c_long {
             (*walk).head.end = end;
             return 1;
         }
-        if lookup::range(&mut (*walk).range, &mut (*walk).known_ranges, (*walk).run, regs.ip.wrapping_sub(back)) {
+        if lookup::range(
+            &mut (*walk).range,
+            &mut (*walk).known_ranges,
+            (*walk).run,
+            regs.ip.wrapping_sub(back),
+        ) {
             (*walk).regs = regs;
             (*walk).caller = back as u32;
             return 0;

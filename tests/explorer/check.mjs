@@ -1,7 +1,7 @@
 // check.mjs NGMI RECORDING: the page in a headless Chromium, as one file and served, with a small document, a real one and one of half a million
 // faults. A line a test: "pass: NAME", "fail: NAME: why"; figures are printed, none is asserted. Screenshots go to $NGMI_SHOTS, if set.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -237,6 +237,36 @@ async function looks(browser, url, name) {
   }
 }
 
+/** Our own server, with its own headers. */
+async function loaded(browser) {
+  await check("ngmi load serves the page of a profile", async () => {
+    const profile = join(work, "profile.json.gz");
+    execFileSync(ngmi, ["convert", recorded, "-o", profile], { stdio: "ignore" });
+    const server = spawn(ngmi, ["load", profile, "--no-open"], { stdio: ["ignore", "pipe", "pipe"] });
+    try {
+      const url = await new Promise((resolve, reject) => {
+        let said = "";
+        const hear = (data) => {
+          said += data;
+          const [, found] = /page faults: (http:\S+)/.exec(said) ?? [];
+          if (found) resolve(found);
+        };
+        server.stdout.on("data", hear);
+        server.stderr.on("data", hear);
+        server.on("exit", () => reject(new Error(said)));
+      });
+      const page = await opened(browser, url);
+      const { totals } = JSON.parse(execFileSync(ngmi, ["faults", profile, "--json"], { maxBuffer: 1 << 30, stdio: ["ignore", "pipe", "ignore"] }));
+      const all = await page.value("explorer.files.find(({ file }) => file === -1)");
+      assert.deepEqual([all.faults, all.time], [totals.faults, totals.time_ns]);
+      quiet(page);
+      await page.close();
+    } finally {
+      server.kill("SIGINT");
+    }
+  });
+}
+
 async function states(browser) {
   const cases = {
     "a recording without faults says what to do": [generate(0).bytes, "empty", /ngmi record --faults all/],
@@ -336,6 +366,7 @@ try {
   served.close();
   await looks(browser, pageWith(generate(60_000, { evil: false }).bytes, "looks.html"), "synthetic");
   if (process.env.NGMI_SHOTS) await looks(browser, pathToFileURL(join(work, "real.html")).href, "real");
+  await loaded(browser);
   await states(browser);
   await large(browser);
 } catch (error) {

@@ -1,6 +1,6 @@
 // The state of the page, and the one place that changes it: every view is drawn again, at most once a frame.
 
-import { ALL, FileIndex, KINDS, NO_FILE, Selection, filesByTime, gather, kindsOf, longestSelected, nextSelected, tally, weightsOf } from "./model.js";
+import { ALL, FileIndex, KINDS, NO_FILE, Selection, filesByTime, gather, kindsOf, longestSelected, nextSelected, placesBetween, tally, weightsOf } from "./model.js";
 import { GROUPINGS, groupKeys } from "./groups.js";
 import { countFates, fatesOf, usedOf } from "./pages.js";
 import { FlameTree } from "./flame.js";
@@ -20,6 +20,8 @@ import { fillHelp, listenToKeys } from "./keys.js";
 
 /** Milliseconds of a frame after which what can wait has to wait: half of what 30 frames a second leave. */
 const BUDGET = 16;
+/** Points that are drawn while the view moves, at least; all of them when it stops. */
+const MOVING = 100_000;
 const byId = (id) => document.getElementById(id);
 
 export class App {
@@ -175,8 +177,21 @@ export class App {
   /** Shows a piece of time and file, within the whole of both. */
   look({ time = this.view.time, pages = this.view.pages }) {
     const whole = this.whole;
+    this.isMoving = true;
+    clearTimeout(this.stops);
+    this.stops = setTimeout(() => {
+      this.isMoving = false;
+      this.schedule();
+    }, 160);
     this.view = { time: heldIn(time, whole.time, 1000), pages: heldIn(pages, whole.pages, 4) };
     this.schedule();
+  }
+
+  /** Which places of the list are in view, and whether all of them are drawn: while it moves, a part of very many is enough. */
+  shownPlaces() {
+    const places = placesBetween(this.selection.starts, this.view.time);
+    const step = this.isMoving ? Math.max(1, Math.floor((places.end - places.first) / MOVING)) : 1;
+    return { ...places, step };
   }
 
   resetView() {

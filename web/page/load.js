@@ -20,7 +20,11 @@ function decodeBase64(element) {
 
 async function fetchBytes() {
   const response = await fetch("data.bin", { cache: "no-store" });
-  if (!response.ok) throw new Error(`the server answered ${response.status}; start \`ngmi load\` again, and use the link that it prints`);
+  if (!response.ok) {
+    // The server's word for it is text, and shown as such.
+    const why = response.status === 500 ? (await response.text()).trim().slice(0, 500) : `the server answered ${response.status}`;
+    throw new Error(`${why}; start \`ngmi load\` again, and use the link that it prints`);
+  }
   return new Uint8Array(await response.arrayBuffer());
 }
 

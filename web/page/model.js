@@ -103,6 +103,8 @@ export class Selection {
     this.recording = recording;
     this.list = list;
     this.kinds = gather(kinds, list);
+    /** Places of those that waited: few, and drawn whatever else is left out. */
+    this.rare = Uint32Array.from(this.kinds.keys()).filter((place) => this.kinds[place] === KIND.waited);
     this.starts = gather(recording.columns.fault_start, list);
     this.pages = gather(recording.columns.fault_page, list);
     this.fails = new Uint8Array(list.length);

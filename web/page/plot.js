@@ -14,28 +14,28 @@ export function stamp(pixels, width, height, x, y, size, colour, isDiamond) {
 }
 
 /**
- * Draws the points that are selected or, with `all`, every one as what is not selected. `style` has, for each kind, a colour and
- * a size, and those of what is not selected; diamonds come last, so that the rare ones stay on top.
+ * Draws the points that are selected or, with `all`, every one as what is not selected. `style` has, for each kind, a colour and a size, and
+ * those of what is not selected. Of ordinary points every `step`th; the rare ones, whose places are told, are diamonds, and on top.
  */
 export function paintPoints(pixels, width, height, points, style, all = false) {
-  const { first = 0, end = points.xs.length, xs, ys, fails, kinds, xFrom, xScale, yFrom, yScale } = points;
+  const { first = 0, end = points.xs.length, step = 1, xs, ys, fails, kinds, rare, xFrom, xScale, yFrom, yScale } = points;
   const { dim, dimSize, colours, sizes, diamond } = style;
-  const later = [];
-  for (let i = first; i < end; i++) {
-    if (!all && fails[i] !== 0) continue;
+  for (let i = first; i < end; i += step) {
+    const kind = kinds[i];
+    if (!all && (fails[i] !== 0 || kind === diamond)) continue;
     const right = (xs[i] - xFrom) * xScale;
     const down = (ys[i] - yFrom) * yScale;
     if (!(right >= 0 && right < width && down >= 0 && down < height)) continue;
-    const x = right | 0;
-    const y = down | 0;
-    const kind = kinds[i];
-    if (all) square(pixels, width, height, x, y, dimSize, dim);
-    else if (kind === diamond) later.push(x, y);
-    else square(pixels, width, height, x, y, sizes[kind], colours[kind]);
+    if (all) square(pixels, width, height, right | 0, down | 0, dimSize, dim);
+    else square(pixels, width, height, right | 0, down | 0, sizes[kind], colours[kind]);
   }
-  for (let i = 0; i < later.length; i += 2) {
-    stamp(pixels, width, height, later[i], later[i + 1], sizes[diamond] + 2, style.halo, true);
-    stamp(pixels, width, height, later[i], later[i + 1], sizes[diamond], colours[diamond], true);
+  if (all) return;
+  for (const i of rare) {
+    const right = (xs[i] - xFrom) * xScale;
+    const down = (ys[i] - yFrom) * yScale;
+    if (fails[i] !== 0 || !(right >= 0 && right < width && down >= 0 && down < height)) continue;
+    stamp(pixels, width, height, right | 0, down | 0, sizes[diamond] + 2, style.halo, true);
+    stamp(pixels, width, height, right | 0, down | 0, sizes[diamond], colours[diamond], true);
   }
 }
 

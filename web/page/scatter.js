@@ -1,7 +1,7 @@
 // Offset over time: each fault of the file is a point, sections are bands, the dearest symbols are named at the edge, reads are strokes.
 
 import { NONE } from "./document.js";
-import { KIND, nearest, placesBetween } from "./model.js";
+import { KIND, nearest } from "./model.js";
 import { hotSymbols } from "./groups.js";
 import { PointImage, pixelOf, spread } from "./plot.js";
 import { binaryTicks, formatBytes, formatTime, offsetLabels, ticks, timeLabels } from "./format.js";
@@ -73,18 +73,19 @@ export class Scatter {
     const [from, to] = app.view.time;
     const [first, end] = app.view.pages;
     const points = {
-      ...placesBetween(app.selection.starts, app.view.time),
+      ...app.shownPlaces(),
       xs: app.selection.starts,
       ys: app.selection.pages,
       fails: app.selection.fails,
       kinds: app.selection.kinds,
+      rare: app.selection.rare,
       xFrom: from,
       xScale: w / (to - from),
       // The middle of a page; offsets grow upwards.
       yFrom: end - 0.5,
       yScale: -h / (end - first),
     };
-    const key = `${app.file} ${app.view.time} ${app.view.pages} ${app.theme.isDark} ${width} ${height}`;
+    const key = `${app.file} ${app.view.time} ${app.view.pages} ${app.theme.isDark} ${width} ${height} ${points.step}`;
     this.drawBack(key !== this.key);
     this.key = key;
     const image = this.image.draw(w, h, points, pointStyle(app, ratio), app.selection.isNarrowed, key);

@@ -1,6 +1,6 @@
 // Over time: how many faults, and below them how long faults and disk reads took, on a scale of powers of ten.
 
-import { KINDS, nearest, placesBetween } from "./model.js";
+import { KINDS, nearest } from "./model.js";
 import { histogram } from "./bins.js";
 import { PointImage } from "./plot.js";
 import { baseName, formatBytes, formatCount, formatTime, ticks, timeLabels } from "./format.js";
@@ -69,17 +69,18 @@ export class Timeline {
     const [from, to] = app.view.time;
     const [low, high] = this.decades;
     const points = {
-      ...placesBetween(app.selection.starts, app.view.time),
+      ...app.shownPlaces(),
       xs: app.selection.starts,
       ys: app.listLogs,
       fails: app.selection.fails,
       kinds: app.selection.kinds,
+      rare: app.selection.rare,
       xFrom: from,
       xScale: w / (to - from),
       yFrom: high,
       yScale: -h / (high - low),
     };
-    const key = `${app.file} ${app.view.time} ${app.theme.isDark} ${wide} ${tall}`;
+    const key = `${app.file} ${app.view.time} ${app.theme.isDark} ${wide} ${tall} ${points.step}`;
     if (key !== this.key) this.drawGround();
     this.key = key;
     const image = this.image.draw(w, h, points, pointStyle(app, ratio), app.selection.isNarrowed, key);

@@ -70,7 +70,9 @@ pub unsafe fn recall(task: Task, pid: u32, fault: *mut FaultBody) -> bool {
     // counts no fault.
     unsafe {
         let address = (*fault).address;
-        let set = (&raw mut (*known).sets).cast::<KnownVma>().add(set(pid, address) * WAYS);
+        let set = (&raw mut (*known).sets)
+            .cast::<KnownVma>()
+            .add(set(pid, address) * WAYS);
         for index in 0..WAYS {
             let one = set.add(index);
             if (*one).mm != space.mm || (*one).pid != pid || address < (*one).start || address >= (*one).end {
@@ -183,7 +185,6 @@ impl Space {
             changes_now: config!(mm_lock_seq_is_count) != 0 && changes & 1 != 0,
         })
     }
-
 }
 
 /// The set of mappings that the address may be in. (By the process, since the verifier refuses arithmetic with the kernel's addresses.)

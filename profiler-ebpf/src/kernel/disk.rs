@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 
-use super::{Inode, load, probe};
+use super::{Dentry, Inode, load, probe};
 use crate::maps::config;
 
 /// The lowest bits of `page.mapping`: anonymous memory, or none of a file's.
@@ -137,6 +137,24 @@ impl Bio {
         operations.is_some_and(|operations| operations.is_null())
     }
 
+    /// Of direct I/O through `iomap` (ext4, XFS, ...), whoever queues it: the file, its name, and where in it the bio begins.
+    #[inline(always)]
+    pub fn direct(self) -> Option<(Inode, Dentry, u64)> {
+        let operation: u64 = probe(self.0 as u64, config!(bio_private))?;
+        let device: u64 = probe(self.0 as u64, config!(bio_device))?;
+        if is_direct_operation(operation, device) == 0 {
+            return None;
+        }
+        let call: u64 = probe(operation, config!(dio_iocb))?;
+        let file: u64 = probe(call, config!(iocb_file))?;
+        let inode = Inode::at(probe(file, config!(file_inode))?)?;
+        // The call's position stays until it is complete; `size` is what was queued for it, this bio included (fs/iomap/direct-io.c).
+        let position: u64 = probe(call, config!(iocb_position)).unwrap_or(0);
+        let queued: u64 = probe(operation, config!(dio_size)).unwrap_or(0);
+        let offset = position.wrapping_add(queued).wrapping_sub(u64::from(self.bytes()));
+        Some((inode, Dentry::of_file(file), offset))
+    }
+
     #[inline(always)]
     fn disk(self) -> Option<*const c_void> {
         let device: *const c_void = load(self.0, config!(bio_device))?;
@@ -148,6 +166,23 @@ impl Bio {
     pub fn pages(self) -> Pages {
         first_page(self.0 as u64).unwrap_or(Pages::Other)
     }
+}
+
+/// Whether a bio's `bi_private` is a `struct iomap_dio`; others keep something else there, but only an operation on a file leads back to the device
+/// that the bio is for.
+///
+/// Exported, so that the verifier looks at it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn is_direct_operation(operation: u64, device: u64) -> u32 {
+    let back = || -> Option<u64> {
+        let call: u64 = probe(operation, config!(dio_iocb))?;
+        let file: u64 = probe(call, config!(iocb_file))?;
+        let inode: u64 = probe(file, config!(file_inode))?;
+        let superblock: u64 = probe(inode, config!(inode_sb))?;
+        probe(superblock, config!(sb_bdev))
+    };
+    u32::from(device != 0 && back() == Some(device))
 }
 
 #[inline(always)]

@@ -152,7 +152,11 @@ impl RememberedVma {
             && self.read(config!(vma_end)) == Some(end)
             && self.read::<u64>(config!(vma_pgoff)).unwrap_or(0) << 12 == first
             && self.read(config!(vma_flags)) == Some(flags)
-            && self.read::<u64>(config!(vma_file)).unwrap_or(0).wrapping_add(u64::from(config!(file_mmap_miss))) == miss
+            && self
+                .read::<u64>(config!(vma_file))
+                .unwrap_or(0)
+                .wrapping_add(u64::from(config!(file_mmap_miss)))
+                == miss
     }
 
     /// [`VmaStruct::last_change`]

@@ -37,10 +37,7 @@ impl Task {
         if file == 0 {
             return None;
         }
-        Some((
-            Inode(probe(file, config!(file_inode))?),
-            Dentry(probe(file, config!(file_dentry)).unwrap_or(0)),
-        ))
+        Some((Inode(probe(file, config!(file_inode))?), Dentry::of_file(file)))
     }
 }
 
@@ -73,6 +70,21 @@ impl Inode {
 }
 
 impl Dentry {
+    /// None, in one word that is always written: the verifier refuses what an `Option` leaves undefined where paths meet.
+    pub const NONE: Self = Self(0);
+
+    /// As an `Option`.
+    #[inline(always)]
+    pub fn known(self) -> Option<Self> {
+        (self.0 != 0).then_some(self)
+    }
+
+    /// Of a `struct file`.
+    #[inline(always)]
+    pub fn of_file(file: u64) -> Self {
+        Self(probe(file, config!(file_dentry)).unwrap_or(0))
+    }
+
     /// The directory that it is in; `None`: it is the root of its file system.
     #[inline(always)]
     pub fn parent(self) -> Option<Self> {

@@ -22,7 +22,7 @@ pub struct Bio {
     pub flags: u32,
     /// The file that is read or written.
     pub file: Option<FileId>,
-    /// First page, counted in the file, valid with `BIO_CACHED`.
+    /// First page, counted in the file, valid with `BIO_CACHED`; the offset in bytes with `BIO_HAS_OFFSET`.
     pub page: u64,
     /// Number of the system call that the thread is in.
     pub call: Option<u32>,

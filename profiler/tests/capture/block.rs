@@ -6,7 +6,9 @@ use std::process::Command;
 
 use profiler::capture::wire::Scope;
 use profiler::event::{Bio, Device, DeviceName, Event, Request};
-use profiler_common::block::{BIO_CACHED, BIO_DIRECT, BIO_HAS_FILE, BIO_RECORDED, REQUEST_COUNTED, operation};
+use profiler_common::block::{
+    BIO_CACHED, BIO_DIRECT, BIO_HAS_FILE, BIO_HAS_OFFSET, BIO_RECORDED, REQUEST_COUNTED, operation,
+};
 
 use crate::harness::{Recording, Waiting, compile, record, skipped, start};
 
@@ -199,6 +201,24 @@ fn a_read_through_the_page_cache_names_its_file_and_its_pages() {
         .map(|bio| u64::from(bio.bytes))
         .sum();
     assert_eq!(direct, u64::from(PIECE) * PIECES as u64);
+    // Each piece is where the program asked for it.
+    for of in [operation::WRITE, operation::READ] {
+        let direct = bios
+            .iter()
+            .filter(|bio| bio.flags & BIO_DIRECT != 0 && bio.operation & operation::MASK == of);
+        let direct: Vec<&Bio> = direct.copied().collect();
+        if direct.iter().any(|bio| bio.flags & BIO_HAS_OFFSET == 0) {
+            println!("skipped: the offsets of direct I/O: this file system does not go through iomap");
+            break;
+        }
+        let mut next = 0;
+        for bio in direct {
+            assert_eq!(bio.page, next, "{bio:?}");
+            assert_eq!(bio.file, cached.file, "{bio:?}");
+            next += u64::from(bio.bytes);
+        }
+        assert_eq!(next, u64::from(PIECE) * PIECES as u64);
+    }
     // Each submitter's stack came ahead.
     for bio in bios {
         let ahead = recording

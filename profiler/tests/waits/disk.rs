@@ -31,9 +31,10 @@ fn direct_buffered_and_in_memory() {
         let file = run.episodes(name)[0].file.as_deref();
         for (episode, wait) in run.expect_waits(name, &["disk"], &["pread64"]) {
             assert_eq!(wait.file, episode.file, "{wait:?}");
-            let offset = (name == "buffered").then_some(episode.offset);
-            expect_cause(wait, file, offset);
+            // A direct read is several requests: the last one of them ended the wait.
+            expect_cause(wait, file, (name == "buffered").then_some(episode.offset));
         }
+        expect_requests_of(&run, &requests, name, source);
         let asked: u64 = run.episodes(name).iter().map(|episode| episode.bytes).sum();
         assert_eq!(read_of(&requests, file, source), asked, "{name}");
     }
@@ -88,21 +89,34 @@ fn io_uring() {
     let asked = |name: &str| run.episodes(name).iter().map(|episode| episode.bytes).sum::<u64>();
     let file = run.episodes("buffered")[0].file.as_deref();
     assert_eq!(read_of(&requests, file, "cache"), asked("buffered"));
-    expect_requests_of(&run, &requests);
+    expect_requests_of(&run, &requests, "buffered", "cache");
+    // Direct ones are of their file, too, though no system call has its descriptor, and a worker of the kernel's may queue them.
+    let file = run.episodes("direct")[0].file.as_deref();
+    let both = asked("direct") + asked("direct by a worker");
+    assert_eq!(read_of(&requests, file, "direct"), both);
+    for name in ["direct", "direct by a worker"] {
+        expect_requests_of(&run, &requests, name, "direct");
+    }
 }
 
-/// Whoever queued a request, the recorded process did.
-fn expect_requests_of(run: &Run, requests: &[Request]) {
-    let pid = run.episodes[0].pid;
-    let file = run.episodes("buffered")[0].file.as_deref();
-    let of_it = requests.iter().filter(|request| request.file.as_deref() == file);
-    for request in of_it.filter(|request| request.operation == "read") {
-        assert_eq!(request.pid, Some(pid), "{request:?}");
-        assert!(request.end_ns.is_some_and(|end| end > request.time_ns), "{request:?}");
-        let offset = request.offset.unwrap();
-        assert!(
-            run.episodes("buffered").iter().any(|episode| episode.offset == offset),
-            "{request:?}"
-        );
+/// Asserts that the requests for what the episodes of that name read are of the recorded process, lie where the program read, and make
+/// up the whole of it.
+fn expect_requests_of(run: &Run, requests: &[Request], name: &str, source: &str) {
+    for episode in run.episodes(name) {
+        let range = episode.offset..episode.offset + episode.bytes;
+        let of_it = requests.iter().filter(|request| {
+            request.operation == "read"
+                && request.file == episode.file
+                && request.source.as_deref() == Some(source)
+                && request.offset.is_some_and(|offset| range.contains(&offset))
+        });
+        let mut bytes = 0;
+        for request in of_it {
+            assert_eq!(request.pid, Some(episode.pid), "{request:?}");
+            assert!(request.end_ns.is_some_and(|end| end > request.time_ns), "{request:?}");
+            assert!(request.offset.unwrap() + request.bytes <= range.end, "{request:?}");
+            bytes += request.bytes;
+        }
+        assert_eq!(bytes, episode.bytes, "{episode:?}");
     }
 }

@@ -205,13 +205,20 @@ test("below a node are the stacks that go through it", () => {
 
 test("points are where they belong, nothing is drawn beyond the edge, and diamonds are on top", () => {
   const pixels = new Uint32Array(10 * 10);
-  const points = { xs: [1, 8, 99], ys: [1, 8, 99], fails: Uint8Array.from([0, 1, 0]), kinds: [0, 1, 1], xFrom: 0, xScale: 1, yFrom: 0, yScale: 1 };
+  const points = { xs: [1, 8, 99], ys: [1, 8, 99], fails: Uint8Array.from([0, 1, 0]), kinds: [0, 1, 1], rare: [], xFrom: 0, xScale: 1, yFrom: 0, yScale: 1 };
   const style = { dim: 9, dimSize: 1, colours: [1, 2, 3, 4], sizes: [1, 1, 1, 3], diamond: 3, halo: 7 };
   paintPoints(pixels, 10, 10, points, style);
   assert.deepEqual([pixels[11], pixels[88]], [1, 0]);
   assert.equal(pixels.filter((pixel) => pixel !== 0).length, 1);
   paintPoints(pixels, 10, 10, points, style, true);
   assert.deepEqual([pixels[11], pixels[88]], [9, 9]);
+  const rare = { ...points, fails: Uint8Array.from([0, 0, 0]), kinds: [0, 3, 1], rare: [1] };
+  paintPoints(pixels, 10, 10, rare, style);
+  assert.deepEqual([pixels[88], pixels[78], pixels[87]], [4, 4, 4]);
+  // However many are left out while something moves, the rare ones are there.
+  pixels.fill(0);
+  paintPoints(pixels, 10, 10, { ...rare, step: 3 }, style);
+  assert.deepEqual([pixels[11], pixels[88]], [1, 4]);
   for (const [x, y] of [[0, 0], [9, 9], [-3, 4], [12, 12]]) stamp(pixels, 10, 10, x, y, 7, 5, true);
   assert.equal(pixels.length, 100);
   assert.equal(pixelOf("#102030"), 0xff302010);
@@ -224,7 +231,7 @@ test("what is not selected is painted again when the picture changes, and only t
     }
   };
   const image = new PointImage();
-  const points = { xs: [1, 5], ys: [1, 5], fails: Uint8Array.from([0, 1]), kinds: [0, 0], xFrom: 0, xScale: 1, yFrom: 0, yScale: 1 };
+  const points = { xs: [1, 5], ys: [1, 5], fails: Uint8Array.from([0, 1]), kinds: [0, 0], rare: [], xFrom: 0, xScale: 1, yFrom: 0, yScale: 1 };
   const style = { dim: 9, dimSize: 1, colours: [1], sizes: [1, 1, 1, 3], diamond: 3, halo: 7 };
   const drawn = (narrowed, key) => {
     const pixels = new Uint32Array(image.draw(8, 8, points, style, narrowed, key).data.buffer);

@@ -77,6 +77,16 @@ const FIELDS: [(&[&str], Place); 66] = [
     (&["page.compound_head"], |c| &mut c.page_head_of),
 ];
 
+/// From a bio of direct I/O through `iomap` to its file.
+const DIRECT: [(&str, Place); 6] = [
+    ("bio.bi_private", |c| &mut c.bio_private),
+    ("iomap_dio.iocb", |c| &mut c.dio_iocb),
+    ("iomap_dio.size", |c| &mut c.dio_size),
+    ("kiocb.ki_filp", |c| &mut c.iocb_file),
+    ("kiocb.ki_pos", |c| &mut c.iocb_position),
+    ("super_block.s_bdev", |c| &mut c.sb_bdev),
+];
+
 /// Sets every offset, and returns the fields that this kernel does not have.
 pub fn locate(btf: &Btf, config: &mut Config) -> Vec<&'static str> {
     let mut missing = Vec::new();
@@ -93,6 +103,10 @@ pub fn locate(btf: &Btf, config: &mut Config) -> Vec<&'static str> {
     config.vma_lock_seq = btf.offset("vm_area_struct.vm_lock_seq").unwrap_or(MISSING);
     config.vma_refcnt = btf.offset("vm_area_struct.vm_refcnt").unwrap_or(MISSING);
     config.vma_detached = btf.offset("vm_area_struct.detached").unwrap_or(MISSING);
+    // Kernels whose file systems do direct I/O in another way do without.
+    for (name, field) in DIRECT {
+        *field(config) = btf.offset(name).unwrap_or(MISSING);
+    }
     config.mm_lock_seq = btf.offset("mm_struct.mm_lock_seq").unwrap_or(MISSING);
     config.mm_lock_seq_is_count = u32::from(btf.offset("mm_struct.mm_lock_seq.sequence").is_some());
     config.page_head = btf.enumerator("PG_head").unwrap_or(MISSING);

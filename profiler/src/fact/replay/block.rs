@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use profiler_common::block::{
-    BIO_CACHED, BIO_DEVICE, BIO_DIRECT, BIO_IN_CALL, BIO_IN_FAULT, BIO_RECORDED, BIO_SWAP, REQUEST_BIO_ONLY,
-    REQUEST_UNFINISHED, REQUEST_UNSEEN_START, SECTOR, operation,
+    BIO_CACHED, BIO_DEVICE, BIO_DIRECT, BIO_HAS_OFFSET, BIO_IN_CALL, BIO_IN_FAULT, BIO_RECORDED, BIO_SWAP,
+    REQUEST_BIO_ONLY, REQUEST_UNFINISHED, REQUEST_UNSEEN_START, SECTOR, operation,
 };
 use rustc_hash::FxHashMap;
 
@@ -73,6 +73,7 @@ impl Replay<'_, '_> {
         let file = file.and_then(|file| self.files.of_file(list, files, file));
         let offset = match source {
             BioSource::Cache => Some(bio.page.saturating_mul(PAGE)),
+            BioSource::Direct if bio.flags & BIO_HAS_OFFSET != 0 => Some(bio.page),
             BioSource::Metadata if bio.flags & BIO_DEVICE != 0 => Some(bio.sector.saturating_mul(SECTOR)),
             _ => None,
         };
