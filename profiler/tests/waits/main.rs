@@ -8,6 +8,11 @@
     reason = "a test that can't go on should stop where it stands"
 )]
 
+#![allow(
+    clippy::struct_field_names,
+    reason = "fields are called as the columns of what ngmi prints"
+)]
+
 #[path = "../e2e/harness/mod.rs"]
 #[allow(
     dead_code,
