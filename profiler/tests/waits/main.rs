@@ -7,7 +7,6 @@
     clippy::expect_used,
     reason = "a test that can't go on should stop where it stands"
 )]
-
 #![allow(
     clippy::struct_field_names,
     reason = "fields are called as the columns of what ngmi prints"
