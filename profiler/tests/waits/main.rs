@@ -8,6 +8,10 @@
     clippy::struct_field_names,
     reason = "a test that can't go on should stop where it stands; fields are called as in the JSON"
 )]
+#![allow(
+    clippy::struct_field_names,
+    reason = "fields are called as the columns of what ngmi prints"
+)]
 
 #[path = "../e2e/harness/mod.rs"]
 #[allow(
