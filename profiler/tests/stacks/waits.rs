@@ -13,10 +13,8 @@ use profiler::fact::wait::{Sight, WaitReason};
 use profiler::fact::{FactSink, FactSource, Location, Mark, SampleFact, Tables, WaitFact};
 use profiler::unwind::NoBinaries;
 use profiler_common::stack::{FLAG_USER_REGS, FLAG_WALK_COMPLETE};
-use profiler_common::switch::{
-    WAIT_BIRTH, WAIT_BY_INTERRUPT, WAIT_LIKE_EARLIER, WAIT_PREEMPTED, WAIT_UNFINISHED, WAIT_UNSEEN_START,
-    WAIT_WAKER_UNSURE, state,
-};
+use profiler_common::switch as sw;
+use profiler_common::switch::state;
 use profiler_common::unwind::WalkEnd;
 use proptest::prelude::*;
 
@@ -177,7 +175,7 @@ fn a_wait_without_one_has_its_own() {
         symbol(0x201f, "hrtimer_nanosleep"),
         Event::Wait(Wait {
             stacks: stacks(0, 3),
-            flags: WAIT_LIKE_EARLIER,
+            flags: sw::WAIT_LIKE_EARLIER,
             count: 5,
             off: 40,
             longest: 20,
@@ -297,8 +295,8 @@ fn a_waker_has_its_own_stack_and_only_a_recorded_one_a_thread() {
         kernel(1, &[0x1010, 0x2020]),
         user(2, &[0x30, 0x40]),
         woken(200, waker(240, 8, 2, 1), 0),
-        woken(300, waker(340, 99, 2, 1), WAIT_WAKER_UNSURE),
-        woken(400, waker(440, 0, 0, 0), WAIT_BY_INTERRUPT),
+        woken(300, waker(340, 99, 2, 1), sw::WAIT_WAKER_UNSURE),
+        woken(400, waker(440, 0, 0, 0), sw::WAIT_BY_INTERRUPT),
         // Its stack is missing from the log.
         woken(500, waker(540, 8, 77, 0), 0),
     ];
@@ -332,10 +330,10 @@ fn what_was_not_seen_is_said() {
     };
     let events = [
         born(7),
-        with(200, WAIT_UNSEEN_START, 0),
-        with(300, WAIT_UNFINISHED, state::INTERRUPTIBLE),
-        with(400, WAIT_BIRTH, 0),
-        with(500, WAIT_PREEMPTED, 0),
+        with(200, sw::WAIT_UNSEEN_START, 0),
+        with(300, sw::WAIT_UNFINISHED, state::INTERRUPTIBLE),
+        with(400, sw::WAIT_BIRTH, 0),
+        with(500, sw::WAIT_PREEMPTED, 0),
         with(600, 0, state::STOPPED),
     ];
     let told: Vec<_> = facts(&events).1.iter().map(|fact| (fact.sight, fact.reason)).collect();
@@ -360,7 +358,7 @@ fn what_the_command_waited_for_the_recorder_is_not_its_own() {
         ..TaskNew::default()
     });
     let unseen = Wait {
-        flags: WAIT_UNSEEN_START,
+        flags: sw::WAIT_UNSEEN_START,
         ..wait(200, 900)
     };
     let (tables, told) = facts(&[command, Event::Wait(unseen), Event::Wait(wait(1000, 1100))]);
