@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn places_that_share_a_hash_are_told_apart() {
-        let mut known = [KnownRow::default(); KNOWN_ROWS as usize];
+        let mut known = std::vec![KnownRow::default(); KNOWN_ROWS as usize];
         for _ in 0..2 {
             for page in 0..64 {
                 for offset in (0..=u16::MAX).step_by(97) {

@@ -5,7 +5,6 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    clippy::struct_field_names,
     reason = "a test that can't go on should stop where it stands; fields are called as in the JSON"
 )]
 #![allow(
