@@ -92,6 +92,8 @@ mod tests {
         assert_eq!(named.sources, HashSet::from(["/a.c".to_owned()]));
         let old = super::named(&br#"{"meta": {}, "threads": []}"#[..]).unwrap();
         assert!(old.libraries.is_empty() && old.sources.is_empty());
-        assert!(super::named(&b"[]"[..]).is_err());
+        for broken in [&b"7"[..], br#"{"libs": 3}"#, br#"{"libs": []"#] {
+            assert!(super::named(broken).is_err());
+        }
     }
 }
