@@ -1,7 +1,7 @@
 //! Rows that were searched for before: stacks repeat their outer frames, and a search takes ten looks at memory that is rarely near.
 //!
 //! A browser's main thread goes through some 80 frames; of 512 places 11 % of them miss, of 4,096 1.4 % (docs/measurements.md,
-//! "Faults of a browser").
+//! "Page faults").
 
 #![allow(clippy::inline_always)] // As in [`crate::unwind`].
 #![allow(clippy::cast_possible_truncation)] // The upper bits of a hash are its better ones, and few.
