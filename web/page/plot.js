@@ -115,3 +115,22 @@ export function logarithms(times) {
   for (let i = 0; i < logs.length; i++) logs[i] = times[i] > 0 ? Math.log10(times[i]) : -1;
   return logs;
 }
+
+/** A chart over the view's time: `area` says where it lies, in pixels. */
+export class TimeChart {
+  constructor(app) {
+    this.app = app;
+  }
+
+  xOf(time) {
+    const { left, width } = this.area;
+    const [from, to] = this.app.view.time;
+    return left + ((time - from) / (to - from)) * width;
+  }
+
+  timeAt(x) {
+    const { left, width } = this.area;
+    const [from, to] = this.app.view.time;
+    return from + ((x - left) / width) * (to - from);
+  }
+}

@@ -3,7 +3,7 @@
 import { NONE } from "./document.js";
 import { KIND, nearest } from "./model.js";
 import { hotSymbols } from "./groups.js";
-import { PointImage, pixelOf, spread } from "./plot.js";
+import { PointImage, TimeChart, pixelOf, spread } from "./plot.js";
 import { binaryTicks, formatBytes, formatTime, offsetLabels, ticks, timeLabels } from "./format.js";
 import { fitted, listen, rule, surface } from "./surface.js";
 
@@ -12,9 +12,9 @@ const REACH = 9;
 /** Room at the right for names; charts over the same time have the same. */
 export const EDGE = 196;
 
-export class Scatter {
+export class Scatter extends TimeChart {
   constructor(app, root) {
-    this.app = app;
+    super(app);
     this.root = root;
     [this.back, this.points, this.front] = root.querySelectorAll("canvas");
     this.image = new PointImage();
@@ -40,22 +40,10 @@ export class Scatter {
     return { left: isNarrow ? 52 : 64, top: 8, width: Math.max(1, width - (isNarrow ? 52 : 64) - right), height: Math.max(1, height - 34), isNarrow };
   }
 
-  timeAt(x) {
-    const { left, width } = this.area;
-    const [from, to] = this.app.view.time;
-    return from + ((x - left) / width) * (to - from);
-  }
-
   pageAt(y) {
     const { top, height } = this.area;
     const [first, end] = this.app.view.pages;
     return end - ((y - top) / height) * (end - first);
-  }
-
-  xOf(time) {
-    const { left, width } = this.area;
-    const [from, to] = this.app.view.time;
-    return left + ((time - from) / (to - from)) * width;
   }
 
   yOf(page) {

@@ -2,7 +2,7 @@
 
 import { KINDS, nearest } from "./model.js";
 import { histogram } from "./bins.js";
-import { PointImage } from "./plot.js";
+import { PointImage, TimeChart } from "./plot.js";
 import { baseName, formatBytes, formatCount, formatTime, ticks, timeLabels } from "./format.js";
 import { listen, rule, surface } from "./surface.js";
 import { EDGE, clip, drawBrush, pointStyle, ring } from "./scatter.js";
@@ -13,9 +13,9 @@ const GAP = 16;
 const BIN = 3;
 const NEAR = 9;
 
-export class Timeline {
+export class Timeline extends TimeChart {
   constructor(app, root) {
-    this.app = app;
+    super(app);
     [this.ground, this.dots, this.overlay] = root.querySelectorAll("canvas");
     this.image = new PointImage();
     listen(this.overlay, {
@@ -40,18 +40,6 @@ export class Timeline {
   /** Powers of ten of ns between which latencies are. */
   get decades() {
     return this.app.decades;
-  }
-
-  xOf(time) {
-    const { left, width } = this.area;
-    const [from, to] = this.app.view.time;
-    return left + ((time - from) / (to - from)) * width;
-  }
-
-  timeAt(x) {
-    const { left, width } = this.area;
-    const [from, to] = this.app.view.time;
-    return from + ((x - left) / width) * (to - from);
   }
 
   yOf(log) {

@@ -207,6 +207,20 @@ pub struct FaultWaits {
     pub reclaim: Option<Duration>,
 }
 
+impl FaultWaits {
+    /// Each part, in the order of the fields.
+    pub const fn parts(&self) -> [Option<Duration>; 6] {
+        [
+            self.lock,
+            self.disk,
+            self.other_read,
+            self.blocked,
+            self.preempted,
+            self.reclaim,
+        ]
+    }
+}
+
 /// A page of a mapped file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FilePlace {

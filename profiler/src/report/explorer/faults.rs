@@ -152,16 +152,7 @@ impl Rows {
     }
 
     fn waits(&mut self, row: u32, fault: &FaultFact) {
-        let waits = &fault.waits;
-        let parts = [
-            waits.lock,
-            waits.disk,
-            waits.other_read,
-            waits.blocked,
-            waits.preempted,
-            waits.reclaim,
-        ];
-        for (part, kind) in parts.into_iter().zip(0..) {
+        for (part, kind) in fault.waits.parts().into_iter().zip(0..) {
             let Some(part) = part.filter(|part| !part.is_zero()) else {
                 continue;
             };

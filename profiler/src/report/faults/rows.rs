@@ -77,16 +77,8 @@ impl Rows {
             return false;
         }
         let index = self.kept.len();
-        let waits = &fault.waits;
-        let times = [
-            fault.latency,
-            waits.lock,
-            waits.disk,
-            waits.other_read,
-            waits.blocked,
-            waits.preempted,
-            waits.reclaim,
-        ];
+        let [lock, disk, other_read, blocked, preempted, reclaim] = fault.waits.parts();
+        let times = [fault.latency, lock, disk, other_read, blocked, preempted, reclaim];
         let mut number = 0;
         let times = times.map(|time| {
             let short = self.short((index, number), time);
