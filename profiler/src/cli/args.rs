@@ -1,5 +1,6 @@
 //! The command line as it is typed: names and help, nothing checked yet.
 
+mod export;
 mod faults;
 mod io;
 mod load;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use self::export::{Export, ExportFormat};
 pub use self::faults::Faults;
 pub use self::io::Io;
 pub use self::load::{Load, Serve, Sources};
@@ -43,6 +45,8 @@ pub enum Verb {
     Share(Share),
     /// Make a smaller profile: of a stretch of time, of some processes
     Trim(Trim),
+    /// Write a recording for other programs: pprof, OTLP, Parquet, flame graphs
+    Export(Export),
     /// Tell where a recording's page faults are: by file, function, phase; or list each
     Faults(Faults),
     /// Tell what was asked of disks: by device, file, function; or list each request

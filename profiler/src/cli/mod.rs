@@ -4,6 +4,7 @@ pub mod args;
 mod convert;
 mod doctor;
 pub mod explorer;
+mod export;
 mod faults;
 mod halves;
 mod io;
@@ -53,6 +54,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Load(load) => load::run(&load),
         Verb::Share(args) => share::run(&args),
         Verb::Trim(args) => trim::run(args),
+        Verb::Export(args) => export::run(args),
         Verb::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "ngmi", &mut script);

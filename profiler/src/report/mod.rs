@@ -6,6 +6,7 @@ pub mod export;
 pub mod faults;
 pub mod functions;
 mod groups;
+pub mod interchange;
 pub mod io;
 pub mod reveals;
 pub mod select;
