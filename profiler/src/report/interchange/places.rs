@@ -77,7 +77,9 @@ impl<'a> Places<'a> {
     pub fn program(&self) -> Option<ModuleId> {
         let process = self.tables.processes.get(self.tables.command_process()?.index())?;
         let modules = self.tables.modules.iter().zip((0..).map(ModuleId));
-        let mut programs = modules.filter(|(module, _)| !process.path.is_empty() && module.path == process.path);
+        let name = process.path.rsplit('/').next().filter(|name| !name.is_empty());
+        let is_program = |module: &Module| module.path == process.path || Some(module.name.as_str()) == name;
+        let mut programs = modules.filter(|(module, _)| module.kind == ModuleKind::File && is_program(module));
         programs.find(|(_, id)| self.extent(*id).is_some()).map(|(_, id)| id)
     }
 
