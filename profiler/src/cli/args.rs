@@ -6,6 +6,7 @@ mod io;
 mod load;
 mod maps;
 mod share;
+mod smaps;
 mod trim;
 mod waits;
 
@@ -20,6 +21,7 @@ pub use self::io::Io;
 pub use self::load::{Load, Serve, Sources};
 pub use self::maps::{Maps, Way};
 pub use self::share::Share;
+pub use self::smaps::Smaps;
 pub use self::trim::Trim;
 pub use self::waits::Waits;
 
@@ -57,6 +59,8 @@ pub enum Verb {
     Doctor(Doctor),
     /// List the mappings of a process, or say which byte of which file its addresses show
     Maps(Maps),
+    /// Tell what a process takes of memory, by file and section, and who touched it
+    Smaps(Smaps),
     /// Check a profile: indices, column lengths, order of times
     #[command(hide = true)]
     Lint(Lint),

@@ -17,6 +17,7 @@ mod output;
 mod record;
 mod serve;
 mod share;
+mod smaps;
 mod source;
 mod span;
 mod tables;
@@ -71,6 +72,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Tables(args) => tables::run(&args),
         Verb::Lint(args) => lint::run(&args),
         Verb::Maps(args) => maps::run(&args),
+        Verb::Smaps(args) => smaps::run(&args),
         Verb::Faults(args) => faults::run(args),
         Verb::Io(args) => io::run(args),
         Verb::Waits(args) => waits::run(args),

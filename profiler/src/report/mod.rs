@@ -10,6 +10,7 @@ pub mod interchange;
 pub mod io;
 pub mod reveals;
 pub mod select;
+pub mod smaps;
 pub mod summary;
 pub mod text;
 pub mod waits;

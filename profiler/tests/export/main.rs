@@ -12,7 +12,7 @@ mod any_wait;
 #[path = "../profile_synthetic/mod.rs"]
 mod profile_synthetic;
 #[path = "../e2e/harness/skip.rs"]
-#[allow(dead_code, unused_imports, unused_macros)]
+#[allow(dead_code, unused_imports, unused_macros, clippy::expect_used)]
 mod skip;
 
 mod readers;

@@ -1,4 +1,4 @@
-//! Parquet in DuckDB: the rows and columns are those of `--ndjson`, and the queries of docs/export.md run.
+//! Parquet in `DuckDB`: the rows and columns are those of `--ndjson`, and the queries of docs/export.md run.
 
 use std::fmt::Write as _;
 use std::path::Path;

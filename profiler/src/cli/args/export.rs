@@ -45,7 +45,7 @@ pub enum ExportFormat {
     Pprof,
     /// Sums by stack for OpenTelemetry's collector
     Otlp,
-    /// A row each for DuckDB, pandas, Spark
+    /// A row each for databases and data frames
     Parquet,
     /// Sums by stack for flame graphs
     Folded,

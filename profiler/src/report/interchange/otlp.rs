@@ -65,10 +65,10 @@ impl Label {
     }
 }
 
-fn text(text: &str) -> Option<AnyValue> {
-    Some(AnyValue {
+fn text(text: &str) -> AnyValue {
+    AnyValue {
         value: Some(Any::Text(text.to_owned())),
-    })
+    }
 }
 
 fn resource(recording: &Recording) -> Resource {
@@ -84,7 +84,7 @@ fn resource(recording: &Recording) -> Resource {
     ];
     let attribute = |(key, value): (&str, &str)| KeyValue {
         key: key.to_owned(),
-        value: text(&places::harmless(value)),
+        value: Some(text(&places::harmless(value))),
     };
     Resource {
         attributes: attributes.into_iter().map(attribute).collect(),
@@ -243,7 +243,7 @@ impl<'a> Making<'a> {
         };
         let lines = self.places.lines(frame).into_iter().map(|line| Line {
             function_index: self.function(&line.function, &line.file),
-            line: i64::from(line.line),
+            line: i64::from(line.number),
         });
         let lines = lines.collect();
         let kind = kind.map(|kind| self.attribute("profile.frame.type", Value::Text(kind.to_owned())));

@@ -1,5 +1,5 @@
 //! The messages of OTLP's profiles, `opentelemetry/proto/profiles/v1development`, as far as they are written. That version still changes: this
-//! is the one with stacks in a table of their own, one type of value a profile and one dictionary, as PyPI's opentelemetry-proto 1.45 has it.
+//! is the one with stacks in a table of their own, one type of value a profile and one dictionary, as the package `opentelemetry-proto` 1.45 on `PyPI` has it.
 
 use prost::Message;
 
@@ -14,6 +14,7 @@ pub struct ProfilesData {
 
 /// What profiles refer to by index. The first of each table is empty and stands for nothing.
 #[derive(Clone, PartialEq, Message)]
+#[allow(clippy::struct_field_names, reason = "the format's own")]
 pub struct Dictionary {
     #[prost(message, repeated, tag = "1")]
     pub mapping_table: Vec<Mapping>,

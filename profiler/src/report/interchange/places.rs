@@ -28,7 +28,7 @@ pub struct Line {
     /// Its source file; empty: unknown.
     pub file: String,
     /// Line in it; 0: unknown.
-    pub line: u32,
+    pub number: u32,
 }
 
 /// A mapping that the frames of a module lie in.
@@ -116,7 +116,7 @@ impl<'a> Places<'a> {
             Line {
                 function: harmless(function).into_owned(),
                 file: harmless(file.unwrap_or_default()).into_owned(),
-                line: source.and_then(|source| source.line).unwrap_or(0),
+                number: source.and_then(|source| source.line).unwrap_or(0),
             }
         };
         if chain.is_empty() {

@@ -120,7 +120,7 @@ impl<'a, W: Write> Parts<'a, W> {
         let mapping_id = module.map_or(0, |module| self.mapping(module));
         let lines = self.places.lines(frame).into_iter().map(|line| Line {
             function_id: self.function(&line.function, &line.file),
-            line: i64::from(line.line),
+            line: i64::from(line.number),
         });
         let line = lines.collect();
         self.rest.location.push(Location {
@@ -182,7 +182,9 @@ impl<'a, W: Write> Parts<'a, W> {
             unit: self.strings.number(unit),
         };
         rest.sample_type = types(tables).map(|(_, measure)| value_type(measure)).collect();
-        let default = tables.first().and_then(|table| table.measures().iter().find(is_time));
+        let default = tables
+            .first()
+            .and_then(|table| table.measures().iter().find(|(weight, ..)| *weight == Weight::Time));
         rest.default_sample_type = default.map_or(0, |measure| value_type(*measure).kind);
         let recording = &self.tables.recording;
         if tables.contains(&Table::Samples) && recording.sample_hz > 0 {
@@ -203,10 +205,6 @@ impl<'a, W: Write> Parts<'a, W> {
 fn types(tables: &[Table]) -> impl Iterator<Item = (Table, (Weight, &'static str, &'static str))> {
     let measures = |table: Table| table.measures().iter().map(move |measure| (table, *measure));
     tables.iter().copied().flat_map(measures)
-}
-
-fn is_time(measure: &&(Weight, &str, &str)) -> bool {
-    measure.0 == Weight::Time
 }
 
 /// The formats count in i64.

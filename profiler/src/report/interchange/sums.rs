@@ -172,7 +172,7 @@ impl Sum {
 #[derive(Debug, Default)]
 pub struct Sums {
     wanted: Vec<Table>,
-    sums: FxHashMap<Key, Sum>,
+    by_key: FxHashMap<Key, Sum>,
     names: Vec<String>,
     known: FxHashMap<String, u32>,
 }
@@ -193,7 +193,7 @@ impl Sums {
 
     /// How many facts of a table there are.
     pub fn count(&self, table: Table) -> u64 {
-        let of_table = self.sums.iter().filter(|(key, _)| key.what.table() == table);
+        let of_table = self.by_key.iter().filter(|(key, _)| key.what.table() == table);
         of_table.fold(0, |sum, (_, more)| sum.saturating_add(more.count))
     }
 
@@ -209,7 +209,7 @@ impl Sums {
         }
         let counted = self.devices(tables);
         let mut finished: FxHashMap<Key, Sum> = FxHashMap::default();
-        for (mut key, sum) in self.sums.drain() {
+        for (mut key, sum) in self.by_key.drain() {
             match &mut key.what {
                 What::Io(device, _) if !counted.get(device.index()).copied().unwrap_or(true) => continue,
                 What::Wait(reason) => *reason = refined(tables, key.stack, *reason),
@@ -238,7 +238,7 @@ impl Sums {
     /// By device: its requests count. What a device made of others is asked for, they are asked for again.
     fn devices(&self, tables: &Tables) -> Vec<bool> {
         let mut has_some = vec![false; tables.devices.len()];
-        for key in self.sums.keys() {
+        for key in self.by_key.keys() {
             if let What::Io(device, _) = key.what
                 && let Some(has) = has_some.get_mut(device.index())
             {
@@ -259,7 +259,7 @@ impl Sums {
 
     fn add(&mut self, what: What, who: Who, stack: Option<StackId>, file: Option<MappedFileId>, sum: Sum) {
         let key = Key { what, who, stack, file };
-        self.sums.entry(key).or_default().add(sum);
+        self.by_key.entry(key).or_default().add(sum);
     }
 
     fn who(&mut self, bio: &BioFact) -> Who {

@@ -1,0 +1,188 @@
+//! From the page table (`/proc/PID/pagemap`) to the sections of a file: which of its pages a process has in memory, and as what.
+//!
+//! `smaps` counts a region and the page table tells its pages. A region is told by section only if both come to the same; else its
+//! sections are unknown.
+
+use super::parse::{Amounts, Region};
+use crate::fact::fault::FileSection;
+
+/// Bytes of a page: both files count in these.
+pub const PAGE: u64 = 4096;
+const PRESENT: u64 = 1 << 63;
+const SWAPPED: u64 = 1 << 62;
+/// The page is the file's, or shared memory's.
+const OF_FILE: u64 = 1 << 61;
+/// Nobody else maps it.
+const EXCLUSIVE: u64 = 1 << 56;
+/// Number of the page frame; 0: not ours to see.
+const FRAME: u64 = (1 << 55) - 1;
+/// Bits of a fraction, as the kernel has them in its sums.
+const PSS_SHIFT: u32 = 12;
+
+/// A section in memory; `None`: bytes of the file in no section.
+pub type SectionAmounts = (Option<usize>, Amounts);
+
+/// Splits a region's amounts by the sections of its file. `words` is its part of `pagemap`; `mapped` says how many map a page frame, if
+/// that may be known: then the PSS is told, too, else only where no page is shared.
+///
+/// `None`: the two files do not agree, or it can't be told what is clean.
+pub fn split(
+    region: &Region,
+    words: &[u64],
+    sections: &[FileSection],
+    mapped: &mut dyn FnMut(u64) -> Option<u64>,
+) -> Option<Vec<SectionAmounts>> {
+    let mut found: Vec<(Option<usize>, Amounts, u64)> = Vec::new();
+    let mut knows_pss = true;
+    for (word, page) in words.iter().zip(0_u64..) {
+        if word & (PRESENT | SWAPPED) == 0 {
+            continue;
+        }
+        let offset = region.offset.checked_add(page.checked_mul(PAGE)?)?;
+        let section = section_of(sections, offset);
+        let place = found
+            .iter()
+            .position(|(known, ..)| *known == section)
+            .unwrap_or_else(|| {
+                found.push((section, Amounts::default(), 0));
+                found.len() - 1
+            });
+        let (_, amounts, pss) = found.get_mut(place)?;
+        if word & PRESENT == 0 {
+            amounts.swap += PAGE;
+            continue;
+        }
+        let (is_file, is_private) = (word & OF_FILE != 0, word & EXCLUSIVE != 0);
+        amounts.rss += PAGE;
+        if !is_file {
+            amounts.anonymous += PAGE;
+        }
+        // A copy is dirty; whether a page of the file is, is checked below.
+        *match (is_private, is_file) {
+            (true, false) => &mut amounts.private_dirty,
+            (true, true) => &mut amounts.private_clean,
+            (false, false) => &mut amounts.shared_dirty,
+            (false, true) => &mut amounts.shared_clean,
+        } += PAGE;
+        let by = if is_private {
+            Some(1)
+        } else {
+            mapped(word & FRAME).filter(|by| *by > 0)
+        };
+        knows_pss &= by.is_some();
+        *pss = pss.saturating_add((PAGE << PSS_SHIFT) / by.unwrap_or(1));
+    }
+    let all = found.iter().fold(0_u64, |sum, (.., pss)| sum.saturating_add(*pss));
+    // The kernel rounds a region's sum down to a kB.
+    let counted = region
+        .amounts
+        .pss
+        .filter(|pss| knows_pss && all >> (10 + PSS_SHIFT) == pss >> 10);
+    let mut left = counted;
+    let mut sum = Amounts::default();
+    let mut split = Vec::with_capacity(found.len());
+    for (section, mut amounts, pss) in found {
+        amounts.pss = left.map(|left| left.min(pss >> PSS_SHIFT));
+        left = left.zip(amounts.pss).map(|(left, pss)| left - pss);
+        sum += amounts;
+        split.push((section, amounts));
+    }
+    let hugetlb = region.amounts.hugetlb;
+    (Amounts { hugetlb, ..sum }).agrees(&region.amounts).then_some(split)
+}
+
+/// The section with the most bytes of a page; of equals the first.
+fn section_of(sections: &[FileSection], offset: u64) -> Option<usize> {
+    let end = offset.saturating_add(PAGE);
+    let first = sections.partition_point(|section| section.offset.saturating_add(section.size) <= offset);
+    let near = sections
+        .iter()
+        .enumerate()
+        .skip(first)
+        .take_while(|(_, section)| section.offset < end);
+    let bytes = |section: &FileSection| {
+        let until = section.offset.saturating_add(section.size).min(end);
+        until.saturating_sub(section.offset.max(offset))
+    };
+    let most = near.max_by_key(|(index, section)| (bytes(section), std::cmp::Reverse(*index)))?;
+    Some(most.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn section(offset: u64, size: u64) -> FileSection {
+        FileSection {
+            name: String::new(),
+            offset,
+            size,
+            svma: 0,
+        }
+    }
+
+    #[test]
+    fn a_page_is_of_the_section_with_the_most_bytes_in_it() {
+        let sections = [
+            section(100, 1000),
+            section(1100, 2000),
+            section(3100, 100_000),
+            section(200_000, 10),
+        ];
+        let of = |offset| section_of(&sections, offset);
+        assert_eq!([of(0), of(PAGE), of(100_000)], [Some(1), Some(2), Some(2)]);
+        assert_eq!([of(114_688), of(196_608), of(400_000)], [None, Some(3), None]);
+    }
+
+    fn region(amounts: Amounts) -> Region {
+        Region {
+            end: 5 * PAGE,
+            amounts,
+            ..Region::default()
+        }
+    }
+
+    #[test]
+    fn pages_add_up_to_the_region_or_nothing_is_told() {
+        let sections = [section(0, PAGE), section(PAGE, 4 * PAGE)];
+        let words = [
+            PRESENT | OF_FILE | 7,
+            PRESENT | OF_FILE | EXCLUSIVE | 8,
+            PRESENT | EXCLUSIVE | 9,
+            SWAPPED,
+            0,
+        ];
+        let amounts = Amounts {
+            rss: 3 * PAGE,
+            pss: Some(9 << 10),
+            shared_clean: PAGE,
+            private_clean: PAGE,
+            private_dirty: PAGE,
+            anonymous: PAGE,
+            swap: PAGE,
+            ..Amounts::default()
+        };
+        // Frame 7 is mapped four times.
+        let split_up = split(&region(amounts), &words, &sections, &mut |frame| Some(frame - 3)).unwrap();
+        let first = Amounts {
+            rss: PAGE,
+            pss: Some(PAGE / 4),
+            shared_clean: PAGE,
+            ..Amounts::default()
+        };
+        assert_eq!(split_up[0], (Some(0), first));
+        assert_eq!(
+            (split_up[1].0, split_up[1].1.pss, split_up[1].1.swap),
+            (Some(1), Some(2 * PAGE), PAGE)
+        );
+        let split_up = split(&region(amounts), &words, &sections, &mut |_| None).unwrap();
+        assert!(split_up.iter().all(|(_, amounts)| amounts.pss.is_none()));
+        // A page of the file that was written to: which one is not told.
+        let dirty = Amounts {
+            private_clean: 0,
+            private_dirty: 2 * PAGE,
+            ..amounts
+        };
+        assert_eq!(split(&region(dirty), &words, &sections, &mut |_| None), None);
+    }
+}
