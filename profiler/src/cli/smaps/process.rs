@@ -13,7 +13,7 @@ use crate::capture::{files, procfs};
 use crate::event::{At, FileId, Mapping};
 use crate::fact::fault::FileSection;
 use crate::record::places::section;
-use crate::report::smaps::pages::{PAGE, split};
+use crate::report::smaps::pages::{Frame, PAGE, split};
 use crate::report::smaps::parse::{regions, rollup};
 use crate::report::smaps::report::{Process, Sections};
 use crate::report::smaps::{Amounts, Region};
@@ -23,6 +23,8 @@ use crate::report::text::escaped;
 const MAX_TEXT: u64 = 1 << 30;
 /// Pages of a region that are looked at one by one.
 const MAX_PAGES: u64 = 1 << 20;
+/// `KPF_DIRTY` of `include/uapi/linux/kernel-page-flags.h`.
+const DIRTY: u64 = 1 << 4;
 /// Processes of a tree at most.
 const MAX_PROCESSES: usize = 1 << 16;
 /// How often a process that changes meanwhile is read.
@@ -35,6 +37,7 @@ const ATTEMPTS: u32 = 5;
 pub fn read(pid: u32, tree: bool) -> Result<Vec<Process>> {
     let mut reader = Reader {
         counts: File::open("/proc/kpagecount").ok(),
+        flags: File::open("/proc/kpageflags").ok(),
         files: FxHashMap::default(),
     };
     let mut processes = vec![reader.process(pid)?];
@@ -68,6 +71,8 @@ type FileSections = std::result::Result<Vec<FileSection>, String>;
 struct Reader {
     /// How many map each page frame; for root only.
     counts: Option<File>,
+    /// What each page frame is; for root only.
+    flags: Option<File>,
     files: FxHashMap<FileId, FileSections>,
 }
 
@@ -131,17 +136,16 @@ impl Reader {
                 ));
             }
         };
-        let counts = self.counts.as_ref();
-        let mut mapped = |frame: u64| {
-            let mut word = [0; 8];
-            let at = frame.checked_mul(8).filter(|at| *at > 0)?;
-            counts?.read_exact_at(&mut word, at).ok()?;
-            Some(u64::from_ne_bytes(word))
+        let (counts, flags) = (self.counts.as_ref(), self.flags.as_ref());
+        let mut look = |frame| Frame {
+            mapped: counts.and_then(|counts| word(counts, frame)),
+            dirty: flags
+                .and_then(|flags| word(flags, frame))
+                .map(|flags| flags & DIRTY != 0),
         };
-        let Some(parts) = split(region, &words, sections, &mut mapped) else {
-            return unknown(
-                "smaps and the page table do not say the same of it, or pages of the file itself were written to",
-            );
+        let parts = match split(region, &words, sections, &mut look) {
+            Ok(parts) => parts,
+            Err(why) => return unknown(&why.to_string()),
         };
         let named = |(index, amounts): (Option<usize>, Amounts)| {
             let section = index.and_then(|index| sections.get(index));
@@ -157,6 +161,9 @@ fn text(pid: u32, name: &str) -> Result<Vec<u8>> {
     let read = File::open(&path).and_then(|file| file.take(MAX_TEXT).read_to_end(&mut text));
     match read.map_err(|error| (error.raw_os_error(), error)) {
         Ok(_) => Ok(text),
+        Err((Some(libc::EACCES | libc::EPERM), _)) if nix::unistd::Uid::effective().is_root() => {
+            bail!("the kernel keeps process {pid} from root as well: run ngmi outside of the container")
+        }
         Err((Some(libc::EACCES | libc::EPERM), _)) => {
             bail!("process {pid} is not yours to look into: run `sudo ngmi smaps {pid}`")
         }
@@ -165,6 +172,14 @@ fn text(pid: u32, name: &str) -> Result<Vec<u8>> {
         }
         Err((_, error)) => Err(error).with_context(|| format!("cannot read {path}")),
     }
+}
+
+/// What a file of the kernel's says of a page frame; number 0 stands for one that is not ours to see.
+fn word(file: &File, frame: u64) -> Option<u64> {
+    let mut word = [0; 8];
+    let at = frame.checked_mul(8).filter(|at| *at > 0)?;
+    file.read_exact_at(&mut word, at).ok()?;
+    Some(u64::from_ne_bytes(word))
 }
 
 /// The part of the page table that is about a region.

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::pages::PAGE;
 use crate::event::FileId;
-use crate::fact::fault::FaultClass;
+use crate::fact::fault::{Access, FaultClass};
 use crate::fact::{MappedFile, MappedFileId, ProcessId};
 use crate::report::faults::View;
 use crate::report::faults::view::path_of;
@@ -81,8 +81,12 @@ impl Known {
             let key = (thread.process, place.file, page);
             let is_first = touched.insert(key);
             let is_distinct = distinct.insert((place.file, page));
-            let is_written =
-                matches!(fault.class, FaultClass::FileCow | FaultClass::SharedDirty) && written.insert(key);
+            let writes = match fault.class {
+                FaultClass::FileCow | FaultClass::SharedDirty => true,
+                FaultClass::Shmem => fault.access == Access::Write,
+                _ => false,
+            };
+            let is_written = writes && written.insert(key);
             let function = view.function(&fault);
             for process in [None, Some(thread.process)] {
                 let sum = sums.entry((process, place.file, section)).or_default();

@@ -22,63 +22,71 @@ const PSS_SHIFT: u32 = 12;
 /// A section in memory; `None`: bytes of the file in no section.
 pub type SectionAmounts = (Option<usize>, Amounts);
 
-/// Splits a region's amounts by the sections of its file. `words` is its part of `pagemap`; `mapped` says how many map a page frame, if
-/// that may be known: then the PSS is told, too, else only where no page is shared.
+/// Why a region is not told by section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Untold {
+    /// The kernel sums up other pages than it lists.
+    #[error("the kernel's sums and its page table are of different pages; stop the process first (`kill -STOP PID`)")]
+    Pages,
+    /// Dirty pages of the file itself.
+    #[error("pages of the file itself are dirty and nobody says which; `sync` writes them, root may see them")]
+    Dirty,
+}
+
+/// What may be known of a page frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Frame {
+    /// How many map it.
+    pub mapped: Option<u64>,
+    /// It differs from what the disk has.
+    pub dirty: Option<bool>,
+}
+
+/// Splits a region's amounts by the sections of its file. `words` is its part of `pagemap`; `look` says what may be known of a page frame.
+/// Without that the PSS is told only where no page is shared.
 ///
-/// `None`: the two files do not agree, or it can't be told what is clean.
+/// # Errors
+/// When the sections would not add up to the region.
 pub fn split(
     region: &Region,
     words: &[u64],
     sections: &[FileSection],
-    mapped: &mut dyn FnMut(u64) -> Option<u64>,
-) -> Option<Vec<SectionAmounts>> {
+    look: &mut dyn FnMut(u64) -> Frame,
+) -> Result<Vec<SectionAmounts>, Untold> {
+    // By section: what it amounts to, and the PSS with its fraction.
     let mut found: Vec<(Option<usize>, Amounts, u64)> = Vec::new();
     let mut knows_pss = true;
     for (word, page) in words.iter().zip(0_u64..) {
         if word & (PRESENT | SWAPPED) == 0 {
             continue;
         }
-        let offset = region.offset.checked_add(page.checked_mul(PAGE)?)?;
-        let section = section_of(sections, offset);
-        let place = found
-            .iter()
-            .position(|(known, ..)| *known == section)
-            .unwrap_or_else(|| {
-                found.push((section, Amounts::default(), 0));
-                found.len() - 1
-            });
-        let (_, amounts, pss) = found.get_mut(place)?;
+        let section = section_of(sections, region.offset.saturating_add(page * PAGE));
+        let place = found.iter().position(|(known, ..)| *known == section);
+        let place = place.unwrap_or_else(|| {
+            found.push((section, Amounts::default(), 0));
+            found.len() - 1
+        });
+        let Some((_, amounts, pss)) = found.get_mut(place) else {
+            continue;
+        };
         if word & PRESENT == 0 {
             amounts.swap += PAGE;
             continue;
         }
-        let (is_file, is_private) = (word & OF_FILE != 0, word & EXCLUSIVE != 0);
-        amounts.rss += PAGE;
-        if !is_file {
-            amounts.anonymous += PAGE;
-        }
-        // A copy is dirty; whether a page of the file is, is checked below.
-        *match (is_private, is_file) {
-            (true, false) => &mut amounts.private_dirty,
-            (true, true) => &mut amounts.private_clean,
-            (false, false) => &mut amounts.shared_dirty,
-            (false, true) => &mut amounts.shared_clean,
-        } += PAGE;
-        let by = if is_private {
+        let frame = look(word & FRAME);
+        count(amounts, *word, frame.dirty.unwrap_or(false));
+        let by = if word & EXCLUSIVE != 0 {
             Some(1)
         } else {
-            mapped(word & FRAME).filter(|by| *by > 0)
+            frame.mapped.filter(|by| *by > 0)
         };
         knows_pss &= by.is_some();
         *pss = pss.saturating_add((PAGE << PSS_SHIFT) / by.unwrap_or(1));
     }
     let all = found.iter().fold(0_u64, |sum, (.., pss)| sum.saturating_add(*pss));
     // The kernel rounds a region's sum down to a kB.
-    let counted = region
-        .amounts
-        .pss
-        .filter(|pss| knows_pss && all >> (10 + PSS_SHIFT) == pss >> 10);
-    let mut left = counted;
+    let counted = region.amounts.pss;
+    let mut left = counted.filter(|pss| knows_pss && all >> (10 + PSS_SHIFT) == pss >> 10);
     let mut sum = Amounts::default();
     let mut split = Vec::with_capacity(found.len());
     for (section, mut amounts, pss) in found {
@@ -87,8 +95,41 @@ pub fn split(
         sum += amounts;
         split.push((section, amounts));
     }
-    let hugetlb = region.amounts.hugetlb;
-    (Amounts { hugetlb, ..sum }).agrees(&region.amounts).then_some(split)
+    sum.hugetlb = region.amounts.hugetlb;
+    if sum.agrees(&region.amounts) {
+        Ok(split)
+    } else if clean(sum).agrees(&clean(region.amounts)) {
+        Err(Untold::Dirty)
+    } else {
+        Err(Untold::Pages)
+    }
+}
+
+/// Counts a page that is in memory. A copy is dirty, as is a page of the file if the frame says so; a process that maps its own copy can't make the
+/// file's page dirty.
+fn count(amounts: &mut Amounts, word: u64, is_dirty: bool) {
+    let (is_file, is_private) = (word & OF_FILE != 0, word & EXCLUSIVE != 0);
+    amounts.rss += PAGE;
+    if !is_file {
+        amounts.anonymous += PAGE;
+    }
+    *match (is_private, !is_file || is_dirty) {
+        (true, true) => &mut amounts.private_dirty,
+        (true, false) => &mut amounts.private_clean,
+        (false, true) => &mut amounts.shared_dirty,
+        (false, false) => &mut amounts.shared_clean,
+    } += PAGE;
+}
+
+/// As if nothing were dirty.
+fn clean(amounts: Amounts) -> Amounts {
+    Amounts {
+        shared_clean: amounts.shared(),
+        shared_dirty: 0,
+        private_clean: amounts.private_clean.saturating_add(amounts.private_dirty),
+        private_dirty: 0,
+        ..amounts
+    }
 }
 
 /// The section with the most bytes of a page; of equals the first.
@@ -163,26 +204,37 @@ mod tests {
             ..Amounts::default()
         };
         // Frame 7 is mapped four times.
-        let split_up = split(&region(amounts), &words, &sections, &mut |frame| Some(frame - 3)).unwrap();
+        let mut look = |frame| Frame {
+            mapped: Some(frame - 3),
+            dirty: Some(frame == 8),
+        };
+        let blind = &mut |_| Frame::default();
+        let split_up = split(&region(amounts), &words, &sections, blind).unwrap();
+        assert!(split_up.iter().all(|(_, amounts)| amounts.pss.is_none()));
+        // Frame 8 is a page of the file, and dirty.
+        let dirty = Amounts {
+            private_clean: 0,
+            private_dirty: 2 * PAGE,
+            ..amounts
+        };
         let first = Amounts {
             rss: PAGE,
             pss: Some(PAGE / 4),
             shared_clean: PAGE,
             ..Amounts::default()
         };
+        let split_up = split(&region(dirty), &words, &sections, &mut look).unwrap();
         assert_eq!(split_up[0], (Some(0), first));
+        let second = split_up[1].1;
         assert_eq!(
-            (split_up[1].0, split_up[1].1.pss, split_up[1].1.swap),
-            (Some(1), Some(2 * PAGE), PAGE)
+            (second.pss, second.swap, second.private_dirty),
+            (Some(2 * PAGE), PAGE, 2 * PAGE)
         );
-        let split_up = split(&region(amounts), &words, &sections, &mut |_| None).unwrap();
-        assert!(split_up.iter().all(|(_, amounts)| amounts.pss.is_none()));
-        // A page of the file that was written to: which one is not told.
-        let dirty = Amounts {
-            private_clean: 0,
-            private_dirty: 2 * PAGE,
+        assert_eq!(split(&region(dirty), &words, &sections, blind), Err(Untold::Dirty));
+        let less = Amounts {
+            rss: 2 * PAGE,
             ..amounts
         };
-        assert_eq!(split(&region(dirty), &words, &sections, &mut |_| None), None);
+        assert_eq!(split(&region(less), &words, &sections, &mut look), Err(Untold::Pages));
     }
 }

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use rustc_hash::FxHashMap;
+
 use super::known::{Known, KnownRow, Toucher};
 use super::parse::Amounts;
 use super::report::{Footprint, SectionRow};
@@ -48,22 +50,18 @@ pub fn write(out: &mut impl Write, footprint: &Footprint, top: usize) -> io::Res
     lines.push(line("all", &footprint.totals));
     lines.push(String::new());
     lines.push(head("section"));
-    let of_files = |row: &&SectionRow| row.inode.is_some() && is_there(&row.amounts);
-    let sections = footprint.by_section.iter().filter(of_files);
-    for row in sections.clone().take(top) {
-        lines.push(line(
-            &section(&row.file, row.section.as_deref(), row.unknown.is_some()),
-            &row.amounts,
-        ));
+    let sections = sections(footprint);
+    for (row, amounts) in sections.iter().take(top) {
+        lines.push(line(&section(row), amounts));
         lines.extend(touchers(row.touched_bytes, &row.touched_by));
     }
-    lines.extend(rest(sections.count(), top));
-    for row in footprint.by_section.iter().filter(of_files) {
-        if let Some(why) = &row.unknown {
-            let file = text::path(&row.file, 40);
-            lines.extend(warning(&format!("sections of {file} are not known: {}", fit(why, 200))));
-            break;
-        }
+    lines.extend(rest(sections.len(), top));
+    if let Some((row, why)) = sections
+        .iter()
+        .find_map(|(row, _)| Some((row, row.unknown.as_deref()?)))
+    {
+        let file = text::path(&row.file, 40);
+        lines.extend(warning(&format!("sections of {file} are not known: {}", fit(why, 200))));
     }
     if footprint.totals.hugetlb > 0 {
         lines.push(format!(
@@ -151,11 +149,31 @@ fn size(amount: u64) -> String {
     if amount == 0 { "-".to_owned() } else { bytes(amount) }
 }
 
-fn section(file: &str, section: Option<&str>, is_unknown: bool) -> String {
-    let section = section.unwrap_or(if is_unknown { "?" } else { "(none)" });
-    let section = fit(section, 12);
+/// Of files, over all processes, with the row of the first.
+fn sections(footprint: &Footprint) -> Vec<(&SectionRow, Amounts)> {
+    let mut sums: Vec<(&SectionRow, Amounts)> = Vec::new();
+    let mut places = FxHashMap::default();
+    let of_files = |row: &&SectionRow| row.inode.is_some() && is_there(&row.amounts);
+    for row in footprint.by_section.iter().filter(of_files) {
+        let key = (&row.file, &row.section, &row.unknown);
+        match places.get(&key).and_then(|place| sums.get_mut(*place)) {
+            Some((_, sum)) => *sum += row.amounts,
+            None => {
+                places.insert(key, sums.len());
+                sums.push((row, row.amounts));
+            }
+        }
+    }
+    let share = |amounts: &Amounts| amounts.pss.unwrap_or(amounts.rss).saturating_add(amounts.swap);
+    sums.sort_by_key(|(_, amounts)| std::cmp::Reverse(share(amounts)));
+    sums
+}
+
+fn section(row: &SectionRow) -> String {
+    let unknown = row.unknown.as_ref().map(|_| "?");
+    let section = fit(row.section.as_deref().or(unknown).unwrap_or_default(), 12);
     let room = NAME.saturating_sub(columns(&section) + 1);
-    let base = file.rsplit('/').next().unwrap_or(file);
+    let base = row.file.rsplit('/').next().unwrap_or(&row.file);
     format!("{} {section}", fit(base, room))
 }
 
