@@ -7,6 +7,10 @@ mod oracle;
 #[path = "../profile_synthetic/mod.rs"]
 mod profile_synthetic;
 
+#[path = "../e2e/harness/skip.rs"]
+#[allow(dead_code, unused_imports, unused_macros, clippy::expect_used)]
+mod skip;
+
 mod known;
 mod process;
 

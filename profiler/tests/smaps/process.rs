@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 use super::oracle::Oracle;
-use super::{fits_a_terminal, refused, said};
+use super::{fits_a_terminal, refused, said, skip};
 
 const PAGE: u64 = 4096;
 
@@ -176,6 +176,65 @@ fn a_tree_shares_what_a_fork_shares() {
     assert!(text.contains("footprint") && text.contains(".known"), "{text}");
     let csv = said(&[&pid, "--tree", "--csv"]);
     assert_eq!(csv.lines().count() - 1, found["by_section"].as_array().unwrap().len());
+}
+
+/// A program that its recorder left; ends with the test.
+struct Outlived(nix::unistd::Pid);
+
+impl Drop for Outlived {
+    fn drop(&mut self) {
+        let _ = nix::sys::signal::kill(self.0, nix::sys::signal::Signal::SIGKILL);
+    }
+}
+
+#[test]
+fn a_recording_says_who_touched_what_is_there() {
+    if let Some(reason) = skip::no_capture() {
+        skip::skip(&reason);
+        return;
+    }
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let program = Oracle::c_with("footprint.c", "footprint", &["-static"]).path;
+    let profile = folder.path().join("profile.json");
+    let mut record = Command::new(env!("CARGO_BIN_EXE_ngmi"));
+    record
+        .args(["record", "--save-only", "--duration", "2", "-o"])
+        .arg(&profile);
+    // The program outlives its recording, and holds a pipe open: what it says goes into a file.
+    let out = folder.path().join("out");
+    record
+        .stdout(std::fs::File::create(&out).unwrap())
+        .stderr(Stdio::null());
+    let status = record.arg("--").arg(program).arg(folder.path()).status().unwrap();
+    let Some(pid) = std::fs::read_to_string(&out)
+        .unwrap()
+        .split_whitespace()
+        .next()
+        .map(str::to_owned)
+    else {
+        assert_eq!(status.code(), Some(125));
+        skip::skip("nothing can be recorded here");
+        return;
+    };
+    let _program = Outlived(nix::unistd::Pid::from_raw(pid.parse().unwrap()));
+    let found: Value = serde_json::from_str(&said(&[&pid, "--json", "--with", profile.to_str().unwrap()])).unwrap();
+    let rows = found["by_section"].as_array().unwrap();
+    let row = rows
+        .iter()
+        .find(|row| row["file"].as_str().unwrap().ends_with("/private.dat"))
+        .unwrap();
+    // Reads map pages around; each page that is written is a fault of its own.
+    assert!(row["touched_bytes"].as_u64().unwrap() >= 50 * PAGE, "{row}");
+    let by: Vec<&str> = row["touched_by"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|by| by["function"].as_str().unwrap())
+        .collect();
+    assert!(
+        !by.is_empty() && by.iter().all(|by| ["read_all", "write_some"].contains(by)),
+        "{row}"
+    );
 }
 
 #[test]
