@@ -1,6 +1,6 @@
 //! The footprint of processes: each one's, and by file and section over all. Every table adds up to the kernel's own sums.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
 use super::known::{Known, Toucher};
@@ -112,14 +112,14 @@ impl Footprint {
     /// Of these processes, with what a recording knows.
     pub fn new(processes: &[Process], known: Option<&Known>) -> Self {
         let mut totals = Amounts::default();
-        let mut files: FxHashMap<String, (Amounts, FxHashMap<u32, ()>)> = FxHashMap::default();
+        let mut files: FxHashMap<String, (Amounts, FxHashSet<u32>)> = FxHashMap::default();
         let mut by_section = Vec::new();
         for process in processes {
             totals += process.rollup;
             for (region, _) in &process.regions {
                 let (amounts, of) = files.entry(name(region)).or_default();
                 *amounts += region.amounts;
-                of.insert(process.pid, ());
+                of.insert(process.pid);
             }
             by_section.extend(sections(process, known));
         }

@@ -156,12 +156,11 @@ fn sections(footprint: &Footprint) -> Vec<(&SectionRow, Amounts)> {
     let of_files = |row: &&SectionRow| row.inode.is_some() && is_there(&row.amounts);
     for row in footprint.by_section.iter().filter(of_files) {
         let key = (&row.file, &row.section, &row.unknown);
-        match places.get(&key).and_then(|place| sums.get_mut(*place)) {
-            Some((_, sum)) => *sum += row.amounts,
-            None => {
-                places.insert(key, sums.len());
-                sums.push((row, row.amounts));
-            }
+        if let Some((_, sum)) = places.get(&key).and_then(|place| sums.get_mut(*place)) {
+            *sum += row.amounts;
+        } else {
+            places.insert(key, sums.len());
+            sums.push((row, row.amounts));
         }
     }
     let share = |amounts: &Amounts| amounts.pss.unwrap_or(amounts.rss).saturating_add(amounts.swap);
