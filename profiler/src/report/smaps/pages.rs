@@ -43,7 +43,7 @@ pub struct Frame {
 }
 
 /// Splits a region's amounts by the sections of its file. `words` is its part of `pagemap`; `look` says what may be known of a page frame.
-/// Without that the PSS is told only where no page is shared.
+/// Without that the PSS of a section is told only where none of its pages is shared.
 ///
 /// # Errors
 /// When the sections would not add up to the region.
@@ -54,8 +54,7 @@ pub fn split(
     look: &mut dyn FnMut(u64) -> Frame,
 ) -> Result<Vec<SectionAmounts>, Untold> {
     // By section: what it amounts to, and the PSS with its fraction.
-    let mut found: Vec<(Option<usize>, Amounts, u64)> = Vec::new();
-    let mut knows_pss = true;
+    let mut found: Vec<(Option<usize>, Amounts, Option<u64>)> = Vec::new();
     for (word, page) in words.iter().zip(0_u64..) {
         if word & (PRESENT | SWAPPED) == 0 {
             continue;
@@ -63,7 +62,7 @@ pub fn split(
         let section = section_of(sections, region.offset.saturating_add(page * PAGE));
         let place = found.iter().position(|(known, ..)| *known == section);
         let place = place.unwrap_or_else(|| {
-            found.push((section, Amounts::default(), 0));
+            found.push((section, Amounts::default(), Some(0)));
             found.len() - 1
         });
         let Some((_, amounts, pss)) = found.get_mut(place) else {
@@ -80,18 +79,23 @@ pub fn split(
         } else {
             frame.mapped.filter(|by| *by > 0)
         };
-        knows_pss &= by.is_some();
-        *pss = pss.saturating_add((PAGE << PSS_SHIFT) / by.unwrap_or(1));
+        *pss = pss
+            .zip(by)
+            .map(|(sum, by)| sum.saturating_add((PAGE << PSS_SHIFT) / by));
     }
-    let all = found.iter().fold(0_u64, |sum, (.., pss)| sum.saturating_add(*pss));
+    let known = found.iter().map(|(.., pss)| *pss);
+    let all = known.fold(Some(0_u64), |sum, pss| {
+        sum.zip(pss).map(|(sum, pss)| sum.saturating_add(pss))
+    });
     // The kernel rounds a region's sum down to a kB.
     let counted = region.amounts.pss;
-    let mut left = counted.filter(|pss| knows_pss && all >> (10 + PSS_SHIFT) == pss >> 10);
+    let fits = |pss: &u64| all.is_none_or(|all| all >> (10 + PSS_SHIFT) == pss >> 10);
+    let mut left = counted.filter(fits);
     let mut sum = Amounts::default();
     let mut split = Vec::with_capacity(found.len());
     for (section, mut amounts, pss) in found {
-        amounts.pss = left.map(|left| left.min(pss >> PSS_SHIFT));
-        left = left.zip(amounts.pss).map(|(left, pss)| left - pss);
+        amounts.pss = left.zip(pss).map(|(left, pss)| left.min(pss >> PSS_SHIFT));
+        left = left.map(|left| left.saturating_sub(amounts.pss.unwrap_or(0)));
         sum += amounts;
         split.push((section, amounts));
     }
@@ -210,7 +214,11 @@ mod tests {
         };
         let blind = &mut |_| Frame::default();
         let split_up = split(&region(amounts), &words, &sections, blind).unwrap();
-        assert!(split_up.iter().all(|(_, amounts)| amounts.pss.is_none()));
+        // Without looking, the section without shared pages alone.
+        assert_eq!(
+            split_up.iter().map(|(_, amounts)| amounts.pss).collect::<Vec<_>>(),
+            [None, Some(2 * PAGE)]
+        );
         // Frame 8 is a page of the file, and dirty.
         let dirty = Amounts {
             private_clean: 0,
