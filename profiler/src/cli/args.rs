@@ -1,10 +1,12 @@
 //! The command line as it is typed: names and help, nothing checked yet.
 
+mod export;
 mod faults;
 mod io;
 mod load;
 mod maps;
 mod share;
+mod smaps;
 mod trim;
 mod waits;
 
@@ -13,11 +15,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use self::export::{Export, ExportFormat};
 pub use self::faults::Faults;
 pub use self::io::Io;
 pub use self::load::{Load, Serve, Sources};
 pub use self::maps::{Maps, Way};
 pub use self::share::Share;
+pub use self::smaps::Smaps;
 pub use self::trim::Trim;
 pub use self::waits::Waits;
 
@@ -43,6 +47,8 @@ pub enum Verb {
     Share(Share),
     /// Make a smaller profile: of a stretch of time, of some processes
     Trim(Trim),
+    /// Write a recording for other programs: pprof, OTLP, Parquet, flame graphs
+    Export(Export),
     /// Tell where a recording's page faults are: by file, function, phase; or list each
     Faults(Faults),
     /// Tell what was asked of disks: by device, file, function; or list each request
@@ -53,6 +59,8 @@ pub enum Verb {
     Doctor(Doctor),
     /// List the mappings of a process, or say which byte of which file its addresses show
     Maps(Maps),
+    /// Tell what a process takes of memory, by file and section, and who touched it
+    Smaps(Smaps),
     /// Check a profile: indices, column lengths, order of times
     #[command(hide = true)]
     Lint(Lint),

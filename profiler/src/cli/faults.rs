@@ -17,7 +17,7 @@ use crate::report::export::{self, Form, Rows};
 use crate::report::faults::export::{COLUMNS, Exporter};
 use crate::report::faults::{Facts, FaultReport, Selection, Selector, View};
 
-const FAULTS: About = About {
+pub const FAULTS: About = About {
     name: "faults",
     noun: "fault",
     watched: Some(", though they were watched: nothing that was recorded made any"),

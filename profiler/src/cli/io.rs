@@ -14,7 +14,7 @@ use crate::report::export::{self, Form, Rows};
 use crate::report::io::export::{COLUMNS, row};
 use crate::report::io::{Facts, IoReport, Selection, Selector, View, text};
 
-const REQUESTS: About = About {
+pub const REQUESTS: About = About {
     name: "requests",
     noun: "block",
     watched: Some(

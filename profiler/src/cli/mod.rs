@@ -4,6 +4,7 @@ pub mod args;
 mod convert;
 mod doctor;
 pub mod explorer;
+mod export;
 mod faults;
 mod halves;
 mod io;
@@ -16,6 +17,7 @@ mod output;
 mod record;
 mod serve;
 mod share;
+mod smaps;
 mod source;
 mod span;
 mod tables;
@@ -53,6 +55,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Load(load) => load::run(&load),
         Verb::Share(args) => share::run(&args),
         Verb::Trim(args) => trim::run(args),
+        Verb::Export(args) => export::run(args),
         Verb::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "ngmi", &mut script);
@@ -69,6 +72,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Tables(args) => tables::run(&args),
         Verb::Lint(args) => lint::run(&args),
         Verb::Maps(args) => maps::run(&args),
+        Verb::Smaps(args) => smaps::run(&args),
         Verb::Faults(args) => faults::run(args),
         Verb::Io(args) => io::run(args),
         Verb::Waits(args) => waits::run(args),

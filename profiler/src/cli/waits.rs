@@ -15,7 +15,7 @@ use crate::report::export::{self, Form, Rows};
 use crate::report::waits::export::{COLUMNS, Exporter};
 use crate::report::waits::{Facts, Selection, Selector, View, WaitReport, text};
 
-const WAITS: About = About {
+pub const WAITS: About = About {
     name: "waits",
     noun: "switch",
     watched: None,
@@ -76,7 +76,7 @@ impl TryFrom<Waits> for Selection {
 }
 
 /// A profile may hold only a part of them, and the sums of the rest.
-fn warn_of_budget(recording: &Recording) {
+pub fn warn_of_budget(recording: &Recording) {
     let folded = (recording.folded_waits.iter()).fold(0_u64, |sum, folded| sum.saturating_add(folded.waits));
     let seen = recording.waits_seen;
     if folded > 0 {

@@ -23,7 +23,9 @@ pub enum ReadError {
     #[error("not a profile: {0}")]
     Json(#[from] serde_json::Error),
     /// Some other program's profile.
-    #[error("this profile was not written by ngmi; open it at https://profiler.firefox.com instead")]
+    #[error(
+        "this profile was not written by ngmi: it has no page faults, waits and requests to tell of; open it at https://profiler.firefox.com instead"
+    )]
     Foreign,
     /// Another version of ngmi or of the format.
     #[error("this profile has format {format} and ngmi section {section:?}; read it with the ngmi that wrote it")]

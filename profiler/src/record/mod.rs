@@ -11,7 +11,7 @@ pub mod identity;
 mod loader_cache;
 pub mod names;
 pub mod needed;
-mod places;
+pub mod places;
 pub mod privilege;
 pub mod session;
 pub mod sources;

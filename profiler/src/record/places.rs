@@ -65,7 +65,8 @@ pub fn sections(tables: &mut Tables, index: &FileIndex, binaries: &OpenBinaries)
     wanted
 }
 
-fn section(place: SectionPlace) -> FileSection {
+/// As facts have it.
+pub fn section(place: SectionPlace) -> FileSection {
     FileSection {
         name: place.name,
         offset: place.offset,

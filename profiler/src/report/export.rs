@@ -41,6 +41,19 @@ impl<'a> Cell<'a> {
     }
 }
 
+/// What the cells of a column are, where they are anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Type {
+    /// Names.
+    Text,
+    /// Amounts: below 2^63.
+    Number,
+    /// Numbers that nobody adds up: up to 2^64.
+    Id,
+    /// Yes or no.
+    Flag,
+}
+
 /// Bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;

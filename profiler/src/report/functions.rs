@@ -138,3 +138,11 @@ pub fn upwards(tables: &Tables, stack: StackId) -> impl Iterator<Item = FrameId>
         Some(node.frame)
     })
 }
+
+/// The names of a stack's frames, outermost first, as flame graphs take them: a `;` in a name is a `,` there.
+pub fn outermost_first(tables: &Tables, stack: StackId) -> String {
+    let names = upwards(tables, stack).map(|frame| tables.function_name(frame).replace(';', ","));
+    let mut names: Vec<String> = names.collect();
+    names.reverse();
+    names.join(";")
+}

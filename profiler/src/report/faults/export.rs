@@ -3,7 +3,7 @@
 use super::view::{View, path_of};
 use crate::fact::fault::Access;
 use crate::fact::{FaultFact, StackId};
-use crate::report::export::{Cell, hex};
+use crate::report::export::{Cell, Type, hex};
 
 /// Columns in their order; new ones come at the end.
 pub const COLUMNS: [&str; 32] = [
@@ -40,6 +40,15 @@ pub const COLUMNS: [&str; 32] = [
     "stack_complete",
     "phase",
 ];
+
+/// What each column holds.
+pub const TYPES: [Type; COLUMNS.len()] = {
+    use Type::{Flag, Id, Number, Text};
+    [
+        Number, Number, Number, Text, Number, Text, Text, Text, Text, Flag, Flag, Number, Text, Text, Text, Text, Flag,
+        Text, Number, Number, Number, Number, Number, Number, Number, Number, Number, Text, Id, Text, Flag, Text,
+    ]
+};
 
 /// Turns faults into rows.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use super::rows::Part;
 use super::view::View;
 use crate::fact::RequestFact;
 use crate::fact::request::RequestSight;
-use crate::report::export::Cell;
+use crate::report::export::{Cell, Type};
 
 /// Columns in their order; new ones come at the end.
 pub const COLUMNS: [&str; 34] = [
@@ -44,6 +44,16 @@ pub const COLUMNS: [&str; 34] = [
     "inode",
     "stack_complete",
 ];
+
+/// What each column holds.
+pub const TYPES: [Type; COLUMNS.len()] = {
+    use Type::{Flag, Id, Number, Text};
+    [
+        Number, Number, Number, Text, Id, Text, Number, Text, Number, Number, Number, Text, Text, Text, Number, Number,
+        Text, Flag, Number, Flag, Flag, Flag, Flag, Flag, Number, Number, Text, Number, Text, Flag, Flag, Text, Id,
+        Flag,
+    ]
+};
 
 /// A row, in the order of [`COLUMNS`]: of several parts it tells the one with the most bytes.
 pub fn row<'v>(view: &'v View<'_>, request: &RequestFact, parts: &[Part]) -> [Cell<'v>; COLUMNS.len()] {

@@ -1,12 +1,11 @@
 //! A row a wait, as CSV and as newline-delimited JSON: the same columns from one definition.
 
-use std::borrow::Cow;
-
 use super::report::WakerKey;
 use super::view::View;
 use crate::fact::wait::Sight;
 use crate::fact::{EffectKind, Reason, StackId, WaitFact};
-use crate::report::export::{Cell, ns};
+use crate::report::export::{Cell, Type, ns};
+use crate::report::functions::outermost_first;
 
 /// Columns in their order; new ones come at the end.
 pub const COLUMNS: [&str; 32] = [
@@ -43,6 +42,15 @@ pub const COLUMNS: [&str; 32] = [
     "cause_tid",
     "stack_complete",
 ];
+
+/// What each column holds.
+pub const TYPES: [Type; COLUMNS.len()] = {
+    use Type::{Flag, Id, Number, Text};
+    [
+        Number, Number, Number, Text, Number, Number, Number, Text, Text, Text, Number, Number, Text, Text, Text, Text,
+        Text, Number, Number, Text, Flag, Number, Text, Text, Text, Text, Id, Number, Text, Number, Number, Flag,
+    ]
+};
 
 /// Turns waits into rows.
 #[derive(Debug)]
@@ -115,13 +123,10 @@ impl<'v, 'a> Exporter<'v, 'a> {
         }
     }
 
-    /// Outermost first, as flame graphs take it: a `;` in a name is a `,` there.
     fn stack(&self, stack: Option<StackId>) -> Cell<'static> {
-        let Some(stack) = stack else { return Cell::None };
-        let mut frames: Vec<Cow<'_, str>> = self.view.frames(stack).collect();
-        frames.reverse();
-        let frames: Vec<String> = frames.into_iter().map(|frame| frame.replace(';', ",")).collect();
-        Cell::Text(frames.join(";").into())
+        stack.map_or(Cell::None, |stack| {
+            Cell::Text(outermost_first(self.view.tables, stack).into())
+        })
     }
 
     /// What the wait is due to: a request, or what held up the thread that had the lock.

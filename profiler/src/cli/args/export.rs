@@ -1,0 +1,62 @@
+//! The arguments of `ngmi export`.
+
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+
+use crate::report::interchange::{Table, Weight};
+
+/// `ngmi export`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ngmi export profile.json.gz --format pprof --table samples,waits -o firefox.pb.gz\n  \
+                  ngmi export firefox.events --format parquet -o faults.parquet\n  \
+                  ngmi export profile.json.gz --format folded --weight count -o - | inferno-flamegraph > faults.svg"
+)]
+pub struct Export {
+    /// A profile, or an event log (which has everything, and exactly)
+    pub input: PathBuf,
+    /// For which programs
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub format: ExportFormat,
+    /// What: samples, faults, requests or waits; several for pprof and otlp
+    #[arg(
+        long = "table",
+        value_name = "TABLE",
+        value_delimiter = ',',
+        default_value = "faults",
+        hide_possible_values = true,
+        value_parser = table()
+    )]
+    pub tables: Vec<Table>,
+    /// Where it goes; `-`: to standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// What folded stacks are weighed by: time (ns), count or bytes
+    #[arg(long, value_name = "WEIGHT", hide_possible_values = true, value_parser = weight())]
+    pub weight: Option<Weight>,
+}
+
+/// `--format`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// Sums by stack for pprof, Pyroscope, Parca
+    Pprof,
+    /// Sums by stack for OpenTelemetry's collector
+    Otlp,
+    /// A row each for databases and data frames
+    Parquet,
+    /// Sums by stack for flame graphs
+    Folded,
+}
+
+fn table() -> impl TypedValueParser<Value = Table> {
+    let named = |name: String| Table::ALL.into_iter().find(|table| table.name() == name);
+    PossibleValuesParser::new(Table::ALL.map(Table::name)).map(move |name| named(name).unwrap_or(Table::Faults))
+}
+
+fn weight() -> impl TypedValueParser<Value = Weight> {
+    let named = |name: String| Weight::ALL.into_iter().find(|weight| weight.name() == name);
+    PossibleValuesParser::new(Weight::ALL.map(Weight::name)).map(move |name| named(name).unwrap_or_default())
+}

@@ -1,0 +1,243 @@
+//! `ngmi export`: a recording for other programs.
+
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use super::args::{Export, ExportFormat};
+use super::missing::About;
+use super::output::to_stdout;
+use super::terminal::tell;
+use super::{faults, io as requests, source, waits};
+use crate::fact::{Recording, Tables};
+use crate::record::spool::Output;
+use crate::report::export::Type;
+use crate::report::interchange::parquet::Writer;
+use crate::report::interchange::{Sums, Table, Weight, folded, otlp, pprof, samples};
+use crate::report::{faults as faults_report, io as io_report, waits as waits_report};
+
+/// Bytes that are written at once.
+const BUFFER: usize = 1 << 18;
+
+const SAMPLES: About = About {
+    name: "samples",
+    noun: "sample",
+    watched: Some(": nothing that was recorded ran for long enough"),
+    not_asked_for: ": nothing was sampled; record again with this version of ngmi",
+};
+
+/// The output failed, not the input.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write; free space there, or name another place with -o")]
+struct Unwritable(#[from] io::Error);
+
+pub fn run(args: Export) -> Result<ExitCode> {
+    let weight = weight(&args)?;
+    let (input, output, format) = (args.input, args.output, args.format);
+    let mut tables: Vec<Table> = Vec::new();
+    for table in args.tables {
+        if !tables.contains(&table) {
+            tables.push(table);
+        }
+    }
+    if let (ExportFormat::Parquet | ExportFormat::Folded, [first, _, ..]) = (format, &tables[..]) {
+        let name = first.name();
+        bail!(
+            "a file of this format holds one table; name it (--table {name}), and export the others to files of their own"
+        );
+    }
+    if output != Path::new("-") {
+        let mut to = Output::create(&output)?;
+        let what = {
+            let mut out = BufWriter::with_capacity(BUFFER, to.file());
+            write(&input, &mut out, format, &tables, weight)?
+        };
+        let bytes = to.finish()?;
+        tell(format_args!(
+            "{}: {what}, {} kB",
+            output.display(),
+            bytes.div_ceil(1000)
+        ));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if format != ExportFormat::Folded && io::stdout().is_terminal() {
+        bail!("this format is not for terminals; name a file with -o, or send it on with a pipe");
+    }
+    // What fails before the first byte is no matter of the output.
+    let mut failed = None;
+    let written = to_stdout(&mut io::stdout(), |out| {
+        match write(&input, out, format, &tables, weight) {
+            Ok(_) => Ok(()),
+            Err(error) => match error.downcast::<Unwritable>() {
+                Ok(Unwritable(error)) => Err(error),
+                Err(error) => {
+                    failed = Some(error);
+                    Ok(())
+                }
+            },
+        }
+    });
+    failed.map_or(written, Err)
+}
+
+/// By what folded stacks are weighed.
+fn weight(args: &Export) -> Result<Weight> {
+    let weight = args.weight.unwrap_or_default();
+    if args.weight.is_some() && args.format != ExportFormat::Folded {
+        bail!("--weight is for --format folded: the others hold all that is measured");
+    }
+    for table in &args.tables {
+        if !table.measures().iter().any(|(measured, ..)| *measured == weight) {
+            bail!(
+                "{} have no {}; weigh them by time or count",
+                table.name(),
+                weight.name()
+            );
+        }
+    }
+    Ok(weight)
+}
+
+/// Writes all of it, and says what was written.
+fn write(
+    input: &Path,
+    out: &mut (impl Write + Send),
+    format: ExportFormat,
+    tables: &[Table],
+    weight: Weight,
+) -> Result<String> {
+    if let (ExportFormat::Parquet, [table]) = (format, tables) {
+        let rows = rows(input, out, *table)?;
+        return Ok(format!("{rows} {}", table.name()));
+    }
+    let mut sums = Sums::new(tables);
+    let (recorded, _) = source::read(input, &mut sums)?;
+    let mut all = 0_u64;
+    for table in tables {
+        let here = sums.count(*table);
+        if here == 0 && tables.len() == 1 {
+            return Err(none(input, &recorded, *table));
+        }
+        if here == 0 {
+            tell(format_args!("{:#}", none(input, &recorded, *table)));
+        }
+        warn_of_budget(&recorded.recording, *table, here);
+        all = all.saturating_add(here);
+    }
+    let written = match format {
+        ExportFormat::Pprof => pprof::write(out, &recorded, &mut sums),
+        ExportFormat::Otlp => otlp::write(out, &recorded, &mut sums),
+        ExportFormat::Folded | ExportFormat::Parquet => folded::write(out, &recorded, &mut sums, weight),
+    };
+    written.map_err(Unwritable)?;
+    let names: Vec<&str> = tables.iter().map(|table| table.name()).collect();
+    Ok(format!("{all} {}", names.join(", ")))
+}
+
+/// A row each.
+fn rows(input: &Path, out: &mut (impl Write + Send), table: Table) -> Result<u64> {
+    let written = match table {
+        Table::Samples => {
+            let mut facts = samples::Facts::default();
+            let (tables, _) = source::read(input, &mut facts)?;
+            let notes = begin(input, &tables, table, u64::from(facts.len()))?;
+            let exporter = samples::Exporter::new(&tables);
+            parquet(out, &notes, (&samples::COLUMNS, &samples::TYPES), |rows| {
+                facts.samples().try_for_each(|sample| rows.row(&exporter.row(sample)))
+            })
+        }
+        Table::Faults => {
+            use faults_report::export::{COLUMNS, Exporter, TYPES};
+            let mut facts = faults_report::Facts::default();
+            let (tables, _) = source::read(input, &mut facts)?;
+            let notes = begin(input, &tables, table, facts.rows.len() as u64)?;
+            let view = faults_report::View::new(&tables, &facts);
+            let mut exporter = Exporter::new(&view);
+            parquet(out, &notes, (&COLUMNS, &TYPES), |rows| {
+                view.faults().try_for_each(|fault| rows.row(&exporter.row(&fault)))
+            })
+        }
+        Table::Requests => {
+            use io_report::export::{COLUMNS, TYPES, row};
+            let mut facts = io_report::Facts::default();
+            let (tables, _) = source::read(input, &mut facts)?;
+            let notes = begin(input, &tables, table, facts.len() as u64)?;
+            let view = io_report::View::new(&tables, &facts);
+            let mut requests = view.requests();
+            parquet(out, &notes, (&COLUMNS, &TYPES), |rows| {
+                requests.try_for_each(|(request, parts)| rows.row(&row(&view, request, parts)))
+            })
+        }
+        Table::Waits => {
+            use waits_report::export::{COLUMNS, Exporter, TYPES};
+            let mut facts = waits_report::Facts::default();
+            let (tables, _) = source::read(input, &mut facts)?;
+            let notes = begin(input, &tables, table, facts.rows.len() as u64)?;
+            let view = waits_report::View::new(&tables, &facts);
+            let exporter = Exporter::new(&view);
+            parquet(out, &notes, (&COLUMNS, &TYPES), |rows| {
+                view.waits().try_for_each(|wait| rows.row(&exporter.row(&wait)))
+            })
+        }
+    };
+    Ok(written.map_err(Unwritable)?)
+}
+
+/// Writes a file of these columns, and returns how many rows it has.
+fn parquet<'o, W: Write + Send>(
+    out: &'o mut W,
+    notes: &[(&str, String)],
+    (columns, types): (&[&str], &[Type]),
+    fill: impl FnOnce(&mut Writer<&'o mut W>) -> io::Result<()>,
+) -> io::Result<u64> {
+    let mut rows = Writer::new(out, columns, types, notes)?;
+    fill(&mut rows)?;
+    rows.finish()
+}
+
+/// What a file says of the recording. Fails if there is nothing to write, and tells what is missing.
+fn begin(input: &Path, tables: &Tables, table: Table, here: u64) -> Result<[(&'static str, String); 5]> {
+    if here == 0 {
+        return Err(none(input, tables, table));
+    }
+    let recording = &tables.recording;
+    warn_of_budget(recording, table, here);
+    Ok([
+        ("ngmi.table", table.name().to_owned()),
+        ("ngmi.version", recording.ngmi_version.clone()),
+        ("ngmi.command", recording.command.join(" ")),
+        ("ngmi.start_unix_ms", recording.start_unix_ms.to_string()),
+        ("ngmi.kernel", recording.kernel.clone()),
+    ])
+}
+
+/// That a recording has nothing for a table, why, and how to get some.
+fn none(input: &Path, tables: &Tables, table: Table) -> anyhow::Error {
+    let recording = &tables.recording;
+    let (about, seen) = about(recording, table);
+    let why = about.why_none(recording, seen);
+    anyhow::anyhow!("{} holds no {}{why}", input.display(), about.name)
+}
+
+fn warn_of_budget(recording: &Recording, table: Table, here: u64) {
+    match table {
+        // Thinned samples have weights, and their times are whole.
+        Table::Samples => {}
+        Table::Waits => waits::warn_of_budget(recording),
+        _ => {
+            let (about, seen) = about(recording, table);
+            about.warn_of_budget(here, seen);
+        }
+    }
+}
+
+fn about(recording: &Recording, table: Table) -> (About, u64) {
+    match table {
+        Table::Samples => (SAMPLES, recording.samples_seen),
+        Table::Faults => (faults::FAULTS, recording.faults_seen),
+        Table::Requests => (requests::REQUESTS, recording.requests_seen),
+        Table::Waits => (waits::WAITS, recording.waits_seen),
+    }
+}

@@ -1,0 +1,215 @@
+//! Reads the memory of processes: `smaps`, `smaps_rollup`, the page table and, where it may be seen, how many map each page.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::FileExt as _;
+
+use anyhow::{Context, Result, bail};
+use rustc_hash::FxHashMap;
+use symbols::elf::ElfFile;
+
+use crate::addr::{Avma, FileOffset};
+use crate::capture::{files, procfs};
+use crate::event::{At, FileId, Mapping};
+use crate::fact::fault::FileSection;
+use crate::record::places::section;
+use crate::report::smaps::pages::{Frame, PAGE, split};
+use crate::report::smaps::parse::{regions, rollup};
+use crate::report::smaps::report::{Process, Sections};
+use crate::report::smaps::{Amounts, Region};
+use crate::report::text::escaped;
+
+/// Bytes of `smaps` at most: the kernel writes 800 for each region.
+const MAX_TEXT: u64 = 1 << 30;
+/// Pages of a region that are looked at one by one.
+const MAX_PAGES: u64 = 1 << 20;
+/// `KPF_DIRTY` of `include/uapi/linux/kernel-page-flags.h`.
+const DIRTY: u64 = 1 << 4;
+/// Processes of a tree at most.
+const MAX_PROCESSES: usize = 1 << 16;
+/// How often a process that changes meanwhile is read.
+const ATTEMPTS: u32 = 5;
+
+/// Reads a process, and its descendants. Of those, one that ends meanwhile is left out.
+///
+/// # Errors
+/// When the first is gone, or not ours to see.
+pub fn read(pid: u32, tree: bool) -> Result<Vec<Process>> {
+    let mut reader = Reader {
+        counts: File::open("/proc/kpagecount").ok(),
+        flags: File::open("/proc/kpageflags").ok(),
+        files: FxHashMap::default(),
+    };
+    let mut processes = vec![reader.process(pid)?];
+    for child in if tree { descendants(pid)? } else { Vec::new() } {
+        processes.extend(reader.process(child).ok());
+    }
+    Ok(processes)
+}
+
+/// Breadth first.
+fn descendants(pid: u32) -> Result<Vec<u32>> {
+    let mut children: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+    let processes = procfs::processes().context("cannot list the processes; is /proc mounted?")?;
+    for process in processes {
+        if let Ok(stat) = procfs::stat(process, process) {
+            children.entry(stat.parent).or_default().push(process);
+        }
+    }
+    let mut found: Vec<u32> = children.remove(&pid).unwrap_or_default();
+    let mut next = 0;
+    while let Some(process) = found.get(next).filter(|_| found.len() < MAX_PROCESSES) {
+        found.extend(children.remove(process).unwrap_or_default());
+        next += 1;
+    }
+    Ok(found)
+}
+
+/// Sections of a file, or why there are none.
+type FileSections = std::result::Result<Vec<FileSection>, String>;
+
+struct Reader {
+    /// How many map each page frame; for root only.
+    counts: Option<File>,
+    /// What each page frame is; for root only.
+    flags: Option<File>,
+    files: FxHashMap<FileId, FileSections>,
+}
+
+impl Reader {
+    /// Until the regions add up to the kernel's sums, if they ever do.
+    fn process(&mut self, pid: u32) -> Result<Process> {
+        let name = procfs::stat(pid, pid).map(|stat| escaped(&stat.name));
+        let name = name.with_context(|| format!("process {pid} is gone; `pgrep -a NAME` lists those that run"))?;
+        let mut left = ATTEMPTS;
+        loop {
+            let text = text(pid, "smaps")?;
+            let regions = regions(&text).with_context(|| format!("/proc/{pid}/smaps"))?;
+            if regions.is_empty() {
+                bail!("{pid} has no memory of its own: it is a thread of the kernel, or has ended");
+            }
+            let pages = File::open(format!("/proc/{pid}/pagemap"));
+            let mut told = Vec::with_capacity(regions.len());
+            for region in regions {
+                let sections = self.sections(pid, &region, pages.as_ref());
+                told.push((region, sections));
+            }
+            let rollup =
+                rollup(&self::text(pid, "smaps_rollup")?).with_context(|| format!("/proc/{pid}/smaps_rollup"))?;
+            let process = Process {
+                pid,
+                name: name.clone(),
+                rollup,
+                regions: told,
+            };
+            left -= 1;
+            if left == 0 || process.agrees() {
+                return Ok(process);
+            }
+        }
+    }
+
+    fn sections(&mut self, pid: u32, region: &Region, pages: std::result::Result<&File, &io::Error>) -> Sections {
+        if region.file.inode == 0 {
+            return Sections::NoFile;
+        }
+        if region.amounts == Amounts::default() {
+            return Sections::Split(Vec::new());
+        }
+        let unknown = |why: &str| Sections::Unknown(why.to_owned());
+        let known = self
+            .files
+            .entry(region.file)
+            .or_insert_with(|| sections_of(pid, region));
+        let sections = match known {
+            // What is no program is whole.
+            Ok(sections) if sections.is_empty() => return Sections::Split(vec![(None, region.amounts)]),
+            Ok(sections) => sections,
+            Err(why) => return unknown(why),
+        };
+        let words = match pages.map(|pages| words(pages, region)) {
+            Ok(Ok(words)) => words,
+            Ok(Err(error)) => return unknown(&format!("the page table can't be read: {error}")),
+            Err(error) => {
+                return unknown(&format!(
+                    "the page table can't be read: {error}; run ngmi as its user or as root"
+                ));
+            }
+        };
+        let (counts, flags) = (self.counts.as_ref(), self.flags.as_ref());
+        let mut look = |frame| Frame {
+            mapped: counts.and_then(|counts| word(counts, frame)),
+            dirty: flags
+                .and_then(|flags| word(flags, frame))
+                .map(|flags| flags & DIRTY != 0),
+        };
+        let parts = match split(region, &words, sections, &mut look) {
+            Ok(parts) => parts,
+            Err(why) => return unknown(&why.to_string()),
+        };
+        let named = |(index, amounts): (Option<usize>, Amounts)| {
+            let section = index.and_then(|index| sections.get(index));
+            (section.map(|section| section.name.clone()), amounts)
+        };
+        Sections::Split(parts.into_iter().map(named).collect())
+    }
+}
+
+fn text(pid: u32, name: &str) -> Result<Vec<u8>> {
+    let path = format!("/proc/{pid}/{name}");
+    let mut text = Vec::new();
+    let read = File::open(&path).and_then(|file| file.take(MAX_TEXT).read_to_end(&mut text));
+    match read.map_err(|error| (error.raw_os_error(), error)) {
+        Ok(_) => Ok(text),
+        Err((Some(libc::EACCES | libc::EPERM), _)) if nix::unistd::Uid::effective().is_root() => {
+            bail!("the kernel keeps process {pid} from root as well: run ngmi outside of the container")
+        }
+        Err((Some(libc::EACCES | libc::EPERM), _)) => {
+            bail!("process {pid} is not yours to look into: run `sudo ngmi smaps {pid}`")
+        }
+        Err((Some(libc::ESRCH | libc::ENOENT), _)) => {
+            bail!("{pid} has no memory of its own: it is a thread of the kernel, or has ended")
+        }
+        Err((_, error)) => Err(error).with_context(|| format!("cannot read {path}")),
+    }
+}
+
+/// What a file of the kernel's says of a page frame; number 0 stands for one that is not ours to see.
+fn word(file: &File, frame: u64) -> Option<u64> {
+    let mut word = [0; 8];
+    let at = frame.checked_mul(8).filter(|at| *at > 0)?;
+    file.read_exact_at(&mut word, at).ok()?;
+    Some(u64::from_ne_bytes(word))
+}
+
+/// The part of the page table that is about a region.
+fn words(pages: &File, region: &Region) -> io::Result<Vec<u64>> {
+    let len = (region.end - region.start) / PAGE;
+    if len > MAX_PAGES {
+        return Err(io::Error::other("it is larger than 4 GiB"));
+    }
+    let mut bytes = vec![0; usize::try_from(len * 8).map_err(io::Error::other)?];
+    pages.read_exact_at(&mut bytes, region.start / PAGE * 8)?;
+    let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
+    Ok(bytes.chunks_exact(8).map(word).collect())
+}
+
+/// By the mapping, so that a file that was replaced or deleted is the one that is mapped.
+fn sections_of(pid: u32, region: &Region) -> FileSections {
+    let mapping = Mapping {
+        at: At { pid, ..At::default() },
+        start: Avma(region.start),
+        len: region.end - region.start,
+        offset: FileOffset(region.offset),
+        file: region.file,
+        path: region.name.clone(),
+        ..Mapping::default()
+    };
+    let (named, file) = files::mapped(&mapping, true);
+    let file = file.ok_or_else(|| named.problem.unwrap_or_default())?;
+    // What is no ELF file has no sections, and that is known.
+    let elf = ElfFile::open(file.into());
+    Ok(elf.map_or(Vec::new(), |elf| {
+        elf.section_places().into_iter().map(section).collect()
+    }))
+}

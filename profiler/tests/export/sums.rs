@@ -1,0 +1,90 @@
+//! Sums by stack are those of the verbs, whatever was recorded.
+
+use profiler::report::faults::{self, FaultReport};
+use profiler::report::interchange::{Sums, Table, Weight, folded, otlp, pprof};
+use profiler::report::io::{self, IoReport};
+use profiler::report::waits::{self, WaitReport};
+use proptest::prelude::*;
+
+use super::any_recording::recordings;
+use super::profile_synthetic::{Synthetic, everything};
+use super::replay;
+
+/// Count, time and bytes of each table.
+fn totals(facts: &Synthetic) -> Vec<(Table, [u64; 3])> {
+    let mut sums = Sums::new(&Table::ALL);
+    replay(facts, &mut sums);
+    let finished = sums.finish(&facts.tables);
+    let of = |table: Table, weight: Weight| {
+        let of_table = finished.iter().filter(|(key, _)| key.what.table() == table);
+        of_table.fold(0_u64, |all, (_, sum)| all.saturating_add(sum.of(weight)))
+    };
+    let three = |table| [Weight::Count, Weight::Time, Weight::Bytes].map(|weight| of(table, weight));
+    Table::ALL.map(|table| (table, three(table))).to_vec()
+}
+
+fn check(facts: &Synthetic) -> Result<(), TestCaseError> {
+    let tables = &facts.tables;
+    let mut fault_facts = faults::Facts::default();
+    replay(facts, &mut fault_facts);
+    let view = faults::View::new(tables, &fault_facts);
+    let fault_totals = FaultReport::new(&view, &faults::Selector::default()).totals;
+    let mut wait_facts = waits::Facts::default();
+    replay(facts, &mut wait_facts);
+    let view = waits::View::new(tables, &wait_facts);
+    let wait_report = WaitReport::new(&view, &waits::Selector::default());
+    let mut io_facts = io::Facts::default();
+    replay(facts, &mut io_facts);
+    let view = io::View::new(tables, &io_facts);
+    let selector = io::Selector::new(&view, &io::Selection::default()).unwrap();
+    let io_totals = IoReport::new(&view, &selector).totals;
+
+    let fault_bytes = facts
+        .faults
+        .iter()
+        .fold(0_u64, |sum, fault| sum.saturating_add(fault.bytes()));
+    let weights = facts.samples.iter().map(|sample| u64::from(sample.weight)).sum();
+    let (waited, done) = (wait_report.totals, io_totals.bytes());
+    for (table, found) in totals(facts) {
+        let expected = match table {
+            Table::Samples => [weights, wait_report.lives.on_ns, 0],
+            Table::Faults => [fault_totals.faults, fault_totals.time_ns, fault_bytes],
+            Table::Requests => [io_totals.ios, io_totals.time_ns, done],
+            Table::Waits => [waited.waits, waited.off_ns, 0],
+        };
+        prop_assert_eq!(found, expected, "{:?}", table);
+    }
+    Ok(())
+}
+
+#[test]
+fn they_add_up_to_the_reports_totals() {
+    check(&everything()).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn of_any_recording_and_writing_never_fails(facts in recordings()) {
+        check(&facts)?;
+        let mut sums = Sums::new(&Table::ALL);
+        replay(&facts, &mut sums);
+        let mut out = Vec::new();
+        pprof::write(&mut out, &facts.tables, &mut sums).unwrap();
+        let mut sums = Sums::new(&Table::ALL);
+        replay(&facts, &mut sums);
+        otlp::write(&mut out, &facts.tables, &mut sums).unwrap();
+        for table in Table::ALL {
+            let mut sums = Sums::new(&[table]);
+            replay(&facts, &mut sums);
+            let mut out = Vec::new();
+            folded::write(&mut out, &facts.tables, &mut sums, Weight::Count).unwrap();
+            for line in String::from_utf8(out).unwrap().lines() {
+                let (stack, weight) = line.rsplit_once(' ').unwrap();
+                prop_assert!(weight.parse::<u64>().unwrap() > 0);
+                prop_assert!(stack.split(';').all(|name| !name.is_empty()), "{}", stack);
+            }
+        }
+    }
+}

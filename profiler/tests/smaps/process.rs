@@ -1,0 +1,276 @@
+//! A program of known mappings, alone and with a child: each figure is known, and the sums are the kernel's.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use super::oracle::Oracle;
+use super::{fits_a_terminal, refused, said, skip};
+
+const PAGE: u64 = 4096;
+
+/// The running program; ends with the test.
+struct Footprint {
+    parent: Child,
+    child: u32,
+    _folder: tempfile::TempDir,
+}
+
+impl Footprint {
+    fn new(more: &[&str]) -> Self {
+        // Not in /tmp, which is memory on most machines: another kind of page.
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        // Of its own, and without libraries: who else maps a page changes its share of it.
+        let program = Oracle::c_with("footprint.c", "footprint", &["-static"]);
+        let program = program.copied(&folder.path().join("footprint")).path;
+        // What was just copied waits to be written to the disk, and is dirty.
+        std::fs::File::open(&program).unwrap().sync_all().unwrap();
+        let mut command = Command::new(&program);
+        let mut parent = command
+            .arg(folder.path())
+            .args(more)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(parent.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let child = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        Self {
+            parent,
+            child,
+            _folder: folder,
+        }
+    }
+
+    /// What the verb says of these processes, held against the kernel's sums: those before and after, if they are the same. Dirty pages may be
+    /// written back at any time.
+    fn json(&self, more: &[&str], pids: &[u32]) -> Value {
+        let pid = self.parent.id().to_string();
+        for _ in 0..100 {
+            let before = sums(pids);
+            let found = serde_json::from_str(&said(&[&[pid.as_str(), "--json"], more].concat())).unwrap();
+            if sums(pids) == before {
+                check_sums(&found, pids, &before);
+                return found;
+            }
+        }
+        panic!("the kernel's sums never stay the same");
+    }
+}
+
+impl Drop for Footprint {
+    fn drop(&mut self) {
+        self.parent.kill().unwrap();
+        self.parent.wait().unwrap();
+    }
+}
+
+/// Bytes in a field of the kernel's own file.
+fn kernel(pid: u32, field: &str) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+    let kb: u64 = line
+        .trim_start_matches(':')
+        .trim()
+        .strip_suffix(" kB")
+        .unwrap()
+        .parse()
+        .unwrap();
+    kb * 1024
+}
+
+/// The kernel's sums over processes, in the order of `FIELDS`.
+fn sums(pids: &[u32]) -> Vec<u64> {
+    let over_all = |field: &str| pids.iter().map(|pid| kernel(*pid, field)).sum();
+    FIELDS.iter().map(|(_, field)| over_all(field)).collect()
+}
+
+const FIELDS: [(&str, &str); 7] = [
+    ("pss_bytes", "Pss"),
+    ("rss_bytes", "Rss"),
+    ("shared_clean_bytes", "Shared_Clean"),
+    ("shared_dirty_bytes", "Shared_Dirty"),
+    ("private_clean_bytes", "Private_Clean"),
+    ("private_dirty_bytes", "Private_Dirty"),
+    ("swap_bytes", "Swap"),
+];
+
+fn sum(rows: &Value, column: &str) -> u64 {
+    rows.as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row[column].as_u64().unwrap())
+        .sum()
+}
+
+/// The table by file, the table by section and the totals are the kernel's sums of these processes.
+fn check_sums(found: &Value, pids: &[u32], sums: &[u64]) {
+    assert_eq!(found["changed"].as_array().unwrap().len(), 0);
+    for ((column, _), expected) in FIELDS.iter().zip(sums.iter().copied()) {
+        assert_eq!(found["totals"][column], expected, "{column}");
+        if *column == "pss_bytes" {
+            continue;
+        }
+        for table in ["by_file", "by_section", "by_process"] {
+            assert_eq!(sum(&found[table], column), expected, "{table}: {column}");
+        }
+    }
+    let rounding = found["pss_rounding_bytes"].as_u64().unwrap();
+    assert_eq!(sum(&found["by_file"], "pss_bytes") + rounding, sums[0]);
+    // Less than a kB for each region.
+    let regions: usize = pids
+        .iter()
+        .map(|pid| {
+            std::fs::read_to_string(format!("/proc/{pid}/maps"))
+                .unwrap()
+                .lines()
+                .count()
+        })
+        .sum();
+    assert!(rounding < 1024 * regions as u64, "{rounding} of {regions}");
+}
+
+/// Pages in columns of the row of a file's section.
+fn pages<'f>(found: &'f Value, pid: u32, file: &str, section: Option<&str>) -> impl Fn(&str) -> u64 + 'f {
+    let is_it = |row: &&Value| {
+        row["pid"] == pid && row["section"].as_str() == section && row["file"].as_str().unwrap().contains(file)
+    };
+    let rows: Vec<&Value> = found["by_section"].as_array().unwrap().iter().filter(is_it).collect();
+    assert_eq!(rows.len(), 1, "{file} {section:?}: {found:#}");
+    let row = rows[0];
+    assert!(row["unknown"].is_null(), "{row}");
+    move |column| row[column].as_u64().unwrap() / PAGE
+}
+
+#[test]
+fn each_page_of_a_program_alone_is_where_it_belongs() {
+    let program = Footprint::new(&[]);
+    let pid = program.parent.id();
+    let found = program.json(&[], &[pid]);
+    let private = pages(&found, pid, "/private.dat", None);
+    assert_eq!(private("rss_bytes"), 100);
+    assert_eq!(private("pss_bytes"), 100);
+    assert_eq!((private("private_dirty_bytes"), private("anonymous_bytes")), (50, 50));
+    assert_eq!(private("private_clean_bytes"), 50);
+    let shared = pages(&found, pid, "/shared.dat", None);
+    // The kernel may have written them back meanwhile, and others may still be to be written back.
+    assert_eq!(shared("private_clean_bytes") + shared("private_dirty_bytes"), 100);
+    assert_eq!(shared("anonymous_bytes"), 0);
+    assert_eq!(pages(&found, pid, "/memfd:known", None)("private_dirty_bytes"), 30);
+    let known = pages(&found, pid, "/footprint", Some(".known"));
+    assert_eq!((known("rss_bytes"), known("private_dirty_bytes")), (64, 10));
+    assert_eq!((known("private_clean_bytes"), known("pss_bytes")), (54, 64));
+    let code = pages(&found, pid, "/footprint", Some(".text"));
+    assert!(code("rss_bytes") >= 1 && code("private_dirty_bytes") == 0);
+    let anonymous = pages(&found, pid, "[anonymous]", None);
+    assert!(anonymous("private_dirty_bytes") >= 1024);
+}
+
+#[test]
+fn a_tree_shares_what_a_fork_shares() {
+    let program = Footprint::new(&["fork"]);
+    let pids = [program.parent.id(), program.child];
+    let found = program.json(&["--tree"], &pids);
+    for pid in pids {
+        let private = pages(&found, pid, "/private.dat", None);
+        assert_eq!((private("rss_bytes"), private("pss_bytes")), (100, 50));
+        assert_eq!((private("shared_dirty_bytes"), private("shared_clean_bytes")), (50, 50));
+        let shared = pages(&found, pid, "/shared.dat", None);
+        assert_eq!(shared("shared_clean_bytes") + shared("shared_dirty_bytes"), 100);
+        assert_eq!(pages(&found, pid, "/memfd:known", None)("shared_dirty_bytes"), 30);
+        let known = pages(&found, pid, "/footprint", Some(".known"));
+        assert_eq!((known("shared_dirty_bytes"), known("shared_clean_bytes")), (10, 54));
+    }
+    // Only the parent is told without --tree.
+    program.json(&[], &pids[..1]);
+    let pid = pids[0].to_string();
+    let text = said(&[&pid, "--tree", "--top", "1000"]);
+    fits_a_terminal(&text);
+    assert!(text.contains("footprint") && text.contains(".known"), "{text}");
+    let csv = said(&[&pid, "--tree", "--csv"]);
+    assert_eq!(csv.lines().count() - 1, found["by_section"].as_array().unwrap().len());
+}
+
+/// A program that its recorder left; ends with the test.
+struct Outlived(nix::unistd::Pid);
+
+impl Drop for Outlived {
+    fn drop(&mut self) {
+        let _ = nix::sys::signal::kill(self.0, nix::sys::signal::Signal::SIGKILL);
+    }
+}
+
+#[test]
+fn a_recording_says_who_touched_what_is_there() {
+    if let Some(reason) = skip::no_capture() {
+        skip::skip(&reason);
+        return;
+    }
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let program = Oracle::c_with("footprint.c", "footprint", &["-static"]).path;
+    let profile = folder.path().join("profile.json");
+    let mut record = Command::new(env!("CARGO_BIN_EXE_ngmi"));
+    record
+        .args(["record", "--save-only", "--duration", "5", "-o"])
+        .arg(&profile);
+    // The program outlives its recording, and holds a pipe open: what it says goes into a file.
+    let out = folder.path().join("out");
+    record
+        .stdout(std::fs::File::create(&out).unwrap())
+        .stderr(Stdio::null());
+    let status = record.arg("--").arg(program).arg(folder.path()).status().unwrap();
+    let Some(pid) = std::fs::read_to_string(&out)
+        .unwrap()
+        .split_whitespace()
+        .next()
+        .map(str::to_owned)
+    else {
+        let why = format!("the program did not get to run within its recording, which ended with {status}");
+        skip::skip(&why);
+        return;
+    };
+    let _program = Outlived(nix::unistd::Pid::from_raw(pid.parse().unwrap()));
+    let found: Value = serde_json::from_str(&said(&[&pid, "--json", "--with", profile.to_str().unwrap()])).unwrap();
+    let rows = found["by_section"].as_array().unwrap();
+    let row = rows
+        .iter()
+        .find(|row| row["file"].as_str().unwrap().ends_with("/private.dat"))
+        .unwrap();
+    // Reads map pages around; each page that is written is a fault of its own.
+    assert!(row["touched_bytes"].as_u64().unwrap() >= 50 * PAGE, "{row}");
+    let by: Vec<&str> = row["touched_by"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|by| by["function"].as_str().unwrap())
+        .collect();
+    assert!(
+        !by.is_empty() && by.iter().all(|by| ["read_all", "write_some"].contains(by)),
+        "{row}"
+    );
+}
+
+#[test]
+fn our_own_pages_are_told_without_root() {
+    // Whoever runs this may see its own page table.
+    let found: Value = serde_json::from_str(&said(&[&std::process::id().to_string(), "--json"])).unwrap();
+    assert!(found["totals"]["rss_bytes"].as_u64() > Some(0));
+    let sections = found["by_section"].as_array().unwrap().iter();
+    assert!(
+        sections.filter(|row| row["section"] == ".text").count() > 1,
+        "{found:#}"
+    );
+}
+
+#[test]
+fn what_has_no_memory_is_told() {
+    let gone = u32::MAX.to_string();
+    assert!(refused(&[&gone]).contains("is gone"));
+    // kthreadd, where it can be seen.
+    if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
+        assert!(refused(&["2"]).contains("thread of the kernel"));
+    }
+}
