@@ -4,6 +4,7 @@ mod faults;
 mod io;
 mod load;
 mod maps;
+mod preload;
 mod share;
 mod trim;
 mod waits;
@@ -17,6 +18,7 @@ pub use self::faults::Faults;
 pub use self::io::Io;
 pub use self::load::{Load, Serve, Sources};
 pub use self::maps::{Maps, Way};
+pub use self::preload::{Preload, PreloadAction, PreloadRun};
 pub use self::share::Share;
 pub use self::trim::Trim;
 pub use self::waits::Waits;
@@ -49,6 +51,8 @@ pub enum Verb {
     Io(Io),
     /// Tell what a recording's threads waited for: by reason, function, who ended it; or list each
     Waits(Waits),
+    /// Make a list of what a start reads from disk, and read it ahead of the next start
+    Preload(Preload),
     /// Show what this machine allows, hook by hook, with the remedy of each refusal
     Doctor(Doctor),
     /// List the mappings of a process, or say which byte of which file its addresses show

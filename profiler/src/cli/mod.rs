@@ -13,6 +13,7 @@ mod maps;
 mod missing;
 pub mod options;
 mod output;
+mod preload;
 mod record;
 mod serve;
 mod share;
@@ -72,6 +73,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Faults(args) => faults::run(args),
         Verb::Io(args) => io::run(args),
         Verb::Waits(args) => waits::run(args),
+        Verb::Preload(args) => preload::run(args),
         Verb::Doctor(args) => Ok(doctor::run(&args)),
     }
 }
