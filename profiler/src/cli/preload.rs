@@ -6,6 +6,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -15,6 +16,7 @@ use super::args::{Preload, PreloadAction, PreloadRun};
 use super::missing::About;
 use super::output::to_stdout;
 use super::source;
+use super::span::moment;
 use super::terminal::{fail, out, tell};
 use crate::capture::apart::{Side, apart};
 use crate::fact::Recording;
@@ -39,13 +41,16 @@ pub fn run(args: Preload) -> Result<ExitCode> {
     match (args.action, args.input) {
         (Some(PreloadAction::Run(run)), _) if run.dry_run => dry_run(&run.list),
         (Some(PreloadAction::Run(run)), _) => Ok(ahead(&run)),
-        (None, Some(input)) => make(&input, args.output.as_deref(), args.gap),
+        (None, Some(input)) => {
+            let within = args.within.map(|text| moment(&text, "--within")).transpose()?;
+            make(&input, args.output.as_deref(), args.gap, within)
+        }
         (None, None) => bail!("name a profile that `ngmi record --cold` wrote"),
     }
 }
 
 /// Makes a list of a recording.
-fn make(input: &Path, output: Option<&Path>, gap: Option<u64>) -> Result<ExitCode> {
+fn make(input: &Path, output: Option<&Path>, gap: Option<u64>, within: Option<Duration>) -> Result<ExitCode> {
     let mut needs = Needs::default();
     let (tables, _) = source::read(input, &mut needs)?;
     let recording = &tables.recording;
@@ -54,14 +59,11 @@ fn make(input: &Path, output: Option<&Path>, gap: Option<u64>) -> Result<ExitCod
         bail!("{} holds no read of a file, and no page fault{why}", input.display());
     }
     let files = needs.finish(&tables);
-    let model = match gap {
-        Some(gap) => Model {
-            gap,
-            learned: None,
-            ..needs.model()
-        },
-        None => needs.model(),
-    };
+    let mut model = needs.model();
+    model.horizon = within.unwrap_or(model.horizon);
+    if let Some(gap) = gap {
+        (model.gap, model.learned) = (gap, None);
+    }
     let ranges = plan(&files, &model);
     let made = identify(&files, &ranges, recording.start_unix_ms);
     if made.list.reads.is_empty() {

@@ -23,6 +23,9 @@ pub struct Preload {
     /// Bytes that are rather read than skipped; as a rule learned from the recording's own reads
     #[arg(long, value_name = "BYTES")]
     pub gap: Option<u64>,
+    /// Read together what is needed within this time
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub within: Option<String>,
     /// What to do with a list.
     #[command(subcommand)]
     pub action: Option<PreloadAction>,

@@ -1,9 +1,9 @@
 //! Reads the ranges of a list into the page cache, in their order, by a few threads, with a bound on what is under way.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
-use std::sync::OnceLock;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
@@ -14,9 +14,9 @@ use crate::report::preload::{List, Read};
 
 /// Threads: more have no more under way than a disk takes, fewer wait for the file system's own blocks.
 pub const THREADS: usize = 4;
-/// Bytes of a range that a thread has under way: what the program asks for itself waits behind 2 MiB at most.
-const PIECE: u64 = 512 << 10;
-/// Bytes of one call: the kernel cuts what is longer than its read-ahead (`mm/readahead.c`: `force_page_cache_ra`), which is rarely less.
+/// Bytes of a range that a thread has under way: what the program asks for itself waits behind 4 MiB at most.
+const PIECE: u64 = 1 << 20;
+/// Bytes of one call where the device does not tell: rarely more than its read-ahead.
 const CALL: u64 = 128 << 10;
 
 /// How it went.
@@ -37,9 +37,18 @@ struct Work<'a> {
     list: &'a List,
     pieces: Vec<Read>,
     next: AtomicUsize,
-    files: Vec<OnceLock<Result<File, Skip>>>,
+    files: Vec<OnceLock<Result<Opened, Skip>>>,
+    /// Devices, and the bytes of one call for them.
+    calls: Mutex<Vec<(u64, u64)>>,
     asked: AtomicU64,
     in_memory: AtomicU64,
+}
+
+/// A file that is read.
+struct Opened {
+    file: File,
+    /// Bytes of one call.
+    call: u64,
 }
 
 /// Reads all ranges, as long as `go_on` says so. With `dry`, only looks at the files and asks what is in memory.
@@ -53,6 +62,7 @@ pub fn read(list: &List, dry: bool, go_on: &(dyn Fn() -> bool + Sync)) -> Ahead 
         pieces,
         next: AtomicUsize::new(0),
         files: list.files.iter().map(|_| OnceLock::new()).collect(),
+        calls: Mutex::default(),
         asked: AtomicU64::new(0),
         in_memory: AtomicU64::new(0),
     };
@@ -109,15 +119,27 @@ impl Work<'_> {
                 let file = open_unchanged(listed)?;
                 // The one byte that is waited for below must not be read around.
                 let _ = posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_RANDOM);
-                Ok(file)
+                let call = self.call_of(&file);
+                Ok(Opened { file, call })
             });
-            if let Ok(file) = opened {
-                self.piece(file, piece, dry);
+            if let Ok(opened) = opened {
+                self.piece(opened, piece, dry);
             }
         }
     }
 
-    fn piece(&self, file: &File, piece: &Read, dry: bool) {
+    fn call_of(&self, file: &File) -> u64 {
+        let device = file.metadata().map_or(0, |metadata| metadata.dev());
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, call)) = calls.iter().find(|(known, _)| *known == device) {
+            return *call;
+        }
+        let call = largest_call(device).unwrap_or(CALL).clamp(CALL, PIECE);
+        calls.push((device, call));
+        call
+    }
+
+    fn piece(&self, Opened { file, call }: &Opened, piece: &Read, dry: bool) {
         let resident = cached_in(file, piece.offset, piece.len).map_or(0, |cached| cached.resident.min(piece.len));
         self.in_memory.fetch_add(resident, Ordering::Relaxed);
         if resident == piece.len {
@@ -130,7 +152,7 @@ impl Work<'_> {
         let end = piece.offset.saturating_add(piece.len);
         let mut at = piece.offset;
         while at < end {
-            let len = CALL.min(end - at);
+            let len = (*call).min(end - at);
             let (Ok(start), Ok(bytes)) = (i64::try_from(at), i64::try_from(len)) else {
                 return;
             };
@@ -143,4 +165,18 @@ impl Work<'_> {
         // Its last page comes last: not until then is the next piece begun.
         let _ = file.read_at(&mut [0], (end - 1) / page_size() * page_size());
     }
+}
+
+/// What the kernel reads at one call at most, in bytes: the larger one of a request's size and the read-ahead (`mm/readahead.c`:
+/// `force_page_cache_ra`). `None`: no such device, as with file systems over several.
+fn largest_call(device: u64) -> Option<u64> {
+    let folder = format!("/sys/dev/block/{}:{}", libc::major(device), libc::minor(device));
+    // A partition has the queue of its disk.
+    let queues = [format!("{folder}/queue"), format!("{folder}/../queue")];
+    let limit = |name: &str| {
+        let texts = queues.iter().map(|queue| fs::read_to_string(format!("{queue}/{name}")));
+        let kib: u64 = texts.flatten().next()?.trim().parse().ok()?;
+        kib.checked_mul(1024)
+    };
+    limit("max_sectors_kb").max(limit("read_ahead_kb"))
 }

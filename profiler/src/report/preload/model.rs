@@ -18,8 +18,11 @@ const MAX_KEPT: usize = 1 << 16;
 const USUAL_GAP: u64 = 64 << 10;
 /// A gap that is read over is a page at least and 1 MiB at most.
 const GAPS: (u64, u64) = (4 << 10, 1 << 20);
-/// Pages that are needed later than this are not read together with those that are needed now.
-const HORIZON: Duration = Duration::from_millis(250);
+/// Pages that are needed later than this are not read together with those that are needed now, where the recording does not tell.
+const USUAL_HORIZON: Duration = Duration::from_millis(250);
+/// Where it does, so many seeks: on a disk that seeks slowly, few long reads are worth the wait for what is needed first.
+const SEEKS: u32 = 3000;
+const HORIZONS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
 
 /// Which pages are read together.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,7 +48,7 @@ impl Default for Model {
     fn default() -> Self {
         Self {
             gap: USUAL_GAP,
-            horizon: HORIZON,
+            horizon: USUAL_HORIZON,
             learned: None,
         }
     }
@@ -91,8 +94,8 @@ impl Services {
         let gap = (seek.as_secs_f64() * rate) as u64;
         Model {
             gap: gap.clamp(GAPS.0, GAPS.1),
+            horizon: seek.saturating_mul(SEEKS).clamp(HORIZONS.0, HORIZONS.1),
             learned: Some(Learned { seek, rate }),
-            ..Model::default()
         }
     }
 }
