@@ -83,7 +83,8 @@ impl Services {
         }
         let seek = median(self.small.clone());
         let rates = self.large.iter().map(|(bytes, time)| {
-            let moving = time.saturating_sub(seek).max(1);
+            // Where small reads take no less than large ones, the seek is at least no more than half of it.
+            let moving = time.saturating_sub(seek).max(time / 2).max(1);
             // In kilobytes a second, to sort as integers.
             bytes.saturating_mul(1_000_000) / moving
         });
