@@ -4,6 +4,7 @@ mod faults;
 mod io;
 mod load;
 mod maps;
+mod order;
 mod preload;
 mod share;
 mod trim;
@@ -18,6 +19,7 @@ pub use self::faults::Faults;
 pub use self::io::Io;
 pub use self::load::{Load, Serve, Sources};
 pub use self::maps::{Maps, Way};
+pub use self::order::Order;
 pub use self::preload::{Preload, PreloadAction, PreloadRun};
 pub use self::share::Share;
 pub use self::trim::Trim;
@@ -51,6 +53,8 @@ pub enum Verb {
     Io(Io),
     /// Tell what a recording's threads waited for: by reason, function, who ended it; or list each
     Waits(Waits),
+    /// Order a file's functions for the linker, as they ran, and tell what that would save
+    Order(Order),
     /// Make a list of what a start reads from disk, and read it ahead of the next start
     Preload(Preload),
     /// Show what this machine allows, hook by hook, with the remedy of each refusal

@@ -7,6 +7,7 @@ pub mod faults;
 pub mod functions;
 mod groups;
 pub mod io;
+pub mod order;
 pub mod preload;
 pub mod reveals;
 pub mod select;
