@@ -12,6 +12,7 @@ use super::args::Order;
 use super::output::to_stdout;
 use super::source;
 use super::terminal::{say, tell};
+use crate::event::EXACT_TOUCH;
 use crate::fact::{MappedFileId, ModuleId, Recording, Tables};
 use crate::record::cache::evict::open_regular;
 use crate::record::spool::Output;
@@ -147,7 +148,7 @@ fn warn(recording: &Recording, touches: &Touches, ambiguous: usize) {
     let is_exact = recording
         .hooks
         .iter()
-        .any(|hook| hook.hook.contains("fault_around") && hook.refused.is_none());
+        .any(|hook| hook.hook == EXACT_TOUCH && hook.refused.is_none());
     if touches.faults() == 0 {
         tell(
             "the recording has no page faults: only functions on stacks are known; record with `--cold --exact-touch`",
