@@ -56,8 +56,8 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Loads the library, lets go of its code and of what the page cache has of it, has the kernel read no more than what is touched, and runs. So every
-/// first touch of a page is a fault and a read, without a setting of the machine.
+/// Loads the library, lets go of its code and of what the page cache has of it, and runs. It reads the file page by page first: of what is read
+/// ahead the kernel makes large folios, and a folio that is mapped in part can't be dropped.
 const MAIN: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -74,17 +74,19 @@ static int cold(struct dl_phdr_info *info, size_t size, void *name) {
         if (part->p_type != PT_LOAD || !(part->p_flags & PF_X)) continue;
         char *begin = (char *)((info->dlpi_addr + part->p_vaddr) & ~4095ul);
         size_t bytes = (char *)(info->dlpi_addr + part->p_vaddr + part->p_memsz) - begin;
-        madvise(begin, bytes, MADV_RANDOM);
         madvise(begin, bytes, MADV_DONTNEED);
     }
     return 1;
 }
 int main(int count, char **words) {
     int file = open(words[1], O_RDONLY);
+    fdatasync(file);
+    posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+    char page[4096];
+    for (long at = 0; pread(file, page, sizeof page, at) > 0; at += sizeof page);
     void *library = dlopen(words[1], RTLD_NOW);
     if (!library) { puts(dlerror()); return 2; }
     int (*run)(int) = (int (*)(int))dlsym(library, "run");
-    fdatasync(file);
     dl_iterate_phdr(cold, strrchr(words[1], '/') + 1);
     posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
     printf("%d\n", run(count));
@@ -173,6 +175,48 @@ fn record(program: &Path, library: &Path) -> Option<Seen> {
     Some(seen)
 }
 
+/// A disk that reads nothing ahead, so that each page that is touched is a read: where the code is, newer kernels read around also what was
+/// advised to be read at random (`mm/filemap.c`: `do_sync_mmap_readahead`).
+struct Disk {
+    device: String,
+    folder: PathBuf,
+}
+
+impl Disk {
+    fn new(folder: &Path) -> Option<Self> {
+        let image = folder.join("image");
+        fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
+        let mounted = folder.join("disk");
+        fs::create_dir(&mounted).unwrap();
+        let script = "PATH=$PATH:/usr/sbin:/sbin; mke2fs -q -t ext4 \"$1\" && device=$(losetup --show -f \"$1\") && \
+                      echo 0 >/sys/block/${device#/dev/}/queue/read_ahead_kb && mount \"$device\" \"$2\" && echo \"$device\"";
+        let made = Command::new("sh")
+            .args(["-c", script, "sh"])
+            .args([&image, &mounted])
+            .output()
+            .unwrap();
+        if !made.status.success() {
+            println!("skipped: no disk of our own: {}", String::from_utf8_lossy(&made.stderr));
+            return None;
+        }
+        Some(Self {
+            device: String::from_utf8(made.stdout).unwrap().trim().to_owned(),
+            folder: mounted,
+        })
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let script = "PATH=$PATH:/usr/sbin:/sbin; umount \"$1\"; losetup -d \"$2\"";
+        let _ = Command::new("sh")
+            .args(["-c", script, "sh"])
+            .arg(&self.folder)
+            .arg(&self.device)
+            .status();
+    }
+}
+
 fn tools() -> bool {
     for tool in ["gcc", "ld.lld"] {
         if Command::new(tool).arg("--version").output().is_err() {
@@ -197,7 +241,10 @@ fn a_bad_order_is_mended_as_predicted() {
         .prefix("order-")
         .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
         .unwrap();
-    let folder = folder.path();
+    let Some(disk) = Disk::new(folder.path()) else {
+        return;
+    };
+    let folder = &*disk.folder;
     let objects: Vec<PathBuf> = (sources(folder).iter())
         .map(|source| {
             let object = source.with_extension("o");
