@@ -44,13 +44,13 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
         })
         .collect();
     let mut run = String::new();
-    calls()
-        .iter()
-        .for_each(|function| writeln!(run, "int f{function}(int);").unwrap());
+    for function in calls() {
+        writeln!(run, "int f{function}(int);").unwrap();
+    }
     run.push_str("int run(int x) {\n");
-    calls()
-        .iter()
-        .for_each(|function| writeln!(run, "x = f{function}(x);").unwrap());
+    for function in calls() {
+        writeln!(run, "x = f{function}(x);").unwrap();
+    }
     run.push_str("return x; }\n");
     files.push(write(folder, "run.c", &run));
     files

@@ -204,14 +204,14 @@ fn nothing_but_regular_files_is_opened() {
     ];
     let mut lines: String = names.iter().map(|name| as_named(name)).collect();
     for number in 0..names.len() {
-        lines.push_str(&format!("read {number} 0 4096\n"));
+        lines = lines + "read " + &number.to_string() + " 0 4096\n";
     }
     let list = write_list(folder.path(), &lines);
     let begin = Instant::now();
     let said = told(&list);
     assert!(said.contains("6 of 6 files are no regular file"), "{said}");
     assert!(
-        begin.elapsed() < Duration::from_secs(60),
+        begin.elapsed() < Duration::from_mins(1),
         "a pipe without a writer holds nobody up"
     );
     assert!(resident(&path).is_empty());

@@ -74,7 +74,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Faults(args) => faults::run(args),
         Verb::Io(args) => io::run(args),
         Verb::Waits(args) => waits::run(args),
-        Verb::Order(args) => order::run(args),
+        Verb::Order(args) => order::run(&args),
         Verb::Preload(args) => preload::run(args),
         Verb::Doctor(args) => Ok(doctor::run(&args)),
     }

@@ -22,16 +22,16 @@ use crate::report::order::{Layout, Touches, format, text};
 use crate::report::select::glob;
 use crate::report::text::{count, fit_end};
 
-pub fn run(args: Order) -> Result<ExitCode> {
-    let mut touches = Touches::default();
-    let (tables, _) = source::read(&args.input, &mut touches)?;
+pub fn run(args: &Order) -> Result<ExitCode> {
+    let mut seen = Touches::default();
+    let (tables, _) = source::read(&args.input, &mut seen)?;
     let (elf, chosen) = find(&tables, &args.file)?;
     let shown = fit_end(&args.file.to_string_lossy(), 40);
     let functions = elf.functions();
     if functions.is_empty() {
         bail!("{shown} names no function: it is stripped; name an unstripped copy of the same build");
     }
-    let touched = touches.functions(&tables, &chosen, &functions, elf.segments());
+    let touched = seen.functions(&tables, &chosen, &functions, elf.segments());
     if touched.is_empty() {
         bail!(
             "no function of {shown} was seen to run: no sample, wait or page fault of the recording is in a function that it names; record with \
@@ -42,7 +42,7 @@ pub fn run(args: Order) -> Result<ExitCode> {
         functions: &functions,
         segments: elf.segments(),
     };
-    let faulted = touches.pages(&chosen, layout.bytes()).len() as u64;
+    let faulted = seen.pages(&chosen, layout.bytes()).len() as u64;
     let prediction = layout.predict(&touched, faulted);
     let code = match &args.output {
         Some(path) => {
@@ -67,7 +67,7 @@ pub fn run(args: Order) -> Result<ExitCode> {
     for line in text::lines(&prediction, &shown) {
         say(line);
     }
-    warn(&tables.recording, &touches, ambiguous(&functions, &touched));
+    warn(&tables.recording, &seen, ambiguous(&functions, &touched));
     tell(args.format.usage());
     Ok(code)
 }
@@ -103,10 +103,14 @@ fn find(tables: &Tables, wanted: &Path) -> Result<(ElfFile, Chosen)> {
         .collect();
     known.sort_unstable();
     known.dedup();
-    let Some(&(path, build_id)) = known.first() else {
+    // One of both tables may not know the build id.
+    let Some(&(path, build_id)) = known.iter().find(|file| !file.1.is_empty()).or(known.first()) else {
         return Err(unknown(tables, &pattern, &base, opened.is_some()));
     };
-    if known.iter().any(|other| other.0 != path && other.1 != build_id) {
+    if known
+        .iter()
+        .any(|other| other.0 != path && !other.1.is_empty() && other.1 != build_id)
+    {
         bail!("`{pattern}` fits several files of the recording, as {path}; give the whole path");
     }
     let elf = match opened {

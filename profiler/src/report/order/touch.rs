@@ -1,7 +1,5 @@
 //! Which functions of a file ran, and when first: those that a fault was in, and those on any stack.
 
-use std::cmp::Reverse;
-
 use rustc_hash::FxHashMap;
 use symbols::elf::{FunctionSymbol, Segment};
 
@@ -199,7 +197,7 @@ pub fn ambiguous(functions: &[FunctionSymbol], touched: &[Touched]) -> usize {
         .filter(|function| known.get(&*function.name).is_some_and(|count| *count > 1))
         .map(|function| &*function.name)
         .collect();
-    shared.sort_by_key(|name| Reverse(*name));
+    shared.sort_unstable();
     shared.dedup();
     shared.len()
 }

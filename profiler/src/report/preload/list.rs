@@ -13,7 +13,7 @@ pub const MAX_BYTES: u64 = 16 << 20;
 const MAX_FILES: usize = 1 << 16;
 /// Ranges of a list.
 const MAX_READS: usize = super::plan::MAX_RANGES;
-/// Bytes of a path, as the kernel's PATH_MAX.
+/// Bytes of a path, as the kernel's `PATH_MAX`.
 const MAX_PATH: usize = 4096;
 /// Bytes of a build id.
 const MAX_BUILD_ID: usize = 64;

@@ -22,7 +22,7 @@ const GAPS: (u64, u64) = (4 << 10, 1 << 20);
 const USUAL_HORIZON: Duration = Duration::from_millis(250);
 /// Where it does, so many seeks: on a disk that seeks slowly, few long reads are worth the wait for what is needed first.
 const SEEKS: u32 = 3000;
-const HORIZONS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
+const HORIZONS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_mins(1));
 
 /// Which pages are read together.
 #[derive(Debug, Clone, Copy, PartialEq)]
