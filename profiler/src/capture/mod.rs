@@ -3,6 +3,7 @@
 //! [`run`] serves one recording. A recording is a sequence of cycles (`drain`): rings to log, every 10 to 50 ms (`pace`).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))] // Tests say what they need by failing.
 
+pub mod apart;
 pub mod attach;
 pub mod btf;
 pub mod channel;

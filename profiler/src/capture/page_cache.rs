@@ -82,13 +82,25 @@ pub fn cached(file: &File) -> Result<Cached, Unknown> {
 /// When the kernel does not tell, or fails.
 pub fn cached_by(way: Way, file: &File) -> Result<Cached, Unknown> {
     match way {
-        Way::Cachestat => cachestat(file),
+        Way::Cachestat => cachestat(file, &Range { offset: 0, len: 0 }),
         Way::Mincore if tells_truth(file)? => Ok(Cached {
             resident: mincore(file)?,
             unwritten: 0,
         }),
         Way::Mincore => Err(Unknown::NotTold),
     }
+}
+
+/// What is in memory of a part of a regular file, given in bytes, where cachestat tells it.
+///
+/// # Errors
+/// When the kernel does not tell, or fails.
+pub fn cached_in(file: &File, offset: u64, len: u64) -> Result<Cached, Unknown> {
+    let is_overlay = fstatfs(file).is_ok_and(|fs| fs.filesystem_type() == OVERLAYFS_SUPER_MAGIC);
+    if is_overlay || len == 0 {
+        return Err(Unknown::NotTold);
+    }
+    cachestat(file, &Range { offset, len })
 }
 
 /// `struct cachestat_range`, `include/uapi/linux/mman.h`; a length of 0: to the end.
@@ -109,8 +121,7 @@ struct Counts {
     recently_evicted: u64,
 }
 
-fn cachestat(file: &File) -> Result<Cached, Unknown> {
-    let range = Range { offset: 0, len: 0 };
+fn cachestat(file: &File, range: &Range) -> Result<Cached, Unknown> {
     let mut counts = Counts::default();
     let flags: c_uint = 0;
     // SAFETY: the kernel reads `range` and writes `counts`, which live until it returns and are laid out as it expects.
@@ -118,7 +129,7 @@ fn cachestat(file: &File) -> Result<Cached, Unknown> {
         libc::syscall(
             SYS_CACHESTAT,
             file.as_raw_fd(),
-            &raw const range,
+            std::ptr::from_ref(range),
             &raw mut counts,
             flags,
         )

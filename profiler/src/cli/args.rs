@@ -5,6 +5,8 @@ mod faults;
 mod io;
 mod load;
 mod maps;
+mod order;
+mod preload;
 mod share;
 mod smaps;
 mod trim;
@@ -20,6 +22,8 @@ pub use self::faults::Faults;
 pub use self::io::Io;
 pub use self::load::{Load, Serve, Sources};
 pub use self::maps::{Maps, Way};
+pub use self::order::Order;
+pub use self::preload::{Preload, PreloadAction, PreloadRun};
 pub use self::share::Share;
 pub use self::smaps::Smaps;
 pub use self::trim::Trim;
@@ -55,6 +59,10 @@ pub enum Verb {
     Io(Io),
     /// Tell what a recording's threads waited for: by reason, function, who ended it; or list each
     Waits(Waits),
+    /// Order a file's functions for the linker, as they ran, and tell what that would save
+    Order(Order),
+    /// Make a list of what a start reads from disk, and read it ahead of the next start
+    Preload(Preload),
     /// Show what this machine allows, hook by hook, with the remedy of each refusal
     Doctor(Doctor),
     /// List the mappings of a process, or say which byte of which file its addresses show

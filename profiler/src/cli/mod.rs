@@ -13,7 +13,9 @@ mod load;
 mod maps;
 mod missing;
 pub mod options;
+mod order;
 mod output;
+mod preload;
 mod record;
 mod serve;
 mod share;
@@ -76,6 +78,8 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Faults(args) => faults::run(args),
         Verb::Io(args) => io::run(args),
         Verb::Waits(args) => waits::run(args),
+        Verb::Order(args) => order::run(&args),
+        Verb::Preload(args) => preload::run(args),
         Verb::Doctor(args) => Ok(doctor::run(&args)),
     }
 }

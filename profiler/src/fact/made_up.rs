@@ -1,6 +1,7 @@
 //! Rows of tables for tests: what a test does not say of them is nothing.
 
-use super::{Process, ProcessId, Thread};
+use super::request::{Operation, RequestKind, RequestSight};
+use super::{DeviceId, Process, ProcessId, RequestFact, Thread};
 use crate::addr::Timestamp;
 
 /// A process that was there at the beginning of time.
@@ -33,5 +34,27 @@ pub fn thread(process: u32, tid: u32) -> Thread {
         minor_faults: None,
         major_faults: None,
         faults: None,
+    }
+}
+
+/// A read of nothing from the first device, seen from begin to end.
+pub fn request() -> RequestFact {
+    RequestFact {
+        start: Timestamp(0),
+        end: Timestamp(0),
+        device: DeviceId(0),
+        sector: 0,
+        bytes: 0,
+        operation: Operation::Read,
+        kind: RequestKind::default(),
+        queued: None,
+        service: None,
+        scheduled: false,
+        depth: 0,
+        error: 0,
+        requeues: 0,
+        sight: RequestSight::Whole,
+        bio_only: false,
+        bios: Vec::new(),
     }
 }

@@ -184,6 +184,11 @@ impl Pages {
         self.files.get(&tables.files.get(file.index())?.id)
     }
 
+    /// The same by device and inode.
+    pub fn by_id(&self, file: FileId) -> Option<&FilePages> {
+        self.files.get(&file)
+    }
+
     /// Every file that something happened to.
     pub fn files(&self) -> impl Iterator<Item = (FileId, &FilePages)> {
         self.files.iter().map(|(id, pages)| (*id, pages))

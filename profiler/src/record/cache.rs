@@ -3,7 +3,7 @@
 //! Twice: [`prepare`] does the work before the recording begins; [`Prepared::finish`] follows just before the command is let go, and
 //! drops what the recorder itself has touched since, which takes a few milliseconds. docs/cold.md tells what is dropped and what can't be.
 
-mod evict;
+pub mod evict;
 mod holders;
 mod listing;
 mod progress;

@@ -12,6 +12,7 @@ mod loader_cache;
 pub mod names;
 pub mod needed;
 pub mod places;
+pub mod preload;
 pub mod privilege;
 pub mod session;
 pub mod sources;

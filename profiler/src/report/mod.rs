@@ -8,6 +8,8 @@ pub mod functions;
 mod groups;
 pub mod interchange;
 pub mod io;
+pub mod order;
+pub mod preload;
 pub mod reveals;
 pub mod select;
 pub mod smaps;

@@ -2,6 +2,7 @@
 
 mod bytes;
 mod dynamic;
+mod functions;
 mod headers;
 mod sections;
 
@@ -15,6 +16,7 @@ use object::{Object as _, ObjectSection as _};
 
 pub use bytes::ElfBytes;
 pub use dynamic::Dynamic;
+pub use functions::FunctionSymbol;
 use headers::{Extent, Headers};
 pub use sections::SectionPlace;
 

@@ -1,0 +1,32 @@
+//! The arguments of `ngmi order`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::report::order::Format;
+
+/// `ngmi order`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ngmi record --cold --exact-touch --save-only -- ./program\n  \
+                  ngmi order profile.json.gz --file ./program -o program.order\n  \
+                  cc -ffunction-sections *.c -fuse-ld=lld -Wl,--symbol-ordering-file=program.order\n\n\
+                  Functions that never ran keep their order, behind the others."
+)]
+pub struct Order {
+    /// A profile, or an event log (which has every fault)
+    pub input: PathBuf,
+    /// The program or library: its path, or a name in the recording. Also an unstripped copy with the same build id
+    #[arg(long, value_name = "FILE")]
+    pub file: PathBuf,
+    /// For which linker
+    #[arg(long, value_name = "LINKER", value_enum, default_value_t)]
+    pub format: Format,
+    /// Where the order goes; standard output if it is not given
+    #[arg(short, long, value_name = "LIST")]
+    pub output: Option<PathBuf>,
+    /// Print the prediction as JSON
+    #[arg(long, requires = "output")]
+    pub json: bool,
+}

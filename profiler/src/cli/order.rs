@@ -1,0 +1,174 @@
+//! `ngmi order`: the functions of a file in the order in which they ran, for a linker, and what that would save.
+
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use symbols::elf::ElfFile;
+
+use super::args::Order;
+use super::output::to_stdout;
+use super::source;
+use super::terminal::{say, tell};
+use crate::event::EXACT_TOUCH;
+use crate::fact::{MappedFileId, ModuleId, Recording, Tables};
+use crate::record::cache::evict::open_regular;
+use crate::record::spool::Output;
+use crate::report::export;
+use crate::report::order::touch::{Chosen, ambiguous};
+use crate::report::order::{Layout, Touches, format, text};
+use crate::report::select::glob;
+use crate::report::text::{count, fit_end};
+
+pub fn run(args: &Order) -> Result<ExitCode> {
+    let mut seen = Touches::default();
+    let (tables, _) = source::read(&args.input, &mut seen)?;
+    let (elf, chosen) = find(&tables, &args.file)?;
+    let shown = fit_end(&args.file.to_string_lossy(), 40);
+    let functions = elf.functions();
+    if functions.is_empty() {
+        bail!("{shown} names no function: it is stripped; name an unstripped copy of the same build");
+    }
+    let touched = seen.functions(&tables, &chosen, &functions, elf.segments());
+    if touched.is_empty() {
+        bail!(
+            "no function of {shown} was seen to run: no sample, wait or page fault of the recording is in a function that it names; record with \
+             `--cold --exact-touch`, and name an unstripped copy if it is stripped"
+        );
+    }
+    let layout = Layout {
+        functions: &functions,
+        segments: elf.segments(),
+    };
+    let faulted = seen.pages(&chosen, layout.bytes()).len() as u64;
+    let prediction = layout.predict(&touched, faulted);
+    let code = match &args.output {
+        Some(path) => {
+            let mut output = Output::create(path)?;
+            let place = || format!("cannot write {}", path.display());
+            let mut buffer = BufWriter::new(output.file());
+            format::write(&mut buffer, args.format, &functions, &touched).with_context(place)?;
+            buffer
+                .into_inner()
+                .map_err(|error| anyhow!("{error}"))
+                .with_context(place)?;
+            output.finish()?;
+            ExitCode::SUCCESS
+        }
+        None => to_stdout(&mut io::stdout().lock(), |out| {
+            format::write(out, args.format, &functions, &touched)
+        })?,
+    };
+    if args.json {
+        return to_stdout(&mut io::stdout().lock(), |out| export::json(out, &prediction));
+    }
+    for line in text::lines(&prediction, &shown) {
+        say(line);
+    }
+    warn(&tables.recording, &seen, ambiguous(&functions, &touched));
+    tell(args.format.usage());
+    Ok(code)
+}
+
+/// The file, and what the recording knows it as: by its build id, else by its name.
+fn find(tables: &Tables, wanted: &Path) -> Result<(ElfFile, Chosen)> {
+    let pattern = wanted.to_string_lossy();
+    let base = wanted
+        .file_name()
+        .map_or(pattern.clone(), |name| name.to_string_lossy());
+    let opened = if wanted.exists() { Some(open(wanted)?) } else { None };
+    let own_id = opened.as_ref().map_or(&[][..], ElfFile::build_id);
+    let fits = |path: &str, build_id: &[u8]| {
+        if !own_id.is_empty() && !build_id.is_empty() {
+            return own_id == build_id;
+        }
+        let own = path.rsplit('/').next().unwrap_or(path);
+        glob(&pattern, path) || (opened.is_some() && own == base) || (!pattern.contains('/') && glob(&pattern, own))
+    };
+    let files = (0u32..)
+        .zip(&tables.files)
+        .filter(|(_, file)| fits(&file.path, &file.build_id));
+    let modules = (0u32..)
+        .zip(&tables.modules)
+        .filter(|(_, module)| fits(&module.path, &module.build_id));
+    let chosen = Chosen {
+        files: files.clone().map(|(id, _)| MappedFileId(id)).collect(),
+        modules: modules.clone().map(|(id, _)| ModuleId(id)).collect(),
+    };
+    let mut known: Vec<(&str, &[u8])> = modules
+        .map(|(_, module)| (&*module.path, &*module.build_id))
+        .chain(files.map(|(_, file)| (&*file.path, &*file.build_id)))
+        .collect();
+    known.sort_unstable();
+    known.dedup();
+    // One of both tables may not know the build id.
+    let Some(&(path, build_id)) = known.iter().find(|file| !file.1.is_empty()).or(known.first()) else {
+        return Err(unknown(tables, &pattern, &base, opened.is_some()));
+    };
+    if known
+        .iter()
+        .any(|other| other.0 != path && !other.1.is_empty() && other.1 != build_id)
+    {
+        bail!("`{pattern}` fits several files of the recording, as {path}; give the whole path");
+    }
+    let elf = match opened {
+        Some(elf) => elf,
+        None => open(Path::new(path))?,
+    };
+    if elf.build_id() != build_id {
+        bail!(
+            "{path} is not what was recorded any more: its build id is another; record again, or name a copy of the recorded build"
+        );
+    }
+    if build_id.is_empty() {
+        tell("the file has no build id (`-Wl,--build-id`): it is believed to be the recorded one for its name alone");
+    }
+    Ok((elf, chosen))
+}
+
+fn unknown(tables: &Tables, pattern: &str, base: &str, exists: bool) -> anyhow::Error {
+    let same_name = |path: &str| path.rsplit('/').next() == Some(base);
+    let other = tables.modules.iter().find(|module| same_name(&module.path));
+    match other {
+        Some(module) if exists => anyhow!(
+            "{pattern} is another build than the {} that was recorded; record again, or name a copy of that build",
+            module.path
+        ),
+        _ => anyhow!("no file of the recording is called `{pattern}`; `ngmi faults FILE` lists them"),
+    }
+}
+
+fn open(path: &Path) -> Result<ElfFile> {
+    let shown = path.display();
+    let file: File = open_regular(path)
+        .with_context(|| format!("cannot read {shown}; name the program or library, or a copy of it"))?;
+    ElfFile::open(file).with_context(|| format!("cannot use {shown}"))
+}
+
+/// What a person should know before relinking.
+fn warn(recording: &Recording, touches: &Touches, ambiguous: usize) {
+    let is_exact = recording
+        .hooks
+        .iter()
+        .any(|hook| hook.hook == EXACT_TOUCH && hook.refused.is_none());
+    if touches.faults() == 0 {
+        tell(
+            "the recording has no page faults: only functions on stacks are known; record with `--cold --exact-touch`",
+        );
+    } else if !is_exact {
+        tell(
+            "recorded without --exact-touch: of the functions on pages that were mapped around a fault only those on stacks are known",
+        );
+    }
+    if !recording.folded_faults.is_empty() {
+        tell("the profile did not have room for all faults: name the event log instead (`ngmi record --keep-events`)");
+    }
+    if ambiguous > 0 {
+        tell(format_args!(
+            "{} names stand for several functions each: the linker puts all of a name there",
+            count(ambiguous as u64)
+        ));
+    }
+}

@@ -1,0 +1,279 @@
+//! `ngmi preload`: a list of what a start needs from disk, and a command that runs while the list is read ahead.
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::stat::fstatat;
+
+use super::args::{Preload, PreloadAction, PreloadRun};
+use super::missing::About;
+use super::output::to_stdout;
+use super::source;
+use super::span::moment;
+use super::terminal::{fail, out, tell};
+use crate::capture::apart::{Side, apart};
+use crate::fact::Recording;
+use crate::record::preload::ahead::{Ahead, read};
+use crate::record::preload::identify::{Identified, identify};
+use crate::record::preload::read_list;
+use crate::record::spool::Output;
+use crate::report::preload::{FileNeed, List, Model, Needs, Range, plan};
+use crate::report::text::{bytes, count, duration, fit, fit_end};
+
+/// Files that are named in a message, the ones with most to read.
+const NAMED: usize = 3;
+
+const READS: About = About {
+    name: "page faults",
+    noun: "fault",
+    watched: Some(" of a file, though they were watched"),
+    not_asked_for: ": they were not watched; record again with `--faults all`",
+};
+
+pub fn run(args: Preload) -> Result<ExitCode> {
+    match (args.action, args.input) {
+        (Some(PreloadAction::Run(run)), _) if run.dry_run => dry_run(&run.list),
+        (Some(PreloadAction::Run(run)), _) => Ok(ahead(&run)),
+        (None, Some(input)) => {
+            let within = args.within.map(|text| moment(&text, "--within")).transpose()?;
+            make(&input, args.output.as_deref(), args.gap, within)
+        }
+        (None, None) => bail!("name a profile that `ngmi record --cold` wrote"),
+    }
+}
+
+/// Makes a list of a recording.
+fn make(input: &Path, output: Option<&Path>, gap: Option<u64>, within: Option<Duration>) -> Result<ExitCode> {
+    let mut needs = Needs::default();
+    let (tables, _) = source::read(input, &mut needs)?;
+    let recording = &tables.recording;
+    if needs.is_empty() {
+        let why = READS.why_none(recording, recording.faults_seen);
+        bail!("{} holds no read of a file, and no page fault{why}", input.display());
+    }
+    let files = needs.finish(&tables);
+    let mut model = needs.model();
+    model.horizon = within.unwrap_or(model.horizon);
+    if let Some(gap) = gap {
+        (model.gap, model.learned) = (gap, None);
+    }
+    let ranges = plan(&files, &model);
+    let made = identify(&files, &ranges, recording.start_unix_ms);
+    if made.list.reads.is_empty() {
+        left_out(&made);
+        bail!("no file of the recording can be read ahead here; make the list on the machine where it was recorded");
+    }
+    let comments = [
+        format!("Read ahead by `ngmi preload run`. Of: {}", shown(&recording.command)),
+        words(&model),
+    ];
+    let code = match output {
+        Some(path) => {
+            let mut output = Output::create(path)?;
+            let place = || format!("cannot write {}", path.display());
+            let mut buffer = io::BufWriter::new(output.file());
+            made.list.write(&mut buffer, &comments).with_context(place)?;
+            buffer
+                .into_inner()
+                .map_err(|error| anyhow!("{error}"))
+                .with_context(place)?;
+            output.finish()?;
+            ExitCode::SUCCESS
+        }
+        None => to_stdout(&mut io::stdout().lock(), |out| made.list.write(out, &comments))?,
+    };
+    tell_made(&needs, recording, &files, &ranges, &made, &model);
+    Ok(code)
+}
+
+fn shown(command: &[String]) -> String {
+    if command.is_empty() {
+        "running processes".to_owned()
+    } else {
+        fit(&command.join(" "), 200)
+    }
+}
+
+fn words(model: &Model) -> String {
+    let joined = format!(
+        "Ranges are joined over gaps of {}, if they are needed within {}",
+        bytes(model.gap),
+        duration(crate::addr::ns(model.horizon))
+    );
+    match model.learned {
+        Some(learned) => format!(
+            "{joined}: a read takes {}, and a second for each {}",
+            duration(crate::addr::ns(learned.seek)),
+            bytes(rate(learned.rate))
+        ),
+        None => joined,
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // For display; the cast saturates.
+fn rate(bytes_a_second: f64) -> u64 {
+    bytes_a_second as u64
+}
+
+fn tell_made(
+    needs: &Needs,
+    recording: &Recording,
+    files: &[FileNeed],
+    ranges: &[Range],
+    made: &Identified,
+    model: &Model,
+) {
+    let needed: u64 = ranges.iter().map(|range| range.needed).sum();
+    let wasted: u64 = files.iter().map(|file| file.wasted).sum();
+    tell(format_args!("{} to read ahead", totals(&made.list)));
+    tell(format_args!(
+        "{} were needed in all; {} that faults read for nothing are not in the list",
+        bytes(needed),
+        bytes(wasted * 4096)
+    ));
+    tell(words(model));
+    left_out(made);
+    if !needs.was_cold() {
+        tell(
+            "nothing was read from disk in this recording: the list has what faults touched, but no file that is read otherwise; record with --cold",
+        );
+    }
+    if !recording.folded_faults.is_empty() || needs.left_out() > 0 {
+        tell(
+            "the recording did not have room for all faults: name the event log instead (`ngmi record --keep-events`)",
+        );
+    }
+}
+
+fn totals(list: &List) -> String {
+    format!(
+        "{} in {} ranges of {} files",
+        bytes(list.bytes()),
+        count(list.reads.len() as u64),
+        count(list.files.len() as u64)
+    )
+}
+
+fn left_out(made: &Identified) {
+    for (reason, files) in &made.left_out {
+        let mut files = files.clone();
+        files.sort_by_key(|(path, needed)| (std::cmp::Reverse(*needed), path.clone()));
+        let needed: u64 = files.iter().map(|(_, needed)| *needed).sum();
+        let names: Vec<String> = files.iter().map(|(path, _)| path.clone()).collect();
+        tell(format_args!(
+            "left out, {reason}: {} of {} files{}",
+            bytes(needed),
+            count(files.len() as u64),
+            named(&names)
+        ));
+    }
+}
+
+/// The first few, in brackets.
+fn named(names: &[String]) -> String {
+    let mut shown: Vec<String> = (names.iter())
+        .filter(|name| !name.is_empty())
+        .take(NAMED)
+        .map(|name| fit_end(&fit(name, 4096), 50))
+        .collect();
+    if shown.is_empty() {
+        return String::new();
+    }
+    if names.len() > shown.len() {
+        shown.push("…".to_owned());
+    }
+    format!(" ({})", shown.join(", "))
+}
+
+/// Says what would be read.
+fn dry_run(path: &Path) -> Result<ExitCode> {
+    let list = read_list(path)?;
+    let looked = read(&list, true, &|| true);
+    out(format_args!("{}", totals(&list)));
+    out(format_args!("{} would be read", bytes(looked.asked)));
+    out(format_args!(
+        "{} are in memory, as far as the kernel tells this user",
+        bytes(looked.in_memory)
+    ));
+    for line in trouble(&list, &looked) {
+        out(line);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Files that were not read, by reason.
+fn trouble(list: &List, ahead: &Ahead) -> Vec<String> {
+    let mut by_reason = std::collections::BTreeMap::<String, Vec<String>>::new();
+    for (index, skip) in &ahead.skipped {
+        let path = list
+            .files
+            .get(*index)
+            .map(|file| String::from_utf8_lossy(&file.path).into_owned());
+        by_reason
+            .entry(skip.to_string())
+            .or_default()
+            .push(path.unwrap_or_default());
+    }
+    let mut lines: Vec<String> = (by_reason.iter())
+        .map(|(reason, names)| {
+            format!(
+                "{} of {} files are {reason}{}; make the list anew",
+                count(names.len() as u64),
+                count(list.files.len() as u64),
+                named(names)
+            )
+        })
+        .collect();
+    if ahead.no_room > 0 {
+        lines.push(format!(
+            "{} were left out: half of the free memory is the limit",
+            bytes(ahead.no_room)
+        ));
+    }
+    lines
+}
+
+/// Becomes the command; beside it the list is read. Returns only if the command can't be run.
+fn ahead(run: &PreloadRun) -> ExitCode {
+    match read_list(&run.list) {
+        Ok(list) => {
+            if let Err(error) = beside(&run.list, &list) {
+                tell(format_args!("nothing is read ahead: {error}"));
+            }
+        }
+        Err(error) => tell(format_args!("nothing is read ahead: {error:#}")),
+    }
+    let Some((program, arguments)) = run.command.split_first() else {
+        return ExitCode::FAILURE;
+    };
+    let error = Command::new(program).args(arguments).exec();
+    let code = if error.kind() == ErrorKind::NotFound { 127 } else { 126 };
+    fail(&anyhow::Error::new(error).context(format!("cannot run {}", Path::new(program).display())));
+    ExitCode::from(code)
+}
+
+/// Starts a process that reads the list as long as this one, or what it becomes, lives.
+fn beside(path: &Path, list: &List) -> io::Result<()> {
+    // By the folder of this process: another one with the same id has another.
+    let here = File::open(format!("/proc/{}", std::process::id()))?;
+    if apart(here.as_fd())? == Side::Here {
+        return Ok(());
+    }
+    // All files of the list are open at once, in this process alone.
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+    let lives = || fstatat(&here, "stat", nix::fcntl::AtFlags::empty()).is_ok();
+    let read = read(list, false, &lives);
+    for line in trouble(list, &read) {
+        tell(format_args!("preload: {}: {line}", path.display()));
+    }
+    std::process::exit(0);
+}

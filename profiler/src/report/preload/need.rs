@@ -1,0 +1,191 @@
+//! Which pages of which files a recording needed, and when first.
+//!
+//! A page is needed if it was faulted in, if it was mapped around a fault and had been read, or if a system call read it. What faults
+//! read and nobody touched is not.
+
+use rustc_hash::FxHashMap;
+
+use super::model::{Model, Services};
+use crate::addr::Timestamp;
+use crate::event::FileId;
+use crate::fact::pages::{Pages, page_of};
+use crate::fact::request::{BioSource, Operation};
+use crate::fact::{BioFact, FactSink, FaultFact, MappedFile, Mark, PagesReadFact, RequestFact, SampleFact, Tables};
+
+/// Pages whose time is kept, of all files: 16 GiB.
+const MAX_PAGES: usize = 1 << 22;
+/// Pages of one read or one range around a fault that are looked at: 64 MiB.
+const MAX_RUN: u64 = 1 << 14;
+const PAGE: u64 = 4096;
+
+/// When a page was first touched by a fault, and first read.
+#[derive(Debug, Clone, Copy, Default)]
+struct Times {
+    touched: Option<Timestamp>,
+    read: Option<Timestamp>,
+}
+
+/// Takes the facts of a recording.
+#[derive(Debug, Default)]
+pub struct Needs {
+    pages: Pages,
+    times: FxHashMap<FileId, FxHashMap<u64, Times>>,
+    kept: usize,
+    left_out: u64,
+    faults: u64,
+    reads: u64,
+    services: Services,
+}
+
+/// The pages that were needed of one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileNeed {
+    /// Device and inode.
+    pub id: FileId,
+    /// Its path; empty: nobody knows.
+    pub path: String,
+    /// Empty if it has none.
+    pub build_id: Vec<u8>,
+    /// It was removed or replaced.
+    pub deleted: bool,
+    /// Pages and when each was needed first, by page.
+    pub pages: Vec<(u64, Timestamp)>,
+    /// Pages that were read and not needed.
+    pub wasted: u64,
+}
+
+impl Needs {
+    /// Nothing was read from any file, and no page of one touched.
+    pub fn is_empty(&self) -> bool {
+        self.times.is_empty()
+    }
+
+    /// Something was read: it was not all in memory before.
+    pub fn was_cold(&self) -> bool {
+        self.reads > 0
+    }
+
+    /// Pages that there was no room for.
+    pub fn left_out(&self) -> u64 {
+        self.left_out.saturating_add(self.pages.left_out())
+    }
+
+    /// What the recording's own requests tell of its disk.
+    pub fn model(&self) -> Model {
+        self.services.model()
+    }
+
+    /// The pages that were needed, by file; files by the first need.
+    pub fn finish(&self, tables: &Tables) -> Vec<FileNeed> {
+        let mut named: FxHashMap<FileId, &MappedFile> = FxHashMap::default();
+        for file in &tables.files {
+            let known = named.entry(file.id).or_insert(file);
+            let is_better = (known.path.is_empty() || known.deleted) && !file.path.is_empty() && !file.deleted;
+            if is_better {
+                *known = file;
+            }
+        }
+        // Faults that the profile had no room for say of no page that it was not needed.
+        let tells_waste = self.faults > 0 && tables.recording.folded_faults.is_empty();
+        let of_file = |(id, times): (&FileId, &FxHashMap<u64, Times>)| {
+            let sets = self.pages.by_id(*id);
+            let mut wasted = 0;
+            let mut pages: Vec<(u64, Timestamp)> = (times.iter())
+                .filter_map(|(&page, times)| {
+                    let is_used = sets.is_some_and(|sets| {
+                        sets.faulted.contains(page) || sets.around.contains(page) || sets.read_by_calls.contains(page)
+                    });
+                    let needed = is_used || !tells_waste;
+                    let time = times.touched.filter(|_| needed).or(times.read);
+                    wasted += u64::from(!needed && times.read.is_some());
+                    time.filter(|_| needed).map(|time| (page, time))
+                })
+                .collect();
+            pages.sort_unstable();
+            let file = named.get(id);
+            FileNeed {
+                id: *id,
+                path: file.map_or_else(String::new, |file| file.path.clone()),
+                build_id: file.map_or_else(Vec::new, |file| file.build_id.clone()),
+                deleted: file.is_some_and(|file| file.deleted),
+                pages,
+                wasted,
+            }
+        };
+        let mut files: Vec<FileNeed> = self.times.iter().map(of_file).collect();
+        files.sort_by_cached_key(|file| (file.pages.iter().map(|(_, time)| *time).min(), file.id));
+        files
+    }
+
+    fn note(&mut self, id: FileId, first: u64, count: u64, change: impl Fn(&mut Times)) {
+        let looked_at = count.min(MAX_RUN);
+        self.left_out = self.left_out.saturating_add(count - looked_at);
+        for page in (0..looked_at).map_while(|at| first.checked_add(at)) {
+            let file = self.times.entry(id).or_default();
+            if self.kept >= MAX_PAGES && !file.contains_key(&page) {
+                self.left_out = self.left_out.saturating_add(1);
+                continue;
+            }
+            let before = file.len();
+            change(file.entry(page).or_default());
+            self.kept += file.len() - before;
+        }
+    }
+}
+
+fn earliest(known: &mut Option<Timestamp>, time: Timestamp) {
+    *known = Some(known.map_or(time, |known| known.min(time)));
+}
+
+impl FactSink for Needs {
+    fn sample(&mut self, _: &Tables, _: &SampleFact) {}
+
+    fn mark(&mut self, _: &Tables, _: &Mark) {}
+
+    fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
+        self.pages.fault(tables, fault);
+        self.faults += 1;
+        let Some(place) = fault.place.filter(|_| fault.failed.is_none()) else {
+            return;
+        };
+        let Some(id) = tables.files.get(place.file.index()).map(|file| file.id) else {
+            return;
+        };
+        let touch = |times: &mut Times| earliest(&mut times.touched, fault.start);
+        self.note(id, page_of(place.offset), 1, touch);
+        if let Some(around) = fault.around {
+            self.note(id, around.first, u64::from(around.count), touch);
+        }
+    }
+
+    fn pages_read(&mut self, tables: &Tables, read: &PagesReadFact) {
+        self.pages.read(tables, read);
+        self.reads += 1;
+        if let Some(id) = tables.files.get(read.file.index()).map(|file| file.id) {
+            self.note(id, read.pages.first, u64::from(read.pages.count), |times| {
+                earliest(&mut times.read, read.time);
+            });
+        }
+    }
+
+    fn request(&mut self, tables: &Tables, request: &RequestFact) {
+        if request.operation != Operation::Read || request.error != 0 {
+            return;
+        }
+        self.services.add(request);
+        // Pages that came into the cache are told by `pages_read`; here are those of recordings that have none.
+        let cached = |bio: &&BioFact| bio.source == BioSource::Cache && bio.thread.is_some();
+        for bio in request.bios.iter().filter(cached) {
+            let file = bio.file.and_then(|file| tables.files.get(file.index()));
+            let (Some(file), Some(offset)) = (file, bio.offset) else {
+                continue;
+            };
+            self.reads += 1;
+            let end = offset.saturating_add(u64::from(bio.bytes)).div_ceil(PAGE);
+            let first = offset / PAGE;
+            self.note(file.id, first, end.saturating_sub(first), |times| {
+                earliest(&mut times.read, bio.time);
+            });
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! From pages to ranges: which are read together, and in which order.
+
+use super::model::Model;
+use super::need::FileNeed;
+use crate::addr::Timestamp;
+
+/// Ranges at most; the latest needs are left out.
+pub const MAX_RANGES: usize = 1 << 18;
+const PAGE: u64 = 4096;
+
+/// A part of a file that is read at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// Index of the file.
+    pub file: usize,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+    /// When its first page is needed.
+    pub need: Timestamp,
+    /// Bytes in it that are needed.
+    pub needed: u64,
+}
+
+/// The ranges, by the time at which they are needed.
+///
+/// Each begins with the earliest page that no range has, and goes on to both sides over needed pages as long as they are needed within the
+/// horizon, and what lies between two of them is no more than the gap.
+pub fn plan(files: &[FileNeed], model: &Model) -> Vec<Range> {
+    let mut ranges: Vec<Range> = Vec::new();
+    for (index, file) in files.iter().enumerate() {
+        of_file(index, &file.pages, model, &mut ranges);
+    }
+    ranges.sort_by_key(|range| (range.need, range.file, range.offset));
+    ranges.truncate(MAX_RANGES);
+    ranges
+}
+
+fn of_file(file: usize, pages: &[(u64, Timestamp)], model: &Model, ranges: &mut Vec<Range>) {
+    let mut order: Vec<usize> = (0..pages.len()).collect();
+    order.sort_by_key(|&at| (pages[at].1, pages[at].0));
+    let mut taken = vec![false; pages.len()];
+    for start in order {
+        if taken[start] {
+            continue;
+        }
+        let need = pages[start].1;
+        let last = reach(pages, &taken, start, start + 1..pages.len(), model);
+        let first = reach(pages, &taken, start, (0..start).rev(), model);
+        taken[first..=last].fill(true);
+        let (from, to) = (pages[first].0, pages[last].0);
+        // Pages come from offsets in bytes or from a log's own numbers: the latter may be anything.
+        let (Some(offset), Some(len)) = (from.checked_mul(PAGE), (to - from + 1).checked_mul(PAGE)) else {
+            continue;
+        };
+        ranges.push(Range {
+            file,
+            offset,
+            len,
+            need,
+            needed: (last - first + 1) as u64 * PAGE,
+        });
+    }
+}
+
+/// The farthest page, on one side, that is read together with the one at `start`.
+fn reach(
+    pages: &[(u64, Timestamp)],
+    taken: &[bool],
+    start: usize,
+    side: impl Iterator<Item = usize>,
+    model: &Model,
+) -> usize {
+    let until = pages[start].1.0.saturating_add(crate::addr::ns(model.horizon));
+    let mut end = start;
+    for at in side {
+        let between = pages[at]
+            .0
+            .abs_diff(pages[end].0)
+            .saturating_sub(1)
+            .saturating_mul(PAGE);
+        if taken[at] || between > model.gap {
+            break;
+        }
+        if pages[at].1.0 <= until {
+            end = at;
+        }
+    }
+    end
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::event::FileId;
+
+    fn need(pages: &[(u64, u64)]) -> FileNeed {
+        FileNeed {
+            id: FileId::default(),
+            path: "/x".into(),
+            build_id: Vec::new(),
+            deleted: false,
+            pages: pages.iter().map(|&(page, time)| (page, Timestamp(time))).collect(),
+            wasted: 0,
+        }
+    }
+
+    const MODEL: Model = Model {
+        gap: 2 * PAGE,
+        horizon: Duration::from_nanos(10),
+        learned: None,
+    };
+
+    fn planned(pages: &[(u64, u64)]) -> Vec<(u64, u64, u64)> {
+        let ranges = plan(&[need(pages)], &MODEL);
+        (ranges.iter())
+            .map(|range| (range.offset / PAGE, range.len / PAGE, range.need.0))
+            .collect()
+    }
+
+    #[test]
+    fn a_short_gap_is_read_over_and_a_long_one_is_not() {
+        assert_eq!(planned(&[(0, 5), (3, 5)]), [(0, 4, 5)]);
+        assert_eq!(planned(&[(0, 5), (4, 5)]), [(0, 1, 5), (4, 1, 5)]);
+    }
+
+    #[test]
+    fn what_is_needed_first_comes_first() {
+        assert_eq!(planned(&[(0, 900), (100, 5)]), [(100, 1, 5), (0, 1, 900)]);
+        // The neighbour below is needed soon enough.
+        assert_eq!(planned(&[(9, 15), (10, 5)]), [(9, 2, 5)]);
+    }
+
+    #[test]
+    fn what_is_needed_much_later_is_no_more_than_a_gap() {
+        // The later one lies between, and costs less than a seek.
+        assert_eq!(planned(&[(0, 5), (1, 900), (2, 6)]), [(0, 3, 5)]);
+        // At the end it waits for its own turn.
+        assert_eq!(planned(&[(0, 5), (1, 900)]), [(0, 1, 5), (1, 1, 900)]);
+    }
+
+    proptest! {
+        #[test]
+        fn each_page_is_in_one_range(
+            pages in proptest::collection::btree_map(0u64..200, 0u64..40, 0..100),
+            gap in 0u64..20,
+            horizon in 0u64..40,
+        ) {
+            let pages: Vec<(u64, u64)> = pages.into_iter().collect();
+            let model = Model { gap: gap * PAGE, horizon: Duration::from_nanos(horizon), learned: None };
+            let ranges = plan(&[need(&pages)], &model);
+            for &(page, time) in &pages {
+                let holders: Vec<&Range> = (ranges.iter())
+                    .filter(|range| (range.offset..range.offset + range.len).contains(&(page * PAGE)))
+                    .collect();
+                prop_assert_eq!(holders.len(), 1);
+                // It comes in time.
+                prop_assert!(holders[0].need.0 <= time);
+            }
+            let needed: u64 = ranges.iter().map(|range| range.needed).sum();
+            prop_assert_eq!(needed, pages.len() as u64 * PAGE);
+            prop_assert!(ranges.is_sorted_by_key(|range| range.need));
+        }
+    }
+}
