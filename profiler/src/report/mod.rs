@@ -7,6 +7,7 @@ pub mod faults;
 pub mod functions;
 mod groups;
 pub mod io;
+pub mod metrics;
 pub mod reveals;
 pub mod select;
 pub mod summary;
