@@ -1,5 +1,6 @@
 //! The command line as it is typed: names and help, nothing checked yet.
 
+mod check;
 mod faults;
 mod io;
 mod load;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use self::check::Check;
 pub use self::faults::Faults;
 pub use self::io::Io;
 pub use self::load::{Load, Serve, Sources};
@@ -49,6 +51,8 @@ pub enum Verb {
     Io(Io),
     /// Tell what a recording's threads waited for: by reason, function, who ended it; or list each
     Waits(Waits),
+    /// Hold a recording against a budget: for CI
+    Check(Check),
     /// Show what this machine allows, hook by hook, with the remedy of each refusal
     Doctor(Doctor),
     /// List the mappings of a process, or say which byte of which file its addresses show

@@ -1,6 +1,7 @@
 //! The verbs, one thin file each.
 
 pub mod args;
+mod check;
 mod convert;
 mod doctor;
 pub mod explorer;
@@ -14,6 +15,7 @@ mod missing;
 pub mod options;
 mod output;
 mod record;
+mod runs;
 mod serve;
 mod share;
 mod source;
@@ -32,13 +34,13 @@ use crate::report::summary::Summary;
 use args::{Cli, Verb};
 use options::ResultOptions;
 
-/// Runs the command line and returns the exit status: the verb's own, 1 for a failure, 125 for a failed recording.
+/// Runs the command line and returns the exit status: the verb's own, 1 for a failure, 2 for a check that could not be made, 125 for a failed recording.
 pub fn main() -> ExitCode {
     let verb = Cli::parse().verb;
-    let failure = if matches!(verb, Verb::Record(_) | Verb::Exec(_)) {
-        125
-    } else {
-        1
+    let failure = match verb {
+        Verb::Record(_) | Verb::Exec(_) => 125,
+        Verb::Check(_) => 2,
+        _ => 1,
     };
     run(verb).unwrap_or_else(|error| {
         terminal::fail(&error);
@@ -72,6 +74,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Faults(args) => faults::run(args),
         Verb::Io(args) => io::run(args),
         Verb::Waits(args) => waits::run(args),
+        Verb::Check(args) => check::run(&args),
         Verb::Doctor(args) => Ok(doctor::run(&args)),
     }
 }

@@ -17,6 +17,7 @@ mod fault;
 mod fault_bits;
 mod fault_names;
 mod fault_schema;
+mod foreign;
 mod format;
 mod info;
 mod info_io;
@@ -53,6 +54,7 @@ use std::time::Duration;
 
 use crate::addr::Timestamp;
 
+pub use foreign::ForeignSource;
 pub use lint::lint;
 pub use named::named;
 pub use read::{ProfileSource, ReadError};

@@ -2,6 +2,7 @@
 
 mod gather;
 mod known;
+mod runs;
 mod sums;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use super::text::{bytes, count, duration};
 use crate::fact::WaitReason;
 
 pub use gather::Facts;
+pub use runs::{Runs, median};
 
 /// Figures that are no waits.
 const OTHERS: usize = 9;

@@ -1,6 +1,7 @@
 //! Facts as answers: tables and figures that verbs print.
 
 mod blocks;
+pub mod check;
 pub mod explorer;
 pub mod export;
 pub mod faults;
