@@ -1,6 +1,7 @@
 //! The command line as it is typed: names and help, nothing checked yet.
 
 mod check;
+mod diff;
 mod faults;
 mod io;
 mod load;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use self::check::Check;
+pub use self::diff::Diff;
 pub use self::faults::Faults;
 pub use self::io::Io;
 pub use self::load::{Load, Serve, Sources};
@@ -51,6 +53,8 @@ pub enum Verb {
     Io(Io),
     /// Tell what a recording's threads waited for: by reason, function, who ended it; or list each
     Waits(Waits),
+    /// Tell what changed between two recordings or sets of them, and what is noise
+    Diff(Diff),
     /// Hold a recording against a budget: for CI
     Check(Check),
     /// Show what this machine allows, hook by hook, with the remedy of each refusal

@@ -3,6 +3,7 @@
 pub mod args;
 mod check;
 mod convert;
+mod diff;
 mod doctor;
 pub mod explorer;
 mod faults;
@@ -75,6 +76,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Io(args) => io::run(args),
         Verb::Waits(args) => waits::run(args),
         Verb::Check(args) => check::run(&args),
+        Verb::Diff(args) => diff::run(&args),
         Verb::Doctor(args) => Ok(doctor::run(&args)),
     }
 }

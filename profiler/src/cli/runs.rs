@@ -16,6 +16,15 @@ pub const MOST: usize = 100;
 /// # Errors
 /// When one can't be read, or a folder has none.
 pub fn read(inputs: &[PathBuf]) -> Result<Runs> {
+    let all: Vec<Metrics> = files(inputs)?.iter().map(|file| one(file)).collect::<Result<_>>()?;
+    Ok(Runs { all })
+}
+
+/// The recordings themselves.
+///
+/// # Errors
+/// When there are too many, or a folder has none.
+pub fn files(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for input in inputs {
         if input.is_dir() {
@@ -27,8 +36,7 @@ pub fn read(inputs: &[PathBuf]) -> Result<Runs> {
     if files.len() > MOST {
         bail!("{} recordings are too many; name {MOST} at most", files.len());
     }
-    let all: Vec<Metrics> = files.iter().map(|file| one(file)).collect::<Result<_>>()?;
-    Ok(Runs { all })
+    Ok(files)
 }
 
 /// The figures of a recording.

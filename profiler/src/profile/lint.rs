@@ -163,7 +163,7 @@ fn lint_samples(place: &str, samples: &RawSamples, stacks: usize, problems: &mut
         .weight
         .iter()
         .flatten()
-        .any(|weight| weight.is_nan() || *weight < 0.0)
+        .any(|weight| weight.is_nan() || *weight < 0.0 && thread.difference.is_none())
     {
         problems.add(place, &"a weight is below 0");
     }

@@ -9,6 +9,7 @@ mod companion;
 mod counter;
 mod device;
 mod device_counter;
+mod difference;
 mod exact;
 mod exact_cause;
 mod exact_request;
@@ -54,6 +55,7 @@ use std::time::Duration;
 
 use crate::addr::Timestamp;
 
+pub use difference::{Difference, Weights};
 pub use foreign::ForeignSource;
 pub use lint::lint;
 pub use named::named;

@@ -2,6 +2,7 @@
 
 mod blocks;
 pub mod check;
+pub mod diff;
 pub mod explorer;
 pub mod export;
 pub mod faults;

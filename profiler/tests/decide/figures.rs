@@ -176,5 +176,5 @@ fn faults_that_were_left_out_make_all_but_the_major_ones_unknown() {
 fn a_loss_is_told_before_anybody_believes_the_figures() {
     let mut made = recording();
     made.tables.recording.losses = vec![("ring full: faults".into(), 12)];
-    assert!(made.metrics().warnings[0].contains("12 ring full: faults"));
+    assert!(made.metrics().warnings[0].contains("lost: 12 ring full: faults"));
 }

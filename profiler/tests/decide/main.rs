@@ -7,6 +7,7 @@ mod made_up;
 mod made_up_log;
 
 mod check;
+mod diff;
 mod figures;
 mod made;
 mod verb;

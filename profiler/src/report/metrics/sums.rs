@@ -68,7 +68,7 @@ impl Metrics {
         sums.all_requests();
         let mut warnings = Vec::new();
         for (loss, lost) in &tables.recording.losses {
-            warnings.push(format!("{lost} {loss}: figures that these belong to are too low; record fewer things"));
+            warnings.push(format!("lost: {lost} {loss}; figures of these are too low"));
         }
         Self {
             command: tables.recording.command.clone(),
