@@ -89,7 +89,7 @@ pub enum Verb {
 #[allow(clippy::struct_excessive_bools)] // Each is a flag that a person types.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  ngmi record -- firefox\n  ngmi record -d 10 -p 1234\n  ngmi record -a -d 5 -o system.json.gz\n\n\
+    after_help = "Examples:\n  ngmi record -- firefox\n  ngmi record -d 10 -p 1234\n  ngmi record -a -d 5 -o system.json.gz\n  ngmi record --runs 5 --cold -- firefox --headless --screenshot x.png\n\n\
                   The exit status is the command's (128 + N if signal N ended it), or 125 if ngmi itself failed.\n\
                   Ctrl-C ends the recording and writes the profile; a second Ctrl-C gives up the profile and keeps the event log."
 )]
@@ -171,6 +171,18 @@ pub struct Record {
     /// With --cold or --warm, also this file or folder (repeatable)
     #[arg(long, visible_alias = "warm-file", value_name = "PATH")]
     pub cold_file: Vec<PathBuf>,
+    /// Record so many runs, one after the other (`profile.1.json.gz` ...), and sum them up
+    #[arg(long, value_name = "N")]
+    pub runs: Option<u32>,
+    /// With --runs, go on after a run that failed
+    #[arg(long, requires = "runs")]
+    pub ignore_failure: bool,
+    /// This is the run of that number
+    #[arg(long, hide = true, requires = "run_fd")]
+    pub run: Option<u32>,
+    /// An inherited socket, to tell what the run came to
+    #[arg(long, hide = true)]
+    pub run_fd: Option<i32>,
     #[command(flatten)]
     /// How the result is told.
     pub result: ResultArgs,

@@ -29,7 +29,9 @@ pub fn run(args: &Check) -> Result<ExitCode> {
         bail!("the budget limits nothing by itself; give entries a number, or name a baseline with --against");
     }
     let measured = runs::read(&args.inputs)?;
-    let baseline = (!args.against.is_empty()).then(|| runs::read(&args.against)).transpose()?;
+    let baseline = (!args.against.is_empty())
+        .then(|| runs::read(&args.against))
+        .transpose()?;
     let judgement = judge(&budget, &measured, baseline.as_ref());
     if let Some(path) = &args.junit {
         write_junit(path, &judgement).with_context(|| format!("cannot write {}", path.display()))?;
@@ -41,7 +43,9 @@ pub fn run(args: &Check) -> Result<ExitCode> {
     }
     if args.github {
         let budget = args.budget.as_deref().map(Path::to_string_lossy);
-        to_stdout(&mut io::stdout().lock(), |out| github::write(out, &judgement, budget.as_deref()))?;
+        to_stdout(&mut io::stdout().lock(), |out| {
+            github::write(out, &judgement, budget.as_deref())
+        })?;
     }
     let is_over = judgement.over().next().is_some();
     let is_unknown = judgement.unknown().next().is_some();

@@ -28,7 +28,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return to_stdout(&mut io::stdout().lock(), |out| export::json(out, &diff));
     }
     let (a, b) = (name(before), name(after));
-    to_stdout(&mut anstream::stdout(), |out| text::write(out, &diff, (&a, &b), args.top))
+    to_stdout(&mut anstream::stdout(), |out| {
+        text::write(out, &diff, (&a, &b), args.top)
+    })
 }
 
 /// What is compared with what.
@@ -39,14 +41,23 @@ fn sides(args: &Args) -> Result<(&[PathBuf], &[PathBuf])> {
     match args.inputs.as_slice() {
         [_, _] => Ok(args.inputs.split_at(1)),
         [one] => bail!("nothing to compare {} with; name a second recording", one.display()),
-        more => bail!("{} recordings: put `--to` between those before and those after", more.len()),
+        more => bail!(
+            "{} recordings: put `--to` between those before and those after",
+            more.len()
+        ),
     }
 }
 
 fn name(inputs: &[PathBuf]) -> String {
     let more = inputs.len().saturating_sub(1);
-    let first = inputs.first().map_or_else(String::new, |first| first.display().to_string());
-    if more == 0 { first } else { format!("{first} and {more} more") }
+    let first = inputs
+        .first()
+        .map_or_else(String::new, |first| first.display().to_string());
+    if more == 0 {
+        first
+    } else {
+        format!("{first} and {more} more")
+    }
 }
 
 /// The difference as a profile: what `after` took more than `before`, on average.
@@ -67,6 +78,9 @@ fn write_profile(path: &Path, before: &[PathBuf], after: &[PathBuf]) -> Result<(
     difference.write(&title, &mut gzip).with_context(place)?;
     gzip.finish().and_then(|mut file| file.flush()).with_context(place)?;
     output.finish()?;
-    tell(format_args!("{}: `ngmi load` opens it; what takes less now has a negative weight", path.display()));
+    tell(format_args!(
+        "{}: `ngmi load` opens it; what takes less now has a negative weight",
+        path.display()
+    ));
     Ok(())
 }

@@ -16,6 +16,7 @@ mod missing;
 pub mod options;
 mod output;
 mod record;
+mod repeat;
 mod runs;
 mod serve;
 mod share;

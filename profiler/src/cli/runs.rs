@@ -39,8 +39,17 @@ pub fn files(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The figures of a recording.
+/// The figures of a recording; what a person has to know of them is told.
 pub fn one(file: &Path) -> Result<Metrics> {
+    let metrics = quietly(file)?;
+    for warning in &metrics.warnings {
+        tell(format_args!("{}: {warning}", file.display()));
+    }
+    Ok(metrics)
+}
+
+/// The figures of a recording.
+pub fn quietly(file: &Path) -> Result<Metrics> {
     let mut facts = Facts::default();
     let (tables, kind) = source::read_any(file, &mut facts)?;
     if let Kind::Foreign(by) = kind {
@@ -49,11 +58,7 @@ pub fn one(file: &Path) -> Result<Metrics> {
             file.display()
         ));
     }
-    let metrics = Metrics::new(&tables, &facts);
-    for warning in &metrics.warnings {
-        tell(format_args!("{}: {warning}", file.display()));
-    }
-    Ok(metrics)
+    Ok(Metrics::new(&tables, &facts))
 }
 
 /// The profiles of a folder, as `record --runs` names them: by number.
@@ -69,7 +74,9 @@ fn of_folder(folder: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     if files.is_empty() {
-        bail!("no profile (`*.json.gz`) is in {shown}; `ngmi record --runs 5 -o {shown}/run.json.gz -- COMMAND` makes some");
+        bail!(
+            "no profile (`*.json.gz`) is in {shown}; `ngmi record --runs 5 -o {shown}/run.json.gz -- COMMAND` makes some"
+        );
     }
     files.sort();
     Ok(files.into_iter().map(|(_, path)| path).collect())
@@ -78,5 +85,8 @@ fn of_folder(folder: &Path) -> Result<Vec<PathBuf>> {
 /// Of `profile.12.json.gz`, 12.
 fn number(name: &str) -> u64 {
     let stem = name.trim_end_matches(".json.gz");
-    stem.rsplit('.').next().and_then(|digits| digits.parse().ok()).unwrap_or_default()
+    stem.rsplit('.')
+        .next()
+        .and_then(|digits| digits.parse().ok())
+        .unwrap_or_default()
 }

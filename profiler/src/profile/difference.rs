@@ -14,8 +14,8 @@ use super::write::{WriteError, write};
 use crate::addr::{Timestamp, ns};
 use crate::fact::budget::{Collected, KeptSample, ThreadFacts};
 use crate::fact::{
-    FactSink, FaultFact, Frame, FrameId, Location, Mark, Module, ModuleId, Process, ProcessId, Recording, SampleFact, StackId,
-    StackNode, Tables, Thread, ThreadId, WaitFact,
+    FactSink, FaultFact, Frame, FrameId, Location, Mark, Module, ModuleId, Process, ProcessId, Recording, SampleFact,
+    StackId, StackNode, Tables, Thread, ThreadId, WaitFact,
 };
 
 /// What is compared: a thread of the profile each.
@@ -79,7 +79,9 @@ impl Difference {
         let mut stacks: Vec<Option<StackId>> = Vec::with_capacity(tables.stacks.len());
         for node in &tables.stacks {
             // A parent comes before its children: anything else is no parent.
-            let parent = node.parent.and_then(|parent| stacks.get(parent.index()).copied().flatten());
+            let parent = node
+                .parent
+                .and_then(|parent| stacks.get(parent.index()).copied().flatten());
             let frame = frames.get(node.frame.index()).copied();
             stacks.push(frame.map(|frame| self.stack(parent, frame)));
         }
@@ -95,7 +97,9 @@ impl Difference {
     fn module(&mut self, module: &Module) -> ModuleId {
         let modules = &mut self.tables.modules;
         let base = |path: &str| Path::new(path).file_name().map(ToOwned::to_owned);
-        let same = |known: &Module| known.kind == module.kind && known.name == module.name && base(&known.path) == base(&module.path);
+        let same = |known: &Module| {
+            known.kind == module.kind && known.name == module.name && base(&known.path) == base(&module.path)
+        };
         let known = modules.iter().position(same).unwrap_or_else(|| {
             modules.push(module.clone());
             modules.len() - 1
@@ -104,15 +108,42 @@ impl Difference {
     }
 
     fn frame(&mut self, tables: &Tables, id: FrameId, modules: &[ModuleId]) -> FrameId {
-        let Some(frame) = tables.frames.get(id.index()) else { return FrameId(u32::MAX) };
+        let Some(frame) = tables.frames.get(id.index()) else {
+            return FrameId(u32::MAX);
+        };
         let new = |module: &ModuleId| modules.get(module.index()).copied().unwrap_or(ModuleId(0));
         let process = ProcessId(0);
         let location = match frame.location.clone() {
-            Location::Module { module, svma } => Location::Module { module: new(&module), svma },
-            Location::FileOffset { module, offset } => Location::FileOffset { module: new(&module), offset },
-            Location::Kernel { module, offset } => Location::Kernel { module: new(&module), offset },
-            Location::Jit { module, start, offset, code, .. } => Location::Jit { module: new(&module), process, start, offset, code },
-            Location::Anonymous { module, avma, .. } => Location::Anonymous { module: new(&module), process, avma },
+            Location::Module { module, svma } => Location::Module {
+                module: new(&module),
+                svma,
+            },
+            Location::FileOffset { module, offset } => Location::FileOffset {
+                module: new(&module),
+                offset,
+            },
+            Location::Kernel { module, offset } => Location::Kernel {
+                module: new(&module),
+                offset,
+            },
+            Location::Jit {
+                module,
+                start,
+                offset,
+                code,
+                ..
+            } => Location::Jit {
+                module: new(&module),
+                process,
+                start,
+                offset,
+                code,
+            },
+            Location::Anonymous { module, avma, .. } => Location::Anonymous {
+                module: new(&module),
+                process,
+                avma,
+            },
             Location::Unmapped { avma, .. } => Location::Unmapped { process, avma },
             truncated @ Location::Truncated(_) => truncated,
         };
@@ -165,9 +196,17 @@ impl Difference {
             ..Recording::default()
         };
         self.tables.processes = vec![process(title, start)];
-        self.tables.threads = KINDS.iter().zip(1..).map(|(kind, tid)| thread(kind, tid, start)).collect();
+        self.tables.threads = KINDS
+            .iter()
+            .zip(1..)
+            .map(|(kind, tid)| thread(kind, tid, start))
+            .collect();
         let samples = |weights: &Vec<(StackId, f64)>| ThreadFacts {
-            samples: weights.iter().zip(1..).map(|((stack, _), at)| sample(*stack, at * MS)).collect(),
+            samples: weights
+                .iter()
+                .zip(1..)
+                .map(|((stack, _), at)| sample(*stack, at * MS))
+                .collect(),
             ..ThreadFacts::default()
         };
         let collected = Collected {
@@ -187,7 +226,9 @@ impl Difference {
 fn reweigh(profile: &mut Value, weights: &[Vec<(StackId, f64)>; 3]) {
     let rows = profile.get_mut("threads").and_then(Value::as_array_mut);
     for (row, weights) in rows.into_iter().flatten().zip(weights) {
-        let Some(samples) = row.get_mut("samples").and_then(Value::as_object_mut) else { continue };
+        let Some(samples) = row.get_mut("samples").and_then(Value::as_object_mut) else {
+            continue;
+        };
         let rows = samples.get("length").and_then(Value::as_u64).unwrap_or_default();
         let rows = usize::try_from(rows).unwrap_or_default();
         // A row without a stack may stand at the thread's start.

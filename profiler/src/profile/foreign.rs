@@ -12,8 +12,8 @@ use super::read::ReadError;
 use crate::addr::{Avma, KernelOffset, Svma, Timestamp};
 use crate::event::FileId;
 use crate::fact::{
-    FactSink, FactSource, Frame, FrameId, FrameName, Location, Module, ModuleId, ModuleKind, Process, ProcessId, Recording,
-    SampleFact, StackId, StackNode, Tables, Thread, ThreadId,
+    FactSink, FactSource, Frame, FrameId, FrameName, Location, Module, ModuleId, ModuleKind, Process, ProcessId,
+    Recording, SampleFact, StackId, StackNode, Tables, Thread, ThreadId,
 };
 
 #[derive(Deserialize)]
@@ -152,20 +152,31 @@ impl ForeignSource {
                 ..Tables::default()
             },
             samples: Vec::new(),
-            made_by: raw.meta.importer.clone().unwrap_or_else(|| "another program".to_owned()),
+            made_by: raw
+                .meta
+                .importer
+                .clone()
+                .unwrap_or_else(|| "another program".to_owned()),
         };
         // Where all threads share their tables, these are read once.
-        let shared = raw.shared.as_ref().filter(|shared| !shared.stack_table.frame.is_empty());
+        let shared = raw
+            .shared
+            .as_ref()
+            .filter(|shared| !shared.stack_table.frame.is_empty());
         let shared = shared.map(|tables| made.stacks(tables, raw.libs.len()));
         let mut processes: FxHashMap<String, ProcessId> = FxHashMap::default();
         for thread in &raw.threads {
             let own = shared.is_none().then(|| made.stacks(&thread.own, raw.libs.len()));
-            let Some(stacks) = shared.as_ref().or(own.as_ref()) else { continue };
+            let Some(stacks) = shared.as_ref().or(own.as_ref()) else {
+                continue;
+            };
             let key = thread.pid.to_string();
             let next = ProcessId(u32::try_from(made.tables.processes.len()).unwrap_or(u32::MAX));
             let process = *processes.entry(key).or_insert(next);
             if process == next {
-                made.tables.processes.push(process_of(thread, raw.meta.product.as_deref()));
+                made.tables
+                    .processes
+                    .push(process_of(thread, raw.meta.product.as_deref()));
             }
             let id = ThreadId(u32::try_from(made.tables.threads.len()).unwrap_or(u32::MAX));
             made.tables.threads.push(thread_of(thread, process));
@@ -195,20 +206,30 @@ impl ForeignSource {
             // A profile without names calls functions by their addresses.
             if let Some(name) = name.filter(|name| !name.starts_with("0x")) {
                 let symbol = name.to_owned();
-                self.tables.names.insert(id, FrameName { symbol, ..FrameName::default() });
+                self.tables.names.insert(
+                    id,
+                    FrameName {
+                        symbol,
+                        ..FrameName::default()
+                    },
+                );
             }
         }
         let table = &raw.stack_table;
         let mut stacks: Vec<Option<StackId>> = Vec::with_capacity(table.frame.len());
         for (row, frame) in table.frame.iter().enumerate() {
-            let frame = frame.map(|frame| frame as usize).filter(|frame| *frame < raw.frame_table.func.len());
+            let frame = frame
+                .map(|frame| frame as usize)
+                .filter(|frame| *frame < raw.frame_table.func.len());
             let prefix = table.prefix.get(row).copied().flatten();
             // A prefix comes before its stack; anything else is none.
             let parent = prefix.and_then(|prefix| stacks.get(prefix as usize).copied().flatten());
-            let node = frame.and_then(|frame| u32::try_from(first + frame).ok()).map(|frame| StackNode {
-                parent,
-                frame: FrameId(frame),
-            });
+            let node = frame
+                .and_then(|frame| u32::try_from(first + frame).ok())
+                .map(|frame| StackNode {
+                    parent,
+                    frame: FrameId(frame),
+                });
             stacks.push(node.map(|node| {
                 self.tables.stacks.push(node);
                 StackId(u32::try_from(self.tables.stacks.len() - 1).unwrap_or(u32::MAX))
@@ -257,7 +278,13 @@ fn seconds(seconds: f64) -> Duration {
 }
 
 fn frame<'r>(raw: &'r RawTables, row: usize, libs: usize, modules: &[Module]) -> (Location, Option<&'r str>) {
-    let function = raw.frame_table.func.get(row).copied().flatten().map(|function| function as usize);
+    let function = raw
+        .frame_table
+        .func
+        .get(row)
+        .copied()
+        .flatten()
+        .map(|function| function as usize);
     let of_function = |column: &[Option<u32>]| column.get(function?).copied().flatten();
     let name = of_function(&raw.func_table.name).and_then(|name| raw.string_array.get(name as usize));
     let resource = function.and_then(|function| raw.func_table.resource.get(function).copied().flatten());
@@ -265,9 +292,15 @@ fn frame<'r>(raw: &'r RawTables, row: usize, libs: usize, modules: &[Module]) ->
     let lib = resource.and_then(|resource| raw.resource_table.lib.get(resource).copied().flatten());
     let module = lib.filter(|lib| (*lib as usize) < libs).map(ModuleId);
     let address = raw.frame_table.address.get(row).copied().flatten().unwrap_or_default();
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` stops at 0 and at the largest")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "`as` stops at 0 and at the largest"
+    )]
     let address = address as u64;
-    let kind = module.and_then(|module| modules.get(module.index())).map(|module| module.kind);
+    let kind = module
+        .and_then(|module| modules.get(module.index()))
+        .map(|module| module.kind);
     let location = match (module, kind) {
         (Some(module), Some(ModuleKind::Kernel)) => Location::Kernel {
             module,
@@ -288,7 +321,11 @@ fn frame<'r>(raw: &'r RawTables, row: usize, libs: usize, modules: &[Module]) ->
 fn module(raw: &RawLib) -> Module {
     let is_kernel = raw.name.starts_with("[kernel") || raw.name == "vmlinux";
     Module {
-        kind: if is_kernel { ModuleKind::Kernel } else { ModuleKind::File },
+        kind: if is_kernel {
+            ModuleKind::Kernel
+        } else {
+            ModuleKind::File
+        },
         name: raw.name.clone(),
         path: raw.path.clone(),
         file: FileId::default(),
@@ -302,7 +339,10 @@ fn module(raw: &RawLib) -> Module {
 /// Ids are numbers, or strings that may have a part after a point.
 fn id(value: &serde_json::Value) -> u32 {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    text.split('.').next().and_then(|digits| digits.parse().ok()).unwrap_or_default()
+    text.split('.')
+        .next()
+        .and_then(|digits| digits.parse().ok())
+        .unwrap_or_default()
 }
 
 fn process_of(thread: &RawThread, product: Option<&str>) -> Process {

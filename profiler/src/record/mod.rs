@@ -33,6 +33,7 @@ use nix::unistd::Uid;
 use crate::cli::options::{RecordOptions, Target, Wanted};
 use crate::cli::terminal::tell;
 use crate::event::{End, Event};
+use crate::report::repeat::CacheState;
 use crate::report::summary::Summary;
 use attachments::Passed;
 use binaries::{OpenBinaries, Vdso};
@@ -59,6 +60,8 @@ pub struct Outcome {
     pub status: Option<ExitStatus>,
     /// The signal that ended the recording.
     pub signal: Option<i32>,
+    /// How the page cache was when the command started, if that was asked for.
+    pub cached: Option<CacheState>,
     /// The event log, if it stays.
     pub log: Option<PathBuf>,
     /// The disk was full before the command was over: the profile is cut.
@@ -212,6 +215,7 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         summary,
         status,
         signal: captured.signal,
+        cached: captured.cached.as_ref().map(cache::Known::state),
         log,
         is_cut: captured.log_failed.is_some(),
         tables: captured.tables,

@@ -22,7 +22,7 @@ const OTHERS: usize = 9;
 /// How many figures there are.
 const FIGURES: usize = OTHERS + WaitReason::ALL.len();
 
-/// A figure; its key in budgets and JSON names its unit.
+/// A figure; its key names its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Metric {
     /// Life of the command's first process; without a command, of the recording. In ns.
@@ -87,7 +87,7 @@ impl Metric {
         }
     }
 
-    /// As budgets and JSON call it: with its unit, if it has one.
+    /// As budgets call it: with its unit, if it has one.
     pub fn key(self) -> String {
         let key = match self {
             Self::Wall => "wall_ms",
@@ -102,6 +102,12 @@ impl Metric {
             Self::Wait(reason) => return format!("{}_wait_ms", reason.name().replace('-', "_")),
         };
         key.to_owned()
+    }
+
+    /// As JSON calls it, whose times are whole numbers of ns.
+    pub fn json_key(self) -> String {
+        let key = self.key();
+        key.strip_suffix("_ms").map_or(key.clone(), |time| format!("{time}_ns"))
     }
 
     /// As tables call it, which write the unit beside the figure.
@@ -142,7 +148,7 @@ impl Metric {
 
 impl Serialize for Metric {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.key())
+        serializer.serialize_str(&self.json_key())
     }
 }
 

@@ -10,6 +10,7 @@ pub mod functions;
 mod groups;
 pub mod io;
 pub mod metrics;
+pub mod repeat;
 pub mod reveals;
 pub mod select;
 pub mod summary;

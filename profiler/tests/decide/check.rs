@@ -59,11 +59,20 @@ fn a_figure_is_over_from_one_on() {
 fn the_storm_is_in_the_first_lines() {
     let judgement = judged(BUDGET, &storm(), None);
     let shown = written(|out| text::write(out, &judgement));
-    let plain = shown.replace("\u{1b}[1m", "").replace("\u{1b}[0m", "").replace("\u{1b}[33m", "");
+    let plain = shown
+        .replace("\u{1b}[1m", "")
+        .replace("\u{1b}[0m", "")
+        .replace("\u{1b}[33m", "");
     let lines: Vec<&str> = plain.lines().collect();
-    assert!(lines[1].starts_with("cow pages") && lines[1].contains("303") && lines[1].ends_with("301"), "{plain}");
+    assert!(
+        lines[1].starts_with("cow pages") && lines[1].contains("303") && lines[1].ends_with("301"),
+        "{plain}"
+    );
     assert!(plain.contains("\nfunction main: cow pages"), "{plain}");
-    assert!(plain.contains("no file is called `lost.so` (line 14 of the budget)"), "{plain}");
+    assert!(
+        plain.contains("no file is called `lost.so` (line 14 of the budget)"),
+        "{plain}"
+    );
     assert!(lines.iter().all(|line| line.chars().count() <= 80), "{plain}");
     assert_eq!(*lines.last().unwrap(), "budgets: 4 over, 3 within");
 }
@@ -78,19 +87,34 @@ fn a_figure_that_is_not_known_is_over_only_if_what_is_known_is() {
         bytes: 1,
         time: 1,
     }];
-    let judgement = judged("[total]\nbytes_read = 20000\n[function.load]\nbytes_read = 100", &made, None);
+    let judgement = judged(
+        "[total]\nbytes_read = 20000\n[function.load]\nbytes_read = 100",
+        &made,
+        None,
+    );
     assert!(matches!(verdict(&judgement, "bytes read"), Verdict::Unknown(why) if why.contains("--keep-events")));
     assert_eq!(verdict(&judgement, "function load: bytes read"), &Verdict::Over(16284));
 }
 
 #[test]
 fn a_baseline_allows_a_little_more() {
-    let judgement = judged("[total]\nfaults = {}\n[function.main]\ncow_pages = { plus = 300 }", &storm(), Some(&recording()));
+    let judgement = judged(
+        "[total]\nfaults = {}\n[function.main]\ncow_pages = { plus = 300 }",
+        &storm(),
+        Some(&recording()),
+    );
     assert_eq!(verdict(&judgement, "faults"), &Verdict::Over(300), "6 and 5 % are 6");
     assert_eq!(verdict(&judgement, "function main: cow pages"), &Verdict::Within);
     let totals = judge(&Budget::of_totals(), &runs(&[&recording()]), Some(&runs(&[&storm()])));
-    assert_eq!((totals.rows.len(), totals.over().count(), totals.unknown().count()), (7, 0, 0));
-    let more = judged("[allow]\npercent = 6000\n[total]\nfaults = {}", &storm(), Some(&recording()));
+    assert_eq!(
+        (totals.rows.len(), totals.over().count(), totals.unknown().count()),
+        (7, 0, 0)
+    );
+    let more = judged(
+        "[allow]\npercent = 6000\n[total]\nfaults = {}",
+        &storm(),
+        Some(&recording()),
+    );
     assert_eq!(more.over().count(), 0);
 }
 
@@ -112,14 +136,23 @@ fn ci_is_told_each_row_once() {
         lines[0],
         "::error file=ci/a%2Cb.toml,line=2,title=ngmi check::faults is 306, limit 6: over by 300"
     );
-    assert!(lines[4].starts_with("::warning file=ci/a%2Cb.toml,line=14,"), "{annotations}");
+    assert!(
+        lines[4].starts_with("::warning file=ci/a%2Cb.toml,line=14,"),
+        "{annotations}"
+    );
     let document = written(|out| junit::write(out, &judgement));
     assert_eq!(document.matches("<testcase ").count(), judgement.rows.len());
     assert_eq!(document.matches("<failure ").count(), 4);
-    assert!(document.contains("tests=\"7\" failures=\"4\" errors=\"0\""), "{document}");
+    assert!(
+        document.contains("tests=\"7\" failures=\"4\" errors=\"0\""),
+        "{document}"
+    );
     let json = written(|out| profiler::report::export::json(out, &judgement));
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((&json["over"], &json["rows"][0]["metric"]), (&4.into(), &"faults".into()));
+    assert_eq!(
+        (&json["over"], &json["rows"][0]["metric"]),
+        (&4.into(), &"faults".into())
+    );
     let row: &Row = &judgement.rows[0];
     assert_eq!((row.limit, row.measured), (6, 306));
 }

@@ -17,7 +17,12 @@ fn figure(metrics: &Metrics, by: By, pattern: &str, key: &str) -> (u64, bool) {
 #[track_caller]
 fn expect(metrics: &Metrics, by: By, pattern: &str, figures: &[(&str, u64)]) {
     for (key, value) in figures {
-        assert_eq!(figure(metrics, by, pattern, key), (*value, true), "{} {pattern}: {key}", by.name());
+        assert_eq!(
+            figure(metrics, by, pattern, key),
+            (*value, true),
+            "{} {pattern}: {key}",
+            by.name()
+        );
     }
 }
 
@@ -57,20 +62,50 @@ fn parts_are_told_by_name() {
         ("disk_wait_ms", 5 * MS),
     ];
     expect(&metrics, By::File, "libdemo.so", &of_file);
-    expect(&metrics, By::File, "/etc/*.conf", &[("disk_wait_ms", 2 * MS), ("faults", 0)]);
+    expect(
+        &metrics,
+        By::File,
+        "/etc/*.conf",
+        &[("disk_wait_ms", 2 * MS), ("faults", 0)],
+    );
     expect(&metrics, By::File, "demo", &[("cpu_ms", 7 * MS)]);
-    expect(&metrics, By::Section, "libdemo.so:.data", &[("faults", 2), ("cow_pages", 2)]);
-    expect(&metrics, By::Section, ".text", &[("faults", 2), ("fault_wait_ms", 6_010_000)]);
+    expect(
+        &metrics,
+        By::Section,
+        "libdemo.so:.data",
+        &[("faults", 2), ("cow_pages", 2)],
+    );
+    expect(
+        &metrics,
+        By::Section,
+        ".text",
+        &[("faults", 2), ("fault_wait_ms", 6_010_000)],
+    );
     expect(
         &metrics,
         By::Function,
         "load",
-        &[("cpu_ms", 4 * MS), ("faults", 2), ("disk_wait_ms", 7 * MS), ("bytes_read", 16384)],
+        &[
+            ("cpu_ms", 4 * MS),
+            ("faults", 2),
+            ("disk_wait_ms", 7 * MS),
+            ("bytes_read", 16384),
+        ],
     );
     expect(&metrics, By::Function, "main", &[("cpu_ms", 3 * MS), ("cow_pages", 2)]);
-    expect(&metrics, By::Thread, "worker", &[("faults", 1), ("cow_pages", 1), ("cpu_ms", 0)]);
+    expect(
+        &metrics,
+        By::Thread,
+        "worker",
+        &[("faults", 1), ("cow_pages", 1), ("cpu_ms", 0)],
+    );
     expect(&metrics, By::Thread, "demo/demo", &[("faults", 5), ("cpu_ms", 10 * MS)]);
-    expect(&metrics, By::Phase, "ld.so", &[("relocated_pages", 0)].map(|_| ("cow_pages", 1)));
+    expect(
+        &metrics,
+        By::Phase,
+        "ld.so",
+        &[("relocated_pages", 0)].map(|_| ("cow_pages", 1)),
+    );
     assert_eq!(metrics.sum(By::File, "nothing", Metric::Faults).0, 0);
 }
 
@@ -102,16 +137,35 @@ fn why(made: &Made, by: By, key: &str) -> Option<String> {
 #[test]
 fn what_was_not_recorded_is_unknown_with_the_reason_and_never_nothing() {
     let made = without("fault", Some("EPERM"));
-    for key in ["faults", "major_faults", "cow_pages", "relocated_pages", "wasted_readahead_bytes", "fault_wait_ms"] {
+    for key in [
+        "faults",
+        "major_faults",
+        "cow_pages",
+        "relocated_pages",
+        "wasted_readahead_bytes",
+        "fault_wait_ms",
+    ] {
         let why = why(&made, By::Total, key).unwrap();
         assert!(why.contains("refused tp_btf/some_hook (EPERM)"), "{why}");
     }
     assert_eq!(why(&made, By::Total, "disk_wait_ms"), None);
     assert!(why(&made, By::Phase, "cpu_ms").unwrap().contains("phases"));
-    assert!(why(&without("fault", None), By::File, "faults").unwrap().contains("`--faults off`"));
-    assert!(why(&without("block", None), By::Total, "bytes_read").unwrap().contains("`--block off`"));
+    assert!(
+        why(&without("fault", None), By::File, "faults")
+            .unwrap()
+            .contains("`--faults off`")
+    );
+    assert!(
+        why(&without("block", None), By::Total, "bytes_read")
+            .unwrap()
+            .contains("`--block off`")
+    );
     let made = without("switch", None);
-    assert!(why(&made, By::Total, "lock_wait_ms").unwrap().contains("`--off-cpu off`"));
+    assert!(
+        why(&made, By::Total, "lock_wait_ms")
+            .unwrap()
+            .contains("`--off-cpu off`")
+    );
     assert_eq!(why(&made, By::Total, "faults"), None);
 }
 
@@ -143,7 +197,12 @@ fn what_the_profile_folded_is_in_totals_and_unknown_by_file() {
         time: 1,
     }];
     let metrics = made.metrics();
-    let total = [("faults", 106), ("major_faults", 101), ("cow_pages", 103), ("lock_wait_ms", MS)];
+    let total = [
+        ("faults", 106),
+        ("major_faults", 101),
+        ("cow_pages", 103),
+        ("lock_wait_ms", MS),
+    ];
     expect(&metrics, By::Total, "", &total);
     expect(&metrics, By::Thread, "worker", &[("faults", 101), ("lock_wait_ms", MS)]);
     for (by, key, at_least) in [
@@ -168,7 +227,11 @@ fn faults_that_were_left_out_make_all_but_the_major_ones_unknown() {
         before: Some(0),
         ..Default::default()
     });
-    assert!(why(&made, By::Total, "faults").unwrap().contains("36 faults were left out"));
+    assert!(
+        why(&made, By::Total, "faults")
+            .unwrap()
+            .contains("36 faults were left out")
+    );
     assert_eq!(why(&made, By::Total, "major_faults"), None);
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::made_up::{START, module, process, thread};
 use profiler::addr::{Avma, FileOffset, KernelOffset, Svma, Timestamp};
 use profiler::event::{FileId, HookStatus};
-use profiler::fact::fault::{Access, Failure, FaultClass, FaultWaits, FileSection, FilePlace, PageRange};
+use profiler::fact::fault::{Access, Failure, FaultClass, FaultWaits, FilePlace, FileSection, PageRange};
 use profiler::fact::request::{BioSource, Operation, RequestKind, RequestSight};
 use profiler::fact::wait::{Sight, WaitCall};
 use profiler::fact::{
@@ -81,7 +81,13 @@ fn tables() -> Tables {
     });
     let name = |(index, name): (u32, &str)| {
         let symbol = name.to_owned();
-        (FrameId(index), FrameName { symbol, ..FrameName::default() })
+        (
+            FrameId(index),
+            FrameName {
+                symbol,
+                ..FrameName::default()
+            },
+        )
     };
     let node = |parent: Option<u32>, frame| StackNode {
         parent: parent.map(StackId),

@@ -1,4 +1,4 @@
-//! What recordings are decided by: figures with known sums, budgets (`ngmi check`), differences (`ngmi diff`).
+//! What recordings are decided by: figures with known sums, budgets (`ngmi check`), differences (`ngmi diff`), repeated runs.
 #![allow(clippy::unwrap_used)] // Tests say what they need by failing.
 
 #[path = "../made_up/tables.rs"]
@@ -6,8 +6,17 @@ mod made_up;
 #[path = "../made_up/log.rs"]
 mod made_up_log;
 
+#[path = "../e2e/harness/mod.rs"]
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "each test program uses its own part of what they share"
+)]
+mod harness;
+
 mod check;
 mod diff;
 mod figures;
 mod made;
+mod recorded;
 mod verb;

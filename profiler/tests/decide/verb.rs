@@ -76,17 +76,28 @@ fn the_exit_status_tells_ci_what_it_is_about() {
     assert_eq!(check(0, &budget).0, "budgets: 0 over, 1 within\n");
     std::fs::write(folder.path().join("budget.toml"), "[total]\nbytes_read = 409599\n").unwrap();
     let (out, _) = check(1, &[&budget[..], &["--junit", "check.xml", "--github"]].concat());
-    assert!(out.contains("\nbytes read ") && out.contains("\n::error file=budget.toml,line=2,"), "{out}");
+    assert!(
+        out.contains("\nbytes read ") && out.contains("\n::error file=budget.toml,line=2,"),
+        "{out}"
+    );
     let document = std::fs::read_to_string(folder.path().join("check.xml")).unwrap();
     assert!(document.contains("failures=\"1\""), "{document}");
     let (json, _) = check(1, &[&budget[..], &["--json"]].concat());
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["rows"][0]["verdict"], serde_json::json!({ "over": 1 }));
     // Twice what the baseline read.
-    std::fs::write(folder.path().join("budget.toml"), "[total]\nbytes_read = { percent = 99 }\n").unwrap();
+    std::fs::write(
+        folder.path().join("budget.toml"),
+        "[total]\nbytes_read = { percent = 99 }\n",
+    )
+    .unwrap();
     let against = [&budget[..], &["--against", "old.events"]].concat();
     assert!(check(1, &against).0.contains("the baseline had 205 kB: 100.0 % more"));
-    std::fs::write(folder.path().join("budget.toml"), "[total]\nbytes_read = { percent = 100 }\n").unwrap();
+    std::fs::write(
+        folder.path().join("budget.toml"),
+        "[total]\nbytes_read = { percent = 100 }\n",
+    )
+    .unwrap();
     check(0, &against);
     // The made-up log has no hook for page faults: nobody knows.
     std::fs::write(folder.path().join("budget.toml"), "[total]\nfaults = 1\n").unwrap();
@@ -101,11 +112,23 @@ fn bad_input_is_told_with_the_file_and_the_remedy() {
         assert!(parts.iter().all(|part| error.contains(part)), "{error}");
     };
     let budget = ["new.events", "--budget", "budget.toml"];
-    wrong(&budget, &["budget.toml: line 2: `fault`", "budget.toml: line 4: `wall_ms`"]);
+    wrong(
+        &budget,
+        &["budget.toml: line 2: `fault`", "budget.toml: line 4: `wall_ms`"],
+    );
     wrong(&["new.events"], &["--budget"]);
-    wrong(&["new.events", "--budget", "none.toml"], &["cannot read the budget none.toml"]);
-    wrong(&["nothing", "--against", "old.events"], &["cannot read nothing", "ngmi record"]);
-    wrong(&["budget.toml", "--against", "old.events"], &["neither a profile nor an event log"]);
+    wrong(
+        &["new.events", "--budget", "none.toml"],
+        &["cannot read the budget none.toml"],
+    );
+    wrong(
+        &["nothing", "--against", "old.events"],
+        &["cannot read nothing", "ngmi record"],
+    );
+    wrong(
+        &["budget.toml", "--against", "old.events"],
+        &["neither a profile nor an event log"],
+    );
     wrong(&[".", "--against", "old.events"], &["no profile", "--runs"]);
     wrong(&["new.events", "--against", "old.events", "--allow=-3"], &["--allow"]);
     std::fs::write(folder.path().join("budget.toml"), "[total]\nfaults = {}\n").unwrap();
@@ -129,7 +152,10 @@ fn another_program_s_profile_is_judged_by_its_cpu_time() {
     std::fs::write(folder.path().join("other.json"), OTHERS).unwrap();
     let budget = ["check", "other.json", "--budget", "budget.toml"];
     let (out, _) = told(folder.path(), 1, &budget);
-    assert!(out.contains("function hot: cpu") && out.contains("1 over, 2 within"), "{out}");
+    assert!(
+        out.contains("function hot: cpu") && out.contains("1 over, 2 within"),
+        "{out}"
+    );
     std::fs::write(folder.path().join("budget.toml"), "[total]\nfaults = 1\n").unwrap();
     let (out, _) = told(folder.path(), 2, &budget);
     assert!(out.contains("made by samply") && out.contains("record it"), "{out}");

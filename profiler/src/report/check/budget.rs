@@ -113,7 +113,10 @@ impl Budget {
             Err(error) => parser.wrong(error.span().map_or(0, |span| span.start), error.message()),
         }
         if parser.errors.is_empty() && parser.budget.entries.is_empty() {
-            parser.wrong(0, "the budget limits nothing; write for example `[total]` and below it `faults = 100000`");
+            parser.wrong(
+                0,
+                "the budget limits nothing; write for example `[total]` and below it `faults = 100000`",
+            );
         }
         if parser.errors.is_empty() {
             Ok(parser.budget)
@@ -154,7 +157,10 @@ impl Parser<'_> {
                 (_, Some(By::Total), DeValue::Table(limits)) => self.limits(By::Total, "", limits),
                 (_, Some(by), DeValue::Table(named)) => self.named(by, named),
                 (name, Some(_), _) | (name @ "allow", ..) => {
-                    self.wrong(at, format!("`{name}` is a table: write `[{name}]`, and its keys below it"));
+                    self.wrong(
+                        at,
+                        format!("`{name}` is a table: write `[{name}]`, and its keys below it"),
+                    );
                 }
                 (name, None, _) => {
                     let known: Vec<&str> = By::ALL.into_iter().map(By::name).collect();
@@ -189,7 +195,10 @@ impl Parser<'_> {
                 let told = By::ALL.into_iter().filter(|by| by.tells(metric)).map(By::name);
                 let told: Vec<&str> = told.collect();
                 let (key, told) = (metric.key(), told.join("] and ["));
-                self.wrong(at, format!("`{key}` is not told by {}; it belongs below [{told}]", by.name()));
+                self.wrong(
+                    at,
+                    format!("`{key}` is not told by {}; it belongs below [{told}]", by.name()),
+                );
                 continue;
             }
             let (limit, allow) = match value.get_ref() {
@@ -254,7 +263,10 @@ impl Parser<'_> {
     fn percent(&mut self, value: &Value<'_>) -> Option<f64> {
         let percent = number(value).filter(|percent| (0.0..=1e6).contains(percent));
         if percent.is_none() {
-            self.wrong(value.span().start, "a percentage is a number from 0 on, as in `percent = 5`");
+            self.wrong(
+                value.span().start,
+                "a percentage is a number from 0 on, as in `percent = 5`",
+            );
         }
         percent
     }
@@ -262,18 +274,23 @@ impl Parser<'_> {
     /// A limit in base units.
     fn quantity(&mut self, metric: Metric, value: &Value<'_>) -> Option<u64> {
         let quantity = match metric.unit() {
-            Unit::Time => number(value).and_then(|ms| Duration::try_from_secs_f64(ms / 1e3).ok()).map(ns),
+            Unit::Time => number(value)
+                .and_then(|ms| Duration::try_from_secs_f64(ms / 1e3).ok())
+                .map(ns),
             Unit::Count | Unit::Bytes => match value.get_ref() {
                 DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
                 _ => None,
             },
         };
         if quantity.is_none() {
-            let (key, what) = (metric.key(), match metric.unit() {
-                Unit::Time => "a number of milliseconds",
-                Unit::Bytes => "a whole number of bytes",
-                Unit::Count => "a whole number",
-            });
+            let (key, what) = (
+                metric.key(),
+                match metric.unit() {
+                    Unit::Time => "a number of milliseconds",
+                    Unit::Bytes => "a whole number of bytes",
+                    Unit::Count => "a whole number",
+                },
+            );
             self.wrong(value.span().start, format!("`{key}` is {what} from 0 on"));
         }
         quantity
@@ -282,7 +299,9 @@ impl Parser<'_> {
 
 fn number(value: &Value<'_>) -> Option<f64> {
     match value.get_ref() {
-        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok().map(|number| number as f64),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .ok()
+            .map(|number| number as f64),
         DeValue::Float(number) => number.as_str().parse().ok().filter(|number: &f64| number.is_finite()),
         _ => None,
     }
@@ -305,11 +324,20 @@ mod tests {
         let budget = Budget::parse(text).unwrap();
         assert_eq!(budget.allow, Some(Allowance::of_percent(2.5)));
         let of = |line| budget.entries.iter().find(|entry| entry.line == Some(line)).unwrap();
-        assert_eq!((of(4).metric, of(4).limit, of(4).by), (Metric::Faults, Some(100_000), By::Total));
+        assert_eq!(
+            (of(4).metric, of(4).limit, of(4).by),
+            (Metric::Faults, Some(100_000), By::Total)
+        );
         assert_eq!(of(5).limit, Some(1_500_000_000));
-        assert_eq!((of(8).metric, of(8).limit), (Metric::Wait(WaitReason::Disk), Some(250_000)));
+        assert_eq!(
+            (of(8).metric, of(8).limit),
+            (Metric::Wait(WaitReason::Disk), Some(250_000))
+        );
         assert_eq!((of(8).by, of(8).name.as_str()), (By::File, "libxul.so"));
-        assert_eq!((of(9).limit, of(9).allow), (Some(16), Some(Allowance::of_percent(10.0))));
+        assert_eq!(
+            (of(9).limit, of(9).allow),
+            (Some(16), Some(Allowance::of_percent(10.0)))
+        );
         assert_eq!(of(10).allow, Some(Allowance { percent: 0.0, plus: 3 }));
         assert_eq!((of(11).limit, of(11).allow), (None, None));
         assert_eq!(budget.entries.len(), 6);
@@ -317,7 +345,9 @@ mod tests {
 
     #[test]
     fn everything_that_is_wrong_is_told_by_its_line() {
-        let told = wrong("[total]\nfault = 3\nfaults = -1\n[files.x]\n[file.x]\nwall_ms = 1\ncpu_ms = \"2\"\n[thread]\nfaults = 1\n");
+        let told = wrong(
+            "[total]\nfault = 3\nfaults = -1\n[files.x]\n[file.x]\nwall_ms = 1\ncpu_ms = \"2\"\n[thread]\nfaults = 1\n",
+        );
         for part in [
             "line 2: `fault` is no figure; there are wall_ms, cpu_ms, faults,",
             "line 3: `faults` is a whole number from 0 on",

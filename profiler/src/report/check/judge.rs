@@ -122,7 +122,13 @@ pub fn judge(budget: &Budget, runs: &Runs, baseline: Option<&Runs>) -> Judgement
         if let Some(baseline) = baseline {
             let (had_places, had) = baseline.sum(entry.by, &entry.name, entry.metric);
             let allow = entry.allow.or(budget.allow).unwrap_or_default();
-            let limit = (allowed(had.at_least, allow), Limit::Baseline { had: had.at_least, allow });
+            let limit = (
+                allowed(had.at_least, allow),
+                Limit::Baseline {
+                    had: had.at_least,
+                    allow,
+                },
+            );
             let mut row = row(entry, limit, &measured, is_mentioned || had_places > 0);
             if let Some(why) = had.unknown {
                 row.verdict = Verdict::Unknown(format!("in the baseline: {why}"));
@@ -154,7 +160,11 @@ fn row(entry: &Entry, (limit, from): (u64, Limit), measured: &Figure, is_mention
 
 /// What the baseline had and is allowed beyond.
 fn allowed(had: u64, allow: Allowance) -> u64 {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and `as` stops at the largest")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "not negative, and `as` stops at the largest"
+    )]
     let more = (had as f64 * allow.percent / 100.0).floor() as u64;
     had.saturating_add(more).saturating_add(allow.plus)
 }
@@ -166,7 +176,14 @@ mod tests {
     #[test]
     fn what_is_allowed_beyond_the_baseline_is_rounded_down() {
         let percent = Allowance::of_percent;
-        assert_eq!([allowed(0, percent(5.0)), allowed(100, percent(5.0)), allowed(19, percent(5.0))], [0, 105, 19]);
+        assert_eq!(
+            [
+                allowed(0, percent(5.0)),
+                allowed(100, percent(5.0)),
+                allowed(19, percent(5.0))
+            ],
+            [0, 105, 19]
+        );
         assert_eq!(allowed(10, Allowance { percent: 10.0, plus: 4 }), 15);
         assert_eq!(allowed(u64::MAX, percent(1e6)), u64::MAX);
     }

@@ -61,6 +61,9 @@ mod tests {
 
     #[test]
     fn any_name_is_well_formed() {
-        assert_eq!(escaped("std::vec<a & \"b\">\n\u{1b}[m"), "std::vec&lt;a &amp; &quot;b&quot;&gt;&#10;\u{fffd}[m");
+        assert_eq!(
+            escaped("std::vec<a & \"b\">\n\u{1b}[m"),
+            "std::vec&lt;a &amp; &quot;b&quot;&gt;&#10;\u{fffd}[m"
+        );
     }
 }

@@ -18,7 +18,11 @@ pub fn write(out: &mut impl Write, judgement: &Judgement) -> io::Result<()> {
     let unknown = judgement.unknown().count();
     let within = all - over - unknown;
     if over > 0 {
-        writeln!(out, "{bold}{:<NAME$} {:>12} {:>12} {:>14}{bold:#}", "over", "limit", "measured", "over by")?;
+        writeln!(
+            out,
+            "{bold}{:<NAME$} {:>12} {:>12} {:>14}{bold:#}",
+            "over", "limit", "measured", "over by"
+        )?;
         let mut rows: Vec<&Row> = judgement.over().collect();
         rows.sort_by(|a, b| excess(b).total_cmp(&excess(a)));
         for row in rows {
@@ -28,9 +32,14 @@ pub fn write(out: &mut impl Write, judgement: &Judgement) -> io::Result<()> {
     }
     for row in judgement.unmentioned() {
         let name = escaped(row.name.as_bytes());
-        let line = row.line.map_or(String::new(), |line| format!(" (line {line} of the budget)"));
+        let line = row
+            .line
+            .map_or(String::new(), |line| format!(" (line {line} of the budget)"));
         let what = row.by.name();
-        let text = format!("no {what} is called `{name}`{line}, so its {} is within any limit", row.metric.words());
+        let text = format!(
+            "no {what} is called `{name}`{line}, so its {} is within any limit",
+            row.metric.words()
+        );
         lines(out, warning(&text))?;
     }
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
@@ -44,7 +53,10 @@ pub fn write(out: &mut impl Write, judgement: &Judgement) -> io::Result<()> {
     for (why, rows) in reasons {
         lines(out, warning(&format!("{}: not known: {why}", rows.join(", "))))?;
     }
-    let mut end = vec![format!("{} over,", count(over as u64)), format!("{} within", count(within as u64))];
+    let mut end = vec![
+        format!("{} over,", count(over as u64)),
+        format!("{} within", count(within as u64)),
+    ];
     if unknown > 0 {
         end.push(format!("and {} that this recording can't tell", count(unknown as u64)));
     }
@@ -60,7 +72,9 @@ fn excess(row: &Row) -> f64 {
 }
 
 fn write_row(out: &mut impl Write, row: &Row) -> io::Result<()> {
-    let Verdict::Over(over) = row.verdict else { return Ok(()) };
+    let Verdict::Over(over) = row.verdict else {
+        return Ok(());
+    };
     let name = fit(&row.what(), NAME);
     let pad = " ".repeat(NAME.saturating_sub(columns(&name)));
     let show = |value| row.metric.show(value);
@@ -86,10 +100,21 @@ pub fn sentence(row: &Row) -> String {
                 Limit::Budget => String::new(),
                 Limit::Baseline { had, .. } => format!(" (the baseline had {})", show(had)),
             };
-            format!("{} is {}, limit {}: over by {}{from}", row.what(), show(row.measured), show(row.limit), show(*over))
+            format!(
+                "{} is {}, limit {}: over by {}{from}",
+                row.what(),
+                show(row.measured),
+                show(row.limit),
+                show(*over)
+            )
         }
         Verdict::Unknown(why) => format!("{} is not known: {why}", row.what()),
-        Verdict::Unmentioned => format!("no {} is called `{}`: {} is within any limit", row.by.name(), row.name, row.metric.words()),
+        Verdict::Unmentioned => format!(
+            "no {} is called `{}`: {} is within any limit",
+            row.by.name(),
+            row.name,
+            row.metric.words()
+        ),
         Verdict::Within => format!("{} is {}, limit {}", row.what(), show(row.measured), show(row.limit)),
     }
 }

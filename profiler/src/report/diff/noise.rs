@@ -34,7 +34,10 @@ pub fn mann_whitney(a: &[u64], b: &[u64]) -> Option<f64> {
     // Twice the mean of the doubled sum: a whole number.
     let mean = 2 * a.len() * (all + 1);
     let distance = |sum: usize| (2 * sum).abs_diff(mean);
-    let far = ways.iter().enumerate().filter(|(sum, _)| distance(*sum) >= distance(observed));
+    let far = ways
+        .iter()
+        .enumerate()
+        .filter(|(sum, _)| distance(*sum) >= distance(observed));
     let far: f64 = far.map(|(_, ways)| ways).sum();
     Some((far / ways.iter().sum::<f64>()).min(1.0))
 }
@@ -91,7 +94,10 @@ mod tests {
         near(mann_whitney(&[7; 5], &[7; 5]), 1.0);
         // Two of four share a rank: deals of {1, 2.5, 2.5, 4}.
         near(mann_whitney(&[1, 2], &[2, 3]), 4.0 / 6.0);
-        assert_eq!((mann_whitney(&[], &[1]), mann_whitney(&[0; 150], &[0; 51])), (None, None));
+        assert_eq!(
+            (mann_whitney(&[], &[1]), mann_whitney(&[0; 150], &[0; 51])),
+            (None, None)
+        );
         near(mann_whitney(&[0; 100], &[1; 100]), smallest(100, 100));
     }
 

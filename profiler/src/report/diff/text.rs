@@ -26,7 +26,13 @@ pub fn write(out: &mut impl Write, diff: &Diff, names: (&str, &str), top: usize)
 }
 
 fn head(out: &mut impl Write, diff: &Diff, (a, b): (&str, &str)) -> io::Result<()> {
-    let runs = |runs: usize| if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs, medians") };
+    let runs = |runs: usize| {
+        if runs == 1 {
+            "1 run".to_owned()
+        } else {
+            format!("{runs} runs, medians")
+        }
+    };
     writeln!(out, "A: {} ({})", fit(a, 55), runs(diff.runs_a))?;
     writeln!(out, "B: {} ({})", fit(b, 55), runs(diff.runs_b))?;
     if diff.can_tell {
@@ -61,7 +67,10 @@ fn title(out: &mut impl Write, title: &str, columns: [&str; 4]) -> io::Result<()
     let bold = anstyle::Style::new().bold();
     let [what, a, b, change] = columns;
     let name = NAME + 2;
-    writeln!(out, "\n{bold}{title:<name$} {what:<16} {a:>9} {b:>9} {change:>10}{bold:#}")
+    writeln!(
+        out,
+        "\n{bold}{title:<name$} {what:<16} {a:>9} {b:>9} {change:>10}{bold:#}"
+    )
 }
 
 fn totals(out: &mut impl Write, diff: &Diff) -> io::Result<()> {
@@ -132,7 +141,11 @@ fn gaps(out: &mut impl Write, gaps: &[Gap]) -> io::Result<()> {
             Metric::Wait(_) => "waits".to_owned(),
             metric => metric.words(),
         };
-        let what = if gap.by == By::Total { metric } else { format!("{metric} by {}", gap.by.name()) };
+        let what = if gap.by == By::Total {
+            metric
+        } else {
+            format!("{metric} by {}", gap.by.name())
+        };
         match reasons.iter_mut().find(|(why, _)| *why == gap.why) {
             Some((_, known)) if known.contains(&what) => {}
             Some((_, known)) => known.push(what),

@@ -40,7 +40,11 @@ pub fn unknown(tables: &Tables, facts: &Facts) -> BTreeMap<(By, Metric), String>
     let all_waits = WaitReason::ALL.map(Metric::Wait);
     if let Some(why) = &facts.foreign {
         let all: Vec<Metric> = Metric::all().collect();
-        let but_cpu: Vec<Metric> = all.iter().copied().filter(|metric| !matches!(metric, Metric::Cpu)).collect();
+        let but_cpu: Vec<Metric> = all
+            .iter()
+            .copied()
+            .filter(|metric| !matches!(metric, Metric::Cpu))
+            .collect();
         reasons.add(By::ALL, &but_cpu, why);
         reasons.add([By::Phase], &all, why);
         return reasons.0;
@@ -50,7 +54,11 @@ pub fn unknown(tables: &Tables, facts: &Facts) -> BTreeMap<(By, Metric), String>
     requests(&tables.recording, &mut reasons);
     if facts.faults.rows.is_empty() {
         let all: Vec<Metric> = Metric::all().collect();
-        reasons.add([By::Phase], &all, "phases are told by page faults, of which none was recorded");
+        reasons.add(
+            [By::Phase],
+            &all,
+            "phases are told by page faults, of which none was recorded",
+        );
     }
     reasons.0
 }
@@ -77,7 +85,11 @@ fn faults(tables: &Tables, facts: &Facts, reasons: &mut Reasons) {
     }
     if tier == Some(FaultTier::Perf) {
         let why = "the hooks of tier 3 tell no times and no causes of page faults; `ngmi doctor` says what this machine allows";
-        reasons.add(By::ALL, &[Metric::FaultWait, Metric::CowPages, Metric::RelocatedPages], why);
+        reasons.add(
+            By::ALL,
+            &[Metric::FaultWait, Metric::CowPages, Metric::RelocatedPages],
+            why,
+        );
     }
     let rows = || (0..).map_while(|index| facts.faults.rows.get(index));
     // Who only reads copies nothing: the vdso's pages, whose class nobody sees, are among these.
@@ -97,7 +109,13 @@ fn faults(tables: &Tables, facts: &Facts, reasons: &mut Reasons) {
             "{} faults were left out on request; record with `--faults all`",
             count(filtered)
         );
-        let but_major = OF_FAULTS.map(|metric| if metric == Metric::MajorFaults { Metric::Faults } else { metric });
+        let but_major = OF_FAULTS.map(|metric| {
+            if metric == Metric::MajorFaults {
+                Metric::Faults
+            } else {
+                metric
+            }
+        });
         reasons.add(By::ALL, &but_major, &why);
     }
     let mut reads = recording.hooks.iter();
@@ -123,7 +141,10 @@ fn faults(tables: &Tables, facts: &Facts, reasons: &mut Reasons) {
 
 fn waits(tables: &Tables, facts: &Facts, all: &[Metric], reasons: &mut Reasons) {
     let recording = &tables.recording;
-    if facts.waits.rows.is_empty() && recording.waits_seen == 0 {
+    // `--off-cpu off` leaves only the hook that CPU time needs.
+    let mut hooks = recording.hooks.iter();
+    let is_watched = hooks.any(|hook| hook.hook.contains("sched_wak") && hook.refused.is_none());
+    if !is_watched && facts.waits.rows.is_empty() && recording.waits_seen == 0 {
         let why = not_watched(recording, "switch", "--off-cpu")
             .unwrap_or_else(|| "no wait was recorded; record with `--off-cpu all`".to_owned());
         return reasons.add(By::ALL, all, &why);

@@ -40,7 +40,10 @@ mod tests {
 
     #[test]
     fn the_median_is_in_the_middle() {
-        assert_eq!([median(&[]), median(&[7]), median(&[9, 1, 5]), median(&[4, 1, 9, 2])], [0, 7, 5, 3]);
+        assert_eq!(
+            [median(&[]), median(&[7]), median(&[9, 1, 5]), median(&[4, 1, 9, 2])],
+            [0, 7, 5, 3]
+        );
         assert_eq!(median(&[u64::MAX, u64::MAX]), u64::MAX);
     }
 }

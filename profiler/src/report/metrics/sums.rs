@@ -98,7 +98,10 @@ impl Sums<'_> {
 
     fn wall(&mut self) {
         let recording = &self.tables.recording;
-        let process = self.tables.command_process().and_then(|id| self.tables.processes.get(id.index()));
+        let process = self
+            .tables
+            .command_process()
+            .and_then(|id| self.tables.processes.get(id.index()));
         let main = process.and_then(|process| self.tables.threads.get(process.main_thread?.index()));
         let wall = main.map_or_else(|| recording.end.since(recording.start), |main| life(self.tables, main));
         self.add([Key::Total], &[(Metric::Wall, ns(wall))]);
@@ -200,7 +203,10 @@ impl Sums<'_> {
             return;
         };
         let reads = || {
-            let done = self.requests.requests().filter(|(request, _)| request.operation == Operation::Read);
+            let done = self
+                .requests
+                .requests()
+                .filter(|(request, _)| request.operation == Operation::Read);
             done.filter(|(request, _)| request.sight != crate::fact::request::RequestSight::NoEnd)
         };
         let is_recorded = |(_, parts): &(&RequestFact, &[Part])| parts.iter().any(|part| part.thread.is_some());
