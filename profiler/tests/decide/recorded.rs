@@ -198,10 +198,12 @@ fn a_command_that_fails_ends_the_runs_unless_told_otherwise() {
 fn an_interruption_ends_all_and_sums_up_what_there_is() {
     needs_capture!();
     // The first run ends at once, the second one waits to be interrupted.
-    let program = "test -e first || { touch first; exit 0; }; touch second; exec sleep 60";
+    let scratch = scratch();
+    let program = "test -e \"$0/first\" || { touch \"$0/first\"; exit 0; }; touch \"$0/second\"; exec sleep 60";
+    let arguments = [Path::new("-c"), Path::new(program), scratch.path()];
     let record = Ngmi::verb("record").args(["--runs", "3", "-o", "run.json.gz"]);
-    let mut running = record.program("/bin/sh", ["-c", program]).start();
-    running.wait_until("the second run", |running| running.dir().join("second").exists());
+    let mut running = record.program("/bin/sh", arguments).start();
+    running.wait_until("the second run", |_| scratch.path().join("second").exists());
     running.signal(nix::sys::signal::Signal::SIGINT);
     let outcome = running.wait();
     outcome.expect_code(130);
