@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde::{Deserialize, Serialize};
 
 use super::metrics::{By, Metric, Metrics, Place, median};
-use super::text::{bytes, count, fit, percent, warning};
+use super::text::{bytes, count, fit, percent, warning, write_lines};
 use crate::fact::WaitReason;
 
 /// Figures of the printed summary; JSON has all.
@@ -60,6 +60,7 @@ pub struct Run {
 
 impl Run {
     /// Takes the totals.
+    #[must_use]
     pub fn with(mut self, metrics: &Metrics) -> Self {
         for metric in Metric::all() {
             match metrics.unknown(By::Total, metric) {
@@ -214,9 +215,11 @@ impl Repeated {
                 "run {} is an outlier: it took {wall}, the median run {median}; if the machine did something else meanwhile, record again",
                 outlier.number
             );
-            lines(out, &warning(&text))?;
+            write_lines(out, &warning(&text))?;
         }
-        self.warnings.iter().try_for_each(|text| lines(out, &warning(text)))
+        self.warnings
+            .iter()
+            .try_for_each(|text| write_lines(out, &warning(text)))
     }
 
     /// How the page cache was, in one line.
@@ -242,10 +245,6 @@ impl Repeated {
             ),
         })
     }
-}
-
-fn lines(out: &mut impl Write, lines: &[String]) -> io::Result<()> {
-    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
 /// Runs whose wall time is far from the median, in terms of how far the others are.

@@ -1,5 +1,9 @@
 //! What recordings are decided by: figures with known sums, budgets (`ngmi check`), differences (`ngmi diff`), repeated runs.
-#![allow(clippy::unwrap_used)] // Tests say what they need by failing.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that can't go on should stop where it stands"
+)]
 
 #[path = "../made_up/tables.rs"]
 mod made_up;

@@ -25,7 +25,7 @@ pub struct Check {
     /// How much more than in the baseline is allowed, where the budget does not say it
     #[arg(long, value_name = "PERCENT", requires = "against")]
     pub allow: Option<f64>,
-    /// Also write JUnit XML
+    /// Also write the result as `JUnit` does, in XML
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
     /// Also write annotations for GitHub Actions

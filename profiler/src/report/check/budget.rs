@@ -137,8 +137,7 @@ struct Parser<'t> {
 
 impl Parser<'_> {
     fn line(&self, at: usize) -> usize {
-        let before = self.text.as_bytes().get(..at).unwrap_or_default();
-        1 + before.iter().filter(|byte| **byte == b'\n').count()
+        1 + self.text.get(..at).unwrap_or_default().matches('\n').count()
     }
 
     fn wrong(&mut self, at: usize, what: impl Into<String>) {
@@ -155,7 +154,7 @@ impl Parser<'_> {
                     self.budget.allow = Some(self.allowance(allow));
                 }
                 (_, Some(By::Total), DeValue::Table(limits)) => self.limits(By::Total, "", limits),
-                (_, Some(by), DeValue::Table(named)) => self.named(by, named),
+                (_, Some(by), DeValue::Table(places)) => self.places(by, places),
                 (name, Some(_), _) | (name @ "allow", ..) => {
                     self.wrong(
                         at,
@@ -171,15 +170,14 @@ impl Parser<'_> {
         }
     }
 
-    fn named(&mut self, by: By, named: &DeTable<'_>) {
-        for (name, value) in named {
-            match value.get_ref() {
-                DeValue::Table(limits) => self.limits(by, name.get_ref(), limits),
-                _ => {
-                    let (by, name_) = (by.name(), name.get_ref());
-                    let what = format!("`{name_}` belongs to a {by} with a name: write `[{by}.\"NAME\"]` above it");
-                    self.wrong(name.span().start, what);
-                }
+    fn places(&mut self, by: By, places: &DeTable<'_>) {
+        for (name, value) in places {
+            if let DeValue::Table(limits) = value.get_ref() {
+                self.limits(by, name.get_ref(), limits);
+            } else {
+                let (of, key) = (by.name(), name.get_ref());
+                let what = format!("`{key}` belongs to a {of} with a name: write `[{of}.\"NAME\"]` above it");
+                self.wrong(name.span().start, what);
             }
         }
     }

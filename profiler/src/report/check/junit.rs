@@ -1,4 +1,4 @@
-//! A judgement as JUnit XML, which every CI server shows: a test a row.
+//! A judgement as `JUnit` XML, which every CI server shows: a test a row.
 
 use std::io::{self, Write};
 
@@ -47,7 +47,7 @@ fn escaped(text: &str) -> String {
             '<' => plain.push_str("&lt;"),
             '>' => plain.push_str("&gt;"),
             '"' => plain.push_str("&quot;"),
-            '\t' | '\n' | '\r' => plain.push_str(&format!("&#{};", u32::from(c))),
+            '\t' | '\n' | '\r' => plain.extend(["&#", &u32::from(c).to_string(), ";"]),
             c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => plain.push('\u{fffd}'),
             c => plain.push(c),
         }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::judge::{Judgement, Limit, Row, Verdict};
-use crate::report::text::{columns, count, escaped, fit, percent, warning, wrapped};
+use crate::report::text::{columns, count, escaped, fit, percent, warning, wrapped, write_lines};
 
 /// Columns of a row's name.
 const NAME: usize = 39;
@@ -40,7 +40,7 @@ pub fn write(out: &mut impl Write, judgement: &Judgement) -> io::Result<()> {
             "no {what} is called `{name}`{line}, so its {} is within any limit",
             row.metric.words()
         );
-        lines(out, warning(&text))?;
+        write_lines(out, &warning(&text))?;
     }
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     for (row, why) in judgement.unknown() {
@@ -51,7 +51,7 @@ pub fn write(out: &mut impl Write, judgement: &Judgement) -> io::Result<()> {
         }
     }
     for (why, rows) in reasons {
-        lines(out, warning(&format!("{}: not known: {why}", rows.join(", "))))?;
+        write_lines(out, &warning(&format!("{}: not known: {why}", rows.join(", "))))?;
     }
     let mut end = vec![
         format!("{} over,", count(over as u64)),
@@ -60,7 +60,7 @@ pub fn write(out: &mut impl Write, judgement: &Judgement) -> io::Result<()> {
     if unknown > 0 {
         end.push(format!("and {} that this recording can't tell", count(unknown as u64)));
     }
-    lines(out, wrapped("budgets:", &end, " "))
+    write_lines(out, &wrapped("budgets:", &end, " "))
 }
 
 /// How far over, as a share of the limit.
@@ -85,10 +85,6 @@ fn write_row(out: &mut impl Write, row: &Row) -> io::Result<()> {
         writeln!(out, "  the baseline had {}: {more} more", show(had))?;
     }
     Ok(())
-}
-
-fn lines(out: &mut impl Write, lines: Vec<String>) -> io::Result<()> {
-    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
 /// A row that is over, or unknown, in one line.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Serialize, Serializer};
 
 use super::noise::{adjusted, mann_whitney, smallest};
-use crate::report::metrics::{By, Metric, Place, Runs, Unit, median};
+use crate::report::metrics::{By, Metric, Metrics, Place, Runs, Unit, median};
 
 /// Of the rows that are told as changed, this share may be so by chance.
 pub const FALSE_SHARE: f64 = 0.05;
@@ -120,7 +120,7 @@ impl Diff {
     pub fn new(a: &Runs, b: &Runs) -> Self {
         let can_tell = smallest(a.all.len(), b.all.len()) <= FALSE_SHARE;
         let (mut totals, mut parts, mut gaps) = (Vec::new(), Vec::new(), Vec::new());
-        let places: BTreeSet<&Place> = a.all.iter().chain(&b.all).flat_map(|run| run.places()).collect();
+        let places: BTreeSet<&Place> = a.all.iter().chain(&b.all).flat_map(Metrics::places).collect();
         let used: BTreeSet<By> = places.iter().map(|place| place.by()).collect();
         for metric in Metric::all() {
             for by in used.iter().copied().filter(|by| by.tells(metric)) {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::compare::{Diff, Gap, Row, Verdict};
 use super::noise::smallest;
 use crate::report::metrics::{By, Metric, Place};
-use crate::report::text::{columns, count, fit, path, warning, wrapped};
+use crate::report::text::{columns, count, fit, path, warning, wrapped, write_lines};
 
 /// Columns of a row's name.
 const NAME: usize = 30;
@@ -41,7 +41,7 @@ fn head(out: &mut impl Write, diff: &Diff, (a, b): (&str, &str)) -> io::Result<(
             "{changed} of {} figures changed by more than noise (Mann-Whitney, exact; of these at most 1 in 20 by chance); the others have a ~",
             count(diff.rows.len() as u64)
         );
-        return lines(out, &said("noise:", &words));
+        return write_lines(out, &said("noise:", &words));
     }
     let words = if diff.runs_a == 1 && diff.runs_b == 1 {
         "one run each: nobody can tell a change from noise; `ngmi record --runs 5` makes a set of each".to_owned()
@@ -51,16 +51,12 @@ fn head(out: &mut impl Write, diff: &Diff, (a, b): (&str, &str)) -> io::Result<(
             100.0 * smallest(diff.runs_a, diff.runs_b)
         )
     };
-    lines(out, &warning(&words))
+    write_lines(out, &warning(&words))
 }
 
 fn said(head: &str, words: &str) -> Vec<String> {
     let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
     wrapped(head, &words, " ")
-}
-
-fn lines(out: &mut impl Write, lines: &[String]) -> io::Result<()> {
-    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
 fn title(out: &mut impl Write, title: &str, columns: [&str; 4]) -> io::Result<()> {
@@ -154,7 +150,7 @@ fn gaps(out: &mut impl Write, gaps: &[Gap]) -> io::Result<()> {
     }
     for (why, what) in reasons {
         writeln!(out)?;
-        lines(out, &warning(&format!("{}: not compared: {why}", what.join(", "))))?;
+        write_lines(out, &warning(&format!("{}: not compared: {why}", what.join(", "))))?;
     }
     Ok(())
 }

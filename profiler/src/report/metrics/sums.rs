@@ -45,7 +45,7 @@ struct Sums<'a> {
     waits: waits::View<'a>,
     requests: io::View<'a>,
     in_faults: InFaults,
-    sums: FxHashMap<Key, Figures>,
+    figures: FxHashMap<Key, Figures>,
 }
 
 impl Metrics {
@@ -57,7 +57,7 @@ impl Metrics {
             waits: waits::View::new(tables, &facts.waits),
             requests: io::View::new(tables, &facts.requests),
             in_faults: InFaults::default(),
-            sums: FxHashMap::default(),
+            figures: FxHashMap::default(),
         };
         sums.wall();
         sums.samples(facts);
@@ -82,8 +82,10 @@ impl Metrics {
 impl Sums<'_> {
     fn add(&mut self, keys: impl IntoIterator<Item = Key>, figures: &[(Metric, u64)]) {
         for key in keys {
-            let sums = self.sums.entry(key).or_default();
-            figures.iter().for_each(|(metric, more)| sums.add(*metric, *more));
+            let sums = self.figures.entry(key).or_default();
+            for (metric, more) in figures {
+                sums.add(*metric, *more);
+            }
         }
     }
 
@@ -228,8 +230,7 @@ impl Sums<'_> {
     /// The same by name.
     fn named(self) -> BTreeMap<Place, Figures> {
         let mut places: BTreeMap<Place, Figures> = BTreeMap::new();
-        let sums = &self.sums;
-        for (key, figures) in sums {
+        for (key, figures) in &self.figures {
             if let Some(place) = self.name(key) {
                 places.entry(place).or_default().merge(figures);
             }
