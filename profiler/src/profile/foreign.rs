@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
-use serde::Deserialize;
 
+use super::foreign_format::{RawLib, RawMeta, RawProfile, RawSamples, RawTables, RawThread};
 use super::input;
 use super::read::ReadError;
 use crate::addr::{Avma, KernelOffset, Svma, Timestamp};
@@ -15,110 +15,6 @@ use crate::fact::{
     FactSink, FactSource, Frame, FrameId, FrameName, Location, Module, ModuleId, ModuleKind, Process, ProcessId,
     Recording, SampleFact, StackId, StackNode, Tables, Thread, ThreadId,
 };
-
-#[derive(Deserialize)]
-struct RawProfile {
-    meta: RawMeta,
-    #[serde(default)]
-    libs: Vec<RawLib>,
-    threads: Vec<RawThread>,
-    shared: Option<RawTables>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawMeta {
-    /// Milliseconds between samples.
-    #[serde(default)]
-    interval: f64,
-    #[serde(default)]
-    importer: Option<String>,
-    #[serde(default)]
-    product: Option<String>,
-    #[serde(default)]
-    sample_units: Option<RawUnits>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawUnits {
-    #[serde(rename = "threadCPUDelta", default)]
-    cpu: String,
-}
-
-#[derive(Deserialize)]
-struct RawLib {
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    path: String,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct RawTables {
-    string_array: Vec<String>,
-    frame_table: RawFrames,
-    func_table: RawFunctions,
-    resource_table: RawResources,
-    stack_table: RawStacks,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct RawFrames {
-    address: Vec<Option<f64>>,
-    func: Vec<Option<u32>>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct RawFunctions {
-    name: Vec<Option<u32>>,
-    resource: Vec<Option<i64>>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct RawResources {
-    lib: Vec<Option<u32>>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct RawStacks {
-    prefix: Vec<Option<u32>>,
-    frame: Vec<Option<u32>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawThread {
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    process_name: Option<String>,
-    #[serde(default)]
-    pid: serde_json::Value,
-    #[serde(default)]
-    tid: serde_json::Value,
-    #[serde(default)]
-    is_main_thread: bool,
-    #[serde(default)]
-    samples: RawSamples,
-    #[serde(flatten)]
-    own: RawTables,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct RawSamples {
-    stack: Vec<Option<u32>>,
-    time: Option<Vec<f64>>,
-    time_deltas: Option<Vec<f64>>,
-    #[serde(rename = "threadCPUDelta")]
-    cpu: Option<Vec<Option<f64>>>,
-}
 
 /// A profile that another program made, as a source of CPU samples.
 #[derive(Debug)]

@@ -19,6 +19,7 @@ mod fault_bits;
 mod fault_names;
 mod fault_schema;
 mod foreign;
+mod foreign_format;
 mod format;
 mod info;
 mod info_io;
