@@ -10,6 +10,7 @@ use std::path::Path;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
+use super::plain;
 use super::write::{WriteError, write};
 use crate::addr::{Timestamp, ns};
 use crate::fact::budget::{Collected, KeptSample, ThreadFacts};
@@ -195,11 +196,17 @@ impl Difference {
             sample_thinning: 1,
             ..Recording::default()
         };
-        self.tables.processes = vec![process(title, start)];
+        self.tables.processes = vec![Process {
+            main_thread: Some(ThreadId(0)),
+            ..plain::process(1, title, start)
+        }];
         self.tables.threads = KINDS
             .iter()
             .zip(1..)
-            .map(|(kind, tid)| thread(kind, tid, start))
+            .map(|(kind, tid)| Thread {
+                is_main: tid == 1,
+                ..plain::thread(ProcessId(0), tid, kind, start)
+            })
             .collect();
         let samples = |weights: &Vec<(StackId, f64)>| ThreadFacts {
             samples: weights
@@ -252,36 +259,5 @@ fn sample(stack: StackId, time: u64) -> KeptSample {
         stack: Some(stack),
         weight: 1,
         in_kernel: false,
-    }
-}
-
-fn process(name: &str, start: Timestamp) -> Process {
-    Process {
-        pid: 1,
-        name: name.to_owned(),
-        path: String::new(),
-        command_line: Vec::new(),
-        start,
-        existed: true,
-        end: None,
-        exit_code: None,
-        parent: None,
-        main_thread: Some(ThreadId(0)),
-    }
-}
-
-fn thread(name: &str, tid: u32, start: Timestamp) -> Thread {
-    Thread {
-        process: ProcessId(0),
-        tid,
-        name: name.to_owned(),
-        is_main: tid == 1,
-        start,
-        end: None,
-        cpu_time_after_last_sample: 0,
-        sum_exec_runtime: None,
-        minor_faults: None,
-        major_faults: None,
-        faults: None,
     }
 }

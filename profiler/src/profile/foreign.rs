@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::foreign_format::{RawLib, RawMeta, RawProfile, RawSamples, RawTables, RawThread};
 use super::input;
+use super::plain;
 use super::read::ReadError;
 use crate::addr::{Avma, KernelOffset, Svma, Timestamp};
 use crate::event::FileId;
@@ -243,33 +244,13 @@ fn id(value: &serde_json::Value) -> u32 {
 
 fn process_of(thread: &RawThread, product: Option<&str>) -> Process {
     let name = thread.process_name.as_deref().or(product).unwrap_or(&thread.name);
-    Process {
-        pid: id(&thread.pid),
-        name: name.to_owned(),
-        path: String::new(),
-        command_line: Vec::new(),
-        start: Timestamp(0),
-        existed: true,
-        end: None,
-        exit_code: None,
-        parent: None,
-        main_thread: None,
-    }
+    plain::process(id(&thread.pid), name, Timestamp(0))
 }
 
 fn thread_of(thread: &RawThread, process: ProcessId) -> Thread {
     Thread {
-        process,
-        tid: id(&thread.tid),
-        name: thread.name.clone(),
         is_main: thread.is_main_thread,
-        start: Timestamp(0),
-        end: None,
-        cpu_time_after_last_sample: 0,
-        sum_exec_runtime: None,
-        minor_faults: None,
-        major_faults: None,
-        faults: None,
+        ..plain::thread(process, id(&thread.tid), &thread.name, Timestamp(0))
     }
 }
 

@@ -154,7 +154,7 @@ impl Serialize for Metric {
 
 /// All figures of one place, by [`Metric::index`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Figures([u64; FIGURES]);
+pub struct Figures([u64; FIGURES]);
 
 impl Default for Figures {
     fn default() -> Self {
@@ -163,7 +163,8 @@ impl Default for Figures {
 }
 
 impl Figures {
-    fn get(&self, metric: Metric) -> u64 {
+    /// As far as it is known.
+    pub fn get(&self, metric: Metric) -> u64 {
         self.0.get(metric.index()).copied().unwrap_or_default()
     }
 
@@ -224,6 +225,11 @@ impl Metrics {
             at_least: self.places.get(place).map_or(0, |figures| figures.get(metric)),
             unknown: self.unknown(place.by(), metric),
         }
+    }
+
+    /// All figures of a place, as far as they are known; `None`: the recording does not mention it.
+    pub fn at(&self, place: &Place) -> Option<&Figures> {
+        self.places.get(place)
     }
 
     /// Every place that the recording mentions.

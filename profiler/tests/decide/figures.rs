@@ -122,9 +122,18 @@ fn without(noun: &str, refused: Option<&str>) -> Made {
         });
     }
     match noun {
-        "fault" => (made.faults.clear(), made.reads.clear()).0,
-        "block" => (recording.requests_seen, _) = (0, made.requests.clear()),
-        _ => (recording.waits_seen, _) = (0, made.waits.clear()),
+        "fault" => {
+            made.faults.clear();
+            made.reads.clear();
+        }
+        "block" => {
+            recording.requests_seen = 0;
+            made.requests.clear();
+        }
+        _ => {
+            recording.waits_seen = 0;
+            made.waits.clear();
+        }
     }
     made
 }

@@ -1,11 +1,11 @@
 //! The rows of a comparison: each figure of each place in both sets, sorted by what changed most.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Serialize, Serializer};
 
 use super::noise::{adjusted, mann_whitney, smallest};
-use crate::report::metrics::{By, Metric, Metrics, Place, Runs, Unit, median};
+use crate::report::metrics::{By, Figures, Metric, Metrics, Place, Runs, Unit, median};
 
 /// Of the rows that are told as changed, this share may be so by chance.
 pub const FALSE_SHARE: f64 = 0.05;
@@ -122,21 +122,30 @@ impl Diff {
         let (mut totals, mut parts, mut gaps) = (Vec::new(), Vec::new(), Vec::new());
         let places: BTreeSet<&Place> = a.all.iter().chain(&b.all).flat_map(Metrics::places).collect();
         let used: BTreeSet<By> = places.iter().map(|place| place.by()).collect();
+        let mut scales: BTreeMap<By, Vec<(Metric, Scale)>> = BTreeMap::new();
         for metric in Metric::all() {
             for by in used.iter().copied().filter(|by| by.tells(metric)) {
                 let unknown = |runs: &Runs| runs.all.iter().find_map(|run| run.unknown(by, metric));
-                if let Some(why) = unknown(a).or_else(|| unknown(b)) {
-                    gaps.push(Gap { by, metric, why });
-                    continue;
+                match unknown(a).or_else(|| unknown(b)) {
+                    Some(why) => gaps.push(Gap { by, metric, why }),
+                    None if by != By::Total && metric.is_idle() => {}
+                    None => scales.entry(by).or_default().push((metric, Scale::of(metric, a, b))),
                 }
-                let scale = Scale::of(metric, a, b);
-                let of_by = places.iter().filter(|place| place.by() == by);
-                let rows = of_by.filter_map(|place| row(place, metric, (a, b), &scale));
-                match by {
-                    By::Total => totals.extend(rows),
-                    _ if !metric.is_idle() => parts.extend(rows),
-                    _ => {}
-                }
+            }
+        }
+        for place in places {
+            let of = |runs: &'_ Runs| -> Vec<Figures> {
+                let figures = runs.all.iter().map(|run| run.at(place).copied().unwrap_or_default());
+                figures.collect()
+            };
+            let sides = (of(a), of(b));
+            let rows = if *place == Place::Total {
+                &mut totals
+            } else {
+                &mut parts
+            };
+            for (metric, scale) in scales.get(&place.by()).into_iter().flatten() {
+                rows.extend(row(place, *metric, (&sides.0, &sides.1), scale));
             }
         }
         for rows in [&mut totals, &mut parts] {
@@ -181,8 +190,14 @@ struct Scale {
 impl Scale {
     fn of(metric: Metric, a: &Runs, b: &Runs) -> Self {
         let total = |metric| {
-            let of = |runs: &Runs| values(runs, &Place::Total, metric);
-            let (a, b) = (of(a), of(b));
+            let of = |runs: &Runs| {
+                let totals = runs
+                    .all
+                    .iter()
+                    .map(|run| run.at(&Place::Total).map_or(0, |figures| figures.get(metric)));
+                totals.collect()
+            };
+            let (a, b): (Vec<u64>, Vec<u64>) = (of(a), of(b));
             let medians = median(&a).max(median(&b));
             (a.into_iter().chain(b).max().unwrap_or_default(), medians)
         };
@@ -199,14 +214,11 @@ impl Scale {
     }
 }
 
-fn values(runs: &Runs, place: &Place, metric: Metric) -> Vec<u64> {
-    runs.all.iter().map(|run| run.figure(place, metric).at_least).collect()
-}
-
 /// `None`: there is nothing, or it is not worth a row in any run, whichever set that belongs to: the choice of rows does not look at the sets, and
 /// so leaves their tests as they are.
-fn row(place: &Place, metric: Metric, (a, b): (&Runs, &Runs), scale: &Scale) -> Option<Row> {
-    let (a, b) = (values(a, place, metric), values(b, place, metric));
+fn row(place: &Place, metric: Metric, (a, b): (&[Figures], &[Figures]), scale: &Scale) -> Option<Row> {
+    let values = |runs: &[Figures]| -> Vec<u64> { runs.iter().map(|figures| figures.get(metric)).collect() };
+    let (a, b) = (values(a), values(b));
     let largest = a.iter().chain(&b).copied().max().unwrap_or_default();
     let is_worth = *place == Place::Total || largest as f64 >= scale.largest as f64 * WORTH;
     if largest == 0 || !is_worth {
