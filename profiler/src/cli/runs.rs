@@ -9,7 +9,7 @@ use super::terminal::tell;
 use crate::report::metrics::{Facts, Metrics, Runs};
 
 /// Recordings of one set, at most: a test of them is exact.
-pub const MOST: usize = 100;
+pub const MOST: usize = 50;
 
 /// The figures of every recording; a folder stands for the profiles in it.
 ///

@@ -185,7 +185,7 @@ fn a_command_that_fails_ends_the_runs_unless_told_otherwise() {
     outcome.expect_code(0);
     assert!(outcome.stderr.contains("\n3 runs of"), "{}", outcome.stderr);
     for (arguments, part) in [
-        (&["--runs", "0"][..], "from 1 to 100"),
+        (&["--runs", "0"][..], "from 1 to 50"),
         (&["--runs", "2", "-a"], "leave out -a and -p"),
     ] {
         let outcome = Ngmi::verb("record").args(arguments).program("true", [""; 0]).run();
