@@ -56,13 +56,19 @@ fn a_seeded_storm_and_wasted_reads_are_found_by_name() {
             .iter()
             .take(4)
     };
+    // Four runs are few: some rows have a question mark. None is noise.
+    let is_named = |line: &str, name: &str| {
+        ["  ", "? "]
+            .into_iter()
+            .any(|mark| line.starts_with(&format!("{mark}{name} ")))
+    };
     assert!(
-        below("by function").any(|line| line.starts_with("  storm_of_copies ")),
+        below("by function").any(|line| is_named(line, "storm_of_copies")),
         "{}",
         diff.stdout
     );
     assert!(
-        below("by file").any(|line| line.contains("seeded.bin")),
+        below("by file").any(|line| is_named(line, "…/storm/seeded.bin")),
         "{}",
         diff.stdout
     );

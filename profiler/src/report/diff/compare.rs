@@ -23,7 +23,7 @@ pub enum Verdict {
     Changed,
     /// Chance would do as well.
     Noise,
-    /// Too few runs to tell.
+    /// Too few runs to tell: the sets are as far apart as they can be, and chance may do that among so many rows.
     Untold,
 }
 
@@ -244,8 +244,13 @@ fn test(rows: &mut [Row]) {
         if tested.is_some() {
             row.probability = tested;
             row.adjusted = Some(adjusted);
-            let is_changed = adjusted <= FALSE_SHARE;
-            row.verdict = if is_changed { Verdict::Changed } else { Verdict::Noise };
+            // Nothing is further apart than this.
+            let is_apart = tested.is_some_and(|p| p <= smallest(row.a.len(), row.b.len()) * 1.000_001);
+            row.verdict = match (adjusted <= FALSE_SHARE, is_apart) {
+                (true, _) => Verdict::Changed,
+                (false, true) => Verdict::Untold,
+                (false, false) => Verdict::Noise,
+            };
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::compare::{Diff, Gap, Row, Verdict};
+use super::compare::{Diff, FALSE_SHARE, Gap, Row, Verdict};
 use super::noise::smallest;
 use crate::report::metrics::{By, Metric, Place};
 use crate::report::text::{columns, count, fit, path, warning, wrapped, write_lines};
@@ -11,6 +11,8 @@ use crate::report::text::{columns, count, fit, path, warning, wrapped, write_lin
 const NAME: usize = 30;
 /// A share below this is no change.
 const NOTHING: f64 = 1e-4;
+/// Runs of a set that are ever advised.
+const MOST: usize = 50;
 
 /// Writes the tables, in ANSI styles, at most 80 columns wide.
 ///
@@ -41,17 +43,34 @@ fn head(out: &mut impl Write, diff: &Diff, (a, b): (&str, &str)) -> io::Result<(
             "{changed} of {} figures changed by more than noise (Mann-Whitney, exact; of these at most 1 in 20 by chance); the others have a ~",
             count(diff.rows.len() as u64)
         );
-        return write_lines(out, &said("noise:", &words));
+        write_lines(out, &said("noise:", &words))?;
+        return match diff.rows.iter().filter(|row| row.verdict == Verdict::Untold).count() {
+            0 => Ok(()),
+            apart => {
+                let (apart, enough) = (count(apart as u64), enough(diff.rows.len()));
+                let words = format!(
+                    "{apart} more (with a ?) are as far apart as so few runs can be; {enough} runs of each are enough to tell"
+                );
+                write_lines(out, &said("      ", &words))
+            }
+        };
     }
     let words = if diff.runs_a == 1 && diff.runs_b == 1 {
-        "one run each: nobody can tell a change from noise; `ngmi record --runs 5` makes a set of each".to_owned()
+        "one run each: nobody can tell a change from noise; `ngmi record --runs 7` makes a set of each".to_owned()
     } else {
         format!(
-            "so few runs can't tell a change from noise: chance alone puts them as far apart in {:.0} % of cases; 4 and 4 are enough",
+            "so few runs can't tell a change from noise: chance alone puts them as far apart in {:.0} % of cases; record 7 of each",
             100.0 * smallest(diff.runs_a, diff.runs_b)
         )
     };
     write_lines(out, &warning(&words))
+}
+
+/// Runs of each set of which one row among so many can be told from chance.
+fn enough(rows: usize) -> usize {
+    (4..MOST)
+        .find(|runs| smallest(*runs, *runs) * rows as f64 <= FALSE_SHARE)
+        .unwrap_or(MOST)
 }
 
 fn said(head: &str, words: &str) -> Vec<String> {
@@ -108,7 +127,12 @@ fn table(out: &mut impl Write, diff: &Diff, by: By, top: usize) -> io::Result<()
 }
 
 fn write_row(out: &mut impl Write, row: &Row, name: &str, what: &str) -> io::Result<()> {
-    let mark = if row.verdict == Verdict::Noise { '~' } else { ' ' };
+    let mark = match row.verdict {
+        Verdict::Noise => '~',
+        // Without a test no row has a mark.
+        Verdict::Untold if row.probability.is_some() => '?',
+        Verdict::Untold | Verdict::Changed => ' ',
+    };
     let pad = " ".repeat(NAME.saturating_sub(columns(name)));
     let (a, b) = row.medians();
     let (a, b, change) = (show(row.metric, a), show(row.metric, b), change(row.metric, a, b));
