@@ -1,5 +1,7 @@
 //! The command line as it is typed: names and help, nothing checked yet.
 
+mod check;
+mod diff;
 mod export;
 mod faults;
 mod io;
@@ -17,6 +19,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use self::check::Check;
+pub use self::diff::Diff;
 pub use self::export::{Export, ExportFormat};
 pub use self::faults::Faults;
 pub use self::io::Io;
@@ -63,6 +67,10 @@ pub enum Verb {
     Order(Order),
     /// Make a list of what a start reads from disk, and read it ahead of the next start
     Preload(Preload),
+    /// Tell what changed between two recordings or sets of them, and what is noise
+    Diff(Diff),
+    /// Hold a recording against a budget: for CI
+    Check(Check),
     /// Show what this machine allows, hook by hook, with the remedy of each refusal
     Doctor(Doctor),
     /// List the mappings of a process, or say which byte of which file its addresses show
@@ -97,7 +105,7 @@ pub enum Verb {
 #[allow(clippy::struct_excessive_bools)] // Each is a flag that a person types.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  ngmi record -- firefox\n  ngmi record -d 10 -p 1234\n  ngmi record -a -d 5 -o system.json.gz\n\n\
+    after_help = "Examples:\n  ngmi record -- firefox\n  ngmi record -d 10 -p 1234\n  ngmi record -a -d 5 -o system.json.gz\n  ngmi record --runs 5 --cold -- firefox --headless --screenshot x.png\n\n\
                   The exit status is the command's (128 + N if signal N ended it), or 125 if ngmi itself failed.\n\
                   Ctrl-C ends the recording and writes the profile; a second Ctrl-C gives up the profile and keeps the event log."
 )]
@@ -179,6 +187,18 @@ pub struct Record {
     /// With --cold or --warm, also this file or folder (repeatable)
     #[arg(long, visible_alias = "warm-file", value_name = "PATH")]
     pub cold_file: Vec<PathBuf>,
+    /// Record so many runs, one after the other (`profile.1.json.gz` ...), and sum them up
+    #[arg(long, value_name = "N")]
+    pub runs: Option<u32>,
+    /// With --runs, go on after a run that failed
+    #[arg(long, requires = "runs")]
+    pub ignore_failure: bool,
+    /// This is the run of that number
+    #[arg(long, hide = true, requires = "run_fd")]
+    pub run: Option<u32>,
+    /// An inherited socket, to tell what the run came to
+    #[arg(long, hide = true)]
+    pub run_fd: Option<i32>,
     #[command(flatten)]
     /// How the result is told.
     pub result: ResultArgs,

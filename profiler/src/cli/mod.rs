@@ -1,7 +1,9 @@
 //! The verbs, one thin file each.
 
 pub mod args;
+mod check;
 mod convert;
+mod diff;
 mod doctor;
 pub mod explorer;
 mod export;
@@ -17,6 +19,8 @@ mod order;
 mod output;
 mod preload;
 mod record;
+mod repeat;
+mod runs;
 mod serve;
 mod share;
 mod smaps;
@@ -36,13 +40,13 @@ use crate::report::summary::Summary;
 use args::{Cli, Verb};
 use options::ResultOptions;
 
-/// Runs the command line and returns the exit status: the verb's own, 1 for a failure, 125 for a failed recording.
+/// Runs the command line and returns the exit status: the verb's own, 1 for a failure, 2 for a check that could not be made, 125 for a failed recording.
 pub fn main() -> ExitCode {
     let verb = Cli::parse().verb;
-    let failure = if matches!(verb, Verb::Record(_) | Verb::Exec(_)) {
-        125
-    } else {
-        1
+    let failure = match verb {
+        Verb::Record(_) | Verb::Exec(_) => 125,
+        Verb::Check(_) => 2,
+        _ => 1,
     };
     run(verb).unwrap_or_else(|error| {
         terminal::fail(&error);
@@ -80,6 +84,8 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Waits(args) => waits::run(args),
         Verb::Order(args) => order::run(&args),
         Verb::Preload(args) => preload::run(args),
+        Verb::Check(args) => check::run(&args),
+        Verb::Diff(args) => diff::run(&args),
         Verb::Doctor(args) => Ok(doctor::run(&args)),
     }
 }

@@ -6,10 +6,17 @@ use anyhow::{Context, Result};
 
 use super::args::{Record, Serve};
 use super::options::RecordOptions;
+use super::repeat::{self, Teller, numbered};
 use super::terminal::tell;
 use crate::record::{Outcome, command::exit_code};
 
 pub fn run(args: Record) -> Result<ExitCode> {
+    if let (Some(runs), None) = (args.runs, args.run) {
+        return repeat::run(&args, runs);
+    }
+    if let (Some(number), Some(fd)) = (args.run, args.run_fd) {
+        return one_of_many(args, number, Teller::new(fd)?);
+    }
     let options = RecordOptions::try_from(args)?;
     let outcome = crate::record::run(&options)?;
     let lost = super::show(&outcome.summary, options.result)?;
@@ -26,6 +33,20 @@ pub fn run(args: Record) -> Result<ExitCode> {
     };
     outcome.tables.finish();
     served.map(|()| ExitCode::from(code))
+}
+
+/// A run of several: whoever started it tells how it went.
+fn one_of_many(mut args: Record, number: u32, teller: Teller) -> Result<ExitCode> {
+    args.output = numbered(&args.output, number);
+    args.keep_events = args.keep_events.map(|log| numbered(&log, number));
+    let options = RecordOptions::try_from(args)?;
+    let outcome = crate::record::run(&options)?;
+    let lost: u64 = outcome.summary.losses.iter().map(|(_, count)| count).sum();
+    let is_failure = outcome.is_cut || options.result.fail_on_loss && lost > 0;
+    let code = if is_failure { 125 } else { status(&outcome) };
+    teller.tell(&outcome, number, &options.output)?;
+    outcome.tables.finish();
+    Ok(ExitCode::from(code))
 }
 
 /// Serves the profile until Ctrl-C. The profile is there even if that fails.

@@ -11,17 +11,19 @@ use crate::event::format::FILE_MAGIC;
 use crate::event::read::LogReader;
 use crate::fact::log::LogSource;
 use crate::fact::{FactSink, FactSource, Tables};
-use crate::profile::ProfileSource;
+use crate::profile::{ForeignSource, ProfileSource, ReadError};
 use crate::record::binaries::{OpenBinaries, Vdso};
 use crate::record::names;
 
 /// What a file is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// Everything that was recorded.
     Log,
     /// A rendering with a budget, which keeps no mappings.
     Profile,
+    /// A profile that another program made, of which CPU samples are known: its name.
+    Foreign(String),
 }
 
 /// Hands the facts of the file to `sink`.
@@ -51,6 +53,23 @@ pub fn read(path: &Path, sink: &mut dyn FactSink) -> Result<(Tables, Kind)> {
         ProfileSource::new(Cursor::new(start).chain(file)).with_context(|| format!("cannot read {name}"))?;
     let tables = source.replay(sink).with_context(|| format!("cannot read {name}"))?;
     Ok((tables, Kind::Profile))
+}
+
+/// The same, and of a profile that another program made its CPU samples.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_any(path: &Path, sink: &mut dyn FactSink) -> Result<(Tables, Kind)> {
+    match read(path, sink) {
+        Err(error) if matches!(error.downcast_ref(), Some(ReadError::Foreign)) => {
+            let name = path.display();
+            let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
+            let mut source = ForeignSource::new(file).with_context(|| format!("cannot read {name}"))?;
+            let tables = source.replay(sink)?;
+            Ok((tables, Kind::Foreign(source.made_by().to_owned())))
+        }
+        other => other,
+    }
 }
 
 fn log(file: File, sink: &mut dyn FactSink) -> Result<Tables> {

@@ -235,6 +235,9 @@ pub struct RawThread<'a> {
     /// It is no thread: its samples are the page faults of its process, or a device's requests.
     #[serde(rename = "ngmiCompanion")]
     pub companion: Option<IgnoredAny>,
+    /// It weighs a difference (`ngmi diff --profile`).
+    #[serde(default, rename = "ngmiDifference")]
+    pub difference: Option<IgnoredAny>,
 }
 
 /// `samples`

@@ -143,6 +143,11 @@ fn lint_thread(thread: &RawThread<'_>, index: usize, profile: &RawProfile<'_>, p
         let column = ("threadCPUDelta", thread.samples.thread_cpu_delta.len());
         problems.lengths(&format!("{place}: samples"), thread.samples.length, &[column]);
     }
+    let is_difference = thread.difference.is_some();
+    let is_wrong = |weight: &f64| weight.is_nan() || (*weight < 0.0 && !is_difference);
+    if thread.samples.weight.iter().flatten().any(is_wrong) {
+        problems.add(&format!("{place}: samples"), &"a weight is below 0");
+    }
     lint_markers::markers(&format!("{place}: markers"), &thread.markers, profile, problems);
 }
 
@@ -158,14 +163,6 @@ fn lint_samples(place: &str, samples: &RawSamples, stacks: usize, problems: &mut
     }
     if samples.weight_type != "samples" && samples.weight.is_none() {
         problems.add(place, &"it weighs something else than samples, but has no weights");
-    }
-    if samples
-        .weight
-        .iter()
-        .flatten()
-        .any(|weight| weight.is_nan() || *weight < 0.0)
-    {
-        problems.add(place, &"a weight is below 0");
     }
     problems.references(
         &format!("{place}.stack"),

@@ -28,6 +28,7 @@ use crate::capture::files::open_regular;
 use crate::capture::wire::Mapped;
 use crate::cli::options::{PageCache, Wanted};
 use crate::cli::terminal::{say, tell};
+use crate::report::repeat::CacheState;
 use holders::Holders;
 use progress::Progress;
 use remembered::Remembered;
@@ -195,13 +196,20 @@ pub struct Known {
     ids: FxHashSet<(u32, u32, u64)>,
     paths: FxHashSet<PathBuf>,
     remembered: Option<Remembered>,
+    state: CacheState,
 }
 
 impl Known {
+    /// How cold or warm the files were when the command started.
+    pub fn state(&self) -> CacheState {
+        self.state
+    }
+
     fn new(wanted: Wanted, entries: &[Entry], remembered: Option<Remembered>) -> Self {
         let id = |entry: &Entry| (libc::major(entry.id.0), libc::minor(entry.id.0), entry.id.1);
         Self {
             wanted,
+            state: report::state(wanted, entries),
             ids: entries.iter().map(id).collect(),
             // On overlayfs and btrfs mappings show another device.
             remembered,

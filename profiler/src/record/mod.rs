@@ -34,6 +34,7 @@ use nix::unistd::Uid;
 use crate::cli::options::{RecordOptions, Target, Wanted};
 use crate::cli::terminal::tell;
 use crate::event::{End, Event};
+use crate::report::repeat::CacheState;
 use crate::report::summary::Summary;
 use attachments::Passed;
 use binaries::{OpenBinaries, Vdso};
@@ -60,6 +61,8 @@ pub struct Outcome {
     pub status: Option<ExitStatus>,
     /// The signal that ended the recording.
     pub signal: Option<i32>,
+    /// How the page cache was when the command started, if that was asked for.
+    pub cached: Option<CacheState>,
     /// The event log, if it stays.
     pub log: Option<PathBuf>,
     /// The disk was full before the command was over: the profile is cut.
@@ -213,6 +216,7 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         summary,
         status,
         signal: captured.signal,
+        cached: captured.cached.as_ref().map(cache::Known::state),
         log,
         is_cut: captured.log_failed.is_some(),
         tables: captured.tables,

@@ -107,10 +107,12 @@ pub fn inheritable(fd: &OwnedFd) -> Result<RawFd> {
 
 /// What to type instead, with this very command line.
 pub fn remedy() -> String {
-    let words: Vec<String> = std::env::args_os()
-        .skip(1)
-        .map(|word| shell_word(&word.to_string_lossy()))
-        .collect();
+    let mut typed: Vec<_> = std::env::args_os().skip(1).collect();
+    // A run of several is started by us with words of our own.
+    if typed.iter().any(|word| word == "--run-fd") {
+        typed.drain(1..typed.len().min(5));
+    }
+    let words: Vec<String> = (typed.iter()).map(|word| shell_word(&word.to_string_lossy())).collect();
     let exe = std::env::current_exe().map_or_else(|_| "ngmi".to_owned(), |exe| shell_word(&exe.to_string_lossy()));
     format!("type `sudo {exe} {}` (or become root with `su`)", words.join(" "))
 }

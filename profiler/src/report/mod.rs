@@ -1,6 +1,8 @@
 //! Facts as answers: tables and figures that verbs print.
 
 mod blocks;
+pub mod check;
+pub mod diff;
 pub mod explorer;
 pub mod export;
 pub mod faults;
@@ -8,8 +10,10 @@ pub mod functions;
 mod groups;
 pub mod interchange;
 pub mod io;
+pub mod metrics;
 pub mod order;
 pub mod preload;
+pub mod repeat;
 pub mod reveals;
 pub mod select;
 pub mod smaps;

@@ -87,6 +87,14 @@ pub fn wrapped(head: &str, items: &[String], separator: &str) -> Vec<String> {
     lines
 }
 
+/// Writes lines.
+///
+/// # Errors
+/// Those of the output.
+pub fn write_lines(out: &mut impl std::io::Write, lines: &[String]) -> std::io::Result<()> {
+    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+}
+
 /// A warning, over as many lines as it needs, in ANSI styles.
 pub fn warning(text: &str) -> Vec<String> {
     let yellow = anstyle::AnsiColor::Yellow.on_default().bold();

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::system::Dropped;
 use super::{Entry, Why};
 use crate::cli::options::Wanted;
+use crate::report::repeat::CacheState;
 
 /// Files that are named, at most.
 const NAMED: usize = 4;
@@ -29,18 +30,35 @@ pub struct Report<'a> {
     pub dropped: Option<Result<Dropped, String>>,
 }
 
+/// Bytes of a file that are not as they were wanted, as far as the kernel told.
+fn wrong(wanted: Wanted, entry: &Entry) -> u64 {
+    match entry.after {
+        Some(after) if wanted != Wanted::Warm => after,
+        Some(after) => entry.len.saturating_sub(after),
+        None => 0,
+    }
+}
+
+/// All files together.
+pub fn state(wanted: Wanted, entries: &[Entry]) -> CacheState {
+    let known = || entries.iter().filter(|entry| !entry.unreadable);
+    CacheState {
+        cold: wanted != Wanted::Warm,
+        bytes: sum(known().map(|entry| entry.len)),
+        wrong: sum(known().map(|entry| wrong(wanted, entry))),
+        untold: sum(entries
+            .iter()
+            .filter(|entry| entry.unreadable || entry.after.is_none())
+            .map(|entry| entry.len)),
+    }
+}
+
 impl Report<'_> {
     /// The lines: the first without `ngmi: `, the others with their indent.
     pub fn lines(&self) -> Vec<String> {
         let known: Vec<&Entry> = self.entries.iter().filter(|entry| !entry.unreadable).collect();
         let total = sum(known.iter().map(|entry| entry.len));
-        let cold = self.wanted != Wanted::Warm;
-        // Bytes that are not as they were wanted.
-        let wrong = |entry: &Entry| match entry.after {
-            Some(after) if cold => after,
-            Some(after) => entry.len.saturating_sub(after),
-            None => 0,
-        };
+        let wrong = |entry: &Entry| wrong(self.wanted, entry);
         let mut left: Vec<&Entry> = known.iter().copied().filter(|entry| wrong(entry) > 0).collect();
         left.sort_by_key(|entry| (std::cmp::Reverse(wrong(entry)), &entry.path));
         let wrong_total = sum(left.iter().map(|entry| wrong(entry)));

@@ -1,0 +1,78 @@
+//! `ngmi check`: whether the figures of a recording are within a budget, for CI.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+use super::args::Check;
+use super::output::to_stdout;
+use super::runs;
+use crate::report::check::budget::MAX_BYTES;
+use crate::report::check::{Allowance, Budget, Judgement, github, judge, junit, text};
+use crate::report::export;
+
+pub fn run(args: &Check) -> Result<ExitCode> {
+    let mut budget = match &args.budget {
+        Some(path) => read(path)?,
+        None => Budget::of_totals(),
+    };
+    if let Some(percent) = args.allow {
+        if !(0.0..=1e6).contains(&percent) {
+            bail!("--allow is {percent}; give a percentage from 0 on, as in `--allow 5`");
+        }
+        budget.allow = budget.allow.or(Some(Allowance::of_percent(percent)));
+    }
+    if args.against.is_empty() && budget.entries.iter().all(|entry| entry.limit.is_none()) {
+        bail!("the budget limits nothing by itself; give entries a number, or name a baseline with --against");
+    }
+    let measured = runs::read(&args.inputs)?;
+    let baseline = (!args.against.is_empty())
+        .then(|| runs::read(&args.against))
+        .transpose()?;
+    let judgement = judge(&budget, &measured, baseline.as_ref());
+    if let Some(path) = &args.junit {
+        write_junit(path, &judgement).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if args.json {
+        to_stdout(&mut io::stdout().lock(), |out| export::json(out, &judgement))?;
+    } else {
+        to_stdout(&mut anstream::stdout(), |out| text::write(out, &judgement))?;
+    }
+    if args.github {
+        let budget = args.budget.as_deref().map(Path::to_string_lossy);
+        to_stdout(&mut io::stdout().lock(), |out| {
+            github::write(out, &judgement, budget.as_deref())
+        })?;
+    }
+    let is_over = judgement.over().next().is_some();
+    let is_unknown = judgement.unknown().next().is_some();
+    Ok(ExitCode::from(match (is_over, is_unknown) {
+        (true, _) => 1,
+        (false, true) => 2,
+        (false, false) => 0,
+    }))
+}
+
+fn read(path: &Path) -> Result<Budget> {
+    let shown = path.display();
+    let file = File::open(path).with_context(|| format!("cannot read the budget {shown}"))?;
+    let mut text = String::new();
+    let read = file.take(MAX_BYTES + 1).read_to_string(&mut text);
+    let read = read.with_context(|| format!("cannot read the budget {shown}"))?;
+    if read as u64 > MAX_BYTES {
+        bail!("the budget {shown} is longer than a MiB; name the TOML file with the limits");
+    }
+    Budget::parse(&text).map_err(|errors| {
+        let lines: Vec<String> = errors.iter().map(|error| format!("{shown}: {error}")).collect();
+        anyhow::anyhow!("the budget is wrong\n{}", lines.join("\n"))
+    })
+}
+
+fn write_junit(path: &Path, judgement: &Judgement) -> io::Result<()> {
+    let mut document = Vec::new();
+    junit::write(&mut document, judgement)?;
+    File::create(path)?.write_all(&document)
+}

@@ -1,0 +1,86 @@
+//! `ngmi diff`: what changed between two recordings, or two sets of them.
+
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::args::Diff as Args;
+use super::output::to_stdout;
+use super::terminal::tell;
+use super::{runs, source};
+use crate::profile::{Difference, Weights};
+use crate::record::spool::Output;
+use crate::report::diff::{Diff, text};
+use crate::report::export;
+
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let (before, after) = sides(args)?;
+    let (a, b) = (runs::read(before)?, runs::read(after)?);
+    let diff = Diff::new(&a, &b);
+    if let Some(profile) = &args.profile {
+        write_profile(profile, before, after)?;
+    }
+    if args.json {
+        return to_stdout(&mut io::stdout().lock(), |out| export::json(out, &diff));
+    }
+    let (a, b) = (name(before), name(after));
+    to_stdout(&mut anstream::stdout(), |out| {
+        text::write(out, &diff, (&a, &b), args.top)
+    })
+}
+
+/// What is compared with what.
+fn sides(args: &Args) -> Result<(&[PathBuf], &[PathBuf])> {
+    if !args.to.is_empty() {
+        return Ok((&args.inputs, &args.to));
+    }
+    match args.inputs.as_slice() {
+        [_, _] => Ok(args.inputs.split_at(1)),
+        [one] => bail!("nothing to compare {} with; name a second recording", one.display()),
+        more => bail!(
+            "{} recordings: put `--to` between those before and those after",
+            more.len()
+        ),
+    }
+}
+
+fn name(inputs: &[PathBuf]) -> String {
+    let more = inputs.len().saturating_sub(1);
+    let first = inputs
+        .first()
+        .map_or_else(String::new, |first| first.display().to_string());
+    if more == 0 {
+        first
+    } else {
+        format!("{first} and {more} more")
+    }
+}
+
+/// The difference as a profile: what `after` took more than `before`, on average.
+fn write_profile(path: &Path, before: &[PathBuf], after: &[PathBuf]) -> Result<()> {
+    let place = || format!("cannot write {}", path.display());
+    let mut output = Output::create(path)?;
+    let mut difference = Difference::default();
+    for (inputs, sign) in [(before, -1.0), (after, 1.0)] {
+        let files = runs::files(inputs)?;
+        for file in &files {
+            let mut weights = Weights::default();
+            let (tables, _) = source::read_any(file, &mut weights)?;
+            difference.add(&tables, &weights, sign / files.len() as f64);
+        }
+    }
+    let title = format!("{} minus {}", name(after), name(before));
+    let mut gzip = GzEncoder::new(BufWriter::new(output.file()), Compression::new(3));
+    difference.write(&title, &mut gzip).with_context(place)?;
+    gzip.finish().and_then(|mut file| file.flush()).with_context(place)?;
+    output.finish()?;
+    tell(format_args!(
+        "{}: `ngmi load` opens it; what takes less now has a negative weight",
+        path.display()
+    ));
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! `ngmi record --runs N`: a run after the other, each a recording of its own by `ngmi record` itself, and what they come to.
+//!
+//! A run is a process: it may become the person's (as root and under sudo) and stay so, and the kernel forgets all of it before the next.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+use nix::unistd::Pid;
+
+use super::args::Record;
+use super::output::to_stdout;
+use super::runs::{self, MOST};
+use super::terminal::tell;
+use crate::capture::link::inherited;
+use crate::record::Outcome;
+use crate::record::command::exit_code;
+use crate::record::privilege::inheritable;
+use crate::record::watch::{Happening, Watch};
+use crate::report::export;
+use crate::report::repeat::{Repeated, Run};
+
+/// Bytes that a run tells of itself, at most.
+const MOST_TOLD: u64 = 1 << 20;
+
+/// Records so many times.
+pub fn run(args: &Record, runs: u32) -> Result<ExitCode> {
+    if runs == 0 || runs as usize > MOST {
+        bail!("--runs is {runs}; give a number from 1 to {MOST}");
+    }
+    if args.command.is_empty() || args.all || !args.pid.is_empty() {
+        bail!("--runs repeats a command: name one after `--`, and leave out -a and -p");
+    }
+    warn_of_others(&args.output, runs);
+    let watch = Watch::new(|_, _| {})?;
+    let (mut done, mut code) = (Vec::new(), 0);
+    for number in 1..=runs {
+        let (told, status, signal) = once(&watch, number)?;
+        let Some(told) = told else {
+            // It has said why.
+            code = status;
+            tell(format_args!(
+                "run {number} of {runs} failed; the runs before it are summed up"
+            ));
+            break;
+        };
+        tell(told.line(runs));
+        let failed = told.status != 0;
+        let interrupted = told.interrupted || signal.is_some();
+        done.push(told);
+        if interrupted {
+            tell(format_args!(
+                "run {number} was interrupted: its profile is kept, and it is not in the figures"
+            ));
+            code = signal.map_or(status, |signal| u8::try_from(128 + signal).unwrap_or(u8::MAX));
+            break;
+        }
+        if status != 0 && (!failed || !args.ignore_failure) {
+            code = status;
+            if failed {
+                tell(format_args!(
+                    "the command failed in run {number} (exit status {status}); --ignore-failure goes on all the same"
+                ));
+            }
+            break;
+        }
+    }
+    conclude(args, runs, done)?;
+    Ok(ExitCode::from(code))
+}
+
+fn conclude(args: &Record, asked: u32, done: Vec<Run>) -> Result<()> {
+    let command = args
+        .command
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let repeated = Repeated::new(command, asked, done);
+    if args.result.json {
+        return to_stdout(&mut io::stdout().lock(), |out| export::json(out, &repeated)).map(drop);
+    }
+    if repeated.runs.is_empty() {
+        return Ok(());
+    }
+    to_stdout(&mut anstream::stderr(), |out| {
+        writeln!(out)?;
+        repeated.write(out)?;
+        let (Some(first), Some(last)) = (repeated.runs.first(), repeated.runs.last()) else {
+            return Ok(());
+        };
+        writeln!(out, "profiles: {} … {}", first.profile, last.profile)
+    })
+    .map(drop)
+}
+
+/// One run: what it told of itself, how it ended, and the signal that came meanwhile.
+fn once(watch: &Watch, number: u32) -> Result<(Option<Run>, u8, Option<i32>)> {
+    let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?;
+    let fd = inheritable(&theirs)?;
+    let mut words = std::env::args_os().skip(1);
+    let verb = words.next().unwrap_or_else(|| "record".into());
+    let own: [OsString; 4] = [
+        "--run".into(),
+        number.to_string().into(),
+        "--run-fd".into(),
+        fd.to_string().into(),
+    ];
+    let child = Command::new("/proc/self/exe").arg(verb).args(own).args(words).spawn();
+    let child = child.context("starting a run")?;
+    drop(theirs);
+    let pid = i32::try_from(child.id())
+        .map(Pid::from_raw)
+        .context("no such process")?;
+    watch.child(child);
+    let mut interrupted = None;
+    let status = loop {
+        match watch.next(None) {
+            Some(Happening::Exited(status)) => break exit_code(status),
+            Some(Happening::Interrupted { signal, by_terminal }) => {
+                interrupted = Some(signal);
+                // The keyboard's went to all of us.
+                if let (false, Ok(signal)) = (by_terminal, Signal::try_from(signal)) {
+                    let _ = kill(pid, signal);
+                }
+            }
+            Some(_) => {}
+            None => bail!("nobody watches over the run any more"),
+        }
+    };
+    let mut told = String::new();
+    File::from(ours).take(MOST_TOLD).read_to_string(&mut told)?;
+    Ok((serde_json::from_str(&told).ok(), status, interrupted))
+}
+
+/// Where a run tells what it came to.
+pub struct Teller(File);
+
+impl Teller {
+    /// Takes the descriptor before anything else can.
+    pub fn new(fd: i32) -> Result<Self> {
+        let socket: OwnedFd = inherited(fd)?;
+        Ok(Self(socket.into()))
+    }
+
+    /// Tells it.
+    pub fn tell(mut self, outcome: &Outcome, number: u32, profile: &Path) -> Result<()> {
+        let source = outcome.log.as_deref().unwrap_or(profile);
+        let run = Run {
+            number,
+            profile: profile.display().to_string(),
+            status: outcome.status.map_or(0, exit_code),
+            interrupted: outcome.signal.is_some(),
+            figures: std::collections::BTreeMap::new(),
+            unknown: std::collections::BTreeMap::new(),
+            cache: outcome.cached,
+            warnings: Vec::new(),
+        };
+        let run = run.with(&runs::quietly(source)?);
+        self.0
+            .write_all(&serde_json::to_vec(&run)?)
+            .context("the other runs are gone")
+    }
+}
+
+/// `profile.json.gz` of run 3: `profile.3.json.gz`.
+pub fn numbered(path: &Path, number: u32) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let end = [".json.gz", ".json"].into_iter().find(|end| name.ends_with(end));
+    let end = end.map_or_else(
+        || name.rfind('.').filter(|at| *at > 0).map_or(name.len(), |at| at),
+        |end| name.len() - end.len(),
+    );
+    let (stem, end) = name.split_at(end);
+    path.with_file_name(format!("{stem}.{number}{end}"))
+}
+
+/// A profile of an earlier, longer set would be taken for one of these.
+fn warn_of_others(output: &Path, runs: u32) {
+    let next = numbered(output, runs + 1);
+    if next.exists() {
+        tell(format_args!(
+            "{} is of another set, and `ngmi diff` of the folder would take it for one of this; remove it first",
+            next.display()
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_s_number_stands_before_what_tells_the_kind() {
+        for (path, expected) in [
+            ("profile.json.gz", "profile.3.json.gz"),
+            ("a/b.json", "a/b.3.json"),
+            ("log", "log.3"),
+            ("x.events", "x.3.events"),
+            (".hidden", ".hidden.3"),
+        ] {
+            assert_eq!(numbered(Path::new(path), 3), Path::new(expected));
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Profiles that other programs made, samply and Firefox among them: their CPU samples, processes, threads and functions. Hostile input.
+//!
+//! Tables belong to each thread, or are shared by all; every index is checked, and what it names is left out if it is none.
+
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+
+use super::foreign_format::{RawLib, RawMeta, RawProfile, RawSamples, RawTables, RawThread};
+use super::input;
+use super::plain;
+use super::read::ReadError;
+use crate::addr::{Avma, KernelOffset, Svma, Timestamp};
+use crate::event::FileId;
+use crate::fact::{
+    FactSink, FactSource, Frame, FrameId, FrameName, Location, Module, ModuleId, ModuleKind, Process, ProcessId,
+    Recording, SampleFact, StackId, StackNode, Tables, Thread, ThreadId,
+};
+
+/// A profile that another program made, as a source of CPU samples.
+#[derive(Debug)]
+pub struct ForeignSource {
+    tables: Tables,
+    samples: Vec<SampleFact>,
+    made_by: String,
+}
+
+impl ForeignSource {
+    /// Reads a profile, compressed or not.
+    ///
+    /// # Errors
+    /// If the input fails, or is no profile in the processed format.
+    pub fn new(input: impl std::io::Read) -> Result<Self, ReadError> {
+        let bytes = input::read_all(input, input::LIMIT)?;
+        let raw: RawProfile = serde_json::from_slice(&bytes)?;
+        Ok(Self::of(&raw))
+    }
+
+    /// The program that made it, or what was recorded, as the profile says.
+    pub fn made_by(&self) -> &str {
+        &self.made_by
+    }
+
+    fn of(raw: &RawProfile) -> Self {
+        let modules = raw.libs.iter().map(module).collect();
+        let mut made = Self {
+            tables: Tables {
+                modules,
+                ..Tables::default()
+            },
+            samples: Vec::new(),
+            made_by: raw
+                .meta
+                .importer
+                .clone()
+                .unwrap_or_else(|| "another program".to_owned()),
+        };
+        // Where all threads share their tables, these are read once.
+        let shared = raw
+            .shared
+            .as_ref()
+            .filter(|shared| !shared.stack_table.frame.is_empty());
+        let shared = shared.map(|tables| made.stacks(tables, raw.libs.len()));
+        let mut processes: FxHashMap<String, ProcessId> = FxHashMap::default();
+        for thread in &raw.threads {
+            let own = shared.is_none().then(|| made.stacks(&thread.own, raw.libs.len()));
+            let Some(stacks) = shared.as_ref().or(own.as_ref()) else {
+                continue;
+            };
+            let key = thread.pid.to_string();
+            let next = ProcessId(u32::try_from(made.tables.processes.len()).unwrap_or(u32::MAX));
+            let process = *processes.entry(key).or_insert(next);
+            if process == next {
+                made.tables
+                    .processes
+                    .push(process_of(thread, raw.meta.product.as_deref()));
+            }
+            let id = ThreadId(u32::try_from(made.tables.threads.len()).unwrap_or(u32::MAX));
+            made.tables.threads.push(thread_of(thread, process));
+            made.sample(&thread.samples, id, stacks, &raw.meta);
+        }
+        let end = made.samples.iter().map(|sample| sample.time).max().unwrap_or_default();
+        made.tables.recording = Recording {
+            scope: "foreign".to_owned(),
+            start: made.samples.iter().map(|sample| sample.time).min().unwrap_or_default(),
+            end,
+            samples_seen: made.samples.len() as u64,
+            ..Recording::default()
+        };
+        made
+    }
+
+    /// Adds tables; returns the stack of each row.
+    fn stacks(&mut self, raw: &RawTables, libs: usize) -> Vec<Option<StackId>> {
+        let first = self.tables.frames.len();
+        for row in 0..raw.frame_table.func.len() {
+            let (location, name) = frame(raw, row, libs, &self.tables.modules);
+            let id = FrameId(u32::try_from(self.tables.frames.len()).unwrap_or(u32::MAX));
+            self.tables.frames.push(Frame {
+                location,
+                is_return_address: false,
+            });
+            // A profile without names calls functions by their addresses.
+            if let Some(name) = name.filter(|name| !name.starts_with("0x")) {
+                let symbol = name.to_owned();
+                self.tables.names.insert(
+                    id,
+                    FrameName {
+                        symbol,
+                        ..FrameName::default()
+                    },
+                );
+            }
+        }
+        let table = &raw.stack_table;
+        let mut stacks: Vec<Option<StackId>> = Vec::with_capacity(table.frame.len());
+        for (row, frame) in table.frame.iter().enumerate() {
+            let frame = frame
+                .map(|frame| frame as usize)
+                .filter(|frame| *frame < raw.frame_table.func.len());
+            let prefix = table.prefix.get(row).copied().flatten();
+            // A prefix comes before its stack; anything else is none.
+            let parent = prefix.and_then(|prefix| stacks.get(prefix as usize).copied().flatten());
+            let node = frame
+                .and_then(|frame| u32::try_from(first + frame).ok())
+                .map(|frame| StackNode {
+                    parent,
+                    frame: FrameId(frame),
+                });
+            stacks.push(node.map(|node| {
+                self.tables.stacks.push(node);
+                StackId(u32::try_from(self.tables.stacks.len() - 1).unwrap_or(u32::MAX))
+            }));
+        }
+        stacks
+    }
+
+    fn sample(&mut self, raw: &RawSamples, thread: ThreadId, stacks: &[Option<StackId>], meta: &RawMeta) {
+        let unit = match meta.sample_units.as_ref().map(|units| units.cpu.as_str()) {
+            Some("ns") => 1e-9,
+            Some("ms") => 1e-3,
+            _ => 1e-6,
+        };
+        let mut now = 0.0;
+        for (row, stack) in raw.stack.iter().enumerate() {
+            let at = |column: &Option<Vec<f64>>| column.as_ref().and_then(|column| column.get(row).copied());
+            now = at(&raw.time).unwrap_or_else(|| now + at(&raw.time_deltas).unwrap_or_default());
+            let cpu = match &raw.cpu {
+                Some(cpu) => cpu.get(row).copied().flatten().unwrap_or_default() * unit,
+                // Each sample stands for the time to the next.
+                None => meta.interval / 1e3,
+            };
+            self.samples.push(SampleFact {
+                time: Timestamp(crate::addr::ns(seconds(now / 1e3))),
+                thread,
+                stack: stack.and_then(|stack| stacks.get(stack as usize).copied().flatten()),
+                cpu_time: seconds(cpu),
+                in_kernel: false,
+                weight: 1,
+            });
+        }
+    }
+}
+
+impl FactSource for ForeignSource {
+    fn replay(&mut self, sink: &mut dyn FactSink) -> anyhow::Result<Tables> {
+        self.samples.iter().for_each(|sample| sink.sample(&self.tables, sample));
+        Ok(self.tables.clone())
+    }
+}
+
+/// A time; of what is none, nothing.
+fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
+fn frame<'r>(raw: &'r RawTables, row: usize, libs: usize, modules: &[Module]) -> (Location, Option<&'r str>) {
+    let function = raw
+        .frame_table
+        .func
+        .get(row)
+        .copied()
+        .flatten()
+        .map(|function| function as usize);
+    let of_function = |column: &[Option<u32>]| column.get(function?).copied().flatten();
+    let name = of_function(&raw.func_table.name).and_then(|name| raw.string_array.get(name as usize));
+    let resource = function.and_then(|function| raw.func_table.resource.get(function).copied().flatten());
+    let resource = resource.and_then(|resource| usize::try_from(resource).ok());
+    let lib = resource.and_then(|resource| raw.resource_table.lib.get(resource).copied().flatten());
+    let module = lib.filter(|lib| (*lib as usize) < libs).map(ModuleId);
+    let address = raw.frame_table.address.get(row).copied().flatten().unwrap_or_default();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "`as` stops at 0 and at the largest"
+    )]
+    let address = address as u64;
+    let kind = module
+        .and_then(|module| modules.get(module.index()))
+        .map(|module| module.kind);
+    let location = match (module, kind) {
+        (Some(module), Some(ModuleKind::Kernel)) => Location::Kernel {
+            module,
+            offset: KernelOffset(address),
+        },
+        (Some(module), _) => Location::Module {
+            module,
+            svma: Svma(address),
+        },
+        (None, _) => Location::Unmapped {
+            process: ProcessId(0),
+            avma: Avma(address),
+        },
+    };
+    (location, name.map(String::as_str))
+}
+
+fn module(raw: &RawLib) -> Module {
+    let is_kernel = raw.name.starts_with("[kernel") || raw.name == "vmlinux";
+    Module {
+        kind: if is_kernel {
+            ModuleKind::Kernel
+        } else {
+            ModuleKind::File
+        },
+        name: raw.name.clone(),
+        path: raw.path.clone(),
+        file: FileId::default(),
+        build_id: Vec::new(),
+        base_svma: Svma(0),
+        deleted: false,
+        problem: None,
+    }
+}
+
+/// Ids are numbers, or strings that may have a part after a point.
+fn id(value: &serde_json::Value) -> u32 {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    text.split('.')
+        .next()
+        .and_then(|digits| digits.parse().ok())
+        .unwrap_or_default()
+}
+
+fn process_of(thread: &RawThread, product: Option<&str>) -> Process {
+    let name = thread.process_name.as_deref().or(product).unwrap_or(&thread.name);
+    plain::process(id(&thread.pid), name, Timestamp(0))
+}
+
+fn thread_of(thread: &RawThread, process: ProcessId) -> Thread {
+    Thread {
+        is_main: thread.is_main_thread,
+        ..plain::thread(process, id(&thread.tid), &thread.name, Timestamp(0))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // A test says what it needs by failing.
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_of_nothing_are_no_panic_and_known_ones_count() {
+        let text = r#"{"meta":{"interval":1,"sampleUnits":{"threadCPUDelta":"ns"}},"libs":[{"name":"demo","path":"/bin/demo"}],
+            "threads":[{"name":"t","pid":"7","tid":8.0,"samples":{"stack":[1,9,null,2],"timeDeltas":[1,1,1e300,-5],
+            "threadCPUDelta":[5,6,null,-1]},"stringArray":["main","hot"],"frameTable":{"address":[16,-1],"func":[0,1]},
+            "funcTable":{"name":[0,1],"resource":[0,77]},"resourceTable":{"lib":[0]},
+            "stackTable":{"prefix":[null,0,5],"frame":[0,1,99]}}]}"#;
+        let source = ForeignSource::new(text.as_bytes()).unwrap();
+        let cpu: Vec<u128> = source.samples.iter().map(|sample| sample.cpu_time.as_nanos()).collect();
+        assert_eq!(cpu, [5, 6, 0, 0]);
+        let stacks: Vec<_> = source.samples.iter().map(|sample| sample.stack).collect();
+        assert_eq!(stacks, [Some(StackId(1)), None, None, None]);
+        assert_eq!(source.tables.stacks.len(), 2);
+        assert_eq!(source.tables.names[&FrameId(1)].symbol, "hot");
+        assert_eq!((source.tables.processes[0].pid, source.tables.threads[0].tid), (7, 8));
+        assert!(ForeignSource::new(&b"[]"[..]).is_err() && ForeignSource::new(&b"{\"meta\":{}}"[..]).is_err());
+    }
+}

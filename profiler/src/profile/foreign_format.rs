@@ -1,0 +1,120 @@
+//! The part of the processed profile format, in any of its versions, that CPU samples need; what is missing is empty.
+
+#![allow(missing_docs, reason = "fields are called what the format calls them")]
+
+use serde::Deserialize;
+
+/// A profile.
+#[derive(Deserialize)]
+pub struct RawProfile {
+    pub meta: RawMeta,
+    #[serde(default)]
+    pub libs: Vec<RawLib>,
+    pub threads: Vec<RawThread>,
+    pub shared: Option<RawTables>,
+}
+
+/// What it says of itself.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RawMeta {
+    /// Milliseconds between samples.
+    #[serde(default)]
+    pub interval: f64,
+    #[serde(default)]
+    pub importer: Option<String>,
+    #[serde(default)]
+    pub product: Option<String>,
+    #[serde(default)]
+    pub sample_units: Option<RawUnits>,
+}
+
+/// Units of its columns.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RawUnits {
+    #[serde(rename = "threadCPUDelta", default)]
+    pub cpu: String,
+}
+
+/// A row of `libs`.
+#[derive(Deserialize)]
+pub struct RawLib {
+    #[serde(default)]
+    pub name: String,
+    #[serde(default)]
+    pub path: String,
+}
+
+/// Tables that a thread has, or all share.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RawTables {
+    pub string_array: Vec<String>,
+    pub frame_table: RawFrames,
+    pub func_table: RawFunctions,
+    pub resource_table: RawResources,
+    pub stack_table: RawStacks,
+}
+
+/// `frameTable`
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct RawFrames {
+    pub address: Vec<Option<f64>>,
+    pub func: Vec<Option<u32>>,
+}
+
+/// `funcTable`
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct RawFunctions {
+    pub name: Vec<Option<u32>>,
+    pub resource: Vec<Option<i64>>,
+}
+
+/// `resourceTable`
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct RawResources {
+    pub lib: Vec<Option<u32>>,
+}
+
+/// `stackTable`
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct RawStacks {
+    pub prefix: Vec<Option<u32>>,
+    pub frame: Vec<Option<u32>>,
+}
+
+/// A row of `threads`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RawThread {
+    #[serde(default)]
+    pub name: String,
+    #[serde(default)]
+    pub process_name: Option<String>,
+    #[serde(default)]
+    pub pid: serde_json::Value,
+    #[serde(default)]
+    pub tid: serde_json::Value,
+    #[serde(default)]
+    pub is_main_thread: bool,
+    #[serde(default)]
+    pub samples: RawSamples,
+    #[serde(flatten)]
+    pub own: RawTables,
+}
+
+/// `samples`
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RawSamples {
+    pub stack: Vec<Option<u32>>,
+    pub time: Option<Vec<f64>>,
+    pub time_deltas: Option<Vec<f64>>,
+    #[serde(rename = "threadCPUDelta")]
+    pub cpu: Option<Vec<Option<f64>>>,
+}

@@ -1,0 +1,367 @@
+//! A budget as a person writes it, in TOML; what is wrong in it is told by its line. docs/check.md has the format.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::addr::ns;
+use crate::report::metrics::{By, Metric, Unit};
+
+/// Of a budget, so many bytes are read.
+pub const MAX_BYTES: u64 = 1 << 20;
+/// How much more than in the baseline is allowed, if nobody says it, in percent.
+const ALLOWED: f64 = 5.0;
+
+/// Something that is wrong in a budget.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {what}")]
+pub struct BudgetError {
+    /// From 1 on.
+    pub line: usize,
+    /// What, with the remedy.
+    pub what: String,
+}
+
+/// How much more than in the baseline is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Allowance {
+    /// Of the baseline, in percent.
+    pub percent: f64,
+    /// And so much, in the figure's unit: of small figures, percents say little.
+    pub plus: u64,
+}
+
+impl Allowance {
+    /// That many percent.
+    pub fn of_percent(percent: f64) -> Self {
+        Self { percent, plus: 0 }
+    }
+}
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Self::of_percent(ALLOWED)
+    }
+}
+
+/// What is asked of a figure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// What the recording is divided by.
+    pub by: By,
+    /// Name or pattern of what it is about; empty for the total.
+    pub name: String,
+    /// The figure.
+    pub metric: Metric,
+    /// What it may be at most: things, bytes or ns.
+    pub limit: Option<u64>,
+    /// How much more than in the baseline is allowed; `None`: what the budget, or the command line, says for all.
+    pub allow: Option<Allowance>,
+    /// Its line in the budget; `None`: nobody wrote it.
+    pub line: Option<usize>,
+}
+
+/// What may be used.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Budget {
+    /// How much more than in the baseline is allowed where an entry does not say it.
+    pub allow: Option<Allowance>,
+    /// One a figure.
+    pub entries: Vec<Entry>,
+}
+
+impl Budget {
+    /// What is compared with a baseline if there is no budget: totals.
+    pub fn of_totals() -> Self {
+        let metrics = [
+            Metric::Faults,
+            Metric::MajorFaults,
+            Metric::BytesRead,
+            Metric::WastedReadahead,
+            Metric::RelocatedPages,
+            Metric::CowPages,
+            Metric::Wait(crate::fact::WaitReason::Disk),
+        ];
+        let entry = |metric| Entry {
+            by: By::Total,
+            name: String::new(),
+            metric,
+            limit: None,
+            allow: None,
+            line: None,
+        };
+        Self {
+            allow: None,
+            entries: metrics.into_iter().map(entry).collect(),
+        }
+    }
+
+    /// Reads a budget.
+    ///
+    /// # Errors
+    /// Everything that is wrong in it.
+    pub fn parse(text: &str) -> Result<Self, Vec<BudgetError>> {
+        let mut parser = Parser {
+            text,
+            budget: Self::default(),
+            errors: Vec::new(),
+        };
+        match DeTable::parse(text) {
+            Ok(table) => parser.document(table.get_ref()),
+            Err(error) => parser.wrong(error.span().map_or(0, |span| span.start), error.message()),
+        }
+        if parser.errors.is_empty() && parser.budget.entries.is_empty() {
+            parser.wrong(
+                0,
+                "the budget limits nothing; write for example `[total]` and below it `faults = 100000`",
+            );
+        }
+        if parser.errors.is_empty() {
+            Ok(parser.budget)
+        } else {
+            Err(parser.errors)
+        }
+    }
+}
+
+type Key<'i> = Spanned<std::borrow::Cow<'i, str>>;
+type Value<'i> = Spanned<DeValue<'i>>;
+
+struct Parser<'t> {
+    text: &'t str,
+    budget: Budget,
+    errors: Vec<BudgetError>,
+}
+
+impl Parser<'_> {
+    fn line(&self, at: usize) -> usize {
+        1 + self.text.get(..at).unwrap_or_default().matches('\n').count()
+    }
+
+    fn wrong(&mut self, at: usize, what: impl Into<String>) {
+        let (line, what) = (self.line(at), what.into());
+        self.errors.push(BudgetError { line, what });
+    }
+
+    fn document(&mut self, table: &DeTable<'_>) {
+        for (key, value) in table {
+            let by = By::ALL.into_iter().find(|by| by.name() == key.get_ref());
+            let at = key.span().start;
+            match (key.get_ref().as_ref(), by, value.get_ref()) {
+                ("allow", _, DeValue::Table(allow)) => {
+                    self.budget.allow = Some(self.allowance(allow));
+                }
+                (_, Some(By::Total), DeValue::Table(limits)) => self.limits(By::Total, "", limits),
+                (_, Some(by), DeValue::Table(places)) => self.places(by, places),
+                (name, Some(_), _) | (name @ "allow", ..) => {
+                    self.wrong(
+                        at,
+                        format!("`{name}` is a table: write `[{name}]`, and its keys below it"),
+                    );
+                }
+                (name, None, _) => {
+                    let known: Vec<&str> = By::ALL.into_iter().map(By::name).collect();
+                    let known = known.join("], [");
+                    self.wrong(at, format!("`{name}` is not known; there are [{known}] and [allow]"));
+                }
+            }
+        }
+    }
+
+    fn places(&mut self, by: By, places: &DeTable<'_>) {
+        for (name, value) in places {
+            if let DeValue::Table(limits) = value.get_ref() {
+                self.limits(by, name.get_ref(), limits);
+            } else {
+                let (of, key) = (by.name(), name.get_ref());
+                let what = format!("`{key}` belongs to a {of} with a name: write `[{of}.\"NAME\"]` above it");
+                self.wrong(name.span().start, what);
+            }
+        }
+    }
+
+    fn limits(&mut self, by: By, name: &str, limits: &DeTable<'_>) {
+        for (key, value) in limits {
+            let at = key.span().start;
+            let Some(metric) = Metric::of_key(key.get_ref()) else {
+                self.unknown_figure(key);
+                continue;
+            };
+            if !by.tells(metric) {
+                let told = By::ALL.into_iter().filter(|by| by.tells(metric)).map(By::name);
+                let told: Vec<&str> = told.collect();
+                let (key, told) = (metric.key(), told.join("] and ["));
+                self.wrong(
+                    at,
+                    format!("`{key}` is not told by {}; it belongs below [{told}]", by.name()),
+                );
+                continue;
+            }
+            let (limit, allow) = match value.get_ref() {
+                DeValue::Table(table) => self.entry(metric, table),
+                _ => (self.quantity(metric, value), None),
+            };
+            self.budget.entries.push(Entry {
+                by,
+                name: name.to_owned(),
+                metric,
+                limit,
+                allow,
+                line: Some(self.line(at)),
+            });
+        }
+        // The parser sorts by name.
+        self.budget.entries.sort_by_key(|entry| entry.line);
+    }
+
+    fn unknown_figure(&mut self, key: &Key<'_>) {
+        let known: Vec<String> = Metric::all().map(Metric::key).collect();
+        let name = key.get_ref();
+        let what = format!("`{name}` is no figure; there are {}", known.join(", "));
+        self.wrong(key.span().start, what);
+    }
+
+    /// `{ limit = 100, percent = 10, plus = 3 }`, each of which may be left out.
+    fn entry(&mut self, metric: Metric, table: &DeTable<'_>) -> (Option<u64>, Option<Allowance>) {
+        let (mut limit, mut percent, mut plus) = (None, None, None);
+        for (key, value) in table {
+            match key.get_ref().as_ref() {
+                "limit" => limit = self.quantity(metric, value),
+                "percent" => percent = self.percent(value),
+                "plus" => plus = self.quantity(metric, value),
+                other => {
+                    let what = format!("`{other}` is not known; there are limit, percent and plus");
+                    self.wrong(key.span().start, what);
+                }
+            }
+        }
+        let allow = (percent.is_some() || plus.is_some()).then(|| Allowance {
+            percent: percent.unwrap_or(if plus.is_some() { 0.0 } else { ALLOWED }),
+            plus: plus.unwrap_or_default(),
+        });
+        (limit, allow)
+    }
+
+    fn allowance(&mut self, table: &DeTable<'_>) -> Allowance {
+        let mut allowance = Allowance::default();
+        for (key, value) in table {
+            match key.get_ref().as_ref() {
+                "percent" => allowance.percent = self.percent(value).unwrap_or(ALLOWED),
+                other => {
+                    let what = format!("`{other}` is not known; [allow] has percent (`plus` is for single figures)");
+                    self.wrong(key.span().start, what);
+                }
+            }
+        }
+        allowance
+    }
+
+    fn percent(&mut self, value: &Value<'_>) -> Option<f64> {
+        let percent = number(value).filter(|percent| (0.0..=1e6).contains(percent));
+        if percent.is_none() {
+            self.wrong(
+                value.span().start,
+                "a percentage is a number from 0 on, as in `percent = 5`",
+            );
+        }
+        percent
+    }
+
+    /// A limit in base units.
+    fn quantity(&mut self, metric: Metric, value: &Value<'_>) -> Option<u64> {
+        let quantity = match metric.unit() {
+            Unit::Time => number(value)
+                .and_then(|ms| Duration::try_from_secs_f64(ms / 1e3).ok())
+                .map(ns),
+            Unit::Count | Unit::Bytes => match value.get_ref() {
+                DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
+                _ => None,
+            },
+        };
+        if quantity.is_none() {
+            let (key, what) = (
+                metric.key(),
+                match metric.unit() {
+                    Unit::Time => "a number of milliseconds",
+                    Unit::Bytes => "a whole number of bytes",
+                    Unit::Count => "a whole number",
+                },
+            );
+            self.wrong(value.span().start, format!("`{key}` is {what} from 0 on"));
+        }
+        quantity
+    }
+}
+
+fn number(value: &Value<'_>) -> Option<f64> {
+    match value.get_ref() {
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .ok()
+            .map(|number| number as f64),
+        DeValue::Float(number) => number.as_str().parse().ok().filter(|number: &f64| number.is_finite()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fact::WaitReason;
+
+    fn wrong(text: &str) -> String {
+        let errors = Budget::parse(text).unwrap_err();
+        errors.iter().map(|error| format!("{error}\n")).collect()
+    }
+
+    #[test]
+    fn limits_are_in_the_unit_that_their_key_names() {
+        let text = "[allow]\npercent = 2.5\n[total]\nfaults = 100_000\nwall_ms = 1500\n\n[file.\"libxul.so\"]\ndisk_wait_ms = 0.25\n\
+                    bytes_read = { limit = 0x10, percent = 10 }\ncow_pages = { plus = 3 }\nfaults = {}\n";
+        let budget = Budget::parse(text).unwrap();
+        assert_eq!(budget.allow, Some(Allowance::of_percent(2.5)));
+        let of = |line| budget.entries.iter().find(|entry| entry.line == Some(line)).unwrap();
+        assert_eq!(
+            (of(4).metric, of(4).limit, of(4).by),
+            (Metric::Faults, Some(100_000), By::Total)
+        );
+        assert_eq!(of(5).limit, Some(1_500_000_000));
+        assert_eq!(
+            (of(8).metric, of(8).limit),
+            (Metric::Wait(WaitReason::Disk), Some(250_000))
+        );
+        assert_eq!((of(8).by, of(8).name.as_str()), (By::File, "libxul.so"));
+        assert_eq!(
+            (of(9).limit, of(9).allow),
+            (Some(16), Some(Allowance::of_percent(10.0)))
+        );
+        assert_eq!(of(10).allow, Some(Allowance { percent: 0.0, plus: 3 }));
+        assert_eq!((of(11).limit, of(11).allow), (None, None));
+        assert_eq!(budget.entries.len(), 6);
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_told_by_its_line() {
+        let told = wrong(
+            "[total]\nfault = 3\nfaults = -1\n[files.x]\n[file.x]\nwall_ms = 1\ncpu_ms = \"2\"\n[thread]\nfaults = 1\n",
+        );
+        for part in [
+            "line 2: `fault` is no figure; there are wall_ms, cpu_ms, faults,",
+            "line 3: `faults` is a whole number from 0 on",
+            "line 4: `files` is not known; there are [total], [phase], [file], [section], [function], [thread] and [allow]",
+            "line 6: `wall_ms` is not told by file; it belongs below [total]",
+            "line 7: `cpu_ms` is a number of milliseconds from 0 on",
+            "line 9: `faults` belongs to a thread with a name: write `[thread.\"NAME\"]`",
+        ] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        assert!(wrong("").contains("limits nothing") && wrong("[total\n").contains("line 1"));
+        assert!(wrong("total = 3").contains("write `[total]`"));
+        for bad in ["nan", "inf", "-0.5", "1e300", "true"] {
+            assert!(wrong(&format!("[total]\ncpu_ms = {bad}")).contains("line 2"), "{bad}");
+        }
+        assert!(wrong("[allow]\npercent = -1\n[total]\nfaults = { limit = 1, more = 2 }").contains("line 4: `more`"));
+        assert!(wrong("[total]\nfaults = 1\nfaults = 2").contains("line 3"));
+    }
+}

@@ -1,0 +1,47 @@
+//! A judgement as workflow commands of GitHub Actions, which become annotations of the budget's lines.
+//! <https://docs.github.com/actions/reference/workflow-commands-for-github-actions>
+
+use std::io::{self, Write};
+
+use super::judge::{Judgement, Verdict};
+use super::text::sentence;
+
+/// Writes a line for each row that is over, unknown, or about nothing.
+///
+/// # Errors
+/// Those of the output.
+pub fn write(out: &mut impl Write, judgement: &Judgement, budget: Option<&str>) -> io::Result<()> {
+    for row in &judgement.rows {
+        let level = match row.verdict {
+            Verdict::Within => continue,
+            Verdict::Unmentioned => "warning",
+            Verdict::Over(_) | Verdict::Unknown(_) => "error",
+        };
+        let file = budget.map_or(String::new(), |file| format!("file={},", property(file)));
+        let line = row.line.map_or(String::new(), |line| format!("line={line},"));
+        let message = data(&sentence(row));
+        writeln!(out, "::{level} {file}{line}title=ngmi check::{message}")?;
+    }
+    Ok(())
+}
+
+/// A message: what would end it, or begin an escape, is escaped.
+fn data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// A property's value: also what would end it.
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_ends_a_command_early() {
+        assert_eq!(data("100 %\r\n::error::x, y"), "100 %25%0D%0A::error::x, y");
+        assert_eq!(property("a,b:c%\n"), "a%2Cb%3Ac%25%0A");
+    }
+}

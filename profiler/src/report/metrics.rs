@@ -1,0 +1,279 @@
+//! The figures of a recording that budgets, comparisons and repeated runs share: each is defined once, here and in docs/glossary.md.
+
+mod gather;
+mod known;
+mod place;
+mod runs;
+mod sums;
+
+use std::collections::BTreeMap;
+
+use serde::{Serialize, Serializer};
+
+use super::text::{bytes, count, duration};
+use crate::fact::WaitReason;
+
+pub use gather::Facts;
+pub use place::{By, Place};
+pub use runs::{Runs, median};
+
+/// Figures that are no waits.
+const OTHERS: usize = 9;
+/// How many figures there are.
+const FIGURES: usize = OTHERS + WaitReason::ALL.len();
+
+/// A figure; its key names its unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Metric {
+    /// Life of the command's first process; without a command, of the recording. In ns.
+    Wall,
+    /// Time on CPUs, in ns.
+    Cpu,
+    /// Page faults that succeeded.
+    Faults,
+    /// Those of them that the kernel counts as major.
+    MajorFaults,
+    /// Time from their exceptions to their completions, in ns.
+    FaultWait,
+    /// Faults that copied a page because it was written to: of a file, or one shared by a fork.
+    CowPages,
+    /// Pages of files that the dynamic linker copied to relocate them.
+    RelocatedPages,
+    /// Bytes that disks read for recorded threads.
+    BytesRead,
+    /// Bytes that page faults read into the page cache, and that nobody touched or mapped.
+    WastedReadahead,
+    /// Time off CPUs for one reason, in ns.
+    Wait(WaitReason),
+}
+
+/// What a figure counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Things.
+    Count,
+    /// Bytes.
+    Bytes,
+    /// Nanoseconds, which keys and limits count in ms.
+    Time,
+}
+
+impl Metric {
+    /// Those that are no waits.
+    const OTHERS: [Self; OTHERS] = [
+        Self::Wall,
+        Self::Cpu,
+        Self::Faults,
+        Self::MajorFaults,
+        Self::FaultWait,
+        Self::CowPages,
+        Self::RelocatedPages,
+        Self::BytesRead,
+        Self::WastedReadahead,
+    ];
+
+    /// Every figure, in the order of tables.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let waits = WaitReason::ALL.into_iter().map(Self::Wait);
+        Self::OTHERS.into_iter().chain(waits)
+    }
+
+    /// Its place in [`Figures`].
+    fn index(self) -> usize {
+        let wait = |reason| WaitReason::ALL.iter().position(|one| *one == reason);
+        match self {
+            Self::Wait(reason) => OTHERS + wait(reason).unwrap_or_default(),
+            other => Self::OTHERS.iter().position(|one| *one == other).unwrap_or_default(),
+        }
+    }
+
+    /// As budgets call it: with its unit, if it has one.
+    pub fn key(self) -> String {
+        let key = match self {
+            Self::Wall => "wall_ms",
+            Self::Cpu => "cpu_ms",
+            Self::Faults => "faults",
+            Self::MajorFaults => "major_faults",
+            Self::FaultWait => "fault_wait_ms",
+            Self::CowPages => "cow_pages",
+            Self::RelocatedPages => "relocated_pages",
+            Self::BytesRead => "bytes_read",
+            Self::WastedReadahead => "wasted_readahead_bytes",
+            Self::Wait(reason) => return format!("{}_wait_ms", reason.name().replace('-', "_")),
+        };
+        key.to_owned()
+    }
+
+    /// As JSON calls it, whose times are whole numbers of ns.
+    pub fn json_key(self) -> String {
+        let key = self.key();
+        key.strip_suffix("_ms").map_or(key.clone(), |time| format!("{time}_ns"))
+    }
+
+    /// As tables call it, which write the unit beside the figure.
+    pub fn words(self) -> String {
+        let key = self.key();
+        let unit = ["_ms", "_bytes"].into_iter().find_map(|unit| key.strip_suffix(unit));
+        unit.unwrap_or(&key).replace('_', " ")
+    }
+
+    /// The figure with this key.
+    pub fn of_key(key: &str) -> Option<Self> {
+        Self::all().find(|metric| metric.key() == key)
+    }
+
+    /// What it counts.
+    pub fn unit(self) -> Unit {
+        match self {
+            Self::Wall | Self::Cpu | Self::FaultWait | Self::Wait(_) => Unit::Time,
+            Self::BytesRead | Self::WastedReadahead => Unit::Bytes,
+            Self::Faults | Self::MajorFaults | Self::CowPages | Self::RelocatedPages => Unit::Count,
+        }
+    }
+
+    /// A figure as a person reads it.
+    pub fn show(self, value: u64) -> String {
+        match self.unit() {
+            Unit::Count => count(value),
+            Unit::Bytes => bytes(value),
+            Unit::Time => duration(value),
+        }
+    }
+
+    /// Time in which a thread had nothing to do, rather than being held up.
+    pub fn is_idle(self) -> bool {
+        matches!(self, Self::Wait(reason) if reason.is_idle())
+    }
+}
+
+impl Serialize for Metric {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.json_key())
+    }
+}
+
+/// All figures of one place, by [`Metric::index`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Figures([u64; FIGURES]);
+
+impl Default for Figures {
+    fn default() -> Self {
+        Self([0; FIGURES])
+    }
+}
+
+impl Figures {
+    /// As far as it is known.
+    pub fn get(&self, metric: Metric) -> u64 {
+        self.0.get(metric.index()).copied().unwrap_or_default()
+    }
+
+    fn add(&mut self, metric: Metric, more: u64) {
+        if let Some(sum) = self.0.get_mut(metric.index()) {
+            *sum = sum.saturating_add(more);
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (sum, more) in self.0.iter_mut().zip(other.0) {
+            *sum = sum.saturating_add(more);
+        }
+    }
+}
+
+/// A figure, as far as a recording can tell it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Figure {
+    /// What is known of it; all of it, unless `unknown` says why not.
+    pub at_least: u64,
+    /// Why that is not all.
+    pub unknown: Option<String>,
+}
+
+impl Figure {
+    /// The figure, if all of it is known.
+    pub fn exact(&self) -> Option<u64> {
+        self.unknown.is_none().then_some(self.at_least)
+    }
+}
+
+/// The figures of a recording.
+#[derive(Debug, Clone, Default)]
+pub struct Metrics {
+    /// The command, as typed.
+    pub command: Vec<String>,
+    /// What a person has to know before believing the figures, each with its remedy.
+    pub warnings: Vec<String>,
+    places: BTreeMap<Place, Figures>,
+    unknown: BTreeMap<(By, Metric), String>,
+}
+
+impl Metrics {
+    /// Why a figure is not known by this; `None`: it is.
+    pub fn unknown(&self, by: By, metric: Metric) -> Option<String> {
+        if !by.tells(metric) {
+            let told = By::ALL.into_iter().filter(|by| by.tells(metric)).map(By::name);
+            let told: Vec<&str> = told.collect();
+            return Some(format!("it is told by {} only", told.join(", ")));
+        }
+        self.unknown.get(&(by, metric)).cloned()
+    }
+
+    /// A figure of a place; of one that the recording does not mention, nothing.
+    pub fn figure(&self, place: &Place, metric: Metric) -> Figure {
+        Figure {
+            at_least: self.places.get(place).map_or(0, |figures| figures.get(metric)),
+            unknown: self.unknown(place.by(), metric),
+        }
+    }
+
+    /// All figures of a place, as far as they are known; `None`: the recording does not mention it.
+    pub fn at(&self, place: &Place) -> Option<&Figures> {
+        self.places.get(place)
+    }
+
+    /// Every place that the recording mentions.
+    pub fn places(&self) -> impl Iterator<Item = &Place> {
+        self.places.keys()
+    }
+
+    /// The sum over the places that a pattern is about, and how many these are.
+    pub fn sum(&self, by: By, pattern: &str, metric: Metric) -> (usize, Figure) {
+        let fitting = (self.places.iter()).filter(|(place, _)| place.by() == by && place.fits(pattern));
+        let (places, at_least) = fitting.fold((0, 0_u64), |(places, sum), (_, figures)| {
+            (places + 1, sum.saturating_add(figures.get(metric)))
+        });
+        let unknown = self.unknown(by, metric);
+        (places, Figure { at_least, unknown })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_its_figure_s_alone() {
+        let keys: Vec<String> = Metric::all().map(Metric::key).collect();
+        assert_eq!(keys.len(), FIGURES);
+        for (index, metric) in Metric::all().enumerate() {
+            assert_eq!((Metric::of_key(&metric.key()), metric.index()), (Some(metric), index));
+        }
+        for key in [
+            "faults",
+            "major_faults",
+            "bytes_read",
+            "wasted_readahead_bytes",
+            "relocated_pages",
+            "cow_pages",
+            "disk_wait_ms",
+            "fault_wait_ms",
+            "run_queue_wait_ms",
+            "cpu_ms",
+            "wall_ms",
+        ] {
+            assert!(keys.iter().any(|one| one == key), "{key}");
+        }
+        assert_eq!(Metric::Wait(WaitReason::RunQueue).words(), "run queue wait");
+    }
+}

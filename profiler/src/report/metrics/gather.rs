@@ -1,0 +1,91 @@
+//! What the figures are summed up from: the facts that the reports on faults, waits and requests keep, and samples.
+
+use crate::addr::{Timestamp, ns};
+use crate::fact::{
+    Cause, FactSink, FaultFact, MappedFileId, Mark, PagesReadFact, RequestFact, SampleFact, StackId, Tables, ThreadId,
+    WaitFact,
+};
+use crate::report::blocks::Blocks;
+use crate::report::{faults, io, waits};
+
+/// Stands for no stack.
+const NONE: u32 = u32::MAX;
+
+/// A sample in 24 bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sample {
+    time: u64,
+    cpu_ns: u64,
+    thread: u32,
+    stack: u32,
+}
+
+impl Sample {
+    /// When.
+    pub fn time(&self) -> Timestamp {
+        Timestamp(self.time)
+    }
+
+    /// On-CPU time since the thread's previous one, in ns.
+    pub fn cpu_ns(&self) -> u64 {
+        self.cpu_ns
+    }
+
+    /// Whose.
+    pub fn thread(&self) -> ThreadId {
+        ThreadId(self.thread)
+    }
+
+    /// Where.
+    pub fn stack(&self) -> Option<StackId> {
+        (self.stack != NONE).then_some(StackId(self.stack))
+    }
+}
+
+/// What figures are made of.
+#[derive(Debug, Default)]
+pub struct Facts {
+    pub(super) faults: faults::Facts,
+    pub(super) waits: waits::rows::Facts,
+    pub(super) requests: io::Facts,
+    pub(super) samples: Blocks<Sample>,
+    /// Why nothing but samples is there: another program wrote it.
+    pub foreign: Option<String>,
+}
+
+impl FactSink for Facts {
+    fn sample(&mut self, _: &Tables, sample: &SampleFact) {
+        self.samples.push(Sample {
+            time: sample.time.0,
+            cpu_ns: ns(sample.cpu_time),
+            thread: sample.thread.0,
+            stack: sample.stack.map_or(NONE, |stack| stack.0),
+        });
+    }
+
+    fn mark(&mut self, tables: &Tables, mark: &Mark) {
+        self.faults.mark(tables, mark);
+    }
+
+    fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
+        self.faults.fault(tables, fault);
+    }
+
+    fn bss(&mut self, tables: &Tables, fault: &FaultFact, file: MappedFileId) {
+        self.faults.bss(tables, fault, file);
+    }
+
+    fn pages_read(&mut self, tables: &Tables, read: &PagesReadFact) {
+        self.faults.pages_read(tables, read);
+    }
+
+    fn wait(&mut self, tables: &Tables, wait: &WaitFact) {
+        self.waits.wait(tables, wait);
+    }
+
+    fn request(&mut self, tables: &Tables, request: &RequestFact) {
+        self.requests.request(tables, request);
+    }
+
+    fn joined(&mut self, _: &Tables, _: &Cause) {}
+}

@@ -1,0 +1,49 @@
+//! Several recordings of the same thing: each figure is their median.
+
+use super::{By, Figure, Metric, Metrics};
+
+/// Recordings of the same thing, in the order in which they were made.
+#[derive(Debug, Default)]
+pub struct Runs {
+    /// One each; at least one.
+    pub all: Vec<Metrics>,
+}
+
+impl Runs {
+    /// The median of the sum over the places that a pattern is about, and how many these are in the run that mentions most.
+    pub fn sum(&self, by: By, pattern: &str, metric: Metric) -> (usize, Figure) {
+        let sums: Vec<(usize, Figure)> = (self.all.iter()).map(|run| run.sum(by, pattern, metric)).collect();
+        let places = sums.iter().map(|(places, _)| *places).max().unwrap_or_default();
+        let unknown = sums.iter().find_map(|(_, figure)| figure.unknown.clone());
+        let values: Vec<u64> = sums.iter().map(|(_, figure)| figure.at_least).collect();
+        let at_least = median(&values);
+        (places, Figure { at_least, unknown })
+    }
+}
+
+/// The middle value; of an even number, the mean of the two in the middle; of none, zero.
+pub fn median(values: &[u64]) -> u64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    let middle = sorted.len() / 2;
+    let Some(&upper) = sorted.get(middle) else { return 0 };
+    if sorted.len() % 2 == 1 {
+        return upper;
+    }
+    let lower = middle.checked_sub(1).and_then(|at| sorted.get(at)).copied();
+    u64::midpoint(lower.unwrap_or(upper), upper)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(
+            [median(&[]), median(&[7]), median(&[9, 1, 5]), median(&[4, 1, 9, 2])],
+            [0, 7, 5, 3]
+        );
+        assert_eq!(median(&[u64::MAX, u64::MAX]), u64::MAX);
+    }
+}

@@ -1,0 +1,283 @@
+//! The sums themselves: every fact is counted for the places that it is of, by number first and by name at the end.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::gather::Facts;
+use super::known::unknown;
+use super::{Figures, Metric, Metrics, Place};
+use crate::addr::{Timestamp, ns};
+use crate::fact::fault::{FaultClass, FaultFact, MappedFileId};
+use crate::fact::life::life;
+use crate::fact::request::Operation;
+use crate::fact::{ModuleId, ProcessId, RequestFact, Tables, ThreadId, WaitFact};
+use crate::report::faults::phase::Phase;
+use crate::report::faults::view::path_of;
+use crate::report::functions::FunctionId;
+use crate::report::io::rows::Part;
+use crate::report::waits::report::about;
+use crate::report::{faults, io, waits};
+
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+
+/// A place by number; some numbers have the same name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Key {
+    Total,
+    Phase(Phase),
+    File(MappedFileId),
+    Path(String),
+    Module(ModuleId),
+    Section(MappedFileId, usize),
+    Function(FunctionId),
+    Thread(ThreadId),
+}
+
+/// The times of one thread's faults in files, by start: which fault a wait was in.
+type InFaults = FxHashMap<ThreadId, Vec<(Timestamp, Timestamp, MappedFileId)>>;
+
+/// Numbers of functions are the same in all three views: they are made of the same tables.
+struct Sums<'a> {
+    tables: &'a Tables,
+    faults: faults::View<'a>,
+    waits: waits::View<'a>,
+    requests: io::View<'a>,
+    in_faults: InFaults,
+    figures: FxHashMap<Key, Figures>,
+}
+
+impl Metrics {
+    /// Of everything that was recorded.
+    pub fn new(tables: &Tables, facts: &Facts) -> Self {
+        let mut sums = Sums {
+            tables,
+            faults: faults::View::new(tables, &facts.faults),
+            waits: waits::View::new(tables, &facts.waits),
+            requests: io::View::new(tables, &facts.requests),
+            in_faults: InFaults::default(),
+            figures: FxHashMap::default(),
+        };
+        sums.wall();
+        sums.samples(facts);
+        sums.all_faults();
+        sums.folded_faults();
+        sums.pages();
+        sums.all_waits();
+        sums.all_requests();
+        let mut warnings = Vec::new();
+        for (loss, lost) in &tables.recording.losses {
+            warnings.push(format!("lost: {lost} {loss}; figures of these are too low"));
+        }
+        Self {
+            command: tables.recording.command.clone(),
+            warnings,
+            places: sums.named(),
+            unknown: unknown(tables, facts),
+        }
+    }
+}
+
+impl Sums<'_> {
+    fn add(&mut self, keys: impl IntoIterator<Item = Key>, figures: &[(Metric, u64)]) {
+        for key in keys {
+            let sums = self.figures.entry(key).or_default();
+            for (metric, more) in figures {
+                sums.add(*metric, *more);
+            }
+        }
+    }
+
+    fn process(&self, thread: ThreadId) -> Option<ProcessId> {
+        self.tables.threads.get(thread.index()).map(|thread| thread.process)
+    }
+
+    fn phase(&self, thread: ThreadId, time: Timestamp) -> Option<Key> {
+        let phases = &self.faults.phases;
+        phases.at(self.tables, self.process(thread)?, time).map(Key::Phase)
+    }
+
+    fn wall(&mut self) {
+        let recording = &self.tables.recording;
+        let process = self
+            .tables
+            .command_process()
+            .and_then(|id| self.tables.processes.get(id.index()));
+        let main = process.and_then(|process| self.tables.threads.get(process.main_thread?.index()));
+        let wall = main.map_or_else(|| recording.end.since(recording.start), |main| life(self.tables, main));
+        self.add([Key::Total], &[(Metric::Wall, ns(wall))]);
+    }
+
+    fn samples(&mut self, facts: &Facts) {
+        for sample in (0..).map_while(|number| facts.samples.get(number)) {
+            let function = self.faults.functions.innermost(sample.stack());
+            let module = function.and_then(|id| self.faults.functions.get(id)?.module);
+            let phase = self.phase(sample.thread(), sample.time());
+            let keys = [Key::Total, Key::Thread(sample.thread())].into_iter();
+            let keys = keys.chain(function.map(Key::Function)).chain(module.map(Key::Module));
+            self.add(keys.chain(phase), &[(Metric::Cpu, sample.cpu_ns())]);
+        }
+        for (thread, id) in self.tables.threads.iter().zip((0..).map(ThreadId)) {
+            let rest = thread.cpu_time_after_last_sample;
+            self.add([Key::Total, Key::Thread(id)], &[(Metric::Cpu, rest)]);
+        }
+    }
+
+    fn all_faults(&mut self) {
+        let faults: Vec<FaultFact> = self.faults.faults().filter(|fault| fault.failed.is_none()).collect();
+        for fault in faults {
+            let place = fault.place;
+            let function = self.faults.function(&fault);
+            let phase = self.phase(fault.thread, fault.start);
+            let section = place.and_then(|place| {
+                let section = self.faults.file(place)?.section_index(place.byte)?;
+                Some(Key::Section(place.file, section))
+            });
+            let keys = [Key::Total, Key::Thread(fault.thread)].into_iter();
+            let keys = keys.chain(place.map(|place| Key::File(place.file))).chain(section);
+            let keys = keys.chain(function.map(Key::Function)).chain(phase);
+            let figures = figures_of(fault.class, fault.major, 1, ns(fault.time()));
+            self.add(keys, &figures);
+            if let Some(place) = place {
+                let times = self.in_faults.entry(fault.thread).or_default();
+                let end = Timestamp(fault.start.0.saturating_add(ns(fault.time())));
+                times.push((fault.start, end, place.file));
+            }
+        }
+    }
+
+    /// What the profile had no room for is known by thread and class.
+    fn folded_faults(&mut self) {
+        for folded in &self.tables.recording.folded_faults {
+            if folded.class != FaultClass::Error {
+                let figures = figures_of(folded.class, folded.major, folded.faults, folded.time);
+                self.add([Key::Total, Key::Thread(folded.thread)], &figures);
+            }
+        }
+        for folded in &self.tables.recording.folded_waits {
+            let figures = [(Metric::Wait(folded.reason), folded.off)];
+            self.add([Key::Total, Key::Thread(folded.thread)], &figures);
+        }
+    }
+
+    fn pages(&mut self) {
+        // Files of several names are one: the first one stands for it.
+        let mut seen = rustc_hash::FxHashSet::default();
+        for (file, id) in self.tables.files.iter().zip((0..).map(MappedFileId)) {
+            if let (true, Some(pages)) = (seen.insert(file.id), self.faults.pages().of(self.tables, id)) {
+                let bytes = pages.wasted().len().saturating_mul(PAGE);
+                self.add([Key::Total, Key::File(id)], &[(Metric::WastedReadahead, bytes)]);
+            }
+        }
+        for cost in self.faults.dirtied().finish(self.tables) {
+            let figures = [(Metric::RelocatedPages, cost.relocations.pages)];
+            self.add([Key::Total, Key::File(cost.file)], &figures);
+        }
+    }
+
+    fn all_waits(&mut self) {
+        let waits: Vec<WaitFact> = self.waits.waits().collect();
+        for wait in waits {
+            let function = self.waits.function(wait.stack);
+            let phase = self.phase(wait.thread, wait.start);
+            let file = if wait.in_fault {
+                self.faulting(&wait).map(Key::File)
+            } else {
+                about(&self.waits, &wait).map(Key::Path)
+            };
+            let keys = [Key::Total, Key::Thread(wait.thread)].into_iter();
+            let keys = keys.chain(function.map(Key::Function)).chain(phase).chain(file);
+            self.add(keys, &[(Metric::Wait(wait.reason), ns(wait.off))]);
+        }
+    }
+
+    /// The file of the fault that the wait was in.
+    fn faulting(&self, wait: &WaitFact) -> Option<MappedFileId> {
+        let faults = self.in_faults.get(&wait.thread)?;
+        let after = faults.partition_point(|(start, ..)| *start <= wait.start);
+        let (_, end, file) = faults.get(after.checked_sub(1)?)?;
+        (wait.start <= *end).then_some(*file)
+    }
+
+    fn all_requests(&mut self) {
+        let Ok(selector) = io::Selector::new(&self.requests, &io::Selection::default()) else {
+            return;
+        };
+        let reads = || {
+            let done = self
+                .requests
+                .requests()
+                .filter(|(request, _)| request.operation == Operation::Read);
+            done.filter(|(request, _)| request.sight != crate::fact::request::RequestSight::NoEnd)
+        };
+        let is_recorded = |(_, parts): &(&RequestFact, &[Part])| parts.iter().any(|part| part.thread.is_some());
+        // What an encrypted disk reads, a worker of the kernel asks of the disk below.
+        let below = reads().filter(is_recorded).any(|(request, _)| selector.counts(request));
+        let counted = reads().filter(|(request, _)| !below || selector.counts(request));
+        let parts = counted.flat_map(|(_, parts)| parts.iter().copied().filter(|part| part.thread.is_some()));
+        let parts: Vec<Part> = parts.collect();
+        for part in parts {
+            let Some(thread) = part.thread else { continue };
+            let function = self.requests.functions.innermost(part.stack).map(Key::Function);
+            let phase = self.phase(thread, part.time);
+            let keys = [Key::Total, Key::Thread(thread)].into_iter();
+            let keys = keys.chain(part.file.map(Key::File)).chain(function).chain(phase);
+            self.add(keys, &[(Metric::BytesRead, u64::from(part.bytes))]);
+        }
+    }
+
+    /// The same by name.
+    fn named(self) -> BTreeMap<Place, Figures> {
+        let mut places: BTreeMap<Place, Figures> = BTreeMap::new();
+        for (key, figures) in &self.figures {
+            if let Some(place) = self.name(key) {
+                places.entry(place).or_default().merge(figures);
+            }
+        }
+        places
+    }
+
+    fn name(&self, key: &Key) -> Option<Place> {
+        let tables = self.tables;
+        let path = |id: &MappedFileId| tables.files.get(id.index()).map(path_of);
+        Some(match key {
+            Key::Total => Place::Total,
+            Key::Phase(phase) => Place::Phase(*phase),
+            Key::File(id) => Place::File(path(id)?),
+            Key::Path(path) => Place::File(path.clone()),
+            Key::Module(id) => Place::File(module_path(tables, *id)),
+            Key::Section(id, section) => {
+                let section = tables.files.get(id.index())?.sections.get(*section)?;
+                Place::Section(path(id)?, section.name.clone())
+            }
+            Key::Function(id) => {
+                let function = self.faults.functions.get(*id)?;
+                let module = function.module.map_or("", |module| tables.module_name(module));
+                Place::Function(function.name.clone(), module.to_owned())
+            }
+            Key::Thread(id) => {
+                let thread = tables.threads.get(id.index())?;
+                let process = tables.processes.get(thread.process.index())?;
+                Place::Thread(process.name.clone(), thread.name.clone())
+            }
+        })
+    }
+}
+
+/// What so many faults of a kind count for.
+fn figures_of(class: FaultClass, major: bool, faults: u64, time: u64) -> [(Metric, u64); 4] {
+    let copies = matches!(class, FaultClass::FileCow | FaultClass::Cow);
+    [
+        (Metric::Faults, faults),
+        (Metric::MajorFaults, if major { faults } else { 0 }),
+        (Metric::CowPages, if copies { faults } else { 0 }),
+        (Metric::FaultWait, time),
+    ]
+}
+
+/// A module without a file goes by its name.
+fn module_path(tables: &Tables, id: ModuleId) -> String {
+    let module = tables.modules.get(id.index()).filter(|module| !module.path.is_empty());
+    module.map_or_else(|| tables.module_name(id).to_owned(), |module| module.path.clone())
+}

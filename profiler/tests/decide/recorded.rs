@@ -1,0 +1,259 @@
+//! Real recordings: a seeded storm and wasted reads are found by name, repeated runs end as they should, and the recipe of docs/check.md works.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::harness::ngmi::binary;
+use crate::harness::skip::needs_capture;
+use crate::harness::{Ngmi, Oracle, Outcome};
+
+/// A folder on a file system with a page cache of its own: most machines' /tmp is memory.
+fn scratch() -> tempfile::TempDir {
+    let place = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    tempfile::Builder::new().prefix("decide-").tempdir_in(place).unwrap()
+}
+
+fn json(outcome: &Outcome) -> Value {
+    serde_json::from_str(&outcome.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}{}", outcome.stdout, outcome.stderr))
+}
+
+/// Four runs of the oracle, as profiles in a folder of their own.
+fn set(folder: &Path, copies: u32, touches: u32) {
+    std::fs::create_dir(folder).unwrap();
+    let file = folder.join("seeded.bin");
+    let outcome = Ngmi::verb("record")
+        .args(["--runs", "4", "-o"])
+        .arg(folder.join("run.json.gz"))
+        .program(
+            Oracle::c("seeded"),
+            [
+                file.into_os_string(),
+                copies.to_string().into(),
+                touches.to_string().into(),
+            ],
+        )
+        .run();
+    outcome.expect_code(0);
+    outcome.expect_no_panic();
+}
+
+#[test]
+fn a_seeded_storm_and_wasted_reads_are_found_by_name() {
+    needs_capture!();
+    let scratch = scratch();
+    let [calm, storm] = ["calm", "storm"].map(|name| scratch.path().join(name));
+    set(&calm, 1, 0);
+    set(&storm, 3000, 16);
+    let diff = Ngmi::verb("diff").args([&calm, &storm]).run();
+    diff.expect_code(0);
+    let lines: Vec<&str> = diff.stdout.lines().collect();
+    let below = |title: &str| {
+        let at = lines.iter().position(|line| line.starts_with(title));
+        lines[at.unwrap_or_else(|| panic!("{title}: {}", diff.stdout)) + 1..]
+            .iter()
+            .take(4)
+    };
+    // Four runs are few: some rows have a question mark. None is noise.
+    let is_named = |line: &str, name: &str| {
+        ["  ", "? "]
+            .into_iter()
+            .any(|mark| line.starts_with(&format!("{mark}{name} ")))
+    };
+    assert!(
+        below("by function").any(|line| is_named(line, "storm_of_copies")),
+        "{}",
+        diff.stdout
+    );
+    assert!(
+        below("by file").any(|line| is_named(line, "…/storm/seeded.bin")),
+        "{}",
+        diff.stdout
+    );
+    // Each page is copied once: the known answer. The recording may hold others'.
+    let budget = "[function.storm_of_copies]\ncow_pages = 2999\n[file.\"seeded.bin\"]\nwasted_readahead_bytes = 0\nbytes_read = 65535\n";
+    std::fs::write(scratch.path().join("budget.toml"), budget).unwrap();
+    let check = Ngmi::verb("check")
+        .arg(&storm)
+        .arg("--budget")
+        .arg(scratch.path().join("budget.toml"));
+    let outcome = check.arg("--json").run();
+    let told = json(&outcome);
+    let row = |metric: &str| {
+        let rows = told["rows"].as_array().unwrap();
+        rows.iter().find(|row| row["metric"] == metric).unwrap().clone()
+    };
+    assert_eq!(row("cow_pages")["measured"], 3000, "{told}");
+    assert_eq!(row("cow_pages")["verdict"], serde_json::json!({ "over": 1 }));
+    let waste = &row("wasted_readahead_bytes");
+    // A file system without a read-ahead reads nothing for nothing.
+    if row("bytes_read")["measured"].as_u64().unwrap() > 16 * 4096 {
+        assert!(waste["measured"].as_u64().unwrap() > 0, "{told}");
+    }
+    outcome.expect_code(1);
+}
+
+#[test]
+fn figures_are_those_of_the_other_verbs() {
+    needs_capture!();
+    let scratch = scratch();
+    let outcome = Ngmi::record()
+        .args(["--keep-events", "log"])
+        .program(Oracle::c("faults/forked"), [scratch.path()])
+        .run();
+    outcome.expect_code(0);
+    let log = outcome.file("log");
+    let faults = json(&Ngmi::verb("faults").arg(&log).arg("--json").run());
+    let budget = scratch.path().join("budget.toml");
+    std::fs::write(
+        &budget,
+        "[total]\nfaults = 0\nmajor_faults = 0\nfault_wait_ms = 0\ncow_pages = 0\n",
+    )
+    .unwrap();
+    let check = json(
+        &Ngmi::verb("check")
+            .arg(&log)
+            .arg("--budget")
+            .arg(&budget)
+            .arg("--json")
+            .run(),
+    );
+    let measured = |metric: &str| {
+        let rows = check["rows"].as_array().unwrap();
+        rows.iter().find(|row| row["metric"] == metric).unwrap()["measured"]
+            .as_u64()
+            .unwrap()
+    };
+    let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{value}"));
+    let totals = &faults["totals"];
+    assert_eq!(
+        measured("faults"),
+        number(&totals["faults"]) - number(&totals["failed"])
+    );
+    assert_eq!(measured("major_faults"), number(&totals["major"]));
+    assert_eq!(measured("fault_wait_ns"), number(&totals["time_ns"]));
+    let classes = faults["by_class"].as_array().unwrap().iter();
+    let copies = classes
+        .filter(|row| row["class"] == "file-cow" || row["class"] == "cow")
+        .map(|row| number(&row["faults"]));
+    let copies: u64 = copies.sum();
+    assert_eq!(measured("cow_pages"), copies);
+    // The child copies 16 pages, its parent 32.
+    assert!(copies >= 48, "{check}");
+}
+
+fn runs(arguments: &[&str], program: &str) -> Outcome {
+    let record = Ngmi::verb("record")
+        .args(["--runs", "3", "-o", "run.json.gz"])
+        .args(arguments);
+    record.program("/bin/sh", ["-c", program]).run()
+}
+
+#[test]
+fn runs_are_summed_up() {
+    needs_capture!();
+    let outcome = runs(&["--json", "--cold"], "exit 0");
+    outcome.expect_code(0);
+    let told = json(&outcome);
+    assert_eq!((told["runs"].as_array().unwrap().len(), &told["asked"]), (3, &3.into()));
+    let wall = told["spreads"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["metric"] == "wall_ns")
+        .unwrap();
+    let of = |key: &str| wall[key].as_u64().unwrap();
+    assert!(
+        0 < of("min") && of("min") <= of("median") && of("median") <= of("max"),
+        "{wall}"
+    );
+    for (run, number) in told["runs"].as_array().unwrap().iter().zip(1..) {
+        assert_eq!((&run["number"], &run["cache"]["cold"]), (&number.into(), &true.into()));
+        assert!(outcome.file(&format!("run.{number}.json.gz")).exists());
+    }
+    assert!(!outcome.file("run.json.gz").exists());
+}
+
+#[test]
+fn a_command_that_fails_ends_the_runs_unless_told_otherwise() {
+    needs_capture!();
+    let outcome = runs(&[], "exit 3");
+    outcome.expect_code(3);
+    assert!(
+        outcome.stderr.contains("1 of 3 runs of") && outcome.stderr.contains("--ignore-failure"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(!outcome.file("run.2.json.gz").exists());
+    let outcome = runs(&["--ignore-failure"], "exit 3");
+    outcome.expect_code(0);
+    assert!(outcome.stderr.contains("\n3 runs of"), "{}", outcome.stderr);
+    for (arguments, part) in [
+        (&["--runs", "0"][..], "from 1 to 50"),
+        (&["--runs", "2", "-a"], "leave out -a and -p"),
+    ] {
+        let outcome = Ngmi::verb("record").args(arguments).program("true", [""; 0]).run();
+        outcome.expect_code(125);
+        assert!(outcome.stderr.contains(part), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn an_interruption_ends_all_and_sums_up_what_there_is() {
+    needs_capture!();
+    // The first run ends at once, the second one waits to be interrupted.
+    let scratch = scratch();
+    let program = "test -e \"$0/first\" || { touch \"$0/first\"; exit 0; }; touch \"$0/second\"; exec sleep 60";
+    let arguments = [Path::new("-c"), Path::new(program), scratch.path()];
+    let record = Ngmi::verb("record").args(["--runs", "3", "-o", "run.json.gz"]);
+    let mut running = record.program("/bin/sh", arguments).start();
+    running.wait_until("the second run", |_| scratch.path().join("second").exists());
+    running.signal(nix::sys::signal::Signal::SIGINT);
+    let outcome = running.wait();
+    outcome.expect_code(130);
+    assert!(
+        outcome.stderr.contains("1 of 3 runs of") && outcome.stderr.contains("run 2 was interrupted"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(outcome.file("run.2.json.gz").exists() && !outcome.file("run.3.json.gz").exists());
+}
+
+/// The text between the first fence of that language and its end.
+fn block<'a>(page: &'a str, language: &str) -> &'a str {
+    let start = page.split_once(&format!("```{language}\n")).unwrap().1;
+    start.split_once("\n```").unwrap().0
+}
+
+#[test]
+fn the_recipe_for_ci_works() {
+    needs_capture!();
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/check.md")).unwrap();
+    let scratch = scratch();
+    let place = scratch.path();
+    std::fs::write(place.join("budget.toml"), block(&page, "toml")).unwrap();
+    std::fs::copy("/bin/true", place.join("app")).unwrap();
+    let tools = place.join("tools");
+    std::fs::create_dir(&tools).unwrap();
+    std::os::unix::fs::symlink(binary(), tools.join("ngmi")).unwrap();
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+    let script = format!("set -e\n{}", block(&page, "sh"));
+    let mut command = Command::new("sh");
+    let output = command
+        .args(["-c", &script])
+        .current_dir(place)
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}{error}");
+    assert!(
+        told.contains("0 over") && told.contains("::warning file=budget.toml,line="),
+        "{told}"
+    );
+    let document = std::fs::read_to_string(place.join("check.xml")).unwrap();
+    assert!(document.contains("failures=\"0\" errors=\"0\""), "{document}");
+}
