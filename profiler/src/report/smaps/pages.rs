@@ -83,10 +83,8 @@ pub fn split(
             .zip(by)
             .map(|(sum, by)| sum.saturating_add((PAGE << PSS_SHIFT) / by));
     }
-    let known = found.iter().map(|(.., pss)| *pss);
-    let all = known.fold(Some(0_u64), |sum, pss| {
-        sum.zip(pss).map(|(sum, pss)| sum.saturating_add(pss))
-    });
+    let known: Option<Vec<u64>> = found.iter().map(|(.., pss)| *pss).collect();
+    let all = known.map(|known| known.iter().fold(0_u64, |sum, pss| sum.saturating_add(*pss)));
     // The kernel rounds a region's sum down to a kB.
     let counted = region.amounts.pss;
     let fits = |pss: &u64| all.is_none_or(|all| all >> (10 + PSS_SHIFT) == pss >> 10);
