@@ -19,6 +19,7 @@ mod fault_names;
 mod fault_schema;
 mod format;
 mod info;
+mod info_cost;
 mod info_io;
 mod input;
 mod labels;

@@ -32,7 +32,7 @@ use nix::unistd::Uid;
 
 use crate::cli::options::{RecordOptions, Target, Wanted};
 use crate::cli::terminal::tell;
-use crate::event::{End, Event};
+use crate::event::{Cost, End, Event};
 use crate::report::summary::Summary;
 use attachments::Passed;
 use binaries::{OpenBinaries, Vdso};
@@ -312,11 +312,15 @@ fn conclude(
         reason: captured.reason.to_owned(),
         status: captured.status.map(ExitStatusExt::into_raw),
     };
+    let cost = Cost {
+        record: Some(captured.phases.cost()),
+        ..Cost::default()
+    };
     let rest = collected
         .attachments
         .into_iter()
         .map(Event::Attachment)
-        .chain([Event::End(end)]);
+        .chain([Event::Cost(Box::new(cost)), Event::End(end)]);
     if let Err(error) = finish::append(spool.file_mut(), rest) {
         tell(format_args!("the event log could not be completed: {error}"));
     }

@@ -19,6 +19,7 @@ use super::table_maker::TableMaker;
 use super::tables::Tables;
 use super::watch::{Happening, Watch};
 use crate::capture::link::Link;
+use crate::capture::meter::Phases;
 use crate::capture::wire::{Ended, Mapped, PerfMap, Progress, Reply, Request, Scope, Start};
 use crate::cli::options::{RecordOptions, Target};
 use crate::cli::terminal::tell;
@@ -47,6 +48,8 @@ pub struct Captured {
     pub signal: Option<i32>,
     /// How long the command or the recording ran.
     pub wall: Duration,
+    /// CPU time of this half.
+    pub phases: Phases,
     /// Executable files that were mapped, with their descriptors.
     pub mapped: Vec<(Mapped, Option<File>)>,
     /// Perf maps of recorded processes.
@@ -123,12 +126,13 @@ pub fn run(
         session.tables.settle(SETTLE_LIMIT);
         page_cache.finish()
     });
-    let began = Instant::now();
+    let (began, mut phases) = (Instant::now(), Phases::begin());
     if let Some(waiting) = waiting {
         watch.child(waiting.release()?);
     }
     let reason = session.watch_over(options, began)?;
     let wall = began.elapsed();
+    phases.stop();
     session.pass_on_signal(pid);
     let ended = session.stop()?;
     let status = session.status;
@@ -140,6 +144,7 @@ pub fn run(
         still_running: pid.filter(|_| status.is_none()),
         signal: session.signal,
         wall,
+        phases,
         mapped: session.mapped,
         perf_maps: session.perf_maps,
         cached,
@@ -166,6 +171,7 @@ impl Session<'_> {
             block: options.block,
             exact_touch: options.exact_touch,
             check_walks: options.check_walks,
+            self_account: options.self_account,
             exclude_pids: vec![std::process::id()],
             command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         };
