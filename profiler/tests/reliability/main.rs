@@ -16,4 +16,8 @@
 )]
 mod harness;
 
+mod log;
+
 mod cost;
+mod crowds;
+mod rings;
