@@ -199,9 +199,7 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         let pid = captured.still_running?;
         let status = watch.exit_within(Duration::from_millis(if captured.signal.is_some() { 500 } else { 0 }));
         if status.is_none() {
-            tell(format_args!(
-                "the command still runs (process {pid}); it was left alone"
-            ));
+            session::tell_left_alone(pid);
         }
         status
     });

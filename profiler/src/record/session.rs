@@ -130,11 +130,13 @@ pub fn run(
     if let Some(waiting) = waiting {
         watch.child(waiting.release()?);
     }
-    let reason = session.watch_over(options, began)?;
+    let reason = session.watch_over(options, began);
+    let reason = reason.inspect_err(|_| session.tell_left_alone(pid))?;
     let wall = began.elapsed();
     phases.stop();
     session.pass_on_signal(pid);
-    let ended = session.stop()?;
+    let ended = session.stop();
+    let ended = ended.inspect_err(|_| session.tell_left_alone(pid))?;
     let status = session.status;
     Ok(Captured {
         header,
@@ -222,6 +224,13 @@ impl Session<'_> {
         }
     }
 
+    /// The recording failed, and the command goes on.
+    fn tell_left_alone(&self, pid: Option<u32>) {
+        pid.filter(|_| self.status.is_none())
+            .into_iter()
+            .for_each(tell_left_alone);
+    }
+
     fn pass_on_signal(&self, pid: Option<u32>) {
         let Some(signal) = self.pass_on else { return };
         let target = pid.and_then(|pid| i32::try_from(pid).ok());
@@ -261,6 +270,13 @@ impl Session<'_> {
             Reply::Ready(_) | Reply::Refused(_) | Reply::Ended(_) => {}
         }
     }
+}
+
+/// Says that the command, process `pid`, outlives the recording.
+pub fn tell_left_alone(pid: u32) {
+    tell(format_args!(
+        "the command still runs (process {pid}); it was left alone"
+    ));
 }
 
 fn gone(error: Option<anyhow::Error>) -> anyhow::Error {

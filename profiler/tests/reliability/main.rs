@@ -21,3 +21,6 @@ mod log;
 mod cost;
 mod crowds;
 mod rings;
+mod stops;
+mod surroundings;
+mod terminal;
