@@ -34,6 +34,7 @@ fn chunks(mut data: &[u8]) -> Vec<u8> {
         ChunkKind::Module,
         ChunkKind::Attachment,
         ChunkKind::Resolved,
+        ChunkKind::Cost,
     ];
     let mut sequence = 0;
     while let [low, high, kind, rest @ ..] = data {
