@@ -101,9 +101,13 @@ fn everybody_stands_still_as_after_ctrl_z() {
         recorder.capture,
         recorder.burn,
     ];
-    all.into_iter().for_each(|pid| send(pid, Signal::SIGSTOP));
+    for pid in all {
+        send(pid, Signal::SIGSTOP);
+    }
     std::thread::sleep(Duration::from_millis(700));
-    all.into_iter().for_each(|pid| send(pid, Signal::SIGCONT));
+    for pid in all {
+        send(pid, Signal::SIGCONT);
+    }
     let outcome = recorder.running.wait();
     expect_all_time(&outcome);
     let profile = outcome.profile();

@@ -138,6 +138,12 @@ fn a_program_whose_clocks_are_far_ahead() {
     assert!(burn.share("burn_here") > 0.9);
 }
 
+/// A guest of `tests/kernels/check` has it from here.
+#[test]
+fn the_program_that_guests_record_builds() {
+    assert!(Oracle::c("burn").path.exists());
+}
+
 /// For a guest: `NGMI_MAY_CHANGE_MACHINE=1` says that clock and CPUs are the test's.
 fn may_change_machine() -> bool {
     let may = std::env::var_os("NGMI_MAY_CHANGE_MACHINE").is_some();
