@@ -41,7 +41,9 @@ fn log(attachment: Attachment) -> Vec<u8> {
 }
 
 fuzz_target!(|data: &[u8]| {
-    let Some((kind, bytes)) = data.split_first() else { return };
+    let Some((kind, bytes)) = data.split_first() else {
+        return;
+    };
     let (kind, path) = [
         (AttachmentKind::Markers, "marker-7.txt"),
         (AttachmentKind::Markers, "marker-7-8.txt"),
@@ -60,7 +62,9 @@ fuzz_target!(|data: &[u8]| {
     let collected = collector.finish(&mut tables);
     assert_eq!(tables.recording.samples_seen, 1);
     for mark in collected.threads.iter().flat_map(|thread| &thread.marks) {
-        let MarkKind::Program { text } = &mark.kind else { continue };
+        let MarkKind::Program { text } = &mark.kind else {
+            continue;
+        };
         assert!(!text.is_empty() && text.len() <= 3 * bytes.len());
         assert!(mark.start.0 >= 1000 && mark.end.is_none_or(|end| end >= mark.start));
     }

@@ -49,7 +49,9 @@ fn chunks(mut data: &[u8]) -> Vec<u8> {
 }
 
 fn replay(log: &[u8]) {
-    let Ok(reader) = LogReader::new(Cursor::new(log)) else { return };
+    let Ok(reader) = LogReader::new(Cursor::new(log)) else {
+        return;
+    };
     let mut source = LogSource::new(reader, &NoBinaries);
     if let Ok(tables) = source.replay(&mut Nothing) {
         source.collect_resolved(&tables);

@@ -23,7 +23,10 @@ static SERVER: LazyLock<(String, String)> = LazyLock::new(|| {
         symbols: Some(Arc::new(symbols)),
         explorer: Some(Explorer::new(|| Ok(b"the data".to_vec()))),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let server = runtime.block_on(Server::bind(site)).unwrap();
     let url = server.symbols_url().unwrap();
     let (address, base) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
@@ -58,12 +61,16 @@ fuzz_target!(|data: &[u8]| {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     // It may have said no, and hung up, before everything was sent.
-    let _ = stream.write_all(&request).and_then(|()| stream.shutdown(Shutdown::Write));
+    let _ = stream
+        .write_all(&request)
+        .and_then(|()| stream.shutdown(Shutdown::Write));
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("no answer within 20 s"),
         _ => {}
     }
-    let tells = answer.windows(8).any(|word| word == b"\"secret\"" || word == b"the data");
+    let tells = answer
+        .windows(8)
+        .any(|word| word == b"\"secret\"" || word == b"the data");
     assert!(knows_token || !tells, "without the token nothing is told");
 });

@@ -19,7 +19,9 @@ fuzz_target!(|data: &[u8]| {
     let addresses = [0, 0x1000, 0x7f00_0000_1000, u64::MAX].map(Avma);
     if let Ok(covering) = text.covering(&addresses) {
         for (address, mapping) in addresses.iter().zip(covering) {
-            assert!(mapping.is_none_or(|mapping| mapping.start <= *address && address.0 - mapping.start.0 < mapping.len));
+            assert!(
+                mapping.is_none_or(|mapping| mapping.start <= *address && address.0 - mapping.start.0 < mapping.len)
+            );
         }
     }
     if let [kind, misc, record @ ..] = data {

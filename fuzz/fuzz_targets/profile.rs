@@ -17,13 +17,14 @@ fn middle(tables: &Tables) -> Timestamp {
 
 fuzz_target!(|json: &[u8]| {
     lint(json);
-    let Ok(mut source) = ProfileSource::new(json) else { return };
+    let Ok(mut source) = ProfileSource::new(json) else {
+        return;
+    };
     // A budget that nothing hostile fits into: it has to be folded.
-    let mut collector = Collector::new(Budget {
-        samples: 8,
-        marks: 8,
-    });
-    let Ok(mut tables) = source.replay(&mut collector) else { return };
+    let mut collector = Collector::new(Budget { samples: 8, marks: 8 });
+    let Ok(mut tables) = source.replay(&mut collector) else {
+        return;
+    };
     let mut collected = collector.finish(&mut tables);
     let _ = Summary::new(&tables, &collected).to_string();
     let mut person = Person::default();
