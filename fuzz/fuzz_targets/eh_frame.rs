@@ -64,7 +64,9 @@ fn table(rest: &[u8]) -> Vec<u8> {
 }
 
 fuzz_target!(|data: &[u8]| {
-    let Some(([kind, entry, share], rest)) = data.split_first_chunk::<3>() else { return };
+    let Some(([kind, entry, share], rest)) = data.split_first_chunk::<3>() else {
+        return;
+    };
     if *kind > 250 {
         if let Ok(table) = Table::from_bytes(&table(rest)) {
             assert_eq!(Table::from_bytes(&table.to_bytes()).as_ref(), Ok(&table));

@@ -13,7 +13,9 @@ use symbols::{BinaryRequest, Config, SymbolError, Symbolicator};
 static SYMBOLICATOR: LazyLock<Symbolicator> = LazyLock::new(|| Symbolicator::new(Config::default()).unwrap());
 
 fuzz_target!(|contents: &[u8]| {
-    let Ok(elf) = ElfFile::from_bytes(Arc::from(contents)) else { return };
+    let Ok(elf) = ElfFile::from_bytes(Arc::from(contents)) else {
+        return;
+    };
     elf.dynamic();
     for name in [".text", ".eh_frame", ".eh_frame_hdr", ".gnu_debugdata", ".debug_info"] {
         elf.section(name);
@@ -21,7 +23,11 @@ fuzz_target!(|contents: &[u8]| {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(contents).unwrap();
     let open_path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    let request = BinaryRequest { path: open_path.clone(), open_path, build_id: elf.build_id().to_vec() };
+    let request = BinaryRequest {
+        path: open_path.clone(),
+        open_path,
+        build_id: elf.build_id().to_vec(),
+    };
     let addresses = [0, 1, 0x1000, 0x1040, 0xffff_ffff];
     match SYMBOLICATOR.resolve(&request, &addresses) {
         Ok(names) => assert_eq!(names.len(), addresses.len()),

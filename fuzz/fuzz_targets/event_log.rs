@@ -34,6 +34,7 @@ fn chunks(mut data: &[u8]) -> Vec<u8> {
         ChunkKind::Module,
         ChunkKind::Attachment,
         ChunkKind::Resolved,
+        ChunkKind::Cost,
     ];
     let mut sequence = 0;
     while let [low, high, kind, rest @ ..] = data {
@@ -48,7 +49,9 @@ fn chunks(mut data: &[u8]) -> Vec<u8> {
 }
 
 fn replay(log: &[u8]) {
-    let Ok(reader) = LogReader::new(Cursor::new(log)) else { return };
+    let Ok(reader) = LogReader::new(Cursor::new(log)) else {
+        return;
+    };
     let mut source = LogSource::new(reader, &NoBinaries);
     if let Ok(tables) = source.replay(&mut Nothing) {
         source.collect_resolved(&tables);

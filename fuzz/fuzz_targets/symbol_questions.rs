@@ -29,7 +29,9 @@ static SERVER: LazyLock<SymbolServer> = LazyLock::new(|| {
 });
 
 fuzz_target!(|data: &[u8]| {
-    let Some((which, question)) = data.split_first() else { return };
+    let Some((which, question)) = data.split_first() else {
+        return;
+    };
     let query = [Query::Symbolicate, Query::Source, Query::Asm][usize::from(which % 3)];
     let answer = SERVER.answer(query, question);
     let text = String::from_utf8(answer).unwrap();

@@ -17,12 +17,13 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use strategies::{extras, stream, text};
 
-const ALL: [ChunkKind; 5] = [
+const ALL: [ChunkKind; 6] = [
     ChunkKind::Events,
     ChunkKind::KernelSymbols,
     ChunkKind::Module,
     ChunkKind::Attachment,
     ChunkKind::Resolved,
+    ChunkKind::Cost,
 ];
 
 fn header() -> Header {

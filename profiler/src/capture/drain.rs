@@ -14,6 +14,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::attach::Hooks;
 use super::disks::{Disks, Flags};
 use super::files::{self, Files};
+use super::fill::Fill;
 use super::kallsyms::KernelAddresses;
 use super::load::Sizes;
 use super::log::Log;
@@ -46,6 +47,8 @@ pub struct Drain {
     tasks: RingBuf<MapData>,
     /// `None`: nothing more is drained.
     bulk: Option<RingBuf<MapData>>,
+    /// How full that ring was; `None`: the kernel does not show it.
+    pub fill: Option<Fill>,
     threads: HashMap<MapData, u32, StateBytes>,
     requests: HashMap<MapData, u64, RequestBytes>,
     counters: PerCpuArray<MapData, u64>,
@@ -106,9 +109,11 @@ impl Drain {
             let map = hooks.ebpf.take_map(name);
             map.ok_or_else(|| anyhow::anyhow!("the eBPF object has no map {name}: run `scripts/build-ebpf`"))
         };
+        let bulk = RingBuf::try_from(take("BULK")?)?;
         Ok(Self {
+            fill: Fill::new(&bulk, sizes.bulk_bytes).ok(),
             tasks: RingBuf::try_from(take("TASKS")?)?,
-            bulk: Some(RingBuf::try_from(take("BULK")?)?),
+            bulk: Some(bulk),
             threads: HashMap::try_from(take("THREADS")?)?,
             requests: HashMap::try_from(take("REQUESTS")?)?,
             counters: PerCpuArray::try_from(take("LOSSES")?)?,

@@ -25,6 +25,10 @@ pub const OBJECT_VARIABLE: &str = "NGMI_EBPF_OBJECT";
 /// it is for tests on newer kernels.
 pub const NO_WALK_VARIABLE: &str = "NGMI_NO_WALK";
 
+/// The size of the ring of samples in bytes (a power of two of at least a page), in the environment; in debug builds only: it is for tests of
+/// what happens when the ring is full.
+pub const RING_VARIABLE: &str = "NGMI_RING_BYTES";
+
 /// Samples of 64 KiB stacks at 1000 Hz on a CPU come to 66 MB a second; a quarter of a second of that, for each CPU.
 const BULK_BYTES_PER_CPU: u32 = 16 << 20;
 /// However many CPUs there are.
@@ -60,7 +64,7 @@ impl Sizes {
             .min(BULK_BYTES_LIMIT);
         Self {
             threads: tasks.saturating_mul(2).clamp(1 << 15, 1 << 22),
-            bulk_bytes: bulk.next_power_of_two(),
+            bulk_bytes: asked_ring().unwrap_or_else(|| bulk.next_power_of_two()),
             rows: u32::try_from(memory / ROWS_SHARE / 8)
                 .unwrap_or(u32::MAX)
                 .clamp(1 << 18, MAX_ROWS),
@@ -75,6 +79,15 @@ impl Sizes {
         let quarter = self.bulk_bytes / 4;
         quarter / u32::try_from(cpus.max(1)).unwrap_or(u32::MAX)
     }
+}
+
+/// The size that a test asks for.
+fn asked_ring() -> Option<u32> {
+    #[cfg(debug_assertions)]
+    if let Some(bytes) = std::env::var_os(RING_VARIABLE) {
+        return bytes.to_str()?.parse().ok();
+    }
+    None
 }
 
 /// Why user stacks can't be walked in this kernel; `None`: they can.

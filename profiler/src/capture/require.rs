@@ -103,6 +103,7 @@ mod tests {
             sample_hz: 1000,
             stack_copy: 65536,
             check_walks: false,
+            self_account: false,
             faults: Faults::default(),
             off_cpu: OffCpu::default(),
             block: BlockMode::default(),

@@ -4,7 +4,6 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{SigHandler, Signal, signal};
 use profiler_common::config::Config;
 
@@ -14,8 +13,10 @@ use super::channel::{Channel, ChannelError};
 use super::disks::{Disks, Flags};
 use super::drain::Drain;
 use super::exact_touch::{self, ExactTouch};
+use super::fill::Fill;
 use super::load::{self, Sizes};
 use super::log::Log;
+use super::meter::{self, Meter};
 use super::pace::Pace;
 use super::scope::Recorded;
 use super::space::Code;
@@ -80,6 +81,7 @@ struct Session {
     counted: Instant,
     log_failed: bool,
     exact_touch: Option<ExactTouch>,
+    meter: Meter,
 }
 
 /// Attaches everything and writes what exists already.
@@ -162,6 +164,7 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     // What existed already is in the log whatever comes.
     drain.log().into_iter().for_each(Log::flush);
     drain.disks = Disks::now(start.block);
+    let meter = Meter::begin(&hooks.ebpf, start.self_account);
     attach::start(&hooks)?;
     channel.send(&Reply::Ready(Box::new(header)), None)?;
     let now = Instant::now();
@@ -174,6 +177,7 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
         counted: now,
         log_failed: false,
         exact_touch,
+        meter,
     })
 }
 
@@ -276,6 +280,7 @@ impl Session {
 
     /// What is due between two cycles.
     fn report(&mut self, channel: &mut Channel) -> Result<(), ChannelError> {
+        self.meter.turn(&self.hooks.ebpf);
         self.name_files(channel)?;
         self.pass_perf_maps(channel, false)?;
         if self.flushed.elapsed() >= FLUSH_INTERVAL {
@@ -337,6 +342,7 @@ impl Session {
     /// Stops, and puts back what was changed for the recording.
     fn stop(&mut self) -> anyhow::Result<()> {
         std::thread::sleep(LAST_SWITCH);
+        self.meter.stop(&self.hooks.ebpf);
         attach::stop(&self.hooks);
         self.exact_touch.as_mut().map_or(Ok(()), ExactTouch::end)
     }
@@ -365,14 +371,18 @@ impl Session {
         for name in names.into_iter().flatten() {
             self.drain.write(&name);
         }
+        let progress = self.progress();
+        let cost = self
+            .meter
+            .cost(self.drain.fill.as_ref().map(Fill::cost), progress.log_bytes);
+        self.drain.write(&Event::Cost(Box::new(cost)));
         if let Some(log) = self.drain.log() {
             log.flush();
         }
-        let usage = getrusage(UsageWho::RUSAGE_SELF).map_or(0, |usage| usage.max_rss());
         Ended {
-            progress: self.progress(),
+            progress,
             time,
-            peak_rss_kib: u64::try_from(usage).unwrap_or(0),
+            peak_rss_kib: meter::peak_rss() / 1024,
         }
     }
 }

@@ -69,6 +69,9 @@ pub struct Start {
     /// Have the kernel map no page around a fault meanwhile, on the whole machine.
     #[serde(default)]
     pub exact_touch: bool,
+    /// Count the time in our programs all the time, instead of a part of it.
+    #[serde(default)]
+    pub self_account: bool,
     /// Thread groups that are never recorded: the record half.
     pub exclude_pids: Vec<u32>,
     /// The command as typed, for the log's header.

@@ -63,6 +63,8 @@ pub struct RecordOptions {
     pub stack_copy: u32,
     /// Copy each stack although it was walked, and compare both ways.
     pub check_walks: bool,
+    /// Count the time in our programs all the time.
+    pub self_account: bool,
     /// Which page faults, and by which hooks.
     pub faults: Faults,
     /// Which waits.
@@ -156,6 +158,7 @@ impl TryFrom<args::Record> for RecordOptions {
             keep_events: args.keep_events,
             stack_copy,
             check_walks: args.check_walks,
+            self_account: args.self_account,
             faults: Faults {
                 mode: args.faults.into(),
                 source: args.fault_source.into(),

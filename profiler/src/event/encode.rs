@@ -171,7 +171,11 @@ impl Encoder {
                 self.time(out, time.0);
             }
             Event::End(end) => self.end(out, end),
-            Event::KernelSymbol { .. } | Event::Module(_) | Event::Attachment(_) | Event::Resolved(_) => {}
+            Event::KernelSymbol { .. }
+            | Event::Module(_)
+            | Event::Attachment(_)
+            | Event::Resolved(_)
+            | Event::Cost(_) => {}
         }
         Ok(())
     }

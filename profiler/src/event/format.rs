@@ -43,6 +43,8 @@ pub enum ChunkKind {
     Attachment = 5,
     /// A part of what [`super::Event::Resolved`] carries.
     Resolved = 6,
+    /// JSON of one [`super::Cost`].
+    Cost = 7,
 }
 
 impl ChunkKind {
@@ -55,6 +57,7 @@ impl ChunkKind {
             Self::Module,
             Self::Attachment,
             Self::Resolved,
+            Self::Cost,
         ]
         .into_iter()
         .find(|kind| *kind as u16 == number)

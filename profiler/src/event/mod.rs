@@ -4,6 +4,7 @@
 
 mod block;
 pub mod bytes;
+pub mod cost;
 mod decode;
 mod encode;
 mod fault;
@@ -22,6 +23,7 @@ use profiler_common::stack::UserRegs;
 use serde::{Deserialize, Serialize};
 
 pub use block::{Bio, Device, DeviceName, Request};
+pub use cost::{Cost, HalfCost, ProgramCost, ProgramCosts, RingCost};
 pub use fault::{Attempts, Fault, FaultFile, FaultVma, PagesRead};
 pub use switch::{Call, CallPath, FileName, OpenFile, StackAhead, Wait, Waker};
 
@@ -170,6 +172,8 @@ pub enum Event<'a> {
     Module(Module),
     /// A file that the program wrote about itself, whole.
     Attachment(Attachment),
+    /// What the recording itself cost.
+    Cost(Box<Cost>),
     /// The recording ended in order; absent after a crash.
     End(End),
     /// Names, lines and unwound stacks: the last chunk of a log that needs neither binaries nor this machine.

@@ -3,10 +3,11 @@
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use super::bytes::{Bytes, Malformed};
+use super::cost::MAX_PROGRAMS;
 use super::decode::{Decoder, kernel_symbol};
 use super::format::{ChunkKind, MAX_BLOB, MAX_TEXT};
 use super::scan::{Chunk, Index, check_file_header, index};
-use super::{Attachment, AttachmentKind, Event, Header, Module};
+use super::{Attachment, AttachmentKind, Cost, Event, Header, Module};
 
 /// Most segments of a module: ELF's own limit.
 const MAX_SEGMENTS: usize = 65_535;
@@ -178,6 +179,7 @@ impl<R: Read + Seek> Events<'_, R> {
             ChunkKind::Events => self.decoder.event(&mut bytes)?,
             ChunkKind::KernelSymbols => kernel_symbol(&mut bytes)?,
             ChunkKind::Module => Event::Module(module(std::mem::take(&mut bytes.0))?),
+            ChunkKind::Cost => Event::Cost(Box::new(cost(std::mem::take(&mut bytes.0))?)),
             ChunkKind::Header | ChunkKind::Attachment | ChunkKind::Resolved => {
                 self.open = None;
                 return Ok(None);
@@ -275,4 +277,16 @@ fn module(payload: &[u8]) -> Result<Module, Malformed> {
     let fits =
         module.path.len() <= MAX_TEXT && module.build_id.len() <= MAX_TEXT && module.segments.len() <= MAX_SEGMENTS;
     if fits { Ok(module) } else { Err(Malformed) }
+}
+
+/// A Cost chunk.
+fn cost(payload: &[u8]) -> Result<Cost, Malformed> {
+    let cost: Cost = serde_json::from_slice(payload).map_err(|_| Malformed)?;
+    let programs = cost.programs.iter().flat_map(|costs| &costs.programs);
+    let names = programs
+        .clone()
+        .map(|program| &program.name)
+        .chain(&cost.programs_refused);
+    let fits = programs.count() <= MAX_PROGRAMS && names.into_iter().all(|name| name.len() <= MAX_TEXT);
+    if fits { Ok(cost) } else { Err(Malformed) }
 }

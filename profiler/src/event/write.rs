@@ -61,6 +61,7 @@ impl<W: Write> LogWriter<W> {
         self.check()?;
         match event {
             Event::Module(module) => self.chunk(ChunkKind::Module, &serde_json::to_vec(module)?),
+            Event::Cost(cost) => self.chunk(ChunkKind::Cost, &serde_json::to_vec(cost)?),
             Event::Attachment(attachment) => {
                 let mut head = vec![attachment.kind as u8];
                 put(&mut head, u64::from(attachment.pid));

@@ -18,11 +18,12 @@ use crate::event::{AttachmentKind, Event, Header};
 use crate::unwind::{Binaries, Modules, Walker};
 
 /// Kinds of chunks that are read before the events.
-const BESIDE: [ChunkKind; 4] = [
+const BESIDE: [ChunkKind; 5] = [
     ChunkKind::KernelSymbols,
     ChunkKind::Module,
     ChunkKind::Attachment,
     ChunkKind::Resolved,
+    ChunkKind::Cost,
 ];
 
 /// Facts from an event log.
@@ -111,6 +112,7 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
                     beside.kernel.insert(offset, (start, String::from_utf8_lossy(&name).into_owned()));
                 }
                 Event::Module(module) => modules.note(module),
+                Event::Cost(more) => beside.cost.get_or_insert_default().join(*more),
                 Event::Attachment(file) if file.kind == AttachmentKind::Markers => {
                     let (markers, bad) = marker_file::parse(&file);
                     beside.markers.extend(markers);

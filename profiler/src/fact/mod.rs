@@ -61,7 +61,7 @@ pub use stack::{Frame, FrameName, Location, Module, ModuleKind, SourceFrame, Sta
 pub use wait::{FoldedWaits, WaitFact, WaitReason};
 
 use crate::addr::Timestamp;
-use crate::event::HookStatus;
+use crate::event::{Cost, HookStatus};
 
 id!(
     /// Index into [`Tables::processes`]: one life of a pid.
@@ -209,6 +209,9 @@ pub struct Recording {
     pub folded_requests: Vec<FoldedRequests>,
     /// Sum of the samples' and the exits' on-CPU time, in ns, before thinning.
     pub cpu_time_seen: u64,
+    /// What the recording itself cost; `None`: the recorder was killed, or is of an older version.
+    #[serde(default)]
+    pub cost: Option<Cost>,
     /// Notes for the person, each a sentence with its remedy.
     pub notes: Vec<String>,
 }

@@ -23,7 +23,7 @@ use super::stack_ends::Tally;
 use super::walks::{Dictionary, KernelNames};
 use super::{FactSink, Mark, MarkKind, ProcessId, SampleFact, Tables, ThreadId};
 use crate::addr::Timestamp;
-use crate::event::{At, End, Event, Sample, TaskExit};
+use crate::event::{At, Cost, End, Event, Sample, TaskExit};
 use crate::task::{Happening, Tasks};
 use crate::unwind::{Interner, Walker};
 
@@ -39,6 +39,8 @@ pub struct Beside {
     pub jit: JitIndex,
     /// Markers of the program's own, by start.
     pub markers: VecDeque<ProgramMarker>,
+    /// What the recording itself cost.
+    pub cost: Option<Cost>,
     /// What was unwound and named before.
     pub resolved: Option<Resolved>,
 }
@@ -100,6 +102,7 @@ pub struct Replay<'b, 's> {
 impl<'b, 's> Replay<'b, 's> {
     /// Begins with what is known of the recording.
     pub fn new(mut tables: Tables, walker: Walker<'b>, mut beside: Beside, sink: &'s mut dyn FactSink) -> Self {
+        tables.recording.cost = beside.cost.take();
         let mut files = FileIndex::default();
         if let Some(resolved) = &mut beside.resolved {
             files = FileIndex::of(&resolved.tables.files, &resolved.mapped_as);

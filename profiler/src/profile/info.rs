@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{info_io, shell};
+use super::{info_cost, info_io, shell};
 use crate::fact::account::{self, FaultTier};
 use crate::fact::budget::Collected;
 use crate::fact::fault::FaultClass;
@@ -29,6 +29,10 @@ pub fn sections(tables: &Tables, collected: &Collected) -> Value {
     let io = io.map(|(label, entries)| section(label, entries));
     let before_last = sections.len() - 1;
     sections.splice(before_last..before_last, io);
+    let cost = info_cost::entries(recording);
+    if !cost.is_empty() {
+        sections.push(section("What the recording cost", cost));
+    }
     if !recording.notes.is_empty() {
         let notes = recording.notes.iter().map(|note| entry("Note", "string", note));
         sections.push(section("Notes", notes.collect()));

@@ -16,6 +16,8 @@ use super::binaries::OpenBinaries;
 use super::names;
 use super::sources;
 use super::spool::Output;
+use crate::addr::ns;
+use crate::capture::meter;
 use crate::event::read::LogReader;
 use crate::event::write::LogWriter;
 use crate::event::{Event, Header};
@@ -66,7 +68,7 @@ impl OpenLog {
 /// # Errors
 /// When the log can't be read, or the profile can't be written.
 pub fn finish(log: OpenLog, mut output: Output, binaries: &OpenBinaries, plan: &Plan) -> Result<Summary> {
-    let progress = Bars::new();
+    let (progress, cpu_before) = (Bars::new(), meter::cpu_time());
     let OpenLog { path, mut file, reader } = log;
     let log_path = path.as_path();
     let bar = progress.bytes("unwinding", reader.len_bytes());
@@ -121,6 +123,9 @@ pub fn finish(log: OpenLog, mut output: Output, binaries: &OpenBinaries, plan: &
     let mut summary = Summary::new(&tables, &collected);
     summary.output = Some(path.display().to_string());
     summary.output_bytes = Some(bytes);
+    if let Some(cost) = &mut summary.cost {
+        cost.conversion_ns = Some(ns(meter::cpu_time().saturating_sub(cpu_before)));
+    }
     Ok(summary)
 }
 

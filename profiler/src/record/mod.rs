@@ -33,7 +33,7 @@ use nix::unistd::Uid;
 
 use crate::cli::options::{RecordOptions, Target, Wanted};
 use crate::cli::terminal::tell;
-use crate::event::{End, Event};
+use crate::event::{Cost, End, Event};
 use crate::report::repeat::CacheState;
 use crate::report::summary::Summary;
 use attachments::Passed;
@@ -203,9 +203,7 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         let pid = captured.still_running?;
         let status = watch.exit_within(Duration::from_millis(if captured.signal.is_some() { 500 } else { 0 }));
         if status.is_none() {
-            tell(format_args!(
-                "the command still runs (process {pid}); it was left alone"
-            ));
+            session::tell_left_alone(pid);
         }
         status
     });
@@ -317,11 +315,15 @@ fn conclude(
         reason: captured.reason.to_owned(),
         status: captured.status.map(ExitStatusExt::into_raw),
     };
+    let cost = Cost {
+        record: Some(captured.phases.cost()),
+        ..Cost::default()
+    };
     let rest = collected
         .attachments
         .into_iter()
         .map(Event::Attachment)
-        .chain([Event::End(end)]);
+        .chain([Event::Cost(Box::new(cost)), Event::End(end)]);
     if let Err(error) = finish::append(spool.file_mut(), rest) {
         tell(format_args!("the event log could not be completed: {error}"));
     }

@@ -19,6 +19,7 @@ use super::table_maker::TableMaker;
 use super::tables::Tables;
 use super::watch::{Happening, Watch};
 use crate::capture::link::Link;
+use crate::capture::meter::Phases;
 use crate::capture::wire::{Ended, Mapped, PerfMap, Progress, Reply, Request, Scope, Start};
 use crate::cli::options::{RecordOptions, Target};
 use crate::cli::terminal::tell;
@@ -47,6 +48,8 @@ pub struct Captured {
     pub signal: Option<i32>,
     /// How long the command or the recording ran.
     pub wall: Duration,
+    /// CPU time of this half.
+    pub phases: Phases,
     /// Executable files that were mapped, with their descriptors.
     pub mapped: Vec<(Mapped, Option<File>)>,
     /// Perf maps of recorded processes.
@@ -123,14 +126,17 @@ pub fn run(
         session.tables.settle(SETTLE_LIMIT);
         page_cache.finish()
     });
-    let began = Instant::now();
+    let (began, mut phases) = (Instant::now(), Phases::begin());
     if let Some(waiting) = waiting {
         watch.child(waiting.release()?);
     }
-    let reason = session.watch_over(options, began)?;
+    let reason = session.watch_over(options, began);
+    let reason = reason.inspect_err(|_| session.tell_left_alone(pid))?;
     let wall = began.elapsed();
+    phases.stop();
     session.pass_on_signal(pid);
-    let ended = session.stop()?;
+    let ended = session.stop();
+    let ended = ended.inspect_err(|_| session.tell_left_alone(pid))?;
     let status = session.status;
     Ok(Captured {
         header,
@@ -140,6 +146,7 @@ pub fn run(
         still_running: pid.filter(|_| status.is_none()),
         signal: session.signal,
         wall,
+        phases,
         mapped: session.mapped,
         perf_maps: session.perf_maps,
         cached,
@@ -166,6 +173,7 @@ impl Session<'_> {
             block: options.block,
             exact_touch: options.exact_touch,
             check_walks: options.check_walks,
+            self_account: options.self_account,
             exclude_pids: vec![std::process::id()],
             command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         };
@@ -216,6 +224,13 @@ impl Session<'_> {
         }
     }
 
+    /// The recording failed, and the command goes on.
+    fn tell_left_alone(&self, pid: Option<u32>) {
+        pid.filter(|_| self.status.is_none())
+            .into_iter()
+            .for_each(tell_left_alone);
+    }
+
     fn pass_on_signal(&self, pid: Option<u32>) {
         let Some(signal) = self.pass_on else { return };
         let target = pid.and_then(|pid| i32::try_from(pid).ok());
@@ -255,6 +270,13 @@ impl Session<'_> {
             Reply::Ready(_) | Reply::Refused(_) | Reply::Ended(_) => {}
         }
     }
+}
+
+/// Says that the command, process `pid`, outlives the recording.
+pub fn tell_left_alone(pid: u32) {
+    tell(format_args!(
+        "the command still runs (process {pid}); it was left alone"
+    ));
 }
 
 fn gone(error: Option<anyhow::Error>) -> anyhow::Error {

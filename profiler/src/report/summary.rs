@@ -1,5 +1,6 @@
 //! The end of a recording in at most ten lines: the answer first, then how far it can be trusted.
 
+mod cost;
 mod faults;
 mod stacks;
 mod waits;
@@ -16,6 +17,7 @@ use crate::addr::ns;
 use crate::fact::budget::Collected;
 use crate::fact::{FactSink, FrameId, Mark, ModuleId, SampleFact, Tables, ThreadId};
 
+pub use cost::CostSummary;
 pub use faults::FaultSummary;
 pub use stacks::StackSummary;
 pub use waits::WaitSummary;
@@ -60,6 +62,8 @@ pub struct Summary {
     pub waits_folded: u64,
     /// Block requests that are only sums in the profile.
     pub requests_folded: u64,
+    /// What the recording itself cost; `None`: unknown.
+    pub cost: Option<CostSummary>,
     /// Notes, each with its remedy.
     pub notes: Vec<String>,
     /// Where the profile is; set by who wrote it.
@@ -195,6 +199,7 @@ impl Accumulator {
             marks_left_out: 0,
             waits_folded: sum(recording.folded_waits.iter().map(|folded| folded.waits)),
             requests_folded: sum(recording.folded_requests.iter().map(|folded| folded.requests)),
+            cost: CostSummary::new(recording),
             notes: recording.notes.clone(),
             output: None,
             output_bytes: None,
@@ -264,7 +269,13 @@ impl fmt::Display for Summary {
 impl Summary {
     /// At most ten lines: the hottest functions fill what the rest leaves.
     fn lines(&self) -> Vec<String> {
-        let (mut lines, rest) = (self.main_line(), self.rest());
+        let (mut lines, mut rest) = (self.main_line(), self.rest());
+        if let Some(cost) = self.cost.as_ref().filter(|_| !self.losses.is_empty())
+            && lines.len() + rest.len() + 2 <= LINES
+        {
+            let output = rest.len() - usize::from(self.output.is_some());
+            rest.insert(output, cost.line("cost:    "));
+        }
         lines.extend(self.hottest_lines(LINES.saturating_sub(lines.len() + rest.len())));
         lines.extend(rest);
         lines
@@ -312,11 +323,7 @@ impl Summary {
             duration(self.cpu_time_ns)
         ));
         lines.extend(self.faults.iter().flat_map(FaultSummary::lines));
-        let losses = self
-            .losses
-            .iter()
-            .map(|(name, lost)| format!("{} {name}", count(*lost)));
-        lines.push(list("lost:    ", losses, "nothing"));
+        lines.push(self.lost_line());
         lines.push(self.stacks.line());
         if let Some((same, different)) = self.stacks.walks.checked {
             let all = same.saturating_add(different);
@@ -325,6 +332,19 @@ impl Summary {
         lines.extend(self.thinning_line());
         lines.extend(self.output_line());
         lines
+    }
+
+    /// Where nothing was lost there is room for what the recording cost.
+    fn lost_line(&self) -> String {
+        let losses = self
+            .losses
+            .iter()
+            .map(|(name, lost)| format!("{} {name}", count(*lost)));
+        let line = list("lost:    ", losses, "nothing");
+        match &self.cost {
+            Some(cost) if self.losses.is_empty() => cost.line(&format!("{line}; cost ")),
+            _ => line,
+        }
     }
 
     fn thinning_line(&self) -> Option<String> {

@@ -121,6 +121,7 @@ pub fn start(scope: Scope) -> Start {
         sample_hz: 1000,
         stack_copy: 16384,
         check_walks: false,
+        self_account: false,
         exact_touch: false,
         faults: Faults::default(),
         off_cpu: OffCpu::default(),

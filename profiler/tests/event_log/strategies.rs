@@ -4,8 +4,9 @@ mod waits;
 
 use profiler::addr::{Avma, FileOffset, KernelOffset, Timestamp};
 use profiler::event::{
-    At, Attachment, AttachmentKind, Attempts, End, Event, Fault, FaultFile, FaultVma, FileId, KernelStack, Mapping,
-    Module, PagesRead, Sample, Segment, Stacks, TaskExec, TaskExit, TaskNew, UserStack,
+    At, Attachment, AttachmentKind, Attempts, Cost, End, Event, Fault, FaultFile, FaultVma, FileId, KernelStack,
+    Mapping, Module, PagesRead, ProgramCost, ProgramCosts, Sample, Segment, Stacks, TaskExec, TaskExit, TaskNew,
+    UserStack,
 };
 use profiler_common::fault::{FaultCounts, Waits};
 use profiler_common::stack::{FLAG_CHECK, FLAG_USER_REGS, FLAG_WALK_COMPLETE, UserRegs};
@@ -283,5 +284,20 @@ pub fn extras() -> impl Strategy<Value = Vec<Event<'static>>> {
     let attachment = (kind, any::<u32>(), text(), text())
         .prop_map(|(kind, pid, path, bytes)| Event::Attachment(Attachment { kind, pid, path, bytes }));
     let resolved = text().prop_map(Event::Resolved);
-    prop::collection::vec(prop_oneof![module, attachment, resolved], 0..6)
+    let program =
+        (".{0,20}", any::<(u64, u64)>()).prop_map(|(name, (runs, time_ns))| ProgramCost { name, runs, time_ns });
+    let programs = prop::option::of((any::<(u64, u64)>(), prop::collection::vec(program, 0..4)));
+    let cost = (programs, any::<Option<u64>>()).prop_map(|(programs, log_bytes)| {
+        let programs = programs.map(|((counted_ns, of_ns), programs)| ProgramCosts {
+            counted_ns,
+            of_ns,
+            programs,
+        });
+        Event::Cost(Box::new(Cost {
+            programs,
+            log_bytes,
+            ..Cost::default()
+        }))
+    });
+    prop::collection::vec(prop_oneof![module, attachment, resolved, cost], 0..6)
 }

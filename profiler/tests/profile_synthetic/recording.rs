@@ -1,6 +1,6 @@
 //! What is said of the recording as a whole.
 
-use profiler::event::HookStatus;
+use profiler::event::{Cost, HalfCost, HookStatus, ProgramCost, ProgramCosts, RingCost};
 use profiler::fact::{Recording, StackEnds, TruncationReason, Walks};
 
 use super::{MS, at};
@@ -56,6 +56,7 @@ pub fn recording() -> Recording {
             reason: None,
             samples: 9,
         }],
+        cost: Some(cost()),
         sample_thinning: 1,
         samples_seen: 100,
         faults_seen: 0,
@@ -67,5 +68,35 @@ pub fn recording() -> Recording {
         folded_requests: Vec::new(),
         cpu_time_seen: 99 * MS,
         notes: vec!["Kernel names are hidden; run as root.".into()],
+    }
+}
+
+/// With integers that a double does not hold.
+fn cost() -> Cost {
+    let half = |during_ns| HalfCost {
+        before_ns: 1,
+        during_ns,
+        after_ns: 3,
+        peak_rss_bytes: 4096,
+    };
+    let program = |name: &str, runs, time_ns| ProgramCost {
+        name: name.into(),
+        runs,
+        time_ns,
+    };
+    Cost {
+        capture: Some(half(u64::MAX)),
+        record: Some(half(2)),
+        programs: Some(ProgramCosts {
+            counted_ns: 10,
+            of_ns: 100,
+            programs: vec![program("sched_switch", 1000, 2_000_000), program("sample", 0, 0)],
+        }),
+        programs_refused: None,
+        ring: Some(RingCost {
+            bytes: 1 << 24,
+            peak_bytes: 12_345,
+        }),
+        log_bytes: Some((1 << 53) + 1),
     }
 }

@@ -6,6 +6,7 @@ use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::{CYCLE_LIMIT, Drain};
 use crate::addr::Timestamp;
+use crate::capture::fill::Fill;
 use crate::capture::records;
 use crate::event::{At, Device, Event, FileName};
 
@@ -13,6 +14,7 @@ impl Drain {
     /// Empties the ring into the log: how many records, and how many bytes.
     pub(super) fn read_bulk(&mut self) -> (usize, usize) {
         let (mut count, mut bytes, mut found) = (0, 0, Vec::new());
+        self.fill.iter_mut().for_each(Fill::look);
         // Records and frames are borrowed while an event is completed.
         let (mut ring, mut scratch) = (self.bulk.take(), std::mem::take(&mut self.frames));
         while count < CYCLE_LIMIT

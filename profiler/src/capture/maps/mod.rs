@@ -8,7 +8,7 @@
 //! takes a reader, and only the verbs of the unprivileged side pass one in.
 
 mod query;
-mod text;
+pub mod text;
 
 use std::fs::File;
 use std::io;

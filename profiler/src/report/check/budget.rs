@@ -312,7 +312,8 @@ mod tests {
 
     fn wrong(text: &str) -> String {
         let errors = Budget::parse(text).unwrap_err();
-        errors.iter().map(|error| format!("{error}\n")).collect()
+        let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        lines.join("\n") + "\n"
     }
 
     #[test]

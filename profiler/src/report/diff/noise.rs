@@ -121,8 +121,8 @@ mod tests {
         #[test]
         fn counting_is_enumerating(a in prop::collection::vec(0..6_u64, 1..5), b in prop::collection::vec(0..6_u64, 1..5)) {
             let ranks = doubled_ranks(&a, &b);
-            let mean = (2 * a.len() * (ranks.len() + 1)) as i64;
-            let distance = |sum: usize| (2 * sum as i64 - mean).abs();
+            let mean = 2 * a.len() * (ranks.len() + 1);
+            let distance = |sum: usize| (2 * sum).abs_diff(mean);
             let own = distance(ranks[..a.len()].iter().sum());
             let (mut far, mut all) = (0, 0);
             for deal in 0..1_u32 << ranks.len() {

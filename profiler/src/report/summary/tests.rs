@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::addr::{Svma, Timestamp};
-use crate::event::{FileId, HookStatus};
+use crate::event::{Cost, FileId, HalfCost, HookStatus, ProgramCost, ProgramCosts};
 use crate::fact::StackEnds;
 use crate::fact::budget::{Budget, Collector, FaultTotals};
 use crate::fact::fault::FaultAccount;
@@ -297,4 +297,52 @@ fn the_hottest_functions_give_way_where_ten_lines_are_full() {
         text.contains("hottest:") && text.contains("profile:") && text.contains("does not close"),
         "{text}"
     );
+}
+
+fn cost() -> Cost {
+    let half = HalfCost {
+        before_ns: 90 * MS,
+        during_ns: 4 * MS,
+        after_ns: 10 * MS,
+        peak_rss_bytes: 30_000_000,
+    };
+    let program = |name: &str, time_ns| ProgramCost {
+        name: name.into(),
+        runs: 1,
+        time_ns,
+    };
+    Cost {
+        capture: Some(half),
+        record: Some(half),
+        programs: Some(ProgramCosts {
+            counted_ns: 10,
+            of_ns: 100,
+            programs: vec![program("sample", MS / 2), program("sched_switch", MS)],
+        }),
+        log_bytes: Some(2_500_000),
+        ..Cost::default()
+    }
+}
+
+#[test]
+fn the_cost_is_told_beside_nothing_lost_and_else_if_there_is_room() {
+    let mut tables = tables("demo");
+    tables.recording.cost = Some(cost());
+    tables.recording.cpu_time_seen = 45 * MS;
+    let mut of = summary(&mut tables, 1000);
+    of.cost.as_mut().unwrap().conversion_ns = Some(20 * MS);
+    let expected = "lost:    nothing; cost ~3.3 % CPU, recorder 48.0 ms, 60.0 MB, log 2.50 MB\n";
+    assert!(of.to_string().contains(expected), "{of}");
+    let json = serde_json::to_value(&of).unwrap();
+    assert_eq!(json["cost"]["programs_ns"], 3 * MS / 2);
+    assert_eq!(json["cost"]["programs"]["programs"][0]["name"], "sched_switch");
+    assert_eq!(json["cost"]["capture"]["peak_rss_bytes"], 30_000_000);
+
+    of.losses = vec![("sample ring full".into(), 1)];
+    let expected = "\ncost:    ~3.3 % CPU, recorder 48.0 ms, 60.0 MB, log 2.50 MB\n";
+    assert!(of.to_string().contains(expected), "{of}");
+    of.cost.as_mut().unwrap().programs_exact = true;
+    of.cost.as_mut().unwrap().recorded_cpu_ns = 0;
+    let nothing_to_compare_with = "\ncost:    recorder 48.0 ms, ";
+    assert!(of.to_string().contains(nothing_to_compare_with), "{of}");
 }

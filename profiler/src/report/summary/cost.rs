@@ -1,0 +1,68 @@
+//! What a summary says of the recording's own cost.
+
+use std::cmp::Reverse;
+
+use serde::Serialize;
+
+use super::WIDTH;
+use crate::event::{Cost, HalfCost};
+use crate::fact::Recording;
+use crate::report::text::{bytes, columns, duration, percent};
+
+/// The cost of a recording in figures.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CostSummary {
+    /// As it was measured; programs by the time in them.
+    #[serde(flatten)]
+    pub cost: Cost,
+    /// Time in our programs in the kernel, in ns, whoever ran there. Over [`Self::recorded_cpu_ns`] it estimates how much the
+    /// recorded threads were slowed down; what the kernel needs to call the programs is not in it.
+    pub programs_ns: Option<u64>,
+    /// Nothing of it is estimated.
+    pub programs_exact: bool,
+    /// On-CPU time of the recorded threads, in ns.
+    pub recorded_cpu_ns: u64,
+    /// CPU time for making the profile, in ns; set by who made it.
+    pub conversion_ns: Option<u64>,
+}
+
+impl CostSummary {
+    /// `None`: unknown, as with a recorder that was killed.
+    pub fn new(recording: &Recording) -> Option<Self> {
+        let mut cost = recording.cost.clone()?;
+        if let Some(costs) = &mut cost.programs {
+            costs.programs.sort_by_key(|program| Reverse(program.time_ns));
+        }
+        let programs = cost.programs.as_ref();
+        Some(Self {
+            programs_ns: programs.map(crate::event::ProgramCosts::total_ns),
+            programs_exact: programs.is_some_and(crate::event::ProgramCosts::is_exact),
+            recorded_cpu_ns: recording.cpu_time_seen,
+            conversion_ns: None,
+            cost,
+        })
+    }
+
+    /// One line that begins with `head`: time in our programs as a share of the recorded threads' CPU time, CPU time and memory of the
+    /// recorder, and the log. The profile's panel and JSON tell more.
+    pub fn line(&self, head: &str) -> String {
+        let halves = [self.cost.capture, self.cost.record];
+        let sum = |of: fn(&HalfCost) -> u64| halves.iter().flatten().map(of).fold(0, u64::saturating_add);
+        let about = if self.programs_exact { "" } else { "~" };
+        let share = (self.programs_ns.filter(|_| self.recorded_cpu_ns > 0))
+            .map(|time| format!("{about}{} CPU", percent(time, self.recorded_cpu_ns)));
+        let recorder = halves.iter().flatten().next().map(|_| {
+            let time = sum(|half| half.during_ns.saturating_add(half.after_ns));
+            let time = time.saturating_add(self.conversion_ns.unwrap_or(0));
+            let memory = sum(|half| half.peak_rss_bytes);
+            format!("recorder {}, {}", duration(time), bytes(memory))
+        });
+        let log = self.cost.log_bytes.map(|len| format!("log {}", bytes(len)));
+        let parts = share.into_iter().chain(recorder).chain(log);
+        parts.fold(head.to_owned(), |line, part| {
+            let separator = if line == head { "" } else { ", " };
+            let longer = format!("{line}{separator}{part}");
+            if columns(&longer) <= WIDTH { longer } else { line }
+        })
+    }
+}

@@ -1,0 +1,189 @@
+//! Processes that are killed or stopped: the two halves of the recorder, the command, the server.
+
+use std::path::Path;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::harness::ngmi::Running;
+use crate::harness::skip::needs_capture;
+use crate::harness::{Ngmi, Oracle, Outcome, ngmi, procfs};
+
+/// A recording of `burn` that is under way.
+pub struct Recorder {
+    pub running: Running,
+    pub folder: std::path::PathBuf,
+    /// The privileged half.
+    pub capture: u32,
+    /// The command.
+    pub burn: u32,
+}
+
+impl Recorder {
+    /// Begins, and waits until the command runs.
+    pub fn start(ngmi: Ngmi, ms: &str) -> Self {
+        let ngmi = ngmi.program(Oracle::c("burn"), [ms]);
+        let folder = ngmi.dir().to_owned();
+        let mut running = ngmi.start();
+        let find = |running: &Running, is: &dyn Fn(u32) -> bool| {
+            let all = procfs::descendants(running.pid().as_raw().unsigned_abs());
+            all.into_iter().find(|&pid| is(pid))
+        };
+        let is_burn = |pid| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.ends_with("burn"));
+        let is_capture = |pid| procfs::command_line(pid).iter().any(|word| word == "__capture");
+        running.wait_until("the program runs", |running| find(running, &is_burn).is_some());
+        let burn = find(&running, &is_burn).unwrap();
+        let capture = find(&running, &is_capture).expect("the capture half is a child of the record half");
+        std::thread::sleep(Duration::from_millis(300));
+        Self {
+            running,
+            folder,
+            capture,
+            burn,
+        }
+    }
+
+    /// Waits until the command has said its last word.
+    pub fn wait_for_burn(&mut self) {
+        let stdout = self.folder.join("stdout");
+        self.running
+            .wait_until("the command's end", |_| ngmi::read_lossy(&stdout).contains("cpu_ns="));
+    }
+}
+
+pub fn send(pid: u32, signal: Signal) {
+    kill(Pid::from_raw(i32::try_from(pid).unwrap()), signal).unwrap();
+}
+
+/// The profile has all of the `ms` of CPU time that the command was told to use: no stretch is missing. (Its own clock also holds what its
+/// process used before it was let go.)
+#[track_caller]
+pub fn expect_all_time(outcome: &Outcome, ms: f64) {
+    let recorded = outcome.profile().main_of("burn").cpu_ms();
+    assert!(
+        recorded >= ms * 0.98,
+        "{recorded} of {ms} ms of CPU time: {}",
+        outcome.stderr
+    );
+}
+
+#[test]
+fn the_capture_half_stands_still() {
+    needs_capture!();
+    let mut recorder = Recorder::start(Ngmi::record(), "1500");
+    send(recorder.capture, Signal::SIGSTOP);
+    recorder.wait_for_burn();
+    send(recorder.capture, Signal::SIGCONT);
+    expect_all_time(&recorder.running.wait(), 1500.0);
+}
+
+#[test]
+fn the_record_half_stands_still() {
+    needs_capture!();
+    let mut recorder = Recorder::start(Ngmi::record(), "1500");
+    recorder.running.signal(Signal::SIGSTOP);
+    recorder.wait_for_burn();
+    recorder.running.signal(Signal::SIGCONT);
+    let outcome = recorder.running.wait();
+    outcome.expect_files(&["out.json.gz"]);
+    expect_all_time(&outcome, 1500.0);
+}
+
+#[test]
+fn everybody_stands_still_as_after_ctrl_z() {
+    needs_capture!();
+    let recorder = Recorder::start(Ngmi::record(), "1000");
+    let all = [
+        recorder.running.pid().as_raw().unsigned_abs(),
+        recorder.capture,
+        recorder.burn,
+    ];
+    for pid in all {
+        send(pid, Signal::SIGSTOP);
+    }
+    std::thread::sleep(Duration::from_millis(700));
+    for pid in all {
+        send(pid, Signal::SIGCONT);
+    }
+    let outcome = recorder.running.wait();
+    expect_all_time(&outcome, 1000.0);
+    let profile = outcome.profile();
+    let (from, to) = profile.main_of("burn").life;
+    let life = to.expect("burn ended") - from;
+    assert!(life >= 1000.0 + 700.0, "the standstill is part of its life: {life} ms");
+}
+
+#[test]
+fn the_command_is_killed() {
+    needs_capture!();
+    let recorder = Recorder::start(Ngmi::record(), "30000");
+    send(recorder.burn, Signal::SIGKILL);
+    let outcome = recorder.running.wait();
+    outcome.expect_code(137);
+    outcome.expect_files(&["out.json.gz"]);
+    assert!(outcome.profile_at("out.json.gz").main_of("burn").share("burn_here") > 0.9);
+}
+
+#[test]
+fn the_capture_half_is_killed() {
+    needs_capture!();
+    let recorder = Recorder::start(Ngmi::record(), "30000");
+    std::thread::sleep(Duration::from_millis(700));
+    send(recorder.capture, Signal::SIGKILL);
+    let outcome = recorder.running.wait();
+    let alive = procfs::is_alive(recorder.burn);
+    send(recorder.burn, Signal::SIGKILL);
+    assert!(alive, "the command is left alone");
+    outcome.expect_code(125);
+    let pid = recorder.burn.to_string();
+    for word in [
+        "the capture half is gone",
+        "out.json.gz.events",
+        "ngmi convert",
+        "still runs",
+        &pid,
+    ] {
+        assert!(outcome.stderr.contains(word), "{word:?}: {}", outcome.stderr);
+    }
+    expect_convertible(&outcome.file("out.json.gz.events"));
+}
+
+#[test]
+fn both_halves_are_killed() {
+    needs_capture!();
+    let recorder = Recorder::start(Ngmi::record(), "30000");
+    std::thread::sleep(Duration::from_millis(700));
+    send(recorder.capture, Signal::SIGKILL);
+    recorder.running.signal(Signal::SIGKILL);
+    let outcome = recorder.running.wait();
+    send(recorder.burn, Signal::SIGKILL);
+    expect_convertible(&outcome.file("out.json.gz.events"));
+}
+
+/// What reached the log a quarter of a second before the end is in the profile.
+fn expect_convertible(log: &Path) {
+    let outcome = Ngmi::verb("convert").arg(log).args(["-o", "out.json.gz"]).run();
+    let profile = outcome.profile();
+    let burn = profile.main_of("burn");
+    assert!(
+        burn.share("burn_here") > 0.9 && burn.samples.len() > 50,
+        "{} samples",
+        burn.samples.len()
+    );
+}
+
+#[test]
+fn the_server_is_killed() {
+    needs_capture!();
+    let ngmi = Ngmi::verb("record").args(["-o", "out.json.gz", "--no-open"]);
+    let folder = ngmi.dir().to_owned();
+    let mut running = ngmi.program(Oracle::c("burn"), ["300"]).start();
+    running.wait_until("the link", |_| {
+        ngmi::read_lossy(&folder.join("stderr")).contains("symbolServer=")
+    });
+    running.signal(Signal::SIGKILL);
+    let outcome = running.wait();
+    outcome.expect_files(&["out.json.gz"]);
+    assert!(outcome.profile_at("out.json.gz").main_of("burn").share("burn_here") > 0.8);
+}

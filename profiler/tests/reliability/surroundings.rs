@@ -1,0 +1,202 @@
+//! Recorders beside and inside each other, and programs in namespaces: pids, /proc, clocks.
+
+use nix::sys::signal::Signal;
+
+use crate::harness::skip::{needs_capture, skip};
+use crate::harness::{Ngmi, Oracle, Outcome, Profile, ngmi, said};
+use crate::stops::{Recorder, expect_all_time};
+
+#[test]
+fn two_recorders_at_once() {
+    needs_capture!();
+    let one = Ngmi::record().program(Oracle::c("burn"), ["1000"]).start();
+    let two = Ngmi::record().program(Oracle::c("split"), ["1000"]).start();
+    let (one, two) = (one.wait(), two.wait());
+    expect_all_time(&one, 1000.0);
+    assert!(two.profile().main_of("split").share("takes_three_parts") > 0.6);
+    for (outcome, process) in [(&one, "burn"), (&two, "split")] {
+        let names = outcome.profile().thread_names().join(" ");
+        let others = outcome.profile().threads.iter().any(|thread| thread.process != process);
+        assert!(!others, "each has its own: {names}");
+    }
+}
+
+#[test]
+fn ngmi_records_ngmi() {
+    needs_capture!();
+    let inner = ngmi::binary();
+    let mut arguments: Vec<std::ffi::OsString> = ["record", "--save-only", "-o", "inner.json.gz", "--"]
+        .map(Into::into)
+        .into();
+    arguments.extend([Oracle::c("burn").path.into_os_string(), "800".into()]);
+    let outcome = Ngmi::record().program(inner, arguments).run();
+    outcome.expect_code(0);
+    expect_all_time(&outcome, 800.0);
+    let inner = Profile::read(&outcome.file("inner.json.gz"));
+    let recorded = inner.main_of("burn").cpu_ms();
+    assert!(recorded >= 800.0 * 0.98, "inside: {recorded} of 800 ms");
+}
+
+#[test]
+fn ngmi_records_perf() {
+    needs_capture!();
+    let burn = Oracle::c("burn");
+    let script = format!(
+        "perf record -q -e cpu-clock -o perf.data {} 800 && perf script -i perf.data | grep -c burn_here",
+        burn.path.display()
+    );
+    let outcome = Ngmi::record().program("sh", ["-c", &script]).run();
+    if outcome.code() != 0 && outcome.stderr.contains("not found") {
+        skip("no perf here");
+        return;
+    }
+    expect_all_time(&outcome, 800.0);
+    let perfs: u64 = outcome
+        .stdout
+        .lines()
+        .filter_map(|line| line.trim().parse::<u64>().ok())
+        .sum();
+    assert!(
+        perfs > 0,
+        "perf has samples of its own: {}{}",
+        outcome.stdout,
+        outcome.stderr
+    );
+}
+
+/// Records `burn` as `unshare` starts it.
+fn unshared(arguments: &[&str]) -> Option<Outcome> {
+    let burn = Oracle::c("burn").path.into_os_string();
+    let arguments = arguments.iter().map(Into::into).chain([burn, "700".into()]);
+    let outcome = Ngmi::record()
+        .program("unshare", arguments.collect::<Vec<std::ffi::OsString>>())
+        .run();
+    if outcome.stderr.contains("unshare: ") {
+        skip(outcome.stderr.lines().next().unwrap_or("unshare refused"));
+        return None;
+    }
+    Some(outcome)
+}
+
+#[test]
+fn a_program_that_sees_no_other_process() {
+    needs_capture!();
+    let Some(outcome) = unshared(&["--pid", "--fork", "--mount-proc"]) else {
+        return;
+    };
+    assert_eq!(said(&outcome.stdout, "pid"), 1, "{}", outcome.stdout);
+    expect_all_time(&outcome, 700.0);
+    assert!(outcome.profile().main_of("burn").share("burn_here") > 0.9);
+}
+
+#[test]
+fn a_program_without_proc() {
+    needs_capture!();
+    let script = "umount -l /proc && exec \"$0\" \"$@\"";
+    let Some(outcome) = unshared(&["--mount", "--propagation", "private", "sh", "-c", script]) else {
+        return;
+    };
+    expect_all_time(&outcome, 700.0);
+    assert!(outcome.profile().main_of("burn").share("burn_here") > 0.9);
+}
+
+#[test]
+fn a_recorder_that_sees_no_other_process_refuses() {
+    needs_capture!();
+    let dir = tempfile::tempdir().unwrap();
+    let output = std::process::Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc"])
+        .arg(ngmi::binary())
+        .args(["record", "--save-only", "-o", "out.json.gz", "--", "true"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("--pid=host"), "{said}");
+    assert_eq!(
+        std::fs::read_dir(dir.path()).unwrap().count(),
+        0,
+        "nothing is left: {said}"
+    );
+}
+
+/// What a program's clocks say does not matter to us.
+#[test]
+fn a_program_whose_clocks_are_far_ahead() {
+    needs_capture!();
+    let Some(outcome) = unshared(&["--time", "--monotonic", "100000", "--boottime", "100000", "--fork"]) else {
+        return;
+    };
+    expect_all_time(&outcome, 700.0);
+    let profile = outcome.profile();
+    let burn = profile.main_of("burn");
+    let last = burn.samples.iter().map(|sample| sample.time).fold(0.0, f64::max);
+    assert!(last < 100_000_000.0, "sampled {last} ms after the beginning");
+    assert!(burn.share("burn_here") > 0.9);
+}
+
+/// A guest of `tests/kernels/check` has it from here.
+#[test]
+fn the_program_that_guests_record_builds() {
+    assert!(Oracle::c("burn").path.exists());
+}
+
+/// For a guest: `NGMI_MAY_CHANGE_MACHINE=1` says that clock and CPUs are the test's.
+fn may_change_machine() -> bool {
+    let may = std::env::var_os("NGMI_MAY_CHANGE_MACHINE").is_some();
+    if !may {
+        skip("clock and CPUs are changed in a guest only (NGMI_MAY_CHANGE_MACHINE)");
+    }
+    may
+}
+
+/// From the beginning to the end, and not a second longer than it can have been. (An emulated machine's clocks differ too much from each other
+/// to compare CPU times.)
+#[track_caller]
+fn expect_whole(outcome: &Outcome, asked_ms: f64) {
+    let profile = outcome.profile();
+    let burn = profile.main_of("burn");
+    let (from, to) = (burn.life.0, burn.life.1.expect("burn ended"));
+    assert!(
+        (asked_ms..300_000.0).contains(&(to - from)),
+        "lived from {from} to {to} ms"
+    );
+    let last = burn.samples.iter().map(|sample| sample.time).fold(from, f64::max);
+    assert!(to - last < asked_ms / 4.0, "sampled until {last} of {to} ms");
+    assert!(burn.share("burn_here") > 0.8, "{}", burn.share("burn_here"));
+}
+
+#[test]
+fn the_clock_jumps() {
+    needs_capture!();
+    if !may_change_machine() {
+        return;
+    }
+    let recorder = Recorder::start(Ngmi::record(), "1500");
+    for time in ["2001-01-01", "2033-03-03"] {
+        let status = std::process::Command::new("date").args(["-s", time]).output().unwrap();
+        assert!(status.status.success());
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    expect_whole(&recorder.running.wait(), 1500.0);
+}
+
+#[test]
+fn a_cpu_goes_and_comes_back() {
+    needs_capture!();
+    if !may_change_machine() {
+        return;
+    }
+    let online = "/sys/devices/system/cpu/cpu1/online";
+    let recorder = Recorder::start(Ngmi::record(), "2000");
+    for state in ["0", "1"] {
+        if let Err(error) = std::fs::write(online, state) {
+            skip(&format!("{online}: {error}"));
+            recorder.running.signal(Signal::SIGINT);
+            recorder.running.wait();
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(300));
+    }
+    expect_whole(&recorder.running.wait(), 2000.0);
+}
