@@ -1,7 +1,7 @@
 //! `ngmi order`: the functions of a file in the order in which they ran, for a linker, and what that would save.
 
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -9,13 +9,12 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use symbols::elf::ElfFile;
 
 use super::args::Order;
-use super::output::to_stdout;
+use super::output::{to_file_or_stdout, to_stdout};
 use super::source;
 use super::terminal::{say, tell};
 use crate::event::EXACT_TOUCH;
 use crate::fact::{MappedFileId, ModuleId, Recording, Tables};
 use crate::record::cache::evict::open_regular;
-use crate::record::spool::Output;
 use crate::report::export;
 use crate::report::order::touch::{Chosen, ambiguous};
 use crate::report::order::{Layout, Touches, format, text};
@@ -44,23 +43,9 @@ pub fn run(args: &Order) -> Result<ExitCode> {
     };
     let faulted = seen.pages(&chosen, layout.bytes()).len() as u64;
     let prediction = layout.predict(&touched, faulted);
-    let code = match &args.output {
-        Some(path) => {
-            let mut output = Output::create(path)?;
-            let place = || format!("cannot write {}", path.display());
-            let mut buffer = BufWriter::new(output.file());
-            format::write(&mut buffer, args.format, &functions, &touched).with_context(place)?;
-            buffer
-                .into_inner()
-                .map_err(|error| anyhow!("{error}"))
-                .with_context(place)?;
-            output.finish()?;
-            ExitCode::SUCCESS
-        }
-        None => to_stdout(&mut io::stdout().lock(), |out| {
-            format::write(out, args.format, &functions, &touched)
-        })?,
-    };
+    let code = to_file_or_stdout(args.output.as_deref(), |mut out| {
+        format::write(&mut out, args.format, &functions, &touched)
+    })?;
     if args.json {
         return to_stdout(&mut io::stdout().lock(), |out| export::json(out, &prediction));
     }

@@ -1,9 +1,12 @@
-//! Tables and rows to standard output.
+//! Tables and rows to standard output, or to a file.
 
 use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+
+use crate::record::spool::Output;
 
 /// Bytes that are written at once.
 const BUFFER: usize = 1 << 17;
@@ -18,4 +21,22 @@ pub fn to_stdout<W: Write>(
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write to standard output"),
         _ => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Writes to a new file at `path`, which is there only when it is whole, or else to standard output.
+pub fn to_file_or_stdout(
+    path: Option<&Path>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<ExitCode> {
+    let Some(path) = path else {
+        return to_stdout(&mut io::stdout().lock(), |out| write(out));
+    };
+    let mut output = Output::create(path)?;
+    let mut buffer = BufWriter::with_capacity(BUFFER, output.file());
+    write(&mut buffer)
+        .and_then(|()| buffer.flush())
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    drop(buffer);
+    output.finish()?;
+    Ok(ExitCode::SUCCESS)
 }

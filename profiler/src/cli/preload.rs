@@ -8,13 +8,13 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Result, bail};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::stat::fstatat;
 
 use super::args::{Preload, PreloadAction, PreloadRun};
 use super::missing::About;
-use super::output::to_stdout;
+use super::output::to_file_or_stdout;
 use super::source;
 use super::span::moment;
 use super::terminal::{fail, out, tell};
@@ -23,7 +23,6 @@ use crate::fact::Recording;
 use crate::record::preload::ahead::{Ahead, read};
 use crate::record::preload::identify::{Identified, identify};
 use crate::record::preload::read_list;
-use crate::record::spool::Output;
 use crate::report::preload::{FileNeed, List, Model, Needs, Range, plan};
 use crate::report::text::{bytes, count, duration, fit, fit_end};
 
@@ -74,21 +73,7 @@ fn make(input: &Path, output: Option<&Path>, gap: Option<u64>, within: Option<Du
         format!("Read ahead by `ngmi preload run`. Of: {}", shown(&recording.command)),
         words(&model),
     ];
-    let code = match output {
-        Some(path) => {
-            let mut output = Output::create(path)?;
-            let place = || format!("cannot write {}", path.display());
-            let mut buffer = io::BufWriter::new(output.file());
-            made.list.write(&mut buffer, &comments).with_context(place)?;
-            buffer
-                .into_inner()
-                .map_err(|error| anyhow!("{error}"))
-                .with_context(place)?;
-            output.finish()?;
-            ExitCode::SUCCESS
-        }
-        None => to_stdout(&mut io::stdout().lock(), |out| made.list.write(out, &comments))?,
-    };
+    let code = to_file_or_stdout(output, |mut out| made.list.write(&mut out, &comments))?;
     tell_made(&needs, recording, &files, &ranges, &made, &model);
     Ok(code)
 }

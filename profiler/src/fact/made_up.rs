@@ -22,19 +22,7 @@ pub fn process(pid: u32, name: &str) -> Process {
 
 /// A thread of the process with this number, of the same age.
 pub fn thread(process: u32, tid: u32) -> Thread {
-    Thread {
-        process: ProcessId(process),
-        tid,
-        name: String::new(),
-        is_main: false,
-        start: Timestamp(0),
-        end: None,
-        cpu_time_after_last_sample: 0,
-        sum_exec_runtime: None,
-        minor_faults: None,
-        major_faults: None,
-        faults: None,
-    }
+    Thread::born(ProcessId(process), tid, String::new(), Timestamp(0))
 }
 
 /// A read of nothing from the first device, seen from begin to end.

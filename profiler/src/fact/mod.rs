@@ -292,6 +292,25 @@ pub struct Thread {
     pub faults: Option<fault::FaultAccount>,
 }
 
+impl Thread {
+    /// One of which nothing is known yet but its beginning.
+    pub fn born(process: ProcessId, tid: u32, name: String, start: Timestamp) -> Self {
+        Self {
+            process,
+            tid,
+            name,
+            is_main: false,
+            start,
+            end: None,
+            cpu_time_after_last_sample: 0,
+            sum_exec_runtime: None,
+            minor_faults: None,
+            major_faults: None,
+            faults: None,
+        }
+    }
+}
+
 /// A CPU sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SampleFact {

@@ -21,17 +21,5 @@ pub fn process(pid: u32, name: &str, start: Timestamp) -> Process {
 
 /// A thread that was there at that time.
 pub fn thread(process: ProcessId, tid: u32, name: &str, start: Timestamp) -> Thread {
-    Thread {
-        process,
-        tid,
-        name: name.to_owned(),
-        is_main: false,
-        start,
-        end: None,
-        cpu_time_after_last_sample: 0,
-        sum_exec_runtime: None,
-        minor_faults: None,
-        major_faults: None,
-        faults: None,
-    }
+    Thread::born(process, tid, name.to_owned(), start)
 }

@@ -288,17 +288,8 @@ impl Tasks {
         let record = &mut self.processes[process.index()];
         let is_main = tid == record.pid;
         self.threads.push(Thread {
-            process,
-            tid,
-            name: text(name),
             is_main,
-            start,
-            end: None,
-            cpu_time_after_last_sample: 0,
-            sum_exec_runtime: None,
-            minor_faults: None,
-            major_faults: None,
-            faults: None,
+            ..Thread::born(process, tid, text(name), start)
         });
         if is_main {
             record.main_thread = Some(id);

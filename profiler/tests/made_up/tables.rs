@@ -23,19 +23,7 @@ pub fn process(pid: u32, name: &str) -> Process {
 }
 
 pub fn thread(process: u32, tid: u32, name: &str) -> Thread {
-    Thread {
-        process: ProcessId(process),
-        tid,
-        name: name.into(),
-        is_main: false,
-        start: Timestamp(START),
-        end: None,
-        cpu_time_after_last_sample: 0,
-        sum_exec_runtime: None,
-        minor_faults: None,
-        major_faults: None,
-        faults: None,
-    }
+    Thread::born(ProcessId(process), tid, name.into(), Timestamp(START))
 }
 
 pub fn module(kind: ModuleKind, name: &str) -> Module {
