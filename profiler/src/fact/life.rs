@@ -100,7 +100,9 @@ impl Lives {
     /// Holds each thread's times against its life.
     pub fn check(&self, tables: &Tables) -> LifeCheck {
         let mut check = LifeCheck::default();
-        for ((thread, times), id) in tables.threads.iter().zip(&self.threads).zip((0..).map(ThreadId)) {
+        for (thread, id) in tables.threads.iter().zip((0..).map(ThreadId)) {
+            // One that has neither samples nor waits may have run all the same, after its last switch.
+            let times = self.threads.get(id.index()).copied().unwrap_or_default();
             let on = times.on.saturating_add(thread.cpu_time_after_last_sample);
             if on == 0 && times.off == 0 {
                 continue;
@@ -260,6 +262,17 @@ mod tests {
         // A thousandth is as good as nothing.
         lives.wait(&tables, &wait(1, 10));
         assert_eq!(lives.check(&tables).open.len(), 1);
+    }
+
+    #[test]
+    fn a_thread_that_only_ran_counts() {
+        let mut tables = Tables {
+            threads: vec![thread(0, Some(20 * MS), 0), thread(0, Some(30 * MS), 30 * MS)],
+            ..Tables::default()
+        };
+        tables.recording.end = Timestamp(100 * MS);
+        let check = Lives::default().check(&tables);
+        assert_eq!((check.threads, check.on_ns, check.missing_ns), (1, 30 * MS, 0));
     }
 
     #[test]

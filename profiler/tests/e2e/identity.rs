@@ -124,6 +124,7 @@ fn an_ordinary_user_gets_the_privileged_half_through_sudo() {
         let words: Vec<&str> = asked.lines().skip_while(|word| *word != "--").skip(1).collect();
         Command::new(words[0])
             .args(&words[1..])
+            .env("SUDO_UID", NOBODY.to_string())
             .stdin(Stdio::null())
             .spawn()
             .unwrap()
