@@ -11,7 +11,6 @@ pub mod fault;
 pub mod header;
 pub mod known_ranges;
 pub mod known_rows;
-pub mod last_walk;
 pub mod loss;
 pub mod memory;
 pub mod preempt;
