@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use profiler::capture::faults::{FaultMode, FaultSource, Faults};
 use profiler::capture::wire::{Scope, Start};
 use profiler::event::{Event, Fault, TaskExit};
+use profiler_common::Loss;
 use profiler_common::fault::{BEFORE_UNKNOWN, FAULT_FAILED, FAULT_MAJOR, FAULT_STARTED};
 
 use crate::harness::{Recording, Waiting, compile, record, skipped, start};
@@ -155,6 +156,24 @@ fn check_sleeps(folder: &Path, faults: &[&Fault<'_>]) {
     );
 }
 
+/// How often the kernel skipped a program, because a thread that was preempted in it holds that CPU's place: a kernel that preempts everything
+/// does so, on an emulated machine most of all. It counts them, and each may be a fault that nobody told.
+fn skipped_runs(recording: &Recording) -> u64 {
+    let counts = recording.losses().into_iter().map(|event| match event {
+        Event::Loss { loss, count } if *loss == Loss::ProgramMissed as u32 => *count,
+        _ => 0,
+    });
+    counts.max().unwrap_or(0)
+}
+
+/// How many of `all` were not `seen`; those that were are in order.
+fn missing_from(seen: &[u64], all: impl Iterator<Item = u64>) -> u64 {
+    let mut rest = seen.iter().peekable();
+    let missing = all.filter(|page| rest.next_if_eq(&page).is_none()).count();
+    assert_eq!(rest.next(), None, "{seen:?}");
+    missing as u64
+}
+
 fn check(source: FaultSource) {
     if skipped() {
         return;
@@ -167,20 +186,26 @@ fn check(source: FaultSource) {
     let Some((recording, pid)) = recorded(folder.path(), faults_asked) else {
         return;
     };
-    // A program that was preempted on its CPU is skipped for the next one: kernel 7.2 does that to programs on tracepoints too, and says so.
-    // What the fault's own programs missed would be missing in the accounts below.
-    let others = |event: &&Event<'_>| !matches!(event, Event::Loss { loss, .. } if *loss == profiler_common::Loss::ProgramMissed as u32);
+    let others = |event: &&Event<'_>| !matches!(event, Event::Loss { loss, .. } if *loss == Loss::ProgramMissed as u32);
     let losses: Vec<_> = recording.losses().into_iter().filter(others).collect();
     assert!(losses.is_empty(), "{losses:?}");
-    let in_order: Vec<u64> = (0..PAGES).collect();
+    let skipped = skipped_runs(&recording);
+    let mut missing = 0;
     for at in [0x1000_0000_0000, 0x1200_0000_0000]
         .into_iter()
         .chain((0..4).map(|thread| 0x1300_0000_0000 + (thread << 36)))
     {
-        assert_eq!(touched(&recording, at, PAGES), in_order, "{at:x}");
+        missing += missing_from(&touched(&recording, at, PAGES), 0..PAGES);
     }
-    let backwards: Vec<u64> = (0..FILE_PAGES).rev().collect();
-    assert_eq!(touched(&recording, 0x1100_0000_0000, FILE_PAGES), backwards);
+    let of_the_file = missing_from(
+        &touched(&recording, 0x1100_0000_0000, FILE_PAGES),
+        (0..FILE_PAGES).rev(),
+    );
+    missing += of_the_file;
+    assert!(
+        missing <= skipped,
+        "{missing} faults are missing, {skipped} runs were skipped"
+    );
     let of_file =
         |fault: &&&Fault<'_>| (0x1100_0000_0000..0x1100_0000_0000 + FILE_PAGES * PAGE).contains(&fault.address.0);
     let all = faults(&recording);
@@ -188,7 +213,7 @@ fn check(source: FaultSource) {
         .iter()
         .filter(of_file)
         .filter(|fault| fault.flags & FAULT_MAJOR != 0);
-    assert_eq!(major.count() as u64, FILE_PAGES);
+    assert_eq!(major.count() as u64, FILE_PAGES - of_the_file);
     for fault in all.iter().filter(of_file) {
         let file = fault.vma.unwrap().file.unwrap();
         assert_eq!(file.offset.0, (fault.address.0 & !4095) - 0x1100_0000_0000);
@@ -207,21 +232,24 @@ fn check(source: FaultSource) {
         );
     }
     let failed = all.iter().filter(|fault| fault.flags & FAULT_FAILED != 0).count();
-    assert_eq!(failed, usize::from(source != FaultSource::Perf));
-    for fault in &all {
-        assert_eq!(
-            fault.flags & FAULT_STARTED != 0,
-            source != FaultSource::Perf,
-            "{fault:?}"
-        );
-    }
+    assert!(failed == usize::from(source != FaultSource::Perf) || skipped > 0);
+    let as_wanted = |fault: &&&Fault<'_>| (fault.flags & FAULT_STARTED != 0) == (source != FaultSource::Perf);
+    let others: Vec<_> = all.iter().filter(|fault| !as_wanted(fault)).collect();
+    assert!(others.len() as u64 <= skipped, "{others:?}");
     assert_eq!(recording.exits().count(), 6);
+    let mut not_told = 0;
     for exit in recording.exits() {
         let is_main = exit.at.tid == pid;
         // The kernel writes the arguments of exec into the new program's memory without an exception.
         let expected = i64::from(source != FaultSource::Fentry && is_main);
-        assert_eq!(not_visible(exit), Some(expected), "{exit:?}");
+        let more = not_visible(exit).unwrap() - expected;
+        assert!(more >= 0, "{exit:?}");
+        not_told += more.unsigned_abs();
     }
+    assert!(
+        not_told <= skipped,
+        "{not_told} faults are not told, {skipped} runs were skipped"
+    );
 }
 
 #[test]
