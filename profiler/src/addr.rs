@@ -37,6 +37,9 @@ address!(
     KernelOffset
 );
 
+/// Bytes of a page: the unit of faults, of the page cache and of mappings. Kernels with larger ones (some of arm64) move whole multiples.
+pub const PAGE: u64 = 4096;
+
 /// A duration in ns; what is longer than 584 years is cut there.
 pub fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
@@ -51,5 +54,10 @@ impl Timestamp {
     /// Time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// Makes `known` this time, unless it is earlier.
+    pub fn keep_earliest(self, known: &mut Option<Self>) {
+        *known = Some(known.map_or(self, |known| known.min(self)));
     }
 }

@@ -1,17 +1,17 @@
 //! `ngmi check`: whether the figures of a recording are within a budget, for CI.
 
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
 use super::args::Check;
-use super::output::to_stdout;
+use super::output::{to_file_or_stdout, to_stdout};
 use super::runs;
 use crate::report::check::budget::MAX_BYTES;
-use crate::report::check::{Allowance, Budget, Judgement, github, judge, junit, text};
+use crate::report::check::{Allowance, Budget, github, judge, junit, text};
 use crate::report::export;
 
 pub fn run(args: &Check) -> Result<ExitCode> {
@@ -34,7 +34,7 @@ pub fn run(args: &Check) -> Result<ExitCode> {
         .transpose()?;
     let judgement = judge(&budget, &measured, baseline.as_ref());
     if let Some(path) = &args.junit {
-        write_junit(path, &judgement).with_context(|| format!("cannot write {}", path.display()))?;
+        to_file_or_stdout(Some(path), |mut out| junit::write(&mut out, &judgement))?;
     }
     if args.json {
         to_stdout(&mut io::stdout().lock(), |out| export::json(out, &judgement))?;
@@ -69,10 +69,4 @@ fn read(path: &Path) -> Result<Budget> {
         let lines: Vec<String> = errors.iter().map(|error| format!("{shown}: {error}")).collect();
         anyhow::anyhow!("the budget is wrong\n{}", lines.join("\n"))
     })
-}
-
-fn write_junit(path: &Path, judgement: &Judgement) -> io::Result<()> {
-    let mut document = Vec::new();
-    junit::write(&mut document, judgement)?;
-    File::create(path)?.write_all(&document)
 }

@@ -18,6 +18,7 @@ use super::output::to_file_or_stdout;
 use super::source;
 use super::span::moment;
 use super::terminal::{fail, out, tell};
+use crate::addr::PAGE;
 use crate::capture::apart::{Side, apart};
 use crate::fact::Recording;
 use crate::record::preload::ahead::{Ahead, read};
@@ -121,7 +122,7 @@ fn tell_made(
     tell(format_args!(
         "{} were needed in all; {} that faults read for nothing are not in the list",
         bytes(needed),
-        bytes(wasted * 4096)
+        bytes(wasted * PAGE)
     ));
     tell(words(model));
     left_out(made);

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::fault::{FaultClass, FaultFact, MappedFileId, PageRange};
 use super::pages::{PageSet, innermost};
 use super::{FrameId, Location, ProcessId, StackId, Tables};
+use crate::addr::PAGE;
 
 /// Distinct stacks of copies that are told apart; later ones count as writes to data.
 const MAX_STACKS: usize = 1 << 20;
@@ -17,7 +18,6 @@ const MAX_STACKS: usize = 1 << 20;
 const MAX_FILES: usize = 1 << 18;
 /// Frames of the dynamic linker that are asked what it does.
 const MAX_FRAMES: usize = 8;
-const PAGE: u64 = 4096;
 
 /// Pages, faults and time of one cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{StackId, ThreadId};
-use crate::addr::{Avma, FileOffset, Timestamp};
+use crate::addr::{Avma, FileOffset, PAGE, Timestamp};
 use crate::event::FileId;
 
 id!(
@@ -62,7 +62,6 @@ impl FaultFact {
     /// Bytes that came into memory: pages that were read into the page cache, and the page that was mapped unless it is
     /// one of those.
     pub fn bytes(&self) -> u64 {
-        const PAGE: u64 = 4096;
         const HUGE_PAGE: u64 = 2 << 20;
         let read = u64::from(self.pages_read) * PAGE;
         match self.class {

@@ -4,7 +4,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::fault::{FilePlace, MappedFile, MappedFileId};
-use crate::addr::{Avma, FileOffset};
+use crate::addr::{Avma, FileOffset, PAGE};
 use crate::event::{FaultFile, FileId};
 use crate::task::space::{FileKey, Files, Region};
 
@@ -13,7 +13,6 @@ const MAX_FILES: usize = 1 << 20;
 /// Most places of one file, and of all, whose symbols are looked up.
 const MAX_PLACES: usize = 1 << 20;
 const MAX_PLACES_IN_ALL: usize = 1 << 22;
-const PAGE: u64 = 4096;
 
 /// A file under a name: a file of two names is two.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

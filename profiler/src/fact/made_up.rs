@@ -6,18 +6,7 @@ use crate::addr::Timestamp;
 
 /// A process that was there at the beginning of time.
 pub fn process(pid: u32, name: &str) -> Process {
-    Process {
-        pid,
-        name: name.into(),
-        path: String::new(),
-        command_line: Vec::new(),
-        start: Timestamp(0),
-        existed: false,
-        end: None,
-        exit_code: None,
-        parent: None,
-        main_thread: None,
-    }
+    Process::born(pid, name.into(), Timestamp(0))
 }
 
 /// A thread of the process with this number, of the same age.

@@ -265,6 +265,24 @@ pub struct Process {
     pub main_thread: Option<ThreadId>,
 }
 
+impl Process {
+    /// A process of which only the birth is known.
+    pub fn born(pid: u32, name: String, start: Timestamp) -> Self {
+        Self {
+            pid,
+            name,
+            path: String::new(),
+            command_line: Vec::new(),
+            start,
+            existed: false,
+            end: None,
+            exit_code: None,
+            parent: None,
+            main_thread: None,
+        }
+    }
+}
+
 /// One life of a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thread {

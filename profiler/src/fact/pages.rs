@@ -12,7 +12,7 @@ pub use set::PageSet;
 
 use super::fault::{FaultFact, MappedFileId, PageRange, PagesReadFact};
 use super::{FrameId, Location, StackId, Tables, ThreadId};
-use crate::addr::{FileOffset, Timestamp};
+use crate::addr::{FileOffset, PAGE, Timestamp};
 use crate::event::FileId;
 
 /// First touches that are kept, of all files.
@@ -27,7 +27,6 @@ const MAX_FILES: usize = 1 << 20;
 const MAX_BYTES: usize = 1 << 29;
 /// Pages that one fault maps around itself at most: those of a page table.
 const MAX_AROUND: u32 = 512;
-const PAGE: u64 = 4096;
 
 /// A page that was touched for the first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

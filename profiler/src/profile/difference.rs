@@ -10,7 +10,6 @@ use std::path::Path;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
-use super::plain;
 use super::write::{WriteError, write};
 use crate::addr::{Timestamp, ns};
 use crate::fact::budget::{Collected, KeptSample, ThreadFacts};
@@ -197,15 +196,16 @@ impl Difference {
             ..Recording::default()
         };
         self.tables.processes = vec![Process {
+            existed: true,
             main_thread: Some(ThreadId(0)),
-            ..plain::process(1, title, start)
+            ..Process::born(1, title.to_owned(), start)
         }];
         self.tables.threads = KINDS
             .iter()
             .zip(1..)
             .map(|(kind, tid)| Thread {
                 is_main: tid == 1,
-                ..plain::thread(ProcessId(0), tid, kind, start)
+                ..Thread::born(ProcessId(0), tid, (*kind).to_owned(), start)
             })
             .collect();
         let samples = |weights: &Vec<(StackId, f64)>| ThreadFacts {

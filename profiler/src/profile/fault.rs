@@ -8,7 +8,7 @@ use super::fault_bits::{self, known_parts};
 use super::fault_names::FaultNames;
 use super::milliseconds;
 use super::read::duration_of;
-use crate::addr::{Avma, FileOffset, Timestamp, ns};
+use crate::addr::{Avma, FileOffset, PAGE, Timestamp, ns};
 use crate::fact::fault::{FaultWaits, FilePlace, PageRange};
 use crate::fact::{FaultFact, MappedFileId, PagesReadFact, StackId, ThreadId};
 
@@ -18,8 +18,6 @@ pub const FAULT: &str = "PageFault";
 pub const DISK_FAULT: &str = "PageFaultDisk";
 /// Type of pages that were read.
 pub const READ: &str = "PagesRead";
-/// Bytes of a page.
-const PAGE: u64 = 4096;
 
 /// A page fault. What is absent is zero, none or not known: `bits` tells which.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

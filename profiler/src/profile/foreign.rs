@@ -8,7 +8,6 @@ use rustc_hash::FxHashMap;
 
 use super::foreign_format::{RawLib, RawMeta, RawProfile, RawSamples, RawTables, RawThread};
 use super::input;
-use super::plain;
 use super::read::ReadError;
 use crate::addr::{Avma, KernelOffset, Svma, Timestamp};
 use crate::event::FileId;
@@ -244,13 +243,16 @@ fn id(value: &serde_json::Value) -> u32 {
 
 fn process_of(thread: &RawThread, product: Option<&str>) -> Process {
     let name = thread.process_name.as_deref().or(product).unwrap_or(&thread.name);
-    plain::process(id(&thread.pid), name, Timestamp(0))
+    Process {
+        existed: true,
+        ..Process::born(id(&thread.pid), name.to_owned(), Timestamp(0))
+    }
 }
 
 fn thread_of(thread: &RawThread, process: ProcessId) -> Thread {
     Thread {
         is_main: thread.is_main_thread,
-        ..plain::thread(process, id(&thread.tid), &thread.name, Timestamp(0))
+        ..Thread::born(process, id(&thread.tid), thread.name.clone(), Timestamp(0))
     }
 }
 

@@ -35,7 +35,6 @@ mod mark;
 mod markers;
 mod named;
 mod place;
-mod plain;
 mod read;
 mod read_markers;
 mod read_tables;

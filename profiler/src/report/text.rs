@@ -65,6 +65,12 @@ pub fn path(path: &str, width: usize) -> String {
     fit_end(&path, width)
 }
 
+/// A text in a column of this width; what is longer stays whole.
+pub fn padded(text: &str, width: usize) -> String {
+    let room = width.saturating_sub(columns(text));
+    text.to_owned() + &" ".repeat(room)
+}
+
 /// Items behind a word, over as many lines as they need; none, if there are no items.
 pub fn wrapped(head: &str, items: &[String], separator: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();

@@ -210,16 +210,8 @@ impl Tasks {
     fn new_process(&mut self, pid: u32, start: Timestamp, parent: Option<ProcessId>, shares: bool) -> ProcessId {
         let id = ProcessId(number(self.processes.len()));
         let mut process = Process {
-            pid,
-            name: String::new(),
-            path: String::new(),
-            command_line: Vec::new(),
-            start,
-            existed: false,
-            end: None,
-            exit_code: None,
             parent,
-            main_thread: None,
+            ..Process::born(pid, String::new(), start)
         };
         let stranger = self.strangers.remove(&pid);
         let mut image = Image {

@@ -8,18 +8,7 @@ use profiler::fact::{Module, ModuleKind, Process, ProcessId, Thread};
 pub const START: u64 = 5_000_000_000;
 
 pub fn process(pid: u32, name: &str) -> Process {
-    Process {
-        pid,
-        name: name.into(),
-        path: String::new(),
-        command_line: Vec::new(),
-        start: Timestamp(START),
-        existed: false,
-        end: None,
-        exit_code: None,
-        parent: None,
-        main_thread: None,
-    }
+    Process::born(pid, name.into(), Timestamp(START))
 }
 
 pub fn thread(process: u32, tid: u32, name: &str) -> Thread {

@@ -8,12 +8,12 @@ use anyhow::{Context, Result, bail};
 use rustc_hash::FxHashMap;
 use symbols::elf::ElfFile;
 
-use crate::addr::{Avma, FileOffset};
+use crate::addr::{Avma, FileOffset, PAGE};
 use crate::capture::{files, procfs};
 use crate::event::{At, FileId, Mapping};
 use crate::fact::fault::FileSection;
 use crate::record::places::section;
-use crate::report::smaps::pages::{Frame, PAGE, split};
+use crate::report::smaps::pages::{Frame, split};
 use crate::report::smaps::parse::{regions, rollup};
 use crate::report::smaps::report::{Process, Sections};
 use crate::report::smaps::{Amounts, Region};

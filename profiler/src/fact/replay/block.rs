@@ -9,7 +9,7 @@ use profiler_common::block::{
 use rustc_hash::FxHashMap;
 
 use super::Replay;
-use crate::addr::Timestamp;
+use crate::addr::{PAGE, Timestamp};
 use crate::event::{Bio, Device, DeviceName, Request};
 use crate::fact::blocks::{Blocks, Unfinished};
 use crate::fact::request::{BioSource, BlockDevice, DeviceId, Operation, RequestKind, RequestSight};
@@ -19,7 +19,6 @@ use crate::fact::{BioFact, RequestFact, Tables, WaitFact};
 const MAX_DEVICES: usize = 1 << 16;
 /// A bio that was on its way for longer when the recording ended was lost sight of.
 const LOST: Duration = Duration::from_mins(1);
-const PAGE: u64 = 4096;
 
 /// What is known of bios and devices so far.
 #[derive(Default)]

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{Skip, build_id, changed, open_listed};
+use crate::addr::PAGE;
 use crate::report::preload::{FileNeed, List, Listed, Range, Read};
-
-const PAGE: u64 = 4096;
 
 /// What became of a recording's files.
 #[derive(Debug, Default)]

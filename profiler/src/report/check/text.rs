@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::judge::{Judgement, Limit, Row, Verdict};
-use crate::report::text::{columns, count, escaped, fit, percent, warning, wrapped, write_lines};
+use crate::report::text::{count, escaped, fit, padded, percent, warning, wrapped, write_lines};
 
 /// Columns of a row's name.
 const NAME: usize = 39;
@@ -75,11 +75,10 @@ fn write_row(out: &mut impl Write, row: &Row) -> io::Result<()> {
     let Verdict::Over(over) = row.verdict else {
         return Ok(());
     };
-    let name = fit(&row.what(), NAME);
-    let pad = " ".repeat(NAME.saturating_sub(columns(&name)));
+    let name = padded(&fit(&row.what(), NAME), NAME);
     let show = |value| row.metric.show(value);
     let (limit, measured, over_by) = (show(row.limit), show(row.measured), show(over));
-    writeln!(out, "{name}{pad} {limit:>12} {measured:>12} {over_by:>14}")?;
+    writeln!(out, "{name} {limit:>12} {measured:>12} {over_by:>14}")?;
     if let Limit::Baseline { had, .. } = row.from {
         let more = percent(row.measured.saturating_sub(had), had);
         writeln!(out, "  the baseline had {}: {more} more", show(had))?;

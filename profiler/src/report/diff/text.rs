@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::compare::{Diff, FALSE_SHARE, Gap, Row, Verdict};
 use super::noise::smallest;
 use crate::report::metrics::{By, Metric, Place};
-use crate::report::text::{columns, count, fit, path, warning, wrapped, write_lines};
+use crate::report::text::{columns, count, fit, padded, path, warning, wrapped, write_lines};
 
 /// Columns of a row's name.
 const NAME: usize = 30;
@@ -133,10 +133,10 @@ fn write_row(out: &mut impl Write, row: &Row, name: &str, what: &str) -> io::Res
         Verdict::Untold if row.probability.is_some() => '?',
         Verdict::Untold | Verdict::Changed => ' ',
     };
-    let pad = " ".repeat(NAME.saturating_sub(columns(name)));
+    let name = padded(name, NAME);
     let (a, b) = row.medians();
     let (a, b, change) = (show(row.metric, a), show(row.metric, b), change(row.metric, a, b));
-    writeln!(out, "{mark} {name}{pad} {what:<16} {a:>9} {b:>9} {change:>10}")
+    writeln!(out, "{mark} {name} {what:<16} {a:>9} {b:>9} {change:>10}")
 }
 
 fn show(metric: Metric, value: u64) -> String {

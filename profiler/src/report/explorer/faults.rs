@@ -11,15 +11,13 @@ use super::limits;
 use super::stacks::Stacks;
 use super::strings::Strings;
 use super::thread_id;
-use crate::addr::Timestamp;
+use crate::addr::{PAGE, Timestamp};
 use crate::fact::fault::{Access, Failure, FaultClass};
 use crate::fact::{FaultFact, ThreadId};
 use crate::report::export::ns;
 use crate::report::faults::phase::Phase;
 use crate::report::faults::{Selector, View};
 
-/// Bytes of a page.
-pub const PAGE: u64 = 4096;
 /// By the number in the column.
 pub const PHASES: [Phase; 5] = [
     Phase::Exec,

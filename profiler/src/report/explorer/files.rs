@@ -5,9 +5,9 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::container::{Container, NONE};
-use super::faults::PAGE;
 use super::limits;
 use super::strings::Strings;
+use crate::addr::PAGE;
 use crate::fact::fault::{MappedFile, MappedFileId};
 use crate::fact::pages::PageSet;
 use crate::report::export::hex;

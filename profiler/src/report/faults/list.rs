@@ -6,7 +6,7 @@ use super::select::Selector;
 use super::view::View;
 use crate::fact::FaultFact;
 use crate::report::export::ns;
-use crate::report::text::{columns, duration, escaped, fit};
+use crate::report::text::{duration, escaped, fit, padded};
 
 /// Columns of the file's name, where there are several.
 const FILE: usize = 20;
@@ -27,7 +27,7 @@ pub fn write(out: &mut impl Write, view: &View<'_>, selector: &Selector) -> io::
     if first.is_none() {
         return writeln!(out, "none of the selected faults is on a page of a file");
     }
-    let file = if several { padded("file", FILE) } else { String::new() };
+    let file = if several { column("file", FILE) } else { String::new() };
     writeln!(
         out,
         "{bold}{:>12} {file}{:>10} {:<14} {:<12} {:>8} function{bold:#}",
@@ -35,7 +35,7 @@ pub fn write(out: &mut impl Write, view: &View<'_>, selector: &Selector) -> io::
     )?;
     for (fault, place) in of_files() {
         let file = match view.file(place) {
-            Some(file) if several => padded(file.path.rsplit('/').next().unwrap_or_default(), FILE),
+            Some(file) if several => column(file.path.rsplit('/').next().unwrap_or_default(), FILE),
             _ => String::new(),
         };
         writeln!(
@@ -55,7 +55,7 @@ fn rest(view: &View<'_>, fault: &FaultFact, offset: u64) -> String {
     let function = view
         .function_name(fault)
         .map_or_else(|| "-".to_owned(), |name| escaped(name.as_bytes()));
-    let section = padded(view.section(fault).unwrap_or("-"), 14);
+    let section = column(view.section(fault).unwrap_or("-"), 14);
     format!(
         "{offset:>10x} {section}{:<12} {latency:>8} {function}",
         fault.class.name()
@@ -69,8 +69,6 @@ fn time(ns: u64) -> String {
 }
 
 /// A name from outside in a column, and a space.
-fn padded(name: &str, width: usize) -> String {
-    let name = fit(name, width);
-    let room = width.saturating_sub(columns(&name)) + 1;
-    name + &" ".repeat(room)
+fn column(name: &str, width: usize) -> String {
+    padded(&fit(name, width), width + 1)
 }

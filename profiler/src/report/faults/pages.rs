@@ -5,12 +5,10 @@ use serde::Serialize;
 
 use super::report::FileRow;
 use super::view::View;
+use crate::addr::PAGE;
 use crate::fact::dirty::Dirtied;
 use crate::fact::pages::{FilePages, Pages};
 use crate::report::export::ns;
-
-/// Bytes of a page.
-const PAGE: u64 = 4096;
 
 /// The pages of a file, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

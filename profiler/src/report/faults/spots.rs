@@ -7,12 +7,10 @@ use serde::Serialize;
 
 use super::report::FileRow;
 use super::view::View;
+use crate::addr::PAGE;
 use crate::fact::fault::MappedFileId;
 use crate::fact::pages::Spot;
 use crate::report::export::ns;
-
-/// Bytes of a page.
-const PAGE: u64 = 4096;
 
 /// A function's faults in a file of which the kernel read single pages only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

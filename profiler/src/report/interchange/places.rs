@@ -8,13 +8,13 @@ use std::borrow::Cow;
 use rustc_hash::FxHashMap;
 
 use super::sums::{Key, Sums, What, Who};
+use crate::addr::PAGE;
 use crate::fact::{Frame, FrameId, Location, MappedFile, Module, ModuleId, ModuleKind, StackId, Tables};
 use crate::report::export::hex;
 use crate::report::faults::view::path_of;
 use crate::report::functions::{Function, Functions, upwards};
 use crate::report::text::{escaped, is_unsafe};
 
-const PAGE: u64 = 4096;
 /// Frames of a stack at most: beyond, the outermost are left out.
 const DEPTH: usize = 4096;
 /// Stands for the stack that is not known.

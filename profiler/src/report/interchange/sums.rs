@@ -12,6 +12,7 @@ use crate::fact::{
     BioFact, DeviceId, FactSink, FaultFact, MappedFileId, Mark, RequestFact, SampleFact, StackId, Tables, ThreadId,
     WaitFact, WaitReason,
 };
+use crate::report::io::select::bases;
 
 /// What is exported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -245,12 +246,7 @@ impl Sums {
                 *has = true;
             }
         }
-        let is_base: Vec<bool> = tables.devices.iter().map(|device| !device.is_stacked()).collect();
-        if is_base.iter().zip(&has_some).any(|(base, some)| *base && *some) {
-            is_base
-        } else {
-            vec![true; tables.devices.len()]
-        }
+        bases(&tables.devices, &has_some)
     }
 
     fn wants(&self, table: Table) -> bool {

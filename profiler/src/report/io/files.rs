@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::rows::{Facts, Part};
 use super::view::{Place, View};
+use crate::addr::PAGE;
 use crate::fact::fault::MappedFile;
 use crate::fact::request::Operation;
 use crate::fact::{MappedFileId, RequestFact};
@@ -18,7 +19,6 @@ pub const TINY: u32 = 16 << 10;
 const MANY: u64 = 16;
 /// Places that are told apart.
 const MAX_PLACES: usize = 1 << 20;
-const PAGE: u64 = 4096;
 
 /// What requests brought of a file for page faults, and what of it nobody touched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use crate::addr::Timestamp;
+use crate::addr::{PAGE, Timestamp};
 use crate::event::FileId;
 use crate::fact::fault::PageRange;
 use crate::fact::pages::{PageSet, Pages};
@@ -24,7 +24,6 @@ const MAX_WAITS: usize = 1 << 20;
 const MAX_PAGES: usize = 1 << 28;
 /// Files of such sets.
 const MAX_FILES: usize = 1 << 20;
-const PAGE: u64 = 4096;
 
 /// A part of a request: [`BioFact`] with a number for its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -175,9 +175,14 @@ fn counts(view: &View<'_>, selected: Option<&[bool]>) -> Vec<bool> {
             *has = true;
         }
     }
+    bases(devices, &has_some)
+}
+
+/// By device, that it counts in sums over all: not one that is made of others with requests of their own.
+pub fn bases(devices: &[BlockDevice], has_some: &[bool]) -> Vec<bool> {
     let is_base: Vec<bool> = devices.iter().map(|device| !device.is_stacked()).collect();
     // What is below may be no disk: a file in memory, another machine.
-    if is_base.iter().zip(&has_some).any(|(base, some)| *base && *some) {
+    if is_base.iter().zip(has_some).any(|(base, some)| *base && *some) {
         is_base
     } else {
         vec![true; devices.len()]

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::gather::Facts;
 use super::known::unknown;
 use super::{Figures, Metric, Metrics, Place};
-use crate::addr::{Timestamp, ns};
+use crate::addr::{PAGE, Timestamp, ns};
 use crate::fact::fault::{FaultClass, FaultFact, MappedFileId};
 use crate::fact::life::life;
 use crate::fact::request::Operation;
@@ -18,9 +18,6 @@ use crate::report::functions::FunctionId;
 use crate::report::io::rows::Part;
 use crate::report::waits::report::about;
 use crate::report::{faults, io, waits};
-
-/// Bytes of a page.
-const PAGE: u64 = 4096;
 
 /// A place by number; some numbers have the same name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

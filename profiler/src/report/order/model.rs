@@ -7,8 +7,8 @@
 
 use std::collections::BTreeSet;
 
-/// Bytes of a page.
-pub const PAGE: u64 = 4096;
+use crate::addr::PAGE;
+
 /// Pages that a fault maps around itself.
 const AROUND: u64 = 16;
 /// Pages that a fault reads around itself.

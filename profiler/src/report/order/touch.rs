@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use symbols::elf::{FunctionSymbol, Segment};
 
-use crate::addr::{FileOffset, Timestamp};
+use crate::addr::{FileOffset, PAGE, Timestamp};
 use crate::fact::fault::Access;
 use crate::fact::{FactSink, FaultFact, Location, MappedFileId, Mark, ModuleId, SampleFact, StackId, Tables, WaitFact};
 
@@ -90,7 +90,7 @@ impl Touches {
 
     /// Pages of the file that were faulted in, between these bytes of it.
     pub fn pages(&self, chosen: &Chosen, bytes: (u64, u64)) -> Vec<u64> {
-        let (from, to) = (bytes.0 / super::model::PAGE, bytes.1.div_ceil(super::model::PAGE));
+        let (from, to) = (bytes.0 / PAGE, bytes.1.div_ceil(PAGE));
         let mut pages: Vec<(Timestamp, u64)> = (self.pages.iter())
             .filter(|((file, page), _)| chosen.files.contains(file) && (from..to).contains(page))
             .map(|((_, page), time)| (*time, *page))
@@ -109,7 +109,7 @@ impl Touches {
             if let (Some(time), Some(parent)) = (first[index], parent.map(StackId::index))
                 && parent < index
             {
-                earliest(&mut first[parent], time);
+                time.keep_earliest(&mut first[parent]);
             }
         }
         let seen = first.into_iter().enumerate();
@@ -123,12 +123,8 @@ impl Touches {
         if self.stacks.len() <= stack.index() {
             self.stacks.resize(tables.stacks.len(), None);
         }
-        earliest(&mut self.stacks[stack.index()], time);
+        time.keep_earliest(&mut self.stacks[stack.index()]);
     }
-}
-
-fn earliest(known: &mut Option<Timestamp>, time: Timestamp) {
-    *known = Some(known.map_or(time, |known| known.min(time)));
 }
 
 /// The innermost function that covers an address, of those by address.

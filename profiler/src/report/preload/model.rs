@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::addr::ns;
 use crate::fact::RequestFact;
 use crate::fact::request::RequestSight;
+use crate::report::metrics::median;
 
 /// Reads up to this are nearly all seek.
 const SMALL: u32 = 16 << 10;
@@ -81,14 +82,14 @@ impl Services {
         if self.small.len() < ENOUGH || self.large.len() < ENOUGH {
             return Model::default();
         }
-        let seek = median(self.small.clone());
+        let seek = median(&self.small);
         let rates = self.large.iter().map(|(bytes, time)| {
             // Where small reads take no less than large ones, the seek is at least no more than half of it.
             let moving = time.saturating_sub(seek).max(time / 2).max(1);
             // In kilobytes a second, to sort as integers.
             bytes.saturating_mul(1_000_000) / moving
         });
-        let rate = median(rates.collect()) as f64 * 1e3;
+        let rate = median(&rates.collect::<Vec<_>>()) as f64 * 1e3;
         let seek = Duration::from_nanos(seek);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         // Both factors are positive, and the cast saturates.
@@ -99,11 +100,6 @@ impl Services {
             learned: Some(Learned { seek, rate }),
         }
     }
-}
-
-fn median(mut values: Vec<u64>) -> u64 {
-    values.sort_unstable();
-    values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
 #[cfg(test)]

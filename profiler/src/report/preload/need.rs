@@ -6,7 +6,7 @@
 use rustc_hash::FxHashMap;
 
 use super::model::{Model, Services};
-use crate::addr::Timestamp;
+use crate::addr::{PAGE, Timestamp};
 use crate::event::FileId;
 use crate::fact::pages::{Pages, page_of};
 use crate::fact::request::{BioSource, Operation};
@@ -16,7 +16,6 @@ use crate::fact::{BioFact, FactSink, FaultFact, MappedFile, Mark, PagesReadFact,
 const MAX_PAGES: usize = 1 << 22;
 /// Pages of one read or one range around a fault that are looked at: 64 MiB.
 const MAX_RUN: u64 = 1 << 14;
-const PAGE: u64 = 4096;
 
 /// When a page was first touched by a fault, and first read.
 #[derive(Debug, Clone, Copy, Default)]
@@ -133,10 +132,6 @@ impl Needs {
     }
 }
 
-fn earliest(known: &mut Option<Timestamp>, time: Timestamp) {
-    *known = Some(known.map_or(time, |known| known.min(time)));
-}
-
 impl FactSink for Needs {
     fn sample(&mut self, _: &Tables, _: &SampleFact) {}
 
@@ -151,7 +146,7 @@ impl FactSink for Needs {
         let Some(id) = tables.files.get(place.file.index()).map(|file| file.id) else {
             return;
         };
-        let touch = |times: &mut Times| earliest(&mut times.touched, fault.start);
+        let touch = |times: &mut Times| fault.start.keep_earliest(&mut times.touched);
         self.note(id, page_of(place.offset), 1, touch);
         if let Some(around) = fault.around {
             self.note(id, around.first, u64::from(around.count), touch);
@@ -163,7 +158,7 @@ impl FactSink for Needs {
         self.reads += 1;
         if let Some(id) = tables.files.get(read.file.index()).map(|file| file.id) {
             self.note(id, read.pages.first, u64::from(read.pages.count), |times| {
-                earliest(&mut times.read, read.time);
+                read.time.keep_earliest(&mut times.read);
             });
         }
     }
@@ -184,7 +179,7 @@ impl FactSink for Needs {
             let end = offset.saturating_add(u64::from(bio.bytes)).div_ceil(PAGE);
             let first = offset / PAGE;
             self.note(file.id, first, end.saturating_sub(first), |times| {
-                earliest(&mut times.read, bio.time);
+                bio.time.keep_earliest(&mut times.read);
             });
         }
     }

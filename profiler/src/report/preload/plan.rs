@@ -2,11 +2,10 @@
 
 use super::model::Model;
 use super::need::FileNeed;
-use crate::addr::Timestamp;
+use crate::addr::{PAGE, Timestamp};
 
 /// Ranges at most; the latest needs are left out.
 pub const MAX_RANGES: usize = 1 << 18;
-const PAGE: u64 = 4096;
 
 /// A part of a file that is read at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

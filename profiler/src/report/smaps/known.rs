@@ -5,9 +5,10 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
-use super::pages::PAGE;
+use crate::addr::PAGE;
 use crate::event::FileId;
 use crate::fact::fault::{Access, FaultClass};
+use crate::fact::pages::page_of;
 use crate::fact::{MappedFile, MappedFileId, ProcessId};
 use crate::report::faults::View;
 use crate::report::faults::view::path_of;
@@ -76,7 +77,7 @@ impl Known {
             let (Some(place), Some(thread)) = (fault.place, view.thread(&fault)) else {
                 continue;
             };
-            let page = place.offset.0 / PAGE;
+            let page = page_of(place.offset);
             let section = view.file(place).and_then(|file| file.section_index(place.byte));
             let key = (thread.process, place.file, page);
             let is_first = touched.insert(key);

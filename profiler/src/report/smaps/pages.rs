@@ -4,10 +4,9 @@
 //! sections are unknown.
 
 use super::parse::{Amounts, Region};
+use crate::addr::PAGE;
 use crate::fact::fault::FileSection;
 
-/// Bytes of a page: both files count in these.
-pub const PAGE: u64 = 4096;
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 /// The page is the file's, or shared memory's.

@@ -160,7 +160,7 @@ impl Footprint {
 }
 
 /// Those with the most memory of their own share come first.
-fn rank(amounts: &Amounts) -> (u64, u64) {
+pub(super) fn rank(amounts: &Amounts) -> (u64, u64) {
     (
         amounts.pss.unwrap_or(amounts.rss).saturating_add(amounts.swap),
         amounts.rss,

@@ -6,8 +6,8 @@ use rustc_hash::FxHashMap;
 
 use super::known::{Known, KnownRow, Toucher};
 use super::parse::Amounts;
-use super::report::{Footprint, SectionRow};
-use crate::report::text::{self, bytes, columns, count, fit, warning};
+use super::report::{Footprint, SectionRow, rank};
+use crate::report::text::{self, bytes, columns, count, fit, padded, warning};
 
 /// Columns of a name.
 const NAME: usize = 26;
@@ -76,7 +76,7 @@ pub fn write(out: &mut impl Write, footprint: &Footprint, top: usize) -> io::Res
             "{pids} changed while being read: rows do not add up; stop it first (`kill -STOP PID`)"
         )));
     }
-    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+    text::write_lines(out, &lines)
 }
 
 /// Writes what a recording alone knows.
@@ -163,8 +163,7 @@ fn sections(footprint: &Footprint) -> Vec<(&SectionRow, Amounts)> {
             sums.push((row, row.amounts));
         }
     }
-    let share = |amounts: &Amounts| amounts.pss.unwrap_or(amounts.rss).saturating_add(amounts.swap);
-    sums.sort_by_key(|(_, amounts)| std::cmp::Reverse(share(amounts)));
+    sums.sort_by_key(|(_, amounts)| std::cmp::Reverse(rank(amounts)));
     sums
 }
 
@@ -196,9 +195,4 @@ fn touchers(touched: Option<u64>, functions: &[Toucher]) -> Vec<String> {
 
 fn rest(len: usize, top: usize) -> Option<String> {
     (len > top).then(|| format!("... {} more (--top)", count((len - top) as u64)))
-}
-
-fn padded(name: &str, width: usize) -> String {
-    let room = width.saturating_sub(columns(name));
-    name.to_owned() + &" ".repeat(room)
 }
