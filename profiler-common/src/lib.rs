@@ -11,6 +11,7 @@ pub mod fault;
 pub mod header;
 pub mod known_ranges;
 pub mod known_rows;
+pub mod last_walk;
 pub mod loss;
 pub mod memory;
 pub mod preempt;

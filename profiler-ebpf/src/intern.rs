@@ -5,13 +5,12 @@
 
 use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::generated::bpf_get_stack;
-use profiler_common::stack::MAX_KERNEL_FRAMES;
-use profiler_common::stack::{MAX_USER_FRAMES, StackHead, mix};
+use profiler_common::stack::{MAX_KERNEL_FRAMES, MAX_USER_FRAMES, StackHead, mix};
 use profiler_common::{Loss, RecordKind};
 
 use crate::emit::{At, lose, output};
-use crate::maps::SENT;
-use crate::walk::{Walk, absorb};
+use crate::maps::{SENT, config};
+use crate::walk::{self, Walk, absorb};
 
 /// Places in the table, a power of two.
 pub const SENT_PLACES: u32 = 1 << 18;
@@ -25,15 +24,19 @@ pub const SENT_PLACES: u32 = 1 << 18;
 pub unsafe fn user_stack(walk: *mut Walk, at: At) -> u64 {
     // SAFETY: by this function's own condition.
     unsafe {
-        if (*walk).head.count == 0 {
+        let count = (*walk).head.count + (*walk).outer;
+        if count == 0 {
             return 0;
         }
-        let key = mix(
-            (*walk).head.key,
-            u64::from((*walk).head.end) << 32 | u64::from((*walk).head.count),
-        ) | 1;
+        let key = mix((*walk).head.key, u64::from((*walk).head.end) << 32 | u64::from(count)) | 1;
         (*walk).head.key = key;
-        known_or_sent(walk, RecordKind::UserStack, at)
+        if is_known(key) {
+            return key;
+        }
+        if config!(walk) != 0 && (*walk).outer != 0 {
+            walk::fill_outer((*walk).level());
+        }
+        sent(walk, RecordKind::UserStack, at)
     }
 }
 
@@ -61,25 +64,36 @@ pub unsafe fn kernel_stack(walk: *mut Walk, ctx: &impl EbpfContext, at: At) -> u
         (*walk).head.count = count as u32;
         (*walk).head.end = 0;
         (*walk).head.key = mix(hash, count as u64) | 1;
-        known_or_sent(walk, RecordKind::KernelStack, at)
+        if is_known((*walk).head.key) {
+            return (*walk).head.key;
+        }
+        sent(walk, RecordKind::KernelStack, at)
     }
+}
+
+/// The first of a key's two places; the other one is its neighbour.
+#[inline(always)]
+const fn place(key: u64) -> u32 {
+    (key >> 20) as u32 & (SENT_PLACES - 1)
+}
+
+#[inline(always)]
+fn is_known(key: u64) -> bool {
+    let is_at = |place| SENT.get(place) == Some(&key);
+    is_at(place(key)) || is_at(place(key) ^ 1)
 }
 
 /// # Safety
 /// As [`user_stack`].
 #[inline(always)]
-unsafe fn known_or_sent(walk: *mut Walk, kind: RecordKind, at: At) -> u64 {
+unsafe fn sent(walk: *mut Walk, kind: RecordKind, at: At) -> u64 {
     // SAFETY: by this function's own condition.
     let key = unsafe { (*walk).head.key };
-    let first = (key >> 20) as u32 & (SENT_PLACES - 1);
-    let (Some(near), Some(far)) = (SENT.get_ptr_mut(first), SENT.get_ptr_mut(first ^ 1)) else {
+    let (Some(near), Some(far)) = (SENT.get_ptr_mut(place(key)), SENT.get_ptr_mut(place(key) ^ 1)) else {
         return 0;
     };
     // SAFETY: whole words; two CPUs that write at once cost a stack that is sent twice.
     unsafe {
-        if *near == key || *far == key {
-            return key;
-        }
         let len = size_of::<StackHead>() + ((*walk).head.count as usize).min(MAX_USER_FRAMES) * 8;
         (*walk).head.header = at.header(kind, len as u32);
         if !output((&raw const (*walk).head).cast(), len) {

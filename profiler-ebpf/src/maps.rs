@@ -6,6 +6,7 @@ use aya_ebpf::maps::{Array, HashMap, PerCpuArray, RingBuf};
 use profiler_common::block::PendingRequest;
 use profiler_common::config::Config;
 use profiler_common::known_rows::KnownRow;
+use profiler_common::last_walk::LastWalk;
 use profiler_common::loss::LOSS_COUNT;
 use profiler_common::scope::ThreadState;
 use profiler_common::space::CodeRange;
@@ -48,6 +49,10 @@ pub static WALKS: PerCpuArray<Walk> = PerCpuArray::with_max_entries(WALKS_PER_CP
 /// Rows that each CPU remembers: [`profiler_common::known_rows`]. User space sets the size.
 #[map]
 pub static KNOWN_ROWS: Array<KnownRow> = Array::with_max_entries(profiler_common::known_rows::KNOWN_ROWS, 0);
+
+/// Walks that each CPU remembers: [`profiler_common::last_walk`]. User space sets the size.
+#[map]
+pub static LAST_WALKS: Array<LastWalk> = Array::with_max_entries(profiler_common::last_walk::LAST_WALKS, 0);
 
 /// Mappings that faults were in lately.
 #[map]

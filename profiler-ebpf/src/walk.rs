@@ -3,27 +3,30 @@
 //! A walk is a `bpf_loop` over [`next_frame`], so it returns to the program that asked for it, whatever its type. Its state is in
 //! per-CPU memory, because a program's stack has 512 bytes. docs/unwinding.md tells the rules.
 
+mod caller;
+mod last;
+
+pub use last::fill_outer;
+
 use core::ffi::{c_long, c_void};
 use core::intrinsics::{AtomicOrdering, atomic_xchg};
 
-use aya_ebpf::helpers::generated::{bpf_get_smp_processor_id, bpf_loop, bpf_probe_read_user};
-use profiler_common::call::step_by_guess;
+use aya_ebpf::helpers::generated::{bpf_get_smp_processor_id, bpf_loop};
 use profiler_common::known_ranges::KnownRanges;
 use profiler_common::known_rows::KNOWN_ROWS;
+use profiler_common::last_walk::{LAST_FRAMES, LastFrame, OPAQUE};
 use profiler_common::memory::Block;
-use profiler_common::space::{CodeRange, FRAME_POINTERS, TABLE};
+use profiler_common::space::CodeRange;
 use profiler_common::stack::{INTERRUPTED, MAX_USER_FRAMES, StackHead, UserRegs};
-use profiler_common::unwind::{Arch, By, WalkEnd, step, step_by_frame_pointer};
+use profiler_common::unwind::WalkEnd;
 
+use self::caller::{GOES_ON, Next, caller};
 use crate::lookup;
 use crate::maps::{SPACES, WALKS, config};
 
-const ARCH: Arch = Arch::X86_64;
 /// Walks that may be under way on one CPU: of a thread, of one that took the CPU from it, of an interrupt, of an interrupt that
 /// can't be masked.
 pub const WALKS_PER_CPU: u32 = 4;
-/// Frames behind the leaf that a walk without frame pointers must have seen before it believes that their chain ended.
-const CHAIN: u32 = 2;
 
 /// A walk, and the record that it becomes.
 #[repr(C)]
@@ -48,10 +51,28 @@ pub struct Walk {
     known_ranges: KnownRanges,
     /// Where the rows that this CPU remembers begin; [`NO_KNOWN_ROWS`] for walks that interrupt another.
     known_rows: u64,
+    /// Number of the thread's last walk in [`crate::maps::LAST_WALKS`]; [`last::NONE`].
+    last: u32,
+    /// Its outermost frames that this walk may still come to.
+    among: u32,
+    /// Its outermost frames that are this walk's too, outside of those in `frames`.
+    pub outer: u32,
+    /// 1: that the walk is complete follows from its last frame's registers alone.
+    sure: u32,
+    /// What is remembered of the frames in `frames`.
+    passed: [LastFrame; LAST_FRAMES],
     /// The record's head: `count`, `key` (so far) and `end` grow with the walk.
     pub head: StackHead,
     /// Behind the head without a gap: one record.
     pub frames: [u64; MAX_USER_FRAMES],
+}
+
+impl Walk {
+    /// Its number on this CPU.
+    #[inline(always)]
+    pub const fn level(&self) -> u32 {
+        self.level
+    }
 }
 
 /// [`Walk::known_rows`]: they are in use.
@@ -79,11 +100,12 @@ pub fn acquire() -> Option<*mut Walk> {
         if unsafe { atomic_xchg::<u64, { AtomicOrdering::SeqCst }>(&raw mut (*walk).busy, 1) } == 0 {
             // SAFETY: the walk is ours.
             unsafe {
+                let cpu = bpf_get_smp_processor_id();
                 (*walk).level = level;
-                (*walk).known_rows = if level == 0 {
-                    u64::from(bpf_get_smp_processor_id()) * u64::from(KNOWN_ROWS)
+                ((*walk).known_rows, (*walk).last) = if level == 0 {
+                    (u64::from(cpu) * u64::from(KNOWN_ROWS), last::of_thread(cpu))
                 } else {
-                    NO_KNOWN_ROWS
+                    (NO_KNOWN_ROWS, last::NONE)
                 };
             }
             return Some(walk);
@@ -133,19 +155,23 @@ pub extern "C" fn walk_user_stack(level: u32, space: u64) -> u32 {
     // SAFETY: this CPU's walk, of the program that called.
     unsafe {
         let regs = (*walk).regs;
-        let end = if config!(walk) == 0 {
+        if config!(walk) == 0 {
             // User space still has to learn of code that moved: it looks the leaf up.
             (*walk).unmapped = regs.ip;
-            WalkEnd::NotWalked
-        } else if let Some(end) = in_space(walk, space) {
+            (*walk).head.end = WalkEnd::NotWalked as u32;
+            return WalkEnd::NotWalked as u32;
+        }
+        let end = if let Some(end) = in_space(walk, space) {
             end
         } else {
             start(walk, space, regs);
             keep(walk, regs.ip);
+            (*walk).last = last::NONE;
             (*walk).unmapped = regs.ip;
             WalkEnd::NoSpace
         };
         (*walk).head.end = end as u32;
+        last::finish(level, space);
         end as u32
     }
 }
@@ -161,6 +187,7 @@ unsafe fn start(walk: *mut Walk, space: u64, regs: UserRegs) {
         (*walk).unmapped = 0;
         (*walk).head.count = 0;
         (*walk).head.key = space;
+        ((*walk).among, (*walk).outer, (*walk).sure) = (0, 0, 0);
         (*walk).range.start = 1;
         (*walk).range.end = 0;
         (*walk).block.forget();
@@ -178,6 +205,7 @@ unsafe fn in_space(walk: *mut Walk, space: u64) -> Option<WalkEnd> {
     unsafe {
         let word = *SPACES.get(&space)?;
         (*walk).run = word;
+        last::open(walk, space);
         let end = from_leaf(walk);
         (*SPACES.get(&space)? == word).then_some(end)
     }
@@ -221,13 +249,21 @@ unsafe extern "C" fn next_frame(_: u32, level: *mut c_void) -> c_long {
     };
     // SAFETY: the walk under way on this CPU, of the program that called.
     unsafe {
-        let interrupted = (*walk).caller == 0 && (*walk).head.count > 0;
-        keep(walk, (*walk).regs.ip | if interrupted { INTERRUPTED } else { 0 });
-        let Next { regs, back, end } = caller(walk);
-        if end != GOES_ON {
-            (*walk).head.end = end;
+        let count = (*walk).head.count;
+        let interrupted = (*walk).caller == 0 && count > 0;
+        let frame = (*walk).regs.ip | if interrupted { INTERRUPTED } else { 0 };
+        if last::joins((*walk).level, frame) != 0 {
+            (*walk).head.end = WalkEnd::Complete as u32;
             return 1;
         }
+        keep(walk, frame);
+        let Next { regs, back, end, step } = caller(walk);
+        if end != GOES_ON {
+            (*walk).head.end = end;
+            (*walk).sure = u32::from(step != OPAQUE);
+            return 1;
+        }
+        (*walk).passed[count as usize & (LAST_FRAMES - 1)].step = step;
         if lookup::range(
             &mut (*walk).range,
             &mut (*walk).known_ranges,
@@ -256,116 +292,13 @@ unsafe fn keep(walk: *mut Walk, frame: u64) {
         if count < MAX_USER_FRAMES {
             (&raw mut (*walk).frames).cast::<u64>().add(count).write(frame);
             (*walk).head.count = count as u32 + 1;
-            (*walk).head.key = absorb((*walk).head.key, frame);
         }
     }
 }
 
-/// Adds a frame to a hash that [`crate::intern`] finishes: one multiplication, and a shift so that upper bits count too.
+/// Adds a frame to the hash of those outside of it, which [`crate::intern`] finishes: one multiplication, and a shift so that upper bits count too.
 #[inline(always)]
 pub fn absorb(hash: u64, frame: u64) -> u64 {
     let hash = (hash ^ frame).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     hash ^ (hash >> 32)
-}
-
-/// [`Next::end`]: there is a caller.
-const GOES_ON: u32 = u32::MAX;
-
-/// Where a step led. All of it always has a value: the verifier refuses to see a register copied that has none, as the
-/// absent half of a `Result` may be.
-struct Next {
-    regs: UserRegs,
-    /// 1: `regs.ip` is a return address.
-    back: u64,
-    /// [`GOES_ON`], or the [`WalkEnd`].
-    end: u32,
-}
-
-impl Next {
-    #[inline(always)]
-    fn new(step: Result<(UserRegs, By), WalkEnd>) -> Self {
-        match step {
-            Ok((regs, by)) => Self {
-                regs,
-                back: u64::from(by == By::Call),
-                end: GOES_ON,
-            },
-            Err(end) => Self {
-                regs: UserRegs::default(),
-                back: 0,
-                end: end as u32,
-            },
-        }
-    }
-}
-
-/// The registers of the caller of the frame that the walk is at.
-///
-/// # Safety
-/// As [`user_stack`].
-#[inline(always)]
-unsafe fn caller(walk: *mut Walk) -> Next {
-    // SAFETY: by this function's own condition.
-    let (regs, range, back, count) = unsafe {
-        (
-            (*walk).regs,
-            &(*walk).range,
-            u64::from((*walk).caller),
-            (*walk).head.count,
-        )
-    };
-    // SAFETY: by this function's own condition.
-    let read = move |at| unsafe { word(walk, at) };
-    if range.unwinding == TABLE {
-        // SAFETY: by this function's own condition.
-        let first = unsafe { (*walk).known_rows };
-        let known = (first != NO_KNOWN_ROWS).then_some(first as u32);
-        let row = lookup::row(known, range, regs.ip.wrapping_sub(back));
-        let next = Next::new(step(ARCH, row, &regs, read));
-        if next.end == WalkEnd::NoRow as u32 {
-            return Next::new(step_by_guess(ARCH, &regs, back == 0 && count == 1, read));
-        }
-        next
-    } else if range.unwinding == FRAME_POINTERS {
-        if regs.fp == 0 && count >= CHAIN {
-            return Next::new(Err(WalkEnd::Complete));
-        }
-        Next::new(step_by_frame_pointer(ARCH, &regs, read))
-    } else {
-        Next::new(Err(WalkEnd::NoTable))
-    }
-}
-
-/// A word of user memory.
-///
-/// # Safety
-/// As [`user_stack`].
-#[inline(always)]
-unsafe fn word(walk: *mut Walk, at: u64) -> Option<u64> {
-    // SAFETY: by this function's own condition.
-    unsafe {
-        if !(*walk).block.holds(at) && fetch((*walk).level, at) == 0 {
-            return None;
-        }
-        Some((*walk).block.word(at))
-    }
-}
-
-/// Reads the block of a word for the walk of this number. 0: it can't be read.
-///
-/// Exported, so that the verifier looks at it once, and not at each place that asks for a word.
-#[unsafe(no_mangle)]
-#[inline(never)]
-pub extern "C" fn fetch(level: u32, at: u64) -> u32 {
-    let Some(walk) = WALKS.get_ptr_mut(level) else {
-        return 0;
-    };
-    // SAFETY: this CPU's walk, of the program that called; the helper writes what there is room for, and refuses user addresses
-    // that can't be read.
-    unsafe {
-        let read = |to: &mut [u64], at| {
-            bpf_probe_read_user(to.as_mut_ptr().cast(), size_of_val(to) as u32, at as *const c_void) == 0
-        };
-        u32::from((*walk).block.fetch(at, read))
-    }
 }

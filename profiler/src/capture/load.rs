@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use aya::{Ebpf, EbpfLoader};
 use profiler_common::config::Config;
 use profiler_common::known_rows::KNOWN_ROWS;
+use profiler_common::last_walk::LAST_WALKS;
 use profiler_common::space::MAX_PLACES;
 use profiler_common::{ABI_SYMBOL, ABI_VERSION};
 use zerocopy::IntoBytes;
@@ -110,6 +111,7 @@ pub fn load(config: &Config, sizes: Sizes, types: &Btf) -> anyhow::Result<Ebpf> 
         .map_max_entries("BULK", sizes.bulk_bytes)
         .map_max_entries("ROWS", sizes.rows)
         .map_max_entries("KNOWN_ROWS", machine::possible_cpus().saturating_mul(KNOWN_ROWS))
+        .map_max_entries("LAST_WALKS", machine::possible_cpus().saturating_mul(LAST_WALKS))
         .map_max_entries("PAGES", sizes.pages)
         .map_max_entries("RANGES", sizes.ranges)
         .map_max_entries("SPACES", sizes.spaces)

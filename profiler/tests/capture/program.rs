@@ -13,19 +13,23 @@ use symbols::elf::ElfFile;
 use crate::harness::{Recording, compile};
 
 /// Burns in `leaf` below exactly N calls of `descend`, whose frames have SIZE words; `fork`: in a child too; `exec`: then becomes
-/// another program.
-const PROGRAM: &str = r#"
+/// another program; `turns`: in `leaf_odd` below `odd` and in `leaf_even` below `even` in turn, whose frames lie at the same addresses.
+const PROGRAM: &str = r##"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #define NOINLINE __attribute__((noinline, noclone))
-NOINLINE void leaf(long turns) { for (long i = 0; i < turns; i++) __asm__ volatile("" : "+r"(i)); }
+#define LEAF(NAME) NOINLINE void NAME(long turns) { for (long i = 0; i < turns; i++) __asm__ volatile("# " #NAME : "+r"(i)); }
+LEAF(leaf) LEAF(leaf_odd) LEAF(leaf_even)
+static void (*volatile at_end)(long) = leaf;
 NOINLINE void descend(long more, long turns) {
     volatile long room[SIZE]; room[0] = more;
-    if (more > 1) descend(more - 1, turns); else leaf(turns);
+    if (more > 1) descend(more - 1, turns); else at_end(turns);
     __asm__ volatile("" : : "r"(room[0]));
 }
+#define BELOW(NAME) NOINLINE void NAME(long depth, long turns) { at_end = leaf_##NAME; descend(depth, turns); __asm__ volatile("# " #NAME); }
+BELOW(odd) BELOW(even)
 int main(int argc, char **argv) {
     long depth = atol(argv[2]), turns = 300000000;
     if (!strcmp(argv[1], "hold")) { char byte; return read(0, &byte, 1) != 0; }
@@ -33,11 +37,15 @@ int main(int argc, char **argv) {
         if (fork() == 0) { descend(depth + 3, turns); _exit(0); }
         int status; descend(depth, turns); wait(&status); return status;
     }
+    if (!strcmp(argv[1], "turns")) {
+        for (int i = 0; i < 2000; i++) { odd(depth, turns / 2000); even(depth, turns / 2000); }
+        return 0;
+    }
     descend(depth, turns);
     if (!strcmp(argv[1], "exec")) execl(argv[3], argv[3], "burn", argv[2], (char *)0);
     return !strcmp(argv[1], "exec");
 }
-"#;
+"##;
 /// A compiled program, and where its functions are in the file's own terms.
 pub struct Program {
     pub path: PathBuf,

@@ -183,6 +183,42 @@ fn of_a_deeper_stack_the_leaf_part_is_kept() {
     }
 }
 
+/// A walk may take the outer part of the one before, if it is the same: here inner and outer frames lie where others lay a moment ago.
+#[test]
+fn stacks_that_differ_far_outside_are_told_apart() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = Program::new(folder.path(), "turns", 3, "-pie");
+    let (recording, pid) = run(&program, &["turns", "40"], |_, _, _| false);
+    let (stacks, bias) = (stacks(&recording), program.bias(&recording));
+    let mut seen = BTreeMap::<&str, usize>::new();
+    for sample in recording.samples().filter(|sample| sample.at.pid == pid) {
+        let Some(stack) = stacks.get(&sample.stacks.user) else {
+            continue;
+        };
+        let names = program.names(bias, stack);
+        let Some(outer) = names[0].strip_prefix("leaf_") else {
+            continue;
+        };
+        if sample.stacks.flags & FLAG_WALK_COMPLETE != 0 {
+            let chain = std::iter::repeat_n("descend", 40).chain([outer, "main"]);
+            assert!(
+                names[1..]
+                    .iter()
+                    .copied()
+                    .zip(chain)
+                    .all(|(name, expected)| name == expected),
+                "{names:?}"
+            );
+            assert_eq!(names.last(), Some(&"_start"), "{names:?}");
+            *seen.entry(outer).or_default() += 1;
+        }
+    }
+    assert!(seen["odd"] > 20 && seen["even"] > 20, "{seen:?}");
+}
+
 #[test]
 fn a_child_that_maps_nothing_is_walked_with_its_parents_mappings() {
     if skipped() {

@@ -1,0 +1,320 @@
+//! The walk that a thread took last: most of a thread's stacks differ in their inner frames only.
+//!
+//! Where a walk comes to a frame that the last one came to, with the same registers, what is outside of it is the same if the words are that the
+//! steps read there. To compare them costs a fraction of the steps: no range, no row, no rule. Nothing is believed without a look at the stack.
+
+#![allow(clippy::inline_always)] // As in [`crate::unwind`].
+#![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)] // Rows count in small numbers.
+
+use crate::stack::{INTERRUPTED, UserRegs};
+use crate::unwind::Row;
+
+/// Frames that are remembered of a walk, a power of two; a deeper one is not.
+pub const LAST_FRAMES: usize = 256;
+/// Walks that each CPU remembers, by thread, a power of two.
+pub const LAST_WALKS: u32 = 16;
+/// [`LastFrame::step`]: what led outward was more than two words.
+pub const OPAQUE: u32 = u32::MAX;
+/// [`LastWalk::find`]: it was not there.
+pub const NOT_FOUND: u32 = u32::MAX;
+
+/// A frame that a walk passed.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LastFrame {
+    /// As a stack keeps it: the instruction pointer, with [`INTERRUPTED`].
+    pub frame: u64,
+    /// Stack pointer.
+    pub sp: u64,
+    /// Frame pointer.
+    pub fp: u64,
+    /// [`UserRegs::lr`]
+    pub lr: u64,
+    /// The hash of this frame and of all that are outside of it.
+    pub key: u64,
+    /// 1: the instruction pointer is a return address.
+    pub caller: u32,
+    /// How its caller was found, beside the return address below the caller's stack pointer: so many words below that, the caller's frame
+    /// pointer; 0: that did not change. [`OPAQUE`]
+    pub step: u32,
+}
+
+impl LastFrame {
+    /// The registers of the frame.
+    #[inline(always)]
+    pub const fn regs(&self) -> UserRegs {
+        UserRegs {
+            ip: self.frame & !INTERRUPTED,
+            sp: self.sp,
+            fp: self.fp,
+            lr: self.lr,
+        }
+    }
+
+    /// A walk that is here takes the way that the other one took, as far as the words are the same.
+    #[inline(always)]
+    pub const fn is_here(&self, other: &Self) -> bool {
+        self.frame == other.frame
+            && self.sp == other.sp
+            && self.fp == other.fp
+            && self.lr == other.lr
+            && self.caller == other.caller
+    }
+}
+
+/// The number for [`LastFrame::step`] of a frame with these registers, whose caller's stack pointer is `caller_sp`, by the row's rules.
+#[inline(always)]
+pub const fn step_of_row(row: Row, regs: &UserRegs, caller_sp: u64) -> u32 {
+    let offset = row.fp_offset as i64 * 8;
+    let slot = match (row.rules & 15, row.rules >> 4) {
+        // CFA = sp + n, fp + n, or a stub's: no word is read for it.
+        (1 | 2 | 6, 0) => return 0,
+        (1 | 2 | 6, 1) => caller_sp.wrapping_add_signed(offset),
+        (1 | 2 | 6, 2) => regs.fp.wrapping_add_signed(offset),
+        (1 | 2 | 6, 3) => regs.sp.wrapping_add_signed(offset),
+        _ => return OPAQUE,
+    };
+    let below = caller_sp.wrapping_sub(slot);
+    if below == 0 || below % 8 != 0 || below >> 32 != 0 {
+        return OPAQUE;
+    }
+    (below / 8) as u32
+}
+
+/// [`LastFrame::step`] of a step by the frame pointer: its word lies below the return address.
+pub const STEP_OF_FRAME_POINTER: u32 = 2;
+
+/// The frames of a walk that came to the thread's first one, outermost first. Zeroed memory is none.
+#[repr(C)]
+#[derive(Debug, Clone)]
+pub struct LastWalk {
+    /// The address space.
+    pub space: u64,
+    /// Word of the run of code ranges that it was by.
+    pub run: u64,
+    /// Frames.
+    pub count: u64,
+    /// Of which `count` count.
+    pub frames: [LastFrame; LAST_FRAMES],
+}
+
+impl Default for LastWalk {
+    fn default() -> Self {
+        Self {
+            space: 0,
+            run: 0,
+            count: 0,
+            frames: [LastFrame::default(); LAST_FRAMES],
+        }
+    }
+}
+
+impl LastWalk {
+    /// The frame of this number from outside; numbers wrap.
+    #[inline(always)]
+    pub const fn frame(&self, number: u32) -> &LastFrame {
+        &self.frames[number as usize & (LAST_FRAMES - 1)]
+    }
+
+    /// How many frames a walk in this space and by this run may look among.
+    #[inline(always)]
+    pub const fn among(&self, space: u64, run: u64) -> u32 {
+        if self.space == space && self.run == run {
+            self.count as u32
+        } else {
+            0
+        }
+    }
+
+    /// The number of the frame that a walk has come to, among the outermost `among`; [`NOT_FOUND`].
+    #[inline(always)]
+    pub const fn find(&self, here: &LastFrame, among: u32) -> u32 {
+        // Stack pointers fall from frame to frame inward. By signs and not by branches: the verifier would follow each way.
+        let mut found = 0_u32;
+        let mut half = LAST_FRAMES as u32 / 2;
+        while half > 0 {
+            let before = found + half - 1;
+            let is_among = (before.wrapping_sub(among) as i32 >> 31) as u32;
+            let is_outside = (here.sp.wrapping_sub(self.frame(before).sp) as i64 >> 63) as u32;
+            found += half & is_among & is_outside;
+            half /= 2;
+        }
+        if found < among && self.frame(found).is_here(here) {
+            found
+        } else {
+            NOT_FOUND
+        }
+    }
+
+    /// The step from the frame of this number outward finds the words that it found then. The outermost one has none to take.
+    #[inline(always)]
+    pub fn holds(&self, number: u32, read: impl Fn(u64) -> Option<u64>) -> bool {
+        let (inner, outer) = (self.frame(number), self.frame(number.wrapping_sub(1)));
+        if inner.step == OPAQUE || read(outer.sp.wrapping_sub(8)) != Some(outer.frame & !INTERRUPTED) {
+            return false;
+        }
+        inner.step == 0 || read(outer.sp.wrapping_sub(u64::from(inner.step) * 8)) == Some(outer.fp)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::unwind::{Arch, Cfa, Fp, WalkEnd, step};
+
+    const TOP: u64 = 0x7fff_0000;
+
+    /// A function's rule by its address: each has a frame of its own size, some save the frame pointer, some have their frame by it.
+    fn row(ip: u64) -> Row {
+        match ip {
+            1 => Row::plain(0, Cfa::Outermost),
+            // CFA = sp + 16 .. 40.
+            ip if ip % 4 == 0 => Row::new(0, Cfa::Sp, 2 + (ip / 8 % 4) as i16, Fp::Same, 0, 0),
+            ip if ip % 4 == 2 => Row::new(0, Cfa::Sp, 3, Fp::AtCfa, -2, 0),
+            ip if ip % 4 == 3 => Row::new(0, Cfa::Fp, 2, Fp::AtCfa, -2, 0),
+            _ => Row::new(0, Cfa::Sp, 4, Fp::AtSp, 1, 0),
+        }
+    }
+
+    /// A stack as these functions leave it, outermost first, and the registers in the innermost one.
+    fn build(functions: &[u64]) -> (BTreeMap<u64, u64>, UserRegs) {
+        let mut memory = BTreeMap::new();
+        let mut regs = UserRegs {
+            ip: 1,
+            sp: TOP,
+            fp: 0,
+            lr: 0,
+        };
+        for &ip in functions {
+            let cfa = regs.sp;
+            memory.insert(cfa - 8, regs.ip);
+            let row = row(ip);
+            let words = match row.rules & 15 {
+                2 => 2,
+                _ => u64::from(row.cfa_offset.unsigned_abs()),
+            };
+            let sp = cfa - words * 8;
+            let slot = match row.rules >> 4 {
+                1 => Some(cfa - 16),
+                3 => Some(sp + 8),
+                _ => None,
+            };
+            if let Some(slot) = slot {
+                memory.insert(slot, regs.fp);
+                regs.fp = cfa - 16;
+            }
+            (regs.ip, regs.sp) = (ip, sp);
+        }
+        (memory, regs)
+    }
+
+    /// A walk beside the last one, and how many steps it took itself.
+    fn walk(memory: &BTreeMap<u64, u64>, mut regs: UserRegs, last: &mut LastWalk) -> (Vec<u64>, usize) {
+        let read = |at: u64| memory.get(&at).copied();
+        let (mut among, mut caller, mut outer, mut steps) = (last.among(1, 1), 0, 0, 0);
+        let mut passed = Vec::new();
+        loop {
+            let here = LastFrame {
+                frame: regs.ip,
+                sp: regs.sp,
+                fp: regs.fp,
+                caller,
+                step: OPAQUE,
+                ..LastFrame::default()
+            };
+            let mut number = last.find(&here, among);
+            if number != NOT_FOUND {
+                while number != 0 && last.holds(number, read) {
+                    number -= 1;
+                }
+                if number == 0 {
+                    outer = last.find(&here, among) + 1;
+                    break;
+                }
+                among = number;
+            }
+            passed.push(here);
+            steps += 1;
+            match step(Arch::X86_64, row(regs.ip), &regs, read) {
+                Ok((next, _)) => {
+                    passed.last_mut().unwrap().step = step_of_row(row(regs.ip), &regs, next.sp);
+                    (regs, caller) = (next, 1);
+                }
+                Err(end) => {
+                    assert_eq!(end, WalkEnd::Complete);
+                    break;
+                }
+            }
+        }
+        for frame in passed.iter().rev() {
+            last.frames[outer as usize] = *frame;
+            outer += 1;
+        }
+        (last.space, last.run, last.count) = (1, 1, u64::from(outer));
+        ((0..outer).rev().map(|number| last.frame(number).frame).collect(), steps)
+    }
+
+    fn random(state: &mut u64, below: u64) -> u64 {
+        *state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 33) % below
+    }
+
+    #[test]
+    fn beside_any_other_walk_a_walk_finds_what_it_finds_alone() {
+        let (mut state, mut last, mut functions) = (1, LastWalk::default(), Vec::new());
+        let (mut all, mut taken) = (0, 0);
+        for _ in 0..20_000 {
+            // Mostly the inner frames change; now and then a single one far outside, by one of the same size.
+            let keep = match random(&mut state, 4) {
+                0 => random(&mut state, functions.len() as u64 + 1) as usize,
+                _ => functions.len().saturating_sub(random(&mut state, 4) as usize),
+            };
+            functions.truncate(keep);
+            if random(&mut state, 8) == 0 && !functions.is_empty() {
+                let changed = random(&mut state, functions.len() as u64) as usize;
+                functions[changed] += 64;
+            }
+            while functions.len() < 200 && random(&mut state, 5) != 0 {
+                functions.push(4 + random(&mut state, 64));
+            }
+            let (memory, regs) = build(&functions);
+            let expected: Vec<u64> = functions.iter().rev().copied().chain([1]).collect();
+            let (found, steps) = walk(&memory, regs, &mut last);
+            assert_eq!(found, expected);
+            (all, taken) = (all + expected.len(), taken + steps);
+        }
+        assert!(taken * 2 < all, "{taken} of {all} steps were taken");
+    }
+
+    #[test]
+    fn nothing_is_taken_of_another_space_or_run() {
+        let mut last = LastWalk::default();
+        let (memory, regs) = build(&[4, 8, 12]);
+        walk(&memory, regs, &mut last);
+        assert_eq!((last.among(1, 1), last.among(2, 1), last.among(1, 2)), (4, 0, 0));
+    }
+
+    #[test]
+    fn steps_that_read_more_than_two_words_are_opaque() {
+        let regs = UserRegs {
+            ip: 0,
+            sp: 800,
+            fp: 880,
+            lr: 0,
+        };
+        let by = |cfa, fp, offset| step_of_row(Row::new(0, cfa, 2, fp, offset, 0), &regs, 1000);
+        assert_eq!(by(Cfa::Sp, Fp::Same, 0), 0);
+        assert_eq!(by(Cfa::Fp, Fp::AtCfa, -2), 2);
+        assert_eq!(by(Cfa::Sp, Fp::AtSp, 20), 5);
+        assert_eq!(by(Cfa::Plt, Fp::AtFp, 10), 5);
+        for cfa in [Cfa::AtFp, Cfa::AtSp, Cfa::AtSpPlus8, Cfa::Signal, Cfa::Bx] {
+            assert_eq!(by(cfa, Fp::Same, 0), OPAQUE);
+        }
+        assert_eq!(by(Cfa::Sp, Fp::AtCfa, 0), OPAQUE);
+    }
+}

@@ -1,0 +1,141 @@
+//! From a frame to its caller: the row's step, the frame pointer's, or a guess, and the user memory that they read.
+
+use core::ffi::c_void;
+
+use aya_ebpf::helpers::generated::bpf_probe_read_user;
+use profiler_common::call::step_by_guess;
+use profiler_common::last_walk::{OPAQUE, STEP_OF_FRAME_POINTER, step_of_row};
+use profiler_common::space::{FRAME_POINTERS, TABLE};
+use profiler_common::stack::UserRegs;
+use profiler_common::unwind::{Arch, By, Cfa, WalkEnd, step, step_by_frame_pointer};
+
+use super::{NO_KNOWN_ROWS, Walk};
+use crate::lookup;
+use crate::maps::WALKS;
+
+const ARCH: Arch = Arch::X86_64;
+/// Frames behind the leaf that a walk without frame pointers must have seen before it believes that their chain ended.
+const CHAIN: u32 = 2;
+
+/// [`Next::end`]: there is a caller.
+pub const GOES_ON: u32 = u32::MAX;
+
+/// Where a step led. All of it always has a value: the verifier refuses to see a register copied that has none, as the
+/// absent half of a `Result` may be.
+pub struct Next {
+    /// The caller's.
+    pub regs: UserRegs,
+    /// 1: `regs.ip` is a return address.
+    pub back: u64,
+    /// [`GOES_ON`], or the [`WalkEnd`].
+    pub end: u32,
+    /// As `LastFrame::step`; of an end, 0 if it follows from the registers alone.
+    pub step: u32,
+}
+
+impl Next {
+    #[inline(always)]
+    fn new(step: Result<(UserRegs, By), WalkEnd>) -> Self {
+        match step {
+            Ok((regs, by)) => Self {
+                regs,
+                back: u64::from(by == By::Call),
+                end: GOES_ON,
+                step: OPAQUE,
+            },
+            Err(end) => Self {
+                regs: UserRegs::default(),
+                back: 0,
+                end: end as u32,
+                step: OPAQUE,
+            },
+        }
+    }
+
+    #[inline(always)]
+    fn by(self, step: u32) -> Self {
+        Self { step, ..self }
+    }
+}
+
+/// The registers of the caller of the frame that the walk is at.
+///
+/// # Safety
+/// As [`user_stack`].
+#[inline(always)]
+pub unsafe fn caller(walk: *mut Walk) -> Next {
+    // SAFETY: by this function's own condition.
+    let (regs, range, back, count) = unsafe {
+        (
+            (*walk).regs,
+            &(*walk).range,
+            u64::from((*walk).caller),
+            (*walk).head.count,
+        )
+    };
+    // SAFETY: by this function's own condition.
+    let read = move |at| unsafe { word(walk, at) };
+    if range.unwinding == TABLE {
+        // SAFETY: by this function's own condition.
+        let first = unsafe { (*walk).known_rows };
+        let known = (first != NO_KNOWN_ROWS).then_some(first as u32);
+        let row = lookup::row(known, range, regs.ip.wrapping_sub(back));
+        let next = Next::new(step(ARCH, row, &regs, read));
+        if next.end == WalkEnd::NoRow as u32 {
+            return Next::new(step_by_guess(ARCH, &regs, back == 0 && count == 1, read));
+        }
+        let step = match next.end {
+            GOES_ON => step_of_row(row, &regs, next.regs.sp),
+            _ if row.rules & 15 == Cfa::Outermost as u8 => 0,
+            _ => OPAQUE,
+        };
+        next.by(step)
+    } else if range.unwinding == FRAME_POINTERS {
+        if regs.fp == 0 && count >= CHAIN {
+            return Next::new(Err(WalkEnd::Complete)).by(0);
+        }
+        let next = Next::new(step_by_frame_pointer(ARCH, &regs, read));
+        let step = if next.end == GOES_ON {
+            STEP_OF_FRAME_POINTER
+        } else {
+            OPAQUE
+        };
+        next.by(step)
+    } else {
+        Next::new(Err(WalkEnd::NoTable))
+    }
+}
+
+/// A word of user memory, from the walk's block.
+///
+/// # Safety
+/// As [`user_stack`].
+#[inline(always)]
+pub unsafe fn word(walk: *mut Walk, at: u64) -> Option<u64> {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        if !(*walk).block.holds(at) && fetch((*walk).level, at) == 0 {
+            return None;
+        }
+        Some((*walk).block.word(at))
+    }
+}
+
+/// Reads the block of a word for the walk of this number. 0: it can't be read.
+///
+/// Exported, so that the verifier looks at it once, and not at each place that asks for a word.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn fetch(level: u32, at: u64) -> u32 {
+    let Some(walk) = WALKS.get_ptr_mut(level) else {
+        return 0;
+    };
+    // SAFETY: this CPU's walk, of the program that called; the helper writes what there is room for, and refuses user addresses
+    // that can't be read.
+    unsafe {
+        let read = |to: &mut [u64], at| {
+            bpf_probe_read_user(to.as_mut_ptr().cast(), size_of_val(to) as u32, at as *const c_void) == 0
+        };
+        u32::from((*walk).block.fetch(at, read))
+    }
+}

@@ -1,0 +1,259 @@
+//! A walk beside the one that the thread took last: [`profiler_common::last_walk`] tells what is compared.
+//!
+//! Only walks that interrupt no other look at what their CPU remembers, so nobody else does meanwhile.
+
+use core::ffi::{c_long, c_void};
+
+use aya_ebpf::helpers::bpf_get_current_pid_tgid;
+use aya_ebpf::helpers::generated::bpf_loop;
+use profiler_common::last_walk::{LAST_FRAMES, LAST_WALKS, LastFrame, LastWalk, NOT_FOUND, OPAQUE};
+use profiler_common::stack::MAX_USER_FRAMES;
+use profiler_common::unwind::WalkEnd;
+
+use super::caller::word;
+use super::{Walk, absorb, keep};
+use crate::maps::{LAST_WALKS as LAST, WALKS};
+
+/// [`Walk::last`]: this walk interrupts another.
+pub const NONE: u32 = u32::MAX;
+/// Frames that one turn of the loop compares: a turn's own cost is that of one or two.
+const AT_ONCE: u32 = 8;
+
+/// The number of what this CPU remembers of the current thread.
+#[inline(always)]
+pub fn of_thread(cpu: u32) -> u32 {
+    cpu * LAST_WALKS + (bpf_get_current_pid_tgid() as u32 & (LAST_WALKS - 1))
+}
+
+/// # Safety
+/// `walk` must come from [`super::acquire`].
+#[inline(always)]
+unsafe fn remembered(walk: *const Walk) -> Option<*mut LastWalk> {
+    // SAFETY: by this function's own condition.
+    LAST.get_ptr_mut(unsafe { (*walk).last })
+}
+
+/// The walk begins, in the address space `space` and by its own run.
+///
+/// # Safety
+/// As [`remembered`].
+#[inline(always)]
+pub unsafe fn open(walk: *mut Walk, space: u64) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        if let Some(last) = remembered(walk) {
+            (*walk).among = (*last).among(space, (*walk).run);
+        }
+    }
+}
+
+/// The walk of this number comes to `frame`. 1: from here outward it is the last one, to its end; the registers are those of the outermost frame then.
+///
+/// Exported, as `fetch`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn joins(level: u32, frame: u64) -> u32 {
+    let Some(walk) = WALKS.get_ptr_mut(level) else { return 0 };
+    // SAFETY: the walk under way on this CPU, of the program that called; the index is within the array.
+    unsafe {
+        let count = (*walk).head.count;
+        let here = (&raw mut (*walk).passed)
+            .cast::<LastFrame>()
+            .add(count as usize & (LAST_FRAMES - 1));
+        let regs = (*walk).regs;
+        *here = LastFrame {
+            frame,
+            sp: regs.sp,
+            fp: regs.fp,
+            lr: regs.lr,
+            key: 0,
+            caller: (*walk).caller,
+            step: OPAQUE,
+        };
+        if (*walk).among == 0 {
+            return 0;
+        }
+        let Some(last) = remembered(walk) else { return 0 };
+        let number = (*last).find(&*here, (*walk).among);
+        // A frame alone is too little to tell that the chain of frame pointers ends.
+        if number == NOT_FOUND || number.wrapping_add(count) == 0 {
+            return 0;
+        }
+        (*walk).among = confirm(level, number);
+        if (*walk).among != 0 {
+            return 0;
+        }
+        (*walk).outer = number + 1;
+        (*walk).regs = (*last).frame(0).regs();
+        (*walk).caller = (*last).frame(0).caller;
+        1
+    }
+}
+
+/// What a loop over the frames of a walk is at.
+#[repr(C)]
+struct Turn {
+    level: u32,
+    /// Frame of the last walk.
+    number: u32,
+    /// Frames of this walk that are left.
+    left: u32,
+    /// 1: remember them.
+    keep: u32,
+    key: u64,
+}
+
+/// The first frame outward from `number` from which the last walk does not go on as it did; 0: it does, to its outermost.
+///
+/// Exported, as `fetch`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn confirm(level: u32, number: u32) -> u32 {
+    let mut turn = Turn {
+        level,
+        number,
+        left: 0,
+        keep: 0,
+        key: 0,
+    };
+    // SAFETY: the callback gets its own variable.
+    unsafe {
+        bpf_loop(
+            LAST_FRAMES as u32 / AT_ONCE + 1,
+            confirm_some as *mut c_void,
+            (&raw mut turn).cast(),
+            0,
+        );
+    }
+    turn.number
+}
+
+unsafe extern "C" fn confirm_some(_: u32, turn: *mut c_void) -> c_long {
+    // SAFETY: `confirm` passes its own variable, and the walk is under way on this CPU.
+    unsafe {
+        let turn = turn.cast::<Turn>();
+        let Some(walk) = WALKS.get_ptr_mut((*turn).level) else {
+            return 1;
+        };
+        let Some(last) = remembered(walk) else { return 1 };
+        for _ in 0..AT_ONCE {
+            let number = (*turn).number;
+            if number == 0 || !(*last).holds(number, |at| word(walk, at)) {
+                return 1;
+            }
+            (*turn).number = number - 1;
+        }
+    }
+    0
+}
+
+/// The walk of this number is over: makes its key, from outside inward, so that the part that it shares with the last one has its own already, and
+/// remembers it if it is complete. Returns nothing of use.
+///
+/// Exported, as `fetch`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn finish(level: u32, space: u64) -> u32 {
+    let Some(walk) = WALKS.get_ptr_mut(level) else { return 0 };
+    // SAFETY: the walk under way on this CPU, of the program that called; the loop gets its own variable.
+    unsafe {
+        let (count, outer) = ((*walk).head.count, (*walk).outer);
+        let sure = outer != 0 || ((*walk).sure != 0 && (*walk).head.end == WalkEnd::Complete as u32);
+        let mut turn = Turn {
+            level,
+            number: outer,
+            left: count,
+            keep: 0,
+            key: space,
+        };
+        if let Some(last) = remembered(walk) {
+            if outer != 0 {
+                turn.key = (*last).frame(outer - 1).key;
+            }
+            if sure && count + outer <= LAST_FRAMES as u32 {
+                turn.keep = 1;
+                ((*last).space, (*last).run) = (space, (*walk).run);
+                (*last).count = u64::from(count + outer);
+            }
+        }
+        bpf_loop(
+            MAX_USER_FRAMES as u32,
+            finish_some as *mut c_void,
+            (&raw mut turn).cast(),
+            0,
+        );
+        (*walk).head.key = turn.key;
+    }
+    0
+}
+
+unsafe extern "C" fn finish_some(_: u32, turn: *mut c_void) -> c_long {
+    // SAFETY: as in `confirm_some`; indices are within the arrays.
+    unsafe {
+        let turn = turn.cast::<Turn>();
+        let Some(walk) = WALKS.get_ptr_mut((*turn).level) else {
+            return 1;
+        };
+        if (*turn).left == 0 {
+            return 1;
+        }
+        (*turn).left -= 1;
+        let index = (*turn).left as usize;
+        let frame = (&raw const (*walk).frames)
+            .cast::<u64>()
+            .add(index & (MAX_USER_FRAMES - 1))
+            .read();
+        let key = absorb((*turn).key, frame);
+        (*turn).key = key;
+        if (*turn).keep != 0 {
+            let Some(last) = remembered(walk) else { return 1 };
+            let from = (&raw const (*walk).passed).cast::<LastFrame>();
+            let to = (&raw mut (*last).frames).cast::<LastFrame>();
+            let to = to.add((*turn).number as usize & (LAST_FRAMES - 1));
+            *to = from.add(index & (LAST_FRAMES - 1)).read();
+            (*to).key = key;
+        }
+        // Also when it is not used: the verifier would follow each way to each number otherwise.
+        (*turn).number += 1;
+    }
+    0
+}
+
+/// Puts the outer frames that the walk of this number shares with the last one behind its own, to be sent. Returns nothing of use.
+///
+/// Exported, as `fetch`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn fill_outer(level: u32) -> u32 {
+    let Some(walk) = WALKS.get_ptr_mut(level) else { return 0 };
+    // SAFETY: as in `finish`.
+    unsafe {
+        let mut turn = Turn {
+            level,
+            number: (*walk).outer,
+            left: 0,
+            keep: 0,
+            key: 0,
+        };
+        bpf_loop(LAST_FRAMES as u32, fill_some as *mut c_void, (&raw mut turn).cast(), 0);
+        (*walk).outer = 0;
+    }
+    0
+}
+
+unsafe extern "C" fn fill_some(_: u32, turn: *mut c_void) -> c_long {
+    // SAFETY: as in `finish_some`.
+    unsafe {
+        let turn = turn.cast::<Turn>();
+        let Some(walk) = WALKS.get_ptr_mut((*turn).level) else {
+            return 1;
+        };
+        let Some(last) = remembered(walk) else { return 1 };
+        if (*turn).number == 0 {
+            return 1;
+        }
+        (*turn).number -= 1;
+        keep(walk, (*last).frame((*turn).number).frame);
+    }
+    0
+}
