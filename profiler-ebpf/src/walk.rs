@@ -14,7 +14,7 @@ use core::intrinsics::{AtomicOrdering, atomic_xchg};
 use aya_ebpf::helpers::generated::{bpf_get_smp_processor_id, bpf_loop};
 use profiler_common::known_ranges::KnownRanges;
 use profiler_common::known_rows::KNOWN_ROWS;
-use profiler_common::last_walk::{LAST_FRAMES, LastFrame, OPAQUE};
+use profiler_common::last_walk::{LAST_FRAMES, LastFrame, OPAQUE, within};
 use profiler_common::memory::Block;
 use profiler_common::space::CodeRange;
 use profiler_common::stack::{INTERRUPTED, MAX_USER_FRAMES, StackHead, UserRegs};
@@ -55,10 +55,17 @@ pub struct Walk {
     last: u32,
     /// Its outermost frames that this walk may still come to.
     among: u32,
+    /// The frames of it that this walk would share, if it goes on as that one did; 0: they have not met.
+    met: u32,
+    /// The frame of it up to which it does.
+    number: u32,
+    /// Times that they may meet yet.
+    tries: u32,
     /// Its outermost frames that are this walk's too, outside of those in `frames`.
     pub outer: u32,
     /// 1: that the walk is complete follows from its last frame's registers alone.
     sure: u32,
+    _reserved: u32,
     /// What is remembered of the frames in `frames`.
     passed: [LastFrame; LAST_FRAMES],
     /// The record's head: `count`, `key` (so far) and `end` grow with the walk.
@@ -133,7 +140,8 @@ pub unsafe fn release(walk: *mut Walk) {
 pub unsafe fn user_stack(walk: *mut Walk, space: u64, regs: UserRegs) -> Walked {
     // SAFETY: by this function's own condition; only this program uses the walk.
     unsafe {
-        start(walk, space, regs);
+        (*walk).regs = regs;
+        start(walk, space);
         Walked {
             end: walk_user_stack((*walk).level, space),
             regs: (*walk).regs,
@@ -154,40 +162,41 @@ pub extern "C" fn walk_user_stack(level: u32, space: u64) -> u32 {
     };
     // SAFETY: this CPU's walk, of the program that called.
     unsafe {
-        let regs = (*walk).regs;
         if config!(walk) == 0 {
             // User space still has to learn of code that moved: it looks the leaf up.
-            (*walk).unmapped = regs.ip;
+            (*walk).unmapped = (*walk).regs.ip;
             (*walk).head.end = WalkEnd::NotWalked as u32;
             return WalkEnd::NotWalked as u32;
         }
         let end = if let Some(end) = in_space(walk, space) {
             end
         } else {
-            start(walk, space, regs);
-            keep(walk, regs.ip);
+            if (*walk).head.count > 0 {
+                (*walk).regs = (*walk).passed[0].regs();
+            }
+            start(walk, space);
+            keep(walk, (*walk).regs.ip);
             (*walk).last = last::NONE;
-            (*walk).unmapped = regs.ip;
-            WalkEnd::NoSpace
+            (*walk).unmapped = (*walk).regs.ip;
+            WalkEnd::NoSpace as u32
         };
-        (*walk).head.end = end as u32;
+        (*walk).head.end = end;
         last::finish(level, space);
-        end as u32
+        end
     }
 }
 
 /// # Safety
 /// As [`user_stack`].
 #[inline(always)]
-unsafe fn start(walk: *mut Walk, space: u64, regs: UserRegs) {
+unsafe fn start(walk: *mut Walk, space: u64) {
     // SAFETY: by this function's own condition.
     unsafe {
-        (*walk).regs = regs;
         (*walk).caller = 0;
         (*walk).unmapped = 0;
         (*walk).head.count = 0;
         (*walk).head.key = space;
-        ((*walk).among, (*walk).outer, (*walk).sure) = (0, 0, 0);
+        ((*walk).among, (*walk).outer, (*walk).sure, (*walk).met) = (0, 0, 0, 0);
         (*walk).range.start = 1;
         (*walk).range.end = 0;
         (*walk).block.forget();
@@ -200,42 +209,21 @@ unsafe fn start(walk: *mut Walk, space: u64, regs: UserRegs) {
 /// # Safety
 /// As [`user_stack`].
 #[inline(always)]
-unsafe fn in_space(walk: *mut Walk, space: u64) -> Option<WalkEnd> {
-    // SAFETY: by this function's own condition; user space replaces a run's number by an element of its own.
+unsafe fn in_space(walk: *mut Walk, space: u64) -> Option<u32> {
+    // SAFETY: by this function's own condition; user space replaces a run's number by an element of its own. The loop gets its own variable.
     unsafe {
         let word = *SPACES.get(&space)?;
         (*walk).run = word;
         last::open(walk, space);
-        let end = from_leaf(walk);
-        (*SPACES.get(&space)? == word).then_some(end)
-    }
-}
-
-/// # Safety
-/// As [`user_stack`].
-#[inline(always)]
-unsafe fn from_leaf(walk: *mut Walk) -> WalkEnd {
-    // SAFETY: by this function's own condition.
-    unsafe {
-        if !lookup::range(
-            &mut (*walk).range,
-            &mut (*walk).known_ranges,
-            (*walk).run,
-            (*walk).regs.ip,
-        ) {
-            keep(walk, (*walk).regs.ip);
-            (*walk).unmapped = (*walk).regs.ip;
-            return WalkEnd::NoMapping;
-        }
         (*walk).head.end = WalkEnd::Limit as u32;
         let mut level = (*walk).level;
         bpf_loop(
-            MAX_USER_FRAMES as u32,
+            MAX_USER_FRAMES as u32 + last::TURNS,
             next_frame as *mut c_void,
             (&raw mut level).cast(),
             0,
         );
-        WalkEnd::from_number((*walk).head.end as u8).unwrap_or(WalkEnd::BadChain)
+        (*SPACES.get(&space)? == word).then_some((*walk).head.end)
     }
 }
 
@@ -243,17 +231,38 @@ unsafe fn from_leaf(walk: *mut Walk) -> WalkEnd {
 ///
 /// The kernel takes only a static function as a callback, so its name is mangled; scripts/build-ebpf takes the hash out.
 unsafe extern "C" fn next_frame(_: u32, level: *mut c_void) -> c_long {
-    // SAFETY: `from_leaf` passes its own variable.
+    // SAFETY: `in_space` passes its own variable.
     let Some(walk) = WALKS.get_ptr_mut(unsafe { *level.cast::<u32>() }) else {
         return 1;
     };
     // SAFETY: the walk under way on this CPU, of the program that called.
     unsafe {
+        if (*walk).met != 0 {
+            match last::goes_on((*walk).level) {
+                last::UNDECIDED => return 0,
+                last::JOINED => {
+                    (*walk).head.end = WalkEnd::Complete as u32;
+                    return 1;
+                }
+                _ => {}
+            }
+        }
         let count = (*walk).head.count;
+        if count as usize >= MAX_USER_FRAMES {
+            return 1;
+        }
         let interrupted = (*walk).caller == 0 && count > 0;
         let frame = (*walk).regs.ip | if interrupted { INTERRUPTED } else { 0 };
-        if last::joins((*walk).level, frame) != 0 {
-            (*walk).head.end = WalkEnd::Complete as u32;
+        if last::meets((*walk).level, frame) != 0 {
+            return 0;
+        }
+        if !lookup::range(
+            &mut (*walk).range,
+            &mut (*walk).known_ranges,
+            (*walk).run,
+            (*walk).regs.ip.wrapping_sub(u64::from((*walk).caller)),
+        ) {
+            no_mapping(walk, frame);
             return 1;
         }
         keep(walk, frame);
@@ -263,21 +272,31 @@ unsafe extern "C" fn next_frame(_: u32, level: *mut c_void) -> c_long {
             (*walk).sure = u32::from(step != OPAQUE);
             return 1;
         }
-        (*walk).passed[count as usize & (LAST_FRAMES - 1)].step = step;
-        if lookup::range(
-            &mut (*walk).range,
-            &mut (*walk).known_ranges,
-            (*walk).run,
-            regs.ip.wrapping_sub(back),
-        ) {
-            (*walk).regs = regs;
-            (*walk).caller = back as u32;
-            return 0;
-        }
-        (*walk).unmapped = regs.ip;
-        (*walk).head.end = WalkEnd::NoMapping as u32;
+        (*walk).passed[within(count)].step = step;
+        (*walk).regs = regs;
+        (*walk).caller = back as u32;
     }
-    1
+    0
+}
+
+/// The walk ends where no range covers the code: at the leaf itself, or at the frame before.
+///
+/// # Safety
+/// As [`user_stack`].
+#[inline(always)]
+unsafe fn no_mapping(walk: *mut Walk, frame: u64) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        (*walk).unmapped = (*walk).regs.ip;
+        (*walk).head.end = WalkEnd::NoMapping as u32;
+        if (*walk).head.count == 0 {
+            keep(walk, frame);
+        } else {
+            let before = &(*walk).passed[within((*walk).head.count - 1)];
+            (*walk).regs = before.regs();
+            (*walk).caller = before.caller;
+        }
+    }
 }
 
 /// Adds a frame to the record.

@@ -6,7 +6,7 @@ use core::ffi::{c_long, c_void};
 
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::helpers::generated::bpf_loop;
-use profiler_common::last_walk::{LAST_FRAMES, LAST_WALKS, LastFrame, LastWalk, NOT_FOUND, OPAQUE};
+use profiler_common::last_walk::{LAST_FRAMES, LAST_WALKS, LastFrame, LastWalk, NOT_FOUND, OPAQUE, within};
 use profiler_common::stack::MAX_USER_FRAMES;
 use profiler_common::unwind::WalkEnd;
 
@@ -18,6 +18,10 @@ use crate::maps::{LAST_WALKS as LAST, WALKS};
 pub const NONE: u32 = u32::MAX;
 /// Frames that one turn of the loop compares: a turn's own cost is that of one or two.
 const AT_ONCE: u32 = 8;
+/// Times that a walk may meet the last one and part from it again.
+const TRIES: u32 = 8;
+/// Turns of the loop that this may take.
+pub const TURNS: u32 = TRIES * (LAST_FRAMES as u32 / AT_ONCE + 1);
 
 /// The number of what this CPU remembers of the current thread.
 #[inline(always)]
@@ -42,24 +46,23 @@ pub unsafe fn open(walk: *mut Walk, space: u64) {
     // SAFETY: by this function's own condition.
     unsafe {
         if let Some(last) = remembered(walk) {
-            (*walk).among = (*last).among(space, (*walk).run);
+            ((*walk).among, (*walk).tries) = ((*last).among(space, (*walk).run), TRIES);
         }
     }
 }
 
-/// The walk of this number comes to `frame`. 1: from here outward it is the last one, to its end; the registers are those of the outermost frame then.
+/// The walk of this number comes to `frame`, which is remembered. 1: the last walk came here too, and [`goes_on`] is to tell whether it is the
+/// same from here outward.
 ///
 /// Exported, as `fetch`.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn joins(level: u32, frame: u64) -> u32 {
+pub extern "C" fn meets(level: u32, frame: u64) -> u32 {
     let Some(walk) = WALKS.get_ptr_mut(level) else { return 0 };
     // SAFETY: the walk under way on this CPU, of the program that called; the index is within the array.
     unsafe {
         let count = (*walk).head.count;
-        let here = (&raw mut (*walk).passed)
-            .cast::<LastFrame>()
-            .add(count as usize & (LAST_FRAMES - 1));
+        let here = (&raw mut (*walk).passed).cast::<LastFrame>().add(within(count));
         let regs = (*walk).regs;
         *here = LastFrame {
             frame,
@@ -79,15 +82,47 @@ pub extern "C" fn joins(level: u32, frame: u64) -> u32 {
         if number == NOT_FOUND || number.wrapping_add(count) == 0 {
             return 0;
         }
-        (*walk).among = confirm(level, number);
-        if (*walk).among != 0 {
-            return 0;
-        }
-        (*walk).outer = number + 1;
-        (*walk).regs = (*last).frame(0).regs();
-        (*walk).caller = (*last).frame(0).caller;
+        ((*walk).met, (*walk).number) = (number + 1, number);
         1
     }
+}
+
+/// [`goes_on`]: nothing is decided yet.
+pub const UNDECIDED: u32 = 0;
+/// From where they met outward this walk is the last one, to its end; the registers are those of the outermost frame then.
+pub const JOINED: u32 = 1;
+/// They part: the walk goes on by itself.
+pub const PARTED: u32 = 2;
+
+/// Looks at some more steps of the last walk, outward from where the walk of this number met it.
+///
+/// Exported, as `fetch`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn goes_on(level: u32) -> u32 {
+    let Some(walk) = WALKS.get_ptr_mut(level) else { return PARTED };
+    // SAFETY: as in `meets`.
+    unsafe {
+        let Some(last) = remembered(walk) else { return PARTED };
+        for _ in 0..AT_ONCE {
+            let number = (*walk).number;
+            if number == 0 {
+                (*walk).outer = (*walk).met;
+                (*walk).regs = (*last).frame(0).regs();
+                (*walk).caller = (*last).frame(0).caller;
+                return JOINED;
+            }
+            if !(*last).holds(number, |at| word(walk, at)) {
+                // Those outside of it may be the same all the same. Not for ever: the loop's turns are counted.
+                (*walk).tries = (*walk).tries.wrapping_sub(1);
+                (*walk).among = if (*walk).tries == 0 { 0 } else { number };
+                (*walk).met = 0;
+                return PARTED;
+            }
+            (*walk).number = number - 1;
+        }
+    }
+    UNDECIDED
 }
 
 /// What a loop over the frames of a walk is at.
@@ -101,50 +136,6 @@ struct Turn {
     /// 1: remember them.
     keep: u32,
     key: u64,
-}
-
-/// The first frame outward from `number` from which the last walk does not go on as it did; 0: it does, to its outermost.
-///
-/// Exported, as `fetch`.
-#[unsafe(no_mangle)]
-#[inline(never)]
-pub extern "C" fn confirm(level: u32, number: u32) -> u32 {
-    let mut turn = Turn {
-        level,
-        number,
-        left: 0,
-        keep: 0,
-        key: 0,
-    };
-    // SAFETY: the callback gets its own variable.
-    unsafe {
-        bpf_loop(
-            LAST_FRAMES as u32 / AT_ONCE + 1,
-            confirm_some as *mut c_void,
-            (&raw mut turn).cast(),
-            0,
-        );
-    }
-    turn.number
-}
-
-unsafe extern "C" fn confirm_some(_: u32, turn: *mut c_void) -> c_long {
-    // SAFETY: `confirm` passes its own variable, and the walk is under way on this CPU.
-    unsafe {
-        let turn = turn.cast::<Turn>();
-        let Some(walk) = WALKS.get_ptr_mut((*turn).level) else {
-            return 1;
-        };
-        let Some(last) = remembered(walk) else { return 1 };
-        for _ in 0..AT_ONCE {
-            let number = (*turn).number;
-            if number == 0 || !(*last).holds(number, |at| word(walk, at)) {
-                return 1;
-            }
-            (*turn).number = number - 1;
-        }
-    }
-    0
 }
 
 /// The walk of this number is over: makes its key, from outside inward, so that the part that it shares with the last one has its own already, and
@@ -188,7 +179,7 @@ pub extern "C" fn finish(level: u32, space: u64) -> u32 {
 }
 
 unsafe extern "C" fn finish_some(_: u32, turn: *mut c_void) -> c_long {
-    // SAFETY: as in `confirm_some`; indices are within the arrays.
+    // SAFETY: `finish` passes its own variable, and the walk is under way on this CPU; indices are within the arrays.
     unsafe {
         let turn = turn.cast::<Turn>();
         let Some(walk) = WALKS.get_ptr_mut((*turn).level) else {
@@ -209,8 +200,8 @@ unsafe extern "C" fn finish_some(_: u32, turn: *mut c_void) -> c_long {
             let Some(last) = remembered(walk) else { return 1 };
             let from = (&raw const (*walk).passed).cast::<LastFrame>();
             let to = (&raw mut (*last).frames).cast::<LastFrame>();
-            let to = to.add((*turn).number as usize & (LAST_FRAMES - 1));
-            *to = from.add(index & (LAST_FRAMES - 1)).read();
+            let to = to.add(within((*turn).number));
+            *to = from.add(within(index as u32)).read();
             (*to).key = key;
         }
         // Also when it is not used: the verifier would follow each way to each number otherwise.
