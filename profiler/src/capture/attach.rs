@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
+use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
 use aya::programs::{BtfTracePoint, PerfEvent, ProgramError};
@@ -216,31 +216,6 @@ pub fn stop(hooks: &Hooks) {
     }
 }
 
-/// How often the kernel skipped a program because it was running already on that CPU: `recursion_misses` of its
-/// descriptor (kernel/bpf/syscall.c, `bpf_prog_show_fdinfo`).
-pub fn recursion_misses(hooks: &Hooks) -> u64 {
-    let misses = |program: &aya::programs::Program| misses_of(&fdinfo(program.fd().ok()?.as_fd()));
-    let twins = faults::TWINS.as_flattened();
-    let single = hooks.ebpf.programs().filter(|(name, _)| !twins.contains(name));
-    // Of twins only what both missed is lost.
-    let of = |name| hooks.ebpf.program(name).and_then(misses).unwrap_or(0);
-    let both = faults::TWINS.iter().map(|[first, again]| of(*first).min(of(*again)));
-    single.filter_map(|(_, program)| misses(program)).chain(both).sum()
-}
-
-fn fdinfo(fd: BorrowedFd<'_>) -> String {
-    std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).unwrap_or_default()
-}
-
-fn misses_of(fdinfo: &str) -> Option<u64> {
-    fdinfo
-        .lines()
-        .find_map(|line| line.strip_prefix("recursion_misses:"))?
-        .trim()
-        .parse()
-        .ok()
-}
-
 /// How an attempt to attach went.
 #[allow(clippy::needless_pass_by_value)] // the result of an attempt, at its end
 pub fn hook(noun: &str, name: &str, result: Result<(), ProgramError>) -> HookStatus {
@@ -303,16 +278,5 @@ pub fn io_remedy(error: &io::Error) -> &'static str {
         Some(libc::ENOMEM) => "free some memory",
         Some(libc::EINVAL | libc::ENOENT | libc::EOPNOTSUPP) => "kernel 5.15 or newer is needed",
         _ => "run `ngmi doctor`",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn misses_are_read_from_fdinfo() {
-        assert_eq!(misses_of("pos:\t0\nprog_type:\t26\nrecursion_misses:\t17\n"), Some(17));
-        assert_eq!(misses_of("pos:\t0\n"), None);
     }
 }

@@ -20,6 +20,7 @@ use super::load::Sizes;
 use super::log::Log;
 use super::losses::Losses;
 use super::mappings::{self, Record};
+use super::missed::Missed;
 use super::mounts::Mounts;
 use super::perf_maps::PerfMaps;
 use super::scope::Recorded;
@@ -54,6 +55,8 @@ pub struct Drain {
     counters: PerCpuArray<MapData, u64>,
     /// What was lost.
     pub losses: Losses,
+    /// As of the last reading of the losses.
+    pub missed: Missed,
     /// Who is recorded.
     pub recorded: Recorded,
     /// Where kernel functions are; `None`: hidden.
@@ -118,6 +121,7 @@ impl Drain {
             requests: HashMap::try_from(take("REQUESTS")?)?,
             counters: PerCpuArray::try_from(take("LOSSES")?)?,
             losses: Losses::default(),
+            missed: Missed::default(),
             recorded,
             kernel,
             log: None,
@@ -293,8 +297,8 @@ impl Drain {
     /// Reads the counters of losses, and writes those that changed.
     pub fn read_losses(&mut self, hooks: &Hooks) {
         self.losses.read(&self.counters);
-        self.losses
-            .set(Loss::ProgramMissed, super::attach::recursion_misses(hooks));
+        self.missed = Missed::read(&hooks.ebpf);
+        self.losses.set(Loss::ProgramMissed, self.missed.total());
         if let Some(log) = &mut self.log {
             self.losses.write(log);
         }

@@ -25,6 +25,7 @@ pub mod machine;
 pub mod mappings;
 pub mod maps;
 pub mod meter;
+mod missed;
 mod mounts;
 pub mod pace;
 mod packet;

@@ -252,6 +252,7 @@ impl Session {
                 self.name_files(channel)?;
                 self.pass_perf_maps(channel, true)?;
                 self.tell_failure(channel)?;
+                tell(channel, self.drain.missed.sentence())?;
                 tell(channel, put_back.err().map(|error| format!("{error:#}")))?;
                 channel.send(&Reply::Ended(ended), None)?;
                 Ok(channel.finish(FAREWELL)?)

@@ -1,6 +1,6 @@
 //! The recorded program: born waiting, so that nothing of it happens unseen, then let go.
 //!
-//! The child is this very binary (`ngmi __exec`). It waits for one byte on a socket, marks the socket close-on-exec and
+//! The child is this very binary (`ngmi __exec`). It waits for one byte on a socket (to go, or to leave), marks the socket close-on-exec and
 //! becomes the command: the socket then closes without a word, or carries the error number of the failed exec.
 
 use std::ffi::OsString;
@@ -17,6 +17,11 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 
 use super::identity::Environment;
 use super::privilege::inheritable;
+
+/// Become the command.
+const GO: u8 = b'g';
+/// Nothing is recorded: end without a word.
+const LEAVE: u8 = b'n';
 
 /// A command that waits to be let go.
 #[derive(Debug)]
@@ -61,7 +66,10 @@ impl Waiting {
     /// When the program can't be executed, with the kernel's reason.
     pub fn release(mut self) -> Result<Child> {
         let mut answer = [0; 4];
-        let sent = self.socket.write_all(b"g").and_then(|()| self.socket.read(&mut answer));
+        let sent = self
+            .socket
+            .write_all(&[GO])
+            .and_then(|()| self.socket.read(&mut answer));
         match sent {
             Ok(0) => Ok(self.child),
             Ok(_) => {
@@ -75,24 +83,29 @@ impl Waiting {
 
     /// Ends it before it began.
     pub fn abandon(mut self) {
+        let _ = self.socket.write_all(&[LEAVE]); // one that is gone needs no telling
         drop(self.socket);
         let _ = self.child.wait();
     }
 }
 
-/// The body of `ngmi __exec FD -- PROGRAM ARGV0 ARGS…`: returns only if it could not become the command.
+/// The body of `ngmi __exec FD -- PROGRAM ARGV0 ARGS…`: returns only if it did not become the command.
 ///
 /// # Errors
-/// When the recorder is gone, or exec failed.
+/// When the recorder is gone, or exec failed. `Ok`: there is to be no command.
 pub fn become_command(socket: OwnedFd, command: &[OsString]) -> Result<()> {
     let [program, name, arguments @ ..] = command else {
         bail!("__exec is for ngmi itself; use `ngmi record`")
     };
     fcntl(&socket, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
     let mut socket = File::from(socket);
-    let mut go = [0];
-    if socket.read(&mut go)? == 0 {
+    let mut word = [0];
+    if socket.read(&mut word)? == 0 {
         bail!("the recorder is gone");
+    }
+    // The recorder says why there is no recording.
+    if word != [GO] {
+        return Ok(());
     }
     let error = Command::new(program).arg0(name).args(arguments).exec();
     socket.write_all(&error.raw_os_error().unwrap_or(libc::ENOEXEC).to_ne_bytes())?;

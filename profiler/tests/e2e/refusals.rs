@@ -37,6 +37,22 @@ fn an_unknown_user() {
     refused(&outcome, &["no such one"]);
 }
 
+/// As on kernels that refuse them: the command, which waited to be let go, ends without a word of its own.
+#[test]
+fn programs_that_do_not_load() {
+    needs_capture!();
+    if std::env::var_os("NGMI_BIN").is_some() {
+        crate::harness::skip::skip("only debug builds take another object, and NGMI_BIN names another one");
+        return;
+    }
+    let outcome = beside_an_old_profile()
+        .env("NGMI_EBPF_OBJECT", "/nowhere/object.o")
+        .program("touch", ["began"])
+        .run();
+    refused(&outcome, &["/nowhere/object.o"]);
+    assert!(!outcome.stderr.contains("recorder is gone"), "{}", outcome.stderr);
+}
+
 #[test]
 fn rates_out_of_range() {
     for (rate, says) in [

@@ -1,0 +1,109 @@
+//! Runs of our programs that the kernel skipped, by program.
+//!
+//! While a program is under way on a CPU, the kernel does not run it a second time there, and counts that (`recursion_misses`). A kernel
+//! that preempts programs on tracepoints does so for whoever runs there meanwhile (docs/waits.md).
+
+use std::fmt::Write as _;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+
+use aya::Ebpf;
+use aya::programs::Program;
+
+use super::faults::TWINS;
+
+/// Programs of which runs were skipped, by name, with the number of runs.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Missed(Vec<(String, u64)>);
+
+impl Missed {
+    /// Asks the kernel about each program that is loaded.
+    pub fn read(ebpf: &Ebpf) -> Self {
+        Self::of(
+            ebpf.programs()
+                .filter_map(|(name, program)| Some((name, misses(program)?))),
+        )
+    }
+
+    fn of<'n>(programs: impl Iterator<Item = (&'n str, u64)>) -> Self {
+        let mut all: Vec<(String, u64)> = programs.map(|(name, count)| (name.to_owned(), count)).collect();
+        // Where a twin ran nothing is missing: at most the lesser number is lost, and it counts as the first one's.
+        for [first, again] in TWINS {
+            let of = |name| all.iter().find(|(of, _)| of == name).map_or(0, |(_, count)| *count);
+            let both = of(first).min(of(again));
+            for (name, count) in &mut all {
+                match name.as_str() {
+                    name if name == first => *count = both,
+                    name if name == again => *count = 0,
+                    _ => {}
+                }
+            }
+        }
+        all.retain(|(_, count)| *count > 0);
+        all.sort_unstable();
+        Self(all)
+    }
+
+    /// Runs of all programs.
+    pub fn total(&self) -> u64 {
+        self.0.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
+    }
+
+    /// For a person, if there is something to say: each program with its number.
+    pub fn sentence(&self) -> Option<String> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let mut text = "the kernel skipped programs of ours that were under way on that CPU (".to_owned();
+        for (index, (name, count)) in self.0.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            let _ = write!(text, "{comma}{name} {count}"); // a String takes everything
+        }
+        text.push_str("): what they would have told is lost; docs/waits.md says which kernels do that");
+        Some(text)
+    }
+}
+
+/// `recursion_misses` of its descriptor (kernel/bpf/syscall.c, `bpf_prog_show_fdinfo`). `None`: it is not loaded, or the kernel does not say.
+fn misses(program: &Program) -> Option<u64> {
+    misses_of(&fdinfo(program.fd().ok()?.as_fd()))
+}
+
+fn fdinfo(fd: BorrowedFd<'_>) -> String {
+    std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).unwrap_or_default()
+}
+
+fn misses_of(fdinfo: &str) -> Option<u64> {
+    let count = fdinfo.lines().find_map(|line| line.strip_prefix("recursion_misses:"))?;
+    count.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misses_are_read_from_fdinfo() {
+        assert_eq!(misses_of("pos:\t0\nprog_type:\t26\nrecursion_misses:\t17\n"), Some(17));
+        assert_eq!(misses_of("pos:\t0\n"), None);
+    }
+
+    #[test]
+    fn programs_are_named_and_of_twins_only_what_both_missed() {
+        let missed = Missed::of(
+            [
+                ("task_newtask", 2),
+                ("sched_switch", 0),
+                ("fault_entry", 7),
+                ("fault_entry_again", 3),
+                ("fault_exit", 4),
+                ("block_rq_issue", u64::MAX),
+            ]
+            .into_iter(),
+        );
+        assert_eq!(missed.total(), u64::MAX);
+        let text = missed.sentence().unwrap();
+        let names = format!("(block_rq_issue {}, fault_entry 3, task_newtask 2)", u64::MAX);
+        assert!(text.contains(&names), "{text}");
+        assert_eq!(Missed::of([("fault_entry", 7)].into_iter()).sentence(), None);
+    }
+}
