@@ -1,5 +1,9 @@
 //! The `ngmi` command.
 
 fn main() -> std::process::ExitCode {
+    if let Err(error) = profiler::capture::capabilities::settle() {
+        profiler::cli::terminal::fail(&error);
+        return std::process::ExitCode::FAILURE;
+    }
     profiler::cli::main()
 }

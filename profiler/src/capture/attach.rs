@@ -9,7 +9,7 @@ use aya::programs::{BtfTracePoint, PerfEvent, ProgramError};
 use aya::{Btf, Ebpf};
 
 use super::disks::{self, BlockMode};
-use super::faults::{self, Faults, Watched};
+use super::faults::{self, FaultSource, Faults, Watched};
 use super::perf::{self, Clock, Ring};
 use super::waits::{self, OffCpu};
 use crate::event::HookStatus;
@@ -36,9 +36,11 @@ pub struct Hooks {
     /// How each hook fared.
     pub status: Vec<HookStatus>,
     /// A ring of mapping records for each CPU.
-    pub mappings: Vec<Ring>,
+    pub mappings: Vec<(u32, Ring)>,
+    /// They are there on every CPU.
+    pub has_mappings: bool,
     /// A sampling event for each CPU.
-    pub sampling: Vec<Ring>,
+    pub sampling: Vec<(u32, Ring)>,
     /// What makes samples.
     pub clock: Clock,
     /// On-CPU times are measured.
@@ -86,6 +88,7 @@ pub fn attach(mut ebpf: Ebpf, cpus: &[u32], nouns: Nouns) -> anyhow::Result<Hook
     Ok(Hooks {
         ebpf,
         status,
+        has_mappings: !mappings.is_empty(),
         mappings,
         sampling: Vec::new(),
         clock: Clock::CpuClock,
@@ -103,19 +106,18 @@ pub fn attach_tracepoint(ebpf: &mut Ebpf, name: &str, btf: &Btf) -> Result<(), P
 }
 
 /// All CPUs or none: a mapping that is made on an unwatched CPU would be missing silently.
-fn watch_mappings(cpus: &[u32]) -> (Vec<Ring>, io::Result<()>) {
-    let rings: io::Result<Vec<Ring>> = cpus
-        .iter()
-        .map(|&cpu| {
-            let ring = Ring::new(perf::open_mappings(cpu)?, MAPPING_PAGES)?;
-            perf::enable(ring.as_fd())?;
-            Ok(ring)
-        })
-        .collect();
+fn watch_mappings(cpus: &[u32]) -> (Vec<(u32, Ring)>, io::Result<()>) {
+    let rings: io::Result<Vec<(u32, Ring)>> = cpus.iter().map(|&cpu| Ok((cpu, watch_mappings_on(cpu)?))).collect();
     match rings {
         Ok(rings) => (rings, Ok(())),
         Err(error) => (Vec::new(), Err(error)),
     }
+}
+
+fn watch_mappings_on(cpu: u32) -> io::Result<Ring> {
+    let ring = Ring::new(perf::open_mappings(cpu)?, MAPPING_PAGES)?;
+    perf::enable(ring.as_fd())?;
+    Ok(ring)
 }
 
 /// Opens a sampling event on each CPU: cycles, or the kernel's timer where there is no counter.
@@ -149,17 +151,48 @@ fn load_sampling(ebpf: &mut Ebpf) -> Result<(), ProgramError> {
     program.load()
 }
 
-fn open_sampling(ebpf: &Ebpf, clock: Clock, cpus: &[u32], hz: u32) -> io::Result<Vec<Ring>> {
-    let program = ebpf
-        .program("sample")
-        .and_then(|program| program.fd().ok())
-        .ok_or(io::ErrorKind::NotFound)?;
+fn open_sampling(ebpf: &Ebpf, clock: Clock, cpus: &[u32], hz: u32) -> io::Result<Vec<(u32, Ring)>> {
+    let program = program_of(ebpf, "sample")?;
     let rings = cpus.iter().map(|&cpu| {
         let ring = Ring::new(perf::open_sampling(clock, cpu, hz)?, SAMPLING_PAGES)?;
-        perf::set_program(ring.as_fd(), program.as_fd())?;
-        Ok(ring)
+        perf::set_program(ring.as_fd(), program)?;
+        Ok((cpu, ring))
     });
     rings.collect()
+}
+
+fn program_of<'e>(ebpf: &'e Ebpf, name: &str) -> io::Result<BorrowedFd<'e>> {
+    let program = ebpf.program(name).and_then(|program| program.fd().ok());
+    Ok(program.ok_or(io::ErrorKind::NotFound)?.as_fd())
+}
+
+/// Opens and starts on a CPU that came online what the other CPUs have: all of it, or nothing.
+pub fn attend(hooks: &mut Hooks, cpu: u32, hz: u32) -> io::Result<()> {
+    let sampling = open_sampling(&hooks.ebpf, hooks.clock, &[cpu], hz)?;
+    let mappings = hooks.has_mappings.then(|| watch_mappings_on(cpu)).transpose()?;
+    let mut faults = Vec::new();
+    if hooks.faults.source.is_some_and(|source| source != FaultSource::Fentry) {
+        for (name, count) in faults::COMPLETIONS {
+            let event = perf::open_count(count, cpu)?;
+            perf::set_program(event.as_fd(), program_of(&hooks.ebpf, name)?)?;
+            faults.push((cpu, event));
+        }
+    }
+    let events = faults.iter().map(|(_, event)| event.as_fd());
+    for event in sampling.iter().map(|(_, ring)| ring.as_fd()).chain(events) {
+        perf::enable(event)?;
+    }
+    hooks.sampling.extend(sampling);
+    hooks.mappings.extend(mappings.map(|ring| (cpu, ring)));
+    hooks.faults.events.extend(faults);
+    Ok(())
+}
+
+/// Lets go of the events of a CPU that went offline.
+pub fn release(hooks: &mut Hooks, cpu: u32) {
+    hooks.sampling.retain(|(of, _)| *of != cpu);
+    hooks.mappings.retain(|(of, _)| *of != cpu);
+    hooks.faults.events.retain(|(of, _)| *of != cpu);
 }
 
 fn no_counter(error: &io::Error) -> String {
@@ -197,10 +230,10 @@ pub fn require(hooks: &Hooks) -> anyhow::Result<()> {
 
 /// Starts sampling and counting everywhere.
 pub fn start(hooks: &Hooks) -> anyhow::Result<()> {
-    for ring in &hooks.sampling {
+    for (_, ring) in &hooks.sampling {
         perf::enable(ring.as_fd()).context("the sampling event can't be started")?;
     }
-    for event in &hooks.faults.events {
+    for (_, event) in &hooks.faults.events {
         perf::enable(event.as_fd()).context("the event of page faults can't be started")?;
     }
     Ok(())
@@ -208,10 +241,10 @@ pub fn start(hooks: &Hooks) -> anyhow::Result<()> {
 
 /// Stops sampling and the records of mappings; the programs stay until [`Hooks`] is dropped.
 pub fn stop(hooks: &Hooks) {
-    for ring in hooks.sampling.iter().chain(&hooks.mappings) {
+    for (_, ring) in hooks.sampling.iter().chain(&hooks.mappings) {
         let _ = perf::disable(ring.as_fd()); // fails for a CPU that went offline, whose event is gone
     }
-    for event in &hooks.faults.events {
+    for (_, event) in &hooks.faults.events {
         let _ = perf::disable(event.as_fd()); // as above
     }
 }

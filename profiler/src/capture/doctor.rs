@@ -8,7 +8,7 @@ use super::faults::Faults;
 use super::kallsyms::KernelAddresses;
 use super::load::{self, Sizes};
 use super::waits::{self, OffCpu};
-use super::{machine, maps};
+use super::{capabilities, machine, maps};
 use crate::event::HookStatus;
 
 /// `bpf_task_pt_regs` came with this one.
@@ -27,15 +27,18 @@ pub struct Doctor {
 
 /// Loads, attaches and detaches each hook. Works without privilege too, and then says what is missing.
 pub fn doctor() -> Doctor {
-    let mut rows = vec![kernel_version(), privilege(), pid_namespace(), rate(), paranoia()];
+    let mut rows = vec![kernel_version()];
+    rows.extend(privilege());
+    let namespace = pid_namespace();
+    let contained = namespace.refused.clone();
+    rows.extend([namespace, rate(), paranoia()]);
     let tried = try_hooks(&mut rows);
     let (_, symbols) = kernel_symbols();
     rows.extend([symbols, mapping_query()]);
     rows.extend(super::exact_touch::rows());
-    let namespace = rows.get(2).and_then(|row| row.refused.clone());
     Doctor {
         rows,
-        refused: tried.err().map(|error| format!("{error:#}")).or(namespace),
+        refused: tried.err().map(|error| format!("{error:#}")).or(contained),
     }
 }
 
@@ -101,14 +104,41 @@ fn kernel_version() -> HookStatus {
     machine(&format!("kernel {release} {architecture}"), refused, &remedy)
 }
 
-fn privilege() -> HookStatus {
+/// Root, or what ngmi's file lends an ordinary user.
+fn privilege() -> Vec<HookStatus> {
     let user = nix::unistd::geteuid();
-    let refused = (!user.is_root()).then(|| format!("this is user {user}, not root"));
-    machine(
-        "privilege",
-        refused,
-        "`ngmi record` asks for it through sudo; `sudo ngmi doctor` shows what root may do",
-    )
+    if user.is_root() {
+        return vec![machine("privilege: root", None, "")];
+    }
+    let lent = capabilities::lent();
+    let remedy = format!(
+        "`sudo setcap {} $(realpath ngmi)`, or record with sudo (docs/privilege.md)",
+        capabilities::RECIPE
+    );
+    if !lent.records() {
+        let remedy = "`ngmi record` asks for it through sudo; `sudo ngmi doctor` shows what root may do; file capabilities do without sudo \
+                      (docs/privilege.md)";
+        let missing = if lent.names().is_empty() {
+            String::new()
+        } else {
+            format!(", with {} only", lent.names())
+        };
+        return vec![machine(
+            "privilege",
+            Some(format!("this is user {user}, not root{missing}")),
+            remedy,
+        )];
+    }
+    let one = |one: capabilities::Capability| {
+        let refused = (!lent.has(one)).then(|| format!("ngmi's file does not lend it: lost are {}", one.without));
+        machine(one.name, refused, &remedy)
+    };
+    let limits = machine(
+        "other people's processes, -a, disks",
+        Some("file capabilities are for one's own: what is recorded can't gain rights (no_new_privs)".to_owned()),
+        "record with sudo",
+    );
+    capabilities::NEEDED.into_iter().map(one).chain([limits]).collect()
 }
 
 fn pid_namespace() -> HookStatus {

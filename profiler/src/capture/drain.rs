@@ -154,6 +154,11 @@ impl Drain {
         }
     }
 
+    /// Records a thread no more, whoever has its number by now.
+    pub fn forget(&mut self, tid: u32) {
+        let _ = self.threads.remove(&tid); // absent is as good as removed
+    }
+
     /// What the kernel side keeps of a thread; `None`: it is recorded no more.
     pub fn state(&self, tid: u32) -> Option<ThreadState> {
         let words = self.threads.get(&tid, 0).ok()?;
@@ -307,7 +312,7 @@ impl Drain {
     fn read_mappings(&mut self, hooks: &mut Hooks) -> Vec<Mapping> {
         let mut made = Vec::new();
         let (losses, generations) = (&mut self.losses, &mut self.spaces.generations);
-        for ring in &mut hooks.mappings {
+        for (_, ring) in &mut hooks.mappings {
             ring.drain(|kind, misc, record| match mappings::parse(kind, misc, record) {
                 Some(Record::Mapping(mut mapping)) => {
                     mapping.file = generations.of_record(mapping.file);
@@ -317,7 +322,7 @@ impl Drain {
                 Some(Record::Throttled) | None => {}
             });
         }
-        for ring in &mut hooks.sampling {
+        for (_, ring) in &mut hooks.sampling {
             ring.drain(|kind, misc, record| {
                 if mappings::parse(kind, misc, record) == Some(Record::Throttled) {
                     losses.count(Loss::SampleThrottled, 1);

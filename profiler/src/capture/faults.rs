@@ -80,8 +80,8 @@ const MORE: [&str; 9] = [
 pub struct Watched {
     /// The tier; `None`: faults are not watched.
     pub source: Option<FaultSource>,
-    /// Software events, not enabled yet.
-    pub events: Vec<OwnedFd>,
+    /// Software events with their CPUs, not enabled yet.
+    pub events: Vec<(u32, OwnedFd)>,
 }
 
 /// Attaches the best tier that was asked for and that the kernel allows.
@@ -189,19 +189,22 @@ fn more(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) {
     }
 }
 
-fn completions(ebpf: &mut Ebpf, cpus: &[u32]) -> Result<Vec<OwnedFd>, ProgramError> {
+/// Programs on the kernel's counts of faults.
+pub const COMPLETIONS: [(&str, perf::Count); 2] = [
+    ("fault_minor", perf::Count::MinorFaults),
+    ("fault_major", perf::Count::MajorFaults),
+];
+
+fn completions(ebpf: &mut Ebpf, cpus: &[u32]) -> Result<Vec<(u32, OwnedFd)>, ProgramError> {
     let mut events = Vec::new();
-    for (name, count) in [
-        ("fault_minor", perf::Count::MinorFaults),
-        ("fault_major", perf::Count::MajorFaults),
-    ] {
+    for (name, count) in COMPLETIONS {
         let program: &mut PerfEvent = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
         program.load()?;
         let program = program.fd()?;
         for &cpu in cpus {
             let event = perf::open_count(count, cpu).map_err(ProgramError::IOError)?;
             perf::set_program(event.as_fd(), program.as_fd()).map_err(ProgramError::IOError)?;
-            events.push(event);
+            events.push((cpu, event));
         }
     }
     Ok(events)

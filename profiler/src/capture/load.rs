@@ -11,7 +11,7 @@ use profiler_common::{ABI_SYMBOL, ABI_VERSION};
 use zerocopy::IntoBytes;
 
 use super::btf::{Btf, WALKER_NEEDS};
-use super::{machine, preempt};
+use super::{capabilities, machine, preempt};
 
 /// The object that scripts/build-ebpf made from profiler-ebpf/.
 #[cfg(target_arch = "x86_64")]
@@ -81,19 +81,20 @@ impl Sizes {
     }
 }
 
+/// What a test asks for: in debug builds, and never with rights that are not the caller's own.
+fn from_environment(variable: &str) -> Option<std::ffi::OsString> {
+    let is_trusted = cfg!(debug_assertions) && !capabilities::is_lent_rights();
+    is_trusted.then(|| std::env::var_os(variable)).flatten()
+}
+
 /// The size that a test asks for.
 fn asked_ring() -> Option<u32> {
-    #[cfg(debug_assertions)]
-    if let Some(bytes) = std::env::var_os(RING_VARIABLE) {
-        return bytes.to_str()?.parse().ok();
-    }
-    None
+    from_environment(RING_VARIABLE)?.to_str()?.parse().ok()
 }
 
 /// Why user stacks can't be walked in this kernel; `None`: they can.
 pub fn walker_refused(types: &Btf) -> Option<String> {
-    #[cfg(debug_assertions)]
-    if std::env::var_os(NO_WALK_VARIABLE).is_some() {
+    if from_environment(NO_WALK_VARIABLE).is_some() {
         return Some(format!("{NO_WALK_VARIABLE} is set"));
     }
     (!types.has_function(WALKER_NEEDS)).then(|| format!("no {WALKER_NEEDS} before kernel 5.17"))
@@ -120,8 +121,7 @@ pub fn load(config: &Config, sizes: Sizes, types: &Btf) -> anyhow::Result<Ebpf> 
 }
 
 fn object() -> anyhow::Result<Cow<'static, [u8]>> {
-    #[cfg(debug_assertions)]
-    if let Some(path) = std::env::var_os(OBJECT_VARIABLE) {
+    if let Some(path) = from_environment(OBJECT_VARIABLE) {
         use anyhow::Context as _;
         return Ok(std::fs::read(&path)
             .with_context(|| format!("{OBJECT_VARIABLE}={}", path.display()))?

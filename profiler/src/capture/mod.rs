@@ -5,7 +5,9 @@
 
 pub mod apart;
 pub mod attach;
+mod borrowed;
 pub mod btf;
+pub mod capabilities;
 pub mod channel;
 mod debugfs;
 pub mod disks;
@@ -16,6 +18,7 @@ pub mod faults;
 pub mod files;
 mod fill;
 pub mod generations;
+mod hotplug;
 pub mod kallsyms;
 pub mod link;
 pub mod load;

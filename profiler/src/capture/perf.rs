@@ -12,6 +12,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 const ATTR_SIZE: u32 = 112;
 const PERF_SAMPLE_TID: u64 = 1 << 1;
 const PERF_SAMPLE_TIME: u64 = 1 << 2;
+const PERF_FORMAT_TOTAL_TIME_ENABLED: u64 = 1 << 0;
 const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
 const IOC_ENABLE: libc::c_ulong = 0x2400;
 const IOC_DISABLE: libc::c_ulong = 0x2401;
@@ -86,6 +87,7 @@ pub fn open_sampling(clock: Clock, cpu: u32, hz: u32) -> io::Result<OwnedFd> {
     let attr = Attr {
         kind,
         sample_freq: u64::from(hz),
+        read_format: PERF_FORMAT_TOTAL_TIME_ENABLED,
         flags: DISABLED | FREQ | EXCLUDE_GUEST | EXCLUDE_HV,
         ..Attr::default()
     };
@@ -180,6 +182,16 @@ pub fn enable(event: BorrowedFd<'_>) -> io::Result<()> {
 /// Stops an event.
 pub fn disable(event: BorrowedFd<'_>) -> io::Result<()> {
     control(event, IOC_DISABLE, 0)
+}
+
+/// For how long a sampling event has been enabled, in ns. It stands still while its CPU has taken it off.
+pub fn time_enabled(event: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut bytes = [0; 16]; // the count, and the time
+    match nix::unistd::read(event, &mut bytes)? {
+        16 => Ok(u64::from_ne_bytes(bytes[8..].try_into().map_err(io::Error::other)?)),
+        // An event in error ends at once.
+        _ => Ok(0),
+    }
 }
 
 /// An event with its ring of records.

@@ -200,6 +200,15 @@ mod tests {
         file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
         assert!(maps.next(true).is_none(), "of an earlier process with this pid");
         file.set_modified(SystemTime::now()).unwrap();
+        if nix::unistd::geteuid().is_root() {
+            let own = nix::unistd::getuid().as_raw();
+            std::os::unix::fs::chown(&written.0, Some(own + 1), None).unwrap();
+            assert!(
+                maps.next(true).is_none(),
+                "of another user, who may put names on our code"
+            );
+            std::os::unix::fs::chown(&written.0, Some(own), None).unwrap();
+        }
         let (map, file) = maps.next(true).unwrap();
         assert_eq!((map.pid, &map.path), (std::process::id(), &written.0));
         assert_eq!(std::io::read_to_string(File::from(file)).unwrap(), "1000 10 f\n");

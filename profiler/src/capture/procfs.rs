@@ -54,30 +54,48 @@ pub struct Identity {
     pub pid: u32,
     /// The user, if its real, effective and saved user ids agree.
     pub user: Option<u32>,
+    /// The group, if those ids agree.
+    pub group: Option<u32>,
+    /// It, and what it gives birth to, never gains rights by starting a program (`PR_SET_NO_NEW_PRIVS`).
+    pub no_new_privs: bool,
+    /// It has capabilities, or may hand some on.
+    pub has_capabilities: bool,
+    /// Its threads, all of them at one moment.
+    pub threads: u32,
 }
 
 /// The process that a thread belongs to; an error: it is gone.
 pub fn identity(tid: u32) -> io::Result<Identity> {
     let status = std::fs::read(format!("/proc/{tid}/status"))?;
-    let field = |name: &[u8]| -> Option<Vec<u32>> {
+    let words = |name: &[u8]| -> Option<Vec<&str>> {
         let line = status
             .split(|&byte| byte == b'\n')
             .find_map(|line| line.strip_prefix(name))?;
-        std::str::from_utf8(line)
-            .ok()?
-            .split_ascii_whitespace()
-            .map(|word| word.parse().ok())
-            .collect()
+        Some(std::str::from_utf8(line).ok()?.split_ascii_whitespace().collect())
     };
     let unknown = || io::Error::other("an unknown form of /proc/PID/status");
-    let pid = field(b"Tgid:")
-        .and_then(|pid| pid.first().copied())
-        .ok_or_else(unknown)?;
-    let user = match field(b"Uid:").ok_or_else(unknown)?[..] {
-        [real, effective, saved, ..] if real == effective && real == saved => Some(real),
-        _ => None,
+    let same = |name| -> io::Result<Option<u32>> {
+        match words(name).ok_or_else(unknown)?[..] {
+            [real, effective, saved, ..] if real == effective && real == saved => Ok(real.parse().ok()),
+            _ => Ok(None),
+        }
     };
-    Ok(Identity { pid, user })
+    let is_zero = |name| {
+        words(name).is_some_and(|set| !set.is_empty() && set.iter().all(|set| set.bytes().all(|digit| digit == b'0')))
+    };
+    let number = |name| {
+        words(name)
+            .and_then(|words| words.first()?.parse().ok())
+            .ok_or_else(unknown)
+    };
+    Ok(Identity {
+        pid: number(b"Tgid:")?,
+        threads: number(b"Threads:")?,
+        user: same(b"Uid:")?,
+        group: same(b"Gid:")?,
+        no_new_privs: words(b"NoNewPrivs:").is_some_and(|set| set == ["1"]),
+        has_capabilities: ![&b"CapInh:"[..], b"CapPrm:", b"CapAmb:"].into_iter().all(is_zero),
+    })
 }
 
 /// The pid of a process as its own namespace numbers it; an error: it is gone.
@@ -159,13 +177,15 @@ mod tests {
     #[test]
     fn our_own_process() {
         let pid = std::process::id();
+        let identity = identity(pid).unwrap();
+        let (user, group) = (nix::unistd::getuid().as_raw(), nix::unistd::getgid().as_raw());
         assert_eq!(
-            identity(pid).unwrap(),
-            Identity {
-                pid,
-                user: Some(nix::unistd::getuid().as_raw())
-            }
+            (identity.pid, identity.user, identity.group),
+            (pid, Some(user), Some(group))
         );
+        assert_eq!(identity.no_new_privs, nix::sys::prctl::get_no_new_privs().unwrap());
+        let permitted = super::super::capabilities::permitted().unwrap();
+        assert!(identity.has_capabilities || permitted == Default::default());
         assert!(threads(pid).unwrap().contains(&pid));
         assert_eq!(pid_inside(pid).unwrap(), pid);
         let stat = stat(pid, pid).unwrap();

@@ -4,7 +4,7 @@ use anyhow::{Context as _, bail};
 use profiler_common::stack::STACK_CLASSES;
 
 use super::wire::{Scope, Start};
-use super::{machine, procfs};
+use super::{borrowed, machine, procfs};
 
 /// Samples a second and CPU, at most.
 pub const HZ_LIMIT: u32 = 100_000;
@@ -33,11 +33,8 @@ pub fn check(start: &mut Start) -> anyhow::Result<Vec<String>> {
             "ngmi runs in a container that numbers processes for itself: run it outside, or with `docker run --pid=host --privileged`"
         );
     }
-    if start.exact_touch && borrowed_privilege().is_some() {
-        bail!("--exact-touch changes a setting of the whole machine: run with sudo");
-    }
+    let mut warnings = borrowed::limit(start)?;
     check_scope(&mut start.scope)?;
-    let mut warnings = Vec::new();
     if let Some(highest) = machine::highest_rate().filter(|&highest| highest > 0 && highest < start.sample_hz) {
         warnings.push(format!(
             "the kernel allows {highest} samples a second, not {}: `sudo sysctl kernel.perf_event_max_sample_rate={}` raises it",
@@ -59,11 +56,7 @@ fn check_scope(scope: &mut Scope) -> anyhow::Result<()> {
                 *pid = recordable(*pid)?;
             }
         }
-        Scope::System => {
-            if borrowed_privilege().is_some() {
-                bail!("the whole system is recorded for root only: run with sudo");
-            }
-        }
+        Scope::System => {}
     }
     Ok(())
 }
@@ -73,19 +66,8 @@ fn recordable(pid: u32) -> anyhow::Result<u32> {
     let process =
         procfs::identity(pid).with_context(|| format!("there is no process {pid}; `ps -e` lists those that run"));
     let process = process?;
-    if let Some(user) = borrowed_privilege()
-        && process.user != Some(user)
-    {
-        bail!("process {pid} is not yours: run with sudo");
-    }
+    borrowed::judge(&process)?;
     Ok(process.pid)
-}
-
-/// The user who started us through file capabilities, who must not see other users' processes. `None`: root, or somebody
-/// who could be root by sudo.
-fn borrowed_privilege() -> Option<u32> {
-    let user = nix::unistd::getuid();
-    (!user.is_root()).then(|| user.as_raw())
 }
 
 #[cfg(test)]

@@ -8,12 +8,14 @@ use nix::sys::signal::{SigHandler, Signal, signal};
 use profiler_common::config::Config;
 
 use super::attach::{self, Hooks, Nouns};
+use super::borrowed::Judged;
 use super::btf::{self, Btf, FIND_VMA};
 use super::channel::{Channel, ChannelError};
 use super::disks::{Disks, Flags};
 use super::drain::Drain;
 use super::exact_touch::{self, ExactTouch};
 use super::fill::Fill;
+use super::hotplug::Cpus;
 use super::load::{self, Sizes};
 use super::log::Log;
 use super::meter::{self, Meter};
@@ -82,10 +84,12 @@ struct Session {
     log_failed: bool,
     exact_touch: Option<ExactTouch>,
     meter: Meter,
+    cpus: Cpus,
 }
 
 /// Attaches everything and writes what exists already.
 fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Result<Session> {
+    let judged = Judged::hold(&start.scope)?;
     for warning in require::check(&mut start)? {
         channel.send(&Reply::Warning(warning), None)?;
     }
@@ -100,6 +104,7 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
             exact_touch::recover().unwrap_or_else(|error| Some(format!("{error:#}"))),
         )?;
     }
+    let watched = Cpus::new(start.sample_hz);
     let cpus = machine::cpus()?;
     let excluded: Vec<u32> = start.exclude_pids.iter().copied().chain([std::process::id()]).collect();
     let mut config = Config::NOTHING;
@@ -157,6 +162,7 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
             }
         }
     }
+    judged.confirm(&mut drain)?;
     let header = machine::header(&start, &cpus, hooks.clock.name(), hooks.status.clone());
     let log = Log::new(log, &header)
         .context("the event log can't be written; name another place for it with --keep-events")?;
@@ -178,6 +184,7 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
         log_failed: false,
         exact_touch,
         meter,
+        cpus: watched,
     })
 }
 
@@ -202,7 +209,7 @@ pub fn privilege_remedy() -> &'static str {
     if nix::unistd::geteuid().is_root() {
         "this kernel or container forbids eBPF: look at lockdown and the container's capabilities"
     } else {
-        "recording needs root: run with sudo"
+        "recording needs root, or the file capabilities of docs/privilege.md: run with sudo"
     }
 }
 
@@ -282,6 +289,7 @@ impl Session {
     /// What is due between two cycles.
     fn report(&mut self, channel: &mut Channel) -> Result<(), ChannelError> {
         self.meter.turn(&self.hooks.ebpf);
+        self.cpus.follow(&mut self.hooks);
         self.name_files(channel)?;
         self.pass_perf_maps(channel, false)?;
         if self.flushed.elapsed() >= FLUSH_INTERVAL {

@@ -28,6 +28,9 @@ pub fn capture(half: &CaptureHalf) -> Result<ExitCode> {
 
 /// Connects to the record half, which has to be the person who asked sudo for us.
 fn connect(path: &Path) -> Result<OwnedFd> {
+    if !nix::unistd::geteuid().is_root() {
+        bail!("only sudo starts the privileged half apart; use `ngmi record`");
+    }
     let socket = socket::socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
     socket::connect(socket.as_raw_fd(), &UnixAddr::new(path)?)
         .with_context(|| format!("cannot reach the record half at {}", path.display()))?;

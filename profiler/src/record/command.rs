@@ -1,7 +1,7 @@
 //! The recorded program: born waiting, so that nothing of it happens unseen, then let go.
 //!
-//! The child is this very binary (`ngmi __exec`). It waits for one byte on a socket (to go, or to leave), marks the socket close-on-exec and
-//! becomes the command: the socket then closes without a word, or carries the error number of the failed exec.
+//! The child is this very binary (`ngmi __exec`). It says that it is there, waits for one byte on a socket (to go, or to leave), marks the socket
+//! close-on-exec and becomes the command: the socket then closes without a word, or carries the error number of the failed exec.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,8 +15,9 @@ use anyhow::{Context, Result, bail};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 
-use super::identity::Environment;
+use super::identity::{Environment, own_environment};
 use super::privilege::inheritable;
+use crate::capture::capabilities;
 
 /// Become the command.
 const GO: u8 = b'g';
@@ -48,11 +49,13 @@ impl Waiting {
             .envs(environment)
             .spawn()
             .context("starting the command")?;
-        Ok(Self {
-            child,
-            socket: ours.into(),
-            program,
-        })
+        drop(theirs);
+        let mut socket = File::from(ours);
+        // What it must never be able to do is settled before anybody judges it.
+        socket
+            .read_exact(&mut [0])
+            .context("the process that becomes the command ended")?;
+        Ok(Self { child, socket, program })
     }
 
     /// The process that will be the command.
@@ -99,6 +102,14 @@ pub fn become_command(socket: OwnedFd, command: &[OsString]) -> Result<()> {
     };
     fcntl(&socket, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
     let mut socket = File::from(socket);
+    let mut command = Command::new(program);
+    command.arg0(name).args(arguments);
+    if capabilities::lent().records() {
+        // Or it could start a program that has more rights than its user, whose memory would be in the recording (docs/privilege.md).
+        nix::sys::prctl::set_no_new_privs().context("no_new_privs")?;
+        command.env_clear().envs(own_environment());
+    }
+    socket.write_all(b"r")?;
     let mut word = [0];
     if socket.read(&mut word)? == 0 {
         bail!("the recorder is gone");
@@ -107,7 +118,7 @@ pub fn become_command(socket: OwnedFd, command: &[OsString]) -> Result<()> {
     if word != [GO] {
         return Ok(());
     }
-    let error = Command::new(program).arg0(name).args(arguments).exec();
+    let error = command.exec();
     socket.write_all(&error.raw_os_error().unwrap_or(libc::ENOEXEC).to_ne_bytes())?;
     Err(error.into())
 }

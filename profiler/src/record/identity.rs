@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use nix::unistd::{self, Gid, Uid, User};
 
+use crate::capture::capabilities::is_lent_rights;
+
 /// Environment variables that carry a person's display and session.
 const SESSION: [&str; 6] = [
     "DISPLAY",
@@ -37,7 +39,7 @@ impl Identity {
     /// # Errors
     /// An unknown user, or `--user` without being root.
     pub fn find(asked: Option<&str>) -> Result<Self> {
-        let own: Environment = std::env::vars_os().collect();
+        let own = own_environment();
         let root = Uid::effective().is_root();
         if let Some(name) = asked {
             let user = User::from_name(name)
@@ -141,6 +143,13 @@ impl Identity {
             Some(_) => fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o111 != 0),
         }
     }
+}
+
+/// What this process was started with. Where it was lent rights the C library has removed some variables (`LD_LIBRARY_PATH`, `TMPDIR`), which
+/// the command, that is lent none, is to have.
+pub fn own_environment() -> Environment {
+    let whole = is_lent_rights().then(|| environment_of(std::process::id())).flatten();
+    whole.unwrap_or_else(|| std::env::vars_os().collect())
 }
 
 /// The environment of the process that started sudo: what the person's shell had.

@@ -1,4 +1,4 @@
-//! How the privileged half is started: directly as root, through sudo otherwise.
+//! How the privileged half is started: directly as root or where ngmi's file has the capabilities, through sudo otherwise.
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -16,6 +16,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr, sockopt};
 use nix::unistd::Uid;
 
+use crate::capture::capabilities;
 use crate::capture::link::Link;
 
 /// How long the capture half may take from sudo's yes to its first connection.
@@ -36,7 +37,8 @@ impl Capture {
     /// # Errors
     /// When there is no way to privilege: says exactly what to type.
     pub fn start() -> Result<Self> {
-        if Uid::effective().is_root() {
+        // The file lends them anew to the process that is started from it: this one has given them up.
+        if Uid::effective().is_root() || capabilities::lent().records() {
             Self::directly()
         } else {
             Self::through_sudo()

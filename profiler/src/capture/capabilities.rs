@@ -1,0 +1,235 @@
+//! The capabilities of this process: which it was lent by the file it was started from, and how they are given up.
+//!
+//! An ordinary user may be lent what recording needs by file capabilities (docs/privilege.md). They are the privileged half's alone: every
+//! other verb gives them up before it reads its first word, and the privileged half keeps those of [`NEEDED`] and no other.
+
+use std::ffi::OsStr;
+use std::io;
+use std::sync::OnceLock;
+
+use anyhow::{Context as _, bail};
+
+/// A capability that recording can use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capability {
+    /// As `setcap` spells it.
+    pub name: &'static str,
+    /// Its number in `include/uapi/linux/capability.h`.
+    number: u32,
+    /// What is lost without it.
+    pub without: &'static str,
+    /// Nothing can be recorded without it.
+    pub is_essential: bool,
+}
+
+/// What recording can use. Whatever else a file lends is given up at once.
+pub const NEEDED: [Capability; 4] = [
+    Capability {
+        name: "cap_bpf",
+        number: 39,
+        without: "eBPF programs and maps: nothing can be recorded",
+        is_essential: true,
+    },
+    Capability {
+        name: "cap_perfmon",
+        number: 38,
+        without: "eBPF programs that trace, and sampling: nothing can be recorded",
+        is_essential: true,
+    },
+    Capability {
+        name: "cap_syslog",
+        number: 34,
+        without: "names of kernel functions, where kernel.kptr_restrict or kernel.perf_event_paranoid hide addresses",
+        is_essential: false,
+    },
+    Capability {
+        name: "cap_checkpoint_restore",
+        number: 40,
+        without: "functions of program files that were deleted or replaced while they ran, and of those in memory only",
+        is_essential: false,
+    },
+];
+
+/// What `setcap` has to be told, for docs and remedies.
+pub const RECIPE: &str = "cap_bpf,cap_perfmon,cap_syslog,cap_checkpoint_restore+ep";
+
+/// `_LINUX_CAPABILITY_VERSION_3`
+const VERSION: u32 = 0x2008_0522;
+
+/// `struct __user_cap_header_struct`
+#[repr(C)]
+struct Head {
+    version: u32,
+    pid: i32,
+}
+
+/// `struct __user_cap_data_struct`: the kernel takes two, low words and high words.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Data {
+    effective: u32,
+    permitted: u32,
+    inheritable: u32,
+}
+
+impl Capability {
+    fn bit(self) -> u64 {
+        1 << self.number
+    }
+}
+
+/// A set of capabilities, by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Set(u64);
+
+impl Set {
+    /// Those of [`NEEDED`].
+    pub fn needed() -> Self {
+        Self(NEEDED.into_iter().fold(0, |set, one| set | one.bit()))
+    }
+
+    /// Whether it holds this one.
+    pub fn has(self, capability: Capability) -> bool {
+        self.0 & capability.bit() != 0
+    }
+
+    /// Whether a recording is possible with it.
+    pub fn records(self) -> bool {
+        NEEDED.into_iter().all(|one| !one.is_essential || self.has(one))
+    }
+
+    /// Those of [`NEEDED`] that it holds, as `setcap` spells them.
+    pub fn names(self) -> String {
+        let held = NEEDED.into_iter().filter(|one| self.has(*one));
+        held.map(|one| one.name).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// What the kernel lets this thread do now.
+///
+/// # Errors
+/// When the kernel is older than this way of asking.
+pub fn permitted() -> io::Result<Set> {
+    let data = get()?;
+    Ok(Set(u64::from(data[0].permitted) | u64::from(data[1].permitted) << 32))
+}
+
+fn get() -> io::Result<[Data; 2]> {
+    let head = Head {
+        version: VERSION,
+        pid: 0,
+    };
+    let mut data = [Data::default(); 2];
+    // SAFETY: the kernel reads the header and writes two structs of this layout, which is that of version 3.
+    if unsafe { libc::syscall(libc::SYS_capget, &raw const head, data.as_mut_ptr()) } == 0 {
+        Ok(data)
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Gives up everything but `kept`; of this thread and those that it starts. What is handed on to other programs (the inheritable and the
+/// ambient set) is emptied too.
+///
+/// # Errors
+/// When the kernel refuses: then something is wrong, and nothing more should be done.
+pub fn keep(kept: Set) -> io::Result<()> {
+    let mut data = get()?;
+    for (index, word) in data.iter_mut().enumerate() {
+        let mask = u32::try_from(kept.0 >> (32 * index) & u64::from(u32::MAX)).unwrap_or(0);
+        word.permitted &= mask;
+        word.effective = word.permitted;
+        word.inheritable = 0;
+    }
+    let head = Head {
+        version: VERSION,
+        pid: 0,
+    };
+    // SAFETY: the kernel reads the header and two structs of this layout.
+    if unsafe { libc::syscall(libc::SYS_capset, &raw const head, data.as_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Whether the kernel gave this program more rights than its caller has: then nothing of the caller's environment is trusted with them.
+pub fn is_lent_rights() -> bool {
+    // SAFETY: reads a number that the kernel passed to the process.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// What the file lent at the start of this process.
+static LENT: OnceLock<Set> = OnceLock::new();
+
+/// What the file that this process was started from lends each process; empty: nothing, or this is root.
+pub fn lent() -> Set {
+    LENT.get().copied().unwrap_or_default()
+}
+
+/// The first thing that `main` does, while there is one thread: an ordinary user's process keeps what its verb needs, and no more.
+///
+/// # Errors
+/// When the file is set-user-id or set-group-id, which is not supported, or capabilities can't be given up.
+pub fn settle() -> anyhow::Result<()> {
+    use nix::unistd::{getegid, geteuid, getgid, getuid};
+    if getuid() != geteuid() || getgid() != getegid() {
+        bail!(
+            "ngmi's file is set-user-id or set-group-id, which gives it rights that it does not need: `sudo chmod ug-s {0}`, then `sudo setcap \
+             {RECIPE} {0}` if recording without sudo is wanted",
+            std::env::current_exe().map_or_else(|_| "ngmi".to_owned(), |exe| exe.display().to_string())
+        );
+    }
+    if geteuid().is_root() {
+        return Ok(());
+    }
+    let permitted = permitted().context("asking for our capabilities")?;
+    if is_lent_rights() {
+        let _ = LENT.set(permitted);
+    }
+    let verb = std::env::args_os().nth(1).unwrap_or_default();
+    let uses_them = ["__capture", "doctor"].iter().any(|word| verb == OsStr::new(word));
+    let kept = if uses_them { Set::needed() } else { Set::default() };
+    keep(kept).context("giving up capabilities")?;
+    if !uses_them {
+        // Nothing is in this process that its user may not see; and the privileged half must see what waits to become the command.
+        nix::sys::prctl::set_dumpable(true).context("becoming an ordinary process")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_recipe_is_what_is_needed() {
+        let names: Vec<&str> = NEEDED.iter().map(|one| one.name).collect();
+        assert_eq!(RECIPE, format!("{}+ep", names.join(",")));
+        assert!(Set::needed().records());
+        assert!(!Set::default().records());
+        assert_eq!(Set::default().names(), "");
+    }
+
+    /// Of a thread: the others keep theirs.
+    #[test]
+    fn what_is_given_up_is_gone() {
+        std::thread::spawn(|| {
+            let before = permitted().unwrap();
+            keep(Set::needed()).unwrap();
+            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+            let line = |name: &str| {
+                let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+                u64::from_str_radix(line.trim(), 16).unwrap()
+            };
+            let expected = before.0 & Set::needed().0;
+            assert_eq!((line("CapPrm:"), line("CapEff:")), (expected, expected));
+            assert_eq!((line("CapInh:"), line("CapAmb:")), (0, 0));
+            keep(Set::default()).unwrap();
+            assert_eq!(permitted().unwrap(), Set::default());
+            keep(Set::needed()).unwrap();
+            assert_eq!(permitted().unwrap(), Set::default(), "it does not come back");
+        })
+        .join()
+        .unwrap();
+    }
+}

@@ -1,0 +1,143 @@
+//! CPUs that come and go while a recording runs.
+//!
+//! The kernel takes a CPU's perf events off when it goes offline, and does not put them back (`perf_event_exit_cpu_context` in
+//! kernel/events/core.c): their time stands still from then on. The eBPF programs on tracepoints are on every CPU anyway. So the list of
+//! CPUs is looked at often, and now and then whether the events of those that are in it still run: one that went and came back between two
+//! looks, as all but the first do when the machine sleeps, is not seen in the list.
+
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileExt as _;
+use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
+
+use super::attach::{self, Hooks};
+use super::{machine, perf};
+
+const LIST: &str = "/sys/devices/system/cpu/online";
+/// The list is some microseconds of reading.
+const LOOK: Duration = Duration::from_millis(100);
+/// Asking an event for its time interrupts its CPU.
+const ASK: Duration = Duration::from_secs(1);
+
+/// The CPUs as they were last seen.
+#[derive(Debug)]
+pub struct Cpus {
+    list: Option<File>,
+    text: Vec<u8>,
+    hz: u32,
+    looked: Instant,
+    asked: Instant,
+    /// For how long each CPU's event ran, in ns.
+    ran: FxHashMap<u32, u64>,
+    /// CPUs in the list that could not be sampled yet.
+    waiting: bool,
+}
+
+impl Cpus {
+    /// Call it before the events are opened: what changes from then on is seen.
+    pub fn new(hz: u32) -> Self {
+        let now = Instant::now();
+        let list = File::open(LIST).ok();
+        Self {
+            text: list.as_ref().map(text).unwrap_or_default(),
+            list,
+            hz,
+            looked: now,
+            asked: now,
+            ran: FxHashMap::default(),
+            waiting: false,
+        }
+    }
+
+    /// Samples the CPUs that came. Call it after the rings were drained: those of CPUs that went are given up.
+    pub fn follow(&mut self, hooks: &mut Hooks) {
+        if self.looked.elapsed() < LOOK {
+            return;
+        }
+        self.looked = Instant::now();
+        let text = self.list.as_ref().map(text).unwrap_or_default();
+        let has_changed = text != self.text;
+        self.text = text;
+        if self.asked.elapsed() >= ASK {
+            self.asked = Instant::now();
+            self.let_go_of_stopped(hooks);
+        }
+        if (has_changed || self.waiting)
+            && let Ok(online) = machine::cpus()
+        {
+            self.waiting = !attend(hooks, &online, self.hz);
+            self.ran.retain(|cpu, _| online.contains(cpu));
+        }
+    }
+
+    /// Lets go of the events whose time stands still, so that they are opened anew.
+    fn let_go_of_stopped(&mut self, hooks: &mut Hooks) {
+        let mut stopped = Vec::new();
+        for (cpu, ring) in &hooks.sampling {
+            let Ok(ran) = perf::time_enabled(ring.as_fd()) else {
+                continue;
+            };
+            if self.ran.insert(*cpu, ran) == Some(ran) {
+                stopped.push(*cpu);
+            }
+        }
+        self.waiting |= !stopped.is_empty();
+        for cpu in stopped {
+            self.ran.remove(&cpu);
+            attach::release(hooks, cpu);
+        }
+    }
+}
+
+/// Makes the CPUs with events those that are online. False: one of them takes no events yet.
+fn attend(hooks: &mut Hooks, online: &[u32], hz: u32) -> bool {
+    let watched: Vec<u32> = hooks.sampling.iter().map(|(cpu, _)| *cpu).collect();
+    for &cpu in watched.iter().filter(|cpu| !online.contains(cpu)) {
+        attach::release(hooks, cpu);
+    }
+    let new = online.iter().filter(|cpu| !watched.contains(cpu));
+    // Each is tried, whatever becomes of the others.
+    new.fold(true, |all, &cpu| attach::attend(hooks, cpu, hz).is_ok() && all)
+}
+
+fn text(list: &File) -> Vec<u8> {
+    let mut bytes = vec![0; 4096];
+    let len = list.read_at(&mut bytes, 0).unwrap_or(0);
+    bytes.truncate(len);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::perf::{Clock, Ring};
+    use super::*;
+
+    #[test]
+    fn the_time_of_an_event_stands_still_when_it_is_off() {
+        let Ok(event) = perf::open_sampling(Clock::CpuClock, 0, 10) else {
+            println!("skipped: needs root");
+            return;
+        };
+        let ring = Ring::new(event, 1).unwrap();
+        perf::enable(ring.as_fd()).unwrap();
+        let time = || perf::time_enabled(ring.as_fd()).unwrap();
+        let pause = || std::thread::sleep(Duration::from_millis(5));
+        let first = time();
+        pause();
+        assert!(time() > first);
+        perf::disable(ring.as_fd()).unwrap();
+        let off = time();
+        pause();
+        assert_eq!(time(), off);
+    }
+
+    #[test]
+    fn the_list_can_be_read_again() {
+        let list = File::open(LIST).unwrap();
+        let first = text(&list);
+        assert!(first.starts_with(b"0"));
+        assert_eq!(text(&list), first);
+    }
+}

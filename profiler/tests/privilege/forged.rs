@@ -1,0 +1,105 @@
+//! Messages to the privileged half that no record half of ours would send: who has its rights by file capabilities speaks to it directly.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::process::Child;
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+use profiler::capture::disks::BlockMode;
+use profiler::capture::faults::Faults;
+use profiler::capture::link::Link;
+use profiler::capture::waits::OffCpu;
+use profiler::capture::wire::{Reply, Request, Scope, Start};
+use profiler::record::privilege::inheritable;
+
+use crate::harness::skip::needs_capture;
+use crate::user::{ALL, User, said};
+
+/// The privileged half, started by the user, and the user's end of its socket.
+fn capture(user: &User) -> (Child, Link) {
+    let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).unwrap();
+    let fd = inheritable(&theirs).unwrap().to_string();
+    let child = user.ngmi("__capture").args(["--fd", &fd]).spawn().unwrap();
+    (child, Link::from(ours))
+}
+
+fn start(scope: Scope) -> Request {
+    Request::Start(Start {
+        scope,
+        sample_hz: 100,
+        stack_copy: 65536,
+        check_walks: false,
+        faults: Faults::default(),
+        off_cpu: OffCpu::default(),
+        block: BlockMode::default(),
+        exact_touch: false,
+        self_account: false,
+        exclude_pids: Vec::new(),
+        command: Vec::new(),
+    })
+}
+
+fn log() -> OwnedFd {
+    tempfile::tempfile().unwrap().into()
+}
+
+#[test]
+fn a_forged_start_is_refused() {
+    needs_capture!();
+    let Some(user) = User::with(ALL) else { return };
+    let ours = std::process::id(); // root's
+    for (scope, why) in [
+        (Scope::System, "run with sudo"),
+        (Scope::Pids(vec![ours]), "is not yours"),
+        (Scope::Command { pid: ours }, "is not yours"),
+        (Scope::Command { pid: 1 }, "is not yours"),
+    ] {
+        let (mut child, link) = capture(&user);
+        let log = log();
+        link.send(&start(scope.clone()), Some(log.as_fd())).unwrap();
+        let Some((Reply::Refused(reason), _)) = link.receive().unwrap() else {
+            panic!("{scope:?} was not refused");
+        };
+        assert!(reason.contains(why), "{scope:?}: {reason}");
+        assert!(link.receive::<Reply>().unwrap().is_none(), "it goes on after {scope:?}");
+        assert!(child.wait().unwrap().success());
+        let log = std::fs::File::from(log);
+        assert_eq!(log.metadata().unwrap().len(), 0, "something was recorded of {scope:?}");
+    }
+}
+
+/// A command that has not promised to gain no rights: the record half of ours always has it promise.
+#[test]
+fn a_forged_command_is_judged_as_any_process() {
+    needs_capture!();
+    let Some(user) = User::with(ALL) else { return };
+    let mut burn = user.runs("./burn").arg("60000").spawn().unwrap();
+    let (mut child, link) = capture(&user);
+    link.send(&start(Scope::Command { pid: burn.id() }), Some(log().as_fd()))
+        .unwrap();
+    let reply = link.receive::<Reply>().unwrap();
+    burn.kill().unwrap();
+    burn.wait().unwrap();
+    let Some((Reply::Refused(reason), _)) = reply else {
+        panic!("not refused: {reply:?}");
+    };
+    assert!(reason.contains("no_new_privs"), "{reason}");
+    assert!(child.wait().unwrap().success());
+}
+
+/// The way through sudo is root's.
+#[test]
+fn a_socket_with_a_name_is_for_sudo() {
+    needs_capture!();
+    let Some(user) = User::with(ALL) else { return };
+    let output = user
+        .ngmi("__capture")
+        .args(["--socket", "./any"])
+        .env("SUDO_UID", "0")
+        .output()
+        .unwrap();
+    assert!(
+        !output.status.success() && said(&output).contains("only sudo"),
+        "{}",
+        said(&output)
+    );
+}
