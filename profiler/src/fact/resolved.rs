@@ -14,21 +14,37 @@ use crate::addr::Timestamp;
 use crate::event::FileId;
 use crate::event::bytes::{Bytes, Malformed, put, put_bytes, put_difference};
 
-/// First byte: the version of this format. The first one had no files.
-const VERSION: u8 = 2;
+/// First byte: the version of this format. The first one had no files, and the second one named the stack of each event.
+const VERSION: u8 = 3;
 /// Longest list of modules, in bytes of JSON.
 const MAX_MODULES: usize = 64 << 20;
+/// Stacks of events that are noted, in bytes: some forty million. Those of later events have to be found again.
+const MAX_EVENTS: usize = 256 << 20;
 
-/// Which stack each event has: a sample, a fault, a wait, what came ahead of a wait or a request, and who woke a thread.
+/// Which stack each event has that is not like an earlier one's: a sample, a fault, a wait, what came ahead of a wait or a request, and
+/// who woke a thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventStacks {
     bytes: Vec<u8>,
     last: (Timestamp, u32, u32),
+    /// Nobody wants to know.
+    is_off: bool,
 }
 
 impl EventStacks {
+    /// Notes none.
+    pub fn off() -> Self {
+        Self {
+            is_off: true,
+            ..Self::default()
+        }
+    }
+
     /// Notes an event's stack; events come in the order of their times.
     pub fn push(&mut self, time: Timestamp, tid: u32, stack: Option<StackId>) {
+        if self.is_off || self.bytes.len() >= MAX_EVENTS {
+            return;
+        }
         let stack = stack.map_or(0, |id| id.0.saturating_add(1));
         put_difference(&mut self.bytes, self.last.0.0, time.0);
         put_difference(&mut self.bytes, u64::from(self.last.1), u64::from(tid));
@@ -47,9 +63,15 @@ pub struct Resolved {
     /// The stacks of events by time and tid, ascending by time.
     events: Vec<(Timestamp, u32, u32)>,
     next: usize,
+    names_each: bool,
 }
 
 impl Resolved {
+    /// The stack of each event is there, also of one like an earlier one.
+    pub fn names_each(&self) -> bool {
+        self.names_each
+    }
+
     /// The stack of an event, asked for in the order of times. `None`: the event is not known. `Some(None)`: it has no stack.
     pub fn stack(&mut self, time: Timestamp, tid: u32) -> Option<Option<StackId>> {
         while self.events.get(self.next).is_some_and(|event| event.0 < time) {
@@ -125,6 +147,7 @@ pub fn decode(bytes: &[u8]) -> Result<Resolved, Malformed> {
         mapped_as,
         events,
         next: 0,
+        names_each: version < 3,
     })
 }
 

@@ -3,10 +3,12 @@
 use super::{MAX_STACKS, Noun, Replay};
 use crate::addr::{Avma, KernelOffset, Timestamp};
 use crate::event::{At, Stacks};
+use super::memo::Key;
+use crate::fact::resolved::Resolved;
 use crate::fact::walks::KernelWalk;
 use crate::fact::{FrameId, FrameName, ProcessId, SourceFrame, StackId, ThreadId, TruncationReason};
 use crate::unwind::{JitFunction, Known, Mapped, Place, RawFrame, Walked};
-use profiler_common::stack::FLAG_USER_REGS;
+use profiler_common::stack::{FLAG_CHECK, FLAG_USER_REGS};
 
 impl Replay<'_, '_> {
     /// The stack of an event, as it was found before or anew; how it ended counts.
@@ -51,6 +53,11 @@ impl Replay<'_, '_> {
             self.dictionary.user_of(stacks, noun == Noun::Sample)
         };
         let kernel = self.dictionary.kernel_of(stacks);
+        let same = same_as_earlier(process, stacks, walked.as_deref(), kernel.is_some());
+        let remembered = same.filter(|_| self.may_remember());
+        if let Some(stack) = remembered.and_then(|same| self.memo.get(&self.tasks, same)) {
+            return stack;
+        }
         let known = self
             .beside
             .resolved
@@ -60,8 +67,16 @@ impl Replay<'_, '_> {
             Some(stack) => stack,
             None => self.stack(at, stacks, process, (walked.as_deref(), kernel.as_ref())),
         };
+        if let Some(same) = remembered {
+            self.memo.put(&self.tasks, same, walked.as_deref(), stack);
+        }
         self.known_stacks.push(key.0, key.1, stack);
         stack
+    }
+
+    /// A log that names each event's stack is taken at its word.
+    fn may_remember(&self) -> bool {
+        !self.beside.resolved.as_ref().is_some_and(Resolved::names_each)
     }
 
     /// User frames, and the kernel's on top of them.
@@ -159,4 +174,27 @@ impl Replay<'_, '_> {
         }
         frame
     }
+}
+
+/// What makes another event's stack the same as this one's; `None`: it has to be looked at by itself.
+fn same_as_earlier(
+    process: Option<ProcessId>,
+    stacks: &Stacks<'_>,
+    walked: Option<&Walked>,
+    has_kernel: bool,
+) -> Option<Key> {
+    let kernel = if has_kernel { stacks.kernel } else { 0 };
+    let Some(process) = process.filter(|_| stacks.flags & FLAG_USER_REGS != 0) else {
+        return Some(Key {
+            process: None,
+            user: 0,
+            kernel,
+        });
+    };
+    let is_whole = walked?.end.reason().is_none() || stacks.copy.is_empty();
+    (is_whole && stacks.flags & FLAG_CHECK == 0).then_some(Key {
+        process: Some(process),
+        user: stacks.user,
+        kernel,
+    })
 }
