@@ -133,13 +133,13 @@ class PerfSched(Perf):
 
 
 class PerfTrace(Tool):
-    """`perf trace -F all`: system calls and page faults as lines of text, without stacks."""
+    """`perf trace -F all`: page faults as lines of text, without stacks; system calls, too, where they are what a program waits in."""
 
     name, waits_for_workload = "perf trace", False
 
-    def __init__(self, program, work):
+    def __init__(self, program, work, *more):
         super().__init__(program, work)
-        self.arguments = ["trace", "-F", "all", "-o", self.writes("t.txt")]
+        self.arguments = ["trace", "-F", "all", *more, "-o", self.writes("t.txt")]
 
     def said(self, text):
         lines = lost = 0
@@ -232,5 +232,6 @@ def bpftrace(line):
 
 
 PERF_TRACE = "perf", PerfTrace
+PERF_TRACE_CALLS = "perf", lambda program, work: PerfTrace(program, work, "--syscalls")
 PERF_SCHED = "perf", PerfSched
 SAMPLY = "samply", Samply

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 from .run import build
-from .tools import HERE, PERF_SCHED, PERF_TRACE, ROOT, SAMPLY, bpftrace, perf
+from .tools import HERE, PERF_SCHED, PERF_TRACE, PERF_TRACE_CALLS, ROOT, SAMPLY, bpftrace, perf
 
 
 class Workload:
@@ -85,7 +85,7 @@ class FirefoxCold(Firefox):
 class Tar(Workload):
     name, title = "tar", "tar of a zstd archive: 5,000 files, 300 MiB, into an empty folder, and sync"
     rounds = 3
-    peers = (perf("perf -g", "-F", "1000", "-g"), PERF_TRACE,
+    peers = (perf("perf -g", "-F", "1000", "-g"), PERF_TRACE_CALLS,
              bpftrace("tracepoint:block:block_rq_issue { @[comm] = count(); }"))
 
     def __init__(self, work, quick):
@@ -106,7 +106,7 @@ class Tar(Workload):
 
 class Switches(Workload):
     name, title = "switches", "Two threads wake each other on one CPU by futex: 400,000 switches"
-    peers = (PERF_SCHED, perf("perf -g", "-e", "sched:sched_switch", "-g"), PERF_TRACE,
+    peers = (PERF_SCHED, perf("perf -g", "-e", "sched:sched_switch", "-g"), PERF_TRACE_CALLS,
              bpftrace("tracepoint:sched:sched_switch { @[ustack] = count(); }"))
 
     def __init__(self, work, quick):
@@ -133,7 +133,7 @@ class Faults(Workload):
 
 class Reads(Workload):
     name, title = "reads", "fio: direct reads of 4 KiB at random places, 20,000 of them"
-    peers = (perf("perf block", "-a", "-e", "block:*", "-g"), PERF_TRACE,
+    peers = (perf("perf block", "-a", "-e", "block:*", "-g"), PERF_TRACE_CALLS,
              bpftrace("tracepoint:block:block_rq_issue { @[comm, ustack] = count(); }"))
 
     def missing(self):

@@ -22,7 +22,7 @@ fn main() -> std::io::Result<ExitCode> {
 }
 
 fn size(word: &str) -> Option<Size> {
-    let shifted = |number: &str, shift: u32| number.parse().ok()?.checked_mul(1u64 << shift).map(Size::Bytes);
+    let shifted = |number: &str, shift: u32| number.parse::<u64>().ok()?.checked_mul(1 << shift).map(Size::Bytes);
     if let Some(number) = word.strip_suffix('G') {
         return shifted(number, 30);
     }
