@@ -245,7 +245,10 @@ fn join(criterion: &mut Criterion) {
             let mut found = 0;
             for number in 0..1_000 {
                 join.request(&facts.tables, &request(number, number + 1));
-                join.fault(&facts.tables, &fault(number, u32::try_from(number % 8).unwrap(), 50_000));
+                join.fault(
+                    &facts.tables,
+                    &fault(number, u32::try_from(number % 8).unwrap(), 50_000),
+                );
                 found += std::iter::from_fn(|| join.take()).count();
             }
             found

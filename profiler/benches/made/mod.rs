@@ -11,8 +11,8 @@ use std::io::{self, Write};
 use profiler::addr::{Avma, FileOffset, Timestamp};
 use profiler::event::write::LogWriter;
 use profiler::event::{
-    At, Attempts, Bio, Call, End, Event, Fault, FaultFile, FaultVma, Header, HookStatus, OpenFile, PagesRead, Request, Sample, StackAhead,
-    Stacks, TaskExit, Wait, Waker,
+    At, Attempts, Bio, Call, End, Event, Fault, FaultFile, FaultVma, Header, HookStatus, OpenFile, PagesRead, Request,
+    Sample, StackAhead, Stacks, TaskExit, Wait, Waker,
 };
 use profiler_common::block::{BIO_CACHED, BIO_IN_FAULT, BIO_RECORDED};
 use profiler_common::fault::{FAULT_EXCEPTION, FAULT_HAS_FILE, FAULT_HAS_VMA, FAULT_STARTED, error_code};
@@ -260,7 +260,10 @@ impl<W: Write> Made<W> {
     fn read(&mut self, thread: usize, at: At) -> io::Result<()> {
         let stacks = self.stacks(thread, 0)?;
         self.log.event(&Event::StackAhead(StackAhead { at, stacks }))?;
-        let (library, first) = (self.dice.mostly_small(machine::LIBRARIES), self.dice.mostly_small(FILE_PAGES));
+        let (library, first) = (
+            self.dice.mostly_small(machine::LIBRARIES),
+            self.dice.mostly_small(FILE_PAGES),
+        );
         let (sector, bytes) = (library * FILE_PAGES * 8 + first * 8, 32 * 4096);
         self.log.event(&Event::Bio(Bio {
             at,

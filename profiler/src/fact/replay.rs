@@ -92,7 +92,7 @@ pub struct Replay<'b, 's> {
     dictionary: Dictionary,
     /// Those that were walked before.
     memo: Memo,
-    /// Which stack each event has that is not like an earlier one.
+    /// Which stack each event has.
     known_stacks: EventStacks,
     ahead: Ahead,
     clues: Clues,

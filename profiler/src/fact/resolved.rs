@@ -5,6 +5,8 @@
 mod files;
 mod frames;
 
+use std::collections::VecDeque;
+
 use files::{decode_files, encode_files};
 use frames::{decode_frame, decode_names, encode_frame, encode_names, index_below};
 
@@ -14,15 +16,14 @@ use crate::addr::Timestamp;
 use crate::event::FileId;
 use crate::event::bytes::{Bytes, Malformed, put, put_bytes, put_difference};
 
-/// First byte: the version of this format. The first one had no files, and the second one named the stack of each event.
-const VERSION: u8 = 3;
+/// First byte: the version of this format. The first one had no files.
+const VERSION: u8 = 2;
 /// Longest list of modules, in bytes of JSON.
 const MAX_MODULES: usize = 64 << 20;
-/// Stacks of events that are noted, in bytes: some forty million. Those of later events have to be found again.
+/// Stacks of events that are noted, in bytes: some forty million. Later events have stacks like theirs, or need the binaries.
 const MAX_EVENTS: usize = 256 << 20;
 
-/// Which stack each event has that is not like an earlier one's: a sample, a fault, a wait, what came ahead of a wait or a request, and
-/// who woke a thread.
+/// Which stack each event has: a sample, a fault, a wait, what came ahead of a wait or a request, and who woke a thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventStacks {
     bytes: Vec<u8>,
@@ -60,31 +61,69 @@ pub struct Resolved {
     pub tables: Tables,
     /// As which file the mappings know each of the files.
     pub mapped_as: Vec<FileId>,
-    /// The stacks of events by time and tid, ascending by time.
-    events: Vec<(Timestamp, u32, u32)>,
-    next: usize,
-    names_each: bool,
+    events: NotedStacks,
 }
 
 impl Resolved {
-    /// The stack of each event is there, also of one like an earlier one.
-    pub fn names_each(&self) -> bool {
-        self.names_each
-    }
-
     /// The stack of an event, asked for in the order of times. `None`: the event is not known. `Some(None)`: it has no stack.
     pub fn stack(&mut self, time: Timestamp, tid: u32) -> Option<Option<StackId>> {
-        while self.events.get(self.next).is_some_and(|event| event.0 < time) {
-            self.next += 1;
+        self.events.take(time, tid)
+    }
+}
+
+/// What [`EventStacks`] noted, taken apart as far as it is asked for: a tenth of what the events in memory would take.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct NotedStacks {
+    bytes: Vec<u8>,
+    /// Where the next one begins.
+    next: usize,
+    last: (Timestamp, u32, u32),
+    /// Those of the time that is asked for, and one that is later.
+    now: VecDeque<(Timestamp, u32, u32)>,
+}
+
+impl NotedStacks {
+    /// # Errors
+    /// When the bytes are something else; of stacks there are so many.
+    fn new(bytes: &[u8], stacks: usize) -> Result<Self, Malformed> {
+        let (mut rest, mut last) = (Bytes(bytes), (Timestamp(0), 0, 0));
+        while !rest.is_empty() {
+            let event = noted(&mut rest, last)?;
+            if event.0 < last.0 || event.2 as usize > stacks {
+                return Err(Malformed);
+            }
+            last = event;
         }
-        let now = self.events[self.next..].iter().take_while(|event| event.0 == time);
-        let place = now.enumerate().find(|(_, event)| event.1 == tid)?.0;
-        let stack = self.events[self.next + place].2;
+        Ok(Self {
+            bytes: bytes.to_vec(),
+            ..Self::default()
+        })
+    }
+
+    fn take(&mut self, time: Timestamp, tid: u32) -> Option<Option<StackId>> {
+        while self.now.pop_front_if(|event| event.0 < time).is_some() {}
+        while self.now.back().is_none_or(|event| event.0 <= time) {
+            let mut rest = Bytes(self.bytes.get(self.next..)?);
+            // All of it was taken apart once, so this ends only where the bytes do.
+            let Ok(event) = noted(&mut rest, self.last) else { break };
+            self.next = self.bytes.len() - rest.0.len();
+            self.last = event;
+            if event.0 >= time {
+                self.now.push_back(event);
+            }
+        }
         // Each is used once: a thread may have two events at one time.
-        self.events.swap(self.next, self.next + place);
-        self.next += 1;
+        let place = self.now.iter().position(|event| event.0 == time && event.1 == tid)?;
+        let (_, _, stack) = self.now.remove(place)?;
         Some(stack.checked_sub(1).map(StackId))
     }
+}
+
+fn noted(bytes: &mut Bytes<'_>, last: (Timestamp, u32, u32)) -> Result<(Timestamp, u32, u32), Malformed> {
+    let time = Timestamp(bytes.get_difference(last.0.0)?);
+    let tid = u32::try_from(bytes.get_difference(u64::from(last.1))?).map_err(|_| Malformed)?;
+    let stack = u32::try_from(bytes.get_difference(u64::from(last.2))?).map_err(|_| Malformed)?;
+    Ok((time, tid, stack))
 }
 
 /// Writes modules, frames, stacks, names and files of `tables`, and the events' stacks.
@@ -137,7 +176,7 @@ pub fn decode(bytes: &[u8]) -> Result<Resolved, Malformed> {
         tables.stacks.push(StackNode { parent, frame });
     }
     decode_names(&mut bytes, &mut tables)?;
-    let events = decode_events(bytes.get_bytes(bytes.0.len())?, tables.stacks.len())?;
+    let events = NotedStacks::new(bytes.get_bytes(bytes.0.len())?, tables.stacks.len())?;
     let mut mapped_as = Vec::new();
     if version > 1 {
         (tables.files, mapped_as) = decode_files(&mut bytes)?;
@@ -146,25 +185,7 @@ pub fn decode(bytes: &[u8]) -> Result<Resolved, Malformed> {
         tables,
         mapped_as,
         events,
-        next: 0,
-        names_each: version < 3,
     })
-}
-
-fn decode_events(bytes: &[u8], stacks: usize) -> Result<Vec<(Timestamp, u32, u32)>, Malformed> {
-    let mut bytes = Bytes(bytes);
-    let (mut events, mut last) = (Vec::new(), (Timestamp(0), 0u32, 0u32));
-    while !bytes.is_empty() {
-        let time = Timestamp(bytes.get_difference(last.0.0)?);
-        let tid = u32::try_from(bytes.get_difference(u64::from(last.1))?).map_err(|_| Malformed)?;
-        let stack = u32::try_from(bytes.get_difference(u64::from(last.2))?).map_err(|_| Malformed)?;
-        if time < last.0 || stack as usize > stacks {
-            return Err(Malformed);
-        }
-        last = (time, tid, stack);
-        events.push(last);
-    }
-    Ok(events)
 }
 
 #[cfg(test)]

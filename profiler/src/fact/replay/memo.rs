@@ -1,17 +1,17 @@
 //! Stacks that were walked before: the same walk through the same code is the same stack, and costs one look.
 //!
-//! What is remembered depends on events alone, and not on what can be opened on this machine: a kept log names the stack only of the first
-//! event of each kind, and a later reader remembers it for the others as this one does ([`crate::fact::resolved`]).
+//! What is remembered depends on events alone, and not on what can be opened on this machine: what a kept log says of one event's stack
+//! holds for others like it.
 
 use profiler_common::stack::INTERRUPTED;
 use rustc_hash::FxHashMap;
 
 use crate::addr::Avma;
-use crate::fact::{ProcessId, StackId};
+use crate::fact::{FrameId, ProcessId, StackId};
 use crate::task::Tasks;
 use crate::unwind::Walked;
 
-/// Stacks that are remembered: 48 MiB of them. Then it begins anew.
+/// Stacks that are remembered, and frames: some 50 MiB of each. Then it begins anew.
 const MAX: usize = 1 << 20;
 
 /// What makes a stack the same: whose it is, and the keys of its two parts. 0: it has no such part.
@@ -25,10 +25,35 @@ pub struct Key {
     pub kernel: u64,
 }
 
-/// Stacks by key.
+/// A frame of a walk: what code is mapped, and the frame as the kernel side tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Spot {
+    code: u64,
+    address: u64,
+    is_return_address: bool,
+}
+
+impl Spot {
+    /// The frame at this depth of a process's walk; `None`: its code is about to change.
+    pub fn new(tasks: &Tasks, process: ProcessId, depth: usize, frame: u64) -> Option<Self> {
+        Some(Self {
+            code: tasks.code_of(process)?,
+            address: frame & !INTERRUPTED,
+            is_return_address: depth > 0 && frame & INTERRUPTED == 0,
+        })
+    }
+
+    fn is_of_file(self, tasks: &Tasks, process: ProcessId) -> bool {
+        let address = self.address.wrapping_sub(u64::from(self.is_return_address));
+        tasks.is_code_of_file(process, Avma(address))
+    }
+}
+
+/// Stacks by key, and frames by where they are.
 #[derive(Debug, Default)]
 pub struct Memo {
     stacks: FxHashMap<Key, (u64, Option<StackId>)>,
+    frames: FxHashMap<Spot, FrameId>,
 }
 
 impl Memo {
@@ -54,9 +79,25 @@ impl Memo {
         self.stacks.insert(key, (code, stack));
     }
 
+    /// The frame there.
+    pub fn frame(&self, spot: Spot) -> Option<FrameId> {
+        self.frames.get(&spot).copied()
+    }
+
+    /// Remembers a frame, if it is in a file's code.
+    pub fn put_frame(&mut self, tasks: &Tasks, process: ProcessId, spot: Spot, frame: FrameId) {
+        if !spot.is_of_file(tasks, process) {
+            return;
+        }
+        if self.frames.len() >= MAX {
+            self.frames.clear();
+        }
+        self.frames.insert(spot, frame);
+    }
+
     /// A key means something else from now on.
     pub fn clear(&mut self) {
-        self.stacks = FxHashMap::default();
+        self.stacks.clear();
     }
 }
 
@@ -65,9 +106,7 @@ fn code_of(tasks: &Tasks, key: Key) -> Option<u64> {
 }
 
 fn is_of_files(tasks: &Tasks, process: ProcessId, walked: &Walked) -> bool {
-    walked.frames.iter().enumerate().all(|(depth, frame)| {
-        let is_return_address = depth > 0 && frame & INTERRUPTED == 0;
-        let address = (frame & !INTERRUPTED).wrapping_sub(u64::from(is_return_address));
-        tasks.is_code_of_file(process, Avma(address))
-    })
+    let spot = |(depth, frame): (usize, &u64)| Spot::new(tasks, process, depth, *frame);
+    let mut spots = walked.frames.iter().enumerate().map(spot);
+    spots.all(|spot| spot.is_some_and(|spot| spot.is_of_file(tasks, process)))
 }
