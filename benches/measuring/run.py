@@ -79,7 +79,11 @@ def run_once(tool, workload, timed, work, observed=False):
         observer = Observer(process.pid, tool) if observed and tool.program else None
         if observer:
             observer.start()
-        _, status, usage = os.wait4(process.pid, 0)
+        try:
+            _, status, usage = os.wait4(process.pid, 0)
+        except BaseException:
+            process.terminate()
+            raise
         process.returncode = os.waitstatus_to_exitcode(status)
         over = time.time()
         memory, size = observer.finish() if observer else (0, 0)

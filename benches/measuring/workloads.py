@@ -13,6 +13,7 @@ class Workload:
 
     name = title = ""
     rounds, peers = 5, ()
+    shrinks = True  # --quick does a tenth of it
 
     def __init__(self, work, quick):
         self.work, self.quick = work, quick
@@ -46,12 +47,12 @@ class Cpu(Workload):
         self.program = build(work, "work")
 
     def words(self):
-        return [self.program, "100000" if self.quick else "400000"]
+        return [self.program, "40000" if self.quick else "400000"]
 
 
 class Firefox(Workload):
     name, title, page = "firefox-warm", "Firefox, headless, until a busy page is drawn; everything in memory", "busy.html"
-    rounds = 3
+    rounds, shrinks = 3, False
     peers = (perf("perf dwarf", "-F", "1000", "--call-graph", "dwarf"), perf("perf -g", "-F", "1000", "-g"), PERF_TRACE, SAMPLY,
              bpftrace("tracepoint:exceptions:page_fault_user { @[ustack] = count(); }"))
 
@@ -128,7 +129,7 @@ class Faults(Workload):
         self.program = build(work, "storm")
 
     def words(self):
-        return [self.program, "1", "20000" if self.quick else "100000", "3"]
+        return [self.program, "1", "10000" if self.quick else "100000", "3"]
 
 
 class Reads(Workload):

@@ -110,3 +110,102 @@ fn is_of_files(tasks: &Tasks, process: ProcessId, walked: &Walked) -> bool {
     let mut spots = walked.frames.iter().enumerate().map(spot);
     spots.all(|spot| spot.is_some_and(|spot| spot.is_of_file(tasks, process)))
 }
+
+#[cfg(test)]
+mod tests {
+    use profiler_common::unwind::WalkEnd;
+
+    use super::*;
+    use crate::addr::{FileOffset, Timestamp};
+    use crate::event::{At, Event, FileId, Mapping, PROT_EXEC, TaskNew};
+    use crate::unwind::End;
+
+    const CODE: u64 = 0x40_0000;
+    const MADE: u64 = 0x80_0000;
+    const HEAP: u64 = 0xc0_0000;
+
+    fn map(tasks: &mut Tasks, start: u64, path: &str, inode: u64, protection: u32) {
+        let at = At {
+            time: Timestamp(2),
+            pid: 7,
+            tid: 7,
+        };
+        tasks.apply(&Event::Mapping(Mapping {
+            at,
+            start: Avma(start),
+            len: 0x1000,
+            offset: FileOffset(0),
+            file: FileId {
+                inode,
+                ..FileId::default()
+            },
+            protection,
+            path: path.into(),
+            ..Mapping::default()
+        }));
+    }
+
+    fn process() -> (Tasks, ProcessId) {
+        let mut tasks = Tasks::new(Timestamp(0));
+        tasks.apply(&Event::TaskNew(TaskNew {
+            at: At {
+                time: Timestamp(1),
+                pid: 7,
+                tid: 7,
+            },
+            ..TaskNew::default()
+        }));
+        map(&mut tasks, CODE, "/bin/a", 5, PROT_EXEC);
+        map(&mut tasks, MADE, "//anon", 0, PROT_EXEC);
+        let process = tasks.process_of(7).unwrap();
+        (tasks, process)
+    }
+
+    fn walked(frames: &[u64]) -> Walked {
+        Walked {
+            frames: frames.into(),
+            end: End(Some(WalkEnd::Complete)),
+        }
+    }
+
+    fn key(process: ProcessId, user: u64) -> Key {
+        Key {
+            process: Some(process),
+            user,
+            kernel: 3,
+        }
+    }
+
+    #[test]
+    fn a_stack_is_the_same_until_other_code_is_mapped() {
+        let (mut tasks, process) = process();
+        let (mut memo, key) = (Memo::default(), key(process, 1));
+        let stack = Some(StackId(9));
+        memo.put(&tasks, key, Some(&walked(&[CODE, CODE + 8])), stack);
+        assert_eq!(memo.get(&tasks, key), Some(stack));
+        map(&mut tasks, HEAP, "[heap]", 0, 3);
+        assert_eq!(memo.get(&tasks, key), Some(stack), "memory is no code");
+        map(&mut tasks, CODE, "[heap]", 0, 3);
+        assert_eq!(memo.get(&tasks, key), None, "the code is gone");
+        memo.put(&tasks, key, Some(&walked(&[CODE, CODE + 8])), stack);
+        assert_eq!(memo.get(&tasks, key), None, "and does not count as code any more");
+    }
+
+    #[test]
+    fn code_that_is_made_at_run_time_is_looked_at_each_time() {
+        let (tasks, process) = process();
+        let (mut memo, key) = (Memo::default(), key(process, 2));
+        memo.put(&tasks, key, Some(&walked(&[CODE, MADE + 8])), Some(StackId(9)));
+        assert_eq!(memo.get(&tasks, key), None);
+        // A return address right behind the file's code is of its last call, and not of what lies there.
+        memo.put(&tasks, key, Some(&walked(&[CODE, CODE + 0x1000])), None);
+        assert_eq!(memo.get(&tasks, key), Some(None));
+        let spot = |frame| Spot::new(&tasks, process, 1, frame).unwrap();
+        memo.put_frame(&tasks, process, spot(MADE + 8), FrameId(4));
+        memo.put_frame(&tasks, process, spot(CODE + 8), FrameId(5));
+        assert_eq!(memo.frame(spot(MADE + 8)), None);
+        assert_eq!(memo.frame(spot(CODE + 8)), Some(FrameId(5)));
+        // The same address as an instruction pointer is another frame.
+        assert_eq!(memo.frame(spot(CODE + 8 | INTERRUPTED)), None);
+    }
+}
