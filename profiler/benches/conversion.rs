@@ -155,7 +155,7 @@ fn unwinding(criterion: &mut Criterion) {
     group.bench_function("tables of this program", |bencher| {
         bencher.iter(|| profiler::unwind::table::compile(&elf).unwrap());
     });
-    let (bytes, binaries) = (copied_stacks(), Own(elf));
+    let (bytes, binaries) = (copied_stacks(), Own(Arc::new(elf)));
     group.throughput(Throughput::Elements(DEPTH * 1_000));
     group.bench_function("frames of copied stacks", |bencher| {
         bencher.iter(|| {
@@ -266,7 +266,7 @@ fn profile(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("profile");
     group.sample_size(20).measurement_time(Duration::from_secs(10));
     group.bench_function("JSON", |bencher| {
-        bencher.iter(|| profiler::profile::write(&tables, &collected, std::io::sink()).unwrap());
+        bencher.iter(|| profiler::profile::write(&tables, &collected, &mut std::io::sink()).unwrap());
     });
     group.bench_function("JSON, packed", |bencher| {
         bencher.iter(|| {

@@ -67,7 +67,8 @@ pub struct Resolved {
 impl Resolved {
     /// The stack of an event, asked for in the order of times. `None`: the event is not known. `Some(None)`: it has no stack.
     pub fn stack(&mut self, time: Timestamp, tid: u32) -> Option<Option<StackId>> {
-        self.events.take(time, tid)
+        let stack = self.events.take(time, tid)?;
+        Some(stack.checked_sub(1).map(StackId))
     }
 }
 
@@ -100,7 +101,8 @@ impl NotedStacks {
         })
     }
 
-    fn take(&mut self, time: Timestamp, tid: u32) -> Option<Option<StackId>> {
+    /// The stack's number + 1; 0: it has none.
+    fn take(&mut self, time: Timestamp, tid: u32) -> Option<u32> {
         while self.now.pop_front_if(|event| event.0 < time).is_some() {}
         while self.now.back().is_none_or(|event| event.0 <= time) {
             let mut rest = Bytes(self.bytes.get(self.next..)?);
@@ -114,8 +116,7 @@ impl NotedStacks {
         }
         // Each is used once: a thread may have two events at one time.
         let place = self.now.iter().position(|event| event.0 == time && event.1 == tid)?;
-        let (_, _, stack) = self.now.remove(place)?;
-        Some(stack.checked_sub(1).map(StackId))
+        self.now.remove(place).map(|(_, _, stack)| stack)
     }
 }
 
