@@ -1,8 +1,10 @@
-// timed FILE COMMAND...: runs a command and writes when it began and ended, in ns of CLOCK_REALTIME, to FILE.
+// timed FILE COMMAND...: runs a command and writes to FILE when it began and ended, in ns of CLOCK_REALTIME, and the CPU time in ns of
+// it and of all that it waited for.
 //
 // Inside of what is recorded, so that the time is the workload's own, without the recorder's start and finish.
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,6 +13,10 @@ static uint64_t now(void) {
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t ns(struct timeval t) {
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
 }
 
 int main(int argc, char **argv) {
@@ -24,9 +30,11 @@ int main(int argc, char **argv) {
     int status = 1;
     waitpid(child, &status, 0);
     uint64_t end = now();
+    struct rusage usage;
+    getrusage(RUSAGE_CHILDREN, &usage);
     FILE *file = fopen(argv[1], "w");
     if (!file) return 3;
-    fprintf(file, "%lu %lu\n", begin, end);
+    fprintf(file, "%lu %lu %lu\n", begin, end, ns(usage.ru_utime) + ns(usage.ru_stime));
     fclose(file);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }

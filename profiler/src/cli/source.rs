@@ -83,6 +83,7 @@ fn log(file: File, sink: &mut dyn FactSink) -> Result<Tables> {
     let bar = bar.with_message("reading");
     let mut source = LogSource::new(reader, &binaries);
     source.on_progress(|bytes| bar.set_position(bytes));
+    source.forget_stacks();
     let mut tables = source.replay(sink)?;
     bar.finish_and_clear();
     if !source.is_complete() {

@@ -32,6 +32,7 @@ pub struct LogSource<'b, R> {
     binaries: &'b dyn Binaries,
     progress: Option<Box<dyn FnMut(u64) + 'b>>,
     unwound: Option<Unwound>,
+    keeps_stacks: bool,
     complete: bool,
 }
 
@@ -52,8 +53,14 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
             binaries,
             progress: None,
             unwound: None,
+            keeps_stacks: true,
             complete: false,
         }
+    }
+
+    /// What a replay unwinds is not kept for [`Self::collect_resolved`].
+    pub fn forget_stacks(&mut self) {
+        self.keeps_stacks = false;
     }
 
     /// After a replay: the log had everything that was unwound and named; looking anything up again would only make it another recording.
@@ -66,7 +73,7 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
         self.progress = Some(Box::new(progress));
     }
 
-    /// What [`Event::Resolved`] carries, after a replay; `tables` are those that it returned, with their names found since (and,
+    /// What [`Event::Resolved`] carries, after a replay whose stacks were kept; `tables` are those that it returned, with their names found since (and,
     /// maybe, some stacks left out).
     pub fn collect_resolved(&self, tables: &Tables) -> Vec<u8> {
         let Some(unwound) = &self.unwound else {
@@ -153,6 +160,9 @@ impl<R: Read + Seek> FactSource for LogSource<'_, R> {
         self.complete = beside.resolved.is_some();
         tables.recording.notes = notes;
         let mut replay = Replay::new(tables, Walker::new(modules), beside, sink);
+        if !self.keeps_stacks {
+            replay.forget_stacks();
+        }
         let mut order = Order::default();
         let mut run = self.reader.events(&[ChunkKind::Events]);
         let mut told = 0;
@@ -185,13 +195,19 @@ impl<R: Read + Seek> FactSource for LogSource<'_, R> {
         add(&mut losses, Loss::LogDamaged, self.reader.damaged_chunks());
         add(&mut losses, Loss::EventLate, order.late());
         tables.recording.losses = named(losses);
-        self.unwound = Some(Unwound {
-            modules: tables.modules.clone(),
-            frames: tables.frames.clone(),
-            stacks: tables.stacks.clone(),
+        let mut unwound = Unwound {
+            modules: Vec::new(),
+            frames: Vec::new(),
+            stacks: Vec::new(),
             known_stacks,
             files,
-        });
+        };
+        if self.keeps_stacks {
+            unwound.modules.clone_from(&tables.modules);
+            unwound.frames.clone_from(&tables.frames);
+            unwound.stacks.clone_from(&tables.stacks);
+        }
+        self.unwound = Some(unwound);
         Ok(tables)
     }
 }

@@ -29,7 +29,7 @@ pub mod fault;
 mod faults;
 pub mod files;
 mod jit;
-mod join;
+pub mod join;
 pub mod life;
 pub mod log;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod block;
 mod fault;
+mod memo;
 mod stack;
 mod wait;
 
@@ -13,6 +14,7 @@ use profiler_common::Loss;
 use profiler_common::stack::FLAG_IN_KERNEL;
 use rustc_hash::FxHashMap;
 
+use self::memo::Memo;
 use self::wait::{Ahead, Clues};
 use super::files::FileIndex;
 use super::jit::JitIndex;
@@ -88,6 +90,8 @@ pub struct Replay<'b, 's> {
     join: Join,
     /// Stacks that the kernel side sent.
     dictionary: Dictionary,
+    /// Those that were walked before.
+    memo: Memo,
     /// Which stack each event has.
     known_stacks: EventStacks,
     ahead: Ahead,
@@ -123,6 +127,7 @@ impl<'b, 's> Replay<'b, 's> {
             block: block::State::default(),
             join: Join::default(),
             dictionary: Dictionary::default(),
+            memo: Memo::default(),
             known_stacks: EventStacks::default(),
             ahead: Ahead::default(),
             clues: Clues::default(),
@@ -130,6 +135,11 @@ impl<'b, 's> Replay<'b, 's> {
             strangers: 0,
             sink,
         }
+    }
+
+    /// Which stack each event has is not noted.
+    pub fn forget_stacks(&mut self) {
+        self.known_stacks = EventStacks::off();
     }
 
     /// Takes the next event, in order.
@@ -168,11 +178,15 @@ impl<'b, 's> Replay<'b, 's> {
                 return;
             }
             Event::UserStack(stack) => {
-                self.dictionary.user(stack);
+                if self.dictionary.user(stack) {
+                    self.memo.clear();
+                }
                 return;
             }
             Event::KernelStack(stack) => {
-                self.dictionary.kernel(stack, &self.beside.kernel);
+                if self.dictionary.kernel(stack, &self.beside.kernel) {
+                    self.memo.clear();
+                }
                 return;
             }
             _ => return,

@@ -5,6 +5,8 @@
 mod files;
 mod frames;
 
+use std::collections::VecDeque;
+
 use files::{decode_files, encode_files};
 use frames::{decode_frame, decode_names, encode_frame, encode_names, index_below};
 
@@ -18,17 +20,32 @@ use crate::event::bytes::{Bytes, Malformed, put, put_bytes, put_difference};
 const VERSION: u8 = 2;
 /// Longest list of modules, in bytes of JSON.
 const MAX_MODULES: usize = 64 << 20;
+/// Stacks of events that are noted, in bytes: some forty million. Later events have stacks like theirs, or need the binaries.
+const MAX_EVENTS: usize = 256 << 20;
 
 /// Which stack each event has: a sample, a fault, a wait, what came ahead of a wait or a request, and who woke a thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventStacks {
     bytes: Vec<u8>,
     last: (Timestamp, u32, u32),
+    /// Nobody wants to know.
+    is_off: bool,
 }
 
 impl EventStacks {
+    /// Notes none.
+    pub fn off() -> Self {
+        Self {
+            is_off: true,
+            ..Self::default()
+        }
+    }
+
     /// Notes an event's stack; events come in the order of their times.
     pub fn push(&mut self, time: Timestamp, tid: u32, stack: Option<StackId>) {
+        if self.is_off || self.bytes.len() >= MAX_EVENTS {
+            return;
+        }
         let stack = stack.map_or(0, |id| id.0.saturating_add(1));
         put_difference(&mut self.bytes, self.last.0.0, time.0);
         put_difference(&mut self.bytes, u64::from(self.last.1), u64::from(tid));
@@ -44,25 +61,70 @@ pub struct Resolved {
     pub tables: Tables,
     /// As which file the mappings know each of the files.
     pub mapped_as: Vec<FileId>,
-    /// The stacks of events by time and tid, ascending by time.
-    events: Vec<(Timestamp, u32, u32)>,
-    next: usize,
+    events: NotedStacks,
 }
 
 impl Resolved {
     /// The stack of an event, asked for in the order of times. `None`: the event is not known. `Some(None)`: it has no stack.
     pub fn stack(&mut self, time: Timestamp, tid: u32) -> Option<Option<StackId>> {
-        while self.events.get(self.next).is_some_and(|event| event.0 < time) {
-            self.next += 1;
-        }
-        let now = self.events[self.next..].iter().take_while(|event| event.0 == time);
-        let place = now.enumerate().find(|(_, event)| event.1 == tid)?.0;
-        let stack = self.events[self.next + place].2;
-        // Each is used once: a thread may have two events at one time.
-        self.events.swap(self.next, self.next + place);
-        self.next += 1;
+        let stack = self.events.take(time, tid)?;
         Some(stack.checked_sub(1).map(StackId))
     }
+}
+
+/// What [`EventStacks`] noted, taken apart as far as it is asked for: a tenth of what the events in memory would take.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct NotedStacks {
+    bytes: Vec<u8>,
+    /// Where the next one begins.
+    next: usize,
+    last: (Timestamp, u32, u32),
+    /// Those of the time that is asked for, and one that is later.
+    now: VecDeque<(Timestamp, u32, u32)>,
+}
+
+impl NotedStacks {
+    /// # Errors
+    /// When the bytes are something else; of stacks there are so many.
+    fn new(bytes: &[u8], stacks: usize) -> Result<Self, Malformed> {
+        let (mut rest, mut last) = (Bytes(bytes), (Timestamp(0), 0, 0));
+        while !rest.is_empty() {
+            let event = noted(&mut rest, last)?;
+            if event.0 < last.0 || event.2 as usize > stacks {
+                return Err(Malformed);
+            }
+            last = event;
+        }
+        Ok(Self {
+            bytes: bytes.to_vec(),
+            ..Self::default()
+        })
+    }
+
+    /// The stack's number + 1; 0: it has none.
+    fn take(&mut self, time: Timestamp, tid: u32) -> Option<u32> {
+        while self.now.pop_front_if(|event| event.0 < time).is_some() {}
+        while self.now.back().is_none_or(|event| event.0 <= time) {
+            let mut rest = Bytes(self.bytes.get(self.next..)?);
+            // All of it was taken apart once, so this ends only where the bytes do.
+            let Ok(event) = noted(&mut rest, self.last) else { break };
+            self.next = self.bytes.len() - rest.0.len();
+            self.last = event;
+            if event.0 >= time {
+                self.now.push_back(event);
+            }
+        }
+        // Each is used once: a thread may have two events at one time.
+        let place = self.now.iter().position(|event| event.0 == time && event.1 == tid)?;
+        self.now.remove(place).map(|(_, _, stack)| stack)
+    }
+}
+
+fn noted(bytes: &mut Bytes<'_>, last: (Timestamp, u32, u32)) -> Result<(Timestamp, u32, u32), Malformed> {
+    let time = Timestamp(bytes.get_difference(last.0.0)?);
+    let tid = u32::try_from(bytes.get_difference(u64::from(last.1))?).map_err(|_| Malformed)?;
+    let stack = u32::try_from(bytes.get_difference(u64::from(last.2))?).map_err(|_| Malformed)?;
+    Ok((time, tid, stack))
 }
 
 /// Writes modules, frames, stacks, names and files of `tables`, and the events' stacks.
@@ -115,7 +177,7 @@ pub fn decode(bytes: &[u8]) -> Result<Resolved, Malformed> {
         tables.stacks.push(StackNode { parent, frame });
     }
     decode_names(&mut bytes, &mut tables)?;
-    let events = decode_events(bytes.get_bytes(bytes.0.len())?, tables.stacks.len())?;
+    let events = NotedStacks::new(bytes.get_bytes(bytes.0.len())?, tables.stacks.len())?;
     let mut mapped_as = Vec::new();
     if version > 1 {
         (tables.files, mapped_as) = decode_files(&mut bytes)?;
@@ -124,24 +186,7 @@ pub fn decode(bytes: &[u8]) -> Result<Resolved, Malformed> {
         tables,
         mapped_as,
         events,
-        next: 0,
     })
-}
-
-fn decode_events(bytes: &[u8], stacks: usize) -> Result<Vec<(Timestamp, u32, u32)>, Malformed> {
-    let mut bytes = Bytes(bytes);
-    let (mut events, mut last) = (Vec::new(), (Timestamp(0), 0u32, 0u32));
-    while !bytes.is_empty() {
-        let time = Timestamp(bytes.get_difference(last.0.0)?);
-        let tid = u32::try_from(bytes.get_difference(u64::from(last.1))?).map_err(|_| Malformed)?;
-        let stack = u32::try_from(bytes.get_difference(u64::from(last.2))?).map_err(|_| Malformed)?;
-        if time < last.0 || stack as usize > stacks {
-            return Err(Malformed);
-        }
-        last = (time, tid, stack);
-        events.push(last);
-    }
-    Ok(events)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The user stacks that the kernel side walked: what they are, how the walks ended, and (with `--check-walks`) whether framehop
 //! agrees.
 
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use profiler_common::stack::FLAG_CHECK;
@@ -64,18 +65,39 @@ pub struct Dictionary {
 }
 
 impl Dictionary {
-    /// A user stack arrived.
-    pub fn user(&mut self, stack: &UserStack<'_>) {
+    /// A user stack arrived. True: its key stood for another one before.
+    pub fn user(&mut self, stack: &UserStack<'_>) -> bool {
         let end = End(WalkEnd::from_number(stack.end));
-        let frames = (*stack.frames).into();
-        let known = self.user.insert(stack.key, Arc::new(Walked { frames, end }));
-        self.resent += u64::from(known.is_some());
+        let walked = Walked {
+            frames: (*stack.frames).into(),
+            end,
+        };
+        match self.user.entry(stack.key) {
+            Entry::Vacant(entry) => {
+                entry.insert(Arc::new(walked));
+                false
+            }
+            Entry::Occupied(mut entry) => {
+                self.resent += 1;
+                let is_other = **entry.get() != walked;
+                if is_other {
+                    entry.insert(Arc::new(walked));
+                }
+                is_other
+            }
+        }
     }
 
-    /// A kernel stack arrived; `names` knows those of the hooks.
-    pub fn kernel(&mut self, stack: &KernelStack<'_>, names: &KernelNames) {
-        let known = self.kernel.insert(stack.key, KernelWalk::new(&stack.frames, names));
+    /// A kernel stack arrived; `names` knows those of the hooks. True: its key stood for another one before.
+    pub fn kernel(&mut self, stack: &KernelStack<'_>, names: &KernelNames) -> bool {
+        let known = self.kernel.get(&stack.key);
         self.resent += u64::from(known.is_some());
+        let is_new = known.is_none_or(|known| *known.frames != *stack.frames);
+        let is_other = known.is_some() && is_new;
+        if is_new {
+            self.kernel.insert(stack.key, KernelWalk::new(&stack.frames, names));
+        }
+        is_other
     }
 
     /// The walked user stack of an event that has user registers; how it ended counts for samples.

@@ -74,6 +74,9 @@ pub fn finish(log: OpenLog, mut output: Output, binaries: &OpenBinaries, plan: &
     let bar = progress.bytes("unwinding", reader.len_bytes());
     let mut source = LogSource::new(reader, binaries);
     source.on_progress(|bytes| bar.set_position(bytes));
+    if !plan.complete_log {
+        source.forget_stacks();
+    }
     let budget = Budget {
         samples: plan.max_samples as usize,
         ..Budget::default()

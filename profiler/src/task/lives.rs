@@ -84,6 +84,7 @@ impl Tasks {
 
     /// Drops the old program's mappings. The new one's were made just before the exec was reported.
     fn replace_space(&mut self, process: ProcessId, now: Timestamp, name: &[u8]) {
+        let code = self.new_code();
         let image = &mut self.images[process.index()];
         let renamed = image
             .renamed
@@ -95,6 +96,7 @@ impl Tasks {
             None => image.space.borrow().clone(),
         };
         space.forget_before(began);
+        space.code = code;
         let mappings = space.regions().len();
         let old = std::mem::replace(&mut image.space, Rc::new(RefCell::new(space)));
         image.since = now;
@@ -231,7 +233,8 @@ impl Tasks {
                 image.space = Rc::new(RefCell::new(space.borrow().clone()));
                 self.regions += mappings;
             }
-        } else if let Some(space) = stranger {
+        } else if let Some(mut space) = stranger {
+            space.code = self.new_code();
             self.regions += space.regions().len();
             image.space = Rc::new(RefCell::new(space));
         }

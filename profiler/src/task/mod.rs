@@ -45,6 +45,8 @@ pub struct Tasks {
     recording_start: Timestamp,
     /// Mappings of all address spaces, those that are shared counted more than once.
     regions: usize,
+    /// The last number of [`Space::code`].
+    last_code: u64,
 }
 
 /// A process's address space, and what is needed to see it replaced.
@@ -110,6 +112,29 @@ impl Tasks {
         tentative.or_else(|| image.space.borrow().find(address).copied())
     }
 
+    /// A number for what code a process has mapped: while it is the same, an address of a file's code means the same. `None`: it is
+    /// about to change.
+    pub fn code_of(&self, process: ProcessId) -> Option<u64> {
+        let image = self.images.get(process.index())?;
+        image.tentative.is_none().then(|| image.space.borrow().code)
+    }
+
+    /// An address is in a file's code, which does not change while it is mapped.
+    pub fn is_code_of_file(&self, process: ProcessId, address: Avma) -> bool {
+        const NOT_FILES: [&str; 3] = ["/memfd:", "/dev/", "/SYSV"];
+        self.region(process, address).is_some_and(|region| {
+            let file = self.files.get(region.file);
+            let looks_like_one = NOT_FILES.iter().any(|start| file.path.starts_with(start));
+            region.executable && !file.is_anonymous() && !looks_like_one
+        })
+    }
+
+    /// A new number for a space whose code is another than before.
+    fn new_code(&mut self) -> u64 {
+        self.last_code += 1;
+        self.last_code
+    }
+
     /// The last life of a pid.
     pub fn process_of(&self, pid: u32) -> Option<ProcessId> {
         self.by_pid.get(&pid).copied()
@@ -129,7 +154,10 @@ impl Tasks {
         } else {
             let mut space = image.space.borrow_mut();
             let before = space.regions().len();
-            space.map(mapping, file);
+            if space.map(mapping, file) {
+                self.last_code += 1;
+                space.code = self.last_code;
+            }
             self.regions = (self.regions + space.regions().len()).saturating_sub(before);
         }
         None

@@ -149,6 +149,8 @@ impl Region {
 pub struct Space {
     /// Sorted, without overlaps.
     regions: Rc<Vec<Region>>,
+    /// Which mappings of code there are: spaces with the same number have the same. 0: none.
+    pub(super) code: u64,
 }
 
 impl Space {
@@ -163,15 +165,15 @@ impl Space {
         &self.regions
     }
 
-    /// Adds a mapping; what it covers is gone.
-    pub fn map(&mut self, mapping: &event::Mapping, file: FileKey) {
+    /// Adds a mapping; what it covers is gone. True: mappings of code came or went.
+    pub fn map(&mut self, mapping: &event::Mapping, file: FileKey) -> bool {
         let Some(end) = mapping
             .start
             .0
             .checked_add(mapping.len)
             .filter(|end| *end > mapping.start.0)
         else {
-            return;
+            return false;
         };
         self.insert(Region {
             start: mapping.start,
@@ -183,28 +185,31 @@ impl Space {
             shared: mapping.flags & MAP_SHARED != 0,
             huge: mapping.flags & MAP_HUGETLB != 0,
             made: mapping.at.time,
-        });
+        })
     }
 
-    fn insert(&mut self, region: Region) {
-        self.clear(region.start, region.end);
+    fn insert(&mut self, region: Region) -> bool {
+        let covers_code = self.clear(region.start, region.end);
         if self.regions.len() < MAX_REGIONS {
             let place = self.regions.partition_point(|other| other.start < region.start);
             Rc::make_mut(&mut self.regions).insert(place, region);
         }
+        covers_code || region.executable
     }
 
-    /// Removes what is mapped from `start` to `end`.
-    fn clear(&mut self, start: Avma, end: Avma) {
+    /// Removes what is mapped from `start` to `end`. True: there was code.
+    fn clear(&mut self, start: Avma, end: Avma) -> bool {
         let first = self.regions.partition_point(|region| region.end <= start);
         let behind = first + self.regions[first..].partition_point(|region| region.start < end);
         if first == behind {
-            return;
+            return false;
         }
+        let has_code = self.regions[first..behind].iter().any(|region| region.executable);
         let (low, high) = (self.regions[first], self.regions[behind - 1]);
         let left = (low.start < start).then(|| low.part(low.start, start));
         let right = (high.end > end).then(|| high.part(end, high.end));
         Rc::make_mut(&mut self.regions).splice(first..behind, left.into_iter().chain(right));
+        has_code
     }
 
     /// Keeps only what was mapped at or after `time`.

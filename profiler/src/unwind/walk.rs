@@ -103,23 +103,25 @@ impl<'b> Walker<'b> {
         let Some(walked) = walked.filter(|_| stacks.flags & FLAG_CHECK == 0) else {
             return self.walk(mapped, stacks, Vec::with_capacity(64));
         };
-        let mut frames = Vec::with_capacity(walked.frames.len() + 8);
-        for (depth, frame) in walked.frames.iter().enumerate() {
-            let (address, is_return_address) = (frame & !INTERRUPTED, depth > 0 && frame & INTERRUPTED == 0);
-            let (place, _) = self.place(mapped, address, is_return_address);
-            frames.push(RawFrame {
-                address: Avma(address),
-                is_return_address,
-                place,
-            });
-        }
+        let frames = walked.frames.iter().enumerate();
+        let frames: Vec<RawFrame> = frames.map(|(depth, frame)| self.frame(mapped, depth, *frame)).collect();
         match walked.end.reason() {
-            None => Walk { frames, end: Ok(()) },
-            Some(reason) if stacks.copy.is_empty() => Walk {
+            Some(_) if !stacks.copy.is_empty() => self.walk(mapped, stacks, frames),
+            reason => Walk {
                 frames,
-                end: Err(reason),
+                end: reason.map_or(Ok(()), Err),
             },
-            Some(_) => self.walk(mapped, stacks, frames),
+        }
+    }
+
+    /// A frame of a walk by the kernel side, as [`Walked::frames`] has it at this depth.
+    pub fn frame(&mut self, mapped: Mapped<'_>, depth: usize, frame: u64) -> RawFrame {
+        let (address, is_return_address) = (frame & !INTERRUPTED, depth > 0 && frame & INTERRUPTED == 0);
+        let (place, _) = self.place(mapped, address, is_return_address);
+        RawFrame {
+            address: Avma(address),
+            is_return_address,
+            place,
         }
     }
 

@@ -1,12 +1,13 @@
 //! Stacks of events: as they were found before, or walked and interned anew.
 
+use super::memo::{Key, Spot};
 use super::{MAX_STACKS, Noun, Replay};
 use crate::addr::{Avma, KernelOffset, Timestamp};
 use crate::event::{At, Stacks};
 use crate::fact::walks::KernelWalk;
 use crate::fact::{FrameId, FrameName, ProcessId, SourceFrame, StackId, ThreadId, TruncationReason};
 use crate::unwind::{JitFunction, Known, Mapped, Place, RawFrame, Walked};
-use profiler_common::stack::FLAG_USER_REGS;
+use profiler_common::stack::{FLAG_CHECK, FLAG_USER_REGS};
 
 impl Replay<'_, '_> {
     /// The stack of an event, as it was found before or anew; how it ended counts.
@@ -51,15 +52,16 @@ impl Replay<'_, '_> {
             self.dictionary.user_of(stacks, noun == Noun::Sample)
         };
         let kernel = self.dictionary.kernel_of(stacks);
-        let known = self
-            .beside
-            .resolved
-            .as_mut()
-            .and_then(|known| known.stack(key.0, key.1));
-        let stack = match known {
+        let same = same_as_earlier(process, stacks, walked.as_deref(), kernel.is_some());
+        let remembered = same.and_then(|same| self.memo.get(&self.tasks, same));
+        let known = (self.beside.resolved.as_mut()).and_then(|known| known.stack(key.0, key.1));
+        let stack = match known.or(remembered) {
             Some(stack) => stack,
             None => self.stack(at, stacks, process, (walked.as_deref(), kernel.as_ref())),
         };
+        if let (Some(same), None) = (same, remembered) {
+            self.memo.put(&self.tasks, same, walked.as_deref(), stack);
+        }
         self.known_stacks.push(key.0, key.1, stack);
         stack
     }
@@ -77,24 +79,60 @@ impl Replay<'_, '_> {
         }
         let mut stack = None;
         if let Some(process) = process.filter(|_| stacks.flags & FLAG_USER_REGS != 0) {
-            let mapped = Mapped {
-                tasks: &self.tasks,
-                process,
+            stack = match walked.filter(|walked| is_whole(stacks, walked)) {
+                Some(walked) => self.walked(at, process, walked),
+                None => self.unwound(at, stacks, process, walked),
             };
-            let walk = self.walker.stack(mapped, stacks, walked);
-            if let Some(walked) = walked {
-                self.dictionary.check(stacks, walked, &walk);
-            }
-            if let Err(reason) = walk.end {
-                stack = Some(self.interner.truncated(&mut self.tables, reason));
-            }
-            for raw in walk.frames.iter().rev() {
-                let frame = self.user_frame(at, process, raw);
-                stack = Some(self.interner.stack(&mut self.tables, stack, frame));
-            }
         }
         for (offset, is_return_address) in kernel.iter().flat_map(|kernel| kernel.frames()).rev() {
             let frame = self.kernel_frame(offset, is_return_address);
+            stack = Some(self.interner.stack(&mut self.tables, stack, frame));
+        }
+        stack
+    }
+
+    /// User frames as the kernel side walked them; frames at places that were met before cost one look.
+    fn walked(&mut self, at: &At, process: ProcessId, walked: &Walked) -> Option<StackId> {
+        let reason = walked.end.reason();
+        let mut stack = reason.map(|reason| self.interner.truncated(&mut self.tables, reason));
+        for (depth, frame) in walked.frames.iter().enumerate().rev() {
+            let spot = Spot::new(&self.tasks, process, depth, *frame);
+            let known = spot.and_then(|spot| self.memo.frame(spot));
+            let frame = known.unwrap_or_else(|| self.frame_at(at, process, depth, *frame));
+            stack = Some(self.interner.stack(&mut self.tables, stack, frame));
+        }
+        stack
+    }
+
+    fn frame_at(&mut self, at: &At, process: ProcessId, depth: usize, frame: u64) -> FrameId {
+        let tasks = &self.tasks;
+        let raw = self.walker.frame(Mapped { tasks, process }, depth, frame);
+        let frame_id = self.user_frame(at, process, &raw);
+        if let Some(spot) = Spot::new(&self.tasks, process, depth, frame) {
+            self.memo.put_frame(&self.tasks, process, spot, frame_id);
+        }
+        frame_id
+    }
+
+    /// User frames as far as the walk and the copy lead.
+    fn unwound(
+        &mut self,
+        at: &At,
+        stacks: &Stacks<'_>,
+        process: ProcessId,
+        walked: Option<&Walked>,
+    ) -> Option<StackId> {
+        let tasks = &self.tasks;
+        let walk = self.walker.stack(Mapped { tasks, process }, stacks, walked);
+        if let Some(walked) = walked {
+            self.dictionary.check(stacks, walked, &walk);
+        }
+        let mut stack = None;
+        if let Err(reason) = walk.end {
+            stack = Some(self.interner.truncated(&mut self.tables, reason));
+        }
+        for raw in walk.frames.iter().rev() {
+            let frame = self.user_frame(at, process, raw);
             stack = Some(self.interner.stack(&mut self.tables, stack, frame));
         }
         stack
@@ -159,4 +197,31 @@ impl Replay<'_, '_> {
         }
         frame
     }
+}
+
+/// What makes another event's stack the same as this one's; `None`: it has to be looked at by itself.
+fn same_as_earlier(
+    process: Option<ProcessId>,
+    stacks: &Stacks<'_>,
+    walked: Option<&Walked>,
+    has_kernel: bool,
+) -> Option<Key> {
+    let kernel = if has_kernel { stacks.kernel } else { 0 };
+    let Some(process) = process.filter(|_| stacks.flags & FLAG_USER_REGS != 0) else {
+        return Some(Key {
+            process: None,
+            user: 0,
+            kernel,
+        });
+    };
+    is_whole(stacks, walked?).then_some(Key {
+        process: Some(process),
+        user: stacks.user,
+        kernel,
+    })
+}
+
+/// The walk is all that there is: nothing is to be unwound from a copy.
+fn is_whole(stacks: &Stacks<'_>, walked: &Walked) -> bool {
+    stacks.flags & FLAG_CHECK == 0 && (walked.end.reason().is_none() || stacks.copy.is_empty())
 }

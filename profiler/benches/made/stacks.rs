@@ -1,0 +1,88 @@
+//! Stacks that share their outer frames, as those of a program do. Each is told once, when it is met first.
+
+use std::io::{self, Write};
+
+use profiler::addr::KernelOffset;
+use profiler::event::write::LogWriter;
+use profiler::event::{Event, KernelStack, UserStack};
+use profiler_common::unwind::WalkEnd;
+
+use super::Dice;
+use super::machine::{KERNEL_FUNCTIONS, LIBRARIES, PROCESSES, library_at};
+
+/// Distinct kernel stacks.
+const KERNEL_STACKS: u64 = 2_000;
+/// Ways through the event loops, of each process.
+const TRUNKS: u64 = 64;
+/// Code that is met at all, in each library: return addresses.
+const PLACES: u64 = 2_000;
+
+/// Which stacks were told.
+pub struct StackBook {
+    told: Vec<bool>,
+    each: u64,
+}
+
+impl StackBook {
+    /// None yet, of at most so many in all.
+    pub fn new(distinct: u64) -> Self {
+        let each = (distinct / PROCESSES).max(1);
+        Self {
+            told: (0..each * PROCESSES).map(|_| false).collect(),
+            each,
+        }
+    }
+
+    /// Tells all kernel stacks.
+    pub fn kernel_stacks<W: Write>(&self, log: &mut LogWriter<W>) -> io::Result<()> {
+        for key in 1..=KERNEL_STACKS {
+            let mut dice = Dice(key << 32);
+            let depth = 6 + dice.below(14);
+            let frame = |_| KernelOffset(dice.mostly_small(KERNEL_FUNCTIONS) * 256 + 16);
+            let frames: Vec<KernelOffset> = (0..depth).map(frame).collect();
+            log.event(&Event::KernelStack(KernelStack {
+                key,
+                frames: frames.into(),
+            }))?;
+        }
+        Ok(())
+    }
+
+    /// Key of a kernel stack below a user stack: few go with each.
+    pub fn kernel(&self, user: u64, dice: &mut Dice) -> u64 {
+        1 + Dice(user ^ dice.below(2) << 60).mostly_small(KERNEL_STACKS)
+    }
+
+    /// Key of a stack of the process, told if it was not.
+    pub fn user<W: Write>(&mut self, log: &mut LogWriter<W>, process: u64, dice: &mut Dice) -> io::Result<u64> {
+        let number = process * self.each + dice.mostly_small(self.each);
+        let Some(told) = self.told.get_mut(usize::try_from(number).unwrap_or(usize::MAX)) else {
+            return Ok(0);
+        };
+        if !std::mem::replace(told, true) {
+            log.event(&Event::UserStack(UserStack {
+                key: number + 1,
+                end: WalkEnd::Complete as u8,
+                frames: frames(process, number).into(),
+            }))?;
+        }
+        Ok(number + 1)
+    }
+}
+
+/// Leaf first: a few frames of its own on the trunk that it shares with others.
+fn frames(process: u64, number: u64) -> Vec<u64> {
+    let mut dice = Dice(number);
+    let trunk = dice.mostly_small(TRUNKS);
+    let own = 2 + dice.below(10);
+    let mut frames: Vec<u64> = (0..own).map(|_| place(process, &mut dice)).collect();
+    let mut dice = Dice(trunk << 40);
+    let shared = 20 + dice.below(50);
+    frames.extend((0..shared).map(|_| place(process, &mut dice)));
+    frames
+}
+
+fn place(process: u64, dice: &mut Dice) -> u64 {
+    let (library, place) = (dice.mostly_small(LIBRARIES), dice.mostly_small(PLACES));
+    library_at(process, library) + 0x1000 + place * 64
+}

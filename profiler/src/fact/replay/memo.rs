@@ -1,0 +1,211 @@
+//! Stacks that were walked before: the same walk through the same code is the same stack, and costs one look.
+//!
+//! What is remembered depends on events alone, and not on what can be opened on this machine: what a kept log says of one event's stack
+//! holds for others like it.
+
+use profiler_common::stack::INTERRUPTED;
+use rustc_hash::FxHashMap;
+
+use crate::addr::Avma;
+use crate::fact::{FrameId, ProcessId, StackId};
+use crate::task::Tasks;
+use crate::unwind::Walked;
+
+/// Stacks that are remembered, and frames: some 50 MiB of each. Then it begins anew.
+const MAX: usize = 1 << 20;
+
+/// What makes a stack the same: whose it is, and the keys of its two parts. 0: it has no such part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// `None`: it has no part of the program's.
+    pub process: Option<ProcessId>,
+    /// Key of the user stack.
+    pub user: u64,
+    /// Key of the kernel stack.
+    pub kernel: u64,
+}
+
+/// A frame of a walk: what code is mapped, and the frame as the kernel side tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Spot {
+    code: u64,
+    address: u64,
+    is_return_address: bool,
+}
+
+impl Spot {
+    /// The frame at this depth of a process's walk; `None`: its code is about to change.
+    pub fn new(tasks: &Tasks, process: ProcessId, depth: usize, frame: u64) -> Option<Self> {
+        Some(Self {
+            code: tasks.code_of(process)?,
+            address: frame & !INTERRUPTED,
+            is_return_address: depth > 0 && frame & INTERRUPTED == 0,
+        })
+    }
+
+    fn is_of_file(self, tasks: &Tasks, process: ProcessId) -> bool {
+        let address = self.address.wrapping_sub(u64::from(self.is_return_address));
+        tasks.is_code_of_file(process, Avma(address))
+    }
+}
+
+/// Stacks by key, and frames by where they are.
+#[derive(Debug, Default)]
+pub struct Memo {
+    stacks: FxHashMap<Key, (u64, Option<StackId>)>,
+    frames: FxHashMap<Spot, FrameId>,
+}
+
+impl Memo {
+    /// The stack, if it was remembered while the process had the same code mapped.
+    #[expect(clippy::option_option, reason = "that there is no stack is remembered, too")]
+    pub fn get(&self, tasks: &Tasks, key: Key) -> Option<Option<StackId>> {
+        let (code, stack) = self.stacks.get(&key)?;
+        (code_of(tasks, key)? == *code).then_some(*stack)
+    }
+
+    /// Remembers a stack, if an address of it means the same for as long as its code is mapped. Code that is made at run time changes
+    /// in its place.
+    pub fn put(&mut self, tasks: &Tasks, key: Key, walked: Option<&Walked>, stack: Option<StackId>) {
+        let Some(code) = code_of(tasks, key) else { return };
+        if let (Some(process), Some(walked)) = (key.process, walked)
+            && !is_of_files(tasks, process, walked)
+        {
+            return;
+        }
+        if self.stacks.len() >= MAX {
+            self.clear();
+        }
+        self.stacks.insert(key, (code, stack));
+    }
+
+    /// The frame there.
+    pub fn frame(&self, spot: Spot) -> Option<FrameId> {
+        self.frames.get(&spot).copied()
+    }
+
+    /// Remembers a frame, if it is in a file's code.
+    pub fn put_frame(&mut self, tasks: &Tasks, process: ProcessId, spot: Spot, frame: FrameId) {
+        if !spot.is_of_file(tasks, process) {
+            return;
+        }
+        if self.frames.len() >= MAX {
+            self.frames.clear();
+        }
+        self.frames.insert(spot, frame);
+    }
+
+    /// A key means something else from now on.
+    pub fn clear(&mut self) {
+        self.stacks.clear();
+    }
+}
+
+fn code_of(tasks: &Tasks, key: Key) -> Option<u64> {
+    key.process.map_or(Some(0), |process| tasks.code_of(process))
+}
+
+fn is_of_files(tasks: &Tasks, process: ProcessId, walked: &Walked) -> bool {
+    let spot = |(depth, frame): (usize, &u64)| Spot::new(tasks, process, depth, *frame);
+    let mut spots = walked.frames.iter().enumerate().map(spot);
+    spots.all(|spot| spot.is_some_and(|spot| spot.is_of_file(tasks, process)))
+}
+
+#[cfg(test)]
+mod tests {
+    use profiler_common::unwind::WalkEnd;
+
+    use super::*;
+    use crate::addr::{FileOffset, Timestamp};
+    use crate::event::{At, Event, FileId, Mapping, PROT_EXEC, TaskNew};
+    use crate::unwind::End;
+
+    const CODE: u64 = 0x40_0000;
+    const MADE: u64 = 0x80_0000;
+    const HEAP: u64 = 0xc0_0000;
+
+    fn map(tasks: &mut Tasks, start: u64, path: &str, inode: u64, protection: u32) {
+        let at = At {
+            time: Timestamp(2),
+            pid: 7,
+            tid: 7,
+        };
+        tasks.apply(&Event::Mapping(Mapping {
+            at,
+            start: Avma(start),
+            len: 0x1000,
+            offset: FileOffset(0),
+            file: FileId {
+                inode,
+                ..FileId::default()
+            },
+            protection,
+            path: path.into(),
+            ..Mapping::default()
+        }));
+    }
+
+    fn process() -> (Tasks, ProcessId) {
+        let mut tasks = Tasks::new(Timestamp(0));
+        tasks.apply(&Event::TaskNew(TaskNew {
+            at: At {
+                time: Timestamp(1),
+                pid: 7,
+                tid: 7,
+            },
+            ..TaskNew::default()
+        }));
+        map(&mut tasks, CODE, "/bin/a", 5, PROT_EXEC);
+        map(&mut tasks, MADE, "//anon", 0, PROT_EXEC);
+        let process = tasks.process_of(7).unwrap();
+        (tasks, process)
+    }
+
+    fn walked(frames: &[u64]) -> Walked {
+        Walked {
+            frames: frames.into(),
+            end: End(Some(WalkEnd::Complete)),
+        }
+    }
+
+    fn key(process: ProcessId, user: u64) -> Key {
+        Key {
+            process: Some(process),
+            user,
+            kernel: 3,
+        }
+    }
+
+    #[test]
+    fn a_stack_is_the_same_until_other_code_is_mapped() {
+        let (mut tasks, process) = process();
+        let (mut memo, key) = (Memo::default(), key(process, 1));
+        let stack = Some(StackId(9));
+        memo.put(&tasks, key, Some(&walked(&[CODE, CODE + 8])), stack);
+        assert_eq!(memo.get(&tasks, key), Some(stack));
+        map(&mut tasks, HEAP, "[heap]", 0, 3);
+        assert_eq!(memo.get(&tasks, key), Some(stack), "memory is no code");
+        map(&mut tasks, CODE, "[heap]", 0, 3);
+        assert_eq!(memo.get(&tasks, key), None, "the code is gone");
+        memo.put(&tasks, key, Some(&walked(&[CODE, CODE + 8])), stack);
+        assert_eq!(memo.get(&tasks, key), None, "and does not count as code any more");
+    }
+
+    #[test]
+    fn code_that_is_made_at_run_time_is_looked_at_each_time() {
+        let (tasks, process) = process();
+        let (mut memo, key) = (Memo::default(), key(process, 2));
+        memo.put(&tasks, key, Some(&walked(&[CODE, MADE + 8])), Some(StackId(9)));
+        assert_eq!(memo.get(&tasks, key), None);
+        // A return address right behind the file's code is of its last call, and not of what lies there.
+        memo.put(&tasks, key, Some(&walked(&[CODE, CODE + 0x1000])), None);
+        assert_eq!(memo.get(&tasks, key), Some(None));
+        let spot = |frame| Spot::new(&tasks, process, 1, frame).unwrap();
+        memo.put_frame(&tasks, process, spot(MADE + 8), FrameId(4));
+        memo.put_frame(&tasks, process, spot(CODE + 8), FrameId(5));
+        assert_eq!(memo.frame(spot(MADE + 8)), None);
+        assert_eq!(memo.frame(spot(CODE + 8)), Some(FrameId(5)));
+        // The same address as an instruction pointer is another frame.
+        assert_eq!(memo.frame(spot(CODE + 8 | INTERRUPTED)), None);
+    }
+}
