@@ -7,10 +7,10 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::fault::{FaultClass, FaultFact, MappedFileId, PageRange};
+use super::fault::{FaultClass, FaultFact, FilePlace, MappedFileId, PageRange};
 use super::pages::{PageSet, innermost};
-use super::{FrameId, Location, ProcessId, StackId, Tables};
-use crate::addr::PAGE;
+use super::{FrameId, Location, ProcessId, StackId, Tables, ThreadId};
+use crate::addr::{PAGE, Timestamp};
 
 /// Distinct stacks of copies that are told apart; later ones count as writes to data.
 const MAX_STACKS: usize = 1 << 20;
@@ -18,6 +18,8 @@ const MAX_STACKS: usize = 1 << 20;
 const MAX_FILES: usize = 1 << 18;
 /// Frames of the dynamic linker that are asked what it does.
 const MAX_FRAMES: usize = 8;
+/// Copies that are kept one by one.
+const MAX_COPIES: usize = 1 << 20;
 
 /// Pages, faults and time of one cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -53,6 +55,19 @@ pub struct LibraryCost {
     pub bss: Cost,
 }
 
+/// A copy of a page that the process did not have yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FirstCopy {
+    /// When the fault began.
+    pub time: Timestamp,
+    /// Whose.
+    pub thread: ThreadId,
+    /// The innermost of the program's own frames.
+    pub stack: StackId,
+    /// The byte that was written to.
+    pub place: FilePlace,
+}
+
 /// What a fault was for, as far as one can say before the names are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Why {
@@ -69,6 +84,8 @@ enum Why {
 pub struct Dirtied {
     costs: FxHashMap<(ProcessId, MappedFileId, Why), Cost>,
     pages: FxHashMap<(ProcessId, MappedFileId), PageSet>,
+    copies: Vec<FirstCopy>,
+    copies_left_out: u64,
 }
 
 impl Dirtied {
@@ -109,11 +126,37 @@ impl Dirtied {
                 .or_default()
                 .insert_range(PageRange { first: page, count: 1 })
                 > 0;
+        if let (true, Why::Copied(Some(stack)), Some(place)) = (new, key.2, fault.place) {
+            if self.copies.len() < MAX_COPIES {
+                self.copies.push(FirstCopy {
+                    time: fault.start,
+                    thread: fault.thread,
+                    stack,
+                    place,
+                });
+            } else {
+                self.copies_left_out += 1;
+            }
+        }
         self.costs.entry(key).or_default().add(Cost {
             pages: u64::from(new),
             faults: 1,
             time: fault.time(),
         });
+    }
+
+    /// The pages that relocations copied, one by one; as many as [`Self::finish`] counts, unless [`Self::copies_left_out`].
+    pub fn relocated(&self, tables: &Tables) -> impl Iterator<Item = &FirstCopy> {
+        let mut causes: FxHashMap<(StackId, MappedFileId), Cause> = FxHashMap::default();
+        self.copies.iter().filter(move |copy| {
+            let key = (copy.stack, copy.place.file);
+            *causes.entry(key).or_insert_with(|| cause(tables, key.0, key.1)) == Cause::Relocations
+        })
+    }
+
+    /// Copies that are not kept one by one: of more than a million.
+    pub fn copies_left_out(&self) -> u64 {
+        self.copies_left_out
     }
 
     /// The costs of each process and file, the dearest first.

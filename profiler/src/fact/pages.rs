@@ -25,6 +25,8 @@ const MAX_SPOTS: usize = 1 << 16;
 const MAX_FILES: usize = 1 << 20;
 /// Bytes of all sets: a hundred times what a browser's start takes.
 const MAX_BYTES: usize = 1 << 29;
+/// Reads of which it is kept who made them.
+const MAX_READS: usize = 1 << 21;
 /// Pages that one fault maps around itself at most: those of a page table.
 const MAX_AROUND: u32 = 512;
 
@@ -35,6 +37,19 @@ pub struct FirstTouch {
     pub time: Timestamp,
     /// Counted in the file.
     pub page: u64,
+}
+
+/// Pages that a fault read, and where its thread was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FaultRead {
+    /// When the fault began.
+    pub time: Timestamp,
+    /// Who read.
+    pub thread: ThreadId,
+    /// With which stack.
+    pub stack: Option<StackId>,
+    /// Which pages.
+    pub pages: PageRange,
 }
 
 /// Faults of one function for which the kernel did not read around any more.
@@ -67,6 +82,8 @@ pub struct FilePages {
     pub faulted: PageSet,
     /// The faulted ones in the order in which they were touched first.
     pub first_touches: Vec<FirstTouch>,
+    /// Who read what is in `read_by_faults`, in the order in which it came.
+    pub reads: Vec<FaultRead>,
     /// Where the kernel had stopped reading around, by the innermost function.
     pub read_around_off: FxHashMap<Option<FrameId>, Spot>,
 }
@@ -76,6 +93,15 @@ impl FilePages {
     pub fn wasted(&self) -> PageSet {
         self.read_by_faults
             .without(&[&self.faulted, &self.around, &self.maybe_around])
+    }
+
+    /// The same by read: how many pages of each were wasted. A page that was read several times counts for the first one.
+    pub fn wasted_reads(&self) -> impl Iterator<Item = (FaultRead, u64)> {
+        let mut left = self.wasted();
+        self.reads.iter().filter_map(move |read| {
+            let pages = left.remove_range(read.pages);
+            (pages > 0).then_some((*read, pages))
+        })
     }
 
     /// The range around a fault was mapped, as far as it was in memory; what `is_own` says came too late for it.
@@ -131,8 +157,10 @@ pub struct Pages {
     pending: FxHashMap<ThreadId, Vec<(FileId, PageRange)>>,
     touches: usize,
     spots: usize,
+    reads: usize,
     bytes: usize,
     left_out: u64,
+    reads_left_out: u64,
 }
 
 impl Pages {
@@ -154,7 +182,8 @@ impl Pages {
         let pending = self.pending.entry(read.thread).or_default();
         if pending.len() == MAX_PENDING {
             let (id, pages) = pending.remove(0);
-            self.settle(id, pages);
+            self.reads_left_out = self.reads_left_out.saturating_add(1);
+            self.settle(id, pages, None);
         }
         self.pending.entry(read.thread).or_default().push((id, read.pages));
     }
@@ -167,13 +196,13 @@ impl Pages {
         let repeated = fault.retries.map_or_else(|| fault.waited(), |retries| retries > 0);
         if repeated {
             for (id, pages) in &own {
-                self.settle(*id, *pages);
+                self.settle(*id, *pages, Some(fault));
             }
         }
         self.mapped(tables, fault, if repeated { &[] } else { &own });
         if !repeated {
             for (id, pages) in &own {
-                self.settle(*id, *pages);
+                self.settle(*id, *pages, Some(fault));
             }
         }
     }
@@ -196,6 +225,11 @@ impl Pages {
     /// Facts that were left out: of more files, or more widely spread pages, than there is room for.
     pub fn left_out(&self) -> u64 {
         self.left_out
+    }
+
+    /// Reads of faults of which it is not kept who made them: of more than two million, or too many within one fault.
+    pub fn reads_left_out(&self) -> u64 {
+        self.reads_left_out
     }
 
     fn mapped(&mut self, tables: &Tables, fault: &FaultFact, own: &[(FileId, PageRange)]) {
@@ -231,8 +265,20 @@ impl Pages {
     }
 
     /// Pages that a fault read are in memory from now on.
-    fn settle(&mut self, id: FileId, pages: PageRange) {
-        self.change(id, |file| file.read_by_faults.insert_range(pages));
+    fn settle(&mut self, id: FileId, pages: PageRange, fault: Option<&FaultFact>) {
+        let room = self.reads < MAX_READS;
+        let read = fault.filter(|_| room).map(|fault| FaultRead {
+            time: fault.start,
+            thread: fault.thread,
+            stack: fault.stack,
+            pages,
+        });
+        self.change(id, |file| {
+            file.read_by_faults.insert_range(pages);
+            file.reads.extend(read);
+        });
+        self.reads += usize::from(read.is_some());
+        self.reads_left_out = self.reads_left_out.saturating_add(u64::from(!room));
     }
 
     /// Changes a file's pages; `None`: there is no room for more.

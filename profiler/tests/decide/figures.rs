@@ -73,13 +73,19 @@ fn parts_are_told_by_name() {
         &metrics,
         By::Section,
         "libdemo.so:.data",
-        &[("faults", 2), ("cow_pages", 2)],
+        &[("faults", 2), ("cow_pages", 2), ("relocated_pages", 1), ("bytes_read", 0)],
     );
     expect(
         &metrics,
         By::Section,
         ".text",
-        &[("faults", 2), ("fault_wait_ms", 6_010_000)],
+        &[
+            ("faults", 2),
+            ("fault_wait_ms", 6_010_000),
+            ("bytes_read", 16384),
+            ("wasted_readahead_bytes", 8192),
+            ("relocated_pages", 0),
+        ],
     );
     expect(
         &metrics,
@@ -90,7 +96,15 @@ fn parts_are_told_by_name() {
             ("faults", 2),
             ("disk_wait_ms", 7 * MS),
             ("bytes_read", 16384),
+            // Its fault read them.
+            ("wasted_readahead_bytes", 8192),
         ],
+    );
+    expect(
+        &metrics,
+        By::Function,
+        "_dl_relocate_object",
+        &[("relocated_pages", 1), ("wasted_readahead_bytes", 0)],
     );
     expect(&metrics, By::Function, "main", &[("cpu_ms", 3 * MS), ("cow_pages", 2)]);
     expect(
@@ -99,13 +113,18 @@ fn parts_are_told_by_name() {
         "worker",
         &[("faults", 1), ("cow_pages", 1), ("cpu_ms", 0)],
     );
-    expect(&metrics, By::Thread, "demo/demo", &[("faults", 5), ("cpu_ms", 10 * MS)]);
     expect(
         &metrics,
-        By::Phase,
-        "ld.so",
-        &[("relocated_pages", 0)].map(|_| ("cow_pages", 1)),
+        By::Thread,
+        "demo/demo",
+        &[
+            ("faults", 5),
+            ("cpu_ms", 10 * MS),
+            ("relocated_pages", 1),
+            ("wasted_readahead_bytes", 8192),
+        ],
     );
+    expect(&metrics, By::Phase, "ld.so", &[("cow_pages", 1), ("relocated_pages", 1)]);
     assert_eq!(metrics.sum(By::File, "nothing", Metric::Faults).0, 0);
 }
 

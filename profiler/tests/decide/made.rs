@@ -30,8 +30,16 @@ impl FactSource for Made {
     fn replay(&mut self, sink: &mut dyn FactSink) -> anyhow::Result<Tables> {
         let tables = &self.tables;
         self.samples.iter().for_each(|sample| sink.sample(tables, sample));
-        self.reads.iter().for_each(|read| sink.pages_read(tables, read));
-        self.faults.iter().for_each(|fault| sink.fault(tables, fault));
+        // What a fault read comes before it, as in a recording.
+        let mut reads = self.reads.iter().peekable();
+        for fault in &self.faults {
+            let end = Timestamp(fault.start.0 + u64::try_from(fault.time().as_nanos()).unwrap());
+            while let Some(read) = reads.next_if(|read| read.time <= end) {
+                sink.pages_read(tables, read);
+            }
+            sink.fault(tables, fault);
+        }
+        reads.for_each(|read| sink.pages_read(tables, read));
         self.waits.iter().for_each(|wait| sink.wait(tables, wait));
         self.requests.iter().for_each(|request| sink.request(tables, request));
         Ok(tables.clone())

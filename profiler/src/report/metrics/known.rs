@@ -131,11 +131,29 @@ fn faults(tables: &Tables, facts: &Facts, reasons: &mut Reasons) {
     if folded > 0 {
         let why = format!("{} faults are only sums in the profile; {LOG}", count(folded));
         reasons.add([By::Phase, By::File, By::Section, By::Function], &OF_FAULTS, &why);
-        reasons.add([By::Total], &[Metric::RelocatedPages, Metric::WastedReadahead], &why);
+        let of_pages = [Metric::RelocatedPages, Metric::WastedReadahead];
+        reasons.add([By::Total, By::Thread], &of_pages, &why);
     }
     if !recording.folded_reads.is_empty() {
         let why = format!("some of what was read is only sums in the profile; {LOG}");
         reasons.add(By::ALL, &[Metric::WastedReadahead], &why);
+    }
+    crowded(facts, reasons);
+}
+
+/// Of very long recordings it is not kept page by page who read and who copied.
+fn crowded(facts: &Facts, reasons: &mut Reasons) {
+    let by_whom = [By::Phase, By::Function, By::Thread];
+    let reads = facts.faults.pages.reads_left_out();
+    if reads > 0 {
+        let why = format!("who made {} of the reads is not kept; record a shorter time", count(reads));
+        reasons.add(by_whom, &[Metric::WastedReadahead], &why);
+    }
+    let copies = facts.faults.dirtied.copies_left_out();
+    if copies > 0 {
+        let why = format!("who made {} of the copies is not kept; record a shorter time", count(copies));
+        let and_section = by_whom.into_iter().chain([By::Section]);
+        reasons.add(and_section, &[Metric::RelocatedPages], &why);
     }
 }
 

@@ -51,9 +51,9 @@ impl By {
     pub fn tells(self, metric: Metric) -> bool {
         match metric {
             Metric::Wall => self == Self::Total,
-            Metric::RelocatedPages | Metric::WastedReadahead => matches!(self, Self::Total | Self::File),
-            Metric::BytesRead | Metric::Cpu | Metric::Wait(_) => self != Self::Section,
-            Metric::Faults | Metric::MajorFaults | Metric::FaultWait | Metric::CowPages => true,
+            // Running and waiting happen in functions, not in pages.
+            Metric::Cpu | Metric::Wait(_) => self != Self::Section,
+            _ => true,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The sums themselves: every fact is counted for the places that it is of, by number first and by name at the end.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
@@ -8,10 +9,11 @@ use super::gather::Facts;
 use super::known::unknown;
 use super::{Figures, Metric, Metrics, Place};
 use crate::addr::{PAGE, Timestamp, ns};
-use crate::fact::fault::{FaultClass, FaultFact, MappedFileId};
+use crate::fact::fault::{FaultClass, FaultFact, MappedFile, MappedFileId};
 use crate::fact::life::life;
+use crate::fact::pages::FilePages;
 use crate::fact::request::Operation;
-use crate::fact::{ModuleId, ProcessId, RequestFact, Tables, ThreadId, WaitFact};
+use crate::fact::{ModuleId, ProcessId, RequestFact, StackId, Tables, ThreadId, WaitFact};
 use crate::report::faults::phase::Phase;
 use crate::report::faults::view::path_of;
 use crate::report::functions::FunctionId;
@@ -163,14 +165,44 @@ impl Sums<'_> {
         let mut seen = rustc_hash::FxHashSet::default();
         for (file, id) in self.tables.files.iter().zip((0..).map(MappedFileId)) {
             if let (true, Some(pages)) = (seen.insert(file.id), self.faults.pages().of(self.tables, id)) {
-                let bytes = pages.wasted().len().saturating_mul(PAGE);
-                self.add([Key::Total, Key::File(id)], &[(Metric::WastedReadahead, bytes)]);
+                self.wasted(file, id, pages);
             }
         }
         for cost in self.faults.dirtied().finish(self.tables) {
             let figures = [(Metric::RelocatedPages, cost.relocations.pages)];
             self.add([Key::Total, Key::File(cost.file)], &figures);
         }
+        for copy in self.faults.dirtied().relocated(self.tables) {
+            let section = self
+                .faults
+                .file(copy.place)
+                .and_then(|file| file.section_index(copy.place.byte));
+            let section = section.map(|section| Key::Section(copy.place.file, section));
+            let whose = self.whose(copy.thread, Some(copy.stack), copy.time);
+            self.add(whose.into_iter().flatten().chain(section), &[(Metric::RelocatedPages, 1)]);
+        }
+    }
+
+    /// What was read of a file for nothing: a page counts for the section with most of it, and for the fault that read it.
+    fn wasted(&mut self, file: &MappedFile, id: MappedFileId, pages: &FilePages) {
+        let figures = |pages: u64| [(Metric::WastedReadahead, pages.saturating_mul(PAGE))];
+        let wasted = pages.wasted();
+        self.add([Key::Total, Key::File(id)], &figures(wasted.len()));
+        for page in wasted.iter().filter(|_| !file.sections.is_empty()) {
+            let there = sections_in(file, page.saturating_mul(PAGE), PAGE);
+            let most = there.max_by_key(|(section, bytes)| (*bytes, Reverse(*section)));
+            self.add(most.map(|(section, _)| Key::Section(id, section)), &figures(1));
+        }
+        for (read, wasted) in pages.wasted_reads() {
+            let whose = self.whose(read.thread, read.stack, read.time);
+            self.add(whose.into_iter().flatten(), &figures(wasted));
+        }
+    }
+
+    /// Thread, function and phase of what a thread did.
+    fn whose(&self, thread: ThreadId, stack: Option<StackId>, time: Timestamp) -> [Option<Key>; 3] {
+        let function = self.faults.functions.innermost(stack).map(Key::Function);
+        [Some(Key::Thread(thread)), function, self.phase(thread, time)]
     }
 
     fn all_waits(&mut self) {
@@ -220,7 +252,15 @@ impl Sums<'_> {
             let phase = self.phase(thread, part.time);
             let keys = [Key::Total, Key::Thread(thread)].into_iter();
             let keys = keys.chain(part.file.map(Key::File)).chain(function).chain(phase);
-            self.add(keys, &[(Metric::BytesRead, u64::from(part.bytes))]);
+            let bytes = u64::from(part.bytes);
+            self.add(keys, &[(Metric::BytesRead, bytes)]);
+            if let (Some(id), Some(offset)) = (part.file, part.offset)
+                && let Some(file) = self.tables.files.get(id.index())
+            {
+                for (section, bytes) in sections_in(file, offset, bytes) {
+                    self.add([Key::Section(id, section)], &[(Metric::BytesRead, bytes)]);
+                }
+            }
         }
     }
 
@@ -271,6 +311,16 @@ fn figures_of(class: FaultClass, major: bool, faults: u64, time: u64) -> [(Metri
         (Metric::CowPages, if copies { faults } else { 0 }),
         (Metric::FaultWait, time),
     ]
+}
+
+/// The sections that have some of these bytes of a file, and how many.
+fn sections_in(file: &MappedFile, offset: u64, bytes: u64) -> impl Iterator<Item = (usize, u64)> {
+    let end = offset.saturating_add(bytes);
+    let there = file.sections.iter().enumerate().map(move |(index, section)| {
+        let to = section.offset.saturating_add(section.size).min(end);
+        (index, to.saturating_sub(section.offset.max(offset)))
+    });
+    there.filter(|(_, bytes)| *bytes > 0)
 }
 
 /// A module without a file goes by its name.
