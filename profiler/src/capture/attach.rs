@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 
 use anyhow::Context as _;
 use aya::programs::{BtfTracePoint, PerfEvent, ProgramError};
