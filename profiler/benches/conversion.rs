@@ -20,7 +20,7 @@ use profiler::event::format::ChunkKind;
 use profiler::event::order::Order;
 use profiler::event::read::LogReader;
 use profiler::event::write::LogWriter;
-use profiler::event::{At, Event, FileId, Header, Mapping, Sample, Stacks, TaskNew};
+use profiler::event::{At, Event, FileId, Mapping, Sample, Stacks, TaskNew};
 use profiler::fact::budget::{Budget, Collector};
 use profiler::fact::log::LogSource;
 use profiler::fact::{FactSink, FactSource, Frame, Location, Mark, ModuleId, SampleFact, Tables};
@@ -170,26 +170,11 @@ fn copied_stacks() -> Vec<u8> {
     const CODE: u64 = 0x1000_0000;
     const STACK: u64 = 0x7fff_0000_0000;
     let at = |time| At {
-        time: Timestamp(time),
+        time: Timestamp(made::START + time),
         pid: 7,
         tid: 7,
     };
-    let header = Header {
-        ngmi_version: String::new(),
-        command: Vec::new(),
-        start: Timestamp(0),
-        start_unix_ms: 0,
-        kernel: String::new(),
-        arch: "x86_64".into(),
-        boot_id: String::new(),
-        cpus: 1,
-        sample_hz: 1000,
-        sample_event: "cpu-clock".into(),
-        stack_copy: 4096,
-        scope: "command".into(),
-        hooks: Vec::new(),
-    };
-    let mut log = LogWriter::new(Vec::new(), &header).unwrap();
+    let mut log = LogWriter::new(Vec::new(), &made::header()).unwrap();
     log.event(&Event::TaskNew(TaskNew {
         at: at(1),
         ..TaskNew::default()

@@ -44,6 +44,26 @@ pub fn heap_at(process: u64) -> u64 {
     0x5500_0000_0000 + (process << 32)
 }
 
+/// The process of a thread; the first threads are the processes' own.
+pub fn process_of(thread: usize) -> u64 {
+    thread as u64 % PROCESSES
+}
+
+/// Some have more to do than others.
+pub fn any_thread(dice: &mut Dice) -> usize {
+    usize::try_from(dice.mostly_small(THREADS)).unwrap_or(0)
+}
+
+/// A thread at a time.
+pub fn at(thread: usize, time: u64) -> At {
+    let number = |number: u64| u32::try_from(FIRST_PID + number).unwrap_or(u32::MAX);
+    At {
+        time: Timestamp(time),
+        pid: number(process_of(thread)),
+        tid: number(thread as u64),
+    }
+}
+
 /// Threads, and when each did something last.
 pub struct Machine {
     pub last: Vec<u64>,
@@ -58,26 +78,6 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// The process of a thread; the first threads are the processes' own.
-    pub fn process_of(&self, thread: usize) -> u64 {
-        thread as u64 % PROCESSES
-    }
-
-    /// A thread at a time.
-    pub fn at(&self, thread: usize, time: u64) -> At {
-        let number = |number: u64| u32::try_from(FIRST_PID + number).unwrap_or(u32::MAX);
-        At {
-            time: Timestamp(time),
-            pid: number(self.process_of(thread)),
-            tid: number(thread as u64),
-        }
-    }
-
-    /// Some have more to do than others.
-    pub fn any_thread(&self, dice: &mut Dice) -> usize {
-        usize::try_from(dice.mostly_small(THREADS)).unwrap_or(0)
-    }
-
     /// Births, programs, mappings, names.
     pub fn begin<W: Write>(&mut self, log: &mut LogWriter<W>, start: u64) -> io::Result<()> {
         for library in 0..LIBRARIES {
@@ -98,7 +98,7 @@ impl Machine {
         }))?;
         for thread in 0..self.last.len() {
             self.last[thread] = start + thread as u64;
-            let at = self.at(thread, self.last[thread]);
+            let at = at(thread, self.last[thread]);
             log.event(&Event::TaskNew(TaskNew {
                 at,
                 name: format!("Worker {thread}").into_bytes(),
@@ -116,7 +116,7 @@ impl Machine {
         }
         for process in 0..PROCESSES {
             let thread = usize::try_from(process).unwrap_or(0);
-            let at = self.at(thread, start + THREADS + 1);
+            let at = at(thread, start + THREADS + 1);
             for mapping in mappings(at, process) {
                 log.event(&Event::Mapping(mapping))?;
             }

@@ -2,6 +2,8 @@
 //!
 //! Always the same for the same number. What memory a log takes when it is read comes from what is distinct in it: threads, files, pages and
 //! stacks. So these are as many as in a long recording, whatever the number of events.
+// Each of its users needs a part of it.
+#![allow(dead_code)]
 
 mod machine;
 mod stacks;
@@ -18,11 +20,11 @@ use profiler_common::block::{BIO_CACHED, BIO_IN_FAULT, BIO_RECORDED};
 use profiler_common::fault::{FAULT_EXCEPTION, FAULT_HAS_FILE, FAULT_HAS_VMA, FAULT_STARTED, error_code};
 use profiler_common::stack::{FLAG_IN_KERNEL, FLAG_USER_REGS};
 
-use self::machine::{DEVICE, FILE_PAGES, Machine, file, library_at};
+use self::machine::{DEVICE, FILE_PAGES, Machine, any_thread, at, file, library_at, process_of};
 use self::stacks::StackBook;
 
 /// When the recording starts.
-const START: u64 = 1_000_000_000_000;
+pub const START: u64 = 1_000_000_000_000;
 /// From one event of the machine to the next, in ns.
 const STEP: u64 = 4_000;
 /// So far behind its time an event may be drained, in ns.
@@ -79,7 +81,7 @@ pub fn write(out: impl Write, size: Size, distinct_stacks: u64) -> io::Result<u6
         events: 0,
     };
     made.machine.begin(&mut made.log, START)?;
-    made.stacks.kernel_stacks(&mut made.log)?;
+    stacks::kernel_stacks(&mut made.log)?;
     let goes_on = |made: &Made<_>| match size {
         Size::Events(events) => made.events < events,
         Size::Bytes(bytes) => made.log.bytes_written() < bytes,
@@ -93,7 +95,8 @@ pub fn write(out: impl Write, size: Size, distinct_stacks: u64) -> io::Result<u6
     made.finish()
 }
 
-fn header() -> Header {
+/// What such a log begins with.
+pub fn header() -> Header {
     let hook = |noun: &str, hook: &str| HookStatus {
         noun: noun.into(),
         hook: hook.into(),
@@ -135,10 +138,10 @@ struct Made<W: Write> {
 impl<W: Write> Made<W> {
     fn next(&mut self) -> io::Result<()> {
         self.now += STEP / 2 + self.dice.below(STEP);
-        let thread = self.machine.any_thread(&mut self.dice);
+        let thread = any_thread(&mut self.dice);
         // Drained a little late, and never before the thread's last event.
         let time = (self.now - self.dice.below(JUMBLE)).max(self.machine.last[thread] + 200);
-        let at = self.machine.at(thread, time);
+        let at = at(thread, time);
         match self.dice.below(100) {
             0..20 => self.sample(thread, at)?,
             20..58 => self.fault(thread, at)?,
@@ -150,7 +153,7 @@ impl<W: Write> Made<W> {
     }
 
     fn stacks(&mut self, thread: usize, flags: u32) -> io::Result<Stacks<'static>> {
-        let process = self.machine.process_of(thread);
+        let process = process_of(thread);
         let user = self.stacks.user(&mut self.log, process, &mut self.dice)?;
         Ok(Stacks {
             flags: FLAG_USER_REGS | flags,
@@ -163,7 +166,7 @@ impl<W: Write> Made<W> {
         let mut stacks = self.stacks(thread, 0)?;
         if self.dice.below(4) == 0 {
             stacks.flags |= FLAG_IN_KERNEL;
-            stacks.kernel = self.stacks.kernel(stacks.user, &mut self.dice);
+            stacks.kernel = stacks::kernel(stacks.user, &mut self.dice);
         }
         let sample = Sample {
             at,
@@ -190,7 +193,7 @@ impl<W: Write> Made<W> {
             error_code: error_code::USER,
             ..Attempts::default()
         };
-        let process = self.machine.process_of(thread);
+        let process = process_of(thread);
         if self.dice.below(3) == 0 {
             let library = self.dice.mostly_small(machine::LIBRARIES);
             let page = self.dice.mostly_small(FILE_PAGES);
@@ -216,11 +219,11 @@ impl<W: Write> Made<W> {
 
     fn wait(&mut self, thread: usize, at: At) -> io::Result<()> {
         let mut stacks = self.stacks(thread, 0)?;
-        stacks.kernel = self.stacks.kernel(stacks.user, &mut self.dice);
+        stacks.kernel = stacks::kernel(stacks.user, &mut self.dice);
         let out = Timestamp(self.machine.last[thread] + 100).min(at.time);
         let off = at.time.since(out).as_nanos().try_into().unwrap_or(u64::MAX);
-        let other = self.machine.any_thread(&mut self.dice);
-        let woken = self.machine.at(other, at.time.0.saturating_sub(off / 10));
+        let other = any_thread(&mut self.dice);
+        let woken = machine::at(other, at.time.0.saturating_sub(off / 10));
         let number = [202, 232, 0, 1, 7, 35][usize::try_from(self.dice.below(6)).unwrap_or(0)];
         let file = file(self.dice.mostly_small(machine::LIBRARIES));
         let wait = Wait {
@@ -248,7 +251,7 @@ impl<W: Write> Made<W> {
                 pid: woken.pid,
                 tid: woken.tid,
                 user: 0,
-                kernel: self.stacks.kernel(0, &mut self.dice),
+                kernel: stacks::kernel(0, &mut self.dice),
             }),
             stacks,
         };
@@ -306,7 +309,7 @@ impl<W: Write> Made<W> {
         for thread in (0..self.machine.last.len()).rev() {
             let time = self.now.max(self.machine.last[thread] + 1);
             self.log.event(&Event::TaskExit(TaskExit {
-                at: self.machine.at(thread, time),
+                at: at(thread, time),
                 sum_exec_runtime: 1_000_000,
                 ..TaskExit::default()
             }))?;

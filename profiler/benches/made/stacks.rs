@@ -33,26 +33,6 @@ impl StackBook {
         }
     }
 
-    /// Tells all kernel stacks.
-    pub fn kernel_stacks<W: Write>(&self, log: &mut LogWriter<W>) -> io::Result<()> {
-        for key in 1..=KERNEL_STACKS {
-            let mut dice = Dice(key << 32);
-            let depth = 6 + dice.below(14);
-            let frame = |_| KernelOffset(dice.mostly_small(KERNEL_FUNCTIONS) * 256 + 16);
-            let frames: Vec<KernelOffset> = (0..depth).map(frame).collect();
-            log.event(&Event::KernelStack(KernelStack {
-                key,
-                frames: frames.into(),
-            }))?;
-        }
-        Ok(())
-    }
-
-    /// Key of a kernel stack below a user stack: few go with each.
-    pub fn kernel(&self, user: u64, dice: &mut Dice) -> u64 {
-        1 + Dice(user ^ dice.below(2) << 60).mostly_small(KERNEL_STACKS)
-    }
-
     /// Key of a stack of the process, told if it was not.
     pub fn user<W: Write>(&mut self, log: &mut LogWriter<W>, process: u64, dice: &mut Dice) -> io::Result<u64> {
         let number = process * self.each + dice.mostly_small(self.each);
@@ -68,6 +48,26 @@ impl StackBook {
         }
         Ok(number + 1)
     }
+}
+
+/// Tells all kernel stacks.
+pub fn kernel_stacks<W: Write>(log: &mut LogWriter<W>) -> io::Result<()> {
+    for key in 1..=KERNEL_STACKS {
+        let mut dice = Dice(key << 32);
+        let depth = 6 + dice.below(14);
+        let frame = |_| KernelOffset(dice.mostly_small(KERNEL_FUNCTIONS) * 256 + 16);
+        let frames: Vec<KernelOffset> = (0..depth).map(frame).collect();
+        log.event(&Event::KernelStack(KernelStack {
+            key,
+            frames: frames.into(),
+        }))?;
+    }
+    Ok(())
+}
+
+/// Key of a kernel stack below a user stack: few go with each.
+pub fn kernel(user: u64, dice: &mut Dice) -> u64 {
+    1 + Dice(user ^ dice.below(2) << 60).mostly_small(KERNEL_STACKS)
 }
 
 /// Leaf first: a few frames of its own on the trunk that it shares with others.

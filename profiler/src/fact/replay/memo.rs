@@ -206,6 +206,6 @@ mod tests {
         assert_eq!(memo.frame(spot(MADE + 8)), None);
         assert_eq!(memo.frame(spot(CODE + 8)), Some(FrameId(5)));
         // The same address as an instruction pointer is another frame.
-        assert_eq!(memo.frame(spot(CODE + 8 | INTERRUPTED)), None);
+        assert_eq!(memo.frame(spot((CODE + 8) | INTERRUPTED)), None);
     }
 }
