@@ -9,9 +9,11 @@ use anyhow::{Result, bail};
 use super::args::{Export, ExportFormat};
 use super::missing::About;
 use super::output::to_stdout;
+use super::source::{self, Kind};
 use super::terminal::tell;
-use super::{faults, io as requests, source, waits};
-use crate::fact::{Recording, Tables};
+use super::{faults, io as requests, waits};
+use crate::fact::{FactSink, Recording, Tables};
+use crate::profile::FOREIGN;
 use crate::record::spool::Output;
 use crate::report::export::Type;
 use crate::report::interchange::parquet::Writer;
@@ -24,22 +26,46 @@ const BUFFER: usize = 1 << 18;
 const SAMPLES: About = About {
     name: "samples",
     noun: "sample",
+    hook: "",
     watched: Some(": nothing that was recorded ran for long enough"),
     not_asked_for: ": nothing was sampled; record again with this version of ngmi",
 };
 
+/// Another program's profile has none of the wanted tables.
+#[derive(Debug, thiserror::Error)]
+#[error("{file} was made by {by} and holds CPU samples only: export these with `--table samples`, or record with ngmi")]
+struct SamplesOnly {
+    file: String,
+    by: String,
+}
+
 /// The output failed, not the input.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write; free space there, or name another place with -o")]
+#[error("cannot write; free space there, or name another place")]
 struct Unwritable(#[from] io::Error);
 
-pub fn run(args: Export) -> Result<ExitCode> {
-    let weight = weight(&args)?;
-    let (input, output, format) = (args.input, args.output, args.format);
+pub fn run(mut args: Export) -> Result<ExitCode> {
+    if !args.tables.is_empty() {
+        return export(&args);
+    }
+    args.tables = vec![Table::Faults];
+    match export(&args) {
+        Err(error) if error.is::<SamplesOnly>() => {
+            tell(format_args!("{error:#}; these are exported now"));
+            args.tables = vec![Table::Samples];
+            export(&args)
+        }
+        other => other,
+    }
+}
+
+fn export(args: &Export) -> Result<ExitCode> {
+    let weight = weight(args)?;
+    let (input, output, format) = (&args.input, &args.output, args.format);
     let mut tables: Vec<Table> = Vec::new();
-    for table in args.tables {
-        if !tables.contains(&table) {
-            tables.push(table);
+    for table in &args.tables {
+        if !tables.contains(table) {
+            tables.push(*table);
         }
     }
     if let (ExportFormat::Parquet | ExportFormat::Folded, [first, _, ..]) = (format, &tables[..]) {
@@ -49,10 +75,10 @@ pub fn run(args: Export) -> Result<ExitCode> {
         );
     }
     if output != Path::new("-") {
-        let mut to = Output::create(&output)?;
+        let mut to = Output::create(output)?;
         let what = {
             let mut out = BufWriter::with_capacity(BUFFER, to.file());
-            write(&input, &mut out, format, &tables, weight)?
+            write(input, &mut out, format, &tables, weight)?
         };
         let bytes = to.finish()?;
         tell(format_args!(
@@ -68,7 +94,7 @@ pub fn run(args: Export) -> Result<ExitCode> {
     // What fails before the first byte is no matter of the output.
     let mut failed = None;
     let written = to_stdout(&mut io::stdout(), |out| {
-        match write(&input, out, format, &tables, weight) {
+        match write(input, out, format, &tables, weight) {
             Ok(_) => Ok(()),
             Err(error) => match error.downcast::<Unwritable>() {
                 Ok(Unwritable(error)) => Err(error),
@@ -113,14 +139,15 @@ fn write(
         return Ok(format!("{rows} {}", table.name()));
     }
     let mut sums = Sums::new(tables);
-    let (recorded, _) = source::read(input, &mut sums)?;
+    let recorded = read(input, &mut sums, tables)?;
     let mut all = 0_u64;
     for table in tables {
         let here = sums.count(*table);
         if here == 0 && tables.len() == 1 {
             return Err(none(input, &recorded, *table));
         }
-        if here == 0 {
+        // Of another program's profile it is told already.
+        if here == 0 && recorded.recording.scope != FOREIGN {
             tell(format_args!("{:#}", none(input, &recorded, *table)));
         }
         warn_of_budget(&recorded.recording, *table, here);
@@ -136,12 +163,29 @@ fn write(
     Ok(format!("{all} {}", names.join(", ")))
 }
 
+/// The facts of a file, if it may have some for these tables.
+fn read(input: &Path, sink: &mut dyn FactSink, wanted: &[Table]) -> Result<Tables> {
+    let (tables, kind) = source::read_any(input, sink)?;
+    let Kind::Foreign(by) = kind else { return Ok(tables) };
+    let only = SamplesOnly {
+        file: input.display().to_string(),
+        by,
+    };
+    if !wanted.contains(&Table::Samples) {
+        return Err(only.into());
+    }
+    if wanted.len() > 1 {
+        tell(format_args!("{only}"));
+    }
+    Ok(tables)
+}
+
 /// A row each.
 fn rows(input: &Path, out: &mut (impl Write + Send), table: Table) -> Result<u64> {
     let written = match table {
         Table::Samples => {
             let mut facts = samples::Facts::default();
-            let (tables, _) = source::read(input, &mut facts)?;
+            let tables = read(input, &mut facts, &[table])?;
             let notes = begin(input, &tables, table, u64::from(facts.len()))?;
             let exporter = samples::Exporter::new(&tables);
             parquet(out, &notes, (&samples::COLUMNS, &samples::TYPES), |rows| {
@@ -151,7 +195,7 @@ fn rows(input: &Path, out: &mut (impl Write + Send), table: Table) -> Result<u64
         Table::Faults => {
             use faults_report::export::{COLUMNS, Exporter, TYPES};
             let mut facts = faults_report::Facts::default();
-            let (tables, _) = source::read(input, &mut facts)?;
+            let tables = read(input, &mut facts, &[table])?;
             let notes = begin(input, &tables, table, facts.rows.len() as u64)?;
             let view = faults_report::View::new(&tables, &facts);
             let mut exporter = Exporter::new(&view);
@@ -162,7 +206,7 @@ fn rows(input: &Path, out: &mut (impl Write + Send), table: Table) -> Result<u64
         Table::Requests => {
             use io_report::export::{COLUMNS, TYPES, row};
             let mut facts = io_report::Facts::default();
-            let (tables, _) = source::read(input, &mut facts)?;
+            let tables = read(input, &mut facts, &[table])?;
             let notes = begin(input, &tables, table, facts.len() as u64)?;
             let view = io_report::View::new(&tables, &facts);
             let mut requests = view.requests();
@@ -173,7 +217,7 @@ fn rows(input: &Path, out: &mut (impl Write + Send), table: Table) -> Result<u64
         Table::Waits => {
             use waits_report::export::{COLUMNS, Exporter, TYPES};
             let mut facts = waits_report::Facts::default();
-            let (tables, _) = source::read(input, &mut facts)?;
+            let tables = read(input, &mut facts, &[table])?;
             let notes = begin(input, &tables, table, facts.rows.len() as u64)?;
             let view = waits_report::View::new(&tables, &facts);
             let exporter = Exporter::new(&view);

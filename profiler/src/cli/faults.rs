@@ -20,6 +20,7 @@ use crate::report::faults::{Facts, FaultReport, Selection, Selector, View};
 pub const FAULTS: About = About {
     name: "faults",
     noun: "fault",
+    hook: "",
     watched: Some(", though they were watched: nothing that was recorded made any"),
     not_asked_for: "; record them with `ngmi record --faults all -- COMMAND`",
 };

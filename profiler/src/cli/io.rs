@@ -17,6 +17,7 @@ use crate::report::io::{Facts, IoReport, Selection, Selector, View, text};
 pub const REQUESTS: About = About {
     name: "requests",
     noun: "block",
+    hook: "",
     watched: Some(
         ", though devices were watched: everything was in memory; `ngmi record --cold` drops it from there first",
     ),

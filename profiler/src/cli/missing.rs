@@ -10,6 +10,8 @@ pub struct About {
     pub name: &'static str,
     /// The noun of their hooks.
     pub noun: &'static str,
+    /// A part of the names of those that say whether they were watched; empty: all do.
+    pub hook: &'static str,
     /// Why there are none although a hook watched for them; `None`: the hooks are there in any case and do not tell.
     pub watched: Option<&'static str>,
     /// Why there are none where no hook was tried, and how to get some.
@@ -25,7 +27,7 @@ impl About {
         }
         let hooks = || recording.hooks.iter().filter(|hook| hook.noun == self.noun);
         if let Some(watched) = self.watched
-            && hooks().any(|hook| hook.refused.is_none())
+            && hooks().any(|hook| hook.refused.is_none() && hook.hook.contains(self.hook))
         {
             return watched.to_owned();
         }
@@ -60,6 +62,7 @@ mod tests {
     const SWITCHES: About = About {
         name: "waits",
         noun: "switch",
+        hook: "",
         watched: None,
         not_asked_for: "; ask for them",
     };
@@ -83,6 +86,11 @@ mod tests {
         let both = of(&[hook(Some("EPERM"), Some("be root")), hook(None, None)]);
         assert_eq!(SWITCHES.why_none(&both, 0), ": the kernel refused tp (EPERM); be root");
         assert_eq!(faults.why_none(&both, 0), ", though watched");
+        let other = About {
+            hook: "sched_wak",
+            ..faults
+        };
+        assert_eq!(other.why_none(&of(&[hook(None, None)]), 0), "; ask for them");
         let refused = of(&[hook(Some("EPERM"), None)]);
         let doctor = ": the kernel refused tp (EPERM); `ngmi doctor` says what this machine allows";
         assert_eq!(faults.why_none(&refused, 0), doctor);

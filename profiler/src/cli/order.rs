@@ -19,11 +19,11 @@ use crate::report::export;
 use crate::report::order::touch::{Chosen, ambiguous};
 use crate::report::order::{Layout, Touches, format, text};
 use crate::report::select::glob;
-use crate::report::text::{count, fit_end};
+use crate::report::text::{count, fit_end, percent};
 
 pub fn run(args: &Order) -> Result<ExitCode> {
     let mut seen = Touches::default();
-    let (tables, _) = source::read(&args.input, &mut seen)?;
+    let (tables, _) = source::read_any(&args.input, &mut seen)?;
     let (elf, chosen) = find(&tables, &args.file)?;
     let shown = fit_end(&args.file.to_string_lossy(), 40);
     let functions = elf.functions();
@@ -52,6 +52,7 @@ pub fn run(args: &Order) -> Result<ExitCode> {
     for line in text::lines(&prediction, &shown) {
         say(line);
     }
+    warn_of_names(&layout, &shown);
     warn(&tables.recording, &seen, ambiguous(&functions, &touched));
     tell(args.format.usage());
     Ok(code)
@@ -130,6 +131,20 @@ fn open(path: &Path) -> Result<ElfFile> {
     let file: File = open_regular(path)
         .with_context(|| format!("cannot read {shown}; name the program or library, or a copy of it"))?;
     ElfFile::open(file).with_context(|| format!("cannot use {shown}"))
+}
+
+/// Of a stripped file only what others may call has a name.
+fn warn_of_names(layout: &Layout<'_>, shown: &str) {
+    let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0, u64::saturating_add);
+    let named = sum(&mut layout.functions.iter().map(|function| function.size));
+    let code = layout.segments.iter().filter(|segment| segment.executable);
+    let code = sum(&mut code.map(|segment| segment.file_size));
+    if named < code / 2 {
+        tell(format_args!(
+            "functions with a name are {} of the code of {shown}: it is stripped; name an unstripped copy of the same build (--file)",
+            percent(named, code)
+        ));
+    }
 }
 
 /// What a person should know before relinking.

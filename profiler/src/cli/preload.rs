@@ -33,6 +33,7 @@ const NAMED: usize = 3;
 const READS: About = About {
     name: "page faults",
     noun: "fault",
+    hook: "",
     watched: Some(" of a file, though they were watched"),
     not_asked_for: ": they were not watched; record again with `--faults all`",
 };

@@ -45,9 +45,12 @@ pub fn run(args: &Record, runs: u32) -> Result<ExitCode> {
         let Some(told) = told else {
             // It has said why.
             code = status;
-            tell(format_args!(
-                "run {number} of {runs} failed; the runs before it are summed up"
-            ));
+            let rest = if done.is_empty() {
+                ""
+            } else {
+                "; the runs before it are summed up"
+            };
+            tell(format_args!("run {number} of {runs} failed{rest}"));
             break;
         };
         tell(told.line(runs));
@@ -94,6 +97,9 @@ fn conclude(args: &Record, asked: u32, done: Vec<Run>) -> Result<()> {
         let (Some(first), Some(last)) = (repeated.runs.first(), repeated.runs.last()) else {
             return Ok(());
         };
+        if repeated.runs.len() == 1 {
+            return writeln!(out, "profile: {}", first.profile);
+        }
         writeln!(out, "profiles: {} … {}", first.profile, last.profile)
     })
     .map(drop)

@@ -18,7 +18,9 @@ use crate::report::waits::{Facts, Selection, Selector, View, WaitReport, text};
 pub const WAITS: About = About {
     name: "waits",
     noun: "switch",
-    watched: None,
+    // CPU times need the other hook, with waits or without.
+    hook: "sched_wak",
+    watched: Some(", though they were watched: every thread that was recorded ran from begin to end"),
     not_asked_for: "; record them with `ngmi record --off-cpu all -- COMMAND`",
 };
 

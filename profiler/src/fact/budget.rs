@@ -17,6 +17,8 @@ use std::time::Duration;
 use self::markers::Markers;
 use self::requests::Requests;
 use self::waits::Waits;
+use super::clues::{Clues, Gather};
+use super::pages::Pages;
 use super::prune::prune;
 use super::{
     Cause, FactSink, FaultFact, Mark, PagesReadFact, RequestFact, SampleFact, StackId, Tables, ThreadId, WaitFact,
@@ -136,6 +138,8 @@ pub struct Collected {
     pub request_totals: RequestTotals,
     /// Why faults and waits took so long, by what they explain.
     pub causes: Vec<Cause>,
+    /// What culprits are named by, of all faults, folded or not.
+    pub clues: Clues,
 }
 
 impl Collected {
@@ -213,6 +217,8 @@ pub struct Collector {
     causes: Vec<Cause>,
     /// Causes before those of folded faults and waits are looked for.
     causes_room: usize,
+    clues: Gather,
+    pages: Pages,
 }
 
 impl Collector {
@@ -232,6 +238,8 @@ impl Collector {
             requests: Requests::new(budget.requests()),
             causes: Vec::new(),
             causes_room: budget.marks,
+            clues: Gather::default(),
+            pages: Pages::default(),
         }
     }
 
@@ -288,6 +296,7 @@ impl Collector {
             folded_wait_stacks,
             requests,
             request_totals,
+            clues: self.clues.finish(tables, &self.pages),
         };
         if self.group > 1 || marks_dropped > 0 || folded {
             prune(tables, &mut collected);
@@ -328,10 +337,13 @@ impl FactSink for Collector {
 
     fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
         self.faults.add(tables, fault);
+        self.pages.fault(tables, fault);
+        self.clues.fault(tables, fault);
         self.markers.fault(fault);
     }
 
-    fn pages_read(&mut self, _tables: &Tables, read: &PagesReadFact) {
+    fn pages_read(&mut self, tables: &Tables, read: &PagesReadFact) {
+        self.pages.read(tables, read);
         self.markers.read(read);
     }
 

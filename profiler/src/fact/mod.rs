@@ -23,6 +23,7 @@ pub mod account;
 mod blocks;
 pub mod budget;
 pub mod cause;
+pub mod clues;
 pub mod dirty;
 mod display;
 pub mod fault;

@@ -58,6 +58,7 @@ pub fn prune(tables: &mut Tables, collected: &mut Collected) {
     for bio in collected.requests.iter_mut().flat_map(|request| &mut request.bios) {
         bio.stack = bio.stack.and_then(stack);
     }
+    collected.clues.renumber(stack);
 }
 
 fn used_stacks(tables: &Tables, collected: &Collected) -> Vec<bool> {
@@ -83,6 +84,7 @@ fn used_stacks(tables: &Tables, collected: &Collected) -> Vec<bool> {
         .for_each(|folded| mark(folded.stack));
     let bios = collected.requests.iter().flat_map(|request| &request.bios);
     bios.for_each(|bio| mark(bio.stack));
+    collected.clues.stacks().for_each(|stack| mark(Some(stack)));
     // A parent comes before its children, so one pass from the end reaches every caller.
     for index in (0..used.len()).rev() {
         if let (true, Some(parent)) = (used[index], tables.stacks[index].parent)

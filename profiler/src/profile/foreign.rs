@@ -5,8 +5,11 @@
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::foreign_format::{RawLib, RawMeta, RawProfile, RawSamples, RawTables, RawThread};
+use super::gecko::Gecko;
 use super::input;
 use super::read::ReadError;
 use crate::addr::{Avma, KernelOffset, Svma, Timestamp};
@@ -16,6 +19,12 @@ use crate::fact::{
     Recording, SampleFact, StackId, StackNode, Tables, Thread, ThreadId,
 };
 
+/// Bytes of a build id that are read.
+const MOST_OF_BUILD_ID: usize = 64;
+
+/// The scope of such a recording.
+pub const FOREIGN: &str = "foreign";
+
 /// A profile that another program made, as a source of CPU samples.
 #[derive(Debug)]
 pub struct ForeignSource {
@@ -24,14 +33,33 @@ pub struct ForeignSource {
     made_by: String,
 }
 
+/// Tells what Firefox itself writes from what its profiler's page makes of it.
+#[derive(Deserialize)]
+struct Probe {
+    meta: ProbeMeta,
+}
+
+#[derive(Deserialize)]
+struct ProbeMeta {
+    #[serde(rename = "preprocessedProfileVersion")]
+    processed: Option<IgnoredAny>,
+    #[serde(rename = "version")]
+    gecko: Option<IgnoredAny>,
+}
+
 impl ForeignSource {
     /// Reads a profile, compressed or not.
     ///
     /// # Errors
-    /// If the input fails, or is no profile in the processed format.
+    /// If the input fails, or is no profile in the processed format or in Firefox's own.
     pub fn new(input: impl std::io::Read) -> Result<Self, ReadError> {
         let bytes = input::read_all(input, input::LIMIT)?;
-        let raw: RawProfile = serde_json::from_slice(&bytes)?;
+        let probe: Probe = serde_json::from_slice(&bytes)?;
+        let raw: RawProfile = if probe.meta.processed.is_none() && probe.meta.gecko.is_some() {
+            serde_json::from_slice::<Gecko>(&bytes)?.processed()
+        } else {
+            serde_json::from_slice(&bytes)?
+        };
         Ok(Self::of(&raw))
     }
 
@@ -80,9 +108,10 @@ impl ForeignSource {
         }
         let end = made.samples.iter().map(|sample| sample.time).max().unwrap_or_default();
         made.tables.recording = Recording {
-            scope: "foreign".to_owned(),
+            scope: FOREIGN.to_owned(),
             start: made.samples.iter().map(|sample| sample.time).min().unwrap_or_default(),
             end,
+            start_unix_ms: milliseconds(raw.meta.start_time),
             samples_seen: made.samples.len() as u64,
             ..Recording::default()
         };
@@ -168,6 +197,16 @@ impl FactSource for ForeignSource {
     }
 }
 
+/// A time since 1970; of what is none, nothing.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "`as` stops at 0 and at the largest"
+)]
+fn milliseconds(since_1970: f64) -> u64 {
+    since_1970 as u64
+}
+
 /// A time; of what is none, nothing.
 fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
@@ -225,11 +264,18 @@ fn module(raw: &RawLib) -> Module {
         name: raw.name.clone(),
         path: raw.path.clone(),
         file: FileId::default(),
-        build_id: Vec::new(),
+        build_id: raw.code_id.as_deref().map(build_id).unwrap_or_default(),
         base_svma: Svma(0),
         deleted: false,
         problem: None,
     }
+}
+
+/// Of what are no hexadecimal digits, nothing.
+fn build_id(digits: &str) -> Vec<u8> {
+    let pairs = digits.as_bytes().chunks(2).take(MOST_OF_BUILD_ID);
+    let bytes = pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+    bytes.collect::<Option<Vec<u8>>>().unwrap_or_default()
 }
 
 /// Ids are numbers, or strings that may have a part after a point.
@@ -263,7 +309,7 @@ mod tests {
 
     #[test]
     fn indices_of_nothing_are_no_panic_and_known_ones_count() {
-        let text = r#"{"meta":{"interval":1,"sampleUnits":{"threadCPUDelta":"ns"}},"libs":[{"name":"demo","path":"/bin/demo"}],
+        let text = r#"{"meta":{"interval":1,"sampleUnits":{"threadCPUDelta":"ns"}},"libs":[{"name":"demo","path":"/bin/demo","codeId":"01ff"}],
             "threads":[{"name":"t","pid":"7","tid":8.0,"samples":{"stack":[1,9,null,2],"timeDeltas":[1,1,1e300,-5],
             "threadCPUDelta":[5,6,null,-1]},"stringArray":["main","hot"],"frameTable":{"address":[16,-1],"func":[0,1]},
             "funcTable":{"name":[0,1],"resource":[0,77]},"resourceTable":{"lib":[0]},
@@ -274,8 +320,53 @@ mod tests {
         let stacks: Vec<_> = source.samples.iter().map(|sample| sample.stack).collect();
         assert_eq!(stacks, [Some(StackId(1)), None, None, None]);
         assert_eq!(source.tables.stacks.len(), 2);
+        assert_eq!(source.tables.modules[0].build_id, [1, 255]);
         assert_eq!(source.tables.names[&FrameId(1)].symbol, "hot");
         assert_eq!((source.tables.processes[0].pid, source.tables.threads[0].tid), (7, 8));
+        assert!(ForeignSource::new(&b"{\"meta\":{\"version\":24},\"threads\":[{}]}"[..]).is_ok());
         assert!(ForeignSource::new(&b"[]"[..]).is_err() && ForeignSource::new(&b"{\"meta\":{}}"[..]).is_err());
+    }
+
+    #[test]
+    fn what_firefox_itself_writes_is_read_with_its_children() {
+        let thread = |name: &str, pid: u32| {
+            format!(
+                r#"{{"name":"{name}","pid":{pid},"tid":{pid},"samples":{{"schema":{{"stack":0,"time":1,"threadCPUDelta":3}},
+                "data":[[1,5.5,0,40],[0,6],[9],[]]}},"frameTable":{{"schema":{{"location":0}},"data":[[0],[1]]}},
+                "stackTable":{{"schema":{{"prefix":0,"frame":1}},"data":[[null,0],[0,1]]}},"stringTable":["main","0x1010"]}}"#
+            )
+        };
+        let (parent, child) = (thread("GeckoMain", 7), thread("Worker", 8));
+        let text = format!(
+            r#"{{"meta":{{"version":24,"interval":1,"startTime":1000,"product":"Firefox","sampleUnits":{{"threadCPUDelta":"µs"}}}},
+            "libs":[{{"name":"libxul.so","path":"/l","start":4096,"end":8192}}],"threads":[{parent}],
+            "processes":[{{"meta":{{"version":24,"startTime":1100}},"libs":[],"threads":[{child}]}}]}}"#
+        );
+        let source = ForeignSource::new(text.as_bytes()).unwrap();
+        assert_eq!(source.made_by(), "Firefox's own profiler");
+        assert_eq!(source.tables.recording.start_unix_ms, 1000);
+        let pids: Vec<u32> = source.tables.processes.iter().map(|process| process.pid).collect();
+        assert_eq!(pids, [7, 8]);
+        let first = &source.samples[0];
+        assert_eq!((first.cpu_time.as_micros(), first.time.0), (40, 5_500_000));
+        assert_eq!(source.samples[4].time.0, 105_500_000, "the child began 100 ms later");
+        let frame = |stack: usize| {
+            source.tables.frames[source.tables.stacks[stack].frame.index()]
+                .location
+                .clone()
+        };
+        let svma = Svma(0x10);
+        assert_eq!(
+            frame(1),
+            Location::Module {
+                module: ModuleId(0),
+                svma
+            }
+        );
+        assert!(
+            matches!(frame(3), Location::Unmapped { .. }),
+            "the child has no libraries"
+        );
+        assert_eq!(source.tables.names[&FrameId(0)].symbol, "main");
     }
 }

@@ -27,6 +27,9 @@ pub struct RawMeta {
     pub product: Option<String>,
     #[serde(default)]
     pub sample_units: Option<RawUnits>,
+    /// Milliseconds since 1970.
+    #[serde(default)]
+    pub start_time: f64,
 }
 
 /// Units of its columns.
@@ -44,6 +47,9 @@ pub struct RawLib {
     pub name: String,
     #[serde(default)]
     pub path: String,
+    /// On Linux the build id, in hexadecimal digits.
+    #[serde(rename = "codeId", default)]
+    pub code_id: Option<String>,
 }
 
 /// Tables that a thread has, or all share.

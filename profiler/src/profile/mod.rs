@@ -21,6 +21,7 @@ mod fault_schema;
 mod foreign;
 mod foreign_format;
 mod format;
+mod gecko;
 mod info;
 mod info_cost;
 mod info_io;
@@ -58,7 +59,7 @@ use std::time::Duration;
 use crate::addr::Timestamp;
 
 pub use difference::{Difference, Weights};
-pub use foreign::ForeignSource;
+pub use foreign::{FOREIGN, ForeignSource};
 pub use lint::lint;
 pub use named::named;
 pub use read::{ProfileSource, ReadError};

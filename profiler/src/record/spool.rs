@@ -25,7 +25,7 @@ impl Output {
     pub fn create(path: &Path) -> Result<Self> {
         refuse_special(path)?;
         let file = tempfile::tempfile_in(parent_of(path))
-            .with_context(|| format!("cannot write {}; name another place with -o", path.display()))?;
+            .with_context(|| format!("cannot write {}; name another place", path.display()))?;
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -49,7 +49,7 @@ impl Output {
     pub fn finish(mut self) -> Result<u64> {
         let place = || {
             format!(
-                "cannot finish {}; free space there, or name another place with -o",
+                "cannot finish {}; free space there, or name another place",
                 self.path.display()
             )
         };
@@ -141,8 +141,7 @@ impl Spool {
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => {
-                    return Err(error)
-                        .with_context(|| format!("cannot write {}; name another place with -o", path.display()));
+                    return Err(error).with_context(|| format!("cannot write {}; name another place", path.display()));
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 mod gather;
 mod known;
+mod names;
 mod place;
 mod runs;
 mod sums;

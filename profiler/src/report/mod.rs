@@ -6,6 +6,7 @@ pub mod diff;
 pub mod explorer;
 pub mod export;
 pub mod faults;
+pub mod findings;
 pub mod functions;
 mod groups;
 pub mod interchange;

@@ -3,31 +3,31 @@
 mod cost;
 mod faults;
 mod stacks;
+mod text;
 mod waits;
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::fmt;
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::text::{bytes, columns, count, duration, fit, percent};
+use super::findings::{Finding, find};
+use super::text::WIDTH;
 use crate::addr::ns;
 use crate::fact::budget::Collected;
-use crate::fact::{FactSink, FrameId, Mark, ModuleId, SampleFact, Tables, ThreadId};
+use crate::fact::{FactSink, FrameId, Location, Mark, ModuleId, SampleFact, Tables, ThreadId};
 
 pub use cost::CostSummary;
 pub use faults::FaultSummary;
 pub use stacks::StackSummary;
+use text::list;
 pub use waits::WaitSummary;
 
-/// Lines of the printed summary.
-const LINES: usize = 10;
 /// Hottest functions that are told.
 const HOTTEST: usize = 3;
-/// Columns of the printed summary.
-const WIDTH: usize = 80;
+/// What stands for the recorder's own programs among the hottest functions.
+const OWN: &str = "ngmi's own hooks";
 
 /// A finished recording in figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -36,6 +36,8 @@ pub struct Summary {
     pub main_thread: Option<MainThread>,
     /// Where that thread's time off CPUs went; `None`: waits were not watched.
     pub waits: Option<WaitSummary>,
+    /// What to look at first.
+    pub findings: Vec<Finding>,
     /// Functions with the most samples of their own.
     pub hottest: Vec<HotFunction>,
     /// Samples taken.
@@ -162,6 +164,7 @@ impl Summary {
             marks_left_out,
             faults: FaultSummary::new(tables, &collected.faults),
             waits: main.and_then(|main| WaitSummary::new(tables, collected, main)),
+            findings: find(tables, &collected.clues),
             ..summary
         }
     }
@@ -186,6 +189,7 @@ impl Accumulator {
         Summary {
             main_thread: main_thread(tables, &cpu),
             waits: None,
+            findings: Vec::new(),
             hottest: hottest(tables, &self.self_samples),
             samples: self.samples,
             samples_without_stack: self.samples_without_stack,
@@ -235,6 +239,20 @@ fn main_thread(tables: &Tables, cpu: &[u64]) -> Option<MainThread> {
     })
 }
 
+/// The kernel's functions that run programs at an event: a sample within one of ours is told there, where interrupts are let in again.
+fn runs_hooks(function: &str) -> bool {
+    let begins = [
+        "bpf_prog_",
+        "bpf_trace_run",
+        "__bpf_prog_",
+        "perf_swevent_",
+        "__perf_sw_event",
+        "___perf_sw_event",
+    ];
+    let is = ["bpf_overflow_handler", "trace_call_bpf", "perf_trace_run_bpf_submit"];
+    begins.iter().any(|start| function.starts_with(start)) || is.contains(&function)
+}
+
 fn hottest(tables: &Tables, self_samples: &[u64]) -> Vec<HotFunction> {
     let mut functions: FxHashMap<(Option<ModuleId>, Cow<'_, str>), u64> = FxHashMap::default();
     for (samples, id) in self_samples
@@ -242,8 +260,13 @@ fn hottest(tables: &Tables, self_samples: &[u64]) -> Vec<HotFunction> {
         .zip((0..).map(FrameId))
         .filter(|(samples, _)| **samples > 0)
     {
-        let module = tables.frames.get(id.index()).and_then(|frame| frame.location.module());
-        let sum = functions.entry((module, tables.function_name(id))).or_default();
+        let location = tables.frames.get(id.index()).map(|frame| &frame.location);
+        let mut name = tables.function_name(id);
+        if matches!(location, Some(Location::Kernel { .. })) && runs_hooks(&name) {
+            name = Cow::Borrowed(OWN);
+        }
+        let module = location.and_then(Location::module);
+        let sum = functions.entry((module, name)).or_default();
         *sum = sum.saturating_add(*samples);
     }
     let mut functions: Vec<_> = functions.into_iter().collect();
@@ -255,142 +278,6 @@ fn hottest(tables: &Tables, self_samples: &[u64]) -> Vec<HotFunction> {
         samples,
     })
     .collect()
-}
-
-impl fmt::Display for Summary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for line in self.lines() {
-            writeln!(f, "{}", fit(&line, WIDTH))?;
-        }
-        Ok(())
-    }
-}
-
-impl Summary {
-    /// At most ten lines: the hottest functions fill what the rest leaves.
-    fn lines(&self) -> Vec<String> {
-        let (mut lines, mut rest) = (self.main_line(), self.rest());
-        if let Some(cost) = self.cost.as_ref().filter(|_| !self.losses.is_empty())
-            && lines.len() + rest.len() + 2 <= LINES
-        {
-            let output = rest.len() - usize::from(self.output.is_some());
-            rest.insert(output, cost.line("cost:    "));
-        }
-        lines.extend(self.hottest_lines(LINES.saturating_sub(lines.len() + rest.len())));
-        lines.extend(rest);
-        lines
-    }
-
-    fn main_line(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        if let Some(main) = &self.main_thread {
-            let rest = main.wall_ns.saturating_sub(main.cpu_ns);
-            let figures = format!(
-                ": main thread {} = {} on CPU ({}) + {} not running",
-                duration(main.wall_ns),
-                duration(main.cpu_ns),
-                percent(main.cpu_ns, main.wall_ns),
-                duration(rest)
-            );
-            lines.push(fit(&main.process, WIDTH.saturating_sub(columns(&figures))) + &figures);
-            lines.extend(self.waits.iter().flat_map(|waits| waits.lines(rest)));
-        }
-        lines
-    }
-
-    fn hottest_lines(&self, room: usize) -> Vec<String> {
-        let mut lines = Vec::new();
-        for (function, index) in self.hottest.iter().take(room).zip(0..) {
-            let head = if index == 0 { "hottest:" } else { "" };
-            let head = format!("{head:<9}{:>7} ", percent(function.samples, self.samples));
-            let module = function
-                .module
-                .as_ref()
-                .map_or(String::new(), |module| format!(" ({})", fit(module, 24)));
-            let width = WIDTH.saturating_sub(columns(&head) + columns(&module));
-            lines.push(head + &fit(&function.function, width) + &module);
-        }
-        lines
-    }
-
-    fn rest(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        lines.push(format!(
-            "samples: {} of {} threads in {} processes, {} of CPU time",
-            count(self.samples),
-            count(self.threads),
-            count(self.processes),
-            duration(self.cpu_time_ns)
-        ));
-        lines.extend(self.faults.iter().flat_map(FaultSummary::lines));
-        lines.push(self.lost_line());
-        lines.push(self.stacks.line());
-        if let Some((same, different)) = self.stacks.walks.checked {
-            let all = same.saturating_add(different);
-            lines.push(format!("walks:   {} of {} are as framehop's", count(same), count(all)));
-        }
-        lines.extend(self.thinning_line());
-        lines.extend(self.output_line());
-        lines
-    }
-
-    /// Where nothing was lost there is room for what the recording cost.
-    fn lost_line(&self) -> String {
-        let losses = self
-            .losses
-            .iter()
-            .map(|(name, lost)| format!("{} {name}", count(*lost)));
-        let line = list("lost:    ", losses, "nothing");
-        match &self.cost {
-            Some(cost) if self.losses.is_empty() => cost.line(&format!("{line}; cost ")),
-            _ => line,
-        }
-    }
-
-    fn thinning_line(&self) -> Option<String> {
-        let samples = (self.sample_thinning > 1)
-            .then(|| format!("each sample of the profile stands for {}", self.sample_thinning));
-        let marks = (self.marks_left_out > 0).then(|| format!("{} markers are not in it", count(self.marks_left_out)));
-        let folded = self.faults.as_ref().map_or(0, |faults| faults.folded);
-        let faults = (folded > 0).then(|| format!("{} faults are sums in it", count(folded)));
-        let sums = [(self.waits_folded, "waits"), (self.requests_folded, "requests")];
-        let sums = sums.into_iter().filter(|(folded, _)| *folded > 0);
-        let sums = sums.map(|(folded, what)| format!("{} {what} are sums in it", count(folded)));
-        let parts: Vec<String> = samples.into_iter().chain(marks).chain(faults).chain(sums).collect();
-        (!parts.is_empty()).then(|| format!("thinned: {}", parts.join("; ")))
-    }
-
-    fn output_line(&self) -> Option<String> {
-        let output = self.output.as_ref()?;
-        let size = self
-            .output_bytes
-            .map_or(String::new(), |size| format!(", {}", bytes(size)));
-        Some(format!(
-            "profile: {}{size}",
-            fit(output, WIDTH.saturating_sub(9 + columns(&size)))
-        ))
-    }
-}
-
-/// As many of the items as fit in a line, and how many more there are.
-fn list(head: &str, items: impl Iterator<Item = String>, none: &str) -> String {
-    let items: Vec<String> = items.collect();
-    if items.is_empty() {
-        return format!("{head}{none}");
-    }
-    for told in (1..=items.len()).rev() {
-        let more = items.len() - told;
-        let rest = if more > 0 {
-            format!(", {more} more")
-        } else {
-            String::new()
-        };
-        let line = format!("{head}{}{rest}", items[..told].join(", "));
-        if told == 1 || columns(&line) <= WIDTH {
-            return line;
-        }
-    }
-    String::new()
 }
 
 #[cfg(test)]

@@ -20,12 +20,12 @@ pub struct Export {
     /// For which programs
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub format: ExportFormat,
-    /// What: samples, faults, requests or waits; several for pprof and otlp
+    /// What: samples, faults, requests or waits; several for pprof and otlp. Faults, unless said; of a profile that another program made,
+    /// samples: they are all that is known of it
     #[arg(
         long = "table",
         value_name = "TABLE",
         value_delimiter = ',',
-        default_value = "faults",
         hide_possible_values = true,
         value_parser = table()
     )]

@@ -13,6 +13,7 @@ use super::view::{View, path_of};
 use crate::fact::fault::{FaultClass, MappedFileId};
 use crate::fact::{FaultFact, ProcessId, Recording, StackId, ThreadId};
 use crate::report::export::{hex, ns};
+use crate::report::findings::{Finding, find};
 use crate::report::functions::{FunctionId, upwards};
 
 /// Page faults in figures.
@@ -26,6 +27,8 @@ pub struct FaultReport {
     pub totals: Tally,
     /// Where their time went.
     pub time: TimeParts,
+    /// What to look at first, of the whole recording; none where only some of the faults are selected.
+    pub findings: Vec<Finding>,
     /// By file; the last resort is `null`: memory of no file.
     pub by_file: Vec<FileRow>,
     /// By section of each file.
@@ -218,6 +221,7 @@ impl FaultReport {
         let files = |groups: Groups<_>| -> Vec<FileRow> {
             groups.sorted().into_iter().map(|group| file_row(view, group)).collect()
         };
+        let is_all = sums.totals.faults == view.len() as u64;
         let (by_file, read_around_off) = (files(sums.files), files(sums.read_around_off));
         Self {
             copies: pages::copies(view, view.dirtied(), &by_file),
@@ -229,6 +233,7 @@ impl FaultReport {
             faults_in_file: view.len() as u64,
             totals: sums.totals,
             time: sums.time,
+            findings: is_all.then(|| find(tables, &view.clues())).unwrap_or_default(),
             by_file,
             read_around_off,
             by_section: sections(view, sums.sections),

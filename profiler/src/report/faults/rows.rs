@@ -6,6 +6,7 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 
 use crate::addr::{Avma, FileOffset, Timestamp, ns};
+use crate::fact::clues::Gather;
 use crate::fact::dirty::Dirtied;
 use crate::fact::fault::{Access, Failure, FaultClass, FaultFact, FaultWaits, FilePlace, MappedFileId, PageRange};
 use crate::fact::pages::Pages;
@@ -205,6 +206,8 @@ pub struct Facts {
     pub pages: Pages,
     /// Who made copies of them.
     pub dirtied: Dirtied,
+    /// What culprits are named by.
+    pub clues: Gather,
     /// The source keeps no mappings: nobody knows which anonymous memory is `.bss`.
     pub is_without_mappings: bool,
 }
@@ -228,6 +231,7 @@ impl FactSink for Facts {
     fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
         self.pages.fault(tables, fault);
         self.dirtied.fault(tables, fault);
+        self.clues.fault(tables, fault);
         self.rows.push(fault);
     }
 

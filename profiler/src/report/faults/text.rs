@@ -11,6 +11,7 @@ use super::text_pages;
 use super::warn::{Tier, warnings};
 use crate::fact::account::is_exact_touch;
 use crate::report::export::ns;
+use crate::report::findings::Finding;
 use crate::report::text::{WIDTH, columns, count, duration, fit, path, percent, warning, wrapped};
 
 /// Columns of the figures behind a name.
@@ -67,6 +68,7 @@ fn head(report: &FaultReport) -> Vec<String> {
     if totals.time_ns > 0 {
         lines.extend(wrapped("time:   ", &time(totals.time_ns, &report.time), " + "));
     }
+    lines.extend(report.findings.iter().flat_map(Finding::lines));
     let folded = &report.folded;
     if folded.faults > 0 {
         let words = [

@@ -2,6 +2,7 @@
 
 use super::phase::{Phase, Phases};
 use super::rows::Facts;
+use crate::fact::clues::Clues;
 use crate::fact::dirty::Dirtied;
 use crate::fact::fault::{FilePlace, MappedFile};
 use crate::fact::pages::Pages;
@@ -50,6 +51,11 @@ impl<'a> View<'a> {
     /// Who made copies of the files' pages.
     pub fn dirtied(&self) -> &'a Dirtied {
         &self.facts.dirtied
+    }
+
+    /// What culprits are named by.
+    pub fn clues(&self) -> Clues {
+        self.facts.clues.finish(self.tables, &self.facts.pages)
     }
 
     /// How many there are.

@@ -61,7 +61,9 @@ fn head(report: &IoReport) -> Vec<String> {
         lines.extend(wrapped("waited:  ", &words, ""));
     }
     if report.is_everything {
-        lines.extend(wrapped("account: ", &account(&report.by_device), "; "));
+        let words = account(&report.by_device).join("; ");
+        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        lines.extend(wrapped("account: ", &words, " "));
     }
     lines.extend(warnings(report).iter().flat_map(|text| warning(text)));
     lines

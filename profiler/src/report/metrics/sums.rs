@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::gather::Facts;
 use super::known::unknown;
+use super::names::Pids;
 use super::{Figures, Metric, Metrics, Place};
 use crate::addr::{PAGE, Timestamp, ns};
 use crate::fact::fault::{FaultClass, FaultFact, MappedFile, MappedFileId};
@@ -179,7 +180,10 @@ impl Sums<'_> {
                 .and_then(|file| file.section_index(copy.place.byte));
             let section = section.map(|section| Key::Section(copy.place.file, section));
             let whose = self.whose(copy.thread, Some(copy.stack), copy.time);
-            self.add(whose.into_iter().flatten().chain(section), &[(Metric::RelocatedPages, 1)]);
+            self.add(
+                whose.into_iter().flatten().chain(section),
+                &[(Metric::RelocatedPages, 1)],
+            );
         }
     }
 
@@ -267,15 +271,16 @@ impl Sums<'_> {
     /// The same by name.
     fn named(self) -> BTreeMap<Place, Figures> {
         let mut places: BTreeMap<Place, Figures> = BTreeMap::new();
+        let pids = Pids::of(self.tables);
         for (key, figures) in &self.figures {
-            if let Some(place) = self.name(key) {
+            if let Some(place) = self.name(key, &pids) {
                 places.entry(place).or_default().merge(figures);
             }
         }
         places
     }
 
-    fn name(&self, key: &Key) -> Option<Place> {
+    fn name(&self, key: &Key, pids: &Pids) -> Option<Place> {
         let tables = self.tables;
         let path = |id: &MappedFileId| tables.files.get(id.index()).map(path_of);
         Some(match key {
@@ -296,7 +301,7 @@ impl Sums<'_> {
             Key::Thread(id) => {
                 let thread = tables.threads.get(id.index())?;
                 let process = tables.processes.get(thread.process.index())?;
-                Place::Thread(process.name.clone(), thread.name.clone())
+                Place::Thread(pids.taken_out(&process.name), pids.taken_out(&thread.name))
             }
         })
     }

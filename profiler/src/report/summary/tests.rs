@@ -14,6 +14,7 @@ use crate::fact::{
     Frame, FrameName, Location, MappedFile, MappedFileId, Module, ModuleKind, Process, ProcessId, Recording,
     SourceFrame, StackId, StackNode, Thread, TruncationReason,
 };
+use crate::report::text::columns;
 
 const MS: u64 = 1_000_000;
 
@@ -346,3 +347,5 @@ fn the_cost_is_told_beside_nothing_lost_and_else_if_there_is_room() {
     let nothing_to_compare_with = "\ncost:    recorder 48.0 ms, ";
     assert!(of.to_string().contains(nothing_to_compare_with), "{of}");
 }
+
+mod first;

@@ -72,8 +72,11 @@ fn head(report: &WaitReport) -> Vec<String> {
     if account.threads > 0 {
         let known = account.on_ns.saturating_add(account.off_ns);
         lines.push(format!(
-            "lives of {} threads = {} on + {} off CPUs: {} of {}",
-            count(account.threads),
+            "{} = {} on + {} off CPUs: {} of {}",
+            match account.threads {
+                1 => "life of 1 thread".to_owned(),
+                threads => format!("lives of {} threads", count(threads)),
+            },
             duration(account.on_ns),
             duration(account.off_ns),
             percent(known, account.life_ns),

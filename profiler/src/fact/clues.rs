@@ -1,0 +1,235 @@
+//! What culprits are named by: pages copied after a fork, pages read for nothing, code that is scattered over its file, time waited for reads. Exact,
+//! whatever a budget leaves of the faults: hand in each in the order of a replay. docs/faults.md has the rules.
+
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+
+use super::fault::{Access, FaultClass, FaultFact, MappedFileId, PageRange};
+use super::pages::{PageSet, Pages, page_of};
+use super::{ProcessId, StackId, Tables, ThreadId};
+
+/// Stacks of copies, and threads' files, that are told apart; those of later ones have none.
+const MAX_KEYS: usize = 1 << 20;
+/// Files of which the code is looked at.
+const MAX_FILES: usize = 1 << 16;
+/// Pages that a fault maps at once, at most: fault-around's window.
+const WINDOW: u64 = 16;
+const PAGE: u64 = 4096;
+
+/// Pages that a process copied because a fork had shared them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copies {
+    /// Whose.
+    pub process: ProcessId,
+    /// Where it wrote.
+    pub stack: Option<StackId>,
+    /// How many.
+    pub pages: u64,
+    /// The time of the faults.
+    pub time: Duration,
+}
+
+/// Pages of a file that were read with a stack and that nobody touched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wasted {
+    /// The file.
+    pub file: MappedFileId,
+    /// Of the faults that read them; `None`: not known.
+    pub stack: Option<StackId>,
+    /// How many.
+    pub pages: u64,
+    /// All pages that faults read of the file.
+    pub of: u64,
+}
+
+/// Where the code of a file that faulted lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Code {
+    /// The file.
+    pub file: MappedFileId,
+    /// Pages that were executed and faulted for it.
+    pub pages: u64,
+    /// Runs of neighbouring ones.
+    pub places: u64,
+    /// Windows of 16 pages that have any: where the kernel maps pages around a fault, about as many as `pages`.
+    pub windows: u64,
+    /// The time of the faults.
+    pub time: Duration,
+}
+
+/// Time in which a thread waited for reads of a file that its page faults needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadWaits {
+    /// Who.
+    pub thread: ThreadId,
+    /// The file; `None`: swapped memory.
+    pub file: Option<MappedFileId>,
+    /// How many faults.
+    pub faults: u64,
+    /// How long.
+    pub time: Duration,
+}
+
+/// What was gathered.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Clues {
+    /// Copies, by process and stack.
+    pub copies: Vec<Copies>,
+    /// Reads for nothing, by file and stack.
+    pub wasted: Vec<Wasted>,
+    /// Code, by file.
+    pub code: Vec<Code>,
+    /// Waits for reads, by thread and file.
+    pub waits: Vec<ReadWaits>,
+}
+
+/// Gathers them.
+#[derive(Debug, Default)]
+pub struct Gather {
+    copies: FxHashMap<(ProcessId, Option<StackId>), Sum>,
+    /// Pages that are the page of zeroes: copying that is no copy of a fork's.
+    zeroes: FxHashMap<ProcessId, PageSet>,
+    code: FxHashMap<MappedFileId, (PageSet, Duration)>,
+    waits: FxHashMap<(ThreadId, Option<MappedFileId>), Sum>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    count: u64,
+    time: Duration,
+}
+
+impl Sum {
+    fn add(&mut self, time: Duration) {
+        self.count = self.count.saturating_add(1);
+        self.time = self.time.saturating_add(time);
+    }
+}
+
+impl Gather {
+    /// Takes a fault.
+    pub fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
+        if fault.failed.is_some() || fault.remote {
+            return;
+        }
+        let file = fault.place.map(|place| place.file);
+        let [_, disk, other_read, ..] = fault.waits.parts();
+        let waited = disk.unwrap_or_default().saturating_add(other_read.unwrap_or_default());
+        if !waited.is_zero() {
+            let room = self.waits.len() < MAX_KEYS;
+            let key = (fault.thread, file.filter(|_| room));
+            self.waits.entry(key).or_default().add(waited);
+        }
+        if let (Some(place), Access::Execute) = (fault.place, fault.access)
+            && (self.code.len() < MAX_FILES || self.code.contains_key(&place.file))
+        {
+            let (pages, time) = self.code.entry(place.file).or_default();
+            pages.insert(page_of(place.offset));
+            *time = time.saturating_add(fault.time());
+        }
+        self.copy(tables, fault);
+    }
+
+    fn copy(&mut self, tables: &Tables, fault: &FaultFact) {
+        if !matches!(fault.class, FaultClass::Cow | FaultClass::ZeroPage) {
+            return;
+        }
+        let Some(process) = tables.threads.get(fault.thread.index()).map(|thread| thread.process) else {
+            return;
+        };
+        let page = fault.address.0 / PAGE;
+        let zeroes = self.zeroes.entry(process).or_default();
+        if fault.class == FaultClass::ZeroPage {
+            zeroes.insert(page);
+            return;
+        }
+        if zeroes.remove_range(PageRange { first: page, count: 1 }) > 0 {
+            return;
+        }
+        let room = self.copies.len() < MAX_KEYS;
+        let key = (process, fault.stack.filter(|_| room));
+        self.copies.entry(key).or_default().add(fault.time());
+    }
+
+    /// What there is. `pages` are those of the same faults.
+    pub fn finish(&self, tables: &Tables, pages: &Pages) -> Clues {
+        let copies = self.copies.iter().map(|(&(process, stack), sum)| Copies {
+            process,
+            stack,
+            pages: sum.count,
+            time: sum.time,
+        });
+        let waits = self.waits.iter().map(|(&(thread, file), sum)| ReadWaits {
+            thread,
+            file,
+            faults: sum.count,
+            time: sum.time,
+        });
+        let code = self.code.iter().map(|(&file, (pages, time))| Code {
+            file,
+            pages: pages.len(),
+            places: pages.ranges().count() as u64,
+            windows: windows(pages),
+            time: *time,
+        });
+        let mut clues = Clues {
+            copies: copies.collect(),
+            wasted: wasted(tables, pages),
+            code: code.collect(),
+            waits: waits.collect(),
+        };
+        clues.copies.sort_unstable_by_key(|one| (one.process, one.stack));
+        clues.wasted.sort_unstable_by_key(|one| (one.file, one.stack));
+        clues.code.sort_unstable_by_key(|one| one.file);
+        clues.waits.sort_unstable_by_key(|one| (one.thread, one.file));
+        clues
+    }
+}
+
+/// Windows that have any of the pages.
+fn windows(pages: &PageSet) -> u64 {
+    let mut windows: Vec<u64> = pages.iter().map(|page| page / WINDOW).collect();
+    windows.dedup();
+    windows.len() as u64
+}
+
+/// Of each file, by its first name.
+fn wasted(tables: &Tables, pages: &Pages) -> Vec<Wasted> {
+    let mut names = FxHashMap::default();
+    for (file, id) in tables.files.iter().zip((0..).map(MappedFileId)) {
+        names.entry(file.id).or_insert(id);
+    }
+    let mut sums: FxHashMap<(MappedFileId, Option<StackId>), (u64, u64)> = FxHashMap::default();
+    for (id, pages) in pages.files() {
+        let Some(file) = names.get(&id) else { continue };
+        for (read, wasted) in pages.wasted_reads() {
+            let sum = sums.entry((*file, read.stack)).or_default();
+            *sum = (sum.0.saturating_add(wasted), pages.read_by_faults.len());
+        }
+    }
+    let sums = sums.into_iter();
+    sums.map(|((file, stack), (pages, of))| Wasted { file, stack, pages, of })
+        .collect()
+}
+
+impl Clues {
+    /// The stacks that it refers to.
+    pub fn stacks(&self) -> impl Iterator<Item = StackId> {
+        let copies = self.copies.iter().filter_map(|one| one.stack);
+        copies.chain(self.wasted.iter().filter_map(|one| one.stack))
+    }
+
+    /// Gives each stack its new number.
+    pub fn renumber(&mut self, stack: impl Fn(StackId) -> Option<StackId>) {
+        for one in &mut self.copies {
+            one.stack = one.stack.and_then(&stack);
+        }
+        for one in &mut self.wasted {
+            one.stack = one.stack.and_then(&stack);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+//! What to look at first: the file or function that costs a recording most for nothing, by name, and the verb that helps next. docs/faults.md has
+//! the rules.
+
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::functions::{Functions, upwards};
+use super::text::{WIDTH, bytes, columns, count, duration, fit, percent};
+use crate::addr::ns;
+use crate::fact::account::is_exact_touch;
+use crate::fact::clues::Clues;
+use crate::fact::life::life;
+use crate::fact::{MappedFileId, StackId, Tables};
+
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+/// Pages for nothing that are worth a word: a MiB.
+const MANY: u64 = 256;
+/// Pages of code, and places, that are worth a new order.
+const SCATTERED: u64 = 64;
+/// Pages of a place of code at most, on average, that is scattered.
+const SHORT: u64 = 8;
+/// Time waited for reads that is worth a word, in ns, and its share of the thread's life.
+const LONG: u64 = 100_000_000;
+const SHARE: u64 = 5;
+/// Files and functions as a line holds them.
+const NAME: usize = 32;
+
+/// What is the matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// A function wrote to many pages that a fork had shared.
+    CopiedAfterFork,
+    /// Most of what was read of a file nobody touched.
+    WastedReadAhead,
+    /// The code of a file that runs is scattered over it.
+    ScatteredCode,
+    /// The command's main thread waited for reads of files.
+    ColdReads,
+}
+
+/// A culprit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What is the matter.
+    pub cause: Cause,
+    /// The file, as far as it is one's fault.
+    pub file: Option<String>,
+    /// The function, as far as it is one's fault.
+    pub function: Option<String>,
+    /// Its process's name.
+    pub process: Option<String>,
+    /// What was copied, wasted, or is scattered, in bytes.
+    pub bytes: u64,
+    /// Time that it took, as far as it is known, in ns.
+    pub time_ns: u64,
+    /// In words.
+    pub words: String,
+    /// What helps.
+    pub remedy: &'static str,
+}
+
+impl Finding {
+    /// One line of 80 columns: the remedy is in it if there is room.
+    pub fn line(&self) -> String {
+        let line = format!("{:<9}{}", self.head(), self.words);
+        let longer = format!("{line}; {}", self.remedy);
+        let told = if columns(&longer) <= WIDTH { longer } else { line };
+        fit(&told, WIDTH)
+    }
+
+    fn head(&self) -> &'static str {
+        match self.cause {
+            Cause::CopiedAfterFork => "copied:",
+            Cause::WastedReadAhead => "wasted:",
+            Cause::ScatteredCode => "scatter:",
+            Cause::ColdReads => "disk:",
+        }
+    }
+
+    /// All of it, over as many lines as it takes.
+    pub fn lines(&self) -> Vec<String> {
+        let words = format!("{}; {}", self.words, self.remedy);
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        super::text::wrapped(&format!("{:<8}", self.head()), &words, " ")
+    }
+}
+
+/// The culprits of a recording, the worst of each cause, causes by what they cost.
+pub fn find(tables: &Tables, clues: &Clues) -> Vec<Finding> {
+    // Naming the functions of all stacks takes time: most recordings have no need.
+    let sum = |pages: &mut dyn Iterator<Item = u64>| pages.fold(0, u64::saturating_add);
+    let copied = sum(&mut clues.copies.iter().map(|one| one.pages));
+    let wasted = sum(&mut clues.wasted.iter().map(|one| one.pages));
+    let functions = (copied >= MANY || wasted >= MANY).then(|| Functions::new(tables));
+    let functions = functions.unwrap_or_default();
+    let culprits = Culprits {
+        tables,
+        functions: &functions,
+    };
+    let found = [culprits.copies(clues), culprits.wasted(clues), scattered(tables, clues)];
+    let mut found: Vec<Finding> = found.into_iter().flatten().collect();
+    found.sort_by_key(|one| std::cmp::Reverse(one.bytes));
+    found.extend(cold(tables, clues));
+    found
+}
+
+/// Names culprits.
+struct Culprits<'a> {
+    tables: &'a Tables,
+    functions: &'a Functions,
+}
+
+impl Culprits<'_> {
+    /// The innermost function that is not the C library's: who called `memset` is to blame, not `memset`.
+    fn function(&self, stack: Option<StackId>) -> Option<&str> {
+        let functions = upwards(self.tables, stack?).flat_map(|frame| self.functions.of_frame(frame));
+        let known = functions.filter_map(|id| self.functions.get(*id));
+        let mut own = known.filter(|function| {
+            let module = function.module.map_or("", |module| self.tables.module_name(module));
+            function.is_known && !is_library(module)
+        });
+        let innermost = || self.functions.get(self.functions.innermost(stack)?);
+        Some(own.next().or_else(innermost)?.name.as_str())
+    }
+
+    fn copies(&self, clues: &Clues) -> Option<Finding> {
+        let mut sums: FxHashMap<(&str, Option<&str>), (u64, u64)> = FxHashMap::default();
+        for one in &clues.copies {
+            let process = self.tables.processes.get(one.process.index());
+            let key = (process.map_or("", |process| &*process.name), self.function(one.stack));
+            let sum = sums.entry(key).or_default();
+            *sum = (sum.0.saturating_add(one.pages), sum.1.saturating_add(ns(one.time)));
+        }
+        let ((process, function), (pages, time_ns)) = sums.into_iter().max_by_key(|(key, sum)| (*sum, *key))?;
+        let all = pages.saturating_mul(PAGE);
+        let name = fit(function.unwrap_or("an unknown function"), NAME);
+        let words = format!(
+            "{} pages ({}) after a fork, by {name} in {}",
+            count(pages),
+            bytes(all),
+            fit(process, 15)
+        );
+        (pages >= MANY).then(|| Finding {
+            cause: Cause::CopiedAfterFork,
+            file: None,
+            function: function.map(str::to_owned),
+            process: Some(process.to_owned()),
+            bytes: all,
+            time_ns,
+            words,
+            remedy: "each page that is written to while a fork shares it is copied: fork before it is filled, call exec soon, or keep it from \
+                     the child (MADV_DONTFORK)",
+        })
+    }
+
+    fn wasted(&self, clues: &Clues) -> Option<Finding> {
+        let mut files: FxHashMap<MappedFileId, (u64, u64)> = FxHashMap::default();
+        for one in &clues.wasted {
+            let sum = files.entry(one.file).or_default();
+            *sum = (sum.0.saturating_add(one.pages), one.of);
+        }
+        let most = |(file, (pages, _)): &(MappedFileId, (u64, u64))| (*pages, *file);
+        let worst = files
+            .into_iter()
+            .filter(|(_, (pages, of))| pages.saturating_mul(4) >= *of);
+        let (id, (pages, of)) = worst.max_by_key(most).filter(|(_, (pages, _))| *pages >= MANY)?;
+        let file = self.tables.files.get(id.index())?;
+        let mut readers: FxHashMap<&str, u64> = FxHashMap::default();
+        for one in clues.wasted.iter().filter(|one| one.file == id) {
+            if let Some(function) = self.function(one.stack) {
+                let sum = readers.entry(function).or_default();
+                *sum = sum.saturating_add(one.pages);
+            }
+        }
+        let function = readers.into_iter().max_by_key(|(name, pages)| (*pages, *name));
+        let function = function.map(|(name, _)| name);
+        let (all, read) = (pages.saturating_mul(PAGE), of.saturating_mul(PAGE));
+        let by = function.map_or(String::new(), |name| format!(" by {}", fit(name, NAME)));
+        Some(Finding {
+            cause: Cause::WastedReadAhead,
+            file: Some(file.path.clone()),
+            function: function.map(str::to_owned),
+            process: None,
+            bytes: all,
+            time_ns: 0,
+            words: format!(
+                "{} of {} read of {}{by}, never used",
+                bytes(all),
+                bytes(read),
+                fit(&file.short_name(), NAME)
+            ),
+            remedy: if file.sections.is_empty() {
+                "madvise(MADV_RANDOM) where pages are touched far apart"
+            } else {
+                "`ngmi order` puts together what runs, `ngmi preload` reads only what is used"
+            },
+        })
+    }
+}
+
+fn scattered(tables: &Tables, clues: &Clues) -> Option<Finding> {
+    let exact = is_exact_touch(&tables.recording);
+    // Where the kernel mapped pages around the faults, nobody knows which of these ran.
+    let is_seen = |windows: u64, pages: u64| exact || pages >= windows.saturating_mul(2);
+    let scattered = clues.code.iter().filter(|code| {
+        let places = code.places >= SCATTERED && code.pages < code.places.saturating_mul(SHORT);
+        places && is_seen(code.windows, code.pages)
+    });
+    let code = scattered.max_by_key(|code| (code.pages, code.file))?;
+    let file = tables.files.get(code.file.index())?;
+    Some(Finding {
+        cause: Cause::ScatteredCode,
+        file: Some(file.path.clone()),
+        function: None,
+        process: None,
+        bytes: code.pages.saturating_mul(PAGE),
+        time_ns: ns(code.time),
+        words: format!(
+            "code of {} ran on {} pages in {} places",
+            fit(&file.short_name(), NAME),
+            count(code.pages),
+            count(code.places)
+        ),
+        remedy: "see `ngmi order`",
+    })
+}
+
+fn cold(tables: &Tables, clues: &Clues) -> Option<Finding> {
+    let process = tables.processes.get(tables.command_process()?.index())?;
+    let main = process.main_thread?;
+    let wall = ns(life(tables, tables.threads.get(main.index())?));
+    let own = || clues.waits.iter().filter(|one| one.thread == main);
+    let time_ns = own().fold(0_u64, |sum, one| sum.saturating_add(ns(one.time)));
+    if time_ns < LONG || time_ns.saturating_mul(SHARE) < wall {
+        return None;
+    }
+    let most = own().max_by_key(|one| (one.time, one.file))?;
+    let file = most.file.and_then(|file| tables.files.get(file.index()));
+    let name = file.map_or_else(|| "swap".to_owned(), |file| fit(&file.short_name(), NAME));
+    let share = percent(time_ns, wall);
+    Some(Finding {
+        cause: Cause::ColdReads,
+        file: file.map(|file| file.path.clone()),
+        function: None,
+        process: Some(process.name.clone()),
+        bytes: 0,
+        time_ns,
+        words: format!("{} ({share}) for reads, most of {name}", duration(time_ns)),
+        remedy: "see `ngmi preload`",
+    })
+}
+
+/// Libraries whose functions do what they are told.
+fn is_library(module: &str) -> bool {
+    let starts = [
+        "libc.",
+        "libc-",
+        "libpthread",
+        "libstdc++.",
+        "libm.",
+        "ld-linux",
+        "ld-musl",
+        "libgcc_s.",
+    ];
+    starts.iter().any(|start| module.starts_with(start)) || module.starts_with('[')
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+//! Culprits of made-up clues.
+#![allow(clippy::unwrap_used)] // A test says what it needs by failing.
+
+use std::time::Duration;
+
+use super::*;
+use crate::addr::{Svma, Timestamp};
+use crate::event::FileId;
+use crate::fact::clues::{Code, Copies, ReadWaits, Wasted};
+use crate::fact::fault::{FileSection, MappedFile};
+use crate::fact::{
+    Frame, FrameId, FrameName, Location, Module, ModuleId, ModuleKind, ProcessId, Recording, StackNode, ThreadId,
+    made_up,
+};
+
+/// `main` and `lookup` of the program, `memset` of the C library: stacks 0, 1, 2, each within the one before.
+fn tables() -> Tables {
+    let module = |name: &str| Module {
+        kind: ModuleKind::File,
+        name: name.into(),
+        path: String::new(),
+        file: FileId::default(),
+        build_id: Vec::new(),
+        base_svma: Svma(0),
+        deleted: false,
+        problem: None,
+    };
+    let frame = |module, svma| Frame {
+        location: Location::Module {
+            module: ModuleId(module),
+            svma: Svma(svma),
+        },
+        is_return_address: false,
+    };
+    let name = |(index, name): (u32, &str)| {
+        let symbol = name.to_owned();
+        (
+            FrameId(index),
+            FrameName {
+                symbol,
+                ..FrameName::default()
+            },
+        )
+    };
+    let node = |parent: Option<u32>, frame| StackNode {
+        parent: parent.map(StackId),
+        frame: FrameId(frame),
+    };
+    let text = FileSection {
+        name: ".text".into(),
+        offset: 0,
+        size: 1 << 20,
+        svma: 0,
+    };
+    let file = |path: &str, sections| MappedFile {
+        path: path.into(),
+        sections,
+        ..MappedFile::default()
+    };
+    let mut process = made_up::process(100, "demo");
+    process.main_thread = Some(ThreadId(0));
+    Tables {
+        recording: Recording {
+            scope: "command".into(),
+            end: Timestamp(1_000_000_000),
+            ..Recording::default()
+        },
+        processes: vec![process],
+        threads: vec![made_up::thread(0, 100)],
+        modules: vec![module("demo"), module("libc.so.6")],
+        frames: vec![frame(0, 0), frame(0, 16), frame(1, 0)],
+        stacks: vec![node(None, 0), node(Some(0), 1), node(Some(1), 2)],
+        files: vec![
+            file("/data/table.bin", Vec::new()),
+            file("/usr/lib/libdemo.so", vec![text]),
+        ],
+        names: (0..).zip(["main", "lookup", "memset"]).map(name).collect(),
+        ..Tables::default()
+    }
+}
+
+fn copies(stack: u32, pages: u64) -> Copies {
+    Copies {
+        process: ProcessId(0),
+        stack: Some(StackId(stack)),
+        pages,
+        time: Duration::from_micros(pages),
+    }
+}
+
+fn wasted(file: u32, stack: u32, pages: u64, of: u64) -> Wasted {
+    Wasted {
+        file: MappedFileId(file),
+        stack: Some(StackId(stack)),
+        pages,
+        of,
+    }
+}
+
+fn code(pages: u64, places: u64, windows: u64) -> Code {
+    Code {
+        file: MappedFileId(1),
+        pages,
+        places,
+        windows,
+        time: Duration::from_millis(5),
+    }
+}
+
+fn lines(clues: &Clues) -> Vec<String> {
+    find(&tables(), clues).iter().map(Finding::line).collect()
+}
+
+#[test]
+fn who_called_the_c_library_is_to_blame_for_copies() {
+    let clues = Clues {
+        copies: vec![copies(0, 100), copies(1, 2000), copies(2, 1000)],
+        ..Clues::default()
+    };
+    let found = find(&tables(), &clues);
+    assert_eq!(found[0].function.as_deref(), Some("lookup"));
+    assert_eq!((found[0].bytes, found[0].time_ns), (3000 * 4096, 3_000_000));
+    assert_eq!(
+        found[0].line(),
+        "copied:  3,000 pages (12.3 MB) after a fork, by lookup in demo"
+    );
+    let few = Clues {
+        copies: vec![copies(1, 255)],
+        ..Clues::default()
+    };
+    assert_eq!(lines(&few), [""; 0]);
+}
+
+#[test]
+fn a_file_of_which_most_was_read_for_nothing_is_told_with_its_reader() {
+    let clues = Clues {
+        wasted: vec![
+            wasted(0, 0, 10, 1000),
+            wasted(0, 2, 700, 1000),
+            wasted(1, 1, 1000, 8000),
+        ],
+        ..Clues::default()
+    };
+    let found = find(&tables(), &clues);
+    assert_eq!(found.len(), 1, "an eighth of a library is no matter: {found:?}");
+    assert_eq!(
+        found[0].line(),
+        "wasted:  2.91 MB of 4.10 MB read of table.bin by lookup, never used"
+    );
+    assert!(found[0].lines().join(" ").contains("MADV_RANDOM"));
+}
+
+#[test]
+fn scattered_code_is_told_where_each_page_is_seen() {
+    let of = |one| {
+        lines(&Clues {
+            code: vec![one],
+            ..Clues::default()
+        })
+    };
+    let expected = "scatter: code of libdemo.so ran on 577 pages in 250 places; see `ngmi order`";
+    assert_eq!(of(code(577, 250, 60)), [expected]);
+    // Together; few; one fault a window, so that what lies around is not known.
+    for quiet in [code(577, 5, 60), code(60, 60, 10), code(577, 500, 400)] {
+        assert_eq!(of(quiet), [""; 0], "{quiet:?}");
+    }
+}
+
+#[test]
+fn reads_that_the_main_thread_waited_for_come_last() {
+    let wait = |thread, ms| ReadWaits {
+        thread: ThreadId(thread),
+        file: Some(MappedFileId(1)),
+        faults: 9,
+        time: Duration::from_millis(ms),
+    };
+    let clues = |ms| Clues {
+        copies: vec![copies(1, 2000)],
+        waits: vec![wait(0, ms), wait(1, 900)],
+        ..Clues::default()
+    };
+    let found = find(&tables(), &clues(250));
+    assert_eq!(found.len(), 2);
+    assert_eq!(
+        found[1].line(),
+        "disk:    250 ms (25.0 %) for reads, most of libdemo.so; see `ngmi preload`"
+    );
+    assert_eq!(find(&tables(), &clues(150)).len(), 1);
+}
+
+#[test]
+fn lines_fit_whatever_the_names_are() {
+    let mut tables = tables();
+    for name in tables.names.values_mut() {
+        name.symbol = "\x1b[2Jn".repeat(500);
+    }
+    tables.processes[0].name = "p".repeat(500);
+    tables.files[0].path = format!("/{}", "f".repeat(500));
+    let clues = Clues {
+        copies: vec![copies(1, u64::MAX), copies(0, u64::MAX)],
+        wasted: vec![wasted(0, 0, u64::MAX, u64::MAX), wasted(9, 9, u64::MAX, 0)],
+        code: vec![code(u64::MAX, u64::MAX, 0)],
+        ..Clues::default()
+    };
+    for line in find(&tables, &clues)
+        .iter()
+        .flat_map(|one| [vec![one.line()], one.lines()].concat())
+    {
+        assert!(
+            columns(&line) <= WIDTH && !line.chars().any(char::is_control),
+            "{line:?}"
+        );
+    }
+}

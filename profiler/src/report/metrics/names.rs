@@ -1,0 +1,62 @@
+//! Names of threads that are the same in every run: those that hold the id of a process (`FSBroker9286`) have `PID` in its place.
+
+use rustc_hash::FxHashSet;
+
+use crate::fact::Tables;
+
+/// Smaller numbers are counts more often than ids.
+const SMALLEST: u32 = 100;
+
+/// The process ids of a recording.
+#[derive(Debug)]
+pub struct Pids(FxHashSet<u32>);
+
+impl Pids {
+    /// Of all processes.
+    pub fn of(tables: &Tables) -> Self {
+        let pids = tables.processes.iter().map(|process| process.pid);
+        Self(pids.filter(|pid| *pid >= SMALLEST).collect())
+    }
+
+    /// The name with `PID` for each number that is a process's id.
+    pub fn taken_out(&self, name: &str) -> String {
+        let mut text = String::with_capacity(name.len());
+        let mut rest = name;
+        while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+            let (before, from) = rest.split_at(start);
+            let end = from.find(|c: char| !c.is_ascii_digit()).unwrap_or(from.len());
+            let (digits, after) = from.split_at(end);
+            let is_pid = digits.parse().is_ok_and(|number| self.0.contains(&number));
+            text.push_str(before);
+            text.push_str(if is_pid { "PID" } else { digits });
+            rest = after;
+        }
+        text.push_str(rest);
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fact::made_up;
+
+    #[test]
+    fn only_ids_of_processes_are_taken_out() {
+        let tables = Tables {
+            processes: vec![made_up::process(9286, "firefox"), made_up::process(7, "init")],
+            ..Tables::default()
+        };
+        let pids = Pids::of(&tables);
+        for (name, expected) in [
+            ("FSBroker9286", "FSBrokerPID"),
+            ("9286:é9286x", "PID:éPIDx"),
+            ("StyleThread#7", "StyleThread#7"),
+            ("FSBroker92860", "FSBroker92860"),
+            ("99999999999999999999", "99999999999999999999"),
+            ("", ""),
+        ] {
+            assert_eq!(pids.taken_out(name), expected);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What a summary tells first: culprits, and not the recorder itself.
+
+use super::*;
+use crate::report::findings::Cause;
+
+#[test]
+fn the_recorder_s_own_programs_are_told_as_such() {
+    let mut tables = tables("demo");
+    tables.modules[0].kind = ModuleKind::Kernel;
+    for frame in &mut tables.frames {
+        frame.location = Location::Kernel {
+            module: ModuleId(0),
+            offset: crate::addr::KernelOffset(1),
+        };
+    }
+    for (frame, name) in [(0, "perf_swevent_event"), (1, "bpf_trace_run4")] {
+        let symbol = name.to_owned();
+        tables.names.insert(
+            FrameId(frame),
+            FrameName {
+                symbol,
+                ..FrameName::default()
+            },
+        );
+    }
+    let hottest = summary(&mut tables, 1000).hottest;
+    assert_eq!((hottest[0].function.as_str(), hottest[0].samples), (OWN, 20));
+    assert_eq!(hottest[1].function, "warm");
+}
+
+#[test]
+fn what_is_found_comes_before_where_it_was_held_up_and_ten_lines_hold() {
+    let mut tables = tables("demo");
+    let mut summary = summary(&mut tables, 1000);
+    let finding = |cause, words: &str| Finding {
+        cause,
+        file: None,
+        function: None,
+        process: None,
+        bytes: 0,
+        time_ns: 0,
+        words: words.into(),
+        remedy: "see `ngmi order`",
+    };
+    summary.findings = vec![
+        finding(Cause::CopiedAfterFork, "first"),
+        finding(Cause::WastedReadAhead, "second"),
+        finding(Cause::ScatteredCode, "third"),
+        finding(Cause::ColdReads, "fourth"),
+    ];
+    summary.waits = Some(WaitSummary {
+        disk_ns: 50 * MS,
+        functions: vec![("f".into(), MS)],
+        files: vec![("x".into(), MS)],
+        ..WaitSummary::default()
+    });
+    summary.output = Some("profile.json.gz".into());
+    let text = summary.to_string();
+    let heads: Vec<&str> = text.lines().filter_map(|line| line.split(':').next()).collect();
+    let expected = [
+        "demo", "waited", "copied", "wasted", "scatter", "hottest", "samples", "lost", "stacks", "profile",
+    ];
+    assert_eq!(heads, expected, "{text}");
+    assert_eq!(summary.findings[0].line(), "copied:  first; see `ngmi order`");
+}

@@ -1,0 +1,161 @@
+//! The printed summary: at most ten lines of eighty columns.
+
+use std::fmt;
+
+use super::{FaultSummary, MainThread, Summary};
+use crate::report::findings::Finding;
+use crate::report::text::{WIDTH, bytes, columns, count, duration, fit, percent};
+
+/// Lines of the printed summary.
+const LINES: usize = 10;
+/// Findings that are told at most.
+const FINDINGS: usize = 3;
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in self.lines() {
+            writeln!(f, "{}", fit(&line, WIDTH))?;
+        }
+        Ok(())
+    }
+}
+
+impl Summary {
+    /// At most ten lines: what is found comes before where the main thread was held up, and the hottest functions fill what the rest leaves.
+    fn lines(&self) -> Vec<String> {
+        let (mut lines, mut held_up, mut rest) = (Vec::new(), Vec::new(), self.rest());
+        if let Some(main) = &self.main_thread {
+            lines.push(Self::main_line(main));
+            let not_running = main.wall_ns.saturating_sub(main.cpu_ns);
+            held_up = self.waits.iter().flat_map(|waits| waits.lines(not_running)).collect();
+        }
+        let hottest = usize::from(!self.hottest.is_empty());
+        let room = |taken: usize| LINES.saturating_sub(taken + rest.len());
+        // One line says what it waited for.
+        let waited = held_up.len().min(1);
+        let found = self
+            .findings
+            .len()
+            .min(FINDINGS)
+            .min(room(lines.len() + waited + hottest));
+        held_up.truncate(room(lines.len() + found + hottest));
+        lines.extend(held_up.iter().take(waited).cloned());
+        lines.extend(self.findings.iter().take(found).map(Finding::line));
+        lines.extend(held_up.into_iter().skip(waited));
+        if let Some(cost) = self.cost.as_ref().filter(|_| !self.losses.is_empty())
+            && lines.len() + rest.len() + 2 <= LINES
+        {
+            let output = rest.len() - usize::from(self.output.is_some());
+            rest.insert(output, cost.line("cost:    "));
+        }
+        lines.extend(self.hottest_lines(LINES.saturating_sub(lines.len() + rest.len())));
+        lines.extend(rest);
+        lines
+    }
+
+    fn main_line(main: &MainThread) -> String {
+        let rest = main.wall_ns.saturating_sub(main.cpu_ns);
+        let figures = format!(
+            ": main thread {} = {} on CPU ({}) + {} not running",
+            duration(main.wall_ns),
+            duration(main.cpu_ns),
+            percent(main.cpu_ns, main.wall_ns),
+            duration(rest)
+        );
+        fit(&main.process, WIDTH.saturating_sub(columns(&figures))) + &figures
+    }
+
+    fn hottest_lines(&self, room: usize) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (function, index) in self.hottest.iter().take(room).zip(0..) {
+            let head = if index == 0 { "hottest:" } else { "" };
+            let head = format!("{head:<9}{:>7} ", percent(function.samples, self.samples));
+            let module = function
+                .module
+                .as_ref()
+                .map_or(String::new(), |module| format!(" ({})", fit(module, 24)));
+            let width = WIDTH.saturating_sub(columns(&head) + columns(&module));
+            lines.push(head + &fit(&function.function, width) + &module);
+        }
+        lines
+    }
+
+    fn rest(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        lines.push(format!(
+            "samples: {} of {} threads in {} processes, {} of CPU time",
+            count(self.samples),
+            count(self.threads),
+            count(self.processes),
+            duration(self.cpu_time_ns)
+        ));
+        lines.extend(self.faults.iter().flat_map(FaultSummary::lines));
+        lines.push(self.lost_line());
+        lines.push(self.stacks.line());
+        if let Some((same, different)) = self.stacks.walks.checked {
+            let all = same.saturating_add(different);
+            lines.push(format!("walks:   {} of {} are as framehop's", count(same), count(all)));
+        }
+        lines.extend(self.thinning_line());
+        lines.extend(self.output_line());
+        lines
+    }
+
+    /// Where nothing was lost there is room for what the recording cost.
+    fn lost_line(&self) -> String {
+        let losses = self
+            .losses
+            .iter()
+            .map(|(name, lost)| format!("{} {name}", count(*lost)));
+        let line = list("lost:    ", losses, "nothing");
+        match &self.cost {
+            Some(cost) if self.losses.is_empty() => cost.line(&format!("{line}; cost ")),
+            _ => line,
+        }
+    }
+
+    fn thinning_line(&self) -> Option<String> {
+        let samples = (self.sample_thinning > 1)
+            .then(|| format!("each sample of the profile stands for {}", self.sample_thinning));
+        let marks = (self.marks_left_out > 0).then(|| format!("{} markers are not in it", count(self.marks_left_out)));
+        let folded = self.faults.as_ref().map_or(0, |faults| faults.folded);
+        let faults = (folded > 0).then(|| format!("{} faults are sums in it", count(folded)));
+        let sums = [(self.waits_folded, "waits"), (self.requests_folded, "requests")];
+        let sums = sums.into_iter().filter(|(folded, _)| *folded > 0);
+        let sums = sums.map(|(folded, what)| format!("{} {what} are sums in it", count(folded)));
+        let parts: Vec<String> = samples.into_iter().chain(marks).chain(faults).chain(sums).collect();
+        (!parts.is_empty()).then(|| format!("thinned: {}", parts.join("; ")))
+    }
+
+    fn output_line(&self) -> Option<String> {
+        let output = self.output.as_ref()?;
+        let size = self
+            .output_bytes
+            .map_or(String::new(), |size| format!(", {}", bytes(size)));
+        Some(format!(
+            "profile: {}{size}",
+            fit(output, WIDTH.saturating_sub(9 + columns(&size)))
+        ))
+    }
+}
+
+/// As many of the items as fit in a line, and how many more there are.
+pub(super) fn list(head: &str, items: impl Iterator<Item = String>, none: &str) -> String {
+    let items: Vec<String> = items.collect();
+    if items.is_empty() {
+        return format!("{head}{none}");
+    }
+    for told in (1..=items.len()).rev() {
+        let more = items.len() - told;
+        let rest = if more > 0 {
+            format!(", {more} more")
+        } else {
+            String::new()
+        };
+        let line = format!("{head}{}{rest}", items[..told].join(", "));
+        if told == 1 || columns(&line) <= WIDTH {
+            return line;
+        }
+    }
+    String::new()
+}
