@@ -1,12 +1,16 @@
 //! `ngmi order`, proved: a library of 2,000 functions in a bad order, relinked by lld with the list, faults as predicted and reads half as much.
 #![allow(clippy::unwrap_used)] // Tests say what they need by failing.
 
+#[path = "order/disk.rs"]
+mod disk;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use disk::Disk;
 use serde_json::Value;
 
 const FUNCTIONS: usize = 2000;
@@ -133,6 +137,8 @@ struct Seen {
     pages: BTreeSet<u64>,
     reads: usize,
     bytes: u64,
+    /// The first ten lines of the summary and of `ngmi faults`.
+    first_lines: [String; 2],
 }
 
 /// Records a run. `None`: this machine does not record.
@@ -154,6 +160,17 @@ fn record(program: &Path, library: &Path) -> Option<Seen> {
         );
         return None;
     }
+    let first_lines = |output: &Output| {
+        let text = [&output.stdout[..], &output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        text.lines()
+            .filter(|line| line.parse::<i32>().is_err())
+            .take(10)
+            .map(|line| format!("{line}\n"))
+            .collect()
+    };
+    let summary = first_lines(&output);
+    let faults = first_lines(&succeed(ngmi("faults").arg(&log)));
     let name = library.file_name().unwrap().to_str().unwrap();
     let rows = succeed(ngmi("faults").arg(&log).args(["--file", name, "--ndjson"])).stdout;
     let mut seen = Seen {
@@ -161,6 +178,7 @@ fn record(program: &Path, library: &Path) -> Option<Seen> {
         pages: BTreeSet::new(),
         reads: 0,
         bytes: 0,
+        first_lines: [summary, faults],
     };
     for row in String::from_utf8(rows).unwrap().lines() {
         let row: Value = serde_json::from_str(row).unwrap();
@@ -173,48 +191,6 @@ fn record(program: &Path, library: &Path) -> Option<Seen> {
         seen.bytes += read * 4096;
     }
     Some(seen)
-}
-
-/// A disk that reads nothing ahead, so that each page that is touched is a read: where the code is, newer kernels read around also what was
-/// advised to be read at random (`mm/filemap.c`: `do_sync_mmap_readahead`).
-struct Disk {
-    device: String,
-    folder: PathBuf,
-}
-
-impl Disk {
-    fn new(folder: &Path) -> Option<Self> {
-        let image = folder.join("image");
-        fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
-        let mounted = folder.join("disk");
-        fs::create_dir(&mounted).unwrap();
-        let script = "PATH=$PATH:/usr/sbin:/sbin; mke2fs -q -t ext4 \"$1\" && device=$(losetup --show -f \"$1\") && \
-                      echo 0 >/sys/block/${device#/dev/}/queue/read_ahead_kb && mount \"$device\" \"$2\" && echo \"$device\"";
-        let made = Command::new("sh")
-            .args(["-c", script, "sh"])
-            .args([&image, &mounted])
-            .output()
-            .unwrap();
-        if !made.status.success() {
-            println!("skipped: no disk of our own: {}", String::from_utf8_lossy(&made.stderr));
-            return None;
-        }
-        Some(Self {
-            device: String::from_utf8(made.stdout).unwrap().trim().to_owned(),
-            folder: mounted,
-        })
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let script = "PATH=$PATH:/usr/sbin:/sbin; umount \"$1\"; losetup -d \"$2\"";
-        let _ = Command::new("sh")
-            .args(["-c", script, "sh"])
-            .arg(&self.folder)
-            .arg(&self.device)
-            .status();
-    }
 }
 
 fn tools() -> bool {
@@ -288,10 +264,18 @@ fn a_bad_order_is_mended_as_predicted() {
     assert_eq!(ours, expected);
     assert!(text.lines().any(|name| name == "run"));
 
+    // The culprit is named to whoever only looks at the end of the recording, or at its faults.
+    for text in &before.first_lines {
+        let line = text.lines().find(|line| line.starts_with("scatter:"));
+        let line = line.unwrap_or_else(|| panic!("{text}"));
+        assert!(line.contains("libbad.so") && line.contains("ngmi order"), "{text}");
+    }
+
     // Today's pages are known exactly: the model has to have them within what it leaves out.
     let figure = |of: &str, key: &str| prediction[of][key].as_u64().unwrap();
     within_15_percent("pages today", figure("today", "pages"), before.pages.len());
 
+    gold_takes_its_list(folder, &objects, &bad, &before.log);
     let option = format!("-Wl,--symbol-ordering-file={}", list.display());
     let good = link(
         folder,
@@ -314,6 +298,9 @@ fn a_bad_order_is_mended_as_predicted() {
     );
     within_15_percent("pages in the new order", figure("ordered", "pages"), after.pages.len());
     assert!(after.pages.len() < before.pages.len());
+    for text in &after.first_lines {
+        assert!(!text.contains("scatter:"), "{text}");
+    }
     if before.reads * 2 < before.pages.len() {
         println!(
             "skipped: this file system reads more than is touched, or kept the file in memory: nothing to say of reads"
@@ -327,6 +314,36 @@ fn a_bad_order_is_mended_as_predicted() {
         after.reads
     );
     assert!(after.bytes * 2 <= before.bytes);
+}
+
+/// gold, where it is there, puts the functions that ran one behind the other, in the order of their calls.
+fn gold_takes_its_list(folder: &Path, objects: &[PathBuf], library: &Path, log: &Path) {
+    if Command::new("ld.gold").arg("--version").output().is_err() {
+        println!("skipped: no ld.gold; apt-get install binutils");
+        return;
+    }
+    let list = folder.join("order.gold");
+    let order = ["--format", "gold", "--file"];
+    succeed(ngmi("order").arg(log).args(order).arg(library).arg("-o").arg(&list));
+    let linked = folder.join("libgold.so");
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-shared", "-fuse-ld=gold", "-o"]).arg(&linked).args(objects);
+    succeed(gcc.arg(format!("-Wl,--section-ordering-file={}", list.display())));
+    let symbols = succeed(Command::new("nm").args(["-n", "--defined-only"]).arg(&linked)).stdout;
+    let names = String::from_utf8(symbols).unwrap();
+    let names = names
+        .lines()
+        .filter_map(|line| line.split(' ').nth(2))
+        .map(str::to_owned);
+    let ours: Vec<String> = names
+        .filter(|name| {
+            name.strip_prefix('f')
+                .is_some_and(|number| number.parse::<u32>().is_ok())
+        })
+        .collect();
+    let expected: Vec<String> = calls().iter().map(|function| format!("f{function}")).collect();
+    let first = ours.iter().position(|name| *name == expected[0]).unwrap();
+    assert_eq!(ours.get(first..first + expected.len()), Some(&*expected));
 }
 
 #[track_caller]

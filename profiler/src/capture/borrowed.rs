@@ -58,7 +58,9 @@ impl Judged {
             let there: FxHashSet<u32> = procfs::threads(*pid).unwrap_or_default().into_iter().collect();
             let threads = drain.recorded.threads().filter(|(of, _)| of == pid);
             let ended: Vec<u32> = threads.map(|(_, tid)| tid).filter(|tid| !there.contains(tid)).collect();
-            ended.into_iter().for_each(|tid| drain.forget(tid));
+            for tid in ended {
+                drain.forget(tid);
+            }
             let mut over = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
             if poll(&mut over, PollTimeout::ZERO) != Ok(0) {
                 bail!("process {pid} ended before the recording began");

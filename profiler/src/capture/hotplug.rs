@@ -98,8 +98,11 @@ fn attend(hooks: &mut Hooks, online: &[u32], hz: u32) -> bool {
         attach::release(hooks, cpu);
     }
     let new = online.iter().filter(|cpu| !watched.contains(cpu));
-    // Each is tried, whatever becomes of the others.
-    new.fold(true, |all, &cpu| attach::attend(hooks, cpu, hz).is_ok() && all)
+    let mut all = true;
+    for &cpu in new {
+        all &= attach::attend(hooks, cpu, hz).is_ok();
+    }
+    all
 }
 
 fn text(list: &File) -> Vec<u8> {

@@ -185,7 +185,7 @@ mod tests {
         );
         assert_eq!(identity.no_new_privs, nix::sys::prctl::get_no_new_privs().unwrap());
         let permitted = super::super::capabilities::permitted().unwrap();
-        assert!(identity.has_capabilities || permitted == Default::default());
+        assert!(identity.has_capabilities || permitted == super::super::capabilities::Set::default());
         assert!(threads(pid).unwrap().contains(&pid));
         assert_eq!(pid_inside(pid).unwrap(), pid);
         let stat = stat(pid, pid).unwrap();

@@ -44,8 +44,8 @@ struct Thread {
     pid: Value,
     #[serde(default)]
     tid: Value,
-    #[serde(default)]
-    is_main_thread: bool,
+    #[serde(default, rename = "isMainThread")]
+    is_main: bool,
     #[serde(default)]
     samples: Table,
     #[serde(default)]
@@ -169,7 +169,7 @@ impl Thread {
             process_name: self.process_name,
             pid: self.pid,
             tid: self.tid,
-            is_main_thread: self.is_main_thread,
+            is_main_thread: self.is_main,
         }
     }
 }

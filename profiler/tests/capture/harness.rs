@@ -267,10 +267,9 @@ impl Recording {
         check(self.cpu_time(exit.at.tid), kernels, kernels, 2_000_000);
     }
 
-    /// All but those of the whole machine, whose disks and switches other tests are busy with, and whose programs a preemptible kernel skips for
-    /// whoever runs on a CPU.
+    /// All but those of the whole machine, whose disks and switches other tests are busy with.
     pub fn losses(&self) -> Vec<&Event<'static>> {
-        let of_machine = [Loss::RequestEndMissed, Loss::SwitchMissed, Loss::ProgramMissed].map(|loss| loss as u32);
+        let of_machine = [Loss::RequestEndMissed, Loss::SwitchMissed].map(|loss| loss as u32);
         self.events
             .iter()
             .filter(|event| matches!(event, Event::Loss { loss, .. } if !of_machine.contains(loss)))

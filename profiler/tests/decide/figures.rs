@@ -73,7 +73,12 @@ fn parts_are_told_by_name() {
         &metrics,
         By::Section,
         "libdemo.so:.data",
-        &[("faults", 2), ("cow_pages", 2), ("relocated_pages", 1), ("bytes_read", 0)],
+        &[
+            ("faults", 2),
+            ("cow_pages", 2),
+            ("relocated_pages", 1),
+            ("bytes_read", 0),
+        ],
     );
     expect(
         &metrics,
@@ -124,7 +129,12 @@ fn parts_are_told_by_name() {
             ("wasted_readahead_bytes", 8192),
         ],
     );
-    expect(&metrics, By::Phase, "ld.so", &[("cow_pages", 1), ("relocated_pages", 1)]);
+    expect(
+        &metrics,
+        By::Phase,
+        "ld.so",
+        &[("cow_pages", 1), ("relocated_pages", 1)],
+    );
     assert_eq!(metrics.sum(By::File, "nothing", Metric::Faults).0, 0);
 }
 

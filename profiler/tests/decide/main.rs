@@ -22,5 +22,6 @@ mod check;
 mod diff;
 mod figures;
 mod made;
+mod recipes;
 mod recorded;
 mod verb;

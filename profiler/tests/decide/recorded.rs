@@ -95,6 +95,62 @@ fn a_seeded_storm_and_wasted_reads_are_found_by_name() {
     outcome.expect_code(1);
 }
 
+/// The first ten lines.
+fn first_lines(text: &str) -> Vec<&str> {
+    text.lines().take(10).collect()
+}
+
+#[test]
+fn culprits_are_named_in_the_first_lines() {
+    needs_capture!();
+    let scratch = scratch();
+    let record = |name: &str, copies: &str, touches: &str| {
+        let file = scratch.path().join(name).into_os_string();
+        let record = Ngmi::record().args(["--keep-events", "log"]);
+        let outcome = record
+            .program(Oracle::c("seeded"), [file, copies.into(), touches.into()])
+            .run();
+        outcome.expect_code(0);
+        outcome
+    };
+    let outcome = record("seeded.bin", "3000", "16");
+    let of = |input: &str| Ngmi::verb("faults").arg(outcome.file(input)).run().stdout;
+    let summary = format!("{}{}", outcome.stdout, outcome.stderr);
+    let (profile, log) = (of("out.json.gz"), of("log"));
+    for text in [&summary, &profile, &log] {
+        let lines = first_lines(text);
+        let copied = lines.iter().find(|line| line.starts_with("copied:"));
+        let copied = copied.unwrap_or_else(|| panic!("{text}"));
+        assert!(copied.contains("storm_of_copies in seeded"), "{text}");
+    }
+    let faults = json(&Ngmi::verb("faults").arg(outcome.file("log")).arg("--json").run());
+    let rows = faults["pages"].as_array().unwrap();
+    let row = rows
+        .iter()
+        .find(|row| row["file"].as_str().unwrap().ends_with("/seeded.bin"));
+    let waste = row.map_or(0, |row| row["wasted_bytes"].as_u64().unwrap());
+    if waste < 1 << 20 {
+        println!("skipped: this file system reads too little ahead to waste a MiB: {waste} bytes");
+    } else {
+        for text in [&summary, &profile, &log] {
+            let lines = first_lines(text);
+            let wasted = lines.iter().find(|line| line.starts_with("wasted:"));
+            let wasted = wasted.unwrap_or_else(|| panic!("{text}"));
+            assert!(wasted.contains("seeded.bin by touch_far_apart"), "{text}");
+        }
+        let findings = faults["findings"].as_array().unwrap();
+        let wasted = findings.iter().find(|one| one["cause"] == "wasted-read-ahead");
+        assert_eq!(wasted.unwrap()["bytes"], waste, "{faults}");
+    }
+    // Without a storm nothing is said of one.
+    let calm = record("calm.bin", "1", "0");
+    let summary = format!("{}{}", calm.stdout, calm.stderr);
+    assert!(
+        !summary.contains("copied:") && !summary.contains("wasted:"),
+        "{summary}"
+    );
+}
+
 #[test]
 fn figures_are_those_of_the_other_verbs() {
     needs_capture!();

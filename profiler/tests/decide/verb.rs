@@ -160,3 +160,39 @@ fn another_program_s_profile_is_judged_by_its_cpu_time() {
     let (out, _) = told(folder.path(), 2, &budget);
     assert!(out.contains("made by samply") && out.contains("record it"), "{out}");
 }
+
+#[test]
+fn of_another_program_s_profile_each_verb_says_what_is_missing_and_does_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    std::fs::write(path.join("other.json"), OTHERS).unwrap();
+    std::fs::write(path.join("slower.json"), OTHERS.replace("[1500,500]", "[9000,500]")).unwrap();
+    for arguments in [
+        &["faults", "other.json"][..],
+        &["faults", "other.json", "--html", "x.html"],
+        &["waits", "other.json"],
+        &["io", "other.json"],
+        &["smaps", "other.json"],
+        &["preload", "other.json", "-o", "list"],
+        &["trim", "other.json", "--to", "1", "-o", "part.json.gz"],
+    ] {
+        let (out, error) = told(path, 1, arguments);
+        assert!(
+            error.contains("not written by ngmi") && out.is_empty(),
+            "{arguments:?}: {error}"
+        );
+    }
+    let left: Vec<_> = std::fs::read_dir(path)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+    // CPU samples are there: they are compared, and tell which functions ran.
+    let (out, _) = told(path, 0, &["diff", "other.json", "slower.json"]);
+    assert!(out.contains("hot") && out.contains("made by samply"), "{out}");
+    let (_, error) = told(path, 1, &["order", "other.json", "--file", "nothing"]);
+    assert!(
+        error.contains("no file of the recording is called `nothing`"),
+        "{error}"
+    );
+}

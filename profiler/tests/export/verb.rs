@@ -66,8 +66,14 @@ fn what_can_not_be_done_is_told_with_the_remedy() {
         &["waits have no bytes", "time or count"],
     );
     let foreign = folder.path().join("foreign.json");
-    std::fs::write(&foreign, r#"{"meta":{"preprocessedProfileVersion":70},"threads":[]}"#).unwrap();
-    check(&["--format=otlp"], &foreign, &["foreign.json", "not written by ngmi"]);
+    std::fs::write(&foreign, OTHERS).unwrap();
+    check(
+        &["--format=otlp", "--table=faults,waits"],
+        &foreign,
+        &["foreign.json was made by samply", "CPU samples only", "--table samples"],
+    );
+    std::fs::write(&foreign, "{\"meta\":{}}").unwrap();
+    check(&["--format=otlp"], &foreign, &["foreign.json", "not a profile"]);
     let mut facts = super::Synthetic {
         tables: super::everything().tables,
         ..super::Synthetic::default()
@@ -92,4 +98,58 @@ fn what_can_not_be_done_is_told_with_the_remedy() {
         &nothing,
         &["holds no faults"],
     );
+}
+
+/// A profile of a thread that spent 1.5 ms in `hot`, called by `main`, and 0.5 ms in `main`, as samply writes it.
+const OTHERS: &str = r#"{"meta":{"interval":1,"startTime":1000,"preprocessedProfileVersion":49,"importer":"samply",
+    "sampleUnits":{"threadCPUDelta":"µs"}},"libs":[{"name":"demo","path":"/bin/demo"}],"threads":[{"name":"t","processName":"demo",
+    "pid":"7","tid":8,"samples":{"stack":[1,0],"timeDeltas":[1,1],"threadCPUDelta":[1500,500]},"stringArray":["main","hot"],
+    "frameTable":{"address":[16,32],"func":[0,1]},"funcTable":{"name":[0,1],"resource":[0,0]},"resourceTable":{"lib":[0]},
+    "stackTable":{"prefix":[null,0],"frame":[0,1]}}]}"#;
+
+/// The same as Firefox itself would write it.
+const GECKO: &str = r#"{"meta":{"version":27,"interval":1,"startTime":1000,"sampleUnits":{"threadCPUDelta":"µs"}},"libs":[],"processes":[],
+    "threads":[{"name":"t","processName":"demo","pid":7,"tid":8,"samples":{"schema":{"stack":0,"time":1,"threadCPUDelta":2},
+    "data":[[1,1,1500],[0,2,500]]},"frameTable":{"schema":{"location":0},"data":[[0],[1]]},
+    "stackTable":{"schema":{"prefix":0,"frame":1},"data":[[null,0],[0,1]]},"stringTable":["main","hot"]}]}"#;
+
+#[test]
+fn of_other_programs_profiles_cpu_samples_are_exported() {
+    let folder = tempfile::tempdir().unwrap();
+    for (text, by) in [(OTHERS, "made by samply"), (GECKO, "made by Firefox's own profiler")] {
+        let input = folder.path().join("other.json");
+        std::fs::write(&input, text).unwrap();
+        let folded = |more: &[&str]| {
+            let output = ngmi(&[&["export", "--format=folded", "-o", "-"], more].concat(), &input);
+            let error = String::from_utf8(output.stderr).unwrap();
+            assert!(output.status.success(), "{error}");
+            (String::from_utf8(output.stdout).unwrap(), error)
+        };
+        let (stacks, error) = folded(&["--table=samples"]);
+        assert_eq!((&*stacks, &*error), ("demo;main 500000\ndemo;main;hot 1500000\n", ""));
+        // Not asked for: what there is, and a word why.
+        let (stacks, error) = folded(&[]);
+        assert!(
+            stacks.contains("demo;main;hot 1500000\n") && error.contains(by),
+            "{error}"
+        );
+        assert_eq!(
+            folded(&["--table=samples", "--weight=count"]).0,
+            "demo;main 1\ndemo;main;hot 1\n"
+        );
+        for format in ["pprof", "otlp", "parquet"] {
+            let format = format!("--format={format}");
+            let output = ngmi(&["export", &format, "--table=samples", "-o", "-"], &input);
+            assert!(output.status.success() && output.stdout.len() > 100, "{format}");
+        }
+        let output = ngmi(
+            &["export", "--format=pprof", "--table=samples,faults", "-o", "-"],
+            &input,
+        );
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            output.status.success() && error.contains("holds CPU samples only"),
+            "{error}"
+        );
+    }
 }

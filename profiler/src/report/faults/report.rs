@@ -233,7 +233,11 @@ impl FaultReport {
             faults_in_file: view.len() as u64,
             totals: sums.totals,
             time: sums.time,
-            findings: is_all.then(|| find(tables, &view.clues())).unwrap_or_default(),
+            findings: if is_all {
+                find(tables, &view.clues())
+            } else {
+                Vec::new()
+            },
             by_file,
             read_around_off,
             by_section: sections(view, sums.sections),
