@@ -163,11 +163,8 @@ fn record(program: &Path, library: &Path) -> Option<Seen> {
     let first_lines = |output: &Output| {
         let text = [&output.stdout[..], &output.stderr].concat();
         let text = String::from_utf8_lossy(&text);
-        text.lines()
-            .filter(|line| line.parse::<i32>().is_err())
-            .take(10)
-            .map(|line| format!("{line}\n"))
-            .collect()
+        let said = text.lines().filter(|line| line.parse::<i32>().is_err());
+        said.take(10).collect::<Vec<_>>().join("\n")
     };
     let summary = first_lines(&output);
     let faults = first_lines(&succeed(ngmi("faults").arg(&log)));

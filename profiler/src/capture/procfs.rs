@@ -18,6 +18,8 @@ pub struct Stat {
     pub started: Timestamp,
     /// Page faults so far, minor and major.
     pub faults: u64,
+    /// It is ending, or has ended and waits for its parent to notice.
+    pub is_over: bool,
 }
 
 /// `CLOCK_MONOTONIC`, the clock of every event.
@@ -126,14 +128,19 @@ pub fn stat(pid: u32, tid: u32) -> io::Result<Stat> {
         .ok_or_else(|| io::Error::other("an unknown form of /proc/PID/stat"))
 }
 
-/// `pid (name) state parent ...`, the faults as 10th and 12th field, the start as 22nd. The name may hold anything, also `) R 1`.
+/// Of `include/linux/sched.h`: it is on its way out, and the kernel has told so.
+const PF_EXITING: u32 = 4;
+
+/// `pid (name) state parent ...`, the flags as 9th field, the faults as 10th and 12th field, the start as 22nd. The name may hold anything, also `) R 1`.
 fn parse_stat(text: &[u8], ticks_per_second: u64, suspended: u64) -> Option<Stat> {
     let open = text.iter().position(|&byte| byte == b'(')?;
     let close = text.iter().rposition(|&byte| byte == b')')?;
     let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
     let mut fields = rest.split_ascii_whitespace();
-    let parent = fields.nth(1)?.parse().ok()?;
-    let minor: u64 = fields.nth(5)?.parse().ok()?;
+    let state = fields.next()?;
+    let parent = fields.next()?.parse().ok()?;
+    let flags: u32 = fields.nth(4)?.parse().ok()?;
+    let minor: u64 = fields.next()?.parse().ok()?;
     let major: u64 = fields.nth(1)?.parse().ok()?;
     let ticks: u64 = fields.nth(9)?.parse().ok()?;
     // Counted from the boot with the time in suspend, which CLOCK_MONOTONIC leaves out.
@@ -143,6 +150,7 @@ fn parse_stat(text: &[u8], ticks_per_second: u64, suspended: u64) -> Option<Stat
         parent,
         started: Timestamp(since_boot.saturating_sub(suspended)),
         faults: minor.saturating_add(major),
+        is_over: matches!(state, "Z" | "X") || flags & PF_EXITING != 0,
     })
 }
 
@@ -169,6 +177,13 @@ mod tests {
             (stat.parent, stat.started, stat.faults),
             (9, Timestamp(2_000_000_000), 31)
         );
+        assert!(!stat.is_over);
+        for text in [
+            &b"17 (a) Z 9 0 0 0 -1 0 1 2 30 4 5 6 7 8 20 0 1 0 250 0\n"[..],
+            b"17 (a) R 9 0 0 0 -1 4 1 2 30 4 5 6 7 8 20 0 1 0 250 0\n",
+        ] {
+            assert!(parse_stat(text, 100, 0).unwrap().is_over);
+        }
         for len in 0..60 {
             assert_eq!(parse_stat(&text[..len], 100, 0), None);
         }

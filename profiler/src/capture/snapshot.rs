@@ -3,6 +3,7 @@
 use profiler_common::fault::{BEFORE_UNKNOWN, FaultCounts, ThreadFaults};
 use profiler_common::scope::ThreadState;
 use profiler_common::space::first_space_id;
+use rustc_hash::FxHashSet;
 
 use super::drain::Drain;
 use super::{maps, procfs};
@@ -16,11 +17,13 @@ const ROUNDS: u32 = 32;
 /// False: it is gone.
 pub fn take(drain: &mut Drain, pid: u32, program: bool) -> bool {
     let mut found = false;
+    // Whose end nobody will tell any more.
+    let mut over = FxHashSet::default();
     for _ in 0..ROUNDS {
         let threads = procfs::threads(pid).unwrap_or_default();
         let new: Vec<u32> = threads
             .into_iter()
-            .filter(|&tid| !drain.recorded.knows(pid, tid))
+            .filter(|tid| !drain.recorded.knows(pid, *tid) && !over.contains(tid))
             .collect();
         if new.is_empty() {
             break;
@@ -47,8 +50,12 @@ pub fn take(drain: &mut Drain, pid: u32, program: bool) -> bool {
                     ..ThreadState::default()
                 },
             );
+            let Some(stat) = procfs::stat(pid, tid).ok().filter(|stat| !stat.is_over) else {
+                drain.forget(tid);
+                over.insert(tid);
+                continue;
+            };
             drain.recorded.born(pid, tid);
-            let Ok(stat) = procfs::stat(pid, tid) else { continue };
             found = true;
             drain.write(&Event::TaskNew(TaskNew {
                 at: At {

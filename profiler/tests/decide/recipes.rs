@@ -10,18 +10,20 @@ use crate::harness::ngmi::binary;
 use crate::harness::skip::needs_capture;
 
 /// Runs for a while, in functions that have names.
-const PROGRAM: &str = r#"
+const PROGRAM: &str = r"
 #include <stdlib.h>
 #include <string.h>
 __attribute__((noinline)) long hot(long turns) { volatile long sum = 0; for (long i = 0; i < turns; i++) sum += i; return sum; }
 __attribute__((noinline)) char *fill(long bytes) { char *memory = malloc(bytes); memset(memory, 1, bytes); return memory; }
 int main(void) { char *memory = fill(1 << 20); return hot(50000000) < 0 || memory[9] != 1; }
-"#;
+";
 
 /// A folder in which the recipes of a page work.
 struct Kitchen {
     folder: tempfile::TempDir,
     sleeper: Child,
+    /// `--exact-touch` can be had here.
+    touches_exactly: bool,
 }
 
 impl Kitchen {
@@ -35,7 +37,12 @@ impl Kitchen {
         script(&tools.join("sudo"), "exec \"$@\"");
         std::fs::write(folder.path().join("program.c"), PROGRAM).unwrap();
         let sleeper = Command::new("sleep").arg("600").stdout(Stdio::null()).spawn().unwrap();
-        let kitchen = Self { folder, sleeper };
+        let mut kitchen = Self {
+            folder,
+            sleeper,
+            touches_exactly: true,
+        };
+        kitchen.touches_exactly = kitchen.touches();
         kitchen.succeeds("cc -O1 -g -Wl,--build-id -o program program.c; cp program app; cp program tools/firefox");
         kitchen
     }
@@ -44,11 +51,37 @@ impl Kitchen {
         self.folder.path()
     }
 
+    /// Whether this machine lets each touch of a page be a fault.
+    fn touches(&self) -> bool {
+        let mut command = Command::new(binary());
+        command.args([
+            "record",
+            "--save-only",
+            "--exact-touch",
+            "-o",
+            "probe.json.gz",
+            "--",
+            "true",
+        ]);
+        let output = command
+            .current_dir(self.path())
+            .env_remove("SUDO_UID")
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        let is_refused = error.contains("--exact-touch can't be had");
+        assert!(output.status.success() || is_refused, "{error}");
+        if is_refused {
+            println!("recipes run without --exact-touch: {error}");
+        }
+        !is_refused
+    }
+
     /// A recording of the program under all the names that pages have for one.
     fn recorded(&self, names: &str) {
         self.succeeds("ngmi record --cold --save-only --keep-events first.events -o first.json.gz -- ./program");
         self.succeeds(&format!(
-            "mkdir -p runs new; for name in {names}; do cp first.${{name#*.}} $name; done; cp first.json.gz runs/run.1.json.gz; \
+            "mkdir -p runs new; for name in {names}; do case $name in *.json.gz) cp first.json.gz $name ;; *) cp first.events $name ;; esac; done; cp first.json.gz runs/run.1.json.gz; \
              cp first.json.gz new/run.1.json.gz"
         ));
     }
@@ -61,8 +94,13 @@ impl Kitchen {
             self.path().join("tools").display(),
             std::env::var("PATH").unwrap()
         );
+        let lines = if self.touches_exactly {
+            lines.to_owned()
+        } else {
+            lines.replace(" --exact-touch", "")
+        };
         let mut command = Command::new("sh");
-        command.args(["-ec", lines]).current_dir(self.path()).env("PATH", path);
+        command.args(["-ec", &lines]).current_dir(self.path()).env("PATH", path);
         // Tests may run below a sudo: then the recorder would be whoever typed it.
         let output = command.env_remove("SUDO_UID").stdin(Stdio::null()).output().unwrap();
         let told = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -234,7 +272,7 @@ fn readme_s_recipes() {
         }
         let pid = if is("record -p") {
             // It is recorded until it ends.
-            "$(sleep 1 >/dev/null 2>&1 & echo $!)".to_owned()
+            "$(sleep 5 >/dev/null 2>&1 & echo $!)".to_owned()
         } else {
             kitchen.sleeper.id().to_string()
         };
@@ -247,6 +285,10 @@ fn readme_s_recipes() {
             .replace("PID", &pid)
             .replace("--runs 5", "--runs 2")
             .replace("ngmi record", "ngmi record --save-only");
+        if !is("record") {
+            // Recipes that record put theirs in its place.
+            kitchen.succeeds("cp first.json.gz profile.json.gz");
+        }
         if is("--addr") {
             let maps = kitchen.succeeds(&format!("cat /proc/{pid}/maps"));
             let first = maps.split('-').next().unwrap();

@@ -189,7 +189,8 @@ fn of_another_program_s_profile_each_verb_says_what_is_missing_and_does_the_rest
     assert_eq!(left.len(), 2, "{left:?}");
     // CPU samples are there: they are compared, and tell which functions ran.
     let (out, _) = told(path, 0, &["diff", "other.json", "slower.json"]);
-    assert!(out.contains("hot") && out.contains("made by samply"), "{out}");
+    let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("hot cpu") && words.contains("made by samply"), "{out}");
     let (_, error) = told(path, 1, &["order", "other.json", "--file", "nothing"]);
     assert!(
         error.contains("no file of the recording is called `nothing`"),

@@ -130,6 +130,23 @@ fn a_pid_that_is_gone() {
     }
 }
 
+/// It is there for whoever looks at its number, but its end is over, and a recording would wait for it for ever.
+#[test]
+fn a_pid_that_nobody_has_waited_for() {
+    needs_capture!();
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    let pid = child.id();
+    let is_over = || std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "));
+    while !is_over() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    refused(
+        &beside_an_old_profile().args(["-p", &pid.to_string()]).run(),
+        &["ended before"],
+    );
+    child.wait().unwrap();
+}
+
 #[test]
 fn an_output_that_can_not_be_written() {
     needs_capture!();

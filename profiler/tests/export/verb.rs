@@ -119,22 +119,22 @@ fn of_other_programs_profiles_cpu_samples_are_exported() {
     for (text, by) in [(OTHERS, "made by samply"), (GECKO, "made by Firefox's own profiler")] {
         let input = folder.path().join("other.json");
         std::fs::write(&input, text).unwrap();
-        let folded = |more: &[&str]| {
+        let as_folded = |more: &[&str]| {
             let output = ngmi(&[&["export", "--format=folded", "-o", "-"], more].concat(), &input);
             let error = String::from_utf8(output.stderr).unwrap();
             assert!(output.status.success(), "{error}");
             (String::from_utf8(output.stdout).unwrap(), error)
         };
-        let (stacks, error) = folded(&["--table=samples"]);
+        let (stacks, error) = as_folded(&["--table=samples"]);
         assert_eq!((&*stacks, &*error), ("demo;main 500000\ndemo;main;hot 1500000\n", ""));
         // Not asked for: what there is, and a word why.
-        let (stacks, error) = folded(&[]);
+        let (stacks, error) = as_folded(&[]);
         assert!(
             stacks.contains("demo;main;hot 1500000\n") && error.contains(by),
             "{error}"
         );
         assert_eq!(
-            folded(&["--table=samples", "--weight=count"]).0,
+            as_folded(&["--table=samples", "--weight=count"]).0,
             "demo;main 1\ndemo;main;hot 1\n"
         );
         for format in ["pprof", "otlp", "parquet"] {
