@@ -6,14 +6,12 @@ use serde::Serialize;
 
 use super::functions::{Functions, upwards};
 use super::text::{WIDTH, bytes, columns, count, duration, fit, percent};
-use crate::addr::ns;
+use crate::addr::{PAGE, ns};
 use crate::fact::account::is_exact_touch;
 use crate::fact::clues::Clues;
 use crate::fact::life::life;
 use crate::fact::{MappedFileId, StackId, Tables};
 
-/// Bytes of a page.
-const PAGE: u64 = 4096;
 /// Pages for nothing that are worth a word: a MiB.
 const MANY: u64 = 256;
 /// Pages of code, and places, that are worth a new order.

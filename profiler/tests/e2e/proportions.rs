@@ -3,21 +3,30 @@
 use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle, assert_near, said};
 
+/// Of three recordings the one in the middle: a machine that takes a CPU away for a while takes it from one part.
 #[test]
 fn three_to_one_is_three_to_one() {
     needs_capture!();
-    let outcome = Ngmi::record()
-        .args(["-F", "1000"])
-        .program(Oracle::c("split"), ["4000"])
-        .run();
-    let profile = outcome.profile();
-    let main = profile.main_of("split");
-    let (three, one) = (main.share("takes_three_parts"), main.share("takes_one_part"));
-    assert_near("takes_three_parts", three, 0.75, 0.03);
-    assert_near("takes_one_part", one, 0.25, 0.03);
-    // The program's own clock is the judge of the judge.
-    let measured = said(&outcome.stdout, "three_ns") as f64 / said(&outcome.stdout, "cpu_ns") as f64;
-    assert_near("takes_three_parts, as it measured itself", three, measured, 0.03);
+    let runs = [(); 3].map(|()| {
+        let outcome = Ngmi::record()
+            .args(["-F", "1000"])
+            .program(Oracle::c("split"), ["4000"])
+            .run();
+        let profile = outcome.profile();
+        let main = profile.main_of("split");
+        let three = main.share("takes_three_parts");
+        // The program's own clock is the judge of the judge.
+        let measured = said(&outcome.stdout, "three_ns") as f64 / said(&outcome.stdout, "cpu_ns") as f64;
+        [three, main.share("takes_one_part"), three - measured]
+    });
+    let middle = |which: usize| {
+        let mut values = runs.map(|run| run[which]);
+        values.sort_by(f64::total_cmp);
+        values[1]
+    };
+    assert_near("takes_three_parts", middle(0), 0.75, 0.03);
+    assert_near("takes_one_part", middle(1), 0.25, 0.03);
+    assert_near("takes_three_parts, less what it measured itself", middle(2), 0.0, 0.03);
 }
 
 #[test]
