@@ -161,7 +161,8 @@ fn open_sampling(ebpf: &Ebpf, clock: Clock, cpus: &[u32], hz: u32) -> io::Result
     rings.collect()
 }
 
-fn program_of<'e>(ebpf: &'e Ebpf, name: &str) -> io::Result<BorrowedFd<'e>> {
+/// A loaded program.
+pub fn program_of<'e>(ebpf: &'e Ebpf, name: &str) -> io::Result<BorrowedFd<'e>> {
     let program = ebpf.program(name).and_then(|program| program.fd().ok());
     Ok(program.ok_or(io::ErrorKind::NotFound)?.as_fd())
 }
@@ -170,14 +171,12 @@ fn program_of<'e>(ebpf: &'e Ebpf, name: &str) -> io::Result<BorrowedFd<'e>> {
 pub fn attend(hooks: &mut Hooks, cpu: u32, hz: u32) -> io::Result<()> {
     let sampling = open_sampling(&hooks.ebpf, hooks.clock, &[cpu], hz)?;
     let mappings = hooks.has_mappings.then(|| watch_mappings_on(cpu)).transpose()?;
-    let mut faults = Vec::new();
-    if hooks.faults.source.is_some_and(|source| source != FaultSource::Fentry) {
-        for (name, count) in faults::COMPLETIONS {
-            let event = perf::open_count(count, cpu)?;
-            perf::set_program(event.as_fd(), program_of(&hooks.ebpf, name)?)?;
-            faults.push((cpu, event));
-        }
-    }
+    let has_completions = hooks.faults.source.is_some_and(|source| source != FaultSource::Fentry);
+    let faults = if has_completions {
+        faults::completions_on(&hooks.ebpf, cpu)?
+    } else {
+        Vec::new()
+    };
     let events = faults.iter().map(|(_, event)| event.as_fd());
     for event in sampling.iter().map(|(_, ring)| ring.as_fd()).chain(events) {
         perf::enable(event)?;

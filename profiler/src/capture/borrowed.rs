@@ -13,8 +13,8 @@ use rustc_hash::FxHashSet;
 
 use super::disks::BlockMode;
 use super::drain::Drain;
-use super::procfs;
 use super::wire::{Scope, Start};
+use super::{procfs, session};
 
 /// The user who started us through file capabilities. `None`: root, or somebody who could be root by sudo.
 pub fn privilege() -> Option<u32> {
@@ -60,11 +60,10 @@ impl Judged {
             let ended: Vec<u32> = threads.map(|(_, tid)| tid).filter(|tid| !there.contains(tid)).collect();
             for tid in ended {
                 drain.forget(tid);
+                drain.recorded.ended(*pid, tid);
             }
             let mut over = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
-            if poll(&mut over, PollTimeout::ZERO) != Ok(0) {
-                bail!("process {pid} ended before the recording began");
-            }
+            session::require_found(poll(&mut over, PollTimeout::ZERO) == Ok(0), *pid)?;
         }
         Ok(())
     }

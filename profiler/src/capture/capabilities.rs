@@ -53,15 +53,18 @@ pub const NEEDED: [Capability; 4] = [
 /// What `setcap` has to be told, for docs and remedies.
 pub const RECIPE: &str = "cap_bpf,cap_perfmon,cap_syslog,cap_checkpoint_restore+ep";
 
-/// `_LINUX_CAPABILITY_VERSION_3`
-const VERSION: u32 = 0x2008_0522;
-
 /// `struct __user_cap_header_struct`
 #[repr(C)]
 struct Head {
     version: u32,
     pid: i32,
 }
+
+/// Version 3 (`_LINUX_CAPABILITY_VERSION_3`), of the calling thread.
+static HEAD: Head = Head {
+    version: 0x2008_0522,
+    pid: 0,
+};
 
 /// `struct __user_cap_data_struct`: the kernel takes two, low words and high words.
 #[repr(C)]
@@ -115,13 +118,9 @@ pub fn permitted() -> io::Result<Set> {
 }
 
 fn get() -> io::Result<[Data; 2]> {
-    let head = Head {
-        version: VERSION,
-        pid: 0,
-    };
     let mut data = [Data::default(); 2];
     // SAFETY: the kernel reads the header and writes two structs of this layout, which is that of version 3.
-    if unsafe { libc::syscall(libc::SYS_capget, &raw const head, data.as_mut_ptr()) } == 0 {
+    if unsafe { libc::syscall(libc::SYS_capget, &raw const HEAD, data.as_mut_ptr()) } == 0 {
         Ok(data)
     } else {
         Err(io::Error::last_os_error())
@@ -141,12 +140,8 @@ pub fn keep(kept: Set) -> io::Result<()> {
         word.effective = word.permitted;
         word.inheritable = 0;
     }
-    let head = Head {
-        version: VERSION,
-        pid: 0,
-    };
     // SAFETY: the kernel reads the header and two structs of this layout.
-    if unsafe { libc::syscall(libc::SYS_capset, &raw const head, data.as_ptr()) } != 0 {
+    if unsafe { libc::syscall(libc::SYS_capset, &raw const HEAD, data.as_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())

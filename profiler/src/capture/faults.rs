@@ -1,5 +1,6 @@
 //! Attaches the hooks of page faults, tier by tier: a refused one is reported, and the next takes its place.
 
+use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use aya::programs::{BtfTracePoint, FEntry, FExit, PerfEvent, ProgramError};
@@ -190,22 +191,30 @@ fn more(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) {
 }
 
 /// Programs on the kernel's counts of faults.
-pub const COMPLETIONS: [(&str, perf::Count); 2] = [
+const COMPLETIONS: [(&str, perf::Count); 2] = [
     ("fault_minor", perf::Count::MinorFaults),
     ("fault_major", perf::Count::MajorFaults),
 ];
 
 fn completions(ebpf: &mut Ebpf, cpus: &[u32]) -> Result<Vec<(u32, OwnedFd)>, ProgramError> {
-    let mut events = Vec::new();
-    for (name, count) in COMPLETIONS {
+    for (name, _) in COMPLETIONS {
         let program: &mut PerfEvent = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
         program.load()?;
-        let program = program.fd()?;
-        for &cpu in cpus {
-            let event = perf::open_count(count, cpu).map_err(ProgramError::IOError)?;
-            perf::set_program(event.as_fd(), program.as_fd()).map_err(ProgramError::IOError)?;
-            events.push((cpu, event));
-        }
+    }
+    let mut events = Vec::new();
+    for &cpu in cpus {
+        events.extend(completions_on(ebpf, cpu).map_err(ProgramError::IOError)?);
+    }
+    Ok(events)
+}
+
+/// The loaded programs on one CPU's counts, which are not enabled yet.
+pub fn completions_on(ebpf: &Ebpf, cpu: u32) -> io::Result<Vec<(u32, OwnedFd)>> {
+    let mut events = Vec::new();
+    for (name, count) in COMPLETIONS {
+        let event = perf::open_count(count, cpu)?;
+        perf::set_program(event.as_fd(), attach::program_of(ebpf, name)?)?;
+        events.push((cpu, event));
     }
     Ok(events)
 }

@@ -213,7 +213,11 @@ pub fn privilege_remedy() -> &'static str {
     }
 }
 
-fn require_found(found: bool, pid: u32) -> anyhow::Result<()> {
+/// A process that was asked for is there.
+///
+/// # Errors
+/// When it is not.
+pub fn require_found(found: bool, pid: u32) -> anyhow::Result<()> {
     if !found {
         bail!("process {pid} ended before the recording began");
     }

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use super::fault::{Access, FaultClass, FaultFact, MappedFileId, PageRange};
 use super::pages::{PageSet, Pages, page_of};
 use super::{ProcessId, StackId, Tables, ThreadId};
+use crate::addr::PAGE;
 
 /// Stacks of copies, and threads' files, that are told apart; those of later ones have none.
 const MAX_KEYS: usize = 1 << 20;
@@ -15,7 +16,6 @@ const MAX_KEYS: usize = 1 << 20;
 const MAX_FILES: usize = 1 << 16;
 /// Pages that a fault maps at once, at most: fault-around's window.
 const WINDOW: u64 = 16;
-const PAGE: u64 = 4096;
 
 /// Pages that a process copied because a fork had shared them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -98,20 +98,20 @@ impl Replay<'_, '_> {
         for (depth, frame) in walked.frames.iter().enumerate().rev() {
             let spot = Spot::new(&self.tasks, process, depth, *frame);
             let known = spot.and_then(|spot| self.memo.frame(spot));
-            let frame = known.unwrap_or_else(|| self.frame_at(at, process, depth, *frame));
+            let frame = known.unwrap_or_else(|| self.frame_at(at, process, (depth, *frame), spot));
             stack = Some(self.interner.stack(&mut self.tables, stack, frame));
         }
         stack
     }
 
-    fn frame_at(&mut self, at: &At, process: ProcessId, depth: usize, frame: u64) -> FrameId {
+    fn frame_at(&mut self, at: &At, process: ProcessId, (depth, frame): (usize, u64), spot: Option<Spot>) -> FrameId {
         let tasks = &self.tasks;
         let raw = self.walker.frame(Mapped { tasks, process }, depth, frame);
-        let frame_id = self.user_frame(at, process, &raw);
-        if let Some(spot) = Spot::new(&self.tasks, process, depth, frame) {
-            self.memo.put_frame(&self.tasks, process, spot, frame_id);
+        let frame = self.user_frame(at, process, &raw);
+        if let Some(spot) = spot {
+            self.memo.put_frame(&self.tasks, process, spot, frame);
         }
-        frame_id
+        frame
     }
 
     /// User frames as far as the walk and the copy lead.
