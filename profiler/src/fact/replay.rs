@@ -21,7 +21,7 @@ use super::jit::JitIndex;
 use super::join::Join;
 use super::marker_file::ProgramMarker;
 use super::resolved::{EventStacks, Resolved};
-use super::stack_ends::Tally;
+use super::stack_ends::{Ends, Tally};
 use super::walks::{Dictionary, KernelNames};
 use super::{FactSink, Mark, MarkKind, ProcessId, SampleFact, Tables, ThreadId};
 use crate::addr::Timestamp;
@@ -57,7 +57,8 @@ enum Noun {
 
 /// How stacks ended, by noun.
 #[derive(Default)]
-struct Ends {
+struct Tallies {
+    ends: Ends,
     samples: Tally,
     faults: Tally,
     waits: Tally,
@@ -81,7 +82,7 @@ pub struct Replay<'b, 's> {
     walker: Walker<'b>,
     interner: Interner,
     beside: Beside,
-    ends: Ends,
+    tallies: Tallies,
     /// Files that faults, reads, waits and requests touched.
     files: FileIndex,
     /// Bios and devices.
@@ -122,7 +123,7 @@ impl<'b, 's> Replay<'b, 's> {
             tables,
             walker,
             beside,
-            ends: Ends::default(),
+            tallies: Tallies::default(),
             files,
             block: block::State::default(),
             join: Join::default(),
@@ -230,9 +231,9 @@ impl<'b, 's> Replay<'b, 's> {
         self.tables.processes = self.tasks.processes;
         self.tables.threads = self.tasks.threads;
         self.files.finish(&mut self.tables.files, &self.tasks.files);
-        self.tables.recording.stack_ends = self.ends.samples.finish(&self.tables);
-        self.tables.recording.fault_stack_ends = self.ends.faults.finish(&self.tables);
-        self.tables.recording.wait_stack_ends = self.ends.waits.finish(&self.tables);
+        self.tables.recording.stack_ends = self.tallies.samples.finish(&self.tables);
+        self.tables.recording.fault_stack_ends = self.tallies.faults.finish(&self.tables);
+        self.tables.recording.wait_stack_ends = self.tallies.waits.finish(&self.tables);
         let findings = Findings {
             stacks: self.known_stacks,
             files: self.files,

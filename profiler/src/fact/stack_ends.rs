@@ -2,58 +2,62 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{FrameId, Location, ModuleId, StackEnds, StackId, Tables, TruncationReason};
+use super::{Location, ModuleId, StackEnds, StackId, Tables, TruncationReason};
 
-/// What a stack's outer end is.
-#[derive(Debug, Clone, Copy)]
-struct End {
-    /// `None`: it is complete.
-    reason: Option<TruncationReason>,
-    /// The outermost frame that was reached.
-    frame: Option<FrameId>,
+/// Where each stack ends: one number a stack, of which a large recording has ten million.
+#[derive(Debug, Default)]
+pub struct Ends {
+    /// By [`StackId`], as far as needed: the stack of the outermost frame that was reached, a parent before its children. What stands
+    /// for missing frames was not reached, unless there is nothing else.
+    outermost: Vec<StackId>,
 }
 
-/// Counts the ends of samples' stacks.
+impl Ends {
+    /// Of the outermost frame that was reached, its stack.
+    fn of(&mut self, tables: &Tables, stack: StackId) -> Option<StackId> {
+        let known = self.outermost.len();
+        let first = u32::try_from(known).unwrap_or(u32::MAX);
+        let new = tables.stacks.get(known..).unwrap_or_default();
+        for (node, id) in new.iter().zip((first..).map(StackId)) {
+            let outer = node.parent.and_then(|parent| self.outermost.get(parent.index()));
+            let end = outer.copied().filter(|outer| truncation(tables, *outer).is_none());
+            self.outermost.push(end.unwrap_or(id));
+        }
+        self.outermost.get(stack.index()).copied()
+    }
+}
+
+/// Why frames are missing, if this is what stands for them.
+fn truncation(tables: &Tables, stack: StackId) -> Option<TruncationReason> {
+    match location(tables, stack) {
+        Some(Location::Truncated(reason)) => Some(*reason),
+        _ => None,
+    }
+}
+
+fn location(tables: &Tables, stack: StackId) -> Option<&Location> {
+    let node = tables.stacks.get(stack.index())?;
+    tables.frames.get(node.frame.index()).map(|frame| &frame.location)
+}
+
+/// Counts the ends of one noun's stacks.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// By [`StackId`], as far as needed: a parent comes before its children.
-    ends: Vec<End>,
     counts: FxHashMap<(Option<ModuleId>, Option<TruncationReason>), u64>,
 }
 
 impl Tally {
-    /// Counts a sample's stack. Kernel threads have no user stack, and are not counted.
-    pub fn count(&mut self, tables: &Tables, stack: StackId) {
-        while self.ends.len() < tables.stacks.len() {
-            let node = tables.stacks[self.ends.len()];
-            let outer = node.parent.and_then(|parent| self.ends.get(parent.index())).copied();
-            let end = match (outer, &tables.frames[node.frame.index()].location) {
-                (Some(End { reason, frame }), _) => End {
-                    reason,
-                    frame: frame.or(Some(node.frame)),
-                },
-                (None, Location::Truncated(reason)) => End {
-                    reason: Some(*reason),
-                    frame: None,
-                },
-                (None, _) => End {
-                    reason: None,
-                    frame: Some(node.frame),
-                },
-            };
-            self.ends.push(end);
-        }
-        let Some(end) = self.ends.get(stack.index()) else {
-            return;
-        };
-        let location = end.frame.map(|frame| &tables.frames[frame.index()].location);
-        if end.reason.is_none() && matches!(location, Some(Location::Kernel { .. })) {
+    /// Counts an event's stack. Kernel threads have no user stack, and are not counted.
+    pub fn count(&mut self, tables: &Tables, ends: &mut Ends, stack: StackId) {
+        let Some(end) = ends.of(tables, stack) else { return };
+        let location = location(tables, end);
+        let outer = tables.stacks.get(end.index()).and_then(|node| node.parent);
+        let reason = truncation(tables, end).or_else(|| truncation(tables, outer?));
+        if reason.is_none() && matches!(location, Some(Location::Kernel { .. })) {
             return;
         }
-        *self
-            .counts
-            .entry((location.and_then(Location::module), end.reason))
-            .or_default() += 1;
+        let module = location.and_then(Location::module);
+        *self.counts.entry((module, reason)).or_default() += 1;
     }
 
     /// The counts, most frequent first.

@@ -1,6 +1,10 @@
 //! Frames and stacks as facts: each distinct one is in the tables once.
 
-use rustc_hash::FxHashMap;
+use std::hash::{BuildHasher as _, Hash};
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::binary::Modules;
 use super::walk::{Place, RawFrame};
@@ -35,11 +39,11 @@ enum Identity {
     Pseudo(ModuleKind),
 }
 
-/// Puts frames and stacks into [`Tables`].
+/// Puts frames and stacks into [`Tables`]. Of each it keeps the number alone: a large recording has ten million stacks.
 #[derive(Debug, Default)]
 pub struct Interner {
-    frames: FxHashMap<Frame, FrameId>,
-    stacks: FxHashMap<StackNode, StackId>,
+    frames: HashTable<FrameId>,
+    stacks: HashTable<StackId>,
     modules: FxHashMap<Identity, ModuleId>,
     by_file: FxHashMap<FileKey, ModuleId>,
 }
@@ -49,11 +53,13 @@ impl Interner {
     pub fn of(tables: &Tables) -> Self {
         let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
         let mut interner = Self::default();
-        for (index, frame) in tables.frames.iter().enumerate() {
-            interner.frames.insert(frame.clone(), FrameId(number(index)));
+        for (frame, id) in tables.frames.iter().zip((0..).map(FrameId)) {
+            let hasher = |id: &FrameId| hash_at(&tables.frames, id.index());
+            interner.frames.insert_unique(hash(frame), id, hasher);
         }
-        for (index, node) in tables.stacks.iter().enumerate() {
-            interner.stacks.insert(*node, StackId(number(index)));
+        for (node, id) in tables.stacks.iter().zip((0..).map(StackId)) {
+            let hasher = |id: &StackId| hash_at(&tables.stacks, id.index());
+            interner.stacks.insert_unique(hash(node), id, hasher);
         }
         for (index, module) in tables.modules.iter().enumerate() {
             let identity = match module.kind {
@@ -69,23 +75,31 @@ impl Interner {
 
     /// The frame with this content.
     pub fn frame(&mut self, tables: &mut Tables, frame: Frame) -> FrameId {
-        if let Some(known) = self.frames.get(&frame) {
-            return *known;
+        let frames = &mut tables.frames;
+        let is_it = |id: &FrameId| frames.get(id.index()) == Some(&frame);
+        match self.frames.entry(hash(&frame), is_it, |id| hash_at(frames, id.index())) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(room) => {
+                let id = FrameId(u32::try_from(frames.len()).unwrap_or(u32::MAX));
+                frames.push(frame);
+                *room.insert(id).get()
+            }
         }
-        let id = FrameId(u32::try_from(tables.frames.len()).unwrap_or(u32::MAX));
-        tables.frames.push(frame.clone());
-        self.frames.insert(frame, id);
-        id
     }
 
     /// The stack that `frame` makes on top of `parent`.
     pub fn stack(&mut self, tables: &mut Tables, parent: Option<StackId>, frame: FrameId) -> StackId {
         let node = StackNode { parent, frame };
-        *self.stacks.entry(node).or_insert_with(|| {
-            let id = StackId(u32::try_from(tables.stacks.len()).unwrap_or(u32::MAX));
-            tables.stacks.push(node);
-            id
-        })
+        let stacks = &mut tables.stacks;
+        let is_it = |id: &StackId| stacks.get(id.index()) == Some(&node);
+        match self.stacks.entry(hash(&node), is_it, |id| hash_at(stacks, id.index())) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(room) => {
+                let id = StackId(u32::try_from(stacks.len()).unwrap_or(u32::MAX));
+                stacks.push(node);
+                *room.insert(id).get()
+            }
+        }
     }
 
     /// The outermost frame of a stack that is not complete.
@@ -206,6 +220,15 @@ impl Interner {
             ModuleId(u32::try_from(tables.modules.len() - 1).unwrap_or(u32::MAX))
         })
     }
+}
+
+fn hash(row: &impl Hash) -> u64 {
+    FxBuildHasher.hash_one(row)
+}
+
+/// Of a row that is in its table.
+fn hash_at<T: Hash>(rows: &[T], index: usize) -> u64 {
+    rows.get(index).map_or(0, hash)
 }
 
 /// The last part of a path; the path itself if that is empty.

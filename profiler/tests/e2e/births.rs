@@ -2,7 +2,7 @@
 
 use crate::harness::profile::Thread;
 use crate::harness::skip::needs_capture;
-use crate::harness::{Ngmi, Oracle, Outcome, Profile, assert_near, said};
+use crate::harness::{Ngmi, Oracle, Outcome, Profile, said};
 
 fn record(mode: &str) -> (Outcome, Profile) {
     let burn = Oracle::c("burn");
@@ -17,12 +17,8 @@ fn record(mode: &str) -> (Outcome, Profile) {
 fn burned<'a>(outcome: &Outcome, profile: &'a Profile) -> &'a Thread {
     let thread = profile.main_of_pid(said(&outcome.stdout, "pid"));
     assert_eq!(thread.process, "burn", "the executable gives the process its name");
-    assert_near(
-        "CPU time of burn, in ms",
-        thread.cpu_ms(),
-        said(&outcome.stdout, "cpu_ns") as f64 / 1e6,
-        12.0,
-    );
+    let measured = said(&outcome.stdout, "cpu_ns") as f64 / 1e6;
+    outcome.assert_cpu_ms("burn", thread.cpu_ms(), measured, 12.0);
     assert!(thread.share("burn_here") > 0.85, "{}", thread.share("burn_here"));
     thread
 }

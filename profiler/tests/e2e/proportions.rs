@@ -40,12 +40,7 @@ fn cpu_time_is_the_kernels_and_not_a_count_of_samples() {
         let profile = outcome.profile();
         let cpu = profile.main_of("split").cpu_ms();
         let measured = said(&outcome.stdout, "cpu_ns") as f64 / 1e6;
-        assert_near(
-            &format!("CPU time at {rate} Hz, in ms"),
-            cpu,
-            measured,
-            0.02 * measured + 25.0,
-        );
+        outcome.assert_cpu_ms(&format!("split at {rate} Hz"), cpu, measured, 0.02 * measured + 25.0);
     }
 }
 

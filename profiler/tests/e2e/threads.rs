@@ -1,7 +1,7 @@
 //! Every thread has a track of its own: names, life times, CPU time, also when born late or gone soon.
 
 use crate::harness::skip::needs_capture;
-use crate::harness::{Ngmi, Oracle, assert_near, said_text};
+use crate::harness::{Ngmi, Oracle, said_text};
 
 #[test]
 fn each_thread_has_its_name_time_and_life() {
@@ -21,14 +21,8 @@ fn each_thread_has_its_name_time_and_life() {
         );
         let measured = said_text(line, "cpu_ns").parse::<f64>().unwrap() / 1e6;
         // What follows the last sample of a thread belongs to no sample. The kernel's figure goes on after the program's own last
-        // look at its clock, and on a shared host holds what interrupts and the hypervisor took meanwhile.
-        let extra = (thread.cpu_ms() - measured).clamp(0.0, 0.1 * measured);
-        assert_near(
-            &format!("CPU time of {name}, in ms"),
-            thread.cpu_ms() - extra,
-            measured,
-            0.02 * measured + 4.0,
-        );
+        // look at its clock.
+        outcome.assert_cpu_ms(name, thread.cpu_ms(), measured, 0.02 * measured + 4.0);
         // A short life is in part its birth and its end.
         let least = if name.starts_with("brief") { 0.7 } else { 0.9 };
         assert!(

@@ -87,6 +87,7 @@ pub fn part(tier: Tier, name: &str, arguments: &[&str]) -> Option<Run> {
         status: ExitStatus::from_raw(part.status << 8),
         stdout: part.stdout.clone(),
         stderr: part.stderr.clone(),
+        taken_ms: 0.0,
         dir: tempfile::tempdir().unwrap(),
     };
     let said = read_said(&outcome)?;

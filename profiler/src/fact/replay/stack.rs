@@ -13,13 +13,14 @@ impl Replay<'_, '_> {
     /// The stack of an event, as it was found before or anew; how it ended counts.
     pub(super) fn stack_of(&mut self, at: &At, thread: ThreadId, stacks: &Stacks<'_>, noun: Noun) -> Option<StackId> {
         let stack = self.resolved_stack(at, thread, stacks, noun);
-        let ends = match noun {
-            Noun::Sample => &mut self.ends.samples,
-            Noun::Fault => &mut self.ends.faults,
-            Noun::Wait => &mut self.ends.waits,
+        let tallies = &mut self.tallies;
+        let tally = match noun {
+            Noun::Sample => &mut tallies.samples,
+            Noun::Fault => &mut tallies.faults,
+            Noun::Wait => &mut tallies.waits,
         };
         if let Some(stack) = stack {
-            ends.count(&self.tables, stack);
+            tally.count(&self.tables, &mut tallies.ends, stack);
         }
         stack
     }

@@ -81,7 +81,8 @@ impl Replay<'_, '_> {
             None => self.resolved_stack(&wait.at, thread, &wait.stacks, Noun::Wait),
         };
         if let Some(stack) = stack {
-            self.ends.waits.count(&self.tables, stack);
+            let tallies = &mut self.tallies;
+            tallies.waits.count(&self.tables, &mut tallies.ends, stack);
         }
         let recording = &mut self.tables.recording;
         recording.waits_seen = recording.waits_seen.saturating_add(u64::from(wait.count));

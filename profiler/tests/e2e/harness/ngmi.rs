@@ -21,6 +21,7 @@ pub struct Ngmi {
 /// A run of `ngmi` that goes on.
 pub struct Running {
     child: Child,
+    taken_before: f64,
     dir: tempfile::TempDir,
 }
 
@@ -32,6 +33,8 @@ pub struct Outcome {
     pub stdout: String,
     /// What it and the program complained about.
     pub stderr: String,
+    /// What the hypervisor and interrupts took from the machine's CPUs meanwhile, in ms.
+    pub taken_ms: f64,
     /// Its folder: `out.json.gz` is the profile.
     pub dir: tempfile::TempDir,
 }
@@ -39,6 +42,15 @@ pub struct Outcome {
 /// The binary under test.
 pub fn binary() -> PathBuf {
     std::env::var_os("NGMI_BIN").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_ngmi")), PathBuf::from)
+}
+
+/// What hardware and software interrupts and the hypervisor took so far, all CPUs together, in ms: `proc_stat(5)`.
+fn taken_ms() -> f64 {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap();
+    let counts = stat.lines().next().unwrap().split_whitespace().skip(1);
+    let ticks: f64 = counts.skip(5).take(3).map(|ticks| ticks.parse::<f64>().unwrap()).sum();
+    // USER_HZ is 100 on every architecture that ngmi runs on.
+    ticks * 10.0
 }
 
 impl Ngmi {
@@ -105,7 +117,11 @@ impl Ngmi {
             .stderr(file("stderr"))
             .spawn()
             .unwrap();
-        Running { child, dir: self.dir }
+        Running {
+            child,
+            taken_before: taken_ms(),
+            dir: self.dir,
+        }
     }
 
     /// Runs it to its end.
@@ -161,6 +177,7 @@ impl Running {
             status,
             stdout,
             stderr,
+            taken_ms: taken_ms() - self.taken_before,
             dir: self.dir,
         }
     }
@@ -170,6 +187,16 @@ impl Outcome {
     /// A file in its folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// Asserts that a thread's CPU time, in ms, is what its own clock measured, within `tolerance`. That clock stands still while the CPU is taken
+    /// away: so much more may have gone by between a thread's switches.
+    #[track_caller]
+    pub fn assert_cpu_ms(&self, what: &str, value: f64, measured: f64, tolerance: f64) {
+        // /proc/stat counts in steps of 10 ms, of each kind.
+        let taken = (value - measured).clamp(0.0, self.taken_ms + 10.0);
+        let what = format!("CPU time of {what}, in ms ({:.0} taken away)", self.taken_ms);
+        super::assert_near(&what, value - taken, measured, tolerance);
     }
 
     /// The exit status, with 128 + N for a signal.
