@@ -138,9 +138,9 @@ impl Markers {
                 pages_read: read,
             };
             add_faults(&mut self.folded, folded);
-            // Beyond as many distinct stacks as markers the sums stay exact and lose their place in the call tree.
-            let known =
-                self.folded_stacks.len() < self.budget || self.folded_stacks.contains_key(&(fault.thread, fault.stack));
+            // Beyond a quarter as many distinct stacks as markers the sums stay exact and lose their place in the call tree.
+            let has_room = self.folded_stacks.len() < self.budget / 4;
+            let known = has_room || self.folded_stacks.contains_key(&(fault.thread, fault.stack));
             let stack = fault.stack.filter(|_| known);
             let sum = self.folded_stacks.entry((fault.thread, stack)).or_insert(FoldedStack {
                 thread: fault.thread,
