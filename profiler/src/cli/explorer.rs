@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use super::faults::{warn_of_budget, why_none};
+use super::scratch::Scratch;
 use super::source::{self, Kind};
 use super::terminal::tell;
 use crate::record::spool::Output;
@@ -23,7 +24,8 @@ pub fn document(input: &Path) -> Result<Vec<u8>> {
 }
 
 fn of_selected(input: &Path, selection: &Selection, must_have_faults: bool) -> Result<Vec<u8>> {
-    let mut facts = Facts::default();
+    let scratch = Scratch::new();
+    let mut facts = Facts::beyond_memory(&scratch.rows());
     let (tables, kind) = source::read(input, &mut facts)?;
     facts.faults.is_without_mappings = kind == Kind::Profile;
     let why = facts.faults.rows.is_empty().then(|| why_none(&tables.recording));
@@ -36,6 +38,7 @@ fn of_selected(input: &Path, selection: &Selection, must_have_faults: bool) -> R
     let mut document = Vec::new();
     let why = why.map(|why| format!("This recording holds no page fault{why}."));
     write(&mut document, &view, &selector, &facts, why.as_deref())?;
+    scratch.was_whole()?;
     Ok(document)
 }
 

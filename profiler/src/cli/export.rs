@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use super::args::{Export, ExportFormat};
 use super::missing::About;
 use super::output::to_stdout;
+use super::scratch::Scratch;
 use super::source::{self, Kind};
 use super::terminal::tell;
 use super::{faults, io as requests, waits};
@@ -182,19 +183,20 @@ fn read(input: &Path, sink: &mut dyn FactSink, wanted: &[Table]) -> Result<Table
 
 /// A row each.
 fn rows(input: &Path, out: &mut (impl Write + Send), table: Table) -> Result<u64> {
+    let scratch = Scratch::new();
     let written = match table {
         Table::Samples => {
-            let mut facts = samples::Facts::default();
+            let mut facts = samples::Facts::beyond_memory(&scratch.rows());
             let tables = read(input, &mut facts, &[table])?;
             let notes = begin(input, &tables, table, u64::from(facts.len()))?;
             let exporter = samples::Exporter::new(&tables);
             parquet(out, &notes, (&samples::COLUMNS, &samples::TYPES), |rows| {
-                facts.samples().try_for_each(|sample| rows.row(&exporter.row(sample)))
+                facts.samples(|sample| rows.row(&exporter.row(sample)))
             })
         }
         Table::Faults => {
             use faults_report::export::{COLUMNS, Exporter, TYPES};
-            let mut facts = faults_report::Facts::default();
+            let mut facts = faults_report::Facts::beyond_memory(&scratch.rows());
             let tables = read(input, &mut facts, &[table])?;
             let notes = begin(input, &tables, table, facts.rows.len() as u64)?;
             let view = faults_report::View::new(&tables, &facts);
@@ -216,16 +218,17 @@ fn rows(input: &Path, out: &mut (impl Write + Send), table: Table) -> Result<u64
         }
         Table::Waits => {
             use waits_report::export::{COLUMNS, Exporter, TYPES};
-            let mut facts = waits_report::Facts::default();
+            let mut facts = waits_report::Facts::beyond_memory(&scratch.rows());
             let tables = read(input, &mut facts, &[table])?;
             let notes = begin(input, &tables, table, facts.rows.len() as u64)?;
             let view = waits_report::View::new(&tables, &facts);
-            let exporter = Exporter::new(&view);
+            let mut exporter = Exporter::new(&view);
             parquet(out, &notes, (&COLUMNS, &TYPES), |rows| {
                 view.waits().try_for_each(|wait| rows.row(&exporter.row(&wait)))
             })
         }
     };
+    scratch.was_whole()?;
     Ok(written.map_err(Unwritable)?)
 }
 

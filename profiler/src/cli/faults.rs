@@ -2,6 +2,7 @@
 
 use std::io;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 
@@ -11,6 +12,7 @@ use super::args::Faults;
 use super::explorer;
 use super::missing::About;
 use super::output::to_stdout;
+use super::scratch::Scratch;
 use super::source;
 use crate::fact::{Recording, Tables};
 use crate::report::export::{self, Form, Rows};
@@ -29,11 +31,18 @@ pub fn run(mut args: Faults) -> Result<ExitCode> {
     if let Some(html) = args.html.take() {
         return explorer::page(&args.input.clone(), &html, &Selection::try_from(args)?);
     }
+    let scratch = Scratch::new();
+    let code = show(args, &scratch)?;
+    scratch.was_whole()?;
+    Ok(code)
+}
+
+fn show(args: Faults, scratch: &Arc<Scratch>) -> Result<ExitCode> {
     let input = args.input.clone();
     let top = args.top;
     let (list, csv, json, ndjson) = (args.list, args.csv, args.json, args.ndjson);
     let selection = Selection::try_from(args)?;
-    let mut facts = Facts::default();
+    let mut facts = Facts::beyond_memory(&scratch.rows());
     let (tables, kind) = source::read(&input, &mut facts)?;
     facts.is_without_mappings = kind == Kind::Profile;
     if facts.rows.is_empty() {

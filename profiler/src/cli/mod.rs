@@ -21,6 +21,7 @@ mod preload;
 mod record;
 mod repeat;
 mod runs;
+mod scratch;
 mod serve;
 mod share;
 mod smaps;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use super::scratch::Scratch;
 use super::source::{self, Kind};
 use super::terminal::tell;
 use crate::report::metrics::{Facts, Metrics, Runs};
@@ -50,7 +51,8 @@ pub fn one(file: &Path) -> Result<Metrics> {
 
 /// The figures of a recording.
 pub fn quietly(file: &Path) -> Result<Metrics> {
-    let mut facts = Facts::default();
+    let scratch = Scratch::new();
+    let mut facts = Facts::beyond_memory(&scratch.rows());
     let (tables, kind) = source::read_any(file, &mut facts)?;
     if let Kind::Foreign(by) = kind {
         facts.foreign = Some(format!(
@@ -58,7 +60,9 @@ pub fn quietly(file: &Path) -> Result<Metrics> {
             file.display()
         ));
     }
-    Ok(Metrics::new(&tables, &facts))
+    let metrics = Metrics::new(&tables, &facts);
+    scratch.was_whole()?;
+    Ok(metrics)
 }
 
 /// The profiles of a folder, as `record --runs` names them: by number.

@@ -10,6 +10,7 @@ use anyhow::{Result, bail};
 
 use super::args::Smaps;
 use super::output::to_stdout;
+use super::scratch::Scratch;
 use super::source::Kind;
 use super::{faults, source};
 use crate::report::export::{self, Cell, Form, Rows};
@@ -79,7 +80,8 @@ fn of_recording(args: &Smaps, input: &Path) -> Result<ExitCode> {
 
 /// What a recording knows of memory.
 fn known(input: &Path) -> Result<Known> {
-    let mut facts = Facts::default();
+    let scratch = Scratch::new();
+    let mut facts = Facts::beyond_memory(&scratch.rows());
     let (tables, kind) = source::read(input, &mut facts)?;
     facts.is_without_mappings = kind == Kind::Profile;
     if facts.rows.is_empty() {
@@ -87,5 +89,7 @@ fn known(input: &Path) -> Result<Known> {
         bail!("{} holds no page fault{why}", input.display());
     }
     faults::warn_of_budget(&tables, facts.rows.len() as u64);
-    Ok(Known::new(&View::new(&tables, &facts)))
+    let known = Known::new(&View::new(&tables, &facts));
+    scratch.was_whole()?;
+    Ok(known)
 }

@@ -2,12 +2,14 @@
 
 use std::io;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 
 use super::args::Waits;
 use super::missing::About;
 use super::output::to_stdout;
+use super::scratch::Scratch;
 use super::source;
 use super::span::{moment, times};
 use crate::fact::Recording;
@@ -25,11 +27,18 @@ pub const WAITS: About = About {
 };
 
 pub fn run(args: Waits) -> Result<ExitCode> {
+    let scratch = Scratch::new();
+    let code = show(args, &scratch)?;
+    scratch.was_whole()?;
+    Ok(code)
+}
+
+fn show(args: Waits, scratch: &Arc<Scratch>) -> Result<ExitCode> {
     let input = args.input.clone();
     let (top, stacks) = (args.top, args.stacks);
     let (csv, json, ndjson) = (args.csv, args.json, args.ndjson);
     let selection = Selection::try_from(args)?;
-    let mut facts = Facts::default();
+    let mut facts = Facts::beyond_memory(&scratch.rows());
     let (tables, _) = source::read(&input, &mut facts)?;
     if facts.rows.is_empty() {
         let why = WAITS.why_none(&tables.recording, tables.recording.waits_seen);
@@ -40,7 +49,7 @@ pub fn run(args: Waits) -> Result<ExitCode> {
     let selector = Selector::new(&view, &selection).with_context(|| input.display().to_string())?;
     let mut selected = view.waits().filter(|wait| selector.takes(&view, wait));
     if let Some(form) = Form::asked_for(csv, ndjson) {
-        let exporter = Exporter::new(&view);
+        let mut exporter = Exporter::new(&view);
         return to_stdout(&mut io::stdout().lock(), |out| {
             let mut rows = Rows::begin(out, form, &COLUMNS)?;
             selected.try_for_each(|wait| rows.row(&exporter.row(&wait)))

@@ -1,6 +1,5 @@
 //! Facts as answers: tables and figures that verbs print.
 
-mod blocks;
 pub mod check;
 pub mod diff;
 pub mod explorer;
@@ -18,6 +17,7 @@ pub mod repeat;
 pub mod reveals;
 pub mod select;
 pub mod smaps;
+pub(crate) mod sorted;
 pub mod summary;
 pub mod text;
 pub mod waits;

@@ -1,5 +1,6 @@
 //! Waits as an answer: collected as compact rows, selected, named, summed up into tables, or exported a row a wait.
 
+pub mod causes;
 pub mod export;
 pub mod report;
 pub mod rows;

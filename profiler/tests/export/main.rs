@@ -9,12 +9,15 @@ mod any_fault;
 mod any_recording;
 #[path = "../profile_synthetic/any_wait.rs"]
 mod any_wait;
+#[path = "../../benches/made/mod.rs"]
+mod made;
 #[path = "../profile_synthetic/mod.rs"]
 mod profile_synthetic;
 #[path = "../e2e/harness/skip.rs"]
 #[allow(dead_code, unused_imports, unused_macros, clippy::expect_used)]
 mod skip;
 
+mod beyond_memory;
 mod readers;
 mod rows;
 mod stacks;

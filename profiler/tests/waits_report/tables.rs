@@ -156,7 +156,7 @@ fn text_fits_eighty_columns_whatever_the_names_are() {
 fn a_row_is_one_line_with_every_column() {
     let (tables, facts) = facts(600);
     let view = View::new(&tables, &facts);
-    let exporter = Exporter::new(&view);
+    let mut exporter = Exporter::new(&view);
     let (mut csv, mut json) = (Vec::new(), Vec::new());
     csv_head(&mut csv, &COLUMNS).unwrap();
     for wait in view.waits() {

@@ -1,5 +1,7 @@
 //! What the document is made of: what `ngmi faults` keeps of a recording, and beside it disk reads, reads of pages, and who waited for which.
 
+use std::sync::Arc;
+
 use super::limits;
 use crate::addr::Timestamp;
 use crate::fact::fault::MappedFileId;
@@ -10,6 +12,7 @@ use crate::fact::{
 };
 use crate::report::export::ns;
 use crate::report::faults;
+use crate::report::sorted::Scratch;
 
 /// The part of a disk read that is of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +54,16 @@ pub struct Facts {
     pub(super) reads: Vec<Read>,
     pub(super) pages: Vec<PagesReadFact>,
     pub(super) causes: Vec<WaitedFor>,
+}
+
+impl Facts {
+    /// Faults are in memory up to a limit, and beyond it there.
+    pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
+        Self {
+            faults: faults::Facts::beyond_memory(scratch),
+            ..Self::default()
+        }
+    }
 }
 
 impl FactSink for Facts {

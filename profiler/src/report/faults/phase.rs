@@ -7,10 +7,11 @@
 
 use serde::Serialize;
 
-use super::rows::Facts;
+use super::rows::{Facts, Row};
 use crate::addr::Timestamp;
 use crate::fact::{FrameId, Process, ProcessId, StackId, Tables};
 use crate::report::functions::Functions;
+use crate::report::sorted::Ordered;
 
 /// Generations of parents that are asked.
 const GENERATIONS: usize = 64;
@@ -77,7 +78,7 @@ enum Place {
 
 impl Phases {
     /// From faults in the order of their start.
-    pub fn new(tables: &Tables, functions: &Functions, facts: &Facts, order: &[u32]) -> Self {
+    pub(super) fn new(tables: &Tables, functions: &Functions, facts: &Facts, order: &Ordered<'_, Row>) -> Self {
         let shown = shown(tables, functions);
         let mut phases = Self {
             by_process: vec![Vec::new(); tables.processes.len()],
@@ -86,7 +87,7 @@ impl Phases {
         let mut milestones = facts.milestones.clone();
         milestones.sort_by_key(|milestone| milestone.time);
         let mut milestones = milestones.into_iter().peekable();
-        for fault in order.iter().filter_map(|&index| facts.rows.get(index)) {
+        for fault in order.iter().map(|row| facts.rows.fault(&row)) {
             while let Some(told) = milestones.next_if(|told| told.time <= fault.start) {
                 phases.milestone(tables, told);
             }

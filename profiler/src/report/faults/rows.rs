@@ -1,9 +1,10 @@
 //! Every fault of a recording in 88 bytes: they arrive in the order in which they ended and are wanted by their start, and
-//! names are known only when the last one has come. Ten million take 920 MB with their order, and nothing is written to a disk.
+//! names are known only when the last one has come.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use rustc_hash::FxHashMap;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::addr::{Avma, FileOffset, Timestamp, ns};
 use crate::fact::clues::Gather;
@@ -11,12 +12,12 @@ use crate::fact::dirty::Dirtied;
 use crate::fact::fault::{Access, Failure, FaultClass, FaultFact, FaultWaits, FilePlace, MappedFileId, PageRange};
 use crate::fact::pages::Pages;
 use crate::fact::{FactSink, Mark, MarkKind, PagesReadFact, SampleFact, StackId, Tables, ThreadId};
-use crate::report::blocks::Blocks;
+use crate::report::sorted::{self, Ordered, Scratch, Sorted};
 
 /// Stands for nothing.
 const NONE: u32 = u32::MAX;
-/// Stands for a time of 4.29 s or more, which is kept beside.
-const LONG: u32 = u32::MAX - 1;
+/// With the place of a time of 2.15 s or more, which is kept beside.
+const LONG: u32 = 1 << 31;
 /// Stands for "the tier can't tell".
 const NO_RETRIES: u16 = u16::MAX;
 const ACCESSES: [Access; 4] = [Access::Unknown, Access::Read, Access::Write, Access::Execute];
@@ -31,8 +32,10 @@ const FAILURES: [Option<Failure>; 5] = [
 /// Latency and waits, in this order.
 const TIMES: usize = 7;
 
-#[derive(Debug, Clone, Copy)]
-struct Row {
+/// A fault, as it is kept.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(super) struct Row {
     start: u64,
     address: u64,
     byte: u64,
@@ -52,11 +55,26 @@ struct Row {
 /// Faults in the order in which they were handed in.
 #[derive(Debug, Default)]
 pub struct Rows {
-    kept: Blocks<Row>,
-    long: FxHashMap<(u32, u8), u64>,
+    kept: Sorted<Row>,
+    /// Seven a fault of 2.15 s at most: not many in the life of a thread.
+    long: Vec<u64>,
+}
+
+impl sorted::Row for Row {
+    fn key(&self) -> u64 {
+        self.start
+    }
 }
 
 impl Rows {
+    /// In memory up to a limit, and beyond it there.
+    pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
+        Self {
+            kept: Sorted::beyond_memory(scratch),
+            long: Vec::new(),
+        }
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.kept.len() as usize
@@ -69,7 +87,7 @@ impl Rows {
 
     /// Bytes of memory that they take.
     pub fn bytes(&self) -> usize {
-        self.kept.bytes() + self.long.capacity() * 32
+        self.kept.bytes() + self.long.capacity() * size_of::<u64>()
     }
 
     /// Keeps a fault, whole but for retries beyond 65,534. False: there are four thousand million already.
@@ -77,15 +95,9 @@ impl Rows {
         if self.kept.is_full() {
             return false;
         }
-        let index = self.kept.len();
         let [lock, disk, other_read, blocked, preempted, reclaim] = fault.waits.parts();
         let times = [fault.latency, lock, disk, other_read, blocked, preempted, reclaim];
-        let mut number = 0;
-        let times = times.map(|time| {
-            let short = self.short((index, number), time);
-            number += 1;
-            short
-        });
+        let times = times.map(|time| self.short(time));
         let place = fault.place;
         let in_page = place.map_or(0, |place| place.byte.0.saturating_sub(place.offset.0));
         let row = Row {
@@ -108,27 +120,30 @@ impl Rows {
         self.kept.push(row)
     }
 
-    fn short(&mut self, key: (u32, u8), time: Option<Duration>) -> u32 {
+    fn short(&mut self, time: Option<Duration>) -> u32 {
         let Some(time) = time else { return NONE };
         let ns = ns(time);
-        match u32::try_from(ns) {
-            Ok(ns) if ns < LONG => ns,
-            _ => {
-                self.long.insert(key, ns);
-                LONG
+        if let Ok(ns @ ..LONG) = u32::try_from(ns) {
+            return ns;
+        }
+        match u32::try_from(self.long.len()) {
+            Ok(place) if place < NONE - LONG => {
+                self.long.push(ns);
+                LONG | place
             }
+            // Beyond a century of such faults.
+            _ => LONG - 1,
         }
     }
 
-    /// The fault with this number, as it was handed in.
-    pub fn get(&self, index: u32) -> Option<FaultFact> {
-        let row = self.kept.get(index)?;
-        let time = |number: u8| match row.times[usize::from(number)] {
+    /// The fault, as it was handed in.
+    pub(super) fn fault(&self, row: &Row) -> FaultFact {
+        let time = |number: usize| match row.times[number] {
             NONE => None,
-            LONG => self.long.get(&(index, number)).copied().map(Duration::from_nanos),
-            ns => Some(Duration::from_nanos(u64::from(ns))),
+            ns @ ..LONG => Some(Duration::from_nanos(u64::from(ns))),
+            long => self.long.get((long - LONG) as usize).copied().map(Duration::from_nanos),
         };
-        Some(FaultFact {
+        FaultFact {
             start: Timestamp(row.start),
             latency: time(0),
             thread: ThreadId(row.thread),
@@ -160,12 +175,12 @@ impl Rows {
             }),
             pages_read: row.pages_read,
             read_around_off: row.bits & 1 << 12 != 0,
-        })
+        }
     }
 
-    /// The numbers of all faults, by the time at which they began.
-    pub fn order(&self) -> Vec<u32> {
-        self.kept.order_by(|row| row.start)
+    /// All faults, by the time at which they began.
+    pub(super) fn ordered(&self) -> Ordered<'_, Row> {
+        self.kept.ordered()
     }
 }
 
@@ -210,6 +225,16 @@ pub struct Facts {
     pub clues: Gather,
     /// The source keeps no mappings: nobody knows which anonymous memory is `.bss`.
     pub is_without_mappings: bool,
+}
+
+impl Facts {
+    /// Rows are in memory up to a limit, and beyond it there.
+    pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
+        Self {
+            rows: Rows::beyond_memory(scratch),
+            ..Self::default()
+        }
+    }
 }
 
 impl FactSink for Facts {
@@ -265,7 +290,12 @@ mod tests {
     use super::*;
 
     fn time() -> impl Strategy<Value = Option<Duration>> {
-        let ns = prop_oneof![0..10_u64, u64::from(LONG) - 2..u64::from(NONE) + 2, any::<u64>()];
+        let ns = prop_oneof![
+            0..10_u64,
+            u64::from(LONG) - 2..u64::from(LONG) + 2,
+            u64::from(NONE) - 2..u64::from(NONE) + 2,
+            any::<u64>()
+        ];
         prop::option::of(ns.prop_map(Duration::from_nanos))
     }
 
@@ -318,20 +348,16 @@ mod tests {
             for fault in &faults {
                 prop_assert!(rows.push(fault));
             }
-            for (index, fault) in (0..).zip(&faults) {
-                prop_assert_eq!(rows.get(index), Some(*fault));
-            }
-            prop_assert!(rows.get(rows.kept.len()).is_none());
-            let order = rows.order();
-            prop_assert_eq!(order.len(), faults.len());
-            prop_assert!(order.is_sorted_by_key(|&index| faults[index as usize].start));
+            let mut faults = faults;
+            faults.sort_by_key(|fault| fault.start);
+            let kept: Vec<FaultFact> = rows.ordered().iter().map(|row| rows.fault(&row)).collect();
+            prop_assert_eq!(kept, faults);
         }
     }
 
     #[test]
-    fn ten_million_fit_a_gigabyte() {
+    fn a_row_takes_what_the_header_says() {
         assert_eq!(size_of::<Row>(), 88);
-        assert!((size_of::<Row>() + size_of::<u32>()) * 10_000_000 < 1 << 30);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Faults with the names of everything that they refer to.
 
 use super::phase::{Phase, Phases};
-use super::rows::Facts;
+use super::rows::{Facts, Row};
 use crate::fact::clues::Clues;
 use crate::fact::dirty::Dirtied;
 use crate::fact::fault::{FilePlace, MappedFile};
@@ -9,6 +9,7 @@ use crate::fact::pages::Pages;
 use crate::fact::{FaultFact, Location, Process, StackId, Tables, Thread};
 use crate::report::export::ns;
 use crate::report::functions::{FunctionId, Functions, upwards};
+use crate::report::sorted::Ordered;
 
 /// All faults of a recording, by the time at which they began.
 #[derive(Debug)]
@@ -20,13 +21,13 @@ pub struct View<'a> {
     /// Phases of the processes.
     pub phases: Phases,
     facts: &'a Facts,
-    order: Vec<u32>,
+    order: Ordered<'a, Row>,
 }
 
 impl<'a> View<'a> {
     /// Names and orders the facts of a recording.
     pub fn new(tables: &'a Tables, facts: &'a Facts) -> Self {
-        let order = facts.rows.order();
+        let order = facts.rows.ordered();
         let functions = Functions::new(tables);
         let phases = Phases::new(tables, &functions, facts, &order);
         Self {
@@ -65,12 +66,12 @@ impl<'a> View<'a> {
 
     /// There is none.
     pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
+        self.len() == 0
     }
 
     /// All of them, by the time at which they began.
     pub fn faults(&self) -> impl Iterator<Item = FaultFact> {
-        self.order.iter().filter_map(|&index| self.facts.rows.get(index))
+        self.order.iter().map(|row| self.facts.rows.fault(&row))
     }
 
     /// Since the recording's start, in ns.

@@ -1,10 +1,15 @@
 //! A row a CPU sample: collected, and the columns.
 
-use crate::addr::ns;
-use crate::fact::{FactSink, Location, Mark, SampleFact, StackId, Tables};
-use crate::report::blocks::Blocks;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::addr::{Timestamp, ns};
+use crate::fact::{FactSink, Location, Mark, SampleFact, StackId, Tables, ThreadId};
 use crate::report::export::{Cell, Type};
 use crate::report::functions::{Functions, outermost_first, upwards};
+use crate::report::sorted::{Row, Scratch, Sorted};
 
 /// Columns in their order; new ones come at the end.
 pub const COLUMNS: [&str; 13] = [
@@ -31,19 +36,71 @@ pub const TYPES: [Type; COLUMNS.len()] = {
     ]
 };
 
+/// Stands for no stack.
+const NONE: u32 = u32::MAX;
+
+/// A sample in 32 bytes.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Sample {
+    time: u64,
+    cpu_ns: u64,
+    thread: u32,
+    stack: u32,
+    weight: u32,
+    in_kernel: u32,
+}
+
+impl Row for Sample {
+    fn key(&self) -> u64 {
+        self.time
+    }
+}
+
+impl From<&SampleFact> for Sample {
+    fn from(sample: &SampleFact) -> Self {
+        Self {
+            time: sample.time.0,
+            cpu_ns: ns(sample.cpu_time),
+            thread: sample.thread.0,
+            stack: sample.stack.map_or(NONE, |stack| stack.0),
+            weight: sample.weight,
+            in_kernel: sample.in_kernel.into(),
+        }
+    }
+}
+
+impl From<Sample> for SampleFact {
+    fn from(sample: Sample) -> Self {
+        Self {
+            time: Timestamp(sample.time),
+            thread: ThreadId(sample.thread),
+            stack: (sample.stack != NONE).then_some(StackId(sample.stack)),
+            cpu_time: Duration::from_nanos(sample.cpu_ns),
+            in_kernel: sample.in_kernel != 0,
+            weight: sample.weight,
+        }
+    }
+}
+
 /// The samples of a recording.
 #[derive(Debug, Default)]
-pub struct Facts(Blocks<SampleFact>);
+pub struct Facts(Sorted<Sample>);
 
 impl FactSink for Facts {
     fn sample(&mut self, _: &Tables, sample: &SampleFact) {
-        self.0.push(*sample);
+        self.0.push(sample.into());
     }
 
     fn mark(&mut self, _: &Tables, _: &Mark) {}
 }
 
 impl Facts {
+    /// In memory up to a limit, and beyond it there.
+    pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
+        Self(Sorted::beyond_memory(scratch))
+    }
+
     /// How many there are.
     pub fn len(&self) -> u32 {
         self.0.len()
@@ -54,10 +111,12 @@ impl Facts {
         self.len() == 0
     }
 
-    /// All of them, by time.
-    pub fn samples(&self) -> impl Iterator<Item = &SampleFact> {
-        let order = self.0.order_by(|sample| sample.time);
-        order.into_iter().filter_map(|number| self.0.get(number))
+    /// Hands over all of them, by time, until there is an error.
+    ///
+    /// # Errors
+    /// The first one.
+    pub fn samples<E>(&self, mut take: impl FnMut(&SampleFact) -> Result<(), E>) -> Result<(), E> {
+        self.0.ordered().iter().try_for_each(|sample| take(&sample.into()))
     }
 }
 

@@ -1,23 +1,35 @@
 //! What the figures are summed up from: the facts that the reports on faults, waits and requests keep, and samples.
 
+use std::sync::Arc;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
 use crate::addr::{Timestamp, ns};
+use crate::fact::fault::{Access, FaultClass};
 use crate::fact::{
     Cause, FactSink, FaultFact, MappedFileId, Mark, PagesReadFact, RequestFact, SampleFact, StackId, Tables, ThreadId,
     WaitFact,
 };
-use crate::report::blocks::Blocks;
+use crate::report::sorted::{Row, Scratch, Sorted};
 use crate::report::{faults, io, waits};
 
 /// Stands for no stack.
 const NONE: u32 = u32::MAX;
 
 /// A sample in 24 bytes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
 pub(super) struct Sample {
     time: u64,
     cpu_ns: u64,
     thread: u32,
     stack: u32,
+}
+
+impl Row for Sample {
+    fn key(&self) -> u64 {
+        self.time
+    }
 }
 
 impl Sample {
@@ -48,9 +60,30 @@ pub struct Facts {
     pub(super) faults: faults::Facts,
     pub(super) waits: waits::rows::Facts,
     pub(super) requests: io::Facts,
-    pub(super) samples: Blocks<Sample>,
+    pub(super) samples: Sorted<Sample>,
+    /// Faults that may have copied a page: nobody saw what they brought.
+    pub(super) may_have_copied: u64,
     /// Why nothing but samples is there: another program wrote it.
     pub foreign: Option<String>,
+}
+
+impl Facts {
+    /// Rows are in memory up to a limit, and beyond it there.
+    pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
+        Self {
+            faults: faults::Facts::beyond_memory(scratch),
+            waits: waits::Facts::beyond_memory(scratch),
+            samples: Sorted::beyond_memory(scratch),
+            ..Self::default()
+        }
+    }
+}
+
+/// Who only reads copies nothing: the vdso's pages, whose class nobody sees, are among these.
+fn may_have_copied(fault: &FaultFact) -> bool {
+    fault.class == FaultClass::Unknown
+        && fault.failed.is_none()
+        && matches!(fault.access, Access::Write | Access::Unknown)
 }
 
 impl FactSink for Facts {
@@ -68,6 +101,7 @@ impl FactSink for Facts {
     }
 
     fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
+        self.may_have_copied += u64::from(may_have_copied(fault));
         self.faults.fault(tables, fault);
     }
 

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::gather::Facts;
 use super::{By, Metric};
 use crate::fact::account::{FaultTier, check};
-use crate::fact::fault::{Access, FaultClass, FaultFact};
 use crate::fact::{Recording, Tables, WaitReason};
 use crate::report::text::count;
 
@@ -91,14 +90,7 @@ fn faults(tables: &Tables, facts: &Facts, reasons: &mut Reasons) {
             why,
         );
     }
-    let rows = || (0..).map_while(|index| facts.faults.rows.get(index));
-    // Who only reads copies nothing: the vdso's pages, whose class nobody sees, are among these.
-    let may_copy = |fault: &FaultFact| {
-        fault.class == FaultClass::Unknown
-            && fault.failed.is_none()
-            && matches!(fault.access, Access::Write | Access::Unknown)
-    };
-    let unknown = rows().filter(may_copy).count() as u64;
+    let unknown = facts.may_have_copied;
     if unknown > 0 {
         let why = format!("what {} of the faults brought was not seen", count(unknown));
         reasons.add(By::ALL, &[Metric::CowPages], &why);

@@ -35,37 +35,36 @@ enum Key {
     Thread(ThreadId),
 }
 
-/// The times of one thread's faults in files, by start: which fault a wait was in.
-type InFaults = FxHashMap<ThreadId, Vec<(Timestamp, Timestamp, MappedFileId)>>;
+/// By thread, the end of its latest fault in a file, and the file: which fault a wait was in.
+type InFaults = FxHashMap<ThreadId, (Timestamp, MappedFileId)>;
 
 /// Numbers of functions are the same in all three views: they are made of the same tables.
-struct Sums<'a> {
+struct Views<'a> {
     tables: &'a Tables,
     faults: faults::View<'a>,
     waits: waits::View<'a>,
     requests: io::View<'a>,
-    in_faults: InFaults,
-    figures: FxHashMap<Key, Figures>,
 }
+
+#[derive(Default)]
+struct Sums(FxHashMap<Key, Figures>);
 
 impl Metrics {
     /// Of everything that was recorded.
     pub fn new(tables: &Tables, facts: &Facts) -> Self {
-        let mut sums = Sums {
+        let views = Views {
             tables,
             faults: faults::View::new(tables, &facts.faults),
             waits: waits::View::new(tables, &facts.waits),
             requests: io::View::new(tables, &facts.requests),
-            in_faults: InFaults::default(),
-            figures: FxHashMap::default(),
         };
-        sums.wall();
-        sums.samples(facts);
-        sums.all_faults();
-        sums.folded_faults();
-        sums.pages();
-        sums.all_waits();
-        sums.all_requests();
+        let mut sums = Sums::default();
+        views.wall(&mut sums);
+        views.samples(facts, &mut sums);
+        views.faults_and_waits(&mut sums);
+        views.folded(&mut sums);
+        views.pages(&mut sums);
+        views.all_requests(&mut sums);
         let mut warnings = Vec::new();
         for (loss, lost) in &tables.recording.losses {
             warnings.push(format!("lost: {lost} {loss}; figures of these are too low"));
@@ -73,22 +72,24 @@ impl Metrics {
         Self {
             command: tables.recording.command.clone(),
             warnings,
-            places: sums.named(),
+            places: views.named(&sums),
             unknown: unknown(tables, facts),
         }
     }
 }
 
-impl Sums<'_> {
+impl Sums {
     fn add(&mut self, keys: impl IntoIterator<Item = Key>, figures: &[(Metric, u64)]) {
         for key in keys {
-            let sums = self.figures.entry(key).or_default();
+            let sums = self.0.entry(key).or_default();
             for (metric, more) in figures {
                 sums.add(*metric, *more);
             }
         }
     }
+}
 
+impl Views<'_> {
     fn process(&self, thread: ThreadId) -> Option<ProcessId> {
         self.tables.threads.get(thread.index()).map(|thread| thread.process)
     }
@@ -98,7 +99,7 @@ impl Sums<'_> {
         phases.at(self.tables, self.process(thread)?, time).map(Key::Phase)
     }
 
-    fn wall(&mut self) {
+    fn wall(&self, sums: &mut Sums) {
         let recording = &self.tables.recording;
         let process = self
             .tables
@@ -106,72 +107,95 @@ impl Sums<'_> {
             .and_then(|id| self.tables.processes.get(id.index()));
         let main = process.and_then(|process| self.tables.threads.get(process.main_thread?.index()));
         let wall = main.map_or_else(|| recording.end.since(recording.start), |main| life(self.tables, main));
-        self.add([Key::Total], &[(Metric::Wall, ns(wall))]);
+        sums.add([Key::Total], &[(Metric::Wall, ns(wall))]);
     }
 
-    fn samples(&mut self, facts: &Facts) {
-        for sample in (0..).map_while(|number| facts.samples.get(number)) {
+    fn samples(&self, facts: &Facts, sums: &mut Sums) {
+        for sample in facts.samples.ordered().iter() {
             let function = self.faults.functions.innermost(sample.stack());
             let module = function.and_then(|id| self.faults.functions.get(id)?.module);
             let phase = self.phase(sample.thread(), sample.time());
             let keys = [Key::Total, Key::Thread(sample.thread())].into_iter();
             let keys = keys.chain(function.map(Key::Function)).chain(module.map(Key::Module));
-            self.add(keys.chain(phase), &[(Metric::Cpu, sample.cpu_ns())]);
+            sums.add(keys.chain(phase), &[(Metric::Cpu, sample.cpu_ns())]);
         }
         for (thread, id) in self.tables.threads.iter().zip((0..).map(ThreadId)) {
             let rest = thread.cpu_time_after_last_sample;
-            self.add([Key::Total, Key::Thread(id)], &[(Metric::Cpu, rest)]);
+            sums.add([Key::Total, Key::Thread(id)], &[(Metric::Cpu, rest)]);
         }
     }
 
-    fn all_faults(&mut self) {
-        let faults: Vec<FaultFact> = self.faults.faults().filter(|fault| fault.failed.is_none()).collect();
-        for fault in faults {
-            let place = fault.place;
-            let function = self.faults.function(&fault);
-            let phase = self.phase(fault.thread, fault.start);
-            let section = place.and_then(|place| {
-                let section = self.faults.file(place)?.section_index(place.byte)?;
-                Some(Key::Section(place.file, section))
-            });
-            let keys = [Key::Total, Key::Thread(fault.thread)].into_iter();
-            let keys = keys.chain(place.map(|place| Key::File(place.file))).chain(section);
-            let keys = keys.chain(function.map(Key::Function)).chain(phase);
-            let figures = figures_of(fault.class, fault.major, 1, ns(fault.time()));
-            self.add(keys, &figures);
-            if let Some(place) = place {
-                let times = self.in_faults.entry(fault.thread).or_default();
-                let end = Timestamp(fault.start.0.saturating_add(ns(fault.time())));
-                times.push((fault.start, end, place.file));
+    /// Both by the time at which they began, so that the fault that a wait was in comes just before it.
+    fn faults_and_waits(&self, sums: &mut Sums) {
+        let mut latest = InFaults::default();
+        let mut faults = self.faults.faults().filter(|fault| fault.failed.is_none()).peekable();
+        for wait in self.waits.waits() {
+            while let Some(fault) = faults.next_if(|fault| fault.start <= wait.start) {
+                self.fault(&fault, sums);
+                if let Some(place) = fault.place {
+                    let end = Timestamp(fault.start.0.saturating_add(ns(fault.time())));
+                    latest.insert(fault.thread, (end, place.file));
+                }
             }
+            let in_fault = latest.get(&wait.thread).filter(|(end, _)| wait.start <= *end);
+            self.wait(&wait, in_fault.map(|(_, file)| *file), sums);
         }
+        faults.for_each(|fault| self.fault(&fault, sums));
+    }
+
+    fn fault(&self, fault: &FaultFact, sums: &mut Sums) {
+        let place = fault.place;
+        let function = self.faults.function(fault);
+        let phase = self.phase(fault.thread, fault.start);
+        let section = place.and_then(|place| {
+            let section = self.faults.file(place)?.section_index(place.byte)?;
+            Some(Key::Section(place.file, section))
+        });
+        let keys = [Key::Total, Key::Thread(fault.thread)].into_iter();
+        let keys = keys.chain(place.map(|place| Key::File(place.file))).chain(section);
+        let keys = keys.chain(function.map(Key::Function)).chain(phase);
+        let figures = figures_of(fault.class, fault.major, 1, ns(fault.time()));
+        sums.add(keys, &figures);
+    }
+
+    fn wait(&self, wait: &WaitFact, in_fault: Option<MappedFileId>, sums: &mut Sums) {
+        let function = self.waits.function(wait.stack);
+        let phase = self.phase(wait.thread, wait.start);
+        let file = if wait.in_fault {
+            in_fault.map(Key::File)
+        } else {
+            about(&self.waits, wait).map(Key::Path)
+        };
+        let keys = [Key::Total, Key::Thread(wait.thread)].into_iter();
+        let keys = keys.chain(function.map(Key::Function)).chain(phase).chain(file);
+        sums.add(keys, &[(Metric::Wait(wait.reason), ns(wait.off))]);
     }
 
     /// What the profile had no room for is known by thread and class.
-    fn folded_faults(&mut self) {
+    fn folded(&self, sums: &mut Sums) {
         for folded in &self.tables.recording.folded_faults {
             if folded.class != FaultClass::Error {
                 let figures = figures_of(folded.class, folded.major, folded.faults, folded.time);
-                self.add([Key::Total, Key::Thread(folded.thread)], &figures);
+                sums.add([Key::Total, Key::Thread(folded.thread)], &figures);
             }
         }
         for folded in &self.tables.recording.folded_waits {
             let figures = [(Metric::Wait(folded.reason), folded.off)];
-            self.add([Key::Total, Key::Thread(folded.thread)], &figures);
+            sums.add([Key::Total, Key::Thread(folded.thread)], &figures);
         }
     }
 
-    fn pages(&mut self) {
+    fn pages(&self, sums: &mut Sums) {
         // Files of several names are one: the first one stands for it.
         let mut seen = rustc_hash::FxHashSet::default();
         for (file, id) in self.tables.files.iter().zip((0..).map(MappedFileId)) {
             if let (true, Some(pages)) = (seen.insert(file.id), self.faults.pages().of(self.tables, id)) {
-                self.wasted(file, id, pages);
+                self.wasted(file, id, pages, sums);
             }
         }
         for cost in self.faults.dirtied().finish(self.tables) {
             let figures = [(Metric::RelocatedPages, cost.relocations.pages)];
-            self.add([Key::Total, Key::File(cost.file)], &figures);
+            sums.add([Key::Total, Key::File(cost.file)], &figures);
         }
         for copy in self.faults.dirtied().relocated(self.tables) {
             let section = self
@@ -180,7 +204,7 @@ impl Sums<'_> {
                 .and_then(|file| file.section_index(copy.place.byte));
             let section = section.map(|section| Key::Section(copy.place.file, section));
             let whose = self.whose(copy.thread, Some(copy.stack), copy.time);
-            self.add(
+            sums.add(
                 whose.into_iter().flatten().chain(section),
                 &[(Metric::RelocatedPages, 1)],
             );
@@ -188,18 +212,18 @@ impl Sums<'_> {
     }
 
     /// What was read of a file for nothing: a page counts for the section with most of it, and for the fault that read it.
-    fn wasted(&mut self, file: &MappedFile, id: MappedFileId, pages: &FilePages) {
+    fn wasted(&self, file: &MappedFile, id: MappedFileId, pages: &FilePages, sums: &mut Sums) {
         let figures = |pages: u64| [(Metric::WastedReadahead, pages.saturating_mul(PAGE))];
         let wasted = pages.wasted();
-        self.add([Key::Total, Key::File(id)], &figures(wasted.len()));
+        sums.add([Key::Total, Key::File(id)], &figures(wasted.len()));
         for page in wasted.iter().filter(|_| !file.sections.is_empty()) {
             let there = sections_in(file, page.saturating_mul(PAGE), PAGE);
             let most = there.max_by_key(|(section, bytes)| (*bytes, Reverse(*section)));
-            self.add(most.map(|(section, _)| Key::Section(id, section)), &figures(1));
+            sums.add(most.map(|(section, _)| Key::Section(id, section)), &figures(1));
         }
         for (read, wasted) in pages.wasted_reads() {
             let whose = self.whose(read.thread, read.stack, read.time);
-            self.add(whose.into_iter().flatten(), &figures(wasted));
+            sums.add(whose.into_iter().flatten(), &figures(wasted));
         }
     }
 
@@ -209,31 +233,7 @@ impl Sums<'_> {
         [Some(Key::Thread(thread)), function, self.phase(thread, time)]
     }
 
-    fn all_waits(&mut self) {
-        let waits: Vec<WaitFact> = self.waits.waits().collect();
-        for wait in waits {
-            let function = self.waits.function(wait.stack);
-            let phase = self.phase(wait.thread, wait.start);
-            let file = if wait.in_fault {
-                self.faulting(&wait).map(Key::File)
-            } else {
-                about(&self.waits, &wait).map(Key::Path)
-            };
-            let keys = [Key::Total, Key::Thread(wait.thread)].into_iter();
-            let keys = keys.chain(function.map(Key::Function)).chain(phase).chain(file);
-            self.add(keys, &[(Metric::Wait(wait.reason), ns(wait.off))]);
-        }
-    }
-
-    /// The file of the fault that the wait was in.
-    fn faulting(&self, wait: &WaitFact) -> Option<MappedFileId> {
-        let faults = self.in_faults.get(&wait.thread)?;
-        let after = faults.partition_point(|(start, ..)| *start <= wait.start);
-        let (_, end, file) = faults.get(after.checked_sub(1)?)?;
-        (wait.start <= *end).then_some(*file)
-    }
-
-    fn all_requests(&mut self) {
+    fn all_requests(&self, sums: &mut Sums) {
         let Ok(selector) = io::Selector::new(&self.requests, &io::Selection::default()) else {
             return;
         };
@@ -248,31 +248,29 @@ impl Sums<'_> {
         // What an encrypted disk reads, a worker of the kernel asks of the disk below.
         let below = reads().filter(is_recorded).any(|(request, _)| selector.counts(request));
         let counted = reads().filter(|(request, _)| !below || selector.counts(request));
-        let parts = counted.flat_map(|(_, parts)| parts.iter().copied().filter(|part| part.thread.is_some()));
-        let parts: Vec<Part> = parts.collect();
-        for part in parts {
+        for part in counted.flat_map(|(_, parts)| parts) {
             let Some(thread) = part.thread else { continue };
             let function = self.requests.functions.innermost(part.stack).map(Key::Function);
             let phase = self.phase(thread, part.time);
             let keys = [Key::Total, Key::Thread(thread)].into_iter();
             let keys = keys.chain(part.file.map(Key::File)).chain(function).chain(phase);
             let bytes = u64::from(part.bytes);
-            self.add(keys, &[(Metric::BytesRead, bytes)]);
+            sums.add(keys, &[(Metric::BytesRead, bytes)]);
             if let (Some(id), Some(offset)) = (part.file, part.offset)
                 && let Some(file) = self.tables.files.get(id.index())
             {
                 for (section, bytes) in sections_in(file, offset, bytes) {
-                    self.add([Key::Section(id, section)], &[(Metric::BytesRead, bytes)]);
+                    sums.add([Key::Section(id, section)], &[(Metric::BytesRead, bytes)]);
                 }
             }
         }
     }
 
     /// The same by name.
-    fn named(self) -> BTreeMap<Place, Figures> {
+    fn named(&self, sums: &Sums) -> BTreeMap<Place, Figures> {
         let mut places: BTreeMap<Place, Figures> = BTreeMap::new();
         let pids = Pids::of(self.tables);
-        for (key, figures) in &self.figures {
+        for (key, figures) in &sums.0 {
             if let Some(place) = self.name(key, &pids) {
                 places.entry(place).or_default().merge(figures);
             }

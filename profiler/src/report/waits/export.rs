@@ -1,9 +1,10 @@
 //! A row a wait, as CSV and as newline-delimited JSON: the same columns from one definition.
 
+use super::causes::{Causes, Due};
 use super::report::WakerKey;
 use super::view::View;
 use crate::fact::wait::Sight;
-use crate::fact::{EffectKind, Reason, StackId, WaitFact};
+use crate::fact::{EffectKind, StackId, WaitFact};
 use crate::report::export::{Cell, Type, ns};
 use crate::report::functions::outermost_first;
 
@@ -57,6 +58,7 @@ pub const TYPES: [Type; COLUMNS.len()] = {
 pub struct Exporter<'v, 'a> {
     view: &'v View<'a>,
     paths: Vec<String>,
+    causes: Causes<'v>,
 }
 
 impl<'v, 'a> Exporter<'v, 'a> {
@@ -66,18 +68,20 @@ impl<'v, 'a> Exporter<'v, 'a> {
         Self {
             view,
             paths: paths.collect(),
+            causes: view.causes(),
         }
     }
 
-    /// A row, in the order of [`COLUMNS`].
-    pub fn row<'r>(&'r self, wait: &'r WaitFact) -> [Cell<'r>; COLUMNS.len()] {
+    /// A row, in the order of [`COLUMNS`]; waits by the time at which they began.
+    pub fn row<'r>(&'r mut self, wait: &'r WaitFact) -> [Cell<'r>; COLUMNS.len()] {
+        let due = self.causes.of(wait);
         let view = self.view;
         let (thread, process) = (view.thread(wait.thread), view.process(wait.thread));
         let call = wait.call.as_ref();
         let file = call.and_then(|call| self.paths.get(call.file?.index()));
         let waker = wait.waker.as_ref();
         let waker_stack = waker.and_then(|waker| waker.stack);
-        let [cause, device, sector, bytes, cause_file, offset, cause_tid] = self.cause(wait);
+        let [cause, device, sector, bytes, cause_file, offset, cause_tid] = self.cause(due);
         [
             Cell::Number(view.time_ns(wait.start)),
             Cell::number(process.map(|process| process.pid)),
@@ -130,12 +134,12 @@ impl<'v, 'a> Exporter<'v, 'a> {
     }
 
     /// What the wait is due to: a request, or what held up the thread that had the lock.
-    fn cause<'r>(&'r self, wait: &WaitFact) -> [Cell<'r>; 7] {
+    fn cause(&self, due: Option<Due>) -> [Cell<'_>; 7] {
         let none = || Cell::None;
         let tables = self.view.tables;
-        match self.view.cause(wait) {
+        match due {
             None => [none(), none(), none(), none(), none(), none(), none()],
-            Some(Reason::Request(request)) => {
+            Some(Due::Request(request)) => {
                 let device = tables.devices.get(request.device.index());
                 let by = request.by.and_then(|thread| self.view.thread(thread));
                 [
@@ -153,12 +157,12 @@ impl<'v, 'a> Exporter<'v, 'a> {
                     Cell::number(by.map(|thread| thread.tid)),
                 ]
             }
-            Some(Reason::Holder(holder)) => {
-                let kind = match holder.effect.kind {
+            Some(Due::Holder(thread, kind)) => {
+                let kind = match kind {
                     EffectKind::Fault => "holder's fault",
                     EffectKind::Wait => "holder's wait",
                 };
-                let thread = self.view.thread(holder.effect.thread);
+                let thread = self.view.thread(thread);
                 let tid = Cell::number(thread.map(|thread| thread.tid));
                 [Cell::Text(kind.into()), none(), none(), none(), none(), none(), tid]
             }

@@ -1,56 +1,76 @@
-//! Every wait of a recording in 96 bytes: names are known only when the last one has come. System calls are kept once each.
+//! Every wait of a recording in 88 bytes: names are known only when the last one has come. System calls are kept once each.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
+use super::causes::CauseRow;
 use crate::addr::{Timestamp, ns};
 use crate::fact::life::Lives;
 use crate::fact::wait::{Sight, WaitCall, WakerFact};
-use crate::fact::{
-    Cause, EffectKind, FactSink, Mark, Reason, SampleFact, StackId, Tables, ThreadId, WaitFact, WaitReason,
-};
-use crate::report::blocks::Blocks;
+use crate::fact::{Cause, FactSink, Mark, SampleFact, StackId, Tables, ThreadId, WaitFact, WaitReason};
+use crate::report::sorted::{self, Ordered, Scratch, Sorted};
 
 /// Stands for nothing.
 const NONE: u32 = u32::MAX;
+const SIGHTS: [Sight; 4] = [Sight::Whole, Sight::LikeEarlier, Sight::NoStart, Sight::NoEnd];
+/// Who ended it: nobody that was seen, or somebody, of whom it is not known whether by an interrupt, or not by one, or by one.
+#[allow(clippy::option_option)] // Nobody is not the same as somebody of whom less is known.
+const WAKERS: [Option<Option<bool>>; 4] = [None, Some(None), Some(Some(false)), Some(Some(true))];
 
 /// Waits in the order in which they were handed in.
 #[derive(Debug, Default)]
 pub struct Rows {
-    kept: Blocks<Row>,
+    kept: Sorted<Row>,
     calls: Vec<WaitCall>,
     numbers: FxHashMap<WaitCall, u32>,
+    /// Where threads waited for locks and conditions.
+    futexes: FxHashSet<(StackId, WaitReason)>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Row {
+/// A wait, as it is kept.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(super) struct Row {
     start: u64,
     end: u64,
     off: u64,
     queued: u64,
     longest: u64,
+    waker_time: u64,
     thread: u32,
     stack: u32,
     count: u32,
     call: u32,
-    waker: Option<Waker>,
-    reason: WaitReason,
-    sight: Sight,
-    in_fault: bool,
+    waker_pid: u32,
+    waker_tid: u32,
+    waker_thread: u32,
+    waker_stack: u32,
+    /// Places in [`WaitReason::ALL`], [`SIGHTS`] and [`WAKERS`], and whether it was in a fault.
+    reason: u8,
+    sight: u8,
+    waker: u8,
+    in_fault: u8,
+    rest: u32,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Waker {
-    time: u64,
-    pid: u32,
-    tid: u32,
-    thread: u32,
-    stack: u32,
-    by_interrupt: Option<bool>,
+impl sorted::Row for Row {
+    fn key(&self) -> u64 {
+        self.start
+    }
 }
 
 impl Rows {
+    /// In memory up to a limit, and beyond it there.
+    pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
+        Self {
+            kept: Sorted::beyond_memory(scratch),
+            ..Self::default()
+        }
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.kept.len() as usize
@@ -66,27 +86,30 @@ impl Rows {
         if self.kept.is_full() {
             return false;
         }
+        if let (Some(stack), WaitReason::Lock | WaitReason::Condition) = (wait.stack, wait.reason) {
+            self.futexes.insert((stack, wait.reason));
+        }
+        let waker = wait.waker.as_ref();
         let row = Row {
             start: wait.start.0,
             end: wait.end.0,
             off: ns(wait.off),
             queued: ns(wait.queued),
             longest: ns(wait.longest),
+            waker_time: waker.map_or(0, |waker| waker.time.0),
             thread: wait.thread.0,
             stack: wait.stack.map_or(NONE, |stack| stack.0),
             count: wait.count,
             call: wait.call.as_ref().map_or(NONE, |call| self.number(call)),
-            waker: wait.waker.as_ref().map(|waker| Waker {
-                time: waker.time.0,
-                pid: waker.pid,
-                tid: waker.tid,
-                thread: waker.thread.map_or(NONE, |thread| thread.0),
-                stack: waker.stack.map_or(NONE, |stack| stack.0),
-                by_interrupt: waker.by_interrupt,
-            }),
-            reason: wait.reason,
-            sight: wait.sight,
-            in_fault: wait.in_fault,
+            waker_pid: waker.map_or(0, |waker| waker.pid),
+            waker_tid: waker.map_or(0, |waker| waker.tid),
+            waker_thread: waker.and_then(|waker| waker.thread).map_or(NONE, |thread| thread.0),
+            waker_stack: waker.and_then(|waker| waker.stack).map_or(NONE, |stack| stack.0),
+            reason: place(&WaitReason::ALL, &wait.reason),
+            sight: place(&SIGHTS, &wait.sight),
+            waker: place(&WAKERS, &waker.map(|waker| waker.by_interrupt)),
+            in_fault: wait.in_fault.into(),
+            rest: 0,
         };
         self.kept.push(row)
     }
@@ -101,11 +124,15 @@ impl Rows {
         number
     }
 
-    /// The wait with this number, as it was handed in.
-    pub fn get(&self, index: u32) -> Option<WaitFact> {
-        let row = self.kept.get(index)?;
+    /// Every stack that waited for a lock or a condition, and for which of both.
+    pub(super) fn futexes(&self) -> impl Iterator<Item = (StackId, WaitReason)> {
+        self.futexes.iter().copied()
+    }
+
+    /// The wait, as it was handed in.
+    pub(super) fn wait(&self, row: &Row) -> WaitFact {
         let stack = |stack: u32| (stack != NONE).then_some(StackId(stack));
-        Some(WaitFact {
+        WaitFact {
             start: Timestamp(row.start),
             end: Timestamp(row.end),
             thread: ThreadId(row.thread),
@@ -114,25 +141,34 @@ impl Rows {
             queued: Duration::from_nanos(row.queued),
             longest: Duration::from_nanos(row.longest),
             count: row.count,
-            reason: row.reason,
+            reason: at(&WaitReason::ALL, row.reason),
             call: self.calls.get(row.call as usize).cloned(),
-            waker: row.waker.map(|waker| WakerFact {
-                time: Timestamp(waker.time),
-                pid: waker.pid,
-                tid: waker.tid,
-                thread: (waker.thread != NONE).then_some(ThreadId(waker.thread)),
-                stack: stack(waker.stack),
-                by_interrupt: waker.by_interrupt,
+            waker: at(&WAKERS, row.waker).map(|by_interrupt| WakerFact {
+                time: Timestamp(row.waker_time),
+                pid: row.waker_pid,
+                tid: row.waker_tid,
+                thread: (row.waker_thread != NONE).then_some(ThreadId(row.waker_thread)),
+                stack: stack(row.waker_stack),
+                by_interrupt,
             }),
-            sight: row.sight,
-            in_fault: row.in_fault,
-        })
+            sight: at(&SIGHTS, row.sight),
+            in_fault: row.in_fault != 0,
+        }
     }
 
-    /// The numbers of all waits, by the time at which they began.
-    pub fn order(&self) -> Vec<u32> {
-        self.kept.order_by(|row| row.start)
+    /// All waits, by the time at which they began.
+    pub(super) fn ordered(&self) -> Ordered<'_, Row> {
+        self.kept.ordered()
     }
+}
+
+fn place<T: PartialEq>(all: &[T], one: &T) -> u8 {
+    let place = all.iter().position(|each| each == one).unwrap_or_default();
+    u8::try_from(place).unwrap_or_default()
+}
+
+fn at<T: Copy, const N: usize>(all: &[T; N], place: u8) -> T {
+    *all.get(usize::from(place)).unwrap_or(&all[0])
 }
 
 /// What a report on waits keeps of a recording.
@@ -142,8 +178,23 @@ pub struct Facts {
     pub rows: Rows,
     /// Whether they fill the lives of their threads.
     pub lives: Lives,
-    /// Why they took so long, by thread and start, where that is known.
-    pub causes: FxHashMap<(ThreadId, Timestamp), Reason>,
+    causes: Sorted<CauseRow>,
+}
+
+impl Facts {
+    /// Rows are in memory up to a limit, and beyond it there.
+    pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
+        Self {
+            rows: Rows::beyond_memory(scratch),
+            causes: Sorted::beyond_memory(scratch),
+            ..Self::default()
+        }
+    }
+
+    /// Why they took so long, where that is known.
+    pub(super) fn causes(&self) -> Ordered<'_, CauseRow> {
+        self.causes.ordered()
+    }
 }
 
 impl FactSink for Facts {
@@ -159,9 +210,8 @@ impl FactSink for Facts {
     }
 
     fn joined(&mut self, _: &Tables, cause: &Cause) {
-        if cause.effect.kind == EffectKind::Wait {
-            let effect = cause.effect;
-            self.causes.insert((effect.thread, effect.start), cause.reason);
+        if let Some(row) = CauseRow::new(cause) {
+            self.causes.push(row);
         }
     }
 }
@@ -196,7 +246,7 @@ mod tests {
                 waker: waker.map(|(time, (pid, tid), thread, by_interrupt)| WakerFact {
                     time: Timestamp(time), pid, tid, thread: thread.map(ThreadId), stack: thread.map(StackId), by_interrupt,
                 }),
-                sight: [Sight::Whole, Sight::LikeEarlier, Sight::NoStart, Sight::NoEnd][sight],
+                sight: SIGHTS[sight],
                 in_fault,
             }
         }
@@ -209,18 +259,15 @@ mod tests {
             for wait in &waits {
                 prop_assert!(rows.push(wait));
             }
-            for (index, wait) in (0..).zip(&waits) {
-                prop_assert_eq!(rows.get(index), Some(wait.clone()));
-            }
-            prop_assert!(rows.get(rows.kept.len()).is_none());
-            let order = rows.order();
-            prop_assert_eq!(order.len(), waits.len());
-            prop_assert!(order.is_sorted_by_key(|&index| waits[index as usize].start));
+            let mut waits = waits;
+            waits.sort_by_key(|wait| wait.start);
+            let kept: Vec<WaitFact> = rows.ordered().iter().map(|row| rows.wait(&row)).collect();
+            prop_assert_eq!(kept, waits);
         }
     }
 
     #[test]
     fn a_row_takes_what_the_header_says() {
-        assert_eq!(size_of::<Row>(), 96);
+        assert_eq!(size_of::<Row>(), 88);
     }
 }

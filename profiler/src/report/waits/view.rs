@@ -2,13 +2,15 @@
 
 use rustc_hash::FxHashMap;
 
-use super::rows::Facts;
+use super::causes::{CauseRow, Causes};
+use super::rows::{Facts, Row};
 use crate::addr::Timestamp;
 use crate::fact::life::{LifeCheck, Lives};
 use crate::fact::reasons::refined;
-use crate::fact::{Location, ModuleKind, Process, Reason, StackId, Tables, Thread, ThreadId, WaitFact, WaitReason};
+use crate::fact::{Location, ModuleKind, Process, StackId, Tables, Thread, ThreadId, WaitFact, WaitReason};
 use crate::report::export::ns;
 use crate::report::functions::{FunctionId, Functions, upwards};
+use crate::report::sorted::Ordered;
 
 /// Beginnings of the names of functions that wait for others: the runtime's, beside all of the C library.
 const WRAPPERS: [&str; 9] = [
@@ -33,7 +35,8 @@ pub struct View<'a> {
     /// Functions of their stacks.
     pub functions: Functions,
     facts: &'a Facts,
-    order: Vec<u32>,
+    order: Ordered<'a, Row>,
+    causes: Ordered<'a, CauseRow>,
     /// By stack: the function that waits there.
     waiting: Vec<Option<FunctionId>>,
     /// By stack: what tells futexes apart, for locks and for conditions.
@@ -45,21 +48,15 @@ impl<'a> View<'a> {
     pub fn new(tables: &'a Tables, facts: &'a Facts) -> Self {
         let functions = Functions::new(tables);
         let waiting = waiting(tables, &functions);
-        let order = facts.rows.order();
-        let mut reasons = FxHashMap::default();
-        for wait in order.iter().filter_map(|&index| facts.rows.get(index)) {
-            if let (Some(stack), WaitReason::Lock | WaitReason::Condition) = (wait.stack, wait.reason) {
-                let key = (stack, wait.reason);
-                reasons
-                    .entry(key)
-                    .or_insert_with(|| refined(tables, Some(stack), wait.reason));
-            }
-        }
+        let futexes = facts.rows.futexes();
+        let reasons = futexes.map(|(stack, reason)| ((stack, reason), refined(tables, Some(stack), reason)));
+        let reasons = reasons.collect();
         Self {
             tables,
             functions,
             facts,
-            order,
+            order: facts.rows.ordered(),
+            causes: facts.causes(),
             waiting,
             reasons,
         }
@@ -72,17 +69,17 @@ impl<'a> View<'a> {
 
     /// There is none.
     pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
+        self.len() == 0
     }
 
     /// All of them, by the time at which they began; futexes told apart by the functions of the program, too.
     pub fn waits(&self) -> impl Iterator<Item = WaitFact> {
-        self.order.iter().filter_map(|&index| {
-            let mut wait = self.facts.rows.get(index)?;
+        self.order.iter().map(|row| {
+            let mut wait = self.facts.rows.wait(&row);
             if let Some(reason) = wait.stack.and_then(|stack| self.reasons.get(&(stack, wait.reason))) {
                 wait.reason = *reason;
             }
-            Some(wait)
+            wait
         })
     }
 
@@ -116,9 +113,9 @@ impl<'a> View<'a> {
         Some(&self.functions.get(self.function(stack)?)?.name)
     }
 
-    /// Why the wait took so long, where that is known.
-    pub fn cause(&self, wait: &WaitFact) -> Option<&'a Reason> {
-        self.facts.causes.get(&(wait.thread, wait.start))
+    /// Why waits took so long, for who asks by the time at which they began.
+    pub fn causes(&self) -> Causes<'_> {
+        Causes::new(&self.causes)
     }
 
     /// The stack reaches its thread's first frame.

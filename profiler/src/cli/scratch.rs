@@ -1,0 +1,227 @@
+//! A file without a name for the rows that memory has no room for.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use anyhow::{Result, bail};
+use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
+
+use super::terminal::tell;
+use crate::report::sorted;
+
+/// Of `linux/magic.h`.
+const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
+
+/// Bytes of the rows of one kind that stay in memory. `check` and `diff` keep three kinds of a recording.
+const LIMIT: usize = 64 << 20;
+
+/// Another limit, in the environment; in debug builds only: it is for tests of what happens beyond it.
+pub const LIMIT_VARIABLE: &str = "NGMI_ROWS_BYTES";
+
+/// The file is made when the first rows go there, and is gone with this or with the process.
+#[derive(Debug)]
+pub struct Scratch {
+    folder: PathBuf,
+    limit: usize,
+    file: OnceLock<File>,
+    room: Mutex<Room>,
+    /// What could not be read any more.
+    unreadable: OnceLock<io::Error>,
+}
+
+/// What is taken of the file.
+#[derive(Debug, Default)]
+struct Room {
+    end: u64,
+    last: u64,
+}
+
+impl Scratch {
+    /// For the rows of a verb.
+    pub fn new() -> Arc<Self> {
+        Self::of(folder(), limit())
+    }
+
+    fn of(folder: PathBuf, limit: usize) -> Arc<Self> {
+        Arc::new(Self {
+            folder,
+            limit,
+            file: OnceLock::new(),
+            room: Mutex::default(),
+            unreadable: OnceLock::new(),
+        })
+    }
+
+    /// As reports take it.
+    pub fn rows(self: &Arc<Self>) -> Arc<dyn sorted::Scratch> {
+        Arc::clone(self) as Arc<dyn sorted::Scratch>
+    }
+
+    /// After the last row was read.
+    ///
+    /// # Errors
+    /// When some could not be: what was made of them is not whole.
+    pub fn was_whole(&self) -> Result<()> {
+        let Some(error) = self.unreadable.get() else {
+            return Ok(());
+        };
+        bail!(
+            "cannot read back what was put aside in {}: {error}; the output is not whole; name another folder with TMPDIR",
+            self.folder.display()
+        );
+    }
+
+    fn file(&self) -> io::Result<&File> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let file = tempfile::tempfile_in(&self.folder)?;
+        Ok(self.file.get_or_init(|| file))
+    }
+
+    /// Rows stay where they are.
+    fn refused(&self, error: &io::Error) {
+        tell(format_args!(
+            "all rows stay in memory: cannot write to {}: {error}; name another folder with TMPDIR",
+            self.folder.display()
+        ));
+    }
+}
+
+impl sorted::Scratch for Scratch {
+    fn limit(&self) -> usize {
+        self.limit
+    }
+
+    fn reserve(&self, bytes: u64) -> io::Result<u64> {
+        self.file().inspect_err(|error| self.refused(error))?;
+        let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+        room.last = room.end;
+        room.end += bytes;
+        Ok(room.last)
+    }
+
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        let file = self.file()?;
+        file.write_all_at(bytes, at).inspect_err(|error| {
+            self.refused(error);
+            // A full disk is not to be kept full.
+            let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+            room.end = room.last;
+            let _ = file.set_len(room.last);
+        })
+    }
+
+    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<()> {
+        let read = self.file().and_then(|file| file.read_exact_at(into, at));
+        read.map_err(|error| {
+            let kind = error.kind();
+            let _ = self.unreadable.set(error);
+            kind.into()
+        })
+    }
+}
+
+/// The one that the environment names; else the usual one, unless that is memory, too.
+fn folder() -> PathBuf {
+    let usual = std::env::temp_dir();
+    if std::env::var_os("TMPDIR").is_none() && is_memory(&usual) {
+        return "/var/tmp".into();
+    }
+    usual
+}
+
+fn is_memory(folder: &Path) -> bool {
+    statfs(folder).is_ok_and(|fs| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&fs.filesystem_type()))
+}
+
+fn limit() -> usize {
+    let asked = cfg!(debug_assertions)
+        .then(|| std::env::var(LIMIT_VARIABLE).ok())
+        .flatten();
+    asked.and_then(|bytes| bytes.parse().ok()).unwrap_or(LIMIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sorted::{Scratch as _, Sorted};
+
+    use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+    #[repr(C)]
+    struct Number(u64);
+
+    impl sorted::Row for Number {
+        fn key(&self) -> u64 {
+            self.0
+        }
+    }
+
+    /// A thousand numbers, the last one first.
+    fn thousand(scratch: &Arc<Scratch>) -> Vec<u64> {
+        let mut rows = Sorted::beyond_memory(&scratch.rows());
+        for number in (0..1000).rev() {
+            assert!(rows.push(Number(number)));
+        }
+        rows.ordered().iter().map(|row| row.0).collect()
+    }
+
+    #[test]
+    fn rows_go_to_a_file_without_a_name_and_come_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let scratch = Scratch::of(folder.path().to_owned(), 96);
+        assert!(thousand(&scratch).into_iter().eq(0..1000));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        let bytes = scratch.file.get().unwrap().metadata().unwrap().len();
+        assert_eq!(bytes, 83 * 96, "the last four are in memory");
+        scratch.was_whole().unwrap();
+    }
+
+    #[test]
+    fn without_a_place_all_rows_are_in_memory() {
+        let scratch = Scratch::of("/nonexistent/folder".into(), 96);
+        assert!(thousand(&scratch).into_iter().eq(0..1000));
+        assert!(scratch.file.get().is_none());
+        scratch.was_whole().unwrap();
+    }
+
+    #[test]
+    fn rows_that_can_not_be_read_any_more_are_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let scratch = Scratch::of(folder.path().to_owned(), 96);
+        let at = scratch.reserve(8).unwrap();
+        scratch.write_at(&[1; 8], at).unwrap();
+        scratch.file.get().unwrap().set_len(4).unwrap();
+        scratch.read_at(&mut [0; 8], at).unwrap_err();
+        let told = scratch.was_whole().unwrap_err().to_string();
+        assert!(told.contains("not whole") && told.contains("TMPDIR"), "{told}");
+    }
+
+    #[test]
+    fn a_full_disk_gets_back_what_did_not_fit() {
+        let folder = tempfile::tempdir().unwrap();
+        let scratch = Scratch::of(folder.path().to_owned(), 96);
+        // A file that can't be written stands for a disk that is full.
+        let path = folder.path().join("file");
+        std::fs::write(&path, [7; 96]).unwrap();
+        scratch.file.set(File::open(&path).unwrap()).unwrap();
+        assert_eq!(scratch.reserve(96).unwrap(), 0);
+        scratch.write_at(&[1; 96], 0).unwrap_err();
+        assert_eq!(scratch.reserve(96).unwrap(), 0, "the room is free again");
+        assert!(thousand(&scratch).into_iter().eq(0..1000));
+        scratch.was_whole().unwrap();
+    }
+
+    #[test]
+    fn memory_is_no_place_for_what_memory_has_no_room_for() {
+        for (folder, expected) in [("/dev/shm", true), ("/proc", false), ("/nonexistent", false)] {
+            let is_there = Path::new(folder).exists();
+            assert_eq!(is_memory(Path::new(folder)), expected && is_there, "{folder}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What does not fit into memory is put aside and read again: no verb's answer differs for it.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::made;
+
+/// Everything that reads rows. `INPUT` stands for the log.
+const VERBS: [&[&str]; 11] = [
+    &["faults", "INPUT"],
+    &["faults", "INPUT", "--csv"],
+    &["faults", "INPUT", "--list"],
+    &["waits", "INPUT", "--json"],
+    &["waits", "INPUT", "--csv"],
+    &["smaps", "INPUT", "--json"],
+    &["check", "INPUT", "--against", "INPUT", "--json"],
+    &["diff", "INPUT", "INPUT", "--json"],
+    &[
+        "export", "INPUT", "--format", "parquet", "--table", "samples", "-o", "-",
+    ],
+    &["export", "INPUT", "--format", "parquet", "--table", "faults", "-o", "-"],
+    &["export", "INPUT", "--format", "parquet", "--table", "waits", "-o", "-"],
+];
+
+fn run(verb: &[&str], log: &Path, environment: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ngmi"));
+    for argument in verb {
+        match *argument {
+            "INPUT" => command.arg(log),
+            other => command.arg(other),
+        };
+    }
+    let output = command.envs(environment.iter().copied()).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{verb:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(!output.stdout.is_empty(), "{verb:?}");
+    output
+}
+
+#[test]
+fn verbs_say_the_same_beyond_memory_and_without_a_place_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    made::write(File::create(&log).unwrap(), made::Size::Events(2000), 50).unwrap();
+    // Some ten rows.
+    let tiny = ("NGMI_ROWS_BYTES", "1000");
+    let place = ("TMPDIR", folder.path().to_str().unwrap());
+    for verb in VERBS {
+        let known = run(verb, &log, &[]);
+        let beyond = run(verb, &log, &[tiny, place]);
+        assert!(known.stdout == beyond.stdout, "{verb:?} differs beyond memory");
+        assert_eq!(known.stderr, beyond.stderr, "{verb:?}");
+        let nowhere = run(verb, &log, &[tiny, ("TMPDIR", "/nonexistent")]);
+        assert!(known.stdout == nowhere.stdout, "{verb:?} differs without a place");
+        let told = String::from_utf8(nowhere.stderr).unwrap();
+        if cfg!(debug_assertions) {
+            assert!(
+                told.contains("stay in memory: cannot write to /nonexistent"),
+                "{verb:?}: {told}"
+            );
+        }
+    }
+    assert_eq!(
+        std::fs::read_dir(folder.path()).unwrap().count(),
+        1,
+        "nothing is left behind"
+    );
+}
