@@ -213,10 +213,7 @@ pub fn privilege_remedy() -> &'static str {
     }
 }
 
-/// A process that was asked for is there.
-///
-/// # Errors
-/// When it is not.
+/// Fails unless a process that was asked for is there.
 pub fn require_found(found: bool, pid: u32) -> anyhow::Result<()> {
     if !found {
         bail!("process {pid} ended before the recording began");

@@ -228,7 +228,7 @@ impl Run {
     }
 
     /// Asserts that the episodes of that name are accounted for: what they waited, and what they computed, are the time that they took by the
-    /// program's own clock, within a millisecond in the median, and never more.
+    /// program's own clock, within a millisecond in the median, and never more. What the hypervisor took is in neither.
     #[track_caller]
     pub fn expect_times(&self, name: &str) {
         let mut left: Vec<u64> = Vec::new();
@@ -241,7 +241,12 @@ impl Run {
         }
         left.sort_unstable();
         let median = left[left.len() / 2];
-        assert!(median < UNEXPLAINED, "{name}: unexplained are {left:?} ns");
+        // Half of the episodes, at least, have the median or more of it.
+        let taken = (self.outcome.taken_ms + 10.0) * 1e6 / left.len().div_ceil(2) as f64;
+        assert!(
+            (median as f64) < UNEXPLAINED as f64 + taken,
+            "{name}: unexplained are {left:?} ns, of which {taken} may be taken away"
+        );
     }
 
     /// Asserts that each episode in which the kernel saw the thread sleep is a wait for one of these reasons in one of these calls, ended by whom the

@@ -13,6 +13,9 @@ use crate::fact::{
     ThreadId, fault::FaultClass,
 };
 
+/// Stacks of folded faults that are told apart, unless a quarter of the budget of markers is more.
+const FOLDED_STACKS: usize = 1 << 16;
+
 /// Folded faults of one thread that had the same stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoldedStack {
@@ -138,8 +141,8 @@ impl Markers {
                 pages_read: read,
             };
             add_faults(&mut self.folded, folded);
-            // Beyond a quarter as many distinct stacks as markers the sums stay exact and lose their place in the call tree.
-            let has_room = self.folded_stacks.len() < self.budget / 4;
+            // Beyond so many distinct stacks the sums stay exact and lose their place in the call tree.
+            let has_room = self.folded_stacks.len() < (self.budget / 4).max(FOLDED_STACKS);
             let known = has_room || self.folded_stacks.contains_key(&(fault.thread, fault.stack));
             let stack = fault.stack.filter(|_| known);
             let sum = self.folded_stacks.entry((fault.thread, stack)).or_insert(FoldedStack {

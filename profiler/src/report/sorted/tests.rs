@@ -1,3 +1,5 @@
+//! Rows come back in order, whatever there is room for.
+
 use std::sync::Mutex;
 
 use proptest::prelude::*;
