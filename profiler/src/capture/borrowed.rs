@@ -60,7 +60,7 @@ impl Judged {
             let ended: Vec<u32> = threads.map(|(_, tid)| tid).filter(|tid| !there.contains(tid)).collect();
             for tid in ended {
                 drain.forget(tid);
-                drain.recorded.ended(*pid, tid);
+                drain.recorded.ended(procfs::now(), *pid, tid);
             }
             let mut over = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
             session::require_found(poll(&mut over, PollTimeout::ZERO) == Ok(0), *pid)?;

@@ -78,6 +78,8 @@ pub struct Drain {
     new_files: Vec<Mapping>,
     /// Mappings of processes that nobody knew in the last cycle.
     unknown: Vec<Mapping>,
+    /// What happened after the mapping records of the last cycle were read.
+    later: Vec<(Timestamp, Change)>,
     /// On-CPU time of a sample where it is not measured, in ns.
     nominal_time: Option<u64>,
     frames: records::Frames,
@@ -135,6 +137,7 @@ impl Drain {
             perf_maps: PerfMaps::default(),
             new_files: Vec::new(),
             unknown: Vec::new(),
+            later: Vec::new(),
             nominal_time: (!hooks.has_switches).then(|| 1_000_000_000 / u64::from(hz.max(1))),
             frames: records::Frames::default(),
             samples: 0,
@@ -258,7 +261,8 @@ impl Drain {
 
     /// Empties the rings into the log.
     ///
-    /// Mapping records first, but only held: the births read after them are complete up to their time.
+    /// Mapping records first, but only held: the births read after them are complete up to their time. What happened after
+    /// they were read waits for the next cycle's, since mappings that came before it may be among those.
     pub fn cycle(&mut self, hooks: &mut Hooks) -> Cycle {
         let began = procfs::now();
         let made = self.read_mappings(hooks);
@@ -266,12 +270,13 @@ impl Drain {
             records: made.len(),
             ..Cycle::default()
         };
-        let mut changes = Vec::new();
+        let mut changes = std::mem::take(&mut self.later);
         let tasks = self.read_tasks(&mut changes);
         cycle.records += tasks;
         self.judge(made, &mut changes);
+        self.later = changes.extract_if(.., |(time, _)| *time >= began).collect();
         self.spaces.apply(changes);
-        for pid in self.recorded.settle() {
+        for pid in self.recorded.settle(began) {
             self.spaces.ended(pid);
             self.perf_maps.ended(pid);
         }
@@ -349,12 +354,12 @@ impl Drain {
                     changes.push((new.at.time, Change::Born { parent, child, space }));
                 }
                 Event::TaskExec(exec) => {
-                    self.recorded.executed(exec.at.pid, exec.old_tid);
+                    self.recorded.executed(exec.at.time, exec.at.pid, exec.old_tid);
                     changes.push((exec.at.time, Change::Executed(exec.at.pid, space.unwrap_or_default())));
                     self.perf_maps.ended(exec.at.pid);
                 }
                 Event::TaskRename { at, .. } if at.pid == at.tid => changes.push((at.time, Change::Renamed(at.pid))),
-                Event::TaskExit(exit) => self.recorded.ended(exit.at.pid, exit.at.tid),
+                Event::TaskExit(exit) => self.recorded.ended(exit.at.time, exit.at.pid, exit.at.tid),
                 _ => {}
             }
             self.write(&event);

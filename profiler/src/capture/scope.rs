@@ -2,6 +2,8 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::addr::Timestamp;
+
 /// The recorded processes and their threads.
 #[derive(Debug, Default)]
 pub struct Recorded {
@@ -9,8 +11,8 @@ pub struct Recorded {
     excluded: Vec<u32>,
     /// Living threads by process.
     processes: FxHashMap<u32, FxHashSet<u32>>,
-    /// Threads that ended in this cycle: mappings that they made before are still to be judged.
-    ended: Vec<(u32, u32)>,
+    /// Threads that ended, and when: mappings that they made before are still to be judged.
+    ended: FxHashMap<(u32, u32), Timestamp>,
     seen: u32,
 }
 
@@ -26,6 +28,8 @@ impl Recorded {
 
     /// A thread is recorded from now on.
     pub fn born(&mut self, pid: u32, tid: u32) {
+        // Its number was another's, who has ended.
+        self.ended.remove(&(pid, tid));
         self.processes.entry(pid).or_insert_with(|| {
             self.seen = self.seen.saturating_add(1);
             FxHashSet::default()
@@ -34,23 +38,23 @@ impl Recorded {
     }
 
     /// The calling thread took the number of the first one, which is gone like all others.
-    pub fn executed(&mut self, pid: u32, old_tid: u32) {
+    pub fn executed(&mut self, time: Timestamp, pid: u32, old_tid: u32) {
         if old_tid != pid {
-            self.ended.retain(|&ended| ended != (pid, pid));
-            self.ended.push((pid, old_tid));
+            self.ended(time, pid, old_tid);
         }
         self.born(pid, pid);
     }
 
     /// A thread ended. It counts until [`Self::settle`].
-    pub fn ended(&mut self, pid: u32, tid: u32) {
-        self.ended.push((pid, tid));
+    pub fn ended(&mut self, time: Timestamp, pid: u32, tid: u32) {
+        self.ended.insert((pid, tid), time);
     }
 
-    /// Forgets the threads that ended, and returns the processes that ended with them.
-    pub fn settle(&mut self) -> Vec<u32> {
+    /// Forgets the threads that ended before `until`, up to when all mapping records have been read, and returns the processes that
+    /// ended with them.
+    pub fn settle(&mut self, until: Timestamp) -> Vec<u32> {
         let mut gone = Vec::new();
-        for (pid, tid) in self.ended.drain(..) {
+        for ((pid, tid), _) in self.ended.extract_if(|_, time| *time < until) {
             if let Some(threads) = self.processes.get_mut(&pid) {
                 threads.remove(&tid);
                 if threads.is_empty() {
@@ -94,16 +98,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_counts_to_the_end_of_the_cycle_in_which_it_ended() {
+    fn a_process_counts_until_the_mappings_before_its_end_were_read() {
         let mut recorded = Recorded::new(false, Vec::new());
         recorded.born(10, 10);
         recorded.born(10, 11);
-        recorded.ended(10, 11);
-        recorded.ended(10, 10);
-        assert!(recorded.contains(10));
-        assert_eq!(recorded.settle(), [10]);
+        recorded.ended(Timestamp(5), 10, 11);
+        recorded.ended(Timestamp(7), 10, 10);
+        // These mapping records were read before the process made its last ones, and ended.
+        assert!(recorded.settle(Timestamp(6)).is_empty());
+        assert!(recorded.contains(10) && !recorded.knows(10, 11));
+        assert_eq!(recorded.settle(Timestamp(8)), [10]);
         assert!(!recorded.contains(10));
         assert_eq!((recorded.processes_seen(), recorded.threads_alive()), (1, 0));
+    }
+
+    #[test]
+    fn a_number_that_is_given_again_stays() {
+        let mut recorded = Recorded::new(false, Vec::new());
+        recorded.born(10, 10);
+        recorded.ended(Timestamp(5), 10, 10);
+        recorded.born(10, 10);
+        assert!(recorded.settle(Timestamp(6)).is_empty());
+        assert!(recorded.knows(10, 10));
     }
 
     #[test]
@@ -111,9 +127,9 @@ mod tests {
         let mut recorded = Recorded::new(false, Vec::new());
         recorded.born(10, 10);
         recorded.born(10, 11);
-        recorded.ended(10, 10);
-        recorded.executed(10, 11);
-        recorded.settle();
+        recorded.ended(Timestamp(1), 10, 10);
+        recorded.executed(Timestamp(2), 10, 11);
+        recorded.settle(Timestamp(3));
         assert!(recorded.knows(10, 10) && !recorded.knows(10, 11));
         assert_eq!(recorded.threads_alive(), 1);
     }

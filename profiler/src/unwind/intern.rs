@@ -39,11 +39,38 @@ enum Identity {
     Pseudo(ModuleKind),
 }
 
-/// Puts frames and stacks into [`Tables`]. Of each it keeps the number alone: a large recording has ten million stacks.
+/// Rows of a table by their content. Of each it keeps the number alone: a large recording has ten million stacks.
+#[derive(Debug, Default)]
+struct Numbers(HashTable<u32>);
+
+impl Numbers {
+    fn of<T: Hash>(rows: &[T]) -> Self {
+        let mut numbers = HashTable::with_capacity(rows.len());
+        for (row, number) in rows.iter().zip(0..) {
+            numbers.insert_unique(hash(row), number, |&number| hash_at(rows, number));
+        }
+        Self(numbers)
+    }
+
+    /// The number of a row, which is added if there is none like it.
+    fn number<T: Hash + Eq>(&mut self, rows: &mut Vec<T>, row: T) -> u32 {
+        let is_it = |&number: &u32| rows.get(number as usize) == Some(&row);
+        match self.0.entry(hash(&row), is_it, |&number| hash_at(rows, number)) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(room) => {
+                let number = u32::try_from(rows.len()).unwrap_or(u32::MAX);
+                rows.push(row);
+                *room.insert(number).get()
+            }
+        }
+    }
+}
+
+/// Puts frames and stacks into [`Tables`].
 #[derive(Debug, Default)]
 pub struct Interner {
-    frames: HashTable<FrameId>,
-    stacks: HashTable<StackId>,
+    frames: Numbers,
+    stacks: Numbers,
     modules: FxHashMap<Identity, ModuleId>,
     by_file: FxHashMap<FileKey, ModuleId>,
 }
@@ -51,55 +78,31 @@ pub struct Interner {
 impl Interner {
     /// Goes on with tables that are filled already.
     pub fn of(tables: &Tables) -> Self {
-        let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
-        let mut interner = Self::default();
-        for (frame, id) in tables.frames.iter().zip((0..).map(FrameId)) {
-            let hasher = |id: &FrameId| hash_at(&tables.frames, id.index());
-            interner.frames.insert_unique(hash(frame), id, hasher);
-        }
-        for (node, id) in tables.stacks.iter().zip((0..).map(StackId)) {
-            let hasher = |id: &StackId| hash_at(&tables.stacks, id.index());
-            interner.stacks.insert_unique(hash(node), id, hasher);
-        }
-        for (index, module) in tables.modules.iter().enumerate() {
+        let mut interner = Self {
+            frames: Numbers::of(&tables.frames),
+            stacks: Numbers::of(&tables.stacks),
+            ..Self::default()
+        };
+        for (module, number) in tables.modules.iter().zip(0..) {
             let identity = match module.kind {
                 ModuleKind::File | ModuleKind::Vdso => {
                     Identity::File(module.file, module.path.clone(), module.build_id.clone())
                 }
                 kind => Identity::Pseudo(kind),
             };
-            interner.modules.insert(identity, ModuleId(number(index)));
+            interner.modules.insert(identity, ModuleId(number));
         }
         interner
     }
 
     /// The frame with this content.
     pub fn frame(&mut self, tables: &mut Tables, frame: Frame) -> FrameId {
-        let frames = &mut tables.frames;
-        let is_it = |id: &FrameId| frames.get(id.index()) == Some(&frame);
-        match self.frames.entry(hash(&frame), is_it, |id| hash_at(frames, id.index())) {
-            Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(room) => {
-                let id = FrameId(u32::try_from(frames.len()).unwrap_or(u32::MAX));
-                frames.push(frame);
-                *room.insert(id).get()
-            }
-        }
+        FrameId(self.frames.number(&mut tables.frames, frame))
     }
 
     /// The stack that `frame` makes on top of `parent`.
     pub fn stack(&mut self, tables: &mut Tables, parent: Option<StackId>, frame: FrameId) -> StackId {
-        let node = StackNode { parent, frame };
-        let stacks = &mut tables.stacks;
-        let is_it = |id: &StackId| stacks.get(id.index()) == Some(&node);
-        match self.stacks.entry(hash(&node), is_it, |id| hash_at(stacks, id.index())) {
-            Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(room) => {
-                let id = StackId(u32::try_from(stacks.len()).unwrap_or(u32::MAX));
-                stacks.push(node);
-                *room.insert(id).get()
-            }
-        }
+        StackId(self.stacks.number(&mut tables.stacks, StackNode { parent, frame }))
     }
 
     /// The outermost frame of a stack that is not complete.
@@ -227,8 +230,8 @@ fn hash(row: &impl Hash) -> u64 {
 }
 
 /// Of a row that is in its table.
-fn hash_at<T: Hash>(rows: &[T], index: usize) -> u64 {
-    rows.get(index).map_or(0, hash)
+fn hash_at<T: Hash>(rows: &[T], number: u32) -> u64 {
+    rows.get(number as usize).map_or(0, hash)
 }
 
 /// The last part of a path; the path itself if that is empty.

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use profiler::capture::disks::BlockMode;
@@ -17,6 +18,8 @@ use profiler::event::format::ChunkKind;
 use profiler::event::read::LogReader;
 use profiler::event::{Event, Header, Sample, TaskExit};
 use profiler_common::Loss;
+
+use crate::taken::taken;
 
 /// A program that a test compiles, waiting for a line on its standard input before it becomes the program.
 pub struct Waiting(pub Child);
@@ -40,7 +43,7 @@ impl Waiting {
             if std::fs::read_to_string(format!("/proc/{}/syscall", self.pid())).is_ok_and(at_read) {
                 return;
             }
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 
@@ -63,23 +66,14 @@ pub struct Recording {
     pub events: Vec<Event<'static>>,
     /// What capture warned of.
     pub warnings: Vec<String>,
+    /// What the hypervisor and interrupts took from the machine's CPUs meanwhile.
+    taken: Duration,
 }
 
 /// The kernel's figure of a thread's on-CPU time so far, in ns.
 pub fn time_before(tid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).unwrap();
     stat.split(' ').next().unwrap().parse().unwrap()
-}
-
-/// Our figure of an on-CPU time against the kernel's, which is from `low` to `high`, give or take `slack`, all in ns.
-///
-/// The kernel leaves out what interrupts and the hypervisor took, which on a shared host is several percent for a while: ours is
-/// never less, and at most that much more.
-pub fn check(ours: u64, low: u64, high: u64, slack: u64) {
-    assert!(
-        ours + slack > low - low / 100 && ours < high + high / 10 + slack,
-        "{ours} ns, the kernel says {low} to {high} ns"
-    );
 }
 
 /// Compiles a C program.
@@ -192,6 +186,7 @@ pub fn record(start: Start, action: impl FnOnce()) -> Recording {
 
 /// Records while `action` runs, which may send requests.
 pub fn record_with(start: Start, action: impl FnOnce(&Half)) -> Recording {
+    let taken_before = taken();
     let mut half = Half::new();
     let log = tempfile::tempfile().unwrap();
     let header = half.begin(start, &log);
@@ -213,6 +208,7 @@ pub fn record_with(start: Start, action: impl FnOnce(&Half)) -> Recording {
         mapped,
         events: events(log),
         warnings,
+        taken: taken().saturating_sub(taken_before),
     }
 }
 
@@ -261,10 +257,23 @@ impl Recording {
             .sum()
     }
 
+    /// Our figure of an on-CPU time against the kernel's, which is from `low` to `high`, give or take `slack`, all in ns.
+    ///
+    /// The kernel leaves out what interrupts and the hypervisor took: ours is never less, and at most that much more.
+    #[track_caller]
+    pub fn check_near(&self, ours: u64, low: u64, high: u64, slack: u64) {
+        let taken = u64::try_from(self.taken.as_nanos()).unwrap();
+        assert!(
+            ours + slack > low - low / 100 && ours < high + high / 10 + taken + slack,
+            "{ours} ns, the kernel says {low} to {high} ns, and that {taken} ns were taken away"
+        );
+    }
+
     /// Our figure of a thread's on-CPU time against the kernel's, `before` of which was used before the recording, in ns.
+    #[track_caller]
     pub fn check_time(&self, exit: &TaskExit, before: u64) {
         let kernels = exit.sum_exec_runtime - before;
-        check(self.cpu_time(exit.at.tid), kernels, kernels, 2_000_000);
+        self.check_near(self.cpu_time(exit.at.tid), kernels, kernels, 2_000_000);
     }
 
     /// All but those of the whole machine, whose disks and switches other tests are busy with.

@@ -11,6 +11,8 @@ mod program;
 mod scopes;
 mod stacks;
 mod survivors;
+#[path = "../e2e/harness/taken.rs"]
+mod taken;
 mod verifier;
 mod waits;
 mod walks;

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use profiler::capture::wire::Scope;
 use profiler::event::{Event, PROT_EXEC};
 
-use crate::harness::{Waiting, check, compile, record, skipped, start};
+use crate::harness::{Waiting, compile, record, skipped, start};
 
 const THREADS: &str = r#"
 #define _GNU_SOURCE
@@ -144,7 +144,7 @@ fn exec_by_another_thread_than_the_first() {
     let under_both = recording.cpu_time(second.old_tid) + after + last.cpu_time;
     let kernels = last.sum_exec_runtime;
     assert!(after >= 100_000_000, "{after} of {kernels} ns");
-    check(under_both, kernels, kernels, 2_000_000);
+    recording.check_near(under_both, kernels, kernels, 2_000_000);
     assert_eq!(recording.ended.progress.threads, 0);
 }
 

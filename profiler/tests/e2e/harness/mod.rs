@@ -5,6 +5,7 @@ pub mod oracle;
 pub mod procfs;
 pub mod profile;
 pub mod skip;
+pub mod taken;
 
 pub use ngmi::{Ngmi, Outcome};
 pub use oracle::Oracle;

@@ -7,6 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::Profile;
+use super::taken::taken;
 
 /// Longest that any single run may take.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -21,7 +22,7 @@ pub struct Ngmi {
 /// A run of `ngmi` that goes on.
 pub struct Running {
     child: Child,
-    taken_before: f64,
+    taken_before: Duration,
     dir: tempfile::TempDir,
 }
 
@@ -42,15 +43,6 @@ pub struct Outcome {
 /// The binary under test.
 pub fn binary() -> PathBuf {
     std::env::var_os("NGMI_BIN").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_ngmi")), PathBuf::from)
-}
-
-/// What hardware and software interrupts and the hypervisor took so far, all CPUs together, in ms: `proc_stat(5)`.
-fn taken_ms() -> f64 {
-    let stat = std::fs::read_to_string("/proc/stat").unwrap();
-    let counts = stat.lines().next().unwrap().split_whitespace().skip(1);
-    let ticks: f64 = counts.skip(5).take(3).map(|ticks| ticks.parse::<f64>().unwrap()).sum();
-    // USER_HZ is 100 on every architecture that ngmi runs on.
-    ticks * 10.0
 }
 
 impl Ngmi {
@@ -119,7 +111,7 @@ impl Ngmi {
             .unwrap();
         Running {
             child,
-            taken_before: taken_ms(),
+            taken_before: taken(),
             dir: self.dir,
         }
     }
@@ -177,7 +169,7 @@ impl Running {
             status,
             stdout,
             stderr,
-            taken_ms: taken_ms() - self.taken_before,
+            taken_ms: taken().saturating_sub(self.taken_before).as_secs_f64() * 1e3,
             dir: self.dir,
         }
     }
