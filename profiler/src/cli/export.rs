@@ -207,13 +207,13 @@ fn rows(input: &Path, out: &mut (impl Write + Send), table: Table) -> Result<u64
         }
         Table::Requests => {
             use io_report::export::{COLUMNS, TYPES, row};
-            let mut facts = io_report::Facts::default();
+            let mut facts = io_report::Facts::beyond_memory(&scratch.rows());
             let tables = read(input, &mut facts, &[table])?;
             let notes = begin(input, &tables, table, facts.len() as u64)?;
             let view = io_report::View::new(&tables, &facts);
             let mut requests = view.requests();
             parquet(out, &notes, (&COLUMNS, &TYPES), |rows| {
-                requests.try_for_each(|(request, parts)| rows.row(&row(&view, request, parts)))
+                requests.try_for_each(|asked| rows.row(&row(&view, &asked)))
             })
         }
         Table::Waits => {

@@ -2,12 +2,14 @@
 
 use std::io;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 
 use super::args::Io;
 use super::missing::About;
 use super::output::to_stdout;
+use super::scratch::Scratch;
 use super::source;
 use super::span::times;
 use crate::report::export::{self, Form, Rows};
@@ -25,11 +27,18 @@ pub const REQUESTS: About = About {
 };
 
 pub fn run(args: Io) -> Result<ExitCode> {
+    let scratch = Scratch::new();
+    let code = show(args, &scratch)?;
+    scratch.was_whole()?;
+    Ok(code)
+}
+
+fn show(args: Io, scratch: &Arc<Scratch>) -> Result<ExitCode> {
     let input = args.input.clone();
     let top = args.top;
     let (csv, json, ndjson) = (args.csv, args.json, args.ndjson);
     let selection = Selection::try_from(args)?;
-    let mut facts = Facts::default();
+    let mut facts = Facts::beyond_memory(&scratch.rows());
     let (tables, _) = source::read(&input, &mut facts)?;
     if facts.is_empty() {
         bail!(
@@ -42,19 +51,12 @@ pub fn run(args: Io) -> Result<ExitCode> {
     let view = View::new(&tables, &facts);
     let selector = Selector::new(&view, &selection).with_context(|| input.display().to_string())?;
     if let Some(form) = Form::asked_for(csv, ndjson) {
-        let selected = view.requests().filter(|(request, _)| selector.takes(&view, request));
-        let mut selected = selected.filter_map(|(request, parts)| {
-            let chosen: Vec<_> = parts
-                .iter()
-                .filter(|part| selector.takes_part(&view, part))
-                .copied()
-                .collect();
-            let is_wanted = !selector.chooses_parts() || !chosen.is_empty();
-            is_wanted.then(|| row(&view, request, &chosen))
-        });
+        let mut requests = view
+            .requests()
+            .filter_map(|mut asked| selector.narrows(&view, &mut asked).then_some(asked));
         return to_stdout(&mut io::stdout().lock(), |out| {
             let mut rows = Rows::begin(out, form, &COLUMNS)?;
-            selected.try_for_each(|cells| rows.row(&cells))
+            requests.try_for_each(|asked| rows.row(&row(&view, &asked)))
         });
     }
     let report = IoReport::new(&view, &selector);

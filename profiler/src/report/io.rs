@@ -3,6 +3,7 @@
 pub mod devices;
 pub mod export;
 pub mod files;
+mod kept;
 pub mod report;
 pub mod rows;
 pub mod select;
@@ -13,6 +14,6 @@ pub mod view;
 pub mod warn;
 
 pub use report::IoReport;
-pub use rows::Facts;
+pub use rows::{Asked, Facts};
 pub use select::{Selection, Selector};
 pub use view::View;

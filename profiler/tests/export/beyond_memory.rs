@@ -7,12 +7,14 @@ use std::process::{Command, Output};
 use crate::made;
 
 /// Everything that reads rows. `INPUT` stands for the log.
-const VERBS: [&[&str]; 11] = [
+const VERBS: [&[&str]; 14] = [
     &["faults", "INPUT"],
     &["faults", "INPUT", "--csv"],
     &["faults", "INPUT", "--list"],
     &["waits", "INPUT", "--json"],
     &["waits", "INPUT", "--csv"],
+    &["io", "INPUT", "--json"],
+    &["io", "INPUT", "--csv"],
     &["smaps", "INPUT", "--json"],
     &["check", "INPUT", "--against", "INPUT", "--json"],
     &["diff", "INPUT", "INPUT", "--json"],
@@ -20,6 +22,9 @@ const VERBS: [&[&str]; 11] = [
         "export", "INPUT", "--format", "parquet", "--table", "samples", "-o", "-",
     ],
     &["export", "INPUT", "--format", "parquet", "--table", "faults", "-o", "-"],
+    &[
+        "export", "INPUT", "--format", "parquet", "--table", "requests", "-o", "-",
+    ],
     &["export", "INPUT", "--format", "parquet", "--table", "waits", "-o", "-"],
 ];
 

@@ -248,8 +248,8 @@ fn rows_tell_the_largest_part_and_how_long_it_held_up_threads() {
     let view = View::new(&tables, &facts);
     let mut csv = Vec::new();
     profiler::report::export::csv_head(&mut csv, &COLUMNS).unwrap();
-    for (request, parts) in view.requests() {
-        profiler::report::export::csv_row(&mut csv, &row(&view, request, parts)).unwrap();
+    for asked in view.requests() {
+        profiler::report::export::csv_row(&mut csv, &row(&view, &asked)).unwrap();
     }
     let csv = String::from_utf8(csv).unwrap();
     let lines: Vec<&str> = csv.lines().collect();
@@ -382,9 +382,9 @@ proptest! {
         }
         let (tables, facts) = collected(&made);
         let view = View::new(&tables, &facts);
-        for (request, parts) in view.requests() {
+        for asked in view.requests() {
             let mut line = Vec::new();
-            profiler::report::export::csv_row(&mut line, &row(&view, request, parts)).unwrap();
+            profiler::report::export::csv_row(&mut line, &row(&view, &asked)).unwrap();
             prop_assert_eq!(String::from_utf8(line).unwrap().lines().count(), 1);
         }
     }

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::rows::Part;
 use crate::fact::request::{BlockDevice, Operation, RequestSight};
 use crate::fact::{RequestFact, Tables};
 use crate::report::export::ns;
@@ -157,8 +156,8 @@ impl DeviceRow {
         }
     }
 
-    /// Counts a request.
-    pub fn add(&mut self, request: &RequestFact, parts: &[Part]) {
+    /// Counts a request that so many bios became.
+    pub fn add(&mut self, request: &RequestFact, bios: usize) {
         if request.sight == RequestSight::NoEnd {
             self.unfinished += 1;
             return;
@@ -179,7 +178,7 @@ impl DeviceRow {
         self.read_ahead += u64::from(request.kind.read_ahead);
         self.errors += u64::from(request.error != 0);
         self.requeues = self.requeues.saturating_add(u64::from(request.requeues));
-        self.merged += parts.len().saturating_sub(1) as u64;
+        self.merged += bios.saturating_sub(1) as u64;
         self.unseen_start += u64::from(request.sight == RequestSight::NoStart);
         if let Some(time) = request.queued {
             self.queue.add(ns(time));

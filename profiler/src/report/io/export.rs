@@ -1,9 +1,8 @@
 //! A row a request: the columns.
 
 use super::report::main_part;
-use super::rows::Part;
+use super::rows::Asked;
 use super::view::View;
-use crate::fact::RequestFact;
 use crate::fact::request::RequestSight;
 use crate::report::export::{Cell, Type};
 
@@ -56,7 +55,8 @@ pub const TYPES: [Type; COLUMNS.len()] = {
 };
 
 /// A row, in the order of [`COLUMNS`]: of several parts it tells the one with the most bytes.
-pub fn row<'v>(view: &'v View<'_>, request: &RequestFact, parts: &[Part]) -> [Cell<'v>; COLUMNS.len()] {
+pub fn row<'v>(view: &'v View<'_>, asked: &Asked) -> [Cell<'v>; COLUMNS.len()] {
+    let (request, parts) = (&asked.request, &asked.parts);
     let part = main_part(parts);
     let device = view.device(request);
     let file = part.and_then(|part| view.tables.files.get(part.file?.index()));
@@ -68,7 +68,6 @@ pub fn row<'v>(view: &'v View<'_>, request: &RequestFact, parts: &[Part]) -> [Ce
     let name = part
         .and_then(|part| view.facts.names.get(part.name as usize))
         .map(String::as_str);
-    let waited = view.facts.waited(request);
     let seen = match request.sight {
         RequestSight::Whole => "whole",
         RequestSight::NoStart => "no-start",
@@ -90,7 +89,7 @@ pub fn row<'v>(view: &'v View<'_>, request: &RequestFact, parts: &[Part]) -> [Ce
         Cell::text(process.map(|process| process.name.as_str()).or(name)),
         Cell::text(thread.map(|thread| thread.name.as_str()).or(name)),
         Cell::Number(view.time_ns(request.end)),
-        Cell::number((waited > 0).then_some(waited)),
+        Cell::number((asked.waited_ns > 0).then_some(asked.waited_ns)),
         Cell::text(part.map(|part| part.source.name())),
         part.map_or(Cell::None, |part| Cell::Flag(part.in_fault)),
         Cell::number(part.and_then(|part| part.call)),

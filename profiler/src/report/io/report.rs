@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::devices::{self, DeviceRow};
 use super::files::{self, Tiny, TinyRow, WasteRow};
-use super::rows::Part;
+use super::rows::{Asked, Part};
 use super::select::Selector;
 use super::tally::{Groups, Tally};
 use super::view::{Place, View, no_file};
@@ -131,9 +131,10 @@ struct Sums {
 
 impl Sums {
     /// Counts a request with those of its parts that are asked for.
-    fn add(&mut self, view: &View<'_>, request: &RequestFact, parts: &[Part], all: bool) {
+    fn add(&mut self, view: &View<'_>, asked: &Asked, all: bool) {
+        let (request, parts) = (&asked.request, &asked.parts);
         self.requests += 1;
-        self.waited_ns = self.waited_ns.saturating_add(view.facts.waited(request));
+        self.waited_ns = self.waited_ns.saturating_add(asked.waited_ns);
         if request.error != 0 {
             let key = (request.device.0, request.operation, request.error);
             *self.errors.entry(key).or_default() += 1;
@@ -200,21 +201,17 @@ impl IoReport {
     pub fn new(view: &View<'_>, selector: &Selector) -> Self {
         let mut sums = Sums::default();
         let mut by_device = devices::rows(view.tables);
-        for (request, parts) in view.requests().filter(|(request, _)| selector.takes(view, request)) {
-            let all = !selector.chooses_parts();
-            let chosen: Vec<Part> = parts
-                .iter()
-                .filter(|part| selector.takes_part(view, part))
-                .copied()
-                .collect();
-            if !all && chosen.is_empty() {
+        let all = !selector.chooses_parts();
+        for mut asked in view.requests() {
+            let bios = asked.parts.len();
+            if !selector.narrows(view, &mut asked) {
                 continue;
             }
-            if let Some(row) = by_device.get_mut(request.device.index()) {
-                row.add(request, parts);
+            if let Some(row) = by_device.get_mut(asked.request.device.index()) {
+                row.add(&asked.request, bios);
             }
-            if selector.counts(request) && request.sight != RequestSight::NoEnd {
-                sums.add(view, request, &chosen, all);
+            if selector.counts(&asked.request) && asked.request.sight != RequestSight::NoEnd {
+                sums.add(view, &asked, all);
             }
         }
         by_device.retain(|row| row.requests > 0 || row.unfinished > 0);

@@ -1,10 +1,12 @@
 //! Every request of a recording: they come in the order in which they were complete, are wanted by their start, and names are known only when the
 //! last one has come.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::kept::{PartRow, RequestRow, Requests, WaitedRow};
 use crate::addr::{PAGE, Timestamp};
 use crate::event::FileId;
 use crate::fact::fault::PageRange;
@@ -14,10 +16,8 @@ use crate::fact::{
     BioFact, Cause, EffectKind, FactSink, FaultFact, MappedFileId, Mark, PagesReadFact, Reason, RequestFact,
     SampleFact, StackId, Tables, ThreadId, WaitFact, WaitReason,
 };
-use crate::report::export::ns;
+use crate::report::sorted::{self, Scratch, Sorted};
 
-/// Requests and their parts, at most.
-const MAX_ROWS: usize = 1 << 30;
 /// Waits whose request may still be told.
 const MAX_WAITS: usize = 1 << 20;
 /// Bytes of the sets of pages that were read.
@@ -54,24 +54,30 @@ pub struct Part {
     pub call: Option<u32>,
 }
 
-/// A request is told by its device, sector and end.
-type Key = (DeviceId, u64, Timestamp);
+/// A request, as it is asked about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// Without its bios.
+    pub request: RequestFact,
+    /// What they were, by sector.
+    pub parts: Vec<Part>,
+    /// How long threads waited for it, in ns.
+    pub waited_ns: u64,
+}
 
 /// What a report on requests keeps of a recording.
 #[derive(Debug, Default)]
 pub struct Facts {
-    /// Without their bios.
-    requests: Vec<RequestFact>,
-    /// Where each one's parts begin in `parts`.
-    first: Vec<usize>,
-    parts: Vec<Part>,
+    requests: Sorted<RequestRow>,
+    parts: Sorted<PartRow>,
+    waited: Sorted<WaitedRow>,
+    /// Those that have a request.
+    devices: FxHashSet<DeviceId>,
     /// Names of submitters.
     pub names: Vec<String>,
     known: FxHashMap<String, u32>,
     /// Times of waits that a request may have ended.
     waits: FxHashMap<(ThreadId, Timestamp), Duration>,
-    /// How long threads waited for a request, in ns.
-    waited: FxHashMap<Key, u64>,
     /// Pages that requests brought for faults.
     read_for_faults: FxHashMap<FileId, PageSet>,
     bytes: usize,
@@ -79,35 +85,54 @@ pub struct Facts {
     pub pages: Pages,
 }
 
+/// Requests by the time at which they began.
+#[derive(Debug)]
+pub struct Ordered<'f> {
+    requests: sorted::Ordered<'f, RequestRow>,
+    parts: sorted::Ordered<'f, PartRow>,
+    waited: sorted::Ordered<'f, WaitedRow>,
+}
+
+impl Ordered<'_> {
+    /// All of them, once more from the first.
+    pub fn iter(&self) -> impl Iterator<Item = Asked> {
+        Requests::new(self.requests.iter(), self.parts.iter(), self.waited.iter())
+    }
+}
+
 impl Facts {
+    /// Rows are in memory up to a limit, and beyond it there.
+    pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
+        Self {
+            requests: Sorted::beyond_memory(scratch),
+            parts: Sorted::beyond_memory(scratch),
+            waited: Sorted::beyond_memory(scratch),
+            ..Self::default()
+        }
+    }
+
     /// How many requests there are.
     pub fn len(&self) -> usize {
-        self.requests.len()
+        self.requests.len() as usize
     }
 
     /// There is none.
     pub fn is_empty(&self) -> bool {
-        self.requests.is_empty()
+        self.requests.len() == 0
     }
 
-    /// A request (its bios are its parts) and its parts, by sector.
-    pub fn get(&self, index: usize) -> Option<(&RequestFact, &[Part])> {
-        let request = self.requests.get(index)?;
-        let (start, end) = (*self.first.get(index)?, self.first.get(index + 1).copied());
-        Some((request, self.parts.get(start..end.unwrap_or(self.parts.len()))?))
+    /// All requests, by the time at which they began.
+    pub fn ordered(&self) -> Ordered<'_> {
+        Ordered {
+            requests: self.requests.ordered(),
+            parts: self.parts.ordered(),
+            waited: self.waited.ordered(),
+        }
     }
 
-    /// The numbers of all requests, by the time at which they began.
-    pub fn order(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.requests.len()).collect();
-        order.sort_unstable_by_key(|&index| (self.requests.get(index).map(|request| request.start), index));
-        order
-    }
-
-    /// How long threads waited for it, in ns.
-    pub fn waited(&self, request: &RequestFact) -> u64 {
-        let key = (request.device, request.sector, request.end);
-        self.waited.get(&key).copied().unwrap_or(0)
+    /// Whether a device had a request.
+    pub fn has_request(&self, device: DeviceId) -> bool {
+        self.devices.contains(&device)
     }
 
     /// Pages of a file that requests brought for faults.
@@ -179,21 +204,19 @@ impl FactSink for Facts {
     }
 
     fn request(&mut self, tables: &Tables, request: &RequestFact) {
-        if self.requests.len() >= MAX_ROWS || self.parts.len() >= MAX_ROWS {
+        let rows = self.parts.len() as usize + request.bios.len();
+        if self.requests.is_full() || rows > u32::MAX as usize {
             return;
         }
-        self.first.push(self.parts.len());
         for bio in &request.bios {
             let part = self.part(bio);
             if part.in_fault && part.source == BioSource::Cache && request.operation == Operation::Read {
                 self.note_pages(tables, &part);
             }
-            self.parts.push(part);
+            self.parts.push(PartRow::new(request.start, &part));
         }
-        self.requests.push(RequestFact {
-            bios: Vec::new(),
-            ..request.clone()
-        });
+        self.devices.insert(request.device);
+        self.requests.push(RequestRow::new(request));
     }
 
     fn joined(&mut self, _: &Tables, cause: &Cause) {
@@ -201,11 +224,7 @@ impl FactSink for Facts {
         if let (EffectKind::Wait, Reason::Request(request)) = (effect.kind, cause.reason)
             && let Some(time) = self.waits.remove(&(effect.thread, effect.start))
         {
-            let sum = self
-                .waited
-                .entry((request.device, request.sector, request.end))
-                .or_default();
-            *sum = sum.saturating_add(ns(time));
+            self.waited.push(WaitedRow::new(&request, time));
         }
     }
 }

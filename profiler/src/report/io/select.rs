@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::rows::Part;
+use super::rows::{Asked, Part};
 use super::view::{Place, View};
-use crate::fact::request::{BlockDevice, Operation};
+use crate::fact::request::{BlockDevice, DeviceId, Operation};
 use crate::fact::{MappedFileId, RequestFact, StackId, Thread};
 use crate::report::select::{Names, SelectError, Span, Wanted, Words, fits, glob, id_or_name, takes};
 
@@ -86,8 +86,14 @@ impl Selector {
         })
     }
 
+    /// Takes the parts away that are not asked for. False: so is the request.
+    pub fn narrows(&self, view: &View<'_>, asked: &mut Asked) -> bool {
+        asked.parts.retain(|part| self.takes_part(view, part));
+        self.takes(view, &asked.request) && (!self.chooses_parts() || !asked.parts.is_empty())
+    }
+
     /// The request is asked for, whoever asked for it.
-    pub fn takes(&self, view: &View<'_>, request: &RequestFact) -> bool {
+    fn takes(&self, view: &View<'_>, request: &RequestFact) -> bool {
         let time = request.start.since(view.tables.recording.start);
         self.span.has(time)
             && (self.operations.is_empty() || self.operations.contains(&request.operation))
@@ -95,7 +101,7 @@ impl Selector {
     }
 
     /// The part of a request is asked for.
-    pub fn takes_part(&self, view: &View<'_>, part: &Part) -> bool {
+    fn takes_part(&self, view: &View<'_>, part: &Part) -> bool {
         let is_wanted = match part.thread {
             Some(thread) => takes(self.threads.as_deref(), Some(thread.index())),
             None => takes(self.others.as_deref(), Some(part.name as usize)),
@@ -169,12 +175,8 @@ fn counts(view: &View<'_>, selected: Option<&[bool]>) -> Vec<bool> {
     if let Some(selected) = selected {
         return selected.to_vec();
     }
-    let mut has_some = vec![false; devices.len()];
-    for (request, _) in view.requests() {
-        if let Some(has) = has_some.get_mut(request.device.index()) {
-            *has = true;
-        }
-    }
+    let all = (0..).map(DeviceId).take(devices.len());
+    let has_some: Vec<bool> = all.map(|device| view.facts.has_request(device)).collect();
     bases(devices, &has_some)
 }
 

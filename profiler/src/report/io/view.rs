@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::rows::{Facts, Part};
+use super::rows::{Asked, Facts, Ordered, Part};
 use crate::addr::Timestamp;
 use crate::fact::request::{BioSource, BlockDevice};
 use crate::fact::{Location, MappedFileId, Process, RequestFact, Tables, Thread};
@@ -34,7 +34,7 @@ pub struct View<'a> {
     pub functions: Functions,
     /// Names of those that are not recorded: kworkers are one.
     others: Vec<u32>,
-    order: Vec<usize>,
+    order: Ordered<'a>,
 }
 
 impl<'a> View<'a> {
@@ -50,13 +50,13 @@ impl<'a> View<'a> {
             facts,
             functions: Functions::new(tables),
             others,
-            order: facts.order(),
+            order: facts.ordered(),
         }
     }
 
     /// All of them, by the time at which they began.
-    pub fn requests(&self) -> impl Iterator<Item = (&'a RequestFact, &'a [Part])> {
-        self.order.iter().filter_map(|&index| self.facts.get(index))
+    pub fn requests(&self) -> impl Iterator<Item = Asked> {
+        self.order.iter()
     }
 
     /// Since the recording's start, in ns.

@@ -73,6 +73,7 @@ impl Facts {
         Self {
             faults: faults::Facts::beyond_memory(scratch),
             waits: waits::Facts::beyond_memory(scratch),
+            requests: io::Facts::beyond_memory(scratch),
             samples: Sorted::beyond_memory(scratch),
             ..Self::default()
         }

@@ -13,12 +13,12 @@ use crate::addr::{PAGE, Timestamp, ns};
 use crate::fact::fault::{FaultClass, FaultFact, MappedFile, MappedFileId};
 use crate::fact::life::life;
 use crate::fact::pages::FilePages;
-use crate::fact::request::Operation;
-use crate::fact::{ModuleId, ProcessId, RequestFact, StackId, Tables, ThreadId, WaitFact};
+use crate::fact::request::{Operation, RequestSight};
+use crate::fact::{ModuleId, ProcessId, StackId, Tables, ThreadId, WaitFact};
 use crate::report::faults::phase::Phase;
 use crate::report::faults::view::path_of;
 use crate::report::functions::FunctionId;
-use crate::report::io::rows::Part;
+use crate::report::io::Asked;
 use crate::report::waits::report::about;
 use crate::report::{faults, io, waits};
 
@@ -238,17 +238,16 @@ impl Views<'_> {
             return;
         };
         let reads = || {
-            let done = self
-                .requests
-                .requests()
-                .filter(|(request, _)| request.operation == Operation::Read);
-            done.filter(|(request, _)| request.sight != crate::fact::request::RequestSight::NoEnd)
+            let all = self.requests.requests();
+            all.filter(|Asked { request, .. }| {
+                request.operation == Operation::Read && request.sight != RequestSight::NoEnd
+            })
         };
-        let is_recorded = |(_, parts): &(&RequestFact, &[Part])| parts.iter().any(|part| part.thread.is_some());
+        let is_recorded = |asked: &Asked| asked.parts.iter().any(|part| part.thread.is_some());
         // What an encrypted disk reads, a worker of the kernel asks of the disk below.
-        let below = reads().filter(is_recorded).any(|(request, _)| selector.counts(request));
-        let counted = reads().filter(|(request, _)| !below || selector.counts(request));
-        for part in counted.flat_map(|(_, parts)| parts) {
+        let below = reads().filter(is_recorded).any(|asked| selector.counts(&asked.request));
+        let counted = reads().filter(|asked| !below || selector.counts(&asked.request));
+        for part in counted.flat_map(|asked| asked.parts) {
             let Some(thread) = part.thread else { continue };
             let function = self.requests.functions.innermost(part.stack).map(Key::Function);
             let phase = self.phase(thread, part.time);

@@ -11,7 +11,7 @@ use crate::addr::{Timestamp, ns};
 use crate::fact::life::Lives;
 use crate::fact::wait::{Sight, WaitCall, WakerFact};
 use crate::fact::{Cause, FactSink, Mark, SampleFact, StackId, Tables, ThreadId, WaitFact, WaitReason};
-use crate::report::sorted::{self, Ordered, Scratch, Sorted};
+use crate::report::sorted::{self, Ordered, Scratch, Sorted, among, place};
 
 /// Stands for nothing.
 const NONE: u32 = u32::MAX;
@@ -141,9 +141,9 @@ impl Rows {
             queued: Duration::from_nanos(row.queued),
             longest: Duration::from_nanos(row.longest),
             count: row.count,
-            reason: at(&WaitReason::ALL, row.reason),
+            reason: among(&WaitReason::ALL, row.reason),
             call: self.calls.get(row.call as usize).cloned(),
-            waker: at(&WAKERS, row.waker).map(|by_interrupt| WakerFact {
+            waker: among(&WAKERS, row.waker).map(|by_interrupt| WakerFact {
                 time: Timestamp(row.waker_time),
                 pid: row.waker_pid,
                 tid: row.waker_tid,
@@ -151,7 +151,7 @@ impl Rows {
                 stack: stack(row.waker_stack),
                 by_interrupt,
             }),
-            sight: at(&SIGHTS, row.sight),
+            sight: among(&SIGHTS, row.sight),
             in_fault: row.in_fault != 0,
         }
     }
@@ -160,15 +160,6 @@ impl Rows {
     pub(super) fn ordered(&self) -> Ordered<'_, Row> {
         self.kept.ordered()
     }
-}
-
-fn place<T: PartialEq>(all: &[T], one: &T) -> u8 {
-    let place = all.iter().position(|each| each == one).unwrap_or_default();
-    u8::try_from(place).unwrap_or_default()
-}
-
-fn at<T: Copy, const N: usize>(all: &[T; N], place: u8) -> T {
-    *all.get(usize::from(place)).unwrap_or(&all[0])
 }
 
 /// What a report on waits keeps of a recording.

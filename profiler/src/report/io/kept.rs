@@ -1,0 +1,280 @@
+//! Requests as they are kept until names are known: 72 bytes each, 64 a part, and 40 a time that somebody waited for one. All three are ordered by
+//! the start of the request, so that they are read side by side.
+
+use std::iter::Peekable;
+use std::time::Duration;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use super::rows::{Asked, Part};
+use crate::addr::{Timestamp, ns};
+use crate::fact::request::{BioSource, DeviceId, Operation, RequestKind, RequestSight};
+use crate::fact::{MappedFileId, RequestFact, RequestRef, StackId, ThreadId};
+use crate::report::sorted::{Merge, Row, among, place};
+
+/// Stands for nothing.
+const NONE: u32 = u32::MAX;
+/// Times that threads waited for requests of one start, at most.
+const MAX_WAITS: usize = 1 << 16;
+const SIGHTS: [RequestSight; 3] = [RequestSight::Whole, RequestSight::NoStart, RequestSight::NoEnd];
+const SOURCES: [BioSource; 6] = [
+    BioSource::Unknown,
+    BioSource::Cache,
+    BioSource::Direct,
+    BioSource::Metadata,
+    BioSource::Swap,
+    BioSource::Nothing,
+];
+
+/// A request without its bios.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(super) struct RequestRow {
+    start: u64,
+    end: u64,
+    sector: u64,
+    queued: u64,
+    service: u64,
+    device: u32,
+    bytes: u32,
+    depth: u32,
+    requeues: u32,
+    error: i32,
+    /// How many rows of parts are its own.
+    parts: u32,
+    /// Places in [`Operation::ALL`] and [`SIGHTS`].
+    operation: u8,
+    sight: u8,
+    /// Bits, as [`RequestRow::flags`] has them.
+    flags: u8,
+    rest: [u8; 5],
+}
+
+/// A part of a request.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(super) struct PartRow {
+    /// The request's.
+    start: u64,
+    time: u64,
+    offset: u64,
+    pid: u32,
+    tid: u32,
+    name: u32,
+    thread: u32,
+    stack: u32,
+    bytes: u32,
+    file: u32,
+    call: u32,
+    /// Place in [`SOURCES`].
+    source: u8,
+    in_fault: u8,
+    has_offset: u8,
+    rest: [u8; 5],
+}
+
+/// That a thread waited for a request.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(super) struct WaitedRow {
+    start: u64,
+    end: u64,
+    sector: u64,
+    waited_ns: u64,
+    device: u32,
+    rest: u32,
+}
+
+impl Row for RequestRow {
+    fn key(&self) -> u64 {
+        self.start
+    }
+}
+
+impl Row for PartRow {
+    fn key(&self) -> u64 {
+        self.start
+    }
+}
+
+impl Row for WaitedRow {
+    fn key(&self) -> u64 {
+        self.start
+    }
+}
+
+impl RequestRow {
+    pub fn new(request: &RequestFact) -> Self {
+        let time = |time: Option<Duration>| time.map_or(0, ns);
+        Self {
+            start: request.start.0,
+            end: request.end.0,
+            sector: request.sector,
+            queued: time(request.queued),
+            service: time(request.service),
+            device: request.device.0,
+            bytes: request.bytes,
+            depth: request.depth,
+            requeues: request.requeues,
+            error: request.error,
+            parts: u32::try_from(request.bios.len()).unwrap_or(u32::MAX),
+            operation: place(&Operation::ALL, &request.operation),
+            sight: place(&SIGHTS, &request.sight),
+            flags: Self::flags(request),
+            rest: [0; 5],
+        }
+    }
+
+    fn flags(request: &RequestFact) -> u8 {
+        let kind = request.kind;
+        let bits = [
+            request.scheduled,
+            request.bio_only,
+            kind.read_ahead,
+            kind.sync,
+            kind.metadata,
+            kind.fua,
+            request.queued.is_some(),
+            request.service.is_some(),
+        ];
+        bits.iter().rev().fold(0, |flags, bit| flags << 1 | u8::from(*bit))
+    }
+
+    fn request(&self) -> RequestFact {
+        let has = |bit: u32| self.flags >> bit & 1 != 0;
+        RequestFact {
+            start: Timestamp(self.start),
+            end: Timestamp(self.end),
+            device: DeviceId(self.device),
+            sector: self.sector,
+            bytes: self.bytes,
+            operation: among(&Operation::ALL, self.operation),
+            kind: RequestKind {
+                read_ahead: has(2),
+                sync: has(3),
+                metadata: has(4),
+                fua: has(5),
+            },
+            queued: has(6).then_some(Duration::from_nanos(self.queued)),
+            service: has(7).then_some(Duration::from_nanos(self.service)),
+            scheduled: has(0),
+            depth: self.depth,
+            error: self.error,
+            requeues: self.requeues,
+            sight: among(&SIGHTS, self.sight),
+            bio_only: has(1),
+            bios: Vec::new(),
+        }
+    }
+}
+
+impl PartRow {
+    /// Of the request that began then.
+    pub fn new(start: Timestamp, part: &Part) -> Self {
+        Self {
+            start: start.0,
+            time: part.time.0,
+            offset: part.offset.unwrap_or_default(),
+            pid: part.pid,
+            tid: part.tid,
+            name: part.name,
+            thread: part.thread.map_or(NONE, |thread| thread.0),
+            stack: part.stack.map_or(NONE, |stack| stack.0),
+            bytes: part.bytes,
+            file: part.file.map_or(NONE, |file| file.0),
+            call: part.call.unwrap_or(NONE),
+            source: place(&SOURCES, &part.source),
+            in_fault: part.in_fault.into(),
+            has_offset: part.offset.is_some().into(),
+            rest: [0; 5],
+        }
+    }
+
+    fn part(&self) -> Part {
+        let some = |number: u32| (number != NONE).then_some(number);
+        Part {
+            time: Timestamp(self.time),
+            pid: self.pid,
+            tid: self.tid,
+            name: self.name,
+            thread: some(self.thread).map(ThreadId),
+            stack: some(self.stack).map(StackId),
+            bytes: self.bytes,
+            file: some(self.file).map(MappedFileId),
+            offset: (self.has_offset != 0).then_some(self.offset),
+            source: among(&SOURCES, self.source),
+            in_fault: self.in_fault != 0,
+            call: some(self.call),
+        }
+    }
+}
+
+impl WaitedRow {
+    pub fn new(request: &RequestRef, waited: Duration) -> Self {
+        Self {
+            start: request.start.0,
+            end: request.end.0,
+            sector: request.sector,
+            waited_ns: ns(waited),
+            device: request.device.0,
+            rest: 0,
+        }
+    }
+
+    fn is_for(&self, request: &RequestRow) -> bool {
+        (self.device, self.sector, self.end) == (request.device, request.sector, request.end)
+    }
+}
+
+/// Requests by the time at which they began, with what belongs to them.
+#[derive(Debug)]
+pub(super) struct Requests<'r> {
+    rows: Merge<'r, RequestRow>,
+    /// In the order of their requests: rows of the same start stay in the order in which they came.
+    parts: Merge<'r, PartRow>,
+    waited: Peekable<Merge<'r, WaitedRow>>,
+    /// Those of the start of the latest request.
+    here: Vec<WaitedRow>,
+}
+
+impl<'r> Requests<'r> {
+    pub fn new(rows: Merge<'r, RequestRow>, parts: Merge<'r, PartRow>, waited: Merge<'r, WaitedRow>) -> Self {
+        Self {
+            rows,
+            parts,
+            waited: waited.peekable(),
+            here: Vec::new(),
+        }
+    }
+
+    fn waited_ns(&mut self, request: &RequestRow) -> u64 {
+        if self.here.first().is_some_and(|row| row.start != request.start) {
+            self.here.clear();
+        }
+        while let Some(row) = self.waited.next_if(|row| row.start <= request.start) {
+            if row.start == request.start && self.here.len() < MAX_WAITS {
+                self.here.push(row);
+            }
+        }
+        let own = self.here.iter().filter(|row| row.is_for(request));
+        own.fold(0, |sum, row| sum.saturating_add(row.waited_ns))
+    }
+}
+
+impl Iterator for Requests<'_> {
+    type Item = Asked;
+
+    fn next(&mut self) -> Option<Asked> {
+        let row = self.rows.next()?;
+        let parts = self.parts.by_ref().take(row.parts as usize);
+        Some(Asked {
+            parts: parts.map(|part| part.part()).collect(),
+            request: row.request(),
+            waited_ns: self.waited_ns(&row),
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "kept_tests.rs"]
+mod tests;
