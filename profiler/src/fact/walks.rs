@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 
 use super::{TruncationReason, Walks};
 use crate::addr::KernelOffset;
+use crate::event::bytes::{Bytes, put_difference};
 use crate::event::{KernelStack, Stacks, UserStack};
 use crate::unwind::{End, Walk, Walked};
 
@@ -52,10 +53,20 @@ impl KernelWalk {
     }
 }
 
+/// A user stack, as it is kept: a large recording has a million of them, and most frames are near their callers.
+#[derive(Debug, PartialEq, Eq)]
+struct Kept {
+    /// Differences between the frames, from the innermost one on.
+    frames: Box<[u8]>,
+    end: End,
+}
+
 /// Stacks by key.
 #[derive(Debug, Default)]
 pub struct Dictionary {
-    user: FxHashMap<u64, Arc<Walked>>,
+    user: FxHashMap<u64, Kept>,
+    /// Room for the bytes of one.
+    packed: Vec<u8>,
     kernel: FxHashMap<u64, KernelWalk>,
     ends: [u64; WalkEnd::ALL.len()],
     resent: u64,
@@ -67,21 +78,26 @@ pub struct Dictionary {
 impl Dictionary {
     /// A user stack arrived. True: its key stood for another one before.
     pub fn user(&mut self, stack: &UserStack<'_>) -> bool {
-        let end = End(WalkEnd::from_number(stack.end));
-        let walked = Walked {
-            frames: (*stack.frames).into(),
-            end,
+        self.packed.clear();
+        let mut last = 0;
+        for &frame in &*stack.frames {
+            put_difference(&mut self.packed, last, frame);
+            last = frame;
+        }
+        let kept = Kept {
+            frames: self.packed.as_slice().into(),
+            end: End(WalkEnd::from_number(stack.end)),
         };
         match self.user.entry(stack.key) {
             Entry::Vacant(entry) => {
-                entry.insert(Arc::new(walked));
+                entry.insert(kept);
                 false
             }
             Entry::Occupied(mut entry) => {
                 self.resent += 1;
-                let is_other = **entry.get() != walked;
+                let is_other = *entry.get() != kept;
                 if is_other {
-                    entry.insert(Arc::new(walked));
+                    entry.insert(kept);
                 }
                 is_other
             }
@@ -100,16 +116,27 @@ impl Dictionary {
         is_other
     }
 
-    /// The walked user stack of an event that has user registers; how it ended counts for samples.
-    pub fn user_of(&mut self, stacks: &Stacks<'_>, is_sample: bool) -> Option<Arc<Walked>> {
-        let walked = self.user.get(&stacks.user).cloned();
-        self.missing += u64::from(stacks.user != 0 && walked.is_none());
-        let end = walked
-            .as_ref()
-            .and_then(|walked| walked.end.0)
-            .unwrap_or(WalkEnd::NotWalked);
-        self.ends[end as usize] += u64::from(is_sample);
-        walked
+    /// How the walk of an event ended that has user registers, if it is known; that counts for samples.
+    pub fn end_of(&mut self, stacks: &Stacks<'_>, is_sample: bool) -> Option<End> {
+        let end = self.user.get(&stacks.user).map(|kept| kept.end);
+        self.missing += u64::from(stacks.user != 0 && end.is_none());
+        let counted = end.and_then(|end| end.0).unwrap_or(WalkEnd::NotWalked);
+        self.ends[counted as usize] += u64::from(is_sample);
+        end
+    }
+
+    /// The walked user stack of an event that has user registers.
+    pub fn user_of(&self, stacks: &Stacks<'_>) -> Option<Walked> {
+        let kept = self.user.get(&stacks.user)?;
+        let (mut bytes, mut last) = (Bytes(&kept.frames), 0);
+        let frames = std::iter::from_fn(|| {
+            last = bytes.get_difference(last).ok()?;
+            Some(last)
+        });
+        Some(Walked {
+            frames: frames.collect(),
+            end: kept.end,
+        })
     }
 
     /// A user stack has this key.
@@ -216,6 +243,22 @@ mod tests {
     }
 
     #[test]
+    fn frames_are_kept_whole() {
+        let frames = [0x5555_0000_1000, 0x7fff_ffff_f000 | INTERRUPTED, 0, u64::MAX, 1];
+        let mut dictionary = Dictionary::default();
+        dictionary.user(&UserStack {
+            key: 5,
+            frames: frames.as_slice().into(),
+            ..UserStack::default()
+        });
+        let stacks = Stacks {
+            user: 5,
+            ..Stacks::default()
+        };
+        assert_eq!(&*dictionary.user_of(&stacks).unwrap().frames, frames);
+    }
+
+    #[test]
     fn a_stack_that_came_twice_is_counted() {
         let mut dictionary = Dictionary::default();
         let stack = UserStack {
@@ -228,7 +271,7 @@ mod tests {
             user,
             ..Stacks::default()
         };
-        assert!(dictionary.user_of(&stacks(5), true).is_some() && dictionary.user_of(&stacks(6), true).is_none());
+        assert!(dictionary.end_of(&stacks(5), true).is_some() && dictionary.end_of(&stacks(6), true).is_none());
         assert_eq!((dictionary.finish().resent, dictionary.missing()), (1, 1));
     }
 

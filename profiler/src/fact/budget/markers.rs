@@ -200,11 +200,7 @@ impl Markers {
                 thread.marks.push(mark);
             }
         }
-        for fault in self.faults {
-            if let Some(thread) = threads.get_mut(fault.thread.index()) {
-                thread.faults.push(fault);
-            }
-        }
+        hand_out(self.faults, threads);
         for read in self.reads {
             if let Some(thread) = threads.get_mut(read.thread.index()) {
                 thread.reads.push(read);
@@ -212,7 +208,6 @@ impl Markers {
         }
         for thread in threads {
             thread.marks.sort_by_key(|mark| mark.start);
-            thread.faults.sort_by_key(|fault| (fault.start, fault.latency));
             thread.reads.sort_by_key(|read| read.time);
         }
         recording.folded_faults = self.folded.into_values().collect();
@@ -225,6 +220,18 @@ impl Markers {
         let mut stacks: Vec<FoldedStack> = self.folded_stacks.into_values().collect();
         stacks.sort_unstable_by_key(|folded| (folded.time, folded.thread, folded.stack));
         (self.dropped, stacks)
+    }
+}
+
+/// To their threads, sorted by start. These are most of the markers: they are never held twice.
+fn hand_out(mut faults: Vec<FaultFact>, threads: &mut [ThreadFacts]) {
+    faults.sort_unstable_by_key(|fault| (fault.thread, fault.start, fault.latency, fault.address));
+    while let Some(last) = faults.last().map(|fault| fault.thread) {
+        let own = faults.split_off(faults.partition_point(|fault| fault.thread < last));
+        faults.shrink_to_fit();
+        if let Some(thread) = threads.get_mut(last.index()) {
+            thread.faults = own;
+        }
     }
 }
 

@@ -11,8 +11,9 @@ use crate::fact::{FrameId, ProcessId, StackId};
 use crate::task::Tasks;
 use crate::unwind::Walked;
 
-/// Stacks that are remembered, and frames: some 50 MiB of each. Then it begins anew.
-const MAX: usize = 1 << 20;
+/// Stacks that are remembered, and frames: some 40 MiB of each. Then it begins anew. One more, and the tables would double: they are filled to
+/// seven eighths.
+const MAX: usize = 7 << 17;
 
 /// What makes a stack the same: whose it is, and the keys of its two parts. 0: it has no such part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -6,7 +6,7 @@ use crate::addr::{Avma, KernelOffset, Timestamp};
 use crate::event::{At, Stacks};
 use crate::fact::walks::KernelWalk;
 use crate::fact::{FrameId, FrameName, ProcessId, SourceFrame, StackId, ThreadId, TruncationReason};
-use crate::unwind::{JitFunction, Known, Mapped, Place, RawFrame, Walked};
+use crate::unwind::{End, JitFunction, Known, Mapped, Place, RawFrame, Walked};
 use profiler_common::stack::{FLAG_CHECK, FLAG_USER_REGS};
 
 impl Replay<'_, '_> {
@@ -47,21 +47,21 @@ impl Replay<'_, '_> {
         noun: Noun,
     ) -> Option<StackId> {
         // Without user registers it is a kernel thread, or one that has none any more.
-        let walked = if stacks.flags & FLAG_USER_REGS == 0 {
-            None
-        } else {
-            self.dictionary.user_of(stacks, noun == Noun::Sample)
-        };
+        let has_registers = stacks.flags & FLAG_USER_REGS != 0;
+        let end = has_registers.then(|| self.dictionary.end_of(stacks, noun == Noun::Sample));
+        let end = end.flatten();
         let kernel = self.dictionary.kernel_of(stacks);
-        let same = same_as_earlier(process, stacks, walked.as_deref(), kernel.is_some());
+        let same = same_as_earlier(process, stacks, end, kernel.is_some());
         let remembered = same.and_then(|same| self.memo.get(&self.tasks, same));
+        let walked = end.filter(|_| remembered.is_none());
+        let walked = walked.and_then(|_| self.dictionary.user_of(stacks));
         let known = (self.beside.resolved.as_mut()).and_then(|known| known.stack(key.0, key.1));
         let stack = match known.or(remembered) {
             Some(stack) => stack,
-            None => self.stack(at, stacks, process, (walked.as_deref(), kernel.as_ref())),
+            None => self.stack(at, stacks, process, (walked.as_ref(), kernel.as_ref())),
         };
         if let (Some(same), None) = (same, remembered) {
-            self.memo.put(&self.tasks, same, walked.as_deref(), stack);
+            self.memo.put(&self.tasks, same, walked.as_ref(), stack);
         }
         self.known_stacks.push(key.0, key.1, stack);
         stack
@@ -80,7 +80,7 @@ impl Replay<'_, '_> {
         }
         let mut stack = None;
         if let Some(process) = process.filter(|_| stacks.flags & FLAG_USER_REGS != 0) {
-            stack = match walked.filter(|walked| is_whole(stacks, walked)) {
+            stack = match walked.filter(|walked| is_whole(stacks, walked.end)) {
                 Some(walked) => self.walked(at, process, walked),
                 None => self.unwound(at, stacks, process, walked),
             };
@@ -201,12 +201,7 @@ impl Replay<'_, '_> {
 }
 
 /// What makes another event's stack the same as this one's; `None`: it has to be looked at by itself.
-fn same_as_earlier(
-    process: Option<ProcessId>,
-    stacks: &Stacks<'_>,
-    walked: Option<&Walked>,
-    has_kernel: bool,
-) -> Option<Key> {
+fn same_as_earlier(process: Option<ProcessId>, stacks: &Stacks<'_>, end: Option<End>, has_kernel: bool) -> Option<Key> {
     let kernel = if has_kernel { stacks.kernel } else { 0 };
     let Some(process) = process.filter(|_| stacks.flags & FLAG_USER_REGS != 0) else {
         return Some(Key {
@@ -215,7 +210,7 @@ fn same_as_earlier(
             kernel,
         });
     };
-    is_whole(stacks, walked?).then_some(Key {
+    is_whole(stacks, end?).then_some(Key {
         process: Some(process),
         user: stacks.user,
         kernel,
@@ -223,6 +218,6 @@ fn same_as_earlier(
 }
 
 /// The walk is all that there is: nothing is to be unwound from a copy.
-fn is_whole(stacks: &Stacks<'_>, walked: &Walked) -> bool {
-    stacks.flags & FLAG_CHECK == 0 && (walked.end.reason().is_none() || stacks.copy.is_empty())
+fn is_whole(stacks: &Stacks<'_>, end: End) -> bool {
+    stacks.flags & FLAG_CHECK == 0 && (end.reason().is_none() || stacks.copy.is_empty())
 }

@@ -99,14 +99,23 @@ impl Oracle {
             .unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let symbol = |line: &str| {
-            let mut words = line.splitn(4, ' ');
-            let start = u64::from_str_radix(words.next()?, 16).ok()?;
-            let size = u64::from_str_radix(words.next()?, 16).ok()?;
-            let kind = words.next()?;
-            let name = words.next()?.to_owned();
+            let (start, rest) = line.split_once(' ')?;
+            // What the C runtime brings along has no size.
+            let (size, rest) = match rest.split_once(' ') {
+                Some((size, rest)) if size.len() == 16 => (u64::from_str_radix(size, 16).ok()?, rest),
+                _ => (0, rest),
+            };
+            let (kind, name) = rest.split_once(' ')?;
+            let start = u64::from_str_radix(start, 16).ok()?;
+            let name = name.to_owned();
             "tTwW".contains(kind).then_some(Symbol { start, size, name })
         };
-        text.lines().filter_map(symbol).collect()
+        let mut symbols: Vec<Symbol> = text.lines().filter_map(symbol).collect();
+        let next: Vec<u64> = symbols.iter().skip(1).map(|symbol| symbol.start).collect();
+        for (symbol, next) in symbols.iter_mut().zip(next).filter(|(symbol, _)| symbol.size == 0) {
+            symbol.size = next - symbol.start;
+        }
+        symbols
     }
 
     /// Base name.
