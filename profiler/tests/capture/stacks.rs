@@ -75,12 +75,13 @@ fn as_much_as_there_is() {
     }
     for place in ["main", "thread"] {
         let recording = run(place, 10_000, 65536);
-        for sample in deep(&recording) {
-            assert_eq!(
-                sample.stacks.flags & (FLAG_STACK_CUT | FLAG_STACK_STOPPED),
-                0,
-                "{place}"
-            );
+        // One at most may be taken within memset: there are pages above it that were never touched.
+        let (stopped, whole): (Vec<_>, Vec<_>) = deep(&recording)
+            .into_iter()
+            .partition(|sample| sample.stacks.flags & FLAG_STACK_STOPPED != 0);
+        assert!(stopped.len() <= 1, "{place}: {} stopped", stopped.len());
+        for sample in whole {
+            assert_eq!(sample.stacks.flags & FLAG_STACK_CUT, 0, "{place}");
             // The frame, those above it, and at most a thread's control block: not the limit.
             assert!(
                 (10_000..16_000).contains(&sample.stacks.copy.len()),
