@@ -2,6 +2,7 @@
 //! sorted runs, which are merged when they are read. Every run is written and read from its begin to its end, so no order has to be kept, and nothing
 //! is sought.
 
+mod beside;
 mod merge;
 
 use std::fmt::Debug;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
+pub use beside::Beside;
 pub use merge::Merge;
 
 /// Rows of a block of memory.

@@ -1,7 +1,6 @@
 //! Requests as they are kept until names are known: 72 bytes each, 64 a part, and 40 a time that somebody waited for one. All three are ordered by
 //! the start of the request, so that they are read side by side.
 
-use std::iter::Peekable;
 use std::time::Duration;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -10,12 +9,10 @@ use super::rows::{Asked, Part};
 use crate::addr::{Timestamp, ns};
 use crate::fact::request::{BioSource, DeviceId, Operation, RequestKind, RequestSight};
 use crate::fact::{MappedFileId, RequestFact, RequestRef, StackId, ThreadId};
-use crate::report::sorted::{Merge, Row, among, place};
+use crate::report::sorted::{Beside, Merge, Row, among, place};
 
 /// Stands for nothing.
 const NONE: u32 = u32::MAX;
-/// Times that threads waited for requests of one start, at most.
-const MAX_WAITS: usize = 1 << 16;
 const SIGHTS: [RequestSight; 3] = [RequestSight::Whole, RequestSight::NoStart, RequestSight::NoEnd];
 const SOURCES: [BioSource; 6] = [
     BioSource::Unknown,
@@ -232,9 +229,7 @@ pub(super) struct Requests<'r> {
     rows: Merge<'r, RequestRow>,
     /// In the order of their requests: rows of the same start stay in the order in which they came.
     parts: Merge<'r, PartRow>,
-    waited: Peekable<Merge<'r, WaitedRow>>,
-    /// Those of the start of the latest request.
-    here: Vec<WaitedRow>,
+    waited: Beside<'r, WaitedRow>,
 }
 
 impl<'r> Requests<'r> {
@@ -242,21 +237,12 @@ impl<'r> Requests<'r> {
         Self {
             rows,
             parts,
-            waited: waited.peekable(),
-            here: Vec::new(),
+            waited: Beside::new(waited),
         }
     }
 
     fn waited_ns(&mut self, request: &RequestRow) -> u64 {
-        if self.here.first().is_some_and(|row| row.start != request.start) {
-            self.here.clear();
-        }
-        while let Some(row) = self.waited.next_if(|row| row.start <= request.start) {
-            if row.start == request.start && self.here.len() < MAX_WAITS {
-                self.here.push(row);
-            }
-        }
-        let own = self.here.iter().filter(|row| row.is_for(request));
+        let own = self.waited.of(request.start).iter().filter(|row| row.is_for(request));
         own.fold(0, |sum, row| sum.saturating_add(row.waited_ns))
     }
 }

@@ -1,11 +1,9 @@
 //! Why waits took so long, in 48 bytes each: what rows for other programs tell of it. Causes are told after their waits, and are wanted beside them.
 
-use std::iter::Peekable;
-
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::fact::{Cause, DeviceId, EffectKind, MappedFileId, Reason, ThreadId, WaitFact};
-use crate::report::sorted::{Merge, Ordered, Row};
+use crate::report::sorted::{Beside, Ordered, Row};
 
 /// Stands for nothing.
 const NONE: u32 = u32::MAX;
@@ -116,35 +114,17 @@ impl CauseRow {
 
 /// Finds the causes of waits that are asked for by the time at which they began.
 #[derive(Debug)]
-pub struct Causes<'v> {
-    rows: Peekable<Merge<'v, CauseRow>>,
-    /// Those of waits that began then.
-    start: u64,
-    here: Vec<CauseRow>,
-}
+pub struct Causes<'v>(Beside<'v, CauseRow>);
 
 impl<'v> Causes<'v> {
     pub(super) fn new(rows: &'v Ordered<'_, CauseRow>) -> Self {
-        Self {
-            rows: rows.iter().peekable(),
-            start: 0,
-            here: Vec::new(),
-        }
+        Self(Beside::new(rows.iter()))
     }
 
     /// Why a wait took so long, where that is known. No later wait was asked for before.
     pub fn of(&mut self, wait: &WaitFact) -> Option<Due> {
-        let start = wait.start.0;
-        if self.start != start {
-            (self.start, self.here) = (start, Vec::new());
-        }
-        while let Some(row) = self.rows.next_if(|row| row.start <= start) {
-            if row.start == start {
-                self.here.push(row);
-            }
-        }
         // The one that was told last.
-        let of_thread = self.here.iter().rfind(|row| row.thread == wait.thread.0);
+        let of_thread = self.0.of(wait.start.0).iter().rfind(|row| row.thread == wait.thread.0);
         of_thread.map(CauseRow::due)
     }
 }
