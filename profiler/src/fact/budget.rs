@@ -18,6 +18,7 @@ use self::markers::Markers;
 use self::requests::Requests;
 use self::waits::Waits;
 use super::clues::{Clues, Gather};
+use super::packed::PackedFaults;
 use super::pages::Pages;
 use super::prune::prune;
 use super::{
@@ -108,7 +109,7 @@ pub struct ThreadFacts {
     /// Its marks, starts ascending.
     pub marks: Vec<Mark>,
     /// Its page faults, starts ascending.
-    pub faults: Vec<FaultFact>,
+    pub faults: PackedFaults,
     /// What it read, times ascending.
     pub reads: Vec<PagesReadFact>,
     /// Its waits, ends ascending.
@@ -160,7 +161,7 @@ impl Collected {
                 );
             }
             facts.marks.iter().for_each(|mark| sink.mark(tables, mark));
-            facts.faults.iter().for_each(|fault| sink.fault(tables, fault));
+            facts.faults.iter().for_each(|fault| sink.fault(tables, &fault));
             facts.reads.iter().for_each(|read| sink.pages_read(tables, read));
             facts.waits.iter().for_each(|wait| sink.wait(tables, wait));
         }

@@ -36,6 +36,7 @@ pub mod log;
 #[cfg(test)]
 pub(crate) mod made_up;
 mod marker_file;
+pub mod packed;
 pub mod pages;
 mod prune;
 pub mod reasons;

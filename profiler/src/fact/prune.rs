@@ -39,9 +39,7 @@ pub fn prune(tables: &mut Tables, collected: &mut Collected) {
         for mark in &mut thread.marks {
             mark.stack = mark.stack.and_then(stack);
         }
-        for fault in &mut thread.faults {
-            fault.stack = fault.stack.and_then(stack);
-        }
+        thread.faults.renumber(stack);
         for wait in &mut thread.waits {
             wait.stack = wait.stack.and_then(stack);
             if let Some(waker) = &mut wait.waker {

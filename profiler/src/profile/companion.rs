@@ -41,8 +41,8 @@ pub struct Companion {
 /// Every companion that has something to weigh, process by process.
 pub fn all(tables: &Tables, collected: &Collected) -> Vec<Companion> {
     let mut sums = vec![[0u64; 2]; tables.processes.len()];
-    let faults = collected.threads.iter().flat_map(|thread| &thread.faults);
-    let faults = faults.map(|fault| (fault.thread, [Weight::Time.of(fault), Weight::Bytes.of(fault)]));
+    let faults = collected.threads.iter().flat_map(|thread| thread.faults.iter());
+    let faults = faults.map(|fault| (fault.thread, [Weight::Time.of(&fault), Weight::Bytes.of(&fault)]));
     let folded = collected.folded_stacks.iter();
     let folded = folded.map(|folded| (folded.thread, [folded.latency, folded.bytes]));
     for (thread, weights) in faults.chain(folded) {
@@ -145,11 +145,11 @@ impl CompanionThread<'_> {
         let Companion { process, weight, .. } = *self.companion;
         let threads = self.tables.threads.iter().zip(&self.collected.threads);
         let faults = threads.filter(|(thread, _)| thread.process == process);
-        let faults = faults.flat_map(|(_, facts)| &facts.faults).map(|fault| Item {
+        let faults = faults.flat_map(|(_, facts)| facts.faults.iter()).map(|fault| Item {
             start: fault.start,
-            end: fault::end(fault).unwrap_or(fault.start),
+            end: fault::end(&fault).unwrap_or(fault.start),
             stack: row(fault.stack),
-            weight: weight.of(fault),
+            weight: weight.of(&fault),
         });
         let of_process = |folded: &&FoldedStack| {
             let thread = self.tables.threads.get(folded.thread.index());

@@ -18,8 +18,9 @@ use super::words::Causes;
 use super::write::WriteError;
 use crate::addr::Timestamp;
 use crate::fact::budget::{Collected, ThreadFacts};
+use crate::fact::packed::PackedRef;
 use crate::fact::request::Operation;
-use crate::fact::{FaultFact, Mark, PagesReadFact, Tables, ThreadId, WaitFact};
+use crate::fact::{Mark, PagesReadFact, Tables, ThreadId, WaitFact};
 
 /// `MarkerPhase.Instant`
 pub const PHASE_INSTANT: u8 = 0;
@@ -94,7 +95,7 @@ pub struct Markers<'a> {
 enum Row<'a> {
     /// A mark and its name.
     Mark(&'a Mark, u32),
-    Fault(&'a FaultFact),
+    Fault(PackedRef<'a>),
     Read(&'a PagesReadFact),
     Wait(&'a WaitFact, Shown),
     /// What the thread asked a device for.
@@ -105,7 +106,7 @@ impl Row<'_> {
     fn start(&self) -> Timestamp {
         match self {
             Self::Mark(mark, _) => mark.start,
-            Self::Fault(fault) => fault.start,
+            Self::Fault(fault) => fault.start(),
             Self::Read(read) => read.time,
             Self::Wait(wait, shown) => shown.start(wait),
             Self::Disk(part) => part.start(),
@@ -115,7 +116,7 @@ impl Row<'_> {
     fn end(&self) -> Option<Timestamp> {
         match self {
             Self::Mark(mark, _) => mark.end,
-            Self::Fault(fault) => fault::end(fault),
+            Self::Fault(fault) => fault::end(&fault.fact()),
             Self::Read(_) => None,
             Self::Wait(wait, _) => Some(wait.end),
             Self::Disk(part) => Some(part.request.end),
@@ -125,7 +126,7 @@ impl Row<'_> {
     fn category(&self) -> u8 {
         let category = match self {
             Self::Mark(..) => Category::Other,
-            Self::Fault(fault) if fault.waited() => Category::DiskFault,
+            Self::Fault(fault) if fault.fact().waited() => Category::DiskFault,
             Self::Fault(_) => Category::Fault,
             Self::Read(_) => Category::Read,
             Self::Wait(wait, shown) => shown.category(wait),
@@ -159,7 +160,7 @@ impl<'a> Markers<'a> {
             .iter()
             .zip(of_marks)
             .map(|(mark, name)| Row::Mark(mark, *name));
-        let faults = facts.faults.iter().map(Row::Fault);
+        let faults = facts.faults.refs().map(Row::Fault);
         let reads = facts.reads.iter().map(Row::Read);
         let waits = facts.waits.iter();
         let waits = waits.flat_map(|wait| wait::shown(wait).map(move |shown| Row::Wait(wait, shown)));
@@ -181,8 +182,9 @@ impl Markers<'_> {
         let (payload, stack) = match row {
             Row::Mark(mark, _) => (AnyPayload::Mark(Payload::from(&mark.kind)), mark.stack),
             Row::Fault(fault) => {
-                let mut payload = FaultPayload::new(fault, &self.names.faults);
-                payload.why = causes.of_fault(fault);
+                let fault = fault.fact();
+                let mut payload = FaultPayload::new(&fault, &self.names.faults);
+                payload.why = causes.of_fault(&fault);
                 (AnyPayload::Fault(Box::new(payload)), fault.stack)
             }
             Row::Read(read) => (AnyPayload::Read(ReadPayload::new(read, &self.names.faults)), None),

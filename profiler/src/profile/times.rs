@@ -16,8 +16,8 @@ pub fn range(tables: &Tables, collected: &Collected) -> (Timestamp, Timestamp) {
         for mark in &thread.marks {
             [Some(mark.start), mark.end].into_iter().flatten().for_each(&mut take);
         }
-        for fault in &thread.faults {
-            [Some(fault.start), fault::end(fault)]
+        for fault in thread.faults.iter() {
+            [Some(fault.start), fault::end(&fault)]
                 .into_iter()
                 .flatten()
                 .for_each(&mut take);

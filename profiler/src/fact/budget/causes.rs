@@ -32,7 +32,8 @@ pub fn retain(causes: &mut Vec<Cause>, effects: impl Iterator<Item = Effect>) {
 
 /// Only those of kept faults and waits, sorted by what they explain.
 pub fn of_kept(mut causes: Vec<Cause>, threads: &[ThreadFacts]) -> Vec<Cause> {
-    let faults = threads.iter().flat_map(|facts| &facts.faults).map(of_fault);
+    let faults = threads.iter().flat_map(|facts| facts.faults.iter());
+    let faults = faults.map(|fault| of_fault(&fault));
     let waits = threads.iter().flat_map(|facts| &facts.waits).map(of_wait);
     retain(&mut causes, faults.chain(waits));
     causes.sort_by_key(|cause| (cause.effect, end(cause)));

@@ -3,11 +3,13 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use super::{ThreadFacts, causes, duration};
 use crate::addr::{Timestamp, ns};
+use crate::fact::packed::{LongTimes, PackedFault, PackedFaults};
 use crate::fact::{
     Effect, FaultFact, FoldedFaults, FoldedReads, MappedFileId, Mark, MarkKind, PagesReadFact, Recording, StackId,
     ThreadId, fault::FaultClass,
@@ -40,7 +42,8 @@ pub struct Markers {
     /// Births, execs and ends of processes.
     lives: Vec<Mark>,
     marks: Vec<Mark>,
-    faults: Vec<FaultFact>,
+    faults: Vec<PackedFault>,
+    long: LongTimes,
     reads: Vec<PagesReadFact>,
     dropped: u64,
     folded: BTreeMap<(ThreadId, FaultClass, bool), FoldedFaults>,
@@ -70,7 +73,7 @@ impl Markers {
     }
 
     pub fn fault(&mut self, fault: &FaultFact) {
-        self.faults.push(*fault);
+        self.faults.push(PackedFault::new(fault, &mut self.long));
         self.make_room();
     }
 
@@ -81,7 +84,9 @@ impl Markers {
 
     /// The faults that are kept so far.
     pub fn effects(&self) -> impl Iterator<Item = Effect> {
-        self.faults.iter().map(causes::of_fault)
+        self.faults
+            .iter()
+            .map(|fault| causes::of_fault(&fault.fact(&self.long)))
     }
 
     /// Leaves room for others.
@@ -115,7 +120,8 @@ impl Markers {
         if excess == 0 {
             return;
         }
-        let minor = self.faults.iter().filter(|fault| !is_telling(fault)).count();
+        let minor = self.faults.iter().filter(|fault| !is_telling(&fault.fact(&self.long)));
+        let minor = minor.count();
         excess -= self.fold_faults(excess.min(minor));
         excess -= self.fold_reads(excess.min(self.reads.len()));
         excess -= self.fold_faults(excess.min(self.faults.len()));
@@ -127,10 +133,12 @@ impl Markers {
         let kept = self.faults.len() - count;
         if count > 0 {
             self.faults.select_nth_unstable_by_key(kept, |fault| {
-                (!is_telling(fault), Reverse(fault.time()), fault.start, fault.thread)
+                let fault = fault.fact(&self.long);
+                (!is_telling(&fault), Reverse(fault.time()), fault.start, fault.thread)
             });
         }
         for fault in self.faults.drain(kept..) {
+            let fault = fault.fact(&self.long);
             let (time, read) = (ns(fault.time()), u64::from(fault.pages_read));
             let folded = FoldedFaults {
                 thread: fault.thread,
@@ -200,7 +208,7 @@ impl Markers {
                 thread.marks.push(mark);
             }
         }
-        hand_out(self.faults, threads);
+        hand_out(self.faults, self.long, threads);
         for read in self.reads {
             if let Some(thread) = threads.get_mut(read.thread.index()) {
                 thread.reads.push(read);
@@ -224,13 +232,17 @@ impl Markers {
 }
 
 /// To their threads, sorted by start. These are most of the markers: they are never held twice.
-fn hand_out(mut faults: Vec<FaultFact>, threads: &mut [ThreadFacts]) {
-    faults.sort_unstable_by_key(|fault| (fault.thread, fault.start, fault.latency, fault.address));
-    while let Some(last) = faults.last().map(|fault| fault.thread) {
-        let own = faults.split_off(faults.partition_point(|fault| fault.thread < last));
+fn hand_out(mut faults: Vec<PackedFault>, long: LongTimes, threads: &mut [ThreadFacts]) {
+    faults.sort_unstable_by_key(|fault| {
+        let fault = fault.fact(&long);
+        (fault.thread, fault.start, fault.latency, fault.address)
+    });
+    let long = Arc::new(long);
+    while let Some(last) = faults.last().map(PackedFault::thread) {
+        let own = faults.split_off(faults.partition_point(|fault| fault.thread() < last));
         faults.shrink_to_fit();
         if let Some(thread) = threads.get_mut(last.index()) {
-            thread.faults = own;
+            thread.faults = PackedFaults::new(own, Arc::clone(&long));
         }
     }
 }

@@ -301,7 +301,7 @@ proptest! {
             collector.pages_read(&tables, &read(*time, *pages));
         }
         let collected = collector.finish(&mut tables);
-        let kept: Vec<FaultFact> = collected.threads.iter().flat_map(|thread| thread.faults.clone()).collect();
+        let kept: Vec<FaultFact> = collected.threads.iter().flat_map(|thread| thread.faults.iter()).collect();
         let kept_reads: Vec<_> = collected.threads.iter().flat_map(|thread| thread.reads.clone()).collect();
         prop_assert_eq!(kept.len() + kept_reads.len(), (faults.len() + reads.len()).min(budget));
         let recording = &tables.recording;

@@ -7,8 +7,9 @@
 
 use serde::Serialize;
 
-use super::rows::{Facts, Row};
+use super::rows::Facts;
 use crate::addr::Timestamp;
+use crate::fact::packed::PackedFault;
 use crate::fact::{FrameId, Process, ProcessId, StackId, Tables};
 use crate::report::functions::Functions;
 use crate::report::sorted::Ordered;
@@ -78,7 +79,7 @@ enum Place {
 
 impl Phases {
     /// From faults in the order of their start.
-    pub(super) fn new(tables: &Tables, functions: &Functions, facts: &Facts, order: &Ordered<'_, Row>) -> Self {
+    pub(super) fn new(tables: &Tables, functions: &Functions, facts: &Facts, order: &Ordered<'_, PackedFault>) -> Self {
         let shown = shown(tables, functions);
         let mut phases = Self {
             by_process: vec![Vec::new(); tables.processes.len()],

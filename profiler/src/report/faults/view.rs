@@ -1,10 +1,11 @@
 //! Faults with the names of everything that they refer to.
 
 use super::phase::{Phase, Phases};
-use super::rows::{Facts, Row};
+use super::rows::Facts;
 use crate::fact::clues::Clues;
 use crate::fact::dirty::Dirtied;
 use crate::fact::fault::{FilePlace, MappedFile};
+use crate::fact::packed::PackedFault;
 use crate::fact::pages::Pages;
 use crate::fact::{FaultFact, Location, Process, StackId, Tables, Thread};
 use crate::report::export::ns;
@@ -21,7 +22,7 @@ pub struct View<'a> {
     /// Phases of the processes.
     pub phases: Phases,
     facts: &'a Facts,
-    order: Ordered<'a, Row>,
+    order: Ordered<'a, PackedFault>,
 }
 
 impl<'a> View<'a> {

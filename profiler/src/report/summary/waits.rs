@@ -67,7 +67,7 @@ impl WaitSummary {
                 add(&mut held.stacks, folded.stack, folded.blocked);
             }
         }
-        for fault in &facts.faults {
+        for fault in facts.faults.iter() {
             let waits = &fault.waits;
             let parts = [waits.lock, waits.disk, waits.other_read, waits.blocked];
             let waited = parts

@@ -1,0 +1,323 @@
+//! A page fault in 88 bytes, for those that have to be kept by the million.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use super::fault::{Access, Failure, FaultClass, FaultFact, FaultWaits, FilePlace, MappedFileId, PageRange};
+use super::{StackId, ThreadId};
+use crate::addr::{Avma, FileOffset, Timestamp, ns};
+
+/// Stands for nothing.
+const NONE: u32 = u32::MAX;
+/// With the place of a time of 2.15 s or more, which is kept beside.
+const LONG: u32 = 1 << 31;
+/// Stands for "the tier can't tell".
+const NO_RETRIES: u16 = u16::MAX;
+const ACCESSES: [Access; 4] = [Access::Unknown, Access::Read, Access::Write, Access::Execute];
+const FAILURES: [Option<Failure>; 5] = [
+    None,
+    Some(Failure::Segv),
+    Some(Failure::Bus),
+    Some(Failure::OutOfMemory),
+    Some(Failure::Other),
+];
+
+/// Latency and waits, in this order.
+const TIMES: usize = 7;
+
+/// A fault, whole but for retries beyond 65,534. It is read with the [`LongTimes`] that it was made with.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct PackedFault {
+    start: u64,
+    address: u64,
+    byte: u64,
+    around_first: u64,
+    file: u32,
+    /// From the page's start to the byte.
+    in_page: u32,
+    thread: u32,
+    stack: u32,
+    around_count: u32,
+    pages_read: u32,
+    times: [u32; TIMES],
+    retries: u16,
+    bits: u16,
+}
+
+/// Times of 2.15 s or more: seven a fault at most, so not many in the life of a thread.
+#[derive(Debug, Clone, Default)]
+pub struct LongTimes(Vec<u64>);
+
+impl LongTimes {
+    /// Bytes of memory that they take.
+    pub fn bytes(&self) -> usize {
+        self.0.capacity() * size_of::<u64>()
+    }
+
+    fn short(&mut self, time: Option<Duration>) -> u32 {
+        let Some(time) = time else { return NONE };
+        let ns = ns(time);
+        if let Ok(ns @ ..LONG) = u32::try_from(ns) {
+            return ns;
+        }
+        match u32::try_from(self.0.len()) {
+            Ok(place) if place < NONE - LONG => {
+                self.0.push(ns);
+                LONG | place
+            }
+            // Beyond a century of such faults.
+            _ => LONG - 1,
+        }
+    }
+
+    fn time(&self, kept: u32) -> Option<Duration> {
+        match kept {
+            NONE => None,
+            ns @ ..LONG => Some(Duration::from_nanos(u64::from(ns))),
+            long => self.0.get((long - LONG) as usize).copied().map(Duration::from_nanos),
+        }
+    }
+}
+
+impl PackedFault {
+    /// Keeps a fault.
+    pub fn new(fault: &FaultFact, long: &mut LongTimes) -> Self {
+        let [lock, disk, other_read, blocked, preempted, reclaim] = fault.waits.parts();
+        let times = [fault.latency, lock, disk, other_read, blocked, preempted, reclaim];
+        let place = fault.place;
+        let in_page = place.map_or(0, |place| place.byte.0.saturating_sub(place.offset.0));
+        Self {
+            start: fault.start.0,
+            address: fault.address.0,
+            byte: place.map_or(0, |place| place.byte.0),
+            around_first: fault.around.map_or(0, |around| around.first),
+            file: place.map_or(NONE, |place| place.file.0),
+            in_page: u32::try_from(in_page).unwrap_or(u32::MAX),
+            thread: fault.thread.0,
+            stack: fault.stack.map_or(NONE, |stack| stack.0),
+            around_count: fault.around.map_or(NONE, |around| around.count),
+            pages_read: fault.pages_read,
+            times: times.map(|time| long.short(time)),
+            retries: fault.retries.map_or(NO_RETRIES, |retries| {
+                u16::try_from(retries).unwrap_or(u16::MAX).min(NO_RETRIES - 1)
+            }),
+            bits: bits(fault),
+        }
+    }
+
+    /// When it began.
+    pub fn start(&self) -> Timestamp {
+        Timestamp(self.start)
+    }
+
+    /// Whose.
+    pub fn thread(&self) -> ThreadId {
+        ThreadId(self.thread)
+    }
+
+    /// The fault, as it was handed in.
+    pub fn fact(&self, long: &LongTimes) -> FaultFact {
+        let time = |number: usize| long.time(self.times[number]);
+        FaultFact {
+            start: Timestamp(self.start),
+            latency: time(0),
+            thread: ThreadId(self.thread),
+            stack: (self.stack != NONE).then_some(StackId(self.stack)),
+            address: Avma(self.address),
+            access: ACCESSES[usize::from(self.bits & 3)],
+            class: (FaultClass::ALL.get(usize::from(self.bits >> 2 & 15)).copied()).unwrap_or_default(),
+            place: (self.file != NONE).then(|| FilePlace {
+                file: MappedFileId(self.file),
+                offset: FileOffset(self.byte.saturating_sub(u64::from(self.in_page))),
+                byte: FileOffset(self.byte),
+            }),
+            major: self.bits & 1 << 9 != 0,
+            in_kernel: self.bits & 1 << 10 != 0,
+            remote: self.bits & 1 << 11 != 0,
+            failed: FAILURES.get(usize::from(self.bits >> 6 & 7)).copied().flatten(),
+            waits: FaultWaits {
+                lock: time(1),
+                disk: time(2),
+                other_read: time(3),
+                blocked: time(4),
+                preempted: time(5),
+                reclaim: time(6),
+            },
+            retries: (self.retries != NO_RETRIES).then_some(u32::from(self.retries)),
+            around: (self.around_count != NONE).then_some(PageRange {
+                first: self.around_first,
+                count: self.around_count,
+            }),
+            pages_read: self.pages_read,
+            read_around_off: self.bits & 1 << 12 != 0,
+        }
+    }
+}
+
+/// Two bits of access, four of class, three of failure, and flags.
+fn bits(fault: &FaultFact) -> u16 {
+    fn position<T: PartialEq>(all: &[T], one: &T) -> u16 {
+        let position = all.iter().position(|each| each == one).unwrap_or_default();
+        u16::try_from(position).unwrap_or_default()
+    }
+    position(&ACCESSES, &fault.access)
+        | position(&FaultClass::ALL, &fault.class) << 2
+        | position(&FAILURES, &fault.failed) << 6
+        | u16::from(fault.major) << 9
+        | u16::from(fault.in_kernel) << 10
+        | u16::from(fault.remote) << 11
+        | u16::from(fault.read_around_off) << 12
+}
+
+/// Faults of one thread.
+#[derive(Debug, Clone, Default)]
+pub struct PackedFaults {
+    rows: Vec<PackedFault>,
+    long: Arc<LongTimes>,
+}
+
+impl PackedFaults {
+    /// Of these, which were made with these times.
+    pub fn new(rows: Vec<PackedFault>, long: Arc<LongTimes>) -> Self {
+        Self { rows, long }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// There is none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// All of them, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = FaultFact> {
+        self.refs().map(|fault| fault.fact())
+    }
+
+    /// As [`PackedFaults::iter`], in 16 bytes each.
+    pub fn refs(&self) -> impl Iterator<Item = PackedRef<'_>> {
+        let long = &*self.long;
+        self.rows.iter().map(move |row| PackedRef { row, long })
+    }
+
+    /// Names their stacks anew.
+    pub fn renumber(&mut self, stack: impl Fn(StackId) -> Option<StackId>) {
+        for row in self.rows.iter_mut().filter(|row| row.stack != NONE) {
+            row.stack = stack(StackId(row.stack)).map_or(NONE, |stack| stack.0);
+        }
+    }
+}
+
+impl PartialEq for PackedFaults {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for PackedFaults {}
+
+impl FromIterator<FaultFact> for PackedFaults {
+    fn from_iter<T: IntoIterator<Item = FaultFact>>(faults: T) -> Self {
+        let mut long = LongTimes::default();
+        let rows = faults.into_iter().map(|fault| PackedFault::new(&fault, &mut long));
+        let rows = rows.collect();
+        Self::new(rows, Arc::new(long))
+    }
+}
+
+/// A fault that is kept.
+#[derive(Debug, Clone, Copy)]
+pub struct PackedRef<'f> {
+    row: &'f PackedFault,
+    long: &'f LongTimes,
+}
+
+impl PackedRef<'_> {
+    /// When it began.
+    pub fn start(&self) -> Timestamp {
+        self.row.start()
+    }
+
+    /// The fault.
+    pub fn fact(&self) -> FaultFact {
+        self.row.fact(self.long)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn time() -> impl Strategy<Value = Option<Duration>> {
+        let ns = prop_oneof![
+            0..10_u64,
+            u64::from(LONG) - 2..u64::from(LONG) + 2,
+            u64::from(NONE) - 2..u64::from(NONE) + 2,
+            any::<u64>()
+        ];
+        prop::option::of(ns.prop_map(Duration::from_nanos))
+    }
+
+    prop_compose! {
+        fn fault()(
+            times in prop::array::uniform7(time()),
+            (start, address, page, in_page) in (any::<u64>(), any::<u64>(), 0..u64::MAX / 4096, 0..4096_u64),
+            (access, class, failure, flags) in (0..4_usize, 0..12_usize, 0..5_usize, 0..16_u8),
+            (file, stack) in (prop::option::of(0..u32::MAX), prop::option::of(0..u32::MAX)),
+            (retries, pages_read, thread) in (prop::option::of(0..65_535_u32), any::<u32>(), any::<u32>()),
+            around in prop::option::of((any::<u64>(), 0..u32::MAX)),
+        ) -> FaultFact {
+            FaultFact {
+                start: Timestamp(start),
+                latency: times[0],
+                thread: ThreadId(thread),
+                stack: stack.map(StackId),
+                address: Avma(address),
+                access: ACCESSES[access],
+                class: FaultClass::ALL[class],
+                place: file.map(|file| FilePlace {
+                    file: MappedFileId(file),
+                    offset: FileOffset(page * 4096),
+                    byte: FileOffset(page * 4096 + in_page),
+                }),
+                major: flags & 1 != 0,
+                in_kernel: flags & 2 != 0,
+                remote: flags & 4 != 0,
+                failed: FAILURES[failure],
+                waits: FaultWaits {
+                    lock: times[1],
+                    disk: times[2],
+                    other_read: times[3],
+                    blocked: times[4],
+                    preempted: times[5],
+                    reclaim: times[6],
+                },
+                retries,
+                around: around.map(|(first, count)| PageRange { first, count }),
+                pages_read,
+                read_around_off: flags & 8 != 0,
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_packed_is_the_fault(faults in prop::collection::vec(fault(), 1..20)) {
+            let packed: PackedFaults = faults.iter().copied().collect();
+            prop_assert_eq!(packed.iter().collect::<Vec<_>>(), faults);
+        }
+    }
+
+    #[test]
+    fn it_takes_what_the_header_says() {
+        assert_eq!(size_of::<PackedFault>(), 88);
+    }
+}
