@@ -73,6 +73,7 @@ impl LongTimes {
         }
     }
 
+    #[inline]
     fn time(&self, kept: u32) -> Option<Duration> {
         match kept {
             NONE => None,
@@ -118,7 +119,8 @@ impl PackedFault {
         ThreadId(self.thread)
     }
 
-    /// The fault, as it was handed in.
+    /// The fault, as it was handed in. Inlined, so that who wants a part of it unpacks no more.
+    #[inline]
     pub fn fact(&self, long: &LongTimes) -> FaultFact {
         let time = |number: usize| long.time(self.times[number]);
         FaultFact {

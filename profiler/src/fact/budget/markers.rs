@@ -134,7 +134,8 @@ impl Markers {
         if count > 0 {
             self.faults.select_nth_unstable_by_key(kept, |fault| {
                 let fault = fault.fact(&self.long);
-                (!is_telling(&fault), Reverse(fault.time()), fault.start, fault.thread)
+                let which = (fault.start, fault.thread, fault.address, fault.stack);
+                (!is_telling(&fault), Reverse(fault.time()), which)
             });
         }
         for fault in self.faults.drain(kept..) {
@@ -235,7 +236,7 @@ impl Markers {
 fn hand_out(mut faults: Vec<PackedFault>, long: LongTimes, threads: &mut [ThreadFacts]) {
     faults.sort_unstable_by_key(|fault| {
         let fault = fault.fact(&long);
-        (fault.thread, fault.start, fault.latency, fault.address)
+        (fault.thread, fault.start, fault.latency, fault.address, fault.stack)
     });
     let long = Arc::new(long);
     while let Some(last) = faults.last().map(PackedFault::thread) {

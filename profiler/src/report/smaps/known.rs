@@ -2,13 +2,13 @@
 //!
 //! A page that fault-around mapped beside a fault, and that no later fault was for, is not seen to be touched; `--exact-touch` sees each.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::addr::PAGE;
 use crate::event::FileId;
 use crate::fact::fault::{Access, FaultClass};
-use crate::fact::pages::page_of;
+use crate::fact::pages::{PageSet, page_of};
 use crate::fact::{MappedFile, MappedFileId, ProcessId};
 use crate::report::faults::View;
 use crate::report::faults::view::path_of;
@@ -56,6 +56,8 @@ pub struct Known {
     pub by_process: Vec<KnownRow>,
 }
 
+/// Pages: by process and file, or by file.
+type Sets<K> = FxHashMap<K, PageSet>;
 type Key = (Option<ProcessId>, MappedFileId, Option<usize>);
 
 #[derive(Default)]
@@ -69,9 +71,8 @@ struct Sums {
 impl Known {
     /// Of the faults of a recording.
     pub fn new(view: &View<'_>) -> Self {
-        let mut touched: FxHashSet<(ProcessId, MappedFileId, u64)> = FxHashSet::default();
-        let mut written: FxHashSet<(ProcessId, MappedFileId, u64)> = FxHashSet::default();
-        let mut distinct: FxHashSet<(MappedFileId, u64)> = FxHashSet::default();
+        let (mut touched, mut written) = (Sets::<(ProcessId, MappedFileId)>::default(), Sets::default());
+        let mut distinct = Sets::<MappedFileId>::default();
         let mut sums: FxHashMap<Key, Sums> = FxHashMap::default();
         for fault in view.faults().filter(|fault| fault.failed.is_none()) {
             let (Some(place), Some(thread)) = (fault.place, view.thread(&fault)) else {
@@ -79,15 +80,15 @@ impl Known {
             };
             let page = page_of(place.offset);
             let section = view.file(place).and_then(|file| file.section_index(place.byte));
-            let key = (thread.process, place.file, page);
-            let is_first = touched.insert(key);
-            let is_distinct = distinct.insert((place.file, page));
+            let key = (thread.process, place.file);
+            let is_first = touched.entry(key).or_default().insert(page);
+            let is_distinct = distinct.entry(place.file).or_default().insert(page);
             let writes = match fault.class {
                 FaultClass::FileCow | FaultClass::SharedDirty => true,
                 FaultClass::Shmem => fault.access == Access::Write,
                 _ => false,
             };
-            let is_written = writes && written.insert(key);
+            let is_written = writes && written.entry(key).or_default().insert(page);
             let function = view.function(&fault);
             for process in [None, Some(thread.process)] {
                 let sum = sums.entry((process, place.file, section)).or_default();

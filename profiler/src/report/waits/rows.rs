@@ -16,6 +16,8 @@ use crate::report::sorted::{self, Ordered, Scratch, Sorted, among, place};
 /// Stands for nothing.
 const NONE: u32 = u32::MAX;
 const SIGHTS: [Sight; 4] = [Sight::Whole, Sight::LikeEarlier, Sight::NoStart, Sight::NoEnd];
+/// System calls that are told apart by what they were about; those beyond are about no file that is known.
+const MAX_CALLS: usize = 1 << 18;
 /// Who ended it: nobody that was seen, or somebody, of whom it is not known whether by an interrupt, or not by one, or by one.
 #[allow(clippy::option_option)] // Nobody is not the same as somebody of whom less is known.
 const WAKERS: [Option<Option<bool>>; 4] = [None, Some(None), Some(Some(false)), Some(Some(true))];
@@ -117,6 +119,14 @@ impl Rows {
     fn number(&mut self, call: &WaitCall) -> u32 {
         if let Some(number) = self.numbers.get(call) {
             return *number;
+        }
+        if self.calls.len() >= MAX_CALLS && (call.file.is_some() || call.path.is_some()) {
+            return self.number(&WaitCall {
+                number: call.number,
+                name: call.name.clone(),
+                file: None,
+                path: None,
+            });
         }
         let number = u32::try_from(self.calls.len()).unwrap_or(NONE);
         self.calls.push(call.clone());
@@ -241,6 +251,25 @@ mod tests {
                 in_fault,
             }
         }
+    }
+
+    #[test]
+    fn calls_beyond_the_limit_are_about_no_file() {
+        let mut rows = Rows::default();
+        let call = |path: usize| WaitCall {
+            number: 257,
+            name: "openat".to_owned(),
+            file: None,
+            path: Some(path.to_string()),
+        };
+        for path in 0..MAX_CALLS {
+            assert_eq!(rows.number(&call(path)) as usize, path);
+        }
+        let beyond = rows.number(&call(MAX_CALLS));
+        assert_eq!(rows.number(&call(MAX_CALLS + 1)), beyond);
+        assert_eq!(rows.calls[beyond as usize].path, None);
+        assert_eq!(rows.calls[beyond as usize].number, 257);
+        assert_eq!(rows.number(&call(7)), 7);
     }
 
     proptest! {
