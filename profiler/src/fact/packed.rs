@@ -1,4 +1,4 @@
-//! A page fault in 88 bytes, for those that have to be kept by the million.
+//! A page fault in 96 bytes, for those that have to be kept by the million.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,10 @@ use super::fault::{Access, Failure, FaultClass, FaultFact, FaultWaits, FilePlace
 use super::{StackId, ThreadId};
 use crate::addr::{Avma, FileOffset, Timestamp, ns};
 
-/// Stands for nothing.
+/// Stands for no time.
 const NONE: u32 = u32::MAX;
 /// With the place of a time of 2.15 s or more, which is kept beside.
 const LONG: u32 = 1 << 31;
-/// Stands for "the tier can't tell".
-const NO_RETRIES: u16 = u16::MAX;
 const ACCESSES: [Access; 4] = [Access::Unknown, Access::Read, Access::Write, Access::Execute];
 const FAILURES: [Option<Failure>; 5] = [
     None,
@@ -24,27 +22,36 @@ const FAILURES: [Option<Failure>; 5] = [
     Some(Failure::Other),
 ];
 
+const MAJOR: u32 = 1 << 9;
+const IN_KERNEL: u32 = 1 << 10;
+const REMOTE: u32 = 1 << 11;
+const READ_AROUND_OFF: u32 = 1 << 12;
+const HAS_PLACE: u32 = 1 << 13;
+const HAS_STACK: u32 = 1 << 14;
+const HAS_AROUND: u32 = 1 << 15;
+const HAS_RETRIES: u32 = 1 << 16;
+
 /// Latency and waits, in this order.
 const TIMES: usize = 7;
 
-/// A fault, whole but for retries beyond 65,534. It is read with the [`LongTimes`] that it was made with.
+/// A fault. It is read with the [`LongTimes`] that it was made with.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct PackedFault {
     start: u64,
     address: u64,
+    offset: u64,
     byte: u64,
     around_first: u64,
     file: u32,
-    /// From the page's start to the byte.
-    in_page: u32,
     thread: u32,
     stack: u32,
     around_count: u32,
     pages_read: u32,
+    retries: u32,
     times: [u32; TIMES],
-    retries: u16,
-    bits: u16,
+    /// As [`bits`] has them: values that are absent are 0 above.
+    bits: u32,
 }
 
 /// Times of 2.15 s or more: seven a fault at most, so not many in the life of a thread.
@@ -89,22 +96,19 @@ impl PackedFault {
         let [lock, disk, other_read, blocked, preempted, reclaim] = fault.waits.parts();
         let times = [fault.latency, lock, disk, other_read, blocked, preempted, reclaim];
         let place = fault.place;
-        let in_page = place.map_or(0, |place| place.byte.0.saturating_sub(place.offset.0));
         Self {
             start: fault.start.0,
             address: fault.address.0,
+            offset: place.map_or(0, |place| place.offset.0),
             byte: place.map_or(0, |place| place.byte.0),
             around_first: fault.around.map_or(0, |around| around.first),
-            file: place.map_or(NONE, |place| place.file.0),
-            in_page: u32::try_from(in_page).unwrap_or(u32::MAX),
+            file: place.map_or(0, |place| place.file.0),
             thread: fault.thread.0,
-            stack: fault.stack.map_or(NONE, |stack| stack.0),
-            around_count: fault.around.map_or(NONE, |around| around.count),
+            stack: fault.stack.map_or(0, |stack| stack.0),
+            around_count: fault.around.map_or(0, |around| around.count),
             pages_read: fault.pages_read,
+            retries: fault.retries.unwrap_or_default(),
             times: times.map(|time| long.short(time)),
-            retries: fault.retries.map_or(NO_RETRIES, |retries| {
-                u16::try_from(retries).unwrap_or(u16::MAX).min(NO_RETRIES - 1)
-            }),
             bits: bits(fault),
         }
     }
@@ -123,23 +127,24 @@ impl PackedFault {
     #[inline]
     pub fn fact(&self, long: &LongTimes) -> FaultFact {
         let time = |number: usize| long.time(self.times[number]);
+        let has = |bit: u32| self.bits & bit != 0;
         FaultFact {
             start: Timestamp(self.start),
             latency: time(0),
             thread: ThreadId(self.thread),
-            stack: (self.stack != NONE).then_some(StackId(self.stack)),
+            stack: has(HAS_STACK).then_some(StackId(self.stack)),
             address: Avma(self.address),
-            access: ACCESSES[usize::from(self.bits & 3)],
-            class: (FaultClass::ALL.get(usize::from(self.bits >> 2 & 15)).copied()).unwrap_or_default(),
-            place: (self.file != NONE).then(|| FilePlace {
+            access: ACCESSES[(self.bits & 3) as usize],
+            class: (FaultClass::ALL.get((self.bits >> 2 & 15) as usize).copied()).unwrap_or_default(),
+            place: has(HAS_PLACE).then_some(FilePlace {
                 file: MappedFileId(self.file),
-                offset: FileOffset(self.byte.saturating_sub(u64::from(self.in_page))),
+                offset: FileOffset(self.offset),
                 byte: FileOffset(self.byte),
             }),
-            major: self.bits & 1 << 9 != 0,
-            in_kernel: self.bits & 1 << 10 != 0,
-            remote: self.bits & 1 << 11 != 0,
-            failed: FAILURES.get(usize::from(self.bits >> 6 & 7)).copied().flatten(),
+            major: has(MAJOR),
+            in_kernel: has(IN_KERNEL),
+            remote: has(REMOTE),
+            failed: FAILURES.get((self.bits >> 6 & 7) as usize).copied().flatten(),
             waits: FaultWaits {
                 lock: time(1),
                 disk: time(2),
@@ -148,30 +153,38 @@ impl PackedFault {
                 preempted: time(5),
                 reclaim: time(6),
             },
-            retries: (self.retries != NO_RETRIES).then_some(u32::from(self.retries)),
-            around: (self.around_count != NONE).then_some(PageRange {
+            retries: has(HAS_RETRIES).then_some(self.retries),
+            around: has(HAS_AROUND).then_some(PageRange {
                 first: self.around_first,
                 count: self.around_count,
             }),
             pages_read: self.pages_read,
-            read_around_off: self.bits & 1 << 12 != 0,
+            read_around_off: has(READ_AROUND_OFF),
         }
     }
 }
 
 /// Two bits of access, four of class, three of failure, and flags.
-fn bits(fault: &FaultFact) -> u16 {
-    fn position<T: PartialEq>(all: &[T], one: &T) -> u16 {
+fn bits(fault: &FaultFact) -> u32 {
+    fn position<T: PartialEq>(all: &[T], one: &T) -> u32 {
         let position = all.iter().position(|each| each == one).unwrap_or_default();
-        u16::try_from(position).unwrap_or_default()
+        u32::try_from(position).unwrap_or_default()
     }
-    position(&ACCESSES, &fault.access)
+    let flags = [
+        (fault.major, MAJOR),
+        (fault.in_kernel, IN_KERNEL),
+        (fault.remote, REMOTE),
+        (fault.read_around_off, READ_AROUND_OFF),
+        (fault.place.is_some(), HAS_PLACE),
+        (fault.stack.is_some(), HAS_STACK),
+        (fault.around.is_some(), HAS_AROUND),
+        (fault.retries.is_some(), HAS_RETRIES),
+    ];
+    let kinds = position(&ACCESSES, &fault.access)
         | position(&FaultClass::ALL, &fault.class) << 2
-        | position(&FAILURES, &fault.failed) << 6
-        | u16::from(fault.major) << 9
-        | u16::from(fault.in_kernel) << 10
-        | u16::from(fault.remote) << 11
-        | u16::from(fault.read_around_off) << 12
+        | position(&FAILURES, &fault.failed) << 6;
+    let set = flags.iter().filter(|(is, _)| *is);
+    set.fold(kinds, |bits, (_, bit)| bits | bit)
 }
 
 /// Faults of one thread.
@@ -210,8 +223,11 @@ impl PackedFaults {
 
     /// Names their stacks anew.
     pub fn renumber(&mut self, stack: impl Fn(StackId) -> Option<StackId>) {
-        for row in self.rows.iter_mut().filter(|row| row.stack != NONE) {
-            row.stack = stack(StackId(row.stack)).map_or(NONE, |stack| stack.0);
+        for row in self.rows.iter_mut().filter(|row| row.bits & HAS_STACK != 0) {
+            match stack(StackId(row.stack)) {
+                Some(stack) => row.stack = stack.0,
+                None => row.bits &= !HAS_STACK,
+            }
         }
     }
 }
@@ -271,11 +287,11 @@ mod tests {
     prop_compose! {
         fn fault()(
             times in prop::array::uniform7(time()),
-            (start, address, page, in_page) in (any::<u64>(), any::<u64>(), 0..u64::MAX / 4096, 0..4096_u64),
+            (start, address, offset, byte) in any::<(u64, u64, u64, u64)>(),
             (access, class, failure, flags) in (0..4_usize, 0..12_usize, 0..5_usize, 0..16_u8),
-            (file, stack) in (prop::option::of(0..u32::MAX), prop::option::of(0..u32::MAX)),
-            (retries, pages_read, thread) in (prop::option::of(0..65_535_u32), any::<u32>(), any::<u32>()),
-            around in prop::option::of((any::<u64>(), 0..u32::MAX)),
+            (file, stack) in any::<(Option<u32>, Option<u32>)>(),
+            (retries, pages_read, thread) in any::<(Option<u32>, u32, u32)>(),
+            around in any::<Option<(u64, u32)>>(),
         ) -> FaultFact {
             FaultFact {
                 start: Timestamp(start),
@@ -287,8 +303,8 @@ mod tests {
                 class: FaultClass::ALL[class],
                 place: file.map(|file| FilePlace {
                     file: MappedFileId(file),
-                    offset: FileOffset(page * 4096),
-                    byte: FileOffset(page * 4096 + in_page),
+                    offset: FileOffset(offset),
+                    byte: FileOffset(byte),
                 }),
                 major: flags & 1 != 0,
                 in_kernel: flags & 2 != 0,
@@ -320,6 +336,6 @@ mod tests {
 
     #[test]
     fn it_takes_what_the_header_says() {
-        assert_eq!(size_of::<PackedFault>(), 88);
+        assert_eq!(size_of::<PackedFault>(), 96);
     }
 }
