@@ -87,7 +87,7 @@ fn a_seeded_storm_and_wasted_reads_are_found_by_name() {
     };
     let copied = row("cow_pages")["measured"].as_u64().unwrap();
     let (unseen, runs) = unseen_by_children(&storm);
-    assert!(copied <= 3000 && copied + unseen >= 3000, "{told}: {runs}");
+    assert!(copied <= 3000 && copied + unseen >= 3000, "{told}: {runs:?}");
     assert_eq!(row("cow_pages")["verdict"], serde_json::json!({ "over": 1 }));
     let waste = &row("wasted_readahead_bytes");
     // A file system without a read-ahead reads nothing for nothing.
@@ -98,8 +98,8 @@ fn a_seeded_storm_and_wasted_reads_are_found_by_name() {
 }
 
 /// Faults of forked processes that the kernel counted and a recording of this folder did not see, the most of them; and what each recording said.
-fn unseen_by_children(folder: &Path) -> (u64, String) {
-    let (mut most, mut said) = (0, String::new());
+fn unseen_by_children(folder: &Path) -> (u64, Vec<String>) {
+    let (mut most, mut said) = (0, Vec::new());
     for file in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         if file.extension().is_none_or(|end| end != "gz") {
             continue;
@@ -111,7 +111,7 @@ fn unseen_by_children(folder: &Path) -> (u64, String) {
             (of("kernel_minor") + of("kernel_major")).saturating_sub(of("seen"))
         });
         most = most.max(unseen.sum());
-        said += &format!("{}, {accounts:?}; ", told["by_function"]);
+        said.push(format!("{}, {accounts:?}", told["by_function"]));
     }
     (most, said)
 }
