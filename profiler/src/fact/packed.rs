@@ -31,6 +31,17 @@ const HAS_STACK: u32 = 1 << 14;
 const HAS_AROUND: u32 = 1 << 15;
 const HAS_RETRIES: u32 = 1 << 16;
 
+/// Which of these it is, as a row of many keeps it.
+pub fn place<T: PartialEq>(all: &[T], one: &T) -> u8 {
+    let place = all.iter().position(|each| each == one).unwrap_or_default();
+    u8::try_from(place).unwrap_or_default()
+}
+
+/// The one at that [`place`] among these.
+pub fn among<T: Copy, const N: usize>(all: &[T; N], place: u8) -> T {
+    *all.get(usize::from(place)).unwrap_or(&all[0])
+}
+
 /// Latency and waits, in this order.
 const TIMES: usize = 7;
 
@@ -166,10 +177,6 @@ impl PackedFault {
 
 /// Two bits of access, four of class, three of failure, and flags.
 fn bits(fault: &FaultFact) -> u32 {
-    fn position<T: PartialEq>(all: &[T], one: &T) -> u32 {
-        let position = all.iter().position(|each| each == one).unwrap_or_default();
-        u32::try_from(position).unwrap_or_default()
-    }
     let flags = [
         (fault.major, MAJOR),
         (fault.in_kernel, IN_KERNEL),
@@ -180,9 +187,9 @@ fn bits(fault: &FaultFact) -> u32 {
         (fault.around.is_some(), HAS_AROUND),
         (fault.retries.is_some(), HAS_RETRIES),
     ];
-    let kinds = position(&ACCESSES, &fault.access)
-        | position(&FaultClass::ALL, &fault.class) << 2
-        | position(&FAILURES, &fault.failed) << 6;
+    let kinds = u32::from(place(&ACCESSES, &fault.access))
+        | u32::from(place(&FaultClass::ALL, &fault.class)) << 2
+        | u32::from(place(&FAILURES, &fault.failed)) << 6;
     let set = flags.iter().filter(|(is, _)| *is);
     set.fold(kinds, |bits, (_, bit)| bits | bit)
 }

@@ -25,17 +25,6 @@ pub trait Row: Copy + FromBytes + IntoBytes + Immutable {
     fn key(&self) -> u64;
 }
 
-/// Which of these it is, as a row keeps it.
-pub fn place<T: PartialEq>(all: &[T], one: &T) -> u8 {
-    let place = all.iter().position(|each| each == one).unwrap_or_default();
-    u8::try_from(place).unwrap_or_default()
-}
-
-/// The one at that [`place`] among these.
-pub fn among<T: Copy, const N: usize>(all: &[T; N], place: u8) -> T {
-    *all.get(usize::from(place)).unwrap_or(&all[0])
-}
-
 /// Where rows go that memory has no room for. Whoever makes one answers for its failures: a write that fails leaves the rows in memory, a read
 /// that fails ends what is read.
 pub trait Scratch: Debug + Send + Sync {

@@ -7,9 +7,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::rows::{Asked, Part};
 use crate::addr::{Timestamp, ns};
+use crate::fact::packed::{among, place};
 use crate::fact::request::{BioSource, DeviceId, Operation, RequestKind, RequestSight};
 use crate::fact::{MappedFileId, RequestFact, RequestRef, StackId, ThreadId};
-use crate::report::sorted::{Beside, Merge, Row, among, place};
+use crate::report::sorted::{Beside, Merge, Row};
 
 /// Stands for nothing.
 const NONE: u32 = u32::MAX;

@@ -9,9 +9,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use super::causes::CauseRow;
 use crate::addr::{Timestamp, ns};
 use crate::fact::life::Lives;
+use crate::fact::packed::{among, place};
 use crate::fact::wait::{Sight, WaitCall, WakerFact};
 use crate::fact::{Cause, FactSink, Mark, SampleFact, StackId, Tables, ThreadId, WaitFact, WaitReason};
-use crate::report::sorted::{self, Ordered, Scratch, Sorted, among, place};
+use crate::report::sorted::{self, Ordered, Scratch, Sorted};
 
 /// Stands for nothing.
 const NONE: u32 = u32::MAX;
