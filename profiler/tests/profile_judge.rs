@@ -55,7 +55,10 @@ fn companion_weight(found: &Value, unit: &str) -> f64 {
 #[test]
 fn page_faults_are_markers_with_stacks_and_weigh_what_they_took() {
     let mut facts = everything();
-    facts.faults.iter_mut().for_each(|fault| fault.stack = Some(StackId(2)));
+    facts
+        .faults
+        .iter_mut()
+        .for_each(|fault| fault.stack = Some(StackId::new(2)));
     let Some((found, _)) = judge(&facts, Budget::default()) else {
         return;
     };
@@ -99,7 +102,7 @@ fn folded_faults_are_in_the_companions_and_counters() {
     facts.faults = (0..500)
         .map(|i| FaultFact {
             // Fewer distinct stacks and threads than markers: each keeps its place in the call tree.
-            stack: Some(StackId(u32::try_from(i % 2).unwrap())),
+            stack: Some(StackId::new(u32::try_from(i % 2).unwrap())),
             place: None,
             ..fault(i, u32::try_from(i % 20).unwrap(), 1000 + i)
         })
@@ -250,7 +253,7 @@ fn folded_waits_keep_the_time_of_the_call_tree() {
         .map(|i| WaitFact {
             off: Duration::from_nanos(1000 + u64::from(i)),
             queued: Duration::from_nanos(u64::from(i) % 7),
-            stack: Some(StackId(i % 2)),
+            stack: Some(StackId::new(i % 2)),
             ..wait(u64::from(i), u64::from(i) + 1, i % 20, WaitReason::Lock)
         })
         .collect();

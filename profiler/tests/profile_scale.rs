@@ -60,7 +60,7 @@ fn any_fault(i: u64) -> FaultFact {
     let offset = (i * 7919 % 7_680) << 12;
     let mut fault = FaultFact {
         start: Timestamp(START + i * 40_000),
-        stack: Some(StackId(u32::try_from(i * 104_729 % 400_000).unwrap())),
+        stack: Some(StackId::new(u32::try_from(i * 104_729 % 400_000).unwrap())),
         address: Avma(0x7f00_0000_0000 + offset + 0xabc),
         place: Some(FilePlace {
             file: MappedFileId(u32::try_from(i % 50).unwrap()),

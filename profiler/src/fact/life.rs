@@ -185,7 +185,7 @@ mod tests {
         SampleFact {
             time: Timestamp(0),
             thread: ThreadId(thread),
-            stack: Some(StackId(0)),
+            stack: Some(StackId::new(0)),
             cpu_time: Duration::from_millis(ms),
             in_kernel: false,
             weight: 1,

@@ -59,7 +59,7 @@ use serde::{Deserialize, Serialize};
 pub use cause::{Cause, Effect, EffectKind, HolderRef, Reason, RequestRef};
 pub use fault::{FaultFact, FoldedFaults, FoldedReads, MappedFile, MappedFileId, PagesReadFact};
 pub use request::{BioFact, BlockDevice, DeviceId, FoldedRequests, RequestFact};
-pub use stack::{Frame, FrameName, Location, Module, ModuleKind, SourceFrame, StackNode, TruncationReason};
+pub use stack::{Frame, FrameName, Location, Module, ModuleKind, SourceFrame, StackId, StackNode, TruncationReason};
 pub use wait::{FoldedWaits, WaitFact, WaitReason};
 
 use crate::addr::Timestamp;
@@ -80,10 +80,6 @@ id!(
 id!(
     /// Index into [`Tables::frames`].
     FrameId
-);
-id!(
-    /// Index into [`Tables::stacks`].
-    StackId
 );
 
 /// A stream of facts with the tables that they refer to.

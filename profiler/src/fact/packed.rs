@@ -115,7 +115,7 @@ impl PackedFault {
             around_first: fault.around.map_or(0, |around| around.first),
             file: place.map_or(0, |place| place.file.0),
             thread: fault.thread.0,
-            stack: fault.stack.map_or(0, |stack| stack.0),
+            stack: fault.stack.map_or(0, |stack| stack.number()),
             around_count: fault.around.map_or(0, |around| around.count),
             pages_read: fault.pages_read,
             retries: fault.retries.unwrap_or_default(),
@@ -143,7 +143,7 @@ impl PackedFault {
             start: Timestamp(self.start),
             latency: time(0),
             thread: ThreadId(self.thread),
-            stack: has(HAS_STACK).then_some(StackId(self.stack)),
+            stack: has(HAS_STACK).then_some(StackId::new(self.stack)),
             address: Avma(self.address),
             access: ACCESSES[(self.bits & 3) as usize],
             class: (FaultClass::ALL.get((self.bits >> 2 & 15) as usize).copied()).unwrap_or_default(),
@@ -231,8 +231,8 @@ impl PackedFaults {
     /// Names their stacks anew.
     pub fn renumber(&mut self, stack: impl Fn(StackId) -> Option<StackId>) {
         for row in self.rows.iter_mut().filter(|row| row.bits & HAS_STACK != 0) {
-            match stack(StackId(row.stack)) {
-                Some(stack) => row.stack = stack.0,
+            match stack(StackId::new(row.stack)) {
+                Some(stack) => row.stack = stack.number(),
                 None => row.bits &= !HAS_STACK,
             }
         }
@@ -304,7 +304,7 @@ mod tests {
                 start: Timestamp(start),
                 latency: times[0],
                 thread: ThreadId(thread),
-                stack: stack.map(StackId),
+                stack: stack.map(StackId::new),
                 address: Avma(address),
                 access: ACCESSES[access],
                 class: FaultClass::ALL[class],

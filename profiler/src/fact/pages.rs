@@ -15,8 +15,6 @@ use super::{FrameId, Location, StackId, Tables, ThreadId};
 use crate::addr::{FileOffset, PAGE, Timestamp};
 use crate::event::FileId;
 
-/// First touches that are kept, of all files.
-const MAX_TOUCHES: usize = 1 << 22;
 /// Runs of pages that a fault under way has read.
 const MAX_PENDING: usize = 1 << 10;
 /// Functions of a file in which the kernel had stopped reading around.
@@ -29,15 +27,6 @@ const MAX_BYTES: usize = 1 << 29;
 const MAX_READS: usize = 1 << 21;
 /// Pages that one fault maps around itself at most: those of a page table.
 const MAX_AROUND: u32 = 512;
-
-/// A page that was touched for the first time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FirstTouch {
-    /// When the fault began.
-    pub time: Timestamp,
-    /// Counted in the file.
-    pub page: u64,
-}
 
 /// Pages that a fault read, and where its thread was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,8 +69,6 @@ pub struct FilePages {
     pub maybe_around: PageSet,
     /// Faulted in.
     pub faulted: PageSet,
-    /// The faulted ones in the order in which they were touched first.
-    pub first_touches: Vec<FirstTouch>,
     /// Who read what is in `read_by_faults`, in the order in which it came.
     pub reads: Vec<FaultRead>,
     /// Where the kernel had stopped reading around, by the innermost function.
@@ -155,7 +142,6 @@ pub struct Pages {
     files: FxHashMap<FileId, FilePages>,
     /// What a thread has read since its last fault was over.
     pending: FxHashMap<ThreadId, Vec<(FileId, PageRange)>>,
-    touches: usize,
     spots: usize,
     reads: usize,
     bytes: usize,
@@ -240,28 +226,21 @@ impl Pages {
             return;
         };
         let page = page_of(place.offset);
-        let (room_for_touch, room_for_spot) = (self.touches < MAX_TOUCHES, self.spots < MAX_SPOTS);
+        let room = self.spots < MAX_SPOTS;
         let off = fault.read_around_off && (fault.pages_read > 0 || fault.waited());
-        let Some((touch, spot)) = self.change(id, |file| {
+        let spots = self.change(id, |file| {
             file.map_around(fault.around, |page| {
                 own.iter().any(|(other, pages)| *other == id && holds(*pages, page))
             });
-            let touch = file.faulted.insert(page) && room_for_touch;
-            if touch {
-                let time = fault.start;
-                file.first_touches.push(FirstTouch { time, page });
-            }
+            file.faulted.insert(page);
             let spots = file.read_around_off.len();
             if off {
                 let function = fault.stack.and_then(|stack| innermost(tables, stack));
-                file.note_spot(function, fault, page, room_for_spot);
+                file.note_spot(function, fault, page, room);
             }
-            (touch, file.read_around_off.len() - spots)
-        }) else {
-            return;
-        };
-        self.touches += usize::from(touch);
-        self.spots += spot;
+            file.read_around_off.len() - spots
+        });
+        self.spots += spots.unwrap_or(0);
     }
 
     /// Pages that a fault read are in memory from now on.

@@ -18,7 +18,7 @@ pub fn prune(tables: &mut Tables, collected: &mut Collected) {
         }
     }
     let (stacks, frames) = (renumber(&stacks), renumber(&frames));
-    let stack = |id: StackId| stacks.get(id.index()).copied().flatten().map(StackId);
+    let stack = |id: StackId| stacks.get(id.index()).copied().flatten().map(StackId::new);
     let frame = |id: FrameId| frames.get(id.index()).copied().flatten().map(FrameId);
 
     retain(&mut tables.stacks, &stacks);

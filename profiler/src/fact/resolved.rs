@@ -46,7 +46,7 @@ impl EventStacks {
         if self.is_off || self.bytes.len() >= MAX_EVENTS {
             return;
         }
-        let stack = stack.map_or(0, |id| id.0.saturating_add(1));
+        let stack = stack.map_or(0, |id| id.number().saturating_add(1));
         put_difference(&mut self.bytes, self.last.0.0, time.0);
         put_difference(&mut self.bytes, u64::from(self.last.1), u64::from(tid));
         put_difference(&mut self.bytes, u64::from(self.last.2), u64::from(stack));
@@ -68,7 +68,7 @@ impl Resolved {
     /// The stack of an event, asked for in the order of times. `None`: the event is not known. `Some(None)`: it has no stack.
     pub fn stack(&mut self, time: Timestamp, tid: u32) -> Option<Option<StackId>> {
         let stack = self.events.take(time, tid)?;
-        Some(stack.checked_sub(1).map(StackId))
+        Some(stack.checked_sub(1).map(StackId::new))
     }
 }
 
@@ -139,7 +139,7 @@ pub fn encode(tables: &Tables, stacks: &EventStacks, files: &FileIndex) -> Vec<u
     }
     put(&mut out, tables.stacks.len() as u64);
     for node in &tables.stacks {
-        put(&mut out, node.parent.map_or(0, |parent| u64::from(parent.0) + 1));
+        put(&mut out, node.parent.map_or(0, |parent| u64::from(parent.number()) + 1));
         put(&mut out, u64::from(node.frame.0));
     }
     encode_names(&mut out, tables);
@@ -170,7 +170,7 @@ pub fn decode(bytes: &[u8]) -> Result<Resolved, Malformed> {
     for index in 0..bytes.get_len(bytes.0.len())? {
         let parent = bytes.get_len(index)?.checked_sub(1);
         let parent = parent
-            .map(|parent| u32::try_from(parent).map(StackId))
+            .map(|parent| u32::try_from(parent).map(StackId::new))
             .transpose()
             .map_err(|_| Malformed)?;
         let frame = FrameId(index_below(&mut bytes, tables.frames.len())?);

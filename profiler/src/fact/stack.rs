@@ -1,10 +1,49 @@
 //! What stacks are made of: modules, frames, and why a stack may not be whole.
 
+use std::num::NonZeroU32;
+
 use serde::{Deserialize, Serialize};
 
-use super::{FrameId, ModuleId, ProcessId, StackId};
+use super::{FrameId, ModuleId, ProcessId};
 use crate::addr::{Avma, FileOffset, KernelOffset, Svma};
 use crate::event::FileId;
+
+/// Index into [`super::Tables::stacks`]. There are more of them than of anything else, mostly in an `Option`, which takes four bytes too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "u32", into = "u32")]
+pub struct StackId(
+    /// One more than the number.
+    NonZeroU32,
+);
+
+impl StackId {
+    /// The stack of this number; no table has one at `u32::MAX`, which counts as the one before.
+    pub const fn new(number: u32) -> Self {
+        Self(NonZeroU32::MIN.saturating_add(number))
+    }
+
+    /// Its number.
+    pub const fn number(self) -> u32 {
+        self.0.get() - 1
+    }
+
+    /// As an index into the table.
+    pub const fn index(self) -> usize {
+        self.number() as usize
+    }
+}
+
+impl From<u32> for StackId {
+    fn from(number: u32) -> Self {
+        Self::new(number)
+    }
+}
+
+impl From<StackId> for u32 {
+    fn from(stack: StackId) -> Self {
+        stack.number()
+    }
+}
 
 /// What a module is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -18,7 +18,7 @@ impl Ends {
         let known = self.outermost.len();
         let first = u32::try_from(known).unwrap_or(u32::MAX);
         let new = tables.stacks.get(known..).unwrap_or_default();
-        for (node, id) in new.iter().zip((first..).map(StackId)) {
+        for (node, id) in new.iter().zip((first..).map(StackId::new)) {
             let outer = node.parent.and_then(|parent| self.outermost.get(parent.index()));
             let end = outer.copied().filter(|outer| truncation(tables, *outer).is_none());
             self.outermost.push(end.unwrap_or(id));

@@ -173,7 +173,7 @@ impl Difference {
         let tables = &mut self.tables;
         *self.stacks.entry((parent, frame)).or_insert_with(|| {
             tables.stacks.push(StackNode { parent, frame });
-            StackId(number(tables.stacks.len() - 1))
+            StackId::new(number(tables.stacks.len() - 1))
         })
     }
 

@@ -157,7 +157,7 @@ impl ForeignSource {
                 });
             stacks.push(node.map(|node| {
                 self.tables.stacks.push(node);
-                StackId(u32::try_from(self.tables.stacks.len() - 1).unwrap_or(u32::MAX))
+                StackId::new(u32::try_from(self.tables.stacks.len() - 1).unwrap_or(u32::MAX))
             }));
         }
         stacks
@@ -318,7 +318,7 @@ mod tests {
         let cpu: Vec<u128> = source.samples.iter().map(|sample| sample.cpu_time.as_nanos()).collect();
         assert_eq!(cpu, [5, 6, 0, 0]);
         let stacks: Vec<_> = source.samples.iter().map(|sample| sample.stack).collect();
-        assert_eq!(stacks, [Some(StackId(1)), None, None, None]);
+        assert_eq!(stacks, [Some(StackId::new(1)), None, None, None]);
         assert_eq!(source.tables.stacks.len(), 2);
         assert_eq!(source.tables.modules[0].build_id, [1, 255]);
         assert_eq!(source.tables.names[&FrameId(1)].symbol, "hot");

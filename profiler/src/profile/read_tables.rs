@@ -282,7 +282,7 @@ fn stacks(
             parent,
             frame: FrameId(frame),
         });
-        rows.stacks[end - 1] = Some(StackId(id));
+        rows.stacks[end - 1] = Some(StackId::new(id));
         row = end;
     }
     Ok(rows)

@@ -102,7 +102,7 @@ impl Interner {
 
     /// The stack that `frame` makes on top of `parent`.
     pub fn stack(&mut self, tables: &mut Tables, parent: Option<StackId>, frame: FrameId) -> StackId {
-        StackId(self.stacks.number(&mut tables.stacks, StackNode { parent, frame }))
+        StackId::new(self.stacks.number(&mut tables.stacks, StackNode { parent, frame }))
     }
 
     /// The outermost frame of a stack that is not complete.

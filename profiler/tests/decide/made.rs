@@ -59,9 +59,9 @@ pub fn at(us: u64) -> Timestamp {
 }
 
 /// Stacks: `main`, `load` called by it and then in the kernel, the dynamic linker's relocation.
-pub const MAIN: Option<StackId> = Some(StackId(0));
-pub const LOAD: Option<StackId> = Some(StackId(2));
-pub const RELOCATE: Option<StackId> = Some(StackId(3));
+pub const MAIN: Option<StackId> = Some(StackId::new(0));
+pub const LOAD: Option<StackId> = Some(StackId::new(2));
+pub const RELOCATE: Option<StackId> = Some(StackId::new(3));
 
 fn hook(noun: &str, hook: &str) -> HookStatus {
     HookStatus {
@@ -98,7 +98,7 @@ fn tables() -> Tables {
         )
     };
     let node = |parent: Option<u32>, frame| StackNode {
-        parent: parent.map(StackId),
+        parent: parent.map(StackId::new),
         frame: FrameId(frame),
     };
     let names = ["main", "load", "copy_to_user", "_dl_relocate_object"];

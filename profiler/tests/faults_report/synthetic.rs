@@ -111,7 +111,7 @@ pub fn stack(tables: &mut Tables, frames: &[(&str, Option<&[&str]>)]) -> StackId
             };
             tables.names.insert(frame, name);
         }
-        let id = StackId(u32::try_from(tables.stacks.len()).unwrap());
+        let id = StackId::new(u32::try_from(tables.stacks.len()).unwrap());
         tables.stacks.push(StackNode { parent, frame });
         parent = Some(id);
     }
@@ -214,7 +214,12 @@ pub fn empty() -> Made {
 }
 
 /// The innermost stacks of [`empty`].
-pub const STACKS: [Option<StackId>; 4] = [Some(StackId(2)), Some(StackId(7)), Some(StackId(9)), None];
+pub const STACKS: [Option<StackId>; 4] = [
+    Some(StackId::new(2)),
+    Some(StackId::new(7)),
+    Some(StackId::new(9)),
+    None,
+];
 
 /// `n` faults that differ in everything, by rules that a test can follow with remainders. Number i starts at 3 i µs and takes i % 1000 µs.
 pub fn many(n: u64) -> Made {

@@ -307,7 +307,7 @@ fn the_account_closes_or_is_told() {
 #[test]
 fn ids_that_the_tables_do_not_have_are_no_panic() {
     let mut made = many(100);
-    made.tables.stacks[0].parent = Some(profiler::fact::StackId(5));
+    made.tables.stacks[0].parent = Some(profiler::fact::StackId::new(5));
     made.tables.processes[0].parent = Some(profiler::fact::ProcessId(1));
     made.tables.files.truncate(1);
     made.tables.threads.truncate(1);

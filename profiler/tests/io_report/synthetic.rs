@@ -92,7 +92,7 @@ pub fn empty() -> Made {
         (FrameId(index), name)
     };
     let node = |parent: Option<u32>, frame| StackNode {
-        parent: parent.map(StackId),
+        parent: parent.map(StackId::new),
         frame: FrameId(frame),
     };
     let tables = Tables {
@@ -134,7 +134,7 @@ pub fn bio(us: u64, sector: u64, bytes: u32) -> BioFact {
         tid: 100,
         name: "demo".into(),
         thread: Some(ThreadId(0)),
-        stack: Some(StackId(2)),
+        stack: Some(StackId::new(2)),
         sector,
         bytes,
         file: Some(MappedFileId(0)),

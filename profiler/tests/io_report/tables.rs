@@ -40,7 +40,7 @@ fn story() -> Made {
         thread: Some(ThreadId(1)),
         pid: 200,
         tid: 201,
-        stack: Some(StackId(5)),
+        stack: Some(StackId::new(5)),
         file: None,
         offset: None,
         source: BioSource::Direct,
@@ -338,7 +338,7 @@ prop_compose! {
         let bios = parts.into_iter().map(|(bytes, thread, file, stack, in_fault)| BioFact {
             thread: (thread < 3).then_some(ThreadId(thread)),
             file: (file < 3).then_some(MappedFileId(file)),
-            stack: (stack < 7).then_some(StackId(stack)),
+            stack: (stack < 7).then_some(StackId::new(stack)),
             name: format!("\u{1b}[31m{thread}🦀"),
             in_fault,
             ..bio(start, u64::from(bytes), bytes)

@@ -68,7 +68,7 @@ fn fault() -> impl Strategy<Value = FaultFact> {
                 start: Timestamp(START - 1000 + time),
                 latency,
                 thread: ThreadId(thread),
-                stack: stack.map(StackId),
+                stack: stack.map(StackId::new),
                 address: Avma(address),
                 access: kinds.0,
                 class: kinds.1,

@@ -107,16 +107,16 @@ pub fn recordings() -> impl Strategy<Value = Synthetic> {
             }
             for ((parent, frame), id) in stacks.into_iter().zip(0..) {
                 let parent = u32::try_from(parent.index(id + 1)).unwrap();
-                let parent = (usize::try_from(parent).unwrap() < id).then_some(StackId(parent));
+                let parent = (usize::try_from(parent).unwrap() < id).then_some(StackId::new(parent));
                 let frame = FrameId(u32::try_from(frame.index(tables.frames.len())).unwrap());
                 tables.stacks.push(StackNode { parent, frame });
             }
             for fault in &mut synthetic.faults {
                 let stacks = u32::try_from(tables.stacks.len()).unwrap();
-                fault.stack = fault.stack.map(|stack| StackId(stack.0 % stacks));
+                fault.stack = fault.stack.map(|stack| StackId::new(stack.number() % stacks));
             }
             let stacks = u32::try_from(tables.stacks.len()).unwrap();
-            let fold = |stack: &mut Option<StackId>| *stack = stack.map(|stack| StackId(stack.0 % stacks));
+            let fold = |stack: &mut Option<StackId>| *stack = stack.map(|stack| StackId::new(stack.number() % stacks));
             for wait in &mut synthetic.waits {
                 fold(&mut wait.stack);
                 if let Some(waker) = &mut wait.waker {
@@ -128,7 +128,7 @@ pub fn recordings() -> impl Strategy<Value = Synthetic> {
             }
             for (thread, time, stack, cpu, in_kernel, weight) in facts {
                 let stack = stack.index(tables.stacks.len() + 1);
-                let stack = (stack < tables.stacks.len()).then(|| StackId(u32::try_from(stack).unwrap()));
+                let stack = (stack < tables.stacks.len()).then(|| StackId::new(u32::try_from(stack).unwrap()));
                 // Some lie before the recording's start.
                 let (time, thread) = (Timestamp(START - 1000 + time), ThreadId(thread));
                 let kind = MarkKind::Program { text: cpu.to_string() };

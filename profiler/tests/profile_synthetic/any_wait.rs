@@ -16,7 +16,7 @@ fn ns() -> impl Strategy<Value = Duration> {
 }
 
 fn stack() -> impl Strategy<Value = Option<StackId>> {
-    prop::option::of((0u32..12).prop_map(StackId))
+    prop::option::of((0u32..12).prop_map(StackId::new))
 }
 
 fn call() -> impl Strategy<Value = WaitCall> {

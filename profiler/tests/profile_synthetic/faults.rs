@@ -18,7 +18,7 @@ pub fn fault(ms: u64, thread: u32, latency: u64) -> FaultFact {
         start: at(ms),
         latency: Some(Duration::from_nanos(latency)),
         thread: ThreadId(thread),
-        stack: Some(StackId(2)),
+        stack: Some(StackId::new(2)),
         address: Avma(0x7f12_3456_7abc),
         access: Access::Read,
         class: FaultClass::FileRead,

@@ -39,7 +39,7 @@ pub fn large(samples: u64, threads: u32) -> Synthetic {
         synthetic.samples.push(SampleFact {
             time: Timestamp(START + (i + 1) * MS / 10 + i % 977),
             thread: ThreadId(thread),
-            stack: Some(StackId(u32::try_from(i * 7919 % u64::from(STACKS)).unwrap())),
+            stack: Some(StackId::new(u32::try_from(i * 7919 % u64::from(STACKS)).unwrap())),
             cpu_time: Duration::from_nanos(90_000 + i % 1000),
             in_kernel: false,
             weight: 1,
@@ -85,7 +85,7 @@ fn stacks(tables: &mut Tables) {
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
         let draw = u32::try_from(random >> 33).unwrap();
-        let parent = (id > 100).then(|| StackId(id - 1 - draw % id.min(5_000)));
+        let parent = (id > 100).then(|| StackId::new(id - 1 - draw % id.min(5_000)));
         tables.stacks.push(StackNode {
             parent,
             frame: FrameId(draw % FUNCTIONS),

@@ -276,7 +276,7 @@ fn names(tables: &mut Tables, evil: &[String]) {
 
 fn stacks(tables: &mut Tables) {
     let node = |parent: Option<u32>, frame| StackNode {
-        parent: parent.map(StackId),
+        parent: parent.map(StackId::new),
         frame: FrameId(frame),
     };
     tables.stacks = vec![
@@ -298,13 +298,13 @@ fn stacks(tables: &mut Tables) {
 fn samples(synthetic: &mut Synthetic) {
     let stacks = synthetic.tables.stacks.len() as u64;
     for i in 0..100u64 {
-        let stack = (i % (stacks + 1) < stacks).then(|| StackId(u32::try_from(i % (stacks + 1)).unwrap()));
+        let stack = (i % (stacks + 1) < stacks).then(|| StackId::new(u32::try_from(i % (stacks + 1)).unwrap()));
         synthetic.samples.push(SampleFact {
             time: Timestamp(at(i).0 + i * 7 % 1000),
             thread: ThreadId([0, 0, 1, 0, 2, 3][usize::try_from(i % 6).unwrap()]),
             stack,
             cpu_time: Duration::from_nanos(990_000 + i),
-            in_kernel: matches!(stack, Some(StackId(3 | 4))) ^ (i % 10 == 0),
+            in_kernel: matches!(stack.map(StackId::number), Some(3 | 4)) ^ (i % 10 == 0),
             weight: 1,
         });
     }
@@ -329,7 +329,7 @@ fn marks(synthetic: &mut Synthetic, evil: &[String]) {
             },
         ),
         Mark {
-            stack: Some(StackId(1)),
+            stack: Some(StackId::new(1)),
             end: Some(at(44)),
             ..mark(4, 2, MarkKind::Program { text: evil[0].clone() })
         },

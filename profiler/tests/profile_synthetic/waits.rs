@@ -19,7 +19,7 @@ pub fn wait(start: u64, end: u64, thread: u32, reason: WaitReason) -> WaitFact {
         start: at(start),
         end: at(end),
         thread: ThreadId(thread),
-        stack: Some(StackId(3)),
+        stack: Some(StackId::new(3)),
         off,
         queued: Duration::ZERO,
         longest: off,
@@ -40,7 +40,7 @@ pub fn request(start: u64, end: u64) -> RequestFact {
         tid: 100,
         name: "demo".into(),
         thread: Some(ThreadId(0)),
-        stack: Some(StackId(2)),
+        stack: Some(StackId::new(2)),
         sector: 8,
         bytes: 128 << 10,
         file: Some(MappedFileId(0)),
@@ -121,7 +121,7 @@ fn waits(evil: &[String]) -> Vec<WaitFact> {
         path: None,
     };
     let for_disk = WaitFact {
-        stack: Some(StackId(4)),
+        stack: Some(StackId::new(4)),
         queued: Duration::from_nanos(1_500_001),
         call: Some(read),
         waker: Some(WakerFact {
@@ -129,7 +129,7 @@ fn waits(evil: &[String]) -> Vec<WaitFact> {
             pid: 0,
             tid: 0,
             thread: None,
-            stack: Some(StackId(3)),
+            stack: Some(StackId::new(3)),
             by_interrupt: Some(true),
         }),
         ..wait(60, 66, 0, WaitReason::Disk)
@@ -140,7 +140,7 @@ fn waits(evil: &[String]) -> Vec<WaitFact> {
             pid: 100,
             tid: 100,
             thread: Some(ThreadId(0)),
-            stack: Some(StackId(2)),
+            stack: Some(StackId::new(2)),
             by_interrupt: Some(false),
         }),
         call: Some(WaitCall {

@@ -48,7 +48,7 @@ fn stack(tables: &mut Tables, frames: &[(u32, &str)]) -> StackId {
             ..FrameName::default()
         };
         tables.names.insert(FrameId(number), name);
-        let id = StackId(u32::try_from(tables.stacks.len()).unwrap());
+        let id = StackId::new(u32::try_from(tables.stacks.len()).unwrap());
         tables.stacks.push(StackNode {
             parent,
             frame: FrameId(number),

@@ -31,7 +31,7 @@ fn sample(thread: u32, time: u64, cpu: u64, stack: Option<u32>) -> SampleFact {
     SampleFact {
         time: Timestamp(time),
         thread: ThreadId(thread),
-        stack: stack.map(StackId),
+        stack: stack.map(StackId::new),
         cpu_time: Duration::from_nanos(cpu),
         in_kernel: false,
         weight: 1,
@@ -123,7 +123,7 @@ fn stacks_that_no_kept_sample_uses_are_removed_and_the_rest_keep_their_frames() 
             frame: FrameId(1),
         },
         StackNode {
-            parent: Some(StackId(1)),
+            parent: Some(StackId::new(1)),
             frame: FrameId(2),
         },
     ];

@@ -29,7 +29,7 @@ fn fault(class: FaultClass, access: Access, page: u64) -> FaultFact {
         start: Timestamp(page),
         latency: Some(Duration::from_micros(2)),
         thread: ThreadId(0),
-        stack: Some(StackId(3)),
+        stack: Some(StackId::new(3)),
         address: Avma(page * PAGE + 5),
         access,
         class,
@@ -62,7 +62,7 @@ fn a_copy_of_the_page_of_zeroes_is_no_fork_s() {
     let clues = gather.finish(&tables, &Pages::default());
     let copies = Copies {
         process: ProcessId(0),
-        stack: Some(StackId(3)),
+        stack: Some(StackId::new(3)),
         pages: 3,
         time: Duration::from_micros(6),
     };
@@ -104,14 +104,14 @@ fn what_was_read_for_nothing_is_its_reader_s() {
     let mut clues = gather.finish(&tables, &pages);
     let wasted = Wasted {
         file: FILE,
-        stack: Some(StackId(3)),
+        stack: Some(StackId::new(3)),
         pages: 31,
         of: 32,
     };
     assert_eq!(clues.wasted, [wasted]);
     let waits = &clues.waits[0];
     assert_eq!((waits.faults, waits.time), (1, Duration::from_millis(3)));
-    assert_eq!(clues.stacks().collect::<Vec<_>>(), [StackId(3)]);
-    clues.renumber(|_| Some(StackId(1)));
-    assert_eq!(clues.wasted[0].stack, Some(StackId(1)));
+    assert_eq!(clues.stacks().collect::<Vec<_>>(), [StackId::new(3)]);
+    clues.renumber(|_| Some(StackId::new(1)));
+    assert_eq!(clues.wasted[0].stack, Some(StackId::new(1)));
 }

@@ -79,7 +79,7 @@ fn push(tables: &mut Tables, parent: Option<StackId>, location: Location, name: 
             },
         );
     }
-    StackId(u32::try_from(tables.stacks.len()).unwrap() - 1)
+    StackId::new(u32::try_from(tables.stacks.len()).unwrap() - 1)
 }
 
 fn copied(stack: Option<StackId>, file: MappedFileId, page: u64) -> FaultFact {

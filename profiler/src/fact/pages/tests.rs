@@ -120,16 +120,6 @@ fn what_system_calls_read_is_not_wasted() {
 }
 
 #[test]
-fn first_touches_come_in_order_and_once() {
-    let (tables, mut all) = (tables(), Pages::default());
-    for page in [5, 2, 5, 9, 2] {
-        all.fault(&tables, &fault(page, None, None));
-    }
-    let touches = &all.of(&tables, FILE).unwrap().first_touches;
-    assert_eq!(touches.iter().map(|touch| touch.page).collect::<Vec<_>>(), [5, 2, 9]);
-}
-
-#[test]
 fn two_names_are_one_file_and_failed_faults_map_nothing() {
     let (tables, mut all) = (tables(), Pages::default());
     let mut failed = fault(1, Some((0, 4)), None);

@@ -286,7 +286,7 @@ fn the_programs_own_functions_tell_futexes_apart() {
                 location,
                 is_return_address: true,
             });
-            let parent = number.checked_sub(1).map(StackId);
+            let parent = number.checked_sub(1).map(StackId::new);
             tables.stacks.push(StackNode {
                 parent,
                 frame: FrameId(number),
@@ -302,7 +302,7 @@ fn the_programs_own_functions_tell_futexes_apart() {
             };
             tables.names.insert(FrameId(number), name);
         }
-        let innermost = u32::try_from(functions.len()).unwrap().checked_sub(1).map(StackId);
+        let innermost = u32::try_from(functions.len()).unwrap().checked_sub(1).map(StackId::new);
         refined(&tables, innermost, reason)
     };
     let parking = ["main", "parking_lot::raw_mutex::RawMutex::lock_slow", "syscall", ""];

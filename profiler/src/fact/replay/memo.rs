@@ -26,6 +26,12 @@ pub struct Key {
     pub kernel: u64,
 }
 
+impl Key {
+    fn of_user(self) -> Self {
+        Self { kernel: 0, ..self }
+    }
+}
+
 /// A frame of a walk: what code is mapped, and the frame as the kernel side tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Spot {
@@ -53,7 +59,9 @@ impl Spot {
 /// Stacks by key, and frames by where they are.
 #[derive(Debug, Default)]
 pub struct Memo {
-    stacks: FxHashMap<Key, (u64, Option<StackId>)>,
+    stacks: Stacks,
+    /// Their user parts alone, each of which comes with many of the kernel's: keys without these.
+    user_parts: Stacks,
     frames: FxHashMap<Spot, FrameId>,
 }
 
@@ -61,23 +69,23 @@ impl Memo {
     /// The stack, if it was remembered while the process had the same code mapped.
     #[expect(clippy::option_option, reason = "that there is no stack is remembered, too")]
     pub fn get(&self, tasks: &Tasks, key: Key) -> Option<Option<StackId>> {
-        let (code, stack) = self.stacks.get(&key)?;
-        (code_of(tasks, key)? == *code).then_some(*stack)
+        get(&self.stacks, tasks, key)
     }
 
-    /// Remembers a stack, if an address of it means the same for as long as its code is mapped. Code that is made at run time changes
-    /// in its place.
-    pub fn put(&mut self, tasks: &Tasks, key: Key, walked: Option<&Walked>, stack: Option<StackId>) {
-        let Some(code) = code_of(tasks, key) else { return };
-        if let (Some(process), Some(walked)) = (key.process, walked)
-            && !is_of_files(tasks, process, walked)
-        {
-            return;
-        }
-        if self.stacks.len() >= MAX {
-            self.clear();
-        }
-        self.stacks.insert(key, (code, stack));
+    /// Its user part, likewise.
+    #[expect(clippy::option_option, reason = "as above")]
+    pub fn user_part(&self, tasks: &Tasks, key: Key) -> Option<Option<StackId>> {
+        get(&self.user_parts, tasks, key.of_user())
+    }
+
+    /// Remembers a stack which [`lasts`].
+    pub fn put(&mut self, tasks: &Tasks, key: Key, stack: Option<StackId>) {
+        put(&mut self.stacks, tasks, key, stack);
+    }
+
+    /// Remembers the user part of a stack which [`lasts`].
+    pub fn put_user_part(&mut self, tasks: &Tasks, key: Key, stack: Option<StackId>) {
+        put(&mut self.user_parts, tasks, key.of_user(), stack);
     }
 
     /// The frame there.
@@ -99,6 +107,32 @@ impl Memo {
     /// A key means something else from now on.
     pub fn clear(&mut self) {
         self.stacks.clear();
+        self.user_parts.clear();
+    }
+}
+
+/// Stacks, and what code was mapped then.
+type Stacks = FxHashMap<Key, (u64, Option<StackId>)>;
+
+#[expect(clippy::option_option, reason = "as in `Memo::get`")]
+fn get(stacks: &Stacks, tasks: &Tasks, key: Key) -> Option<Option<StackId>> {
+    let (code, stack) = stacks.get(&key)?;
+    (code_of(tasks, key)? == *code).then_some(*stack)
+}
+
+fn put(stacks: &mut Stacks, tasks: &Tasks, key: Key, stack: Option<StackId>) {
+    let Some(code) = code_of(tasks, key) else { return };
+    if stacks.len() >= MAX {
+        stacks.clear();
+    }
+    stacks.insert(key, (code, stack));
+}
+
+/// Each address of the walk means the same for as long as its code is mapped. Code that is made at run time changes in its place.
+pub fn lasts(tasks: &Tasks, key: Key, walked: Option<&Walked>) -> bool {
+    match (key.process, walked) {
+        (Some(process), Some(walked)) => is_of_files(tasks, process, walked),
+        _ => true,
     }
 }
 
@@ -177,29 +211,49 @@ mod tests {
         }
     }
 
+    /// As a replay does.
+    fn put(memo: &mut Memo, tasks: &Tasks, key: Key, frames: &[u64], stack: Option<StackId>) {
+        if lasts(tasks, key, Some(&walked(frames))) {
+            memo.put(tasks, key, stack);
+        }
+    }
+
     #[test]
     fn a_stack_is_the_same_until_other_code_is_mapped() {
         let (mut tasks, process) = process();
         let (mut memo, key) = (Memo::default(), key(process, 1));
-        let stack = Some(StackId(9));
-        memo.put(&tasks, key, Some(&walked(&[CODE, CODE + 8])), stack);
+        let stack = Some(StackId::new(9));
+        put(&mut memo, &tasks, key, &[CODE, CODE + 8], stack);
         assert_eq!(memo.get(&tasks, key), Some(stack));
         map(&mut tasks, HEAP, "[heap]", 0, 3);
         assert_eq!(memo.get(&tasks, key), Some(stack), "memory is no code");
         map(&mut tasks, CODE, "[heap]", 0, 3);
         assert_eq!(memo.get(&tasks, key), None, "the code is gone");
-        memo.put(&tasks, key, Some(&walked(&[CODE, CODE + 8])), stack);
+        put(&mut memo, &tasks, key, &[CODE, CODE + 8], stack);
         assert_eq!(memo.get(&tasks, key), None, "and does not count as code any more");
+    }
+
+    #[test]
+    fn a_user_part_is_the_same_under_any_kernel_stack() {
+        let (mut tasks, process) = process();
+        let (mut memo, key) = (Memo::default(), key(process, 1));
+        memo.put_user_part(&tasks, key, Some(StackId::new(4)));
+        let other = Key { kernel: 77, ..key };
+        assert_eq!(memo.user_part(&tasks, other), Some(Some(StackId::new(4))));
+        assert_eq!(memo.get(&tasks, other), None, "its kernel part was not seen");
+        assert_eq!(memo.user_part(&tasks, Key { user: 2, ..key }), None);
+        map(&mut tasks, CODE, "[heap]", 0, 3);
+        assert_eq!(memo.user_part(&tasks, key), None, "the code is gone");
     }
 
     #[test]
     fn code_that_is_made_at_run_time_is_looked_at_each_time() {
         let (tasks, process) = process();
         let (mut memo, key) = (Memo::default(), key(process, 2));
-        memo.put(&tasks, key, Some(&walked(&[CODE, MADE + 8])), Some(StackId(9)));
+        put(&mut memo, &tasks, key, &[CODE, MADE + 8], Some(StackId::new(9)));
         assert_eq!(memo.get(&tasks, key), None);
         // A return address right behind the file's code is of its last call, and not of what lies there.
-        memo.put(&tasks, key, Some(&walked(&[CODE, CODE + 0x1000])), None);
+        put(&mut memo, &tasks, key, &[CODE, CODE + 0x1000], None);
         assert_eq!(memo.get(&tasks, key), Some(None));
         let spot = |frame| Spot::new(&tasks, process, 1, frame).unwrap();
         memo.put_frame(&tasks, process, spot(MADE + 8), FrameId(4));

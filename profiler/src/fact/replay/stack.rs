@@ -1,6 +1,6 @@
 //! Stacks of events: as they were found before, or walked and interned anew.
 
-use super::memo::{Key, Spot};
+use super::memo::{Key, Spot, lasts};
 use super::{MAX_STACKS, Noun, Replay};
 use crate::addr::{Avma, KernelOffset, Timestamp};
 use crate::event::{At, Stacks};
@@ -53,38 +53,63 @@ impl Replay<'_, '_> {
         let kernel = self.dictionary.kernel_of(stacks);
         let same = same_as_earlier(process, stacks, end, kernel.is_some());
         let remembered = same.and_then(|same| self.memo.get(&self.tasks, same));
-        let walked = end.filter(|_| remembered.is_none());
-        let walked = walked.and_then(|_| self.dictionary.user_of(stacks));
         let known = (self.beside.resolved.as_mut()).and_then(|known| known.stack(key.0, key.1));
-        let stack = match known.or(remembered) {
-            Some(stack) => stack,
-            None => self.stack(at, stacks, process, (walked.as_ref(), kernel.as_ref())),
+        let stack = match remembered {
+            Some(remembered) => known.unwrap_or(remembered),
+            None => self.looked_at(at, stacks, process, (end, same, known, kernel.as_ref())),
         };
-        if let (Some(same), None) = (same, remembered) {
-            self.memo.put(&self.tasks, same, walked.as_ref(), stack);
-        }
         self.known_stacks.push(key.0, key.1, stack);
         stack
     }
 
-    /// User frames, and the kernel's on top of them.
-    fn stack(
+    /// A stack that is not remembered is, from now on, if it is the same next time. `known`: it does not need to be made.
+    fn looked_at(
         &mut self,
         at: &At,
         stacks: &Stacks<'_>,
         process: Option<ProcessId>,
-        (walked, kernel): (Option<&Walked>, Option<&KernelWalk>),
+        (end, same, known, kernel): (Option<End>, Option<Key>, Option<Option<StackId>>, Option<&KernelWalk>),
     ) -> Option<StackId> {
-        if self.tables.stacks.len() >= MAX_STACKS {
-            return Some(self.interner.truncated(&mut self.tables, TruncationReason::Limit));
+        let user = same.and_then(|same| self.memo.user_part(&self.tasks, same));
+        let walked = end.filter(|_| user.is_none());
+        let walked = walked.and_then(|_| self.dictionary.user_of(stacks));
+        let lasting = same.filter(|same| user.is_some() || lasts(&self.tasks, *same, walked.as_ref()));
+        let stack = match known {
+            Some(known) => known,
+            None if self.tables.stacks.len() >= MAX_STACKS => {
+                Some(self.interner.truncated(&mut self.tables, TruncationReason::Limit))
+            }
+            None => {
+                let user = user.unwrap_or_else(|| self.user_part(at, stacks, process, walked.as_ref()));
+                if let Some(lasting) = lasting {
+                    self.memo.put_user_part(&self.tasks, lasting, user);
+                }
+                self.with_kernel(user, kernel)
+            }
+        };
+        if let Some(lasting) = lasting {
+            self.memo.put(&self.tasks, lasting, stack);
         }
-        let mut stack = None;
-        if let Some(process) = process.filter(|_| stacks.flags & FLAG_USER_REGS != 0) {
-            stack = match walked.filter(|walked| is_whole(stacks, walked.end)) {
-                Some(walked) => self.walked(at, process, walked),
-                None => self.unwound(at, stacks, process, walked),
-            };
+        stack
+    }
+
+    /// User frames, as the kernel side walked them or out of a copy.
+    fn user_part(
+        &mut self,
+        at: &At,
+        stacks: &Stacks<'_>,
+        process: Option<ProcessId>,
+        walked: Option<&Walked>,
+    ) -> Option<StackId> {
+        let process = process.filter(|_| stacks.flags & FLAG_USER_REGS != 0)?;
+        match walked.filter(|walked| is_whole(stacks, walked.end)) {
+            Some(walked) => self.walked(at, process, walked),
+            None => self.unwound(at, stacks, process, walked),
         }
+    }
+
+    /// The kernel's frames on top of the user ones.
+    fn with_kernel(&mut self, mut stack: Option<StackId>, kernel: Option<&KernelWalk>) -> Option<StackId> {
         for (offset, is_return_address) in kernel.iter().flat_map(|kernel| kernel.frames()).rev() {
             let frame = self.kernel_frame(offset, is_return_address);
             stack = Some(self.interner.stack(&mut self.tables, stack, frame));

@@ -72,7 +72,7 @@ fn tables() -> Tables {
             location,
             is_return_address: index % 2 == 0,
         });
-        let parent = index.checked_sub(1).map(StackId);
+        let parent = index.checked_sub(1).map(StackId::new);
         tables.stacks.push(StackNode {
             parent,
             frame: FrameId(index),
@@ -131,10 +131,10 @@ fn file() -> MappedFile {
 
 fn samples() -> EventStacks {
     let mut samples = EventStacks::default();
-    samples.push(Timestamp(10), 5, Some(StackId(3)));
+    samples.push(Timestamp(10), 5, Some(StackId::new(3)));
     samples.push(Timestamp(20), 6, None);
-    samples.push(Timestamp(20), 4, Some(StackId(0)));
-    samples.push(Timestamp(30), 5, Some(StackId(6)));
+    samples.push(Timestamp(20), 4, Some(StackId::new(0)));
+    samples.push(Timestamp(30), 5, Some(StackId::new(6)));
     samples
 }
 
@@ -142,10 +142,10 @@ fn samples() -> EventStacks {
 fn tables_and_samples_survive() {
     let mut resolved = decode(&encode(&tables(), &samples(), &FileIndex::default())).unwrap();
     assert_eq!(resolved.tables, tables());
-    assert_eq!(resolved.stack(Timestamp(10), 5), Some(Some(StackId(3))));
+    assert_eq!(resolved.stack(Timestamp(10), 5), Some(Some(StackId::new(3))));
     // A sample that is not known costs no other its stack.
     assert_eq!(resolved.stack(Timestamp(15), 5), None);
-    assert_eq!(resolved.stack(Timestamp(20), 4), Some(Some(StackId(0))));
+    assert_eq!(resolved.stack(Timestamp(20), 4), Some(Some(StackId::new(0))));
     assert_eq!(resolved.stack(Timestamp(20), 6), Some(None));
     assert_eq!(resolved.stack(Timestamp(20), 6), None);
     let mapped_as = resolved.mapped_as.clone();

@@ -43,7 +43,7 @@ fn tables() -> Tables {
         )
     };
     let node = |parent: Option<u32>, frame| StackNode {
-        parent: parent.map(StackId),
+        parent: parent.map(StackId::new),
         frame: FrameId(frame),
     };
     let text = FileSection {
@@ -82,7 +82,7 @@ fn tables() -> Tables {
 fn copies(stack: u32, pages: u64) -> Copies {
     Copies {
         process: ProcessId(0),
-        stack: Some(StackId(stack)),
+        stack: Some(StackId::new(stack)),
         pages,
         time: Duration::from_micros(pages),
     }
@@ -91,7 +91,7 @@ fn copies(stack: u32, pages: u64) -> Copies {
 fn wasted(file: u32, stack: u32, pages: u64, of: u64) -> Wasted {
     Wasted {
         file: MappedFileId(file),
-        stack: Some(StackId(stack)),
+        stack: Some(StackId::new(stack)),
         pages,
         of,
     }

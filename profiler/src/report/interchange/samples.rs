@@ -63,7 +63,7 @@ impl From<&SampleFact> for Sample {
             time: sample.time.0,
             cpu_ns: ns(sample.cpu_time),
             thread: sample.thread.0,
-            stack: sample.stack.map_or(NONE, |stack| stack.0),
+            stack: sample.stack.map_or(NONE, |stack| stack.number()),
             weight: sample.weight,
             in_kernel: sample.in_kernel.into(),
         }
@@ -75,7 +75,7 @@ impl From<Sample> for SampleFact {
         Self {
             time: Timestamp(sample.time),
             thread: ThreadId(sample.thread),
-            stack: (sample.stack != NONE).then_some(StackId(sample.stack)),
+            stack: (sample.stack != NONE).then_some(StackId::new(sample.stack)),
             cpu_time: Duration::from_nanos(sample.cpu_ns),
             in_kernel: sample.in_kernel != 0,
             weight: sample.weight,

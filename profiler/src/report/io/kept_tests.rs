@@ -45,7 +45,7 @@ prop_compose! {
             time: Timestamp(time),
             pid, tid, name, bytes, sector, offset, in_fault, call,
             thread: thread.map(ThreadId),
-            stack: stack.map(StackId),
+            stack: stack.map(StackId::new),
             file: file.map(MappedFileId),
             source: SOURCES[source],
         }

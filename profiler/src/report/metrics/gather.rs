@@ -50,7 +50,7 @@ impl Sample {
 
     /// Where.
     pub fn stack(&self) -> Option<StackId> {
-        (self.stack != NONE).then_some(StackId(self.stack))
+        (self.stack != NONE).then_some(StackId::new(self.stack))
     }
 }
 
@@ -93,7 +93,7 @@ impl FactSink for Facts {
             time: sample.time.0,
             cpu_ns: ns(sample.cpu_time),
             thread: sample.thread.0,
-            stack: sample.stack.map_or(NONE, |stack| stack.0),
+            stack: sample.stack.map_or(NONE, |stack| stack.number()),
         });
     }
 

@@ -118,7 +118,7 @@ fn summary(tables: &mut Tables, budget: usize) -> Summary {
         let sample = SampleFact {
             time: Timestamp(i * 2 * MS),
             thread: ThreadId(u32::from(i >= 15)),
-            stack: (stack < 9).then_some(StackId(stack)),
+            stack: (stack < 9).then_some(StackId::new(stack)),
             cpu_time: Duration::from_nanos(MS),
             in_kernel: false,
             weight: 1,

@@ -101,13 +101,13 @@ impl Rows {
             longest: ns(wait.longest),
             waker_time: waker.map_or(0, |waker| waker.time.0),
             thread: wait.thread.0,
-            stack: wait.stack.map_or(NONE, |stack| stack.0),
+            stack: wait.stack.map_or(NONE, |stack| stack.number()),
             count: wait.count,
             call: wait.call.as_ref().map_or(NONE, |call| self.number(call)),
             waker_pid: waker.map_or(0, |waker| waker.pid),
             waker_tid: waker.map_or(0, |waker| waker.tid),
             waker_thread: waker.and_then(|waker| waker.thread).map_or(NONE, |thread| thread.0),
-            waker_stack: waker.and_then(|waker| waker.stack).map_or(NONE, |stack| stack.0),
+            waker_stack: waker.and_then(|waker| waker.stack).map_or(NONE, |stack| stack.number()),
             reason: place(&WaitReason::ALL, &wait.reason),
             sight: place(&SIGHTS, &wait.sight),
             waker: place(&WAKERS, &waker.map(|waker| waker.by_interrupt)),
@@ -142,7 +142,7 @@ impl Rows {
 
     /// The wait, as it was handed in.
     pub(super) fn wait(&self, row: &Row) -> WaitFact {
-        let stack = |stack: u32| (stack != NONE).then_some(StackId(stack));
+        let stack = |stack: u32| (stack != NONE).then_some(StackId::new(stack));
         WaitFact {
             start: Timestamp(row.start),
             end: Timestamp(row.end),
@@ -238,7 +238,7 @@ mod tests {
                 start: Timestamp(start),
                 end: Timestamp(end),
                 thread: ThreadId(thread),
-                stack: stack.map(StackId),
+                stack: stack.map(StackId::new),
                 off: Duration::from_nanos(off),
                 queued: Duration::from_nanos(queued),
                 longest: Duration::from_nanos(longest),
@@ -246,7 +246,7 @@ mod tests {
                 reason: WaitReason::ALL[reason],
                 call: call.map(|(number, file, path)| WaitCall { number, name: number.to_string(), file: file.map(MappedFileId), path }),
                 waker: waker.map(|(time, (pid, tid), thread, by_interrupt)| WakerFact {
-                    time: Timestamp(time), pid, tid, thread: thread.map(ThreadId), stack: thread.map(StackId), by_interrupt,
+                    time: Timestamp(time), pid, tid, thread: thread.map(ThreadId), stack: thread.map(StackId::new), by_interrupt,
                 }),
                 sight: SIGHTS[sight],
                 in_fault,

@@ -159,6 +159,6 @@ pub fn waiting(tables: &Tables, functions: &Functions) -> Vec<Option<FunctionId>
     }
     (0_u32..)
         .zip(found)
-        .map(|(index, found)| found.or_else(|| functions.innermost(Some(StackId(index)))))
+        .map(|(index, found)| found.or_else(|| functions.innermost(Some(StackId::new(index)))))
         .collect()
 }
