@@ -1,18 +1,16 @@
 //! `ngmi diff`: what changed between two recordings, or two sets of them.
 
-use std::io::{self, BufWriter, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 
 use super::args::Diff as Args;
 use super::output::to_stdout;
 use super::terminal::tell;
 use super::{runs, source};
-use crate::profile::{Difference, Weights};
+use crate::profile::{Difference, Weights, gzip};
 use crate::record::spool::Output;
 use crate::report::diff::{Diff, text};
 use crate::report::export;
@@ -74,9 +72,10 @@ fn write_profile(path: &Path, before: &[PathBuf], after: &[PathBuf]) -> Result<(
         }
     }
     let title = format!("{} minus {}", name(after), name(before));
-    let mut gzip = GzEncoder::new(BufWriter::new(output.file()), Compression::new(3));
-    difference.write(&title, &mut gzip).with_context(place)?;
-    gzip.finish().and_then(|mut file| file.flush()).with_context(place)?;
+    gzip::gzip(output.file(), gzip::OF_PROFILES, |out| {
+        Ok(difference.write(&title, out)?)
+    })
+    .with_context(place)?;
     output.finish()?;
     tell(format_args!(
         "{}: `ngmi load` opens it; what takes less now has a negative weight",

@@ -1,13 +1,10 @@
 //! `ngmi trim`: a smaller profile, of a stretch of time and of some processes.
 
 use std::fs::File;
-use std::io::{BufWriter, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 
 use super::args::Trim;
 use super::span::times;
@@ -15,7 +12,7 @@ use super::terminal::tell;
 use crate::fact::budget::Collected;
 use crate::fact::trim::{Cut, trim};
 use crate::fact::{FactSink, FactSource as _, Mark, Process, SampleFact, Tables};
-use crate::profile::ProfileSource;
+use crate::profile::{ProfileSource, gzip};
 use crate::record::spool::Output;
 use crate::report::select::{Words, fits, glob, id_or_name};
 
@@ -78,9 +75,10 @@ pub fn read(profile: &Path) -> Result<ProfileSource> {
 /// Writes a profile as `record` does; returns its bytes.
 pub fn write(mut output: Output, tables: &Tables, collected: &Collected) -> Result<u64> {
     let place = format!("cannot write {}", output.path().display());
-    let mut gzip = GzEncoder::new(BufWriter::with_capacity(1 << 18, output.file()), Compression::new(3));
-    crate::profile::write(tables, collected, &mut gzip).with_context(|| place.clone())?;
-    gzip.finish().and_then(|mut file| file.flush()).context(place)?;
+    gzip::gzip(output.file(), gzip::OF_PROFILES, |out| {
+        Ok(crate::profile::write(tables, collected, out)?)
+    })
+    .context(place)?;
     output.finish()
 }
 

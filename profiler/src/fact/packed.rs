@@ -115,7 +115,7 @@ impl PackedFault {
             around_first: fault.around.map_or(0, |around| around.first),
             file: place.map_or(0, |place| place.file.0),
             thread: fault.thread.0,
-            stack: fault.stack.map_or(0, |stack| stack.number()),
+            stack: fault.stack.map_or(0, StackId::number),
             around_count: fault.around.map_or(0, |around| around.count),
             pages_read: fault.pages_read,
             retries: fault.retries.unwrap_or_default(),

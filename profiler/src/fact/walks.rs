@@ -129,12 +129,14 @@ impl Dictionary {
     pub fn user_of(&self, stacks: &Stacks<'_>) -> Option<Walked> {
         let kept = self.user.get(&stacks.user)?;
         let (mut bytes, mut last) = (Bytes(&kept.frames), 0);
-        let frames = std::iter::from_fn(|| {
-            last = bytes.get_difference(last).ok()?;
-            Some(last)
-        });
+        // A frame has a byte at least.
+        let mut frames = Vec::with_capacity(kept.frames.len());
+        while let Ok(frame) = bytes.get_difference(last) {
+            frames.push(frame);
+            last = frame;
+        }
         Some(Walked {
-            frames: frames.collect(),
+            frames: frames.into(),
             end: kept.end,
         })
     }

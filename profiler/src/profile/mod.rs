@@ -22,6 +22,7 @@ mod foreign;
 mod foreign_format;
 mod format;
 mod gecko;
+pub mod gzip;
 mod info;
 mod info_cost;
 mod info_io;

@@ -1,13 +1,11 @@
 //! From the event log to the profile: read, unwind, name, write. `record` and `convert` end here alike.
 
 use std::fs::File;
-use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::io::{Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use indicatif::{ProgressBar, ProgressStyle};
 use profiler_common::Loss;
 use symbols::server::SourceRoots;
@@ -24,6 +22,7 @@ use crate::event::{Event, Header};
 use crate::fact::budget::{Budget, Collector};
 use crate::fact::log::LogSource;
 use crate::fact::{FactSource, Tables};
+use crate::profile::gzip;
 use crate::report::Summary;
 
 /// What finishing needs to know.
@@ -115,11 +114,10 @@ pub fn finish(log: OpenLog, mut output: Output, binaries: &OpenBinaries, plan: &
     bar.finish_and_clear();
     let bar = progress.spinner("writing");
     let place = output.path().display().to_string();
-    let mut gzip = GzEncoder::new(BufWriter::with_capacity(1 << 18, output.file()), Compression::new(3));
-    crate::profile::write(&tables, &collected, &mut gzip).with_context(|| format!("cannot write {place}"))?;
-    gzip.finish()
-        .and_then(|mut file| file.flush())
-        .with_context(|| format!("cannot write {place}"))?;
+    gzip::gzip(output.file(), gzip::OF_PROFILES, |out| {
+        Ok(crate::profile::write(&tables, &collected, out)?)
+    })
+    .with_context(|| format!("cannot write {place}"))?;
     let path = output.path().to_owned();
     let bytes = output.finish()?;
     bar.finish_and_clear();

@@ -7,6 +7,7 @@ pub mod space;
 mod tests;
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
@@ -119,14 +120,14 @@ impl Tasks {
         image.tentative.is_none().then(|| image.space.borrow().code)
     }
 
-    /// An address is in a file's code, which does not change while it is mapped.
-    pub fn is_code_of_file(&self, process: ProcessId, address: Avma) -> bool {
+    /// The addresses around this one that are a file's code too, which does not change while it is mapped. `None`: it is none itself.
+    pub fn code_of_file(&self, process: ProcessId, address: Avma) -> Option<Range<Avma>> {
         const NOT_FILES: [&str; 3] = ["/memfd:", "/dev/", "/SYSV"];
-        self.region(process, address).is_some_and(|region| {
-            let file = self.files.get(region.file);
-            let looks_like_one = NOT_FILES.iter().any(|start| file.path.starts_with(start));
-            region.executable && !file.is_anonymous() && !looks_like_one
-        })
+        let region = self.region(process, address)?;
+        let file = self.files.get(region.file);
+        let looks_like_one = NOT_FILES.iter().any(|start| file.path.starts_with(start));
+        let is_code = region.executable && !file.is_anonymous() && !looks_like_one;
+        is_code.then_some(region.start..region.end)
     }
 
     /// A new number for a space whose code is another than before.

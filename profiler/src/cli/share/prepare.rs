@@ -1,18 +1,17 @@
 //! What is uploaded: the profile as it is, or without the person; compressed; and what it reveals.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read as _, Seek as _, Write as _};
+use std::io::{self, Read as _, Seek as _, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use web::share::{SIZE_LIMIT, ShareError};
 
 use crate::cli::trim::read;
 use crate::fact::FactSource as _;
 use crate::fact::budget::{Budget, Collector};
 use crate::fact::sanitize::{Person, sanitize};
+use crate::profile::gzip;
 use crate::report::reveals::reveals;
 
 /// How a gzip file starts.
@@ -87,13 +86,9 @@ fn as_it_is(profile: &Path) -> Result<File> {
 }
 
 /// A compressed file without a name.
-fn packed(write: impl FnOnce(&mut GzEncoder<BufWriter<&File>>) -> Result<()>) -> Result<File> {
+fn packed(write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<File> {
     let file = tempfile::tempfile().context("preparing the upload")?;
-    let mut gzip = GzEncoder::new(BufWriter::with_capacity(1 << 18, &file), Compression::new(6));
-    write(&mut gzip).context("preparing the upload")?;
-    gzip.finish()
-        .and_then(|mut file| file.flush())
-        .context("preparing the upload")?;
+    gzip::gzip(&file, 6, write).context("preparing the upload")?;
     Ok(file)
 }
 

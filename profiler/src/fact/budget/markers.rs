@@ -234,9 +234,14 @@ impl Markers {
 
 /// To their threads, sorted by start. These are most of the markers: they are never held twice.
 fn hand_out(mut faults: Vec<PackedFault>, long: LongTimes, threads: &mut [ThreadFacts]) {
-    faults.sort_unstable_by_key(|fault| {
-        let fault = fault.fact(&long);
-        (fault.thread, fault.start, fault.latency, fault.address, fault.stack)
+    faults.sort_unstable_by(|a, b| {
+        // Those that began at the same time are few: only they are unpacked.
+        let rest = |fault: &PackedFault| {
+            let fault = fault.fact(&long);
+            (fault.latency, fault.address, fault.stack)
+        };
+        let began = |fault: &PackedFault| (fault.thread(), fault.start());
+        began(a).cmp(&began(b)).then_with(|| rest(a).cmp(&rest(b)))
     });
     let long = Arc::new(long);
     while let Some(last) = faults.last().map(PackedFault::thread) {

@@ -49,7 +49,17 @@ impl PageSet {
 
     /// Adds a page; true if it is new.
     pub fn insert(&mut self, page: u64) -> bool {
-        self.insert_range(PageRange { first: page, count: 1 }) == 1
+        let part = page / PART;
+        if self.parts.len() >= MAX_PARTS && !self.parts.contains_key(&part) {
+            self.left_out = self.left_out.saturating_add(1);
+            return false;
+        }
+        let words = self.parts.entry(part).or_insert_with(|| Box::new([0; WORDS]));
+        let word = &mut words[word_of(page)];
+        let is_new = *word & bit_of(page) == 0;
+        *word |= bit_of(page);
+        self.len += u64::from(is_new);
+        is_new
     }
 
     /// Adds pages; returns how many are new.

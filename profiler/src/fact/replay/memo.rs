@@ -11,9 +11,11 @@ use crate::fact::{FrameId, ProcessId, StackId};
 use crate::task::Tasks;
 use crate::unwind::Walked;
 
-/// Stacks that are remembered, and frames: some 40 MiB of each. Then it begins anew. One more, and the tables would double: they are filled to
-/// seven eighths.
+/// User parts of stacks that are remembered, and frames: some 40 MiB of each. Then it begins anew. One more, and the tables would double: they are
+/// filled to seven eighths.
 const MAX: usize = 7 << 17;
+/// Whole stacks: what is forgotten of them costs the few frames of the kernel's.
+const MAX_WHOLE: usize = MAX / 2;
 
 /// What makes a stack the same: whose it is, and the keys of its two parts. 0: it has no such part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,9 +52,9 @@ impl Spot {
         })
     }
 
-    fn is_of_file(self, tasks: &Tasks, process: ProcessId) -> bool {
-        let address = self.address.wrapping_sub(u64::from(self.is_return_address));
-        tasks.is_code_of_file(process, Avma(address))
+    /// An address within its instruction.
+    fn instruction(self) -> Avma {
+        Avma(self.address.wrapping_sub(u64::from(self.is_return_address)))
     }
 }
 
@@ -80,12 +82,12 @@ impl Memo {
 
     /// Remembers a stack which [`lasts`].
     pub fn put(&mut self, tasks: &Tasks, key: Key, stack: Option<StackId>) {
-        put(&mut self.stacks, tasks, key, stack);
+        put((&mut self.stacks, MAX_WHOLE), tasks, key, stack);
     }
 
     /// Remembers the user part of a stack which [`lasts`].
     pub fn put_user_part(&mut self, tasks: &Tasks, key: Key, stack: Option<StackId>) {
-        put(&mut self.user_parts, tasks, key.of_user(), stack);
+        put((&mut self.user_parts, MAX), tasks, key.of_user(), stack);
     }
 
     /// The frame there.
@@ -95,7 +97,7 @@ impl Memo {
 
     /// Remembers a frame, if it is in a file's code.
     pub fn put_frame(&mut self, tasks: &Tasks, process: ProcessId, spot: Spot, frame: FrameId) {
-        if !spot.is_of_file(tasks, process) {
+        if tasks.code_of_file(process, spot.instruction()).is_none() {
             return;
         }
         if self.frames.len() >= MAX {
@@ -120,9 +122,9 @@ fn get(stacks: &Stacks, tasks: &Tasks, key: Key) -> Option<Option<StackId>> {
     (code_of(tasks, key)? == *code).then_some(*stack)
 }
 
-fn put(stacks: &mut Stacks, tasks: &Tasks, key: Key, stack: Option<StackId>) {
+fn put((stacks, most): (&mut Stacks, usize), tasks: &Tasks, key: Key, stack: Option<StackId>) {
     let Some(code) = code_of(tasks, key) else { return };
-    if stacks.len() >= MAX {
+    if stacks.len() >= most {
         stacks.clear();
     }
     stacks.insert(key, (code, stack));
@@ -142,8 +144,20 @@ fn code_of(tasks: &Tasks, key: Key) -> Option<u64> {
 
 fn is_of_files(tasks: &Tasks, process: ProcessId, walked: &Walked) -> bool {
     let spot = |(depth, frame): (usize, &u64)| Spot::new(tasks, process, depth, *frame);
-    let mut spots = walked.frames.iter().enumerate().map(spot);
-    spots.all(|spot| spot.is_some_and(|spot| spot.is_of_file(tasks, process)))
+    // Most frames lie in the same code as the one before.
+    let mut code = Avma(0)..Avma(0);
+    walked.frames.iter().enumerate().map(spot).all(|spot| {
+        let Some(at) = spot.map(Spot::instruction) else {
+            return false;
+        };
+        if !code.contains(&at) {
+            match tasks.code_of_file(process, at) {
+                Some(other) => code = other,
+                None => return false,
+            }
+        }
+        true
+    })
 }
 
 #[cfg(test)]

@@ -54,22 +54,35 @@ impl Replay<'_, '_> {
         let same = same_as_earlier(process, stacks, end, kernel.is_some());
         let remembered = same.and_then(|same| self.memo.get(&self.tasks, same));
         let known = (self.beside.resolved.as_mut()).and_then(|known| known.stack(key.0, key.1));
-        let stack = match remembered {
-            Some(remembered) => known.unwrap_or(remembered),
-            None => self.looked_at(at, stacks, process, (end, same, known, kernel.as_ref())),
+        let stack = if let Some(remembered) = remembered {
+            known.unwrap_or(remembered)
+        } else {
+            let before = Before {
+                end,
+                same,
+                known,
+                kernel: kernel.as_ref(),
+            };
+            self.looked_at(at, stacks, process, &before)
         };
         self.known_stacks.push(key.0, key.1, stack);
         stack
     }
 
-    /// A stack that is not remembered is, from now on, if it is the same next time. `known`: it does not need to be made.
+    /// A stack that is not remembered is, from now on, if it is the same next time.
     fn looked_at(
         &mut self,
         at: &At,
         stacks: &Stacks<'_>,
         process: Option<ProcessId>,
-        (end, same, known, kernel): (Option<End>, Option<Key>, Option<Option<StackId>>, Option<&KernelWalk>),
+        before: &Before<'_>,
     ) -> Option<StackId> {
+        let Before {
+            end,
+            same,
+            known,
+            kernel,
+        } = *before;
         let user = same.and_then(|same| self.memo.user_part(&self.tasks, same));
         let walked = end.filter(|_| user.is_none());
         let walked = walked.and_then(|_| self.dictionary.user_of(stacks));
@@ -223,6 +236,18 @@ impl Replay<'_, '_> {
         }
         frame
     }
+}
+
+/// What is known of a stack before it is looked at.
+#[expect(clippy::option_option, reason = "that there is no stack is known, too")]
+struct Before<'k> {
+    /// How its walk ended.
+    end: Option<End>,
+    /// What makes another one the same.
+    same: Option<Key>,
+    /// What a kept log says it is: it does not need to be made.
+    known: Option<Option<StackId>>,
+    kernel: Option<&'k KernelWalk>,
 }
 
 /// What makes another event's stack the same as this one's; `None`: it has to be looked at by itself.

@@ -63,7 +63,7 @@ impl From<&SampleFact> for Sample {
             time: sample.time.0,
             cpu_ns: ns(sample.cpu_time),
             thread: sample.thread.0,
-            stack: sample.stack.map_or(NONE, |stack| stack.number()),
+            stack: sample.stack.map_or(NONE, StackId::number),
             weight: sample.weight,
             in_kernel: sample.in_kernel.into(),
         }

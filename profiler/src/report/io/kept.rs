@@ -177,7 +177,7 @@ impl PartRow {
             tid: part.tid,
             name: part.name,
             thread: part.thread.map_or(NONE, |thread| thread.0),
-            stack: part.stack.map_or(NONE, |stack| stack.number()),
+            stack: part.stack.map_or(NONE, StackId::number),
             bytes: part.bytes,
             file: part.file.map_or(NONE, |file| file.0),
             call: part.call.unwrap_or(NONE),

@@ -93,7 +93,7 @@ impl FactSink for Facts {
             time: sample.time.0,
             cpu_ns: ns(sample.cpu_time),
             thread: sample.thread.0,
-            stack: sample.stack.map_or(NONE, |stack| stack.number()),
+            stack: sample.stack.map_or(NONE, StackId::number),
         });
     }
 

@@ -1,0 +1,154 @@
+//! Compression of what is written, in a thread of its own: beside making the bytes it would be a fifth of a conversion's time.
+
+use std::io::{self, BufWriter, Write};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, Builder};
+
+use anyhow::Result;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+/// The level of profiles: half the time of zlib's usual 6, for a tenth more bytes.
+pub const OF_PROFILES: u32 = 3;
+
+/// Bytes that go from thread to thread at once.
+const PIECE: usize = 1 << 18;
+/// Pieces under way at most.
+const PIECES: usize = 4;
+
+/// Lets `write` write to something whose bytes come to `out` compressed, all of them when this returns.
+///
+/// # Errors
+/// That of `out`, which `write` sees as a broken pipe, else that of `write`.
+pub fn gzip<T>(out: impl Write + Send, level: u32, write: impl FnOnce(&mut dyn Write) -> Result<T>) -> Result<T> {
+    let (sender, pieces) = sync_channel(PIECES);
+    thread::scope(|scope| {
+        let pack = move || pack(&pieces, out, Compression::new(level));
+        let packing = Builder::new().name("gzip".into()).spawn_scoped(scope, pack)?;
+        let mut cut = Cut {
+            sender,
+            piece: Vec::new(),
+        };
+        let written = write(&mut cut).and_then(|written| {
+            cut.flush()?;
+            Ok(written)
+        });
+        drop(cut);
+        match packing.join() {
+            Ok(packed) => packed?,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+        written
+    })
+}
+
+fn pack(pieces: &Receiver<Vec<u8>>, out: impl Write, level: Compression) -> io::Result<()> {
+    let mut gzip = GzEncoder::new(BufWriter::with_capacity(PIECE, out), level);
+    for piece in pieces {
+        gzip.write_all(&piece)?;
+    }
+    gzip.finish()?.flush()
+}
+
+/// Cuts what is written into pieces.
+struct Cut {
+    sender: SyncSender<Vec<u8>>,
+    piece: Vec<u8>,
+}
+
+impl Write for Cut {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.piece.len() + bytes.len() > PIECE {
+            self.flush()?;
+        }
+        if self.piece.capacity() == 0 {
+            self.piece.reserve(PIECE.max(bytes.len()));
+        }
+        self.piece.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.piece.is_empty() {
+            return Ok(());
+        }
+        let piece = std::mem::take(&mut self.piece);
+        self.sender.send(piece).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use anyhow::bail;
+    use flate2::read::GzDecoder;
+
+    use super::*;
+
+    /// Has room for so many bytes.
+    struct Small(usize);
+
+    impl Write for Small {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Bytes that do not become fewer.
+    fn noise(count: usize) -> Vec<u8> {
+        let mut state = 1_u64;
+        let next = |_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state.to_be_bytes()[0]
+        };
+        (0..count).map(next).collect()
+    }
+
+    #[test]
+    fn what_was_written_is_there_whatever_it_was_written_in() {
+        let all = noise(3 * PIECE);
+        for step in [1_000, PIECE - 1, PIECE, 2 * PIECE + 5, all.len()] {
+            let mut out = Vec::new();
+            let count = gzip(&mut out, OF_PROFILES, |out| {
+                all.chunks(step).try_for_each(|part| out.write_all(part))?;
+                Ok(all.len())
+            });
+            let mut back = Vec::new();
+            GzDecoder::new(&*out).read_to_end(&mut back).unwrap();
+            assert!(count.unwrap() == all.len() && back == all, "in steps of {step}");
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_the_error_and_ends_the_writing() {
+        let piece = noise(PIECE);
+        let mut written = 0;
+        let failed = gzip(Small(2 * PIECE), OF_PROFILES, |out| {
+            for _ in 0..100 {
+                out.write_all(&piece)?;
+                written += 1;
+            }
+            Ok(())
+        });
+        let failed = failed.unwrap_err();
+        assert_eq!(
+            failed.downcast_ref::<io::Error>().unwrap().kind(),
+            io::ErrorKind::StorageFull
+        );
+        assert!(written < 20, "{written} pieces");
+        // Also when it is full only at the end.
+        assert!(gzip(Small(5), OF_PROFILES, |out| Ok(out.write_all(b"0123456789")?)).is_err());
+    }
+
+    #[test]
+    fn an_error_of_the_writing_is_told() {
+        let failed: Result<()> = gzip(Vec::new(), OF_PROFILES, |_| bail!("no thread"));
+        assert_eq!(failed.unwrap_err().to_string(), "no thread");
+    }
+}
