@@ -1,5 +1,5 @@
-// timed FILE COMMAND...: runs a command and writes to FILE when it began and ended, in ns of CLOCK_REALTIME, and the CPU time in ns of
-// it and of all that it waited for.
+// timed FILE COMMAND...: runs a command and writes to FILE when it began and ended, in ns of CLOCK_REALTIME, the CPU time in ns of
+// it and of all that it waited for, and its exit status, which not every recorder tells.
 //
 // Inside of what is recorded, so that the time is the workload's own, without the recorder's start and finish.
 #include <stdint.h>
@@ -34,7 +34,8 @@ int main(int argc, char **argv) {
     getrusage(RUSAGE_CHILDREN, &usage);
     FILE *file = fopen(argv[1], "w");
     if (!file) return 3;
-    fprintf(file, "%lu %lu %lu\n", begin, end, ns(usage.ru_utime) + ns(usage.ru_stime));
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    fprintf(file, "%lu %lu %lu %d\n", begin, end, ns(usage.ru_utime) + ns(usage.ru_stime), code);
     fclose(file);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    return code;
 }

@@ -92,7 +92,9 @@ def run_once(tool, workload, timed, work, observed=False):
     if not os.path.exists(times) or (tool.output and not os.path.exists(tool.output)):
         raise Failed(f"{tool.name}: status {process.returncode}\n{text[-1500:]}")
     with open(times) as file:
-        begin, end, own = map(int, file.read().split())
+        begin, end, own, failed = map(int, file.read().split())
+    if failed:
+        raise Failed(f"{tool.name}: the workload ended with {failed}\n{text[-1500:]}")
     if tool.data and os.path.exists(tool.data):
         size = max(size, os.path.getsize(tool.data) / MIB)
     cpu = max(0, seconds(usage) - (own / 1e9 if tool.waits_for_workload else 0))
