@@ -313,12 +313,12 @@ fn perf_agrees() {
         _ => None,
     };
     let ours: u64 = recording.events.iter().filter_map(of_program).sum();
-    let lost = lost(&recording);
-    assert!(lost == 0 || is_slow(), "{lost} lost");
+    let overrun = lost(&recording);
+    assert!(overrun == 0 || is_slow(), "{overrun} lost");
     // perf counts each thread's last switch, too.
     assert!(
-        ours <= perf + 16 && ours + lost + missed(&recording) + 16 >= perf,
-        "{ours} here and {lost} lost, {perf} by perf"
+        ours <= perf + 16 && ours + overrun + missed(&recording) + 16 >= perf,
+        "{ours} here and {overrun} lost, {perf} by perf"
     );
 }
 
