@@ -36,6 +36,13 @@ class Workload:
     def at(self, name):
         return os.path.join(self.work, name)
 
+    def script(self, name, text):
+        """A program of this text for the shell."""
+        with open(self.at(name), "w") as file:
+            file.write(f"#!/bin/sh\n{text}\n")
+        os.chmod(self.at(name), 0o755)
+        return self.at(name)
+
 
 class Cpu(Workload):
     name, title = "cpu", "CPU-bound: two threads, twenty calls deep, no frame pointers"
@@ -76,11 +83,7 @@ class FirefoxCold(Firefox):
 
     def timed(self, timed):
         """The caches go last, when each recorder has made ready."""
-        path = self.at("cold")
-        with open(path, "w") as file:
-            file.write(f'#!/bin/sh\nsync\necho 3 >/proc/sys/vm/drop_caches\nexec {timed} "$@"\n')
-        os.chmod(path, 0o755)
-        return path
+        return self.script("cold", f'sync\necho 3 >/proc/sys/vm/drop_caches\nexec {timed} "$@"')
 
 
 class Tar(Workload):
@@ -103,11 +106,7 @@ class Tar(Workload):
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
         # A file: bpftrace takes words apart at each space.
-        path = self.at("unpack")
-        with open(path, "w") as file:
-            file.write(f"#!/bin/sh\ntar -C {folder} --zstd -xf {self.archive} && sync -f {folder}\n")
-        os.chmod(path, 0o755)
-        return [path], None
+        return [self.script("unpack", f"tar -C {folder} --zstd -xf {self.archive} && sync -f {folder}")], None
 
 
 class Switches(Workload):

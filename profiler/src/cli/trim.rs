@@ -9,10 +9,10 @@ use anyhow::{Context, Result, bail};
 use super::args::Trim;
 use super::span::times;
 use super::terminal::tell;
-use crate::fact::budget::Collected;
 use crate::fact::trim::{Cut, trim};
 use crate::fact::{FactSink, FactSource as _, Mark, Process, SampleFact, Tables};
-use crate::profile::{ProfileSource, gzip};
+use crate::profile::ProfileSource;
+use crate::record::finish::write_profile;
 use crate::record::spool::Output;
 use crate::report::select::{Words, fits, glob, id_or_name};
 
@@ -50,7 +50,7 @@ pub fn run(args: Trim) -> Result<ExitCode> {
     };
     let (tables, collected) = trim(&mut source, &cut)?;
     drop(source);
-    let bytes = write(output, &tables, &collected)?;
+    let bytes = write_profile(output, &tables, &collected)?;
     let before = std::fs::metadata(&args.profile).map_or(0, |file| file.len());
     tell(format_args!(
         "{}: {} processes, {} threads, {} samples; {} kB instead of {} kB",
@@ -70,16 +70,6 @@ pub fn read(profile: &Path) -> Result<ProfileSource> {
     let file = File::open(profile)
         .with_context(|| format!("cannot read {shown}; name the profile that `ngmi record` wrote"))?;
     ProfileSource::new(file).with_context(|| format!("cannot read {shown}"))
-}
-
-/// Writes a profile as `record` does; returns its bytes.
-pub fn write(mut output: Output, tables: &Tables, collected: &Collected) -> Result<u64> {
-    let place = format!("cannot write {}", output.path().display());
-    gzip::gzip(output.file(), gzip::OF_PROFILES, |out| {
-        Ok(crate::profile::write(tables, collected, out)?)
-    })
-    .context(place)?;
-    output.finish()
 }
 
 fn nanoseconds(time: std::time::Duration) -> u64 {

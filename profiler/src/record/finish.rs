@@ -19,7 +19,7 @@ use crate::capture::meter;
 use crate::event::read::LogReader;
 use crate::event::write::LogWriter;
 use crate::event::{Event, Header};
-use crate::fact::budget::{Budget, Collector};
+use crate::fact::budget::{Budget, Collected, Collector};
 use crate::fact::log::LogSource;
 use crate::fact::{FactSource, Tables};
 use crate::profile::gzip;
@@ -66,7 +66,7 @@ impl OpenLog {
 ///
 /// # Errors
 /// When the log can't be read, or the profile can't be written.
-pub fn finish(log: OpenLog, mut output: Output, binaries: &OpenBinaries, plan: &Plan) -> Result<Summary> {
+pub fn finish(log: OpenLog, output: Output, binaries: &OpenBinaries, plan: &Plan) -> Result<Summary> {
     let (progress, cpu_before) = (Bars::new(), meter::cpu_time());
     let OpenLog { path, mut file, reader } = log;
     let log_path = path.as_path();
@@ -113,13 +113,8 @@ pub fn finish(log: OpenLog, mut output: Output, binaries: &OpenBinaries, plan: &
     }
     bar.finish_and_clear();
     let bar = progress.spinner("writing");
-    let place = output.path().display().to_string();
-    gzip::gzip(output.file(), gzip::OF_PROFILES, |out| {
-        Ok(crate::profile::write(&tables, &collected, out)?)
-    })
-    .with_context(|| format!("cannot write {place}"))?;
     let path = output.path().to_owned();
-    let bytes = output.finish()?;
+    let bytes = write_profile(output, &tables, &collected)?;
     bar.finish_and_clear();
     let mut summary = Summary::new(&tables, &collected);
     summary.output = Some(path.display().to_string());
@@ -128,6 +123,19 @@ pub fn finish(log: OpenLog, mut output: Output, binaries: &OpenBinaries, plan: &
         cost.conversion_ns = Some(ns(meter::cpu_time().saturating_sub(cpu_before)));
     }
     Ok(summary)
+}
+
+/// Writes the profile, compressed; returns its bytes.
+///
+/// # Errors
+/// When it can't be written.
+pub fn write_profile(mut output: Output, tables: &Tables, collected: &Collected) -> Result<u64> {
+    let place = format!("cannot write {}", output.path().display());
+    gzip::gzip(output.file(), gzip::OF_PROFILES, |out| {
+        Ok(crate::profile::write(tables, collected, out)?)
+    })
+    .context(place)?;
+    output.finish()
 }
 
 /// Why a log has nothing to show.

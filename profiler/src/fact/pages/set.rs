@@ -49,12 +49,10 @@ impl PageSet {
 
     /// Adds a page; true if it is new.
     pub fn insert(&mut self, page: u64) -> bool {
-        let part = page / PART;
-        if self.parts.len() >= MAX_PARTS && !self.parts.contains_key(&part) {
+        let Some(words) = self.part(page / PART) else {
             self.left_out = self.left_out.saturating_add(1);
             return false;
-        }
-        let words = self.parts.entry(part).or_insert_with(|| Box::new([0; WORDS]));
+        };
         let word = &mut words[word_of(page)];
         let is_new = *word & bit_of(page) == 0;
         *word |= bit_of(page);
@@ -68,19 +66,28 @@ impl PageSet {
         let count = range.count.min(MAX_RANGE);
         self.left_out = self.left_out.saturating_add(u64::from(range.count - count));
         for (part, masks) in parts_of(PageRange { count, ..range }) {
-            if self.parts.len() >= MAX_PARTS && !self.parts.contains_key(&part) {
+            let mut len = self.len;
+            let Some(words) = self.part(part) else {
                 self.left_out = self
                     .left_out
                     .saturating_add(masks.iter().map(|mask| u64::from(mask.count_ones())).sum());
                 continue;
-            }
-            let words = self.parts.entry(part).or_insert_with(|| Box::new([0; WORDS]));
+            };
             for (word, mask) in words.iter_mut().zip(masks) {
-                self.len += u64::from((mask & !*word).count_ones());
+                len += u64::from((mask & !*word).count_ones());
                 *word |= mask;
             }
+            self.len = len;
         }
         self.len - before
+    }
+
+    /// The part of this number; `None`: there is no room for one more.
+    fn part(&mut self, part: u64) -> Option<&mut [u64; WORDS]> {
+        if self.parts.len() >= MAX_PARTS && !self.parts.contains_key(&part) {
+            return None;
+        }
+        Some(self.parts.entry(part).or_insert_with(|| Box::new([0; WORDS])))
     }
 
     /// Takes pages out; returns how many it had of them.
