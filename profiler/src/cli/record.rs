@@ -58,11 +58,7 @@ fn open(options: &RecordOptions, serve: &Serve, outcome: &Outcome) -> Result<()>
     })
 }
 
-/// The command's status is ours; a recording that was interrupted while the command runs on ends like the signal.
+/// The command's status is ours. Without one, or when it runs on, the recording ended as it was asked to: that is success.
 fn status(outcome: &Outcome) -> u8 {
-    match (outcome.status, outcome.signal) {
-        (Some(status), _) => exit_code(status),
-        // Watching others, or the system, is ended by Ctrl-C: that is success.
-        (None, _) => 0,
-    }
+    outcome.status.map_or(0, exit_code)
 }

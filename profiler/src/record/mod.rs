@@ -199,6 +199,9 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     }
     let summary =
         conclude(options, &mut captured, &mut spool, output, &setting).map_err(|error| keep(&spool, error))?;
+    let log = spool.is_kept().then(|| spool.path().to_owned());
+    give_up.written.store(true, Ordering::SeqCst);
+    spool.discard();
     let status = captured.status.or_else(|| {
         let pid = captured.still_running?;
         let status = watch.exit_within(Duration::from_millis(if captured.signal.is_some() { 500 } else { 0 }));
@@ -207,9 +210,6 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         }
         status
     });
-    let log = spool.is_kept().then(|| spool.path().to_owned());
-    give_up.written.store(true, Ordering::SeqCst);
-    spool.discard();
     Ok(Outcome {
         summary,
         status,

@@ -133,12 +133,17 @@ impl Running {
         nix::sys::signal::kill(self.pid(), signal).unwrap();
     }
 
+    /// What it has complained about so far.
+    pub fn stderr(&self) -> String {
+        read_lossy(&self.dir.path().join("stderr"))
+    }
+
     /// Waits until `ready` says so, at most as long as any run may take: a guest on a busy machine needs half a minute to begin.
     pub fn wait_until(&mut self, what: &str, mut ready: impl FnMut(&Self) -> bool) {
         let end = Instant::now() + LIMIT;
         while !ready(self) {
             let over = self.child.try_wait().unwrap();
-            let stderr = read_lossy(&self.dir.path().join("stderr"));
+            let stderr = self.stderr();
             assert!(over.is_none(), "ngmi ended ({over:?}) before {what}: {stderr}");
             assert!(Instant::now() < end, "no {what} within {LIMIT:?}: {stderr}");
             std::thread::sleep(Duration::from_millis(10));
@@ -154,17 +159,11 @@ impl Running {
             }
             if Instant::now() > end {
                 self.child.kill().unwrap();
-                panic!(
-                    "ngmi did not end within {LIMIT:?}: {}",
-                    read_lossy(&self.dir.path().join("stderr"))
-                );
+                panic!("ngmi did not end within {LIMIT:?}: {}", self.stderr());
             }
             std::thread::sleep(Duration::from_millis(10));
         };
-        let (stdout, stderr) = (
-            read_lossy(&self.dir.path().join("stdout")),
-            read_lossy(&self.dir.path().join("stderr")),
-        );
+        let (stdout, stderr) = (read_lossy(&self.dir.path().join("stdout")), self.stderr());
         Outcome {
             status,
             stdout,
