@@ -74,10 +74,10 @@ pub const fn step_of_row(row: Row, regs: &UserRegs, caller_sp: u64) -> u32 {
     let offset = row.fp_offset as i64 * 8;
     let slot = match (row.rules & 15, row.rules >> 4) {
         // CFA = sp + n, fp + n, or a stub's: no word is read for it.
-        (1 | 2 | 6, 0) => return 0,
-        (1 | 2 | 6, 1) => caller_sp.wrapping_add_signed(offset),
-        (1 | 2 | 6, 2) => regs.fp.wrapping_add_signed(offset),
-        (1 | 2 | 6, 3) => regs.sp.wrapping_add_signed(offset),
+        (1 | 2 | 6 | 11, 0) => return 0,
+        (1 | 2 | 6 | 11, 1) => caller_sp.wrapping_add_signed(offset),
+        (1 | 2 | 6 | 11, 2) => regs.fp.wrapping_add_signed(offset),
+        (1 | 2 | 6 | 11, 3) => regs.sp.wrapping_add_signed(offset),
         _ => return OPAQUE,
     };
     let below = caller_sp.wrapping_sub(slot);
@@ -318,6 +318,7 @@ mod tests {
         assert_eq!(by(Cfa::Fp, Fp::AtCfa, -2), 2);
         assert_eq!(by(Cfa::Sp, Fp::AtSp, 20), 5);
         assert_eq!(by(Cfa::Plt, Fp::AtFp, 10), 5);
+        assert_eq!(by(Cfa::FarSp, Fp::AtCfa, -2), 2);
         for cfa in [Cfa::AtFp, Cfa::AtSp, Cfa::AtSpPlus8, Cfa::Signal, Cfa::Bx] {
             assert_eq!(by(cfa, Fp::Same, 0), OPAQUE);
         }

@@ -35,6 +35,9 @@ pub struct Row {
     pub link: u8,
 }
 
+/// Bytes that [`Cfa::FarSp`] counts in: what both processors align the stack to, so that a frame up to 1 MiB can be told.
+pub const FAR: u64 = 16;
+
 /// Where the rows of one page of a table are, in the kernel's array of all rows.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -93,6 +96,8 @@ pub enum Cfa {
     Unsupported = 9,
     /// x86-64: rbx + offset (see [`link_of_bx`]).
     Bx = 10,
+    /// Stack pointer + offset, which has no sign and counts in [`FAR`] bytes: a frame that is too large for words.
+    FarSp = 11,
 }
 
 /// How the caller's frame pointer is found.
@@ -128,7 +133,7 @@ impl Row {
 
     /// The rules are ones that exist.
     pub const fn is_valid(self) -> bool {
-        self.rules & 15 <= Cfa::Bx as u8 && self.rules >> 4 <= Fp::AtSp as u8
+        self.rules & 15 <= Cfa::FarSp as u8 && self.rules >> 4 <= Fp::AtSp as u8
     }
 }
 
@@ -242,6 +247,7 @@ pub fn step(
         7 => return by_signal_frame(arch, sp, read),
         8 => return Err(WalkEnd::Complete),
         10 if registers.lr != 0 => bx(registers.lr, &read).map(|bx| bx.wrapping_add_signed(offset)),
+        11 => Some(sp.wrapping_add(u64::from(row.cfa_offset.cast_unsigned()) * FAR)),
         0 => return Err(WalkEnd::NoRow),
         _ => return Err(WalkEnd::Unsupported),
     };

@@ -84,6 +84,30 @@ fn frames_that_are_found_through_memory() {
 }
 
 #[test]
+fn a_frame_that_is_too_large_for_words_is_left() {
+    let (far, farthest) = (0x4_2000, 0xf_fff0);
+    let read = memory([
+        (0x1000 + far - 8, 0x4444),
+        (0x1000 + farthest - 8, 0x5555),
+        (0x1000 + far - 16, 7),
+    ]);
+    let leaf = regs(0x6666, 0x1000, 9, 0);
+    let by = |offset: u16, fp, fp_offset| {
+        let row = Row::new(0, Cfa::FarSp, offset.cast_signed(), fp, fp_offset, BX_SAME);
+        step(Arch::X86_64, row, &leaf, &read)
+    };
+    assert_eq!(
+        by(0x4200, Fp::AtCfa, -2),
+        Ok((regs(0x4444, 0x1000 + far, 7, 0), By::Call))
+    );
+    assert_eq!(
+        by(0xffff, Fp::Same, 0),
+        Ok((regs(0x5555, 0x1000 + farthest, 9, 0), By::Call))
+    );
+    assert_eq!(by(0, Fp::Same, 0), Err(WalkEnd::BadChain));
+}
+
+#[test]
 fn a_stub_of_the_linkage_table_has_pushed_or_not() {
     let read = memory([(0x1000, 0x4444), (0x1008, 0x5555)]);
     // endbr64 and push take the first 11 bytes of 16.

@@ -58,10 +58,12 @@ fn what_no_row_holds_is_said() {
     let Some(known) = known() else { return };
     assert_eq!(known.row(5, 0), nothing(Cfa::None));
     assert_eq!(known.row(6, 0), nothing(Cfa::Outermost));
-    for byte in [0, 1, 2, 3, 5] {
+    for byte in [0, 1, 2, 3, 7, 8] {
         assert_eq!(known.row(8, byte), nothing(Cfa::Unsupported), "byte {byte}");
     }
     assert_eq!(known.row(8, 4), plain(Cfa::Sp, i16::MAX));
+    assert_eq!(known.row(8, 5), plain(Cfa::FarSp, 16384));
+    assert_eq!(known.row(8, 6), plain(Cfa::FarSp, -1));
     assert_eq!(known.row(3, 5), nothing(Cfa::Unsupported));
     assert_eq!(known.row(12, 0), nothing(Cfa::Unsupported));
     assert!(known.table.stats.unsupported_rows >= 4);

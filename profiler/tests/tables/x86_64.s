@@ -85,7 +85,7 @@
         .cfi_startproc
         .cfi_def_cfa_offset 12
         nop                             # 0: no whole word
-        .cfi_def_cfa_offset 8 * 32768
+        .cfi_def_cfa_offset 16 * 65536
         nop                             # 1: too far
         .cfi_def_cfa %r11, 8
         nop                             # 2: another register
@@ -93,8 +93,15 @@
         nop                             # 3: an expression that is none of the known
         .cfi_def_cfa %rsp, 8 * 32767
         nop                             # 4: just near enough
+        .cfi_def_cfa_offset 8 * 32768
+        nop                             # 5: too far for words
+        .cfi_def_cfa_offset 16 * 65535
+        nop                             # 6: just near enough for more
+        .cfi_def_cfa_offset 8 * 32769
+        nop                             # 7: no whole ones of these
+        .cfi_def_cfa_offset 16
         .cfi_register %rbp, %rax
-        nop                             # 5: the frame pointer in another register
+        nop                             # 8: the frame pointer in another register
         .cfi_endproc
 
         function 9                      # glibc's lazy binder: CFA = rbx + 32

@@ -4,7 +4,7 @@ use gimli::{
     AArch64, CfaRule, Encoding, Expression, Operation, Reader as _, Register, RegisterRule, UnwindExpression,
     UnwindSection, UnwindTableRow, X86_64,
 };
-use profiler_common::unwind::{Arch, BX_LOST, BX_SAME, Cfa, Fp, RA_ABOVE_FP, RA_IN_LINK_REGISTER, Row, WORD};
+use profiler_common::unwind::{Arch, BX_LOST, BX_SAME, Cfa, FAR, Fp, RA_ABOVE_FP, RA_IN_LINK_REGISTER, Row, WORD};
 
 use super::Slice;
 
@@ -103,7 +103,9 @@ impl<'b, S: UnwindSection<Slice<'b>>> Translator<'_, S> {
         match rule {
             CfaRule::RegisterAndOffset { register, offset } => {
                 let cfa = match *register {
-                    register if register == registers.sp => Cfa::Sp,
+                    register if register == registers.sp => {
+                        return words(*offset).map(|offset| (Cfa::Sp, offset)).or_else(|| far(*offset));
+                    }
                     register if register == registers.fp => Cfa::Fp,
                     X86_64::RBX if self.arch == Arch::X86_64 => Cfa::Bx,
                     _ => return None,
@@ -259,6 +261,12 @@ fn offset_from(operation: &Operation<Slice<'_>>, register: Register) -> Option<i
         } if *base == register => Some(*offset),
         _ => None,
     }
+}
+
+/// The stack pointer and so many bytes, more than words can tell.
+fn far(offset: i64) -> Option<(Cfa, i16)> {
+    let offset = u64::try_from(offset).ok().filter(|offset| offset.is_multiple_of(FAR))?;
+    Some((Cfa::FarSp, u16::try_from(offset / FAR).ok()?.cast_signed()))
 }
 
 /// Bytes as words, if they are whole ones and a row can hold them.
