@@ -43,13 +43,13 @@ pub struct Spot {
 }
 
 impl Spot {
-    /// The frame at this depth of a process's walk; `None`: its code is about to change.
-    pub fn new(tasks: &Tasks, process: ProcessId, depth: usize, frame: u64) -> Option<Self> {
-        Some(Self {
-            code: tasks.code_of(process)?,
+    /// The frame at this depth of a walk in a process whose [`Tasks::code_of`] this is.
+    pub const fn new(code: u64, depth: usize, frame: u64) -> Self {
+        Self {
+            code,
             address: frame & !INTERRUPTED,
             is_return_address: depth > 0 && frame & INTERRUPTED == 0,
-        })
+        }
     }
 
     /// An address within its instruction.
@@ -143,16 +143,17 @@ fn code_of(tasks: &Tasks, key: Key) -> Option<u64> {
 }
 
 fn is_of_files(tasks: &Tasks, process: ProcessId, walked: &Walked) -> bool {
-    let spot = |(depth, frame): (usize, &u64)| Spot::new(tasks, process, depth, *frame);
+    let Some(code) = tasks.code_of(process) else {
+        return false;
+    };
+    let spot = |(depth, frame): (usize, &u64)| Spot::new(code, depth, *frame);
     // Most frames lie in the same code as the one before.
-    let mut code = Avma(0)..Avma(0);
+    let mut range = Avma(0)..Avma(0);
     walked.frames.iter().enumerate().map(spot).all(|spot| {
-        let Some(at) = spot.map(Spot::instruction) else {
-            return false;
-        };
-        if !code.contains(&at) {
+        let at = spot.instruction();
+        if !range.contains(&at) {
             match tasks.code_of_file(process, at) {
-                Some(other) => code = other,
+                Some(other) => range = other,
                 None => return false,
             }
         }
@@ -269,7 +270,8 @@ mod tests {
         // A return address right behind the file's code is of its last call, and not of what lies there.
         put(&mut memo, &tasks, key, &[CODE, CODE + 0x1000], None);
         assert_eq!(memo.get(&tasks, key), Some(None));
-        let spot = |frame| Spot::new(&tasks, process, 1, frame).unwrap();
+        let code = tasks.code_of(process).unwrap();
+        let spot = |frame| Spot::new(code, 1, frame);
         memo.put_frame(&tasks, process, spot(MADE + 8), FrameId(4));
         memo.put_frame(&tasks, process, spot(CODE + 8), FrameId(5));
         assert_eq!(memo.frame(spot(MADE + 8)), None);

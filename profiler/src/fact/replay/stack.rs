@@ -134,8 +134,9 @@ impl Replay<'_, '_> {
     fn walked(&mut self, at: &At, process: ProcessId, walked: &Walked) -> Option<StackId> {
         let reason = walked.end.reason();
         let mut stack = reason.map(|reason| self.interner.truncated(&mut self.tables, reason));
+        let code = self.tasks.code_of(process);
         for (depth, frame) in walked.frames.iter().enumerate().rev() {
-            let spot = Spot::new(&self.tasks, process, depth, *frame);
+            let spot = code.map(|code| Spot::new(code, depth, *frame));
             let known = spot.and_then(|spot| self.memo.frame(spot));
             let frame = known.unwrap_or_else(|| self.frame_at(at, process, (depth, *frame), spot));
             stack = Some(self.interner.stack(&mut self.tables, stack, frame));
