@@ -36,6 +36,8 @@ struct Compiler {
     /// `perf-PID.map`, the pid as its namespace numbers it.
     name: String,
     folder: Rc<File>,
+    /// Its process ended, or is another program: what it has not written by now it will not write.
+    is_over: bool,
 }
 
 /// Perf maps to be found.
@@ -59,9 +61,12 @@ impl PerfMaps {
         }
     }
 
-    /// A process ended, or became another program: its pid may be a new compiler's. What it wrote is looked for still.
+    /// A process ended, or became another program: its pid may be a new compiler's. What it wrote is looked for once more.
     pub fn ended(&mut self, pid: u32) {
-        self.seen.remove(&pid);
+        if self.seen.remove(&pid) {
+            let its = self.compilers.iter_mut().filter(|compiler| compiler.pid == pid);
+            its.for_each(|compiler| compiler.is_over = true);
+        }
     }
 
     /// The next perf map that was written; all of them with `last`, however shortly ago they were looked for.
@@ -72,6 +77,7 @@ impl PerfMaps {
         let mut compilers = self.compilers.iter().enumerate();
         let found = compilers.find_map(|(index, compiler)| Some((index, compiler.open()?)));
         let Some((index, file)) = found else {
+            self.compilers.retain(|compiler| !compiler.is_over);
             self.looked = (!last).then(Instant::now);
             return None;
         };
@@ -99,6 +105,7 @@ impl PerfMaps {
             born,
             name,
             folder,
+            is_over: false,
         })
     }
 
@@ -218,5 +225,13 @@ mod tests {
         maps.ended(std::process::id());
         maps.mapped(&code(b"//anon"));
         assert_eq!(maps.compilers.len(), 1);
+        // Written before its end, found after it.
+        maps.ended(std::process::id());
+        assert!(maps.next(true).is_some());
+        maps.mapped(&code(b"//anon"));
+        std::fs::remove_file(&written.0).unwrap();
+        maps.ended(std::process::id());
+        assert!(maps.next(true).is_none());
+        assert!(maps.compilers.is_empty(), "nobody waits for what can't come");
     }
 }

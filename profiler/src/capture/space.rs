@@ -239,6 +239,9 @@ impl Spaces {
         if let Some(mapping) = &mut found {
             mapping.file = self.generations.current(mapping.file);
         }
+        if !self.of.contains_key(&at.pid) {
+            return found; // it ended meanwhile, and nobody will forget what is noted of it now
+        }
         match &found {
             Some(mapping) if mapping.protection & PROT_EXEC != 0 => self.mapped(mapping),
             _ if self.absent.len() < ABSENT_LIMIT => drop(self.absent.insert((at.pid, address / PAGE))),

@@ -104,6 +104,12 @@ fn our_own_code_is_found_once() {
     };
     let address = our_own_code_is_found_once as fn() as usize as u64;
     let mut spaces = Spaces::default();
+    assert!(spaces.find(at, address).is_some() && spaces.find(at, 0x10).is_none());
+    assert!(
+        spaces.of.is_empty() && spaces.absent.is_empty(),
+        "of a process that ended nothing is kept"
+    );
+    spaces.born(1, at.pid, 9);
     let found = spaces.find(at, address).unwrap();
     assert!(found.protection & PROT_EXEC != 0 && found.file.inode != 0);
     assert_eq!(spaces.find(at, address), None);
