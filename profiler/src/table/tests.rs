@@ -78,7 +78,7 @@ fn broken_promises_are_refused() {
         (|table| table.pages[1] = 0, "a page without a row at its start"),
         (|table| table.rows[2].pc = 1, "a page without a row at its start"),
         (|table| table.rows[1].pc = 0, "the order of its rows"),
-        (|table| table.rows[3].rules = 11, "a rule that does not exist"),
+        (|table| table.rows[3].rules = 12, "a rule that does not exist"),
         (|table| table.first_page = u64::MAX / 65_536, "its first page"),
     ];
     for (change, why) in changes {
