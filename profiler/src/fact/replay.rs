@@ -193,6 +193,7 @@ impl<'b, 's> Replay<'b, 's> {
             _ => return,
         };
         self.markers_until(time);
+        self.forget_ended(time);
         let recording = &mut self.tables.recording;
         recording.end = recording.end.max(time);
         match event {
@@ -259,6 +260,7 @@ impl<'b, 's> Replay<'b, 's> {
                 (process, MarkKind::Exec { path, command_line })
             }
             Happening::Exit(process) => {
+                self.dictionary.ended(process, time);
                 let status = self.tasks.processes[process.index()].exit_code.unwrap_or_default();
                 (process, MarkKind::ProcessExit { status })
             }
@@ -271,6 +273,15 @@ impl<'b, 's> Replay<'b, 's> {
             stack: None,
             kind,
         });
+    }
+
+    /// Gives up the stacks of processes of which no event comes any more.
+    fn forget_ended(&mut self, now: Timestamp) {
+        while let Some(process) = self.dictionary.next_over(now) {
+            if self.tasks.processes[process.index()].end.is_some() {
+                self.dictionary.forget(process);
+            }
+        }
     }
 
     /// The first thread of a process, which may not have been seen.

@@ -1,16 +1,18 @@
 //! The user stacks that the kernel side walked: what they are, how the walks ended, and (with `--check-walks`) whether framehop
 //! agrees.
 
+use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
+use std::time::Duration;
 
 use profiler_common::stack::FLAG_CHECK;
 use profiler_common::stack::INTERRUPTED;
 use profiler_common::unwind::WalkEnd;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{TruncationReason, Walks};
-use crate::addr::KernelOffset;
+use super::{ProcessId, TruncationReason, Walks};
+use crate::addr::{KernelOffset, Timestamp};
 use crate::event::bytes::{Bytes, put_difference};
 use crate::event::{KernelStack, Stacks, UserStack};
 use crate::unwind::{End, Walk, Walked};
@@ -59,12 +61,29 @@ struct Kept {
     /// Differences between the frames, from the innermost one on.
     frames: Box<[u8]>,
     end: End,
+    /// In whose address space it was first seen, if nobody shared that; a key is of one address space.
+    owner: Option<ProcessId>,
 }
+
+/// The last events of a process that ended come within this time.
+const LAST_EVENTS: Duration = Duration::from_secs(10);
+/// Stacks of ended processes that are kept at least, so that it is worth looking at all for them.
+const SWEPT: usize = 1 << 16;
 
 /// Stacks by key.
 #[derive(Debug, Default)]
 pub struct Dictionary {
     user: FxHashMap<u64, Kept>,
+    /// User stacks that were not here when they arrived.
+    arrived: u64,
+    /// Processes that ended, and when.
+    ended: VecDeque<(Timestamp, ProcessId)>,
+    /// Those of which no event comes any more.
+    over: FxHashSet<ProcessId>,
+    /// How many user stacks each process has.
+    owned: FxHashMap<ProcessId, usize>,
+    /// How many of these are of processes that are over.
+    useless: usize,
     /// Room for the bytes of one.
     packed: Vec<u8>,
     kernel: FxHashMap<u64, KernelWalk>,
@@ -87,20 +106,56 @@ impl Dictionary {
         let kept = Kept {
             frames: self.packed.as_slice().into(),
             end: End(WalkEnd::from_number(stack.end)),
+            owner: None,
         };
         match self.user.entry(stack.key) {
             Entry::Vacant(entry) => {
                 entry.insert(kept);
+                self.arrived += 1;
                 false
             }
             Entry::Occupied(mut entry) => {
                 self.resent += 1;
-                let is_other = *entry.get() != kept;
-                if is_other {
-                    entry.insert(kept);
-                }
+                let known = entry.get_mut();
+                let is_other = (&known.frames, known.end) != (&kept.frames, kept.end);
+                (known.frames, known.end) = (kept.frames, kept.end);
                 is_other
             }
+        }
+    }
+
+    /// The user stack with this key is of a process that shares its address space with nobody.
+    pub fn belongs_to(&mut self, key: u64, process: ProcessId) {
+        if let Some(kept) = self.user.get_mut(&key)
+            && kept.owner.is_none()
+        {
+            kept.owner = Some(process);
+            *self.owned.entry(process).or_default() += 1;
+        }
+    }
+
+    /// A process ended.
+    pub fn ended(&mut self, process: ProcessId, time: Timestamp) {
+        if self.owned.contains_key(&process) {
+            self.ended.push_back((time, process));
+        }
+    }
+
+    /// The next process that ended so long before `now` that no event of it comes any more.
+    pub fn next_over(&mut self, now: Timestamp) -> Option<ProcessId> {
+        let is_over = |(time, _): &mut (Timestamp, _)| now.since(*time) >= LAST_EVENTS;
+        self.ended.pop_front_if(is_over).map(|(_, process)| process)
+    }
+
+    /// The stacks of this process are not needed any more.
+    pub fn forget(&mut self, process: ProcessId) {
+        self.useless += self.owned.remove(&process).unwrap_or_default();
+        self.over.insert(process);
+        if self.useless >= SWEPT.max(self.user.len() / 4) {
+            let over = std::mem::take(&mut self.over);
+            let is_over = |kept: &Kept| kept.owner.is_some_and(|owner| over.contains(&owner));
+            self.user.retain(|_, kept| !is_over(kept));
+            self.useless = 0;
         }
     }
 
@@ -180,7 +235,7 @@ impl Dictionary {
                 .filter(|(_, count)| *count > 0)
                 .map(|(end, count)| (end.name().to_owned(), count))
                 .collect(),
-            stacks: (self.user.len() + self.kernel.len()) as u64,
+            stacks: self.arrived + self.kernel.len() as u64,
             resent: self.resent,
             checked: self.checked,
         }
@@ -275,6 +330,37 @@ mod tests {
         };
         assert!(dictionary.end_of(&stacks(5), true).is_some() && dictionary.end_of(&stacks(6), true).is_none());
         assert_eq!((dictionary.finish().resent, dictionary.missing()), (1, 1));
+    }
+
+    #[test]
+    fn stacks_of_ended_processes_are_forgotten_when_they_are_many() {
+        let mut dictionary = Dictionary::default();
+        let key = |process: u32, number: u64| u64::from(process) << 32 | number;
+        for process in 0..4 {
+            for number in 1..=SWEPT as u64 / 2 {
+                let key = key(process, number);
+                dictionary.user(&UserStack {
+                    key,
+                    ..UserStack::default()
+                });
+                // The last one shares its address space.
+                if process < 3 {
+                    dictionary.belongs_to(key, ProcessId(process));
+                }
+            }
+        }
+        let second = |second: u64| Timestamp(second * 1_000_000_000);
+        (0..3).for_each(|process| dictionary.ended(ProcessId(process), second(u64::from(process))));
+        assert_eq!(dictionary.next_over(second(9)), None, "events may come still");
+        for process in [0, 1] {
+            assert!(dictionary.has_user(key(process, 1)));
+            assert_eq!(dictionary.next_over(second(11)), Some(ProcessId(process)));
+            dictionary.forget(ProcessId(process));
+        }
+        assert_eq!(dictionary.next_over(second(11)), None);
+        let left = (0..4).map(|process| dictionary.has_user(key(process, 1)));
+        assert_eq!(left.collect::<Vec<_>>(), [false, false, true, true]);
+        assert_eq!(dictionary.finish().stacks, 2 * SWEPT as u64, "they were there");
     }
 
     #[test]

@@ -120,6 +120,12 @@ impl Tasks {
         image.tentative.is_none().then(|| image.space.borrow().code)
     }
 
+    /// Another process has the same address space, as after vfork.
+    pub fn shares_space(&self, process: ProcessId) -> bool {
+        let image = self.images.get(process.index());
+        image.is_some_and(|image| Rc::strong_count(&image.space) > 1)
+    }
+
     /// The addresses around this one that are a file's code too, which does not change while it is mapped. `None`: it is none itself.
     pub fn code_of_file(&self, process: ProcessId, address: Avma) -> Option<Range<Avma>> {
         const NOT_FILES: [&str; 3] = ["/memfd:", "/dev/", "/SYSV"];

@@ -62,6 +62,7 @@ impl Replay<'_, '_> {
                 same,
                 known,
                 kernel: kernel.as_ref(),
+                is_own: key == (at.time, at.tid),
             };
             self.looked_at(at, stacks, process, &before)
         };
@@ -82,10 +83,17 @@ impl Replay<'_, '_> {
             same,
             known,
             kernel,
+            is_own,
         } = *before;
         let user = same.and_then(|same| self.memo.user_part(&self.tasks, same));
         let walked = end.filter(|_| user.is_none());
         let walked = walked.and_then(|_| self.dictionary.user_of(stacks));
+        if let (Some(_), Some(process)) = (&walked, process)
+            && is_own
+            && !self.tasks.shares_space(process)
+        {
+            self.dictionary.belongs_to(stacks.user, process);
+        }
         let lasting = same.filter(|same| user.is_some() || lasts(&self.tasks, *same, walked.as_ref()));
         let stack = match known {
             Some(known) => known,
@@ -249,6 +257,8 @@ struct Before<'k> {
     /// What a kept log says it is: it does not need to be made.
     known: Option<Option<StackId>>,
     kernel: Option<&'k KernelWalk>,
+    /// It is told by the thread whose it is, at its time: a waker's may be of before its exec.
+    is_own: bool,
 }
 
 /// What makes another event's stack the same as this one's; `None`: it has to be looked at by itself.
