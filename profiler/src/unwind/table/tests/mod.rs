@@ -131,6 +131,10 @@ fn check_file(elf: &ElfFile, table: &Table, every: usize) -> Count {
 
 #[test]
 fn rows_lead_where_the_evaluator_leads() {
+    if cfg!(not(target_arch = "x86_64")) {
+        eprintln!("skipped: what this process maps is of another processor than the evaluator");
+        return;
+    }
     for path in mapped_files() {
         let elf = open(&path).unwrap();
         let table = compile(&elf).unwrap();
