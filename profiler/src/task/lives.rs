@@ -117,7 +117,7 @@ impl Tasks {
         }
         let image = &mut self.images[process.index()];
         image.renamed = Some((at.time, name.to_vec()));
-        if Rc::strong_count(&image.space) > 1 {
+        if image.shares_space() {
             image.tentative = Some(Space::default());
         }
         None

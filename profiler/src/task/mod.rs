@@ -66,6 +66,12 @@ struct Image {
     alive: u32,
 }
 
+impl Image {
+    fn shares_space(&self) -> bool {
+        Rc::strong_count(&self.space) > 1
+    }
+}
+
 impl Tasks {
     /// Nothing is known yet.
     pub fn new(recording_start: Timestamp) -> Self {
@@ -122,8 +128,7 @@ impl Tasks {
 
     /// Another process has the same address space, as after vfork.
     pub fn shares_space(&self, process: ProcessId) -> bool {
-        let image = self.images.get(process.index());
-        image.is_some_and(|image| Rc::strong_count(&image.space) > 1)
+        self.images.get(process.index()).is_some_and(Image::shares_space)
     }
 
     /// The addresses around this one that are a file's code too, which does not change while it is mapped. `None`: it is none itself.
