@@ -4,6 +4,8 @@
 
 mod block;
 mod command;
+#[path = "../e2e/harness/emulated.rs"]
+mod emulated;
 mod endings;
 mod faults;
 mod harness;

@@ -10,6 +10,7 @@ use profiler::event::{Event, Wait};
 use profiler_common::Loss;
 use profiler_common::switch::{WAIT_BIRTH, WAIT_IN_CALL, WAIT_LIKE_EARLIER, WAIT_PREEMPTED, WAIT_WOKEN};
 
+use crate::emulated::is_emulated;
 use crate::harness::{Recording, Waiting, compile, record, skipped, start};
 
 /// Each thread writes how often it was switched by the kernel's count, and how long its own waits took by its clock; `ROUNDS` times the first
@@ -74,11 +75,6 @@ fn count_of(recording: &Recording, which: Loss) -> u64 {
 
 fn lost(recording: &Recording) -> u64 {
     count_of(recording, Loss::WaitRingFull)
-}
-
-/// An emulated recorder may be overrun: then every wait that is missing has to be counted.
-fn is_slow() -> bool {
-    std::env::var_os("NGMI_FAULT_SLOW").is_some()
 }
 
 /// Switches that the kernel did not show: seen here once in a hundred thousand, while other programs came to the tracepoint and left it.
@@ -215,8 +211,9 @@ fn a_storm_is_summed_up_and_nothing_of_it_is_lost() {
         return;
     };
     let lost = lost(&recording);
+    // An emulated recorder may be overrun: then every wait that is missing has to be counted.
     if lost > 0 {
-        assert!(is_slow(), "{lost} lost");
+        assert!(is_emulated(), "{lost} lost");
         let all: Vec<&Told> = told.iter().filter(|thread| thread.name != "main").collect();
         let seen: u64 = all.iter().map(|thread| switches_seen(&recording, thread)).sum();
         let switches: u64 = all.iter().map(|thread| thread.switches).sum();
@@ -314,7 +311,7 @@ fn perf_agrees() {
     };
     let ours: u64 = recording.events.iter().filter_map(of_program).sum();
     let overrun = lost(&recording);
-    assert!(overrun == 0 || is_slow(), "{overrun} lost");
+    assert!(overrun == 0 || is_emulated(), "{overrun} lost");
     // perf counts each thread's last switch, too.
     assert!(
         ours <= perf + 16 && ours + overrun + missed(&recording) + 16 >= perf,

@@ -1,5 +1,6 @@
 //! Many threads at once: nothing is lost, nothing is counted twice, and no address is taken for what it was before.
 
+use crate::emulated::is_emulated;
 use crate::harness::Oracle;
 use crate::rows::Account;
 use crate::run::{Run, is_slow, record, recorder, scratch, tables};
@@ -50,11 +51,7 @@ fn a_storm(tier: Tier) {
 
 /// The books of 400,000 faults, or of 100,000 under emulation.
 fn a_storm_counted(tier: Tier) {
-    let pages = if std::env::var_os("NGMI_FAULT_SLOW").is_some() {
-        "25000"
-    } else {
-        "100000"
-    };
+    let pages = if is_emulated() { "25000" } else { "100000" };
     let outcome = recorder(tier, "all")
         .program(Oracle::c("faults/storm"), ["4", pages])
         .run();

@@ -8,6 +8,8 @@
     reason = "a test that can't go on should stop where it stands"
 )]
 
+#[path = "../e2e/harness/emulated.rs"]
+mod emulated;
 #[path = "../e2e/harness/mod.rs"]
 #[allow(
     dead_code,

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use crate::emulated::is_emulated;
 use crate::harness::{Ngmi, Oracle, Outcome, skip};
 use crate::rows::{Account, Row, Tables};
 use crate::said::{Phase, Said};
@@ -33,7 +34,7 @@ pub struct Run {
 /// may overrun it on a busy machine. Then what was lost has to be counted to the last fault; a release build loses nothing.
 pub fn is_slow() -> bool {
     let is_debug = cfg!(debug_assertions) && std::env::var_os("NGMI_BIN").is_none();
-    is_debug || std::env::var_os("NGMI_FAULT_SLOW").is_some()
+    is_debug || is_emulated()
 }
 
 /// `ngmi record` in that tier; the events are kept in `log`.

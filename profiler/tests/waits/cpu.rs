@@ -1,7 +1,8 @@
 //! Time on CPUs and the wait for one, held against the kernel's own figures.
 
+use crate::emulated::is_emulated;
 use crate::harness::skip::needs_capture;
-use crate::run::{is_emulated, record};
+use crate::run::record;
 
 /// Of the kernel's figure so much may be missing, or be too much: 1 %. Under emulation a thread takes some 20 ms to end after its last look at the
 /// figure, and single threads were seen 2 % off the kernel's figure at their end.

@@ -1,7 +1,8 @@
 //! Waits for disks, and the requests that ended them.
 
+use crate::emulated::is_emulated;
 use crate::harness::skip::{needs_capture, skip};
-use crate::run::{Request, Run, Wait, is_emulated, record};
+use crate::run::{Request, Run, Wait, record};
 
 /// Asserts that the wait is due to a request for that place of that file.
 #[track_caller]

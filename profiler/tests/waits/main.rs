@@ -12,6 +12,8 @@
     reason = "fields are called as the columns of what ngmi prints"
 )]
 
+#[path = "../e2e/harness/emulated.rs"]
+mod emulated;
 #[path = "../e2e/harness/mod.rs"]
 #[allow(
     dead_code,

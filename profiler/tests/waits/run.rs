@@ -8,11 +8,6 @@ use serde::de::DeserializeOwned;
 
 use crate::harness::{Ngmi, Oracle, Outcome, skip};
 
-/// Whether all this runs under emulation, a multiple slower than on a machine.
-pub fn is_emulated() -> bool {
-    std::env::var_os("NGMI_FAULT_SLOW").is_some()
-}
-
 /// Recorders that come and go make the kernel skip a switch or a request's end for others now and then, which counts as a loss. So these tests
 /// take turns, and a recording with losses is made again, so often.
 pub const ATTEMPTS: u32 = 4;
