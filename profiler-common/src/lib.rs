@@ -17,6 +17,7 @@ pub mod memory;
 pub mod preempt;
 pub mod sample;
 pub mod scope;
+pub mod sent;
 pub mod space;
 pub mod stack;
 pub mod switch;

@@ -1,19 +1,17 @@
 //! Each distinct stack is sent once: what was sent is remembered by its key.
 //!
-//! The memory is a table with two places for each key. A key that finds both taken drives one out, and that stack is sent
-//! again when it comes back; whoever reads the log sees how often.
+//! The memory is a table with two places for each key: [`profiler_common::sent`]. A key that finds both taken drives the older one out, and that stack
+//! is sent again when it comes back; whoever reads the log sees how often.
 
 use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::generated::bpf_get_stack;
+use profiler_common::sent::{first_place, pair};
 use profiler_common::stack::{MAX_KERNEL_FRAMES, MAX_USER_FRAMES, StackHead, mix};
 use profiler_common::{Loss, RecordKind};
 
 use crate::emit::{At, lose, output};
 use crate::maps::{SENT, config};
 use crate::walk::{self, Walk, absorb};
-
-/// Places in the table, a power of two.
-pub const SENT_PLACES: u32 = 1 << 18;
 
 /// The key of the user stack that `walk` holds, sent if it was not before. 0: there is no room for it in the ring, or
 /// it has no frame.
@@ -71,16 +69,11 @@ pub unsafe fn kernel_stack(walk: *mut Walk, ctx: &impl EbpfContext, at: At) -> u
     }
 }
 
-/// The first of a key's two places; the other one is its neighbour.
-#[inline(always)]
-const fn place(key: u64) -> u32 {
-    (key >> 20) as u32 & (SENT_PLACES - 1)
-}
-
 #[inline(always)]
 fn is_known(key: u64) -> bool {
+    let first = first_place(pair(key));
     let is_at = |place| SENT.get(place) == Some(&key);
-    is_at(place(key)) || is_at(place(key) ^ 1)
+    is_at(first) || is_at(first | 1)
 }
 
 /// # Safety
@@ -89,7 +82,8 @@ fn is_known(key: u64) -> bool {
 unsafe fn sent(walk: *mut Walk, kind: RecordKind, at: At) -> u64 {
     // SAFETY: by this function's own condition.
     let key = unsafe { (*walk).head.key };
-    let (Some(near), Some(far)) = (SENT.get_ptr_mut(place(key)), SENT.get_ptr_mut(place(key) ^ 1)) else {
+    let first = first_place(pair(key));
+    let (Some(newer), Some(older)) = (SENT.get_ptr_mut(first), SENT.get_ptr_mut(first | 1)) else {
         return 0;
     };
     // SAFETY: whole words; two CPUs that write at once cost a stack that is sent twice.
@@ -100,8 +94,8 @@ unsafe fn sent(walk: *mut Walk, kind: RecordKind, at: At) -> u64 {
             lose(Loss::StackRingFull);
             return 0;
         }
-        *far = *near;
-        *near = key;
+        *older = *newer;
+        *newer = key;
     }
     key
 }

@@ -13,7 +13,6 @@ use profiler_common::space::CodeRange;
 use profiler_common::unwind::{PageRows, Row};
 
 use crate::fault::KnownVmas;
-use crate::intern::SENT_PLACES;
 use crate::names::NAMED_PLACES;
 use crate::wait::{SITES_PLACES, Site};
 use crate::walk::{WALKS_PER_CPU, Walk};
@@ -60,7 +59,7 @@ pub static KNOWN_VMAS: PerCpuArray<KnownVmas> = PerCpuArray::with_max_entries(1,
 
 /// Keys of stacks that were sent: [`crate::intern`].
 #[map]
-pub static SENT: Array<u64> = Array::with_max_entries(SENT_PLACES, 0);
+pub static SENT: Array<u64> = Array::with_max_entries(profiler_common::sent::PLACES, 0);
 
 /// Keys of file names that were sent: [`crate::names`].
 #[map]

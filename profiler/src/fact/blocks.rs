@@ -9,6 +9,7 @@ use std::ops::Range;
 use profiler_common::block::{SECTOR, operation};
 use rustc_hash::FxHashMap;
 
+use super::prune::{Visit, visit_bios};
 use super::request::BioFact;
 use crate::addr::Timestamp;
 use crate::event::{Device, Request};
@@ -110,6 +111,12 @@ impl Blocks {
         let waiting = Waiting { bio, operation, left };
         bios.waiting.insert((sector, arrival), waiting);
         self.places.insert(arrival, (queue, sector));
+    }
+
+    /// Shows the stacks that it keeps.
+    pub fn visit(&mut self, visit: &mut dyn Visit) {
+        let waiting = self.queues.values_mut().flat_map(|bios| bios.waiting.values_mut());
+        visit_bios(waiting.map(|waiting| &mut waiting.bio), visit);
     }
 
     /// The bios, or their pieces, that a request is made of, by sector; they do not wait any more.

@@ -20,7 +20,7 @@ use self::waits::Waits;
 use super::clues::{Clues, Gather};
 use super::packed::PackedFaults;
 use super::pages::Pages;
-use super::prune::prune;
+use super::prune::{Visit, prune};
 use super::{
     Cause, FactSink, FaultFact, Mark, PagesReadFact, RequestFact, SampleFact, StackId, Tables, ThreadId, WaitFact,
 };
@@ -300,7 +300,10 @@ impl Collector {
             clues: self.clues.finish(tables, &self.pages),
         };
         if self.group > 1 || marks_dropped > 0 || folded {
-            prune(tables, &mut collected);
+            prune(tables, |visit| {
+                collected.visit(visit);
+                true
+            });
         }
         collected
     }
@@ -354,6 +357,19 @@ impl FactSink for Collector {
 
     fn request(&mut self, _tables: &Tables, request: &RequestFact) {
         self.requests.add(request);
+    }
+
+    fn visit(&mut self, visit: &mut dyn Visit) -> bool {
+        for lane in &mut self.lanes {
+            let samples = lane.kept.iter_mut().chain(&mut lane.carry);
+            samples.for_each(|sample| sample.visit(visit));
+        }
+        self.markers.visit(visit);
+        self.waits.visit(visit);
+        self.requests.visit(visit);
+        self.clues.visit(visit);
+        self.pages.visit(visit);
+        true
     }
 
     fn joined(&mut self, _tables: &Tables, cause: &Cause) {

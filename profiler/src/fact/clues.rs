@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::fault::{Access, FaultClass, FaultFact, MappedFileId, PageRange};
 use super::pages::{PageSet, Pages, page_of};
+use super::prune::{Visit, visit_keys, visit_stack};
 use super::{ProcessId, StackId, Tables, ThreadId};
 use crate::addr::PAGE;
 
@@ -152,6 +153,11 @@ impl Gather {
         self.copies.entry(key).or_default().add(fault.time());
     }
 
+    /// Shows the stacks that it keeps.
+    pub fn visit(&mut self, visit: &mut dyn Visit) {
+        visit_keys(&mut self.copies, |(_, stack), _| visit_stack(stack, visit));
+    }
+
     /// What there is. `pages` are those of the same faults.
     pub fn finish(&self, tables: &Tables, pages: &Pages) -> Clues {
         let copies = self.copies.iter().map(|(&(process, stack), sum)| Copies {
@@ -211,24 +217,6 @@ fn wasted(tables: &Tables, pages: &Pages) -> Vec<Wasted> {
     let sums = sums.into_iter();
     sums.map(|((file, stack), (pages, of))| Wasted { file, stack, pages, of })
         .collect()
-}
-
-impl Clues {
-    /// The stacks that it refers to.
-    pub fn stacks(&self) -> impl Iterator<Item = StackId> {
-        let copies = self.copies.iter().filter_map(|one| one.stack);
-        copies.chain(self.wasted.iter().filter_map(|one| one.stack))
-    }
-
-    /// Gives each stack its new number.
-    pub fn renumber(&mut self, stack: impl Fn(StackId) -> Option<StackId>) {
-        for one in &mut self.copies {
-            one.stack = one.stack.and_then(&stack);
-        }
-        for one in &mut self.wasted {
-            one.stack = one.stack.and_then(&stack);
-        }
-    }
 }
 
 #[cfg(test)]

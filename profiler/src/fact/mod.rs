@@ -58,6 +58,7 @@ use serde::{Deserialize, Serialize};
 
 pub use cause::{Cause, Effect, EffectKind, HolderRef, Reason, RequestRef};
 pub use fault::{FaultFact, FoldedFaults, FoldedReads, MappedFile, MappedFileId, PagesReadFact};
+pub use prune::Visit;
 pub use request::{BioFact, BlockDevice, DeviceId, FoldedRequests, RequestFact};
 pub use stack::{Frame, FrameName, Location, Module, ModuleKind, SourceFrame, StackId, StackNode, TruncationReason};
 pub use wait::{FoldedWaits, WaitFact, WaitReason};
@@ -109,6 +110,11 @@ pub trait FactSink {
     fn request(&mut self, _: &Tables, _: &RequestFact) {}
     /// Why a fault or a wait, told before, took so long; where that is known.
     fn joined(&mut self, _: &Tables, _: &Cause) {}
+    /// Shows the number of each stack and frame that it keeps of what it was told: the others may be given up, and these get new ones. False: it can't
+    /// show them, and whatever it was told has to stay as it is.
+    fn visit(&mut self, _: &mut dyn Visit) -> bool {
+        false
+    }
 }
 
 /// What facts refer to. Grows with distinct things, not with the length of the recording.

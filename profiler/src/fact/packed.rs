@@ -6,6 +6,7 @@ use std::time::Duration;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::fault::{Access, Failure, FaultClass, FaultFact, FaultWaits, FilePlace, MappedFileId, PageRange};
+use super::prune::Visit;
 use super::{StackId, ThreadId};
 use crate::addr::{Avma, FileOffset, Timestamp, ns};
 
@@ -124,6 +125,15 @@ impl PackedFault {
         }
     }
 
+    /// Shows its stack.
+    pub fn visit(&mut self, visit: &mut dyn Visit) {
+        if self.bits & HAS_STACK != 0 {
+            let mut stack = StackId::new(self.stack);
+            visit.stack(&mut stack);
+            self.stack = stack.number();
+        }
+    }
+
     /// When it began.
     pub fn start(&self) -> Timestamp {
         Timestamp(self.start)
@@ -228,14 +238,9 @@ impl PackedFaults {
         self.rows.iter().map(move |row| PackedRef { row, long })
     }
 
-    /// Names their stacks anew.
-    pub fn renumber(&mut self, stack: impl Fn(StackId) -> Option<StackId>) {
-        for row in self.rows.iter_mut().filter(|row| row.bits & HAS_STACK != 0) {
-            match stack(StackId::new(row.stack)) {
-                Some(stack) => row.stack = stack.number(),
-                None => row.bits &= !HAS_STACK,
-            }
-        }
+    /// Shows their stacks.
+    pub fn visit(&mut self, visit: &mut dyn Visit) {
+        self.rows.iter_mut().for_each(|row| row.visit(visit));
     }
 }
 

@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 pub use set::PageSet;
 
 use super::fault::{FaultFact, MappedFileId, PageRange, PagesReadFact};
+use super::prune::{Visit, visit_keys, visit_stack};
 use super::{FrameId, Location, StackId, Tables, ThreadId};
 use crate::addr::{FileOffset, PAGE, Timestamp};
 use crate::event::FileId;
@@ -190,6 +191,20 @@ impl Pages {
             for (id, pages) in &own {
                 self.settle(*id, *pages, Some(fault));
             }
+        }
+    }
+
+    /// Shows the stacks and functions that it keeps.
+    pub fn visit(&mut self, visit: &mut dyn Visit) {
+        for file in self.files.values_mut() {
+            file.reads
+                .iter_mut()
+                .for_each(|read| visit_stack(&mut read.stack, visit));
+            visit_keys(&mut file.read_around_off, |function, _| {
+                if let Some(frame) = function {
+                    visit.frame(frame);
+                }
+            });
         }
     }
 

@@ -1,112 +1,198 @@
-//! Removes the stacks and frames that no kept fact refers to, and renumbers the rest in the same order.
+//! Removes the stacks and frames that nothing refers to, and renumbers the rest in the same order.
+
+use std::hash::Hash;
+use std::mem::take;
 
 use rustc_hash::FxHashMap;
 
-use super::budget::Collected;
-use super::{FrameId, StackId, Tables};
+use super::budget::{Collected, KeptSample};
+use super::clues::Clues;
+use super::{BioFact, FrameId, StackId, Tables, WaitFact};
 
-/// New number of each old one; `None`: gone.
-type Renumbering = Vec<Option<u32>>;
-
-/// Keeps what the facts need: their stacks with all callers, the frames of these and the names of those.
-pub fn prune(tables: &mut Tables, collected: &mut Collected) {
-    let stacks = used_stacks(tables, collected);
-    let mut frames = vec![false; tables.frames.len()];
-    for (node, used) in tables.stacks.iter().zip(&stacks) {
-        if let (true, Some(frame)) = (used, frames.get_mut(node.frame.index())) {
-            *frame = true;
-        }
-    }
-    let (stacks, frames) = (renumber(&stacks), renumber(&frames));
-    let stack = |id: StackId| stacks.get(id.index()).copied().flatten().map(StackId::new);
-    let frame = |id: FrameId| frames.get(id.index()).copied().flatten().map(FrameId);
-
-    retain(&mut tables.stacks, &stacks);
-    for node in &mut tables.stacks {
-        node.parent = node.parent.and_then(stack);
-        node.frame = frame(node.frame).unwrap_or(node.frame);
-    }
-    retain(&mut tables.frames, &frames);
-    let names = std::mem::take(&mut tables.names);
-    tables.names = names
-        .into_iter()
-        .filter_map(|(id, name)| Some((frame(id)?, name)))
-        .collect::<FxHashMap<_, _>>();
-    for thread in &mut collected.threads {
-        for sample in &mut thread.samples {
-            sample.stack = sample.stack.and_then(stack);
-        }
-        for mark in &mut thread.marks {
-            mark.stack = mark.stack.and_then(stack);
-        }
-        thread.faults.renumber(stack);
-        for wait in &mut thread.waits {
-            wait.stack = wait.stack.and_then(stack);
-            if let Some(waker) = &mut wait.waker {
-                waker.stack = waker.stack.and_then(stack);
-            }
-        }
-    }
-    for folded in &mut collected.folded_stacks {
-        folded.stack = folded.stack.and_then(stack);
-    }
-    for folded in &mut collected.folded_wait_stacks {
-        folded.stack = folded.stack.and_then(stack);
-    }
-    for bio in collected.requests.iter_mut().flat_map(|request| &mut request.bios) {
-        bio.stack = bio.stack.and_then(stack);
-    }
-    collected.clues.renumber(stack);
+/// Looks at the number of each stack and frame that somebody keeps, and may give it another one.
+pub trait Visit {
+    /// A stack; all its callers are kept with it.
+    fn stack(&mut self, stack: &mut StackId);
+    /// A frame beside those of the stacks.
+    fn frame(&mut self, frame: &mut FrameId);
 }
 
-fn used_stacks(tables: &Tables, collected: &Collected) -> Vec<bool> {
-    let mut used = vec![false; tables.stacks.len()];
-    let mut mark = |id: Option<StackId>| {
-        if let Some(slot) = id.and_then(|id| used.get_mut(id.index())) {
-            *slot = true;
+/// Shows a stack, if there is one.
+pub fn visit_stack(stack: &mut Option<StackId>, visit: &mut dyn Visit) {
+    if let Some(stack) = stack {
+        visit.stack(stack);
+    }
+}
+
+/// Shows the stacks of bios.
+pub fn visit_bios<'b>(bios: impl IntoIterator<Item = &'b mut BioFact>, visit: &mut dyn Visit) {
+    bios.into_iter().for_each(|bio| visit_stack(&mut bio.stack, visit));
+}
+
+/// Shows what is in the keys of a map, which may change with it.
+pub fn visit_keys<K: Eq + Hash, V>(map: &mut FxHashMap<K, V>, mut visit: impl FnMut(&mut K, &mut V)) {
+    let changed = take(map).into_iter().map(|(mut key, mut value)| {
+        visit(&mut key, &mut value);
+        (key, value)
+    });
+    *map = changed.collect();
+}
+
+impl KeptSample {
+    /// Shows its stack.
+    pub fn visit(&mut self, visit: &mut dyn Visit) {
+        visit_stack(&mut self.stack, visit);
+    }
+}
+
+impl WaitFact {
+    /// Shows its stack and its waker's.
+    pub fn visit(&mut self, visit: &mut dyn Visit) {
+        visit_stack(&mut self.stack, visit);
+        if let Some(waker) = &mut self.waker {
+            visit_stack(&mut waker.stack, visit);
         }
+    }
+}
+
+impl Clues {
+    fn visit(&mut self, visit: &mut dyn Visit) {
+        self.copies
+            .iter_mut()
+            .for_each(|one| visit_stack(&mut one.stack, visit));
+        self.wasted
+            .iter_mut()
+            .for_each(|one| visit_stack(&mut one.stack, visit));
+    }
+}
+
+impl Collected {
+    /// Shows all that it keeps.
+    pub fn visit(&mut self, visit: &mut dyn Visit) {
+        for thread in &mut self.threads {
+            thread.samples.iter_mut().for_each(|sample| sample.visit(visit));
+            thread
+                .marks
+                .iter_mut()
+                .for_each(|mark| visit_stack(&mut mark.stack, visit));
+            thread.faults.visit(visit);
+            thread.waits.iter_mut().for_each(|wait| wait.visit(visit));
+        }
+        for folded in &mut self.folded_stacks {
+            visit_stack(&mut folded.stack, visit);
+        }
+        for folded in &mut self.folded_wait_stacks {
+            visit_stack(&mut folded.stack, visit);
+        }
+        visit_bios(self.requests.iter_mut().flat_map(|request| &mut request.bios), visit);
+        self.clues.visit(visit);
+    }
+}
+
+/// Leaves in the tables what `each` shows: stacks with all callers, the frames of these and the names of those. It is asked twice, first for what
+/// is kept, then for what has a new number. When it says the first time that it can't show everything, nothing is left out, and this is false.
+pub fn prune(tables: &mut Tables, mut each: impl FnMut(&mut dyn Visit) -> bool) -> bool {
+    let mut used = Used {
+        stacks: vec![false; tables.stacks.len()],
+        frames: vec![false; tables.frames.len()],
     };
-    for thread in &collected.threads {
-        thread.samples.iter().for_each(|sample| mark(sample.stack));
-        thread.marks.iter().for_each(|of| mark(of.stack));
-        thread.faults.iter().for_each(|fault| mark(fault.stack));
-        for wait in &thread.waits {
-            mark(wait.stack);
-            mark(wait.waker.as_ref().and_then(|waker| waker.stack));
-        }
+    if !each(&mut used) {
+        return false;
     }
-    collected.folded_stacks.iter().for_each(|folded| mark(folded.stack));
-    collected
-        .folded_wait_stacks
-        .iter()
-        .for_each(|folded| mark(folded.stack));
-    let bios = collected.requests.iter().flat_map(|request| &request.bios);
-    bios.for_each(|bio| mark(bio.stack));
-    collected.clues.stacks().for_each(|stack| mark(Some(stack)));
-    // A parent comes before its children, so one pass from the end reaches every caller.
-    for index in (0..used.len()).rev() {
-        if let (true, Some(parent)) = (used[index], tables.stacks[index].parent)
-            && let Some(slot) = used.get_mut(parent.index())
-        {
-            *slot = true;
+    used.callers(tables);
+    let mut kept = Renumbered {
+        stacks: renumber(&used.stacks),
+        frames: renumber(&used.frames),
+    };
+    drop(used);
+    retain(&mut tables.stacks, &kept.stacks);
+    for node in &mut tables.stacks {
+        if let Some(parent) = &mut node.parent {
+            kept.stack(parent);
         }
+        kept.frame(&mut node.frame);
     }
-    used
+    retain(&mut tables.frames, &kept.frames);
+    let names = take(&mut tables.names).into_iter();
+    let names = names.filter_map(|(id, name)| Some((FrameId(new_number(&kept.frames, id.index())?), name)));
+    tables.names = names.collect();
+    each(&mut kept)
 }
 
-fn renumber(used: &[bool]) -> Renumbering {
+/// What somebody keeps.
+struct Used {
+    stacks: Vec<bool>,
+    frames: Vec<bool>,
+}
+
+impl Visit for Used {
+    fn stack(&mut self, stack: &mut StackId) {
+        if let Some(used) = self.stacks.get_mut(stack.index()) {
+            *used = true;
+        }
+    }
+
+    fn frame(&mut self, frame: &mut FrameId) {
+        if let Some(used) = self.frames.get_mut(frame.index()) {
+            *used = true;
+        }
+    }
+}
+
+impl Used {
+    /// Callers and frames of the stacks. A parent comes before its children, so one pass from the end reaches every caller.
+    fn callers(&mut self, tables: &Tables) {
+        for (index, node) in tables.stacks.iter().enumerate().rev() {
+            if !self.stacks[index] {
+                continue;
+            }
+            if let Some(mut parent) = node.parent {
+                self.stack(&mut parent);
+            }
+            let mut frame = node.frame;
+            self.frame(&mut frame);
+        }
+    }
+}
+
+/// In place of the number of a row that is gone.
+const GONE: u32 = u32::MAX;
+
+/// New numbers, by old ones.
+struct Renumbered {
+    stacks: Vec<u32>,
+    frames: Vec<u32>,
+}
+
+impl Visit for Renumbered {
+    fn stack(&mut self, stack: &mut StackId) {
+        if let Some(new) = new_number(&self.stacks, stack.index()) {
+            *stack = StackId::new(new);
+        }
+    }
+
+    fn frame(&mut self, frame: &mut FrameId) {
+        if let Some(new) = new_number(&self.frames, frame.index()) {
+            *frame = FrameId(new);
+        }
+    }
+}
+
+fn new_number(numbers: &[u32], old: usize) -> Option<u32> {
+    numbers.get(old).copied().filter(|new| *new != GONE)
+}
+
+fn renumber(used: &[bool]) -> Vec<u32> {
     let mut next = 0;
-    used.iter()
-        .map(|&used| {
-            used.then(|| {
-                next += 1;
-                next - 1
-            })
-        })
-        .collect()
+    let number = |used: &bool| {
+        let number = if *used { next } else { GONE };
+        next += u32::from(*used);
+        number
+    };
+    used.iter().map(number).collect()
 }
 
-fn retain<T>(rows: &mut Vec<T>, kept: &Renumbering) {
+fn retain<T>(rows: &mut Vec<T>, kept: &[u32]) {
     let mut kept = kept.iter();
-    rows.retain(|_| kept.next().is_some_and(Option::is_some));
+    rows.retain(|_| kept.next().is_some_and(|number| *number != GONE));
 }

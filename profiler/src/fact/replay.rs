@@ -4,6 +4,7 @@ mod block;
 mod fault;
 mod memo;
 mod stack;
+mod unused;
 mod wait;
 
 use std::collections::VecDeque;
@@ -95,6 +96,7 @@ pub struct Replay<'b, 's> {
     memo: Memo,
     /// Which stack each event has.
     known_stacks: EventStacks,
+    unused: unused::Room,
     ahead: Ahead,
     clues: Clues,
     /// Last value of each loss counter.
@@ -130,6 +132,7 @@ impl<'b, 's> Replay<'b, 's> {
             dictionary: Dictionary::default(),
             memo: Memo::default(),
             known_stacks: EventStacks::default(),
+            unused: unused::Room::default(),
             ahead: Ahead::default(),
             clues: Clues::default(),
             losses: FxHashMap::default(),
@@ -179,13 +182,15 @@ impl<'b, 's> Replay<'b, 's> {
                 return;
             }
             Event::UserStack(stack) => {
-                if self.dictionary.user(stack) {
+                let now = self.tables.recording.end;
+                if self.dictionary.user(stack, now) {
                     self.memo.clear();
                 }
                 return;
             }
             Event::KernelStack(stack) => {
-                if self.dictionary.kernel(stack, &self.beside.kernel) {
+                let now = self.tables.recording.end;
+                if self.dictionary.kernel(stack, &self.beside.kernel, now) {
                     self.memo.clear();
                 }
                 return;
@@ -194,6 +199,7 @@ impl<'b, 's> Replay<'b, 's> {
         };
         self.markers_until(time);
         self.forget_ended(time);
+        self.give_up_unused();
         let recording = &mut self.tables.recording;
         recording.end = recording.end.max(time);
         match event {
@@ -260,7 +266,7 @@ impl<'b, 's> Replay<'b, 's> {
                 (process, MarkKind::Exec { path, command_line })
             }
             Happening::Exit(process) => {
-                self.dictionary.ended(process, time);
+                self.dictionary.user.ended(process, time);
                 let status = self.tasks.processes[process.index()].exit_code.unwrap_or_default();
                 (process, MarkKind::ProcessExit { status })
             }
@@ -277,9 +283,9 @@ impl<'b, 's> Replay<'b, 's> {
 
     /// Gives up the stacks of processes of which no event comes any more.
     fn forget_ended(&mut self, now: Timestamp) {
-        while let Some(process) = self.dictionary.next_over(now) {
+        while let Some(process) = self.dictionary.user.next_over(now) {
             if self.tasks.processes[process.index()].end.is_some() {
-                self.dictionary.forget(process);
+                self.dictionary.user.forget(process);
             }
         }
     }

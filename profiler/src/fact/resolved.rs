@@ -41,6 +41,11 @@ impl EventStacks {
         }
     }
 
+    /// Nothing is noted.
+    pub fn is_off(&self) -> bool {
+        self.is_off
+    }
+
     /// Notes an event's stack; events come in the order of their times.
     pub fn push(&mut self, time: Timestamp, tid: u32, stack: Option<StackId>) {
         if self.is_off || self.bytes.len() >= MAX_EVENTS {

@@ -1,19 +1,19 @@
 //! The user stacks that the kernel side walked: what they are, how the walks ended, and (with `--check-walks`) whether framehop
 //! agrees.
 
-use std::collections::VecDeque;
-use std::collections::hash_map::Entry;
+mod kept;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use profiler_common::stack::FLAG_CHECK;
 use profiler_common::stack::INTERRUPTED;
 use profiler_common::unwind::WalkEnd;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
-use super::{ProcessId, TruncationReason, Walks};
+pub use self::kept::Use;
+use self::kept::{Arrived, KeptStacks};
+use super::{TruncationReason, Walks};
 use crate::addr::{KernelOffset, Timestamp};
-use crate::event::bytes::{Bytes, put_difference};
 use crate::event::{KernelStack, Stacks, UserStack};
 use crate::unwind::{End, Walk, Walked};
 
@@ -55,37 +55,13 @@ impl KernelWalk {
     }
 }
 
-/// A user stack, as it is kept: a large recording has a million of them, and most frames are near their callers.
-#[derive(Debug, PartialEq, Eq)]
-struct Kept {
-    /// Differences between the frames, from the innermost one on.
-    frames: Box<[u8]>,
-    end: End,
-    /// In whose address space it was first seen, if nobody shared that; a key is of one address space.
-    owner: Option<ProcessId>,
-}
-
-/// The last events of a process that ended come within this time.
-const LAST_EVENTS: Duration = Duration::from_secs(10);
-/// Stacks of ended processes that are kept at least, so that it is worth looking at all for them.
-const SWEPT: usize = 1 << 16;
-
 /// Stacks by key.
 #[derive(Debug, Default)]
 pub struct Dictionary {
-    user: FxHashMap<u64, Kept>,
+    /// User stacks.
+    pub user: KeptStacks,
     /// User stacks that were not here when they arrived.
     arrived: u64,
-    /// Processes that ended, and when.
-    ended: VecDeque<(Timestamp, ProcessId)>,
-    /// Those of which no event comes any more.
-    over: FxHashSet<ProcessId>,
-    /// How many user stacks each process has.
-    owned: FxHashMap<ProcessId, usize>,
-    /// How many of these are of processes that are over.
-    useless: usize,
-    /// Room for the bytes of one.
-    packed: Vec<u8>,
     kernel: FxHashMap<u64, KernelWalk>,
     ends: [u64; WalkEnd::ALL.len()],
     resent: u64,
@@ -96,71 +72,16 @@ pub struct Dictionary {
 
 impl Dictionary {
     /// A user stack arrived. True: its key stood for another one before.
-    pub fn user(&mut self, stack: &UserStack<'_>) -> bool {
-        self.packed.clear();
-        let mut last = 0;
-        for &frame in &*stack.frames {
-            put_difference(&mut self.packed, last, frame);
-            last = frame;
-        }
-        let kept = Kept {
-            frames: self.packed.as_slice().into(),
-            end: End(WalkEnd::from_number(stack.end)),
-            owner: None,
-        };
-        match self.user.entry(stack.key) {
-            Entry::Vacant(entry) => {
-                entry.insert(kept);
-                self.arrived += 1;
-                false
-            }
-            Entry::Occupied(mut entry) => {
-                self.resent += 1;
-                let known = entry.get_mut();
-                let is_other = (&known.frames, known.end) != (&kept.frames, kept.end);
-                (known.frames, known.end) = (kept.frames, kept.end);
-                is_other
-            }
-        }
-    }
-
-    /// The user stack with this key is of a process that shares its address space with nobody.
-    pub fn belongs_to(&mut self, key: u64, process: ProcessId) {
-        if let Some(kept) = self.user.get_mut(&key)
-            && kept.owner.is_none()
-        {
-            kept.owner = Some(process);
-            *self.owned.entry(process).or_default() += 1;
-        }
-    }
-
-    /// A process ended.
-    pub fn ended(&mut self, process: ProcessId, time: Timestamp) {
-        if self.owned.contains_key(&process) {
-            self.ended.push_back((time, process));
-        }
-    }
-
-    /// The next process that ended so long before `now` that no event of it comes any more.
-    pub fn next_over(&mut self, now: Timestamp) -> Option<ProcessId> {
-        let is_over = |(time, _): &mut (Timestamp, _)| now.since(*time) >= LAST_EVENTS;
-        self.ended.pop_front_if(is_over).map(|(_, process)| process)
-    }
-
-    /// The stacks of this process are not needed any more.
-    pub fn forget(&mut self, process: ProcessId) {
-        self.useless += self.owned.remove(&process).unwrap_or_default();
-        self.over.insert(process);
-        if self.useless >= SWEPT.max(self.user.len() / 4) {
-            let over = std::mem::take(&mut self.over);
-            let is_over = |kept: &Kept| kept.owner.is_some_and(|owner| over.contains(&owner));
-            self.user.retain(|_, kept| !is_over(kept));
-            self.useless = 0;
-        }
+    pub fn user(&mut self, stack: &UserStack<'_>, now: Timestamp) -> bool {
+        let arrived = self.user.add(stack, now);
+        self.arrived += u64::from(arrived == Arrived::New);
+        self.resent += u64::from(arrived != Arrived::New);
+        arrived == Arrived::InsteadOfAnother
     }
 
     /// A kernel stack arrived; `names` knows those of the hooks. True: its key stood for another one before.
-    pub fn kernel(&mut self, stack: &KernelStack<'_>, names: &KernelNames) -> bool {
+    pub fn kernel(&mut self, stack: &KernelStack<'_>, names: &KernelNames, now: Timestamp) -> bool {
+        self.user.arrived(stack.key, now);
         let known = self.kernel.get(&stack.key);
         self.resent += u64::from(known.is_some());
         let is_new = known.is_none_or(|known| *known.frames != *stack.frames);
@@ -172,33 +93,12 @@ impl Dictionary {
     }
 
     /// How the walk of an event ended that has user registers, if it is known; that counts for samples.
-    pub fn end_of(&mut self, stacks: &Stacks<'_>, is_sample: bool) -> Option<End> {
-        let end = self.user.get(&stacks.user).map(|kept| kept.end);
+    pub fn end_of(&mut self, stacks: &Stacks<'_>, used: Use, is_sample: bool) -> Option<End> {
+        let end = self.user.end_of(stacks.user, used);
         self.missing += u64::from(stacks.user != 0 && end.is_none());
         let counted = end.and_then(|end| end.0).unwrap_or(WalkEnd::NotWalked);
         self.ends[counted as usize] += u64::from(is_sample);
         end
-    }
-
-    /// The walked user stack of an event that has user registers.
-    pub fn user_of(&self, stacks: &Stacks<'_>) -> Option<Walked> {
-        let kept = self.user.get(&stacks.user)?;
-        let (mut bytes, mut last) = (Bytes(&kept.frames), 0);
-        // A frame has a byte at least.
-        let mut frames = Vec::with_capacity(kept.frames.len());
-        while let Ok(frame) = bytes.get_difference(last) {
-            frames.push(frame);
-            last = frame;
-        }
-        Some(Walked {
-            frames: frames.into(),
-            end: kept.end,
-        })
-    }
-
-    /// A user stack has this key.
-    pub fn has_user(&self, key: u64) -> bool {
-        self.user.contains_key(&key)
     }
 
     /// The kernel stack of an event.
@@ -300,67 +200,21 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_kept_whole() {
-        let frames = [0x5555_0000_1000, 0x7fff_ffff_f000 | INTERRUPTED, 0, u64::MAX, 1];
-        let mut dictionary = Dictionary::default();
-        dictionary.user(&UserStack {
-            key: 5,
-            frames: frames.as_slice().into(),
-            ..UserStack::default()
-        });
-        let stacks = Stacks {
-            user: 5,
-            ..Stacks::default()
-        };
-        assert_eq!(&*dictionary.user_of(&stacks).unwrap().frames, frames);
-    }
-
-    #[test]
     fn a_stack_that_came_twice_is_counted() {
         let mut dictionary = Dictionary::default();
         let stack = UserStack {
             key: 5,
             ..UserStack::default()
         };
-        dictionary.user(&stack);
-        dictionary.user(&stack);
+        dictionary.user(&stack, Timestamp(0));
+        dictionary.user(&stack, Timestamp(1));
         let stacks = |user| Stacks {
             user,
             ..Stacks::default()
         };
-        assert!(dictionary.end_of(&stacks(5), true).is_some() && dictionary.end_of(&stacks(6), true).is_none());
+        let mut end = |user| dictionary.end_of(&stacks(user), Use::AtOnce, true);
+        assert!(end(5).is_some() && end(6).is_none());
         assert_eq!((dictionary.finish().resent, dictionary.missing()), (1, 1));
-    }
-
-    #[test]
-    fn stacks_of_ended_processes_are_forgotten_when_they_are_many() {
-        let mut dictionary = Dictionary::default();
-        let key = |process: u32, number: u64| u64::from(process) << 32 | number;
-        for process in 0..4 {
-            for number in 1..=SWEPT as u64 / 2 {
-                let key = key(process, number);
-                dictionary.user(&UserStack {
-                    key,
-                    ..UserStack::default()
-                });
-                // The last one shares its address space.
-                if process < 3 {
-                    dictionary.belongs_to(key, ProcessId(process));
-                }
-            }
-        }
-        let second = |second: u64| Timestamp(second * 1_000_000_000);
-        (0..3).for_each(|process| dictionary.ended(ProcessId(process), second(u64::from(process))));
-        assert_eq!(dictionary.next_over(second(9)), None, "events may come still");
-        for process in [0, 1] {
-            assert!(dictionary.has_user(key(process, 1)));
-            assert_eq!(dictionary.next_over(second(11)), Some(ProcessId(process)));
-            dictionary.forget(ProcessId(process));
-        }
-        assert_eq!(dictionary.next_over(second(11)), None);
-        let left = (0..4).map(|process| dictionary.has_user(key(process, 1)));
-        assert_eq!(left.collect::<Vec<_>>(), [false, false, true, true]);
-        assert_eq!(dictionary.finish().stacks, 2 * SWEPT as u64, "they were there");
     }
 
     #[test]

@@ -126,9 +126,10 @@ impl Tasks {
         image.tentative.is_none().then(|| image.space.borrow().code)
     }
 
-    /// Another process has the same address space, as after vfork.
-    pub fn shares_space(&self, process: ProcessId) -> bool {
-        self.images.get(process.index()).is_some_and(Image::shares_space)
+    /// The process shares its address space with nobody, as it would after vfork, and it is the one that it had at that time.
+    pub fn owns_space_since(&self, process: ProcessId, time: Timestamp) -> bool {
+        let image = self.images.get(process.index());
+        image.is_some_and(|image| !image.shares_space() && image.since <= time)
     }
 
     /// The addresses around this one that are a file's code too, which does not change while it is mapped. `None`: it is none itself.

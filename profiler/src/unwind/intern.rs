@@ -95,6 +95,12 @@ impl Interner {
         interner
     }
 
+    /// Stacks and frames of the tables have new numbers.
+    pub fn renumbered(&mut self, tables: &Tables) {
+        self.frames = Numbers::of(&tables.frames);
+        self.stacks = Numbers::of(&tables.stacks);
+    }
+
     /// The frame with this content.
     pub fn frame(&mut self, tables: &mut Tables, frame: Frame) -> FrameId {
         FrameId(self.frames.number(&mut tables.frames, frame))

@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use super::{ThreadFacts, causes, duration};
 use crate::addr::{Timestamp, ns};
 use crate::fact::packed::{LongTimes, PackedFault, PackedFaults};
+use crate::fact::prune::{Visit, visit_keys, visit_stack};
 use crate::fact::{
     Effect, FaultFact, FoldedFaults, FoldedReads, MappedFileId, Mark, MarkKind, PagesReadFact, Recording, StackId,
     ThreadId, fault::FaultClass,
@@ -87,6 +88,17 @@ impl Markers {
         self.faults
             .iter()
             .map(|fault| causes::of_fault(&fault.fact(&self.long)))
+    }
+
+    /// Shows the stacks that it keeps.
+    pub fn visit(&mut self, visit: &mut dyn Visit) {
+        let marks = self.lives.iter_mut().chain(&mut self.marks);
+        marks.for_each(|mark| visit_stack(&mut mark.stack, visit));
+        self.faults.iter_mut().for_each(|fault| fault.visit(visit));
+        visit_keys(&mut self.folded_stacks, |(_, stack), sum| {
+            visit_stack(stack, visit);
+            sum.stack = *stack;
+        });
     }
 
     /// Leaves room for others.

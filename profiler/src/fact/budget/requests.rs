@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::load::Load;
 use crate::addr::{Timestamp, ns};
+use crate::fact::prune::{Visit, visit_bios};
 use crate::fact::request::Operation;
 use crate::fact::{DeviceId, FoldedRequests, Recording, RequestFact};
 
@@ -85,6 +86,11 @@ impl Requests {
         if self.cost > self.budget.saturating_add(self.budget / 4) {
             self.fit();
         }
+    }
+
+    /// Shows the stacks that it keeps.
+    pub fn visit(&mut self, visit: &mut dyn Visit) {
+        visit_bios(self.kept.iter_mut().flat_map(|request| &mut request.bios), visit);
     }
 
     /// Folds down to the budget: the smallest go first, the quickest and latest of equal ones. Returns how many markers are left.

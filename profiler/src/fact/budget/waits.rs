@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::{ThreadFacts, causes};
 use crate::addr::{Timestamp, ns};
+use crate::fact::prune::{Visit, visit_keys, visit_stack};
 use crate::fact::{Effect, FoldedWaits, Recording, StackId, ThreadId, WaitFact, WaitReason};
 
 /// Folded waits of one thread that had the same stack and reason.
@@ -82,6 +83,15 @@ impl Waits {
     /// Those that are kept so far.
     pub fn effects(&self) -> impl Iterator<Item = Effect> {
         self.kept.iter().map(causes::of_wait)
+    }
+
+    /// Shows the stacks that it keeps.
+    pub fn visit(&mut self, visit: &mut dyn Visit) {
+        self.kept.iter_mut().for_each(|wait| wait.visit(visit));
+        visit_keys(&mut self.stacks, |(_, stack, ..), sum| {
+            visit_stack(stack, visit);
+            sum.stack = *stack;
+        });
     }
 
     /// Folds down to the budget: the shortest go first, the latest of equal ones. Returns how many are left.

@@ -12,6 +12,7 @@ use super::Replay;
 use crate::addr::{PAGE, Timestamp};
 use crate::event::{Bio, Device, DeviceName, Request};
 use crate::fact::blocks::{Blocks, Unfinished};
+use crate::fact::prune::Visit;
 use crate::fact::request::{BioSource, BlockDevice, DeviceId, Operation, RequestKind, RequestSight};
 use crate::fact::{BioFact, RequestFact, Tables, WaitFact};
 
@@ -28,6 +29,11 @@ pub(super) struct State {
 }
 
 impl State {
+    /// Shows the stacks that it keeps.
+    pub fn visit(&mut self, visit: &mut dyn Visit) {
+        self.blocks.visit(visit);
+    }
+
     /// The device's number; made up of its numbers until somebody names it.
     fn device(&mut self, tables: &mut Tables, device: Device) -> DeviceId {
         if let Some(id) = self.devices.get(&device) {

@@ -106,6 +106,12 @@ impl Memo {
         self.frames.insert(spot, frame);
     }
 
+    /// Stacks and frames have new numbers.
+    pub fn forget(&mut self) {
+        self.clear();
+        self.frames.clear();
+    }
+
     /// A key means something else from now on.
     pub fn clear(&mut self) {
         self.stacks.clear();

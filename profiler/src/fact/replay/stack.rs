@@ -4,7 +4,7 @@ use super::memo::{Key, Spot, lasts};
 use super::{MAX_STACKS, Noun, Replay};
 use crate::addr::{Avma, KernelOffset, Timestamp};
 use crate::event::{At, Stacks};
-use crate::fact::walks::KernelWalk;
+use crate::fact::walks::{KernelWalk, Use};
 use crate::fact::{FrameId, FrameName, ProcessId, SourceFrame, StackId, ThreadId, TruncationReason};
 use crate::unwind::{End, JitFunction, Known, Mapped, Place, RawFrame, Walked};
 use profiler_common::stack::{FLAG_CHECK, FLAG_USER_REGS};
@@ -48,7 +48,11 @@ impl Replay<'_, '_> {
     ) -> Option<StackId> {
         // Without user registers it is a kernel thread, or one that has none any more.
         let has_registers = stacks.flags & FLAG_USER_REGS != 0;
-        let end = has_registers.then(|| self.dictionary.end_of(stacks, noun == Noun::Sample));
+        let used = match noun {
+            Noun::Sample | Noun::Fault => Use::AtOnce,
+            Noun::Wait => Use::Later,
+        };
+        let end = has_registers.then(|| self.dictionary.end_of(stacks, used, noun == Noun::Sample));
         let end = end.flatten();
         let kernel = self.dictionary.kernel_of(stacks);
         let same = same_as_earlier(process, stacks, end, kernel.is_some());
@@ -62,7 +66,6 @@ impl Replay<'_, '_> {
                 same,
                 known,
                 kernel: kernel.as_ref(),
-                is_own: key == (at.time, at.tid),
             };
             self.looked_at(at, stacks, process, &before)
         };
@@ -83,16 +86,14 @@ impl Replay<'_, '_> {
             same,
             known,
             kernel,
-            is_own,
         } = *before;
         let user = same.and_then(|same| self.memo.user_part(&self.tasks, same));
         let walked = end.filter(|_| user.is_none());
-        let walked = walked.and_then(|_| self.dictionary.user_of(stacks));
-        if let (Some(_), Some(process)) = (&walked, process)
-            && is_own
-            && !self.tasks.shares_space(process)
+        let walked = walked.and_then(|_| self.dictionary.user.get(stacks.user));
+        if let (Some(_), Some(process)) = (end, process)
+            && self.tasks.owns_space_since(process, at.time)
         {
-            self.dictionary.belongs_to(stacks.user, process);
+            self.dictionary.user.belongs_to(stacks.user, process);
         }
         let lasting = same.filter(|same| user.is_some() || lasts(&self.tasks, *same, walked.as_ref()));
         let stack = match known {
@@ -257,8 +258,6 @@ struct Before<'k> {
     /// What a kept log says it is: it does not need to be made.
     known: Option<Option<StackId>>,
     kernel: Option<&'k KernelWalk>,
-    /// It is told by the thread whose it is, at its time: a waker's may be of before its exec.
-    is_own: bool,
 }
 
 /// What makes another event's stack the same as this one's; `None`: it has to be looked at by itself.

@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use super::{Noun, Replay};
 use crate::addr::Timestamp;
 use crate::event::{At, Call, CallPath, OpenFile, StackAhead, Stacks, Wait, Waker};
+use crate::fact::prune::{Visit, visit_stack};
 use crate::fact::reasons::{self, CallScene, Clue, Scene};
 use crate::fact::wait::{Sight, WaitCall, WaitReason, WakerFact};
 use crate::fact::{FrameId, Location, MappedFileId, StackId, Tables, WaitFact};
@@ -33,6 +34,13 @@ pub(super) struct Ahead {
     paths: BTreeMap<(Timestamp, u32), String>,
 }
 
+impl Ahead {
+    /// Shows the stacks that it keeps.
+    pub fn visit(&mut self, visit: &mut dyn Visit) {
+        self.stacks.values_mut().for_each(|stack| visit_stack(stack, visit));
+    }
+}
+
 /// What was found out about kernel stacks, once for each.
 #[derive(Default)]
 pub(super) struct Clues {
@@ -41,6 +49,15 @@ pub(super) struct Clues {
     calls: FxHashMap<u32, String>,
     /// Whether the stack of a waker is that of an interrupt.
     interrupts: FxHashMap<StackId, Option<bool>>,
+}
+
+impl Clues {
+    /// Stacks and frames have new numbers.
+    pub fn forget(&mut self) {
+        self.stacks.clear();
+        self.frames.clear();
+        self.interrupts.clear();
+    }
 }
 
 impl Replay<'_, '_> {
@@ -189,7 +206,7 @@ impl Replay<'_, '_> {
         };
         let thread = self.tasks.known_thread(&at);
         let user = thread
-            .filter(|_| self.dictionary.has_user(waker.user))
+            .filter(|_| self.dictionary.user.has(waker.user))
             .map(|_| waker.user);
         let stacks = Stacks {
             flags: user.map_or(0, |_| FLAG_USER_REGS),

@@ -1,0 +1,218 @@
+//! User stacks by key, as few of them as events may still refer to: a long recording has twenty million.
+
+use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+use std::time::Duration;
+
+use profiler_common::sent;
+use profiler_common::unwind::WalkEnd;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::addr::Timestamp;
+use crate::event::UserStack;
+use crate::event::bytes::{Bytes, put_difference};
+use crate::fact::ProcessId;
+use crate::unwind::{End, Walked};
+
+/// Events that are told at once come within this time.
+const LAST_EVENTS: Duration = Duration::from_secs(10);
+/// Stacks of ended processes that are kept at least, so that it is worth looking at all for them.
+pub(super) const SWEPT: usize = 1 << 16;
+/// Of each pair of places, the last keys that the kernel side may remember: two, and two more for what CPUs do at once.
+pub(super) const REMEMBERED: usize = 4;
+
+/// What events refer to a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// None since it arrived: one is under way.
+    None,
+    /// Samples and faults, which are told when they happen.
+    AtOnce,
+    /// A wait, which is told at its end, or who ended one.
+    Later,
+}
+
+/// A user stack; most frames are near their callers.
+#[derive(Debug)]
+struct Kept {
+    /// Differences between the frames, from the innermost one on.
+    frames: Box<[u8]>,
+    end: End,
+    /// Whose address space it is of, if that is shared with nobody; a key is of one address space.
+    owner: Option<ProcessId>,
+    used: Use,
+}
+
+/// What a stack is that arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrived {
+    /// There was none of its key.
+    New,
+    /// It came before.
+    Again,
+    /// Its key stood for another one.
+    InsteadOfAnother,
+}
+
+/// The stacks.
+#[derive(Debug, Default)]
+pub struct KeptStacks {
+    stacks: FxHashMap<u64, Kept>,
+    /// The last keys that arrived, latest first, by pair of places of the kernel side's table.
+    remembered: Vec<[u64; REMEMBERED]>,
+    /// Keys that the kernel side does not remember any more, and since when at least.
+    driven_out: VecDeque<(Timestamp, u64)>,
+    /// Processes that ended, and when.
+    ended: VecDeque<(Timestamp, ProcessId)>,
+    /// Those of which no event comes any more.
+    over: FxHashSet<ProcessId>,
+    /// How many stacks each process has.
+    owned: FxHashMap<ProcessId, usize>,
+    /// How many of these are of processes that are over.
+    useless: usize,
+    /// Room for the bytes of one.
+    packed: Vec<u8>,
+}
+
+impl KeptStacks {
+    /// A stack arrived.
+    pub fn add(&mut self, stack: &UserStack<'_>, now: Timestamp) -> Arrived {
+        self.arrived(stack.key, now);
+        self.packed.clear();
+        let mut last = 0;
+        for &frame in &*stack.frames {
+            put_difference(&mut self.packed, last, frame);
+            last = frame;
+        }
+        let frames = self.packed.as_slice();
+        let end = End(WalkEnd::from_number(stack.end));
+        match self.stacks.entry(stack.key) {
+            Entry::Vacant(entry) => {
+                entry.insert(Kept {
+                    frames: frames.into(),
+                    end,
+                    owner: None,
+                    used: Use::None,
+                });
+                Arrived::New
+            }
+            Entry::Occupied(mut entry) => {
+                let known = entry.get_mut();
+                if known.used == Use::AtOnce {
+                    known.used = Use::None;
+                }
+                if (&*known.frames, known.end) == (frames, end) {
+                    return Arrived::Again;
+                }
+                (known.frames, known.end) = (frames.into(), end);
+                Arrived::InsteadOfAnother
+            }
+        }
+    }
+
+    /// The stack of a key of this kind, or any other, arrived: the kernel side has forgotten an earlier one of its pair.
+    pub fn arrived(&mut self, key: u64, now: Timestamp) {
+        if self.remembered.is_empty() {
+            self.remembered.resize(sent::PAIRS as usize, [0; REMEMBERED]);
+        }
+        let Some(pair) = self.remembered.get_mut(sent::pair(key) as usize) else {
+            return;
+        };
+        let place = pair.iter().position(|known| *known == key);
+        let out = pair[place.unwrap_or(REMEMBERED - 1)];
+        pair[..=place.unwrap_or(REMEMBERED - 1)].rotate_right(1);
+        pair[0] = key;
+        if out != 0 && out != key {
+            self.driven_out.push_back((now, out));
+        }
+        while let Some((_, key)) = self
+            .driven_out
+            .pop_front_if(|(time, _)| now.since(*time) >= LAST_EVENTS)
+        {
+            self.forget_unless_needed(key);
+        }
+    }
+
+    fn forget_unless_needed(&mut self, key: u64) {
+        let is_back = self
+            .remembered
+            .get(sent::pair(key) as usize)
+            .is_some_and(|pair| pair.contains(&key));
+        if is_back || self.stacks.get(&key).is_none_or(|kept| kept.used != Use::AtOnce) {
+            return;
+        }
+        if let Some(owner) = self.stacks.remove(&key).and_then(|kept| kept.owner)
+            && let Some(owned) = self.owned.get_mut(&owner)
+        {
+            *owned = owned.saturating_sub(1);
+        }
+    }
+
+    /// How the walk ended of the stack with this key, if there is one; an event that uses it so refers to it.
+    pub fn end_of(&mut self, key: u64, used: Use) -> Option<End> {
+        let kept = self.stacks.get_mut(&key)?;
+        if kept.used != Use::Later {
+            kept.used = used;
+        }
+        Some(kept.end)
+    }
+
+    /// The stack with this key.
+    pub fn get(&self, key: u64) -> Option<Walked> {
+        let kept = self.stacks.get(&key)?;
+        let (mut bytes, mut last) = (Bytes(&kept.frames), 0);
+        // A frame has a byte at least.
+        let mut frames = Vec::with_capacity(kept.frames.len());
+        while let Ok(frame) = bytes.get_difference(last) {
+            frames.push(frame);
+            last = frame;
+        }
+        Some(Walked {
+            frames: frames.into(),
+            end: kept.end,
+        })
+    }
+
+    /// There is a stack with this key.
+    pub fn has(&self, key: u64) -> bool {
+        self.stacks.contains_key(&key)
+    }
+
+    /// The stack with this key is of a process that shares its address space with nobody.
+    pub fn belongs_to(&mut self, key: u64, process: ProcessId) {
+        if let Some(kept) = self.stacks.get_mut(&key)
+            && kept.owner.is_none()
+        {
+            kept.owner = Some(process);
+            *self.owned.entry(process).or_default() += 1;
+        }
+    }
+
+    /// A process ended.
+    pub fn ended(&mut self, process: ProcessId, time: Timestamp) {
+        if self.owned.contains_key(&process) {
+            self.ended.push_back((time, process));
+        }
+    }
+
+    /// The next process that ended so long before `now` that no event of it comes any more.
+    pub fn next_over(&mut self, now: Timestamp) -> Option<ProcessId> {
+        let is_over = |(time, _): &mut (Timestamp, _)| now.since(*time) >= LAST_EVENTS;
+        self.ended.pop_front_if(is_over).map(|(_, process)| process)
+    }
+
+    /// The stacks of this process are not needed any more.
+    pub fn forget(&mut self, process: ProcessId) {
+        self.useless += self.owned.remove(&process).unwrap_or_default();
+        self.over.insert(process);
+        if self.useless >= SWEPT.max(self.stacks.len() / 4) {
+            let over = std::mem::take(&mut self.over);
+            let is_over = |kept: &Kept| kept.owner.is_some_and(|owner| over.contains(&owner));
+            self.stacks.retain(|_, kept| !is_over(kept));
+            self.useless = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

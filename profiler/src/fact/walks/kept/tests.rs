@@ -1,0 +1,107 @@
+//! Tests of which stacks are forgotten.
+
+use profiler_common::stack::INTERRUPTED;
+
+use super::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn stack(key: u64) -> UserStack<'static> {
+    UserStack {
+        key,
+        ..UserStack::default()
+    }
+}
+
+/// The key number `number` of a pair.
+fn key(pair: u32, number: u64) -> u64 {
+    let key = number << 40 | u64::from(pair) << 21 | 1;
+    assert_eq!(sent::pair(key), pair);
+    key
+}
+
+fn second(second: u64) -> Timestamp {
+    Timestamp(second * SECOND)
+}
+
+#[test]
+fn frames_are_kept_whole() {
+    let frames = [0x5555_0000_1000, 0x7fff_ffff_f000 | INTERRUPTED, 0, u64::MAX, 1];
+    let mut kept = KeptStacks::default();
+    let first = UserStack {
+        frames: frames.as_slice().into(),
+        ..stack(5)
+    };
+    assert_eq!(kept.add(&first, second(0)), Arrived::New);
+    assert_eq!(kept.add(&first, second(0)), Arrived::Again);
+    assert_eq!(&*kept.get(5).unwrap().frames, frames);
+    assert_eq!(kept.add(&stack(5), second(0)), Arrived::InsteadOfAnother);
+    assert!(kept.get(5).unwrap().frames.is_empty());
+}
+
+#[test]
+fn what_the_kernel_side_forgot_is_forgotten_when_no_event_can_refer_to_it() {
+    let mut kept = KeptStacks::default();
+    let keys: Vec<u64> = (1..=6).map(|number| key(9, number)).collect();
+    for key in &keys[..4] {
+        kept.add(&stack(*key), second(0));
+    }
+    kept.end_of(keys[0], Use::AtOnce);
+    kept.end_of(keys[1], Use::Later);
+    kept.end_of(keys[1], Use::AtOnce);
+    // The first two are driven out, and the third again comes back.
+    kept.add(&stack(keys[4]), second(1));
+    kept.add(&stack(keys[5]), second(2));
+    kept.arrived(key(8, 1), second(10));
+    assert!(keys.iter().all(|key| kept.has(*key)), "events may come still");
+    kept.arrived(key(8, 2), second(12));
+    assert!(!kept.has(keys[0]));
+    assert!(kept.has(keys[1]), "a wait may be under way");
+    assert!(keys[2..].iter().all(|key| kept.has(*key)));
+}
+
+#[test]
+fn a_stack_that_comes_back_stays() {
+    let mut kept = KeptStacks::default();
+    let keys: Vec<u64> = (1..=5).map(|number| key(9, number)).collect();
+    for key in &keys {
+        kept.add(&stack(*key), second(0));
+        kept.end_of(*key, Use::AtOnce);
+    }
+    assert_eq!(kept.add(&stack(keys[0]), second(5)), Arrived::Again);
+    kept.arrived(key(8, 1), second(60));
+    assert!(kept.has(keys[0]), "it is remembered again");
+    assert!(!kept.has(keys[1]), "that drove out another one");
+    // Until an event refers to it, one may be under way.
+    for number in 6..10 {
+        kept.add(&stack(key(9, number)), second(61));
+    }
+    kept.arrived(key(8, 2), second(90));
+    assert!(kept.has(keys[0]) && !kept.has(keys[2]));
+}
+
+#[test]
+fn stacks_of_ended_processes_are_forgotten_when_they_are_many() {
+    let mut kept = KeptStacks::default();
+    let key = |process: u32, number: u64| u64::from(process) << 32 | number;
+    for process in 0..4 {
+        for number in 1..=SWEPT as u64 / 2 {
+            let key = key(process, number);
+            kept.add(&stack(key), second(0));
+            // The last one shares its address space.
+            if process < 3 {
+                kept.belongs_to(key, ProcessId(process));
+            }
+        }
+    }
+    (0..3).for_each(|process| kept.ended(ProcessId(process), second(u64::from(process))));
+    assert_eq!(kept.next_over(second(9)), None, "events may come still");
+    for process in [0, 1] {
+        assert!(kept.has(key(process, 1)));
+        assert_eq!(kept.next_over(second(11)), Some(ProcessId(process)));
+        kept.forget(ProcessId(process));
+    }
+    assert_eq!(kept.next_over(second(11)), None);
+    let left = (0..4).map(|process| kept.has(key(process, 1)));
+    assert_eq!(left.collect::<Vec<_>>(), [false, false, true, true]);
+}

@@ -1,0 +1,206 @@
+//! Stacks that no kept fact needs are given up while a log is read, and those that are kept stay what they were.
+
+#![allow(clippy::unwrap_used)] // Tests say what they need by failing.
+
+#[path = "../benches/made/mod.rs"]
+mod made;
+
+use std::collections::BTreeMap;
+use std::hash::BuildHasher as _;
+use std::io::Cursor;
+
+use made::Size;
+use profiler::addr::Timestamp;
+use profiler::event::read::LogReader;
+use profiler::fact::budget::{Budget, Collected, Collector};
+use profiler::fact::log::LogSource;
+use profiler::fact::{
+    Cause, FactSink, FactSource, FaultFact, Frame, Mark, PagesReadFact, RequestFact, SampleFact, StackId, Tables,
+    Visit, WaitFact,
+};
+use profiler::unwind::NoBinaries;
+use rustc_hash::FxBuildHasher;
+
+const BUDGET: Budget = Budget {
+    samples: 600,
+    marks: 6_000,
+};
+
+/// What a fact is known by, and its stack, frame by frame.
+type Stacks = BTreeMap<(&'static str, u32, Timestamp, Timestamp), Vec<Frame>>;
+
+fn frames(tables: &Tables, stack: Option<StackId>) -> Vec<Frame> {
+    let mut next = stack;
+    let up = std::iter::from_fn(|| {
+        let node = tables.stacks[next?.index()];
+        next = node.parent;
+        Some(tables.frames[node.frame.index()].clone())
+    });
+    up.collect()
+}
+
+/// Notes the stack of each fact when it is told.
+#[derive(Default)]
+struct Noted(Stacks);
+
+impl Noted {
+    fn note(&mut self, tables: &Tables, what: &'static str, of: u32, times: [Timestamp; 2], stack: Option<StackId>) {
+        self.0.insert((what, of, times[0], times[1]), frames(tables, stack));
+    }
+}
+
+impl FactSink for Noted {
+    fn sample(&mut self, tables: &Tables, sample: &SampleFact) {
+        self.note(tables, "sample", sample.thread.0, [sample.time; 2], sample.stack);
+    }
+
+    fn mark(&mut self, _: &Tables, _: &Mark) {}
+
+    fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
+        let times = [fault.start, Timestamp(fault.address.0)];
+        self.note(tables, "fault", fault.thread.0, times, fault.stack);
+    }
+
+    fn wait(&mut self, tables: &Tables, wait: &WaitFact) {
+        self.note(tables, "wait", wait.thread.0, [wait.start, wait.end], wait.stack);
+        let waker = wait.waker.as_ref().and_then(|waker| waker.stack);
+        self.note(tables, "waker", wait.thread.0, [wait.start, wait.end], waker);
+    }
+
+    fn request(&mut self, tables: &Tables, request: &RequestFact) {
+        for (bio, number) in request.bios.iter().zip(0..) {
+            self.note(tables, "bio", number, [request.start, bio.time], bio.stack);
+        }
+    }
+}
+
+/// Collects what a profile has room for, and notes each stack as well.
+struct Both {
+    noted: Noted,
+    kept: Collector,
+    /// What is kept is shown, so the rest may be given up.
+    shows: bool,
+}
+
+impl Both {
+    fn new(shows: bool) -> Self {
+        Self {
+            noted: Noted::default(),
+            kept: Collector::new(BUDGET),
+            shows,
+        }
+    }
+}
+
+impl FactSink for Both {
+    fn sample(&mut self, tables: &Tables, sample: &SampleFact) {
+        self.noted.sample(tables, sample);
+        self.kept.sample(tables, sample);
+    }
+
+    fn mark(&mut self, tables: &Tables, mark: &Mark) {
+        self.kept.mark(tables, mark);
+    }
+
+    fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
+        self.noted.fault(tables, fault);
+        self.kept.fault(tables, fault);
+    }
+
+    fn pages_read(&mut self, tables: &Tables, read: &PagesReadFact) {
+        self.kept.pages_read(tables, read);
+    }
+
+    fn wait(&mut self, tables: &Tables, wait: &WaitFact) {
+        self.noted.wait(tables, wait);
+        self.kept.wait(tables, wait);
+    }
+
+    fn request(&mut self, tables: &Tables, request: &RequestFact) {
+        self.noted.request(tables, request);
+        self.kept.request(tables, request);
+    }
+
+    fn joined(&mut self, tables: &Tables, cause: &Cause) {
+        self.kept.joined(tables, cause);
+    }
+
+    fn visit(&mut self, visit: &mut dyn Visit) -> bool {
+        self.shows && self.kept.visit(visit)
+    }
+}
+
+fn replay(log: &[u8], sink: &mut dyn FactSink) -> Tables {
+    let mut source = LogSource::new(LogReader::new(Cursor::new(log)).unwrap(), &NoBinaries);
+    source.forget_stacks();
+    source.replay(sink).unwrap()
+}
+
+fn of_kept(tables: &Tables, collected: &Collected) -> Stacks {
+    let mut noted = Noted::default();
+    collected.replay(tables, &mut noted);
+    noted.0
+}
+
+/// Sums by stack, and clues, each as a line that can be compared.
+fn sums(tables: &Tables, collected: &Collected) -> Vec<String> {
+    let line = |what: &str, stack: Option<StackId>, numbers: &[u64]| {
+        let stack = FxBuildHasher.hash_one(frames(tables, stack));
+        format!("{what} {stack:016x} {numbers:?}")
+    };
+    let mut lines = Vec::new();
+    for sum in &collected.folded_stacks {
+        let numbers = [sum.thread.0.into(), sum.time.0, sum.faults, sum.latency, sum.bytes];
+        lines.push(line("faults", sum.stack, &numbers));
+    }
+    for sum in &collected.folded_wait_stacks {
+        let numbers = [
+            sum.thread.0.into(),
+            sum.reason as u64,
+            sum.time.0,
+            sum.blocked,
+            sum.queued,
+        ];
+        lines.push(line("waits", sum.stack, &numbers));
+    }
+    for sum in &collected.clues.copies {
+        lines.push(line("copies", sum.stack, &[sum.process.0.into(), sum.pages]));
+    }
+    for sum in &collected.clues.wasted {
+        lines.push(line("wasted", sum.stack, &[sum.file.0.into(), sum.pages, sum.of]));
+    }
+    lines.sort();
+    lines
+}
+
+#[test]
+fn what_is_kept_does_not_depend_on_what_is_given_up() {
+    let mut log = Vec::new();
+    made::write(&mut log, Size::Events(30_000), 6_000).unwrap();
+    let [mut all, mut few] = [false, true].map(Both::new);
+    let mut all_tables = replay(&log, &mut all);
+    let mut tables = replay(&log, &mut few);
+    assert_eq!(few.noted.0, all.noted.0, "what is told");
+    // Debug builds look for them long before there are millions.
+    if cfg!(debug_assertions) {
+        let (few, all) = (tables.stacks.len(), all_tables.stacks.len());
+        assert!(2 * few < all, "{few} of {all} are left");
+    }
+    let (noted, all) = (all.noted.0, all.kept.finish(&mut all_tables));
+    let few = few.kept.finish(&mut tables);
+
+    let kept = of_kept(&tables, &few);
+    for what in ["sample", "fault", "wait", "waker", "bio"] {
+        let of_kind = kept.iter().filter(|(key, frames)| key.0 == what && !frames.is_empty());
+        let count = of_kind.count();
+        assert!(count > 20, "{count} of {what}");
+    }
+    for (key, frames) in &kept {
+        assert_eq!(noted.get(key), Some(frames), "{key:?}");
+    }
+    let (all, few) = (sums(&all_tables, &all), sums(&tables, &few));
+    for what in ["faults", "waits", "wasted"] {
+        assert!(all.iter().any(|sum| sum.starts_with(what)), "{what}");
+    }
+    assert_eq!(few, all);
+}
