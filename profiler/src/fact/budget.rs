@@ -300,10 +300,7 @@ impl Collector {
             clues: self.clues.finish(tables, &self.pages),
         };
         if self.group > 1 || marks_dropped > 0 || folded {
-            prune(tables, |visit| {
-                collected.visit(visit);
-                true
-            });
+            prune(tables, |visit| collected.visit(visit));
         }
         collected
     }
@@ -335,7 +332,8 @@ impl FactSink for Collector {
         }
     }
 
-    fn mark(&mut self, _tables: &Tables, mark: &Mark) {
+    fn mark(&mut self, tables: &Tables, mark: &Mark) {
+        self.clues.mark(tables, mark);
         self.markers.mark(mark);
     }
 

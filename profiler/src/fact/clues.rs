@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::fault::{Access, FaultClass, FaultFact, MappedFileId, PageRange};
 use super::pages::{PageSet, Pages, page_of};
 use super::prune::{Visit, visit_keys, visit_stack};
-use super::{ProcessId, StackId, Tables, ThreadId};
+use super::{Mark, MarkKind, ProcessId, StackId, Tables, ThreadId};
 use crate::addr::PAGE;
 
 /// Stacks of copies, and threads' files, that are told apart; those of later ones have none.
@@ -109,6 +109,13 @@ impl Sum {
 }
 
 impl Gather {
+    /// Takes a mark: of a process that ended, nothing is needed but its sums.
+    pub fn mark(&mut self, tables: &Tables, mark: &Mark) {
+        if let (MarkKind::ProcessExit { .. }, Some(thread)) = (&mark.kind, tables.threads.get(mark.thread.index())) {
+            self.zeroes.remove(&thread.process);
+        }
+    }
+
     /// Takes a fault.
     pub fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
         if fault.failed.is_some() || fault.remote {

@@ -26,6 +26,8 @@ const WAKING: Duration = Duration::from_millis(10);
 const WAKING_FOR_FILE: Duration = Duration::from_millis(1);
 /// A completion is told a little before it wakes who waits for it, who may go to sleep meanwhile: from the one to the other at most.
 const LEAD: Duration = Duration::from_millis(1);
+/// After its end a thread may have held up another, or wait for what it asked for, for so long.
+const AFTER_END: Duration = Duration::from_mins(1);
 /// Of each thread: bios, faults with bios, waits within a fault, and hold-ups that are kept.
 const MAX_ASKED: usize = 256;
 const MAX_FAULTS: usize = 64;
@@ -73,6 +75,8 @@ impl Ended {
 pub struct Join {
     recent: Recent,
     lanes: FxHashMap<ThreadId, Lane>,
+    /// Threads that ended, and when.
+    ended: VecDeque<(Timestamp, ThreadId)>,
     found: VecDeque<Cause>,
 }
 
@@ -80,6 +84,15 @@ impl Join {
     /// The next cause that was found.
     pub fn take(&mut self) -> Option<Cause> {
         self.found.pop_front()
+    }
+
+    /// A thread ended: nothing is known of it a while later.
+    pub fn ended(&mut self, thread: ThreadId, now: Timestamp) {
+        self.ended.push_back((now, thread));
+        while let Some((_, thread)) = self.ended.pop_front_if(|(time, _)| now.since(*time) >= AFTER_END) {
+            self.waits_of(thread, None);
+            self.lanes.remove(&thread);
+        }
     }
 
     /// A thread asked for a bio.

@@ -10,7 +10,7 @@ use super::files::FileIndex;
 use super::marker_file;
 use super::replay::{Beside, Findings, Replay};
 use super::resolved::{self, EventStacks};
-use super::{FactSink, FactSource, Frame, FrameName, Module, Recording, StackNode, Tables};
+use super::{FactSink, FactSource, Recording, Tables};
 use crate::event::format::ChunkKind;
 use crate::event::order::Order;
 use crate::event::read::LogReader;
@@ -36,11 +36,8 @@ pub struct LogSource<'b, R> {
     complete: bool,
 }
 
-/// What a replay found, to be kept in the log.
+/// What a replay found beside the tables.
 struct Unwound {
-    modules: Vec<Module>,
-    frames: Vec<Frame>,
-    stacks: Vec<StackNode>,
     known_stacks: EventStacks,
     files: FileIndex,
 }
@@ -73,35 +70,13 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
         self.progress = Some(Box::new(progress));
     }
 
-    /// What [`Event::Resolved`] carries, after a replay whose stacks were kept; `tables` are those that it returned, with their names found since (and,
-    /// maybe, some stacks left out).
+    /// What [`Event::Resolved`] carries, after a replay whose stacks were kept; `tables` are those that it returned, with their names found since, and with
+    /// all their stacks.
     pub fn collect_resolved(&self, tables: &Tables) -> Vec<u8> {
-        let Some(unwound) = &self.unwound else {
-            return Vec::new();
-        };
-        let names: FxHashMap<&Frame, &FrameName> = tables
-            .names
-            .iter()
-            .filter_map(|(id, name)| Some((tables.frames.get(id.index())?, name)))
-            .collect();
-        let names = (0u32..)
-            .zip(&unwound.frames)
-            .filter_map(|(id, frame)| Some((super::FrameId(id), (*names.get(frame)?).clone())))
-            .collect();
-        let same = tables.modules.len() == unwound.modules.len();
-        let all = Tables {
-            modules: if same {
-                tables.modules.clone()
-            } else {
-                unwound.modules.clone()
-            },
-            frames: unwound.frames.clone(),
-            stacks: unwound.stacks.clone(),
-            names,
-            files: tables.files.clone(),
-            ..Tables::default()
-        };
-        resolved::encode(&all, &unwound.known_stacks, &unwound.files)
+        let unwound = self.unwound.as_ref();
+        unwound.map_or_else(Vec::new, |unwound| {
+            resolved::encode(tables, &unwound.known_stacks, &unwound.files)
+        })
     }
 
     /// After a replay: the files that were touched, and where, so that the places can be named.
@@ -195,19 +170,7 @@ impl<R: Read + Seek> FactSource for LogSource<'_, R> {
         add(&mut losses, Loss::LogDamaged, self.reader.damaged_chunks());
         add(&mut losses, Loss::EventLate, order.late());
         tables.recording.losses = named(losses);
-        let mut unwound = Unwound {
-            modules: Vec::new(),
-            frames: Vec::new(),
-            stacks: Vec::new(),
-            known_stacks,
-            files,
-        };
-        if self.keeps_stacks {
-            unwound.modules.clone_from(&tables.modules);
-            unwound.frames.clone_from(&tables.frames);
-            unwound.stacks.clone_from(&tables.stacks);
-        }
-        self.unwound = Some(unwound);
+        self.unwound = Some(Unwound { known_stacks, files });
         Ok(tables)
     }
 }

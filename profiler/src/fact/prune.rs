@@ -90,15 +90,13 @@ impl Collected {
 }
 
 /// Leaves in the tables what `each` shows: stacks with all callers, the frames of these and the names of those. It is asked twice, first for what
-/// is kept, then for what has a new number. When it says the first time that it can't show everything, nothing is left out, and this is false.
-pub fn prune(tables: &mut Tables, mut each: impl FnMut(&mut dyn Visit) -> bool) -> bool {
+/// is kept, then for what has a new number.
+pub fn prune(tables: &mut Tables, mut each: impl FnMut(&mut dyn Visit)) {
     let mut used = Used {
         stacks: vec![false; tables.stacks.len()],
         frames: vec![false; tables.frames.len()],
     };
-    if !each(&mut used) {
-        return false;
-    }
+    each(&mut used);
     used.callers(tables);
     let mut kept = Renumbered {
         stacks: renumber(&used.stacks),
@@ -116,7 +114,15 @@ pub fn prune(tables: &mut Tables, mut each: impl FnMut(&mut dyn Visit) -> bool) 
     let names = take(&mut tables.names).into_iter();
     let names = names.filter_map(|(id, name)| Some((FrameId(new_number(&kept.frames, id.index())?), name)));
     tables.names = names.collect();
-    each(&mut kept)
+    each(&mut kept);
+}
+
+/// Wants to know only whether everything can be shown.
+pub struct Nothing;
+
+impl Visit for Nothing {
+    fn stack(&mut self, _: &mut StackId) {}
+    fn frame(&mut self, _: &mut FrameId) {}
 }
 
 /// What somebody keeps.

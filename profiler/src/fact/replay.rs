@@ -218,6 +218,9 @@ impl<'b, 's> Replay<'b, 's> {
         if let Some(happening) = self.tasks.apply(event) {
             self.happened(happening, time);
         }
+        if let Event::TaskExit(exit) = event {
+            self.join_end(&exit.at);
+        }
     }
 
     /// Nothing more comes: the finished tables, and what else was found.

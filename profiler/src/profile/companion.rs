@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::fault;
 use super::shared::Shared;
+use super::skeleton::ThreadRow;
 use super::track::{Item, Row, Samples, Weight, lay_out};
 use crate::addr::{Timestamp, ns};
 use crate::fact::budget::{Collected, FoldedStack};
@@ -104,7 +105,7 @@ pub struct CompanionThread<'a> {
     /// Which.
     pub companion: &'a Companion,
     /// Its row of `threads` without the tables.
-    pub row: &'a Map<String, Value>,
+    pub row: &'a ThreadRow,
     /// Where threads are.
     pub tables: &'a Tables,
     /// Where faults are.
@@ -123,8 +124,8 @@ impl Serialize for CompanionThread<'_> {
             "startTime": none, "endTime": none, "phase": none,
         });
         let mut thread = serializer.serialize_map(None)?;
-        for (key, value) in self.row {
-            thread.serialize_entry(key, value)?;
+        for (key, value) in self.row.fields() {
+            thread.serialize_entry(&key, &value)?;
         }
         let rows = self.rows();
         let samples = Samples {

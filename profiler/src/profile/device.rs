@@ -13,6 +13,7 @@ use super::markers::{Cause, PHASE_INTERVAL};
 use super::ms;
 use super::request::RequestPayload;
 use super::shared::Shared;
+use super::skeleton::ThreadRow;
 use super::track::{Item, Row, Samples, Weight, lay_out};
 use super::words;
 use super::write::WriteError;
@@ -94,7 +95,7 @@ pub struct DeviceThread<'a> {
     /// Which.
     pub device: DeviceId,
     /// Its row of `threads` without the tables.
-    pub row: &'a Map<String, Value>,
+    pub row: &'a ThreadRow,
     /// Where devices and files are.
     pub tables: &'a Tables,
     /// Where requests are.
@@ -112,8 +113,8 @@ pub struct DeviceThread<'a> {
 impl Serialize for DeviceThread<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut thread = serializer.serialize_map(None)?;
-        for (key, value) in self.row {
-            thread.serialize_entry(key, value)?;
+        for (key, value) in self.row.fields() {
+            thread.serialize_entry(&key, &value)?;
         }
         let rows = self.rows();
         let samples = Samples {

@@ -1,6 +1,8 @@
 //! What `fxprof-processed-profile` makes of a recording: the meta data, the marker schemas, the processes and threads in
 //! the front end's order with distinct pids and tids, and the counters. See docs/decisions/0001-profile-tables.md.
 
+mod parts;
+
 use std::time::Duration;
 
 use fxprof_processed_profile::{
@@ -8,6 +10,8 @@ use fxprof_processed_profile::{
 };
 use serde_json::{Map, Value, json};
 
+use self::parts::Parts;
+pub use self::parts::ThreadRow;
 use super::companion::{self, Companion};
 use super::visible::{self, Visible};
 use super::write::WriteError;
@@ -16,29 +20,17 @@ use crate::addr::Timestamp;
 use crate::fact::budget::Collected;
 use crate::fact::{DeviceId, Process, Tables, ThreadId};
 
-/// Names in the thread rows of format 55 that belong to tables, which are written elsewhere.
-const TABLES: [&str; 8] = [
-    "frameTable",
-    "funcTable",
-    "markers",
-    "nativeSymbols",
-    "resourceTable",
-    "samples",
-    "stackTable",
-    "stringArray",
-];
-
 /// The small parts of a profile.
 #[derive(Debug)]
 pub struct Skeleton {
     /// `meta`
     pub meta: Map<String, Value>,
     /// Rows of `threads` without their tables, in the profile's order.
-    pub threads: Vec<(ThreadId, Map<String, Value>)>,
+    pub threads: Vec<(ThreadId, ThreadRow)>,
     /// Companion tracks, which follow the threads.
-    pub companions: Vec<(Companion, Map<String, Value>)>,
+    pub companions: Vec<(Companion, ThreadRow)>,
     /// Tracks of block devices, which follow the companions.
-    pub devices: Vec<(DeviceId, Map<String, Value>)>,
+    pub devices: Vec<(DeviceId, ThreadRow)>,
     /// `counters`
     pub counters: Vec<Value>,
 }
@@ -65,16 +57,14 @@ pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Times
         profile.add_initial_visible_thread(*thread);
     }
 
-    let mut parts = object(serde_json::to_value(&profile).map_err(std::io::Error::from)?)?;
-    let mut meta = object(parts.remove("meta").unwrap_or_default())?;
+    let Parts {
+        mut meta,
+        threads: rows,
+        mut counters,
+    } = Parts::of(&profile)?;
+    drop(profile);
     let places: Vec<usize> = serde_json::from_value(meta.remove("initialVisibleThreads").unwrap_or_else(|| json!([])))
         .map_err(std::io::Error::from)?;
-    let mut rows = Vec::with_capacity(places.len());
-    for row in array(parts.remove("threads"))? {
-        let mut row = object(row)?;
-        row.retain(|key, _| !TABLES.contains(&key.as_str()));
-        rows.push(row);
-    }
     let mut threads: Vec<(usize, ThreadId)> = places.iter().copied().zip((0..).map(ThreadId)).collect();
     threads.sort_unstable();
     if !threads.iter().map(|(place, _)| *place).eq(0..rows.len()) {
@@ -88,14 +78,14 @@ pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Times
             *place < rows.len() && thread.is_some_and(|thread| thread.process == companion.process)
         };
         let (place, _) = threads.iter().find(of_process)?;
-        let row = companion.row(&rows[*place]);
-        Some((companion, row))
+        let row = companion.row(&rows[*place].fields());
+        Some((companion, ThreadRow::new(row)))
     });
     let companions: Vec<_> = companions.collect();
     let devices = device::all(collected);
     let first_device = rows.len() + companions.len();
-    let of_thread = rows.first().cloned().unwrap_or_default();
-    let device_row = |device: &DeviceId| (*device, device::row(tables, *device, &of_thread));
+    let of_thread = rows.first().map(ThreadRow::fields).unwrap_or_default();
+    let device_row = |device: &DeviceId| (*device, ThreadRow::new(device::row(tables, *device, &of_thread)));
     let device_rows = devices.iter().map(device_row).collect();
     let threads = threads.into_iter().map(|(_, id)| id).zip(rows).collect();
     complete_meta(&mut meta, tables, &visible, &places, zero);
@@ -112,7 +102,6 @@ pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Times
         fault_schema::complete(schema);
     }
     meta.insert("extra".into(), info::sections(tables, collected));
-    let mut counters = array(parts.remove("counters"))?;
     counters.iter_mut().for_each(counter::display);
     counters.extend(device_counter::all(tables, collected, &devices, first_device, zero));
     Ok(Skeleton {
@@ -226,18 +215,4 @@ fn show(meta: &mut Map<String, Value>, place: Option<usize>) {
 
 fn relative(time: Timestamp, zero: Timestamp) -> FxTimestamp {
     FxTimestamp::from_nanos_since_reference(time.0.saturating_sub(zero.0))
-}
-
-fn object(value: Value) -> Result<Map<String, Value>, WriteError> {
-    match value {
-        Value::Object(fields) => Ok(fields),
-        _ => Err(WriteError::Inconsistent("the library's profile")),
-    }
-}
-
-fn array(value: Option<Value>) -> Result<Vec<Value>, WriteError> {
-    match value {
-        Some(Value::Array(items)) => Ok(items),
-        _ => Err(WriteError::Inconsistent("the library's profile")),
-    }
 }

@@ -3,7 +3,6 @@
 use std::io::{self, BufWriter, Write};
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
-use serde_json::{Map, Value};
 
 use super::columns::Seq;
 use super::companion::{Companion, CompanionThread};
@@ -15,7 +14,7 @@ use super::libs;
 use super::markers::{Markers, Names};
 use super::sample::{self, Rows, Samples};
 use super::shared::Shared;
-use super::skeleton::{self, Skeleton};
+use super::skeleton::{self, Skeleton, ThreadRow};
 use super::timeline::{Timeline, Waiting};
 use super::times;
 use crate::addr::Timestamp;
@@ -168,9 +167,9 @@ impl Serialize for Whole<'_> {
 
 /// A row of `threads` with its tables.
 enum Track<'a> {
-    Thread(&'a Whole<'a>, ThreadId, &'a Map<String, Value>),
-    Companion(&'a Whole<'a>, &'a Companion, &'a Map<String, Value>),
-    Device(&'a Whole<'a>, DeviceId, &'a Map<String, Value>),
+    Thread(&'a Whole<'a>, ThreadId, &'a ThreadRow),
+    Companion(&'a Whole<'a>, &'a Companion, &'a ThreadRow),
+    Device(&'a Whole<'a>, DeviceId, &'a ThreadRow),
 }
 
 impl Serialize for Track<'_> {
@@ -209,7 +208,7 @@ impl Serialize for Track<'_> {
 struct Thread<'a> {
     whole: &'a Whole<'a>,
     id: ThreadId,
-    row: &'a Map<String, Value>,
+    row: &'a ThreadRow,
 }
 
 /// What the reader needs to know of a thread.
@@ -244,8 +243,8 @@ impl Serialize for Thread<'_> {
         let facts = collected.threads.get(self.id.index()).unwrap_or(&none);
         let samples = &facts.samples;
         let mut thread = serializer.serialize_map(None)?;
-        for (key, value) in self.row {
-            thread.serialize_entry(key, value)?;
+        for (key, value) in self.row.fields() {
+            thread.serialize_entry(&key, &value)?;
         }
         let mut rows = Rows::new(&tables.threads[self.id.index()], samples, (zero, end));
         if let Some(waiting) = waiting {

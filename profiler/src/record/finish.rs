@@ -108,6 +108,7 @@ pub fn finish(log: OpenLog, output: Output, binaries: &OpenBinaries, plan: &Plan
     if !plan.complete_log && !source.is_complete() {
         named(&mut tables);
     }
+    drop(source);
     if let Some(roots) = &plan.sources {
         sources::include(&mut tables, &collected, roots);
     }

@@ -95,8 +95,13 @@ impl Interner {
         interner
     }
 
-    /// Stacks and frames of the tables have new numbers.
-    pub fn renumbered(&mut self, tables: &Tables) {
+    /// Stacks and frames of the tables get new numbers: [`Self::number`] is to be called then.
+    pub fn forget_numbers(&mut self) {
+        (self.frames, self.stacks) = (Numbers::default(), Numbers::default());
+    }
+
+    /// Takes the numbers of stacks and frames as the tables have them.
+    pub fn number(&mut self, tables: &Tables) {
         self.frames = Numbers::of(&tables.frames);
         self.stacks = Numbers::of(&tables.stacks);
     }

@@ -346,6 +346,27 @@ fn a_lock_and_what_held_up_its_holder() {
 }
 
 #[test]
+fn a_thread_that_ended_is_known_for_a_minute() {
+    const MINUTE: u64 = 60_000_000;
+    let found = |later: u64| {
+        let (tables, mut join) = (tables(), Join::default());
+        join.fault(&tables, &fault(2, 3, 10, 100));
+        join.ended(ThreadId(2), us(150));
+        join.ended(ThreadId(3), us(150 + later));
+        join.wait(
+            &tables,
+            &WaitFact {
+                waker: Some(waker(Some(2), 200, false)),
+                ..wait(1, WaitReason::Lock, 50, 200)
+            },
+        );
+        (join.take().is_some(), join.lanes.contains_key(&ThreadId(2)))
+    };
+    assert_eq!(found(MINUTE - 1), (true, true));
+    assert_eq!(found(MINUTE), (false, false));
+}
+
+#[test]
 fn memory_is_bounded() {
     let (tables, mut join) = (tables(), Join::default());
     for number in 0..40_000_u64 {

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::Replay;
 use crate::addr::{PAGE, Timestamp};
-use crate::event::{Bio, Device, DeviceName, Request};
+use crate::event::{At, Bio, Device, DeviceName, Request};
 use crate::fact::blocks::{Blocks, Unfinished};
 use crate::fact::prune::Visit;
 use crate::fact::request::{BioSource, BlockDevice, DeviceId, Operation, RequestKind, RequestSight};
@@ -140,6 +140,13 @@ impl Replay<'_, '_> {
     /// Holds a wait against the requests and faults before it.
     pub(super) fn join_wait(&mut self, wait: &WaitFact) {
         self.join.wait(&self.tables, wait);
+        self.tell_causes();
+    }
+
+    /// A thread ended.
+    pub(super) fn join_end(&mut self, at: &At) {
+        let thread = self.tasks.thread_at(at);
+        self.join.ended(thread, at.time);
         self.tell_causes();
     }
 

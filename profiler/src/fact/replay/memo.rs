@@ -11,9 +11,9 @@ use crate::fact::{FrameId, ProcessId, StackId};
 use crate::task::Tasks;
 use crate::unwind::Walked;
 
-/// User parts of stacks that are remembered, and frames: some 40 MiB of each. Then it begins anew. One more, and the tables would double: they are
+/// User parts of stacks that are remembered, and frames: some 20 MiB of each. Then it begins anew. One more, and the tables would double: they are
 /// filled to seven eighths.
-const MAX: usize = 7 << 17;
+const MAX: usize = 7 << 16;
 /// Whole stacks: what is forgotten of them costs the few frames of the kernel's.
 const MAX_WHOLE: usize = MAX / 2;
 

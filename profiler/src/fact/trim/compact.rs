@@ -17,10 +17,7 @@ pub fn files(tables: &mut Tables, kept: &Renumbering) {
 
 /// Keeps the stacks and frames of kept facts, and their modules.
 pub fn stacks(tables: &mut Tables, collected: &mut Collected, processes: &Renumbering) {
-    prune(tables, |visit| {
-        collected.visit(visit);
-        true
-    });
+    prune(tables, |visit| collected.visit(visit));
     let mut used = vec![false; tables.modules.len()];
     for frame in &tables.frames {
         if let Some(used) = frame.location.module().and_then(|module| used.get_mut(module.index())) {

@@ -106,7 +106,8 @@ impl Facts {
 impl FactSink for Facts {
     fn sample(&mut self, _: &Tables, _: &SampleFact) {}
 
-    fn mark(&mut self, _: &Tables, mark: &Mark) {
+    fn mark(&mut self, tables: &Tables, mark: &Mark) {
+        self.clues.mark(tables, mark);
         let is_exec = match &mark.kind {
             MarkKind::Exec { .. } => true,
             MarkKind::Program { text } if is_first_window(text) => false,
