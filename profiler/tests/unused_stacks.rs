@@ -1,4 +1,4 @@
-//! Stacks that no kept fact needs are given up while a log is read, and those that are kept stay what they were.
+//! Stacks that no kept fact needs are given up while a log is read, or not made at all, and those that are kept stay what they were.
 
 #![allow(clippy::unwrap_used)] // Tests say what they need by failing.
 
@@ -15,8 +15,8 @@ use profiler::event::read::LogReader;
 use profiler::fact::budget::{Budget, Collected, Collector};
 use profiler::fact::log::LogSource;
 use profiler::fact::{
-    Cause, FactSink, FactSource, FaultFact, Frame, Mark, PagesReadFact, RequestFact, SampleFact, StackId, Tables,
-    Visit, WaitFact,
+    Cause, FactSink, FactSource, FaultFact, Mark, Noun, PagesReadFact, RequestFact, SampleFact, StackId, Tables, Visit,
+    WaitFact,
 };
 use profiler::unwind::NoBinaries;
 use rustc_hash::FxBuildHasher;
@@ -26,15 +26,20 @@ const BUDGET: Budget = Budget {
     marks: 6_000,
 };
 
-/// What a fact is known by, and its stack, frame by frame.
-type Stacks = BTreeMap<(&'static str, u32, Timestamp, Timestamp), Vec<Frame>>;
+/// What a fact is known by, and the places of its stack, frame by frame: modules are numbered as they come.
+type Stacks = BTreeMap<(&'static str, u32, Timestamp, Timestamp), Vec<String>>;
 
-fn frames(tables: &Tables, stack: Option<StackId>) -> Vec<Frame> {
+fn frames(tables: &Tables, stack: Option<StackId>) -> Vec<String> {
     let mut next = stack;
     let up = std::iter::from_fn(|| {
         let node = tables.stacks[next?.index()];
         next = node.parent;
-        Some(tables.frames[node.frame.index()].clone())
+        let frame = &tables.frames[node.frame.index()];
+        Some(format!(
+            "{} {}",
+            tables.address_name(&frame.location),
+            frame.is_return_address
+        ))
     });
     up.collect()
 }
@@ -203,4 +208,60 @@ fn what_is_kept_does_not_depend_on_what_is_given_up() {
         assert!(all.iter().any(|sum| sum.starts_with(what)), "{what}");
     }
     assert_eq!(few, all);
+}
+
+/// Notes what waits have, and says that it wants nothing else.
+#[derive(Default)]
+struct OfWaits(Noted);
+
+impl FactSink for OfWaits {
+    fn wants_stacks(&self, noun: Noun) -> bool {
+        noun == Noun::Wait
+    }
+
+    fn sample(&mut self, _: &Tables, sample: &SampleFact) {
+        assert_eq!(sample.stack, None);
+    }
+
+    fn mark(&mut self, _: &Tables, _: &Mark) {}
+
+    fn fault(&mut self, _: &Tables, fault: &FaultFact) {
+        assert_eq!(fault.stack, None);
+    }
+
+    fn wait(&mut self, tables: &Tables, wait: &WaitFact) {
+        self.0.wait(tables, wait);
+    }
+
+    fn request(&mut self, tables: &Tables, request: &RequestFact) {
+        self.0.request(tables, request);
+    }
+}
+
+#[test]
+fn stacks_that_nobody_wants_are_not_made() {
+    let mut log = Vec::new();
+    made::write(&mut log, Size::Events(30_000), 6_000).unwrap();
+    let (mut all, mut some) = (Noted::default(), OfWaits::default());
+    let all_tables = replay(&log, &mut all);
+    let tables = replay(&log, &mut some);
+    let wanted = all
+        .0
+        .into_iter()
+        .filter(|(key, _)| ["wait", "waker", "bio"].contains(&key.0));
+    assert_eq!(some.0.0, wanted.collect());
+    let seen = |tables: &Tables| {
+        (
+            tables.recording.samples_seen,
+            tables.recording.faults_seen,
+            tables.recording.waits_seen,
+        )
+    };
+    assert_eq!(seen(&tables), seen(&all_tables));
+    assert_eq!(
+        tables.recording.walks, all_tables.recording.walks,
+        "how walks ended counts all the same"
+    );
+    let (some, all) = (tables.stacks.len(), all_tables.stacks.len());
+    assert!(some < all, "{some} of {all}");
 }

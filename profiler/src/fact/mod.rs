@@ -60,7 +60,9 @@ pub use cause::{Cause, Effect, EffectKind, HolderRef, Reason, RequestRef};
 pub use fault::{FaultFact, FoldedFaults, FoldedReads, MappedFile, MappedFileId, PagesReadFact};
 pub use prune::Visit;
 pub use request::{BioFact, BlockDevice, DeviceId, FoldedRequests, RequestFact};
-pub use stack::{Frame, FrameName, Location, Module, ModuleKind, SourceFrame, StackId, StackNode, TruncationReason};
+pub use stack::{
+    Frame, FrameName, Location, Module, ModuleKind, Noun, SourceFrame, StackId, StackNode, TruncationReason,
+};
 pub use wait::{FoldedWaits, WaitFact, WaitReason};
 
 use crate::addr::Timestamp;
@@ -110,6 +112,10 @@ pub trait FactSink {
     fn request(&mut self, _: &Tables, _: &RequestFact) {}
     /// Why a fault or a wait, told before, took so long; where that is known.
     fn joined(&mut self, _: &Tables, _: &Cause) {}
+    /// Whether it looks at the stacks of such facts; those of others may be left out, which takes most of the time and memory of a replay.
+    fn wants_stacks(&self, _: Noun) -> bool {
+        true
+    }
     /// Shows the number of each stack and frame that it keeps of what it was told: the others may be given up, and these get new ones. False: it can't
     /// show them, and whatever it was told has to stay as it is.
     fn visit(&mut self, _: &mut dyn Visit) -> bool {

@@ -24,7 +24,7 @@ use super::marker_file::ProgramMarker;
 use super::resolved::{EventStacks, Resolved};
 use super::stack_ends::{Ends, Tally};
 use super::walks::{Dictionary, KernelNames};
-use super::{FactSink, Mark, MarkKind, ProcessId, SampleFact, Tables, ThreadId};
+use super::{FactSink, Mark, MarkKind, Noun, ProcessId, SampleFact, Tables, ThreadId};
 use crate::addr::Timestamp;
 use crate::event::{At, Cost, End, Event, Sample, TaskExit};
 use crate::task::{Happening, Tasks};
@@ -46,14 +46,6 @@ pub struct Beside {
     pub cost: Option<Cost>,
     /// What was unwound and named before.
     pub resolved: Option<Resolved>,
-}
-
-/// What a stack was taken for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Noun {
-    Sample,
-    Fault,
-    Wait,
 }
 
 /// How stacks ended, by noun.

@@ -45,6 +45,17 @@ impl From<StackId> for u32 {
     }
 }
 
+/// What a stack was taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Noun {
+    /// A CPU sample.
+    Sample,
+    /// A page fault.
+    Fault,
+    /// A wait, who ended one, or a block request: who waits for it mostly asked for it.
+    Wait,
+}
+
 /// What a module is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ModuleKind {

@@ -54,6 +54,9 @@ impl Replay<'_, '_> {
         };
         let end = has_registers.then(|| self.dictionary.end_of(stacks, used, noun == Noun::Sample));
         let end = end.flatten();
+        if self.known_stacks.is_off() && !self.sink.wants_stacks(noun) {
+            return None;
+        }
         let kernel = self.dictionary.kernel_of(stacks);
         let same = same_as_earlier(process, stacks, end, kernel.is_some());
         let remembered = same.and_then(|same| self.memo.get(&self.tasks, same));

@@ -9,7 +9,7 @@ use crate::fact::dirty::Dirtied;
 use crate::fact::fault::{FaultFact, MappedFileId};
 use crate::fact::packed::{LongTimes, PackedFault};
 use crate::fact::pages::Pages;
-use crate::fact::{FactSink, Mark, MarkKind, PagesReadFact, SampleFact, Tables, ThreadId};
+use crate::fact::{FactSink, Mark, MarkKind, Noun, PagesReadFact, SampleFact, Tables, ThreadId};
 use crate::report::sorted::{Ordered, Row, Scratch, Sorted};
 
 /// Faults in the order in which they were handed in.
@@ -104,6 +104,10 @@ impl Facts {
 }
 
 impl FactSink for Facts {
+    fn wants_stacks(&self, noun: Noun) -> bool {
+        noun != Noun::Sample
+    }
+
     fn sample(&mut self, _: &Tables, _: &SampleFact) {}
 
     fn mark(&mut self, tables: &Tables, mark: &Mark) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::addr::{Timestamp, ns};
-use crate::fact::{FactSink, Location, Mark, SampleFact, StackId, Tables, ThreadId};
+use crate::fact::{FactSink, Location, Mark, Noun, SampleFact, StackId, Tables, ThreadId};
 use crate::report::export::{Cell, Type};
 use crate::report::functions::{Functions, outermost_first, upwards};
 use crate::report::sorted::{Row, Scratch, Sorted};
@@ -88,6 +88,10 @@ impl From<Sample> for SampleFact {
 pub struct Facts(Sorted<Sample>);
 
 impl FactSink for Facts {
+    fn wants_stacks(&self, noun: Noun) -> bool {
+        noun == Noun::Sample
+    }
+
     fn sample(&mut self, _: &Tables, sample: &SampleFact) {
         self.0.push(sample.into());
     }

@@ -10,7 +10,9 @@ use crate::addr::{PAGE, Timestamp};
 use crate::event::FileId;
 use crate::fact::pages::{Pages, page_of};
 use crate::fact::request::{BioSource, Operation};
-use crate::fact::{BioFact, FactSink, FaultFact, MappedFile, Mark, PagesReadFact, RequestFact, SampleFact, Tables};
+use crate::fact::{
+    BioFact, FactSink, FaultFact, MappedFile, Mark, Noun, PagesReadFact, RequestFact, SampleFact, Tables,
+};
 
 /// Pages whose time is kept, of all files: 16 GiB.
 const MAX_PAGES: usize = 1 << 22;
@@ -133,6 +135,10 @@ impl Needs {
 }
 
 impl FactSink for Needs {
+    fn wants_stacks(&self, _: Noun) -> bool {
+        false
+    }
+
     fn sample(&mut self, _: &Tables, _: &SampleFact) {}
 
     fn mark(&mut self, _: &Tables, _: &Mark) {}

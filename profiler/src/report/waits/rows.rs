@@ -11,7 +11,7 @@ use crate::addr::{Timestamp, ns};
 use crate::fact::life::Lives;
 use crate::fact::packed::{among, place};
 use crate::fact::wait::{Sight, WaitCall, WakerFact};
-use crate::fact::{Cause, FactSink, Mark, SampleFact, StackId, Tables, ThreadId, WaitFact, WaitReason};
+use crate::fact::{Cause, FactSink, Mark, Noun, SampleFact, StackId, Tables, ThreadId, WaitFact, WaitReason};
 use crate::report::sorted::{self, Ordered, Scratch, Sorted};
 
 /// Stands for nothing.
@@ -200,6 +200,10 @@ impl Facts {
 }
 
 impl FactSink for Facts {
+    fn wants_stacks(&self, noun: Noun) -> bool {
+        noun == Noun::Wait
+    }
+
     fn sample(&mut self, tables: &Tables, sample: &SampleFact) {
         self.lives.sample(tables, sample);
     }
