@@ -162,7 +162,9 @@ impl Gather {
 
     /// Shows the stacks that it keeps.
     pub fn visit(&mut self, visit: &mut dyn Visit) {
-        visit_keys(&mut self.copies, |(_, stack), _| visit_stack(stack, visit));
+        visit_keys(&mut self.copies, visit, |(_, stack), _, visit| {
+            visit_stack(stack, visit);
+        });
     }
 
     /// What there is. `pages` are those of the same faults.

@@ -200,7 +200,7 @@ impl Pages {
             file.reads
                 .iter_mut()
                 .for_each(|read| visit_stack(&mut read.stack, visit));
-            visit_keys(&mut file.read_around_off, |function, _| {
+            visit_keys(&mut file.read_around_off, visit, |function, _, visit| {
                 if let Some(frame) = function {
                     visit.frame(frame);
                 }

@@ -15,6 +15,10 @@ pub trait Visit {
     fn stack(&mut self, stack: &mut StackId);
     /// A frame beside those of the stacks.
     fn frame(&mut self, frame: &mut FrameId);
+    /// It gives other numbers.
+    fn renumbers(&self) -> bool {
+        false
+    }
 }
 
 /// Shows a stack, if there is one.
@@ -29,13 +33,22 @@ pub fn visit_bios<'b>(bios: impl IntoIterator<Item = &'b mut BioFact>, visit: &m
     bios.into_iter().for_each(|bio| visit_stack(&mut bio.stack, visit));
 }
 
-/// Shows what is in the keys of a map, which may change with it.
-pub fn visit_keys<K: Eq + Hash, V>(map: &mut FxHashMap<K, V>, mut visit: impl FnMut(&mut K, &mut V)) {
-    let changed = take(map).into_iter().map(|(mut key, mut value)| {
-        visit(&mut key, &mut value);
-        (key, value)
-    });
-    *map = changed.collect();
+/// Shows what is in the keys of a map: `each` shows that of one, which may change with it.
+pub fn visit_keys<K, V>(map: &mut FxHashMap<K, V>, visit: &mut dyn Visit, each: impl Fn(&mut K, &mut V, &mut dyn Visit))
+where
+    K: Eq + Hash + Copy,
+{
+    if visit.renumbers() {
+        let changed = take(map).into_iter().map(|(mut key, mut value)| {
+            each(&mut key, &mut value, visit);
+            (key, value)
+        });
+        *map = changed.collect();
+    } else {
+        for (key, value) in map {
+            each(&mut { *key }, value, visit);
+        }
+    }
 }
 
 impl KeptSample {
@@ -181,6 +194,10 @@ impl Visit for Renumbered {
         if let Some(new) = new_number(&self.frames, frame.index()) {
             *frame = FrameId(new);
         }
+    }
+
+    fn renumbers(&self) -> bool {
+        true
     }
 }
 

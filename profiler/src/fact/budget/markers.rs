@@ -95,7 +95,7 @@ impl Markers {
         let marks = self.lives.iter_mut().chain(&mut self.marks);
         marks.for_each(|mark| visit_stack(&mut mark.stack, visit));
         self.faults.iter_mut().for_each(|fault| fault.visit(visit));
-        visit_keys(&mut self.folded_stacks, |(_, stack), sum| {
+        visit_keys(&mut self.folded_stacks, visit, |(_, stack), sum, visit| {
             visit_stack(stack, visit);
             sum.stack = *stack;
         });

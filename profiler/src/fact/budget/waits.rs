@@ -88,7 +88,7 @@ impl Waits {
     /// Shows the stacks that it keeps.
     pub fn visit(&mut self, visit: &mut dyn Visit) {
         self.kept.iter_mut().for_each(|wait| wait.visit(visit));
-        visit_keys(&mut self.stacks, |(_, stack, ..), sum| {
+        visit_keys(&mut self.stacks, visit, |(_, stack, ..), sum, visit| {
             visit_stack(stack, visit);
             sum.stack = *stack;
         });
