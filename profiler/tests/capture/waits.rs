@@ -194,8 +194,9 @@ fn check_sleeps(recording: &Recording, told: &[Told]) {
     assert!((3..=5).contains(&slept.len()), "{slept:?}");
     let sum: u64 = slept.iter().map(|wait| wait.off).sum();
     assert!(sum <= sleeper.waited, "{sum} of {}", sleeper.waited);
+    // The clock of a sleep runs before the switch-out: on a busy machine the others are shorter by what the thread waited for a CPU in between.
+    assert!(slept.iter().any(|wait| wait.off >= 20_000_000), "{slept:?}");
     for wait in slept {
-        assert!(wait.off >= 20_000_000, "{wait:?}");
         assert_eq!(
             wait.flags & (WAIT_IN_CALL | WAIT_WOKEN),
             WAIT_IN_CALL | WAIT_WOKEN,
