@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use aya::programs::{BtfTracePoint, PerfEvent, ProgramError};
 use aya::{Btf, Ebpf};
 
+use super::ahead;
 use super::disks::{self, BlockMode};
 use super::faults::{self, FaultSource, Faults, Watched};
 use super::perf::{self, Clock, Ring};
@@ -67,6 +68,11 @@ pub fn attach(mut ebpf: Ebpf, cpus: &[u32], nouns: Nouns) -> anyhow::Result<Hook
     let mut status = Vec::new();
     let btf = Btf::from_sys_fs()
         .context("the kernel's types can't be read: one built with CONFIG_DEBUG_INFO_BTF is needed")?;
+    let mut names = TRACEPOINTS.map(|(_, name)| name).to_vec();
+    names.extend(disks::programs(nouns.block));
+    names.extend(waits::programs(nouns.off_cpu));
+    names.push("sample");
+    ahead::load(&mut ebpf, &btf, ahead::by_name(&names));
     for (noun, name) in TRACEPOINTS {
         let result = attach_tracepoint(&mut ebpf, name, &btf);
         status.push(hook(noun, &format!("tp_btf/{name}"), result));
@@ -101,8 +107,25 @@ pub fn attach(mut ebpf: Ebpf, cpus: &[u32], nouns: Nouns) -> anyhow::Result<Hook
 /// Loads and attaches a program that is named like its tracepoint.
 pub fn attach_tracepoint(ebpf: &mut Ebpf, name: &str, btf: &Btf) -> Result<(), ProgramError> {
     let program: &mut BtfTracePoint = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
-    program.load(name, btf)?;
+    ahead::or_loaded(program.load(name, btf))?;
     program.attach().map(|_| ())
+}
+
+/// As [`attach_tracepoint`], each of these programs of a noun; a refused one has this remedy.
+pub fn attach_tracepoints(ebpf: &mut Ebpf, btf: &Btf, (noun, names): (&str, &[&str]), remedy: &str) -> Vec<HookStatus> {
+    let attached = names.iter().map(|name| {
+        let result = attach_tracepoint(ebpf, name, btf);
+        with_remedy(hook(noun, &format!("tp_btf/{name}"), result), remedy)
+    });
+    attached.collect()
+}
+
+/// A refusal whose own remedy says too little.
+pub fn with_remedy(status: HookStatus, remedy: &str) -> HookStatus {
+    HookStatus {
+        remedy: status.refused.is_some().then(|| remedy.to_owned()),
+        ..status
+    }
 }
 
 /// All CPUs or none: a mapping that is made on an unwatched CPU would be missing silently.
@@ -148,7 +171,7 @@ pub fn sample(hooks: &mut Hooks, cpus: &[u32], hz: u32) {
 
 fn load_sampling(ebpf: &mut Ebpf) -> Result<(), ProgramError> {
     let program: &mut PerfEvent = ebpf.program_mut("sample").ok_or(ProgramError::NotLoaded)?.try_into()?;
-    program.load()
+    ahead::or_loaded(program.load())
 }
 
 fn open_sampling(ebpf: &Ebpf, clock: Clock, cpus: &[u32], hz: u32) -> io::Result<Vec<(u32, Ring)>> {

@@ -6,6 +6,8 @@ mod fields;
 
 use std::path::Path;
 
+use rustc_hash::FxHashMap;
+
 pub use fields::locate;
 
 /// Where the kernel shows its own types.
@@ -19,6 +21,9 @@ pub const FIND_VMA: &str = "bpf_find_vma";
 
 /// Anonymous members and modifiers nest; the kernel's own structs go four deep.
 const DEPTH_LIMIT: u32 = 16;
+
+/// Bytes of a name that are looked at (`KSYM_NAME_LEN` of the kernel).
+const NAME_LIMIT: usize = 512;
 
 const KIND_STRUCT: u32 = 4;
 const KIND_UNION: u32 = 5;
@@ -62,6 +67,8 @@ pub struct Btf {
     types: Vec<usize>,
     /// Where the names start.
     strings: usize,
+    /// The first struct of each name that has members (the kernel also holds forward declarations): some hundred are asked for, of 150,000 types.
+    structs: FxHashMap<Vec<u8>, usize>,
 }
 
 impl Btf {
@@ -80,19 +87,29 @@ impl Btf {
         let mut at = start.saturating_add(header(8)? as usize);
         let end = at.saturating_add(header(12)? as usize).min(bytes.len());
         let strings = start.saturating_add(header(16)? as usize);
-        let mut types = Vec::new();
+        let mut btf = Self {
+            bytes,
+            types: Vec::new(),
+            strings,
+            structs: FxHashMap::default(),
+        };
         while at < end {
-            let Some(len) = type_len(&bytes, at) else { break };
-            types.push(at);
+            let Some(len) = type_len(&btf.bytes, at) else { break };
+            btf.types.push(at);
+            if btf.kind(at) == Some(KIND_STRUCT)
+                && let Some(name) = btf.name(at).map(<[u8]>::to_vec)
+            {
+                btf.structs.entry(name).or_insert(at);
+            }
             at += len;
         }
-        Ok(Self { bytes, types, strings })
+        Ok(btf)
     }
 
     /// The offset in bytes of a field such as `task_struct.se.sum_exec_runtime`.
     pub fn offset(&self, path: &str) -> Option<u32> {
         let (name, fields) = path.split_once('.')?;
-        let mut of = self.find_struct(name)?;
+        let mut of = *self.structs.get(name.as_bytes())?;
         let mut offset = 0_u32;
         for field in fields.split('.') {
             let member = self.member(of, field, DEPTH_LIMIT)?;
@@ -105,7 +122,7 @@ impl Btf {
     /// Where a bit field of one bit is: its byte's offset, and its mask in that byte.
     pub fn bit(&self, path: &str) -> Option<(u32, u32)> {
         let (name, field) = path.split_once('.')?;
-        let member = self.member(self.find_struct(name)?, field, DEPTH_LIMIT)?;
+        let member = self.member(*self.structs.get(name.as_bytes())?, field, DEPTH_LIMIT)?;
         let mask = if cfg!(target_endian = "little") { 1 } else { 0x80 };
         (member.width == 1).then_some((member.bits / 8, mask << (member.bits % 8)))
     }
@@ -132,14 +149,6 @@ impl Btf {
     pub fn function(&self, name: &str) -> Option<u32> {
         let is = |&at: &usize| self.kind(at) == Some(KIND_FUNCTION) && self.name(at) == Some(name.as_bytes());
         u32::try_from(self.types.iter().position(is)?.checked_add(1)?).ok()
-    }
-
-    /// A struct that has members (the kernel also holds forward declarations).
-    fn find_struct(&self, name: &str) -> Option<usize> {
-        self.types
-            .iter()
-            .copied()
-            .find(|&at| self.kind(at) == Some(KIND_STRUCT) && self.name(at) == Some(name.as_bytes()))
     }
 
     /// A member, looked for in anonymous members too.
@@ -200,7 +209,8 @@ impl Btf {
     /// The name of a type or member: its first word is an offset into the names.
     fn name(&self, at: usize) -> Option<&[u8]> {
         let start = self.strings.checked_add(word(&self.bytes, at)? as usize)?;
-        self.bytes.get(start..)?.split(|&byte| byte == 0).next()
+        let rest = self.bytes.get(start..)?;
+        rest[..rest.len().min(NAME_LIMIT)].split(|&byte| byte == 0).next()
     }
 }
 

@@ -7,7 +7,7 @@ use profiler_common::block::operation;
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
-use super::attach::{self, hook};
+use super::attach;
 use super::btf::Btf;
 use crate::event::{Device, DeviceName, HookStatus};
 
@@ -36,20 +36,23 @@ pub enum BlockMode {
     All,
 }
 
+/// The programs that it takes.
+pub fn programs(asked: BlockMode) -> &'static [&'static str] {
+    match asked {
+        BlockMode::Off => &[],
+        BlockMode::All => &TRACEPOINTS,
+    }
+}
+
 /// Attaches the hooks.
 pub fn watch(ebpf: &mut Ebpf, types: &Types, asked: BlockMode, status: &mut Vec<HookStatus>) {
-    if asked == BlockMode::Off {
-        return;
-    }
-    for name in TRACEPOINTS {
-        let result = attach::attach_tracepoint(ebpf, name, types);
-        status.push(HookStatus {
-            remedy: result
-                .is_err()
-                .then(|| "none is needed: what it tells is left out (docs/io.md)".to_owned()),
-            ..hook("block", &format!("tp_btf/{name}"), result)
-        });
-    }
+    let remedy = "none is needed: what it tells is left out (docs/io.md)";
+    status.extend(attach::attach_tracepoints(
+        ebpf,
+        types,
+        ("block", programs(asked)),
+        remedy,
+    ));
 }
 
 /// Where the running kernel has the flags of an operation (`enum req_flag_bits`), and what the log calls them.

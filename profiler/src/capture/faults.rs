@@ -7,6 +7,7 @@ use aya::programs::{BtfTracePoint, FEntry, FExit, PerfEvent, ProgramError};
 use aya::{Btf, Ebpf};
 use serde::{Deserialize, Serialize};
 
+use super::ahead;
 use super::attach::{self, hook};
 use super::perf;
 use crate::event::HookStatus;
@@ -76,6 +77,12 @@ const MORE: [&str; 9] = [
     "mm_compaction_end",
 ];
 
+/// Remedies of refused hooks.
+const NEXT_TIER: &str = "none is needed: the next tier takes its place (docs/page-faults.md)";
+const LEFT_OUT: &str = "none is needed: what it tells is left out (docs/page-faults.md)";
+/// What tier 1 watches.
+const HANDLER: &str = "handle_mm_fault";
+
 /// What was attached.
 #[derive(Default)]
 pub struct Watched {
@@ -98,6 +105,10 @@ pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &m
             source: Some(FaultSource::Fentry),
             events: Vec::new(),
         };
+    }
+    if tries(FaultSource::Tracepoint) {
+        let completions = COMPLETIONS.map(|(name, _)| name);
+        ahead::load(ebpf, btf, ahead::by_name(&[&completions[..], &MORE].concat()));
     }
     let source = if tries(FaultSource::Tracepoint) && exceptions(ebpf, btf, status) {
         more(ebpf, btf, status);
@@ -128,28 +139,34 @@ pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &m
 
 /// Tier 1. A kernel that takes only one end of the function is of no use.
 fn handled(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) -> bool {
-    let ends = TWINS.into_iter().try_for_each(|[first, again]| {
-        for name in [first, again] {
-            if name.starts_with("fault_entry") {
-                entry(ebpf, name, "handle_mm_fault", btf)?;
-            } else {
-                exit(ebpf, name, "handle_mm_fault", btf)?;
-            }
-        }
-        Ok(())
-    });
+    let [entries, exits] = TWINS;
+    let ends = entries
+        .into_iter()
+        .try_for_each(|name| entry(ebpf, name, HANDLER, btf))
+        .and_then(|()| {
+            let of_handler = exits.into_iter().map(|name| (name, HANDLER));
+            ahead::load(ebpf, btf, of_handler.chain(ahead::by_name(&MORE)));
+            exits.into_iter().try_for_each(|name| exit(ebpf, name, HANDLER, btf))
+        });
     let works = ends.is_ok();
     if !works {
         unload(ebpf, TWINS.as_flattened());
+        unload(ebpf, &MORE);
     }
-    status.push(with_next_tier(hook("fault", "fentry/fexit handle_mm_fault", ends)));
+    status.push(attach::with_remedy(
+        hook("fault", "fentry/fexit handle_mm_fault", ends),
+        NEXT_TIER,
+    ));
     if works {
         for (name, function) in [
             ("filemap_exit", "filemap_fault"),
             ("huge_exit", "do_huge_pmd_anonymous_page"),
         ] {
             let result = exit(ebpf, name, function, btf);
-            status.push(without(hook("fault", &format!("fexit {function}"), result)));
+            status.push(attach::with_remedy(
+                hook("fault", &format!("fexit {function}"), result),
+                LEFT_OUT,
+            ));
         }
     }
     works
@@ -157,37 +174,29 @@ fn handled(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) -> bool {
 
 fn entry(ebpf: &mut Ebpf, name: &str, function: &str, btf: &Btf) -> Result<(), ProgramError> {
     let program: &mut FEntry = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
-    program.load(function, btf)?;
+    ahead::or_loaded(program.load(function, btf))?;
     program.attach().map(|_| ())
 }
 
 fn exit(ebpf: &mut Ebpf, name: &str, function: &str, btf: &Btf) -> Result<(), ProgramError> {
     let program: &mut FExit = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
-    program.load(function, btf)?;
+    ahead::or_loaded(program.load(function, btf))?;
     program.attach().map(|_| ())
 }
 
 fn exceptions(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) -> bool {
-    let results: Vec<HookStatus> = EXCEPTIONS
-        .into_iter()
-        .map(|name| {
-            let result = attach::attach_tracepoint(ebpf, name, btf);
-            with_next_tier(hook("fault", &format!("tp_btf/{name}"), result))
-        })
-        .collect();
+    let results = attach::attach_tracepoints(ebpf, btf, ("fault", &EXCEPTIONS), NEXT_TIER);
     let works = results.iter().all(|status| status.refused.is_none());
     status.extend(results);
     if !works {
         unload(ebpf, &EXCEPTIONS);
+        unload(ebpf, &MORE);
     }
     works
 }
 
 fn more(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) {
-    for name in MORE {
-        let result = attach::attach_tracepoint(ebpf, name, btf);
-        status.push(without(hook("fault", &format!("tp_btf/{name}"), result)));
-    }
+    status.extend(attach::attach_tracepoints(ebpf, btf, ("fault", &MORE), LEFT_OUT));
 }
 
 /// Programs on the kernel's counts of faults.
@@ -199,7 +208,7 @@ const COMPLETIONS: [(&str, perf::Count); 2] = [
 fn completions(ebpf: &mut Ebpf, cpus: &[u32]) -> Result<Vec<(u32, OwnedFd)>, ProgramError> {
     for (name, _) in COMPLETIONS {
         let program: &mut PerfEvent = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
-        program.load()?;
+        ahead::or_loaded(program.load())?;
     }
     let mut events = Vec::new();
     for &cpu in cpus {
@@ -229,25 +238,5 @@ fn unload(ebpf: &mut Ebpf, names: &[&str]) {
             Some(aya::programs::Program::BtfTracePoint(program)) => BtfTracePoint::unload(program),
             _ => Ok(()),
         };
-    }
-}
-
-fn with_next_tier(status: HookStatus) -> HookStatus {
-    HookStatus {
-        remedy: status
-            .refused
-            .is_some()
-            .then(|| "none is needed: the next tier takes its place (docs/page-faults.md)".to_owned()),
-        ..status
-    }
-}
-
-fn without(status: HookStatus) -> HookStatus {
-    HookStatus {
-        remedy: status
-            .refused
-            .is_some()
-            .then(|| "none is needed: what it tells is left out (docs/page-faults.md)".to_owned()),
-        ..status
     }
 }

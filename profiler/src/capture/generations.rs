@@ -5,36 +5,59 @@ use rustc_hash::FxHashMap;
 
 use crate::event::FileId;
 
-/// Files of one inode number, at most; later ones count as the last.
+/// Inode numbers that are known, at most: a recording of the whole system may go on for days. Files of later ones count as one.
+const INODES_LIMIT: usize = 1 << 20;
+/// Files of one inode number beside the first, at most; later ones count as the last.
 const GENERATIONS_LIMIT: usize = 1 << 16;
 
-/// What the kernel called each file's generation (`inode->i_generation`), by device and inode, in the order in which they came.
+/// Device and inode.
+type Inode = (u32, u32, u64);
+
+/// What the kernel called each file's generation (`inode->i_generation`), in the order in which they came.
 #[derive(Debug, Default)]
 pub struct Generations {
-    seen: FxHashMap<FileId, Vec<u32>>,
+    /// Most inodes have one.
+    first: FxHashMap<Inode, u32>,
+    later: FxHashMap<Inode, Vec<u32>>,
 }
 
 impl Generations {
     /// The file of a mapping record, whose generation is the kernel's: it becomes a count from 0.
     pub fn of_record(&mut self, file: FileId) -> FileId {
-        let seen = self.seen.entry(FileId { generation: 0, ..file }).or_default();
-        let place = seen.iter().rposition(|known| *known == file.generation);
-        let place = place.unwrap_or_else(|| {
-            if seen.len() < GENERATIONS_LIMIT {
-                seen.push(file.generation);
+        let inode = inode(file);
+        let place = match self.first.get(&inode) {
+            Some(first) if *first == file.generation => 0,
+            Some(_) => {
+                let later = self.later.entry(inode).or_default();
+                let known = later.iter().rposition(|known| *known == file.generation);
+                1 + known.unwrap_or_else(|| {
+                    if later.len() < GENERATIONS_LIMIT {
+                        later.push(file.generation);
+                    }
+                    later.len() - 1
+                })
             }
-            seen.len() - 1
-        });
+            None => {
+                if self.first.len() < INODES_LIMIT {
+                    self.first.insert(inode, file.generation);
+                }
+                0
+            }
+        };
         let generation = u32::try_from(place).unwrap_or(u32::MAX);
         FileId { generation, ..file }
     }
 
     /// The file that has the number now, for mappings that were asked for: the kernel does not tell their generation.
     pub fn current(&self, file: FileId) -> FileId {
-        let count = self.seen.get(&FileId { generation: 0, ..file }).map_or(0, Vec::len);
-        let generation = u32::try_from(count.saturating_sub(1)).unwrap_or(u32::MAX);
+        let later = self.later.get(&inode(file)).map_or(0, Vec::len);
+        let generation = u32::try_from(later).unwrap_or(u32::MAX);
         FileId { generation, ..file }
     }
+}
+
+fn inode(file: FileId) -> Inode {
+    (file.major, file.minor, file.inode)
 }
 
 #[cfg(test)]
@@ -53,6 +76,7 @@ mod tests {
         let records = [900, 900, 31, 900, 8].map(|generation| generations.of_record(file(generation)).generation);
         assert_eq!(records, [0, 0, 1, 0, 2]);
         assert_eq!(generations.current(file(0)), file(2));
+        assert_eq!(generations.of_record(file(31)), file(1));
         let other = FileId { inode: 8, ..file(5) };
         assert_eq!(generations.of_record(other).generation, 0);
     }

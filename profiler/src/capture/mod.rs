@@ -3,6 +3,7 @@
 //! [`run`] serves one recording. A recording is a sequence of cycles (`drain`): rings to log, every 10 to 50 ms (`pace`).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))] // Tests say what they need by failing.
 
+mod ahead;
 pub mod apart;
 pub mod attach;
 mod borrowed;
@@ -27,6 +28,7 @@ pub mod losses;
 pub mod machine;
 pub mod mappings;
 pub mod maps;
+mod memory;
 pub mod meter;
 mod missed;
 mod mounts;

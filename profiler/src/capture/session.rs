@@ -18,6 +18,7 @@ use super::fill::Fill;
 use super::hotplug::Cpus;
 use super::load::{self, Sizes};
 use super::log::Log;
+use super::memory::Memory;
 use super::meter::{self, Meter};
 use super::pace::Pace;
 use super::scope::Recorded;
@@ -85,6 +86,7 @@ struct Session {
     exact_touch: Option<ExactTouch>,
     meter: Meter,
     cpus: Cpus,
+    memory: Memory,
 }
 
 /// Attaches everything and writes what exists already.
@@ -137,7 +139,8 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
         block: start.block,
     };
     let mut hooks = attach::attach(ebpf, &cpus, nouns)?;
-    give_memory_back();
+    // The kernel's types took some 20 MB.
+    let memory = Memory::give_back();
     attach::sample(&mut hooks, &cpus, start.sample_hz);
     attach::require(&hooks)?;
     let (kernel, symbols) = doctor::kernel_symbols();
@@ -185,6 +188,7 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
         exact_touch,
         meter,
         cpus: watched,
+        memory,
     })
 }
 
@@ -192,15 +196,6 @@ fn tell(channel: &mut Channel, warning: Option<String>) -> Result<(), ChannelErr
     match warning {
         Some(warning) => channel.send(&Reply::Warning(warning), None),
         None => Ok(()),
-    }
-}
-
-/// The kernel's types took some 20 MB while the programs were attached: the allocator would keep them for the whole recording.
-fn give_memory_back() {
-    // SAFETY: it touches only memory that nothing uses, under the allocator's own lock.
-    #[cfg(target_env = "gnu")]
-    unsafe {
-        libc::malloc_trim(0);
     }
 }
 
@@ -290,6 +285,7 @@ impl Session {
     /// What is due between two cycles.
     fn report(&mut self, channel: &mut Channel) -> Result<(), ChannelError> {
         self.meter.turn(&self.hooks.ebpf);
+        self.memory.turn();
         self.cpus.follow(&mut self.hooks);
         self.name_files(channel)?;
         self.pass_perf_maps(channel, false)?;

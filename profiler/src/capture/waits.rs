@@ -4,7 +4,7 @@ use aya::{Btf as Types, Ebpf};
 use profiler_common::config::{CALL_WORDS, Config};
 use serde::{Deserialize, Serialize};
 
-use super::attach::{self, hook};
+use super::attach;
 use super::btf::Btf;
 use super::kallsyms;
 use crate::event::HookStatus;
@@ -40,18 +40,23 @@ pub fn configure(config: &mut Config, asked: OffCpu, types: &Btf) {
     }
 }
 
-/// Attaches the hook that tells wakers. The switches themselves are watched in any case.
-pub fn watch(ebpf: &mut Ebpf, types: &Types, asked: OffCpu, status: &mut Vec<HookStatus>) {
-    if asked == OffCpu::Off {
-        return;
+/// The programs that it takes beside that of the switches, which are watched in any case.
+pub fn programs(asked: OffCpu) -> &'static [&'static str] {
+    match asked {
+        OffCpu::Off => &[],
+        OffCpu::AtLeast(_) => &["sched_waking"],
     }
-    let result = attach::attach_tracepoint(ebpf, "sched_waking", types);
-    status.push(HookStatus {
-        remedy: result
-            .is_err()
-            .then(|| "none is needed: who wakes is left out (docs/waits.md)".to_owned()),
-        ..hook("switch", "tp_btf/sched_waking", result)
-    });
+}
+
+/// Attaches the hook that tells wakers.
+pub fn watch(ebpf: &mut Ebpf, types: &Types, asked: OffCpu, status: &mut Vec<HookStatus>) {
+    let remedy = "none is needed: who wakes is left out (docs/waits.md)";
+    status.extend(attach::attach_tracepoints(
+        ebpf,
+        types,
+        ("switch", programs(asked)),
+        remedy,
+    ));
 }
 
 /// Where the count of nested interrupts of each CPU is: the array of the CPUs' offsets, and the count's place above such an offset. It is a

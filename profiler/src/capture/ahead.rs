@@ -1,0 +1,64 @@
+//! Loads programs side by side before they are attached one by one: the kernel takes up to a tenth of a second to check one, and checks those of
+//! a privileged process at the same time.
+
+use std::cmp::Reverse;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use aya::programs::{Program, ProgramError};
+use aya::{Btf, Ebpf};
+
+/// More at one time take more of the kernel's memory, and end no sooner: the longest one is a quarter of all.
+const AT_ONCE: usize = 4;
+
+/// A program, and the tracepoint or function that it is for.
+pub type Wanted = (&'static str, &'static str);
+
+/// Programs that are named like what they are for.
+pub fn by_name<'n>(names: &'n [&'static str]) -> impl Iterator<Item = Wanted> + 'n {
+    names.iter().map(|&name| (name, name))
+}
+
+/// Loads those of the programs that the kernel takes, the first ones first. A refused one is loaded again by whoever attaches it, and told of then.
+pub fn load(ebpf: &mut Ebpf, btf: &Btf, wanted: impl IntoIterator<Item = Wanted>) {
+    let wanted: Vec<Wanted> = wanted.into_iter().collect();
+    let mut programs: Vec<(usize, &mut Program)> = ebpf
+        .programs_mut()
+        .filter_map(|(name, program)| Some((wanted.iter().position(|wanted| wanted.0 == name)?, program)))
+        .collect();
+    programs.sort_by_key(|(place, _)| Reverse(*place));
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    let workers = workers.min(AT_ONCE).min(programs.len());
+    let programs = Mutex::new(programs);
+    let next = || programs.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let work = || {
+        while let Some((place, program)) = next() {
+            let _ = load_one(program, wanted[place].1, btf); // as said above
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..workers {
+            // One that can't be started is one less.
+            let _ = thread::Builder::new().spawn_scoped(scope, work);
+        }
+        work();
+    });
+}
+
+fn load_one(program: &mut Program, name: &str, btf: &Btf) -> Result<(), ProgramError> {
+    match program {
+        Program::BtfTracePoint(program) => program.load(name, btf),
+        Program::PerfEvent(program) => program.load(),
+        Program::FEntry(program) => program.load(name, btf),
+        Program::FExit(program) => program.load(name, btf),
+        _ => Ok(()),
+    }
+}
+
+/// Of an attempt to load a program: it may have been loaded ahead.
+pub fn or_loaded(result: Result<(), ProgramError>) -> Result<(), ProgramError> {
+    match result {
+        Err(ProgramError::AlreadyLoaded) => Ok(()),
+        other => other,
+    }
+}
