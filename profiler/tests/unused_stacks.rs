@@ -11,7 +11,9 @@ use std::io::Cursor;
 
 use made::Size;
 use profiler::addr::Timestamp;
+use profiler::event::Event;
 use profiler::event::read::LogReader;
+use profiler::event::write::LogWriter;
 use profiler::fact::budget::{Budget, Collected, Collector};
 use profiler::fact::log::LogSource;
 use profiler::fact::{
@@ -130,8 +132,12 @@ impl FactSink for Both {
         self.kept.joined(tables, cause);
     }
 
-    fn visit(&mut self, visit: &mut dyn Visit) -> bool {
-        self.shows && self.kept.visit(visit)
+    fn shows_stacks(&self) -> bool {
+        self.shows
+    }
+
+    fn visit(&mut self, visit: &mut dyn Visit) {
+        self.kept.visit(visit);
     }
 }
 
@@ -169,7 +175,10 @@ fn sums(tables: &Tables, collected: &Collected) -> Vec<String> {
         lines.push(line("waits", sum.stack, &numbers));
     }
     for sum in &collected.clues.copies {
-        lines.push(line("copies", sum.stack, &[sum.process.0.into(), sum.pages]));
+        let place = sum
+            .frame
+            .map(|frame| tables.address_name(&tables.frames[frame.index()].location));
+        lines.push(format!("copies {place:?} {} {}", sum.process.0, sum.pages));
     }
     for sum in &collected.clues.wasted {
         lines.push(line("wasted", sum.stack, &[sum.file.0.into(), sum.pages, sum.of]));
@@ -208,6 +217,35 @@ fn what_is_kept_does_not_depend_on_what_is_given_up() {
         assert!(all.iter().any(|sum| sum.starts_with(what)), "{what}");
     }
     assert_eq!(few, all);
+}
+
+#[test]
+fn a_kept_log_has_the_stacks_of_its_first_events() {
+    let mut log = Vec::new();
+    made::write(&mut log, Size::Events(12_000), 3_000).unwrap();
+    let mut all = Both::new(false);
+    let all_tables = replay(&log, &mut all);
+
+    let mut source = LogSource::new(LogReader::new(Cursor::new(&log)).unwrap(), &NoBinaries);
+    source.note_stacks(1_000);
+    let mut first = Both::new(true);
+    let tables = source.replay(&mut first).unwrap();
+    assert_eq!(first.noted.0, all.noted.0, "what is told while they are noted");
+    let resolved = source.collect_resolved(&tables);
+    // The profile may leave out what it does not keep: the log has it.
+    first.kept.finish(&mut tables.clone());
+
+    let mut kept = Cursor::new(log);
+    let mut writer = LogWriter::append(&mut kept).unwrap();
+    writer.event(&Event::Resolved(resolved)).unwrap();
+    writer.finish().unwrap();
+    let mut again = Both::new(true);
+    let again_tables = replay(&kept.into_inner(), &mut again);
+    assert_eq!(again.noted.0, all.noted.0, "what the kept log tells");
+    if cfg!(debug_assertions) {
+        let (few, all) = (again_tables.stacks.len(), all_tables.stacks.len());
+        assert!(2 * few < all, "{few} of {all} are left");
+    }
 }
 
 /// Notes what waits have, and says that it wants nothing else.

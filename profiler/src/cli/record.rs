@@ -27,6 +27,7 @@ pub fn run(args: Record) -> Result<ExitCode> {
         ));
     }
     let code = if lost || outcome.is_cut { 125 } else { status(&outcome) };
+    outcome.signals.end_with(code);
     let served = match &options.serve {
         Some(serve) => open(&options, serve, &outcome),
         None => Ok(()),

@@ -50,7 +50,7 @@ pub fn run(args: Trim) -> Result<ExitCode> {
     };
     let (tables, collected) = trim(&mut source, &cut)?;
     drop(source);
-    let bytes = write_profile(output, &tables, &collected)?;
+    let written = write_profile(output, &tables, &collected)?;
     let before = std::fs::metadata(&args.profile).map_or(0, |file| file.len());
     tell(format_args!(
         "{}: {} processes, {} threads, {} samples; {} kB instead of {} kB",
@@ -58,7 +58,7 @@ pub fn run(args: Trim) -> Result<ExitCode> {
         tables.processes.len(),
         tables.threads.len(),
         tables.recording.samples_seen,
-        bytes.div_ceil(1000),
+        written.bytes.div_ceil(1000),
         before.div_ceil(1000)
     ));
     Ok(ExitCode::SUCCESS)

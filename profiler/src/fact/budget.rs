@@ -6,6 +6,7 @@
 //! Waits take up to three rows among the samples and a marker each; they and the requests have a part of the budget.
 
 mod causes;
+mod limits;
 mod load;
 mod markers;
 mod requests;
@@ -14,6 +15,7 @@ mod waits;
 
 use std::time::Duration;
 
+use self::limits::{STACKS, WAIT_ROWS};
 use self::markers::Markers;
 use self::requests::Requests;
 use self::waits::Waits;
@@ -26,45 +28,12 @@ use super::{
 };
 use crate::addr::{Timestamp, ns};
 
+pub use self::limits::Budget;
 pub use self::load::{Load, LoadStep};
 pub use self::markers::FoldedStack;
 pub use self::requests::{DeviceTotals, RequestTotals};
 pub use self::totals::{FaultRate, FaultTotals};
 pub use self::waits::{FoldedWaitStack, WaitSum, WaitTotals};
-
-/// How many facts are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Budget {
-    /// Samples at most, plus one for each thread; waits are among them.
-    pub samples: usize,
-    /// Markers at most (marks, page faults, reads, waits, requests), plus the lives of processes, which are always kept.
-    pub marks: usize,
-}
-
-/// Rows among the samples that a wait takes at most.
-const WAIT_ROWS: usize = 3;
-
-impl Budget {
-    /// Waits at most: they leave room for as many samples, and for three times as many other markers.
-    fn waits(self) -> usize {
-        (self.samples / (2 * WAIT_ROWS)).min(self.marks / 4)
-    }
-
-    /// Markers of requests at most.
-    fn requests(self) -> usize {
-        self.marks / 4
-    }
-}
-
-impl Default for Budget {
-    /// What the Firefox Profiler opens within some ten seconds.
-    fn default() -> Self {
-        Self {
-            samples: 1_000_000,
-            marks: 1_000_000,
-        }
-    }
-}
 
 /// A sample that was kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -259,8 +228,8 @@ impl Collector {
         while self.kept > 0 && self.kept + WAIT_ROWS * waits > self.budget.samples {
             self.halve();
         }
-        self.markers
-            .shrink(self.budget.marks.saturating_sub(waits).saturating_sub(requests));
+        let marks = self.budget.marks.saturating_sub(waits).saturating_sub(requests);
+        self.markers.shrink(marks);
         let mut threads: Vec<ThreadFacts> = Vec::with_capacity(tables.threads.len());
         for lane in self.lanes {
             let mut samples = lane.kept;
@@ -357,7 +326,28 @@ impl FactSink for Collector {
         self.requests.add(request);
     }
 
-    fn visit(&mut self, visit: &mut dyn Visit) -> bool {
+    fn shows_stacks(&self) -> bool {
+        true
+    }
+
+    fn keeps_less(&mut self, stacks: usize) -> bool {
+        let less = self.budget.less();
+        if stacks <= STACKS || less == self.budget {
+            return false;
+        }
+        self.budget = less;
+        while self.kept > less.samples {
+            self.halve();
+        }
+        self.markers.shrink(less.marks);
+        self.markers.shrink_stacks();
+        self.waits.shrink(less.waits());
+        self.waits.shrink_stacks();
+        self.requests.shrink(less.requests());
+        true
+    }
+
+    fn visit(&mut self, visit: &mut dyn Visit) {
         for lane in &mut self.lanes {
             let samples = lane.kept.iter_mut().chain(&mut lane.carry);
             samples.for_each(|sample| sample.visit(visit));
@@ -367,7 +357,6 @@ impl FactSink for Collector {
         self.requests.visit(visit);
         self.clues.visit(visit);
         self.pages.visit(visit);
-        true
     }
 
     fn joined(&mut self, _tables: &Tables, cause: &Cause) {
@@ -388,5 +377,7 @@ fn duration(mark: &Mark) -> u64 {
 
 #[cfg(test)]
 mod io_tests;
+#[cfg(test)]
+mod less_tests;
 #[cfg(test)]
 mod tests;

@@ -1,35 +1,26 @@
 //! What culprits are named by: pages copied after a fork, pages read for nothing, code that is scattered over its file, time waited for reads. Exact,
 //! whatever a budget leaves of the faults: hand in each in the order of a replay. docs/faults.md has the rules.
 
+mod copies;
+
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use super::fault::{Access, FaultClass, FaultFact, MappedFileId, PageRange};
+use self::copies::CopiesOf;
+use super::fault::{Access, FaultFact, MappedFileId};
 use super::pages::{PageSet, Pages, page_of};
-use super::prune::{Visit, visit_keys, visit_stack};
-use super::{Mark, MarkKind, ProcessId, StackId, Tables, ThreadId};
-use crate::addr::PAGE;
+use super::prune::Visit;
+use super::{Mark, MarkKind, StackId, Tables, ThreadId};
 
-/// Stacks of copies, and threads' files, that are told apart; those of later ones have none.
+pub use self::copies::{Copies, is_library};
+
+/// Writers of copies, and threads' files, that are told apart; those of later ones have none.
 const MAX_KEYS: usize = 1 << 20;
 /// Files of which the code is looked at.
 const MAX_FILES: usize = 1 << 16;
 /// Pages that a fault maps at once, at most: fault-around's window.
 const WINDOW: u64 = 16;
-
-/// Pages that a process copied because a fork had shared them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Copies {
-    /// Whose.
-    pub process: ProcessId,
-    /// Where it wrote.
-    pub stack: Option<StackId>,
-    /// How many.
-    pub pages: u64,
-    /// The time of the faults.
-    pub time: Duration,
-}
 
 /// Pages of a file that were read with a stack and that nobody touched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +66,7 @@ pub struct ReadWaits {
 /// What was gathered.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Clues {
-    /// Copies, by process and stack.
+    /// Copies, by process and frame.
     pub copies: Vec<Copies>,
     /// Reads for nothing, by file and stack.
     pub wasted: Vec<Wasted>,
@@ -88,9 +79,7 @@ pub struct Clues {
 /// Gathers them.
 #[derive(Debug, Default)]
 pub struct Gather {
-    copies: FxHashMap<(ProcessId, Option<StackId>), Sum>,
-    /// Pages that are the page of zeroes: copying that is no copy of a fork's.
-    zeroes: FxHashMap<ProcessId, PageSet>,
+    copies: CopiesOf,
     code: FxHashMap<MappedFileId, (PageSet, Duration)>,
     waits: FxHashMap<(ThreadId, Option<MappedFileId>), Sum>,
 }
@@ -106,13 +95,18 @@ impl Sum {
         self.count = self.count.saturating_add(1);
         self.time = self.time.saturating_add(time);
     }
+
+    fn join(&mut self, other: Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.time = self.time.saturating_add(other.time);
+    }
 }
 
 impl Gather {
     /// Takes a mark: of a process that ended, nothing is needed but its sums.
     pub fn mark(&mut self, tables: &Tables, mark: &Mark) {
         if let (MarkKind::ProcessExit { .. }, Some(thread)) = (&mark.kind, tables.threads.get(mark.thread.index())) {
-            self.zeroes.remove(&thread.process);
+            self.copies.ended(tables, thread.process);
         }
     }
 
@@ -136,45 +130,16 @@ impl Gather {
             pages.insert(page_of(place.offset));
             *time = time.saturating_add(fault.time());
         }
-        self.copy(tables, fault);
+        self.copies.fault(tables, fault);
     }
 
-    fn copy(&mut self, tables: &Tables, fault: &FaultFact) {
-        if !matches!(fault.class, FaultClass::Cow | FaultClass::ZeroPage) {
-            return;
-        }
-        let Some(process) = tables.threads.get(fault.thread.index()).map(|thread| thread.process) else {
-            return;
-        };
-        let page = fault.address.0 / PAGE;
-        let zeroes = self.zeroes.entry(process).or_default();
-        if fault.class == FaultClass::ZeroPage {
-            zeroes.insert(page);
-            return;
-        }
-        if zeroes.remove_range(PageRange { first: page, count: 1 }) > 0 {
-            return;
-        }
-        let room = self.copies.len() < MAX_KEYS;
-        let key = (process, fault.stack.filter(|_| room));
-        self.copies.entry(key).or_default().add(fault.time());
-    }
-
-    /// Shows the stacks that it keeps.
+    /// Shows the frames that it keeps.
     pub fn visit(&mut self, visit: &mut dyn Visit) {
-        visit_keys(&mut self.copies, visit, |(_, stack), _, visit| {
-            visit_stack(stack, visit);
-        });
+        self.copies.visit(visit);
     }
 
     /// What there is. `pages` are those of the same faults.
     pub fn finish(&self, tables: &Tables, pages: &Pages) -> Clues {
-        let copies = self.copies.iter().map(|(&(process, stack), sum)| Copies {
-            process,
-            stack,
-            pages: sum.count,
-            time: sum.time,
-        });
         let waits = self.waits.iter().map(|(&(thread, file), sum)| ReadWaits {
             thread,
             file,
@@ -189,12 +154,11 @@ impl Gather {
             time: *time,
         });
         let mut clues = Clues {
-            copies: copies.collect(),
+            copies: self.copies.all(),
             wasted: wasted(tables, pages),
             code: code.collect(),
             waits: waits.collect(),
         };
-        clues.copies.sort_unstable_by_key(|one| (one.process, one.stack));
         clues.wasted.sort_unstable_by_key(|one| (one.file, one.stack));
         clues.code.sort_unstable_by_key(|one| one.file);
         clues.waits.sort_unstable_by_key(|one| (one.thread, one.file));

@@ -10,7 +10,7 @@ use super::files::FileIndex;
 use super::marker_file;
 use super::replay::{Beside, Findings, Replay};
 use super::resolved::{self, EventStacks};
-use super::{FactSink, FactSource, Recording, Tables};
+use super::{FactSink, FactSource, Recording, StackNode, Tables};
 use crate::event::format::ChunkKind;
 use crate::event::order::Order;
 use crate::event::read::LogReader;
@@ -26,19 +26,24 @@ const BESIDE: [ChunkKind; 5] = [
     ChunkKind::Cost,
 ];
 
+/// Stacks of events that a kept log has, at most: those of a gigabyte of log of browsers. Later events have stacks like theirs, or need the binaries.
+const NOTED_STACKS: usize = 1 << 23;
+
 /// Facts from an event log.
 pub struct LogSource<'b, R> {
     reader: LogReader<R>,
     binaries: &'b dyn Binaries,
     progress: Option<Box<dyn FnMut(u64) + 'b>>,
     unwound: Option<Unwound>,
-    keeps_stacks: bool,
+    /// How many stacks, at most.
+    notes_stacks: Option<usize>,
     complete: bool,
 }
 
 /// What a replay found beside the tables.
 struct Unwound {
-    known_stacks: EventStacks,
+    noted_events: EventStacks,
+    noted: Option<Vec<StackNode>>,
     files: FileIndex,
 }
 
@@ -50,14 +55,19 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
             binaries,
             progress: None,
             unwound: None,
-            keeps_stacks: true,
+            notes_stacks: Some(NOTED_STACKS),
             complete: false,
         }
     }
 
     /// What a replay unwinds is not kept for [`Self::collect_resolved`].
     pub fn forget_stacks(&mut self) {
-        self.keeps_stacks = false;
+        self.notes_stacks = None;
+    }
+
+    /// What a replay unwinds is kept for it until there are so many stacks.
+    pub fn note_stacks(&mut self, most: usize) {
+        self.notes_stacks = Some(most);
     }
 
     /// After a replay: the log had everything that was unwound and named; looking anything up again would only make it another recording.
@@ -75,7 +85,8 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
     pub fn collect_resolved(&self, tables: &Tables) -> Vec<u8> {
         let unwound = self.unwound.as_ref();
         unwound.map_or_else(Vec::new, |unwound| {
-            resolved::encode(tables, &unwound.known_stacks, &unwound.files)
+            let nodes = unwound.noted.as_deref().unwrap_or(&tables.stacks);
+            resolved::encode(tables, nodes, &unwound.noted_events, &unwound.files)
         })
     }
 
@@ -135,8 +146,8 @@ impl<R: Read + Seek> FactSource for LogSource<'_, R> {
         self.complete = beside.resolved.is_some();
         tables.recording.notes = notes;
         let mut replay = Replay::new(tables, Walker::new(modules), beside, sink);
-        if !self.keeps_stacks {
-            replay.forget_stacks();
+        if let Some(most) = self.notes_stacks {
+            replay.note_stacks(most);
         }
         let mut order = Order::default();
         let mut run = self.reader.events(&[ChunkKind::Events]);
@@ -159,7 +170,8 @@ impl<R: Read + Seek> FactSource for LogSource<'_, R> {
         }
         let (mut tables, findings) = replay.finish();
         let Findings {
-            stacks: known_stacks,
+            stacks: noted_events,
+            noted,
             files,
             mut losses,
         } = findings;
@@ -170,7 +182,11 @@ impl<R: Read + Seek> FactSource for LogSource<'_, R> {
         add(&mut losses, Loss::LogDamaged, self.reader.damaged_chunks());
         add(&mut losses, Loss::EventLate, order.late());
         tables.recording.losses = named(losses);
-        self.unwound = Some(Unwound { known_stacks, files });
+        self.unwound = Some(Unwound {
+            noted_events,
+            noted,
+            files,
+        });
         Ok(tables)
     }
 }

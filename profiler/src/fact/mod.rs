@@ -44,6 +44,7 @@ mod replay;
 pub mod request;
 pub mod resolved;
 pub mod sanitize;
+mod sink;
 mod stack;
 mod stack_ends;
 pub mod strings;
@@ -60,8 +61,9 @@ pub use cause::{Cause, Effect, EffectKind, HolderRef, Reason, RequestRef};
 pub use fault::{FaultFact, FoldedFaults, FoldedReads, MappedFile, MappedFileId, PagesReadFact};
 pub use prune::Visit;
 pub use request::{BioFact, BlockDevice, DeviceId, FoldedRequests, RequestFact};
+pub use sink::{FactSink, FactSource};
 pub use stack::{
-    Frame, FrameName, Location, Module, ModuleKind, Noun, SourceFrame, StackId, StackNode, TruncationReason,
+    Frame, FrameName, Location, Module, ModuleKind, Noun, SourceFrame, StackId, StackNode, TruncationReason, upwards,
 };
 pub use wait::{FoldedWaits, WaitFact, WaitReason};
 
@@ -84,44 +86,6 @@ id!(
     /// Index into [`Tables::frames`].
     FrameId
 );
-
-/// A stream of facts with the tables that they refer to.
-pub trait FactSource {
-    /// Hands every fact to `sink`, times ascending per thread, and returns the finished tables.
-    ///
-    /// # Errors
-    /// When the source can't be read at all; damage that leaves the rest readable is a loss in [`Recording::losses`].
-    fn replay(&mut self, sink: &mut dyn FactSink) -> anyhow::Result<Tables>;
-}
-
-/// Takes facts. Ids are valid in the tables handed along (which still grow).
-pub trait FactSink {
-    /// A CPU sample.
-    fn sample(&mut self, tables: &Tables, sample: &SampleFact);
-    /// A marker: something with a name at a time.
-    fn mark(&mut self, tables: &Tables, mark: &Mark);
-    /// A page fault; they come in the order in which they ended.
-    fn fault(&mut self, _: &Tables, _: &FaultFact) {}
-    /// A page fault, told before, was in the memory without bytes in the file (`.bss`) that follows a file's mapping. Only the log can say.
-    fn bss(&mut self, _: &Tables, _: &FaultFact, _: MappedFileId) {}
-    /// Pages that were read.
-    fn pages_read(&mut self, _: &Tables, _: &PagesReadFact) {}
-    /// A thread did not run; waits come in the order in which they ended.
-    fn wait(&mut self, _: &Tables, _: &WaitFact) {}
-    /// A block request; they come in the order in which they were complete.
-    fn request(&mut self, _: &Tables, _: &RequestFact) {}
-    /// Why a fault or a wait, told before, took so long; where that is known.
-    fn joined(&mut self, _: &Tables, _: &Cause) {}
-    /// Whether it looks at the stacks of such facts; those of others may be left out, which takes most of the time and memory of a replay.
-    fn wants_stacks(&self, _: Noun) -> bool {
-        true
-    }
-    /// Shows the number of each stack and frame that it keeps of what it was told: the others may be given up, and these get new ones. False: it can't
-    /// show them, and whatever it was told has to stay as it is.
-    fn visit(&mut self, _: &mut dyn Visit) -> bool {
-        false
-    }
-}
 
 /// What facts refer to. Grows with distinct things, not with the length of the recording.
 #[derive(Debug, Clone, PartialEq, Default)]

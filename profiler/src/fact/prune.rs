@@ -70,9 +70,8 @@ impl WaitFact {
 
 impl Clues {
     fn visit(&mut self, visit: &mut dyn Visit) {
-        self.copies
-            .iter_mut()
-            .for_each(|one| visit_stack(&mut one.stack, visit));
+        let frames = self.copies.iter_mut().filter_map(|one| one.frame.as_mut());
+        frames.for_each(|frame| visit.frame(frame));
         self.wasted
             .iter_mut()
             .for_each(|one| visit_stack(&mut one.stack, visit));
@@ -128,14 +127,6 @@ pub fn prune(tables: &mut Tables, mut each: impl FnMut(&mut dyn Visit)) {
     let names = names.filter_map(|(id, name)| Some((FrameId(new_number(&kept.frames, id.index())?), name)));
     tables.names = names.collect();
     each(&mut kept);
-}
-
-/// Wants to know only whether everything can be shown.
-pub struct Nothing;
-
-impl Visit for Nothing {
-    fn stack(&mut self, _: &mut StackId) {}
-    fn frame(&mut self, _: &mut FrameId) {}
 }
 
 /// What somebody keeps.

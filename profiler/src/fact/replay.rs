@@ -2,6 +2,7 @@
 
 mod block;
 mod fault;
+mod known;
 mod memo;
 mod stack;
 mod unused;
@@ -15,6 +16,7 @@ use profiler_common::Loss;
 use profiler_common::stack::FLAG_IN_KERNEL;
 use rustc_hash::FxHashMap;
 
+use self::known::KnownStacks;
 use self::memo::Memo;
 use self::wait::{Ahead, Clues};
 use super::files::FileIndex;
@@ -24,7 +26,7 @@ use super::marker_file::ProgramMarker;
 use super::resolved::{EventStacks, Resolved};
 use super::stack_ends::{Ends, Tally};
 use super::walks::{Dictionary, KernelNames};
-use super::{FactSink, Mark, MarkKind, Noun, ProcessId, SampleFact, Tables, ThreadId};
+use super::{FactSink, Mark, MarkKind, Noun, ProcessId, SampleFact, StackNode, Tables, ThreadId};
 use crate::addr::Timestamp;
 use crate::event::{At, Cost, End, Event, Sample, TaskExit};
 use crate::task::{Happening, Tasks};
@@ -61,6 +63,8 @@ struct Tallies {
 pub struct Findings {
     /// Which stack each event has.
     pub stacks: EventStacks,
+    /// The stacks that these are, if it is not those of the tables any more.
+    pub noted: Option<Vec<StackNode>>,
     /// The files that were touched, and where.
     pub files: FileIndex,
     /// The last value of each loss counter.
@@ -86,9 +90,14 @@ pub struct Replay<'b, 's> {
     dictionary: Dictionary,
     /// Those that were walked before.
     memo: Memo,
+    /// Stacks that the log knows.
+    known: KnownStacks,
     /// Which stack each event has.
-    known_stacks: EventStacks,
-    unused: unused::Room,
+    noted_events: EventStacks,
+    /// The stacks that these are, since there were too many to note those of later events.
+    noted: Option<Vec<StackNode>>,
+    /// How many stacks there may be before those that nobody keeps are looked for.
+    stacks_room: usize,
     ahead: Ahead,
     clues: Clues,
     /// Last value of each loss counter.
@@ -102,10 +111,11 @@ impl<'b, 's> Replay<'b, 's> {
     /// Begins with what is known of the recording.
     pub fn new(mut tables: Tables, walker: Walker<'b>, mut beside: Beside, sink: &'s mut dyn FactSink) -> Self {
         tables.recording.cost = beside.cost.take();
-        let mut files = FileIndex::default();
+        let (mut files, mut known) = (FileIndex::default(), KnownStacks::default());
         if let Some(resolved) = &mut beside.resolved {
             files = FileIndex::of(&resolved.tables.files, &resolved.mapped_as);
             let recording = std::mem::take(&mut tables.recording);
+            known = KnownStacks::new(std::mem::take(&mut resolved.tables.stacks));
             tables = Tables {
                 recording,
                 ..std::mem::take(&mut resolved.tables)
@@ -123,8 +133,10 @@ impl<'b, 's> Replay<'b, 's> {
             join: Join::default(),
             dictionary: Dictionary::default(),
             memo: Memo::default(),
-            known_stacks: EventStacks::default(),
-            unused: unused::Room::default(),
+            known,
+            noted_events: EventStacks::off(),
+            noted: None,
+            stacks_room: unused::LOOK,
             ahead: Ahead::default(),
             clues: Clues::default(),
             losses: FxHashMap::default(),
@@ -133,9 +145,10 @@ impl<'b, 's> Replay<'b, 's> {
         }
     }
 
-    /// Which stack each event has is not noted.
-    pub fn forget_stacks(&mut self) {
-        self.known_stacks = EventStacks::off();
+    /// Which stack each event has is noted until there are so many stacks.
+    pub fn note_stacks(&mut self, most: usize) {
+        self.noted_events = EventStacks::default();
+        self.stacks_room = most;
     }
 
     /// Takes the next event, in order.
@@ -237,7 +250,8 @@ impl<'b, 's> Replay<'b, 's> {
         self.tables.recording.fault_stack_ends = self.tallies.faults.finish(&self.tables);
         self.tables.recording.wait_stack_ends = self.tallies.waits.finish(&self.tables);
         let findings = Findings {
-            stacks: self.known_stacks,
+            stacks: self.noted_events,
+            noted: self.noted,
             files: self.files,
             losses: self.losses,
         };

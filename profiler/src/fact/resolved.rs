@@ -132,8 +132,8 @@ fn noted(bytes: &mut Bytes<'_>, last: (Timestamp, u32, u32)) -> Result<(Timestam
     Ok((time, tid, stack))
 }
 
-/// Writes modules, frames, stacks, names and files of `tables`, and the events' stacks.
-pub fn encode(tables: &Tables, stacks: &EventStacks, files: &FileIndex) -> Vec<u8> {
+/// Writes modules, frames, names and files of `tables`, these `nodes` as its stacks, and which of them the events have.
+pub fn encode(tables: &Tables, nodes: &[StackNode], stacks: &EventStacks, files: &FileIndex) -> Vec<u8> {
     let mut out = vec![VERSION];
     // A list of structures with strings and numbers: it can't fail.
     let modules = serde_json::to_vec(&tables.modules).unwrap_or_else(|_| b"[]".to_vec());
@@ -142,8 +142,8 @@ pub fn encode(tables: &Tables, stacks: &EventStacks, files: &FileIndex) -> Vec<u
     for frame in &tables.frames {
         encode_frame(&mut out, frame);
     }
-    put(&mut out, tables.stacks.len() as u64);
-    for node in &tables.stacks {
+    put(&mut out, nodes.len() as u64);
+    for node in nodes {
         put(&mut out, node.parent.map_or(0, |parent| u64::from(parent.number()) + 1));
         put(&mut out, u64::from(node.frame.0));
     }

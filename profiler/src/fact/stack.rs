@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use super::{FrameId, ModuleId, ProcessId};
+use super::{FrameId, ModuleId, ProcessId, Tables};
 use crate::addr::{Avma, FileOffset, KernelOffset, Svma};
 use crate::event::FileId;
 
@@ -90,6 +90,22 @@ pub struct Module {
     pub deleted: bool,
     /// Why it can't be unwound or named.
     pub problem: Option<String>,
+}
+
+impl Module {
+    /// One of which only the name is known.
+    pub fn named(kind: ModuleKind, name: &str) -> Self {
+        Self {
+            kind,
+            name: name.to_owned(),
+            path: String::new(),
+            file: FileId::default(),
+            build_id: Vec::new(),
+            base_svma: Svma(0),
+            deleted: false,
+            problem: None,
+        }
+    }
 }
 
 /// Where a frame's address lies.
@@ -230,4 +246,15 @@ pub struct SourceFrame {
     pub file: Option<String>,
     /// Line, from 1.
     pub line: Option<u32>,
+}
+
+/// The stack and those below which it was called, innermost first; ends at anything that is no parent.
+pub fn upwards(tables: &Tables, stack: StackId) -> impl Iterator<Item = FrameId> {
+    let mut next = Some(stack);
+    std::iter::from_fn(move || {
+        let at = next?;
+        let node = tables.stacks.get(at.index())?;
+        next = node.parent.filter(|parent| *parent < at);
+        Some(node.frame)
+    })
 }

@@ -10,9 +10,8 @@ use profiler_common::stack::INTERRUPTED;
 use profiler_common::unwind::WalkEnd;
 use rustc_hash::FxHashMap;
 
-pub use self::kept::Use;
-use self::kept::{Arrived, KeptStacks};
-use super::{TruncationReason, Walks};
+use self::kept::{Arrived, KeptStacks, Use};
+use super::{Noun, TruncationReason, Walks};
 use crate::addr::{KernelOffset, Timestamp};
 use crate::event::{KernelStack, Stacks, UserStack};
 use crate::unwind::{End, Walk, Walked};
@@ -93,11 +92,15 @@ impl Dictionary {
     }
 
     /// How the walk of an event ended that has user registers, if it is known; that counts for samples.
-    pub fn end_of(&mut self, stacks: &Stacks<'_>, used: Use, is_sample: bool) -> Option<End> {
+    pub fn end_of(&mut self, stacks: &Stacks<'_>, noun: Noun) -> Option<End> {
+        let used = match noun {
+            Noun::Sample | Noun::Fault => Use::AtOnce,
+            Noun::Wait => Use::Later,
+        };
         let end = self.user.end_of(stacks.user, used);
         self.missing += u64::from(stacks.user != 0 && end.is_none());
         let counted = end.and_then(|end| end.0).unwrap_or(WalkEnd::NotWalked);
-        self.ends[counted as usize] += u64::from(is_sample);
+        self.ends[counted as usize] += u64::from(noun == Noun::Sample);
         end
     }
 
@@ -212,7 +215,7 @@ mod tests {
             user,
             ..Stacks::default()
         };
-        let mut end = |user| dictionary.end_of(&stacks(user), Use::AtOnce, true);
+        let mut end = |user| dictionary.end_of(&stacks(user), Noun::Sample);
         assert!(end(5).is_some() && end(6).is_none());
         assert_eq!((dictionary.finish().resent, dictionary.missing()), (1, 1));
     }

@@ -59,7 +59,7 @@ pub fn add_to(
             let time = FxTimestamp::from_nanos_since_reference(step.saturating_mul(index).min(length.max(1)));
             profile.add_counter_sample(counter, time, cpu as f64 / NS_PER_MS, 0);
         }
-        if let Some(rate) = collected.faults.rates.get(&process) {
+        if let Some(rate) = collected.faults.rates.of(process) {
             add_faults(profile, *handle, rate, zero);
         }
     }

@@ -115,28 +115,41 @@ pub fn finish(log: OpenLog, output: Output, binaries: &OpenBinaries, plan: &Plan
     bar.finish_and_clear();
     let bar = progress.spinner("writing");
     let path = output.path().to_owned();
-    let bytes = write_profile(output, &tables, &collected)?;
+    let written = write_profile(output, &tables, &collected)?;
     bar.finish_and_clear();
     let mut summary = Summary::new(&tables, &collected);
     summary.output = Some(path.display().to_string());
-    summary.output_bytes = Some(bytes);
+    summary.output_bytes = Some(written.bytes);
+    summary.output_text_bytes = Some(written.text_bytes);
     if let Some(cost) = &mut summary.cost {
         cost.conversion_ns = Some(ns(meter::cpu_time().saturating_sub(cpu_before)));
     }
     Ok(summary)
 }
 
-/// Writes the profile, compressed; returns its bytes.
+/// How large a profile has become.
+#[derive(Debug, Clone, Copy)]
+pub struct Written {
+    /// Its file.
+    pub bytes: u64,
+    /// Its text, which is packed there.
+    pub text_bytes: u64,
+}
+
+/// Writes the profile, compressed.
 ///
 /// # Errors
 /// When it can't be written.
-pub fn write_profile(mut output: Output, tables: &Tables, collected: &Collected) -> Result<u64> {
+pub fn write_profile(mut output: Output, tables: &Tables, collected: &Collected) -> Result<Written> {
     let place = format!("cannot write {}", output.path().display());
-    gzip::gzip(output.file(), gzip::OF_PROFILES, |out| {
+    let stats = gzip::gzip(output.file(), gzip::OF_PROFILES, |out| {
         Ok(crate::profile::write(tables, collected, out)?)
     })
     .context(place)?;
-    output.finish()
+    Ok(Written {
+        bytes: output.finish()?,
+        text_bytes: stats.bytes,
+    })
 }
 
 /// Why a log has nothing to show.

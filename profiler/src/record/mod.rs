@@ -80,6 +80,11 @@ pub struct Outcome {
 pub struct Signals(Arc<GiveUp>);
 
 impl Signals {
+    /// From now on a signal ends the program with this status: all that was asked for is done.
+    pub fn end_with(&self, status: u8) {
+        let _ = self.0.status.set(status); // it is asked for once
+    }
+
     /// Leaves them to `work`, which has its own way to end; afterwards they end the program again.
     pub fn left_to<T>(&self, work: impl FnOnce() -> T) -> T {
         self.0.left_alone.store(true, Ordering::SeqCst);
@@ -97,13 +102,17 @@ struct GiveUp {
     interrupted: AtomicBool,
     finishing: AtomicBool,
     written: AtomicBool,
+    /// What the program ends with, once nothing can change it any more.
+    status: OnceLock<u8>,
     left_alone: AtomicBool,
 }
 
 impl GiveUp {
     fn now(&self, signal: i32) -> ! {
         if self.written.load(Ordering::SeqCst) {
-            std::process::exit(128 + signal); // only the next recording's tables are given up
+            // Only the next recording's tables are given up. The signal may be the one that ended the server, seen by us a moment later.
+            let status = self.status.get().map_or(128 + signal, |status| i32::from(*status));
+            std::process::exit(status);
         }
         match self.log.get() {
             Some(log) => tell(format_args!(

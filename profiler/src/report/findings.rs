@@ -4,13 +4,13 @@
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::functions::{Functions, upwards};
+use super::functions::Functions;
 use super::text::{WIDTH, bytes, columns, count, duration, fit, percent};
 use crate::addr::{PAGE, ns};
 use crate::fact::account::is_exact_touch;
-use crate::fact::clues::Clues;
+use crate::fact::clues::{Clues, is_library};
 use crate::fact::life::life;
-use crate::fact::{MappedFileId, StackId, Tables};
+use crate::fact::{FrameId, MappedFileId, StackId, Tables, upwards};
 
 /// Pages for nothing that are worth a word: a MiB.
 const MANY: u64 = 256;
@@ -123,11 +123,26 @@ impl Culprits<'_> {
         Some(own.next().or_else(innermost)?.name.as_str())
     }
 
+    /// Of a frame: the innermost one that is known, if there is one.
+    fn function_at(&self, frame: FrameId) -> Option<&str> {
+        let of_frame = || {
+            self.functions
+                .of_frame(frame)
+                .iter()
+                .filter_map(|id| self.functions.get(*id))
+        };
+        let known = of_frame().find(|function| function.is_known);
+        Some(known.or_else(|| of_frame().next())?.name.as_str())
+    }
+
     fn copies(&self, clues: &Clues) -> Option<Finding> {
         let mut sums: FxHashMap<(&str, Option<&str>), (u64, u64)> = FxHashMap::default();
         for one in &clues.copies {
             let process = self.tables.processes.get(one.process.index());
-            let key = (process.map_or("", |process| &*process.name), self.function(one.stack));
+            let key = (
+                process.map_or("", |process| &*process.name),
+                one.frame.and_then(|frame| self.function_at(frame)),
+            );
             let sum = sums.entry(key).or_default();
             *sum = (sum.0.saturating_add(one.pages), sum.1.saturating_add(ns(one.time)));
         }
@@ -248,21 +263,6 @@ fn cold(tables: &Tables, clues: &Clues) -> Option<Finding> {
         words: format!("{} ({share}) for reads, most of {name}", duration(time_ns)),
         remedy: "see `ngmi preload`",
     })
-}
-
-/// Libraries whose functions do what they are told.
-fn is_library(module: &str) -> bool {
-    let starts = [
-        "libc.",
-        "libc-",
-        "libpthread",
-        "libstdc++.",
-        "libm.",
-        "ld-linux",
-        "ld-musl",
-        "libgcc_s.",
-    ];
-    starts.iter().any(|start| module.starts_with(start)) || module.starts_with('[')
 }
 
 #[cfg(test)]

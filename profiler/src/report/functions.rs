@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::fact::{FrameId, Location, ModuleId, StackId, Tables};
+use crate::fact::{FrameId, Location, ModuleId, StackId, Tables, upwards};
 
 /// Stands for nothing.
 const NONE: u32 = u32::MAX;
@@ -126,17 +126,6 @@ pub fn made_up(name: &str) -> Option<u64> {
     u64::from_str_radix(digits, 16)
         .ok()
         .filter(|_| !digits.starts_with('+'))
-}
-
-/// The stack and those below which it was called, innermost first; ends at anything that is no parent.
-pub fn upwards(tables: &Tables, stack: StackId) -> impl Iterator<Item = FrameId> {
-    let mut next = Some(stack);
-    std::iter::from_fn(move || {
-        let at = next?;
-        let node = tables.stacks.get(at.index())?;
-        next = node.parent.filter(|parent| *parent < at);
-        Some(node.frame)
-    })
 }
 
 /// The names of a stack's frames, outermost first, as flame graphs take them: a `;` in a name is a `,` there.

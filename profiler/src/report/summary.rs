@@ -72,6 +72,8 @@ pub struct Summary {
     pub output: Option<String>,
     /// Size of that file in bytes.
     pub output_bytes: Option<u64>,
+    /// Bytes of its text, which is packed there.
+    pub output_text_bytes: Option<u64>,
 }
 
 /// The thread that the recording is about.
@@ -207,6 +209,7 @@ impl Accumulator {
             notes: recording.notes.clone(),
             output: None,
             output_bytes: None,
+            output_text_bytes: None,
         }
     }
 }

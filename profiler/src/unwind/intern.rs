@@ -8,7 +8,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::binary::Modules;
 use super::walk::{Place, RawFrame};
-use crate::addr::{Avma, KernelOffset, Svma};
+use crate::addr::{Avma, KernelOffset};
 use crate::event::FileId;
 use crate::fact::{
     Frame, FrameId, Location, Module, ModuleId, ModuleKind, ProcessId, StackId, StackNode, Tables, TruncationReason,
@@ -221,16 +221,7 @@ impl Interner {
                 ModuleKind::Vdso => "[vdso]",
                 ModuleKind::Anonymous | ModuleKind::File => "[anonymous]",
             };
-            tables.modules.push(Module {
-                kind,
-                name: name.to_owned(),
-                path: String::new(),
-                file: FileId::default(),
-                build_id: Vec::new(),
-                base_svma: Svma(0),
-                deleted: false,
-                problem: None,
-            });
+            tables.modules.push(Module::named(kind, name));
             ModuleId(u32::try_from(tables.modules.len() - 1).unwrap_or(u32::MAX))
         })
     }

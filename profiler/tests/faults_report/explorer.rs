@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::io::Read as _;
 
+use profiler::fact::upwards;
 use profiler::fact::{FactSource as _, FrameId, ThreadId};
 use profiler::report::explorer::{Facts, write};
 use profiler::report::faults::{Selection, Selector, View};
-use profiler::report::functions::upwards;
 use serde_json::Value;
 
 use super::synthetic::{Made, empty, many};

@@ -1,7 +1,6 @@
 //! Rows of tables that are made up: what a test does not say of them is nothing.
 
-use profiler::addr::{Svma, Timestamp};
-use profiler::event::FileId;
+use profiler::addr::Timestamp;
 use profiler::fact::{Module, ModuleKind, Process, ProcessId, Thread};
 
 /// When every recording that is made up starts.
@@ -16,14 +15,5 @@ pub fn thread(process: u32, tid: u32, name: &str) -> Thread {
 }
 
 pub fn module(kind: ModuleKind, name: &str) -> Module {
-    Module {
-        kind,
-        name: name.into(),
-        path: String::new(),
-        file: FileId::default(),
-        build_id: Vec::new(),
-        base_svma: Svma(0),
-        deleted: false,
-        problem: None,
-    }
+    Module::named(kind, name)
 }

@@ -25,7 +25,7 @@ fn tables() -> Tables {
     }
 }
 
-fn wait(start: u64, off: u64, kind: usize) -> WaitFact {
+pub(super) fn wait(start: u64, off: u64, kind: usize) -> WaitFact {
     WaitFact {
         start: Timestamp(start),
         end: Timestamp(start + off),

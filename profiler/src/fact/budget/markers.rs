@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::mem::take;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -104,14 +105,29 @@ impl Markers {
     /// Leaves room for others.
     pub fn shrink(&mut self, budget: usize) {
         self.budget = self.budget.min(budget);
+        self.fit();
+    }
+
+    /// Keeps as many stacks of folded faults as there is room for: those with the least time lose their place in the call tree.
+    pub fn shrink_stacks(&mut self) {
+        let most = stacks_room(self.budget);
+        if self.folded_stacks.len() <= most {
+            return;
+        }
+        let mut all: Vec<FoldedStack> = take(&mut self.folded_stacks).into_values().collect();
+        all.select_nth_unstable_by_key(most, |sum| (Reverse(sum.latency), sum.thread, sum.stack));
+        for (mut sum, place) in all.into_iter().zip(0..) {
+            sum.stack = sum.stack.filter(|_| place < most);
+            add_stack(&mut self.folded_stacks, sum);
+        }
     }
 
     /// Facts that an earlier budget has folded already.
     pub fn take_over(&mut self, recording: &mut Recording) {
-        for folded in std::mem::take(&mut recording.folded_faults) {
+        for folded in take(&mut recording.folded_faults) {
             add_faults(&mut self.folded, folded);
         }
-        for folded in std::mem::take(&mut recording.folded_reads) {
+        for folded in take(&mut recording.folded_reads) {
             add_reads(&mut self.folded_reads, folded);
         }
     }
@@ -150,6 +166,7 @@ impl Markers {
                 (!is_telling(&fault), Reverse(fault.time()), which)
             });
         }
+        let stacks = stacks_room(self.budget);
         for fault in self.faults.drain(kept..) {
             let fault = fault.fact(&self.long);
             let (time, read) = (ns(fault.time()), u64::from(fault.pages_read));
@@ -163,21 +180,17 @@ impl Markers {
             };
             add_faults(&mut self.folded, folded);
             // Beyond so many distinct stacks the sums stay exact and lose their place in the call tree.
-            let has_room = self.folded_stacks.len() < (self.budget / 4).max(FOLDED_STACKS);
+            let has_room = self.folded_stacks.len() < stacks;
             let known = has_room || self.folded_stacks.contains_key(&(fault.thread, fault.stack));
-            let stack = fault.stack.filter(|_| known);
-            let sum = self.folded_stacks.entry((fault.thread, stack)).or_insert(FoldedStack {
+            let sum = FoldedStack {
                 thread: fault.thread,
-                stack,
-                time: fault.start,
-                faults: 0,
-                latency: 0,
-                bytes: 0,
-            });
-            sum.time = sum.time.max(Timestamp(fault.start.0.saturating_add(time)));
-            sum.faults += 1;
-            sum.latency = sum.latency.saturating_add(time);
-            sum.bytes = sum.bytes.saturating_add(fault.bytes());
+                stack: fault.stack.filter(|_| known),
+                time: Timestamp(fault.start.0.saturating_add(time)),
+                faults: 1,
+                latency: time,
+                bytes: fault.bytes(),
+            };
+            add_stack(&mut self.folded_stacks, sum);
         }
         count
     }
@@ -307,6 +320,24 @@ fn notes(dropped: u64, recording: &Recording) -> Vec<String> {
 /// It is more than a page that was in memory already.
 fn is_telling(fault: &FaultFact) -> bool {
     fault.major || fault.failed.is_some() || fault.waited()
+}
+
+/// Stacks of folded faults that are told apart.
+fn stacks_room(budget: usize) -> usize {
+    (budget / 4).max(FOLDED_STACKS)
+}
+
+fn add_stack(sums: &mut FxHashMap<(ThreadId, Option<StackId>), FoldedStack>, more: FoldedStack) {
+    let sum = sums.entry((more.thread, more.stack)).or_insert(FoldedStack {
+        faults: 0,
+        latency: 0,
+        bytes: 0,
+        ..more
+    });
+    sum.time = sum.time.max(more.time);
+    sum.faults = sum.faults.saturating_add(more.faults);
+    sum.latency = sum.latency.saturating_add(more.latency);
+    sum.bytes = sum.bytes.saturating_add(more.bytes);
 }
 
 fn add_faults(sums: &mut BTreeMap<(ThreadId, FaultClass, bool), FoldedFaults>, more: FoldedFaults) {

@@ -93,6 +93,12 @@ impl Requests {
         visit_bios(self.kept.iter_mut().flat_map(|request| &mut request.bios), visit);
     }
 
+    /// There is room for fewer.
+    pub fn shrink(&mut self, budget: usize) {
+        self.budget = budget;
+        self.fit();
+    }
+
     /// Folds down to the budget: the smallest go first, the quickest and latest of equal ones. Returns how many markers are left.
     pub fn fit(&mut self) -> usize {
         if self.cost <= self.budget {

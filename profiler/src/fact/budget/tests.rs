@@ -11,7 +11,7 @@ use crate::fact::fault::{Access, FaultClass, FaultWaits, FilePlace, PageRange};
 use crate::fact::made_up;
 use crate::fact::{Frame, FrameId, Location, MappedFileId, MarkKind, Process, StackNode, Thread, TruncationReason};
 
-fn tables(threads: u32) -> Tables {
+pub(super) fn tables(threads: u32) -> Tables {
     let thread = |tid| Thread {
         name: format!("t{tid}"),
         is_main: tid == 1,
@@ -27,7 +27,7 @@ fn tables(threads: u32) -> Tables {
     }
 }
 
-fn sample(thread: u32, time: u64, cpu: u64, stack: Option<u32>) -> SampleFact {
+pub(super) fn sample(thread: u32, time: u64, cpu: u64, stack: Option<u32>) -> SampleFact {
     SampleFact {
         time: Timestamp(time),
         thread: ThreadId(thread),
@@ -179,7 +179,7 @@ fn long_and_early_marks_outlive_short_and_late_ones_and_lives_of_processes_stay(
     assert!(tables.recording.notes[0].starts_with("2 markers are not in the profile"));
 }
 
-fn fault(start: u64, latency: u64, major: bool) -> FaultFact {
+pub(super) fn fault(start: u64, latency: u64, major: bool) -> FaultFact {
     FaultFact {
         start: Timestamp(start),
         latency: Some(Duration::from_nanos(latency)),
@@ -315,7 +315,7 @@ proptest! {
         let kept_pages: u64 = kept_reads.iter().map(|read| u64::from(read.pages.count)).sum();
         prop_assert_eq!(kept_pages + recording.folded_reads.iter().map(|f| f.pages).sum::<u64>(), pages);
         prop_assert_eq!((collected.faults.faults, collected.faults.time), (faults.len() as u64, time));
-        let rates = collected.faults.rates.values().flat_map(|rate| rate.steps.values());
+        let rates = collected.faults.rates.all().flat_map(|rate| rate.steps.values());
         prop_assert_eq!(rates.map(|(faults, _)| faults).sum::<u64>(), faults.len() as u64);
         // A minor fault that is kept is no shorter than one that is not, and no major one is folded before it.
         let minor = kept.iter().any(|fault| !fault.major);

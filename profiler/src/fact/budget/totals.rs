@@ -11,6 +11,8 @@ use crate::fact::{FaultFact, MappedFileId, ProcessId, Tables};
 const SHORTEST_STEP: u64 = 10_000_000;
 /// Steps of one process at most: two for each pixel of a wide screen.
 const STEPS: usize = 4_000;
+/// Steps of all processes at most: some 25 MB.
+const ALL_STEPS: usize = 1 << 19;
 
 /// Sums over all page faults.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -32,7 +34,7 @@ pub struct FaultTotals {
     /// Faults by file.
     pub by_file: FxHashMap<MappedFileId, u64>,
     /// When they happened.
-    pub rates: BTreeMap<ProcessId, FaultRate>,
+    pub rates: FaultRates,
 }
 
 /// A process's faults by time.
@@ -44,27 +46,77 @@ pub struct FaultRate {
     pub steps: BTreeMap<u64, (u64, u64)>,
 }
 
-impl Default for FaultRate {
-    fn default() -> Self {
+impl FaultRate {
+    fn new(step: u64) -> Self {
         Self {
-            step: SHORTEST_STEP,
+            step,
             steps: BTreeMap::new(),
         }
     }
-}
 
-impl FaultRate {
     /// Counts one. The result does not depend on the order of calls.
     fn add(&mut self, time: Timestamp, waited: bool) {
         let (faults, waits) = self.steps.entry(time.0 / self.step).or_default();
         *faults += 1;
         *waits += u64::from(waited);
         while self.steps.len() > STEPS {
-            self.step = self.step.saturating_mul(2);
-            for (step, (faults, waits)) in std::mem::take(&mut self.steps) {
-                let sum = self.steps.entry(step / 2).or_default();
-                *sum = (sum.0 + faults, sum.1 + waits);
-            }
+            self.double();
+        }
+    }
+
+    fn double(&mut self) {
+        self.step = self.step.saturating_mul(2);
+        for (step, (faults, waits)) in std::mem::take(&mut self.steps) {
+            let sum = self.steps.entry(step / 2).or_default();
+            *sum = (sum.0 + faults, sum.1 + waits);
+        }
+    }
+}
+
+/// Faults of all processes by time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FaultRates {
+    by_process: FxHashMap<ProcessId, FaultRate>,
+    /// Length of the shortest step, in ns.
+    shortest: u64,
+    /// Steps of all.
+    steps: usize,
+}
+
+impl Default for FaultRates {
+    fn default() -> Self {
+        Self {
+            by_process: FxHashMap::default(),
+            shortest: SHORTEST_STEP,
+            steps: 0,
+        }
+    }
+}
+
+impl FaultRates {
+    /// Of a process; `None`: it had no fault.
+    pub fn of(&self, process: ProcessId) -> Option<&FaultRate> {
+        self.by_process.get(&process)
+    }
+
+    /// Of each process that had any.
+    pub fn all(&self) -> impl Iterator<Item = &FaultRate> {
+        self.by_process.values()
+    }
+
+    /// Counts one. Where there would be more steps than `most`, all of them become longer.
+    fn add(&mut self, process: ProcessId, time: Timestamp, waited: bool, most: usize) {
+        let rate = self.by_process.entry(process);
+        let rate = rate.or_insert_with(|| FaultRate::new(self.shortest));
+        self.steps -= rate.steps.len();
+        rate.add(time, waited);
+        self.steps += rate.steps.len();
+        // A process has one step at least.
+        while self.steps > most.max(self.by_process.len()) {
+            self.shortest = self.shortest.saturating_mul(2);
+            let shorter = self.by_process.values_mut().filter(|rate| rate.step < self.shortest);
+            shorter.for_each(FaultRate::double);
+            self.steps = self.all().map(|rate| rate.steps.len()).sum();
         }
     }
 }
@@ -89,7 +141,7 @@ impl FaultTotals {
             *self.by_file.entry(place.file).or_default() += 1;
         }
         if let Some(thread) = tables.threads.get(fault.thread.index()) {
-            self.rates.entry(thread.process).or_default().add(fault.start, waited);
+            self.rates.add(thread.process, fault.start, waited, ALL_STEPS);
         }
     }
 }
@@ -101,7 +153,7 @@ mod tests {
     #[test]
     fn a_rate_keeps_its_sum_and_does_not_depend_on_the_order() {
         let times: Vec<u64> = (0..10_000).map(|i| i * 7_777_777).collect();
-        let (mut forward, mut backward) = (FaultRate::default(), FaultRate::default());
+        let (mut forward, mut backward) = (FaultRate::new(SHORTEST_STEP), FaultRate::new(SHORTEST_STEP));
         for time in &times {
             forward.add(Timestamp(*time), time % 2 == 0);
         }
@@ -115,5 +167,37 @@ mod tests {
             .values()
             .fold((0, 0), |sum, step| (sum.0 + step.0, sum.1 + step.1));
         assert_eq!(sum, (10_000, 5_000));
+    }
+
+    #[test]
+    fn many_processes_share_the_steps() {
+        let mut rates = FaultRates::default();
+        for time in 0..100 {
+            for process in 0..50 {
+                rates.add(ProcessId(process), Timestamp(time * SHORTEST_STEP), time % 2 == 0, 1000);
+            }
+        }
+        assert_eq!((rates.shortest, rates.steps), (8 * SHORTEST_STEP, 50 * 13));
+        for rate in rates.all() {
+            let sum = rate
+                .steps
+                .values()
+                .fold((0, 0), |sum, step| (sum.0 + step.0, sum.1 + step.1));
+            assert_eq!((rate.step, rate.steps.len(), sum), (rates.shortest, 13, (100, 50)));
+        }
+        // More processes than steps: one each.
+        rates = FaultRates::default();
+        for (process, time) in (0..9).zip(1..) {
+            rates.add(ProcessId(process), Timestamp(time * SHORTEST_STEP), false, 3);
+            rates.add(ProcessId(process), Timestamp((time + 1) * SHORTEST_STEP), false, 3);
+        }
+        assert_eq!(
+            rates
+                .all()
+                .flat_map(|rate| rate.steps.values())
+                .map(|step| step.0)
+                .sum::<u64>(),
+            18
+        );
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::mem::take;
 
 use rustc_hash::FxHashMap;
 
@@ -94,6 +95,12 @@ impl Waits {
         });
     }
 
+    /// There is room for fewer.
+    pub fn shrink(&mut self, budget: usize) {
+        self.budget = budget;
+        self.fit();
+    }
+
     /// Folds down to the budget: the shortest go first, the latest of equal ones. Returns how many are left.
     pub fn fit(&mut self) -> usize {
         let kept = self.budget.min(self.kept.len());
@@ -125,18 +132,43 @@ impl Waits {
         let key = |stack| (thread, stack, reason, wait.in_fault);
         let known = self.stacks.len() < self.budget || self.stacks.contains_key(&key(wait.stack));
         let stack = wait.stack.filter(|_| known);
-        let sum = self.stacks.entry(key(stack)).or_insert(FoldedWaitStack {
+        self.add_stack(FoldedWaitStack {
             thread,
             stack,
             reason,
             in_fault: wait.in_fault,
             time: wait.end,
+            blocked: ns(wait.blocked()),
+            queued: ns(wait.queued),
+        });
+    }
+
+    fn add_stack(&mut self, more: FoldedWaitStack) {
+        let key = (more.thread, more.stack, more.reason, more.in_fault);
+        let sum = self.stacks.entry(key).or_insert(FoldedWaitStack {
             blocked: 0,
             queued: 0,
+            ..more
         });
-        sum.time = sum.time.max(wait.end);
-        sum.blocked = sum.blocked.saturating_add(ns(wait.blocked()));
-        sum.queued = sum.queued.saturating_add(ns(wait.queued));
+        sum.time = sum.time.max(more.time);
+        sum.blocked = sum.blocked.saturating_add(more.blocked);
+        sum.queued = sum.queued.saturating_add(more.queued);
+    }
+
+    /// Keeps as many stacks of folded waits as waits: those with the least time lose their place in the call tree.
+    pub fn shrink_stacks(&mut self) {
+        if self.stacks.len() <= self.budget {
+            return;
+        }
+        let mut all: Vec<FoldedWaitStack> = take(&mut self.stacks).into_values().collect();
+        all.select_nth_unstable_by_key(self.budget, |sum| {
+            let time = sum.blocked.saturating_add(sum.queued);
+            (Reverse(time), sum.thread, sum.stack, sum.reason, sum.in_fault)
+        });
+        for (mut sum, place) in all.into_iter().zip(0..) {
+            sum.stack = sum.stack.filter(|_| place < self.budget);
+            self.add_stack(sum);
+        }
     }
 
     /// Hands the waits out to their threads, and says in the recording what is not among them.
@@ -150,7 +182,7 @@ impl Waits {
             .totals
             .values()
             .fold(0, |sum: u64, of| sum.saturating_add(of.waits));
-        for folded in std::mem::take(&mut recording.folded_waits) {
+        for folded in take(&mut recording.folded_waits) {
             add(&mut self.folded, folded);
         }
         for wait in self.kept {

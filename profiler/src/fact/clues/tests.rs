@@ -1,10 +1,10 @@
 //! Clues of faults whose pages are known.
 
 use super::*;
-use crate::addr::{Avma, FileOffset, Timestamp};
+use crate::addr::{Avma, FileOffset, PAGE, Svma, Timestamp};
 use crate::event::FileId;
-use crate::fact::fault::{FaultWaits, FilePlace, MappedFile, PagesReadFact};
-use crate::fact::made_up;
+use crate::fact::fault::{FaultClass, FaultWaits, FilePlace, MappedFile, PageRange, PagesReadFact};
+use crate::fact::{Frame, FrameId, Location, Module, ModuleId, ModuleKind, ProcessId, StackNode, made_up};
 
 const FILE: MappedFileId = MappedFileId(0);
 
@@ -62,11 +62,82 @@ fn a_copy_of_the_page_of_zeroes_is_no_fork_s() {
     let clues = gather.finish(&tables, &Pages::default());
     let copies = Copies {
         process: ProcessId(0),
-        stack: Some(StackId::new(3)),
+        frame: None,
         pages: 3,
         time: Duration::from_micros(6),
     };
     assert_eq!(clues.copies, [copies]);
+}
+
+/// `main` of the program calls `memset` of the C library: stacks 3 and 4. Three processes of two names, a thread each.
+fn writers() -> Tables {
+    let module = |name| Module::named(ModuleKind::File, name);
+    let frame = |module| Frame {
+        location: Location::Module {
+            module: ModuleId(module),
+            svma: Svma(16),
+        },
+        is_return_address: false,
+    };
+    let node = |parent: Option<u32>, frame| StackNode {
+        parent: parent.map(StackId::new),
+        frame: FrameId(frame),
+    };
+    Tables {
+        processes: ["demo", "sh", "demo"].map(|name| made_up::process(100, name)).to_vec(),
+        threads: [0, 1, 2].map(|process| made_up::thread(process, 100)).to_vec(),
+        modules: vec![module("demo"), module("libc.so.6")],
+        frames: vec![frame(0), frame(1)],
+        stacks: vec![
+            node(None, 1),
+            node(Some(0), 0),
+            node(None, 0),
+            node(Some(1), 0),
+            node(Some(3), 1),
+        ],
+        ..tables()
+    }
+}
+
+#[test]
+fn who_called_the_c_library_is_to_blame_for_copies() {
+    let (tables, mut gather) = (writers(), Gather::default());
+    for (stack, page) in [(3, 1), (4, 2), (4, 3), (0, 4)] {
+        let stack = Some(StackId::new(stack));
+        let fault = fault(FaultClass::Cow, Access::Write, page);
+        gather.fault(&tables, &FaultFact { stack, ..fault });
+    }
+    let copies = gather.finish(&tables, &Pages::default()).copies;
+    let sums: Vec<_> = copies.iter().map(|one| (one.frame, one.pages)).collect();
+    assert_eq!(sums, [(Some(FrameId(0)), 3), (Some(FrameId(1)), 1)]);
+}
+
+#[test]
+fn copies_of_processes_that_ended_are_summed_up_by_name() {
+    let (tables, mut gather) = (writers(), Gather::default());
+    for thread in [2, 1, 0].map(ThreadId) {
+        let fault = fault(FaultClass::Cow, Access::Write, 1);
+        gather.fault(&tables, &FaultFact { thread, ..fault });
+        let end = Mark {
+            start: Timestamp(9),
+            end: None,
+            thread,
+            stack: None,
+            kind: MarkKind::ProcessExit { status: 0 },
+        };
+        gather.mark(&tables, &end);
+    }
+    let thread = ThreadId(1);
+    gather.fault(
+        &tables,
+        &FaultFact {
+            thread,
+            ..fault(FaultClass::Cow, Access::Write, 2)
+        },
+    );
+    let copies = gather.finish(&tables, &Pages::default()).copies;
+    let sums: Vec<_> = copies.iter().map(|one| (one.process.0, one.pages)).collect();
+    assert_eq!(sums, [(1, 1), (1, 1), (2, 2)]);
 }
 
 #[test]

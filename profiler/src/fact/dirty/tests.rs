@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::addr::{Avma, FileOffset, KernelOffset, Svma, Timestamp};
-use crate::event::FileId;
 use crate::fact::fault::{Access, FaultWaits, FilePlace, MappedFile};
 use crate::fact::made_up;
 use crate::fact::{Frame, FrameName, Module, ModuleId, ModuleKind, StackNode, Thread, ThreadId, TruncationReason};
@@ -15,14 +14,8 @@ const LIBRARY_FILE: MappedFileId = MappedFileId(1);
 
 fn tables() -> Tables {
     let module = |kind, path: &str| Module {
-        kind,
-        name: path.into(),
         path: path.into(),
-        file: FileId::default(),
-        build_id: Vec::new(),
-        base_svma: Svma(0),
-        deleted: false,
-        problem: None,
+        ..Module::named(kind, path)
     };
     let file = |path: &str| MappedFile {
         path: path.into(),

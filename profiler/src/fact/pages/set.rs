@@ -12,9 +12,15 @@ const MAX_PARTS: usize = 1 << 16;
 /// Pages that are added at once, at most: 64 GiB.
 const MAX_RANGE: u32 = 1 << 24;
 
+/// Pages that need no part: most files are no larger than their 256 KiB.
+const HEAD: u64 = 64;
+
 /// A set of pages, counted from the start of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PageSet {
+    /// The first ones.
+    head: u64,
+    /// The others: the first word of the first part has none.
     parts: BTreeMap<u64, Box<[u64; WORDS]>>,
     len: u64,
     left_out: u64,
@@ -43,17 +49,23 @@ impl PageSet {
 
     /// It has this page.
     pub fn contains(&self, page: u64) -> bool {
-        let word = self.parts.get(&(page / PART)).map(|part| part[word_of(page)]);
+        let word = match page {
+            ..HEAD => Some(self.head),
+            _ => self.parts.get(&(page / PART)).map(|part| part[word_of(page)]),
+        };
         word.is_some_and(|word| word & bit_of(page) != 0)
     }
 
     /// Adds a page; true if it is new.
     pub fn insert(&mut self, page: u64) -> bool {
-        let Some(words) = self.part(page / PART) else {
-            self.left_out = self.left_out.saturating_add(1);
-            return false;
+        let word = match page {
+            ..HEAD => &mut self.head,
+            _ if self.has_room(page / PART) => &mut self.part(page / PART)[word_of(page)],
+            _ => {
+                self.left_out = self.left_out.saturating_add(1);
+                return false;
+            }
         };
-        let word = &mut words[word_of(page)];
         let is_new = *word & bit_of(page) == 0;
         *word |= bit_of(page);
         self.len += u64::from(is_new);
@@ -65,15 +77,22 @@ impl PageSet {
         let before = self.len;
         let count = range.count.min(MAX_RANGE);
         self.left_out = self.left_out.saturating_add(u64::from(range.count - count));
-        for (part, masks) in parts_of(PageRange { count, ..range }) {
-            let mut len = self.len;
-            let Some(words) = self.part(part) else {
-                self.left_out = self
-                    .left_out
-                    .saturating_add(masks.iter().map(|mask| u64::from(mask.count_ones())).sum());
+        for (part, mut masks) in parts_of(PageRange { count, ..range }) {
+            if part == 0 {
+                let head = std::mem::take(&mut masks[0]);
+                self.len += u64::from((head & !self.head).count_ones());
+                self.head |= head;
+            }
+            let pages: u64 = masks.iter().map(|mask| u64::from(mask.count_ones())).sum();
+            if pages == 0 {
                 continue;
-            };
-            for (word, mask) in words.iter_mut().zip(masks) {
+            }
+            if !self.has_room(part) {
+                self.left_out = self.left_out.saturating_add(pages);
+                continue;
+            }
+            let mut len = self.len;
+            for (word, mask) in self.part(part).iter_mut().zip(masks) {
                 len += u64::from((mask & !*word).count_ones());
                 *word |= mask;
             }
@@ -82,17 +101,24 @@ impl PageSet {
         self.len - before
     }
 
-    /// The part of this number; `None`: there is no room for one more.
-    fn part(&mut self, part: u64) -> Option<&mut [u64; WORDS]> {
-        if self.parts.len() >= MAX_PARTS && !self.parts.contains_key(&part) {
-            return None;
-        }
-        Some(self.parts.entry(part).or_insert_with(|| Box::new([0; WORDS])))
+    /// The part of this number is there, or there is room for one more.
+    fn has_room(&self, part: u64) -> bool {
+        self.parts.len() < MAX_PARTS || self.parts.contains_key(&part)
+    }
+
+    /// The part of this number, which is made if it is not there.
+    fn part(&mut self, part: u64) -> &mut [u64; WORDS] {
+        self.parts.entry(part).or_insert_with(|| Box::new([0; WORDS]))
     }
 
     /// Takes pages out; returns how many it had of them.
     pub fn remove_range(&mut self, range: PageRange) -> u64 {
         let before = self.len;
+        if range.first < HEAD {
+            let gone = self.head & masks_of(0, range)[0];
+            self.head &= !gone;
+            self.len -= u64::from(gone.count_ones());
+        }
         // Only the parts that there are: a hostile range has many more.
         let last = range.first.saturating_add(u64::from(range.count.max(1)) - 1) / PART;
         let there: Vec<u64> = self
@@ -126,7 +152,12 @@ impl PageSet {
     /// The pages that none of the others has.
     #[must_use]
     pub fn without(&self, others: &[&Self]) -> Self {
-        let mut left = Self::default();
+        let head = others.iter().fold(self.head, |left, other| left & !other.head);
+        let mut left = Self {
+            head,
+            len: u64::from(head.count_ones()),
+            ..Self::default()
+        };
         for (part, words) in &self.parts {
             let mut words = words.clone();
             for other in others.iter().filter_map(|other| other.parts.get(part)) {
@@ -146,14 +177,14 @@ impl PageSet {
 
     /// The pages, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
-        self.parts.iter().flat_map(|(part, words)| {
+        let words = self.parts.iter().flat_map(|(part, words)| {
             let words = words.iter().zip(0u64..);
-            words.flat_map(move |(word, index)| {
-                let first = part * PART + index * 64;
-                (0..64)
-                    .filter(move |bit| word & (1 << bit) != 0)
-                    .map(move |bit| first + bit)
-            })
+            words.map(move |(word, index)| (*word, part * PART + index * 64))
+        });
+        std::iter::once((self.head, 0)).chain(words).flat_map(|(word, first)| {
+            (0..64)
+                .filter(move |bit| word & (1 << bit) != 0)
+                .map(move |bit| first + bit)
         })
     }
 
@@ -229,7 +260,7 @@ mod tests {
 
     fn range() -> impl Strategy<Value = PageRange> {
         let first = prop_oneof![0..300u64, 4000..4200u64, (1 << 40)..(1u64 << 40) + 99];
-        (first, 0..9000u32).prop_map(|(first, count)| PageRange { first, count })
+        (first, prop_oneof![0..99u32, 0..9000u32]).prop_map(|(first, count)| PageRange { first, count })
     }
 
     proptest! {
@@ -288,9 +319,14 @@ mod tests {
     #[test]
     fn memory_is_bounded() {
         let mut set = PageSet::default();
-        for part in 0..MAX_PARTS as u64 + 10 {
+        for part in 1..=MAX_PARTS as u64 + 10 {
             set.insert(part * PART);
         }
         assert_eq!((set.len(), set.left_out()), (MAX_PARTS as u64, 10));
+        // There is always room for the first ones.
+        let first = PageRange { first: 60, count: 8 };
+        assert_eq!((set.insert_range(first), set.left_out()), (4, 14));
+        let mut small = PageSet::default();
+        assert!(small.insert(0) && small.insert(63) && small.bytes() == 0);
     }
 }

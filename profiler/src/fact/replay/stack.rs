@@ -4,7 +4,7 @@ use super::memo::{Key, Spot, lasts};
 use super::{MAX_STACKS, Noun, Replay};
 use crate::addr::{Avma, KernelOffset, Timestamp};
 use crate::event::{At, Stacks};
-use crate::fact::walks::{KernelWalk, Use};
+use crate::fact::walks::KernelWalk;
 use crate::fact::{FrameId, FrameName, ProcessId, SourceFrame, StackId, ThreadId, TruncationReason};
 use crate::unwind::{End, JitFunction, Known, Mapped, Place, RawFrame, Walked};
 use profiler_common::stack::{FLAG_CHECK, FLAG_USER_REGS};
@@ -48,19 +48,15 @@ impl Replay<'_, '_> {
     ) -> Option<StackId> {
         // Without user registers it is a kernel thread, or one that has none any more.
         let has_registers = stacks.flags & FLAG_USER_REGS != 0;
-        let used = match noun {
-            Noun::Sample | Noun::Fault => Use::AtOnce,
-            Noun::Wait => Use::Later,
-        };
-        let end = has_registers.then(|| self.dictionary.end_of(stacks, used, noun == Noun::Sample));
-        let end = end.flatten();
-        if self.known_stacks.is_off() && !self.sink.wants_stacks(noun) {
+        let end = has_registers.then(|| self.dictionary.end_of(stacks, noun)).flatten();
+        if self.noted_events.is_off() && !self.sink.wants_stacks(noun) {
             return None;
         }
         let kernel = self.dictionary.kernel_of(stacks);
         let same = same_as_earlier(process, stacks, end, kernel.is_some());
         let remembered = same.and_then(|same| self.memo.get(&self.tasks, same));
         let known = (self.beside.resolved.as_mut()).and_then(|known| known.stack(key.0, key.1));
+        let known = known.map(|stack| self.known.stack(&mut self.tables, &mut self.interner, stack?));
         let stack = if let Some(remembered) = remembered {
             known.unwrap_or(remembered)
         } else {
@@ -72,7 +68,9 @@ impl Replay<'_, '_> {
             };
             self.looked_at(at, stacks, process, &before)
         };
-        self.known_stacks.push(key.0, key.1, stack);
+        if self.noted.is_none() {
+            self.noted_events.push(key.0, key.1, stack);
+        }
         stack
     }
 

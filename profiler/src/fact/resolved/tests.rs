@@ -140,7 +140,7 @@ fn samples() -> EventStacks {
 
 #[test]
 fn tables_and_samples_survive() {
-    let mut resolved = decode(&encode(&tables(), &samples(), &FileIndex::default())).unwrap();
+    let mut resolved = decode(&encode(&tables(), &tables().stacks, &samples(), &FileIndex::default())).unwrap();
     assert_eq!(resolved.tables, tables());
     assert_eq!(resolved.stack(Timestamp(10), 5), Some(Some(StackId::new(3))));
     // A sample that is not known costs no other its stack.
@@ -157,7 +157,7 @@ fn tables_and_samples_survive() {
 proptest! {
     #[test]
     fn damage_never_panics(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..5)) {
-        let mut bytes = encode(&tables(), &samples(), &FileIndex::default());
+        let mut bytes = encode(&tables(), &tables().stacks, &samples(), &FileIndex::default());
         for (place, value) in changes {
             let place = place.index(bytes.len());
             bytes[place] = value;
@@ -170,7 +170,7 @@ proptest! {
 
 #[test]
 fn truncation_is_an_error() {
-    let bytes = encode(&tables(), &samples(), &FileIndex::default());
+    let bytes = encode(&tables(), &tables().stacks, &samples(), &FileIndex::default());
     for len in 0..bytes.len() {
         assert!(decode(&bytes[..len]).is_err(), "{len}");
     }
@@ -181,7 +181,7 @@ fn truncation_is_an_error() {
 fn the_first_version_can_be_read() {
     let mut old = tables();
     old.files.clear();
-    let mut bytes = encode(&old, &samples(), &FileIndex::default());
+    let mut bytes = encode(&old, &old.stacks, &samples(), &FileIndex::default());
     assert_eq!(bytes.pop(), Some(0), "no file");
     bytes[0] = 1;
     assert_eq!(decode(&bytes).unwrap().tables, old);

@@ -11,10 +11,10 @@ use super::spots::{self, SpotRow};
 use super::tally::{Folded, Groups, Tally, TimeParts};
 use super::view::{View, path_of};
 use crate::fact::fault::{FaultClass, MappedFileId};
-use crate::fact::{FaultFact, ProcessId, Recording, StackId, ThreadId};
+use crate::fact::{FaultFact, ProcessId, Recording, StackId, ThreadId, upwards};
 use crate::report::export::{hex, ns};
 use crate::report::findings::{Finding, find};
-use crate::report::functions::{FunctionId, upwards};
+use crate::report::functions::FunctionId;
 
 /// Page faults in figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -7,9 +7,9 @@ use crate::fact::dirty::Dirtied;
 use crate::fact::fault::{FilePlace, MappedFile};
 use crate::fact::packed::PackedFault;
 use crate::fact::pages::Pages;
-use crate::fact::{FaultFact, Location, Process, StackId, Tables, Thread};
+use crate::fact::{FaultFact, Location, Process, StackId, Tables, Thread, upwards};
 use crate::report::export::ns;
-use crate::report::functions::{FunctionId, Functions, upwards};
+use crate::report::functions::{FunctionId, Functions};
 use crate::report::sorted::Ordered;
 
 /// All faults of a recording, by the time at which they began.

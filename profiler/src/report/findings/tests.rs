@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::*;
 use crate::addr::{Svma, Timestamp};
-use crate::event::FileId;
 use crate::fact::clues::{Code, Copies, ReadWaits, Wasted};
 use crate::fact::fault::{FileSection, MappedFile};
 use crate::fact::{
@@ -15,16 +14,7 @@ use crate::fact::{
 
 /// `main` and `lookup` of the program, `memset` of the C library: stacks 0, 1, 2, each within the one before.
 fn tables() -> Tables {
-    let module = |name: &str| Module {
-        kind: ModuleKind::File,
-        name: name.into(),
-        path: String::new(),
-        file: FileId::default(),
-        build_id: Vec::new(),
-        base_svma: Svma(0),
-        deleted: false,
-        problem: None,
-    };
+    let module = |name| Module::named(ModuleKind::File, name);
     let frame = |module, svma| Frame {
         location: Location::Module {
             module: ModuleId(module),
@@ -79,10 +69,10 @@ fn tables() -> Tables {
     }
 }
 
-fn copies(stack: u32, pages: u64) -> Copies {
+fn copies(frame: u32, pages: u64) -> Copies {
     Copies {
         process: ProcessId(0),
-        stack: Some(StackId::new(stack)),
+        frame: Some(FrameId(frame)),
         pages,
         time: Duration::from_micros(pages),
     }
@@ -112,9 +102,9 @@ fn lines(clues: &Clues) -> Vec<String> {
 }
 
 #[test]
-fn who_called_the_c_library_is_to_blame_for_copies() {
+fn copies_are_summed_up_by_function() {
     let clues = Clues {
-        copies: vec![copies(0, 100), copies(1, 2000), copies(2, 1000)],
+        copies: vec![copies(0, 100), copies(1, 2000), copies(1, 1000)],
         ..Clues::default()
     };
     let found = find(&tables(), &clues);

@@ -9,10 +9,10 @@ use rustc_hash::FxHashMap;
 
 use super::sums::{Key, Sums, What, Who};
 use crate::addr::PAGE;
-use crate::fact::{Frame, FrameId, Location, MappedFile, Module, ModuleId, ModuleKind, StackId, Tables};
+use crate::fact::{Frame, FrameId, Location, MappedFile, Module, ModuleId, ModuleKind, StackId, Tables, upwards};
 use crate::report::export::hex;
 use crate::report::faults::view::path_of;
-use crate::report::functions::{Function, Functions, upwards};
+use crate::report::functions::{Function, Functions};
 use crate::report::text::{escaped, is_unsafe};
 
 /// Frames of a stack at most: beyond, the outermost are left out.

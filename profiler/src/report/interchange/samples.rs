@@ -6,9 +6,9 @@ use std::time::Duration;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::addr::{Timestamp, ns};
-use crate::fact::{FactSink, Location, Mark, Noun, SampleFact, StackId, Tables, ThreadId};
+use crate::fact::{FactSink, Location, Mark, Noun, SampleFact, StackId, Tables, ThreadId, upwards};
 use crate::report::export::{Cell, Type};
-use crate::report::functions::{Functions, outermost_first, upwards};
+use crate::report::functions::{Functions, outermost_first};
 use crate::report::sorted::{Row, Scratch, Sorted};
 
 /// Columns in their order; new ones come at the end.

@@ -5,10 +5,10 @@ use rustc_hash::FxHashMap;
 use super::rows::{Asked, Facts, Ordered, Part};
 use crate::addr::Timestamp;
 use crate::fact::request::{BioSource, BlockDevice};
-use crate::fact::{Location, MappedFileId, Process, RequestFact, Tables, Thread};
+use crate::fact::{Location, MappedFileId, Process, RequestFact, Tables, Thread, upwards};
 use crate::report::export::ns;
 use crate::report::faults::view::path_of;
-use crate::report::functions::{FunctionId, Functions, upwards};
+use crate::report::functions::{FunctionId, Functions};
 
 /// Whose a part is, as tables group it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

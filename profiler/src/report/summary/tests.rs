@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::addr::{Svma, Timestamp};
-use crate::event::{Cost, FileId, HalfCost, HookStatus, ProgramCost, ProgramCosts};
+use crate::event::{Cost, HalfCost, HookStatus, ProgramCost, ProgramCosts};
 use crate::fact::StackEnds;
 use crate::fact::budget::{Budget, Collector, FaultTotals};
 use crate::fact::fault::FaultAccount;
@@ -46,16 +46,7 @@ fn ends(module: &str, reason: Option<TruncationReason>, samples: u64) -> StackEn
 
 /// 100 ms, two processes; each frame is its own stack: two addresses of `hot`, one of `warm`, one without a name.
 fn tables(command: &str) -> Tables {
-    let module = Module {
-        kind: ModuleKind::File,
-        name: "lib.so".into(),
-        path: String::new(),
-        file: FileId::default(),
-        build_id: Vec::new(),
-        base_svma: Svma(0),
-        deleted: false,
-        problem: None,
-    };
+    let module = Module::named(ModuleKind::File, "lib.so");
     let frame = |svma| Frame {
         location: Location::Module {
             module: ModuleId(0),
@@ -169,6 +160,22 @@ fn the_printed_summary_says_the_answer_first() {
 }
 
 #[test]
+fn a_profile_that_a_browser_can_not_open_is_told() {
+    let mut tables = tables("demo");
+    let mut summary = summary(&mut tables, 1000);
+    summary.output = Some("/tmp/profile.json.gz".into());
+    (summary.output_bytes, summary.output_text_bytes) = (Some(63_400_000), Some(536_870_888));
+    let last = |summary: &Summary| summary.to_string().lines().last().unwrap().to_owned();
+    assert_eq!(last(&summary), "profile: /tmp/profile.json.gz, 63.4 MB");
+    summary.output_text_bytes = Some(612_000_000);
+    let told = last(&summary);
+    assert!(
+        told.ends_with("63.4 MB; 612 MB unpacked, too much for Chromium: `ngmi trim`"),
+        "{told}"
+    );
+}
+
+#[test]
 fn thinning_keeps_the_totals_and_is_told() {
     let mut tables = tables("demo");
     let summary = summary(&mut tables, 10);
@@ -200,7 +207,7 @@ fn ten_lines_of_eighty_columns_hold_whatever_the_names_are() {
         }
         let mut summary = summary(&mut tables, 10);
         summary.output = Some(format!("/tmp/{name}"));
-        summary.output_bytes = Some(u64::MAX);
+        (summary.output_bytes, summary.output_text_bytes) = (Some(u64::MAX), Some(u64::MAX));
         summary.marks_left_out = u64::MAX;
         let text = summary.to_string();
         assert!(text.lines().count() <= 10, "{text}");

@@ -1,6 +1,6 @@
 //! The printed summary: at most ten lines of eighty columns.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use super::{FaultSummary, MainThread, Summary};
 use crate::report::findings::Finding;
@@ -10,6 +10,8 @@ use crate::report::text::{WIDTH, bytes, columns, count, duration, fit, percent};
 const LINES: usize = 10;
 /// Findings that are told at most.
 const FINDINGS: usize = 3;
+/// The longest string that Chromium's engine can hold (`String::kMaxLength` of V8), in bytes; Firefox takes twice that.
+const LONGEST_TEXT: u64 = (1 << 29) - 24;
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -129,9 +131,12 @@ impl Summary {
 
     fn output_line(&self) -> Option<String> {
         let output = self.output.as_ref()?;
-        let size = self
+        let mut size = self
             .output_bytes
             .map_or(String::new(), |size| format!(", {}", bytes(size)));
+        if let Some(text) = self.output_text_bytes.filter(|text| *text > LONGEST_TEXT) {
+            let _ = write!(size, "; {} unpacked, too much for Chromium: `ngmi trim`", bytes(text));
+        }
         Some(format!(
             "profile: {}{size}",
             fit(output, WIDTH.saturating_sub(9 + columns(&size)))

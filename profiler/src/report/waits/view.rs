@@ -7,9 +7,9 @@ use super::rows::{Facts, Row};
 use crate::addr::Timestamp;
 use crate::fact::life::{LifeCheck, Lives};
 use crate::fact::reasons::refined;
-use crate::fact::{Location, ModuleKind, Process, StackId, Tables, Thread, ThreadId, WaitFact, WaitReason};
+use crate::fact::{Location, ModuleKind, Process, StackId, Tables, Thread, ThreadId, WaitFact, WaitReason, upwards};
 use crate::report::export::ns;
-use crate::report::functions::{FunctionId, Functions, upwards};
+use crate::report::functions::{FunctionId, Functions};
 use crate::report::sorted::Ordered;
 
 /// Beginnings of the names of functions that wait for others: the runtime's, beside all of the C library.

@@ -1,0 +1,56 @@
+//! Stacks that a kept log knows by number: each is made when an event has it, and may be given up as any other.
+
+use crate::fact::{StackId, StackNode, Tables};
+use crate::unwind::Interner;
+
+/// The log's stacks.
+#[derive(Default)]
+pub(super) struct KnownStacks {
+    /// By the log's numbers; their frames are those of the tables.
+    nodes: Vec<StackNode>,
+    /// By the log's numbers, too: what was made of it.
+    made: Vec<Option<StackId>>,
+    /// The part of a stack that is being made, innermost first.
+    path: Vec<StackId>,
+}
+
+impl KnownStacks {
+    /// None was made yet.
+    pub fn new(nodes: Vec<StackNode>) -> Self {
+        Self {
+            made: vec![None; nodes.len()],
+            nodes,
+            path: Vec::new(),
+        }
+    }
+
+    /// The stack with this number in the log.
+    pub fn stack(&mut self, tables: &mut Tables, interner: &mut Interner, number: StackId) -> Option<StackId> {
+        let mut stack = None;
+        let mut next = Some(number);
+        self.path.clear();
+        while let Some(id) = next {
+            stack = *self.made.get(id.index())?;
+            if stack.is_some() {
+                break;
+            }
+            self.path.push(id);
+            next = self.nodes.get(id.index())?.parent;
+        }
+        while let Some(id) = self.path.pop() {
+            stack = Some(interner.stack(tables, stack, self.nodes[id.index()].frame));
+            self.made[id.index()] = stack;
+        }
+        stack
+    }
+
+    /// Those that were made have other numbers now, or none.
+    pub fn forget(&mut self) {
+        self.made.fill(None);
+    }
+
+    /// There are any: the frames of the tables are theirs.
+    pub fn has_any(&self) -> bool {
+        !self.nodes.is_empty()
+    }
+}
