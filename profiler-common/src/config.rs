@@ -88,8 +88,8 @@ pub struct Config {
     pub vma_refcnt: u32,
     /// `vm_area_struct.detached`: before 6.15.
     pub vma_detached: u32,
-    /// Explicit padding.
-    pub pad: u32,
+    /// `task_struct.group_leader`
+    pub task_group_leader: u32,
     /// `file.f_inode`
     pub file_inode: u32,
     /// `file.f_ra.mmap_miss`
@@ -256,7 +256,7 @@ impl Config {
         vma_lock_seq: MISSING,
         vma_refcnt: MISSING,
         vma_detached: MISSING,
-        pad: 0,
+        task_group_leader: MISSING,
         file_inode: MISSING,
         file_mmap_miss: MISSING,
         inode_ino: MISSING,

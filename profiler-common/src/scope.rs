@@ -1,9 +1,31 @@
-//! Who is recorded: the table of threads that both sides write.
+//! Who is recorded: the tables of threads that both sides write.
 
 use crate::fault::ThreadFaults;
 use crate::switch::ThreadWaits;
 
-/// What the kernel side keeps of a recorded thread, by tid.
+/// A thread that user space wants recorded, by tid, until the kernel side first sees it.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+pub struct Wanted {
+    /// It is recorded from here on (`CLOCK_MONOTONIC` in ns).
+    pub since: u64,
+    /// Its address space ([`crate::space::space_id`]).
+    pub space: u64,
+    /// Its faults until then ([`crate::fault::FaultCounts::before`]).
+    pub before: u64,
+}
+
+/// Counters, by place: how many threads user space wanted recorded, and how many of them the kernel side has met.
+pub const WANTED: u32 = 0;
+/// As above.
+pub const MET: u32 = 1;
+
+/// What the kernel side keeps of a recorded thread, by its `task_struct`: an `execve` by another thread than the first exchanges the
+/// numbers of both while both still run, and only tells of it later.
 ///
 /// The thread's on-CPU time is `total` plus the time since its switch-in. Only the scheduler's program writes `total` and
 /// only the sampling program writes `reported`, so one may interrupt the other and the sum stays exact.
@@ -22,14 +44,18 @@ pub struct ThreadState {
     pub reported: u64,
     /// 1: the thread is in `do_exit`; its next switch-out as a dead task is its end.
     pub exiting: u32,
-    /// Explicit padding.
-    pub pad: u32,
+    /// The thread's number, as it was last told.
+    pub tid: u32,
     /// The thread's address space ([`crate::space::space_id`]).
     pub space: u64,
+    /// Its thread group's number.
+    pub pid: u32,
+    /// Explicit padding.
+    pub pad: u32,
     /// Its page faults.
     pub faults: ThreadFaults,
     /// Its waits.
     pub waits: ThreadWaits,
 }
 
-const _: () = assert!(size_of::<ThreadState>() == 40 + 488 + 456);
+const _: () = assert!(size_of::<ThreadState>() == 48 + 488 + 456);

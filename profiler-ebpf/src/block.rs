@@ -33,7 +33,7 @@ pub fn block_bio_queue(ctx: BtfTracePointContext) -> i32 {
         begin_without_request(bio, at);
     }
     let mut flags = if task.is_kernel_thread() { BIO_KERNEL_THREAD } else { 0 };
-    if let Some(state) = scope::thread(at.pid, at.tid) {
+    if let Some(state) = scope::thread(task) {
         flags |= BIO_RECORDED;
         // SAFETY: the current thread's own entry.
         unsafe {

@@ -19,7 +19,6 @@ mod pages;
 pub use known::KnownVmas;
 
 use aya_ebpf::EbpfContext;
-use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use profiler_common::fault::{
     BEFORE_UNKNOWN, FAULT_FAILED, FAULT_HANDLED, FAULT_HAS_FILE, FAULT_INSIDE, FAULT_MAJOR, FAULT_OPEN, FAULT_STARTED,
     FAULTS_FILE, FAULTS_MAJOR, FaultBody, FaultCounts, FaultHead, OUT_BLOCKED, OUT_DISK, OUT_PREEMPTED, Pending,
@@ -38,19 +37,11 @@ const PAGE_MASK: u64 = !4095;
 /// The flags that leave the kernel side.
 const TOLD: u32 = !(FAULT_OPEN | FAULT_INSIDE);
 
-/// The current thread and its state, if it is recorded.
-#[inline(always)]
-fn current() -> Option<(u32, u32, *mut ThreadState)> {
-    let pair = bpf_get_current_pid_tgid();
-    let (pid, tid) = ((pair >> 32) as u32, pair as u32);
-    Some((pid, tid, scope::thread(pid, tid)?))
-}
-
 /// The faults of the current thread, if it is recorded.
 #[inline(always)]
 fn current_faults() -> Option<*mut ThreadFaults> {
     // SAFETY: only an address within the thread's own entry is computed.
-    current().map(|(.., state)| unsafe { &raw mut (*state).faults })
+    scope::current_thread().map(|state| unsafe { &raw mut (*state).faults })
 }
 
 /// The innermost fault that the current thread is in.
@@ -183,7 +174,7 @@ unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut Threa
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn send_fault(time: u64) -> u32 {
-    let Some((pid, tid, state)) = current() else { return 0 };
+    let Some(state) = scope::current_thread() else { return 0 };
     // SAFETY: the current thread's own entry.
     unsafe {
         let faults = &raw const (*state).faults;
@@ -193,7 +184,7 @@ pub extern "C" fn send_fault(time: u64) -> u32 {
         };
         let sent = emit::stacked(
             RecordKind::Fault,
-            At { time, pid, tid },
+            scope::at(state, time),
             &captured,
             |head: *mut FaultHead| {
                 (*head).body = (*faults).inner.body;

@@ -223,6 +223,25 @@ impl Task {
         load::<u32>(self.0, config!(task_pagefault_disabled)).unwrap_or(0) != 0
     }
 
+    /// What tells it from all other tasks while it exists.
+    #[inline(always)]
+    pub fn address(self) -> u64 {
+        self.0 as u64
+    }
+
+    /// Its address as a number, which a function that the verifier looks at by itself takes. In no hurry.
+    #[inline(always)]
+    pub fn number(self) -> u64 {
+        let address = self.address();
+        probe(&raw const address as u64, 0).unwrap_or(0)
+    }
+
+    /// The first thread of its process.
+    #[inline(always)]
+    pub fn group_leader(self) -> Option<Self> {
+        load(self.0, config!(task_group_leader)).map(Self)
+    }
+
     /// For a helper.
     #[inline(always)]
     pub fn as_ptr(self) -> *mut task_struct {

@@ -8,7 +8,7 @@ use profiler_common::config::Config;
 use profiler_common::known_rows::KnownRow;
 use profiler_common::last_walk::LastWalk;
 use profiler_common::loss::LOSS_COUNT;
-use profiler_common::scope::ThreadState;
+use profiler_common::scope::{ThreadState, Wanted};
 use profiler_common::space::CodeRange;
 use profiler_common::unwind::{PageRows, Row};
 
@@ -29,9 +29,17 @@ pub static SINCE_DOORBELL: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0
 #[map]
 pub static BULK: RingBuf = RingBuf::with_byte_size(16 << 20, 0);
 
-/// Recorded threads by tid. User space sets the size and seeds it.
+/// Recorded threads by the address of their `task_struct`. User space sets the size.
 #[map]
-pub static THREADS: HashMap<u32, ThreadState> = HashMap::with_max_entries(1 << 16, 0);
+pub static THREADS: HashMap<u64, ThreadState> = HashMap::with_max_entries(1 << 16, 0);
+
+/// Threads that are to be recorded, by tid, until they are first seen. User space sets the size.
+#[map]
+pub static WANTED: HashMap<u32, Wanted> = HashMap::with_max_entries(1 << 16, 0);
+
+/// How many were wanted, and met: [`profiler_common::scope::WANTED`].
+#[map]
+pub static WANTED_COUNTS: Array<u64> = Array::with_max_entries(2, 0);
 
 /// When the running thread was switched in on this CPU; 0: it ran already when the programs were attached.
 #[map]
@@ -94,7 +102,7 @@ pub static PAGES: Array<PageRows> = Array::with_max_entries(1 << 16, BPF_F_MMAPA
 pub static ROWS: Array<Row> = Array::with_max_entries(1 << 20, BPF_F_MMAPABLE);
 
 /// Its name carries [`profiler_common::ABI_VERSION`].
-#[unsafe(export_name = "NGMI_ABI_5")]
+#[unsafe(export_name = "NGMI_ABI_6")]
 static ABI: u32 = profiler_common::ABI_VERSION;
 
 #[unsafe(no_mangle)]

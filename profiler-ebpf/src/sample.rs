@@ -1,12 +1,11 @@
 //! sample: where a recorded thread is when the sampling event fires on its CPU.
 
-use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::macros::perf_event;
 use aya_ebpf::programs::PerfEventContext;
 use profiler_common::sample::SampleHead;
 use profiler_common::{Loss, RecordKind};
 
-use crate::emit::{self, At, lose};
+use crate::emit::{self, lose, now};
 use crate::kernel::Task;
 use crate::maps::config;
 use crate::{scope, stack, switch};
@@ -14,15 +13,14 @@ use crate::{scope, stack, switch};
 /// Runs on each CPU at the sampling rate, whoever is running.
 #[perf_event]
 pub fn sample(ctx: PerfEventContext) -> u32 {
-    let pair = bpf_get_current_pid_tgid();
-    let (pid, tid) = ((pair >> 32) as u32, pair as u32);
-    let Some(state) = scope::thread(pid, tid) else {
+    let task = Task::current();
+    let Some(state) = scope::thread(task) else {
         return 0;
     };
-    let at = At::now(pid, tid);
     // SAFETY: the current thread's own entry.
+    let at = unsafe { scope::at(state, now()) };
+    // SAFETY: as above.
     let (total, reported) = unsafe { (switch::on_cpu_time(state, at.time), (*state).reported) };
-    let task = Task::current();
     let place = stack::place(&ctx, task);
     // SAFETY: as above.
     let captured = stack::stacks(&ctx, task, at, unsafe { (*state).space }, &place, config!(stack_copy));

@@ -2,41 +2,103 @@
 
 use profiler_common::Loss;
 use profiler_common::fault::BEFORE_UNKNOWN;
-use profiler_common::scope::ThreadState;
+use profiler_common::scope::{self, ThreadState, Wanted};
 use profiler_common::space::{first_space_id, space_id};
 
-use crate::emit::{lose, now};
-use crate::maps::{SPACES, THREADS, config};
+use crate::emit::{At, lose, now};
+use crate::kernel::Task;
+use crate::maps::{SPACES, THREADS, WANTED, WANTED_COUNTS, config, volatile};
 
-/// The thread's state if it is recorded. With `-a` the state is made when the thread is first seen.
+/// The thread's state if it is recorded. That of a thread that user space wants, and with `-a` everybody's, is made when the thread
+/// is first seen.
 #[inline(always)]
-pub fn thread(pid: u32, tid: u32) -> Option<*mut ThreadState> {
-    if tid == 0 {
-        return None; // the idle task
-    }
-    let known = THREADS.get_ptr_mut(&tid);
-    if known.is_some() || config!(whole_system) == 0 || is_excluded(pid) {
+pub fn thread(task: Task) -> Option<*mut ThreadState> {
+    let known = THREADS.get_ptr_mut(&task.address());
+    if known.is_some() {
         return known;
     }
-    enter(tid, first_space_id(pid), BEFORE_UNKNOWN, now());
-    THREADS.get_ptr_mut(&tid)
+    if config!(whole_system) == 0 && !is_anybody_wanted() || meet(task.number(), task.pid(), task.tid()) == 0 {
+        return None;
+    }
+    THREADS.get_ptr_mut(&task.address())
 }
 
-/// Records a thread of the address space `space` from `since` on, which had `before` faults
-/// ([`profiler_common::fault::FaultCounts::before`]).
+/// Makes the state of a thread that is first seen. 0: it is not to be recorded.
+///
+/// Exported, so that the verifier looks at it once, and not in each program that asks for a thread.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn meet(task: u64, pid: u32, tid: u32) -> u32 {
+    if tid == 0 {
+        return 0; // the idle task
+    }
+    // SAFETY: user space writes an entry once.
+    if let Some(&wanted) = unsafe { WANTED.get(&tid) } {
+        enter(task, pid, tid, wanted);
+        // Another CPU may see the thread at the same time: the one that takes it out counts it.
+        if WANTED.remove(&tid).is_ok() {
+            met();
+        }
+        return 1;
+    }
+    if config!(whole_system) == 0 || is_excluded(pid) {
+        return 0;
+    }
+    let wanted = Wanted {
+        since: now(),
+        space: first_space_id(pid),
+        before: BEFORE_UNKNOWN,
+    };
+    u32::from(enter(task, pid, tid, wanted).is_some())
+}
+
+/// The current thread's state, if it is recorded.
 #[inline(always)]
-pub fn enter(tid: u32, space: u64, before: u64, since: u64) {
+pub fn current_thread() -> Option<*mut ThreadState> {
+    thread(Task::current())
+}
+
+/// The thread at `time`, by the numbers that were last told.
+///
+/// # Safety
+/// `state` must be an entry of [`THREADS`].
+#[inline(always)]
+pub unsafe fn at(state: *const ThreadState, time: u64) -> At {
+    // SAFETY: by this function's own condition.
+    let (pid, tid) = unsafe { ((*state).pid, (*state).tid) };
+    At { time, pid, tid }
+}
+
+/// Records a thread, by the address of its `task_struct`. `None`: there is no room.
+#[inline(always)]
+pub fn enter(task: u64, pid: u32, tid: u32, wanted: Wanted) -> Option<*mut ThreadState> {
     // It is too large for a program's stack, so it starts as zeroes, which nobody asks for yet.
-    if THREADS.insert(&tid, &BLANK, 0).is_err() {
+    if THREADS.insert(&task, &BLANK, 0).is_err() {
         lose(Loss::ThreadTableFull);
     }
-    if let Some(state) = THREADS.get_ptr_mut(&tid) {
-        // SAFETY: the entry was made above.
-        unsafe {
-            (*state).space = space;
-            (*state).faults.counts.before = before;
-            (*state).since = since;
-        }
+    let state = THREADS.get_ptr_mut(&task)?;
+    // SAFETY: the entry was made above.
+    unsafe {
+        (*state).pid = pid;
+        (*state).tid = tid;
+        (*state).space = wanted.space;
+        (*state).faults.counts.before = wanted.before;
+        (*state).since = wanted.since;
+    }
+    Some(state)
+}
+
+#[inline(always)]
+fn is_anybody_wanted() -> bool {
+    let count = |place: u32| WANTED_COUNTS.get(place).map_or(0, volatile);
+    count(scope::WANTED) > count(scope::MET)
+}
+
+#[inline(always)]
+fn met() {
+    if let Some(count) = WANTED_COUNTS.get_ptr_mut(scope::MET) {
+        // SAFETY: one word. Two CPUs at once may count one: then threads are looked for in vain, which takes a moment each time.
+        unsafe { *count += 1 };
     }
 }
 
@@ -46,28 +108,30 @@ static BLANK: ThreadState = ThreadState {
     total: 0,
     reported: 0,
     exiting: 0,
-    pad: 0,
+    tid: 0,
     space: 0,
+    pid: 0,
+    pad: 0,
     // SAFETY: numbers only.
     faults: unsafe { core::mem::zeroed() },
     // SAFETY: as above.
     waits: unsafe { core::mem::zeroed() },
 };
 
-/// A new thread is recorded if its creator is.
+/// A new thread is recorded if its creator is, the current thread.
 #[inline(always)]
-pub fn inherits(creator_tid: u32, pid: u32) -> bool {
+pub fn inherits(creator: Option<*mut ThreadState>, pid: u32) -> bool {
     if config!(whole_system) != 0 {
         !is_excluded(pid)
     } else {
-        THREADS.get_ptr(&creator_tid).is_some()
+        creator.is_some()
     }
 }
 
-/// The address space of a child: its creator's own one, or a new one with the same mappings.
+/// The address space of the current thread's child: its creator's own one, or a new one with the same mappings.
 #[inline(always)]
-pub fn space_of_child(creator_pid: u32, creator_tid: u32, child_pid: u32, shares: bool) -> u64 {
-    let creators = match THREADS.get_ptr(&creator_tid) {
+pub fn space_of_child(creator: Option<*mut ThreadState>, creator_pid: u32, child_pid: u32, shares: bool) -> u64 {
+    let creators = match creator {
         // SAFETY: the creator is the current thread, so its entry stays.
         Some(creator) => unsafe { (*creator).space },
         None => first_space_id(creator_pid),
@@ -87,20 +151,34 @@ pub fn space_of_child(creator_pid: u32, creator_tid: u32, child_pid: u32, shares
 
 /// A thread's end.
 #[inline(always)]
-pub fn leave(tid: u32) {
-    let _ = THREADS.remove(&tid); // absent is as good as removed
+pub fn leave(task: Task, tid: u32) {
+    let _ = THREADS.remove(&task.address()); // absent is as good as removed
+    // User space may have wanted it when its creator had put it under recording already.
+    if is_anybody_wanted() && WANTED.remove(&tid).is_ok() {
+        met();
+    }
 }
 
-/// A thread other than the first called execve and is now numbered as the first.
+/// The number under which a thread's end is told.
+///
+/// The first thread's number is taken from it by the thread that called `execve`, while it runs its last instructions. If that
+/// `execve` is told by now, the number means the other one.
+///
+/// # Safety
+/// `state` must be the entry of `task`, which is the current one.
 #[inline(always)]
-pub fn renumber(old_tid: u32, tid: u32) {
-    if let Some(old) = THREADS.get_ptr(&old_tid) {
-        // SAFETY: the thread is the current one, so nobody removes its entry meanwhile.
-        if THREADS.insert(&tid, unsafe { &*old }, 0).is_err() {
-            lose(Loss::ThreadTableFull);
-        }
-        leave(old_tid);
+pub unsafe fn last_tid(task: Task, state: *const ThreadState) -> u32 {
+    // SAFETY: by this function's own condition.
+    let (pid, tid) = unsafe { ((*state).pid, (*state).tid) };
+    let number = task.tid();
+    if number == tid {
+        return tid;
     }
+    let Some(successor) = task.group_leader().and_then(|leader| THREADS.get_ptr(&leader.address())) else {
+        return tid;
+    };
+    // SAFETY: the successor's entry stays while it waits for this thread to be gone, and one word is read.
+    if unsafe { (*successor).tid } == pid { number } else { tid }
 }
 
 #[inline(always)]

@@ -6,7 +6,7 @@ use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::scope::ThreadState;
 
-use crate::emit::{At, now};
+use crate::emit::now;
 use crate::kernel::Task;
 use crate::maps::{SWITCHED_IN, config};
 use crate::{fault, scope, task, wait};
@@ -22,10 +22,8 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     // SAFETY: this CPU's own entry, and preemption is off. A sample that interrupts between this store and the sum below
     // reports too little, and the next one makes up for it.
     let from = unsafe { core::ptr::replace(switched_in, time) };
-    let tid = previous.tid();
-    let pid = previous.pid();
     let preempted = ctx.arg::<u64>(0) & 1 != 0;
-    if let Some(state) = scope::thread(pid, tid) {
+    if let Some(state) = scope::thread(previous) {
         // SAFETY: the thread is on this CPU, so only programs on this CPU use its entry.
         unsafe {
             (*state).total += time.saturating_sub(from.max((*state).since));
@@ -35,22 +33,20 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
             if (*state).exiting != 0 && previous.is_dead() {
                 task::ended(
                     previous,
-                    tid,
                     state,
                     time,
                     (*state).total.saturating_sub((*state).reported),
                 );
             } else if config!(waits) != 0 {
-                wait::switched_out(&ctx, state, previous, At { time, pid, tid }, preempted);
+                wait::switched_out(&ctx, state, previous, scope::at(state, time), preempted);
             }
         }
     }
     if config!(waits) != 0 {
         let next = Task::new(ctx.arg::<*const c_void>(2));
-        let (pid, tid) = (next.pid(), next.tid());
-        if let Some(state) = scope::thread(pid, tid) {
+        if let Some(state) = scope::thread(next) {
             // SAFETY: as above.
-            unsafe { wait::switched_in(state, pid, tid, time) };
+            unsafe { wait::switched_in(state, scope::at(state, time)) };
         }
     }
     0

@@ -7,7 +7,7 @@ use aya_ebpf::helpers::generated::{bpf_probe_read_kernel, bpf_probe_read_kernel_
 use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::RecordKind;
-use profiler_common::scope::ThreadState;
+use profiler_common::scope::{ThreadState, Wanted};
 use profiler_common::space::space_id;
 use profiler_common::task::{COMM_LEN, COMMAND_LINE_LEN, PATH_LEN, TaskExec, TaskExit, TaskNew, TaskRename};
 
@@ -29,14 +29,22 @@ pub fn task_newtask(ctx: BtfTracePointContext) -> i32 {
     let clone_flags = ctx.arg::<u64>(1);
     let (parent_pid, parent_tid) = current();
     let (pid, tid) = (child.pid(), child.tid());
-    if !scope::inherits(parent_tid, pid) {
+    let creator = scope::current_thread();
+    if !scope::inherits(creator, pid) {
         return 0;
     }
-    let space = scope::space_of_child(parent_pid, parent_tid, pid, clone_flags & CLONE_VM != 0);
+    let space = scope::space_of_child(creator, parent_pid, pid, clone_flags & CLONE_VM != 0);
     // One moment: what a thread does and what it waits for add up to its life.
     let at = At::now(pid, tid);
-    scope::enter(tid, space, 0, at.time);
-    wait::born(tid);
+    let wanted = Wanted {
+        since: at.time,
+        space,
+        before: 0,
+    };
+    if let Some(state) = scope::enter(child.address(), pid, tid, wanted) {
+        // SAFETY: the entry was made now.
+        unsafe { wait::born(state) };
+    }
     task_event(RecordKind::TaskNew, at, |record: *mut TaskNew| {
         // SAFETY: a reserved record of this type.
         unsafe {
@@ -59,16 +67,17 @@ pub fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
     let old_tid = ctx.arg::<u32>(1);
     let bprm = Binprm::new(ctx.arg::<*const c_void>(2));
     let (pid, tid) = (task.pid(), task.tid());
-    if old_tid != tid {
-        scope::renumber(old_tid, tid);
-    }
-    let Some(state) = scope::thread(pid, tid) else {
+    let Some(state) = scope::thread(task) else {
         return 0;
     };
     let at = At::now(pid, tid);
     let space = space_id(pid, at.time);
     // SAFETY: the current thread's own entry.
-    unsafe { (*state).space = space };
+    unsafe {
+        (*state).space = space;
+        // A thread other than the first is numbered as the first now.
+        (*state).tid = tid;
+    }
     task_event(RecordKind::TaskExec, at, |record: *mut TaskExec| {
         // SAFETY: a reserved record of this type.
         unsafe {
@@ -89,8 +98,7 @@ pub fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
 pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
     let _held = Held::new();
     let task = Task::new(ctx.arg::<*const c_void>(0));
-    let tid = task.tid();
-    let Some(state) = scope::thread(task.pid(), tid) else {
+    let Some(state) = scope::thread(task) else {
         return 0;
     };
     if switch::is_watched() {
@@ -100,20 +108,22 @@ pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
         let time = now();
         // SAFETY: as above.
         let unreported = unsafe { switch::on_cpu_time(state, time).saturating_sub((*state).reported) };
-        ended(task, tid, state, time, unreported);
+        ended(task, state, time, unreported);
     }
     0
 }
 
 /// A thread's last moment.
 #[inline(always)]
-pub fn ended(task: Task, tid: u32, state: *mut ThreadState, time: u64, unreported: u64) {
-    let at = At {
-        time,
-        pid: task.pid(),
-        tid,
-    };
+pub fn ended(task: Task, state: *mut ThreadState, time: u64, unreported: u64) {
     // SAFETY: the thread's own entry; it runs here.
+    let at = unsafe {
+        At {
+            tid: scope::last_tid(task, state),
+            ..scope::at(state, time)
+        }
+    };
+    // SAFETY: as above.
     let counts = unsafe {
         wait::tell_merged(&raw mut (*state).waits, at);
         fault::ended(state, at)
@@ -130,7 +140,8 @@ pub fn ended(task: Task, tid: u32, state: *mut ThreadState, time: u64, unreporte
             (*record).faults = counts;
         }
     });
-    scope::leave(tid);
+    // SAFETY: as above.
+    scope::leave(task, unsafe { (*state).tid });
 }
 
 /// `task_rename(struct task_struct *task, const char *comm)`: before the change.
@@ -140,7 +151,7 @@ pub fn task_rename(ctx: BtfTracePointContext) -> i32 {
     let task = Task::new(ctx.arg::<*const c_void>(0));
     let name = ctx.arg::<*const c_void>(1);
     let (pid, tid) = (task.pid(), task.tid());
-    if scope::thread(pid, tid).is_none() {
+    if scope::thread(task).is_none() {
         return 0;
     }
     task_event(RecordKind::TaskRename, At::now(pid, tid), |record: *mut TaskRename| {

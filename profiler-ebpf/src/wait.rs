@@ -9,7 +9,6 @@ mod waking;
 use core::ffi::c_void;
 
 use aya_ebpf::EbpfContext;
-use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::helpers::generated::bpf_probe_read_user_str;
 use profiler_common::config::CALL_WORDS;
 use profiler_common::scope::ThreadState;
@@ -23,9 +22,9 @@ use profiler_common::{Loss, RecordKind};
 
 use crate::emit::{self, At, lose};
 use crate::kernel::Task;
-use crate::maps::{CONFIG, SITES, THREADS, config, volatile};
+use crate::maps::{CONFIG, SITES, config, volatile};
 use crate::stack::{self, Captured, Record};
-use crate::{fault, names};
+use crate::{fault, names, scope};
 
 /// Time after which one more is looked at, in ns.
 const REFILL: u64 = 250_000;
@@ -47,16 +46,17 @@ pub struct Site {
 
 /// A thread was born: it waits for its first CPU.
 #[inline(always)]
-pub fn born(tid: u32) {
-    if let Some(state) = THREADS.get_ptr_mut(&tid) {
-        // SAFETY: the thread has not run yet, so nobody else has its entry.
-        unsafe {
-            let waits = &raw mut (*state).waits;
-            (*waits).seen = 1;
-            (*waits).now.out = (*state).since;
-            (*waits).now.count = 1;
-            (*waits).now.flags = WAIT_PREEMPTED | WAIT_BIRTH;
-        }
+///
+/// # Safety
+/// `state` must be its entry.
+pub unsafe fn born(state: *mut ThreadState) {
+    // SAFETY: the thread has not run yet, so nobody else has its entry.
+    unsafe {
+        let waits = &raw mut (*state).waits;
+        (*waits).seen = 1;
+        (*waits).now.out = (*state).since;
+        (*waits).now.count = 1;
+        (*waits).now.flags = WAIT_PREEMPTED | WAIT_BIRTH;
     }
 }
 
@@ -186,9 +186,7 @@ fn send_path(at: At, from: u64) {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn send_stack_ahead(time: u64) -> u32 {
-    let pair = bpf_get_current_pid_tgid();
-    let (pid, tid) = ((pair >> 32) as u32, pair as u32);
-    let Some(state) = THREADS.get_ptr_mut(&tid) else {
+    let Some(state) = scope::current_thread() else {
         return 0;
     };
     // SAFETY: the current thread's own entry.
@@ -197,7 +195,7 @@ pub extern "C" fn send_stack_ahead(time: u64) -> u32 {
             stacks: (*state).waits.stacks,
             want: u64::from((*state).waits.want),
         };
-        let at = At { time, pid, tid };
+        let at = scope::at(state, time);
         u32::from(emit::stacked(
             RecordKind::StackAhead,
             at,
@@ -254,7 +252,7 @@ fn remember(hash: u64, stacks: &Record) {
 /// # Safety
 /// `state` must be the thread's that is switched in.
 #[inline(always)]
-pub unsafe fn switched_in(state: *mut ThreadState, pid: u32, tid: u32, time: u64) {
+pub unsafe fn switched_in(state: *mut ThreadState, at: At) {
     // SAFETY: by this function's own condition: the thread is on this CPU now, so only programs on this CPU use its entry, but for its
     // waker, which nobody is while it could run.
     unsafe {
@@ -271,12 +269,12 @@ pub unsafe fn switched_in(state: *mut ThreadState, pid: u32, tid: u32, time: u64
             (*now).count = 1;
             (*now).flags = WAIT_UNSEEN_START;
         }
-        finish(waits, time);
-        if is_summed_up(waits, time) {
+        finish(waits, at.time);
+        if is_summed_up(waits, at.time) {
             add(waits);
         } else {
-            tell_merged(waits, At { time, pid, tid });
-            if !emit::wait(At { time, pid, tid }, now, &raw const (*waits).stacks) {
+            tell_merged(waits, at);
+            if !emit::wait(at, now, &raw const (*waits).stacks) {
                 lose(Loss::WaitRingFull);
             }
         }

@@ -9,11 +9,11 @@ use aya_ebpf::macros::perf_event;
 use aya_ebpf::programs::PerfEventContext;
 use profiler_common::fault::{FAULT_MAJOR, FAULT_OPEN, FAULT_VMA_BUSY, FaultBody};
 
-use super::{UNWATCHED, begin, complete, current, known, same_page};
-use crate::emit::At;
+use super::{UNWATCHED, begin, complete, known, same_page};
+use crate::emit::now;
 use crate::kernel::{Task, VmaStruct};
-use crate::maps::config;
-use crate::stack;
+use crate::maps::{THREADS, config};
+use crate::{scope, stack};
 
 /// `EBUSY`, as the helper returns it.
 const BUSY: c_long = -16;
@@ -32,8 +32,9 @@ pub fn fault_major(ctx: PerfEventContext) -> u32 {
 
 #[inline(always)]
 fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
-    let Some((pid, tid, state)) = current() else { return 0 };
-    let at = At::now(pid, tid);
+    let Some(state) = scope::current_thread() else { return 0 };
+    // SAFETY: the current thread's own entry.
+    let at = unsafe { scope::at(state, now()) };
     let task = Task::current();
     let data = ctx.as_ptr().cast_const().cast::<bpf_perf_event_data>();
     // SAFETY: a perf event's context is of this type, and the thread's own entry.
@@ -52,7 +53,7 @@ fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
         }
         let fault = &raw mut (*faults).inner;
         (*fault).body.flags |= major;
-        if config!(find_vma) != 0 && !known::recall(task, pid, &raw mut (*fault).body) {
+        if config!(find_vma) != 0 && !known::recall(task, at.pid, &raw mut (*fault).body) {
             let mut nothing = 0_u64;
             let found = bpf_find_vma(
                 task.as_ptr(),
@@ -81,13 +82,16 @@ unsafe fn is_this(fault: *const FaultBody, address: u64) -> bool {
 
 /// Writes what the mapping says into the fault that is under way. A static function, as [`crate::walk`] explains.
 unsafe extern "C" fn describe(_: *mut c_void, vma: *const c_void, _: *mut c_void) -> c_long {
-    let Some((pid, _, state)) = current() else { return 0 };
+    let task = Task::current();
+    let Some(state) = THREADS.get_ptr_mut(&task.address()) else {
+        return 0;
+    };
     // SAFETY: the current thread's own entry, and a mapping that the helper found.
     unsafe {
         let fault = &raw mut (*state).faults.inner.body;
         let vma = VmaStruct::new(vma);
         (*fault).flags |= vma.describe((*fault).address, &raw mut (*fault).vma);
-        known::learn(Task::current(), pid, vma, fault);
+        known::learn(task, (*state).pid, vma, fault);
     }
     0
 }

@@ -5,11 +5,11 @@ use aya_ebpf::programs::BtfTracePointContext;
 use core::ffi::c_void;
 use profiler_common::fault::{FAULT_EXCEPTION, FAULT_FAILED};
 
-use super::{STARTED, begin, complete, current, current_faults, give_up, is_open};
-use crate::emit::{At, now};
+use super::{STARTED, begin, complete, current_faults, give_up, is_open};
+use crate::emit::now;
 use crate::kernel::Task;
 use crate::preempt::Held;
-use crate::stack;
+use crate::{scope, stack};
 
 const SIGBUS: u32 = 7;
 const SIGSEGV: u32 = 11;
@@ -63,11 +63,11 @@ pub fn signal_generate(ctx: BtfTracePointContext) -> i32 {
     if signal != SIGSEGV && signal != SIGBUS {
         return 0;
     }
-    let Some((pid, tid, state)) = current() else { return 0 };
-    if Task::new(ctx.arg::<*const c_void>(2)).tid() != tid {
+    let task = Task::current();
+    let Some(state) = scope::thread(task) else { return 0 };
+    if Task::new(ctx.arg::<*const c_void>(2)).address() != task.address() {
         return 0;
     }
-    let task = Task::current();
     // SAFETY: the current thread's own entry.
     unsafe {
         let fault = &raw mut (*state).faults.inner;
@@ -77,7 +77,7 @@ pub fn signal_generate(ctx: BtfTracePointContext) -> i32 {
         (*fault).body.signal = signal;
         (*fault).body.flags |= FAULT_FAILED;
         let place = stack::place_of_fault(task, (*fault).body.error_code);
-        complete(&ctx, task, At::now(pid, tid), state, &place);
+        complete(&ctx, task, scope::at(state, now()), state, &place);
     }
     0
 }

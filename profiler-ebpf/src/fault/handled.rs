@@ -9,11 +9,11 @@ use profiler_common::fault::{
     FAULT_OPEN, FAULT_REMOTE, Waits, asked, error_code, returned,
 };
 
-use super::{STARTED, add_wait, begin, complete, current, current_fault, current_faults, same_page};
-use crate::emit::{At, now};
+use super::{STARTED, add_wait, begin, complete, current_fault, current_faults, same_page};
+use crate::emit::now;
 use crate::kernel::{Task, VmaStruct};
 use crate::preempt::Held;
-use crate::{stack, switch};
+use crate::{scope, stack, switch};
 
 /// `handle_mm_fault(struct vm_area_struct *vma, unsigned long address, unsigned int flags, struct pt_regs *regs)`: an
 /// attempt begins. Everything is read here, because at its end the mapping may be gone.
@@ -107,10 +107,11 @@ pub fn fault_exit_again(ctx: FExitContext) -> i32 {
 #[inline(always)]
 fn left(ctx: &FExitContext) -> i32 {
     let _held = Held::new();
-    let Some((pid, tid, state)) = current() else { return 0 };
+    let Some(state) = scope::current_thread() else { return 0 };
     let flags = ctx.arg::<u32>(2);
     let result = ctx.arg::<u32>(4);
-    let at = At::now(pid, tid);
+    // SAFETY: the current thread's own entry.
+    let at = unsafe { scope::at(state, now()) };
     // SAFETY: the current thread's own entry.
     unsafe {
         let fault = &raw mut (*state).faults.inner;

@@ -6,16 +6,17 @@ use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::fault::{PagesRead, ReadRun, ThreadFaults};
 
-use super::{current, current_fault, is_open};
+use super::{current_fault, is_open};
 use crate::emit::{self, At, now};
 use crate::kernel::Folio;
 use crate::preempt::Held;
+use crate::scope;
 
 /// `mm_filemap_add_to_page_cache(struct folio *folio)`: neighbours are told together.
 #[btf_tracepoint(function = "mm_filemap_add_to_page_cache")]
 pub fn mm_filemap_add_to_page_cache(ctx: BtfTracePointContext) -> i32 {
     let _held = Held::new();
-    let Some((pid, tid, state)) = current() else { return 0 };
+    let Some(state) = scope::current_thread() else { return 0 };
     let folio = Folio::new(ctx.arg::<*const c_void>(0));
     let Some(place) = folio.place() else { return 0 };
     // SAFETY: the current thread's own entry.
@@ -35,7 +36,7 @@ pub fn mm_filemap_add_to_page_cache(ctx: BtfTracePointContext) -> i32 {
             (*run).count += place.count;
             return 0;
         }
-        let at = At::now(pid, tid);
+        let at = scope::at(state, now());
         tell(faults, at);
         *run = ReadRun {
             since: at.time,

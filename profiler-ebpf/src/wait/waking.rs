@@ -9,14 +9,13 @@ use profiler_common::switch::{WAIT_BY_INTERRUPT, WAIT_LIKE_EARLIER, WAIT_WAKER_U
 
 use crate::emit::{At, now};
 use crate::kernel::{self, Task};
-use crate::maps::THREADS;
 use crate::{scope, stack};
 
 /// `sched_waking(struct task_struct *p)`, in the waker's context. Not `sched_wakeup`, which may come on the woken thread's CPU.
 #[btf_tracepoint(function = "sched_waking")]
 pub fn sched_waking(ctx: BtfTracePointContext) -> i32 {
     let woken = Task::new(ctx.arg::<*const c_void>(0));
-    let Some(state) = THREADS.get_ptr_mut(&woken.tid()) else {
+    let Some(state) = scope::thread(woken) else {
         return 0;
     };
     let pair = bpf_get_current_pid_tgid();
@@ -37,7 +36,7 @@ pub fn sched_waking(ctx: BtfTracePointContext) -> i32 {
         if has_looks && interrupt != Some(true) && tid != 0 {
             let task = Task::current();
             // Whoever is not recorded shows where it is in the kernel, which tells an interrupt.
-            let (space, place) = match scope::thread(pid, tid) {
+            let (space, place) = match scope::thread(task) {
                 Some(own) => ((*own).space, stack::place_in_kernel(task)),
                 None => (0, stack::nowhere()),
             };

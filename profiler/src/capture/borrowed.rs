@@ -59,7 +59,7 @@ impl Judged {
             let threads = drain.recorded.threads().filter(|(of, _)| of == pid);
             let ended: Vec<u32> = threads.map(|(_, tid)| tid).filter(|tid| !there.contains(tid)).collect();
             for tid in ended {
-                drain.forget(tid);
+                drain.threads.forget(tid);
                 drain.recorded.ended(procfs::now(), *pid, tid);
             }
             let mut over = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];

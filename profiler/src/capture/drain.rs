@@ -7,9 +7,8 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
 use profiler_common::Loss;
 use profiler_common::block::PendingRequest;
-use profiler_common::scope::ThreadState;
+use profiler_common::scope::{ThreadState, Wanted};
 use rustc_hash::FxHashSet;
-use zerocopy::{FromBytes, IntoBytes};
 
 use super::attach::Hooks;
 use super::disks::{Disks, Flags};
@@ -26,6 +25,7 @@ use super::perf_maps::PerfMaps;
 use super::scope::Recorded;
 use super::space::{Change, Code, Spaces};
 use super::tables::Tables;
+use super::threads::{Full, Threads};
 use super::wire::Mapped;
 use super::{procfs, records};
 use crate::addr::Timestamp;
@@ -38,9 +38,7 @@ const SUBMIT_SLACK: u64 = 200_000_000;
 /// does not hold so many.
 const CYCLE_LIMIT: usize = 1 << 16;
 
-/// A thread's entry as bytes: `aya::Pod` can't be implemented for a foreign type.
-type StateBytes = [u64; size_of::<ThreadState>() / 8];
-/// As above.
+/// A request as words: `aya::Pod` can't be implemented for a foreign type.
 type RequestBytes = [u64; size_of::<PendingRequest>() / 8];
 
 /// Everything that a cycle needs.
@@ -50,7 +48,8 @@ pub struct Drain {
     bulk: Option<RingBuf<MapData>>,
     /// How full that ring was; `None`: the kernel does not show it.
     pub fill: Option<Fill>,
-    threads: HashMap<MapData, u32, StateBytes>,
+    /// Who is recorded, as the kernel side knows it.
+    pub threads: Threads,
     requests: HashMap<MapData, u64, RequestBytes>,
     counters: PerCpuArray<MapData, u64>,
     /// What was lost.
@@ -110,6 +109,7 @@ impl Drain {
         sizes: Sizes,
     ) -> anyhow::Result<Self> {
         let tables = Tables::new(&mut hooks.ebpf, sizes)?;
+        let threads = Threads::new(&mut hooks.ebpf)?;
         let mut take = |name: &str| {
             let map = hooks.ebpf.take_map(name);
             map.ok_or_else(|| anyhow::anyhow!("the eBPF object has no map {name}: run `scripts/build-ebpf`"))
@@ -119,7 +119,7 @@ impl Drain {
             fill: Fill::new(&bulk, sizes.bulk_bytes).ok(),
             tasks: RingBuf::try_from(take("TASKS")?)?,
             bulk: Some(bulk),
-            threads: HashMap::try_from(take("THREADS")?)?,
+            threads,
             requests: HashMap::try_from(take("REQUESTS")?)?,
             counters: PerCpuArray::try_from(take("LOSSES")?)?,
             losses: Losses::default(),
@@ -146,26 +146,11 @@ impl Drain {
         })
     }
 
-    /// Records a thread from now on. An entry that the kernel side made meanwhile stays.
-    pub fn seed(&mut self, tid: u32, state: ThreadState) {
-        const BPF_NOEXIST: u64 = 1;
-        let mut words: StateBytes = [0; size_of::<ThreadState>() / 8];
-        words.as_mut_bytes().copy_from_slice(state.as_bytes());
-        let inserted = self.threads.insert(tid, words, BPF_NOEXIST);
-        if inserted.is_err() && self.threads.get(&tid, 0).is_err() {
+    /// Records a thread from now on.
+    pub fn want(&mut self, tid: u32, wanted: Wanted) {
+        if let Err(Full) = self.threads.want(tid, wanted) {
             self.losses.count(Loss::ThreadTableFull, 1);
         }
-    }
-
-    /// Records a thread no more, whoever has its number by now.
-    pub fn forget(&mut self, tid: u32) {
-        let _ = self.threads.remove(&tid); // absent is as good as removed
-    }
-
-    /// What the kernel side keeps of a thread; `None`: it is recorded no more.
-    pub fn state(&self, tid: u32) -> Option<ThreadState> {
-        let words = self.threads.get(&tid, 0).ok()?;
-        ThreadState::read_from_bytes(words.as_bytes()).ok()
     }
 
     /// On-CPU time up to a thread's last switch-out that no sample has reported, in ns; 0 where its time is not measured.

@@ -109,6 +109,7 @@ pub fn load(config: &Config, sizes: Sizes, types: &Btf) -> anyhow::Result<Ebpf> 
         .override_global("CONFIG", config.as_bytes(), true)
         .override_global(ABI_SYMBOL, &ABI_VERSION, true)
         .map_max_entries("THREADS", sizes.threads)
+        .map_max_entries("WANTED", sizes.threads)
         .map_max_entries("BULK", sizes.bulk_bytes)
         .map_max_entries("ROWS", sizes.rows)
         .map_max_entries("KNOWN_ROWS", machine::possible_cpus().saturating_mul(KNOWN_ROWS))

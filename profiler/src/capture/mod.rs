@@ -48,6 +48,7 @@ pub mod snapshot;
 pub mod space;
 pub mod survivors;
 pub mod tables;
+mod threads;
 pub mod waits;
 pub mod wire;
 

@@ -1,7 +1,7 @@
 //! What existed when the recording began: threads, names, programs and mappings of running processes.
 
-use profiler_common::fault::{BEFORE_UNKNOWN, FaultCounts, ThreadFaults};
-use profiler_common::scope::ThreadState;
+use profiler_common::fault::BEFORE_UNKNOWN;
+use profiler_common::scope::Wanted;
 use profiler_common::space::first_space_id;
 use rustc_hash::FxHashSet;
 
@@ -35,23 +35,14 @@ pub fn take(drain: &mut Drain, pid: u32, program: bool) -> bool {
                 .ok()
                 .filter(|_| !program)
                 .map_or(BEFORE_UNKNOWN, |stat| stat.faults);
-            drain.seed(
-                tid,
-                ThreadState {
-                    since: since.0,
-                    space: first_space_id(pid),
-                    faults: ThreadFaults {
-                        counts: FaultCounts {
-                            before,
-                            ..FaultCounts::default()
-                        },
-                        ..ThreadFaults::default()
-                    },
-                    ..ThreadState::default()
-                },
-            );
+            let wanted = Wanted {
+                since: since.0,
+                space: first_space_id(pid),
+                before,
+            };
+            drain.want(tid, wanted);
             let Some(stat) = procfs::stat(pid, tid).ok().filter(|stat| !stat.is_over) else {
-                drain.forget(tid);
+                drain.threads.forget(tid);
                 over.insert(tid);
                 continue;
             };

@@ -44,8 +44,9 @@ pub fn switch_out() {
 /// The living threads.
 pub fn find(drain: &mut Drain) -> Vec<Survivor> {
     drain.note_told();
+    let states = drain.threads.states();
     let of = |(pid, tid)| {
-        let state = drain.state(tid)?;
+        let state = states.of(pid, tid)?;
         Some(Survivor { pid, tid, state })
     };
     drain.recorded.threads().filter_map(of).collect()

@@ -340,6 +340,19 @@ pub struct FaultAccount {
 }
 
 impl FaultAccount {
+    /// That of two threads.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        let before = self.before.zip(other.before);
+        Self {
+            seen: self.seen.saturating_add(other.seen),
+            lost: self.lost.saturating_add(other.lost),
+            filtered: self.filtered.saturating_add(other.filtered),
+            failed: self.failed.saturating_add(other.failed),
+            before: before.map(|(one, another)| one.saturating_add(another)),
+        }
+    }
+
     /// Faults that the kernel counted and the tier could not see, if it counted `kernel` in all. Negative: we saw more than the
     /// kernel counted, which must not be.
     pub fn not_visible(&self, kernel: u64) -> Option<i64> {

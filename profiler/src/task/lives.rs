@@ -126,19 +126,28 @@ impl Tasks {
     pub(super) fn exit(&mut self, exit: &TaskExit) -> Option<Happening> {
         let at = &exit.at;
         let id = self.thread(at.pid, at.tid, at.time);
-        let known = |figure: u64| (exit.sum_exec_runtime != 0).then_some(figure);
         let thread = &mut self.threads[id.index()];
         thread.cpu_time_after_last_sample = thread.cpu_time_after_last_sample.saturating_add(exit.cpu_time);
-        thread.sum_exec_runtime = known(exit.sum_exec_runtime);
-        thread.minor_faults = known(exit.minor_faults);
-        thread.major_faults = known(exit.major_faults);
-        thread.faults = exit.faults.map(|counts| FaultAccount {
+        // Two threads end in one place after an `execve` by another than the first.
+        let add = |sum: &mut Option<u64>, figure: u64| {
+            if exit.sum_exec_runtime != 0 {
+                *sum = Some(sum.unwrap_or(0).saturating_add(figure));
+            }
+        };
+        add(&mut thread.sum_exec_runtime, exit.sum_exec_runtime);
+        add(&mut thread.minor_faults, exit.minor_faults);
+        add(&mut thread.major_faults, exit.major_faults);
+        let account = exit.faults.map(|counts| FaultAccount {
             seen: counts.seen,
             lost: counts.lost,
             filtered: counts.filtered,
             failed: counts.failed,
             before: (counts.before != BEFORE_UNKNOWN).then_some(counts.before),
         });
+        thread.faults = match (thread.faults, account) {
+            (Some(first), Some(other)) => Some(first.with(other)),
+            (first, other) => other.or(first),
+        };
         let (process, is_main) = (thread.process, thread.is_main);
         let was_alive = thread.end.is_none();
         self.end_thread(id, at.time);

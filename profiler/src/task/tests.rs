@@ -274,6 +274,8 @@ fn a_thread_that_execs_becomes_the_first_thread() {
         (tasks.threads[0].name.as_str(), tasks.threads[0].end),
         ("cat", Some(Timestamp(9)))
     );
+    // Two threads ended in its place.
+    assert_eq!(tasks.threads[0].sum_exec_runtime, Some(18));
     assert_eq!(tasks.threads[1].end, Some(Timestamp(5)));
     assert_eq!(tasks.threads.len(), 2);
 }

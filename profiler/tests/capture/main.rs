@@ -7,6 +7,7 @@ mod command;
 #[path = "../e2e/harness/emulated.rs"]
 mod emulated;
 mod endings;
+mod exchange;
 mod faults;
 mod harness;
 mod program;

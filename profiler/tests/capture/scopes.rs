@@ -1,4 +1,4 @@
-//! Who is recorded: running processes, the whole system, and a program whose other thread calls execve.
+//! Who is recorded: running processes, and the whole system.
 
 use std::process::{Command, Stdio};
 
@@ -15,18 +15,14 @@ const THREADS: &str = r#"
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
-static char **arguments;
 static void spin(long ms) {
     struct timespec t; do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); while (t.tv_sec * 1000 + t.tv_nsec / 1000000 < ms);
 }
 static void *spinner(void *unused) { spin(200); return unused; }
 static void *early(void *unused) { pthread_setname_np(pthread_self(), "early"); getchar(); spinner(0); return unused; }
-static void *executes(void *unused) { spin(100); execl(arguments[0], arguments[0], "executed", (char *)0); return unused; }
 int main(int argc, char **argv) {
-    arguments = argv;
     pthread_t first, second;
     if (!strcmp(argv[1], "executed")) { spin(250); return 5; }
-    if (!strcmp(argv[1], "exec")) { pthread_create(&first, 0, executes, 0); spin(10000); return 1; }
     if (!strcmp(argv[1], "move")) {
         // A loop: `dec %edi; jnz` to it; `ret`, moved to where the kernel sees fit, twice the size.
         static const unsigned char code[] = {0xff, 0xcf, 0x75, 0xfc, 0xc3};
@@ -108,44 +104,6 @@ fn a_running_process_with_its_threads_and_children_to_be() {
             .iter()
             .any(|(mapped, file)| mapped.path.as_bytes() == program.as_os_str().as_encoded_bytes() && file.is_some())
     );
-}
-
-#[test]
-fn exec_by_another_thread_than_the_first() {
-    if skipped() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let program = compile(folder.path(), "threads", THREADS, &["-O1"]);
-    let waiting = Waiting::new(&program, &["exec"]);
-    let pid = waiting.pid();
-    let recording = record(start(Scope::Command { pid }), || assert_eq!(waiting.run(), Some(5)));
-    let execs: Vec<_> = recording
-        .events
-        .iter()
-        .filter_map(|event| {
-            if let Event::TaskExec(exec) = event {
-                Some(exec)
-            } else {
-                None
-            }
-        })
-        .collect();
-    let [_, second] = execs[..] else { panic!("{execs:?}") };
-    assert_eq!((second.at.pid, second.at.tid), (pid, pid));
-    assert_ne!(second.old_tid, pid);
-    // The new program's time is all there: the thread spun for 100 ms under its old number, and to 250 ms under the new one.
-    let last = recording.exits().last().unwrap();
-    assert_eq!((last.at.tid, last.exit_code >> 8), (pid, 5));
-    let after = recording
-        .samples()
-        .filter(|sample| sample.at.tid == pid && sample.at.time > second.at.time);
-    let after: u64 = after.map(|sample| sample.cpu_time).sum();
-    let under_both = recording.cpu_time(second.old_tid) + after + last.cpu_time;
-    let kernels = last.sum_exec_runtime;
-    assert!(after >= 100_000_000, "{after} of {kernels} ns");
-    recording.check_near(under_both, kernels, kernels, 2_000_000);
-    assert_eq!(recording.ended.progress.threads, 0);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::Btf;
 type Place = fn(&mut Config) -> &mut u32;
 
 /// The fields in the order of [`Config`]; several names: the first one that the kernel has.
-const FIELDS: [(&[&str], Place); 66] = [
+const FIELDS: [(&[&str], Place); 67] = [
     (&["task_struct.pid"], |c| &mut c.task_pid),
     (&["task_struct.tgid"], |c| &mut c.task_tgid),
     (&["task_struct.comm"], |c| &mut c.task_comm),
@@ -31,6 +31,7 @@ const FIELDS: [(&[&str], Place); 66] = [
     (&["vm_area_struct.vm_flags"], |c| &mut c.vma_flags),
     (&["vm_area_struct.vm_file"], |c| &mut c.vma_file),
     (&["vm_area_struct.vm_mm"], |c| &mut c.vma_mm),
+    (&["task_struct.group_leader"], |c| &mut c.task_group_leader),
     (&["file.f_inode"], |c| &mut c.file_inode),
     (&["file.f_ra.mmap_miss"], |c| &mut c.file_mmap_miss),
     (&["inode.i_ino"], |c| &mut c.inode_ino),

@@ -1,0 +1,127 @@
+//! The tables of recorded threads, which the kernel side keeps and user space puts the first ones into.
+
+use aya::Ebpf;
+use aya::maps::{Array, HashMap, Map, MapData};
+use profiler_common::fault::{FaultCounts, ThreadFaults};
+use profiler_common::scope::{self, ThreadState, Wanted};
+use rustc_hash::FxHashMap;
+use zerocopy::{FromBytes as _, IntoBytes as _};
+
+/// An entry as words: `aya::Pod` can't be implemented for a foreign type.
+type StateWords = [u64; size_of::<ThreadState>() / 8];
+/// As above.
+type WantedWords = [u64; size_of::<Wanted>() / 8];
+
+/// Who is recorded, as the kernel side knows it.
+pub struct Threads {
+    /// By the address of their `task_struct`.
+    met: HashMap<MapData, u64, StateWords>,
+    /// By number, those that the kernel side has not seen yet.
+    wanted: HashMap<MapData, u32, WantedWords>,
+    counts: Array<MapData, u64>,
+    ever_wanted: u64,
+}
+
+/// There is no room for one more.
+#[derive(Debug)]
+pub struct Full;
+
+impl Threads {
+    /// Takes the maps out of the object.
+    ///
+    /// # Errors
+    /// When one is missing.
+    pub fn new(ebpf: &mut Ebpf) -> anyhow::Result<Self> {
+        let mut take = |name: &str| -> anyhow::Result<Map> {
+            let map = ebpf.take_map(name);
+            map.ok_or_else(|| anyhow::anyhow!("the eBPF object has no map {name}: run `scripts/build-ebpf`"))
+        };
+        Ok(Self {
+            met: HashMap::try_from(take("THREADS")?)?,
+            wanted: HashMap::try_from(take("WANTED")?)?,
+            counts: Array::try_from(take("WANTED_COUNTS")?)?,
+            ever_wanted: 0,
+        })
+    }
+
+    /// Records a thread from now on. If its creator was recorded, the kernel side has an entry already, which stays.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn want(&mut self, tid: u32, wanted: Wanted) -> Result<(), Full> {
+        let mut words: WantedWords = [0; size_of::<Wanted>() / 8];
+        words.as_mut_bytes().copy_from_slice(wanted.as_bytes());
+        // First the count: the kernel side looks nobody up who is not counted.
+        self.ever_wanted += 1;
+        let counted = self.counts.set(scope::WANTED, self.ever_wanted, 0);
+        let inserted = self.wanted.insert(tid, words, 0);
+        counted.and(inserted).map_err(|_| Full)
+    }
+
+    /// Records a thread no more, whoever has its number by now.
+    pub fn forget(&mut self, tid: u32) {
+        if self.wanted.remove(&tid).is_ok() {
+            self.ever_wanted -= 1;
+            // Uncounted too late, it is looked for in vain for a while.
+            let _ = self.counts.set(scope::WANTED, self.ever_wanted, 0);
+        }
+        let met: Vec<u64> = self
+            .met()
+            .filter(|(_, state)| state.tid == tid)
+            .map(|(task, _)| task)
+            .collect();
+        for task in met {
+            let _ = self.met.remove(&task); // absent is as good as removed
+        }
+    }
+
+    /// What the kernel side keeps of each recorded thread, by process and thread.
+    pub fn states(&self) -> States {
+        let met = self.met().map(|(_, state)| ((state.pid, state.tid), state)).collect();
+        let wanted = self.wanted.iter().filter_map(|entry| {
+            let (tid, words) = entry.ok()?;
+            Some((tid, unseen(Wanted::read_from_bytes(words.as_bytes()).ok()?)))
+        });
+        States {
+            met,
+            wanted: wanted.collect(),
+        }
+    }
+
+    fn met(&self) -> impl Iterator<Item = (u64, ThreadState)> {
+        self.met.iter().filter_map(|entry| {
+            let (task, words) = entry.ok()?;
+            Some((task, ThreadState::read_from_bytes(words.as_bytes()).ok()?))
+        })
+    }
+}
+
+/// The state of a thread of which nothing was seen yet.
+fn unseen(wanted: Wanted) -> ThreadState {
+    let counts = FaultCounts {
+        before: wanted.before,
+        ..FaultCounts::default()
+    };
+    ThreadState {
+        since: wanted.since,
+        space: wanted.space,
+        faults: ThreadFaults {
+            counts,
+            ..ThreadFaults::default()
+        },
+        ..ThreadState::default()
+    }
+}
+
+/// The recorded threads at one moment.
+pub struct States {
+    met: FxHashMap<(u32, u32), ThreadState>,
+    wanted: FxHashMap<u32, ThreadState>,
+}
+
+impl States {
+    /// `None`: it is recorded no more.
+    pub fn of(&self, pid: u32, tid: u32) -> Option<ThreadState> {
+        self.met.get(&(pid, tid)).or_else(|| self.wanted.get(&tid)).copied()
+    }
+}
