@@ -38,6 +38,10 @@ pub struct Config {
     pub task_min_flt: u32,
     /// `task_struct.maj_flt`
     pub task_maj_flt: u32,
+    /// `task_struct.nvcsw`
+    pub task_nvcsw: u32,
+    /// `task_struct.nivcsw`
+    pub task_nivcsw: u32,
     /// `task_struct.se.sum_exec_runtime`
     pub task_sum_exec_runtime: u32,
     /// `task_struct.mm`
@@ -231,6 +235,8 @@ impl Config {
         task_exit_code: MISSING,
         task_min_flt: MISSING,
         task_maj_flt: MISSING,
+        task_nvcsw: MISSING,
+        task_nivcsw: MISSING,
         task_sum_exec_runtime: MISSING,
         task_mm: MISSING,
         task_flags: MISSING,
@@ -327,4 +333,4 @@ pub const CALL_WORDS: usize = 16;
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 600);
+const _: () = assert!(size_of::<Config>() == 608);

@@ -28,6 +28,8 @@ pub const FAULT_VMA_BUSY: u32 = 256;
 pub const FAULT_HUGE: u32 = 512;
 /// The page was not mapped around: the file system's fault function was asked for it (`filemap_fault`).
 pub const FAULT_FILEMAP: u32 = 1024;
+/// The kernel counts more switches of the thread than were seen meanwhile: `waits.disk`, `blocked` and `preempted` lack something.
+pub const FAULT_SWITCH_MISSED: u32 = 2048;
 /// Kernel side only: an attempt is under way.
 pub const FAULT_INSIDE: u32 = 1 << 30;
 /// Kernel side only: the fault is under way.
@@ -233,10 +235,12 @@ pub struct Pending {
     pub left: u64,
     /// When direct reclaim or compaction began; 0: none is under way.
     pub reclaim_since: u64,
+    /// The thread's switches that the kernel had counted when it began.
+    pub switches_before: u64,
+    /// Switches that were seen since.
+    pub switches: u32,
     /// Why it was switched out: [`OUT_PREEMPTED`], [`OUT_DISK`] or [`OUT_BLOCKED`].
     pub out_kind: u32,
-    /// Explicit padding.
-    pub pad: u32,
 }
 
 /// [`Pending::out_kind`]: it could have run on.
@@ -301,4 +305,4 @@ pub const FAULTS_MAJOR: u32 = 3;
 const _: () = assert!(size_of::<FaultBody>() == 8 + 8 + 40 + 40 + 8 + 32);
 const _: () = assert!(size_of::<FaultHead>() == 24 + 136 + 64);
 const _: () = assert!(size_of::<PagesRead>() == 24 + 40);
-const _: () = assert!(size_of::<ThreadFaults>() == 168 * 2 + 40 + 40 + 64 + 8);
+const _: () = assert!(size_of::<ThreadFaults>() == 176 * 2 + 40 + 40 + 64 + 8);

@@ -29,12 +29,12 @@ pub use header::{RecordHeader, RecordKind};
 pub use loss::Loss;
 
 /// Raised with every change of a record's layout or of the configuration.
-pub const ABI_VERSION: u32 = 6;
+pub const ABI_VERSION: u32 = 7;
 
 /// The symbol that an object with this [`ABI_VERSION`] has: an object of another build is refused by name.
-pub const ABI_SYMBOL: &str = "NGMI_ABI_6";
+pub const ABI_SYMBOL: &str = "NGMI_ABI_7";
 
 const _: () = assert!(
-    ABI_VERSION == 6,
+    ABI_VERSION == 7,
     "the number in ABI_SYMBOL and in profiler-ebpf/src/main.rs"
 );

@@ -205,6 +205,8 @@ pub struct ThreadWaits {
     pub want: u32,
     /// When tokens were added last.
     pub refilled: u64,
+    /// The thread's switches, as the kernel counts them, that were seen or are counted as missed.
+    pub switches: u64,
 }
 
 /// The file that is read or written by requests, or that a wait is for: sent once, before the first record that refers to it.
@@ -234,5 +236,5 @@ const _: () = assert!(size_of::<WaitBody>() == 40 + 32 + 24 + 24 + 16);
 const _: () = assert!(size_of::<Wait>() == 24 + 136 + 64);
 const _: () = assert!(size_of::<StackAheadHead>() == 24 + 64);
 const _: () = assert!(size_of::<CallPath>() == 24 + 8 + 256);
-const _: () = assert!(size_of::<ThreadWaits>() == 2 * (136 + 64) + 32 + 16 + 8);
+const _: () = assert!(size_of::<ThreadWaits>() == 2 * (136 + 64) + 32 + 16 + 16);
 const _: () = assert!(size_of::<FileNameHead>() == 24 + 24 + 8);

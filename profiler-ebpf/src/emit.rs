@@ -226,8 +226,13 @@ fn bulk<T: 'static>(kind: RecordKind, at: At, fill: impl FnOnce(*mut T)) -> bool
 /// Counts a loss on this CPU.
 #[inline(always)]
 pub fn lose(loss: Loss) {
+    lose_many(loss, 1);
+}
+
+#[inline(always)]
+pub fn lose_many(loss: Loss, lost: u64) {
     if let Some(count) = LOSSES.get_ptr_mut(loss as u32) {
         // SAFETY: this CPU's own counter; an interrupting program may cost one count.
-        unsafe { *count += 1 };
+        unsafe { *count += lost };
     }
 }

@@ -21,7 +21,7 @@ pub use known::KnownVmas;
 use aya_ebpf::EbpfContext;
 use profiler_common::fault::{
     BEFORE_UNKNOWN, FAULT_FAILED, FAULT_HANDLED, FAULT_HAS_FILE, FAULT_INSIDE, FAULT_MAJOR, FAULT_OPEN, FAULT_STARTED,
-    FAULTS_FILE, FAULTS_MAJOR, FaultBody, FaultCounts, FaultHead, OUT_BLOCKED, OUT_DISK, OUT_PREEMPTED, Pending,
+    FAULT_SWITCH_MISSED, FAULTS_FILE, FAULTS_MAJOR, FaultBody, FaultCounts, FaultHead, OUT_BLOCKED, OUT_DISK, OUT_PREEMPTED, Pending,
     ThreadFaults,
 };
 use profiler_common::scope::ThreadState;
@@ -80,6 +80,7 @@ unsafe fn begin(faults: *mut ThreadFaults, address: u64, time: u64, flags: u32, 
                 error_code,
                 ..FaultBody::default()
             },
+            switches_before: Task::current().switches().unwrap_or(0),
             ..Pending::default()
         };
     }
@@ -95,6 +96,7 @@ unsafe fn pop(faults: *mut ThreadFaults) {
     unsafe {
         (*faults).inner.body.flags = 0;
         if is_open(&(*faults).outer) {
+            (*faults).outer.switches += (*faults).inner.switches;
             (*faults).inner = (*faults).outer;
             (*faults).outer.body.flags = 0;
         }
@@ -130,7 +132,7 @@ unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut Threa
     unsafe {
         let faults = &raw mut (*state).faults;
         let fault = &raw mut (*faults).inner;
-        settle(fault);
+        settle(fault, task);
         pages::tell(faults, at);
         let flags = (*fault).body.flags;
         let failed = flags & FAULT_FAILED != 0;
@@ -220,6 +222,7 @@ pub unsafe fn switched_out(state: *mut ThreadState, task: Task, preempted: bool,
     unsafe {
         let fault = &raw mut (*state).faults.inner;
         let flags = (*fault).body.flags;
+        (*fault).switches += 1;
         // Between two attempts the whole time counts as a wait for the lock.
         if flags & FAULT_OPEN == 0 || flags & (FAULT_HANDLED | FAULT_INSIDE) == FAULT_HANDLED {
             return;
@@ -236,16 +239,20 @@ pub unsafe fn switched_out(state: *mut ThreadState, task: Task, preempted: bool,
     }
 }
 
-/// Accounts for the last switch-out of a fault, whose thread runs again.
+/// Accounts for the last switch-out of a fault, whose thread runs again, and for switches that were not seen.
 ///
 /// # Safety
 /// `fault` must be the current thread's.
 #[inline(always)]
-unsafe fn settle(fault: *mut Pending) {
+unsafe fn settle(fault: *mut Pending, task: Task) {
     // SAFETY: by this function's own condition.
     unsafe {
         if (*fault).out_since != 0 {
             add_wait(fault, switch::switched_in());
+        }
+        let seen = (*fault).switches_before + u64::from((*fault).switches);
+        if task.switches().is_some_and(|switches| switches > seen) {
+            (*fault).body.flags |= FAULT_SWITCH_MISSED;
         }
     }
 }
@@ -258,6 +265,10 @@ unsafe fn add_wait(fault: *mut Pending, until: u64) {
     unsafe {
         if (*fault).out_since == 0 {
             return;
+        }
+        // The last switch that this CPU saw is the one that took the thread off it, or an earlier one.
+        if until <= (*fault).out_since {
+            (*fault).body.flags |= FAULT_SWITCH_MISSED;
         }
         let time = until.saturating_sub((*fault).out_since);
         let waits = &raw mut (*fault).body.waits;

@@ -132,6 +132,14 @@ impl Task {
         load(self.0, config!(task_maj_flt)).unwrap_or(0)
     }
 
+    /// How often the thread was switched out (`nvcsw` and `nivcsw`), counted before the tracepoint tells of it.
+    #[inline(always)]
+    pub fn switches(self) -> Option<u64> {
+        let willing: u64 = load(self.0, config!(task_nvcsw))?;
+        let unwilling: u64 = load(self.0, config!(task_nivcsw))?;
+        Some(willing + unwilling)
+    }
+
     #[inline(always)]
     pub fn sum_exec_runtime(self) -> u64 {
         load(self.0, config!(task_sum_exec_runtime)).unwrap_or(0)

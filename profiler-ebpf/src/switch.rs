@@ -46,7 +46,7 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
         let next = Task::new(ctx.arg::<*const c_void>(2));
         if let Some(state) = scope::thread(next) {
             // SAFETY: as above.
-            unsafe { wait::switched_in(state, scope::at(state, time)) };
+            unsafe { wait::switched_in(state, next, scope::at(state, time)) };
         }
     }
     0

@@ -4,6 +4,7 @@
 //! at, and one more every [`REFILL`] ns; the others have the stacks of the last wait with the same registers, and the short ones among them are
 //! summed up and told together.
 
+mod missed;
 mod waking;
 
 use core::ffi::c_void;
@@ -45,10 +46,10 @@ pub struct Site {
 }
 
 /// A thread was born: it waits for its first CPU.
-#[inline(always)]
 ///
 /// # Safety
 /// `state` must be its entry.
+#[inline(always)]
 pub unsafe fn born(state: *mut ThreadState) {
     // SAFETY: the thread has not run yet, so nobody else has its entry.
     unsafe {
@@ -69,10 +70,7 @@ pub unsafe fn switched_out(ctx: &impl EbpfContext, state: *mut ThreadState, task
     // SAFETY: by this function's own condition.
     unsafe {
         let waits = &raw mut (*state).waits;
-        (*waits).seen = 1;
-        if (*waits).now.out != 0 {
-            lose(Loss::SwitchMissed);
-        }
+        missed::at_switch_out(waits, task);
         let in_fault = fault::is_open(&(*state).faults.inner);
         let call = task.call();
         let mut flags = if preempted || task.is_runnable() {
@@ -252,7 +250,7 @@ fn remember(hash: u64, stacks: &Record) {
 /// # Safety
 /// `state` must be the thread's that is switched in.
 #[inline(always)]
-pub unsafe fn switched_in(state: *mut ThreadState, at: At) {
+pub unsafe fn switched_in(state: *mut ThreadState, task: Task, at: At) {
     // SAFETY: by this function's own condition: the thread is on this CPU now, so only programs on this CPU use its entry, but for its
     // waker, which nobody is while it could run.
     unsafe {
@@ -260,11 +258,12 @@ pub unsafe fn switched_in(state: *mut ThreadState, at: At) {
         let now = &raw mut (*waits).now;
         if (*now).out == 0 {
             if (*waits).seen != 0 {
-                lose(Loss::SwitchMissed);
+                missed::at_switch_in(waits);
                 return;
             }
             // Had it been running, it would have been switched out first.
             (*waits).seen = 1;
+            (*waits).switches = task.switches().unwrap_or(0);
             (*now).out = (*state).since;
             (*now).count = 1;
             (*now).flags = WAIT_UNSEEN_START;

@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use profiler::capture::page_cache::{cached_in, page_size};
 
+#[path = "e2e/harness/reclaim.rs"]
+mod reclaim;
+
 const PAGES: u64 = 256;
 
 fn folder() -> tempfile::TempDir {
@@ -259,10 +262,20 @@ fn a_recording_makes_a_list_that_makes_it_warm() {
             "{input}: {}\n{text}",
             stderr(&made)
         );
-        evict(&File::open(&path).unwrap());
-        assert!(resident(&path).is_empty());
-        run(&list, &["sleep", "1"]);
-        assert_eq!(resident(&path).len() as u64, PAGES, "{input}: all that cat read");
+        let all = reclaim::expect_pages(PAGES, || {
+            evict(&File::open(&path).unwrap());
+            assert!(resident(&path).is_empty());
+            run(&list, &["sleep", "1"]);
+            let reads = text.lines().filter(|line| line.starts_with("read "));
+            (
+                resident(&path).len() as u64,
+                format!("{input}: all that cat read: {:?}", reads.collect::<Vec<_>>()),
+            )
+        });
+        if let Err(reason) = all {
+            println!("skipped: {reason}");
+            return;
+        }
     }
 }
 

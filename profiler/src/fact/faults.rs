@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use profiler_common::fault::{
-    FAULT_EXCEPTION, FAULT_FAILED, FAULT_HANDLED, FAULT_HUGE, FAULT_MAJOR, FAULT_REMOTE, FAULT_STARTED, asked,
-    error_code, returned,
+    FAULT_EXCEPTION, FAULT_FAILED, FAULT_HANDLED, FAULT_HUGE, FAULT_MAJOR, FAULT_REMOTE, FAULT_STARTED,
+    FAULT_SWITCH_MISSED, asked, error_code, returned,
 };
 use profiler_common::stack::FLAG_IN_KERNEL;
 
@@ -216,12 +216,13 @@ fn waits(fault: &Fault<'_>, class: FaultClass) -> FaultWaits {
     let own = fault.read > 0 || fault.attempts.returned & returned::MAJOR != 0 || class == FaultClass::SwapIn;
     let (disk, other) = if own { (waits.disk, 0) } else { (0, waits.disk) };
     let time = |nanoseconds: u64| Some(Duration::from_nanos(nanoseconds));
+    let off = |nanoseconds| time(nanoseconds).filter(|_| !is(FAULT_SWITCH_MISSED));
     FaultWaits {
         lock: if is(FAULT_HANDLED) { time(waits.lock) } else { None },
-        disk: time(disk),
-        other_read: time(other),
-        blocked: time(waits.blocked),
-        preempted: time(waits.preempted),
+        disk: off(disk),
+        other_read: off(other),
+        blocked: off(waits.blocked),
+        preempted: off(waits.preempted),
         reclaim: time(waits.reclaim),
     }
 }

@@ -68,7 +68,8 @@ fn expect_pages_together(run: &Run) {
     if run.tier.knows(Knows::Latency) {
         let waited = phase.touches[0].switches > 0;
         assert!(waited || is_slow(), "the first touch did not have to wait");
-        assert_eq!(rows[0].waited, Some(waited), "{:?}", rows[0]);
+        let unknown = rows[0].waited.is_none() && run.misses_switches();
+        assert!(unknown || rows[0].waited == Some(waited), "{:?}", rows[0]);
     }
     let silent = phase.touches.iter().filter(|touch| touch.faults() == 0).count() as u64;
     if let Some(around) = sum(&rows, |row| row.pages_around) {
@@ -128,6 +129,9 @@ fn two_threads_on_one_page(tier: Tier) {
             rows.into_iter().find(|row| row.address == address).unwrap().clone()
         };
         let (one, other) = (at(one), at(other));
+        if run.misses_switches() && (one.waited.is_none() || other.waited.is_none()) {
+            continue;
+        }
         for row in [&one, &other] {
             assert_eq!(row.waited, Some(true), "{row:?}");
             assert!(

@@ -136,6 +136,11 @@ impl Run {
         (phase, self.rows_of(phase))
     }
 
+    /// The kernel did not show each switch, and the recording counts those (docs/waits.md): waits of single faults may be unknown.
+    pub fn misses_switches(&self) -> bool {
+        self.outcome.stderr.contains("switches missed")
+    }
+
     /// The books of that thread.
     #[track_caller]
     pub fn account(&self, tid: u32) -> &Account {

@@ -8,13 +8,15 @@ use super::Btf;
 type Place = fn(&mut Config) -> &mut u32;
 
 /// The fields in the order of [`Config`]; several names: the first one that the kernel has.
-const FIELDS: [(&[&str], Place); 67] = [
+const FIELDS: [(&[&str], Place); 69] = [
     (&["task_struct.pid"], |c| &mut c.task_pid),
     (&["task_struct.tgid"], |c| &mut c.task_tgid),
     (&["task_struct.comm"], |c| &mut c.task_comm),
     (&["task_struct.exit_code"], |c| &mut c.task_exit_code),
     (&["task_struct.min_flt"], |c| &mut c.task_min_flt),
     (&["task_struct.maj_flt"], |c| &mut c.task_maj_flt),
+    (&["task_struct.nvcsw"], |c| &mut c.task_nvcsw),
+    (&["task_struct.nivcsw"], |c| &mut c.task_nivcsw),
     (&["task_struct.se.sum_exec_runtime"], |c| &mut c.task_sum_exec_runtime),
     (&["task_struct.mm"], |c| &mut c.task_mm),
     (&["task_struct.flags"], |c| &mut c.task_flags),

@@ -197,6 +197,14 @@ fn a_wait_is_for_its_own_read_or_for_somebody_elses() {
     let own = fact_of(&slow);
     assert_eq!((own.waits.disk, own.waits.lock, own.retries), (ns(2), ns(1), Some(1)));
     assert_eq!(own.latency, ns(600));
+    slow.flags |= FAULT_SWITCH_MISSED;
+    let unknown = fact_of(&slow);
+    assert_eq!(
+        (unknown.waits.disk, unknown.waits.blocked, unknown.waits.preempted),
+        (None, None, None)
+    );
+    assert_eq!(unknown.waits.lock, ns(1), "measured without the scheduler's word");
+    assert_eq!(unknown.latency, ns(600));
 }
 
 #[test]

@@ -4,6 +4,7 @@ pub mod ngmi;
 pub mod oracle;
 pub mod procfs;
 pub mod profile;
+pub mod reclaim;
 pub mod skip;
 pub mod taken;
 

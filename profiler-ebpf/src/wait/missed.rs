@@ -1,0 +1,40 @@
+//! Switches that the kernel made and the tracepoint did not tell of (docs/waits.md).
+
+use profiler_common::Loss;
+use profiler_common::switch::ThreadWaits;
+
+use crate::emit::{lose, lose_many};
+use crate::kernel::Task;
+
+/// Counts the switches that were not seen since the last one that was.
+///
+/// # Safety
+/// `waits` must be those of the thread, which is switched out.
+#[inline(always)]
+pub unsafe fn at_switch_out(waits: *mut ThreadWaits, task: Task) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        if (*waits).now.out != 0 {
+            lose(Loss::SwitchMissed);
+        }
+        let Some(switches) = task.switches() else { return };
+        let expected = (*waits).switches + 1;
+        if (*waits).seen != 0 && switches > expected {
+            // Out and in: had only one of them been missed, it would have been noted at the other.
+            lose_many(Loss::SwitchMissed, 2 * (switches - expected));
+        }
+        (*waits).seen = 1;
+        (*waits).switches = switches;
+    }
+}
+
+/// Counts the switch-out that was not seen, of a thread that is switched in.
+///
+/// # Safety
+/// `waits` must be those of the thread.
+#[inline(always)]
+pub unsafe fn at_switch_in(waits: *mut ThreadWaits) {
+    lose(Loss::SwitchMissed);
+    // SAFETY: by this function's own condition.
+    unsafe { (*waits).switches += 1 };
+}
