@@ -10,6 +10,7 @@ mod limits;
 mod load;
 mod markers;
 mod requests;
+mod sums;
 mod totals;
 mod waits;
 
@@ -168,6 +169,8 @@ impl Lane {
             self.pending += group;
         }
         self.kept.truncate(kept);
+        // Most threads have ended and will have no more.
+        self.kept.shrink_to_fit();
     }
 }
 

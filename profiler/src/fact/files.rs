@@ -14,27 +14,29 @@ const MAX_FILES: usize = 1 << 20;
 const MAX_PLACES: usize = 1 << 20;
 const MAX_PLACES_IN_ALL: usize = 1 << 22;
 
-/// A file under a name: a file of two names is two.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Name {
-    file: FileId,
-    path: String,
+/// Pseudo files: opening them reads nothing of the program's, and may do something.
+const NO_FILES: [&str; 5] = ["/dev/", "/proc/", "/sys/", "/memfd:", "/SYSV"];
+
+/// The path may be one of a file on a disk, which has sections and symbols.
+pub fn is_on_disk(path: &str) -> bool {
+    path.starts_with('/') && !NO_FILES.iter().any(|start| path.starts_with(start))
 }
 
-/// Gives each file its [`MappedFileId`].
+/// Gives each file its [`MappedFileId`]: a file of two names is two.
 #[derive(Debug, Default, Clone)]
 pub struct FileIndex {
     /// Answers that were given.
     known: FxHashMap<(FileId, FileKey), MappedFileId>,
-    by_name: FxHashMap<Name, MappedFileId>,
     /// The first name of each file, which reads go to.
     first: FxHashMap<FileId, MappedFileId>,
+    /// Further names, of those few that have any.
+    others: FxHashMap<FileId, Vec<MappedFileId>>,
     /// As which file the mappings know it: of an overlay, they may name the file above, and the fault the one below.
     pub mapped_as: Vec<FileId>,
     /// The bytes that were touched, by file.
     touched: Vec<FxHashSet<u64>>,
     places: usize,
-    /// Names that the kernel side told.
+    /// Names that the kernel side told, of files that have none yet.
     told: FxHashMap<FileId, String>,
 }
 
@@ -44,9 +46,7 @@ impl FileIndex {
         let mut index = Self::default();
         for (number, file) in (0u32..).zip(files) {
             let id = MappedFileId(number);
-            let path = file.path.clone();
-            index.by_name.entry(Name { file: file.id, path }).or_insert(id);
-            index.first.entry(file.id).or_insert(id);
+            index.is_also(file.id, id);
             index
                 .mapped_as
                 .push(mapped_as.get(id.index()).copied().unwrap_or(file.id));
@@ -69,7 +69,7 @@ impl FileIndex {
             .or_else(|| files.of(file.file));
         let id = self.id(list, files, file.file, key)?;
         let byte = FileOffset(file.offset.0.wrapping_add(address.0 % PAGE));
-        Some(self.touch(id, file.offset, byte))
+        Some(self.touch(list, id, file.offset, byte))
     }
 
     /// The place that the time line names.
@@ -86,7 +86,7 @@ impl FileIndex {
         }
         let id = self.id(list, files, mapped.file, Some(region.file))?;
         let byte = region.file_offset(address);
-        Some(self.touch(id, FileOffset(byte.0 - byte.0 % PAGE), byte))
+        Some(self.touch(list, id, FileOffset(byte.0 - byte.0 % PAGE), byte))
     }
 
     /// The file of a mapping.
@@ -94,16 +94,23 @@ impl FileIndex {
         self.id(list, files, files.get(region.file).file, Some(region.file))
     }
 
-    /// Takes the name that the kernel side knows a file by; the last one counts, and what a mapping says beats it.
-    pub fn name(&mut self, file: FileId, path: &[u8]) {
-        if self.told.len() < MAX_FILES || self.told.contains_key(&file) {
+    /// Takes the name that the kernel side knows a file by; what was known before beats it.
+    pub fn name(&mut self, list: &[MappedFile], file: FileId, path: &[u8]) {
+        let has_room = !self.is_listed(list, file);
+        if has_room && (self.told.len() < MAX_FILES || self.told.contains_key(&file)) {
             self.told.insert(file, String::from_utf8_lossy(path).into_owned());
         }
     }
 
-    /// A name was told for the file.
-    pub fn has_name(&self, file: FileId) -> bool {
-        self.told.get(&file).is_some_and(|path| !path.is_empty())
+    /// The file has a name.
+    pub fn has_name(&self, list: &[MappedFile], file: FileId) -> bool {
+        self.is_listed(list, file) || self.told.get(&file).is_some_and(|path| !path.is_empty())
+    }
+
+    /// The file is in the list by name.
+    fn is_listed(&self, list: &[MappedFile], file: FileId) -> bool {
+        let known = self.first.get(&file).and_then(|id| list.get(id.index()));
+        known.is_some_and(|known| !known.path.is_empty())
     }
 
     /// The file that pages were read of, that a descriptor refers to, or that is between the program and a device.
@@ -145,7 +152,12 @@ impl FileIndex {
         bytes
     }
 
-    fn touch(&mut self, file: MappedFileId, offset: FileOffset, byte: FileOffset) -> FilePlace {
+    fn touch(&mut self, list: &[MappedFile], file: MappedFileId, offset: FileOffset, byte: FileOffset) -> FilePlace {
+        let place = FilePlace { file, offset, byte };
+        let path = list.get(file.index()).map_or("", |known| &known.path);
+        if !path.is_empty() && !is_on_disk(path) {
+            return place;
+        }
         if self.touched.len() <= file.index() {
             self.touched.resize_with(file.index() + 1, FxHashSet::default);
         }
@@ -153,7 +165,7 @@ impl FileIndex {
         if places.len() < MAX_PLACES && self.places < MAX_PLACES_IN_ALL && places.insert(byte.0) {
             self.places += 1;
         }
-        FilePlace { file, offset, byte }
+        place
     }
 
     fn id(
@@ -164,37 +176,48 @@ impl FileIndex {
         key: Option<FileKey>,
     ) -> Option<MappedFileId> {
         let Some(key) = key else {
-            return match self.first.get(&file) {
-                Some(id) => Some(*id),
-                None => self.add(list, file, self.told.get(&file).cloned().unwrap_or_default()),
-            };
+            if let Some(id) = self.first.get(&file) {
+                return Some(*id);
+            }
+            let path = self.told.remove(&file).unwrap_or_default();
+            return self.add(list, file, path);
         };
         if let Some(id) = self.known.get(&(file, key)) {
             return Some(*id);
         }
-        let path = files.get(key).path.clone();
-        let name = Name { file, path };
-        let nameless = || {
-            self.first
-                .get(&file)
-                .copied()
-                .filter(|id| list.get(id.index()).is_some_and(|known| known.path.is_empty()))
-        };
-        let id = match self.by_name.get(&name).copied().or_else(nameless) {
+        let path = &files.get(key).path;
+        let nameless = || self.first.get(&file).copied().filter(|_| !self.is_listed(list, file));
+        let id = match self.under(list, file, path).or_else(nameless) {
             Some(id) => id,
-            None => self.add(list, file, name.path.clone())?,
+            None => self.add(list, file, path.clone())?,
         };
-        self.by_name.entry(name).or_insert(id);
+        self.told.remove(&file);
         if let (Some(known), Some(mapped_as)) = (list.get_mut(id.index()), self.mapped_as.get_mut(id.index())) {
             *mapped_as = describe(known, files, key);
         }
         // What only the time line places is named by the mapping's own number.
         let mapped_as = files.get(key).file;
-        self.first.entry(mapped_as).or_insert(id);
-        let path = files.get(key).path.clone();
-        self.by_name.entry(Name { file: mapped_as, path }).or_insert(id);
+        if self.under(list, mapped_as, path).is_none() {
+            self.is_also(mapped_as, id);
+        }
         self.known.insert((file, key), id);
         Some(id)
+    }
+
+    /// What the file is in the list under that name.
+    fn under(&self, list: &[MappedFile], file: FileId, path: &str) -> Option<MappedFileId> {
+        let others = self.others.get(&file).into_iter().flatten();
+        let mut ids = self.first.get(&file).into_iter().chain(others);
+        ids.find(|id| list.get(id.index()).is_some_and(|known| known.path == path))
+            .copied()
+    }
+
+    /// The file is in the list as `id`.
+    fn is_also(&mut self, file: FileId, id: MappedFileId) {
+        let first = *self.first.entry(file).or_insert(id);
+        if first != id {
+            self.others.entry(file).or_default().push(id);
+        }
     }
 
     fn add(&mut self, list: &mut Vec<MappedFile>, file: FileId, path: String) -> Option<MappedFileId> {
@@ -202,14 +225,7 @@ impl FileIndex {
             return None;
         }
         let id = MappedFileId(u32::try_from(list.len()).ok()?);
-        self.by_name.insert(
-            Name {
-                file,
-                path: path.clone(),
-            },
-            id,
-        );
-        self.first.entry(file).or_insert(id);
+        self.is_also(file, id);
         self.mapped_as.push(file);
         list.push(MappedFile {
             id: file,

@@ -183,7 +183,7 @@ impl<'b, 's> Replay<'b, 's> {
                 return;
             }
             Event::FileName(name) => {
-                self.files.name(name.file, &name.path);
+                self.files.name(&self.tables.files, name.file, &name.path);
                 return;
             }
             Event::UserStack(stack) => {

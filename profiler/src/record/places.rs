@@ -9,12 +9,9 @@ use super::binaries::OpenBinaries;
 use crate::addr::FileOffset;
 use crate::event::FileId;
 use crate::fact::fault::{FileSection, FileSymbol, MappedFileId};
-use crate::fact::files::FileIndex;
+use crate::fact::files::{FileIndex, is_on_disk};
 use crate::fact::{MappedFile, Tables};
 use crate::unwind::Binaries as _;
-
-/// Pseudo files: opening them reads nothing of the program's, and may do something.
-const NO_FILES: [&str; 5] = ["/dev/", "/proc/", "/sys/", "/memfd:", "/SYSV"];
 
 /// The places of one file that want a symbol.
 pub struct Places {
@@ -32,9 +29,8 @@ pub struct Places {
 pub fn sections(tables: &mut Tables, index: &FileIndex, binaries: &OpenBinaries) -> Vec<Places> {
     let mut wanted = Vec::new();
     for (id, known) in (0u32..).map(MappedFileId).zip(&mut tables.files) {
-        let is_path = known.path.starts_with('/') && !NO_FILES.iter().any(|start| known.path.starts_with(start));
         let touched = index.touched(id);
-        if !is_path || touched.is_empty() || !known.sections.is_empty() {
+        if !is_on_disk(&known.path) || touched.is_empty() || !known.sections.is_empty() {
             continue;
         }
         let mapped_as = index.mapped_as.get(id.index()).copied().unwrap_or(known.id);

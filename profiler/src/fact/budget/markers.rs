@@ -2,12 +2,12 @@
 //! other faults; the shortest marks are left out last.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::mem::take;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::sums::{Sum, Sums};
 use super::{ThreadFacts, causes, duration};
 use crate::addr::{Timestamp, ns};
 use crate::fact::packed::{LongTimes, PackedFault, PackedFaults};
@@ -48,8 +48,8 @@ pub struct Markers {
     long: LongTimes,
     reads: Vec<PagesReadFact>,
     dropped: u64,
-    folded: BTreeMap<(ThreadId, FaultClass, bool), FoldedFaults>,
-    folded_reads: BTreeMap<(MappedFileId, bool), FoldedReads>,
+    folded: Sums<FoldedFaults>,
+    folded_reads: Sums<FoldedReads>,
     folded_stacks: FxHashMap<(ThreadId, Option<StackId>), FoldedStack>,
 }
 
@@ -125,10 +125,10 @@ impl Markers {
     /// Facts that an earlier budget has folded already.
     pub fn take_over(&mut self, recording: &mut Recording) {
         for folded in take(&mut recording.folded_faults) {
-            add_faults(&mut self.folded, folded);
+            self.folded.add(folded);
         }
         for folded in take(&mut recording.folded_reads) {
-            add_reads(&mut self.folded_reads, folded);
+            self.folded_reads.add(folded);
         }
     }
 
@@ -170,15 +170,14 @@ impl Markers {
         for fault in self.faults.drain(kept..) {
             let fault = fault.fact(&self.long);
             let (time, read) = (ns(fault.time()), u64::from(fault.pages_read));
-            let folded = FoldedFaults {
+            self.folded.add(FoldedFaults {
                 thread: fault.thread,
                 class: fault.class,
                 major: fault.major,
                 faults: 1,
                 time,
                 pages_read: read,
-            };
-            add_faults(&mut self.folded, folded);
+            });
             // Beyond so many distinct stacks the sums stay exact and lose their place in the call tree.
             let has_room = self.folded_stacks.len() < stacks;
             let known = has_room || self.folded_stacks.contains_key(&(fault.thread, fault.stack));
@@ -203,13 +202,12 @@ impl Markers {
                 .select_nth_unstable_by_key(kept, |read| (Reverse(read.pages.count), read.time, read.thread));
         }
         for read in self.reads.drain(kept..) {
-            let folded = FoldedReads {
+            self.folded_reads.add(FoldedReads {
                 file: read.file,
                 in_fault: read.in_fault,
                 runs: 1,
                 pages: u64::from(read.pages.count),
-            };
-            add_reads(&mut self.folded_reads, folded);
+            });
         }
         count
     }
@@ -244,8 +242,8 @@ impl Markers {
             thread.marks.sort_by_key(|mark| mark.start);
             thread.reads.sort_by_key(|read| read.time);
         }
-        recording.folded_faults = self.folded.into_values().collect();
-        recording.folded_reads = self.folded_reads.into_values().collect();
+        recording.folded_faults = self.folded.into_sorted();
+        recording.folded_reads = self.folded_reads.into_sorted();
         for note in notes(self.dropped, recording) {
             if !recording.notes.contains(&note) {
                 recording.notes.push(note);
@@ -340,27 +338,29 @@ fn add_stack(sums: &mut FxHashMap<(ThreadId, Option<StackId>), FoldedStack>, mor
     sum.bytes = sum.bytes.saturating_add(more.bytes);
 }
 
-fn add_faults(sums: &mut BTreeMap<(ThreadId, FaultClass, bool), FoldedFaults>, more: FoldedFaults) {
-    match sums.get_mut(&(more.thread, more.class, more.major)) {
-        Some(sum) => {
-            sum.faults = sum.faults.saturating_add(more.faults);
-            sum.time = sum.time.saturating_add(more.time);
-            sum.pages_read = sum.pages_read.saturating_add(more.pages_read);
-        }
-        None => {
-            sums.insert((more.thread, more.class, more.major), more);
-        }
+impl Sum for FoldedFaults {
+    type Key = (ThreadId, FaultClass, bool);
+
+    fn key(&self) -> Self::Key {
+        (self.thread, self.class, self.major)
+    }
+
+    fn add(&mut self, more: &Self) {
+        self.faults = self.faults.saturating_add(more.faults);
+        self.time = self.time.saturating_add(more.time);
+        self.pages_read = self.pages_read.saturating_add(more.pages_read);
     }
 }
 
-fn add_reads(sums: &mut BTreeMap<(MappedFileId, bool), FoldedReads>, more: FoldedReads) {
-    match sums.get_mut(&(more.file, more.in_fault)) {
-        Some(sum) => {
-            sum.runs = sum.runs.saturating_add(more.runs);
-            sum.pages = sum.pages.saturating_add(more.pages);
-        }
-        None => {
-            sums.insert((more.file, more.in_fault), more);
-        }
+impl Sum for FoldedReads {
+    type Key = (MappedFileId, bool);
+
+    fn key(&self) -> Self::Key {
+        (self.file, self.in_fault)
+    }
+
+    fn add(&mut self, more: &Self) {
+        self.runs = self.runs.saturating_add(more.runs);
+        self.pages = self.pages.saturating_add(more.pages);
     }
 }

@@ -6,6 +6,7 @@ use std::mem::take;
 
 use rustc_hash::FxHashMap;
 
+use super::sums::{Sum, Sums};
 use super::{ThreadFacts, causes};
 use crate::addr::{Timestamp, ns};
 use crate::fact::prune::{Visit, visit_keys, visit_stack};
@@ -41,14 +42,6 @@ pub struct WaitSum {
     pub queued: u64,
 }
 
-impl WaitSum {
-    fn add(&mut self, wait: &WaitFact) {
-        self.waits = self.waits.saturating_add(u64::from(wait.count));
-        self.off = self.off.saturating_add(ns(wait.off));
-        self.queued = self.queued.saturating_add(ns(wait.queued));
-    }
-}
-
 /// Exact sums of all waits, folded or not.
 pub type WaitTotals = BTreeMap<(ThreadId, WaitReason), WaitSum>;
 
@@ -57,8 +50,7 @@ pub type WaitTotals = BTreeMap<(ThreadId, WaitReason), WaitSum>;
 pub struct Waits {
     budget: usize,
     kept: Vec<WaitFact>,
-    totals: WaitTotals,
-    folded: BTreeMap<(ThreadId, WaitReason), FoldedWaits>,
+    folded: Sums<FoldedWaits>,
     stacks: FxHashMap<(ThreadId, Option<StackId>, WaitReason, bool), FoldedWaitStack>,
 }
 
@@ -73,7 +65,6 @@ impl Waits {
 
     /// Takes one.
     pub fn add(&mut self, wait: &WaitFact) {
-        self.totals.entry((wait.thread, wait.reason)).or_default().add(wait);
         self.kept.push(wait.clone());
         // Room for a quarter more makes each round pay for many.
         if self.kept.len() > self.budget.saturating_add(self.budget / 4) {
@@ -117,17 +108,7 @@ impl Waits {
 
     fn fold(&mut self, wait: &WaitFact) {
         let WaitFact { thread, reason, .. } = *wait;
-        add(
-            &mut self.folded,
-            FoldedWaits {
-                thread,
-                reason,
-                waits: u64::from(wait.count),
-                off: ns(wait.off),
-                queued: ns(wait.queued),
-                longest: ns(wait.longest),
-            },
-        );
+        self.folded.add(FoldedWaits::from(wait));
         // Beyond as many distinct stacks as waits the sums stay exact and lose their place in the call tree.
         let key = |stack| (thread, stack, reason, wait.in_fault);
         let known = self.stacks.len() < self.budget || self.stacks.contains_key(&key(wait.stack));
@@ -178,12 +159,14 @@ impl Waits {
         recording: &mut Recording,
     ) -> (WaitTotals, Vec<FoldedWaitStack>) {
         self.fit();
-        let seen = self
-            .totals
-            .values()
-            .fold(0, |sum: u64, of| sum.saturating_add(of.waits));
-        for folded in take(&mut recording.folded_waits) {
-            add(&mut self.folded, folded);
+        let mut folded = self.folded.into_sorted();
+        let totals = totals(&folded, &self.kept);
+        let seen = totals.values().fold(0, |sum: u64, of| sum.saturating_add(of.waits));
+        let before = take(&mut recording.folded_waits);
+        if !before.is_empty() {
+            let mut all = Sums::default();
+            before.into_iter().chain(folded).for_each(|more| all.add(more));
+            folded = all.into_sorted();
         }
         for wait in self.kept {
             if let Some(thread) = threads.get_mut(wait.thread.index()) {
@@ -194,24 +177,50 @@ impl Waits {
             thread.waits.sort_by_key(|wait| (wait.end, wait.start));
         }
         recording.waits_seen = recording.waits_seen.max(seen);
-        recording.folded_waits = self.folded.into_values().collect();
+        recording.folded_waits = folded;
         let mut stacks: Vec<FoldedWaitStack> = self.stacks.into_values().collect();
         stacks
             .sort_unstable_by_key(|folded| (folded.time, folded.thread, folded.stack, folded.reason, folded.in_fault));
-        (self.totals, stacks)
+        (totals, stacks)
     }
 }
 
-fn add(sums: &mut BTreeMap<(ThreadId, WaitReason), FoldedWaits>, more: FoldedWaits) {
-    match sums.get_mut(&(more.thread, more.reason)) {
-        Some(sum) => {
-            sum.waits = sum.waits.saturating_add(more.waits);
-            sum.off = sum.off.saturating_add(more.off);
-            sum.queued = sum.queued.saturating_add(more.queued);
-            sum.longest = sum.longest.max(more.longest);
+/// Those that were folded and those that are kept.
+fn totals(folded: &[FoldedWaits], kept: &[WaitFact]) -> WaitTotals {
+    let mut sums = Sums::default();
+    let kept = kept.iter().map(FoldedWaits::from);
+    folded.iter().copied().chain(kept).for_each(|more| sums.add(more));
+    let total = |sum: FoldedWaits| {
+        let FoldedWaits { waits, off, queued, .. } = sum;
+        (sum.key(), WaitSum { waits, off, queued })
+    };
+    sums.into_sorted().into_iter().map(total).collect()
+}
+
+impl From<&WaitFact> for FoldedWaits {
+    fn from(wait: &WaitFact) -> Self {
+        Self {
+            thread: wait.thread,
+            reason: wait.reason,
+            waits: u64::from(wait.count),
+            off: ns(wait.off),
+            queued: ns(wait.queued),
+            longest: ns(wait.longest),
         }
-        None => {
-            sums.insert((more.thread, more.reason), more);
-        }
+    }
+}
+
+impl Sum for FoldedWaits {
+    type Key = (ThreadId, WaitReason);
+
+    fn key(&self) -> Self::Key {
+        (self.thread, self.reason)
+    }
+
+    fn add(&mut self, more: &Self) {
+        self.waits = self.waits.saturating_add(more.waits);
+        self.off = self.off.saturating_add(more.off);
+        self.queued = self.queued.saturating_add(more.queued);
+        self.longest = self.longest.max(more.longest);
     }
 }

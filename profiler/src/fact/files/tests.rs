@@ -60,6 +60,10 @@ impl World {
         &self.list[place.file.index()].path
     }
 
+    fn told(&mut self, file: FileId, path: &[u8]) {
+        self.index.name(&self.list, file, path);
+    }
+
     fn read(&mut self, file: FileId) -> MappedFileId {
         self.index.of_file(&mut self.list, &self.files, file).unwrap()
     }
@@ -180,11 +184,11 @@ fn files_that_are_known_keep_their_numbers() {
 fn a_file_that_nobody_mapped_has_the_name_that_was_told() {
     let mut world = World::default();
     let (early, late, mapped) = (id(DISK, 3), id(DISK, 4), id(DISK, 5));
-    world.index.name(early, b"/early");
-    world.index.name(mapped, b"/below");
+    world.told(early, b"/early");
+    world.told(mapped, b"/below");
     world.map(0x10000, 0, mapped, "/above");
     let ids = [early, late, mapped].map(|file| world.read(file));
-    world.index.name(late, b"/late");
+    world.told(late, b"/late");
     world.index.finish(&mut world.list, &world.files);
     let paths = ids.map(|id| &*world.list[id.index()].path);
     assert_eq!(
@@ -192,17 +196,17 @@ fn a_file_that_nobody_mapped_has_the_name_that_was_told() {
         ["/early", "/late", "/above"],
         "the process's own view beats the kernel's"
     );
-    assert!(world.index.has_name(late) && !world.index.has_name(id(DISK, 9)));
+    assert!(world.index.has_name(&world.list, late) && !world.index.has_name(&world.list, id(DISK, 9)));
 }
 
 #[test]
 fn names_that_were_told_stay_with_their_numbers_in_a_kept_log() {
     let mut world = World::default();
-    world.index.name(id(DISK, 3), b"/x");
+    world.told(id(DISK, 3), b"/x");
     world.map(0x10000, 0, id(DISK, 3), "/y");
     let (nobodys, told) = (world.read(id(DISK, 8)), world.read(id(DISK, 3)));
     let index = FileIndex::of(&world.list, &world.index.mapped_as);
     world.index = index;
-    world.index.name(id(DISK, 3), b"/x");
+    world.told(id(DISK, 3), b"/x");
     assert_eq!((world.read(id(DISK, 8)), world.read(id(DISK, 3))), (nobodys, told));
 }
