@@ -10,7 +10,6 @@ mod limits;
 mod load;
 mod markers;
 mod requests;
-mod sums;
 mod totals;
 mod waits;
 

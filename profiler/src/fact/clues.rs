@@ -11,7 +11,7 @@ use self::copies::CopiesOf;
 use super::fault::{Access, FaultFact, MappedFileId};
 use super::pages::{PageSet, Pages, page_of};
 use super::prune::Visit;
-use super::{Mark, MarkKind, StackId, Tables, ThreadId};
+use super::{Mark, MarkKind, StackId, Tables, ThreadId, sums};
 
 pub use self::copies::{Copies, is_library};
 
@@ -99,6 +99,19 @@ impl Sum {
     fn join(&mut self, other: Self) {
         self.count = self.count.saturating_add(other.count);
         self.time = self.time.saturating_add(other.time);
+    }
+}
+
+impl sums::Sum for ReadWaits {
+    type Key = (ThreadId, Option<MappedFileId>);
+
+    fn key(&self) -> Self::Key {
+        (self.thread, self.file)
+    }
+
+    fn add(&mut self, more: &Self) {
+        self.faults = self.faults.saturating_add(more.faults);
+        self.time = self.time.saturating_add(more.time);
     }
 }
 

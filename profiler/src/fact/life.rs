@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
 use super::{FactSink, Mark, SampleFact, Tables, Thread, ThreadId, WaitFact};
@@ -100,20 +101,28 @@ impl Lives {
     /// Holds each thread's times against its life.
     pub fn check(&self, tables: &Tables) -> LifeCheck {
         let mut check = LifeCheck::default();
+        let mut folded: FxHashMap<ThreadId, u64> = FxHashMap::default();
+        for more in &tables.recording.folded_waits {
+            let off = folded.entry(more.thread).or_default();
+            *off = off.saturating_add(more.off);
+        }
+        let crowds: FxHashSet<ThreadId> = tables.recording.crowds.iter().map(|crowd| crowd.thread).collect();
         for (thread, id) in tables.threads.iter().zip((0..).map(ThreadId)) {
             // One that has neither samples nor waits may have run all the same, after its last switch.
             let times = self.threads.get(id.index()).copied().unwrap_or_default();
             let on = times.on.saturating_add(thread.cpu_time_after_last_sample);
-            if on == 0 && times.off == 0 {
+            let off = times.off.saturating_add(folded.get(&id).copied().unwrap_or(0));
+            // What several threads did in the time of all of them is no life.
+            if on == 0 && off == 0 || crowds.contains(&id) {
                 continue;
             }
             let life = ns(life(tables, thread));
-            let known = on.saturating_add(times.off);
+            let known = on.saturating_add(off);
             let difference = i64::try_from(i128::from(known) - i128::from(life)).unwrap_or(i64::MAX);
             check.threads += 1;
             for (sum, part) in [
                 (&mut check.on_ns, on),
-                (&mut check.off_ns, times.off),
+                (&mut check.off_ns, off),
                 (&mut check.life_ns, life),
                 (&mut check.missing_ns, life.saturating_sub(known)),
                 (&mut check.excess_ns, known.saturating_sub(life)),
@@ -125,7 +134,7 @@ impl Lives {
                 pid: process.map_or(0, |process| process.pid),
                 tid: thread.tid,
                 on_ns: on,
-                off_ns: times.off,
+                off_ns: off,
                 life_ns: life,
                 kernel_on_ns: thread.sum_exec_runtime,
             });
@@ -166,9 +175,9 @@ pub fn life(tables: &Tables, thread: &Thread) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fact::StackId;
     use crate::fact::made_up;
     use crate::fact::wait::{Sight, WaitReason};
+    use crate::fact::{Crowd, FoldedWaits, StackId};
 
     const MS: u64 = 1_000_000;
 
@@ -262,6 +271,31 @@ mod tests {
         // A thousandth is as good as nothing.
         lives.wait(&tables, &wait(1, 10));
         assert_eq!(lives.check(&tables).open.len(), 1);
+    }
+
+    #[test]
+    fn waits_that_are_sums_count_and_rows_of_several_threads_do_not() {
+        let mut tables = Tables {
+            threads: vec![thread(0, Some(20 * MS), 5 * MS), thread(0, Some(30 * MS), 90 * MS)],
+            ..Tables::default()
+        };
+        tables.recording.end = Timestamp(100 * MS);
+        tables.recording.folded_waits = vec![FoldedWaits {
+            thread: ThreadId(0),
+            reason: WaitReason::Lock,
+            waits: 7,
+            off: 15 * MS,
+            queued: 0,
+            longest: MS,
+        }];
+        tables.recording.crowds = vec![Crowd {
+            thread: ThreadId(1),
+            threads: 4,
+            ran: 4,
+            processes_ran: 2,
+        }];
+        let check = Lives::default().check(&tables);
+        assert_eq!((check.threads, check.off_ns, check.open), (1, 15 * MS, Vec::new()));
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod blocks;
 pub mod budget;
 pub mod cause;
 pub mod clues;
+pub mod crowd;
 pub mod dirty;
 mod display;
 pub mod fault;
@@ -48,6 +49,7 @@ mod sink;
 mod stack;
 mod stack_ends;
 pub mod strings;
+mod sums;
 pub mod trim;
 pub mod wait;
 mod walks;
@@ -58,6 +60,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 pub use cause::{Cause, Effect, EffectKind, HolderRef, Reason, RequestRef};
+pub use crowd::Crowd;
 pub use fault::{FaultFact, FoldedFaults, FoldedReads, MappedFile, MappedFileId, PagesReadFact};
 pub use prune::Visit;
 pub use request::{BioFact, BlockDevice, DeviceId, FoldedRequests, RequestFact};
@@ -186,6 +189,9 @@ pub struct Recording {
     /// What the recording itself cost; `None`: the recorder was killed, or is of an older version.
     #[serde(default)]
     pub cost: Option<Cost>,
+    /// Rows that stand for several threads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub crowds: Vec<Crowd>,
     /// Notes for the person, each a sentence with its remedy.
     pub notes: Vec<String>,
 }

@@ -217,6 +217,36 @@ impl PackedFaults {
         Self { rows, long }
     }
 
+    /// With those of another thread, starts ascending.
+    #[must_use]
+    pub fn with(mut self, others: Self) -> Self {
+        if self.rows.is_empty() {
+            return others;
+        }
+        if others.rows.is_empty() {
+            return self;
+        }
+        if Arc::ptr_eq(&self.long, &others.long) {
+            self.rows.extend(others.rows);
+        } else {
+            self = self.iter().chain(others.iter()).collect();
+        }
+        self
+    }
+
+    /// All of them as those of `thread`, in the order of their starts.
+    #[must_use]
+    pub fn of_thread(mut self, thread: ThreadId) -> Self {
+        self.rows.iter_mut().for_each(|row| row.thread = thread.0);
+        let rest = |row: &PackedFault| {
+            let fault = row.fact(&self.long);
+            (fault.latency, fault.address, fault.stack)
+        };
+        // Those that began at the same time are few: only they are unpacked.
+        (self.rows).sort_by(|a, b| a.start.cmp(&b.start).then_with(|| rest(a).cmp(&rest(b))));
+        self
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.rows.len()

@@ -28,10 +28,7 @@ fn waits(recording: &Recording, collected: &Collected) -> Vec<Value> {
     }
     let mut sums: BTreeMap<WaitReason, WaitSum> = BTreeMap::new();
     for ((_, reason), more) in &collected.waits {
-        let sum = sums.entry(*reason).or_default();
-        sum.waits = sum.waits.saturating_add(more.waits);
-        sum.off = sum.off.saturating_add(more.off);
-        sum.queued = sum.queued.saturating_add(more.queued);
+        sums.entry(*reason).or_default().join(more);
     }
     let total = |of: fn(&WaitSum) -> u64| sums.values().fold(0u64, |sum, more| sum.saturating_add(of(more)));
     let mut entries = vec![

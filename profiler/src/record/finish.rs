@@ -21,7 +21,7 @@ use crate::event::write::LogWriter;
 use crate::event::{Event, Header};
 use crate::fact::budget::{Budget, Collected, Collector};
 use crate::fact::log::LogSource;
-use crate::fact::{FactSource, Tables};
+use crate::fact::{FactSource, Tables, crowd};
 use crate::profile::gzip;
 use crate::report::Summary;
 
@@ -104,7 +104,8 @@ pub fn finish(log: OpenLog, output: Output, binaries: &OpenBinaries, plan: &Plan
         let resolved = Event::Resolved(source.collect_resolved(&tables));
         append(&mut file, [resolved]).with_context(|| format!("cannot complete {}", log_path.display()))?;
     }
-    let collected = collector.finish(&mut tables);
+    let mut collected = collector.finish(&mut tables);
+    crowd::gather(crowd::THREADS, &mut tables, &mut collected);
     if !plan.complete_log && !source.is_complete() {
         named(&mut tables);
     }

@@ -16,7 +16,7 @@ use super::findings::{Finding, find};
 use super::text::WIDTH;
 use crate::addr::ns;
 use crate::fact::budget::Collected;
-use crate::fact::{FactSink, FrameId, Location, Mark, ModuleId, SampleFact, Tables, ThreadId};
+use crate::fact::{Crowd, FactSink, FrameId, Location, Mark, ModuleId, SampleFact, Tables, ThreadId};
 
 pub use cost::CostSummary;
 pub use faults::FaultSummary;
@@ -64,6 +64,10 @@ pub struct Summary {
     pub waits_folded: u64,
     /// Block requests that are only sums in the profile.
     pub requests_folded: u64,
+    /// Threads that share a row of the profile with others.
+    pub threads_together: u64,
+    /// How many such rows it has.
+    pub shared_rows: u64,
     /// What the recording itself cost; `None`: unknown.
     pub cost: Option<CostSummary>,
     /// Notes, each with its remedy.
@@ -188,6 +192,8 @@ impl Accumulator {
         processes.sort_unstable();
         processes.dedup();
         let recording = &tables.recording;
+        // A row that stands for several counts as one above.
+        let more = |count: fn(&Crowd) -> u64| sum(recording.crowds.iter().map(|crowd| count(crowd).saturating_sub(1)));
         Summary {
             main_thread: main_thread(tables, &cpu),
             waits: None,
@@ -196,8 +202,8 @@ impl Accumulator {
             samples: self.samples,
             samples_without_stack: self.samples_without_stack,
             cpu_time_ns: cpu.iter().fold(0, |sum, cpu| sum.saturating_add(*cpu)),
-            processes: processes.len() as u64,
-            threads: ran.count() as u64,
+            processes: (processes.len() as u64).saturating_add(more(|crowd| crowd.processes_ran)),
+            threads: (ran.count() as u64).saturating_add(more(|crowd| crowd.ran)),
             losses: recording.losses.clone(),
             stacks: StackSummary::new(&recording.stack_ends, &recording.walks),
             faults: None,
@@ -205,6 +211,8 @@ impl Accumulator {
             marks_left_out: 0,
             waits_folded: sum(recording.folded_waits.iter().map(|folded| folded.waits)),
             requests_folded: sum(recording.folded_requests.iter().map(|folded| folded.requests)),
+            threads_together: sum(recording.crowds.iter().map(|crowd| crowd.threads)),
+            shared_rows: recording.crowds.len() as u64,
             cost: CostSummary::new(recording),
             notes: recording.notes.clone(),
             output: None,

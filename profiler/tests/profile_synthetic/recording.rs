@@ -67,6 +67,7 @@ pub fn recording() -> Recording {
         requests_seen: 0,
         folded_requests: Vec::new(),
         cpu_time_seen: 99 * MS,
+        crowds: Vec::new(),
         notes: vec!["Kernel names are hidden; run as root.".into()],
     }
 }

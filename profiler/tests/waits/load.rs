@@ -37,7 +37,7 @@ const JOBS: &[&str] = &[
 ];
 
 /// A row of `by_device` in `ngmi io --json`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 struct Device {
     device: String,
     done: Counts,
@@ -45,7 +45,7 @@ struct Device {
     unfinished: u64,
 }
 
-#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct Counts {
     reads: u64,
     read_bytes: u64,
@@ -165,16 +165,27 @@ fn record(disk: &Disk) -> Option<(Tables, Fio)> {
 }
 
 fn expect(disk: &Disk) {
-    let Some((tables, fio)) = (0..run::ATTEMPTS).find_map(|_| record(disk)) else {
+    let device_of = |tables: &Tables| {
+        let mut devices = tables.by_device.iter();
+        devices.find(|device| device.device == disk.name()).cloned().unwrap()
+    };
+    let mut last = None;
+    for _ in 0..run::ATTEMPTS {
+        last = record(disk).or(last);
+        // Seen once, on a guest whose host was busy: one was under way when the recording ended, which the kernel did not count either.
+        if last
+            .as_ref()
+            .is_some_and(|(tables, _)| device_of(tables).unfinished == 0)
+        {
+            break;
+        }
+    }
+    let Some((tables, fio)) = last else {
         skip("each recording has losses, as with others' recorders beside it");
         return;
     };
     assert_eq!(fio.jobs.len(), 4);
-    let device = tables
-        .by_device
-        .iter()
-        .find(|device| device.device == disk.name())
-        .unwrap();
+    let device = device_of(&tables);
     assert_eq!(device.unfinished, 0, "{device:?}");
     // Each figure of the device's own, its flushes too.
     assert_eq!(Some(&device.done), device.counted.as_ref());

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::sums::{Sum, Sums};
 use super::{ThreadFacts, causes, duration};
 use crate::addr::{Timestamp, ns};
 use crate::fact::packed::{LongTimes, PackedFault, PackedFaults};
 use crate::fact::prune::{Visit, visit_keys, visit_stack};
+use crate::fact::sums::{Sum, Sums};
 use crate::fact::{
     Effect, FaultFact, FoldedFaults, FoldedReads, MappedFileId, Mark, MarkKind, PagesReadFact, Recording, StackId,
     ThreadId, fault::FaultClass,
@@ -326,16 +326,23 @@ fn stacks_room(budget: usize) -> usize {
 }
 
 fn add_stack(sums: &mut FxHashMap<(ThreadId, Option<StackId>), FoldedStack>, more: FoldedStack) {
-    let sum = sums.entry((more.thread, more.stack)).or_insert(FoldedStack {
-        faults: 0,
-        latency: 0,
-        bytes: 0,
-        ..more
-    });
-    sum.time = sum.time.max(more.time);
-    sum.faults = sum.faults.saturating_add(more.faults);
-    sum.latency = sum.latency.saturating_add(more.latency);
-    sum.bytes = sum.bytes.saturating_add(more.bytes);
+    let sum = sums.entry(more.key());
+    sum.and_modify(|sum| sum.add(&more)).or_insert(more);
+}
+
+impl Sum for FoldedStack {
+    type Key = (ThreadId, Option<StackId>);
+
+    fn key(&self) -> Self::Key {
+        (self.thread, self.stack)
+    }
+
+    fn add(&mut self, more: &Self) {
+        self.time = self.time.max(more.time);
+        self.faults = self.faults.saturating_add(more.faults);
+        self.latency = self.latency.saturating_add(more.latency);
+        self.bytes = self.bytes.saturating_add(more.bytes);
+    }
 }
 
 impl Sum for FoldedFaults {

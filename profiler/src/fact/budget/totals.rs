@@ -1,6 +1,7 @@
 //! Exact sums of all page faults, whatever the budget leaves of them.
 
 use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
 
@@ -64,6 +65,17 @@ impl FaultRate {
         }
     }
 
+    /// Takes over one with steps of the same length.
+    fn join(&mut self, other: Self) {
+        for (step, (faults, waits)) in other.steps {
+            let sum = self.steps.entry(step).or_default();
+            *sum = (sum.0 + faults, sum.1 + waits);
+        }
+        while self.steps.len() > STEPS {
+            self.double();
+        }
+    }
+
     fn double(&mut self) {
         self.step = self.step.saturating_mul(2);
         for (step, (faults, waits)) in std::mem::take(&mut self.steps) {
@@ -102,6 +114,30 @@ impl FaultRates {
     /// Of each process that had any.
     pub fn all(&self) -> impl Iterator<Item = &FaultRate> {
         self.by_process.values()
+    }
+
+    /// Adds up those of processes that have the same new number.
+    pub fn join(&mut self, renumber: impl Fn(ProcessId) -> ProcessId) {
+        let mut joined: FxHashMap<ProcessId, FaultRate> = FxHashMap::default();
+        for (process, mut rate) in std::mem::take(&mut self.by_process) {
+            match joined.entry(renumber(process)) {
+                Entry::Vacant(vacant) => {
+                    vacant.insert(rate);
+                }
+                Entry::Occupied(mut sum) => {
+                    let sum = sum.get_mut();
+                    while sum.step < rate.step {
+                        sum.double();
+                    }
+                    while rate.step < sum.step {
+                        rate.double();
+                    }
+                    sum.join(rate);
+                }
+            }
+        }
+        self.by_process = joined;
+        self.steps = self.all().map(|rate| rate.steps.len()).sum();
     }
 
     /// Counts one. Where there would be more steps than `most`, all of them become longer.

@@ -6,10 +6,10 @@ use std::mem::take;
 
 use rustc_hash::FxHashMap;
 
-use super::sums::{Sum, Sums};
 use super::{ThreadFacts, causes};
 use crate::addr::{Timestamp, ns};
 use crate::fact::prune::{Visit, visit_keys, visit_stack};
+use crate::fact::sums::{Sum, Sums};
 use crate::fact::{Effect, FoldedWaits, Recording, StackId, ThreadId, WaitFact, WaitReason};
 
 /// Folded waits of one thread that had the same stack and reason.
@@ -40,6 +40,15 @@ pub struct WaitSum {
     pub off: u64,
     /// The part of it in which the thread could have run, in ns.
     pub queued: u64,
+}
+
+impl WaitSum {
+    /// Takes over another one.
+    pub fn join(&mut self, more: &Self) {
+        self.waits = self.waits.saturating_add(more.waits);
+        self.off = self.off.saturating_add(more.off);
+        self.queued = self.queued.saturating_add(more.queued);
+    }
 }
 
 /// Exact sums of all waits, folded or not.
@@ -114,26 +123,14 @@ impl Waits {
         let known = self.stacks.len() < self.budget || self.stacks.contains_key(&key(wait.stack));
         let stack = wait.stack.filter(|_| known);
         self.add_stack(FoldedWaitStack {
-            thread,
             stack,
-            reason,
-            in_fault: wait.in_fault,
-            time: wait.end,
-            blocked: ns(wait.blocked()),
-            queued: ns(wait.queued),
+            ..FoldedWaitStack::from(wait)
         });
     }
 
     fn add_stack(&mut self, more: FoldedWaitStack) {
-        let key = (more.thread, more.stack, more.reason, more.in_fault);
-        let sum = self.stacks.entry(key).or_insert(FoldedWaitStack {
-            blocked: 0,
-            queued: 0,
-            ..more
-        });
-        sum.time = sum.time.max(more.time);
-        sum.blocked = sum.blocked.saturating_add(more.blocked);
-        sum.queued = sum.queued.saturating_add(more.queued);
+        let sum = self.stacks.entry(more.key());
+        sum.and_modify(|sum| sum.add(&more)).or_insert(more);
     }
 
     /// Keeps as many stacks of folded waits as waits: those with the least time lose their place in the call tree.
@@ -207,6 +204,34 @@ impl From<&WaitFact> for FoldedWaits {
             queued: ns(wait.queued),
             longest: ns(wait.longest),
         }
+    }
+}
+
+impl From<&WaitFact> for FoldedWaitStack {
+    fn from(wait: &WaitFact) -> Self {
+        Self {
+            thread: wait.thread,
+            stack: wait.stack,
+            reason: wait.reason,
+            in_fault: wait.in_fault,
+            time: wait.end,
+            blocked: ns(wait.blocked()),
+            queued: ns(wait.queued),
+        }
+    }
+}
+
+impl Sum for FoldedWaitStack {
+    type Key = (ThreadId, Option<StackId>, WaitReason, bool);
+
+    fn key(&self) -> Self::Key {
+        (self.thread, self.stack, self.reason, self.in_fault)
+    }
+
+    fn add(&mut self, more: &Self) {
+        self.time = self.time.max(more.time);
+        self.blocked = self.blocked.saturating_add(more.blocked);
+        self.queued = self.queued.saturating_add(more.queued);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::addr::PAGE;
 use crate::fact::fault::{FaultClass, FaultFact, PageRange};
 use crate::fact::pages::{PageSet, innermost};
 use crate::fact::prune::{Visit, visit_keys};
-use crate::fact::{FrameId, ProcessId, StackId, Tables, upwards};
+use crate::fact::{FrameId, ProcessId, StackId, Tables, sums, upwards};
 
 /// Pages that the processes of a name copied because a fork had shared them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +20,19 @@ pub struct Copies {
     pub pages: u64,
     /// The time of the faults.
     pub time: std::time::Duration,
+}
+
+impl sums::Sum for Copies {
+    type Key = (ProcessId, Option<FrameId>);
+
+    fn key(&self) -> Self::Key {
+        (self.process, self.frame)
+    }
+
+    fn add(&mut self, more: &Self) {
+        self.pages = self.pages.saturating_add(more.pages);
+        self.time = self.time.saturating_add(more.time);
+    }
 }
 
 /// By frame.

@@ -125,7 +125,20 @@ impl Summary {
         let sums = [(self.waits_folded, "waits"), (self.requests_folded, "requests")];
         let sums = sums.into_iter().filter(|(folded, _)| *folded > 0);
         let sums = sums.map(|(folded, what)| format!("{} {what} are sums in it", count(folded)));
-        let parts: Vec<String> = samples.into_iter().chain(marks).chain(faults).chain(sums).collect();
+        let together = (self.threads_together > 0).then(|| {
+            format!(
+                "{} threads share {} rows",
+                count(self.threads_together),
+                self.shared_rows
+            )
+        });
+        let parts = samples
+            .into_iter()
+            .chain(marks)
+            .chain(faults)
+            .chain(sums)
+            .chain(together);
+        let parts: Vec<String> = parts.collect();
         (!parts.is_empty()).then(|| format!("thinned: {}", parts.join("; ")))
     }
 

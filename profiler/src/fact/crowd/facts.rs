@@ -1,0 +1,120 @@
+//! Facts after threads were told together: the same sums, with new numbers.
+
+use std::mem::take;
+
+use super::{Plan, ThreadId};
+use crate::fact::budget::{Collected, FoldedWaitStack, ThreadFacts, WaitTotals};
+use crate::fact::clues::Clues;
+use crate::fact::sums::{Sum, Sums};
+use crate::fact::{Cause, Effect, EffectKind, FoldedWaits, Reason, Recording, WaitFact};
+
+/// Renumbers everything, and sums up the waits of those that are told together.
+pub fn gather(collected: &mut Collected, recording: &mut Recording, plan: &Plan) {
+    let mut threads: Vec<ThreadFacts> = Vec::new();
+    let rows = plan.threads.iter().map(|thread| thread.index() + 1).max();
+    threads.resize_with(rows.unwrap_or(0), ThreadFacts::default);
+    let mut folded = Vec::new();
+    for (facts, old) in take(&mut collected.threads).into_iter().zip((0..).map(ThreadId)) {
+        let new = plan.thread(old);
+        let Some(row) = threads.get_mut(new.index()) else {
+            continue;
+        };
+        if plan.is_gathered(old) {
+            folded.extend(facts.waits);
+        } else {
+            row.waits = facts.waits;
+        }
+        row.samples.extend(facts.samples);
+        row.marks.extend(facts.marks);
+        row.reads.extend(facts.reads);
+        row.faults = take(&mut row.faults).with(facts.faults);
+    }
+    for (row, thread) in threads.iter_mut().zip((0..).map(ThreadId)) {
+        renumber(row, thread, plan);
+    }
+    collected.threads = threads;
+    sums(collected, recording, plan, &folded);
+    let bios = collected.requests.iter_mut().flat_map(|request| &mut request.bios);
+    for bio in bios {
+        bio.thread = bio.thread.map(|thread| plan.thread(thread));
+    }
+    causes(&mut collected.causes, plan);
+    clues(&mut collected.clues, plan);
+    collected.faults.rates.join(|process| plan.process(process));
+}
+
+/// Says whose the facts are now, and puts those of several threads in order.
+fn renumber(row: &mut ThreadFacts, thread: ThreadId, plan: &Plan) {
+    row.samples.sort_by_key(|sample| sample.time);
+    row.marks.iter_mut().for_each(|mark| mark.thread = thread);
+    row.marks.sort_by_key(|mark| mark.start);
+    row.reads.iter_mut().for_each(|read| read.thread = thread);
+    row.reads.sort_by_key(|read| read.time);
+    row.faults = take(&mut row.faults).of_thread(thread);
+    for wait in &mut row.waits {
+        wait.thread = thread;
+        if let Some(waker) = &mut wait.waker {
+            waker.thread = waker.thread.map(|waker| plan.thread(waker));
+        }
+    }
+}
+
+/// What is known as sums, and the waits that become such.
+fn sums(collected: &mut Collected, recording: &mut Recording, plan: &Plan, folded: &[WaitFact]) {
+    recording.folded_faults = joined(take(&mut recording.folded_faults), |sum| {
+        sum.thread = plan.thread(sum.thread);
+    });
+    let mut waits = take(&mut recording.folded_waits);
+    waits.extend(folded.iter().map(FoldedWaits::from));
+    recording.folded_waits = joined(waits, |sum| {
+        sum.thread = plan.thread(sum.thread);
+    });
+    let mut totals = WaitTotals::new();
+    for ((thread, reason), more) in take(&mut collected.waits) {
+        totals.entry((plan.thread(thread), reason)).or_default().join(&more);
+    }
+    collected.waits = totals;
+    collected.folded_stacks = joined(take(&mut collected.folded_stacks), |sum| {
+        sum.thread = plan.thread(sum.thread);
+    });
+    (collected.folded_stacks).sort_unstable_by_key(|folded| (folded.time, folded.thread, folded.stack));
+    let mut stacks = take(&mut collected.folded_wait_stacks);
+    stacks.extend(folded.iter().map(FoldedWaitStack::from));
+    stacks = joined(stacks, |sum| {
+        sum.thread = plan.thread(sum.thread);
+    });
+    stacks.sort_unstable_by_key(|folded| (folded.time, folded.thread, folded.stack, folded.reason, folded.in_fault));
+    collected.folded_wait_stacks = stacks;
+}
+
+fn joined<T: Sum>(all: Vec<T>, renumber: impl Fn(&mut T)) -> Vec<T> {
+    let mut sums = Sums::default();
+    for mut more in all {
+        renumber(&mut more);
+        sums.add(more);
+    }
+    sums.into_sorted()
+}
+
+/// What explained a wait that is summed up now explains nothing.
+fn causes(causes: &mut Vec<Cause>, plan: &Plan) {
+    let is_summed_up = |effect: &Effect| effect.kind == EffectKind::Wait && plan.is_gathered(effect.thread);
+    causes.retain(|cause| !is_summed_up(&cause.effect));
+    for cause in &mut *causes {
+        cause.effect.thread = plan.thread(cause.effect.thread);
+        match &mut cause.reason {
+            Reason::Request(request) => request.by = request.by.map(|by| plan.thread(by)),
+            Reason::Holder(holder) => holder.effect.thread = plan.thread(holder.effect.thread),
+        }
+    }
+    causes.sort_by_key(|cause| cause.effect);
+}
+
+fn clues(clues: &mut Clues, plan: &Plan) {
+    clues.waits = joined(take(&mut clues.waits), |sum| {
+        sum.thread = plan.thread(sum.thread);
+    });
+    clues.copies = joined(take(&mut clues.copies), |sum| {
+        sum.process = plan.process(sum.process);
+    });
+}

@@ -1,0 +1,172 @@
+//! Processes and threads after threads were told together.
+
+use rustc_hash::FxHashSet;
+
+use super::{Crowd, Group, Plan, Process, ProcessId, Tables, Thread, ThreadId, number};
+use crate::addr::Timestamp;
+use crate::fact::Location;
+use crate::fact::budget::Collected;
+use crate::fact::fault::FaultAccount;
+
+/// Puts the new processes and threads in the place of the old ones, and says in the recording which rows are several threads'.
+pub fn gather(tables: &mut Tables, plan: &Plan, collected: &Collected) {
+    let singles = plan.is_gathered.iter().filter(|gathered| !**gathered).count();
+    let crowds: Vec<Crowd> = (plan.members.iter().zip(singles..))
+        .map(|((group, members), row)| crowd(tables, collected, (group, members), ThreadId(number(row))))
+        .collect();
+    let rows: Vec<Thread> = (plan.members.iter())
+        .map(|(group, members)| thread(tables, plan, group, members))
+        .collect();
+    let programs: Vec<Process> = (plan.members.iter().zip(singles..))
+        .filter_map(|((group, members), row)| process(tables, group, members, ThreadId(number(row))))
+        .collect();
+    let stays = staying(tables, plan);
+    let mut old = std::mem::take(&mut tables.processes);
+    let mut index = 0..old.len();
+    old.retain(|_| index.next().is_some_and(|index| stays[index]));
+    for process in &mut old {
+        // A parent that is one of many is nobody in particular.
+        process.parent = process.parent.filter(|parent| stays.get(parent.index()) == Some(&true));
+        process.parent = process.parent.map(|parent| plan.process(parent));
+        process.main_thread = process.main_thread.map(|main| plan.thread(main));
+    }
+    tables.processes = old;
+    tables.processes.extend(programs);
+    let mut gathered = plan.is_gathered.iter();
+    tables.threads.retain(|_| gathered.next() == Some(&false));
+    for thread in &mut tables.threads {
+        thread.process = plan.process(thread.process);
+    }
+    tables.threads.extend(rows);
+    for frame in &mut tables.frames {
+        if let Location::Jit { process, .. }
+        | Location::Anonymous { process, .. }
+        | Location::Unmapped { process, .. } = &mut frame.location
+        {
+            *process = plan.process(*process);
+        }
+    }
+    tables.recording.notes.push(note(&crowds));
+    tables.recording.crowds = crowds;
+}
+
+/// By old process: it keeps a thread of its own.
+fn staying(tables: &Tables, plan: &Plan) -> Vec<bool> {
+    let mut stays = vec![false; tables.processes.len()];
+    let threads = tables.threads.iter().zip(&plan.is_gathered);
+    for (thread, _) in threads.filter(|(_, gathered)| !**gathered) {
+        if let Some(stays) = stays.get_mut(thread.process.index()) {
+            *stays = true;
+        }
+    }
+    stays
+}
+
+fn crowd(tables: &Tables, collected: &Collected, (group, members): (&Group, &[ThreadId]), row: ThreadId) -> Crowd {
+    let ran = members.iter().filter(|member| {
+        let facts = collected.threads.get(member.index());
+        facts.is_some_and(|facts| !facts.samples.is_empty())
+    });
+    let processes: FxHashSet<ProcessId> = (ran.clone())
+        .filter_map(|member| Some(tables.threads.get(member.index())?.process))
+        .collect();
+    Crowd {
+        thread: row,
+        threads: members.len() as u64,
+        ran: ran.count() as u64,
+        processes_ran: match group {
+            Group::Rest(_) => 0,
+            Group::Program(_) => processes.len() as u64,
+        },
+    }
+}
+
+/// The row of several threads: they began with the first of them, and end with the last.
+fn thread(tables: &Tables, plan: &Plan, group: &Group, members: &[ThreadId]) -> Thread {
+    let all = || members.iter().filter_map(|member| tables.threads.get(member.index()));
+    let first = all().next();
+    let old = first.map_or(ProcessId(0), |thread| thread.process);
+    let name = match group {
+        Group::Rest(_) => counted(members.len(), "other thread"),
+        Group::Program(_) => {
+            let processes: FxHashSet<ProcessId> = all().map(|thread| thread.process).collect();
+            let threads = counted(members.len(), "thread");
+            format!("{threads} of {}", counted(processes.len(), "process"))
+        }
+    };
+    let start = all().map(|thread| thread.start).min().unwrap_or_default();
+    let mut row = Thread::born(plan.process(old), first.map_or(0, |thread| thread.tid), name, start);
+    row.is_main = all().any(|thread| thread.is_main);
+    row.end = last(all().map(|thread| thread.end));
+    for thread in all() {
+        let after = thread.cpu_time_after_last_sample;
+        row.cpu_time_after_last_sample = row.cpu_time_after_last_sample.saturating_add(after);
+        row.sum_exec_runtime = sum(row.sum_exec_runtime, thread.sum_exec_runtime);
+        add_account(&mut row, thread);
+    }
+    row
+}
+
+/// The account of those that have one: the others can't be checked, alone or together.
+fn add_account(row: &mut Thread, thread: &Thread) {
+    let (Some(account), Some(minor), Some(major)) = (thread.faults, thread.minor_faults, thread.major_faults) else {
+        return;
+    };
+    // Of whom none was watched, all were before.
+    let account = FaultAccount {
+        before: account.before.or(Some(minor.saturating_add(major))),
+        ..account
+    };
+    row.faults = Some(row.faults.map_or(account, |sum| sum.with(account)));
+    row.minor_faults = sum(row.minor_faults, Some(minor));
+    row.major_faults = sum(row.major_faults, Some(major));
+}
+
+/// The process of a program's row.
+fn process(tables: &Tables, group: &Group, members: &[ThreadId], row: ThreadId) -> Option<Process> {
+    let Group::Program(name) = group else { return None };
+    let all = || {
+        let threads = members.iter().filter_map(|member| tables.threads.get(member.index()));
+        threads.filter_map(|thread| tables.processes.get(thread.process.index()))
+    };
+    let first = all().next()?;
+    let same_path = all().all(|process| process.path == first.path);
+    Some(Process {
+        pid: first.pid,
+        name: name.clone(),
+        path: if same_path { first.path.clone() } else { String::new() },
+        command_line: Vec::new(),
+        start: all().map(|process| process.start).min()?,
+        existed: all().any(|process| process.existed),
+        end: last(all().map(|process| process.end)),
+        exit_code: None,
+        parent: None,
+        main_thread: Some(row),
+    })
+}
+
+fn counted(count: usize, what: &str) -> String {
+    let many = if what.ends_with('s') { "es" } else { "s" };
+    format!("{count} {what}{}", if count == 1 { "" } else { many })
+}
+
+/// The last end, if all have one.
+fn last(mut ends: impl Iterator<Item = Option<Timestamp>>) -> Option<Timestamp> {
+    ends.try_fold(Timestamp(0), |last, end| Some(last.max(end?)))
+}
+
+fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.saturating_add(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+fn note(crowds: &[Crowd]) -> String {
+    let threads = crowds.iter().fold(0u64, |sum, crowd| sum.saturating_add(crowd.threads));
+    format!(
+        "{threads} threads, those that did least, are told together in {} rows, by program: their waits are summed up by stack; keep all \
+         with --keep-events.",
+        crowds.len()
+    )
+}
