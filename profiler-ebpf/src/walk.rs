@@ -168,12 +168,11 @@ pub extern "C" fn walk_user_stack(level: u32, space: u64) -> u32 {
             (*walk).head.end = WalkEnd::NotWalked as u32;
             return WalkEnd::NotWalked as u32;
         }
+        let leaf = (*walk).regs;
         let end = if let Some(end) = in_space(walk, space) {
             end
         } else {
-            if (*walk).head.count > 0 {
-                (*walk).regs = (*walk).passed[0].regs();
-            }
+            (*walk).regs = leaf;
             start(walk, space);
             keep(walk, (*walk).regs.ip);
             (*walk).last = last::NONE;

@@ -1,6 +1,7 @@
 //! Stacks reach their thread's first frame, or say why they do not.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 
 use crate::harness::profile::{Sample, Thread, share};
 use crate::harness::skip::needs_capture;
@@ -292,4 +293,28 @@ fn without_the_walker_moved_code_is_still_found() {
         .collect();
     assert!(moved.len() > 100, "{} samples", moved.len());
     assert!(share(moved, |sample| sample.holds("spin_in_b")) > 0.9);
+}
+
+/// A forked process gets tables of its own while it runs: a walk that they overtake begins once more, at its leaf.
+#[test]
+fn walks_that_new_tables_overtake_keep_their_leaf() {
+    needs_capture!();
+    let storms = r#"for i in $(seq 40); do "$0" "$1" 3000 0 || exit; done"#;
+    let seeded = Oracle::c("seeded");
+    let outcome = Ngmi::record()
+        .args(["--keep-events", "log"])
+        .program(
+            "sh",
+            [OsStr::new("-c"), storms.as_ref(), seeded.as_ref(), "file".as_ref()],
+        )
+        .run();
+    outcome.expect_code(0);
+    let copies = |function: &str| {
+        let only = ["--class", "cow", "--csv", "--function", function];
+        Ngmi::verb("faults").arg(outcome.file("log")).args(only).run().stdout
+    };
+    assert!(copies("storm_of_copies").lines().count() > 20 * 3000);
+    // Nothing of glibc's start copies a page itself.
+    let by_start = copies("_start");
+    assert_eq!(by_start.lines().count(), 1, "{by_start}");
 }
