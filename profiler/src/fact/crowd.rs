@@ -50,8 +50,10 @@ struct Plan {
     threads: Vec<ThreadId>,
     /// By old process: its new number.
     processes: Vec<ProcessId>,
-    /// By old thread: it has no row of its own.
-    is_gathered: Vec<bool>,
+    /// By old process: it keeps a thread with a row of its own.
+    stays: Vec<bool>,
+    /// Threads with a row of their own: they have the first numbers.
+    singles: usize,
     /// Rows of threads that are told together, by number above those of single threads: their members, old numbers ascending.
     members: Vec<(Group, Vec<ThreadId>)>,
 }
@@ -66,7 +68,7 @@ impl Plan {
     }
 
     fn is_gathered(&self, old: ThreadId) -> bool {
-        self.is_gathered.get(old.index()) == Some(&true)
+        self.thread(old).index() >= self.singles
     }
 }
 
@@ -125,7 +127,8 @@ fn plan(most: usize, tables: &Tables, collected: &Collected) -> Plan {
     Plan {
         threads,
         processes: processes(tables, &stays, &members),
-        is_gathered: place_of.iter().map(Option::is_some).collect(),
+        stays,
+        singles,
         members,
     }
 }

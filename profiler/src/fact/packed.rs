@@ -1,5 +1,6 @@
 //! A page fault in 96 bytes, for those that have to be kept by the million.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -144,6 +145,18 @@ impl PackedFault {
         ThreadId(self.thread)
     }
 
+    /// By thread and start; those that began at the same time are few: only they are unpacked.
+    pub fn order(&self, other: &Self, long: &LongTimes) -> Ordering {
+        let rest = |fault: &Self| {
+            let fault = fault.fact(long);
+            (fault.latency, fault.address, fault.stack)
+        };
+        let began = |fault: &Self| (fault.thread, fault.start);
+        began(self)
+            .cmp(&began(other))
+            .then_with(|| rest(self).cmp(&rest(other)))
+    }
+
     /// The fault, as it was handed in. Inlined, so that who wants a part of it unpacks no more.
     #[inline]
     pub fn fact(&self, long: &LongTimes) -> FaultFact {
@@ -238,12 +251,7 @@ impl PackedFaults {
     #[must_use]
     pub fn of_thread(mut self, thread: ThreadId) -> Self {
         self.rows.iter_mut().for_each(|row| row.thread = thread.0);
-        let rest = |row: &PackedFault| {
-            let fault = row.fact(&self.long);
-            (fault.latency, fault.address, fault.stack)
-        };
-        // Those that began at the same time are few: only they are unpacked.
-        (self.rows).sort_by(|a, b| a.start.cmp(&b.start).then_with(|| rest(a).cmp(&rest(b))));
+        self.rows.sort_unstable_by(|a, b| a.order(b, &self.long));
         self
     }
 

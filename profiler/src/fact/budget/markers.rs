@@ -37,6 +37,13 @@ pub struct FoldedStack {
     pub bytes: u64,
 }
 
+impl FoldedStack {
+    /// In the order of their times.
+    pub fn sort(stacks: &mut [Self]) {
+        stacks.sort_unstable_by_key(|folded| (folded.time, folded.thread, folded.stack));
+    }
+}
+
 /// Markers while facts arrive.
 #[derive(Debug, Default)]
 pub struct Markers {
@@ -250,22 +257,14 @@ impl Markers {
             }
         }
         let mut stacks: Vec<FoldedStack> = self.folded_stacks.into_values().collect();
-        stacks.sort_unstable_by_key(|folded| (folded.time, folded.thread, folded.stack));
+        FoldedStack::sort(&mut stacks);
         (self.dropped, stacks)
     }
 }
 
 /// To their threads, sorted by start. These are most of the markers: they are never held twice.
 fn hand_out(mut faults: Vec<PackedFault>, long: LongTimes, threads: &mut [ThreadFacts]) {
-    faults.sort_unstable_by(|a, b| {
-        // Those that began at the same time are few: only they are unpacked.
-        let rest = |fault: &PackedFault| {
-            let fault = fault.fact(&long);
-            (fault.latency, fault.address, fault.stack)
-        };
-        let began = |fault: &PackedFault| (fault.thread(), fault.start());
-        began(a).cmp(&began(b)).then_with(|| rest(a).cmp(&rest(b)))
-    });
+    faults.sort_unstable_by(|a, b| a.order(b, &long));
     let long = Arc::new(long);
     while let Some(last) = faults.last().map(PackedFault::thread) {
         let own = faults.split_off(faults.partition_point(|fault| fault.thread() < last));

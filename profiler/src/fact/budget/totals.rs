@@ -57,9 +57,16 @@ impl FaultRate {
 
     /// Counts one. The result does not depend on the order of calls.
     fn add(&mut self, time: Timestamp, waited: bool) {
-        let (faults, waits) = self.steps.entry(time.0 / self.step).or_default();
-        *faults += 1;
-        *waits += u64::from(waited);
+        self.count(time.0 / self.step, (1, u64::from(waited)));
+        self.fit();
+    }
+
+    fn count(&mut self, step: u64, (faults, waits): (u64, u64)) {
+        let sum = self.steps.entry(step).or_default();
+        *sum = (sum.0 + faults, sum.1 + waits);
+    }
+
+    fn fit(&mut self) {
         while self.steps.len() > STEPS {
             self.double();
         }
@@ -67,20 +74,16 @@ impl FaultRate {
 
     /// Takes over one with steps of the same length.
     fn join(&mut self, other: Self) {
-        for (step, (faults, waits)) in other.steps {
-            let sum = self.steps.entry(step).or_default();
-            *sum = (sum.0 + faults, sum.1 + waits);
+        for (step, counts) in other.steps {
+            self.count(step, counts);
         }
-        while self.steps.len() > STEPS {
-            self.double();
-        }
+        self.fit();
     }
 
     fn double(&mut self) {
         self.step = self.step.saturating_mul(2);
-        for (step, (faults, waits)) in std::mem::take(&mut self.steps) {
-            let sum = self.steps.entry(step / 2).or_default();
-            *sum = (sum.0 + faults, sum.1 + waits);
+        for (step, counts) in std::mem::take(&mut self.steps) {
+            self.count(step / 2, counts);
         }
     }
 }

@@ -31,6 +31,14 @@ pub struct FoldedWaitStack {
     pub queued: u64,
 }
 
+impl FoldedWaitStack {
+    /// In the order of their times.
+    pub fn sort(stacks: &mut [Self]) {
+        stacks
+            .sort_unstable_by_key(|folded| (folded.time, folded.thread, folded.stack, folded.reason, folded.in_fault));
+    }
+}
+
 /// A sum of waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WaitSum {
@@ -176,8 +184,7 @@ impl Waits {
         recording.waits_seen = recording.waits_seen.max(seen);
         recording.folded_waits = folded;
         let mut stacks: Vec<FoldedWaitStack> = self.stacks.into_values().collect();
-        stacks
-            .sort_unstable_by_key(|folded| (folded.time, folded.thread, folded.stack, folded.reason, folded.in_fault));
+        FoldedWaitStack::sort(&mut stacks);
         (totals, stacks)
     }
 }

@@ -3,7 +3,7 @@
 use std::mem::take;
 
 use super::{Plan, ThreadId};
-use crate::fact::budget::{Collected, FoldedWaitStack, ThreadFacts, WaitTotals};
+use crate::fact::budget::{Collected, FoldedStack, FoldedWaitStack, ThreadFacts, WaitTotals};
 use crate::fact::clues::Clues;
 use crate::fact::sums::{Sum, Sums};
 use crate::fact::{Cause, Effect, EffectKind, FoldedWaits, Reason, Recording, WaitFact};
@@ -77,13 +77,13 @@ fn sums(collected: &mut Collected, recording: &mut Recording, plan: &Plan, folde
     collected.folded_stacks = joined(take(&mut collected.folded_stacks), |sum| {
         sum.thread = plan.thread(sum.thread);
     });
-    (collected.folded_stacks).sort_unstable_by_key(|folded| (folded.time, folded.thread, folded.stack));
+    FoldedStack::sort(&mut collected.folded_stacks);
     let mut stacks = take(&mut collected.folded_wait_stacks);
     stacks.extend(folded.iter().map(FoldedWaitStack::from));
     stacks = joined(stacks, |sum| {
         sum.thread = plan.thread(sum.thread);
     });
-    stacks.sort_unstable_by_key(|folded| (folded.time, folded.thread, folded.stack, folded.reason, folded.in_fault));
+    FoldedWaitStack::sort(&mut stacks);
     collected.folded_wait_stacks = stacks;
 }
 

@@ -10,30 +10,36 @@ use crate::fact::fault::FaultAccount;
 
 /// Puts the new processes and threads in the place of the old ones, and says in the recording which rows are several threads'.
 pub fn gather(tables: &mut Tables, plan: &Plan, collected: &Collected) {
-    let singles = plan.is_gathered.iter().filter(|gathered| !**gathered).count();
-    let crowds: Vec<Crowd> = (plan.members.iter().zip(singles..))
-        .map(|((group, members), row)| crowd(tables, collected, (group, members), ThreadId(number(row))))
+    let rows_of = || (plan.members.iter().zip(plan.singles..)).map(|(members, row)| (members, ThreadId(number(row))));
+    let crowds: Vec<Crowd> = rows_of()
+        .map(|((group, members), row)| crowd(tables, collected, (group, members), row))
         .collect();
     let rows: Vec<Thread> = (plan.members.iter())
         .map(|(group, members)| thread(tables, plan, group, members))
         .collect();
-    let programs: Vec<Process> = (plan.members.iter().zip(singles..))
-        .filter_map(|((group, members), row)| process(tables, group, members, ThreadId(number(row))))
+    let programs: Vec<Process> = rows_of()
+        .filter_map(|((group, members), row)| match group {
+            Group::Rest(_) => None,
+            Group::Program(name) => Some(process(tables, name, members, row)),
+        })
         .collect();
-    let stays = staying(tables, plan);
     let mut old = std::mem::take(&mut tables.processes);
-    let mut index = 0..old.len();
-    old.retain(|_| index.next().is_some_and(|index| stays[index]));
+    let mut stays = plan.stays.iter();
+    old.retain(|_| stays.next() == Some(&true));
     for process in &mut old {
         // A parent that is one of many is nobody in particular.
-        process.parent = process.parent.filter(|parent| stays.get(parent.index()) == Some(&true));
+        process.parent = process
+            .parent
+            .filter(|parent| plan.stays.get(parent.index()) == Some(&true));
         process.parent = process.parent.map(|parent| plan.process(parent));
         process.main_thread = process.main_thread.map(|main| plan.thread(main));
     }
     tables.processes = old;
     tables.processes.extend(programs);
-    let mut gathered = plan.is_gathered.iter();
-    tables.threads.retain(|_| gathered.next() == Some(&false));
+    let mut old = (0..).map(ThreadId);
+    tables
+        .threads
+        .retain(|_| old.next().is_some_and(|old| !plan.is_gathered(old)));
     for thread in &mut tables.threads {
         thread.process = plan.process(thread.process);
     }
@@ -48,18 +54,6 @@ pub fn gather(tables: &mut Tables, plan: &Plan, collected: &Collected) {
     }
     tables.recording.notes.push(note(&crowds));
     tables.recording.crowds = crowds;
-}
-
-/// By old process: it keeps a thread of its own.
-fn staying(tables: &Tables, plan: &Plan) -> Vec<bool> {
-    let mut stays = vec![false; tables.processes.len()];
-    let threads = tables.threads.iter().zip(&plan.is_gathered);
-    for (thread, _) in threads.filter(|(_, gathered)| !**gathered) {
-        if let Some(stays) = stays.get_mut(thread.process.index()) {
-            *stays = true;
-        }
-    }
-    stays
 }
 
 fn crowd(tables: &Tables, collected: &Collected, (group, members): (&Group, &[ThreadId]), row: ThreadId) -> Crowd {
@@ -123,26 +117,23 @@ fn add_account(row: &mut Thread, thread: &Thread) {
 }
 
 /// The process of a program's row.
-fn process(tables: &Tables, group: &Group, members: &[ThreadId], row: ThreadId) -> Option<Process> {
-    let Group::Program(name) = group else { return None };
+fn process(tables: &Tables, name: &str, members: &[ThreadId], row: ThreadId) -> Process {
     let all = || {
         let threads = members.iter().filter_map(|member| tables.threads.get(member.index()));
         threads.filter_map(|thread| tables.processes.get(thread.process.index()))
     };
-    let first = all().next()?;
-    let same_path = all().all(|process| process.path == first.path);
-    Some(Process {
-        pid: first.pid,
-        name: name.clone(),
-        path: if same_path { first.path.clone() } else { String::new() },
-        command_line: Vec::new(),
-        start: all().map(|process| process.start).min()?,
+    let start = all().map(|process| process.start).min().unwrap_or_default();
+    let pid = all().next().map_or(0, |first| first.pid);
+    let mut paths = all().map(|process| &*process.path);
+    let path = paths.next().unwrap_or_default();
+    let same_path = paths.all(|other| other == path);
+    Process {
+        path: if same_path { path } else { "" }.to_owned(),
         existed: all().any(|process| process.existed),
         end: last(all().map(|process| process.end)),
-        exit_code: None,
-        parent: None,
         main_thread: Some(row),
-    })
+        ..Process::born(pid, name.to_owned(), start)
+    }
 }
 
 fn counted(count: usize, what: &str) -> String {
