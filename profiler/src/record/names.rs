@@ -183,7 +183,7 @@ pub fn resolve_kernel(tables: &mut Tables) {
     };
     for (id, offset, is_return) in unnamed {
         let address = text.wrapping_add(offset).wrapping_sub(u64::from(is_return));
-        if let Some(found) = symbols.lookup(address) {
+        if let Some(found) = symbols.lookup(address).filter(|found| stays(found.module)) {
             let name = match found.module {
                 Some(module) => format!("{} [{module}]", found.name),
                 None => found.name.to_owned(),
@@ -204,5 +204,22 @@ pub fn resolve_kernel(tables: &mut Tables) {
                 },
             );
         }
+    }
+}
+
+/// Code of this module is where it was for as long as the system runs: BPF programs and trampolines come and go (`bpf_get_kallsym`,
+/// `ftrace_mod_get_kallsym` in kernel/kallsyms.c), and what is there by now is another's.
+fn stays(module: Option<&str>) -> bool {
+    !module.is_some_and(|module| module == "bpf" || module.starts_with("__builtin__"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stays;
+
+    #[test]
+    fn what_comes_and_goes_has_no_name_afterwards() {
+        assert!(stays(None) && stays(Some("ext4")));
+        assert!(!stays(Some("bpf")) && !stays(Some("__builtin__ftrace")) && !stays(Some("__builtin__kprobes")));
     }
 }

@@ -113,9 +113,10 @@ fn check_times(recording: &Recording, pid: u32, before: u64) {
             .samples()
             .filter(|sample| sample.at.tid == exit.at.tid)
             .count() as f64;
-        // At most one a millisecond; fewer where the machine has no time for every tick (an emulated one lost nine of ten).
+        // One a millisecond of the CPU's: by chance a few more of a thread that shares it (331 of 300 ms, seen beside a build), fewer
+        // where the machine has no time for every tick (an emulated one lost nine of ten).
         let rate = samples * 1e6 / recording.cpu_time(exit.at.tid) as f64;
-        assert!((0.05..1.1).contains(&rate), "{samples} samples, {rate} a millisecond");
+        assert!((0.05..1.3).contains(&rate), "{samples} samples, {rate} a millisecond");
         assert!(exit.minor_faults > 0);
     }
 }
