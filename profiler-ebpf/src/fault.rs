@@ -21,8 +21,8 @@ pub use known::KnownVmas;
 use aya_ebpf::EbpfContext;
 use profiler_common::fault::{
     BEFORE_UNKNOWN, FAULT_FAILED, FAULT_HANDLED, FAULT_HAS_FILE, FAULT_INSIDE, FAULT_MAJOR, FAULT_OPEN, FAULT_STARTED,
-    FAULT_SWITCH_MISSED, FAULTS_FILE, FAULTS_MAJOR, FaultBody, FaultCounts, FaultHead, OUT_BLOCKED, OUT_DISK, OUT_PREEMPTED, Pending,
-    ThreadFaults,
+    FAULT_SWITCH_MISSED, FAULTS_FILE, FAULTS_MAJOR, FaultBody, FaultCounts, FaultHead, OUT_BLOCKED, OUT_DISK,
+    OUT_PREEMPTED, Pending, ThreadFaults,
 };
 use profiler_common::scope::ThreadState;
 use profiler_common::{Loss, RecordKind};

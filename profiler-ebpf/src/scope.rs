@@ -174,11 +174,18 @@ pub unsafe fn last_tid(task: Task, state: *const ThreadState) -> u32 {
     if number == tid {
         return tid;
     }
-    let Some(successor) = task.group_leader().and_then(|leader| THREADS.get_ptr(&leader.address())) else {
+    let Some(successor) = task
+        .group_leader()
+        .and_then(|leader| THREADS.get_ptr(&leader.address()))
+    else {
         return tid;
     };
     // SAFETY: the successor's entry stays while it waits for this thread to be gone, and one word is read.
-    if unsafe { (*successor).tid } == pid { number } else { tid }
+    if unsafe { (*successor).tid } == pid {
+        number
+    } else {
+        tid
+    }
 }
 
 #[inline(always)]

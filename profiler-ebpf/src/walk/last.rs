@@ -100,7 +100,9 @@ pub const PARTED: u32 = 2;
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn goes_on(level: u32) -> u32 {
-    let Some(walk) = WALKS.get_ptr_mut(level) else { return PARTED };
+    let Some(walk) = WALKS.get_ptr_mut(level) else {
+        return PARTED;
+    };
     // SAFETY: as in `meets`.
     unsafe {
         let Some(last) = remembered(walk) else { return PARTED };

@@ -1,8 +1,9 @@
 //! Rows of tables for tests: what a test does not say of them is nothing.
 
+use super::fault::{Access, FaultClass, FaultWaits};
 use super::request::{Operation, RequestKind, RequestSight};
-use super::{DeviceId, Process, ProcessId, RequestFact, Thread};
-use crate::addr::Timestamp;
+use super::{DeviceId, FaultFact, Process, ProcessId, RequestFact, Thread, ThreadId};
+use crate::addr::{Avma, Timestamp};
 
 /// A process that was there at the beginning of time.
 pub fn process(pid: u32, name: &str) -> Process {
@@ -33,5 +34,28 @@ pub fn request() -> RequestFact {
         sight: RequestSight::Whole,
         bio_only: false,
         bios: Vec::new(),
+    }
+}
+
+/// A read of anonymous memory at address 0, whose end nobody saw.
+pub fn fault() -> FaultFact {
+    FaultFact {
+        start: Timestamp(0),
+        latency: None,
+        thread: ThreadId(0),
+        stack: None,
+        address: Avma(0),
+        access: Access::Read,
+        class: FaultClass::Anonymous,
+        place: None,
+        major: false,
+        in_kernel: false,
+        remote: false,
+        failed: None,
+        waits: FaultWaits::default(),
+        retries: None,
+        around: None,
+        pages_read: 0,
+        read_around_off: false,
     }
 }

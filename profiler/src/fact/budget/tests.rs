@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::addr::{Avma, FileOffset};
-use crate::fact::fault::{Access, FaultClass, FaultWaits, FilePlace, PageRange};
+use crate::fact::fault::{FaultClass, FilePlace, PageRange};
 use crate::fact::made_up;
 use crate::fact::{Frame, FrameId, Location, MappedFileId, MarkKind, Process, StackNode, Thread, TruncationReason};
 
@@ -184,9 +184,7 @@ pub(super) fn fault(start: u64, latency: u64, major: bool) -> FaultFact {
         start: Timestamp(start),
         latency: Some(Duration::from_nanos(latency)),
         thread: ThreadId(u32::from(start.is_multiple_of(3))),
-        stack: None,
         address: Avma(start),
-        access: Access::Read,
         class: if start.is_multiple_of(2) {
             FaultClass::FileRead
         } else {
@@ -198,14 +196,8 @@ pub(super) fn fault(start: u64, latency: u64, major: bool) -> FaultFact {
             byte: FileOffset(0),
         }),
         major,
-        in_kernel: false,
-        remote: false,
-        failed: None,
-        waits: FaultWaits::default(),
-        retries: None,
-        around: None,
         pages_read: u32::from(major) * 32,
-        read_around_off: false,
+        ..made_up::fault()
     }
 }
 

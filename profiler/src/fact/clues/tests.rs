@@ -28,7 +28,6 @@ fn fault(class: FaultClass, access: Access, page: u64) -> FaultFact {
     FaultFact {
         start: Timestamp(page),
         latency: Some(Duration::from_micros(2)),
-        thread: ThreadId(0),
         stack: Some(StackId::new(3)),
         address: Avma(page * PAGE + 5),
         access,
@@ -38,15 +37,8 @@ fn fault(class: FaultClass, access: Access, page: u64) -> FaultFact {
             offset: FileOffset(page * PAGE),
             byte: FileOffset(page * PAGE + 5),
         }),
-        major: false,
-        in_kernel: false,
-        remote: false,
-        failed: None,
-        waits: FaultWaits::default(),
         retries: Some(0),
-        around: None,
-        pages_read: 0,
-        read_around_off: false,
+        ..made_up::fault()
     }
 }
 

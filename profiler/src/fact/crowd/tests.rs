@@ -5,11 +5,11 @@ use std::time::Duration;
 use super::*;
 use crate::addr::{Avma, Timestamp, ns};
 use crate::fact::budget::{Budget, Collector};
-use crate::fact::fault::{Access, FaultAccount, FaultClass, FaultWaits};
+use crate::fact::fault::{Access, FaultAccount};
 use crate::fact::wait::{Sight, WakerFact};
 use crate::fact::{
     Effect, EffectKind, FactSink as _, FaultFact, HolderRef, Mark, MarkKind, Reason, SampleFact, WaitFact, WaitReason,
-    account,
+    account, made_up,
 };
 
 /// Processes of three threads each, by their programs' names; the number of a thread is a measure of what it does.
@@ -76,20 +76,9 @@ fn facts_of(collector: &mut Collector, tables: &Tables, number: u32) {
         start,
         thread,
         latency: Some(Duration::from_nanos(5)),
-        class: FaultClass::Anonymous,
-        stack: None,
         address: Avma(u64::from(number) << 12),
         access: Access::Write,
-        place: None,
-        major: false,
-        in_kernel: false,
-        remote: false,
-        failed: None,
-        waits: FaultWaits::default(),
-        retries: None,
-        around: None,
-        pages_read: 0,
-        read_around_off: false,
+        ..made_up::fault()
     };
     collector.fault(tables, &fault);
     let wait = WaitFact {

@@ -1,10 +1,10 @@
 //! Causes of a library's own pages, with and without names.
 
 use super::*;
-use crate::addr::{Avma, FileOffset, KernelOffset, Svma, Timestamp};
-use crate::fact::fault::{Access, FaultWaits, FilePlace, MappedFile};
+use crate::addr::{Avma, FileOffset, KernelOffset, Svma};
+use crate::fact::fault::{Access, FilePlace, MappedFile};
 use crate::fact::made_up;
-use crate::fact::{Frame, FrameName, Module, ModuleId, ModuleKind, StackNode, Thread, ThreadId, TruncationReason};
+use crate::fact::{Frame, FrameName, Module, ModuleId, ModuleKind, StackNode, Thread, TruncationReason};
 
 const LOADER: ModuleId = ModuleId(0);
 const LIBRARY: ModuleId = ModuleId(1);
@@ -77,9 +77,7 @@ fn push(tables: &mut Tables, parent: Option<StackId>, location: Location, name: 
 
 fn copied(stack: Option<StackId>, file: MappedFileId, page: u64) -> FaultFact {
     FaultFact {
-        start: Timestamp(0),
         latency: Some(Duration::from_nanos(100)),
-        thread: ThreadId(0),
         stack,
         address: Avma(page * 4096),
         access: Access::Write,
@@ -89,15 +87,7 @@ fn copied(stack: Option<StackId>, file: MappedFileId, page: u64) -> FaultFact {
             offset: FileOffset(page * 4096),
             byte: FileOffset(page * 4096),
         }),
-        major: false,
-        in_kernel: false,
-        remote: false,
-        failed: None,
-        waits: FaultWaits::default(),
-        retries: None,
-        around: None,
-        pages_read: 0,
-        read_around_off: false,
+        ..made_up::fault()
     }
 }
 

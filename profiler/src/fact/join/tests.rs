@@ -3,11 +3,11 @@
 mod machine;
 
 use super::*;
-use crate::addr::{Avma, FileOffset};
-use crate::fact::fault::{Access, FaultClass, FaultWaits, FilePlace};
+use crate::addr::FileOffset;
+use crate::fact::fault::{FaultClass, FaultWaits, FilePlace};
 use crate::fact::request::{BioFact, BioSource, DeviceId, Operation, RequestKind, RequestSight};
 use crate::fact::wait::{WaitCall, WakerFact};
-use crate::fact::{MappedFile, MappedFileId};
+use crate::fact::{MappedFile, MappedFileId, made_up};
 
 const PAGE: u64 = 4096;
 
@@ -36,9 +36,6 @@ fn fault(thread: u32, page: u64, from: u64, to: u64) -> FaultFact {
         start: us(from),
         latency: Some(Duration::from_micros(to - from)),
         thread: ThreadId(thread),
-        stack: None,
-        address: Avma(0),
-        access: Access::Read,
         class: FaultClass::FileRead,
         place: Some(FilePlace {
             file: MappedFileId(0),
@@ -46,18 +43,12 @@ fn fault(thread: u32, page: u64, from: u64, to: u64) -> FaultFact {
             byte: FileOffset(page * PAGE + 7),
         }),
         major: true,
-        in_kernel: false,
-        remote: false,
-        failed: None,
         waits: FaultWaits {
             disk: Some(Duration::from_micros(1)),
             other_read: Some(Duration::ZERO),
             ..FaultWaits::default()
         },
-        retries: None,
-        around: None,
-        pages_read: 0,
-        read_around_off: false,
+        ..made_up::fault()
     }
 }
 

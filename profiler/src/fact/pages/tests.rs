@@ -1,8 +1,8 @@
 //! Page sets of reads and faults with known answers.
 
 use super::*;
-use crate::addr::Avma;
-use crate::fact::fault::{Access, FaultClass, FaultWaits, FilePlace, MappedFile};
+use crate::fact::fault::{FaultClass, FilePlace, MappedFile};
+use crate::fact::made_up;
 
 const FILE: MappedFileId = MappedFileId(0);
 
@@ -34,26 +34,15 @@ fn read(file: MappedFileId, first: u64, count: u32, in_fault: bool) -> PagesRead
 fn fault(page: u64, around: Option<(u64, u32)>, retries: Option<u32>) -> FaultFact {
     FaultFact {
         start: Timestamp(page),
-        latency: None,
-        thread: ThreadId(0),
-        stack: None,
-        address: Avma(0),
-        access: Access::Read,
         class: FaultClass::FileRead,
         place: Some(FilePlace {
             file: FILE,
             offset: FileOffset(page * PAGE),
             byte: FileOffset(page * PAGE + 5),
         }),
-        major: false,
-        in_kernel: false,
-        remote: false,
-        failed: None,
-        waits: FaultWaits::default(),
         retries,
         around: around.map(|(first, count)| PageRange { first, count }),
-        pages_read: 0,
-        read_around_off: false,
+        ..made_up::fault()
     }
 }
 
