@@ -28,7 +28,7 @@ pub mod losses;
 pub mod machine;
 pub mod mappings;
 pub mod maps;
-mod memory;
+pub mod memory;
 pub mod meter;
 mod missed;
 mod mounts;

@@ -23,6 +23,9 @@ const MAX_MODULES: usize = 64 << 20;
 /// Stacks of events that are noted, in bytes: some forty million. Later events have stacks like theirs, or need the binaries.
 const MAX_EVENTS: usize = 256 << 20;
 
+/// Bytes of noted stacks that were used and are worth being given back.
+const GIVE_BACK: usize = if cfg!(debug_assertions) { 1 << 4 } else { 1 << 20 };
+
 /// Which stack each event has: a sample, a fault, a wait, what came ahead of a wait or a request, and who woke a thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventStacks {
@@ -70,6 +73,11 @@ pub struct Resolved {
 }
 
 impl Resolved {
+    /// No event that is asked for from now on is known.
+    pub fn is_used_up(&self) -> bool {
+        self.events.now.is_empty() && self.events.next == self.events.bytes.len()
+    }
+
     /// The stack of an event, asked for in the order of times. `None`: the event is not known. `Some(None)`: it has no stack.
     pub fn stack(&mut self, time: Timestamp, tid: u32) -> Option<Option<StackId>> {
         let stack = self.events.take(time, tid)?;
@@ -77,7 +85,8 @@ impl Resolved {
     }
 }
 
-/// What [`EventStacks`] noted, taken apart as far as it is asked for: a tenth of what the events in memory would take.
+/// What [`EventStacks`] noted, taken apart as far as it is asked for: a tenth of what the events in memory would take. What was taken apart is given
+/// back, by halves.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct NotedStacks {
     bytes: Vec<u8>,
@@ -115,6 +124,11 @@ impl NotedStacks {
             let Ok(event) = noted(&mut rest, self.last) else { break };
             self.next = self.bytes.len() - rest.0.len();
             self.last = event;
+            if self.next > GIVE_BACK.max(self.bytes.len() / 2) {
+                self.bytes.drain(..self.next);
+                self.bytes.shrink_to_fit();
+                self.next = 0;
+            }
             if event.0 >= time {
                 self.now.push_back(event);
             }

@@ -15,7 +15,7 @@ use super::names;
 use super::sources;
 use super::spool::Output;
 use crate::addr::ns;
-use crate::capture::meter;
+use crate::capture::{memory, meter};
 use crate::event::read::LogReader;
 use crate::event::write::LogWriter;
 use crate::event::{Event, Header};
@@ -68,6 +68,7 @@ impl OpenLog {
 /// When the log can't be read, or the profile can't be written.
 pub fn finish(log: OpenLog, output: Output, binaries: &OpenBinaries, plan: &Plan) -> Result<Summary> {
     let (progress, cpu_before) = (Bars::new(), meter::cpu_time());
+    memory::keep_no_large_pieces();
     let OpenLog { path, mut file, reader } = log;
     let log_path = path.as_path();
     let bar = progress.bytes("unwinding", reader.len_bytes());

@@ -12,6 +12,8 @@ pub(super) struct KnownStacks {
     made: Vec<Option<StackId>>,
     /// The part of a stack that is being made, innermost first.
     path: Vec<StackId>,
+    /// There were any.
+    has_any: bool,
 }
 
 impl KnownStacks {
@@ -19,6 +21,7 @@ impl KnownStacks {
     pub fn new(nodes: Vec<StackNode>) -> Self {
         Self {
             made: vec![None; nodes.len()],
+            has_any: !nodes.is_empty(),
             nodes,
             path: Vec::new(),
         }
@@ -49,8 +52,16 @@ impl KnownStacks {
         self.made.fill(None);
     }
 
-    /// There are any: the frames of the tables are theirs.
+    /// No event has any of them from now on.
+    pub fn give_up(&mut self) {
+        *self = Self {
+            has_any: self.has_any,
+            ..Self::default()
+        };
+    }
+
+    /// There are any, or were: the frames of the tables are theirs, with their names.
     pub fn has_any(&self) -> bool {
-        !self.nodes.is_empty()
+        self.has_any
     }
 }

@@ -55,8 +55,7 @@ impl Replay<'_, '_> {
         let kernel = self.dictionary.kernel_of(stacks);
         let same = same_as_earlier(process, stacks, end, kernel.is_some());
         let remembered = same.and_then(|same| self.memo.get(&self.tasks, same));
-        let known = (self.beside.resolved.as_mut()).and_then(|known| known.stack(key.0, key.1));
-        let known = known.map(|stack| self.known.stack(&mut self.tables, &mut self.interner, stack?));
+        let known = self.known(key);
         let stack = if let Some(remembered) = remembered {
             known.unwrap_or(remembered)
         } else {
@@ -72,6 +71,19 @@ impl Replay<'_, '_> {
             self.noted_events.push(key.0, key.1, stack);
         }
         stack
+    }
+
+    /// What a kept log says of the event's stack.
+    #[expect(clippy::option_option, reason = "that there is no stack is known, too")]
+    fn known(&mut self, (time, tid): (Timestamp, u32)) -> Option<Option<StackId>> {
+        let resolved = self.beside.resolved.as_mut()?;
+        let known = resolved.stack(time, tid);
+        let known = known.map(|stack| self.known.stack(&mut self.tables, &mut self.interner, stack?));
+        if resolved.is_used_up() {
+            self.known.give_up();
+            self.beside.resolved = None;
+        }
+        known
     }
 
     /// A stack that is not remembered is, from now on, if it is the same next time.
