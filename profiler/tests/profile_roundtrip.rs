@@ -9,7 +9,7 @@ mod any_recording;
 mod any_wait;
 mod profile_synthetic;
 
-use profile_synthetic::{Synthetic, everything, hostile};
+use profile_synthetic::{Synthetic, at, everything, fault, hostile, read};
 use profiler::fact::budget::{Budget, Collector};
 use profiler::fact::{
     Cause, FactSink, FactSource, FaultFact, Mark, PagesReadFact, RequestFact, SampleFact, Tables, WaitFact,
@@ -146,6 +146,47 @@ fn a_profile_of_a_profile_is_the_same() {
     let mut second = Vec::new();
     profiler::profile::write(&tables, &collected, &mut second).unwrap();
     assert!(second == json, "the second profile differs");
+}
+
+/// What a fault read comes right before it, also between two samples: whoever counts pages goes by that.
+#[test]
+fn a_fault_comes_after_its_own_reads_and_before_the_next_ones() {
+    #[derive(Default)]
+    struct InTurn(Vec<(&'static str, u64)>);
+    impl FactSink for InTurn {
+        fn sample(&mut self, _tables: &Tables, _sample: &SampleFact) {}
+
+        fn mark(&mut self, _tables: &Tables, _mark: &Mark) {}
+
+        fn fault(&mut self, _tables: &Tables, fault: &FaultFact) {
+            self.0.push(("fault", fault.start.0));
+        }
+
+        fn pages_read(&mut self, _tables: &Tables, read: &PagesReadFact) {
+            self.0.push(("read", read.time.0));
+        }
+    }
+    let mut facts = everything();
+    facts.samples.clear();
+    facts.causes.clear();
+    facts.faults = [10, 20, 30].map(|ms| fault(ms, 0, 3_000_000)).into();
+    facts.reads = [11, 21, 22, 40].map(|ms| read(ms, 0, 0, 4)).into();
+    let mut told = InTurn::default();
+    ProfileSource::new(&facts.json()[..])
+        .unwrap()
+        .replay(&mut told)
+        .unwrap();
+    let ms: Vec<_> = told.0.iter().map(|(what, time)| (*what, time - at(0).0)).collect();
+    let expected = [
+        ("read", 11),
+        ("fault", 10),
+        ("read", 21),
+        ("read", 22),
+        ("fault", 20),
+        ("fault", 30),
+        ("read", 40),
+    ];
+    assert_eq!(ms, expected.map(|(what, ms)| (what, ms * 1_000_000)));
 }
 
 #[test]

@@ -137,12 +137,20 @@ impl FilePages {
     }
 }
 
+/// What a fault under way has read.
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    time: Timestamp,
+    file: FileId,
+    pages: PageRange,
+}
+
 /// The pages of every file.
 #[derive(Debug, Default)]
 pub struct Pages {
     files: FxHashMap<FileId, FilePages>,
     /// What a thread has read since its last fault was over.
-    pending: FxHashMap<ThreadId, Vec<(FileId, PageRange)>>,
+    pending: FxHashMap<ThreadId, Vec<Pending>>,
     spots: usize,
     reads: usize,
     bytes: usize,
@@ -168,29 +176,32 @@ impl Pages {
         }
         let pending = self.pending.entry(read.thread).or_default();
         if pending.len() == MAX_PENDING {
-            let (id, pages) = pending.remove(0);
-            self.reads_left_out = self.reads_left_out.saturating_add(1);
-            self.settle(id, pages, None);
+            let oldest = pending.remove(0);
+            self.leave_out(oldest);
         }
-        self.pending.entry(read.thread).or_default().push((id, read.pages));
+        self.pending.entry(read.thread).or_default().push(Pending {
+            time: read.time,
+            file: id,
+            pages: read.pages,
+        });
     }
 
     /// Takes a fault.
     pub fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
-        let own = self.pending.remove(&fault.thread).unwrap_or_default();
+        let mut own = self.pending.remove(&fault.thread).unwrap_or_default();
+        // What was read before it began belongs to a fault that was not told.
+        for read in own.extract_if(.., |read| read.time < fault.start) {
+            self.leave_out(read);
+        }
         // Only an attempt that is repeated finds what the first one read; tier 1 counts them, and where the tier does not, a
         // wait means that the first one gave up.
         let repeated = fault.retries.map_or_else(|| fault.waited(), |retries| retries > 0);
         if repeated {
-            for (id, pages) in &own {
-                self.settle(*id, *pages, Some(fault));
-            }
+            own.iter().for_each(|read| self.settle(*read, Some(fault)));
         }
         self.mapped(tables, fault, if repeated { &[] } else { &own });
         if !repeated {
-            for (id, pages) in &own {
-                self.settle(*id, *pages, Some(fault));
-            }
+            own.iter().for_each(|read| self.settle(*read, Some(fault)));
         }
     }
 
@@ -228,12 +239,13 @@ impl Pages {
         self.left_out
     }
 
-    /// Reads of faults of which it is not kept who made them: of more than two million, or too many within one fault.
+    /// Reads of faults of which it is not kept who made them: of more than two million, too many within one fault, or of a fault that was not
+    /// told.
     pub fn reads_left_out(&self) -> u64 {
         self.reads_left_out
     }
 
-    fn mapped(&mut self, tables: &Tables, fault: &FaultFact, own: &[(FileId, PageRange)]) {
+    fn mapped(&mut self, tables: &Tables, fault: &FaultFact, own: &[Pending]) {
         let Some(place) = fault.place.filter(|_| fault.failed.is_none()) else {
             return;
         };
@@ -245,7 +257,7 @@ impl Pages {
         let off = fault.read_around_off && (fault.pages_read > 0 || fault.waited());
         let spots = self.change(id, |file| {
             file.map_around(fault.around, |page| {
-                own.iter().any(|(other, pages)| *other == id && holds(*pages, page))
+                own.iter().any(|read| read.file == id && holds(read.pages, page))
             });
             file.faulted.insert(page);
             let spots = file.read_around_off.len();
@@ -258,8 +270,14 @@ impl Pages {
         self.spots += spots.unwrap_or(0);
     }
 
+    /// Pages that a fault read, nobody knows which.
+    fn leave_out(&mut self, read: Pending) {
+        self.reads_left_out = self.reads_left_out.saturating_add(1);
+        self.settle(read, None);
+    }
+
     /// Pages that a fault read are in memory from now on.
-    fn settle(&mut self, id: FileId, pages: PageRange, fault: Option<&FaultFact>) {
+    fn settle(&mut self, Pending { file: id, pages, .. }: Pending, fault: Option<&FaultFact>) {
         let room = self.reads < MAX_READS;
         let read = fault.filter(|_| room).map(|fault| FaultRead {
             time: fault.start,

@@ -128,11 +128,15 @@ impl FactSource for ProfileSource {
                 while let Some(mark) = marks.next_if(|mark| mark.start <= time) {
                     sink.mark(&self.tables, mark);
                 }
+                while let Some(fault) = faults.next_if(|fault| read_markers::end_of(fault) <= time) {
+                    // What it read comes before it, and what the next one reads does not.
+                    while let Some(read) = reads.next_if(|read| read.time <= read_markers::end_of(fault)) {
+                        sink.pages_read(&self.tables, read);
+                    }
+                    sink.fault(&self.tables, fault);
+                }
                 while let Some(read) = reads.next_if(|read| read.time <= time) {
                     sink.pages_read(&self.tables, read);
-                }
-                while let Some(fault) = faults.next_if(|fault| read_markers::end_of(fault) <= time) {
-                    sink.fault(&self.tables, fault);
                 }
                 while let Some(wait) = waits.next_if(|wait| wait.end <= time) {
                     sink.wait(&self.tables, wait);

@@ -31,9 +31,10 @@ fn read(file: MappedFileId, first: u64, count: u32, in_fault: bool) -> PagesRead
     }
 }
 
+/// It began before whatever was read.
 fn fault(page: u64, around: Option<(u64, u32)>, retries: Option<u32>) -> FaultFact {
     FaultFact {
-        start: Timestamp(page),
+        start: Timestamp(0),
         class: FaultClass::FileRead,
         place: Some(FilePlace {
             file: FILE,
@@ -85,6 +86,20 @@ fn without_a_count_of_attempts_a_wait_means_that_there_were_two() {
     all.read(&tables, &read(FILE, 0, 8, true));
     all.fault(&tables, &waited);
     assert_eq!(all.of(&tables, FILE).unwrap().around.len(), 8);
+}
+
+#[test]
+fn what_was_read_before_a_fault_began_is_nobodys() {
+    let (tables, mut all) = (tables(), Pages::default());
+    all.read(&tables, &read(FILE, 0, 4, true));
+    let later = FaultFact {
+        start: Timestamp(2),
+        ..fault(9, None, Some(0))
+    };
+    all.fault(&tables, &later);
+    let file = all.of(&tables, FILE).unwrap();
+    assert_eq!(pages(&file.wasted()), [0, 1, 2, 3]);
+    assert_eq!((file.reads.len(), all.reads_left_out()), (0, 1));
 }
 
 #[test]

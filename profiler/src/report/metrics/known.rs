@@ -139,7 +139,7 @@ fn crowded(facts: &Facts, reasons: &mut Reasons) {
     let reads = facts.faults.pages.reads_left_out();
     if reads > 0 {
         let why = format!(
-            "who made {} of the reads is not kept; record a shorter time",
+            "who made {} of the reads is not known: their faults were lost, or there are too many; record a shorter time",
             count(reads)
         );
         reasons.add(by_whom, &[Metric::WastedReadahead], &why);
