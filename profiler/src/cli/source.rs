@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::capture::memory::keep_no_large_pieces;
 use crate::event::format::FILE_MAGIC;
 use crate::event::read::LogReader;
 use crate::fact::log::LogSource;
@@ -73,6 +74,7 @@ pub fn read_any(path: &Path, sink: &mut dyn FactSink) -> Result<(Tables, Kind)> 
 }
 
 fn log(file: File, sink: &mut dyn FactSink) -> Result<Tables> {
+    keep_no_large_pieces();
     let reader = LogReader::new(file)?;
     let binaries = OpenBinaries::new(Vec::new(), Vdso::of_this_kernel());
     // Drawn only on a terminal, and only if it takes longer than a moment.

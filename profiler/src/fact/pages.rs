@@ -197,11 +197,15 @@ impl Pages {
         // wait means that the first one gave up.
         let repeated = fault.retries.map_or_else(|| fault.waited(), |retries| retries > 0);
         if repeated {
-            own.iter().for_each(|read| self.settle(*read, Some(fault)));
+            for read in &own {
+                self.settle(*read, Some(fault));
+            }
         }
         self.mapped(tables, fault, if repeated { &[] } else { &own });
         if !repeated {
-            own.iter().for_each(|read| self.settle(*read, Some(fault)));
+            for read in &own {
+                self.settle(*read, Some(fault));
+            }
         }
     }
 

@@ -105,7 +105,7 @@ impl Facts {
 
 impl FactSink for Facts {
     fn wants_stacks(&self, noun: Noun) -> bool {
-        noun != Noun::Sample
+        noun == Noun::Fault
     }
 
     fn sample(&mut self, _: &Tables, _: &SampleFact) {}
