@@ -10,9 +10,10 @@ mod any_wait;
 mod profile_synthetic;
 
 use profile_synthetic::{Synthetic, at, everything, fault, hostile, read};
+use profiler::addr::Avma;
 use profiler::fact::budget::{Budget, Collector};
 use profiler::fact::{
-    Cause, FactSink, FactSource, FaultFact, Mark, PagesReadFact, RequestFact, SampleFact, Tables, WaitFact,
+    Cause, FactSink, FactSource, FaultFact, Location, Mark, PagesReadFact, RequestFact, SampleFact, Tables, WaitFact,
 };
 use profiler::profile::{ProfileSource, ReadError, lint};
 use proptest::prelude::*;
@@ -146,6 +147,30 @@ fn a_profile_of_a_profile_is_the_same() {
     let mut second = Vec::new();
     profiler::profile::write(&tables, &collected, &mut second).unwrap();
     assert!(second == json, "the second profile differs");
+}
+
+#[test]
+fn reports_tell_code_that_nobody_named_as_one() {
+    let json = everything().json();
+    let tables = |merges: bool| {
+        let mut source = ProfileSource::new(&json[..]).unwrap();
+        if merges {
+            source.merge_anonymous();
+        }
+        source.replay(&mut Recorder::default()).unwrap()
+    };
+    let (apart, merged) = (tables(false), tables(true));
+    let mut count = 0;
+    for (apart, merged) in apart.frames.iter().zip(&merged.frames) {
+        if let Location::Anonymous { avma, .. } = merged.location {
+            assert_eq!(avma, Avma(0));
+            assert_ne!(apart, merged);
+            count += 1;
+        } else {
+            assert_eq!(apart, merged);
+        }
+    }
+    assert!(count > 0);
 }
 
 /// What a fault read comes right before it, also between two samples: whoever counts pages goes by that.

@@ -1,4 +1,4 @@
-//! A profile or an event log, told apart by how the file begins, as facts with names.
+//! A profile or an event log, told apart by how the file begins, as facts with names. Code in anonymous memory that nobody named is one frame.
 
 use std::fs::File;
 use std::io::{Cursor, Read, Seek, SeekFrom};
@@ -52,6 +52,7 @@ pub fn read(path: &Path, sink: &mut dyn FactSink) -> Result<(Tables, Kind)> {
     }
     let mut source =
         ProfileSource::new(Cursor::new(start).chain(file)).with_context(|| format!("cannot read {name}"))?;
+    source.merge_anonymous();
     let tables = source.replay(sink).with_context(|| format!("cannot read {name}"))?;
     Ok((tables, Kind::Profile))
 }
@@ -85,7 +86,7 @@ fn log(file: File, sink: &mut dyn FactSink) -> Result<Tables> {
     let bar = bar.with_message("reading");
     let mut source = LogSource::new(reader, &binaries);
     source.on_progress(|bytes| bar.set_position(bytes));
-    source.forget_stacks();
+    source.merge_anonymous();
     let mut tables = source.replay(sink)?;
     bar.finish_and_clear();
     if !source.is_complete() {

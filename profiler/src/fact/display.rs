@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{FrameId, Location, MappedFile, ModuleId, ProcessId, Tables};
-use crate::addr::KernelOffset;
+use crate::addr::{Avma, KernelOffset};
 use crate::event::FileId;
 
 /// Anonymous code without names is told apart by page, so that one blob of code is not a thousand functions.
@@ -76,6 +76,9 @@ impl Tables {
                 format!("{} {}", self.module_name(*module), signed(*offset))
             }
             Location::Jit { module, start, .. } => format!("{:#x} {}", start.0, self.module_name(*module)),
+            Location::Anonymous {
+                module, avma: Avma(0), ..
+            } => self.module_name(*module).to_owned(),
             Location::Anonymous { module, avma, .. } => {
                 format!("{:#x} {}", avma.0 / PAGE * PAGE, self.module_name(*module))
             }
@@ -125,7 +128,7 @@ fn signed(offset: KernelOffset) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::addr::{Avma, FileOffset, Svma};
+    use crate::addr::{FileOffset, Svma};
     use crate::event::FileId;
     use crate::fact::{Module, ModuleKind, TruncationReason};
 
@@ -185,6 +188,11 @@ mod tests {
                 process,
                 avma: Avma(0x7f_0123),
             },
+            Location::Anonymous {
+                module,
+                process,
+                avma: Avma(0),
+            },
             Location::Unmapped {
                 process,
                 avma: Avma(0x99),
@@ -194,6 +202,7 @@ mod tests {
         let expected = [
             "0x7f00 libx.so",
             "0x7f0000 libx.so",
+            "libx.so",
             "0x99 [unmapped]",
             "[truncated: frame limit]",
         ];

@@ -37,6 +37,7 @@ pub struct LogSource<'b, R> {
     unwound: Option<Unwound>,
     /// How many stacks, at most.
     notes_stacks: Option<usize>,
+    merges_anonymous: bool,
     complete: bool,
 }
 
@@ -56,6 +57,7 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
             progress: None,
             unwound: None,
             notes_stacks: Some(NOTED_STACKS),
+            merges_anonymous: false,
             complete: false,
         }
     }
@@ -63,6 +65,12 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
     /// What a replay unwinds is not kept for [`Self::collect_resolved`].
     pub fn forget_stacks(&mut self) {
         self.notes_stacks = None;
+    }
+
+    /// For reports: code in anonymous memory that nobody named is one frame, and what a replay unwinds is not kept.
+    pub fn merge_anonymous(&mut self) {
+        self.forget_stacks();
+        self.merges_anonymous = true;
     }
 
     /// What a replay unwinds is kept for it until there are so many stacks.
@@ -148,6 +156,9 @@ impl<R: Read + Seek> FactSource for LogSource<'_, R> {
         let mut replay = Replay::new(tables, Walker::new(modules), beside, sink);
         if let Some(most) = self.notes_stacks {
             replay.note_stacks(most);
+        }
+        if self.merges_anonymous {
+            replay.merge_anonymous();
         }
         let mut order = Order::default();
         let mut run = self.reader.events(&[ChunkKind::Events]);

@@ -151,6 +151,11 @@ impl<'b, 's> Replay<'b, 's> {
         self.stacks_room = most;
     }
 
+    /// Code in anonymous memory that nobody named is one frame.
+    pub fn merge_anonymous(&mut self) {
+        self.interner.merge_anonymous();
+    }
+
     /// Takes the next event, in order.
     pub fn event(&mut self, event: &Event<'_>) {
         let time = match event {

@@ -152,7 +152,7 @@ pub enum Location {
         module: ModuleId,
         /// Its process.
         process: ProcessId,
-        /// Address.
+        /// Address; 0: somewhere in any process, which reports tell as one.
         avma: Avma,
     },
     /// No mapping covers it.
@@ -164,6 +164,20 @@ pub enum Location {
     },
     /// Stands for the frames that are missing: the outermost frame of a stack that is not complete.
     Truncated(TruncationReason),
+}
+
+impl Location {
+    /// Of code in anonymous memory, what stands for all such code.
+    pub fn without_anonymous_address(&self) -> Option<Self> {
+        match *self {
+            Self::Anonymous { module, process, .. } => Some(Self::Anonymous {
+                module,
+                process,
+                avma: Avma(0),
+            }),
+            _ => None,
+        }
+    }
 }
 
 /// Why a stack does not reach its thread's first frame.

@@ -117,6 +117,17 @@ impl ProfileSource {
     }
 }
 
+impl ProfileSource {
+    /// For reports: all code in anonymous memory that nobody named has one name.
+    pub fn merge_anonymous(&mut self) {
+        for frame in &mut self.tables.frames {
+            if let Some(merged) = frame.location.without_anonymous_address() {
+                frame.location = merged;
+            }
+        }
+    }
+}
+
 impl FactSource for ProfileSource {
     fn replay(&mut self, sink: &mut dyn FactSink) -> anyhow::Result<Tables> {
         for Lane { samples, marked, waits } in &self.lanes {

@@ -73,6 +73,10 @@ pub struct Interner {
     stacks: Numbers,
     modules: FxHashMap<Identity, ModuleId>,
     by_file: FxHashMap<FileKey, ModuleId>,
+    /// Code in anonymous memory is one frame.
+    merges: bool,
+    /// That frame.
+    merged: Option<FrameId>,
 }
 
 impl Interner {
@@ -98,6 +102,13 @@ impl Interner {
     /// Stacks and frames of the tables get new numbers: [`Self::number`] is to be called then.
     pub fn forget_numbers(&mut self) {
         (self.frames, self.stacks) = (Numbers::default(), Numbers::default());
+        self.merged = None;
+    }
+
+    /// Code in anonymous memory that nobody named is one frame in all stacks from now on: each process has it elsewhere, and stacks that differ
+    /// in that alone are most of those that a recording of many browsers has.
+    pub fn merge_anonymous(&mut self) {
+        self.merges = true;
     }
 
     /// Takes the numbers of stacks and frames as the tables have them.
@@ -113,7 +124,25 @@ impl Interner {
 
     /// The stack that `frame` makes on top of `parent`.
     pub fn stack(&mut self, tables: &mut Tables, parent: Option<StackId>, frame: FrameId) -> StackId {
+        let frame = if self.merges { self.merged(tables, frame) } else { frame };
         StackId::new(self.stacks.number(&mut tables.stacks, StackNode { parent, frame }))
+    }
+
+    fn merged(&mut self, tables: &mut Tables, frame: FrameId) -> FrameId {
+        let location = tables.frames.get(frame.index()).map(|frame| &frame.location);
+        let Some(merged) = location.and_then(Location::without_anonymous_address) else {
+            return frame;
+        };
+        if let Some(known) = self.merged {
+            return known;
+        }
+        let merged = Frame {
+            location: merged,
+            is_return_address: false,
+        };
+        *self
+            .merged
+            .insert(FrameId(self.frames.number(&mut tables.frames, merged)))
     }
 
     /// The outermost frame of a stack that is not complete.

@@ -1,15 +1,21 @@
 //! Facts from logs whose contents are known.
 
+use std::io::Cursor;
+
 use profiler::addr::{Avma, KernelOffset, Timestamp};
+use profiler::event::read::LogReader;
 use profiler::event::{
-    Attachment, AttachmentKind, End, Event, KernelStack, Sample, Stacks, TaskExec, TaskExit, TaskNew,
+    Attachment, AttachmentKind, End, Event, KernelStack, Mapping, Sample, Stacks, TaskExec, TaskExit, TaskNew,
+    UserStack,
 };
-use profiler::fact::{Location, MarkKind, ModuleId, ModuleKind, ProcessId, TruncationReason};
+use profiler::fact::log::LogSource;
+use profiler::fact::{FactSource, Location, MarkKind, ModuleId, ModuleKind, ProcessId, Tables, TruncationReason};
 use profiler::unwind::NoBinaries;
 use profiler_common::Loss;
-use profiler_common::stack::{FLAG_IN_KERNEL, FLAG_USER_REGS};
+use profiler_common::stack::{FLAG_IN_KERNEL, FLAG_USER_REGS, FLAG_WALK_COMPLETE};
+use profiler_common::unwind::WalkEnd;
 
-use super::harness::{at, locations, log, replay};
+use super::harness::{Facts, at, locations, log, replay};
 
 fn marker_file(text: &str) -> Event<'static> {
     let (path, bytes) = (b"/tmp/marker-10.txt".to_vec(), text.as_bytes().to_vec());
@@ -208,4 +214,71 @@ fn a_damaged_header_leaves_the_rest() {
     let (tables, facts, _) = replay(&bytes, &NoBinaries);
     assert_eq!(facts.samples.len(), 2);
     assert!(tables.recording.notes.iter().any(|note| note.contains("header")));
+}
+
+/// Two processes that run code which nobody named, each elsewhere.
+fn unnamed_code() -> Vec<Event<'static>> {
+    let of_process = |pid: u32, start: u64| {
+        let key = u64::from(pid);
+        [
+            Event::TaskNew(TaskNew {
+                at: at(110, pid, pid),
+                parent: (1, 1),
+                name: b"prog".to_vec(),
+                ..TaskNew::default()
+            }),
+            Event::Mapping(Mapping {
+                at: at(120, pid, pid),
+                start: Avma(start),
+                len: 0x4000,
+                protection: 5,
+                flags: 2,
+                path: b"//anon".to_vec(),
+                ..Mapping::default()
+            }),
+            Event::UserStack(UserStack {
+                key,
+                end: WalkEnd::Complete as u8,
+                frames: vec![start + 0x10, start + 0x2020].into(),
+            }),
+            Event::Sample(Sample {
+                at: at(300, pid, pid),
+                cpu_time: 1000,
+                stacks: Stacks {
+                    flags: FLAG_USER_REGS | FLAG_WALK_COMPLETE,
+                    user: key,
+                    ..Stacks::default()
+                },
+                ..Sample::default()
+            }),
+        ]
+    };
+    [of_process(10, 0x7f00_0000), of_process(11, 0x7e00_0000)].concat()
+}
+
+#[test]
+fn reports_tell_code_that_nobody_named_as_one() {
+    let events = unnamed_code();
+    let names = |tables: &Tables, facts: &Facts, sample: usize| {
+        let stack = locations(tables, facts.samples[sample].stack).into_iter();
+        stack.map(|place| tables.address_name(place)).collect::<Vec<_>>()
+    };
+    let (tables, facts, resolved) = replay(&log(&events), &NoBinaries);
+    assert_eq!(
+        names(&tables, &facts, 0),
+        ["0x7f000000 [anonymous]", "0x7f002000 [anonymous]"]
+    );
+    assert_ne!(facts.samples[0].stack, facts.samples[1].stack);
+
+    let kept = [&events[..], &[Event::Resolved(resolved)]].concat();
+    for events in [events, kept] {
+        let log = log(&events);
+        let mut source = LogSource::new(LogReader::new(Cursor::new(&log[..])).unwrap(), &NoBinaries);
+        source.merge_anonymous();
+        let mut facts = Facts::default();
+        let tables = source.replay(&mut facts).unwrap();
+        assert_eq!(names(&tables, &facts, 0), ["[anonymous]", "[anonymous]"]);
+        assert_eq!(facts.samples[0].stack, facts.samples[1].stack);
+        assert_eq!(tables.stacks.len(), 2);
+    }
 }

@@ -9,6 +9,8 @@ use crate::fact::{Frame, FrameId, FrameName, Location, ModuleId, ProcessId, Sour
 
 /// All names together, in bytes, at most.
 const MAX_NAMES: usize = 1 << 30;
+/// Functions of a chain for which there is room at once, whatever the bytes say.
+const CHAIN_ROOM: usize = 32;
 
 /// In the order of their numbers: new ones come at the end.
 const REASONS: [TruncationReason; 9] = [
@@ -169,7 +171,10 @@ pub fn decode_names(bytes: &mut Bytes<'_>, tables: &mut Tables) -> Result<(), Ma
             symbol_size: get_option(bytes)?,
             inline_chain: Vec::new(),
         };
-        for _ in 0..bytes.get_len(bytes.0.len())? {
+        let depth = bytes.get_len(bytes.0.len())?;
+        // Most have one function, and a vector that grows has room for four.
+        name.inline_chain.reserve_exact(depth.min(CHAIN_ROOM));
+        for _ in 0..depth {
             let function = string(bytes.get()?)?;
             let file = get_option(bytes)?.map(&mut string).transpose()?;
             let line = get_option(bytes)?
