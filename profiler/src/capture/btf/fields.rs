@@ -55,7 +55,8 @@ const FIELDS: [(&[&str], Place); 69] = [
     (&["dentry.d_name.name"], |c| &mut c.dentry_name),
     (&["inode.i_mode"], |c| &mut c.inode_mode),
     (&["inode.i_dentry.first"], |c| &mut c.inode_dentries),
-    (&["dentry.d_u.d_alias"], |c| &mut c.dentry_alias),
+    // 7.2 has the union without a name.
+    (&["dentry.d_u.d_alias", "dentry.d_alias"], |c| &mut c.dentry_alias),
     (&["request.q"], |c| &mut c.request_queue),
     (&["request.bio"], |c| &mut c.request_bio),
     (&["request.part"], |c| &mut c.request_part),
@@ -77,7 +78,7 @@ const FIELDS: [(&[&str], Place); 69] = [
     (&["bio.bi_next"], |c| &mut c.bio_next),
     (&["bio.bi_io_vec"], |c| &mut c.bio_vector),
     (&["bio_vec.bv_page"], |c| &mut c.vector_page),
-    (&["page.compound_head"], |c| &mut c.page_head_of),
+    (&["page.compound_head", "page.compound_info"], |c| &mut c.page_head_of),
 ];
 
 /// From a bio of direct I/O through `iomap` to its file.
