@@ -53,7 +53,7 @@ impl Tables {
             return Cow::Borrowed(
                 name.inline_chain
                     .first()
-                    .map_or(name.symbol.as_str(), |inner| &inner.function),
+                    .map_or(&*name.symbol, |inner| &*inner.function),
             );
         }
         match self.frames.get(frame.index()) {

@@ -1,5 +1,7 @@
 //! Names of code that was made at run time, from the perf maps and jitdump files that its compilers wrote.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 use symbols::jitdump::{JitDump, JitDumpSymbol};
 use symbols::perf_map::{JitSymbol, PerfMap};
@@ -80,10 +82,10 @@ impl Found<'_> {
     /// Its names.
     pub fn name(&self) -> FrameName {
         let (symbol, size, file, line) = match self {
-            Self::Dump(found) => (found.name, found.size, found.file.map(str::to_owned), found.line),
+            Self::Dump(found) => (found.name, found.size, found.file.map(Arc::from), found.line),
             Self::Map(found) => (&*found.name, found.size, None, None),
         };
-        let symbol = symbols::demangle(symbol);
+        let symbol: Arc<str> = symbols::demangle(symbol).into();
         let source = SourceFrame {
             function: symbol.clone(),
             file,
@@ -113,10 +115,7 @@ mod tests {
         };
         assert_eq!(index.add(&file(b"1000 20 Interpreter\n")), None);
         let found = index.lookup(7, Avma(0x1010), Timestamp(0)).unwrap();
-        assert_eq!(
-            (found.start(), found.name().symbol.as_str()),
-            (Avma(0x1000), "Interpreter")
-        );
+        assert_eq!((found.start(), &*found.name().symbol), (Avma(0x1000), "Interpreter"));
         assert!(index.lookup(8, Avma(0x1010), Timestamp(0)).is_none());
         assert!(index.add(&file(b"garbage\n")).unwrap().contains("1 entries"));
     }

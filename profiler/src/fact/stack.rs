@@ -1,6 +1,7 @@
 //! What stacks are made of: modules, frames, and why a stack may not be whole.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -239,10 +240,10 @@ pub struct StackNode {
 }
 
 /// The names at an address.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FrameName {
     /// The symbol that covers the address, demangled.
-    pub symbol: String,
+    pub symbol: Arc<str>,
     /// The symbol's start, in the terms of the frame's location.
     pub symbol_start: u64,
     /// The symbol's size in bytes, if known.
@@ -252,12 +253,12 @@ pub struct FrameName {
 }
 
 /// One function of an inline chain.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SourceFrame {
     /// Demangled name.
-    pub function: String,
+    pub function: Arc<str>,
     /// Source file as the debug information spells it.
-    pub file: Option<String>,
+    pub file: Option<Arc<str>>,
     /// Line, from 1.
     pub line: Option<u32>,
 }

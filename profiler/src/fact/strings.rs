@@ -1,5 +1,7 @@
 //! Every text in a recording that comes from the recorded machine: to say what it reveals, and to leave it out.
 
+use std::sync::Arc;
+
 use super::budget::Collected;
 use super::{FrameName, MarkKind, Tables};
 
@@ -83,10 +85,19 @@ fn of_tables(tables: &mut Tables, take: &mut dyn FnMut(Kind, &mut String)) {
 }
 
 fn of_name(name: &mut FrameName, take: &mut dyn FnMut(Kind, &mut String)) {
-    take(Kind::Function, &mut name.symbol);
+    shared(Kind::Function, &mut name.symbol, take);
     for frame in &mut name.inline_chain {
-        take(Kind::Function, &mut frame.function);
-        frame.file.iter_mut().for_each(|file| take(Kind::Path, file));
+        shared(Kind::Function, &mut frame.function, take);
+        frame.file.iter_mut().for_each(|file| shared(Kind::Path, file, take));
+    }
+}
+
+/// A text that others may hold as well: they keep it as it is.
+fn shared(kind: Kind, text: &mut Arc<str>, take: &mut dyn FnMut(Kind, &mut String)) {
+    let mut own = text.to_string();
+    take(kind, &mut own);
+    if *own != **text {
+        *text = own.into();
     }
 }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
@@ -54,7 +55,7 @@ impl FactSink for Weights {
 }
 
 /// What makes two frames of different recordings the same: the module, and the functions or the place.
-type FrameKey = (Option<ModuleId>, Vec<String>);
+type FrameKey = (Option<ModuleId>, Vec<Arc<str>>);
 
 /// A difference under construction.
 #[derive(Debug, Default)]
@@ -151,7 +152,7 @@ impl Difference {
         let key = match name {
             Some(name) if name.inline_chain.is_empty() => vec![name.symbol.clone()],
             Some(name) => name.inline_chain.iter().map(|inner| inner.function.clone()).collect(),
-            None => vec![tables.function_name(id).into_owned()],
+            None => vec![tables.function_name(id).into()],
         };
         let key = (location.module(), key);
         if let Some(known) = self.frames.get(&key) {

@@ -130,7 +130,7 @@ impl ForeignSource {
             });
             // A profile without names calls functions by their addresses.
             if let Some(name) = name.filter(|name| !name.starts_with("0x")) {
-                let symbol = name.to_owned();
+                let symbol = name.into();
                 self.tables.names.insert(
                     id,
                     FrameName {
@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(stacks, [Some(StackId::new(1)), None, None, None]);
         assert_eq!(source.tables.stacks.len(), 2);
         assert_eq!(source.tables.modules[0].build_id, [1, 255]);
-        assert_eq!(source.tables.names[&FrameId(1)].symbol, "hot");
+        assert_eq!(&*source.tables.names[&FrameId(1)].symbol, "hot");
         assert_eq!((source.tables.processes[0].pid, source.tables.threads[0].tid), (7, 8));
         assert!(ForeignSource::new(&b"{\"meta\":{\"version\":24},\"threads\":[{}]}"[..]).is_ok());
         assert!(ForeignSource::new(&b"[]"[..]).is_err() && ForeignSource::new(&b"{\"meta\":{}}"[..]).is_err());
@@ -367,6 +367,6 @@ mod tests {
             matches!(frame(3), Location::Unmapped { .. }),
             "the child has no libraries"
         );
-        assert_eq!(source.tables.names[&FrameId(0)].symbol, "main");
+        assert_eq!(&*source.tables.names[&FrameId(0)].symbol, "main");
     }
 }

@@ -1,5 +1,7 @@
 //! The tables of a profile, with every reference checked.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -163,13 +165,13 @@ struct Lookup<'a> {
 }
 
 impl Lookup<'_> {
-    fn string(&mut self, index: Index) -> Result<String, ReadError> {
+    fn string(&mut self, index: Index) -> Result<Arc<str>, ReadError> {
         let text = cell(&self.shared.string_array, index)?;
         self.bytes = self.bytes.saturating_add(text.len());
         if self.bytes > NAMES_LIMIT {
             return Err(ReadError::Damaged("length of names"));
         }
-        Ok(text.clone())
+        Ok(text.as_str().into())
     }
 
     fn source_frame(&mut self, row: usize) -> Result<SourceFrame, ReadError> {

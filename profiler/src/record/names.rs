@@ -4,8 +4,9 @@
 use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use symbols::kallsyms::KernelSymbols;
 use symbols::{AddressName, BinaryRequest, Symbolicator};
 
@@ -51,6 +52,7 @@ pub fn resolve(
         .map(|one| (one.request.clone(), one.addresses.clone()))
         .collect();
     let answers = symbolicator.resolve_many(&requests, |done| progress(done, requests.len()));
+    let mut texts = Texts::default();
     for (one, answer) in wanted.into_iter().zip(answers) {
         match answer {
             Ok(mut names) => {
@@ -60,7 +62,7 @@ pub fn resolve(
                     .map_or(0, |module| tables.modules[module.index()].base_svma.0);
                 for (frame, name) in one.frames.iter().zip(names) {
                     if let Some(name) = name {
-                        tables.names.insert(*frame, in_svma(name, base));
+                        tables.names.insert(*frame, in_svma(name, base, &mut texts));
                     }
                 }
                 if let Some(places) = one.places {
@@ -141,20 +143,35 @@ fn with_places(tables: &Tables, mut wanted: Vec<Wanted>, places: Vec<Places>) ->
     wanted
 }
 
-fn in_svma(name: AddressName, base: u64) -> FrameName {
+fn in_svma(name: AddressName, base: u64, texts: &mut Texts) -> FrameName {
     FrameName {
-        symbol: name.symbol,
+        symbol: texts.one(name.symbol),
         symbol_start: base + u64::from(name.symbol_start),
         symbol_size: name.symbol_size.map(u64::from),
         inline_chain: name
             .inline_chain
             .into_iter()
             .map(|frame| SourceFrame {
-                function: frame.function,
-                file: frame.file,
+                function: texts.one(frame.function),
+                file: frame.file.map(|file| texts.one(file)),
                 line: frame.line,
             })
             .collect(),
+    }
+}
+
+/// Texts of which each is held once: a function's name is at each of its addresses, and a source's in each of its functions.
+#[derive(Default)]
+struct Texts(FxHashSet<Arc<str>>);
+
+impl Texts {
+    fn one(&mut self, text: String) -> Arc<str> {
+        if let Some(known) = self.0.get(text.as_str()) {
+            return Arc::clone(known);
+        }
+        let text: Arc<str> = text.into();
+        self.0.insert(Arc::clone(&text));
+        text
     }
 }
 
@@ -184,12 +201,12 @@ pub fn resolve_kernel(tables: &mut Tables) {
     for (id, offset, is_return) in unnamed {
         let address = text.wrapping_add(offset).wrapping_sub(u64::from(is_return));
         if let Some(found) = symbols.lookup(address).filter(|found| stays(found.module)) {
-            let name = match found.module {
-                Some(module) => format!("{} [{module}]", found.name),
-                None => found.name.to_owned(),
+            let name: Arc<str> = match found.module {
+                Some(module) => format!("{} [{module}]", found.name).into(),
+                None => found.name.into(),
             };
             let frame = SourceFrame {
-                function: name.clone(),
+                function: Arc::clone(&name),
                 file: None,
                 line: None,
             };

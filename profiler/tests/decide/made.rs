@@ -92,7 +92,7 @@ fn tables() -> Tables {
         (
             FrameId(index),
             FrameName {
-                symbol,
+                symbol: symbol.into(),
                 ..FrameName::default()
             },
         )

@@ -91,7 +91,11 @@ fn same_as_the_facts(made: &Made) {
     let tables = made.clone().replay(&mut facts).unwrap();
     let view = View::new(&tables, &facts.faults);
     let frame_names = |frame: FrameId| match tables.names.get(&frame) {
-        Some(name) => name.inline_chain.iter().map(|inner| inner.function.clone()).collect(),
+        Some(name) => name
+            .inline_chain
+            .iter()
+            .map(|inner| inner.function.to_string())
+            .collect(),
         None => vec![tables.function_name(frame).into_owned()],
     };
     assert_eq!(document.header["totals"]["shown"], view.len());

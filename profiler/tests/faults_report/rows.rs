@@ -135,7 +135,10 @@ fn hostile() -> Made {
         file.symbols[0].name = name(i);
     }
     for (i, chain) in tables.names.values_mut().enumerate() {
-        chain.inline_chain.iter_mut().for_each(|frame| frame.function = name(i));
+        chain
+            .inline_chain
+            .iter_mut()
+            .for_each(|frame| frame.function = name(i).into());
     }
     made
 }

@@ -47,11 +47,15 @@ fn name() -> impl Strategy<Value = FrameName> {
         prop::option::of("[a-b/]{0,2}"),
         any::<Option<u32>>(),
     );
-    let source = source.prop_map(|(function, file, line)| SourceFrame { function, file, line });
+    let source = source.prop_map(|(function, file, line): (String, Option<String>, _)| SourceFrame {
+        function: function.into(),
+        file: file.map(Into::into),
+        line,
+    });
     let chain = prop::collection::vec(source, 1..4);
     ("[a-c]{0,2}", any::<u64>(), any::<Option<u64>>(), chain).prop_map(
         |(symbol, symbol_start, symbol_size, inline_chain)| FrameName {
-            symbol,
+            symbol: symbol.into(),
             symbol_start,
             symbol_size,
             inline_chain,

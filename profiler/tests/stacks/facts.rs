@@ -55,7 +55,7 @@ fn a_complete_log_needs_no_binaries() {
         samples: 3,
     };
     assert_eq!(tables.recording.stack_ends, [complete]);
-    assert!(tables.names.values().any(|name| name.symbol == "wasm-function[7]"));
+    assert!(tables.names.values().any(|name| &*name.symbol == "wasm-function[7]"));
     assert!(
         tables
             .modules

@@ -186,7 +186,7 @@ fn kernel_frames_are_named_and_user_stacks_end_for_a_reason() {
         [&kernel(0x1010), &user, &truncated]
     );
     assert_eq!(tables.modules[0].kind, ModuleKind::Kernel);
-    let mut names: Vec<&str> = tables.names.values().map(|name| name.symbol.as_str()).collect();
+    let mut names: Vec<&str> = tables.names.values().map(|name| &*name.symbol).collect();
     names.sort_unstable();
     // The return address at a function's very start is behind a call in the function before.
     assert_eq!(names, ["caller", "do_work"]);

@@ -144,7 +144,7 @@ fn stacks_that_no_kept_sample_uses_are_removed_and_the_rest_keep_their_frames() 
     let node = tables.stacks[leaf.index()];
     let reason = |frame: FrameId| tables.frames[frame.index()].location.clone();
     assert_eq!(reason(node.frame), Location::Truncated(TruncationReason::BadChain));
-    assert_eq!(tables.names[&node.frame].symbol, "leaf");
+    assert_eq!(&*tables.names[&node.frame].symbol, "leaf");
     let root = tables.stacks[node.parent.unwrap().index()];
     assert_eq!(reason(root.frame), Location::Truncated(TruncationReason::Limit));
     assert_eq!(

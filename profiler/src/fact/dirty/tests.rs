@@ -67,7 +67,7 @@ fn push(tables: &mut Tables, parent: Option<StackId>, location: Location, name: 
         tables.names.insert(
             frame,
             FrameName {
-                symbol,
+                symbol: symbol.into(),
                 ..FrameName::default()
             },
         );

@@ -64,8 +64,8 @@ pub fn refined(tables: &Tables, stack: Option<StackId>, reason: WaitReason) -> W
         let Some(name) = tables.names.get(&node.frame) else {
             continue;
         };
-        let inlined = name.inline_chain.iter().map(|function| function.function.as_str());
-        for function in inlined.chain([name.symbol.as_str()]) {
+        let inlined = name.inline_chain.iter().map(|function| &*function.function);
+        for function in inlined.chain([&*name.symbol]) {
             let has = |parts: &[&str]| parts.iter().any(|part| function.contains(part));
             if has(&LOCKS) {
                 return WaitReason::Lock;

@@ -1,5 +1,7 @@
 //! Stacks of events: as they were found before, or walked and interned anew.
 
+use std::sync::Arc;
+
 use super::memo::{Key, Spot, lasts};
 use super::{MAX_STACKS, Noun, Replay};
 use crate::addr::{Avma, KernelOffset, Timestamp};
@@ -240,12 +242,12 @@ impl Replay<'_, '_> {
             .get(&call)
             .or_else(|| kernel.get(&offset).filter(|(start, _)| *start != offset));
         if let Some((start, name)) = known {
+            let symbol: Arc<str> = name.as_str().into();
             let source = SourceFrame {
-                function: name.clone(),
+                function: Arc::clone(&symbol),
                 file: None,
                 line: None,
             };
-            let symbol = name.clone();
             let inline_chain = vec![source];
             self.tables.names.insert(
                 frame,

@@ -254,7 +254,7 @@ fn kernel_functions(tables: &Tables, stack: StackId) -> impl Iterator<Item = (Fr
         let node = tables.stacks.get(next?.index())?;
         next = node.parent;
         let frame = tables.frames.get(node.frame.index())?;
-        let name = tables.names.get(&node.frame).map_or("", |name| name.symbol.as_str());
+        let name = tables.names.get(&node.frame).map_or("", |name| &*name.symbol);
         matches!(frame.location, Location::Kernel { .. }).then_some((node.frame, name))
     })
 }

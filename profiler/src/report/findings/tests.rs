@@ -27,7 +27,7 @@ fn tables() -> Tables {
         (
             FrameId(index),
             FrameName {
-                symbol,
+                symbol: symbol.into(),
                 ..FrameName::default()
             },
         )
@@ -182,7 +182,7 @@ fn reads_that_the_main_thread_waited_for_come_last() {
 fn lines_fit_whatever_the_names_are() {
     let mut tables = tables();
     for name in tables.names.values_mut() {
-        name.symbol = "\x1b[2Jn".repeat(500);
+        name.symbol = "\x1b[2Jn".repeat(500).into();
     }
     tables.processes[0].name = "p".repeat(500);
     tables.files[0].path = format!("/{}", "f".repeat(500));

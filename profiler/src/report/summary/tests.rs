@@ -199,7 +199,7 @@ fn ten_lines_of_eighty_columns_hold_whatever_the_names_are() {
         let mut tables = tables(&name);
         tables.modules[0].name.clone_from(&name);
         for id in 0..3 {
-            tables.names.get_mut(&FrameId(id)).unwrap().inline_chain[0].function = format!("{name}{id}");
+            tables.names.get_mut(&FrameId(id)).unwrap().inline_chain[0].function = format!("{name}{id}").into();
         }
         tables.recording.losses = (0..20).map(|i| (format!("{name}{i}"), u64::MAX)).collect();
         for ends in &mut tables.recording.stack_ends {

@@ -18,7 +18,7 @@ fn the_recorder_s_own_programs_are_told_as_such() {
         tables.names.insert(
             FrameId(frame),
             FrameName {
-                symbol,
+                symbol: symbol.into(),
                 ..FrameName::default()
             },
         );
