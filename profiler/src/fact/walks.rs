@@ -11,7 +11,7 @@ use profiler_common::unwind::WalkEnd;
 use rustc_hash::FxHashMap;
 
 use self::kept::{Arrived, KeptStacks, Use};
-use super::{Noun, TruncationReason, Walks};
+use super::{Noun, ProcessId, TruncationReason, Walks};
 use crate::addr::{KernelOffset, Timestamp};
 use crate::event::{KernelStack, Stacks, UserStack};
 use crate::unwind::{End, Walk, Walked};
@@ -91,13 +91,18 @@ impl Dictionary {
         is_other
     }
 
-    /// How the walk of an event ended that has user registers, if it is known; that counts for samples.
-    pub fn end_of(&mut self, stacks: &Stacks<'_>, noun: Noun) -> Option<End> {
+    /// How the walk of an event ended that has user registers, if it is known; that counts for samples. `owner` as [`KeptStacks::end_of`] wants it.
+    pub fn end_of(
+        &mut self,
+        stacks: &Stacks<'_>,
+        noun: Noun,
+        owner: impl FnOnce() -> Option<ProcessId>,
+    ) -> Option<End> {
         let used = match noun {
             Noun::Sample | Noun::Fault => Use::AtOnce,
             Noun::Wait => Use::Later,
         };
-        let end = self.user.end_of(stacks.user, used);
+        let end = self.user.end_of(stacks.user, used, owner);
         self.missing += u64::from(stacks.user != 0 && end.is_none());
         let counted = end.and_then(|end| end.0).unwrap_or(WalkEnd::NotWalked);
         self.ends[counted as usize] += u64::from(noun == Noun::Sample);
@@ -215,7 +220,7 @@ mod tests {
             user,
             ..Stacks::default()
         };
-        let mut end = |user| dictionary.end_of(&stacks(user), Noun::Sample);
+        let mut end = |user| dictionary.end_of(&stacks(user), Noun::Sample, || None);
         assert!(end(5).is_some() && end(6).is_none());
         assert_eq!((dictionary.finish().resent, dictionary.missing()), (1, 1));
     }

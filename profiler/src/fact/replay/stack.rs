@@ -50,7 +50,11 @@ impl Replay<'_, '_> {
     ) -> Option<StackId> {
         // Without user registers it is a kernel thread, or one that has none any more.
         let has_registers = stacks.flags & FLAG_USER_REGS != 0;
-        let end = has_registers.then(|| self.dictionary.end_of(stacks, noun)).flatten();
+        // Also where nobody wants the stack: it goes when its process has ended.
+        let owner = || process.filter(|process| self.tasks.owns_space_since(*process, at.time));
+        let end = has_registers
+            .then(|| self.dictionary.end_of(stacks, noun, owner))
+            .flatten();
         if self.noted_events.is_off() && !self.sink.wants_stacks(noun) {
             return None;
         }
@@ -105,11 +109,6 @@ impl Replay<'_, '_> {
         let user = same.and_then(|same| self.memo.user_part(&self.tasks, same));
         let walked = end.filter(|_| user.is_none());
         let walked = walked.and_then(|_| self.dictionary.user.get(stacks.user));
-        if let (Some(_), Some(process)) = (end, process)
-            && self.tasks.owns_space_since(process, at.time)
-        {
-            self.dictionary.user.belongs_to(stacks.user, process);
-        }
         let lasting = same.filter(|same| user.is_some() || lasts(&self.tasks, *same, walked.as_ref()));
         let stack = match known {
             Some(known) => known,

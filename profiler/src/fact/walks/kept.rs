@@ -148,11 +148,18 @@ impl KeptStacks {
         }
     }
 
-    /// How the walk ended of the stack with this key, if there is one; an event that uses it so refers to it.
-    pub fn end_of(&mut self, key: u64, used: Use) -> Option<End> {
+    /// How the walk ended of the stack with this key, if there is one; an event that uses it so refers to it. `owner` is whose the event is, if that
+    /// process shares its address space with nobody.
+    pub fn end_of(&mut self, key: u64, used: Use, owner: impl FnOnce() -> Option<ProcessId>) -> Option<End> {
         let kept = self.stacks.get_mut(&key)?;
         if kept.used != Use::Later {
             kept.used = used;
+        }
+        if kept.owner.is_none()
+            && let Some(owner) = owner()
+        {
+            kept.owner = Some(owner);
+            *self.owned.entry(owner).or_default() += 1;
         }
         Some(kept.end)
     }
@@ -176,16 +183,6 @@ impl KeptStacks {
     /// There is a stack with this key.
     pub fn has(&self, key: u64) -> bool {
         self.stacks.contains_key(&key)
-    }
-
-    /// The stack with this key is of a process that shares its address space with nobody.
-    pub fn belongs_to(&mut self, key: u64, process: ProcessId) {
-        if let Some(kept) = self.stacks.get_mut(&key)
-            && kept.owner.is_none()
-        {
-            kept.owner = Some(process);
-            *self.owned.entry(process).or_default() += 1;
-        }
     }
 
     /// A process ended.

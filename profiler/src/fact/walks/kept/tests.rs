@@ -46,9 +46,9 @@ fn what_the_kernel_side_forgot_is_forgotten_when_no_event_can_refer_to_it() {
     for key in &keys[..4] {
         kept.add(&stack(*key), second(0));
     }
-    kept.end_of(keys[0], Use::AtOnce);
-    kept.end_of(keys[1], Use::Later);
-    kept.end_of(keys[1], Use::AtOnce);
+    kept.end_of(keys[0], Use::AtOnce, || None);
+    kept.end_of(keys[1], Use::Later, || None);
+    kept.end_of(keys[1], Use::AtOnce, || None);
     // The first two are driven out, and the third again comes back.
     kept.add(&stack(keys[4]), second(1));
     kept.add(&stack(keys[5]), second(2));
@@ -66,7 +66,7 @@ fn a_stack_that_comes_back_stays() {
     let keys: Vec<u64> = (1..=5).map(|number| key(9, number)).collect();
     for key in &keys {
         kept.add(&stack(*key), second(0));
-        kept.end_of(*key, Use::AtOnce);
+        kept.end_of(*key, Use::AtOnce, || None);
     }
     assert_eq!(kept.add(&stack(keys[0]), second(5)), Arrived::Again);
     kept.arrived(key(8, 1), second(60));
@@ -89,9 +89,8 @@ fn stacks_of_ended_processes_are_forgotten_when_they_are_many() {
             let key = key(process, number);
             kept.add(&stack(key), second(0));
             // The last one shares its address space.
-            if process < 3 {
-                kept.belongs_to(key, ProcessId(process));
-            }
+            let owner = (process < 3).then_some(ProcessId(process));
+            kept.end_of(key, Use::Later, || owner);
         }
     }
     (0..3).for_each(|process| kept.ended(ProcessId(process), second(u64::from(process))));
