@@ -17,16 +17,18 @@ fn three_to_one_is_three_to_one() {
         let three = main.share("takes_three_parts");
         // The program's own clock is the judge of the judge.
         let measured = said(&outcome.stdout, "three_ns") as f64 / said(&outcome.stdout, "cpu_ns") as f64;
-        [three, main.share("takes_one_part"), three - measured]
+        let one = main.share("takes_one_part");
+        [measured, three - measured, one - (1.0 - measured)]
     });
     let middle = |which: usize| {
         let mut values = runs.map(|run| run[which]);
         values.sort_by(f64::total_cmp);
         values[1]
     };
-    assert_near("takes_three_parts", middle(0), 0.75, 0.03);
-    assert_near("takes_one_part", middle(1), 0.25, 0.03);
-    assert_near("takes_three_parts, less what it measured itself", middle(2), 0.0, 0.03);
+    // The work is three to one; a machine that is busy otherwise makes one part of it dearer than the other.
+    assert_near("three parts, as the program measured them", middle(0), 0.75, 0.08);
+    assert_near("takes_three_parts, less what it measured itself", middle(1), 0.0, 0.03);
+    assert_near("takes_one_part, likewise", middle(2), 0.0, 0.03);
 }
 
 #[test]
