@@ -202,7 +202,7 @@ pub struct Config {
     pub bio_vector: u32,
     /// `bio_vec.bv_page`
     pub vector_page: u32,
-    /// `page.compound_head`, `page.compound_info`
+    /// `page.compound_head`
     pub page_head_of: u32,
     /// `bio.bi_private`
     pub bio_private: u32,

@@ -237,8 +237,6 @@ pub struct Pending {
     pub reclaim_since: u64,
     /// The thread's switches that the kernel had counted when it began.
     pub switches_before: u64,
-    /// In which call of the kernel's it is, told apart by its number and arguments; 0: in none, or without [`FAULT_EXCEPTION`].
-    pub call: u64,
     /// Switches that were seen since.
     pub switches: u32,
     /// Why it was switched out: [`OUT_PREEMPTED`], [`OUT_DISK`] or [`OUT_BLOCKED`].
@@ -307,4 +305,4 @@ pub const FAULTS_MAJOR: u32 = 3;
 const _: () = assert!(size_of::<FaultBody>() == 8 + 8 + 40 + 40 + 8 + 32);
 const _: () = assert!(size_of::<FaultHead>() == 24 + 136 + 64);
 const _: () = assert!(size_of::<PagesRead>() == 24 + 40);
-const _: () = assert!(size_of::<ThreadFaults>() == 184 * 2 + 40 + 40 + 64 + 8);
+const _: () = assert!(size_of::<ThreadFaults>() == 176 * 2 + 40 + 40 + 64 + 8);

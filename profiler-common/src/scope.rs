@@ -58,4 +58,4 @@ pub struct ThreadState {
     pub waits: ThreadWaits,
 }
 
-const _: () = assert!(size_of::<ThreadState>() == 48 + 520 + 464);
+const _: () = assert!(size_of::<ThreadState>() == 48 + 504 + 464);

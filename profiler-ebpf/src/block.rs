@@ -37,7 +37,7 @@ pub fn block_bio_queue(ctx: BtfTracePointContext) -> i32 {
         flags |= BIO_RECORDED;
         // SAFETY: the current thread's own entry.
         unsafe {
-            if fault::is_under_way(&(*state).faults.inner, task) {
+            if fault::is_open(&(*state).faults.inner) {
                 flags |= BIO_IN_FAULT;
             }
             send_stack(&ctx, state, task, at);

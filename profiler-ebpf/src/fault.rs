@@ -20,9 +20,9 @@ pub use known::KnownVmas;
 
 use aya_ebpf::EbpfContext;
 use profiler_common::fault::{
-    BEFORE_UNKNOWN, FAULT_EXCEPTION, FAULT_FAILED, FAULT_HANDLED, FAULT_HAS_FILE, FAULT_INSIDE, FAULT_MAJOR,
-    FAULT_OPEN, FAULT_STARTED, FAULT_SWITCH_MISSED, FAULTS_FILE, FAULTS_MAJOR, FaultBody, FaultCounts, FaultHead,
-    OUT_BLOCKED, OUT_DISK, OUT_PREEMPTED, Pending, ThreadFaults,
+    BEFORE_UNKNOWN, FAULT_FAILED, FAULT_HANDLED, FAULT_HAS_FILE, FAULT_INSIDE, FAULT_MAJOR, FAULT_OPEN, FAULT_STARTED,
+    FAULT_SWITCH_MISSED, FAULTS_FILE, FAULTS_MAJOR, FaultBody, FaultCounts, FaultHead, OUT_BLOCKED, OUT_DISK,
+    OUT_PREEMPTED, Pending, ThreadFaults,
 };
 use profiler_common::scope::ThreadState;
 use profiler_common::{Loss, RecordKind};
@@ -58,14 +58,6 @@ pub fn is_open(fault: &Pending) -> bool {
     fault.body.flags & FAULT_OPEN != 0
 }
 
-/// The same, and it was not left without a word: the thread has not called the kernel since, nor returned from where it was. Nobody tells
-/// the end of an access of the kernel's that is refused, and while its CPU's guard is taken the kernel skips programs of perf events, which
-/// tell the end of a fault.
-#[inline(always)]
-pub fn is_under_way(fault: &Pending, task: Task) -> bool {
-    is_open(fault) && (fault.body.flags & FAULT_EXCEPTION == 0 || fault.call == task.call_key())
-}
-
 /// Begins a fault: the one that is under way, if any, is set aside.
 ///
 /// # Safety
@@ -80,7 +72,6 @@ unsafe fn begin(faults: *mut ThreadFaults, address: u64, time: u64, flags: u32, 
             }
             (*faults).outer = (*faults).inner;
         }
-        let task = Task::current();
         (*faults).inner = Pending {
             body: FaultBody {
                 address,
@@ -89,12 +80,7 @@ unsafe fn begin(faults: *mut ThreadFaults, address: u64, time: u64, flags: u32, 
                 error_code,
                 ..FaultBody::default()
             },
-            switches_before: task.switches().unwrap_or(0),
-            call: if flags & FAULT_EXCEPTION != 0 {
-                task.call_key()
-            } else {
-                0
-            },
+            switches_before: Task::current().switches().unwrap_or(0),
             ..Pending::default()
         };
     }

@@ -28,8 +28,6 @@ use crate::maps::config;
 const INTERRUPTED: u32 = 0x00ff_0100;
 /// System calls are fewer.
 const CALLS: u64 = 512;
-/// Spreads numbers (Knuth, TAOCP 3, 6.4: the golden ratio).
-const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// `PF_KTHREAD` of include/linux/sched.h: a kernel thread, which has no user registers.
 const PF_KTHREAD: u32 = 0x0020_0000;
@@ -188,23 +186,6 @@ impl Task {
         let number = unsafe { core::ptr::read_volatile(&raw const (*regs).orig_rax) };
         // An exception or an interrupt stores a negative number there.
         (number < CALLS).then_some(number as u32)
-    }
-
-    /// What tells the system call that the task is in from the one before; 0: it is in none.
-    #[inline(always)]
-    pub fn call_key(self) -> u64 {
-        let Some(number) = self.call() else { return 0 };
-        let regs = self.pt_regs();
-        // SAFETY: as above.
-        let arguments = unsafe {
-            [
-                core::ptr::read_volatile(&raw const (*regs).rdi),
-                core::ptr::read_volatile(&raw const (*regs).rsi),
-                core::ptr::read_volatile(&raw const (*regs).rdx),
-            ]
-        };
-        let mix = |key: u64, argument: u64| (key ^ argument).wrapping_mul(MIX);
-        mix(mix(mix(u64::from(number), arguments[0]), arguments[1]), arguments[2]) | 1
     }
 
     /// First argument of the system call.

@@ -71,7 +71,7 @@ pub unsafe fn switched_out(ctx: &impl EbpfContext, state: *mut ThreadState, task
     unsafe {
         let waits = &raw mut (*state).waits;
         missed::at_switch_out(waits, task);
-        let in_fault = fault::is_under_way(&(*state).faults.inner, task);
+        let in_fault = fault::is_open(&(*state).faults.inner);
         let call = task.call();
         let mut flags = if preempted || task.is_runnable() {
             WAIT_PREEMPTED

@@ -33,21 +33,20 @@ pub fn page_fault_user(ctx: BtfTracePointContext) -> i32 {
     0
 }
 
-/// `page_fault_kernel(...)`, as above: the kernel touched user memory, maybe within another fault. Of its own memory nobody tells the end.
+/// `page_fault_kernel(...)`, as above: the kernel touched user memory, maybe within another fault.
 #[btf_tracepoint(function = "page_fault_kernel")]
 pub fn page_fault_kernel(ctx: BtfTracePointContext) -> i32 {
     let _held = Held::new();
     let Some(faults) = current_faults() else { return 0 };
     // An attempt that may not sleep is never handled: it fails at once. Our own reads of user memory are such.
-    let address = ctx.arg::<u64>(0);
-    if address >> 63 != 0 || Task::current().forbids_page_faults() {
+    if Task::current().forbids_page_faults() {
         return 0;
     }
     // SAFETY: the current thread's own entry.
     unsafe {
         begin(
             faults,
-            address,
+            ctx.arg::<u64>(0),
             now(),
             STARTED | FAULT_EXCEPTION,
             ctx.arg::<u64>(2) as u32,

@@ -6,9 +6,9 @@ use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::fault::{PagesRead, ReadRun, ThreadFaults};
 
-use super::{current_fault, is_under_way};
+use super::{current_fault, is_open};
 use crate::emit::{self, At, now};
-use crate::kernel::{Folio, Task};
+use crate::kernel::Folio;
 use crate::preempt::Held;
 use crate::scope;
 
@@ -22,7 +22,7 @@ pub fn mm_filemap_add_to_page_cache(ctx: BtfTracePointContext) -> i32 {
     // SAFETY: the current thread's own entry.
     unsafe {
         let faults = &raw mut (*state).faults;
-        let in_fault = is_under_way(&(*faults).inner, Task::current());
+        let in_fault = is_open(&(*faults).inner);
         if in_fault {
             (*faults).inner.body.read += place.count;
         }

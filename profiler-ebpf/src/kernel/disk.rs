@@ -192,18 +192,6 @@ fn device_of(disk: *const c_void) -> u32 {
     major << 20 | minor
 }
 
-/// `compound_head()` of include/linux/page-flags.h: of a page behind a folio's first one bit 0 is set. The rest is that one's address, or (7.2, with
-/// `compound_info`) the bits of this page's address that make it: ones, and zeroes below them.
-#[inline(always)]
-fn folio_of(page: u64, head: u64) -> u64 {
-    if head & 1 == 0 {
-        return page;
-    }
-    let head = head - 1;
-    let is_mask = !head & (!head).wrapping_add(1) == 0;
-    if is_mask { page & head } else { head }
-}
-
 #[inline(always)]
 fn first_page(bio: u64) -> Option<Pages> {
     let vectors: u64 = probe(bio, config!(bio_vector))?;
@@ -214,7 +202,8 @@ fn first_page(bio: u64) -> Option<Pages> {
     // sizeof(struct bio_vec) on 64-bit machines: page, length, offset.
     let vector = vectors.wrapping_add(u64::from(index).wrapping_mul(16));
     let page: u64 = probe(vector, config!(vector_page))?;
-    let folio = folio_of(page, probe(page, config!(page_head_of))?);
+    let head: u64 = probe(page, config!(page_head_of))?;
+    let folio = if head & 1 == 1 { head - 1 } else { page };
     let mapping: u64 = probe(folio, config!(folio_mapping))?;
     if mapping & NO_FILE != 0 {
         return Some(if mapping & NO_FILE == ANONYMOUS {

@@ -93,19 +93,9 @@ pub struct Account {
     pub before: Option<u64>,
 }
 
-/// What became of a file's pages.
-#[derive(Debug, Deserialize)]
-pub struct Pages {
-    pub file: String,
-    pub read_by_faults_bytes: u64,
-    pub read_by_calls_bytes: u64,
-    pub wasted_bytes: u64,
-}
-
 /// The tables that the tests look at.
 #[derive(Debug, Deserialize)]
 pub struct Tables {
-    pub pages: Vec<Pages>,
     pub accounts: Vec<Account>,
 }
 

@@ -78,7 +78,7 @@ const FIELDS: [(&[&str], Place); 69] = [
     (&["bio.bi_next"], |c| &mut c.bio_next),
     (&["bio.bi_io_vec"], |c| &mut c.bio_vector),
     (&["bio_vec.bv_page"], |c| &mut c.vector_page),
-    (&["page.compound_head", "page.compound_info"], |c| &mut c.page_head_of),
+    (&["page.compound_head"], |c| &mut c.page_head_of),
 ];
 
 /// From a bio of direct I/O through `iomap` to its file.
