@@ -6,6 +6,7 @@
 #![allow(clippy::inline_always)] // As in [`crate::unwind`].
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)] // Rows count in small numbers.
 
+use crate::piece::Piece;
 use crate::stack::{INTERRUPTED, UserRegs};
 use crate::unwind::Row;
 
@@ -102,6 +103,8 @@ pub struct LastWalk {
     pub count: u64,
     /// Of which `count` count.
     pub frames: [LastFrame; LAST_FRAMES],
+    /// [`LastFrame::frame`] of each once more, outermost last, so that those outside of any frame are a piece of a stack's record.
+    pub pointers: [u64; LAST_FRAMES],
 }
 
 impl Default for LastWalk {
@@ -111,6 +114,7 @@ impl Default for LastWalk {
             run: 0,
             count: 0,
             frames: [LastFrame::default(); LAST_FRAMES],
+            pointers: [0; LAST_FRAMES],
         }
     }
 }
@@ -152,6 +156,19 @@ impl LastWalk {
         }
     }
 
+    /// Takes a frame for the one of this number.
+    #[inline(always)]
+    pub fn put(&mut self, number: u32, frame: LastFrame) {
+        self.frames[within(number)] = frame;
+        self.pointers[within(LAST_FRAMES as u32 - 1 - number)] = frame.frame;
+    }
+
+    /// Where in `pointers` the outermost `count` frames begin.
+    #[inline(always)]
+    pub fn outermost(&self, count: u32) -> *const u64 {
+        &raw const self.pointers[within(LAST_FRAMES as u32 - count)]
+    }
+
     /// The step from the frame of this number outward finds the words that it found then. The outermost one has none to take.
     #[inline(always)]
     pub fn holds(&self, number: u32, read: impl Fn(u64) -> Option<u64>) -> bool {
@@ -161,10 +178,21 @@ impl LastWalk {
         }
         inner.step == 0 || read(outer.sp.wrapping_sub(u64::from(inner.step) * 8)) == Some(outer.fp)
     }
+
+    /// 0: as [`LastWalk::holds`], by the words of a piece; it differs too where they are not all in it. ([`OPAQUE`] reaches no piece.)
+    #[inline(always)]
+    pub fn differs(&self, number: u32, piece: &Piece) -> u64 {
+        let (inner, outer) = (self.frame(number), self.frame(number.wrapping_sub(1)));
+        let step = u64::from(inner.step);
+        let is_saved = 0_u64.wrapping_sub(step).cast_signed() >> 63;
+        let back = piece.differs(outer.sp.wrapping_sub(8), outer.frame & !INTERRUPTED);
+        back | piece.differs(outer.sp.wrapping_sub(step * 8), outer.fp) & is_saved.cast_unsigned()
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::boxed::Box;
     use std::collections::BTreeMap;
     use std::vec::Vec;
 
@@ -217,6 +245,20 @@ mod tests {
         (memory, regs)
     }
 
+    /// The stack from an address to its top; where nothing is, is a word that nobody looks for.
+    fn piece_of(memory: &BTreeMap<u64, u64>, from: u64) -> Box<Piece> {
+        let mut piece = crate::piece::tests::empty();
+        piece.fill(from, TOP, |to, len, at| {
+            for place in 0..len / 8 {
+                let word = memory.get(&(at + place * 8)).copied().unwrap_or(u64::MAX);
+                // SAFETY: the piece has room for as much as it asks for.
+                unsafe { to.add(place as usize).write(word) };
+            }
+            true
+        });
+        piece
+    }
+
     /// A walk beside the last one, and how many steps it took itself.
     fn walk(memory: &BTreeMap<u64, u64>, mut regs: UserRegs, last: &mut LastWalk) -> (Vec<u64>, usize) {
         let read = |at: u64| memory.get(&at).copied();
@@ -233,9 +275,12 @@ mod tests {
             };
             let mut number = last.find(&here, among);
             if number != NOT_FOUND {
+                let piece = piece_of(memory, last.frame(number).sp);
                 while number != 0 && last.holds(number, read) {
+                    assert_eq!(last.differs(number, &piece), 0, "by a piece as by words");
                     number -= 1;
                 }
+                assert!(number == 0 || last.differs(number, &piece) != 0);
                 if number == 0 {
                     outer = last.find(&here, among) + 1;
                     break;
@@ -256,11 +301,15 @@ mod tests {
             }
         }
         for frame in passed.iter().rev() {
-            last.frames[outer as usize] = *frame;
+            last.put(outer, *frame);
             outer += 1;
         }
         (last.space, last.run, last.count) = (1, 1, u64::from(outer));
-        ((0..outer).rev().map(|number| last.frame(number).frame).collect(), steps)
+        let found: Vec<u64> = (0..outer).rev().map(|number| last.frame(number).frame).collect();
+        let first = LAST_FRAMES - found.len();
+        assert_eq!(last.pointers[first..], found);
+        assert_eq!(last.outermost(outer), &raw const last.pointers[first]);
+        (found, steps)
     }
 
     fn random(state: &mut u64, below: u64) -> u64 {

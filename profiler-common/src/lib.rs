@@ -14,6 +14,7 @@ pub mod known_rows;
 pub mod last_walk;
 pub mod loss;
 pub mod memory;
+pub mod piece;
 pub mod preempt;
 pub mod sample;
 pub mod scope;

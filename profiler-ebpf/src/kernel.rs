@@ -19,7 +19,7 @@ use profiler_common::task::COMM_LEN;
 use profiler_common::unwind::link_of_bx;
 
 pub use disk::{Bio, Pages, Request};
-pub use memory::{Folio, Mm, RememberedVma, VmaStruct};
+pub use memory::{Folio, Mm, RememberedVma, VmaBytes, VmaStruct};
 pub use open::{Dentry, Inode, has_name, is_block_device};
 
 use crate::maps::config;

@@ -8,6 +8,7 @@ use profiler_common::config::Config;
 use profiler_common::known_rows::KnownRow;
 use profiler_common::last_walk::LastWalk;
 use profiler_common::loss::LOSS_COUNT;
+use profiler_common::piece::Piece;
 use profiler_common::scope::{ThreadState, Wanted};
 use profiler_common::space::CodeRange;
 use profiler_common::unwind::{PageRows, Row};
@@ -60,6 +61,10 @@ pub static KNOWN_ROWS: Array<KnownRow> = Array::with_max_entries(profiler_common
 /// Walks that each CPU remembers: [`profiler_common::last_walk`]. User space sets the size.
 #[map]
 pub static LAST_WALKS: Array<LastWalk> = Array::with_max_entries(profiler_common::last_walk::LAST_WALKS, 0);
+
+/// A piece of the stack that each CPU is looking at. User space sets the size.
+#[map]
+pub static PIECES: Array<Piece> = Array::with_max_entries(1, 0);
 
 /// Mappings that faults were in lately.
 #[map]

@@ -9,6 +9,7 @@ mod last;
 pub use last::fill_outer;
 
 use core::ffi::{c_long, c_void};
+use core::hint::black_box;
 use core::intrinsics::{AtomicOrdering, atomic_xchg};
 
 use aya_ebpf::helpers::generated::{bpf_get_smp_processor_id, bpf_loop};
@@ -65,7 +66,8 @@ pub struct Walk {
     pub outer: u32,
     /// 1: that the walk is complete follows from its last frame's registers alone.
     sure: u32,
-    _reserved: u32,
+    /// The CPU that it is on.
+    cpu: u32,
     /// What is remembered of the frames in `frames`.
     passed: [LastFrame; LAST_FRAMES],
     /// The record's head: `count`, `key` (so far) and `end` grow with the walk.
@@ -108,7 +110,7 @@ pub fn acquire() -> Option<*mut Walk> {
             // SAFETY: the walk is ours.
             unsafe {
                 let cpu = bpf_get_smp_processor_id();
-                (*walk).level = level;
+                ((*walk).level, (*walk).cpu) = (level, cpu);
                 ((*walk).known_rows, (*walk).last) = if level == 0 {
                     (u64::from(cpu) * u64::from(KNOWN_ROWS), last::of_thread(cpu))
                 } else {
@@ -239,10 +241,7 @@ unsafe extern "C" fn next_frame(_: u32, level: *mut c_void) -> c_long {
         if (*walk).met != 0 {
             match last::goes_on((*walk).level) {
                 last::UNDECIDED => return 0,
-                last::JOINED => {
-                    (*walk).head.end = WalkEnd::Complete as u32;
-                    return 1;
-                }
+                last::JOINED => return 1,
                 _ => {}
             }
         }
@@ -253,7 +252,8 @@ unsafe extern "C" fn next_frame(_: u32, level: *mut c_void) -> c_long {
         let interrupted = (*walk).caller == 0 && count > 0;
         let frame = (*walk).regs.ip | if interrupted { INTERRUPTED } else { 0 };
         if last::meets((*walk).level, frame) != 0 {
-            return 0;
+            // The compiler knows that it is 0 or 1, and the verifier does not.
+            return c_long::from(black_box(last::is_same((*walk).level)) == last::JOINED);
         }
         if !lookup::range(
             &mut (*walk).range,

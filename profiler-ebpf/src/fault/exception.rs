@@ -14,10 +14,11 @@ use crate::{scope, stack};
 const SIGBUS: u32 = 7;
 const SIGSEGV: u32 = 11;
 
+// The processor's exceptions come with interrupts off, so nobody takes the CPU from their programs.
+
 /// `page_fault_user(unsigned long address, struct pt_regs *regs, unsigned long error_code)`: nothing else can be under way.
 #[btf_tracepoint(function = "page_fault_user")]
 pub fn page_fault_user(ctx: BtfTracePointContext) -> i32 {
-    let _held = Held::new();
     let Some(faults) = current_faults() else { return 0 };
     // SAFETY: the current thread's own entry.
     unsafe {
@@ -36,7 +37,6 @@ pub fn page_fault_user(ctx: BtfTracePointContext) -> i32 {
 /// `page_fault_kernel(...)`, as above: the kernel touched user memory, maybe within another fault.
 #[btf_tracepoint(function = "page_fault_kernel")]
 pub fn page_fault_kernel(ctx: BtfTracePointContext) -> i32 {
-    let _held = Held::new();
     let Some(faults) = current_faults() else { return 0 };
     // An attempt that may not sleep is never handled: it fails at once. Our own reads of user memory are such.
     if Task::current().forbids_page_faults() {

@@ -10,7 +10,7 @@ use core::ffi::c_void;
 use profiler_common::config::MISSING;
 use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, FaultBody};
 
-use crate::kernel::{RememberedVma, Task, VmaStruct};
+use crate::kernel::{RememberedVma, Task, VmaBytes, VmaStruct};
 use crate::maps::{KNOWN_VMAS, config};
 
 /// Mappings of one set, which is found by the process and the MiB that an address is in.
@@ -24,6 +24,8 @@ pub struct KnownVmas {
     sets: [[KnownVma; WAYS]; SETS],
     /// The place that the next one takes.
     next: u64,
+    /// Of the mapping that is asked.
+    copy: VmaBytes,
 }
 
 #[repr(C)]
@@ -79,7 +81,11 @@ pub unsafe fn recall(task: Task, pid: u32, fault: *mut FaultBody) -> bool {
                 continue;
             }
             if (*one).changes != space.changes || space.changes_now {
-                if !is_unchanged(one, space) {
+                if !is_unchanged(one, space, &raw mut (*known).copy) {
+                    // A program that maps the same place again and again would look at each of them for each fault.
+                    if (*one).last_change != space.changes {
+                        (*one).mm = 0;
+                    }
                     continue;
                 }
                 (*one).changes = space.changes;
@@ -107,16 +113,17 @@ pub unsafe fn recall(task: Task, pid: u32, fault: *mut FaultBody) -> bool {
 /// may be another mapping's by now.
 ///
 /// # Safety
-/// `one` must be readable.
+/// `one` must be readable, and `copy` writable.
 #[inline(always)]
-unsafe fn is_unchanged(one: *const KnownVma, space: Space) -> bool {
+unsafe fn is_unchanged(one: *const KnownVma, space: Space, copy: *mut VmaBytes) -> bool {
     // SAFETY: by this function's own condition.
     unsafe {
         let vma = RememberedVma((*one).vma);
         let last = (*one).last_change;
         last != space.changes
-            && vma.is((*one).start, (*one).end, (*one).first, (*one).vm_flags, (*one).miss)
-            && vma.is_attached((*one).mm)
+            && vma.read(copy).is_some_and(|vma| {
+                vma.is((*one).start, (*one).end, (*one).first, (*one).vm_flags, (*one).miss) && vma.is_attached((*one).mm)
+            })
             // Last: a change that began since the first look shows here.
             && vma.last_change() == Some(last)
     }
@@ -133,10 +140,17 @@ pub unsafe fn learn(task: Task, pid: u32, vma: VmaStruct, fault: *const FaultBod
     let (start, end) = vma.range();
     // SAFETY: as above.
     unsafe {
-        let way = (*known).next as usize % WAYS;
+        let set = (&raw mut (*known).sets)
+            .cast::<KnownVma>()
+            .add(set(pid, (*fault).address) * WAYS);
         (*known).next += 1;
-        let set = set(pid, (*fault).address);
-        let one = (&raw mut (*known).sets).cast::<KnownVma>().add(set * WAYS + way);
+        let mut one = set.add((*known).next as usize % WAYS);
+        for way in 0..WAYS {
+            if (*set.add(way)).mm == 0 {
+                one = set.add(way);
+                break;
+            }
+        }
         let told = &raw const (*fault).vma;
         *one = KnownVma {
             // Under the lock that the helper holds nothing changes: an odd count is one that goes on being odd.

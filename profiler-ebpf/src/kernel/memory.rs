@@ -6,7 +6,7 @@ use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
 use profiler_common::config::MISSING;
 use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, ReadRun, Vma};
 
-use super::{Task, load};
+use super::{Task, load, probe};
 use crate::maps::config;
 
 /// Bit of `vm_refcnt` that a writer sets: the rest counts the address space, if the mapping is in it, and readers (`VMA_LOCK_OFFSET`).
@@ -23,6 +23,13 @@ pub struct VmaStruct(*const c_void);
 /// A `struct vm_area_struct *` that was valid once.
 #[derive(Clone, Copy)]
 pub struct RememberedVma(pub u64);
+
+/// As many bytes as a `vm_area_struct` has at most, from Linux 6.4 to 7.2.
+pub type VmaBytes = [u64; 32];
+
+/// A copy of what is at a [`RememberedVma`].
+#[derive(Clone, Copy)]
+pub struct VmaCopy(*const VmaBytes);
 
 /// `struct folio *`
 #[derive(Clone, Copy)]
@@ -135,43 +142,57 @@ impl VmaStruct {
 }
 
 impl RememberedVma {
-    /// It is a mapping of the address space `mm` still. Its memory may have been given to another one.
+    /// What lies there now, read to `to` at once: each read is a call. `None`: it can't be read.
+    ///
+    /// # Safety
+    /// `to` must be writable.
     #[inline(always)]
-    pub fn is_attached(self, mm: u64) -> bool {
-        let attached = match self.read::<u32>(config!(vma_refcnt)) {
-            Some(count) => count & !REFCNT_WRITER != 0,
-            None => self.read::<u8>(config!(vma_detached)) == Some(0),
-        };
-        attached && self.read(config!(vma_mm)) == Some(mm)
-    }
-
-    /// Addresses, first byte in the file, flags, and [`VmaStruct::miss_counter`].
-    #[inline(always)]
-    pub fn is(self, start: u64, end: u64, first: u64, flags: u64, miss: u64) -> bool {
-        self.read(config!(vma_start)) == Some(start)
-            && self.read(config!(vma_end)) == Some(end)
-            && self.read::<u64>(config!(vma_pgoff)).unwrap_or(0) << 12 == first
-            && self.read(config!(vma_flags)) == Some(flags)
-            && self
-                .read::<u64>(config!(vma_file))
-                .unwrap_or(0)
-                .wrapping_add(u64::from(config!(file_mmap_miss)))
-                == miss
+    pub unsafe fn read(self, to: *mut VmaBytes) -> Option<VmaCopy> {
+        // SAFETY: a copy's size; the helper refuses what can't be read.
+        let failed = unsafe { bpf_probe_read_kernel(to.cast(), size_of::<VmaBytes>() as u32, self.0 as *const c_void) };
+        (failed == 0).then_some(VmaCopy(to))
     }
 
     /// [`VmaStruct::last_change`]
     #[inline(always)]
     pub fn last_change(self) -> Option<u32> {
-        self.read(config!(vma_lock_seq))
+        probe(self.0, config!(vma_lock_seq))
+    }
+}
+
+impl VmaCopy {
+    /// It is a mapping of the address space `mm` still. Its memory may have been given to another one.
+    #[inline(always)]
+    pub fn is_attached(self, mm: u64) -> bool {
+        let attached = match self.field::<u32>(config!(vma_refcnt)) {
+            Some(count) => count & !REFCNT_WRITER != 0,
+            None => self.field::<u8>(config!(vma_detached)) == Some(0),
+        };
+        attached && self.field(config!(vma_mm)) == Some(mm)
     }
 
+    /// Addresses, first byte in the file, flags, and [`VmaStruct::miss_counter`].
     #[inline(always)]
-    fn read<T: Copy + Default>(self, offset: u32) -> Option<T> {
-        let mut value = T::default();
-        let from = self.0.wrapping_add(u64::from(offset)) as *const c_void;
-        // SAFETY: a value's size; the helper refuses what can't be read.
-        let failed = unsafe { bpf_probe_read_kernel((&raw mut value).cast(), size_of::<T>() as u32, from) };
-        (offset != MISSING && failed == 0).then_some(value)
+    pub fn is(self, start: u64, end: u64, first: u64, flags: u64, miss: u64) -> bool {
+        self.field(config!(vma_start)) == Some(start)
+            && self.field(config!(vma_end)) == Some(end)
+            && self.field::<u64>(config!(vma_pgoff)).unwrap_or(0) << 12 == first
+            && self.field(config!(vma_flags)) == Some(flags)
+            && self
+                .field::<u64>(config!(vma_file))
+                .unwrap_or(0)
+                .wrapping_add(u64::from(config!(file_mmap_miss)))
+                == miss
+    }
+
+    /// `None` where this kernel has no such field, or has it beyond the copy.
+    #[inline(always)]
+    fn field<T: Copy>(self, offset: u32) -> Option<T> {
+        if offset as usize > size_of::<VmaBytes>() - size_of::<u64>() {
+            return None;
+        }
+        // SAFETY: within the copy, and aligned as in the kernel's struct.
+        Some(unsafe { core::ptr::read_volatile(self.0.byte_add(offset as usize).cast::<T>()) })
     }
 }
 

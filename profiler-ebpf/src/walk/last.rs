@@ -5,19 +5,25 @@
 use core::ffi::{c_long, c_void};
 
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
-use aya_ebpf::helpers::generated::bpf_loop;
+use aya_ebpf::helpers::generated::{bpf_loop, bpf_probe_read_kernel, bpf_probe_read_user};
 use profiler_common::last_walk::{LAST_FRAMES, LAST_WALKS, LastFrame, LastWalk, NOT_FOUND, OPAQUE, within};
 use profiler_common::stack::MAX_USER_FRAMES;
 use profiler_common::unwind::WalkEnd;
 
 use super::caller::word;
-use super::{Walk, absorb, keep};
-use crate::maps::{LAST_WALKS as LAST, WALKS};
+use super::{Walk, absorb};
+use crate::maps::{LAST_WALKS as LAST, PIECES, WALKS, volatile};
 
 /// [`Walk::last`]: this walk interrupts another.
 pub const NONE: u32 = u32::MAX;
 /// Frames that one turn of the loop compares: a turn's own cost is that of one or two.
 const AT_ONCE: u32 = 8;
+/// Frames that one turn of the loop compares within a piece.
+const OF_A_PIECE: u32 = 32;
+/// Turns that the comparison by pieces may take: what is left then is compared otherwise.
+const PIECE_TURNS: u32 = 2 * LAST_FRAMES as u32 / OF_A_PIECE;
+/// A walk that is deeper than this when it meets the last one goes on by itself: there is room for all frames of that one behind its own.
+const DEEPEST: u32 = (MAX_USER_FRAMES - LAST_FRAMES) as u32;
 /// Times that a walk may meet the last one and part from it again.
 const TRIES: u32 = 8;
 /// Turns of the loop that this may take.
@@ -73,7 +79,7 @@ pub extern "C" fn meets(level: u32, frame: u64) -> u32 {
             caller: (*walk).caller,
             step: OPAQUE,
         };
-        if (*walk).among == 0 {
+        if (*walk).among == 0 || count > DEEPEST {
             return 0;
         }
         let Some(last) = remembered(walk) else { return 0 };
@@ -109,10 +115,7 @@ pub extern "C" fn goes_on(level: u32) -> u32 {
         for _ in 0..AT_ONCE {
             let number = (*walk).number;
             if number == 0 {
-                (*walk).outer = (*walk).met;
-                (*walk).regs = (*last).frame(0).regs();
-                (*walk).caller = (*last).frame(0).caller;
-                return JOINED;
+                return join(walk, last);
             }
             if !(*last).holds(number, |at| word(walk, at)) {
                 // Those outside of it may be the same all the same. Not for ever: the loop's turns are counted.
@@ -125,6 +128,88 @@ pub extern "C" fn goes_on(level: u32) -> u32 {
         }
     }
     UNDECIDED
+}
+
+/// From where they met outward the walk is the last one.
+///
+/// # Safety
+/// Both must be of the walk under way.
+#[inline(always)]
+unsafe fn join(walk: *mut Walk, last: *const LastWalk) -> u32 {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        (*walk).outer = (*walk).met;
+        (*walk).regs = (*last).frame(0).regs();
+        (*walk).caller = (*last).frame(0).caller;
+        (*walk).head.end = WalkEnd::Complete as u32;
+    }
+    JOINED
+}
+
+/// [`goes_on`] at once, for many frames: by pieces of the stack. [`JOINED`], or [`UNDECIDED`], whatever the reason: what was the same so far is
+/// not compared again.
+///
+/// Exported, as `fetch`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn is_same(level: u32) -> u32 {
+    let Some(walk) = WALKS.get_ptr_mut(level) else {
+        return UNDECIDED;
+    };
+    // SAFETY: as in `meets`; the loop gets its own variable.
+    unsafe {
+        // These few are in the block that was read last.
+        if (*walk).number <= AT_ONCE {
+            return UNDECIDED;
+        }
+        let (Some(last), Some(piece)) = (remembered(walk), PIECES.get_ptr_mut((*walk).cpu)) else {
+            return UNDECIDED;
+        };
+        (*piece).forget();
+        let mut level = level;
+        bpf_loop(PIECE_TURNS, compare_some as *mut c_void, (&raw mut level).cast(), 0);
+        if (*walk).number == 0 {
+            join(walk, last)
+        } else {
+            UNDECIDED
+        }
+    }
+}
+
+unsafe extern "C" fn compare_some(_: u32, level: *mut c_void) -> c_long {
+    // SAFETY: `is_same` passes its own variable, and the walk is under way on this CPU.
+    unsafe {
+        let Some(walk) = WALKS.get_ptr_mut(*level.cast::<u32>()) else {
+            return 1;
+        };
+        let (Some(last), Some(piece)) = (remembered(walk), PIECES.get_ptr_mut((*walk).cpu)) else {
+            return 1;
+        };
+        let mut number = (*walk).number;
+        let next = (*last).frame(number.wrapping_sub(1)).sp;
+        if !(*piece).reaches(next) {
+            let read =
+                |to: *mut u64, len: u64, at: u64| bpf_probe_read_user(to.cast(), len as u32, at as *const c_void) == 0;
+            let is_read = (*piece).fill((*last).frame(number).sp, (*last).frame(0).sp, read);
+            // A frame that is larger than a piece is not for here.
+            if !is_read || !(*piece).reaches(next) {
+                return 1;
+            }
+        }
+        let mut differs = 0;
+        for _ in 0..OF_A_PIECE {
+            if number == 0 || !(*piece).reaches((*last).frame(number - 1).sp) {
+                break;
+            }
+            differs |= (*last).differs(number, &*piece);
+            number -= 1;
+        }
+        if differs != 0 {
+            return 1;
+        }
+        (*walk).number = number;
+        c_long::from(number == 0)
+    }
 }
 
 /// What a loop over the frames of a walk is at.
@@ -201,10 +286,9 @@ unsafe extern "C" fn finish_some(_: u32, turn: *mut c_void) -> c_long {
         if (*turn).keep != 0 {
             let Some(last) = remembered(walk) else { return 1 };
             let from = (&raw const (*walk).passed).cast::<LastFrame>();
-            let to = (&raw mut (*last).frames).cast::<LastFrame>();
-            let to = to.add(within((*turn).number));
-            *to = from.add(within(index as u32)).read();
-            (*to).key = key;
+            let mut frame = from.add(within(index as u32)).read();
+            frame.key = key;
+            (*last).put((*turn).number, frame);
         }
         // Also when it is not used: the verifier would follow each way to each number otherwise.
         (*turn).number += 1;
@@ -219,34 +303,15 @@ unsafe extern "C" fn finish_some(_: u32, turn: *mut c_void) -> c_long {
 #[inline(never)]
 pub extern "C" fn fill_outer(level: u32) -> u32 {
     let Some(walk) = WALKS.get_ptr_mut(level) else { return 0 };
-    // SAFETY: as in `finish`.
+    // SAFETY: as in `finish`; both numbers are within what the array has room for.
     unsafe {
-        let mut turn = Turn {
-            level,
-            number: (*walk).outer,
-            left: 0,
-            keep: 0,
-            key: 0,
-        };
-        bpf_loop(LAST_FRAMES as u32, fill_some as *mut c_void, (&raw mut turn).cast(), 0);
+        let Some(last) = remembered(walk) else { return 0 };
+        let count = volatile(&(*walk).head.count).min(DEEPEST);
+        let outer = volatile(&(*walk).outer).min(LAST_FRAMES as u32);
+        let to = (&raw mut (*walk).frames).cast::<u64>().add(count as usize);
+        bpf_probe_read_kernel(to.cast(), outer * 8, (*last).outermost(outer).cast());
+        (*walk).head.count = count + outer;
         (*walk).outer = 0;
-    }
-    0
-}
-
-unsafe extern "C" fn fill_some(_: u32, turn: *mut c_void) -> c_long {
-    // SAFETY: as in `finish_some`.
-    unsafe {
-        let turn = turn.cast::<Turn>();
-        let Some(walk) = WALKS.get_ptr_mut((*turn).level) else {
-            return 1;
-        };
-        let Some(last) = remembered(walk) else { return 1 };
-        if (*turn).number == 0 {
-            return 1;
-        }
-        (*turn).number -= 1;
-        keep(walk, (*last).frame((*turn).number).frame);
     }
     0
 }

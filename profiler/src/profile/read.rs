@@ -115,9 +115,7 @@ impl ProfileSource {
             lanes,
         })
     }
-}
 
-impl ProfileSource {
     /// For reports: all code in anonymous memory that nobody named has one name.
     pub fn merge_anonymous(&mut self) {
         for frame in &mut self.tables.frames {

@@ -140,9 +140,8 @@ impl Interner {
             location: merged,
             is_return_address: false,
         };
-        *self
-            .merged
-            .insert(FrameId(self.frames.number(&mut tables.frames, merged)))
+        let merged = self.frame(tables, merged);
+        *self.merged.insert(merged)
     }
 
     /// The outermost frame of a stack that is not complete.

@@ -1,6 +1,6 @@
 //! Holds what was recorded against what the program knows: fault by fault, moment by moment, and account by account.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::rows::Row;
 use crate::run::Run;
@@ -69,7 +69,7 @@ impl Run {
             .collect();
         if self.may_lose {
             let lost = self.account(phases[0].tid).lost;
-            without_lost(&mut expected, &addresses, lost);
+            without_lost(&mut expected, &addresses, &found, lost);
         }
         let truth: Vec<u64> = expected.iter().map(|one| one.address).collect();
         if let Some(place) = first_difference(&addresses, &truth) {
@@ -289,15 +289,73 @@ fn function_of(access: &str) -> &'static str {
 }
 
 /// Takes out what was lost and is missing, as far as the loss goes: what is left has to be there, and in order.
-fn without_lost(expected: &mut Vec<Expected<'_>>, found: &[u64], mut lost: u64) {
-    let mut next = found.iter().peekable();
-    expected.retain(|one| {
-        if next.next_if(|address| **address == one.address).is_some() || lost == 0 {
-            return true;
-        }
-        lost -= 1;
-        false
+///
+/// Where one address is touched again and again, the addresses alone don't say which touches are missing, so the moments do: there is one difference of
+/// the two clocks with which every row lies within its touch.
+fn without_lost(expected: &mut Vec<Expected<'_>>, addresses: &[u64], found: &[&Row], lost: u64) {
+    let first = expected.iter().filter(|one| addresses.first() == Some(&one.address));
+    let alignments = first.map(|one| paired(expected, addresses, found, Some(Clocks::of(found[0], one))));
+    let whole = alignments.into_iter().find(|kept| kept.len() == found.len());
+    let kept = whole.unwrap_or_else(|| paired(expected, addresses, found, None));
+    let (mut number, mut lost) = (0, lost);
+    expected.retain(|_| {
+        let keep = kept.contains(&number) || lost == 0;
+        number += 1;
+        lost -= u64::from(!keep);
+        keep
     });
+}
+
+/// Numbers of what was expected that may be the rows, in their order: each the first of its address, and of its moment as far as the clocks are known.
+fn paired(expected: &[Expected<'_>], addresses: &[u64], found: &[&Row], clocks: Option<Clocks>) -> BTreeSet<usize> {
+    let mut clocks = clocks;
+    let mut rows = addresses.iter().zip(found).peekable();
+    let mut kept = BTreeSet::new();
+    for (number, one) in expected.iter().enumerate() {
+        let Some((address, row)) = rows.peek() else { break };
+        let both = clocks.map(|clocks| clocks.and(Clocks::of(row, one)));
+        if **address == one.address && both.is_none_or(Clocks::is_possible) {
+            clocks = both;
+            kept.insert(number);
+            rows.next();
+        }
+    }
+    kept
+}
+
+/// What the recording's clock may be behind the program's, in ns.
+#[derive(Clone, Copy)]
+struct Clocks {
+    low: i128,
+    high: i128,
+}
+
+impl Clocks {
+    /// With which the row lies within the touch; a page of a sweep has no moment of its own.
+    fn of(row: &Row, expected: &Expected<'_>) -> Self {
+        let time = i128::from(row.time_ns);
+        expected.touch.map_or(
+            Self {
+                low: i128::MIN,
+                high: i128::MAX,
+            },
+            |touch| Self {
+                low: i128::from(touch.start) - time,
+                high: i128::from(touch.end) - time,
+            },
+        )
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            low: self.low.max(other.low),
+            high: self.high.min(other.high),
+        }
+    }
+
+    fn is_possible(self) -> bool {
+        self.low <= self.high
+    }
 }
 
 /// The first place where the lists differ.
@@ -309,15 +367,9 @@ fn first_difference(left: &[u64], right: &[u64]) -> Option<usize> {
 /// Asserts that there is one difference between the two clocks with which every row lies within its touch.
 #[track_caller]
 fn expect_moments(name: &str, rows: &[&Row], expected: &[Expected<'_>]) {
-    let (mut low, mut high) = (i128::MIN, i128::MAX);
-    for (row, touch) in rows
-        .iter()
-        .zip(expected)
-        .filter_map(|(row, one)| Some((row, one.touch?)))
-    {
-        let time = i128::from(row.time_ns);
-        low = low.max(i128::from(touch.start) - time);
-        high = high.min(i128::from(touch.end) - time);
+    let clocks = rows.iter().zip(expected).map(|(row, one)| Clocks::of(row, one));
+    if let Some(clocks) = clocks.reduce(Clocks::and) {
+        let Clocks { low, high } = clocks;
+        assert!(clocks.is_possible(), "{name}: the times are off by {} ns", low - high);
     }
-    assert!(low <= high, "{name}: the times are off by {} ns", low - high);
 }

@@ -9,6 +9,8 @@ use crate::event::bytes::{Bytes, Malformed, put, put_bytes};
 use crate::event::format::MAX_TEXT;
 use crate::fact::{Frame, FrameId, FrameName, Location, ModuleId, ProcessId, SourceFrame, Tables, TruncationReason};
 
+/// All names together, in bytes, at most, as if each were held by itself: what is made of them may hold it so.
+const MAX_NAMES: usize = 1 << 30;
 /// Functions of a chain for which there is room at once, whatever the bytes say.
 const CHAIN_ROOM: usize = 32;
 
@@ -149,14 +151,16 @@ pub fn encode_names(out: &mut Vec<u8>, tables: &Tables) {
 }
 
 pub fn decode_names(bytes: &mut Bytes<'_>, tables: &mut Tables) -> Result<(), Malformed> {
-    let mut strings = Vec::new();
+    let mut strings: Vec<Arc<str>> = Vec::new();
     for _ in 0..bytes.get_len(bytes.0.len())? {
         strings.push(Arc::from(String::from_utf8_lossy(bytes.get_bytes(MAX_TEXT)?)));
     }
-    // A text is held once, however many names it is in.
-    let string = |number: u64| -> Result<Arc<str>, Malformed> {
+    let mut left = MAX_NAMES;
+    let mut string = |number: u64| -> Result<Arc<str>, Malformed> {
         let string = usize::try_from(number).ok().and_then(|number| strings.get(number));
-        string.cloned().ok_or(Malformed)
+        let string = string.ok_or(Malformed)?;
+        left = left.checked_sub(string.len()).ok_or(Malformed)?;
+        Ok(Arc::clone(string))
     };
     for _ in 0..bytes.get_len(bytes.0.len())? {
         let frame = FrameId(index_below(bytes, tables.frames.len())?);
@@ -171,7 +175,7 @@ pub fn decode_names(bytes: &mut Bytes<'_>, tables: &mut Tables) -> Result<(), Ma
         name.inline_chain.reserve_exact(depth.min(CHAIN_ROOM));
         for _ in 0..depth {
             let function = string(bytes.get()?)?;
-            let file = get_option(bytes)?.map(string).transpose()?;
+            let file = get_option(bytes)?.map(&mut string).transpose()?;
             let line = get_option(bytes)?
                 .map(u32::try_from)
                 .transpose()

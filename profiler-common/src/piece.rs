@@ -1,0 +1,124 @@
+//! A piece of a user stack that is read at once: what the steps of a whole walk read lies close together, and each read is a call.
+//!
+//! [`crate::last_walk`] holds a walk's words against it. Unlike [`crate::memory`]'s blocks it is all or nothing, and it may end within a page.
+
+#![allow(clippy::inline_always)] // As in [`crate::unwind`].
+#![allow(clippy::cast_possible_truncation)] // A place within a piece.
+
+/// Words of a piece, a power of two: 32 KiB. A browser's stack is 24 KiB, of which a fault's walk passes the innermost frames by itself.
+pub const WORDS: usize = 4096;
+const WORD: u64 = size_of::<u64>() as u64;
+/// Bytes of a piece.
+pub const BYTES: u64 = WORDS as u64 * WORD;
+
+/// The words from an address upward. Zeroed memory is an empty one.
+#[repr(C)]
+#[derive(Debug, Clone)]
+pub struct Piece {
+    /// Address of the first word, a multiple of 8.
+    at: u64,
+    /// Bytes that were read, a multiple of 8, at most [`BYTES`].
+    len: u64,
+    words: [u64; WORDS],
+}
+
+impl Piece {
+    /// Forgets what was read.
+    #[inline(always)]
+    pub const fn forget(&mut self) {
+        self.len = 0;
+    }
+
+    /// The words below `top` are here, as far down as the piece goes.
+    #[inline(always)]
+    pub const fn reaches(&self, top: u64) -> bool {
+        top.wrapping_sub(self.at) <= self.len
+    }
+
+    /// Reads from `from` up to `top`, or as far as there is room. `read` reads so many bytes, at most [`BYTES`], from an address to the words. False: that can't be
+    /// read, or there is nothing to read.
+    #[inline(always)]
+    pub fn fill(&mut self, from: u64, top: u64, read: impl Fn(*mut u64, u64, u64) -> bool) -> bool {
+        self.len = 0;
+        self.at = from & !(WORD - 1);
+        let len = top.wrapping_sub(self.at) & !(WORD - 1);
+        // The verifier has to see the bound at the call, whatever the compiler knows.
+        let len = core::hint::black_box(len).min(BYTES);
+        if len == 0 || !read((&raw mut self.words).cast(), len, self.at) {
+            return false;
+        }
+        self.len = len;
+        true
+    }
+
+    /// 0: the word at `at` is here, and it is `word`. By bits and not by branches: hundreds of them are added up.
+    #[inline(always)]
+    pub fn differs(&self, at: u64, word: u64) -> u64 {
+        let offset = at.wrapping_sub(self.at);
+        let is_outside = (offset | self.len.wrapping_sub(1).wrapping_sub(offset)) >> 63;
+        let here = self.words[(offset / WORD) as usize & (WORDS - 1)];
+        (here ^ word) | is_outside | (offset & (WORD - 1))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::boxed::Box;
+
+    use super::*;
+
+    /// An empty one.
+    pub fn empty() -> Box<Piece> {
+        // SAFETY: numbers only.
+        unsafe { Box::new_zeroed().assume_init() }
+    }
+
+    /// Memory whose words hold their own address.
+    fn filled(from: u64, top: u64) -> Option<Box<Piece>> {
+        let mut piece = empty();
+        let read = |to: *mut u64, len: u64, at: u64| {
+            assert!(len <= BYTES && len.is_multiple_of(8) && at.is_multiple_of(8));
+            for word in 0..len / 8 {
+                // SAFETY: the piece has room for as much as it asks for.
+                unsafe { to.add(word as usize).write(at + word * 8) };
+            }
+            true
+        };
+        piece.fill(from, top, read).then_some(piece)
+    }
+
+    #[test]
+    fn only_its_own_words_are_the_same() {
+        let piece = filled(0x1003, 0x2000).unwrap();
+        for at in (0x0f00..0x2100).step_by(8) {
+            assert_eq!(piece.differs(at, at) == 0, (0x1000..0x2000).contains(&at), "{at:x}");
+            assert_ne!(piece.differs(at, at + 1), 0);
+        }
+        // Beside a word, far away, and where an address wraps around.
+        for at in [0x1004, 0x1000 + BYTES, 0, u64::MAX - 7, 1 << 63] {
+            assert_ne!(piece.differs(at, at), 0, "{at:x}");
+        }
+    }
+
+    #[test]
+    fn it_ends_where_its_room_does() {
+        let piece = filled(0x1000, 0x100_0000).unwrap();
+        assert!(piece.reaches(0x1000 + BYTES) && !piece.reaches(0x1008 + BYTES) && !piece.reaches(0xff8));
+        assert_eq!(piece.differs(0x0ff8 + BYTES, 0x0ff8 + BYTES), 0);
+        assert_ne!(piece.differs(0x1000 + BYTES, 0x1000 + BYTES), 0);
+    }
+
+    #[test]
+    fn nothing_is_in_an_empty_one() {
+        let mut forgotten = filled(0x1000, 0x2000).unwrap();
+        forgotten.forget();
+        let mut refused = empty();
+        assert!(!refused.fill(0x1000, 0x2000, |_, _, _| false) && filled(0x1000, 0x1007).is_none());
+        for piece in [empty(), forgotten, refused] {
+            for at in [0, 8, 0x1000, u64::MAX - 7] {
+                assert_ne!(piece.differs(at, 0), 0, "{at:x}");
+                assert_ne!(piece.differs(at, at), 0, "{at:x}");
+            }
+        }
+    }
+}
