@@ -14,6 +14,10 @@ use crate::stack::{self, Captured};
 
 /// `BPF_RB_NO_WAKEUP`: waking the recorder from here would make the very switches that are measured.
 const NO_WAKEUP: u64 = 1;
+/// `BPF_RB_AVAIL_DATA`: bytes that were not read yet.
+const AVAILABLE: u64 = 0;
+/// `BPF_RB_RING_SIZE`
+const SIZE: u64 = 1;
 /// `BPF_RB_FORCE_WAKEUP`: a new program's stacks can't be walked before the recorder knows its mappings.
 const WAKEUP: u64 = 2;
 
@@ -221,6 +225,12 @@ fn bulk<T: 'static>(kind: RecordKind, at: At, fill: impl FnOnce(*mut T)) -> bool
         }
     }
     true
+}
+
+/// The recorder is behind with the bulk ring by half of it.
+#[inline(always)]
+pub fn is_half_full() -> bool {
+    BULK.query(AVAILABLE) * 2 > BULK.query(SIZE)
 }
 
 /// Counts a loss on this CPU.

@@ -15,7 +15,7 @@ use profiler_common::stack::{
 };
 use profiler_common::unwind::WalkEnd;
 
-use crate::emit::{At, lose};
+use crate::emit::{self, At, lose};
 use crate::kernel::{self, Task};
 use crate::maps::{config, volatile};
 use crate::{intern, walk};
@@ -157,6 +157,11 @@ pub unsafe fn stacks_to(
         }
         walk::release(walk);
         if !copies {
+            return 0;
+        }
+        // Events without copies have room for a while then: a stack that is cut is less of a loss than an event.
+        if config!(check_walks) == 0 && emit::is_half_full() {
+            (*to).flags |= FLAG_STACK_CUT;
             return 0;
         }
         let limit = u64::from(limit);

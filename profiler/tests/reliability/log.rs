@@ -8,8 +8,9 @@ use profiler::event::format::ChunkKind;
 use profiler::event::read::LogReader;
 use profiler::event::{Event, TaskExec, TaskExit, TaskNew};
 use profiler_common::Loss;
+use profiler_common::stack::FLAG_STACK_CUT;
 
-/// Births, execs, ends and mappings of a log, and what was lost.
+/// Births, execs, ends, mappings and stacks of faults of a log, and what was lost.
 #[derive(Default)]
 pub struct Log {
     /// Births while recording.
@@ -20,6 +21,10 @@ pub struct Log {
     pub exits: Vec<TaskExit>,
     /// Mappings of each process.
     pub mappings: HashMap<u32, u64>,
+    /// Faults whose stack was copied.
+    pub copied: u64,
+    /// Faults whose stack was cut before any byte of it was copied.
+    pub cut: u64,
     /// Last value of each counter.
     pub losses: HashMap<Loss, u64>,
 }
@@ -36,6 +41,11 @@ impl Log {
                 Event::TaskExec(exec) if !exec.existed => log.execs.push(exec),
                 Event::TaskExit(exit) => log.exits.push(exit),
                 Event::Mapping(mapping) => *log.mappings.entry(mapping.at.pid).or_default() += 1,
+                Event::Fault(fault) => {
+                    let is_empty = fault.stacks.copy.is_empty();
+                    log.copied += u64::from(!is_empty);
+                    log.cut += u64::from(is_empty && fault.stacks.flags & FLAG_STACK_CUT != 0);
+                }
                 Event::Loss { loss, count } => {
                     log.losses
                         .insert(Loss::from_number(loss).expect("a loss of the registry"), count);

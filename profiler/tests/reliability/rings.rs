@@ -47,6 +47,27 @@ fn a_tiny_ring_loses_faults_and_counts_each() {
     assert_eq!(summary["cost"]["ring"]["bytes"], 65536, "{}", summary["cost"]);
 }
 
+/// Half of the ring takes copies of stacks, and the other half events that come without. Copies alone would be five times the ring.
+#[test]
+fn a_ring_that_fills_takes_events_without_copies() {
+    needs_capture!();
+    if std::env::var_os("NGMI_BIN").is_some() {
+        skip("only a debug build takes the size of its ring from NGMI_RING_BYTES");
+        return;
+    }
+    let outcome = Ngmi::record()
+        .args(["--json", "--keep-events", "log"])
+        .env("NGMI_RING_BYTES", "1048576")
+        .env("NGMI_NO_WALK", "1")
+        .program(Oracle::c("faults/storm"), ["1", "1200"])
+        .run();
+    outcome.expect_code(0);
+    let log = Log::read(&outcome.file("log"));
+    assert_eq!(log.lost(Loss::FaultRingFull), 0, "{}", outcome.stdout);
+    let (copied, cut) = (log.copied, log.cut);
+    assert!(copied > 50 && cut > 50, "{copied} copied, {cut} cut");
+}
+
 /// An ext4 file system of its own, which can be frozen; thawed, unmounted and gone with the test.
 struct Disk(tempfile::TempDir);
 
