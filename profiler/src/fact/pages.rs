@@ -70,7 +70,7 @@ pub struct FilePages {
     pub maybe_around: PageSet,
     /// Faulted in.
     pub faulted: PageSet,
-    /// Who read what is in `read_by_faults`, in the order in which it came.
+    /// Who read what is in `read_by_faults`, in the order in which it came; only reads of which something was not touched right then.
     pub reads: Vec<FaultRead>,
     /// Where the kernel had stopped reading around, by the innermost function.
     pub read_around_off: FxHashMap<Option<FrameId>, Spot>,
@@ -90,6 +90,12 @@ impl FilePages {
             let pages = left.remove_range(read.pages);
             (pages > 0).then_some((*read, pages))
         })
+    }
+
+    /// Each of these pages was faulted in or mapped: none can be wasted any more.
+    fn are_touched(&self, pages: PageRange) -> bool {
+        let mut all = pages.first..pages.first.saturating_add(u64::from(pages.count));
+        all.all(|page| self.faulted.contains(page) || self.around.contains(page))
     }
 
     /// The range around a fault was mapped, as far as it was in memory; what `is_own` says came too late for it.
@@ -198,14 +204,17 @@ impl Pages {
         let repeated = fault.retries.map_or_else(|| fault.waited(), |retries| retries > 0);
         if repeated {
             for read in &own {
-                self.settle(*read, Some(fault));
+                self.settle(*read);
             }
         }
         self.mapped(tables, fault, if repeated { &[] } else { &own });
         if !repeated {
             for read in &own {
-                self.settle(*read, Some(fault));
+                self.settle(*read);
             }
+        }
+        for read in &own {
+            self.note_read(*read, fault);
         }
     }
 
@@ -277,24 +286,32 @@ impl Pages {
     /// Pages that a fault read, nobody knows which.
     fn leave_out(&mut self, read: Pending) {
         self.reads_left_out = self.reads_left_out.saturating_add(1);
-        self.settle(read, None);
+        self.settle(read);
     }
 
     /// Pages that a fault read are in memory from now on.
-    fn settle(&mut self, Pending { file: id, pages, .. }: Pending, fault: Option<&FaultFact>) {
-        let room = self.reads < MAX_READS;
-        let read = fault.filter(|_| room).map(|fault| FaultRead {
+    fn settle(&mut self, Pending { file, pages, .. }: Pending) {
+        self.change(file, |file| {
+            file.read_by_faults.insert_range(pages);
+        });
+    }
+
+    /// Keeps who made a read, unless all of it was of use at once: a new page of shared memory is such a read.
+    fn note_read(&mut self, Pending { file, pages, .. }: Pending, fault: &FaultFact) {
+        let Some(file) = self.files.get_mut(&file).filter(|file| !file.are_touched(pages)) else {
+            return;
+        };
+        if self.reads >= MAX_READS {
+            self.reads_left_out = self.reads_left_out.saturating_add(1);
+            return;
+        }
+        file.reads.push(FaultRead {
             time: fault.start,
             thread: fault.thread,
             stack: fault.stack,
             pages,
         });
-        self.change(id, |file| {
-            file.read_by_faults.insert_range(pages);
-            file.reads.extend(read);
-        });
-        self.reads += usize::from(read.is_some());
-        self.reads_left_out = self.reads_left_out.saturating_add(u64::from(!room));
+        self.reads += 1;
     }
 
     /// Changes a file's pages; `None`: there is no room for more.

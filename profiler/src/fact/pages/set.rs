@@ -1,7 +1,10 @@
-//! A set of pages: a bitmap of those parts of a file that have any, so that a file of 10 GiB takes 320 KiB and not one of 10 pages.
+//! A set of pages: a bitmap of those parts of a file that have any, so that a file of 10 GiB takes some 320 KiB, and one of 10 pages next to nothing.
+
+mod part;
 
 use std::collections::BTreeMap;
 
+use self::part::Part;
 use crate::fact::fault::PageRange;
 
 /// Pages of a part.
@@ -20,126 +23,106 @@ const HEAD: u64 = 64;
 pub struct PageSet {
     /// The first ones.
     head: u64,
-    /// The others: the first word of the first part has none.
-    parts: BTreeMap<u64, Box<[u64; WORDS]>>,
+    /// All others.
+    more: Option<Box<More>>,
+}
+
+/// Pages beyond the first ones.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct More {
+    /// The first part, whose first word has none; most files that have any have no other.
+    first: Part,
+    /// The other parts that have any.
+    rest: BTreeMap<u64, Part>,
     len: u64,
+    /// Words of all parts that have any.
+    words: usize,
     left_out: u64,
 }
 
 impl PageSet {
     /// How many pages it has.
     pub fn len(&self) -> u64 {
-        self.len
+        u64::from(self.head.count_ones()) + self.more.as_ref().map_or(0, |more| more.len)
     }
 
     /// It has none.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// Pages that it had no room for: they lie in more than 65,536 different parts of 16 MiB.
     pub fn left_out(&self) -> u64 {
-        self.left_out
+        self.more.as_ref().map_or(0, |more| more.left_out)
     }
 
     /// Bytes of memory that it takes, but for a little.
     pub fn bytes(&self) -> usize {
-        self.parts.len() * (WORDS * 8 + 16)
+        let of_more = |more: &More| size_of::<More>() + more.rest.len() * size_of::<(u64, Part)>() + more.words * 8;
+        self.more.as_deref().map_or(0, of_more)
     }
 
     /// It has this page.
     pub fn contains(&self, page: u64) -> bool {
         let word = match page {
-            ..HEAD => Some(self.head),
-            _ => self.parts.get(&(page / PART)).map(|part| part[word_of(page)]),
+            ..HEAD => self.head,
+            _ => self.part(page / PART).map_or(0, |part| part.word(word_of(page))),
         };
-        word.is_some_and(|word| word & bit_of(page) != 0)
+        word & bit_of(page) != 0
     }
 
     /// Adds a page; true if it is new.
     pub fn insert(&mut self, page: u64) -> bool {
-        let word = match page {
-            ..HEAD => &mut self.head,
-            _ if self.has_room(page / PART) => &mut self.part(page / PART)[word_of(page)],
-            _ => {
-                self.left_out = self.left_out.saturating_add(1);
-                return false;
-            }
-        };
-        let is_new = *word & bit_of(page) == 0;
-        *word |= bit_of(page);
-        self.len += u64::from(is_new);
-        is_new
+        if page < HEAD {
+            return self.add_to_head(bit_of(page)) > 0;
+        }
+        let words = std::iter::once((word_of(page), bit_of(page)));
+        self.more.get_or_insert_default().add(page / PART, words) > 0
     }
 
     /// Adds pages; returns how many are new.
     pub fn insert_range(&mut self, range: PageRange) -> u64 {
-        let before = self.len;
         let count = range.count.min(MAX_RANGE);
-        self.left_out = self.left_out.saturating_add(u64::from(range.count - count));
+        if count < range.count {
+            let more = self.more.get_or_insert_default();
+            more.left_out = more.left_out.saturating_add(u64::from(range.count - count));
+        }
+        let mut new = 0;
         for (part, mut masks) in parts_of(PageRange { count, ..range }) {
             if part == 0 {
-                let head = std::mem::take(&mut masks[0]);
-                self.len += u64::from((head & !self.head).count_ones());
-                self.head |= head;
+                new += self.add_to_head(std::mem::take(&mut masks[0]));
             }
-            let pages: u64 = masks.iter().map(|mask| u64::from(mask.count_ones())).sum();
-            if pages == 0 {
-                continue;
+            let mut words = masks
+                .into_iter()
+                .enumerate()
+                .filter(|(_, pages)| *pages != 0)
+                .peekable();
+            if words.peek().is_some() {
+                new += self.more.get_or_insert_default().add(part, words);
             }
-            if !self.has_room(part) {
-                self.left_out = self.left_out.saturating_add(pages);
-                continue;
-            }
-            let mut len = self.len;
-            for (word, mask) in self.part(part).iter_mut().zip(masks) {
-                len += u64::from((mask & !*word).count_ones());
-                *word |= mask;
-            }
-            self.len = len;
         }
-        self.len - before
+        new
     }
 
-    /// The part of this number is there, or there is room for one more.
-    fn has_room(&self, part: u64) -> bool {
-        self.parts.len() < MAX_PARTS || self.parts.contains_key(&part)
-    }
-
-    /// The part of this number, which is made if it is not there.
-    fn part(&mut self, part: u64) -> &mut [u64; WORDS] {
-        self.parts.entry(part).or_insert_with(|| Box::new([0; WORDS]))
+    fn add_to_head(&mut self, pages: u64) -> u64 {
+        let new = pages & !self.head;
+        self.head |= pages;
+        u64::from(new.count_ones())
     }
 
     /// Takes pages out; returns how many it had of them.
     pub fn remove_range(&mut self, range: PageRange) -> u64 {
-        let before = self.len;
+        let before = self.len();
         if range.first < HEAD {
-            let gone = self.head & masks_of(0, range)[0];
-            self.head &= !gone;
-            self.len -= u64::from(gone.count_ones());
+            self.head &= !masks_of(0, range)[0];
         }
-        // Only the parts that there are: a hostile range has many more.
-        let last = range.first.saturating_add(u64::from(range.count.max(1)) - 1) / PART;
-        let there: Vec<u64> = self
-            .parts
-            .range(range.first / PART..=last)
-            .map(|(part, _)| *part)
-            .collect();
-        for part in there {
-            let masks = masks_of(part, range);
-            let Some(words) = self.parts.get_mut(&part) else {
-                continue;
-            };
-            for (word, mask) in words.iter_mut().zip(masks) {
-                self.len -= u64::from((*word & mask).count_ones());
-                *word &= !mask;
-            }
-            if words.iter().all(|word| *word == 0) {
-                self.parts.remove(&part);
+        if let Some(more) = &mut self.more {
+            more.remove_range(range);
+            if more.len == 0 && more.left_out == 0 {
+                self.more = None;
             }
         }
-        before - self.len
+        before - self.len()
     }
 
     /// Adds the pages of another set.
@@ -152,38 +135,50 @@ impl PageSet {
     /// The pages that none of the others has.
     #[must_use]
     pub fn without(&self, others: &[&Self]) -> Self {
-        let head = others.iter().fold(self.head, |left, other| left & !other.head);
         let mut left = Self {
-            head,
-            len: u64::from(head.count_ones()),
-            ..Self::default()
+            head: others.iter().fold(self.head, |left, other| left & !other.head),
+            more: None,
         };
-        for (part, words) in &self.parts {
-            let mut words = words.clone();
-            for other in others.iter().filter_map(|other| other.parts.get(part)) {
-                words
-                    .iter_mut()
-                    .zip(other.iter())
-                    .for_each(|(word, gone)| *word &= !gone);
+        for (number, part) in self.parts() {
+            let mut part = part.clone();
+            for other in others.iter().filter_map(|other| other.part(number)) {
+                for (word, pages) in other.words() {
+                    part.remove(word, pages);
+                }
             }
-            let count: u64 = words.iter().map(|word| u64::from(word.count_ones())).sum();
-            if count > 0 {
-                left.len += count;
-                left.parts.insert(*part, words);
+            if !part.is_empty() {
+                left.more.get_or_insert_default().add(number, part.words());
             }
         }
         left
     }
 
+    /// All but the first word of the first part.
+    fn parts(&self) -> impl Iterator<Item = (u64, &Part)> {
+        let more = self.more.as_deref().into_iter();
+        more.flat_map(|more| {
+            std::iter::once((0, &more.first)).chain(more.rest.iter().map(|(number, part)| (*number, part)))
+        })
+    }
+
+    fn part(&self, number: u64) -> Option<&Part> {
+        let more = self.more.as_deref()?;
+        if number == 0 {
+            Some(&more.first)
+        } else {
+            more.rest.get(&number)
+        }
+    }
+
     /// The pages, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
-        let words = self.parts.iter().flat_map(|(part, words)| {
-            let words = words.iter().zip(0u64..);
-            words.map(move |(word, index)| (*word, part * PART + index * 64))
+        let words = self.parts().flat_map(|(number, part)| {
+            let words = part.words();
+            words.map(move |(word, pages)| (pages, number * PART + word as u64 * 64))
         });
-        std::iter::once((self.head, 0)).chain(words).flat_map(|(word, first)| {
+        std::iter::once((self.head, 0)).chain(words).flat_map(|(pages, first)| {
             (0..64)
-                .filter(move |bit| word & (1 << bit) != 0)
+                .filter(move |bit| pages & (1 << bit) != 0)
                 .map(move |bit| first + bit)
         })
     }
@@ -199,6 +194,65 @@ impl PageSet {
             }
             Some(PageRange { first, count })
         })
+    }
+}
+
+impl More {
+    /// Adds pages of words of a part, none of which is empty; returns how many are new.
+    fn add(&mut self, number: u64, words: impl Iterator<Item = (usize, u64)>) -> u64 {
+        let Some(part) = self.part(number) else {
+            let pages = words.map(|(_, pages)| u64::from(pages.count_ones()));
+            self.left_out = self.left_out.saturating_add(pages.sum());
+            return 0;
+        };
+        let before = part.len();
+        let new = words.map(|(word, pages)| u64::from(part.add(word, pages))).sum();
+        let grown = part.len() - before;
+        self.words += grown;
+        self.len += new;
+        new
+    }
+
+    /// The part of this number, which is made if it is not there. `None`: there is no room for one more.
+    fn part(&mut self, number: u64) -> Option<&mut Part> {
+        let has_first = !self.first.is_empty();
+        let has_room = self.rest.len() + usize::from(has_first) < MAX_PARTS;
+        if number == 0 {
+            return (has_first || has_room).then_some(&mut self.first);
+        }
+        if has_room {
+            return Some(self.rest.entry(number).or_default());
+        }
+        self.rest.get_mut(&number)
+    }
+
+    fn remove_range(&mut self, range: PageRange) {
+        // Only the parts that there are: a hostile range has many more.
+        let (from, to) = (
+            range.first,
+            range.first.saturating_add(u64::from(range.count.max(1)) - 1),
+        );
+        let rest = self.rest.range(from / PART..=to / PART).map(|(number, _)| *number);
+        let mut there: Vec<u64> = rest.collect();
+        if from < PART {
+            there.push(0);
+        }
+        for number in there {
+            let part = if number == 0 {
+                Some(&mut self.first)
+            } else {
+                self.rest.get_mut(&number)
+            };
+            let Some(part) = part else { continue };
+            let before = part.len();
+            for (word, mask) in masks_of(number, range).into_iter().enumerate() {
+                self.len -= u64::from(part.remove(word, mask));
+            }
+            self.words -= before - part.len();
+            if part.is_empty() {
+                self.rest.remove(&number);
+            }
+        }
     }
 }
 

@@ -179,3 +179,22 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn a_read_that_was_of_use_at_once_is_not_kept() {
+    let (tables, mut all) = (tables(), Pages::default());
+    // A new page of shared memory is added to the page cache by the fault that wants it.
+    all.read(&tables, &read(FILE, 3, 1, true));
+    all.fault(&tables, &fault(3, None, Some(0)));
+    // Of the second read, two pages are of no use until something touches them.
+    all.read(&tables, &read(FILE, 4, 3, true));
+    all.fault(&tables, &fault(4, None, Some(0)));
+    let file = all.of(&tables, FILE).unwrap();
+    assert_eq!(file.read_by_faults.len(), 4);
+    assert_eq!(file.reads.len(), 1);
+    let wasted: Vec<_> = file
+        .wasted_reads()
+        .map(|(read, pages)| (read.pages.first, pages))
+        .collect();
+    assert_eq!(wasted, [(4, 2)]);
+}
