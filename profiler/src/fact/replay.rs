@@ -295,11 +295,14 @@ impl<'b, 's> Replay<'b, 's> {
         });
     }
 
-    /// Gives up the stacks of processes of which no event comes any more.
+    /// Gives up what is known of processes of which no event comes any more: their stacks, and what the sink keeps one by one.
     fn forget_ended(&mut self, now: Timestamp) {
         while let Some(process) = self.dictionary.user.next_over(now) {
             if self.tasks.processes[process.index()].end.is_some() {
                 self.dictionary.user.forget(process);
+                self.show_tasks();
+                self.sink.over(&self.tables, process);
+                self.show_tasks();
             }
         }
     }

@@ -1,7 +1,8 @@
 //! Where facts come from, and who takes them.
 
 use super::{
-    Cause, FaultFact, MappedFileId, Mark, Noun, PagesReadFact, RequestFact, SampleFact, Tables, Visit, WaitFact,
+    Cause, FaultFact, MappedFileId, Mark, Noun, PagesReadFact, ProcessId, RequestFact, SampleFact, Tables, Visit,
+    WaitFact,
 };
 
 /// A stream of facts with the tables that they refer to.
@@ -31,6 +32,9 @@ pub trait FactSink {
     fn request(&mut self, _: &Tables, _: &RequestFact) {}
     /// Why a fault or a wait, told before, took so long; where that is known.
     fn joined(&mut self, _: &Tables, _: &Cause) {}
+    /// A process ended a while ago, and no fact of it comes any more: what is kept of it one by one may be summed up. Only the log can say; a profile
+    /// hands out one thread after another.
+    fn over(&mut self, _: &Tables, _: ProcessId) {}
     /// Whether it looks at the stacks of such facts; those of others may be left out, which takes most of the time and memory of a replay.
     fn wants_stacks(&self, _: Noun) -> bool {
         true

@@ -4,7 +4,9 @@ use super::*;
 use crate::addr::{Avma, FileOffset, KernelOffset, Svma};
 use crate::fact::fault::{Access, FilePlace, MappedFile};
 use crate::fact::made_up;
-use crate::fact::{Frame, FrameName, Module, ModuleId, ModuleKind, StackNode, Thread, TruncationReason};
+use crate::fact::{
+    Frame, FrameId, FrameName, Location, Module, ModuleId, ModuleKind, StackNode, Thread, TruncationReason,
+};
 
 const LOADER: ModuleId = ModuleId(0);
 const LIBRARY: ModuleId = ModuleId(1);
@@ -222,4 +224,54 @@ fn pages_count_once_and_faults_each_time() {
         (cost.relocations, cost.bss, cost.data),
         (of(4, 5), of(1, 1), Cost::default())
     );
+}
+
+/// A process that ran the program again copies its pages anew; what the sums have of one that is over stays.
+#[test]
+fn what_a_process_copied_stays_in_the_sums_when_it_is_over() {
+    let mut tables = tables();
+    tables.threads.push(made_up::thread(1, 2));
+    let stack = stack(&mut tables, &[(LOADER, "_dl_relocate_object")]);
+    let mut dirtied = Dirtied::default();
+    let copy = |thread, page| FaultFact {
+        thread: ThreadId(thread),
+        ..copied(Some(stack), LIBRARY_FILE, page)
+    };
+    for page in [1, 2] {
+        let first = dirtied.fault(&tables, &copy(0, page)).unwrap();
+        assert!(dirtied.is_relocation(&tables, &first));
+        assert_eq!((first.thread, first.place.byte.0), (ThreadId(0), page * 4096));
+        assert!(dirtied.fault(&tables, &copy(0, page)).is_none(), "it has the page");
+    }
+    assert_eq!(dirtied.sets, 1);
+    dirtied.over(ProcessId(0));
+    dirtied.over(ProcessId(0));
+    assert_eq!((dirtied.sets, dirtied.pages.len()), (0, 0));
+    assert!(dirtied.fault(&tables, &copy(1, 2)).is_some());
+    let [cost] = dirtied.finish(&tables).try_into().unwrap();
+    assert_eq!((cost.relocations.pages, cost.relocations.faults), (3, 5));
+}
+
+/// Thousands of stacks end in the same few frames, which tell the cause.
+#[test]
+fn stacks_that_end_alike_have_one_cause() {
+    let mut tables = tables();
+    let frame = |at| Location::Module {
+        module: LIBRARY,
+        svma: Svma(at),
+    };
+    let writer = push(&mut tables, None, frame(1), "write");
+    let frame_of_writer = tables.stacks[writer.index()].frame;
+    let mut dirtied = Dirtied::default();
+    for caller in 0..50 {
+        let parent = push(&mut tables, None, frame(caller + 2), "caller");
+        tables.stacks.push(StackNode {
+            parent: Some(parent),
+            frame: frame_of_writer,
+        });
+        let stack = StackId::new(u32::try_from(tables.stacks.len()).unwrap() - 1);
+        dirtied.fault(&tables, &copied(Some(stack), LIBRARY_FILE, caller));
+    }
+    assert_eq!(dirtied.costs.len(), 1);
+    assert_eq!(dirtied.finish(&tables)[0].data.pages, 50);
 }

@@ -187,9 +187,7 @@ impl KeptStacks {
 
     /// A process ended.
     pub fn ended(&mut self, process: ProcessId, time: Timestamp) {
-        if self.owned.contains_key(&process) {
-            self.ended.push_back((time, process));
-        }
+        self.ended.push_back((time, process));
     }
 
     /// The next process that ended so long before `now` that no event of it comes any more.
@@ -200,7 +198,10 @@ impl KeptStacks {
 
     /// The stacks of this process are not needed any more.
     pub fn forget(&mut self, process: ProcessId) {
-        self.useless += self.owned.remove(&process).unwrap_or_default();
+        let Some(owned) = self.owned.remove(&process) else {
+            return;
+        };
+        self.useless += owned;
         self.over.insert(process);
         if self.useless >= SWEPT.max(self.stacks.len() / 4) {
             let over = std::mem::take(&mut self.over);

@@ -7,8 +7,8 @@ use crate::addr::Timestamp;
 use crate::fact::fault::MappedFileId;
 use crate::fact::request::{DeviceId, Operation, RequestSight};
 use crate::fact::{
-    BioFact, Cause, EffectKind, FactSink, FaultFact, Mark, PagesReadFact, Reason, RequestFact, SampleFact, Tables,
-    ThreadId,
+    BioFact, Cause, EffectKind, FactSink, FaultFact, Mark, PagesReadFact, ProcessId, Reason, RequestFact, SampleFact,
+    Tables, ThreadId,
 };
 use crate::report::export::ns;
 use crate::report::faults;
@@ -88,6 +88,10 @@ impl FactSink for Facts {
         if self.pages.len() < limits::ROWS {
             self.pages.push(*read);
         }
+    }
+
+    fn over(&mut self, tables: &Tables, process: ProcessId) {
+        self.faults.over(tables, process);
     }
 
     fn request(&mut self, _: &Tables, request: &RequestFact) {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use crate::addr::Timestamp;
 use crate::fact::clues::Gather;
-use crate::fact::dirty::Dirtied;
+use crate::fact::dirty::{Dirtied, FirstCopy};
 use crate::fact::fault::{FaultFact, MappedFileId};
 use crate::fact::packed::{LongTimes, PackedFault};
 use crate::fact::pages::Pages;
-use crate::fact::{FactSink, Mark, MarkKind, Noun, PagesReadFact, SampleFact, Tables, ThreadId};
+use crate::fact::{FactSink, Mark, MarkKind, Noun, PagesReadFact, ProcessId, SampleFact, Tables, ThreadId};
 use crate::report::sorted::{Ordered, Row, Scratch, Sorted};
 
 /// Faults in the order in which they were handed in.
@@ -101,6 +101,14 @@ impl Facts {
             ..Self::default()
         }
     }
+
+    /// Takes a fault. Says what was copied, if that is told by whom, and its process did not have the page yet.
+    pub(in crate::report) fn take(&mut self, tables: &Tables, fault: &FaultFact) -> Option<FirstCopy> {
+        self.pages.fault(tables, fault);
+        self.clues.fault(tables, fault);
+        self.rows.push(fault);
+        self.dirtied.fault(tables, fault)
+    }
 }
 
 impl FactSink for Facts {
@@ -125,10 +133,7 @@ impl FactSink for Facts {
     }
 
     fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
-        self.pages.fault(tables, fault);
-        self.dirtied.fault(tables, fault);
-        self.clues.fault(tables, fault);
-        self.rows.push(fault);
+        self.take(tables, fault);
     }
 
     fn bss(&mut self, tables: &Tables, fault: &FaultFact, file: MappedFileId) {
@@ -137,6 +142,10 @@ impl FactSink for Facts {
 
     fn pages_read(&mut self, tables: &Tables, read: &PagesReadFact) {
         self.pages.read(tables, read);
+    }
+
+    fn over(&mut self, _: &Tables, process: ProcessId) {
+        self.dirtied.over(process);
     }
 }
 

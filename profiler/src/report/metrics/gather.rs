@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::addr::{Timestamp, ns};
-use crate::fact::fault::{Access, FaultClass};
+use crate::addr::{FileOffset, PAGE, Timestamp, ns};
+use crate::fact::dirty::{ChainId, FirstCopy};
+use crate::fact::fault::{Access, FaultClass, FilePlace};
 use crate::fact::{
-    Cause, FactSink, FaultFact, MappedFileId, Mark, PagesReadFact, RequestFact, SampleFact, StackId, Tables, ThreadId,
-    WaitFact,
+    Cause, FactSink, FaultFact, MappedFileId, Mark, PagesReadFact, ProcessId, RequestFact, SampleFact, StackId, Tables,
+    ThreadId, WaitFact,
 };
 use crate::report::sorted::{Row, Scratch, Sorted};
 use crate::report::{faults, io, waits};
@@ -54,6 +55,55 @@ impl Sample {
     }
 }
 
+/// A page that a process did not have yet and copied, in 32 bytes.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(super) struct Copied {
+    time: u64,
+    byte: u64,
+    thread: u32,
+    stack: u32,
+    file: u32,
+    chain: u32,
+}
+
+impl Row for Copied {
+    fn key(&self) -> u64 {
+        self.time
+    }
+}
+
+impl From<&FirstCopy> for Copied {
+    fn from(copy: &FirstCopy) -> Self {
+        Self {
+            time: copy.time.0,
+            byte: copy.place.byte.0,
+            thread: copy.thread.0,
+            stack: copy.stack.number(),
+            file: copy.place.file.0,
+            chain: copy.chain.0,
+        }
+    }
+}
+
+impl Copied {
+    /// The copy, as it was handed in.
+    pub fn copy(&self) -> FirstCopy {
+        let byte = FileOffset(self.byte);
+        FirstCopy {
+            time: Timestamp(self.time),
+            thread: ThreadId(self.thread),
+            stack: StackId::new(self.stack),
+            place: FilePlace {
+                file: MappedFileId(self.file),
+                offset: FileOffset(byte.0 - byte.0 % PAGE),
+                byte,
+            },
+            chain: ChainId(self.chain),
+        }
+    }
+}
+
 /// What figures are made of.
 #[derive(Debug, Default)]
 pub struct Facts {
@@ -61,6 +111,7 @@ pub struct Facts {
     pub(super) waits: waits::rows::Facts,
     pub(super) requests: io::Facts,
     pub(super) samples: Sorted<Sample>,
+    pub(super) copies: Sorted<Copied>,
     /// Faults that may have copied a page: nobody saw what they brought.
     pub(super) may_have_copied: u64,
     /// Why nothing but samples is there: another program wrote it.
@@ -75,6 +126,7 @@ impl Facts {
             waits: waits::Facts::beyond_memory(scratch),
             requests: io::Facts::beyond_memory(scratch),
             samples: Sorted::beyond_memory(scratch),
+            copies: Sorted::beyond_memory(scratch),
             ..Self::default()
         }
     }
@@ -103,7 +155,9 @@ impl FactSink for Facts {
 
     fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
         self.may_have_copied += u64::from(may_have_copied(fault));
-        self.faults.fault(tables, fault);
+        if let Some(copy) = self.faults.take(tables, fault) {
+            self.copies.push(Copied::from(&copy));
+        }
     }
 
     fn bss(&mut self, tables: &Tables, fault: &FaultFact, file: MappedFileId) {
@@ -122,5 +176,31 @@ impl FactSink for Facts {
         self.requests.request(tables, request);
     }
 
+    fn over(&mut self, tables: &Tables, process: ProcessId) {
+        self.faults.over(tables, process);
+    }
+
     fn joined(&mut self, _: &Tables, _: &Cause) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_the_copy() {
+        let copy = FirstCopy {
+            time: Timestamp(u64::MAX),
+            thread: ThreadId(3),
+            stack: StackId::new(0),
+            place: FilePlace {
+                file: MappedFileId(7),
+                offset: FileOffset(0x5000),
+                byte: FileOffset(0x5fff),
+            },
+            chain: ChainId(u32::MAX),
+        };
+        assert_eq!(Copied::from(&copy).copy(), copy);
+        assert_eq!(size_of::<Copied>(), 32);
+    }
 }

@@ -133,7 +133,7 @@ fn faults(tables: &Tables, facts: &Facts, reasons: &mut Reasons) {
     crowded(facts, reasons);
 }
 
-/// Of very long recordings it is not kept page by page who read and who copied.
+/// Of very long recordings it is not kept page by page who read.
 fn crowded(facts: &Facts, reasons: &mut Reasons) {
     let by_whom = [By::Phase, By::Function, By::Thread];
     let reads = facts.faults.pages.reads_left_out();
@@ -143,15 +143,6 @@ fn crowded(facts: &Facts, reasons: &mut Reasons) {
             count(reads)
         );
         reasons.add(by_whom, &[Metric::WastedReadahead], &why);
-    }
-    let copies = facts.faults.dirtied.copies_left_out();
-    if copies > 0 {
-        let why = format!(
-            "who made {} of the copies is not kept; record a shorter time",
-            count(copies)
-        );
-        let and_section = by_whom.into_iter().chain([By::Section]);
-        reasons.add(and_section, &[Metric::RelocatedPages], &why);
     }
 }
 

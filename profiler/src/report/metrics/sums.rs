@@ -64,6 +64,7 @@ impl Metrics {
         views.faults_and_waits(&mut sums);
         views.folded(&mut sums);
         views.pages(&mut sums);
+        views.copies(facts, &mut sums);
         views.all_requests(&mut sums);
         let mut warnings = Vec::new();
         for (loss, lost) in &tables.recording.losses {
@@ -193,11 +194,16 @@ impl Views<'_> {
                 self.wasted(file, id, pages, sums);
             }
         }
+    }
+
+    fn copies(&self, facts: &Facts, sums: &mut Sums) {
         for cost in self.faults.dirtied().finish(self.tables) {
             let figures = [(Metric::RelocatedPages, cost.relocations.pages)];
             sums.add([Key::Total, Key::File(cost.file)], &figures);
         }
-        for copy in self.faults.dirtied().relocated(self.tables) {
+        let copies = facts.copies.ordered();
+        let copies = copies.iter().map(|row| row.copy());
+        for copy in copies.filter(|copy| self.faults.dirtied().is_relocation(self.tables, copy)) {
             let section = self
                 .faults
                 .file(copy.place)
