@@ -66,9 +66,9 @@ pub static LAST_WALKS: Array<LastWalk> = Array::with_max_entries(profiler_common
 #[map]
 pub static PIECES: Array<Piece> = Array::with_max_entries(1, 0);
 
-/// Mappings that faults were in lately.
+/// Mappings that faults were in lately, by CPU. User space sets the size.
 #[map]
-pub static KNOWN_VMAS: PerCpuArray<KnownVmas> = PerCpuArray::with_max_entries(1, 0);
+pub static KNOWN_VMAS: Array<KnownVmas> = Array::with_max_entries(1, 0);
 
 /// Keys of stacks that were sent: [`crate::intern`].
 #[map]

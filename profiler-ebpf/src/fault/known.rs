@@ -5,7 +5,7 @@
 //! When it has gone on, the mapping itself is asked: it keeps the count of its own last change (`vma->vm_lock_seq`), and says whether it is
 //! in an address space still. Odd counts of 6.13 and later say that a change is under way.
 
-use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
+use aya_ebpf::helpers::generated::{bpf_get_smp_processor_id, bpf_probe_read_kernel};
 use core::ffi::c_void;
 use profiler_common::config::MISSING;
 use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, FaultBody};
@@ -13,10 +13,12 @@ use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, FaultBody};
 use crate::kernel::{RememberedVma, Task, VmaBytes, VmaStruct};
 use crate::maps::{KNOWN_VMAS, config};
 
-/// Mappings of one set, which is found by the process and the MiB that an address is in.
+/// Mappings of one set, which is found by the process and the MiB that an address is in; that of a mapping which is larger than 32 MiB by those:
+/// a browser's library alone would take a hundred places otherwise.
 const WAYS: usize = 4;
-const SETS: usize = 64;
-const SET_BITS: u32 = 20;
+const SETS: usize = 256;
+const SMALL: u32 = 20;
+const LARGE: u32 = 25;
 
 /// The mappings that a CPU remembers.
 #[repr(C)]
@@ -65,18 +67,14 @@ struct KnownVma {
 #[inline(always)]
 pub unsafe fn recall(task: Task, pid: u32, fault: *mut FaultBody) -> bool {
     let Some(space) = Space::of(task) else { return false };
-    let Some(known) = KNOWN_VMAS.get_ptr_mut(0) else {
-        return false;
-    };
+    let Some(known) = of_this_cpu() else { return false };
     // SAFETY: by this function's own condition, and this CPU's memory: the program can't be preempted, and one that interrupts it
     // counts no fault.
     unsafe {
         let address = (*fault).address;
-        let set = (&raw mut (*known).sets)
-            .cast::<KnownVma>()
-            .add(set(pid, address) * WAYS);
-        for index in 0..WAYS {
-            let one = set.add(index);
+        for number in 0..2 * WAYS {
+            let bits = if number < WAYS { SMALL } else { LARGE };
+            let one = set(known, pid, address, bits).add(number % WAYS);
             if (*one).mm != space.mm || (*one).pid != pid || address < (*one).start || address >= (*one).end {
                 continue;
             }
@@ -136,13 +134,16 @@ unsafe fn is_unchanged(one: *const KnownVma, space: Space, copy: *mut VmaBytes) 
 #[inline(always)]
 pub unsafe fn learn(task: Task, pid: u32, vma: VmaStruct, fault: *const FaultBody) {
     let Some(space) = Space::of(task) else { return };
-    let Some(known) = KNOWN_VMAS.get_ptr_mut(0) else { return };
+    let Some(known) = of_this_cpu() else { return };
     let (start, end) = vma.range();
     // SAFETY: as above.
     unsafe {
-        let set = (&raw mut (*known).sets)
-            .cast::<KnownVma>()
-            .add(set(pid, (*fault).address) * WAYS);
+        let bits = if end.wrapping_sub(start) > 1 << LARGE {
+            LARGE
+        } else {
+            SMALL
+        };
+        let set = set(known, pid, (*fault).address, bits);
         (*known).next += 1;
         let mut one = set.add((*known).next as usize % WAYS);
         for way in 0..WAYS {
@@ -201,9 +202,22 @@ impl Space {
     }
 }
 
-/// The set of mappings that the address may be in. (By the process, since the verifier refuses arithmetic with the kernel's addresses.)
+/// What this CPU remembers.
 #[inline(always)]
-fn set(pid: u32, address: u64) -> usize {
-    let hash = (u64::from(pid) << 32 ^ address >> SET_BITS).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (hash >> (u64::BITS - SETS.trailing_zeros())) as usize & (SETS - 1)
+fn of_this_cpu() -> Option<*mut KnownVmas> {
+    // SAFETY: the helper has no preconditions.
+    KNOWN_VMAS.get_ptr_mut(unsafe { bpf_get_smp_processor_id() } as u32)
+}
+
+/// The set of mappings that the address may be in. (By the process, since the verifier refuses arithmetic with the kernel's addresses.)
+///
+/// # Safety
+/// `known` must be this CPU's.
+#[inline(always)]
+unsafe fn set(known: *mut KnownVmas, pid: u32, address: u64, bits: u32) -> *mut KnownVma {
+    let place = u64::from(pid) << 32 ^ address >> bits ^ u64::from(bits) << 56;
+    let hash = place.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let number = (hash >> (u64::BITS - SETS.trailing_zeros())) as usize & (SETS - 1);
+    // SAFETY: by this function's own condition, and there are so many.
+    unsafe { (&raw mut (*known).sets).cast::<KnownVma>().add(number * WAYS) }
 }

@@ -115,6 +115,7 @@ pub fn load(config: &Config, sizes: Sizes, types: &Btf) -> anyhow::Result<Ebpf> 
         .map_max_entries("KNOWN_ROWS", machine::possible_cpus().saturating_mul(KNOWN_ROWS))
         .map_max_entries("LAST_WALKS", machine::possible_cpus().saturating_mul(LAST_WALKS))
         .map_max_entries("PIECES", machine::possible_cpus())
+        .map_max_entries("KNOWN_VMAS", machine::possible_cpus())
         .map_max_entries("PAGES", sizes.pages)
         .map_max_entries("RANGES", sizes.ranges)
         .map_max_entries("SPACES", sizes.spaces)
