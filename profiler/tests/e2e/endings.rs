@@ -7,7 +7,7 @@ use nix::unistd::Pid;
 
 use crate::harness::ngmi::Running;
 use crate::harness::skip::needs_capture;
-use crate::harness::{Ngmi, Oracle, Outcome, procfs};
+use crate::harness::{Ngmi, Oracle, Outcome, Profile, assert_near, procfs};
 
 /// Starts a recording of a program that runs for `ms`, and waits until it has run for a while.
 fn under_way(ngmi: Ngmi, ms: &str) -> (Running, u32) {
@@ -167,18 +167,17 @@ fn a_kept_log_needs_neither_the_binaries_nor_their_names() {
     let split = Oracle::c("split").copied(&ngmi.dir().join("gone-soon"));
     let outcome = ngmi.program(&split, ["800"]).run();
     outcome.expect_code(0);
+    let first = outcome.profile();
     std::fs::remove_file(&split.path).unwrap();
     let profile = Ngmi::verb("convert")
         .arg(outcome.file("log"))
         .args(["-o", "out.json.gz"])
         .run()
         .profile();
-    let main = profile.main_of("gone-soon");
-    assert!(
-        (main.share("takes_three_parts") - 0.75).abs() < 0.05,
-        "{}",
-        main.share("takes_three_parts")
-    );
+    // How the parts share a busy machine is its affair; while the file was there the recording named them too.
+    let share = |profile: &Profile| profile.main_of("gone-soon").share("takes_three_parts");
+    assert!(share(&first) > 0.6, "{}", share(&first));
+    assert_near("the share without the file", share(&profile), share(&first), 0.001);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Whom the program runs as, and how the privileged half is reached.
 
 use std::io::Read as _;
-use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
@@ -118,9 +118,10 @@ fn an_ordinary_user_gets_the_privileged_half_through_sudo() {
     let script = format!("#!/bin/sh\nprintf '%s\\n' \"$@\" > {}\n", fifo.display());
     std::fs::write(bin.join("sudo"), script).unwrap();
     std::fs::set_permissions(bin.join("sudo"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let place = fifo.clone();
     let answer = std::thread::spawn(move || {
         let mut asked = String::new();
-        std::fs::File::open(fifo).unwrap().read_to_string(&mut asked).unwrap();
+        std::fs::File::open(place).unwrap().read_to_string(&mut asked).unwrap();
         let words: Vec<&str> = asked.lines().skip_while(|word| *word != "--").skip(1).collect();
         Command::new(words[0])
             .args(&words[1..])
@@ -136,13 +137,16 @@ fn an_ordinary_user_gets_the_privileged_half_through_sudo() {
     .args(["record", "--save-only", "-o", "out.json.gz", "--", "./burn", "500"])
     .output()
     .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    // Whoever waits to be asked still would wait for ever.
+    let unasked = std::fs::OpenOptions::new()
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(&fifo)
+        .is_ok();
+    assert!(!unasked, "sudo was not called: {stderr}");
     let mut capture = answer.join().unwrap();
-    assert_eq!(
-        output.status.code(),
-        Some(0),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
     let profile = crate::harness::Profile::read(&folder.join("out.json.gz"));
     assert!(profile.main_of("burn").share("burn_here") > 0.9);
     assert!(capture.wait().unwrap().success());
