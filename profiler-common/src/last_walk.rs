@@ -249,10 +249,8 @@ mod tests {
     fn piece_of(memory: &BTreeMap<u64, u64>, from: u64) -> Box<Piece> {
         let mut piece = crate::piece::tests::empty();
         piece.fill(from, TOP, |to, len, at| {
-            for place in 0..len / 8 {
-                let word = memory.get(&(at + place * 8)).copied().unwrap_or(u64::MAX);
-                // SAFETY: the piece has room for as much as it asks for.
-                unsafe { to.add(place as usize).write(word) };
+            for (at, word) in (at..at + len).step_by(8).zip(to) {
+                *word = memory.get(&at).copied().unwrap_or(u64::MAX);
             }
             true
         });

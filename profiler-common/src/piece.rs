@@ -38,13 +38,13 @@ impl Piece {
     /// Reads from `from` up to `top`, or as far as there is room. `read` reads so many bytes, at most [`BYTES`], from an address to the words. False: that can't be
     /// read, or there is nothing to read.
     #[inline(always)]
-    pub fn fill(&mut self, from: u64, top: u64, read: impl Fn(*mut u64, u64, u64) -> bool) -> bool {
+    pub fn fill(&mut self, from: u64, top: u64, read: impl Fn(&mut [u64; WORDS], u64, u64) -> bool) -> bool {
         self.len = 0;
         self.at = from & !(WORD - 1);
         let len = top.wrapping_sub(self.at) & !(WORD - 1);
         // The verifier has to see the bound at the call, whatever the compiler knows.
         let len = core::hint::black_box(len).min(BYTES);
-        if len == 0 || !read((&raw mut self.words).cast(), len, self.at) {
+        if len == 0 || !read(&mut self.words, len, self.at) {
             return false;
         }
         self.len = len;
@@ -68,20 +68,21 @@ pub(crate) mod tests {
     use super::*;
 
     /// An empty one.
+    #[allow(clippy::large_stack_arrays)] // A test's stack has room for it.
     pub fn empty() -> Box<Piece> {
-        // SAFETY: numbers only.
-        unsafe { Box::new_zeroed().assume_init() }
+        Box::new(Piece {
+            at: 0,
+            len: 0,
+            words: [0; WORDS],
+        })
     }
 
     /// Memory whose words hold their own address.
     fn filled(from: u64, top: u64) -> Option<Box<Piece>> {
         let mut piece = empty();
-        let read = |to: *mut u64, len: u64, at: u64| {
+        let read = |to: &mut [u64; WORDS], len: u64, at: u64| {
             assert!(len <= BYTES && len.is_multiple_of(8) && at.is_multiple_of(8));
-            for word in 0..len / 8 {
-                // SAFETY: the piece has room for as much as it asks for.
-                unsafe { to.add(word as usize).write(at + word * 8) };
-            }
+            (at..at + len).step_by(8).zip(to).for_each(|(at, word)| *word = at);
             true
         };
         piece.fill(from, top, read).then_some(piece)

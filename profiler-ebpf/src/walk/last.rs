@@ -7,6 +7,7 @@ use core::ffi::{c_long, c_void};
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::helpers::generated::{bpf_loop, bpf_probe_read_kernel, bpf_probe_read_user};
 use profiler_common::last_walk::{LAST_FRAMES, LAST_WALKS, LastFrame, LastWalk, NOT_FOUND, OPAQUE, within};
+use profiler_common::piece::WORDS;
 use profiler_common::stack::MAX_USER_FRAMES;
 use profiler_common::unwind::WalkEnd;
 
@@ -188,8 +189,9 @@ unsafe extern "C" fn compare_some(_: u32, level: *mut c_void) -> c_long {
         let mut number = (*walk).number;
         let next = (*last).frame(number.wrapping_sub(1)).sp;
         if !(*piece).reaches(next) {
-            let read =
-                |to: *mut u64, len: u64, at: u64| bpf_probe_read_user(to.cast(), len as u32, at as *const c_void) == 0;
+            let read = |to: &mut [u64; WORDS], len: u64, at: u64| {
+                bpf_probe_read_user(to.as_mut_ptr().cast(), len as u32, at as *const c_void) == 0
+            };
             let is_read = (*piece).fill((*last).frame(number).sp, (*last).frame(0).sp, read);
             // A frame that is larger than a piece is not for here.
             if !is_read || !(*piece).reaches(next) {
