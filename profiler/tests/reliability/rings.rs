@@ -4,26 +4,30 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use profiler_common::Loss;
 use serde_json::Value;
 
 use crate::harness::skip::{needs_capture, skip};
 use crate::harness::{Ngmi, Oracle, ngmi, procfs};
 use crate::log::Log;
-use crate::stops::expect_all_time;
+use crate::stops::{capture_of, expect_all_time, send, wait_for_program};
+
+/// A recording with a ring of so many bytes. `None`: it takes no such size, and the running test is skipped.
+fn record_with_ring(bytes: &str) -> Option<Ngmi> {
+    if std::env::var_os("NGMI_BIN").is_some() {
+        skip("only a debug build takes the size of its ring from NGMI_RING_BYTES");
+        return None;
+    }
+    let ngmi = Ngmi::record().args(["--json", "--keep-events", "log"]);
+    Some(ngmi.env("NGMI_RING_BYTES", bytes))
+}
 
 #[test]
 fn a_tiny_ring_loses_faults_and_counts_each() {
     needs_capture!();
-    if std::env::var_os("NGMI_BIN").is_some() {
-        skip("only a debug build takes the size of its ring from NGMI_RING_BYTES");
-        return;
-    }
-    let outcome = Ngmi::record()
-        .args(["--json", "--keep-events", "log"])
-        .env("NGMI_RING_BYTES", "65536")
-        .program(Oracle::c("faults/storm"), ["2", "50000"])
-        .run();
+    let Some(ngmi) = record_with_ring("65536") else { return };
+    let outcome = ngmi.program(Oracle::c("faults/storm"), ["2", "50000"]).run();
     outcome.expect_code(0);
     let lost = Log::read(&outcome.file("log")).lost(Loss::FaultRingFull);
     assert!(lost > 0, "100,000 faults fit into 64 KiB: {}", outcome.stdout);
@@ -47,20 +51,26 @@ fn a_tiny_ring_loses_faults_and_counts_each() {
     assert_eq!(summary["cost"]["ring"]["bytes"], 65536, "{}", summary["cost"]);
 }
 
-/// Half of the ring takes copies of stacks, and the other half events that come without. Copies alone would be five times the ring.
+/// Half of the ring takes copies of stacks, and the other half events that come without, while nobody empties it. Copies alone would be four times the ring.
 #[test]
 fn a_ring_that_fills_takes_events_without_copies() {
     needs_capture!();
-    if std::env::var_os("NGMI_BIN").is_some() {
-        skip("only a debug build takes the size of its ring from NGMI_RING_BYTES");
+    let Some(ngmi) = record_with_ring("1048576") else {
         return;
-    }
-    let outcome = Ngmi::record()
-        .args(["--json", "--keep-events", "log"])
-        .env("NGMI_RING_BYTES", "1048576")
+    };
+    let storm = format!("sleep 2; exec {} 1 1000", Oracle::c("faults/storm").path.display());
+    let ngmi = ngmi
+        .args(["-F", "10", "--off-cpu", "off", "--block", "off"])
         .env("NGMI_NO_WALK", "1")
-        .program(Oracle::c("faults/storm"), ["1", "1200"])
-        .run();
+        .program("sh", ["-c", &storm]);
+    let stdout = ngmi.dir().join("stdout");
+    let mut running = ngmi.start();
+    wait_for_program(&mut running, "sleep");
+    let capture = capture_of(&running);
+    send(capture, Signal::SIGSTOP);
+    running.wait_until("the storm's end", |_| ngmi::read_lossy(&stdout).contains("\"phase\""));
+    send(capture, Signal::SIGCONT);
+    let outcome = running.wait();
     outcome.expect_code(0);
     let log = Log::read(&outcome.file("log"));
     assert_eq!(log.lost(Loss::FaultRingFull), 0, "{}", outcome.stdout);
@@ -128,7 +138,7 @@ fn a_disk_that_stands_still_holds_up_the_recorder_and_not_the_program() {
     if !disk.freeze(true) {
         disk.freeze(false);
         skip("the file system can't be frozen here");
-        running.signal(nix::sys::signal::Signal::SIGINT);
+        running.signal(Signal::SIGINT);
         running.wait();
         return;
     }

@@ -26,15 +26,8 @@ impl Recorder {
         let ngmi = ngmi.program(Oracle::c("burn"), [ms]);
         let folder = ngmi.dir().to_owned();
         let mut running = ngmi.start();
-        let find = |running: &Running, is: &dyn Fn(u32) -> bool| {
-            let all = procfs::descendants(running.pid().as_raw().unsigned_abs());
-            all.into_iter().find(|&pid| is(pid))
-        };
-        let is_burn = |pid| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.ends_with("burn"));
-        let is_capture = |pid| procfs::command_line(pid).iter().any(|word| word == "__capture");
-        running.wait_until("the program runs", |running| find(running, &is_burn).is_some());
-        let burn = find(&running, &is_burn).unwrap();
-        let capture = find(&running, &is_capture).expect("the capture half is a child of the record half");
+        let burn = wait_for_program(&mut running, "burn");
+        let capture = capture_of(&running);
         std::thread::sleep(Duration::from_millis(300));
         Self {
             running,
@@ -50,6 +43,24 @@ impl Recorder {
         self.running
             .wait_until("the command's end", |_| ngmi::read_lossy(&stdout).contains("cpu_ns="));
     }
+}
+
+fn find(running: &Running, is: impl Fn(u32) -> bool) -> Option<u32> {
+    let all = procfs::descendants(running.pid().as_raw().unsigned_abs());
+    all.into_iter().find(|&pid| is(pid))
+}
+
+/// Waits until a program of this name runs.
+pub fn wait_for_program(running: &mut Running, name: &str) -> u32 {
+    let is = |pid| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.ends_with(name));
+    running.wait_until("the program runs", |running| find(running, is).is_some());
+    find(running, is).unwrap()
+}
+
+/// The privileged half.
+pub fn capture_of(running: &Running) -> u32 {
+    let is_capture = |pid| procfs::command_line(pid).iter().any(|word| word == "__capture");
+    find(running, is_capture).expect("the capture half is a child of the record half")
 }
 
 pub fn send(pid: u32, signal: Signal) {
