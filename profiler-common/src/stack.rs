@@ -13,7 +13,7 @@ pub const STACK_CLASSES: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
 pub const FLAG_USER_REGS: u32 = 1;
 /// The event happened while the CPU was in the kernel.
 pub const FLAG_IN_KERNEL: u32 = 2;
-/// The stack copy ends before the stack does: the limit was reached.
+/// The stack copy ends before the stack does: the limit was reached, or the ring was half full and nothing was copied.
 pub const FLAG_STACK_CUT: u32 = 4;
 /// The stack pointer could not be read at all.
 pub const FLAG_STACK_UNREADABLE: u32 = 8;

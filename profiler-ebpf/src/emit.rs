@@ -14,12 +14,12 @@ use crate::stack::{self, Captured};
 
 /// `BPF_RB_NO_WAKEUP`: waking the recorder from here would make the very switches that are measured.
 const NO_WAKEUP: u64 = 1;
+/// `BPF_RB_FORCE_WAKEUP`: a new program's stacks can't be walked before the recorder knows its mappings.
+const WAKEUP: u64 = 2;
 /// `BPF_RB_AVAIL_DATA`: bytes that were not read yet.
 const AVAILABLE: u64 = 0;
 /// `BPF_RB_RING_SIZE`
 const SIZE: u64 = 1;
-/// `BPF_RB_FORCE_WAKEUP`: a new program's stacks can't be walked before the recorder knows its mappings.
-const WAKEUP: u64 = 2;
 
 /// A moment of a thread.
 #[derive(Clone, Copy)]

@@ -1,4 +1,6 @@
 //! The processor's exceptions, and the signals that a fault may end with.
+//!
+//! Exceptions come with interrupts off (`handle_page_fault` in arch/x86/mm/fault.c), so nobody takes the CPU from their programs.
 
 use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
@@ -13,8 +15,6 @@ use crate::{scope, stack};
 
 const SIGBUS: u32 = 7;
 const SIGSEGV: u32 = 11;
-
-// The processor's exceptions come with interrupts off, so nobody takes the CPU from their programs.
 
 /// `page_fault_user(unsigned long address, struct pt_regs *regs, unsigned long error_code)`: nothing else can be under way.
 #[btf_tracepoint(function = "page_fault_user")]

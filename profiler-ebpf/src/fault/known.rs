@@ -13,11 +13,12 @@ use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, FaultBody};
 use crate::kernel::{RememberedVma, Task, VmaBytes, VmaStruct};
 use crate::maps::{KNOWN_VMAS, config};
 
-/// Mappings of one set, which is found by the process and the MiB that an address is in; that of a mapping which is larger than 32 MiB by those:
-/// a browser's library alone would take a hundred places otherwise.
+/// Mappings of one set.
 const WAYS: usize = 4;
 const SETS: usize = 256;
+/// Bits of an address within its MiB, by which, and by the process, its set is found.
 const SMALL: u32 = 20;
+/// The same, 32 MiB, for mappings that are larger: a browser's library alone would take a hundred places otherwise.
 const LARGE: u32 = 25;
 
 /// The mappings that a CPU remembers.
