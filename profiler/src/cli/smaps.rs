@@ -66,7 +66,7 @@ fn of_recording(args: &Smaps, input: &Path) -> Result<ExitCode> {
                     Cell::text(row.section.as_deref()),
                     Cell::Number(row.touched_bytes),
                     Cell::Number(row.written_bytes),
-                    Cell::text(first.and_then(|first| first.function.as_deref())),
+                    Cell::text(first.and_then(|first| first.function)),
                     Cell::number(first.map(|first| first.bytes)),
                 ])
             })

@@ -5,6 +5,7 @@ pub mod pages;
 pub mod parse;
 pub mod report;
 pub mod text;
+pub mod touchers;
 
 pub use known::Known;
 pub use parse::{Amounts, Malformed, Region};

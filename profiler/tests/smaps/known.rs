@@ -57,7 +57,10 @@ fn pages_count_once() {
         let pages = |bytes: u64| usize::try_from(bytes / 4096).unwrap();
         assert_eq!(pages(rows.iter().map(|row| row.touched_bytes).sum()), touched.len());
         assert_eq!(pages(rows.iter().map(|row| row.written_bytes).sum()), written.len());
-        let by_functions = rows.iter().flat_map(|row| &row.functions).map(|toucher| toucher.bytes);
+        let by_functions = rows
+            .iter()
+            .flat_map(|row| row.functions.iter())
+            .map(|toucher| toucher.bytes);
         assert_eq!(pages(by_functions.sum()), touched.len());
     }
     let all: u64 = known.by_section.iter().map(|row| row.distinct_bytes).sum();

@@ -6,7 +6,7 @@ use crate::fact::prune::prune;
 use crate::fact::stack_ends::Ends;
 
 /// Stacks that there are at least before it is worth looking for those that nobody keeps. Debug builds look often, so that every test sees to it.
-pub(super) const LOOK: usize = if cfg!(debug_assertions) { 1 << 6 } else { 1 << 22 };
+pub(super) const LOOK: usize = if cfg!(debug_assertions) { 1 << 6 } else { 1 << 21 };
 
 impl Replay<'_, '_> {
     /// Gives up the stacks that nobody keeps, if there are a quarter more than were left the last time.

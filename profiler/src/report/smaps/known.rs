@@ -2,9 +2,13 @@
 //!
 //! A page that fault-around mapped beside a fault, and that no later fault was for, is not seen to be touched; `--exact-touch` sees each.
 
+use std::cmp::Reverse;
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use super::touchers::{Names, Touchers, Touches};
 use crate::addr::PAGE;
 use crate::event::FileId;
 use crate::fact::fault::{Access, FaultClass};
@@ -12,7 +16,6 @@ use crate::fact::pages::{PageSet, page_of};
 use crate::fact::{MappedFile, MappedFileId, ProcessId};
 use crate::report::faults::View;
 use crate::report::faults::view::path_of;
-use crate::report::functions::FunctionId;
 
 /// Pages of a section that a process touched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -32,19 +35,10 @@ pub struct KnownRow {
     /// Of the touched: written to, so that the process has a copy or the file's page is dirty.
     pub written_bytes: u64,
     /// Who touched them first, the most pages first.
-    pub functions: Vec<Toucher>,
+    pub functions: Touchers,
     /// The file.
     #[serde(skip)]
     pub id: FileId,
-}
-
-/// A function that touched pages before others did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Toucher {
-    /// Its name; `None`: no function of the program.
-    pub function: Option<String>,
-    /// Bytes of the pages.
-    pub bytes: u64,
 }
 
 /// What a recording knows.
@@ -58,59 +52,27 @@ pub struct Known {
 
 /// Pages: by process and file, or by file.
 type Sets<K> = FxHashMap<K, PageSet>;
+/// A section of a file; of one process, or (`None`) of all.
 type Key = (Option<ProcessId>, MappedFileId, Option<usize>);
 
+/// Pages of a section.
 #[derive(Default)]
 struct Sums {
     touched: u64,
     distinct: u64,
     written: u64,
-    functions: FxHashMap<Option<FunctionId>, u64>,
+    by: Touches,
 }
 
 impl Known {
     /// Of the faults of a recording.
     pub fn new(view: &View<'_>) -> Self {
-        let (mut touched, mut written) = (Sets::<(ProcessId, MappedFileId)>::default(), Sets::default());
-        let mut distinct = Sets::<MappedFileId>::default();
-        let mut sums: FxHashMap<Key, Sums> = FxHashMap::default();
-        for fault in view.faults().filter(|fault| fault.failed.is_none()) {
-            let (Some(place), Some(thread)) = (fault.place, view.thread(&fault)) else {
-                continue;
-            };
-            let page = page_of(place.offset);
-            let section = view.file(place).and_then(|file| file.section_index(place.byte));
-            let key = (thread.process, place.file);
-            let is_first = touched.entry(key).or_default().insert(page);
-            let is_distinct = distinct.entry(place.file).or_default().insert(page);
-            let writes = match fault.class {
-                FaultClass::FileCow | FaultClass::SharedDirty => true,
-                FaultClass::Shmem => fault.access == Access::Write,
-                _ => false,
-            };
-            let is_written = writes && written.entry(key).or_default().insert(page);
-            let function = view.function(&fault);
-            for process in [None, Some(thread.process)] {
-                let sum = sums.entry((process, place.file, section)).or_default();
-                sum.written += u64::from(is_written);
-                sum.distinct += u64::from(if process.is_some() { is_first } else { is_distinct });
-                if is_first {
-                    sum.touched += 1;
-                    *sum.functions.entry(function).or_default() += 1;
-                }
-            }
-        }
-        let mut sums: Vec<(Key, Sums)> = sums.into_iter().collect();
-        sums.sort_unstable_by_key(|(key, sums)| (std::cmp::Reverse((sums.touched, sums.written)), *key));
+        let (own, distinct) = of_processes(view);
+        let names = Arc::new(Names::of(&view.functions.all));
         let mut known = Self::default();
-        for (key, sums) in sums {
-            let rows = if key.0.is_some() {
-                &mut known.by_process
-            } else {
-                &mut known.by_section
-            };
-            rows.extend(row(view, key, sums));
-        }
+        let together = together(&own, &distinct);
+        known.by_section = rows(view, together, &names);
+        known.by_process = rows(view, own, &names);
         known
     }
 
@@ -130,15 +92,66 @@ impl Known {
     }
 }
 
-fn row(view: &View<'_>, (process, file, section): Key, sums: Sums) -> Option<KnownRow> {
+/// The pages of each process by section, and how many different ones all have.
+fn of_processes(view: &View<'_>) -> (Vec<(Key, Sums)>, FxHashMap<Key, u64>) {
+    let (mut touched, mut written) = (Sets::<(ProcessId, MappedFileId)>::default(), Sets::default());
+    let mut seen = Sets::<MappedFileId>::default();
+    let (mut own, mut distinct) = (FxHashMap::<Key, Sums>::default(), FxHashMap::<Key, u64>::default());
+    for fault in view.faults().filter(|fault| fault.failed.is_none()) {
+        let (Some(place), Some(thread)) = (fault.place, view.thread(&fault)) else {
+            continue;
+        };
+        let page = page_of(place.offset);
+        let section = view.file(place).and_then(|file| file.section_index(place.byte));
+        let key = (thread.process, place.file);
+        let sum = own.entry((Some(thread.process), place.file, section)).or_default();
+        if touched.entry(key).or_default().insert(page) {
+            sum.touched += 1;
+            sum.distinct += 1;
+            sum.by.count(view.function(&fault));
+        }
+        let is_distinct = seen.entry(place.file).or_default().insert(page);
+        *distinct.entry((None, place.file, section)).or_default() += u64::from(is_distinct);
+        let writes = match fault.class {
+            FaultClass::FileCow | FaultClass::SharedDirty => true,
+            FaultClass::Shmem => fault.access == Access::Write,
+            _ => false,
+        };
+        let is_written = writes && written.entry(key).or_default().insert(page);
+        sum.written += u64::from(is_written);
+    }
+    (own.into_iter().collect(), distinct)
+}
+
+/// The pages of all processes together, by section.
+fn together(own: &[(Key, Sums)], distinct: &FxHashMap<Key, u64>) -> Vec<(Key, Sums)> {
+    let mut sections: FxHashMap<Key, Vec<&Sums>> = FxHashMap::default();
+    for ((_, file, section), sums) in own {
+        sections.entry((None, *file, *section)).or_default().push(sums);
+    }
+    let sum = |(key, all): (Key, Vec<&Sums>)| {
+        let sums = Sums {
+            touched: all.iter().map(|sums| sums.touched).sum(),
+            distinct: distinct.get(&key).copied().unwrap_or_default(),
+            written: all.iter().map(|sums| sums.written).sum(),
+            by: Touches::sum(all.into_iter().map(|sums| &sums.by)),
+        };
+        (key, sums)
+    };
+    sections.into_iter().map(sum).collect()
+}
+
+/// As rows, the most memory first.
+fn rows(view: &View<'_>, mut sums: Vec<(Key, Sums)>, names: &Arc<Names>) -> Vec<KnownRow> {
+    sums.sort_unstable_by_key(|(key, sums)| (Reverse((sums.touched, sums.written)), *key));
+    sums.into_iter()
+        .filter_map(|(key, sums)| row(view, key, sums, names))
+        .collect()
+}
+
+fn row(view: &View<'_>, (process, file, section): Key, sums: Sums, names: &Arc<Names>) -> Option<KnownRow> {
     let file: &MappedFile = view.tables.files.get(file.index())?;
     let process = process.and_then(|process| view.tables.processes.get(process.index()));
-    let mut functions: Vec<(Option<FunctionId>, u64)> = sums.functions.into_iter().collect();
-    functions.sort_unstable_by_key(|(function, pages)| (std::cmp::Reverse(*pages), *function));
-    let toucher = |(function, pages): (Option<FunctionId>, u64)| Toucher {
-        function: function.and_then(|id| Some(view.functions.get(id)?.name.clone())),
-        bytes: pages.saturating_mul(PAGE),
-    };
     Some(KnownRow {
         pid: process.map(|process| process.pid),
         process: process.map(|process| process.name.clone()),
@@ -147,7 +160,7 @@ fn row(view: &View<'_>, (process, file, section): Key, sums: Sums) -> Option<Kno
         touched_bytes: sums.touched.saturating_mul(PAGE),
         distinct_bytes: sums.distinct.saturating_mul(PAGE),
         written_bytes: sums.written.saturating_mul(PAGE),
-        functions: functions.into_iter().map(toucher).collect(),
+        functions: sums.by.finish(names),
         id: file.id,
     })
 }

@@ -3,8 +3,9 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
-use super::known::{Known, Toucher};
+use super::known::Known;
 use super::parse::{Amounts, Region};
+use super::touchers::Touchers;
 use crate::event::FileId;
 use crate::report::export::Cell;
 
@@ -105,7 +106,7 @@ pub struct SectionRow {
     /// Bytes of pages that a recording saw touched; `None`: it does not know.
     pub touched_bytes: Option<u64>,
     /// Who touched them first.
-    pub touched_by: Vec<Toucher>,
+    pub touched_by: Touchers,
 }
 
 impl Footprint {
@@ -200,7 +201,7 @@ fn sections(process: &Process, known: Option<&Known>) -> Vec<SectionRow> {
             device: (id.inode != 0).then(|| format!("{}:{}", id.major, id.minor)),
             inode: (id.inode != 0).then_some(id.inode),
             touched_bytes: touched.map(|known| known.touched_bytes),
-            touched_by: touched.map_or(Vec::new(), |known| known.functions.clone()),
+            touched_by: touched.map(|known| known.functions.clone()).unwrap_or_default(),
             file,
             section,
             unknown,
@@ -236,7 +237,7 @@ impl SectionRow {
     /// In the order of [`COLUMNS`]; of those who touched it, the first.
     pub fn cells(&self) -> [Cell<'_>; COLUMNS.len()] {
         let amounts = &self.amounts;
-        let first = self.touched_by.first().and_then(|toucher| toucher.function.as_deref());
+        let first = self.touched_by.first().and_then(|toucher| toucher.function);
         [
             Cell::Number(u64::from(self.pid)),
             Cell::text(Some(&self.process)),

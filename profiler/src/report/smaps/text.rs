@@ -4,9 +4,10 @@ use std::io::{self, Write};
 
 use rustc_hash::FxHashMap;
 
-use super::known::{Known, KnownRow, Toucher};
+use super::known::{Known, KnownRow};
 use super::parse::Amounts;
 use super::report::{Footprint, SectionRow, rank};
+use super::touchers::Touchers;
 use crate::report::text::{self, bytes, columns, count, fit, padded, warning};
 
 /// Columns of a name.
@@ -175,9 +176,9 @@ fn section(row: &SectionRow) -> String {
     format!("{} {section}", fit(base, room))
 }
 
-fn touchers(touched: Option<u64>, functions: &[Toucher]) -> Vec<String> {
+fn touchers(touched: Option<u64>, functions: &Touchers) -> Vec<String> {
     let told = functions.iter().take(2).map(|toucher| {
-        let function = toucher.function.as_deref().unwrap_or("(no function)");
+        let function = toucher.function.unwrap_or("(no function)");
         format!("{} {}", fit(function, 22), size(toucher.bytes))
     });
     let told: Vec<String> = told.collect();

@@ -1,0 +1,167 @@
+//! Who touched pages first, function by function: eight bytes each, because an hour of browsers has forty million of them.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+
+use crate::addr::PAGE;
+use crate::report::functions::{Function, FunctionId};
+
+/// A function that touched pages before others did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Toucher<'n> {
+    /// Its name; `None`: no function of the program.
+    pub function: Option<&'n str>,
+    /// Bytes of the pages.
+    pub bytes: u64,
+}
+
+/// Pages by function, while they are counted.
+#[derive(Debug, Clone, Default)]
+pub struct Touches {
+    /// Numbers ascending: 0 stands for no function, others are one more than a [`FunctionId`].
+    counts: Vec<(u32, u32)>,
+}
+
+impl Touches {
+    /// One page more.
+    pub fn count(&mut self, function: Option<FunctionId>) {
+        self.add(function.map_or(0, |id| id.0.saturating_add(1)), 1);
+    }
+
+    fn add(&mut self, number: u32, pages: u32) {
+        match self.counts.binary_search_by_key(&number, |(known, _)| *known) {
+            Ok(at) => self.counts[at].1 = self.counts[at].1.saturating_add(pages),
+            Err(at) => self.counts.insert(at, (number, pages)),
+        }
+    }
+
+    /// Of several processes together.
+    pub fn sum<'t>(all: impl IntoIterator<Item = &'t Self>) -> Self {
+        let mut counts: Vec<(u32, u32)> = Vec::new();
+        for touches in all {
+            counts.extend(&touches.counts);
+            // Most are in what was added up before.
+            if counts.len() > 1 << 16 {
+                join(&mut counts);
+            }
+        }
+        join(&mut counts);
+        Self { counts }
+    }
+
+    /// All of them, the most pages first.
+    pub fn finish(self, names: &Arc<Names>) -> Touchers {
+        let Self { mut counts } = self;
+        counts.sort_unstable_by_key(|&(number, pages)| (Reverse(pages), number));
+        counts.shrink_to_fit();
+        Touchers {
+            counts,
+            names: Arc::clone(names),
+        }
+    }
+}
+
+/// Adds up those with the same number.
+fn join(counts: &mut Vec<(u32, u32)>) {
+    counts.sort_unstable_by_key(|(number, _)| *number);
+    counts.dedup_by(|more, sum| {
+        let same = more.0 == sum.0;
+        if same {
+            sum.1 = sum.1.saturating_add(more.1);
+        }
+        same
+    });
+}
+
+/// Names of functions, by [`FunctionId`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Names(Vec<String>);
+
+impl Names {
+    /// Of these.
+    pub fn of(functions: &[Function]) -> Self {
+        Self(functions.iter().map(|function| function.name.clone()).collect())
+    }
+}
+
+/// Who touched them first, the most pages first.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Touchers {
+    counts: Vec<(u32, u32)>,
+    names: Arc<Names>,
+}
+
+impl Touchers {
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// There is none.
+    pub fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = Toucher<'_>> {
+        self.counts.iter().map(|&(number, pages)| {
+            let name = number.checked_sub(1).and_then(|id| self.names.0.get(id as usize));
+            Toucher {
+                function: name.map(String::as_str),
+                bytes: u64::from(pages).saturating_mul(PAGE),
+            }
+        })
+    }
+
+    /// The one with the most.
+    pub fn first(&self) -> Option<Toucher<'_>> {
+        self.iter().next()
+    }
+}
+
+impl Serialize for Touchers {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Arc<Names> {
+        Arc::new(Names(["a", "b", "c"].map(str::to_owned).to_vec()))
+    }
+
+    fn told(touches: Touches) -> Vec<(Option<String>, u64)> {
+        let all = touches.finish(&names());
+        let told = all
+            .iter()
+            .map(|one| (one.function.map(str::to_owned), one.bytes / PAGE));
+        told.collect()
+    }
+
+    #[test]
+    fn the_most_pages_come_first_and_no_function_is_one_too() {
+        let mut touches = Touches::default();
+        for id in [2, 0, 2, 1] {
+            touches.count(Some(FunctionId(id)));
+        }
+        touches.count(None);
+        let [a, b, c] = ["a", "b", "c"].map(|name| Some(name.to_owned()));
+        assert_eq!(told(touches), [(c, 2), (None, 1), (a, 1), (b, 1)]);
+    }
+
+    #[test]
+    fn a_sum_of_many_is_what_each_had() {
+        let mut all = vec![Touches::default(); 90_000];
+        for (number, touches) in (0..).zip(&mut all) {
+            touches.count(Some(FunctionId(number % 3)));
+            touches.count(None);
+        }
+        let sum = Touches::sum(&all);
+        assert_eq!(sum.counts, [(0, 90_000), (1, 30_000), (2, 30_000), (3, 30_000)]);
+    }
+}
