@@ -49,7 +49,7 @@ mod sink;
 mod stack;
 mod stack_ends;
 pub mod strings;
-mod sums;
+pub mod sums;
 pub mod trim;
 pub mod wait;
 mod walks;

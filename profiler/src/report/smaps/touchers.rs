@@ -1,4 +1,4 @@
-//! Who touched pages first, function by function: eight bytes each, because an hour of browsers has forty million of them.
+//! Who touched pages first, function by function: eight bytes each, because a long recording of browsers has more than ten million of them.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 
 use crate::addr::PAGE;
+use crate::fact::sums::{Sum, Sums};
 use crate::report::functions::{Function, FunctionId};
 
 /// A function that touched pages before others did.
@@ -17,62 +18,66 @@ pub struct Toucher<'n> {
     pub bytes: u64,
 }
 
+/// Pages of one function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Count {
+    /// 0 stands for no function, others are one more than a [`FunctionId`].
+    number: u32,
+    pages: u32,
+}
+
+impl Sum for Count {
+    type Key = u32;
+
+    fn key(&self) -> u32 {
+        self.number
+    }
+
+    fn add(&mut self, more: &Self) {
+        self.pages = self.pages.saturating_add(more.pages);
+    }
+}
+
 /// Pages by function, while they are counted.
 #[derive(Debug, Clone, Default)]
 pub struct Touches {
-    /// Numbers ascending: 0 stands for no function, others are one more than a [`FunctionId`].
-    counts: Vec<(u32, u32)>,
+    /// Numbers ascending, each once.
+    counts: Vec<Count>,
 }
 
 impl Touches {
     /// One page more.
     pub fn count(&mut self, function: Option<FunctionId>) {
-        self.add(function.map_or(0, |id| id.0.saturating_add(1)), 1);
-    }
-
-    fn add(&mut self, number: u32, pages: u32) {
-        match self.counts.binary_search_by_key(&number, |(known, _)| *known) {
-            Ok(at) => self.counts[at].1 = self.counts[at].1.saturating_add(pages),
-            Err(at) => self.counts.insert(at, (number, pages)),
+        let one = Count {
+            number: function.map_or(0, |id| id.0.saturating_add(1)),
+            pages: 1,
+        };
+        match self.counts.binary_search_by_key(&one.number, Count::key) {
+            Ok(at) => self.counts[at].add(&one),
+            Err(at) => self.counts.insert(at, one),
         }
     }
 
     /// Of several processes together.
     pub fn sum<'t>(all: impl IntoIterator<Item = &'t Self>) -> Self {
-        let mut counts: Vec<(u32, u32)> = Vec::new();
-        for touches in all {
-            counts.extend(&touches.counts);
-            // Most are in what was added up before.
-            if counts.len() > 1 << 16 {
-                join(&mut counts);
-            }
+        let mut sums = Sums::default();
+        let counts = all.into_iter().flat_map(|touches| &touches.counts);
+        counts.for_each(|count| sums.add(*count));
+        Self {
+            counts: sums.into_sorted(),
         }
-        join(&mut counts);
-        Self { counts }
     }
 
     /// All of them, the most pages first.
     pub fn finish(self, names: &Arc<Names>) -> Touchers {
         let Self { mut counts } = self;
-        counts.sort_unstable_by_key(|&(number, pages)| (Reverse(pages), number));
+        counts.sort_unstable_by_key(|count| (Reverse(count.pages), count.number));
         counts.shrink_to_fit();
         Touchers {
             counts,
             names: Arc::clone(names),
         }
     }
-}
-
-/// Adds up those with the same number.
-fn join(counts: &mut Vec<(u32, u32)>) {
-    counts.sort_unstable_by_key(|(number, _)| *number);
-    counts.dedup_by(|more, sum| {
-        let same = more.0 == sum.0;
-        if same {
-            sum.1 = sum.1.saturating_add(more.1);
-        }
-        same
-    });
 }
 
 /// Names of functions, by [`FunctionId`].
@@ -89,7 +94,7 @@ impl Names {
 /// Who touched them first, the most pages first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Touchers {
-    counts: Vec<(u32, u32)>,
+    counts: Vec<Count>,
     names: Arc<Names>,
 }
 
@@ -106,7 +111,7 @@ impl Touchers {
 
     /// Each of them.
     pub fn iter(&self) -> impl Iterator<Item = Toucher<'_>> {
-        self.counts.iter().map(|&(number, pages)| {
+        self.counts.iter().map(|&Count { number, pages }| {
             let name = number.checked_sub(1).and_then(|id| self.names.0.get(id as usize));
             Toucher {
                 function: name.map(String::as_str),
@@ -162,6 +167,7 @@ mod tests {
             touches.count(None);
         }
         let sum = Touches::sum(&all);
-        assert_eq!(sum.counts, [(0, 90_000), (1, 30_000), (2, 30_000), (3, 30_000)]);
+        let told: Vec<_> = sum.counts.iter().map(|count| (count.number, count.pages)).collect();
+        assert_eq!(told, [(0, 90_000), (1, 30_000), (2, 30_000), (3, 30_000)]);
     }
 }
