@@ -28,7 +28,7 @@ class Observer(threading.Thread):
 
     def __init__(self, pid, tool):
         super().__init__(daemon=True)
-        self.pid, self.tool, self.peaks, self.bytes, self.stopped = pid, tool, {}, 0, threading.Event()
+        self.pid, self.tool, self.peak, self.bytes, self.stopped = pid, tool, 0, 0, threading.Event()
 
     def run(self):
         while not self.stopped.wait(0.02):
@@ -39,7 +39,8 @@ class Observer(threading.Thread):
             self.bytes = max(self.bytes, os.path.getsize(self.tool.data))
         except OSError:
             pass
-        pending = [self.pid]
+        # Of those that are there at the same time: a half that ended has given its memory back.
+        together, pending = 0, [self.pid]
         while pending:
             pid = pending.pop()
             try:
@@ -50,17 +51,18 @@ class Observer(threading.Thread):
                 with open(f"/proc/{pid}/status") as file:
                     peak = next((int(line.split()[1]) for line in file if line.startswith("VmHWM")), 0)
                 if not waiting:
-                    self.peaks[pid] = max(self.peaks.get(pid, 0), peak)
+                    together += peak
                 for thread in os.listdir(f"/proc/{pid}/task"):
                     with open(f"/proc/{pid}/task/{thread}/children") as file:
                         pending += map(int, file.read().split())
             except OSError:
                 continue
+        self.peak = max(self.peak, together)
 
     def finish(self):
         self.stopped.set()
         self.join()
-        return sum(self.peaks.values()) / 1024, self.bytes / MIB
+        return self.peak / 1024, self.bytes / MIB
 
 
 def seconds(usage):

@@ -16,8 +16,6 @@ pub struct Config {
     pub whole_system: u32,
     /// Bytes of stack to copy at most; 0 turns the copy off.
     pub stack_copy: u32,
-    /// The same for page faults, which come in storms.
-    pub fault_stack_copy: u32,
     /// A CPU rings for the recorder whenever it has put so many bytes into the bulk ring.
     pub doorbell: u32,
     /// 1: user stacks are walked with unwind tables.
@@ -130,6 +128,8 @@ pub struct Config {
     pub wait_burst: u32,
     /// 1: bits 0 to 19 of the CPU's `preempt_count` can be read through the two addresses below.
     pub preempt_count_known: u32,
+    /// 1: `iomap_dio.size` is without the bio that is being queued.
+    pub dio_size_is_before: u32,
     /// Address of the kernel's array `__per_cpu_offset`.
     pub per_cpu_offset: u64,
     /// What `preempt_count` of a CPU is above that CPU's offset.
@@ -202,7 +202,7 @@ pub struct Config {
     pub bio_vector: u32,
     /// `bio_vec.bv_page`
     pub vector_page: u32,
-    /// `page.compound_head`
+    /// `page.compound_head`; from 7.2 on `page.compound_info`
     pub page_head_of: u32,
     /// `bio.bi_private`
     pub bio_private: u32,
@@ -224,7 +224,6 @@ impl Config {
         abi_version: crate::ABI_VERSION,
         whole_system: 0,
         stack_copy: 0,
-        fault_stack_copy: 0,
         doorbell: u32::MAX,
         walk: 0,
         check_walks: 0,
@@ -281,6 +280,7 @@ impl Config {
         wait_min: 0,
         wait_burst: 0,
         preempt_count_known: 0,
+        dio_size_is_before: 0,
         per_cpu_offset: 0,
         preempt_count: 0,
         calls_with_file: [0; CALL_WORDS],

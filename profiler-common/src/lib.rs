@@ -30,12 +30,12 @@ pub use header::{RecordHeader, RecordKind};
 pub use loss::Loss;
 
 /// Raised with every change of a record's layout or of the configuration.
-pub const ABI_VERSION: u32 = 7;
+pub const ABI_VERSION: u32 = 8;
 
 /// The symbol that an object with this [`ABI_VERSION`] has: an object of another build is refused by name.
-pub const ABI_SYMBOL: &str = "NGMI_ABI_7";
+pub const ABI_SYMBOL: &str = "NGMI_ABI_8";
 
 const _: () = assert!(
-    ABI_VERSION == 7,
+    ABI_VERSION == 8,
     "the number in ABI_SYMBOL and in profiler-ebpf/src/main.rs"
 );

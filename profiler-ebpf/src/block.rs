@@ -16,7 +16,7 @@ use profiler_common::switch::OpenFile;
 
 use crate::emit::{self, At, lose, now};
 use crate::kernel::{Bio, Dentry, Pages, Request, Task, is_block_device};
-use crate::maps::{CONFIG, IN_FLIGHT, REQUESTS, config};
+use crate::maps::{CONFIG, IN_FLIGHT, REQUESTS};
 use crate::preempt::Held;
 use crate::stack;
 use crate::{fault, names, scope, wait};
@@ -77,7 +77,7 @@ unsafe fn send_stack(ctx: &BtfTracePointContext, state: *mut ThreadState, task: 
     unsafe {
         let waits = &raw mut (*state).waits;
         let to = &raw mut (*waits).stacks;
-        (*waits).want = stack::stacks_to(to, ctx, task, at, (*state).space, &place, config!(fault_stack_copy)) as u32;
+        (*waits).want = stack::stacks_to(to, ctx, task, at, (*state).space, &place, stack::Copies::GiveWay) as u32;
     }
     if wait::send_stack_ahead(at.time) == 0 {
         lose(Loss::BlockRingFull);

@@ -227,10 +227,10 @@ fn bulk<T: 'static>(kind: RecordKind, at: At, fill: impl FnOnce(*mut T)) -> bool
     true
 }
 
-/// The recorder is behind with the bulk ring by half of it.
+/// By how many bytes the recorder is behind with the bulk ring, and how many it holds.
 #[inline(always)]
-pub fn is_half_full() -> bool {
-    BULK.query(AVAILABLE) * 2 > BULK.query(SIZE)
+pub fn held() -> (u64, u64) {
+    (BULK.query(AVAILABLE), BULK.query(SIZE))
 }
 
 /// Counts a loss on this CPU.

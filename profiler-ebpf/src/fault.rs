@@ -150,7 +150,7 @@ unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut Threa
         };
         if wanted {
             let to = &raw mut (*faults).stacks;
-            (*faults).want = stack::stacks_to(to, ctx, task, at, (*state).space, place, config!(fault_stack_copy));
+            (*faults).want = stack::stacks_to(to, ctx, task, at, (*state).space, place, stack::Copies::GiveWay);
             let sent = send_fault(at.time) != 0;
             if !sent {
                 lose(Loss::FaultRingFull);

@@ -7,7 +7,6 @@ use profiler_common::{Loss, RecordKind};
 
 use crate::emit::{self, lose, now};
 use crate::kernel::Task;
-use crate::maps::config;
 use crate::{scope, stack, switch};
 
 /// Runs on each CPU at the sampling rate, whoever is running.
@@ -23,7 +22,7 @@ pub fn sample(ctx: PerfEventContext) -> u32 {
     let (total, reported) = unsafe { (switch::on_cpu_time(state, at.time), (*state).reported) };
     let place = stack::place(&ctx, task);
     // SAFETY: as above.
-    let captured = stack::stacks(&ctx, task, at, unsafe { (*state).space }, &place, config!(stack_copy));
+    let captured = stack::stacks(&ctx, task, at, unsafe { (*state).space }, &place, stack::Copies::Whole);
     let cpu_time = total.saturating_sub(reported);
     let written = emit::stacked(RecordKind::Sample, at, &captured, |head: *mut SampleHead| {
         // SAFETY: a reserved record's head.

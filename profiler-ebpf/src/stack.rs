@@ -11,7 +11,7 @@ use profiler_common::fault::error_code;
 pub use profiler_common::stack::Stacks as Record;
 use profiler_common::stack::{
     FLAG_CALLER, FLAG_CHECK, FLAG_IN_KERNEL, FLAG_STACK_CUT, FLAG_STACK_STOPPED, FLAG_STACK_UNREADABLE, FLAG_USER_REGS,
-    FLAG_WALK_COMPLETE, UserRegs,
+    FLAG_WALK_COMPLETE, STACK_CLASSES, UserRegs,
 };
 use profiler_common::unwind::WalkEnd;
 
@@ -32,6 +32,17 @@ pub struct Place {
     pub regs: UserRegs,
     /// `FLAG_USER_REGS` and `FLAG_IN_KERNEL` as they apply.
     pub flags: u32,
+}
+
+/// How much is copied of a stack that can't be walked to its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Copies {
+    /// Nothing.
+    Nothing,
+    /// As much as the recording allows.
+    Whole,
+    /// The same, and less of it the fuller the ring is: such events come in storms.
+    GiveWay,
 }
 
 /// The stacks of an event, and what is left to copy of the user's.
@@ -103,12 +114,12 @@ pub fn place_of_fault(task: Task, code: u32) -> Place {
     }
 }
 
-/// Walks the stacks of the current task, and tells what the walk left to be copied: at most `limit` bytes.
+/// Walks the stacks of the current task, and tells what the walk left to be copied.
 #[inline(always)]
-pub fn stacks(ctx: &impl EbpfContext, task: Task, at: At, space: u64, place: &Place, limit: u32) -> Captured {
+pub fn stacks(ctx: &impl EbpfContext, task: Task, at: At, space: u64, place: &Place, copies: Copies) -> Captured {
     let mut stacks = Record::default();
     // SAFETY: a record of our own.
-    let want = unsafe { stacks_to(&raw mut stacks, ctx, task, at, space, place, limit) };
+    let want = unsafe { stacks_to(&raw mut stacks, ctx, task, at, space, place, copies) };
     Captured { stacks, want }
 }
 
@@ -124,7 +135,7 @@ pub unsafe fn stacks_to(
     at: At,
     space: u64,
     place: &Place,
-    limit: u32,
+    copies: Copies,
 ) -> u64 {
     // SAFETY: by this function's own condition; the walk is ours until it is released.
     unsafe {
@@ -134,7 +145,7 @@ pub unsafe fn stacks_to(
             lose(Loss::WalkerBusy);
             return 0;
         };
-        let mut copies = false;
+        let mut is_part = false;
         if place.flags & FLAG_IN_KERNEL != 0 {
             (*to).kernel = intern::kernel_stack(walk, ctx, at);
         }
@@ -146,9 +157,9 @@ pub unsafe fn stacks_to(
                 (*to).flags |= FLAG_WALK_COMPLETE;
             }
             // Of a stack that is too deep the leaf part is enough.
-            copies = walked.end != WalkEnd::Complete as u32 && walked.end != WalkEnd::Limit as u32;
+            is_part = walked.end != WalkEnd::Complete as u32 && walked.end != WalkEnd::Limit as u32;
             if config!(check_walks) != 0 {
-                copies = true;
+                is_part = true;
                 (*to).flags |= FLAG_CHECK;
             } else {
                 (*to).regs = walked.regs;
@@ -156,15 +167,13 @@ pub unsafe fn stacks_to(
             }
         }
         walk::release(walk);
-        if !copies {
+        if !is_part || copies == Copies::Nothing {
             return 0;
         }
-        // Events without copies have room for a while then: a stack that is cut is less of a loss than an event.
-        if config!(check_walks) == 0 && emit::is_half_full() {
+        let Some(limit) = limit(copies) else {
             (*to).flags |= FLAG_STACK_CUT;
             return 0;
-        }
-        let limit = u64::from(limit);
+        };
         let sp = (*to).regs.sp;
         let size = match top(task, sp) {
             Some(top) => top - sp + BEYOND_TOP,
@@ -173,6 +182,29 @@ pub unsafe fn stacks_to(
         (*to).flags |= if limit != 0 && size > limit { FLAG_STACK_CUT } else { 0 };
         size.min(limit)
     }
+}
+
+/// Bytes to copy at most. `None`: the ring is half full, and events without copies have room for a while then: a stack that is cut is less of a
+/// loss than an event.
+#[inline(always)]
+fn limit(copies: Copies) -> Option<u64> {
+    let most = u64::from(config!(stack_copy));
+    if config!(check_walks) != 0 {
+        return Some(most);
+    }
+    let (held, size) = emit::held();
+    if held * 2 > size {
+        return None;
+    }
+    let room = if copies == Copies::Whole || held * 8 <= size {
+        most
+    } else if held * 4 <= size {
+        STACK_CLASSES[1] as u64
+    } else {
+        STACK_CLASSES[0] as u64
+    };
+    // Unknown to the verifier, which would follow each of them to the end.
+    Some(volatile(&room).min(most))
 }
 
 #[inline(always)]

@@ -1,4 +1,5 @@
-//! Tiers 2 and 3: the kernel counts a fault that is over, and says so to perf's software events.
+//! Tiers 2 and 3, and tier 1 where the kernel skips programs that are preempted: the kernel counts a fault that is over, and says so to perf's software
+//! events, within which nobody loses the CPU.
 
 use core::ffi::{c_long, c_void};
 
@@ -7,7 +8,7 @@ use aya_ebpf::bindings::bpf_perf_event_data;
 use aya_ebpf::helpers::generated::bpf_find_vma;
 use aya_ebpf::macros::perf_event;
 use aya_ebpf::programs::PerfEventContext;
-use profiler_common::fault::{FAULT_MAJOR, FAULT_OPEN, FAULT_VMA_BUSY, FaultBody};
+use profiler_common::fault::{FAULT_HAS_VMA, FAULT_MAJOR, FAULT_OPEN, FAULT_VMA_BUSY, FaultBody};
 
 use super::{UNWATCHED, begin, complete, known, same_page};
 use crate::emit::now;
@@ -53,7 +54,8 @@ fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
         }
         let fault = &raw mut (*faults).inner;
         (*fault).body.flags |= major;
-        if config!(find_vma) != 0 && !known::recall(task, at.pid, &raw mut (*fault).body) {
+        let is_described = (*fault).body.flags & FAULT_HAS_VMA != 0; // by tier 1
+        if !is_described && config!(find_vma) != 0 && !known::recall(task, at.pid, &raw mut (*fault).body) {
             let mut nothing = 0_u64;
             let found = bpf_find_vma(
                 task.as_ptr(),

@@ -148,10 +148,15 @@ impl Bio {
         let call: u64 = probe(operation, config!(dio_iocb))?;
         let file: u64 = probe(call, config!(iocb_file))?;
         let inode = Inode::at(probe(file, config!(file_inode))?)?;
-        // The call's position stays until it is complete; `size` is what was queued for it, this bio included (fs/iomap/direct-io.c).
+        // The call's position stays until it is complete; `size` is what was queued for it, with or without this bio (fs/iomap/direct-io.c).
         let position: u64 = probe(call, config!(iocb_position)).unwrap_or(0);
         let queued: u64 = probe(operation, config!(dio_size)).unwrap_or(0);
-        let offset = position.wrapping_add(queued).wrapping_sub(u64::from(self.bytes()));
+        let included = if config!(dio_size_is_before) == 0 {
+            self.bytes()
+        } else {
+            0
+        };
+        let offset = position.wrapping_add(queued).wrapping_sub(u64::from(included));
         Some((inode, Dentry::of_file(file), offset))
     }
 
@@ -192,6 +197,18 @@ fn device_of(disk: *const c_void) -> u32 {
     major << 20 | minor
 }
 
+/// What `compound_head()` of include/linux/page-flags.h finds: a page behind a folio's first one has bit 0 set in `head`. The rest is that one's address, or (7.2)
+/// the bits of this page's address that make it: ones, and zeroes below them.
+#[inline(always)]
+fn folio_of(page: u64, head: u64) -> u64 {
+    if head & 1 == 0 {
+        return page;
+    }
+    let head = head - 1;
+    let is_mask = !head & (!head).wrapping_add(1) == 0;
+    if is_mask { page & head } else { head }
+}
+
 #[inline(always)]
 fn first_page(bio: u64) -> Option<Pages> {
     let vectors: u64 = probe(bio, config!(bio_vector))?;
@@ -202,8 +219,7 @@ fn first_page(bio: u64) -> Option<Pages> {
     // sizeof(struct bio_vec) on 64-bit machines: page, length, offset.
     let vector = vectors.wrapping_add(u64::from(index).wrapping_mul(16));
     let page: u64 = probe(vector, config!(vector_page))?;
-    let head: u64 = probe(page, config!(page_head_of))?;
-    let folio = if head & 1 == 1 { head - 1 } else { page };
+    let folio = folio_of(page, probe(page, config!(page_head_of))?);
     let mapping: u64 = probe(folio, config!(folio_mapping))?;
     if mapping & NO_FILE != 0 {
         return Some(if mapping & NO_FILE == ANONYMOUS {

@@ -82,7 +82,15 @@ pub unsafe fn caller(walk: *mut Walk) -> Next {
         let row = lookup::row(known, range, regs.ip.wrapping_sub(back));
         let next = Next::new(step(ARCH, row, &regs, read));
         if next.end == WalkEnd::NoRow as u32 {
-            return Next::new(step_by_guess(ARCH, &regs, back == 0 && count == 1, read));
+            let leaf = back == 0 && count == 1;
+            let next = Next::new(step_by_guess(ARCH, &regs, leaf, read));
+            // Behind the leaf a guess is a step by the frame pointer; the code that confirms it stays as it is.
+            let step = if next.end == GOES_ON && !leaf {
+                STEP_OF_FRAME_POINTER
+            } else {
+                OPAQUE
+            };
+            return next.by(step);
         }
         let step = match next.end {
             GOES_ON => step_of_row(row, &regs, next.regs.sp),

@@ -10,7 +10,7 @@ use aya::{Btf, Ebpf};
 
 use super::ahead;
 use super::disks::{self, BlockMode};
-use super::faults::{self, FaultSource, Faults, Watched};
+use super::faults::{self, Faults, Watched};
 use super::perf::{self, Clock, Ring};
 use super::waits::{self, OffCpu};
 use crate::event::HookStatus;
@@ -194,8 +194,7 @@ pub fn program_of<'e>(ebpf: &'e Ebpf, name: &str) -> io::Result<BorrowedFd<'e>> 
 pub fn attend(hooks: &mut Hooks, cpu: u32, hz: u32) -> io::Result<()> {
     let sampling = open_sampling(&hooks.ebpf, hooks.clock, &[cpu], hz)?;
     let mappings = hooks.has_mappings.then(|| watch_mappings_on(cpu)).transpose()?;
-    let has_completions = hooks.faults.source.is_some_and(|source| source != FaultSource::Fentry);
-    let faults = if has_completions {
+    let faults = if hooks.faults.has_events {
         faults::completions_on(&hooks.ebpf, cpu)?
     } else {
         Vec::new()

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ahead;
 use super::attach::{self, hook};
-use super::perf;
+use super::{machine, perf, preempt};
 use crate::event::HookStatus;
 
 /// Which page faults are recorded.
@@ -59,8 +59,8 @@ pub struct Faults {
     pub source: Option<FaultSource>,
 }
 
-/// Programs at the two ends of `handle_mm_fault`, each twice: the kernel skips a program that was preempted in another thread on the
-/// same CPU, and then its twin is there.
+/// Programs at the two ends of `handle_mm_fault`. The kernel skips a program that was preempted in another thread on the same CPU; then its twin is
+/// there, or, where that is usual, the kernel's own count of the fault.
 pub const TWINS: [[&str; 2]; 2] = [["fault_entry", "fault_entry_again"], ["fault_exit", "fault_exit_again"]];
 /// The exceptions: both or none.
 const EXCEPTIONS: [&str; 2] = ["page_fault_user", "page_fault_kernel"];
@@ -80,6 +80,8 @@ const MORE: [&str; 9] = [
 /// Remedies of refused hooks.
 const NEXT_TIER: &str = "none is needed: the next tier takes its place (docs/page-faults.md)";
 const LEFT_OUT: &str = "none is needed: what it tells is left out (docs/page-faults.md)";
+/// The kernel's counts of faults.
+const COUNTS: &str = "perf page-faults";
 /// What tier 1 watches.
 const HANDLER: &str = "handle_mm_fault";
 
@@ -90,6 +92,8 @@ pub struct Watched {
     pub source: Option<FaultSource>,
     /// Software events with their CPUs, not enabled yet.
     pub events: Vec<(u32, OwnedFd)>,
+    /// Each CPU has such events.
+    pub has_events: bool,
 }
 
 /// Attaches the best tier that was asked for and that the kernel allows.
@@ -98,12 +102,15 @@ pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &m
         return Watched::default();
     }
     let tries = |source| asked.source.is_none_or(|only| only == source);
-    if tries(FaultSource::Fentry) && handled(ebpf, btf, status) {
+    if tries(FaultSource::Fentry)
+        && let Some(events) = handled(ebpf, btf, cpus, status)
+    {
         exceptions(ebpf, btf, status);
         more(ebpf, btf, status);
         return Watched {
             source: Some(FaultSource::Fentry),
-            events: Vec::new(),
+            has_events: !events.is_empty(),
+            events,
         };
     }
     if tries(FaultSource::Tracepoint) {
@@ -124,7 +131,7 @@ pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &m
         remedy: result
             .is_err()
             .then(|| "page faults are not recorded: a newer kernel may help".to_owned()),
-        ..attach::hook_of("fault", "perf page-faults", result)
+        ..attach::hook_of("fault", COUNTS, result)
     });
     let Ok(events) = opened else {
         unload(ebpf, &EXCEPTIONS);
@@ -133,21 +140,39 @@ pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &m
     };
     Watched {
         source: Some(source),
+        has_events: true,
         events,
     }
 }
 
-/// Tier 1. A kernel that takes only one end of the function is of no use.
-fn handled(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) -> bool {
-    let [entries, exits] = TWINS;
-    let ends = entries
-        .into_iter()
-        .try_for_each(|name| entry(ebpf, name, HANDLER, btf))
-        .and_then(|()| {
-            let of_handler = exits.into_iter().map(|name| (name, HANDLER));
-            ahead::load(ebpf, btf, of_handler.chain(ahead::by_name(&MORE)));
-            exits.into_iter().try_for_each(|name| exit(ebpf, name, HANDLER, btf))
-        });
+/// Tier 1, with the kernel's counts where threads lose their CPU within programs. A kernel that takes only one end of the function is of no use: `None`.
+fn handled(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], status: &mut Vec<HookStatus>) -> Option<Vec<(u32, OwnedFd)>> {
+    let [entries, exits] = &TWINS;
+    let mut events = Vec::new();
+    let ends = entry(ebpf, entries[0], HANDLER, btf).and_then(|()| {
+        let wants_counts = preempt::is_usual(machine::kernel_version());
+        let mut twins = if wants_counts { 1 } else { 2 };
+        let counts = COMPLETIONS.map(|(name, _)| name);
+        let counts = if wants_counts { &counts[..] } else { &[] };
+        let of_handler = exits[..twins].iter().map(|&name| (name, HANDLER));
+        let others = ahead::by_name(counts).chain(ahead::by_name(&MORE));
+        ahead::load(ebpf, btf, of_handler.chain(others));
+        if wants_counts {
+            let opened = completions(ebpf, cpus);
+            let result = opened.as_ref().map(|_| ());
+            status.push(attach::with_remedy(attach::hook_of("fault", COUNTS, result), LEFT_OUT));
+            match opened {
+                Ok(opened) => events = opened,
+                Err(_) => twins = 2,
+            }
+        }
+        entries[1..twins]
+            .iter()
+            .try_for_each(|name| entry(ebpf, name, HANDLER, btf))?;
+        exits[..twins]
+            .iter()
+            .try_for_each(|name| exit(ebpf, name, HANDLER, btf))
+    });
     let works = ends.is_ok();
     if !works {
         unload(ebpf, TWINS.as_flattened());
@@ -169,7 +194,7 @@ fn handled(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) -> bool {
             ));
         }
     }
-    works
+    works.then_some(events)
 }
 
 fn entry(ebpf: &mut Ebpf, name: &str, function: &str, btf: &Btf) -> Result<(), ProgramError> {

@@ -17,9 +17,14 @@ const NOTHING: [u8; 8] = [0xb7, 0, 0, 0, 0, 0, 0, 0];
 /// are seldom preemptible.
 const USEFUL_SINCE: (u32, u32) = (6, 15);
 
+/// Whether threads lose their CPU within programs at the ends of functions, as far as the version tells.
+pub fn is_usual(kernel: Option<(u32, u32)>) -> bool {
+    kernel.is_some_and(|version| version >= USEFUL_SINCE)
+}
+
 /// The BTF ids of `bpf_preempt_disable` and `bpf_preempt_enable`, where they are of use.
 pub fn functions(btf: &Btf, kernel: Option<(u32, u32)>) -> Option<[u32; 2]> {
-    kernel.filter(|&version| version >= USEFUL_SINCE)?;
+    is_usual(kernel).then_some(())?;
     Some([
         btf.function("bpf_preempt_disable")?,
         btf.function("bpf_preempt_enable")?,

@@ -36,8 +36,6 @@ const LOSSES_INTERVAL: Duration = Duration::from_secs(1);
 const LAST_SWITCH: Duration = Duration::from_millis(5);
 /// What the rings held at the end takes two or three cycles; what goes on faulting would keep us for ever.
 const LAST_CYCLES: u32 = 16;
-/// Bytes of stack copied at most with a page fault: they come by the hundred thousand a second.
-const FAULT_STACK_COPY: u32 = 4096;
 /// How long the record half may take to read its last messages.
 const FAREWELL: Duration = Duration::from_secs(10);
 
@@ -114,11 +112,6 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     let missing = btf::locate(&types, &mut config);
     config.whole_system = u32::from(start.scope == Scope::System);
     config.stack_copy = start.stack_copy;
-    config.fault_stack_copy = if start.check_walks {
-        start.stack_copy
-    } else {
-        start.stack_copy.min(FAULT_STACK_COPY)
-    };
     let walker = load::walker_refused(&types);
     config.walk = u32::from(walker.is_none());
     config.check_walks = u32::from(start.check_walks);

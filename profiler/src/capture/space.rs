@@ -90,6 +90,8 @@ pub struct Spaces {
     since_rename: FxHashMap<u32, Vec<Mapping>>,
     /// Process and page.
     absent: FxHashSet<(u32, u64)>,
+    /// Processes that had no address space any more when they were asked. Thousands of their events may still be in the rings.
+    over: FxHashSet<u32>,
     changed: FxHashSet<u64>,
     gone: Vec<u64>,
     /// Which file an inode number means.
@@ -171,6 +173,7 @@ impl Spaces {
     }
 
     fn move_to(&mut self, pid: u32, id: u64) {
+        self.over.remove(&pid);
         self.pieces.entry(id).or_default().1 += 1;
         if let Some(old) = self.of.insert(pid, id) {
             self.leave(old);
@@ -235,14 +238,26 @@ impl Spaces {
         if self.covers(at.pid, address) || self.absent.contains(&(at.pid, address / PAGE)) {
             return None;
         }
-        let mut found = maps::at(at, address).ok().flatten();
+        if self.over.contains(&at.pid) {
+            return None;
+        }
+        let answer = maps::at(at, address);
+        let is_over = matches!(&answer, Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)));
+        let mut found = answer.ok().flatten();
         if let Some(mapping) = &mut found {
             mapping.file = self.generations.current(mapping.file);
+        }
+        if is_over {
+            if self.over.len() >= ABSENT_LIMIT {
+                self.over.clear();
+            }
+            self.over.insert(at.pid);
         }
         if !self.of.contains_key(&at.pid) {
             return found; // it ended meanwhile, and nobody will forget what is noted of it now
         }
         match &found {
+            None if is_over => {}
             Some(mapping) if mapping.protection & PROT_EXEC != 0 => self.mapped(mapping),
             _ if self.absent.len() < ABSENT_LIMIT => drop(self.absent.insert((at.pid, address / PAGE))),
             _ => {}

@@ -116,6 +116,24 @@ fn our_own_code_is_found_once() {
     assert_eq!(spaces.find(at, 0x10), None);
 }
 
+#[test]
+fn a_process_that_is_over_is_asked_once() {
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    let at = At {
+        pid: child.id(),
+        ..At::default()
+    };
+    let mut spaces = Spaces::default();
+    spaces.born(1, at.pid, 9);
+    assert_eq!(spaces.find(at, 0x1000), None);
+    assert!(spaces.over.contains(&at.pid) && spaces.absent.is_empty());
+    spaces.ended(at.pid);
+    assert_eq!(spaces.find(at, 0x2000), None);
+    spaces.born(1, at.pid, 10);
+    assert!(spaces.over.is_empty(), "the number is another process's now");
+}
+
 /// Bytes of the model's address spaces.
 const BYTES: usize = 64;
 

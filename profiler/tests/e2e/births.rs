@@ -3,6 +3,7 @@
 use crate::harness::profile::Thread;
 use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle, Outcome, Profile, said};
+use crate::proportions::share_of_work;
 
 fn record(mode: &str) -> (Outcome, Profile) {
     let burn = Oracle::c("burn");
@@ -19,7 +20,11 @@ fn burned<'a>(outcome: &Outcome, profile: &'a Profile) -> &'a Thread {
     assert_eq!(thread.process, "burn", "the executable gives the process its name");
     let measured = said(&outcome.stdout, "cpu_ns") as f64 / 1e6;
     outcome.assert_cpu_ms("burn", thread.cpu_ms(), measured, 12.0);
-    assert!(thread.share("burn_here") > 0.85, "{}", thread.share("burn_here"));
+    assert!(
+        thread.share("burn_here") > share_of_work(0.85),
+        "{}",
+        thread.share("burn_here")
+    );
     thread
 }
 
@@ -59,7 +64,7 @@ fn fork_without_exec() {
     });
     assert!(child.is_main);
     assert!(
-        child.share("in_forked_child") > 0.85,
+        child.share("in_forked_child") > share_of_work(0.85),
         "the child's mappings are its parent's"
     );
     assert!(child.name.contains("only-forked"), "{:?}", profile.thread_names());

@@ -7,6 +7,8 @@
     reason = "a test that can't go on should stop where it stands"
 )]
 
+#[path = "harness/emulated.rs"]
+mod emulated;
 mod harness;
 
 mod births;

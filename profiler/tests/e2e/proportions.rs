@@ -1,7 +1,17 @@
 //! CPU time goes where the program spent it.
 
+use crate::emulated::is_emulated;
 use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle, assert_near, said};
+
+/// The least share of a short program's time that is its work: on an emulated machine being started takes as long.
+pub fn share_of_work(on_a_machine: f64) -> f64 {
+    if is_emulated() {
+        on_a_machine / 2.0
+    } else {
+        on_a_machine
+    }
+}
 
 /// Of three recordings the one in the middle: a machine that takes a CPU away for a while takes it from one part.
 #[test]
@@ -27,8 +37,9 @@ fn three_to_one_is_three_to_one() {
     };
     // The work is three to one; a machine that is busy otherwise makes one part of it dearer than the other.
     assert_near("three parts, as the program measured them", middle(0), 0.75, 0.08);
-    assert_near("takes_three_parts, less what it measured itself", middle(1), 0.0, 0.03);
-    assert_near("takes_one_part, likewise", middle(2), 0.0, 0.03);
+    let apart = if is_emulated() { 0.1 } else { 0.03 };
+    assert_near("takes_three_parts, less what it measured itself", middle(1), 0.0, apart);
+    assert_near("takes_one_part, likewise", middle(2), 0.0, apart);
 }
 
 #[test]
@@ -42,7 +53,9 @@ fn cpu_time_is_the_kernels_and_not_a_count_of_samples() {
         let profile = outcome.profile();
         let cpu = profile.main_of("split").cpu_ms();
         let measured = said(&outcome.stdout, "cpu_ns") as f64 / 1e6;
-        outcome.assert_cpu_ms(&format!("split at {rate} Hz"), cpu, measured, 0.02 * measured + 25.0);
+        // A guest's clocks differ by some hundredths (docs/testing.md).
+        let apart = if is_emulated() { 0.1 } else { 0.02 };
+        outcome.assert_cpu_ms(&format!("split at {rate} Hz"), cpu, measured, apart * measured + 25.0);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle, said_text};
+use crate::proportions::share_of_work;
 
 #[test]
 fn each_thread_has_its_name_time_and_life() {
@@ -26,7 +27,7 @@ fn each_thread_has_its_name_time_and_life() {
         // A short life is in part its birth and its end.
         let least = if name.starts_with("brief") { 0.7 } else { 0.9 };
         assert!(
-            thread.share("thread_work") > least,
+            thread.share("thread_work") > share_of_work(least),
             "{name}: {}",
             thread.share("thread_work")
         );

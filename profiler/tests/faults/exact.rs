@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::emulated::is_emulated;
 use crate::harness::ngmi::Running;
 use crate::harness::{Ngmi, Oracle, procfs, skip};
 use crate::run::{read, recorder, scratch};
@@ -120,7 +121,9 @@ fn however_it_ends() {
         let abandoned = changed();
         abandoned.signal(Signal::SIGKILL);
         abandoned.wait();
-        let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        // Its programs are unloaded first, which takes long in a guest.
+        let limit = std::time::Duration::from_secs(if is_emulated() { 60 } else { 10 });
+        let end = std::time::Instant::now() + limit;
         while fault_around() != before && std::time::Instant::now() < end {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }

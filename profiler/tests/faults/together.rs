@@ -64,6 +64,8 @@ struct Together {
     parts: HashMap<(&'static str, &'static str), Part>,
     rows: Vec<Row>,
     accounts: Vec<Account>,
+    /// The kernel skipped programs of ours.
+    misses_programs: bool,
 }
 
 /// Tests share recordings.
@@ -112,7 +114,22 @@ pub fn part(tier: Tier, name: &str, arguments: &[&str]) -> Option<Run> {
     })
 }
 
+/// Recordings, until the kernel skipped none of our programs for a fault: one that preempts programs does so now and then, and says so.
+const RECORDINGS: u32 = 6;
+
 fn record(tier: Tier) -> Together {
+    let missed = |one: &Together| one.misses_programs && one.accounts.iter().any(|account| account.lost > 0);
+    let together = (1..RECORDINGS)
+        .map(|_| record_once(tier))
+        .find(|one| !missed(one))
+        .unwrap_or_else(|| record_once(tier));
+    for account in &together.accounts {
+        assert_eq!(account.lost, 0, "{account:?}");
+    }
+    together
+}
+
+fn record_once(tier: Tier) -> Together {
     let folder = scratch();
     let mut script = String::new();
     for (number, (name, argument)) in ORACLES.iter().enumerate() {
@@ -134,7 +151,6 @@ fn record(tier: Tier) -> Together {
     assert!(rows.is_sorted_by_key(|row| row.time_ns), "not in the order of time");
     for account in &accounts {
         account.expect_closed();
-        assert_eq!(account.lost, 0, "{account:?}");
     }
     let said =
         |number: usize, what: &str| std::fs::read_to_string(folder.path().join(format!("{number}.{what}"))).unwrap();
@@ -150,6 +166,7 @@ fn record(tier: Tier) -> Together {
         parts: ORACLES.iter().enumerate().map(part).collect(),
         rows,
         accounts,
+        misses_programs: outcome.stderr.contains("program missed"),
     }
 }
 

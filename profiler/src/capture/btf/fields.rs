@@ -78,7 +78,7 @@ const FIELDS: [(&[&str], Place); 69] = [
     (&["bio.bi_next"], |c| &mut c.bio_next),
     (&["bio.bi_io_vec"], |c| &mut c.bio_vector),
     (&["bio_vec.bv_page"], |c| &mut c.vector_page),
-    (&["page.compound_head"], |c| &mut c.page_head_of),
+    (&["page.compound_head", "page.compound_info"], |c| &mut c.page_head_of),
 ];
 
 /// From a bio of direct I/O through `iomap` to its file.
@@ -90,6 +90,9 @@ const DIRECT: [(&str, Place); 6] = [
     ("kiocb.ki_pos", |c| &mut c.iocb_position),
     ("super_block.s_bdev", |c| &mut c.sb_bdev),
 ];
+
+/// Came in 7.0 or later with the change that makes `iomap_dio.size` grow when a bio was queued, and not just before.
+const COUNTS_AFTERWARDS: &str = "bio_iov_iter_bounce";
 
 /// Sets every offset, and returns the fields that this kernel does not have.
 pub fn locate(btf: &Btf, config: &mut Config) -> Vec<&'static str> {
@@ -111,6 +114,7 @@ pub fn locate(btf: &Btf, config: &mut Config) -> Vec<&'static str> {
     for (name, field) in DIRECT {
         *field(config) = btf.offset(name).unwrap_or(MISSING);
     }
+    config.dio_size_is_before = u32::from(btf.has_function(COUNTS_AFTERWARDS));
     config.mm_lock_seq = btf.offset("mm_struct.mm_lock_seq").unwrap_or(MISSING);
     config.mm_lock_seq_is_count = u32::from(btf.offset("mm_struct.mm_lock_seq.sequence").is_some());
     config.page_head = btf.enumerator("PG_head").unwrap_or(MISSING);

@@ -90,14 +90,9 @@ impl Oracle {
         )
     }
 
-    /// Its functions as binutils sees them, demangled, by address.
+    /// Its functions as binutils sees them, demangled, by address; a table of stubs (`.plt`) is one, with the section's name.
     pub fn symbols(&self) -> Vec<Symbol> {
-        let output = Command::new("nm")
-            .args(["-nSC", "--defined-only"])
-            .arg(&self.path)
-            .output()
-            .unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
+        let text = self.asked("nm", &["-nSC", "--defined-only"]);
         let symbol = |line: &str| {
             let (start, rest) = line.split_once(' ')?;
             // What the C runtime brings along has no size.
@@ -110,12 +105,33 @@ impl Oracle {
             let name = name.to_owned();
             "tTwW".contains(kind).then_some(Symbol { start, size, name })
         };
-        let mut symbols: Vec<Symbol> = text.lines().filter_map(symbol).collect();
+        let mut symbols: Vec<Symbol> = text.lines().filter_map(symbol).chain(self.stubs()).collect();
+        symbols.sort_by_key(|symbol| symbol.start);
         let next: Vec<u64> = symbols.iter().skip(1).map(|symbol| symbol.start).collect();
         for (symbol, next) in symbols.iter_mut().zip(next).filter(|(symbol, _)| symbol.size == 0) {
             symbol.size = next - symbol.start;
         }
         symbols
+    }
+
+    /// The sections of stubs that the linker made for calls of other files: no symbol tells of them.
+    fn stubs(&self) -> Vec<Symbol> {
+        let text = self.asked("readelf", &["-SW"]);
+        let stub = |line: &str| {
+            let fields: Vec<&str> = line.split_once(']')?.1.split_whitespace().collect();
+            let [name, "PROGBITS", start, _offset, size, ..] = fields[..] else {
+                return None;
+            };
+            let number = |text| u64::from_str_radix(text, 16).ok();
+            let (start, size, name) = (number(start)?, number(size)?, name.to_owned());
+            name.starts_with(".plt").then_some(Symbol { start, size, name })
+        };
+        text.lines().filter_map(stub).collect()
+    }
+
+    fn asked(&self, program: &str, arguments: &[&str]) -> String {
+        let output = Command::new(program).args(arguments).arg(&self.path).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
     }
 
     /// Base name.

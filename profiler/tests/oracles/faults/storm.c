@@ -1,6 +1,7 @@
 // Does nothing but fault.
 //
-// storm THREADS PAGES: each thread writes so many fresh pages, one after the other.
+// storm THREADS PAGES: each thread writes so many fresh pages, one after the other. It begins late: the code of a process of its first
+// milliseconds is not known to the recorder yet, and a storm then leaves no room for copies of the stacks.
 #include "fault.h"
 
 #include <pthread.h>
@@ -22,6 +23,7 @@ int main(int argc, char **argv) {
     struct phase *phases = calloc(count, sizeof *phases);
     pthread_t *threads = calloc(count, sizeof *threads);
     pthread_barrier_init(&begin, 0, (unsigned)count);
+    usleep(200000);
     uint64_t start = now_ns();
     for (size_t i = 0; i < count; i++) {
         phases[i] = (struct phase){.name = "storm", .sweep_access = "write", .sweep_class = "anonymous", .resident_before = -1, .resident_after = -1};
