@@ -8,6 +8,7 @@ pub mod capture;
 pub mod cli;
 pub mod event;
 pub mod fact;
+pub mod hash;
 pub mod profile;
 pub mod record;
 pub mod report;

@@ -293,7 +293,7 @@ fn the_lint_finds_what_is_broken() {
 #[test]
 fn hostile_names_are_in_the_profile_as_they_are() {
     let back = read_back(&everything().json());
-    assert_eq!(back.tables.processes[1].command_line, hostile());
+    assert_eq!(*back.tables.processes[1].command_line, hostile());
     assert_eq!(back.tables.threads[1].name.len(), 10_000);
 }
 

@@ -49,7 +49,7 @@ fn file(id: u64) -> MappedFile {
         size: 1 << 12,
     };
     MappedFile {
-        path: format!("/usr/lib/browser/lib{id}.so"),
+        path: format!("/usr/lib/browser/lib{id}.so").into(),
         sections: (0..30).map(section).collect(),
         symbols: (0..7_680).map(symbol).collect(),
         ..MappedFile::default()

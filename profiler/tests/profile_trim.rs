@@ -9,6 +9,7 @@ mod any_recording;
 mod any_wait;
 mod profile_synthetic;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use profile_synthetic::{START, Synthetic, at, everything};
@@ -195,12 +196,12 @@ fn one_process_says_nothing_of_the_others() {
     for (process, name) in facts.tables.processes.iter_mut().zip(["first", "second", "third"]) {
         process.name = format!("{name}-program");
         process.path = format!("/opt/{name}-folder/program");
-        process.command_line = vec![format!("{name}-argument")];
+        process.command_line = vec![format!("{name}-argument")].into();
     }
     for mark in &mut facts.marks {
         if let MarkKind::Exec { path, command_line } = &mut mark.kind {
             *path = String::new();
-            command_line.clear();
+            *command_line = Arc::default();
         }
     }
     let only = Cut {
@@ -237,7 +238,7 @@ fn of_alice() -> (Tables, Collected) {
     tables.recording.command = vec!["/home/alice/bin/tool".into(), "--password=hunter2".into()];
     tables.recording.notes = vec!["on wonderland, /home/alice/x could not be read".into()];
     tables.processes[0].path = "/home/alice/bin/tool".into();
-    tables.processes[0].command_line = vec!["tool".into(), "--password=hunter2".into()];
+    tables.processes[0].command_line = vec!["tool".into(), "--password=hunter2".into()].into();
     tables.threads[0].name = "alice worker".into();
     tables.modules[0].path = "/home/alice/lib/libx.so".into();
     tables.files[0].path = "/home/alice/.mozilla/profile".into();
@@ -248,7 +249,7 @@ fn of_alice() -> (Tables, Collected) {
         match &mut mark.kind {
             MarkKind::Exec { path, command_line } => {
                 *path = "/home/alice/bin/tool".into();
-                *command_line = vec!["/home/alice/bin/tool".into(), "--password=hunter2".into()];
+                *command_line = vec!["/home/alice/bin/tool".into(), "--password=hunter2".into()].into();
             }
             MarkKind::Program { text } => *text = "file:///home/alice/page.html from wonderland".into(),
             _ => {}

@@ -42,7 +42,7 @@ fn the_facts_are_those_of_the_program() {
     let programs: Vec<(&str, &[String])> = tables
         .processes
         .iter()
-        .map(|process| (process.name.as_str(), &*process.command_line))
+        .map(|process| (process.name.as_str(), &**process.command_line))
         .collect();
     let line = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     assert_eq!(

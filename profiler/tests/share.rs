@@ -146,7 +146,7 @@ fn without_the_person_and_plain_json() {
     let plain = place.folder.path().join("p.json");
     let mut facts = everything();
     facts.tables.processes[0].path = "/home/alice/tool".into();
-    facts.tables.processes[0].command_line = vec!["/home/alice/tool".into(), "--password=hunter2".into()];
+    facts.tables.processes[0].command_line = vec!["/home/alice/tool".into(), "--password=hunter2".into()].into();
     fs::write(&plain, facts.json()).unwrap();
     let shared = place.ngmi(&storage.url, &["--yes", "--sanitize", plain.to_str().unwrap()]);
     assert!(shared.status.success(), "{}", stderr(&shared));

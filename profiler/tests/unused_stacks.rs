@@ -5,15 +5,16 @@
 #[path = "../benches/made/mod.rs"]
 mod made;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher as _;
 use std::io::Cursor;
 
 use made::Size;
 use profiler::addr::Timestamp;
-use profiler::event::Event;
+use profiler::event::format::ChunkKind;
 use profiler::event::read::LogReader;
 use profiler::event::write::LogWriter;
+use profiler::event::{Event, FileId};
 use profiler::fact::budget::{Budget, Collected, Collector};
 use profiler::fact::log::LogSource;
 use profiler::fact::{
@@ -246,6 +247,66 @@ fn a_kept_log_has_the_stacks_of_its_first_events() {
         let (few, all) = (again_tables.stacks.len(), all_tables.stacks.len());
         assert!(2 * few < all, "{few} of {all} are left");
     }
+}
+
+/// What is kept, as [`of_kept`] and [`sums`] tell it, where code without a name is one from so many stacks on; `None`: from the first.
+fn kept(log: &[u8], apart: Option<usize>) -> (Stacks, Vec<String>, Tables) {
+    let mut source = LogSource::new(LogReader::new(Cursor::new(log)).unwrap(), &NoBinaries);
+    source.forget_stacks();
+    match apart {
+        Some(most) => source.tell_apart(most),
+        None => source.merge_anonymous(),
+    }
+    let mut few = Both::new(true);
+    let mut tables = source.replay(&mut few).unwrap();
+    let few = few.kept.finish(&mut tables);
+    (of_kept(&tables, &few), sums(&tables, &few), tables)
+}
+
+/// The log, but for every second library's code, which is in anonymous memory.
+fn with_anonymous_code(log: &[u8]) -> Vec<u8> {
+    let mut reader = LogReader::new(Cursor::new(log)).unwrap();
+    let mut out = Vec::new();
+    let header = reader.header().cloned().unwrap();
+    let mut writer = LogWriter::new(&mut out, &header).unwrap();
+    let mut run = reader.events(&[ChunkKind::Events]);
+    while let Some(mut event) = run.next_event().unwrap() {
+        if let Event::Mapping(mapping) = &mut event
+            && mapping.file.inode % 2 == 1
+        {
+            mapping.file = FileId::default();
+            mapping.path = b"//anon".to_vec();
+            mapping.build_id = Vec::new();
+        }
+        writer.event(&event).unwrap();
+    }
+    writer.finish().unwrap();
+    out
+}
+
+#[test]
+fn code_without_a_name_is_one_in_what_was_kept_before_too() {
+    let mut log = Vec::new();
+    made::write(&mut log, Size::Events(30_000), 6_000).unwrap();
+    let log = with_anonymous_code(&log);
+    let (stacks, _, apart) = kept(&log, Some(usize::MAX));
+    let places: BTreeSet<&String> = stacks
+        .values()
+        .flatten()
+        .filter(|frame| frame.contains("[anonymous]"))
+        .collect();
+    assert!(places.len() > 10, "{places:?}");
+    let (expected, expected_sums, _) = kept(&log, None);
+    // Debug builds look for unused stacks early.
+    for most in [0, 500] {
+        let (stacks, sums, tables) = kept(&log, Some(most));
+        if cfg!(debug_assertions) {
+            assert!(tables.recording.notes.iter().any(|note| note.contains("nobody named")));
+            assert_eq!(stacks, expected, "{most}");
+            assert_eq!(sums, expected_sums, "{most}");
+        }
+    }
+    assert!(apart.recording.notes.iter().all(|note| !note.contains("nobody named")));
 }
 
 /// Notes what waits have, and says that it wants nothing else.

@@ -160,6 +160,9 @@ fn write(
         ExportFormat::Folded | ExportFormat::Parquet => folded::write(out, &recorded, &mut sums, weight),
     };
     written.map_err(Unwritable)?;
+    for sentence in sums.left_out() {
+        tell(format_args!("{sentence}"));
+    }
     let names: Vec<&str> = tables.iter().map(|table| table.name()).collect();
     Ok(format!("{all} {}", names.join(", ")))
 }

@@ -51,7 +51,7 @@ pub fn one(file: &Path) -> Result<Metrics> {
 
 /// The figures of a recording.
 pub fn quietly(file: &Path) -> Result<Metrics> {
-    let scratch = Scratch::new();
+    let scratch = Scratch::of_kinds(Facts::KINDS);
     let mut facts = Facts::beyond_memory(&scratch.rows());
     let (tables, kind) = source::read_any(file, &mut facts)?;
     if let Kind::Foreign(by) = kind {

@@ -15,8 +15,10 @@ use crate::report::sorted;
 /// Of `linux/magic.h`.
 const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
 
-/// Bytes of the rows of one kind that stay in memory. `check` and `diff` keep three kinds of a recording.
+/// Bytes of the rows of one kind that stay in memory.
 const LIMIT: usize = 64 << 20;
+/// Of several kinds together.
+const LIMIT_OF_ALL: usize = 128 << 20;
 
 /// Another limit, in the environment; in debug builds only: it is for tests of what happens beyond it.
 pub const LIMIT_VARIABLE: &str = "NGMI_ROWS_BYTES";
@@ -40,9 +42,15 @@ struct Room {
 }
 
 impl Scratch {
-    /// For the rows of a verb.
+    /// For rows of one kind.
     pub fn new() -> Arc<Self> {
-        Self::of(folder(), limit())
+        Self::of_kinds(1)
+    }
+
+    /// For rows of so many kinds.
+    pub fn of_kinds(kinds: usize) -> Arc<Self> {
+        let limit = asked().unwrap_or_else(|| (LIMIT_OF_ALL / kinds).min(LIMIT));
+        Self::of(folder(), limit)
     }
 
     fn of(folder: PathBuf, limit: usize) -> Arc<Self> {
@@ -126,7 +134,7 @@ impl sorted::Scratch for Scratch {
 }
 
 /// The one that the environment names; else the usual one, unless that is memory, too.
-fn folder() -> PathBuf {
+pub fn folder() -> PathBuf {
     let usual = std::env::temp_dir();
     if std::env::var_os("TMPDIR").is_none() && is_memory(&usual) {
         return "/var/tmp".into();
@@ -138,11 +146,11 @@ fn is_memory(folder: &Path) -> bool {
     statfs(folder).is_ok_and(|fs| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&fs.filesystem_type()))
 }
 
-fn limit() -> usize {
+fn asked() -> Option<usize> {
     let asked = cfg!(debug_assertions)
         .then(|| std::env::var(LIMIT_VARIABLE).ok())
         .flatten();
-    asked.and_then(|bytes| bytes.parse().ok()).unwrap_or(LIMIT)
+    asked.and_then(|bytes| bytes.parse().ok())
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use super::source::Kind;
 use super::{faults, source};
 use crate::report::export::{self, Cell, Form, Rows};
 use crate::report::faults::{Facts, View};
+use crate::report::smaps::known::Faults;
 use crate::report::smaps::report::COLUMNS;
 use crate::report::smaps::{Footprint, Known, text};
 
@@ -31,7 +32,7 @@ const KNOWN_COLUMNS: [&str; 8] = [
 ];
 
 pub fn run(args: &Smaps) -> Result<ExitCode> {
-    let Some(pid) = args.what.to_str().and_then(|text| text.parse::<u32>().ok()) else {
+    let Some(pid) = args.pid() else {
         return of_recording(args, Path::new(&args.what));
     };
     let known = args.with.as_deref().map(known).transpose()?;
@@ -57,7 +58,7 @@ fn of_recording(args: &Smaps, input: &Path) -> Result<ExitCode> {
     if args.csv {
         return to_stdout(&mut io::stdout().lock(), |out| {
             let mut rows = Rows::begin(out, Form::Csv, &KNOWN_COLUMNS)?;
-            known.by_process.iter().try_for_each(|row| {
+            known.by_process().try_for_each(|row| {
                 let first = row.functions.first();
                 rows.row(&[
                     Cell::number(row.pid),
@@ -81,8 +82,9 @@ fn of_recording(args: &Smaps, input: &Path) -> Result<ExitCode> {
 /// What a recording knows of memory.
 fn known(input: &Path) -> Result<Known> {
     let scratch = Scratch::new();
-    let mut facts = Facts::beyond_memory(&scratch.rows());
-    let (tables, kind) = source::read(input, &mut facts)?;
+    let mut faults = Faults(Facts::beyond_memory(&scratch.rows()));
+    let (tables, kind) = source::read(input, &mut faults)?;
+    let Faults(mut facts) = faults;
     facts.is_without_mappings = kind == Kind::Profile;
     if facts.rows.is_empty() {
         let why = faults::why_none(&tables.recording);

@@ -6,6 +6,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use slab::Slab;
+
 use super::{At, Event};
 use crate::addr::Timestamp;
 
@@ -15,6 +17,8 @@ pub const MAX_HELD: usize = 256 << 20;
 /// Puts events in order. Hand each to [`Order::push`], and take what is ready with [`Order::pop`].
 pub struct Order {
     held: BinaryHeap<Reverse<Held>>,
+    /// What waits, by [`Held::place`]: events are large, and a heap moves what it holds.
+    events: Slab<Event<'static>>,
     held_bytes: usize,
     limit: usize,
     arrivals: u64,
@@ -37,6 +41,7 @@ impl Order {
     pub fn with_limit(limit: usize) -> Self {
         Self {
             held: BinaryHeap::new(),
+            events: Slab::new(),
             held_bytes: 0,
             limit,
             arrivals: 0,
@@ -67,11 +72,12 @@ impl Order {
             time = self.released;
         }
         self.held_bytes += size_of_event(&event);
+        let (rank, place) = (rank(&event), self.events.insert(event));
         self.held.push(Reverse(Held {
             time,
-            rank: rank(&event),
+            rank,
             arrival: self.arrivals,
-            event,
+            place,
         }));
         self.arrivals += 1;
     }
@@ -89,8 +95,9 @@ impl Order {
         }
         let Reverse(next) = self.held.pop()?;
         self.released = self.released.max(next.time);
-        self.held_bytes = self.held_bytes.saturating_sub(size_of_event(&next.event));
-        Some(next.event)
+        let event = self.events.try_remove(next.place)?;
+        self.held_bytes = self.held_bytes.saturating_sub(size_of_event(&event));
+        Some(event)
     }
 
     /// Events that came after later ones had been let go: samples, faults and waits among them are dropped, the others let go at once
@@ -101,37 +108,12 @@ impl Order {
 }
 
 /// An event that waits, ordered by time, then rank, then arrival.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Held {
     time: Timestamp,
     rank: u8,
     arrival: u64,
-    event: Event<'static>,
-}
-
-impl Held {
-    fn key(&self) -> (Timestamp, u8, u64) {
-        (self.time, self.rank, self.arrival)
-    }
-}
-
-impl PartialEq for Held {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Held {}
-
-impl PartialOrd for Held {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Held {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key().cmp(&other.key())
-    }
+    place: usize,
 }
 
 /// Whose event it is and when it happened.
@@ -198,7 +180,7 @@ fn size_of_event(event: &Event<'_>) -> usize {
         Event::End(end) => end.reason.len(),
         _ => 0,
     };
-    size_of::<Held>() + heap
+    size_of::<Held>() + size_of::<Option<Event<'_>>>() + heap
 }
 
 #[cfg(test)]
@@ -259,7 +241,7 @@ mod tests {
         /// Whatever comes: the output is sorted, and what is missing is counted.
         #[test]
         fn the_output_is_always_sorted(events in prop::collection::vec((0..1000u64, any::<bool>()), 0..100)) {
-            let mut order = Order::with_limit(4 * size_of::<Held>());
+            let mut order = Order::with_limit(4 * (size_of::<Held>() + size_of::<Event<'_>>()));
             let mut out = Vec::new();
             let mut pushed = 0;
             for (time, is_mark) in events {

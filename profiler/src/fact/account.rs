@@ -1,12 +1,12 @@
 //! Whether the page faults that were seen add up to the kernel's own count, thread by thread.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Recording, Tables, ThreadId};
 use crate::event::EXACT_TOUCH;
 
 /// How page faults were watched (docs/page-faults.md).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FaultTier {
     /// `handle_mm_fault`: every fault that the kernel counts.
@@ -51,7 +51,7 @@ pub fn is_exact_touch(recording: &Recording) -> bool {
 }
 
 /// The accounts of all threads that ended.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AccountCheck {
     /// Threads with an account.
     pub threads: u64,
@@ -72,7 +72,7 @@ pub struct AccountCheck {
 }
 
 /// An account that does not close.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenAccount {
     /// Whose.
     pub thread: ThreadId,

@@ -235,6 +235,8 @@ impl Collector {
         let mut threads: Vec<ThreadFacts> = Vec::with_capacity(tables.threads.len());
         for lane in self.lanes {
             let mut samples = lane.kept;
+            // By itself a vector takes twice the room for one more.
+            samples.reserve_exact(1);
             samples.extend(lane.carry);
             if !samples.is_sorted_by_key(|sample| sample.time) {
                 samples.sort_by_key(|sample| sample.time);
@@ -274,6 +276,24 @@ impl Collector {
             prune(tables, |visit| collected.visit(visit));
         }
         collected
+    }
+
+    /// With so many stacks: if they are too many, keeps less from now on.
+    fn shrink(&mut self, stacks: usize) -> bool {
+        let less = self.budget.less();
+        if stacks <= STACKS || less == self.budget {
+            return false;
+        }
+        self.budget = less;
+        while self.kept > less.samples {
+            self.halve();
+        }
+        self.markers.shrink(less.marks);
+        self.markers.shrink_stacks();
+        self.waits.shrink(less.waits());
+        self.waits.shrink_stacks();
+        self.requests.shrink(less.requests());
+        true
     }
 }
 
@@ -332,21 +352,8 @@ impl FactSink for Collector {
         true
     }
 
-    fn keeps_less(&mut self, stacks: usize) -> bool {
-        let less = self.budget.less();
-        if stacks <= STACKS || less == self.budget {
-            return false;
-        }
-        self.budget = less;
-        while self.kept > less.samples {
-            self.halve();
-        }
-        self.markers.shrink(less.marks);
-        self.markers.shrink_stacks();
-        self.waits.shrink(less.waits());
-        self.waits.shrink_stacks();
-        self.requests.shrink(less.requests());
-        true
+    fn keeps_less(&mut self, tables: &Tables) -> bool {
+        self.shrink(tables.stacks.len())
     }
 
     fn visit(&mut self, visit: &mut dyn Visit) {

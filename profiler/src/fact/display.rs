@@ -97,7 +97,7 @@ impl MappedFile {
         let path = if self.path.is_empty() {
             format!("[device {major}:{minor} inode {inode}]")
         } else {
-            self.path.clone()
+            self.path.to_string()
         };
         if self.deleted && !path.ends_with(" (deleted)") {
             path + " (deleted)"

@@ -1,5 +1,6 @@
 //! What a page fault is once it is over: the fact that verbs, the profile and reports read.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -260,8 +261,8 @@ pub struct PagesReadFact {
 pub struct MappedFile {
     /// Device and inode.
     pub id: FileId,
-    /// Path as the process sees it; empty: nobody knows.
-    pub path: String,
+    /// Path as the process sees it; empty: nobody knows. Files of one path share it.
+    pub path: Arc<str>,
     /// It was deleted or replaced while it was mapped.
     pub deleted: bool,
     /// Build id, empty if it has none.

@@ -99,7 +99,7 @@ impl Memory {
 }
 
 fn is_zeroes(mapped: &MappedFile) -> bool {
-    mapped.path == "/dev/zero"
+    &*mapped.path == "/dev/zero"
 }
 
 /// How the address was touched: the processor's word, else the kernel's.

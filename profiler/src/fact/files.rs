@@ -1,11 +1,15 @@
 //! The files that faults, reads, waits and requests touched: the kernel's word for which file it is, the mappings' for its name, and the
 //! kernel's again for files that nobody mapped.
 
+use std::sync::Arc;
+
+use hashbrown::HashTable;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::fault::{FilePlace, MappedFile, MappedFileId};
 use crate::addr::{Avma, FileOffset, PAGE};
 use crate::event::{FaultFile, FileId};
+use crate::hash::hash;
 use crate::task::space::{FileKey, Files, Region};
 
 /// Most files; places in later ones are not told.
@@ -25,16 +29,20 @@ pub fn is_on_disk(path: &str) -> bool {
 /// Gives each file its [`MappedFileId`]: a file of two names is two.
 #[derive(Debug, Default, Clone)]
 pub struct FileIndex {
-    /// Answers that were given.
-    known: FxHashMap<(FileId, FileKey), MappedFileId>,
-    /// The first name of each file, which reads go to.
-    first: FxHashMap<FileId, MappedFileId>,
+    /// Answers that were given, for files that are what their mapping says.
+    known: FxHashMap<FileKey, MappedFileId>,
+    /// The same for files that are below the one that is mapped.
+    below: FxHashMap<(FileId, FileKey), MappedFileId>,
+    /// The first name of each file, which reads go to, where that is in the list as this file. Without the file itself: there are hundreds of thousands.
+    first: HashTable<MappedFileId>,
+    /// The same where it is in the list as another one.
+    first_as: FxHashMap<FileId, MappedFileId>,
     /// Further names, of those few that have any.
     others: FxHashMap<FileId, Vec<MappedFileId>>,
     /// As which file the mappings know it: of an overlay, they may name the file above, and the fault the one below.
     pub mapped_as: Vec<FileId>,
     /// The bytes that were touched, by file.
-    touched: Vec<FxHashSet<u64>>,
+    touched: FxHashMap<MappedFileId, FxHashSet<u64>>,
     places: usize,
     /// Names that the kernel side told, of files that have none yet.
     told: FxHashMap<FileId, String>,
@@ -46,7 +54,7 @@ impl FileIndex {
         let mut index = Self::default();
         for (number, file) in (0u32..).zip(files) {
             let id = MappedFileId(number);
-            index.is_also(file.id, id);
+            index.is_also(files, file.id, id);
             index
                 .mapped_as
                 .push(mapped_as.get(id.index()).copied().unwrap_or(file.id));
@@ -109,16 +117,14 @@ impl FileIndex {
 
     /// The file is in the list by name.
     fn is_listed(&self, list: &[MappedFile], file: FileId) -> bool {
-        let known = self.first.get(&file).and_then(|id| list.get(id.index()));
+        let known = self.first(list, file).and_then(|id| list.get(id.index()));
         known.is_some_and(|known| !known.path.is_empty())
     }
 
     /// The file that pages were read of, that a descriptor refers to, or that is between the program and a device.
     pub fn of_file(&mut self, list: &mut Vec<MappedFile>, files: &Files, file: FileId) -> Option<MappedFileId> {
-        match self.first.get(&file) {
-            Some(id) => Some(*id),
-            None => self.id(list, files, file, files.of(file)),
-        }
+        let first = self.first(list, file);
+        first.or_else(|| self.id(list, files, file, files.of(file)))
     }
 
     /// Names for what had none when it was touched: a mapping may have come later, or a name.
@@ -133,7 +139,7 @@ impl FileIndex {
             if known.path.is_empty()
                 && let Some(path) = self.told.get(&known.id)
             {
-                known.path.clone_from(path);
+                known.path = path.as_str().into();
             }
         }
     }
@@ -142,7 +148,7 @@ impl FileIndex {
     pub fn touched(&self, id: MappedFileId) -> Vec<FileOffset> {
         let mut bytes: Vec<FileOffset> = self
             .touched
-            .get(id.index())
+            .get(&id)
             .into_iter()
             .flatten()
             .copied()
@@ -154,14 +160,11 @@ impl FileIndex {
 
     fn touch(&mut self, list: &[MappedFile], file: MappedFileId, offset: FileOffset, byte: FileOffset) -> FilePlace {
         let place = FilePlace { file, offset, byte };
-        let path = list.get(file.index()).map_or("", |known| &known.path);
+        let path = list.get(file.index()).map_or("", |known| &*known.path);
         if !path.is_empty() && !is_on_disk(path) {
             return place;
         }
-        if self.touched.len() <= file.index() {
-            self.touched.resize_with(file.index() + 1, FxHashSet::default);
-        }
-        let places = &mut self.touched[file.index()];
+        let places = self.touched.entry(file).or_default();
         if places.len() < MAX_PLACES && self.places < MAX_PLACES_IN_ALL && places.insert(byte.0) {
             self.places += 1;
         }
@@ -176,64 +179,89 @@ impl FileIndex {
         key: Option<FileKey>,
     ) -> Option<MappedFileId> {
         let Some(key) = key else {
-            if let Some(id) = self.first.get(&file) {
-                return Some(*id);
+            if let Some(id) = self.first(list, file) {
+                return Some(id);
             }
             let path = self.told.remove(&file).unwrap_or_default();
-            return self.add(list, file, path);
+            return self.add(list, file, path.into());
         };
-        if let Some(id) = self.known.get(&(file, key)) {
+        let mapped = files.get(key);
+        let known = if mapped.file == file {
+            self.known.get(&key)
+        } else {
+            self.below.get(&(file, key))
+        };
+        if let Some(id) = known {
             return Some(*id);
         }
-        let path = &files.get(key).path;
-        let nameless = || self.first.get(&file).copied().filter(|_| !self.is_listed(list, file));
-        let id = match self.under(list, file, path).or_else(nameless) {
+        let nameless = || self.first(list, file).filter(|_| !self.is_listed(list, file));
+        let id = match self.under(list, file, &mapped.path).or_else(nameless) {
             Some(id) => id,
-            None => self.add(list, file, path.clone())?,
+            None => self.add(list, file, Arc::clone(&mapped.path))?,
         };
         self.told.remove(&file);
         if let (Some(known), Some(mapped_as)) = (list.get_mut(id.index()), self.mapped_as.get_mut(id.index())) {
             *mapped_as = describe(known, files, key);
         }
         // What only the time line places is named by the mapping's own number.
-        let mapped_as = files.get(key).file;
-        if self.under(list, mapped_as, path).is_none() {
-            self.is_also(mapped_as, id);
+        if self.under(list, mapped.file, &mapped.path).is_none() {
+            self.is_also(list, mapped.file, id);
         }
-        self.known.insert((file, key), id);
+        if mapped.file == file {
+            self.known.insert(key, id);
+        } else {
+            self.below.insert((file, key), id);
+        }
         Some(id)
+    }
+
+    /// The first name of a file.
+    fn first(&self, list: &[MappedFile], file: FileId) -> Option<MappedFileId> {
+        let own = self.first.find(hash(&file), |id| is(list, *id, file));
+        own.or_else(|| self.first_as.get(&file)).copied()
     }
 
     /// What the file is in the list under that name.
     fn under(&self, list: &[MappedFile], file: FileId, path: &str) -> Option<MappedFileId> {
-        let others = self.others.get(&file).into_iter().flatten();
-        let mut ids = self.first.get(&file).into_iter().chain(others);
-        ids.find(|id| list.get(id.index()).is_some_and(|known| known.path == path))
-            .copied()
+        let others = self.others.get(&file).into_iter().flatten().copied();
+        let mut ids = self.first(list, file).into_iter().chain(others);
+        ids.find(|id| list.get(id.index()).is_some_and(|known| &*known.path == path))
     }
 
     /// The file is in the list as `id`.
-    fn is_also(&mut self, file: FileId, id: MappedFileId) {
-        let first = *self.first.entry(file).or_insert(id);
-        if first != id {
-            self.others.entry(file).or_default().push(id);
+    fn is_also(&mut self, list: &[MappedFile], file: FileId, id: MappedFileId) {
+        match self.first(list, file) {
+            Some(first) if first == id => {}
+            Some(_) => self.others.entry(file).or_default().push(id),
+            None if is(list, id, file) => {
+                let hash_of = |id: &MappedFileId| list.get(id.index()).map_or(0, |known| hash(&known.id));
+                self.first.insert_unique(hash(&file), id, hash_of);
+            }
+            None => {
+                self.first_as.insert(file, id);
+            }
         }
     }
 
-    fn add(&mut self, list: &mut Vec<MappedFile>, file: FileId, path: String) -> Option<MappedFileId> {
+    fn add(&mut self, list: &mut Vec<MappedFile>, file: FileId, path: Arc<str>) -> Option<MappedFileId> {
         if list.len() >= MAX_FILES {
             return None;
         }
         let id = MappedFileId(u32::try_from(list.len()).ok()?);
-        self.is_also(file, id);
         self.mapped_as.push(file);
         list.push(MappedFile {
             id: file,
             path,
             ..MappedFile::default()
         });
+        self.is_also(list, file, id);
         Some(id)
     }
+}
+
+/// This is the file's own number in the list.
+fn is(list: &[MappedFile], id: MappedFileId, file: FileId) -> bool {
+    list.get(id.index()).is_some_and(|known| known.id == file)
 }
 
 /// The region is the mapping that the fault was in: of the same file, or of a file above it, at the same place. Regions whose mapping
@@ -254,7 +282,7 @@ fn describe(known: &mut MappedFile, files: &Files, key: FileKey) -> FileId {
     known.path.clone_from(&mapped.path);
     known.deleted |= mapped.deleted;
     if known.build_id.is_empty() {
-        known.build_id.clone_from(&mapped.build_id);
+        known.build_id = mapped.build_id.to_vec();
     }
     mapped.file
 }

@@ -41,6 +41,11 @@ impl JitIndex {
         (bad > 0).then(|| format!("{path}: {bad} entries could not be read; the code that they name stays unnamed"))
     }
 
+    /// What code this process made may depend on the time: a jitdump tells when it was replaced.
+    pub fn has_dump(&self, pid: u32) -> bool {
+        self.dumps.contains_key(&pid)
+    }
+
     /// The function of process `pid` that covers `address` at `time`. A jitdump knows when code was replaced, so it comes
     /// first.
     pub fn lookup(&self, pid: u32, address: Avma, time: Timestamp) -> Option<Found<'_>> {

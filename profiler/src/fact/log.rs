@@ -38,6 +38,8 @@ pub struct LogSource<'b, R> {
     /// How many stacks, at most.
     notes_stacks: Option<usize>,
     merges_anonymous: bool,
+    /// Stacks that may be kept before code without a name is one frame; `None`: the usual number.
+    apart: Option<usize>,
     complete: bool,
 }
 
@@ -58,6 +60,7 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
             unwound: None,
             notes_stacks: Some(NOTED_STACKS),
             merges_anonymous: false,
+            apart: None,
             complete: false,
         }
     }
@@ -71,6 +74,11 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
     pub fn merge_anonymous(&mut self) {
         self.forget_stacks();
         self.merges_anonymous = true;
+    }
+
+    /// Code in anonymous memory that nobody named is told apart by its address only until so many stacks are kept.
+    pub fn tell_apart(&mut self, most: usize) {
+        self.apart = Some(most);
     }
 
     /// What a replay unwinds is kept for it until there are so many stacks.
@@ -159,6 +167,9 @@ impl<R: Read + Seek> FactSource for LogSource<'_, R> {
         }
         if self.merges_anonymous {
             replay.merge_anonymous();
+        }
+        if let Some(most) = self.apart {
+            replay.tell_apart(most);
         }
         let mut order = Order::default();
         let mut run = self.reader.events(&[ChunkKind::Events]);

@@ -54,6 +54,7 @@ pub mod trim;
 pub mod wait;
 mod walks;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
@@ -63,6 +64,7 @@ pub use cause::{Cause, Effect, EffectKind, HolderRef, Reason, RequestRef};
 pub use crowd::Crowd;
 pub use fault::{FaultFact, FoldedFaults, FoldedReads, MappedFile, MappedFileId, PagesReadFact};
 pub use prune::Visit;
+pub(crate) use prune::{visit_keys, visit_stack};
 pub use request::{BioFact, BlockDevice, DeviceId, FoldedRequests, RequestFact};
 pub use sink::{FactSink, FactSource};
 pub use stack::{
@@ -229,8 +231,8 @@ pub struct Process {
     pub name: String,
     /// Path of the program, empty if it never called exec and its parent's is unknown.
     pub path: String,
-    /// Arguments; may be cut.
-    pub command_line: Vec<String>,
+    /// Arguments; may be cut. Its exec and those that it forks share them.
+    pub command_line: Arc<Vec<String>>,
     /// Birth, or the recording's start.
     pub start: Timestamp,
     /// It was alive when the recording began.
@@ -252,7 +254,7 @@ impl Process {
             pid,
             name,
             path: String::new(),
-            command_line: Vec::new(),
+            command_line: Arc::default(),
             start,
             existed: false,
             end: None,
@@ -351,7 +353,7 @@ pub enum MarkKind {
         /// Path.
         path: String,
         /// Arguments.
-        command_line: Vec<String>,
+        command_line: Arc<Vec<String>>,
     },
     /// The process ended.
     ProcessExit {

@@ -57,6 +57,17 @@ pub struct Spot {
     pub time: Duration,
 }
 
+impl Spot {
+    fn join(&mut self, more: &Self) {
+        let (first, last) = more.pages;
+        self.pages = (self.pages.0.min(first), self.pages.1.max(last));
+        self.faults = self.faults.saturating_add(more.faults);
+        self.waited = self.waited.saturating_add(more.waited);
+        self.pages_read = self.pages_read.saturating_add(more.pages_read);
+        self.time = self.time.saturating_add(more.time);
+    }
+}
+
 /// The pages of one file.
 #[derive(Debug, Clone, Default)]
 pub struct FilePages {
@@ -72,8 +83,8 @@ pub struct FilePages {
     pub faulted: PageSet,
     /// Who read what is in `read_by_faults`, in the order in which it came; only reads of which something was not touched right then.
     pub reads: Vec<FaultRead>,
-    /// Where the kernel had stopped reading around, by the innermost function.
-    pub read_around_off: FxHashMap<Option<FrameId>, Spot>,
+    /// [`FilePages::spots`], of those few files that have any.
+    read_around_off: Option<Box<FxHashMap<Option<FrameId>, Spot>>>,
 }
 
 impl FilePages {
@@ -90,6 +101,11 @@ impl FilePages {
             let pages = left.remove_range(read.pages);
             (pages > 0).then_some((*read, pages))
         })
+    }
+
+    /// Where the kernel had stopped reading around, by the innermost function.
+    pub fn spots(&self) -> impl Iterator<Item = (&Option<FrameId>, &Spot)> {
+        self.read_around_off.iter().flat_map(|spots| spots.iter())
     }
 
     /// Each of these pages was faulted in or mapped: none can be wasted any more.
@@ -115,20 +131,25 @@ impl FilePages {
         }
     }
 
-    fn note_spot(&mut self, function: Option<FrameId>, fault: &FaultFact, page: u64, room: bool) {
-        if !room && !self.read_around_off.contains_key(&function) {
-            return;
+    /// True if it is a new one.
+    fn note_spot(&mut self, function: Option<FrameId>, fault: &FaultFact, page: u64, room: bool) -> bool {
+        let is_known = self
+            .read_around_off
+            .as_ref()
+            .is_some_and(|spots| spots.contains_key(&function));
+        if !room && !is_known {
+            return false;
         }
-        let first = Spot {
+        let one = Spot {
             pages: (page, page),
-            ..Spot::default()
+            faults: 1,
+            waited: u64::from(fault.waited()),
+            pages_read: u64::from(fault.pages_read),
+            time: fault.time(),
         };
-        let spot = self.read_around_off.entry(function).or_insert(first);
-        spot.pages = (spot.pages.0.min(page), spot.pages.1.max(page));
-        spot.faults += 1;
-        spot.waited += u64::from(fault.waited());
-        spot.pages_read = spot.pages_read.saturating_add(u64::from(fault.pages_read));
-        spot.time = spot.time.saturating_add(fault.time());
+        let spots = self.read_around_off.get_or_insert_default().entry(function);
+        spots.and_modify(|spot| spot.join(&one)).or_insert(one);
+        !is_known
     }
 
     fn bytes(&self) -> usize {
@@ -154,7 +175,11 @@ struct Pending {
 /// The pages of every file.
 #[derive(Debug, Default)]
 pub struct Pages {
-    files: FxHashMap<FileId, FilePages>,
+    /// Where each file is in `files`.
+    places: FxHashMap<FileId, usize>,
+    /// In the order in which they were touched. A long recording has hundreds of thousands: a table of these themselves would be empty by half, and
+    /// there twice while it grows.
+    files: Vec<(FileId, FilePages)>,
     /// What a thread has read since its last fault was over.
     pending: FxHashMap<ThreadId, Vec<Pending>>,
     spots: usize,
@@ -220,26 +245,29 @@ impl Pages {
 
     /// Shows the stacks and functions that it keeps.
     pub fn visit(&mut self, visit: &mut dyn Visit) {
-        for file in self.files.values_mut() {
+        for (_, file) in &mut self.files {
             file.reads
                 .iter_mut()
                 .for_each(|read| visit_stack(&mut read.stack, visit));
-            visit_keys(&mut file.read_around_off, visit, |function, _, visit| {
+            let each = |function: &mut Option<FrameId>, _: &mut Spot, visit: &mut dyn Visit| {
                 if let Some(frame) = function {
                     visit.frame(frame);
                 }
-            });
+            };
+            if let Some(spots) = &mut file.read_around_off {
+                visit_keys(spots, visit, each, Spot::join);
+            }
         }
     }
 
     /// The pages of a file; files of one device and inode under several names are one. `None`: nothing happened to it.
     pub fn of(&self, tables: &Tables, file: MappedFileId) -> Option<&FilePages> {
-        self.files.get(&tables.files.get(file.index())?.id)
+        self.by_id(tables.files.get(file.index())?.id)
     }
 
     /// The same by device and inode.
     pub fn by_id(&self, file: FileId) -> Option<&FilePages> {
-        self.files.get(&file)
+        self.files.get(*self.places.get(&file)?).map(|(_, pages)| pages)
     }
 
     /// Every file that something happened to.
@@ -268,19 +296,15 @@ impl Pages {
         let page = page_of(place.offset);
         let room = self.spots < MAX_SPOTS;
         let off = fault.read_around_off && (fault.pages_read > 0 || fault.waited());
-        let spots = self.change(id, |file| {
+        let is_new = self.change(id, |file| {
             file.map_around(fault.around, |page| {
                 own.iter().any(|read| read.file == id && holds(read.pages, page))
             });
             file.faulted.insert(page);
-            let spots = file.read_around_off.len();
-            if off {
-                let function = fault.stack.and_then(|stack| innermost(tables, stack));
-                file.note_spot(function, fault, page, room);
-            }
-            file.read_around_off.len() - spots
+            let function = || fault.stack.and_then(|stack| innermost(tables, stack));
+            off && file.note_spot(function(), fault, page, room)
         });
-        self.spots += spots.unwrap_or(0);
+        self.spots += usize::from(is_new.unwrap_or(false));
     }
 
     /// Pages that a fault read, nobody knows which.
@@ -298,9 +322,13 @@ impl Pages {
 
     /// Keeps who made a read, unless all of it was of use at once: a new page of shared memory is such a read.
     fn note_read(&mut self, Pending { file, pages, .. }: Pending, fault: &FaultFact) {
-        let Some(file) = self.files.get_mut(&file).filter(|file| !file.are_touched(pages)) else {
+        let place = self.places.get(&file).copied();
+        let Some((_, file)) = place.and_then(|place| self.files.get_mut(place)) else {
             return;
         };
+        if file.are_touched(pages) {
+            return;
+        }
         if self.reads >= MAX_READS {
             self.reads_left_out = self.reads_left_out.saturating_add(1);
             return;
@@ -316,12 +344,16 @@ impl Pages {
 
     /// Changes a file's pages; `None`: there is no room for more.
     fn change<T>(&mut self, id: FileId, change: impl FnOnce(&mut FilePages) -> T) -> Option<T> {
-        let known = self.files.contains_key(&id);
+        let known = self.places.contains_key(&id);
         if self.bytes > MAX_BYTES || (!known && self.files.len() >= MAX_FILES) {
             self.left_out = self.left_out.saturating_add(1);
             return None;
         }
-        let file = self.files.entry(id).or_default();
+        let place = *self.places.entry(id).or_insert(self.files.len());
+        if place == self.files.len() {
+            self.files.push((id, FilePages::default()));
+        }
+        let (_, file) = self.files.get_mut(place)?;
         let before = file.bytes();
         let changed = change(file);
         self.bytes = (self.bytes + file.bytes()).saturating_sub(before);

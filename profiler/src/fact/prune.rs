@@ -1,5 +1,6 @@
 //! Removes the stacks and frames that nothing refers to, and renumbers the rest in the same order.
 
+use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::mem::take;
 
@@ -7,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::budget::{Collected, KeptSample};
 use super::clues::Clues;
-use super::{BioFact, FrameId, StackId, Tables, WaitFact};
+use super::{BioFact, FrameId, FrameName, StackId, StackNode, Tables, WaitFact};
 
 /// Looks at the number of each stack and frame that somebody keeps, and may give it another one.
 pub trait Visit {
@@ -33,17 +34,25 @@ pub fn visit_bios<'b>(bios: impl IntoIterator<Item = &'b mut BioFact>, visit: &m
     bios.into_iter().for_each(|bio| visit_stack(&mut bio.stack, visit));
 }
 
-/// Shows what is in the keys of a map: `each` shows that of one, which may change with it.
-pub fn visit_keys<K, V>(map: &mut FxHashMap<K, V>, visit: &mut dyn Visit, each: impl Fn(&mut K, &mut V, &mut dyn Visit))
-where
+/// Shows what is in the keys of a map: `each` shows that of one, which may change with it. What has the same key then is joined.
+pub fn visit_keys<K, V>(
+    map: &mut FxHashMap<K, V>,
+    visit: &mut dyn Visit,
+    each: impl Fn(&mut K, &mut V, &mut dyn Visit),
+    join: impl Fn(&mut V, &V),
+) where
     K: Eq + Hash + Copy,
 {
     if visit.renumbers() {
-        let changed = take(map).into_iter().map(|(mut key, mut value)| {
+        for (mut key, mut value) in take(map) {
             each(&mut key, &mut value, visit);
-            (key, value)
-        });
-        *map = changed.collect();
+            match map.entry(key) {
+                Entry::Occupied(mut known) => join(known.get_mut(), &value),
+                Entry::Vacant(room) => {
+                    room.insert(value);
+                }
+            }
+        }
     } else {
         for (key, value) in map {
             each(&mut { *key }, value, visit);
@@ -123,10 +132,42 @@ pub fn prune(tables: &mut Tables, mut each: impl FnMut(&mut dyn Visit)) {
         kept.frame(&mut node.frame);
     }
     retain(&mut tables.frames, &kept.frames);
-    let names = take(&mut tables.names).into_iter();
-    let names = names.filter_map(|(id, name)| Some((FrameId(new_number(&kept.frames, id.index())?), name)));
-    tables.names = names.collect();
+    tables.frames.shrink_to(tables.frames.len() + tables.frames.len() / 4);
+    rename(&mut tables.names, &kept.frames);
     each(&mut kept);
+}
+
+/// Gives names the new numbers of their frames, where they are: there may be a million. No number becomes larger, so that in their order each one's new
+/// place is free.
+fn rename(names: &mut FxHashMap<FrameId, FrameName>, kept: &[u32]) {
+    let mut all: Vec<FrameId> = names.keys().copied().collect();
+    all.sort_unstable();
+    for old in all {
+        let new = new_number(kept, old.index());
+        if new == Some(old.0) {
+            continue;
+        }
+        if let (Some(name), Some(new)) = (names.remove(&old), new) {
+            names.insert(FrameId(new), name);
+        }
+    }
+}
+
+/// Makes all stacks anew: `again` says which one a caller and a frame are, and two may be one then. `each` shows what is kept.
+pub fn remake(
+    tables: &mut Tables,
+    mut each: impl FnMut(&mut dyn Visit),
+    mut again: impl FnMut(&mut Tables, Option<StackId>, FrameId) -> StackId,
+) {
+    let old = take(&mut tables.stacks);
+    let mut stacks: Vec<u32> = Vec::with_capacity(old.len());
+    for StackNode { parent, frame } in old {
+        let parent = parent.and_then(|parent| stacks.get(parent.index()));
+        let parent = parent.copied().map(StackId::new);
+        stacks.push(again(tables, parent, frame).number());
+    }
+    let frames = (0..).take(tables.frames.len()).collect();
+    each(&mut Renumbered { stacks, frames });
 }
 
 /// What somebody keeps.
@@ -209,4 +250,23 @@ fn renumber(used: &[bool]) -> Vec<u32> {
 fn retain<T>(rows: &mut Vec<T>, kept: &[u32]) {
     let mut kept = kept.iter();
     rows.retain(|_| kept.next().is_some_and(|number| *number != GONE));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_go_where_their_frames_go() {
+        let name = |id: u32| FrameName {
+            symbol: id.to_string().into(),
+            ..FrameName::default()
+        };
+        let mut names: FxHashMap<FrameId, FrameName> = (0..8).map(|id| (FrameId(id), name(id))).collect();
+        names.remove(&FrameId(3));
+        let used = [true, false, true, true, false, false, true, true];
+        rename(&mut names, &renumber(&used));
+        let expected = [(0, 0), (1, 2), (3, 6), (4, 7)].map(|(new, old)| (FrameId(new), name(old)));
+        assert_eq!(names, expected.into_iter().collect());
+    }
 }

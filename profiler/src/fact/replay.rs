@@ -3,6 +3,7 @@
 mod block;
 mod fault;
 mod known;
+mod last;
 mod memo;
 mod stack;
 mod unused;
@@ -17,6 +18,7 @@ use profiler_common::stack::FLAG_IN_KERNEL;
 use rustc_hash::FxHashMap;
 
 use self::known::KnownStacks;
+use self::last::LastWalks;
 use self::memo::Memo;
 use self::wait::{Ahead, Clues};
 use super::files::FileIndex;
@@ -90,6 +92,8 @@ pub struct Replay<'b, 's> {
     dictionary: Dictionary,
     /// Those that were walked before.
     memo: Memo,
+    /// What threads walked last.
+    last_walks: LastWalks,
     /// Stacks that the log knows.
     known: KnownStacks,
     /// Which stack each event has.
@@ -98,6 +102,8 @@ pub struct Replay<'b, 's> {
     noted: Option<Vec<StackNode>>,
     /// How many stacks there may be before those that nobody keeps are looked for.
     stacks_room: usize,
+    /// How many may be kept before code in anonymous memory is one frame.
+    stacks_apart: usize,
     ahead: Ahead,
     clues: Clues,
     /// Last value of each loss counter.
@@ -133,10 +139,12 @@ impl<'b, 's> Replay<'b, 's> {
             join: Join::default(),
             dictionary: Dictionary::default(),
             memo: Memo::default(),
+            last_walks: LastWalks::default(),
             known,
             noted_events: EventStacks::off(),
             noted: None,
             stacks_room: unused::LOOK,
+            stacks_apart: unused::APART,
             ahead: Ahead::default(),
             clues: Clues::default(),
             losses: FxHashMap::default(),
@@ -154,6 +162,11 @@ impl<'b, 's> Replay<'b, 's> {
     /// Code in anonymous memory that nobody named is one frame.
     pub fn merge_anonymous(&mut self) {
         self.interner.merge_anonymous();
+    }
+
+    /// Code in anonymous memory that nobody named becomes one frame when more stacks than that are kept.
+    pub fn tell_apart(&mut self, most: usize) {
+        self.stacks_apart = most;
     }
 
     /// Takes the next event, in order.

@@ -45,8 +45,8 @@ pub trait FactSink {
     }
     /// Shows them; they get new numbers.
     fn visit(&mut self, _: &mut dyn Visit) {}
-    /// So many stacks are left after that. True: these are too many, and it keeps less from now on.
-    fn keeps_less(&mut self, _stacks: usize) -> bool {
+    /// The tables have these stacks left after that. True: they are too many, and it keeps less from now on.
+    fn keeps_less(&mut self, _: &Tables) -> bool {
         false
     }
 }

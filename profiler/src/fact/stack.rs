@@ -171,9 +171,10 @@ impl Location {
     /// Of code in anonymous memory, what stands for all such code.
     pub fn without_anonymous_address(&self) -> Option<Self> {
         match *self {
-            Self::Anonymous { module, process, .. } => Some(Self::Anonymous {
+            Self::Anonymous { module, .. } => Some(Self::Anonymous {
                 module,
-                process,
+                // The same whichever process is met first.
+                process: ProcessId(0),
                 avma: Avma(0),
             }),
             _ => None,

@@ -69,7 +69,7 @@ fn of_tables(tables: &mut Tables, take: &mut dyn FnMut(Kind, &mut String)) {
         module.problem.iter_mut().for_each(|problem| take(Kind::Text, problem));
     }
     for file in &mut tables.files {
-        take(Kind::Path, &mut file.path);
+        shared(Kind::Path, &mut file.path, take);
         file.symbols
             .iter_mut()
             .for_each(|symbol| take(Kind::Function, &mut symbol.name));
@@ -101,16 +101,19 @@ fn shared(kind: Kind, text: &mut Arc<str>, take: &mut dyn FnMut(Kind, &mut Strin
     }
 }
 
-/// Every list of arguments, the program first.
+/// Every list of arguments, the program first; each its own from then on.
 pub fn command_lines<'a>(
     tables: &'a mut Tables,
     collected: &'a mut Collected,
 ) -> impl Iterator<Item = &'a mut Vec<String>> {
     let own = std::iter::once(&mut tables.recording.command);
-    let processes = tables.processes.iter_mut().map(|process| &mut process.command_line);
+    let processes = tables
+        .processes
+        .iter_mut()
+        .map(|process| Arc::make_mut(&mut process.command_line));
     let marks = collected.threads.iter_mut().flat_map(|thread| &mut thread.marks);
     let execs = marks.filter_map(|mark| match &mut mark.kind {
-        MarkKind::Exec { command_line, .. } => Some(command_line),
+        MarkKind::Exec { command_line, .. } => Some(Arc::make_mut(command_line)),
         _ => None,
     });
     own.chain(processes).chain(execs)

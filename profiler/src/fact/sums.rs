@@ -2,7 +2,12 @@
 
 use std::hash::Hash;
 
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use rustc_hash::FxHashMap;
+
+use super::prune::Visit;
+use crate::hash::hash;
 
 /// Keys that are new, at most, before they are sorted in; or an eighth of the sorted ones.
 const RECENT: usize = 1 << 12;
@@ -73,6 +78,87 @@ impl<T: Sum> Sums<T> {
     }
 }
 
+/// One sum for each key, found by it. A map would hold the key a second time, and all of them while their stacks are renumbered.
+#[derive(Debug)]
+pub struct SumTable<T: Sum> {
+    rows: Vec<T>,
+    /// Where each is.
+    places: HashTable<u32>,
+}
+
+impl<T: Sum> Default for SumTable<T> {
+    fn default() -> Self {
+        Self {
+            rows: Vec::new(),
+            places: HashTable::new(),
+        }
+    }
+}
+
+impl<T: Sum> SumTable<T> {
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// There is one of this key.
+    pub fn has(&self, key: &T::Key) -> bool {
+        self.places
+            .find(hash(key), |at| self.rows[*at as usize].key() == *key)
+            .is_some()
+    }
+
+    /// Adds to the sum of its key.
+    pub fn add(&mut self, more: T) {
+        if let Some(at) = self.place(&more, self.rows.len()) {
+            self.rows[at].add(&more);
+        } else {
+            self.rows.push(more);
+        }
+    }
+
+    /// Where the sum of its key is among the first `len`; else it is noted that it comes behind them.
+    fn place(&mut self, of: &T, len: usize) -> Option<usize> {
+        let (key, rows) = (of.key(), &self.rows);
+        let hash_at = |at: &u32| hash(&rows[*at as usize].key());
+        match self
+            .places
+            .entry(hash(&key), |at| rows[*at as usize].key() == key, hash_at)
+        {
+            Entry::Occupied(known) => Some(*known.get() as usize),
+            Entry::Vacant(room) => {
+                room.insert(u32::try_from(len).unwrap_or(u32::MAX));
+                None
+            }
+        }
+    }
+
+    /// Shows each, whose key may change with it. Those that have one key then are joined.
+    pub fn visit(&mut self, visit: &mut dyn Visit, each: impl Fn(&mut T, &mut dyn Visit)) {
+        self.rows.iter_mut().for_each(|row| each(row, visit));
+        if !visit.renumbers() {
+            return;
+        }
+        self.places.clear();
+        let mut kept = 0;
+        for at in 0..self.rows.len() {
+            let row = self.rows[at];
+            if let Some(known) = self.place(&row, kept) {
+                self.rows[known].add(&row);
+            } else {
+                self.rows[kept] = row;
+                kept += 1;
+            }
+        }
+        self.rows.truncate(kept);
+    }
+
+    /// All, in no order.
+    pub fn into_rows(self) -> Vec<T> {
+        self.rows
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -80,6 +166,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::fact::{FrameId, StackId};
 
     impl Sum for (u32, u64) {
         type Key = u32;
@@ -93,7 +180,47 @@ mod tests {
         }
     }
 
+    /// Gives every key half its number.
+    struct Halves;
+
+    impl Visit for Halves {
+        fn stack(&mut self, stack: &mut StackId) {
+            *stack = StackId::new(stack.number() / 2);
+        }
+
+        fn frame(&mut self, _: &mut FrameId) {}
+
+        fn renumbers(&self) -> bool {
+            true
+        }
+    }
+
     proptest! {
+        #[test]
+        fn keys_that_become_one_are_joined(parts in prop::collection::vec((0u32..100, 0u64..1000), 0..300)) {
+            let mut table = SumTable::default();
+            let mut expected = BTreeMap::new();
+            for (key, part) in parts {
+                table.add((key, part));
+                *expected.entry(key / 2).or_insert(0) += part;
+            }
+            table.visit(&mut Halves, |row: &mut (u32, u64), visit| {
+                let mut stack = StackId::new(row.0);
+                visit.stack(&mut stack);
+                row.0 = stack.number();
+            });
+            for (key, part) in &mut expected {
+                prop_assert!(table.has(key));
+                table.add((*key, 7));
+                *part += 7;
+            }
+            prop_assert_eq!(table.count(), expected.len());
+            prop_assert!(!table.has(&1000));
+            let mut rows = table.into_rows();
+            rows.sort_unstable();
+            prop_assert_eq!(rows, expected.into_iter().collect::<Vec<_>>());
+        }
+
         #[test]
         fn each_key_has_one_sum_however_many_there_are(parts in prop::collection::vec((0u32..30_000, 0u64..1000), 0..40_000)) {
             let mut sums = Sums::default();

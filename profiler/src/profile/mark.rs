@@ -1,6 +1,7 @@
 //! Marks as markers: their payloads, and their schemas, which tell the front end how to show them.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use fxprof_processed_profile::{
     MarkerFieldFlags, MarkerFieldFormat, MarkerLocations, Profile, RuntimeSchemaMarkerField, RuntimeSchemaMarkerSchema,
@@ -67,7 +68,7 @@ impl Payload<'_> {
             Self::ProcessStart => MarkKind::ProcessStart,
             Self::Exec { path, command_line } => MarkKind::Exec {
                 path: path.into_owned(),
-                command_line: shell::split(&command_line)?,
+                command_line: Arc::new(shell::split(&command_line)?),
             },
             Self::ProcessExit { status, .. } => MarkKind::ProcessExit { status },
             Self::Program { text } => MarkKind::Program {

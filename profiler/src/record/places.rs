@@ -51,7 +51,7 @@ pub fn sections(tables: &mut Tables, index: &FileIndex, binaries: &OpenBinaries)
             mapped_as,
             request: BinaryRequest {
                 open_path: binaries.open_path(mapped_as, &known.path),
-                path: PathBuf::from(&known.path),
+                path: PathBuf::from(&*known.path),
                 build_id: known.build_id.clone(),
             },
             bytes: touched.iter().filter_map(relative).collect(),

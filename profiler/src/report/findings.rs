@@ -2,7 +2,7 @@
 //! the rules.
 
 use rustc_hash::FxHashMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::functions::Functions;
 use super::text::{WIDTH, bytes, columns, count, duration, fit, percent};
@@ -25,7 +25,7 @@ const SHARE: u64 = 5;
 const NAME: usize = 32;
 
 /// What is the matter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// A function wrote to many pages that a fork had shared.
@@ -39,7 +39,7 @@ pub enum Cause {
 }
 
 /// A culprit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// What is the matter.
     pub cause: Cause,
@@ -56,7 +56,7 @@ pub struct Finding {
     /// In words.
     pub words: String,
     /// What helps.
-    pub remedy: &'static str,
+    pub remedy: String,
 }
 
 impl Finding {
@@ -164,7 +164,8 @@ impl Culprits<'_> {
             time_ns,
             words,
             remedy: "each page that is written to while a fork shares it is copied: fork before it is filled, call exec soon, or keep it from \
-                     the child (MADV_DONTFORK)",
+                     the child (MADV_DONTFORK)"
+                .to_owned(),
         })
     }
 
@@ -193,7 +194,7 @@ impl Culprits<'_> {
         let by = function.map_or(String::new(), |name| format!(" by {}", fit(name, NAME)));
         Some(Finding {
             cause: Cause::WastedReadAhead,
-            file: Some(file.path.clone()),
+            file: Some(file.path.to_string()),
             function: function.map(str::to_owned),
             process: None,
             bytes: all,
@@ -208,7 +209,8 @@ impl Culprits<'_> {
                 "madvise(MADV_RANDOM) where pages are touched far apart"
             } else {
                 "`ngmi order` puts together what runs, `ngmi preload` reads only what is used"
-            },
+            }
+            .to_owned(),
         })
     }
 }
@@ -225,7 +227,7 @@ fn scattered(tables: &Tables, clues: &Clues) -> Option<Finding> {
     let file = tables.files.get(code.file.index())?;
     Some(Finding {
         cause: Cause::ScatteredCode,
-        file: Some(file.path.clone()),
+        file: Some(file.path.to_string()),
         function: None,
         process: None,
         bytes: code.pages.saturating_mul(PAGE),
@@ -236,7 +238,7 @@ fn scattered(tables: &Tables, clues: &Clues) -> Option<Finding> {
             count(code.pages),
             count(code.places)
         ),
-        remedy: "see `ngmi order`",
+        remedy: "see `ngmi order`".to_owned(),
     })
 }
 
@@ -255,13 +257,13 @@ fn cold(tables: &Tables, clues: &Clues) -> Option<Finding> {
     let share = percent(time_ns, wall);
     Some(Finding {
         cause: Cause::ColdReads,
-        file: file.map(|file| file.path.clone()),
+        file: file.map(|file| file.path.to_string()),
         function: None,
         process: Some(process.name.clone()),
         bytes: 0,
         time_ns,
         words: format!("{} ({share}) for reads, most of {name}", duration(time_ns)),
-        remedy: "see `ngmi preload`",
+        remedy: "see `ngmi preload`".to_owned(),
     })
 }
 

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use rustc_hash::FxHashMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::findings::{Finding, find};
 use super::text::WIDTH;
@@ -30,7 +30,7 @@ const HOTTEST: usize = 3;
 const OWN: &str = "ngmi's own hooks";
 
 /// A finished recording in figures.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// The command's main thread, or the busiest thread if no command was run.
     pub main_thread: Option<MainThread>,
@@ -81,7 +81,7 @@ pub struct Summary {
 }
 
 /// The thread that the recording is about.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MainThread {
     /// Its process.
     pub process: String,
@@ -99,7 +99,7 @@ pub struct MainThread {
 }
 
 /// A function and the samples of its own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HotFunction {
     /// Its name.
     pub function: String,

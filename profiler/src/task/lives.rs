@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use profiler_common::fault::BEFORE_UNKNOWN;
 
@@ -59,7 +60,7 @@ impl Tasks {
         let process = self.process(at.pid, at.time);
         let record = &mut self.processes[process.index()];
         record.path = text(&exec.path);
-        record.command_line = arguments(&exec.command_line);
+        record.command_line = Arc::new(arguments(&exec.command_line));
         record.name = program_name(&record.path).map_or_else(|| text(&exec.name), str::to_owned);
         let main = self.thread(at.pid, at.pid, at.time);
         self.threads[main.index()].name = text(&exec.name);

@@ -142,6 +142,12 @@ impl Tasks {
         is_code.then_some(region.start..region.end)
     }
 
+    /// The addresses around this one that are code, of a file or not. `None`: it is none itself.
+    pub fn code_around(&self, process: ProcessId, address: Avma) -> Option<Range<Avma>> {
+        let region = self.region(process, address)?;
+        region.executable.then_some(region.start..region.end)
+    }
+
     /// A new number for a space whose code is another than before.
     fn new_code(&mut self) -> u64 {
         self.last_code += 1;

@@ -1,11 +1,15 @@
 //! An address space: which mapping covers an address. A later mapping replaces what it overlaps; munmap is not seen.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use rustc_hash::FxHashSet;
 
 use crate::addr::{Avma, FileOffset, Timestamp};
 use crate::event::{self, FileId, PROT_EXEC};
+use crate::hash::hash;
 
 /// `PROT_WRITE`, `MAP_SHARED` and `MAP_HUGETLB` of a mapping record.
 const PROT_WRITE: u32 = 2;
@@ -31,12 +35,12 @@ impl FileKey {
 pub struct MappedFile {
     /// Device and inode; inode 0: no file.
     pub file: FileId,
-    /// Path or pseudo name, without ` (deleted)`; bytes that are no UTF-8 replaced.
-    pub path: String,
+    /// Path or pseudo name, without ` (deleted)`; bytes that are no UTF-8 replaced. Files of one path share it.
+    pub path: Arc<str>,
     /// The kernel said that the file was deleted.
     pub deleted: bool,
     /// Build id, if it was known when it was mapped.
-    pub build_id: Vec<u8>,
+    pub build_id: Box<[u8]>,
 }
 
 impl MappedFile {
@@ -47,17 +51,19 @@ impl MappedFile {
 
     /// The code that the kernel lends to every process.
     pub fn is_vdso(&self) -> bool {
-        self.path == "[vdso]"
+        &*self.path == "[vdso]"
     }
 }
 
-/// Every distinct file that was mapped.
+/// Every distinct file that was mapped. A long recording has hundreds of thousands, nearly all of them shared memory of a few names.
 #[derive(Debug, Default)]
 pub struct Files {
-    list: Vec<Rc<MappedFile>>,
-    keys: FxHashMap<Rc<MappedFile>, FileKey>,
+    list: Vec<MappedFile>,
+    /// By what they are.
+    keys: HashTable<FileKey>,
     /// The first name of each file.
-    by_id: FxHashMap<FileId, FileKey>,
+    by_id: HashTable<FileKey>,
+    paths: Texts,
 }
 
 impl Files {
@@ -65,40 +71,63 @@ impl Files {
     pub fn intern(&mut self, mapping: &event::Mapping) -> FileKey {
         let path = String::from_utf8_lossy(&mapping.path);
         let (path, deleted) = match path.strip_suffix(" (deleted)") {
-            Some(path) => (path.to_owned(), true),
-            None => (path.into_owned(), false),
+            Some(path) => (path, true),
+            None => (&*path, false),
         };
         // All anonymous memory is the same to us: heaps and stacks come in thousands.
         let anonymous = mapping.file.inode == 0 && path != "[vdso]";
-        let path = if anonymous { String::new() } else { path };
-        let build_id = mapping.build_id.clone();
         let file = MappedFile {
             file: mapping.file,
-            path,
+            path: self.paths.shared(if anonymous { "" } else { path }),
             deleted,
-            build_id,
+            build_id: mapping.build_id.as_slice().into(),
         };
-        if let Some(known) = self.keys.get(&file) {
-            return *known;
+        let Self { list, keys, by_id, .. } = self;
+        let is_it = |key: &FileKey| list[key.index()] == file;
+        let key = match keys.entry(hash(&file), is_it, |key| hash(&list[key.index()])) {
+            Entry::Occupied(known) => return *known.get(),
+            Entry::Vacant(room) => {
+                let key = FileKey(u32::try_from(list.len()).unwrap_or(u32::MAX));
+                room.insert(key);
+                key
+            }
+        };
+        let id = file.file;
+        list.push(file);
+        if id.inode != 0 {
+            let hash_of = |key: &FileKey| hash(&list[key.index()].file);
+            by_id
+                .entry(hash(&id), |key| list[key.index()].file == id, hash_of)
+                .or_insert(key);
         }
-        let key = FileKey(u32::try_from(self.list.len()).unwrap_or(u32::MAX));
-        let file = Rc::new(file);
-        if file.file.inode != 0 {
-            self.by_id.entry(file.file).or_insert(key);
-        }
-        self.list.push(Rc::clone(&file));
-        self.keys.insert(file, key);
         key
     }
 
     /// A file as its first mapping names it.
     pub fn of(&self, file: FileId) -> Option<FileKey> {
-        self.by_id.get(&file).copied()
+        let is_it = |key: &FileKey| self.list[key.index()].file == file;
+        self.by_id.find(hash(&file), is_it).copied()
     }
 
     /// The file behind a key.
-    pub fn get(&self, key: FileKey) -> Rc<MappedFile> {
-        Rc::clone(&self.list[key.index()])
+    pub fn get(&self, key: FileKey) -> &MappedFile {
+        &self.list[key.index()]
+    }
+}
+
+/// Texts of which there are few, and each comes often.
+#[derive(Debug, Default)]
+pub struct Texts(FxHashSet<Arc<str>>);
+
+impl Texts {
+    /// The one copy of this text.
+    pub fn shared(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(text) {
+            return Arc::clone(known);
+        }
+        let text: Arc<str> = text.into();
+        self.0.insert(Arc::clone(&text));
+        text
     }
 }
 
@@ -296,13 +325,13 @@ mod tests {
                 file,
                 ..event::Mapping::default()
             });
-            files.get(key)
+            files.get(key).clone()
         };
         assert!(key(b"//anon", 0).is_anonymous());
         assert!(key(b"[heap]", 0).is_anonymous());
         assert!(key(b"[vdso]", 0).is_vdso() && !key(b"[vdso]", 0).is_anonymous());
         let deleted = key(b"/usr/lib/x.so (deleted)", 5);
-        assert!(deleted.deleted && deleted.path == "/usr/lib/x.so" && !deleted.is_anonymous());
+        assert!(deleted.deleted && &*deleted.path == "/usr/lib/x.so" && !deleted.is_anonymous());
         assert!(!key(b"/memfd:jit (deleted)", 6).is_anonymous());
     }
 }

@@ -81,7 +81,7 @@ fn told(events: &[Event<'static>]) -> (Tasks, Vec<Happening>) {
 /// What lies at an address of the last life of a pid.
 fn path_at(tasks: &Tasks, pid: u32, address: u64) -> Option<String> {
     let region = tasks.region(tasks.process_of(pid)?, Avma(address))?;
-    Some(tasks.files.get(region.file).path.clone())
+    Some(tasks.files.get(region.file).path.to_string())
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn fork_inherits_and_exec_replaces() {
         (record.name.as_str(), record.path.as_str(), record.parent),
         ("cat", "/bin/cat", Some(parent))
     );
-    assert_eq!(record.command_line, ["/bin/cat", "-x"]);
+    assert_eq!(*record.command_line, ["/bin/cat", "-x"]);
     assert_eq!(tasks.threads[1].name, "cat");
 }
 

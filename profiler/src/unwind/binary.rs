@@ -144,7 +144,7 @@ impl<'b> Modules<'b> {
             self.known.resize_with(index + 1, || None);
         }
         if self.known[index].is_none() {
-            self.known[index] = Some(self.open(&files.get(key)));
+            self.known[index] = Some(self.open(files.get(key)));
         }
         self.known[index].get_or_insert_with(Known::nothing)
     }
@@ -165,7 +165,7 @@ impl<'b> Modules<'b> {
     fn open(&mut self, file: &MappedFile) -> Known {
         let without = |content, problem| Known {
             content,
-            build_id: file.build_id.clone(),
+            build_id: file.build_id.to_vec(),
             problem,
             ..Known::nothing()
         };
@@ -192,7 +192,7 @@ impl<'b> Modules<'b> {
 
     /// The log knows the segments of files that can't be opened here.
     fn fill_from_log(&self, file: &MappedFile, known: &mut Known) {
-        let noted = self.noted.get(&file.path).into_iter().flatten();
+        let noted = self.noted.get(&*file.path).into_iter().flatten();
         let Some(module) = noted.rev().find(|module| module.file == file.file || file.is_vdso()) else {
             return;
         };

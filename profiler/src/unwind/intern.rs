@@ -1,10 +1,10 @@
 //! Frames and stacks as facts: each distinct one is in the tables once.
 
-use std::hash::{BuildHasher as _, Hash};
+use std::hash::Hash;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxHashMap;
 
 use super::binary::Modules;
 use super::walk::{Place, RawFrame};
@@ -13,6 +13,7 @@ use crate::event::FileId;
 use crate::fact::{
     Frame, FrameId, Location, Module, ModuleId, ModuleKind, ProcessId, StackId, StackNode, Tables, TruncationReason,
 };
+use crate::hash::hash;
 use crate::task::space::{FileKey, Files};
 
 /// What is known about code that was made at run time.
@@ -111,9 +112,19 @@ impl Interner {
         self.merges = true;
     }
 
+    /// Whether it is.
+    pub fn merges_anonymous(&self) -> bool {
+        self.merges
+    }
+
+    /// Takes the numbers of frames as the tables have them.
+    pub fn number_frames(&mut self, tables: &Tables) {
+        self.frames = Numbers::of(&tables.frames);
+    }
+
     /// Takes the numbers of stacks and frames as the tables have them.
     pub fn number(&mut self, tables: &Tables) {
-        self.frames = Numbers::of(&tables.frames);
+        self.number_frames(tables);
         self.stacks = Numbers::of(&tables.stacks);
     }
 
@@ -221,12 +232,12 @@ impl Interner {
         } else {
             ModuleKind::File
         };
-        let identity = Identity::File(file.file, file.path.clone(), known.build_id.clone());
+        let identity = Identity::File(file.file, file.path.to_string(), known.build_id.clone());
         let id = *self.modules.entry(identity).or_insert_with(|| {
             tables.modules.push(Module {
                 kind,
                 name: base_name(&file.path).to_owned(),
-                path: file.path.clone(),
+                path: file.path.to_string(),
                 file: file.file,
                 build_id: known.build_id.clone(),
                 base_svma: known.base_svma,
@@ -253,10 +264,6 @@ impl Interner {
             ModuleId(u32::try_from(tables.modules.len() - 1).unwrap_or(u32::MAX))
         })
     }
-}
-
-fn hash(row: &impl Hash) -> u64 {
-    FxBuildHasher.hash_one(row)
 }
 
 /// Of a row that is in its table.

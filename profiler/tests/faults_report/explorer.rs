@@ -113,7 +113,7 @@ fn same_as_the_facts(made: &Made) {
         match fault.place {
             Some(place) => {
                 let path = document.string(file["path"].as_u64().unwrap());
-                assert_eq!(path, view.file(place).unwrap().path);
+                assert_eq!(path, &*view.file(place).unwrap().path);
                 let page = place.offset.0 / 4096;
                 assert_eq!(
                     cell("fault_page") * 4096 + cell("fault_in_page"),
@@ -175,7 +175,7 @@ fn whatever_points_nowhere_is_nothing() {
         }
     }
     for file in &mut made.tables.files {
-        file.path = "é".repeat(1 << 20);
+        file.path = "é".repeat(1 << 20).into();
         file.sections.iter_mut().for_each(|section| section.size = u64::MAX);
     }
     let document = document(&made, &Selection::default());

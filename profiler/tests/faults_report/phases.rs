@@ -36,7 +36,7 @@ fn a_process_goes_through_its_phases() {
     );
     let exec = MarkKind::Exec {
         path: String::new(),
-        command_line: Vec::new(),
+        command_line: Vec::new().into(),
     };
     // The exec at 80 µs is told when the kernel has set the program up: the fault at 71 µs, without a frame, is part of it.
     made.marks = vec![

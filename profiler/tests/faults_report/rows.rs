@@ -130,7 +130,7 @@ fn hostile() -> Made {
         .zip(&mut tables.threads)
         .for_each(|(i, thread)| thread.name = name(i));
     for (i, file) in (2..).zip(&mut tables.files) {
-        file.path = format!("/a/{}/{}", name(i), name(i + 1));
+        file.path = format!("/a/{}/{}", name(i), name(i + 1)).into();
         file.sections[0].name = name(i + 2);
         file.symbols[0].name = name(i);
     }

@@ -38,7 +38,7 @@ pub fn at(us: u64) -> Timestamp {
 fn process(pid: u32, name: &str, parent: Option<u32>) -> Process {
     Process {
         path: format!("/usr/bin/{name}"),
-        command_line: vec![name.into()],
+        command_line: vec![name.into()].into(),
         parent: parent.map(ProcessId),
         ..made_up::process(pid, name)
     }

@@ -85,7 +85,7 @@ pub fn files(evil: &[String]) -> Vec<MappedFile> {
         },
         MappedFile {
             id: id(7),
-            path: format!("/tmp/{}", evil[0]),
+            path: format!("/tmp/{}", evil[0]).into(),
             deleted: true,
             ..MappedFile::default()
         },

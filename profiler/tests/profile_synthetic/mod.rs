@@ -76,7 +76,7 @@ pub fn at(ms: u64) -> Timestamp {
 pub fn process(pid: u32, name: &str, parent: Option<u32>, main: u32) -> Process {
     Process {
         path: format!("/usr/bin/{name}"),
-        command_line: vec![name.into(), "--flag".into()],
+        command_line: vec![name.into(), "--flag".into()].into(),
         parent: parent.map(ProcessId),
         main_thread: Some(ThreadId(main)),
         start: at(0),
@@ -158,7 +158,7 @@ pub fn everything() -> Synthetic {
     ];
     tables.processes[1].end = Some(at(50));
     tables.processes[1].exit_code = Some(9);
-    tables.processes[1].command_line = evil.to_vec();
+    tables.processes[1].command_line = evil.to_vec().into();
     tables.threads = vec![
         thread(0, 100, "demo", true),
         thread(0, 101, &evil[2], false),
@@ -325,7 +325,7 @@ fn marks(synthetic: &mut Synthetic, evil: &[String]) {
             0,
             MarkKind::Exec {
                 path: "/usr/bin/demo".into(),
-                command_line: evil.to_vec(),
+                command_line: evil.to_vec().into(),
             },
         ),
         Mark {

@@ -205,7 +205,7 @@ fn from_the_function_to_the_sector() {
         first.stack.is_some() && second.stack.is_none(),
         "a stack came ahead for the first"
     );
-    assert_eq!(tables.files[first.file.unwrap().index()].path, "/lib/x.so");
+    assert_eq!(&*tables.files[first.file.unwrap().index()].path, "/lib/x.so");
 
     let told: Vec<_> = (facts.causes.iter())
         .map(|cause| match cause.reason {

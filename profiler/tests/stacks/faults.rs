@@ -158,7 +158,7 @@ fn a_librarys_faults() {
     );
     let place = code.place.unwrap();
     assert_eq!((place.offset, place.byte), (FileOffset(0x1000), FileOffset(0x1234)));
-    assert_eq!(tables.files[place.file.index()].path, "/lib/x.so");
+    assert_eq!(&*tables.files[place.file.index()].path, "/lib/x.so");
     assert_eq!(data.class, FaultClass::FileCow);
     assert_eq!(data.place.unwrap().file, place.file, "one file, two mappings");
     assert_eq!((zeroed.class, zeroed.place), (FaultClass::Anonymous, None));

@@ -138,7 +138,7 @@ fn a_recording_is_told_in_order() {
     let program = |text: &str| MarkKind::Program { text: text.to_owned() };
     let exec = MarkKind::Exec {
         path: "/usr/bin/prog".into(),
-        command_line: vec!["prog".into(), "-v".into()],
+        command_line: vec!["prog".into(), "-v".into()].into(),
     };
     assert_eq!(
         marks,

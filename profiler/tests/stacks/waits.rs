@@ -249,7 +249,7 @@ fn a_call_has_its_name_path_and_file() {
         .iter()
         .map(|fact| {
             let call = fact.call.as_ref().unwrap();
-            let file = call.file.map(|file| tables.files[file.index()].path.as_str());
+            let file = call.file.map(|file| &*tables.files[file.index()].path);
             (call.name.as_str(), call.path.as_deref(), file, fact.reason)
         })
         .collect();

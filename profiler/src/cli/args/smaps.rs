@@ -32,3 +32,10 @@ pub struct Smaps {
     #[arg(long, group = "format")]
     pub json: bool,
 }
+
+impl Smaps {
+    /// The process, if it is one.
+    pub fn pid(&self) -> Option<u32> {
+        self.what.to_str().and_then(|text| text.parse().ok())
+    }
+}

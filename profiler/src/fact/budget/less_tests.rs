@@ -17,9 +17,9 @@ fn the_totals_stay() {
         collector.sample(&tables, &sample(0, i, 1, None));
         collector.fault(&tables, &fault(i, 1, false));
     }
-    assert!(!collector.keeps_less(STACKS) && collector.keeps_less(STACKS + 1));
+    assert!(!collector.shrink(STACKS) && collector.shrink(STACKS + 1));
     assert_eq!(collector.budget.marks, many - many / 4);
-    while collector.keeps_less(usize::MAX) {}
+    while collector.shrink(usize::MAX) {}
     let least = Budget {
         samples: LEAST,
         marks: LEAST,
@@ -100,5 +100,5 @@ fn sums_stay_when_their_stacks_go() {
 #[test]
 fn few_facts_are_kept_whatever_their_stacks() {
     let few = Budget { samples: 3, marks: 0 };
-    assert!(!Collector::new(few).keeps_less(usize::MAX));
+    assert!(!Collector::new(few).shrink(usize::MAX));
 }

@@ -5,13 +5,11 @@ use std::cmp::Reverse;
 use std::mem::take;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
 use super::{ThreadFacts, causes, duration};
 use crate::addr::{Timestamp, ns};
 use crate::fact::packed::{LongTimes, PackedFault, PackedFaults};
-use crate::fact::prune::{Visit, visit_keys, visit_stack};
-use crate::fact::sums::{Sum, Sums};
+use crate::fact::prune::{Visit, visit_stack};
+use crate::fact::sums::{Sum, SumTable, Sums};
 use crate::fact::{
     Effect, FaultFact, FoldedFaults, FoldedReads, MappedFileId, Mark, MarkKind, PagesReadFact, Recording, StackId,
     ThreadId, fault::FaultClass,
@@ -57,7 +55,7 @@ pub struct Markers {
     dropped: u64,
     folded: Sums<FoldedFaults>,
     folded_reads: Sums<FoldedReads>,
-    folded_stacks: FxHashMap<(ThreadId, Option<StackId>), FoldedStack>,
+    folded_stacks: SumTable<FoldedStack>,
 }
 
 impl Markers {
@@ -103,10 +101,8 @@ impl Markers {
         let marks = self.lives.iter_mut().chain(&mut self.marks);
         marks.for_each(|mark| visit_stack(&mut mark.stack, visit));
         self.faults.iter_mut().for_each(|fault| fault.visit(visit));
-        visit_keys(&mut self.folded_stacks, visit, |(_, stack), sum, visit| {
-            visit_stack(stack, visit);
-            sum.stack = *stack;
-        });
+        self.folded_stacks
+            .visit(visit, |sum, visit| visit_stack(&mut sum.stack, visit));
     }
 
     /// Leaves room for others.
@@ -118,14 +114,14 @@ impl Markers {
     /// Keeps as many stacks of folded faults as there is room for: those with the least time lose their place in the call tree.
     pub fn shrink_stacks(&mut self) {
         let most = stacks_room(self.budget);
-        if self.folded_stacks.len() <= most {
+        if self.folded_stacks.count() <= most {
             return;
         }
-        let mut all: Vec<FoldedStack> = take(&mut self.folded_stacks).into_values().collect();
+        let mut all = take(&mut self.folded_stacks).into_rows();
         all.select_nth_unstable_by_key(most, |sum| (Reverse(sum.latency), sum.thread, sum.stack));
         for (mut sum, place) in all.into_iter().zip(0..) {
             sum.stack = sum.stack.filter(|_| place < most);
-            add_stack(&mut self.folded_stacks, sum);
+            self.folded_stacks.add(sum);
         }
     }
 
@@ -161,6 +157,10 @@ impl Markers {
         excess -= self.fold_reads(excess.min(self.reads.len()));
         excess -= self.fold_faults(excess.min(self.faults.len()));
         self.drop_marks(excess.min(self.marks.len()));
+        // What is kept of one kind may take the place of another's.
+        let more = self.budget / 4;
+        self.faults.shrink_to(self.faults.len().saturating_add(more));
+        self.reads.shrink_to(self.reads.len().saturating_add(more));
     }
 
     /// The shortest minor ones go first, the latest of equal ones.
@@ -186,8 +186,8 @@ impl Markers {
                 pages_read: read,
             });
             // Beyond so many distinct stacks the sums stay exact and lose their place in the call tree.
-            let has_room = self.folded_stacks.len() < stacks;
-            let known = has_room || self.folded_stacks.contains_key(&(fault.thread, fault.stack));
+            let has_room = self.folded_stacks.count() < stacks;
+            let known = has_room || self.folded_stacks.has(&(fault.thread, fault.stack));
             let sum = FoldedStack {
                 thread: fault.thread,
                 stack: fault.stack.filter(|_| known),
@@ -196,7 +196,7 @@ impl Markers {
                 latency: time,
                 bytes: fault.bytes(),
             };
-            add_stack(&mut self.folded_stacks, sum);
+            self.folded_stacks.add(sum);
         }
         count
     }
@@ -256,7 +256,7 @@ impl Markers {
                 recording.notes.push(note);
             }
         }
-        let mut stacks: Vec<FoldedStack> = self.folded_stacks.into_values().collect();
+        let mut stacks = self.folded_stacks.into_rows();
         FoldedStack::sort(&mut stacks);
         (self.dropped, stacks)
     }
@@ -322,11 +322,6 @@ fn is_telling(fault: &FaultFact) -> bool {
 /// Stacks of folded faults that are told apart.
 fn stacks_room(budget: usize) -> usize {
     (budget / 4).max(FOLDED_STACKS)
-}
-
-fn add_stack(sums: &mut FxHashMap<(ThreadId, Option<StackId>), FoldedStack>, more: FoldedStack) {
-    let sum = sums.entry(more.key());
-    sum.and_modify(|sum| sum.add(&more)).or_insert(more);
 }
 
 impl Sum for FoldedStack {

@@ -97,6 +97,7 @@ impl Requests {
     pub fn shrink(&mut self, budget: usize) {
         self.budget = budget;
         self.fit();
+        self.kept.shrink_to(budget);
     }
 
     /// Folds down to the budget: the smallest go first, the quickest and latest of equal ones. Returns how many markers are left.

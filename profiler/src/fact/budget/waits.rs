@@ -4,12 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::mem::take;
 
-use rustc_hash::FxHashMap;
-
 use super::{ThreadFacts, causes};
 use crate::addr::{Timestamp, ns};
-use crate::fact::prune::{Visit, visit_keys, visit_stack};
-use crate::fact::sums::{Sum, Sums};
+use crate::fact::prune::{Visit, visit_stack};
+use crate::fact::sums::{Sum, SumTable, Sums};
 use crate::fact::{Effect, FoldedWaits, Recording, StackId, ThreadId, WaitFact, WaitReason};
 
 /// Folded waits of one thread that had the same stack and reason.
@@ -68,7 +66,7 @@ pub struct Waits {
     budget: usize,
     kept: Vec<WaitFact>,
     folded: Sums<FoldedWaits>,
-    stacks: FxHashMap<(ThreadId, Option<StackId>, WaitReason, bool), FoldedWaitStack>,
+    stacks: SumTable<FoldedWaitStack>,
 }
 
 impl Waits {
@@ -97,16 +95,15 @@ impl Waits {
     /// Shows the stacks that it keeps.
     pub fn visit(&mut self, visit: &mut dyn Visit) {
         self.kept.iter_mut().for_each(|wait| wait.visit(visit));
-        visit_keys(&mut self.stacks, visit, |(_, stack, ..), sum, visit| {
-            visit_stack(stack, visit);
-            sum.stack = *stack;
-        });
+        self.stacks
+            .visit(visit, |sum, visit| visit_stack(&mut sum.stack, visit));
     }
 
     /// There is room for fewer.
     pub fn shrink(&mut self, budget: usize) {
         self.budget = budget;
         self.fit();
+        self.kept.shrink_to(budget.saturating_add(budget / 4));
     }
 
     /// Folds down to the budget: the shortest go first, the latest of equal ones. Returns how many are left.
@@ -128,32 +125,27 @@ impl Waits {
         self.folded.add(FoldedWaits::from(wait));
         // Beyond as many distinct stacks as waits the sums stay exact and lose their place in the call tree.
         let key = |stack| (thread, stack, reason, wait.in_fault);
-        let known = self.stacks.len() < self.budget || self.stacks.contains_key(&key(wait.stack));
+        let known = self.stacks.count() < self.budget || self.stacks.has(&key(wait.stack));
         let stack = wait.stack.filter(|_| known);
-        self.add_stack(FoldedWaitStack {
+        self.stacks.add(FoldedWaitStack {
             stack,
             ..FoldedWaitStack::from(wait)
         });
     }
 
-    fn add_stack(&mut self, more: FoldedWaitStack) {
-        let sum = self.stacks.entry(more.key());
-        sum.and_modify(|sum| sum.add(&more)).or_insert(more);
-    }
-
     /// Keeps as many stacks of folded waits as waits: those with the least time lose their place in the call tree.
     pub fn shrink_stacks(&mut self) {
-        if self.stacks.len() <= self.budget {
+        if self.stacks.count() <= self.budget {
             return;
         }
-        let mut all: Vec<FoldedWaitStack> = take(&mut self.stacks).into_values().collect();
+        let mut all = take(&mut self.stacks).into_rows();
         all.select_nth_unstable_by_key(self.budget, |sum| {
             let time = sum.blocked.saturating_add(sum.queued);
             (Reverse(time), sum.thread, sum.stack, sum.reason, sum.in_fault)
         });
         for (mut sum, place) in all.into_iter().zip(0..) {
             sum.stack = sum.stack.filter(|_| place < self.budget);
-            self.add_stack(sum);
+            self.stacks.add(sum);
         }
     }
 
@@ -183,7 +175,7 @@ impl Waits {
         }
         recording.waits_seen = recording.waits_seen.max(seen);
         recording.folded_waits = folded;
-        let mut stacks: Vec<FoldedWaitStack> = self.stacks.into_values().collect();
+        let mut stacks = self.stacks.into_rows();
         FoldedWaitStack::sort(&mut stacks);
         (totals, stacks)
     }

@@ -103,11 +103,12 @@ impl CopiesOf {
     /// Shows the frames that it keeps.
     pub fn visit(&mut self, visit: &mut dyn Visit) {
         for sums in self.living.values_mut().chain(self.ended.values_mut()) {
-            visit_keys(sums, visit, |frame, _, visit| {
+            let each = |frame: &mut Option<FrameId>, _: &mut Sum, visit: &mut dyn Visit| {
                 if let Some(frame) = frame {
                     visit.frame(frame);
                 }
-            });
+            };
+            visit_keys(sums, visit, each, |sum, more| sum.join(*more));
         }
     }
 

@@ -235,7 +235,7 @@ fn a_private_mapping_of_dev_zero_is_ordinary_memory() {
         },
         path: "/dev/zero".into(),
         deleted: false,
-        build_id: Vec::new(),
+        build_id: Box::default(),
     };
     let vma = fault(USER | WRITE, vm::WRITE, magic::TMPFS).vma.unwrap();
     assert!(!Memory::of_vma(&vma, Some(&zero)).file);

@@ -152,8 +152,8 @@ fn a_file_that_was_only_read_has_no_name_unless_a_mapping_comes() {
     let (read, mapped) = (world.read(id(DISK, 8)), world.read(id(DISK, 9)));
     world.map(0x10000, 0, id(DISK, 9), "/later");
     world.index.finish(&mut world.list, &world.files);
-    assert_eq!(world.list[read.index()].path, "");
-    assert_eq!(world.list[mapped.index()].path, "/later");
+    assert_eq!(&*world.list[read.index()].path, "");
+    assert_eq!(&*world.list[mapped.index()].path, "/later");
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn spots_hold_only_faults_that_missed() {
             },
         );
     }
-    let spots = &all.of(&tables, FILE).unwrap().read_around_off;
+    let spots: Vec<_> = all.of(&tables, FILE).unwrap().spots().collect();
     let expected = Spot {
         pages: (200, 700),
         faults: 2,
@@ -157,7 +157,7 @@ fn spots_hold_only_faults_that_missed() {
         pages_read: 2,
         time: Duration::from_nanos(20),
     };
-    assert_eq!(spots.get(&None), Some(&expected));
+    assert_eq!(spots, [(&None, &expected)]);
 }
 
 proptest::proptest! {

@@ -12,8 +12,6 @@ pub(super) struct KnownStacks {
     made: Vec<Option<StackId>>,
     /// The part of a stack that is being made, innermost first.
     path: Vec<StackId>,
-    /// There were any.
-    has_any: bool,
 }
 
 impl KnownStacks {
@@ -21,7 +19,6 @@ impl KnownStacks {
     pub fn new(nodes: Vec<StackNode>) -> Self {
         Self {
             made: vec![None; nodes.len()],
-            has_any: !nodes.is_empty(),
             nodes,
             path: Vec::new(),
         }
@@ -54,14 +51,11 @@ impl KnownStacks {
 
     /// No event has any of them from now on.
     pub fn give_up(&mut self) {
-        *self = Self {
-            has_any: self.has_any,
-            ..Self::default()
-        };
+        *self = Self::default();
     }
 
-    /// There are any, or were: the frames of the tables are theirs, with their names.
-    pub fn has_any(&self) -> bool {
-        self.has_any
+    /// An event may have one still: the frames of the tables are theirs.
+    pub fn is_used(&self) -> bool {
+        !self.nodes.is_empty()
     }
 }

@@ -3,6 +3,8 @@
 //! What is remembered depends on events alone, and not on what can be opened on this machine: what a kept log says of one event's stack
 //! holds for others like it.
 
+use std::ops::Range;
+
 use profiler_common::stack::INTERRUPTED;
 use rustc_hash::FxHashMap;
 
@@ -136,10 +138,10 @@ fn put((stacks, most): (&mut Stacks, usize), tasks: &Tasks, key: Key, stack: Opt
     stacks.insert(key, (code, stack));
 }
 
-/// Each address of the walk means the same for as long as its code is mapped. Code that is made at run time changes in its place.
-pub fn lasts(tasks: &Tasks, key: Key, walked: Option<&Walked>) -> bool {
+/// Each address of the walk means the same for as long as its code is mapped.
+pub fn lasts(tasks: &Tasks, key: Key, walked: Option<&Walked>, lasting: Lasting) -> bool {
     match (key.process, walked) {
-        (Some(process), Some(walked)) => is_of_files(tasks, process, walked),
+        (Some(process), Some(walked)) => all_last(tasks, process, walked, lasting),
         _ => true,
     }
 }
@@ -148,23 +150,46 @@ fn code_of(tasks: &Tasks, key: Key) -> Option<u64> {
     key.process.map_or(Some(0), |process| tasks.code_of(process))
 }
 
-fn is_of_files(tasks: &Tasks, process: ProcessId, walked: &Walked) -> bool {
+fn all_last(tasks: &Tasks, process: ProcessId, walked: &Walked, mut lasting: Lasting) -> bool {
     let Some(code) = tasks.code_of(process) else {
         return false;
     };
     let spot = |(depth, frame): (usize, &u64)| Spot::new(code, depth, *frame);
-    // Most frames lie in the same code as the one before.
-    let mut range = Avma(0)..Avma(0);
-    walked.frames.iter().enumerate().map(spot).all(|spot| {
-        let at = spot.instruction();
-        if !range.contains(&at) {
-            match tasks.code_of_file(process, at) {
-                Some(other) => range = other,
-                None => return false,
-            }
+    let mut spots = walked.frames.iter().enumerate().map(spot);
+    spots.all(|spot| lasting.has(tasks, process, spot))
+}
+
+/// Tells of the frames of a walk whether they mean the same for as long as their code is mapped.
+#[derive(Debug)]
+pub struct Lasting {
+    /// Code that is made at run time is told by its address alone, or by a table for all times; otherwise it may be replaced in its place.
+    made: bool,
+    /// Where the last frame lay: most lie in the same code as the one before.
+    range: Range<Avma>,
+}
+
+impl Lasting {
+    /// For a process of which a jitdump tells when its code was replaced, or not.
+    pub const fn new(has_dump: bool) -> Self {
+        Self {
+            made: !has_dump,
+            range: Avma(0)..Avma(0),
         }
-        true
-    })
+    }
+
+    /// This frame does.
+    pub fn has(&mut self, tasks: &Tasks, process: ProcessId, spot: Spot) -> bool {
+        let at = spot.instruction();
+        if self.range.contains(&at) {
+            return true;
+        }
+        let around = if self.made {
+            tasks.code_around(process, at)
+        } else {
+            tasks.code_of_file(process, at)
+        };
+        around.map(|around| self.range = around).is_some()
+    }
 }
 
 #[cfg(test)]
@@ -234,7 +259,11 @@ mod tests {
 
     /// As a replay does.
     fn put(memo: &mut Memo, tasks: &Tasks, key: Key, frames: &[u64], stack: Option<StackId>) {
-        if lasts(tasks, key, Some(&walked(frames))) {
+        put_of(true, memo, tasks, key, frames, stack);
+    }
+
+    fn put_of(has_dump: bool, memo: &mut Memo, tasks: &Tasks, key: Key, frames: &[u64], stack: Option<StackId>) {
+        if lasts(tasks, key, Some(&walked(frames)), Lasting::new(has_dump)) {
             memo.put(tasks, key, stack);
         }
     }
@@ -268,11 +297,17 @@ mod tests {
     }
 
     #[test]
-    fn code_that_is_made_at_run_time_is_looked_at_each_time() {
-        let (tasks, process) = process();
+    fn code_that_a_jitdump_replaces_is_looked_at_each_time() {
+        let (mut tasks, process) = process();
         let (mut memo, key) = (Memo::default(), key(process, 2));
         put(&mut memo, &tasks, key, &[CODE, MADE + 8], Some(StackId::new(9)));
         assert_eq!(memo.get(&tasks, key), None);
+        put_of(false, &mut memo, &tasks, key, &[CODE, HEAP], Some(StackId::new(9)));
+        assert_eq!(memo.get(&tasks, key), None, "no code");
+        put_of(false, &mut memo, &tasks, key, &[CODE, MADE + 8], Some(StackId::new(9)));
+        assert_eq!(memo.get(&tasks, key), Some(Some(StackId::new(9))));
+        map(&mut tasks, MADE, "//anon", 0, PROT_EXEC);
+        assert_eq!(memo.get(&tasks, key), None, "other code");
         // A return address right behind the file's code is of its last call, and not of what lies there.
         put(&mut memo, &tasks, key, &[CODE, CODE + 0x1000], None);
         assert_eq!(memo.get(&tasks, key), Some(None));

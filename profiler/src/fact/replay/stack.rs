@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::memo::{Key, Spot, lasts};
+use super::memo::{Key, Lasting, Spot, lasts};
 use super::{MAX_STACKS, Noun, Replay};
 use crate::addr::{Avma, KernelOffset, Timestamp};
 use crate::event::{At, Stacks};
@@ -109,19 +109,23 @@ impl Replay<'_, '_> {
         let user = same.and_then(|same| self.memo.user_part(&self.tasks, same));
         let walked = end.filter(|_| user.is_none());
         let walked = walked.and_then(|_| self.dictionary.user.get(stacks.user));
-        let lasting = same.filter(|same| user.is_some() || lasts(&self.tasks, *same, walked.as_ref()));
-        let stack = match known {
-            Some(known) => known,
-            None if self.tables.stacks.len() >= MAX_STACKS => {
-                Some(self.interner.truncated(&mut self.tables, TruncationReason::Limit))
+        let has_dump = self.beside.jit.has_dump(at.pid);
+        let is_lasting =
+            |same: &Key| user.is_some() || lasts(&self.tasks, *same, walked.as_ref(), Lasting::new(has_dump));
+        let is_full = self.tables.stacks.len() >= MAX_STACKS;
+        let cut = || Some(self.interner.truncated(&mut self.tables, TruncationReason::Limit));
+        let (stack, lasting) = if let Some(known) = known.or_else(|| is_full.then(cut)) {
+            (known, same.filter(is_lasting))
+        } else {
+            let (user, lasts) = match user {
+                Some(user) => (user, true),
+                None => self.user_part(at, stacks, process, walked.as_ref()),
+            };
+            let lasting = same.filter(|_| lasts);
+            if let Some(lasting) = lasting {
+                self.memo.put_user_part(&self.tasks, lasting, user);
             }
-            None => {
-                let user = user.unwrap_or_else(|| self.user_part(at, stacks, process, walked.as_ref()));
-                if let Some(lasting) = lasting {
-                    self.memo.put_user_part(&self.tasks, lasting, user);
-                }
-                self.with_kernel(user, kernel)
-            }
+            (self.with_kernel(user, kernel), lasting)
         };
         if let Some(lasting) = lasting {
             self.memo.put(&self.tasks, lasting, stack);
@@ -129,18 +133,20 @@ impl Replay<'_, '_> {
         stack
     }
 
-    /// User frames, as the kernel side walked them or out of a copy.
+    /// User frames, as the kernel side walked them or out of a copy; and whether they mean the same for as long as their code is mapped.
     fn user_part(
         &mut self,
         at: &At,
         stacks: &Stacks<'_>,
         process: Option<ProcessId>,
         walked: Option<&Walked>,
-    ) -> Option<StackId> {
-        let process = process.filter(|_| stacks.flags & FLAG_USER_REGS != 0)?;
+    ) -> (Option<StackId>, bool) {
+        let Some(process) = process.filter(|_| stacks.flags & FLAG_USER_REGS != 0) else {
+            return (None, true);
+        };
         match walked.filter(|walked| is_whole(stacks, walked.end)) {
             Some(walked) => self.walked(at, process, walked),
-            None => self.unwound(at, stacks, process, walked),
+            None => (self.unwound(at, stacks, process, walked), false),
         }
     }
 
@@ -153,18 +159,31 @@ impl Replay<'_, '_> {
         stack
     }
 
-    /// User frames as the kernel side walked them; frames at places that were met before cost one look.
-    fn walked(&mut self, at: &At, process: ProcessId, walked: &Walked) -> Option<StackId> {
+    /// User frames as the kernel side walked them: those that the thread's last walk had cost nothing, those at places that were met before one look.
+    fn walked(&mut self, at: &At, process: ProcessId, walked: &Walked) -> (Option<StackId>, bool) {
         let reason = walked.end.reason();
-        let mut stack = reason.map(|reason| self.interner.truncated(&mut self.tables, reason));
         let code = self.tasks.code_of(process);
-        for (depth, frame) in walked.frames.iter().enumerate().rev() {
-            let spot = code.map(|code| Spot::new(code, depth, *frame));
-            let known = spot.and_then(|spot| self.memo.frame(spot));
-            let frame = known.unwrap_or_else(|| self.frame_at(at, process, (depth, *frame), spot));
-            stack = Some(self.interner.stack(&mut self.tables, stack, frame));
+        let mut last = self.last_walks.take(at.tid);
+        let mapped = code.map(|code| (process, code));
+        let shared = last.cut_to(mapped, reason, &walked.frames);
+        let mut stack = last.stack();
+        if stack.is_none() {
+            stack = reason.map(|reason| self.interner.truncated(&mut self.tables, reason));
         }
-        stack
+        let mut lasting = Lasting::new(self.beside.jit.has_dump(at.pid));
+        for (depth, address) in walked.frames.iter().enumerate().rev().skip(shared) {
+            let spot = code.map(|code| Spot::new(code, depth, *address));
+            let known = spot.and_then(|spot| self.memo.frame(spot));
+            let frame = known.unwrap_or_else(|| self.frame_at(at, process, (depth, *address), spot));
+            let made = self.interner.stack(&mut self.tables, stack, frame);
+            last.push(*address, made, || {
+                spot.is_some_and(|spot| lasting.has(&self.tasks, process, spot))
+            });
+            stack = Some(made);
+        }
+        let lasts = last.lasts() && code.is_some();
+        self.last_walks.put(at.tid, last);
+        (stack, lasts)
     }
 
     fn frame_at(&mut self, at: &At, process: ProcessId, (depth, frame): (usize, u64), spot: Option<Spot>) -> FrameId {

@@ -5,6 +5,7 @@ use crate::event::bytes::{Bytes, Malformed, put, put_bytes, put_difference};
 use crate::event::format::MAX_TEXT;
 use crate::fact::MappedFile;
 use crate::fact::fault::{FileSection, FileSymbol};
+use crate::task::space::Texts;
 
 /// Longest build id.
 const MAX_BUILD_ID: usize = 64;
@@ -39,10 +40,11 @@ pub fn encode_files(out: &mut Vec<u8>, files: &[MappedFile], mapped_as: &[FileId
 
 pub fn decode_files(bytes: &mut Bytes<'_>) -> Result<(Vec<MappedFile>, Vec<FileId>), Malformed> {
     let (mut files, mut mapped_as) = (Vec::new(), Vec::new());
+    let mut paths = Texts::default();
     for _ in 0..bytes.get_len(bytes.0.len())? {
         let id = decode_id(bytes)?;
         mapped_as.push(decode_id(bytes)?);
-        let path = text(bytes)?;
+        let path = paths.shared(&text(bytes)?);
         let deleted = bytes.byte()? != 0;
         let build_id = bytes.get_bytes(MAX_BUILD_ID)?.to_vec();
         let (mut sections, mut symbols) = (Vec::new(), Vec::new());

@@ -7,8 +7,8 @@ use crate::addr::Timestamp;
 use crate::fact::fault::MappedFileId;
 use crate::fact::request::{DeviceId, Operation, RequestSight};
 use crate::fact::{
-    BioFact, Cause, EffectKind, FactSink, FaultFact, Mark, PagesReadFact, ProcessId, Reason, RequestFact, SampleFact,
-    Tables, ThreadId,
+    BioFact, Cause, EffectKind, FactSink, FaultFact, Mark, Noun, PagesReadFact, ProcessId, Reason, RequestFact,
+    SampleFact, Tables, ThreadId,
 };
 use crate::report::export::ns;
 use crate::report::faults;
@@ -67,6 +67,10 @@ impl Facts {
 }
 
 impl FactSink for Facts {
+    fn wants_stacks(&self, noun: Noun) -> bool {
+        noun == Noun::Fault
+    }
+
     fn sample(&mut self, tables: &Tables, sample: &SampleFact) {
         self.faults.sample(tables, sample);
     }

@@ -47,7 +47,7 @@ fn of_file(view: &View<'_>, file: &FileRow) -> Vec<SpotRow> {
     };
     // Frames of one function are many.
     let mut functions: FxHashMap<Option<String>, Spot> = FxHashMap::default();
-    for (frame, spot) in &pages.read_around_off {
+    for (frame, spot) in pages.spots() {
         let name = frame.map(|frame| view.tables.function_name(frame).into_owned());
         functions
             .entry(name)

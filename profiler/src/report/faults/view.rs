@@ -1,5 +1,7 @@
 //! Faults with the names of everything that they refer to.
 
+use std::sync::Arc;
+
 use super::phase::{Phase, Phases};
 use super::rows::Facts;
 use crate::fact::clues::Clues;
@@ -18,7 +20,7 @@ pub struct View<'a> {
     /// What they refer to.
     pub tables: &'a Tables,
     /// Functions of their stacks.
-    pub functions: Functions,
+    pub functions: Arc<Functions>,
     /// Phases of the processes.
     pub phases: Phases,
     facts: &'a Facts,
@@ -28,12 +30,16 @@ pub struct View<'a> {
 impl<'a> View<'a> {
     /// Names and orders the facts of a recording.
     pub fn new(tables: &'a Tables, facts: &'a Facts) -> Self {
+        Self::sharing(tables, facts, &Arc::new(Functions::new(tables)))
+    }
+
+    /// The same with the functions of these tables, which another view has too.
+    pub fn sharing(tables: &'a Tables, facts: &'a Facts, functions: &Arc<Functions>) -> Self {
         let order = facts.rows.ordered();
-        let functions = Functions::new(tables);
-        let phases = Phases::new(tables, &functions, facts, &order);
+        let phases = Phases::new(tables, functions, facts, &order);
         Self {
             tables,
-            functions,
+            functions: Arc::clone(functions),
             phases,
             facts,
             order,

@@ -185,7 +185,7 @@ fn lines_fit_whatever_the_names_are() {
         name.symbol = "\x1b[2Jn".repeat(500).into();
     }
     tables.processes[0].name = "p".repeat(500);
-    tables.files[0].path = format!("/{}", "f".repeat(500));
+    tables.files[0].path = format!("/{}", "f".repeat(500)).into();
     let clues = Clues {
         copies: vec![copies(1, u64::MAX), copies(0, u64::MAX)],
         wasted: vec![wasted(0, 0, u64::MAX, u64::MAX), wasted(9, 9, u64::MAX, 0)],

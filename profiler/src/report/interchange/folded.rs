@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use rustc_hash::FxHashMap;
 
-use super::places::{Places, harmless};
+use super::places::{Places, Spot, harmless};
 use super::sums::{Sums, Weight};
-use crate::fact::{FrameId, Tables};
+use crate::fact::Tables;
 
 /// Stands for nothing.
 const NONE: u32 = u32::MAX;
@@ -26,8 +26,8 @@ struct Tree {
     children: FxHashMap<(u32, u32), u32>,
     names: Vec<String>,
     numbers: FxHashMap<String, u32>,
-    /// By frame: its names, innermost inlined one first.
-    frames: FxHashMap<Option<FrameId>, Vec<u32>>,
+    /// By spot: its names, innermost inlined one first.
+    frames: FxHashMap<Spot, Vec<u32>>,
 }
 
 /// Writes the sums of a recording, weighed so. Stacks without any weight are left out.
@@ -41,7 +41,7 @@ pub fn write(out: &mut impl Write, tables: &Tables, sums: &mut Sums, weight: Wei
     for (key, sum) in &finished {
         let process = tree.name(&places.process(key, sums));
         let mut at = tree.child(NONE, process);
-        let mut frames: Vec<Option<FrameId>> = places.stack(key.stack);
+        let mut frames = places.stack(key.stack, key.cut);
         frames.reverse();
         for frame in frames {
             for name in tree.frame(&places, frame).iter().rev() {
@@ -72,7 +72,7 @@ impl Tree {
         number
     }
 
-    fn frame(&mut self, places: &Places<'_>, frame: Option<FrameId>) -> Vec<u32> {
+    fn frame(&mut self, places: &Places<'_>, frame: Spot) -> Vec<u32> {
         if let Some(known) = self.frames.get(&frame) {
             return known.clone();
         }

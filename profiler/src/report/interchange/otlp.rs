@@ -10,11 +10,11 @@ use super::otlp_message::{
     Any, AnyValue, Attribute, Dictionary, Function, KeyValue, Line, Link, Location, Mapping, Profile, ProfilesData,
     Resource, ResourceProfiles, Sample, Scope, ScopeProfiles, Stack, ValueType,
 };
-use super::places::{self, Label, Places, Value};
+use super::places::{self, Label, Places, Spot, Value};
 use super::pprof::{Strings, signed};
 use super::sums::{Key, Sum, Sums, Table, Weight};
 use crate::addr::ns;
-use crate::fact::{FrameId, ModuleId, Recording, StackId, Tables};
+use crate::fact::{ModuleId, Recording, StackId, Tables};
 
 /// Writes the sums of a recording.
 ///
@@ -24,10 +24,14 @@ pub fn write(out: &mut impl Write, tables: &Tables, sums: &mut Sums) -> io::Resu
     let finished = sums.finish(tables);
     let mut making = Making::new(tables);
     let mut profiles = Vec::new();
-    for table in sums.tables().to_vec() {
-        let of_table: Vec<&(Key, Sum)> = finished.iter().filter(|(key, _)| key.what.table() == table).collect();
+    for table in sums.tables() {
+        let of_table: Vec<(Key, Sum)> = finished
+            .iter()
+            .filter(|(key, _)| key.what.table() == *table)
+            .copied()
+            .collect();
         for measure in table.measures() {
-            profiles.push(making.profile(sums, table, *measure, &of_table));
+            profiles.push(making.profile(sums, *table, *measure, &of_table));
         }
     }
     let recording = &tables.recording;
@@ -63,6 +67,11 @@ impl Label {
             Self::File => "file.path",
         }
     }
+}
+
+/// A part of a message: parts that follow one another are one message.
+fn push(to: &mut Vec<u8>, part: &Profile) {
+    part.encode_raw(to);
 }
 
 fn text(text: &str) -> AnyValue {
@@ -126,8 +135,8 @@ struct Making<'a> {
     strings: Strings,
     mappings: Indexed<ModuleId>,
     functions: Indexed<(i32, i32)>,
-    locations: Indexed<Option<FrameId>>,
-    stacks: Indexed<Option<StackId>>,
+    locations: Indexed<Spot>,
+    stacks: Indexed<(Option<StackId>, bool)>,
     attributes: Indexed<(&'static str, Value)>,
     made: Dictionary,
 }
@@ -166,25 +175,34 @@ impl<'a> Making<'a> {
         sums: &Sums,
         table: Table,
         (weight, name, unit): (Weight, &str, &str),
-        of_table: &[&(Key, Sum)],
-    ) -> Profile {
-        let mut samples = Vec::new();
+        of_table: &[(Key, Sum)],
+    ) -> Vec<u8> {
+        let mut encoded = Vec::new();
         for (key, sum) in of_table {
             let value = sum.of(weight);
             if value > 0 {
-                samples.push(self.sample(sums, key, value));
+                let samples = vec![self.sample(sums, key, value)];
+                push(
+                    &mut encoded,
+                    &Profile {
+                        samples,
+                        ..Profile::default()
+                    },
+                );
             }
         }
         let hz = self.recording.sample_hz;
         let is_sampled = table == Table::Samples && hz > 0;
-        Profile {
+        let rest = Profile {
             sample_type: Some(self.value_type(name, unit)),
-            samples,
+            samples: Vec::new(),
             time_unix_nano: self.recording.start_unix_ms.saturating_mul(1_000_000),
             duration_nano: ns(self.recording.end.since(self.recording.start)),
             period_type: is_sampled.then(|| self.value_type("cpu", "nanoseconds")),
             period: if is_sampled { 1_000_000_000 / i64::from(hz) } else { 0 },
-        }
+        };
+        push(&mut encoded, &rest);
+        encoded
     }
 
     fn value_type(&mut self, name: &str, unit: &str) -> ValueType {
@@ -201,7 +219,7 @@ impl<'a> Making<'a> {
             .map(|(label, value)| self.attribute(label.otlp(), value));
         Sample {
             attribute_indices: attributes.collect(),
-            stack_index: self.stack(key.stack),
+            stack_index: self.stack(key.stack, key.cut),
             values: vec![signed(value)],
         }
     }
@@ -220,28 +238,28 @@ impl<'a> Making<'a> {
         index
     }
 
-    fn stack(&mut self, stack: Option<StackId>) -> i32 {
-        let (index, is_new) = self.stacks.of(stack);
+    fn stack(&mut self, stack: Option<StackId>, cut: bool) -> i32 {
+        let (index, is_new) = self.stacks.of((stack, cut));
         if is_new {
-            let frames = self.places.stack(stack).into_iter();
-            let location_indices = frames.map(|frame| self.location(frame)).collect();
+            let frames = self.places.stack(stack, cut).into_iter();
+            let location_indices = frames.map(|spot| self.location(spot)).collect();
             self.made.stack_table.push(Stack { location_indices });
         }
         index
     }
 
-    fn location(&mut self, frame: Option<FrameId>) -> i32 {
-        let (index, is_new) = self.locations.of(frame);
+    fn location(&mut self, spot: Spot) -> i32 {
+        let (index, is_new) = self.locations.of(spot);
         if !is_new {
             return index;
         }
-        let (module, address) = frame.map_or((None, 0), |frame| self.places.address(frame));
-        let kind = match frame {
+        let (module, address) = spot.frame().map_or((None, 0), |frame| self.places.address(frame));
+        let kind = match spot.frame() {
             Some(frame) if self.places.is_kernel(frame) => Some("kernel"),
             Some(_) if module.is_some() => Some("native"),
             _ => None,
         };
-        let lines = self.places.lines(frame).into_iter().map(|line| Line {
+        let lines = self.places.lines(spot).into_iter().map(|line| Line {
             function_index: self.function(&line.function, &line.file),
             line: i64::from(line.number),
         });

@@ -53,8 +53,9 @@ pub struct Resource {
 pub struct ScopeProfiles {
     #[prost(message, optional, tag = "1")]
     pub scope: Option<Scope>,
-    #[prost(message, repeated, tag = "2")]
-    pub profiles: Vec<Profile>,
+    /// Encoded: [`Profile`].
+    #[prost(bytes = "vec", repeated, tag = "2")]
+    pub profiles: Vec<Vec<u8>>,
 }
 
 /// The profiler.

@@ -19,6 +19,8 @@ use crate::report::text::{escaped, is_unsafe};
 const DEPTH: usize = 4096;
 /// Stands for the stack that is not known.
 const NO_STACK: &str = "[no stack]";
+/// Stands for the frames that there was no room for ([`super::sums::Key::cut`]).
+const CUT: &str = "[cut: light stacks]";
 
 /// A function at a frame.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -40,6 +42,27 @@ pub struct Extent {
     pub limit: u64,
     /// Of `start` in the file.
     pub offset: u64,
+}
+
+/// A frame, or what stands in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Spot {
+    /// A frame.
+    Frame(FrameId),
+    /// For the stack that is not known.
+    NoStack,
+    /// For the frames that there was no room for.
+    Cut,
+}
+
+impl Spot {
+    /// The frame, if it is one.
+    pub fn frame(self) -> Option<FrameId> {
+        match self {
+            Self::Frame(frame) => Some(frame),
+            Self::NoStack | Self::Cut => None,
+        }
+    }
 }
 
 /// The frames of a recording.
@@ -105,8 +128,9 @@ impl<'a> Places<'a> {
         frame.is_some_and(|frame| matches!(frame.location, Location::Kernel { .. }))
     }
 
-    /// The functions of a frame, innermost inlined one first; never none. Without a frame, what stands for a stack that is not known.
-    pub fn lines(&self, frame: Option<FrameId>) -> Vec<Line> {
+    /// The functions of a frame, innermost inlined one first; never none.
+    pub fn lines(&self, spot: Spot) -> Vec<Line> {
+        let frame = spot.frame();
         let chain = frame.map_or(&[][..], |frame| self.functions.of_frame(frame));
         let sources = frame.and_then(|frame| self.tables.names.get(&frame));
         let sources = sources.map_or(&[][..], |name| &name.inline_chain);
@@ -120,7 +144,11 @@ impl<'a> Places<'a> {
             }
         };
         if chain.is_empty() {
-            let name = frame.map_or(Cow::Borrowed(NO_STACK), |frame| self.tables.function_name(frame));
+            let name = match spot {
+                Spot::Frame(frame) => self.tables.function_name(frame),
+                Spot::NoStack => Cow::Borrowed(NO_STACK),
+                Spot::Cut => Cow::Borrowed(CUT),
+            };
             return vec![line(0, &name)];
         }
         let functions = chain.iter().enumerate();
@@ -132,11 +160,13 @@ impl<'a> Places<'a> {
         functions.map(|(place, id)| line(place, name(*id))).collect()
     }
 
-    /// The frames of a stack, innermost first; one that stands for all where there is none.
-    pub fn stack(&self, stack: Option<StackId>) -> Vec<Option<FrameId>> {
+    /// The frames of a stack, innermost first, and what stands for frames that are not there; never none.
+    pub fn stack(&self, stack: Option<StackId>, cut: bool) -> Vec<Spot> {
         let frames = stack.into_iter().flat_map(|stack| upwards(self.tables, stack));
-        let frames: Vec<Option<FrameId>> = frames.take(DEPTH).map(Some).collect();
-        if frames.is_empty() { vec![None] } else { frames }
+        let mut spots = Vec::new();
+        spots.extend(cut.then_some(Spot::Cut));
+        spots.extend(frames.take(DEPTH).map(Spot::Frame));
+        if spots.is_empty() { vec![Spot::NoStack] } else { spots }
     }
 
     /// What a sum is about, but for its stack.
@@ -157,7 +187,12 @@ impl<'a> Places<'a> {
                 labels.extend(process.map(|process| (Label::Pid, number(process.pid))));
                 labels.extend(thread.map(|thread| (Label::Tid, number(thread.tid))));
             }
-            Who::Other(name) => text(Label::Thread, sums.name(name)),
+            Who::Named(number) => {
+                if let Some(name) = sums.name(number) {
+                    name.process.iter().for_each(|process| text(Label::Process, process));
+                    text(Label::Thread, &name.thread);
+                }
+            }
             Who::Nobody => {}
         }
         let mut text = |label, text: &str| labels.push((label, Value::Text(harmless(text).into_owned())));
@@ -186,7 +221,10 @@ impl<'a> Places<'a> {
                 let process = thread.and_then(|thread| self.tables.processes.get(thread.process.index()));
                 harmless(process.map_or("[unknown]", |process| &process.name))
             }
-            Who::Other(name) => harmless(sums.name(name)),
+            Who::Named(number) => {
+                let name = sums.name(number);
+                harmless(name.map_or("[unknown]", |name| name.process.as_deref().unwrap_or(&name.thread)))
+            }
             Who::Nobody => Cow::Borrowed("[unknown]"),
         }
     }

@@ -10,10 +10,10 @@ use prost::Message as _;
 use rustc_hash::FxHashMap;
 
 use super::message::{Function, Label as LabelMessage, Line, Location, Mapping, Profile, Sample, ValueType};
-use super::places::{self, Label, Places, Value};
+use super::places::{self, Label, Places, Spot, Value};
 use super::sums::{Key, Sum, Sums, Table, Weight};
 use crate::addr::ns;
-use crate::fact::{FrameId, ModuleId, Tables};
+use crate::fact::{ModuleId, Tables};
 
 /// Writes the sums of a recording.
 ///
@@ -25,7 +25,7 @@ pub fn write(out: &mut impl Write, tables: &Tables, sums: &mut Sums) -> io::Resu
     for (key, sum) in &finished {
         parts.sample(sums, key, *sum)?;
     }
-    parts.finish(sums.tables())?.finish()?.flush()
+    parts.finish(sums)?.finish()?.flush()
 }
 
 impl Label {
@@ -53,8 +53,7 @@ struct Parts<'a, W> {
     strings: Strings,
     mappings: FxHashMap<ModuleId, u64>,
     functions: FxHashMap<(i64, i64), u64>,
-    /// By frame; `None`: no stack.
-    locations: FxHashMap<Option<FrameId>, u64>,
+    locations: FxHashMap<Spot, u64>,
     /// What only the end writes.
     rest: Profile,
 }
@@ -85,8 +84,8 @@ impl<'a, W: Write> Parts<'a, W> {
     }
 
     fn sample(&mut self, sums: &Sums, key: &Key, sum: Sum) -> io::Result<()> {
-        let frames = self.places.stack(key.stack).into_iter();
-        let location_id = frames.map(|frame| self.location(frame)).collect();
+        let frames = self.places.stack(key.stack, key.cut).into_iter();
+        let location_id = frames.map(|spot| self.location(spot)).collect();
         let table = key.what.table();
         let value = types(sums.tables()).map(|(of, (weight, ..))| if of == table { signed(sum.of(weight)) } else { 0 });
         let labels = self.places.labels(key, sums);
@@ -110,15 +109,15 @@ impl<'a, W: Write> Parts<'a, W> {
         LabelMessage { key, text, number }
     }
 
-    fn location(&mut self, frame: Option<FrameId>) -> u64 {
-        if let Some(known) = self.locations.get(&frame) {
+    fn location(&mut self, spot: Spot) -> u64 {
+        if let Some(known) = self.locations.get(&spot) {
             return *known;
         }
         let id = self.locations.len() as u64 + 1;
-        self.locations.insert(frame, id);
-        let (module, address) = frame.map_or((None, 0), |frame| self.places.address(frame));
+        self.locations.insert(spot, id);
+        let (module, address) = spot.frame().map_or((None, 0), |frame| self.places.address(frame));
         let mapping_id = module.map_or(0, |module| self.mapping(module));
-        let lines = self.places.lines(frame).into_iter().map(|line| Line {
+        let lines = self.places.lines(spot).into_iter().map(|line| Line {
             function_id: self.function(&line.function, &line.file),
             line: i64::from(line.number),
         });
@@ -175,7 +174,8 @@ impl<'a, W: Write> Parts<'a, W> {
         number
     }
 
-    fn finish(mut self, tables: &[Table]) -> io::Result<W> {
+    fn finish(mut self, sums: &Sums) -> io::Result<W> {
+        let tables = sums.tables();
         let mut rest = std::mem::take(&mut self.rest);
         let mut value_type = |(_, name, unit): (Weight, &str, &str)| ValueType {
             kind: self.strings.number(name),
@@ -193,8 +193,11 @@ impl<'a, W: Write> Parts<'a, W> {
         }
         rest.time_nanos = signed(recording.start_unix_ms.saturating_mul(1_000_000));
         rest.duration_nanos = signed(ns(recording.end.since(recording.start)));
-        let comment = format!("ngmi {} on Linux {}", recording.ngmi_version, recording.kernel);
-        rest.comment = vec![self.strings.number(&places::harmless(&comment))];
+        let made = format!("ngmi {} on Linux {}", recording.ngmi_version, recording.kernel);
+        let comments = std::iter::once(made).chain(sums.left_out());
+        rest.comment = comments
+            .map(|comment| self.strings.number(&places::harmless(&comment)))
+            .collect();
         rest.string_table = std::mem::take(&mut self.strings).list;
         self.part(&rest)?;
         Ok(self.out)

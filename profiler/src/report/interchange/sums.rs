@@ -2,103 +2,33 @@
 //!
 //! They add up to what the verbs tell: `ngmi faults`, `ngmi waits`, `ngmi io`, and the CPU time of `ngmi convert --json`.
 
-use rustc_hash::FxHashMap;
+mod measures;
+mod room;
+
+use std::mem::take;
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+pub use measures::{Table, Weight};
 
 use crate::addr::ns;
 use crate::fact::fault::FaultClass;
 use crate::fact::reasons::refined;
 use crate::fact::request::{Operation, RequestSight};
 use crate::fact::{
-    BioFact, DeviceId, FactSink, FaultFact, MappedFileId, Mark, RequestFact, SampleFact, StackId, Tables, ThreadId,
-    WaitFact, WaitReason,
+    BioFact, DeviceId, FactSink, FaultFact, MappedFileId, Mark, Noun, ProcessId, RequestFact, SampleFact, StackId,
+    Tables, ThreadId, Visit, WaitFact, WaitReason,
 };
 use crate::report::io::select::bases;
-
-/// What is exported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Table {
-    /// CPU samples.
-    Samples,
-    /// Page faults.
-    Faults,
-    /// Block requests.
-    Requests,
-    /// Waits.
-    Waits,
-}
-
-impl Table {
-    /// Every table, in the order of help.
-    pub const ALL: [Self; 4] = [Self::Samples, Self::Faults, Self::Requests, Self::Waits];
-
-    /// As `--table` names it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Samples => "samples",
-            Self::Faults => "faults",
-            Self::Requests => "requests",
-            Self::Waits => "waits",
-        }
-    }
-
-    /// What is measured of it: weight, name and unit, as formats with sample types name them.
-    pub const fn measures(self) -> &'static [(Weight, &'static str, &'static str)] {
-        match self {
-            Self::Samples => &[
-                (Weight::Count, "samples", "count"),
-                (Weight::Time, "cpu", "nanoseconds"),
-            ],
-            Self::Faults => &[
-                (Weight::Count, "faults", "count"),
-                (Weight::Time, "fault_time", "nanoseconds"),
-                (Weight::Bytes, "fault_bytes", "bytes"),
-            ],
-            Self::Requests => &[
-                (Weight::Count, "ios", "count"),
-                (Weight::Time, "io_time", "nanoseconds"),
-                (Weight::Bytes, "io_bytes", "bytes"),
-            ],
-            Self::Waits => &[
-                (Weight::Count, "waits", "count"),
-                (Weight::Time, "off_cpu", "nanoseconds"),
-            ],
-        }
-    }
-}
-
-/// What stacks are weighed by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Weight {
-    /// Time, in ns.
-    #[default]
-    Time,
-    /// How many.
-    Count,
-    /// Bytes.
-    Bytes,
-}
-
-impl Weight {
-    /// Every weight, in the order of help.
-    pub const ALL: [Self; 3] = [Self::Time, Self::Count, Self::Bytes];
-
-    /// As `--weight` names it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Time => "time",
-            Self::Count => "count",
-            Self::Bytes => "bytes",
-        }
-    }
-}
 
 /// Who did it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Who {
     /// A recorded thread.
     Thread(ThreadId),
-    /// Another, by its name: index into the names.
-    Other(u32),
+    /// One that is not recorded, or several of the same name: index into the names.
+    Named(u32),
     /// Nobody was seen.
     Nobody,
 }
@@ -137,6 +67,8 @@ pub struct Key {
     pub who: Who,
     /// Where it was.
     pub stack: Option<StackId>,
+    /// There was no room for the frames that this stack called.
+    pub cut: bool,
     /// The file that it is about.
     pub file: Option<MappedFileId>,
 }
@@ -169,21 +101,55 @@ impl Sum {
     }
 }
 
-/// Takes the facts of the wanted tables and sums them up. Grows with what is distinct.
-#[derive(Debug, Default)]
+/// A name that sums are told by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Name {
+    /// Of the process, if it is known.
+    pub process: Option<Arc<str>>,
+    /// Of the thread.
+    pub thread: String,
+}
+
+/// Takes the facts of the wanted tables and sums them up. Grows with what is distinct, as far as there is room ([`room`]).
+#[derive(Debug)]
 pub struct Sums {
     wanted: Vec<Table>,
     by_key: FxHashMap<Key, Sum>,
-    names: Vec<String>,
-    known: FxHashMap<String, u32>,
+    names: Vec<Name>,
+    known: FxHashMap<Name, u32>,
+    /// Sums at most, about.
+    room: usize,
+    /// Processes of which nothing comes any more.
+    over: FxHashSet<ProcessId>,
+    /// Threads of these are told by name, and files that are told by one path as one.
+    gathers: bool,
+    /// By path, and whether it was deleted: the first one.
+    files: FxHashMap<(Arc<str>, bool), MappedFileId>,
+    /// Some were.
+    gathered: bool,
+    /// Facts whose stacks were cut, or left out; known when finished.
+    cut: u64,
 }
 
 impl Sums {
     /// Of these tables.
     pub fn new(wanted: &[Table]) -> Self {
+        Self::within(wanted, room::SUMS)
+    }
+
+    /// Of these tables, about so many at most.
+    pub fn within(wanted: &[Table], room: usize) -> Self {
         Self {
             wanted: wanted.to_vec(),
-            ..Self::default()
+            by_key: FxHashMap::default(),
+            names: Vec::new(),
+            known: FxHashMap::default(),
+            room,
+            over: FxHashSet::default(),
+            gathers: false,
+            files: FxHashMap::default(),
+            gathered: false,
+            cut: 0,
         }
     }
 
@@ -198,9 +164,9 @@ impl Sums {
         of_table.fold(0, |sum, (_, more)| sum.saturating_add(more.count))
     }
 
-    /// The name of one that is not recorded.
-    pub fn name(&self, other: u32) -> &str {
-        self.names.get(other as usize).map_or("", String::as_str)
+    /// What is told by name.
+    pub fn name(&self, number: u32) -> Option<&Name> {
+        self.names.get(number as usize)
     }
 
     /// The sums, in an order that is the same each time, with what only the finished tables can say.
@@ -209,17 +175,25 @@ impl Sums {
             self.rest_of_cpu_time(tables);
         }
         let counted = self.devices(tables);
-        let mut finished: FxHashMap<Key, Sum> = FxHashMap::default();
-        for (mut key, sum) in self.by_key.drain() {
+        let refine = |(mut key, sum): (Key, Sum)| {
             match &mut key.what {
-                What::Io(device, _) if !counted.get(device.index()).copied().unwrap_or(true) => continue,
-                What::Wait(reason) => *reason = refined(tables, key.stack, *reason),
+                What::Io(device, _) if !counted.get(device.index()).copied().unwrap_or(true) => return None,
+                What::Wait(reason) if !key.cut => *reason = refined(tables, key.stack, *reason),
                 _ => {}
             }
-            finished.entry(key).or_default().add(sum);
-        }
-        let mut finished: Vec<(Key, Sum)> = finished.into_iter().collect();
+            Some((key, sum))
+        };
+        let mut finished: Vec<(Key, Sum)> = take(&mut self.by_key).into_iter().filter_map(refine).collect();
         finished.sort_unstable_by_key(|(key, _)| *key);
+        finished.dedup_by(|(key, more), (kept, sum)| {
+            let same = key == kept;
+            if same {
+                sum.add(*more);
+            }
+            same
+        });
+        let cut = finished.iter().filter(|(key, _)| key.cut);
+        self.cut = cut.fold(0, |all, (_, sum)| all.saturating_add(sum.count));
         finished
     }
 
@@ -231,7 +205,7 @@ impl Sums {
                     time: thread.cpu_time_after_last_sample,
                     ..Sum::default()
                 };
-                self.add(What::Sample, Who::Thread(id), None, None, sum);
+                self.add(tables, What::Sample, Who::Thread(id), (None, None), sum);
             }
         }
     }
@@ -253,9 +227,35 @@ impl Sums {
         self.wanted.contains(&table)
     }
 
-    fn add(&mut self, what: What, who: Who, stack: Option<StackId>, file: Option<MappedFileId>, sum: Sum) {
-        let key = Key { what, who, stack, file };
+    fn add(
+        &mut self,
+        tables: &Tables,
+        what: What,
+        who: Who,
+        (stack, file): (Option<StackId>, Option<MappedFileId>),
+        sum: Sum,
+    ) {
+        let key = Key {
+            what,
+            who: self.teller(tables, who),
+            stack,
+            cut: false,
+            file: file.map(|file| self.told_as(tables, file)),
+        };
         self.by_key.entry(key).or_default().add(sum);
+        if self.by_key.len() > self.room {
+            self.make_room(tables);
+        }
+    }
+
+    fn named(&mut self, name: Name) -> Who {
+        if let Some(known) = self.known.get(&name) {
+            return Who::Named(*known);
+        }
+        let next = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+        self.names.push(name.clone());
+        self.known.insert(name, next);
+        Who::Named(next)
     }
 
     fn who(&mut self, bio: &BioFact) -> Who {
@@ -264,37 +264,32 @@ impl Sums {
             None if bio.name.is_empty() => Who::Nobody,
             None => {
                 // Workers of the kernel do everybody's work in turn: their numbers say nothing.
-                let name = match bio.name.split_once('/') {
-                    Some(("kworker", _)) => "kworker",
-                    _ => &bio.name,
+                let thread = match bio.name.split_once('/') {
+                    Some(("kworker", _)) => "kworker".to_owned(),
+                    _ => bio.name.clone(),
                 };
-                if let Some(known) = self.known.get(name) {
-                    return Who::Other(*known);
-                }
-                let next = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
-                self.names.push(name.to_owned());
-                self.known.insert(name.to_owned(), next);
-                Who::Other(next)
+                self.named(Name { process: None, thread })
             }
         }
     }
 }
 
 impl FactSink for Sums {
-    fn sample(&mut self, _: &Tables, sample: &SampleFact) {
+    fn sample(&mut self, tables: &Tables, sample: &SampleFact) {
         if self.wants(Table::Samples) {
             let sum = Sum {
                 count: u64::from(sample.weight),
                 time: ns(sample.cpu_time),
                 bytes: 0,
             };
-            self.add(What::Sample, Who::Thread(sample.thread), sample.stack, None, sum);
+            let who = Who::Thread(sample.thread);
+            self.add(tables, What::Sample, who, (sample.stack, None), sum);
         }
     }
 
     fn mark(&mut self, _: &Tables, _: &Mark) {}
 
-    fn fault(&mut self, _: &Tables, fault: &FaultFact) {
+    fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
         if self.wants(Table::Faults) {
             let sum = Sum {
                 count: 1,
@@ -302,11 +297,11 @@ impl FactSink for Sums {
                 bytes: fault.bytes(),
             };
             let (who, file) = (Who::Thread(fault.thread), fault.place.map(|place| place.file));
-            self.add(What::Fault(fault.class), who, fault.stack, file, sum);
+            self.add(tables, What::Fault(fault.class), who, (fault.stack, file), sum);
         }
     }
 
-    fn wait(&mut self, _: &Tables, wait: &WaitFact) {
+    fn wait(&mut self, tables: &Tables, wait: &WaitFact) {
         if self.wants(Table::Waits) {
             let sum = Sum {
                 count: u64::from(wait.count),
@@ -314,12 +309,13 @@ impl FactSink for Sums {
                 bytes: 0,
             };
             let file = wait.call.as_ref().and_then(|call| call.file);
-            self.add(What::Wait(wait.reason), Who::Thread(wait.thread), wait.stack, file, sum);
+            let who = Who::Thread(wait.thread);
+            self.add(tables, What::Wait(wait.reason), who, (wait.stack, file), sum);
         }
     }
 
     /// As `ngmi io` counts: each part of a request, and what is left of it, if anything.
-    fn request(&mut self, _: &Tables, request: &RequestFact) {
+    fn request(&mut self, tables: &Tables, request: &RequestFact) {
         if !self.wants(Table::Requests) || request.sight == RequestSight::NoEnd {
             return;
         }
@@ -334,7 +330,7 @@ impl FactSink for Sums {
                 bytes: moved(u64::from(bio.bytes)),
             };
             let who = self.who(bio);
-            self.add(what, who, bio.stack, bio.file, sum);
+            self.add(tables, what, who, (bio.stack, bio.file), sum);
         }
         if left > 0 || request.bios.is_empty() {
             let unseen = request.bios.is_empty();
@@ -347,7 +343,32 @@ impl FactSink for Sums {
                 },
                 bytes: moved(left),
             };
-            self.add(what, Who::Nobody, None, None, sum);
+            self.add(tables, what, Who::Nobody, (None, None), sum);
         }
+    }
+
+    fn over(&mut self, _: &Tables, process: ProcessId) {
+        self.over.insert(process);
+    }
+
+    fn wants_stacks(&self, noun: Noun) -> bool {
+        let wants = |table| self.wants(table);
+        match noun {
+            Noun::Sample => wants(Table::Samples),
+            Noun::Fault => wants(Table::Faults),
+            Noun::Wait => wants(Table::Waits) || wants(Table::Requests),
+        }
+    }
+
+    fn shows_stacks(&self) -> bool {
+        true
+    }
+
+    fn visit(&mut self, visit: &mut dyn Visit) {
+        self.visit_stacks(visit);
+    }
+
+    fn keeps_less(&mut self, tables: &Tables) -> bool {
+        self.keeps_fewer(tables)
     }
 }

@@ -1,5 +1,7 @@
 //! Requests with the names of everything that they refer to.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use super::rows::{Asked, Facts, Ordered, Part};
@@ -31,7 +33,7 @@ pub struct View<'a> {
     /// The facts themselves.
     pub facts: &'a Facts,
     /// Functions of their stacks.
-    pub functions: Functions,
+    pub functions: Arc<Functions>,
     /// Names of those that are not recorded: kworkers are one.
     others: Vec<u32>,
     order: Ordered<'a>,
@@ -40,6 +42,11 @@ pub struct View<'a> {
 impl<'a> View<'a> {
     /// Names and orders the facts of a recording.
     pub fn new(tables: &'a Tables, facts: &'a Facts) -> Self {
+        Self::sharing(tables, facts, &Arc::new(Functions::new(tables)))
+    }
+
+    /// The same with the functions of these tables, which another view has too.
+    pub fn sharing(tables: &'a Tables, facts: &'a Facts, functions: &Arc<Functions>) -> Self {
         let mut first = FxHashMap::default();
         let names = (0..).zip(&facts.names);
         let others = names
@@ -48,7 +55,7 @@ impl<'a> View<'a> {
         Self {
             tables,
             facts,
-            functions: Functions::new(tables),
+            functions: Arc::clone(functions),
             others,
             order: facts.ordered(),
         }

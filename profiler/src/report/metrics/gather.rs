@@ -119,6 +119,9 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// Kinds of rows.
+    pub const KINDS: usize = 5;
+
     /// Rows are in memory up to a limit, and beyond it there.
     pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
         Self {

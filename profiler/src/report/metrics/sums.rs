@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
@@ -17,7 +18,7 @@ use crate::fact::request::{Operation, RequestSight};
 use crate::fact::{ModuleId, ProcessId, StackId, Tables, ThreadId, WaitFact};
 use crate::report::faults::phase::Phase;
 use crate::report::faults::view::path_of;
-use crate::report::functions::FunctionId;
+use crate::report::functions::{FunctionId, Functions};
 use crate::report::io::Asked;
 use crate::report::waits::report::about;
 use crate::report::{faults, io, waits};
@@ -38,12 +39,15 @@ enum Key {
 /// By thread, the end of its latest fault in a file, and the file: which fault a wait was in.
 type InFaults = FxHashMap<ThreadId, (Timestamp, MappedFileId)>;
 
-/// Numbers of functions are the same in all three views: they are made of the same tables.
 struct Views<'a> {
     tables: &'a Tables,
     faults: faults::View<'a>,
     waits: waits::View<'a>,
     requests: io::View<'a>,
+    /// By thread: the first one that goes by the same names.
+    threads: Vec<ThreadId>,
+    /// By file: the first one that goes by the same path. Shared memory of a few names comes in hundreds of thousands.
+    files: Vec<MappedFileId>,
 }
 
 #[derive(Default)]
@@ -52,11 +56,14 @@ struct Sums(FxHashMap<Key, Figures>);
 impl Metrics {
     /// Of everything that was recorded.
     pub fn new(tables: &Tables, facts: &Facts) -> Self {
+        let functions = Arc::new(Functions::new(tables));
         let views = Views {
             tables,
-            faults: faults::View::new(tables, &facts.faults),
-            waits: waits::View::new(tables, &facts.waits),
-            requests: io::View::new(tables, &facts.requests),
+            faults: faults::View::sharing(tables, &facts.faults, &functions),
+            waits: waits::View::sharing(tables, &facts.waits, &functions),
+            requests: io::View::sharing(tables, &facts.requests, &functions),
+            threads: namesakes(tables),
+            files: same_paths(tables),
         };
         let mut sums = Sums::default();
         views.wall(&mut sums);
@@ -95,6 +102,14 @@ impl Views<'_> {
         self.tables.threads.get(thread.index()).map(|thread| thread.process)
     }
 
+    fn thread(&self, thread: ThreadId) -> Key {
+        Key::Thread(self.threads.get(thread.index()).copied().unwrap_or(thread))
+    }
+
+    fn file(&self, file: MappedFileId) -> Key {
+        Key::File(self.files.get(file.index()).copied().unwrap_or(file))
+    }
+
     fn phase(&self, thread: ThreadId, time: Timestamp) -> Option<Key> {
         let phases = &self.faults.phases;
         phases.at(self.tables, self.process(thread)?, time).map(Key::Phase)
@@ -116,13 +131,13 @@ impl Views<'_> {
             let function = self.faults.functions.innermost(sample.stack());
             let module = function.and_then(|id| self.faults.functions.get(id)?.module);
             let phase = self.phase(sample.thread(), sample.time());
-            let keys = [Key::Total, Key::Thread(sample.thread())].into_iter();
+            let keys = [Key::Total, self.thread(sample.thread())].into_iter();
             let keys = keys.chain(function.map(Key::Function)).chain(module.map(Key::Module));
             sums.add(keys.chain(phase), &[(Metric::Cpu, sample.cpu_ns())]);
         }
         for (thread, id) in self.tables.threads.iter().zip((0..).map(ThreadId)) {
             let rest = thread.cpu_time_after_last_sample;
-            sums.add([Key::Total, Key::Thread(id)], &[(Metric::Cpu, rest)]);
+            sums.add([Key::Total, self.thread(id)], &[(Metric::Cpu, rest)]);
         }
     }
 
@@ -152,8 +167,8 @@ impl Views<'_> {
             let section = self.faults.file(place)?.section_index(place.byte)?;
             Some(Key::Section(place.file, section))
         });
-        let keys = [Key::Total, Key::Thread(fault.thread)].into_iter();
-        let keys = keys.chain(place.map(|place| Key::File(place.file))).chain(section);
+        let keys = [Key::Total, self.thread(fault.thread)].into_iter();
+        let keys = keys.chain(place.map(|place| self.file(place.file))).chain(section);
         let keys = keys.chain(function.map(Key::Function)).chain(phase);
         let figures = figures_of(fault.class, fault.major, 1, ns(fault.time()));
         sums.add(keys, &figures);
@@ -163,11 +178,11 @@ impl Views<'_> {
         let function = self.waits.function(wait.stack);
         let phase = self.phase(wait.thread, wait.start);
         let file = if wait.in_fault {
-            in_fault.map(Key::File)
+            in_fault.map(|file| self.file(file))
         } else {
             about(&self.waits, wait).map(Key::Path)
         };
-        let keys = [Key::Total, Key::Thread(wait.thread)].into_iter();
+        let keys = [Key::Total, self.thread(wait.thread)].into_iter();
         let keys = keys.chain(function.map(Key::Function)).chain(phase).chain(file);
         sums.add(keys, &[(Metric::Wait(wait.reason), ns(wait.off))]);
     }
@@ -177,12 +192,12 @@ impl Views<'_> {
         for folded in &self.tables.recording.folded_faults {
             if folded.class != FaultClass::Error {
                 let figures = figures_of(folded.class, folded.major, folded.faults, folded.time);
-                sums.add([Key::Total, Key::Thread(folded.thread)], &figures);
+                sums.add([Key::Total, self.thread(folded.thread)], &figures);
             }
         }
         for folded in &self.tables.recording.folded_waits {
             let figures = [(Metric::Wait(folded.reason), folded.off)];
-            sums.add([Key::Total, Key::Thread(folded.thread)], &figures);
+            sums.add([Key::Total, self.thread(folded.thread)], &figures);
         }
     }
 
@@ -199,7 +214,7 @@ impl Views<'_> {
     fn copies(&self, facts: &Facts, sums: &mut Sums) {
         for cost in self.faults.dirtied().finish(self.tables) {
             let figures = [(Metric::RelocatedPages, cost.relocations.pages)];
-            sums.add([Key::Total, Key::File(cost.file)], &figures);
+            sums.add([Key::Total, self.file(cost.file)], &figures);
         }
         let copies = facts.copies.ordered();
         let copies = copies.iter().map(|row| row.copy());
@@ -221,7 +236,7 @@ impl Views<'_> {
     fn wasted(&self, file: &MappedFile, id: MappedFileId, pages: &FilePages, sums: &mut Sums) {
         let figures = |pages: u64| [(Metric::WastedReadahead, pages.saturating_mul(PAGE))];
         let wasted = pages.wasted();
-        sums.add([Key::Total, Key::File(id)], &figures(wasted.len()));
+        sums.add([Key::Total, self.file(id)], &figures(wasted.len()));
         for page in wasted.iter().filter(|_| !file.sections.is_empty()) {
             let there = sections_in(file, page.saturating_mul(PAGE), PAGE);
             let most = there.max_by_key(|(section, bytes)| (*bytes, Reverse(*section)));
@@ -236,7 +251,7 @@ impl Views<'_> {
     /// Thread, function and phase of what a thread did.
     fn whose(&self, thread: ThreadId, stack: Option<StackId>, time: Timestamp) -> [Option<Key>; 3] {
         let function = self.faults.functions.innermost(stack).map(Key::Function);
-        [Some(Key::Thread(thread)), function, self.phase(thread, time)]
+        [Some(self.thread(thread)), function, self.phase(thread, time)]
     }
 
     fn all_requests(&self, sums: &mut Sums) {
@@ -257,8 +272,11 @@ impl Views<'_> {
             let Some(thread) = part.thread else { continue };
             let function = self.requests.functions.innermost(part.stack).map(Key::Function);
             let phase = self.phase(thread, part.time);
-            let keys = [Key::Total, Key::Thread(thread)].into_iter();
-            let keys = keys.chain(part.file.map(Key::File)).chain(function).chain(phase);
+            let keys = [Key::Total, self.thread(thread)].into_iter();
+            let keys = keys
+                .chain(part.file.map(|file| self.file(file)))
+                .chain(function)
+                .chain(phase);
             let bytes = u64::from(part.bytes);
             sums.add(keys, &[(Metric::BytesRead, bytes)]);
             if let (Some(id), Some(offset)) = (part.file, part.offset)
@@ -308,6 +326,26 @@ impl Views<'_> {
             }
         })
     }
+}
+
+/// A long recording of many processes has a hundred thousand threads, and few names.
+fn namesakes(tables: &Tables) -> Vec<ThreadId> {
+    let mut first: FxHashMap<(&str, &str), ThreadId> = FxHashMap::default();
+    let threads = tables.threads.iter().zip((0..).map(ThreadId));
+    let threads = threads.map(|(thread, id)| {
+        let process = tables.processes.get(thread.process.index());
+        let process = process.map_or("", |process| process.name.as_str());
+        *first.entry((process, &thread.name)).or_insert(id)
+    });
+    threads.collect()
+}
+
+fn same_paths(tables: &Tables) -> Vec<MappedFileId> {
+    let mut first: FxHashMap<String, MappedFileId> = FxHashMap::default();
+    let files = tables.files.iter().zip((0..).map(MappedFileId));
+    files
+        .map(|(file, id)| *first.entry(path_of(file)).or_insert(id))
+        .collect()
 }
 
 /// What so many faults of a kind count for.

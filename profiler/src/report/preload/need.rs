@@ -106,7 +106,7 @@ impl Needs {
             let file = named.get(id);
             FileNeed {
                 id: *id,
-                path: file.map_or_else(String::new, |file| file.path.clone()),
+                path: file.map_or_else(String::new, |file| file.path.to_string()),
                 build_id: file.map_or_else(Vec::new, |file| file.build_id.clone()),
                 deleted: file.is_some_and(|file| file.deleted),
                 pages,

@@ -6,16 +6,38 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use serde::Serialize;
+use serde::ser::SerializeStruct as _;
+use serde::{Serialize, Serializer};
 
-use super::touchers::{Names, Touchers, Touches};
+use super::touchers::{Arena, Names, Part, Touchers, Touches};
 use crate::addr::PAGE;
 use crate::event::FileId;
 use crate::fact::fault::{Access, FaultClass};
 use crate::fact::pages::{PageSet, page_of};
-use crate::fact::{MappedFile, MappedFileId, ProcessId};
-use crate::report::faults::View;
+use crate::fact::{FactSink, FaultFact, MappedFileId, Mark, Noun, ProcessId, SampleFact, Tables};
 use crate::report::faults::view::path_of;
+use crate::report::faults::{Facts, View};
+
+/// Faults between two looks at which processes are over.
+const LOOK: usize = if cfg!(debug_assertions) { 16 } else { 1 << 16 };
+
+/// Keeps the faults, and nothing that only tables of faults need.
+#[derive(Debug)]
+pub struct Faults(pub Facts);
+
+impl FactSink for Faults {
+    fn wants_stacks(&self, noun: Noun) -> bool {
+        noun == Noun::Fault
+    }
+
+    fn sample(&mut self, _: &Tables, _: &SampleFact) {}
+
+    fn mark(&mut self, _: &Tables, _: &Mark) {}
+
+    fn fault(&mut self, _: &Tables, fault: &FaultFact) {
+        self.0.rows.push(fault);
+    }
+}
 
 /// Pages of a section that a process touched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -41,126 +63,262 @@ pub struct KnownRow {
     pub id: FileId,
 }
 
-/// What a recording knows.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+/// What a recording knows. There may be millions of rows, so each is made when it is told.
+#[derive(Debug, Default)]
 pub struct Known {
     /// By file and section of all processes together, the most memory first.
-    pub by_section: Vec<KnownRow>,
+    together: Vec<Row>,
     /// The same of each process.
-    pub by_process: Vec<KnownRow>,
+    own: Vec<Row>,
+    touchers: Arena,
+    names: Arc<Names>,
+    processes: FxHashMap<ProcessId, (u32, String)>,
+    files: FxHashMap<MappedFileId, FileNames>,
 }
 
-/// Pages: by process and file, or by file.
-type Sets<K> = FxHashMap<K, PageSet>;
-/// A section of a file; of one process, or (`None`) of all.
-type Key = (Option<ProcessId>, MappedFileId, Option<usize>);
+/// What a file and its sections are called.
+#[derive(Debug)]
+struct FileNames {
+    id: FileId,
+    path: String,
+    sections: Vec<String>,
+}
 
-/// Pages of a section.
+/// A section of a file; of one process, or (`None`) of all.
+type Key = (Option<ProcessId>, MappedFileId, Option<u32>);
+
+/// A [`KnownRow`] without names; in pages.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    key: Key,
+    touched: u32,
+    distinct: u32,
+    written: u32,
+    by: Part,
+}
+
+/// Pages of a section while they are counted.
 #[derive(Default)]
 struct Sums {
-    touched: u64,
-    distinct: u64,
-    written: u64,
+    touched: u32,
+    written: u32,
     by: Touches,
+}
+
+/// A process while it lives.
+#[derive(Default)]
+struct Life {
+    touched: FxHashMap<MappedFileId, PageSet>,
+    written: FxHashMap<MappedFileId, PageSet>,
+    sections: FxHashMap<(MappedFileId, Option<u32>), Sums>,
+}
+
+/// What is gathered, fault by fault.
+#[derive(Default)]
+struct Gathered {
+    lives: FxHashMap<ProcessId, Life>,
+    seen: FxHashMap<MappedFileId, PageSet>,
+    /// Different pages by section.
+    distinct: FxHashMap<Key, u32>,
+    own: Vec<Row>,
+    touchers: Arena,
 }
 
 impl Known {
     /// Of the faults of a recording.
     pub fn new(view: &View<'_>) -> Self {
-        let (own, distinct) = of_processes(view);
-        let names = Arc::new(Names::of(&view.functions.all));
-        let mut known = Self::default();
-        let together = together(&own, &distinct);
-        known.by_section = rows(view, together, &names);
-        known.by_process = rows(view, own, &names);
+        let mut gathered = Gathered::default();
+        for (fault, number) in view.faults().zip(1..) {
+            gathered.fault(view, &fault);
+            if number % LOOK == 0 {
+                gathered.forget(|process| {
+                    let process = view.tables.processes.get(process.index());
+                    process
+                        .and_then(|process| process.end)
+                        .is_some_and(|end| end < fault.start)
+                });
+            }
+        }
+        gathered.forget(|_| true);
+        let together = gathered.together();
+        let Gathered { own, touchers, .. } = gathered;
+        let mut known = Self {
+            together: most_first(together),
+            own: most_first(own),
+            touchers,
+            names: Arc::new(Names::of(&view.functions.all)),
+            ..Self::default()
+        };
+        known.name(view);
         known
     }
 
+    /// Takes over the names of what there are rows of.
+    fn name(&mut self, view: &View<'_>) {
+        for Row {
+            key: (process, id, _), ..
+        } in &self.own
+        {
+            if let Some(file) = view.tables.files.get(id.index()) {
+                self.files.entry(*id).or_insert_with(|| FileNames {
+                    id: file.id,
+                    path: path_of(file),
+                    sections: file.sections.iter().map(|section| section.name.clone()).collect(),
+                });
+            }
+            if let Some((id, process)) = process.and_then(|id| Some((id, view.tables.processes.get(id.index())?))) {
+                let names = self.processes.entry(id);
+                names.or_insert_with(|| (process.pid, process.name.clone()));
+            }
+        }
+    }
+
+    /// By file and section of all processes together, the most memory first.
+    pub fn by_section(&self) -> impl ExactSizeIterator<Item = KnownRow> {
+        self.together.iter().map(|row| self.row(row))
+    }
+
+    /// The same of each process.
+    pub fn by_process(&self) -> impl ExactSizeIterator<Item = KnownRow> {
+        self.own.iter().map(|row| self.row(row))
+    }
+
     /// What is known of a section in the memory of a process; of a process that was not recorded, in that of all.
-    pub fn of(&self, pid: u32, id: FileId, path: &str, section: Option<&str>) -> Option<&KnownRow> {
-        let is_recorded = self.by_process.iter().any(|row| row.pid == Some(pid));
-        let rows = if is_recorded {
-            &self.by_process
-        } else {
-            &self.by_section
+    pub fn of(&self, pid: u32, id: FileId, path: &str, section: Option<&str>) -> Option<KnownRow> {
+        let is_of = |row: &&Row| {
+            let process = row.key.0.and_then(|process| self.processes.get(&process));
+            process.is_some_and(|(known, _)| *known == pid)
         };
-        rows.iter().find(|row| {
-            let same_file = (row.id.inode == id.inode && (row.id.major, row.id.minor) == (id.major, id.minor))
-                || (!path.is_empty() && row.file == path);
-            same_file && row.section.as_deref() == section && (!is_recorded || row.pid == Some(pid))
-        })
+        let is_it = |row: &&Row| {
+            let Some(file) = self.files.get(&row.key.1) else {
+                return false;
+            };
+            let same_file = (file.id.inode == id.inode && (file.id.major, file.id.minor) == (id.major, id.minor))
+                || (!path.is_empty() && file.path == path);
+            same_file && file.section(row.key.2) == section
+        };
+        let mut own = self.own.iter().filter(is_of).peekable();
+        let row = if own.peek().is_some() {
+            own.find(is_it)
+        } else {
+            self.together.iter().find(is_it)
+        };
+        row.map(|row| self.row(row))
+    }
+
+    fn row(&self, row: &Row) -> KnownRow {
+        let (process, file, section) = row.key;
+        let process = process.and_then(|process| self.processes.get(&process));
+        let file = self.files.get(&file);
+        let bytes = |pages: u32| u64::from(pages).saturating_mul(PAGE);
+        KnownRow {
+            pid: process.map(|(pid, _)| *pid),
+            process: process.map(|(_, name)| name.clone()),
+            file: file.map(|file| file.path.clone()).unwrap_or_default(),
+            section: file.and_then(|file| file.section(section)).map(str::to_owned),
+            touched_bytes: bytes(row.touched),
+            distinct_bytes: bytes(row.distinct),
+            written_bytes: bytes(row.written),
+            functions: self.touchers.of(row.by, &self.names),
+            id: file.map(|file| file.id).unwrap_or_default(),
+        }
     }
 }
 
-/// The pages of each process by section, and how many different ones all have.
-fn of_processes(view: &View<'_>) -> (Vec<(Key, Sums)>, FxHashMap<Key, u64>) {
-    let (mut touched, mut written) = (Sets::<(ProcessId, MappedFileId)>::default(), Sets::default());
-    let mut seen = Sets::<MappedFileId>::default();
-    let (mut own, mut distinct) = (FxHashMap::<Key, Sums>::default(), FxHashMap::<Key, u64>::default());
-    for fault in view.faults().filter(|fault| fault.failed.is_none()) {
-        let (Some(place), Some(thread)) = (fault.place, view.thread(&fault)) else {
-            continue;
+impl FileNames {
+    fn section(&self, index: Option<u32>) -> Option<&str> {
+        Some(self.sections.get(index? as usize)?)
+    }
+}
+
+impl Serialize for Known {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut known = serializer.serialize_struct("Known", 2)?;
+        known.serialize_field("by_section", &Each(|| self.by_section()))?;
+        known.serialize_field("by_process", &Each(|| self.by_process()))?;
+        known.end()
+    }
+}
+
+/// Rows that are made while they are written.
+struct Each<F>(F);
+
+impl<I: Iterator<Item = KnownRow>, F: Fn() -> I> Serialize for Each<F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq((self.0)())
+    }
+}
+
+impl Gathered {
+    fn fault(&mut self, view: &View<'_>, fault: &FaultFact) {
+        let (Some(place), Some(thread), None) = (fault.place, view.thread(fault), fault.failed) else {
+            return;
         };
         let page = page_of(place.offset);
         let section = view.file(place).and_then(|file| file.section_index(place.byte));
-        let key = (thread.process, place.file);
-        let sum = own.entry((Some(thread.process), place.file, section)).or_default();
-        if touched.entry(key).or_default().insert(page) {
-            sum.touched += 1;
-            sum.distinct += 1;
-            sum.by.count(view.function(&fault));
+        let section = section.and_then(|section| u32::try_from(section).ok());
+        let life = self.lives.entry(thread.process).or_default();
+        let sum = life.sections.entry((place.file, section)).or_default();
+        if life.touched.entry(place.file).or_default().insert(page) {
+            sum.touched = sum.touched.saturating_add(1);
+            sum.by.count(view.function(fault));
         }
-        let is_distinct = seen.entry(place.file).or_default().insert(page);
-        *distinct.entry((None, place.file, section)).or_default() += u64::from(is_distinct);
         let writes = match fault.class {
             FaultClass::FileCow | FaultClass::SharedDirty => true,
             FaultClass::Shmem => fault.access == Access::Write,
             _ => false,
         };
-        let is_written = writes && written.entry(key).or_default().insert(page);
-        sum.written += u64::from(is_written);
+        if writes && life.written.entry(place.file).or_default().insert(page) {
+            sum.written = sum.written.saturating_add(1);
+        }
+        if self.seen.entry(place.file).or_default().insert(page) {
+            let distinct = self.distinct.entry((None, place.file, section)).or_default();
+            *distinct = distinct.saturating_add(1);
+        }
     }
-    (own.into_iter().collect(), distinct)
-}
 
-/// The pages of all processes together, by section.
-fn together(own: &[(Key, Sums)], distinct: &FxHashMap<Key, u64>) -> Vec<(Key, Sums)> {
-    let mut sections: FxHashMap<Key, Vec<&Sums>> = FxHashMap::default();
-    for ((_, file, section), sums) in own {
-        sections.entry((None, *file, *section)).or_default().push(sums);
+    /// Of processes that are over only the sums stay.
+    fn forget(&mut self, is_over: impl Fn(ProcessId) -> bool) {
+        let over = self.lives.extract_if(|process, _| is_over(*process));
+        for (process, life) in over {
+            for ((file, section), sums) in life.sections {
+                self.own.push(Row {
+                    key: (Some(process), file, section),
+                    touched: sums.touched,
+                    distinct: sums.touched,
+                    written: sums.written,
+                    by: self.touchers.push(sums.by),
+                });
+            }
+        }
     }
-    let sum = |(key, all): (Key, Vec<&Sums>)| {
-        let sums = Sums {
-            touched: all.iter().map(|sums| sums.touched).sum(),
-            distinct: distinct.get(&key).copied().unwrap_or_default(),
-            written: all.iter().map(|sums| sums.written).sum(),
-            by: Touches::sum(all.into_iter().map(|sums| &sums.by)),
-        };
-        (key, sums)
-    };
-    sections.into_iter().map(sum).collect()
+
+    /// The pages of all processes together, by section.
+    fn together(&mut self) -> Vec<Row> {
+        let mut sections: FxHashMap<Key, Vec<u32>> = FxHashMap::default();
+        for ((_, file, section), number) in self.own.iter().map(|row| row.key).zip(0..) {
+            sections.entry((None, file, section)).or_default().push(number);
+        }
+        let mut together = Vec::with_capacity(sections.len());
+        for (key, numbers) in sections {
+            let rows = || numbers.iter().filter_map(|number| self.own.get(*number as usize));
+            let sum = |of: fn(&Row) -> u32| rows().map(of).fold(0, u32::saturating_add);
+            let (touched, written) = (sum(|row| row.touched), sum(|row| row.written));
+            let by = self.touchers.sum(rows().map(|row| row.by));
+            together.push(Row {
+                key,
+                touched,
+                distinct: self.distinct.get(&key).copied().unwrap_or_default(),
+                written,
+                by: self.touchers.push(by),
+            });
+        }
+        together
+    }
 }
 
-/// As rows, the most memory first.
-fn rows(view: &View<'_>, mut sums: Vec<(Key, Sums)>, names: &Arc<Names>) -> Vec<KnownRow> {
-    sums.sort_unstable_by_key(|(key, sums)| (Reverse((sums.touched, sums.written)), *key));
-    sums.into_iter()
-        .filter_map(|(key, sums)| row(view, key, sums, names))
-        .collect()
-}
-
-fn row(view: &View<'_>, (process, file, section): Key, sums: Sums, names: &Arc<Names>) -> Option<KnownRow> {
-    let file: &MappedFile = view.tables.files.get(file.index())?;
-    let process = process.and_then(|process| view.tables.processes.get(process.index()));
-    Some(KnownRow {
-        pid: process.map(|process| process.pid),
-        process: process.map(|process| process.name.clone()),
-        file: path_of(file),
-        section: section.and_then(|index| Some(file.sections.get(index)?.name.clone())),
-        touched_bytes: sums.touched.saturating_mul(PAGE),
-        distinct_bytes: sums.distinct.saturating_mul(PAGE),
-        written_bytes: sums.written.saturating_mul(PAGE),
-        functions: sums.by.finish(names),
-        id: file.id,
-    })
+/// The most memory first.
+fn most_first(mut rows: Vec<Row>) -> Vec<Row> {
+    rows.sort_unstable_by_key(|row| (Reverse((row.touched, row.written)), row.key));
+    rows
 }

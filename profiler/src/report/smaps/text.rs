@@ -90,13 +90,13 @@ pub fn write_known(out: &mut impl Write, known: &Known, top: usize) -> io::Resul
         .map(|name| format!("{name:>10}"))
         .concat();
     let mut lines = vec![format!("{bold}{}{figures}{bold:#}", padded("section", 50))];
-    for row in known.by_section.iter().take(top) {
+    for row in known.by_section().take(top) {
         let KnownRow {
             touched_bytes,
             distinct_bytes,
             written_bytes,
             ..
-        } = row;
+        } = &row;
         let figures = [touched_bytes, distinct_bytes, written_bytes].map(|bytes| format!("{:>10}", size(*bytes)));
         let place = match &row.section {
             Some(section) => format!("{} {}", text::path(&row.file, 34), fit(section, 14)),
@@ -105,7 +105,7 @@ pub fn write_known(out: &mut impl Write, known: &Known, top: usize) -> io::Resul
         lines.push(padded(&place, 50) + &figures.concat());
         lines.extend(touchers(None, &row.functions));
     }
-    lines.extend(rest(known.by_section.len(), top));
+    lines.extend(rest(known.by_section().len(), top));
     lines.push(
         "touched: pages that a fault was for, in each process; `ngmi smaps PID` tells what is in memory".to_owned(),
     );

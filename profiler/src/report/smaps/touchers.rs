@@ -57,26 +57,55 @@ impl Touches {
             Err(at) => self.counts.insert(at, one),
         }
     }
+}
+
+/// Pages by function of many sections, one section's behind another's.
+#[derive(Debug, Default)]
+pub struct Arena(Vec<Count>);
+
+/// Where a section's are.
+#[derive(Debug, Clone, Copy)]
+pub struct Part {
+    start: usize,
+    len: u32,
+}
+
+impl Arena {
+    /// Keeps those of a section, the most pages first.
+    pub fn push(&mut self, touches: Touches) -> Part {
+        let Touches { mut counts } = touches;
+        counts.sort_unstable_by_key(|count| (Reverse(count.pages), count.number));
+        let start = self.0.len();
+        self.0.append(&mut counts);
+        Part {
+            start,
+            len: u32::try_from(self.0.len() - start).unwrap_or(u32::MAX),
+        }
+    }
 
     /// Of several processes together.
-    pub fn sum<'t>(all: impl IntoIterator<Item = &'t Self>) -> Self {
+    pub fn sum(&self, parts: impl IntoIterator<Item = Part>) -> Touches {
         let mut sums = Sums::default();
-        let counts = all.into_iter().flat_map(|touches| &touches.counts);
-        counts.for_each(|count| sums.add(*count));
-        Self {
+        parts
+            .into_iter()
+            .flat_map(|part| self.part(part))
+            .for_each(|count| sums.add(*count));
+        Touches {
             counts: sums.into_sorted(),
         }
     }
 
-    /// All of them, the most pages first.
-    pub fn finish(self, names: &Arc<Names>) -> Touchers {
-        let Self { mut counts } = self;
-        counts.sort_unstable_by_key(|count| (Reverse(count.pages), count.number));
-        counts.shrink_to_fit();
+    /// One section's, with names.
+    pub fn of(&self, part: Part, names: &Arc<Names>) -> Touchers {
         Touchers {
-            counts,
+            counts: self.part(part).to_vec(),
             names: Arc::clone(names),
         }
+    }
+
+    fn part(&self, part: Part) -> &[Count] {
+        let all = self.0.get(part.start..).unwrap_or_default();
+        all.get(..part.len as usize).unwrap_or_default()
     }
 }
 
@@ -141,7 +170,9 @@ mod tests {
     }
 
     fn told(touches: Touches) -> Vec<(Option<String>, u64)> {
-        let all = touches.finish(&names());
+        let mut arena = Arena::default();
+        let part = arena.push(touches);
+        let all = arena.of(part, &names());
         let told = all
             .iter()
             .map(|one| (one.function.map(str::to_owned), one.bytes / PAGE));
@@ -166,7 +197,9 @@ mod tests {
             touches.count(Some(FunctionId(number % 3)));
             touches.count(None);
         }
-        let sum = Touches::sum(&all);
+        let mut arena = Arena::default();
+        let parts: Vec<Part> = all.into_iter().map(|touches| arena.push(touches)).collect();
+        let sum = arena.sum(parts);
         let told: Vec<_> = sum.counts.iter().map(|count| (count.number, count.pages)).collect();
         assert_eq!(told, [(0, 90_000), (1, 30_000), (2, 30_000), (3, 30_000)]);
     }

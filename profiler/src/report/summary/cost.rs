@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::WIDTH;
 use crate::event::{Cost, HalfCost};
@@ -10,7 +10,7 @@ use crate::fact::Recording;
 use crate::report::text::{bytes, columns, duration, percent};
 
 /// The cost of a recording in figures.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CostSummary {
     /// As it was measured; programs by the time in them.
     #[serde(flatten)]

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{StackSummary, WIDTH};
 use crate::fact::account::{self, AccountCheck, FaultTier};
@@ -14,7 +14,7 @@ use crate::report::text::{columns, count, duration, fit};
 const FILES: usize = 5;
 
 /// Page faults of a recording in figures.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FaultSummary {
     /// How they were watched.
     pub tier: Option<FaultTier>,

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use profiler_common::unwind::WalkEnd;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::list;
 use crate::fact::{StackEnds, Walks};
@@ -13,7 +13,7 @@ use crate::report::text::{fit, percent};
 const WORST: usize = 5;
 
 /// How the user stacks ended.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StackSummary {
     /// User stacks.
     pub total: u64,

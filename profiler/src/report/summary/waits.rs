@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use rustc_hash::FxHashMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{WIDTH, list};
 use crate::fact::budget::Collected;
@@ -17,7 +17,7 @@ use crate::report::waits::view::waiting;
 const TOLD: usize = 3;
 
 /// The main thread's time off CPUs, in ns: each wait counts once, its queueing for a CPU apart.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct WaitSummary {
     /// It could have run, but for want of a CPU.
     pub run_queue_ns: u64,

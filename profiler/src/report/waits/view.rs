@@ -1,5 +1,7 @@
 //! Waits with the names of everything that they refer to.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use super::causes::{CauseRow, Causes};
@@ -33,7 +35,7 @@ pub struct View<'a> {
     /// What they refer to.
     pub tables: &'a Tables,
     /// Functions of their stacks.
-    pub functions: Functions,
+    pub functions: Arc<Functions>,
     facts: &'a Facts,
     order: Ordered<'a, Row>,
     causes: Ordered<'a, CauseRow>,
@@ -46,14 +48,18 @@ pub struct View<'a> {
 impl<'a> View<'a> {
     /// Names and orders the facts of a recording.
     pub fn new(tables: &'a Tables, facts: &'a Facts) -> Self {
-        let functions = Functions::new(tables);
-        let waiting = waiting(tables, &functions);
+        Self::sharing(tables, facts, &Arc::new(Functions::new(tables)))
+    }
+
+    /// The same with the functions of these tables, which another view has too.
+    pub fn sharing(tables: &'a Tables, facts: &'a Facts, functions: &Arc<Functions>) -> Self {
+        let waiting = waiting(tables, functions);
         let futexes = facts.rows.futexes();
         let reasons = futexes.map(|(stack, reason)| ((stack, reason), refined(tables, Some(stack), reason)));
         let reasons = reasons.collect();
         Self {
             tables,
-            functions,
+            functions: Arc::clone(functions),
             facts,
             order: facts.rows.ordered(),
             causes: facts.causes(),

@@ -40,7 +40,7 @@ fn what_is_found_comes_before_where_it_was_held_up_and_ten_lines_hold() {
         bytes: 0,
         time_ns: 0,
         words: words.into(),
-        remedy: "see `ngmi order`",
+        remedy: "see `ngmi order`".to_owned(),
     };
     summary.findings = vec![
         finding(Cause::CopiedAfterFork, "first"),
@@ -62,4 +62,34 @@ fn what_is_found_comes_before_where_it_was_held_up_and_ten_lines_hold() {
     ];
     assert_eq!(heads, expected, "{text}");
     assert_eq!(summary.findings[0].line(), "copied:  first; see `ngmi order`");
+}
+
+/// As the process that makes a recording's profile tells it.
+#[test]
+fn it_comes_back_from_json_as_it_was() {
+    let mut tables = tables("demo");
+    tables.recording.cost = Some(cost());
+    let mut summary = summary(&mut tables, 10);
+    summary.faults = FaultSummary::new(&tables, &FaultTotals::default());
+    summary.findings = vec![Finding {
+        cause: Cause::WastedReadAhead,
+        file: Some("/a\n\u{202e}b".to_owned()),
+        function: None,
+        process: None,
+        bytes: u64::MAX,
+        time_ns: 1,
+        words: "\"".to_owned(),
+        remedy: "see `ngmi order`".to_owned(),
+    }];
+    summary.waits = Some(WaitSummary {
+        functions: vec![("f".into(), MS)],
+        ..WaitSummary::default()
+    });
+    summary.losses = vec![("sample ring full".into(), 1)];
+    let told = serde_json::to_string(&summary).unwrap();
+    let back: Summary = serde_json::from_str(&told).unwrap();
+    // Numbers of the tables, which stay where they are.
+    summary.main_thread.as_mut().unwrap().id = None;
+    assert_eq!(back, summary);
+    assert!(!back.stacks.worst.is_empty() && back.cost.is_some());
 }
