@@ -93,6 +93,9 @@ pub enum Verb {
     /// Waits until it may become the command; started by `record`
     #[command(name = "__exec", hide = true)]
     Exec(ExecHalf),
+    /// Makes the profile of a recording; started by `record`
+    #[command(name = "__convert", hide = true)]
+    Conversion(Inherited),
     /// Drops the caches of the whole machine when it is told to; started by `record`
     #[command(name = "__drop-caches", hide = true)]
     DropCaches,
@@ -314,6 +317,13 @@ pub struct CaptureHalf {
     /// The record half's listening socket
     #[arg(long)]
     pub socket: Option<PathBuf>,
+}
+
+/// `ngmi __convert`
+#[derive(Debug, Args)]
+pub struct Inherited {
+    /// An inherited descriptor of a socket, on which it is told what to do
+    pub fd: i32,
 }
 
 /// `ngmi __exec`

@@ -9,7 +9,7 @@ use super::args::Convert;
 use super::options::ResultOptions;
 use crate::record::binaries::{OpenBinaries, Vdso};
 use crate::record::finish::{self, OpenLog, Plan};
-use crate::record::sources::source_roots;
+use crate::record::sources::SourcePlaces;
 use crate::record::spool::Output;
 
 pub fn run(args: Convert) -> Result<ExitCode> {
@@ -25,16 +25,17 @@ pub fn run(args: Convert) -> Result<ExitCode> {
         let ours = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
         ours.is_ok_and(|ours| ours.trim() == header.boot_id.trim())
     });
-    let output = Output::create(&args.output)?;
+    let mut output = Output::create(&args.output)?;
     let binaries = OpenBinaries::new(Vec::new(), Vdso::of_this_kernel());
     let environment = std::env::vars_os().collect();
     let plan = Plan {
-        sources: (result.include_source).then(|| source_roots(&args.sources.source_root, &environment)),
+        sources: (result.include_source).then(|| SourcePlaces::new(&args.sources.source_root, &environment)),
         max_samples: result.max_samples,
         complete_log: false,
         this_boot,
     };
-    let summary = finish::finish(log, output, &binaries, &plan)?;
+    let mut summary = finish::finish(log, &mut output, &binaries, &plan)?;
+    finish::place(output, &mut summary)?;
     let lost = super::show(&summary, result)?;
     Ok(if lost { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

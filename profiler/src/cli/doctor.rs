@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::args::Doctor as Args;
 use super::terminal::out;
+use super::wall;
 use crate::capture::doctor::{Doctor, doctor};
 use crate::event::HookStatus;
 
@@ -14,7 +15,8 @@ const WIDTH: usize = 80;
 
 /// Exit status 0 only if `ngmi record` can run.
 pub fn run(args: &Args) -> ExitCode {
-    let found = doctor();
+    let mut found = doctor();
+    found.rows.push(wall::status());
     if args.json {
         let report = json!({ "records": found.refused.is_none(), "refused": found.refused, "rows": found.rows });
         out(format_args!("{report:#}"));

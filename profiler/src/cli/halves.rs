@@ -1,4 +1,4 @@
-//! The hidden verbs that `record` starts: the privileged half, the process that becomes the command, and the one that drops caches.
+//! The hidden verbs that `record` starts: the privileged half, the process that becomes the command, the one that makes the profile, and the one that drops caches.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
@@ -7,11 +7,12 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr, sockopt};
 
-use super::args::{CaptureHalf, ExecHalf};
+use super::args::{CaptureHalf, ExecHalf, Inherited};
 use crate::capture::channel::ChannelError;
 use crate::capture::link::inherited;
 use crate::record::cache::system::serve;
 use crate::record::command::become_command;
+use crate::record::conversion;
 
 pub fn capture(half: &CaptureHalf) -> Result<ExitCode> {
     let socket = match (&half.fd, &half.socket) {
@@ -49,6 +50,11 @@ fn connect(path: &Path) -> Result<OwnedFd> {
 pub fn exec(half: &ExecHalf) -> Result<ExitCode> {
     become_command(inherited(half.fd)?, &half.command)?;
     Ok(ExitCode::from(125))
+}
+
+pub fn convert(half: &Inherited) -> Result<ExitCode> {
+    conversion::serve(inherited(half.fd)?)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 pub fn drop_caches() -> Result<ExitCode> {

@@ -31,6 +31,7 @@ mod tables;
 pub mod terminal;
 mod trim;
 mod waits;
+pub mod wall;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -56,6 +57,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(verb: Verb) -> anyhow::Result<ExitCode> {
+    wall::around(&verb);
     match verb {
         Verb::Record(record) => record::run(record),
         Verb::Convert(convert) => convert::run(convert),
@@ -75,6 +77,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         }
         Verb::Capture(half) => halves::capture(&half),
         Verb::Exec(half) => halves::exec(&half),
+        Verb::Conversion(inherited) => halves::convert(&inherited),
         Verb::DropCaches => halves::drop_caches(),
         Verb::Tables(args) => tables::run(&args),
         Verb::Lint(args) => lint::run(&args),

@@ -5,13 +5,13 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+use nix::sys::socket::SockType;
 use nix::unistd::Pid;
 
 use super::args::Record;
@@ -21,7 +21,7 @@ use super::terminal::tell;
 use crate::capture::link::inherited;
 use crate::record::Outcome;
 use crate::record::command::exit_code;
-use crate::record::privilege::inheritable;
+use crate::record::privilege::joint;
 use crate::record::watch::{Happening, Watch};
 use crate::report::export;
 use crate::report::repeat::{Repeated, Run};
@@ -107,15 +107,14 @@ fn conclude(args: &Record, asked: u32, done: Vec<Run>) -> Result<()> {
 
 /// One run: what it told of itself, how it ended, and the signal that came meanwhile.
 fn once(watch: &Watch, number: u32) -> Result<(Option<Run>, u8, Option<i32>)> {
-    let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?;
-    let fd = inheritable(&theirs)?;
+    let (ours, theirs) = joint(SockType::Stream)?;
     let mut words = std::env::args_os().skip(1);
     let verb = words.next().unwrap_or_else(|| "record".into());
     let own: [OsString; 4] = [
         "--run".into(),
         number.to_string().into(),
         "--run-fd".into(),
-        fd.to_string().into(),
+        theirs.as_raw_fd().to_string().into(),
     ];
     let child = Command::new("/proc/self/exe").arg(verb).args(own).args(words).spawn();
     let child = child.context("starting a run")?;

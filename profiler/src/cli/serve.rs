@@ -15,7 +15,7 @@ use web::{Explorer, ProfilerUrl, Server, Site};
 use super::args::Serve;
 use super::terminal::{say, tell};
 use crate::record::identity::Environment;
-use crate::record::sources::source_roots;
+use crate::record::sources::SourcePlaces;
 
 /// Serves `profile`; returns at Ctrl-C, SIGTERM or SIGHUP.
 ///
@@ -31,7 +31,7 @@ pub fn run(profile: &Path, options: &Serve, roots: &[PathBuf], environment: &Env
         symbols: Some(Arc::new(symbol_server(
             profile,
             options,
-            source_roots(roots, environment),
+            SourcePlaces::new(roots, environment).roots(),
         )?)),
         explorer: Some(explorer_of(profile)),
     };

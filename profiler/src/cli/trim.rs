@@ -27,7 +27,7 @@ pub fn run(args: Trim) -> Result<ExitCode> {
     if from.is_none() && to.is_none() && args.processes.is_empty() {
         bail!("nothing to trim: say what to keep with --from, --to (seconds) or --process");
     }
-    let output = Output::create(&args.output)?;
+    let mut output = Output::create(&args.output)?;
     let mut source = read(&args.profile)?;
     let tables = source.replay(&mut Nothing)?;
     let start = tables.recording.start;
@@ -50,7 +50,8 @@ pub fn run(args: Trim) -> Result<ExitCode> {
     };
     let (tables, collected) = trim(&mut source, &cut)?;
     drop(source);
-    let written = write_profile(output, &tables, &collected)?;
+    write_profile(&mut output, &tables, &collected)?;
+    let bytes = output.finish()?;
     let before = std::fs::metadata(&args.profile).map_or(0, |file| file.len());
     tell(format_args!(
         "{}: {} processes, {} threads, {} samples; {} kB instead of {} kB",
@@ -58,7 +59,7 @@ pub fn run(args: Trim) -> Result<ExitCode> {
         tables.processes.len(),
         tables.threads.len(),
         tables.recording.samples_seen,
-        written.bytes.div_ceil(1000),
+        bytes.div_ceil(1000),
         before.div_ceil(1000)
     ));
     Ok(ExitCode::SUCCESS)

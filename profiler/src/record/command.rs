@@ -6,17 +6,17 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 
 use anyhow::{Context, Result, bail};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+use nix::sys::socket::SockType;
 
 use super::identity::{Environment, own_environment};
-use super::privilege::inheritable;
+use super::privilege::joint;
 use crate::capture::capabilities;
 
 /// Become the command.
@@ -38,11 +38,10 @@ impl Waiting {
     /// # Errors
     /// When no process can be made.
     pub fn spawn(program: PathBuf, command: &[OsString], environment: &Environment) -> Result<Self> {
-        let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?;
-        let fd = inheritable(&theirs)?;
+        let (ours, theirs) = joint(SockType::Stream)?;
         let child = Command::new("/proc/self/exe")
             .arg0("ngmi")
-            .args(["__exec", &fd.to_string(), "--"])
+            .args(["__exec", &theirs.as_raw_fd().to_string(), "--"])
             .arg(&program)
             .args(command)
             .env_clear()

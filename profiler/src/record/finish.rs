@@ -8,11 +8,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use profiler_common::Loss;
-use symbols::server::SourceRoots;
+use serde::{Deserialize, Serialize};
 
 use super::binaries::OpenBinaries;
 use super::names;
-use super::sources;
+use super::sources::{self, SourcePlaces};
 use super::spool::Output;
 use crate::addr::ns;
 use crate::capture::{memory, meter};
@@ -26,10 +26,10 @@ use crate::profile::gzip;
 use crate::report::Summary;
 
 /// What finishing needs to know.
-#[derive(Debug, Clone)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Plan {
     /// Sources of the hot functions are put into the profile, from these places.
-    pub sources: Option<SourceRoots>,
+    pub sources: Option<SourcePlaces>,
     /// Samples in the profile at most.
     pub max_samples: u32,
     /// The log's rest is appended: unwound stacks and names.
@@ -62,11 +62,11 @@ impl OpenLog {
     }
 }
 
-/// Makes the profile of `log` in `output`, and the summary.
+/// Makes the profile of `log` in `output`, and the summary; [`place`] is next.
 ///
 /// # Errors
 /// When the log can't be read, or the profile can't be written.
-pub fn finish(log: OpenLog, output: Output, binaries: &OpenBinaries, plan: &Plan) -> Result<Summary> {
+pub fn finish(log: OpenLog, output: &mut Output, binaries: &OpenBinaries, plan: &Plan) -> Result<Summary> {
     let (progress, cpu_before) = (Bars::new(), meter::cpu_time());
     memory::keep_no_large_pieces();
     let OpenLog { path, mut file, reader } = log;
@@ -111,47 +111,41 @@ pub fn finish(log: OpenLog, output: Output, binaries: &OpenBinaries, plan: &Plan
         named(&mut tables);
     }
     drop(source);
-    if let Some(roots) = &plan.sources {
-        sources::include(&mut tables, &collected, roots);
+    if let Some(places) = &plan.sources {
+        sources::include(&mut tables, &collected, &places.roots());
     }
     bar.finish_and_clear();
     let bar = progress.spinner("writing");
-    let path = output.path().to_owned();
-    let written = write_profile(output, &tables, &collected)?;
+    let text_bytes = write_profile(output, &tables, &collected)?;
     bar.finish_and_clear();
     let mut summary = Summary::new(&tables, &collected);
-    summary.output = Some(path.display().to_string());
-    summary.output_bytes = Some(written.bytes);
-    summary.output_text_bytes = Some(written.text_bytes);
+    summary.output_text_bytes = Some(text_bytes);
     if let Some(cost) = &mut summary.cost {
         cost.conversion_ns = Some(ns(meter::cpu_time().saturating_sub(cpu_before)));
     }
     Ok(summary)
 }
 
-/// How large a profile has become.
-#[derive(Debug, Clone, Copy)]
-pub struct Written {
-    /// Its file.
-    pub bytes: u64,
-    /// Its text, which is packed there.
-    pub text_bytes: u64,
+/// Puts the finished profile in its place, which the summary tells then.
+///
+/// # Errors
+/// When the disk is full or the place was taken away.
+pub fn place(output: Output, summary: &mut Summary) -> Result<()> {
+    summary.output = Some(output.path().display().to_string());
+    summary.output_bytes = Some(output.finish()?);
+    Ok(())
 }
 
-/// Writes the profile, compressed.
+/// Writes the profile, compressed, and returns the bytes of its text.
 ///
 /// # Errors
 /// When it can't be written.
-pub fn write_profile(mut output: Output, tables: &Tables, collected: &Collected) -> Result<Written> {
+pub fn write_profile(output: &mut Output, tables: &Tables, collected: &Collected) -> Result<u64> {
     let place = format!("cannot write {}", output.path().display());
     let stats = gzip::gzip(output.file(), gzip::OF_PROFILES, |out| {
         Ok(crate::profile::write(tables, collected, out)?)
-    })
-    .context(place)?;
-    Ok(Written {
-        bytes: output.finish()?,
-        text_bytes: stats.bytes,
-    })
+    });
+    Ok(stats.context(place)?.bytes)
 }
 
 /// Why a log has nothing to show.

@@ -4,6 +4,7 @@ pub mod attachments;
 pub mod binaries;
 pub mod cache;
 pub mod command;
+pub mod conversion;
 pub mod finish;
 pub mod folders;
 mod handover;
@@ -37,16 +38,17 @@ use crate::event::{Cost, End, Event};
 use crate::report::repeat::CacheState;
 use crate::report::summary::Summary;
 use attachments::Passed;
-use binaries::{OpenBinaries, Vdso};
+use binaries::Vdso;
 use cache::Subject;
 use cache::remembered::Remembered;
 use cache::system::Dropper;
 use command::Waiting;
-use finish::{OpenLog, Plan};
+use finish::Plan;
 use folders::Folders;
 use identity::{Environment, Identity};
 use privilege::Capture;
 use session::{Captured, Unwinding};
+use sources::SourcePlaces;
 use spool::{Output, Spool};
 use table_maker::TableMaker;
 use tables::Tables;
@@ -303,7 +305,7 @@ fn conclude(
     options: &RecordOptions,
     captured: &mut Captured,
     spool: &mut Spool,
-    output: Output,
+    mut output: Output,
     setting: &Setting,
 ) -> Result<Summary> {
     if let Some(why) = &captured.log_failed {
@@ -339,16 +341,16 @@ fn conclude(
     if let Some(cached) = &captured.cached {
         cached.tell_missed(captured.mapped.iter().map(|(mapped, _)| mapped));
     }
-    let binaries = OpenBinaries::new(std::mem::take(&mut captured.mapped), setting.vdso.clone());
     let plan = Plan {
         sources: (options.result.include_source)
-            .then(|| sources::source_roots(&options.source_roots, &setting.environment)),
+            .then(|| SourcePlaces::new(&options.source_roots, &setting.environment)),
         max_samples: options.result.max_samples,
         complete_log: spool.is_kept() && captured.log_failed.is_none(),
         this_boot: false,
     };
-    let log = OpenLog::new(spool.file().try_clone()?, spool.path().to_owned())?;
-    let summary = finish::finish(log, output, &binaries, &plan)?;
+    let mapped = std::mem::take(&mut captured.mapped);
+    let mut summary = conversion::run(spool, &mut output, mapped, plan)?;
+    finish::place(output, &mut summary)?;
     handover::warn(options, captured);
     Ok(summary)
 }

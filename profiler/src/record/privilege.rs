@@ -1,7 +1,7 @@
 //! How the privileged half is started: directly as root or where ngmi's file has the capabilities, through sudo otherwise.
 
 use std::ffi::OsString;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -54,11 +54,9 @@ impl Capture {
     }
 
     fn directly() -> Result<Self> {
-        let (ours, theirs) =
-            socket::socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
-        let fd = inheritable(&theirs)?;
+        let (ours, theirs) = joint(SockType::SeqPacket)?;
         let child = Command::new("/proc/self/exe")
-            .args(["__capture", "--fd", &fd.to_string()])
+            .args(["__capture", "--fd", &theirs.as_raw_fd().to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
@@ -98,13 +96,14 @@ impl Capture {
     }
 }
 
-/// Lets a child inherit `fd`, and returns its number.
+/// A socket with two ends: ours, and one that a child inherits, by its number, if that is open when it is started.
 ///
 /// # Errors
 /// When the kernel refuses.
-pub fn inheritable(fd: &OwnedFd) -> Result<RawFd> {
-    fcntl(fd, FcntlArg::F_SETFD(FdFlag::empty()))?;
-    Ok(fd.as_raw_fd())
+pub fn joint(kind: SockType) -> Result<(OwnedFd, OwnedFd)> {
+    let (ours, theirs) = socket::socketpair(AddressFamily::Unix, kind, None, SockFlag::SOCK_CLOEXEC)?;
+    fcntl(&theirs, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    Ok((ours, theirs))
 }
 
 /// What to type instead, with this very command line.

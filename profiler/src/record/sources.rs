@@ -1,9 +1,10 @@
 //! Sources of the hot functions, read for the profile: whoever opens it elsewhere sees them without asking anybody.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use symbols::server::SourceRoots;
 
 use super::identity::Environment;
@@ -17,11 +18,28 @@ const BYTES: usize = 8 << 20;
 /// A file is hot if one in so many samples, waits and faults has it in its stack.
 const RARE: u64 = 500;
 
-/// Where sources may be read: the usual places of the person whose environment this is, and those that were named.
-pub fn source_roots(named: &[PathBuf], environment: &Environment) -> SourceRoots {
-    let home = environment.get(OsStr::new("HOME")).map(Path::new);
-    let working = std::env::current_dir().ok();
-    SourceRoots::new(home, working.as_deref(), named)
+/// Where sources may be read, as another process in the same working directory can be told.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SourcePlaces {
+    home: Option<OsString>,
+    named: Vec<OsString>,
+}
+
+impl SourcePlaces {
+    /// The usual places of the person whose environment this is, and those that were named.
+    pub fn new(named: &[PathBuf], environment: &Environment) -> Self {
+        Self {
+            home: environment.get(OsStr::new("HOME")).cloned(),
+            named: named.iter().map(|path| path.clone().into_os_string()).collect(),
+        }
+    }
+
+    /// What is there now.
+    pub fn roots(&self) -> SourceRoots {
+        let named: Vec<PathBuf> = self.named.iter().map(PathBuf::from).collect();
+        let working = std::env::current_dir().ok();
+        SourceRoots::new(self.home.as_deref().map(Path::new), working.as_deref(), &named)
+    }
 }
 
 /// Puts the texts of hot files into `tables`, the hottest first, until there is no room. What can't be read, or lies elsewhere, is left

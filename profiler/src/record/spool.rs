@@ -32,6 +32,11 @@ impl Output {
         })
     }
 
+    /// One that another process made: it puts it in its place. `path` is for messages.
+    pub fn of(file: File, path: PathBuf) -> Self {
+        Self { path, file }
+    }
+
     /// Where to write.
     pub fn file(&mut self) -> &mut File {
         &mut self.file

@@ -7,6 +7,7 @@ use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
@@ -20,6 +21,8 @@ use crate::unwind::table::{TableError, compile};
 
 /// Bytes that all cached tables take at most: those of thirty libraries as large as libxul.so.
 const CACHE_LIMIT: u64 = 512 << 20;
+/// What is put into it before it is looked through again, as a part of the limit: a browser's first start makes a hundred tables.
+const UNTIDY: u64 = 16;
 /// Largest cached table that is read, in bytes.
 const FILE_LIMIT: u64 = 160 << 20;
 
@@ -51,6 +54,8 @@ pub struct Tables {
     /// Where they are cached.
     folder: Option<PathBuf>,
     limit: u64,
+    /// Bytes that were put there since it was looked through; before the first time, more than any limit.
+    stored: AtomicU64,
 }
 
 impl Tables {
@@ -59,6 +64,7 @@ impl Tables {
         Self {
             folder: folder.filter(|folder| is_ours(folder)),
             limit: CACHE_LIMIT,
+            stored: AtomicU64::new(u64::MAX / 2),
         }
     }
 
@@ -88,13 +94,22 @@ impl Tables {
         let bytes = compile(elf)?.to_bytes();
         if let (Some(folder), Some(path)) = (&self.folder, &path) {
             // A full disk costs the next recording some time, and nothing else.
-            let _ = store(folder, path, &bytes).and_then(|()| tidy(folder, self.limit));
+            let _ = store(folder, path, &bytes).and_then(|()| self.tidy(folder, bytes.len() as u64));
         }
         Ok(TableFile {
             memory: sealed(&bytes)?,
             size: bytes.len() as u64,
             is_cached: false,
         })
+    }
+
+    /// `size` more bytes are in the folder.
+    fn tidy(&self, folder: &Path, size: u64) -> io::Result<()> {
+        if self.stored.fetch_add(size, Ordering::Relaxed) + size > self.limit / UNTIDY {
+            self.stored.store(0, Ordering::Relaxed);
+            tidy(folder, self.limit)?;
+        }
+        Ok(())
     }
 
     /// Tools that edit files keep the build id: how much there is to compile belongs to the name.

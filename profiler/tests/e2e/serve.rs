@@ -60,6 +60,28 @@ fn a_recording_is_served_until_a_signal_and_ends_like_its_command() {
     assert!(TcpStream::connect(&server.0).is_err(), "nobody listens any more");
 }
 
+/// As after Ctrl-Z and `fg`: who asks meanwhile waits, and gets it.
+#[test]
+fn a_server_that_stands_still_answers_when_it_goes_on() {
+    needs_capture!();
+    let ngmi = Ngmi::verb("record").args(["-o", "out.json.gz", "--no-open"]);
+    let folder = ngmi.dir().to_owned();
+    let mut running = ngmi.program("true", [""; 0]).start();
+    let server = server(&mut running, &folder);
+    running.signal(Signal::SIGSTOP);
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| ask(&server, "GET", "/profile.json", ""));
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert!(!asked.is_finished(), "a process that stands still answers nobody");
+        running.signal(Signal::SIGCONT);
+        let (status, body) = asked.join().unwrap();
+        assert_eq!(status, 200);
+        assert!(body == std::fs::read(folder.join("out.json.gz")).unwrap());
+    });
+    running.signal(Signal::SIGINT);
+    running.wait().expect_code(0);
+}
+
 #[test]
 fn a_loaded_profile_shows_the_source_of_what_ran() {
     needs_capture!();

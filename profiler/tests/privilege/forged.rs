@@ -1,23 +1,24 @@
 //! Messages to the privileged half that no record half of ours would send: who has its rights by file capabilities speaks to it directly.
 
+use std::os::fd::AsRawFd;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::Child;
 
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+use nix::sys::socket::SockType;
 use profiler::capture::disks::BlockMode;
 use profiler::capture::faults::Faults;
 use profiler::capture::link::Link;
 use profiler::capture::waits::OffCpu;
 use profiler::capture::wire::{Reply, Request, Scope, Start};
-use profiler::record::privilege::inheritable;
+use profiler::record::privilege::joint;
 
 use crate::harness::skip::needs_capture;
 use crate::user::{ALL, User, said};
 
 /// The privileged half, started by the user, and the user's end of its socket.
 fn capture(user: &User) -> (Child, Link) {
-    let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).unwrap();
-    let fd = inheritable(&theirs).unwrap().to_string();
+    let (ours, theirs) = joint(SockType::SeqPacket).unwrap();
+    let fd = theirs.as_raw_fd().to_string();
     let child = user.ngmi("__capture").args(["--fd", &fd]).spawn().unwrap();
     (child, Link::from(ours))
 }

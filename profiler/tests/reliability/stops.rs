@@ -126,6 +126,21 @@ fn everybody_stands_still_as_after_ctrl_z() {
 }
 
 #[test]
+fn the_command_stands_still() {
+    needs_capture!();
+    let recorder = Recorder::start(Ngmi::record(), "1000");
+    send(recorder.burn, Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_millis(700));
+    send(recorder.burn, Signal::SIGCONT);
+    let outcome = recorder.running.wait();
+    outcome.expect_code(0);
+    expect_all_time(&outcome, 1000.0);
+    let (from, to) = outcome.profile().main_of("burn").life;
+    let life = to.expect("burn ended") - from;
+    assert!(life >= 1000.0 + 700.0, "the standstill is part of its life: {life} ms");
+}
+
+#[test]
 fn the_command_is_killed() {
     needs_capture!();
     let recorder = Recorder::start(Ngmi::record(), "30000");
@@ -182,6 +197,36 @@ fn expect_convertible(log: &Path) {
         "{} samples",
         burn.samples.len()
     );
+}
+
+#[test]
+fn the_process_that_makes_the_profile_is_killed() {
+    needs_capture!();
+    let is_it = |pid| procfs::command_line(pid).iter().any(|word| word == "__convert");
+    // It may be done before it is found.
+    for _ in 0..20 {
+        let running = Ngmi::record().program(Oracle::c("burn"), ["300"]).start();
+        let mut found = None;
+        while found.is_none() && procfs::is_alive(running.pid().as_raw().unsigned_abs()) {
+            std::thread::sleep(Duration::from_millis(1));
+            found = find(&running, is_it);
+        }
+        if let Some(pid) = found {
+            let _ = kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGKILL);
+        }
+        let outcome = running.wait();
+        if outcome.code() == 0 {
+            continue;
+        }
+        outcome.expect_code(125);
+        outcome.expect_files(&["out.json.gz.events"]);
+        for word in ["SIGKILL", "out.json.gz.events", "ngmi convert"] {
+            assert!(outcome.stderr.contains(word), "{word:?}: {}", outcome.stderr);
+        }
+        expect_convertible(&outcome.file("out.json.gz.events"));
+        return;
+    }
+    panic!("it was over before it could be killed, twenty times");
 }
 
 #[test]

@@ -1,0 +1,137 @@
+//! The profile of a recording is made by a process of its own, behind a wall: it reads files that the recorded program may have chosen, so what it can write
+//! to is what it is handed, the log and the profile that has no name yet. docs/decisions/0002-sandbox.md.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+use anyhow::{Context, Result, anyhow, bail};
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+use nix::sys::socket::SockType;
+use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::binaries::{OpenBinaries, Vdso};
+use super::finish::{self, OpenLog, Plan};
+use super::privilege::joint;
+use super::spool::{Output, Spool};
+use crate::addr::ns;
+use crate::capture::link::Link;
+use crate::capture::meter;
+use crate::capture::wire::Mapped;
+use crate::cli::wall;
+use crate::report::Summary;
+
+/// What that process is told, before it begins. Paths are for messages.
+#[derive(Debug, Serialize, Deserialize)]
+enum Told {
+    /// Where the event log is. Carries its descriptor.
+    Log(String),
+    /// Where the profile will be. Carries its descriptor.
+    Output(String),
+    /// A file that was mapped. Carries its descriptor, if there is one.
+    Mapped(Mapped),
+    /// That was all.
+    Begin(Plan),
+}
+
+/// What it says on standard output, when it is done: the summary, or why there is none.
+type Answer = Result<Summary, String>;
+
+/// Has the profile of the log made in `output`, from the files that were `mapped`.
+///
+/// # Errors
+/// When the log can't be read, the profile can't be written, or the process ends early.
+pub fn run(log: &Spool, output: &mut Output, mapped: Vec<(Mapped, Option<File>)>, plan: Plan) -> Result<Summary> {
+    // A thread gives up new privileges for itself and for what it starts: a browser that is started later may need them.
+    thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            prctl::set_no_new_privs().context("no_new_privs")?;
+            let (child, link) = start()?;
+            let sent = send(&link, log, output, mapped, plan);
+            drop(link);
+            answer(child, sent)
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn start() -> Result<(Child, Link)> {
+    let (ours, theirs) = joint(SockType::SeqPacket)?;
+    let child = Command::new("/proc/self/exe")
+        .args(["__convert", &theirs.as_raw_fd().to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("starting the process that makes the profile")?;
+    Ok((child, ours.into()))
+}
+
+fn send(link: &Link, log: &Spool, output: &mut Output, mapped: Vec<(Mapped, Option<File>)>, plan: Plan) -> Result<()> {
+    let shown = |path: &Path| path.display().to_string();
+    link.send(&Told::Log(shown(log.path())), Some(log.file().as_fd()))?;
+    let path = shown(output.path());
+    link.send(&Told::Output(path), Some(output.file().as_fd()))?;
+    for (mapping, file) in mapped {
+        link.send(&Told::Mapped(mapping), file.as_ref().map(AsFd::as_fd))?;
+    }
+    link.send(&Told::Begin(plan), None)
+}
+
+fn answer(child: Child, sent: Result<()>) -> Result<Summary> {
+    let ended = child.wait_with_output().context("waiting for the profile")?;
+    if let Ok(answer) = serde_json::from_slice::<Answer>(&ended.stdout) {
+        return answer.map_err(|why| anyhow!(why));
+    }
+    // One that was killed took nothing more: how it ended says why.
+    if ended.status.success() {
+        sent?;
+    }
+    bail!("the process that makes the profile ended with {}", ended.status)
+}
+
+/// The body of `ngmi __convert FD`.
+///
+/// # Errors
+/// When there is nobody to say anything to.
+pub fn serve(socket: OwnedFd) -> Result<()> {
+    // What asks a group of processes to end is the recorder's to judge; without a recorder nobody wants the profile.
+    prctl::set_pdeathsig(Signal::SIGKILL)?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    }
+    wall::around_conversion();
+    let answer: Answer = convert(&Link::from(socket)).map_err(|error| format!("{error:#}"));
+    std::io::stdout().write_all(&serde_json::to_vec(&answer)?)?;
+    Ok(())
+}
+
+fn convert(link: &Link) -> Result<Summary> {
+    let (mut log, mut output, mut mapped) = (None, None, Vec::new());
+    let plan = loop {
+        let (told, descriptor) = link.receive()?.context("the recorder is gone")?;
+        let file = descriptor.map(File::from);
+        match told {
+            Told::Log(path) => log = file.map(|file| (file, PathBuf::from(path))),
+            Told::Output(path) => output = file.map(|file| Output::of(file, path.into())),
+            Told::Mapped(mapping) => mapped.push((mapping, file)),
+            Told::Begin(plan) => break plan,
+        }
+    };
+    let ((log, path), mut output) = log
+        .zip(output)
+        .context("this verb is for ngmi itself; use `ngmi record`")?;
+    let binaries = OpenBinaries::new(mapped, Vdso::of_this_kernel());
+    let mut summary = finish::finish(OpenLog::new(log, path)?, &mut output, &binaries, &plan)?;
+    if let Some(cost) = &mut summary.cost {
+        // Being started, and being told, is part of it.
+        cost.conversion_ns = Some(ns(meter::cpu_time()));
+    }
+    Ok(summary)
+}

@@ -1,0 +1,159 @@
+//! Verbs that only read recordings have a wall around them (docs/privilege.md): what the kernel keeps there, and that it is there before the first byte is
+//! read. Where the kernel has no Landlock the tests say "skipped: reason" and are counted.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that can't go on should stop where it stands"
+)]
+
+#[path = "e2e/harness/skip.rs"]
+#[allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    reason = "each test program uses its own part of what they share"
+)]
+mod skip;
+
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::SockType;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use profiler::cli::wall;
+use profiler::record::privilege::joint;
+
+/// What the kernel says, asked without our own code.
+fn has_landlock() -> bool {
+    let asked = Command::new("python3")
+        .args(["-c", "import ctypes; print(ctypes.CDLL(None).syscall(444, None, 0, 1))"])
+        .output()
+        .unwrap();
+    String::from_utf8(asked.stdout).unwrap().trim().parse::<i32>().unwrap() > 0
+}
+
+macro_rules! needs_landlock {
+    () => {
+        if !has_landlock() {
+            skip::skip("the kernel has no Landlock");
+            return;
+        }
+    };
+}
+
+fn refused<T>(of: std::io::Result<T>) -> bool {
+    of.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+}
+
+#[test]
+fn only_what_was_named_can_be_written() {
+    needs_landlock!();
+    let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(outside.path().join("theirs"), "as it was").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            assert!(wall::restrict(&[inside.path().to_owned()], false).unwrap());
+            let (at, theirs) = (inside.path().join("new"), outside.path().join("theirs"));
+            fs::write(&at, "x").unwrap();
+            fs::rename(&at, inside.path().join("renamed")).unwrap();
+            tempfile::tempfile_in(inside.path()).unwrap();
+            assert_eq!(fs::read_to_string(&theirs).unwrap(), "as it was");
+            assert!(refused(fs::write(&theirs, "changed")));
+            assert!(refused(fs::write(outside.path().join("new"), "x")));
+            assert!(refused(fs::remove_file(&theirs)));
+            assert!(refused(fs::create_dir(outside.path().join("folder"))));
+            assert!(refused(Command::new("/bin/true").status()));
+            // Threads that it starts have the same wall.
+            let of_child = std::thread::spawn(move || fs::write(&theirs, "changed"))
+                .join()
+                .unwrap();
+            assert!(refused(of_child));
+            let connected = TcpStream::connect(address);
+            assert!(connected.is_ok() || refused(connected), "TCP is kept from Linux 6.7 on");
+        });
+    });
+    // The wall was that thread's.
+    fs::write(outside.path().join("theirs"), "ours again").unwrap();
+}
+
+/// A recording that does not come yet: the verb waits for it, and has its wall already.
+#[test]
+fn it_is_there_before_the_first_byte_is_read() {
+    needs_landlock!();
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("input");
+    mkfifo(&input, Mode::S_IRWXU).unwrap();
+    let verbs: [&[&str]; 12] = [
+        &["convert", "input", "-o", "out"],
+        &["trim", "input", "-o", "out", "--from", "1"],
+        &["export", "input", "--format", "folded", "-o", "out"],
+        &["order", "input", "--file", "x"],
+        &["preload", "input", "-o", "out"],
+        &["faults", "input", "--html", "out"],
+        &["io", "input"],
+        &["waits", "input", "--csv"],
+        &["smaps", "input"],
+        &["check", "input", "--against", "input"],
+        &["diff", "input", "input"],
+        &["lint", "input"],
+    ];
+    for words in verbs {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_ngmi"))
+            .args(words)
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let has_it = waits_until(|| has_no_new_privileges(child.id()));
+        let ended = child.try_wait().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(has_it && ended.is_none(), "{words:?}: {ended:?}");
+    }
+}
+
+/// What makes a recording's profile waits for the recorder to say of what.
+#[test]
+fn it_is_there_before_a_recording_is_read() {
+    needs_landlock!();
+    let (ours, theirs) = joint(SockType::SeqPacket).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ngmi"))
+        .args(["__convert", &theirs.as_raw_fd().to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(theirs);
+    let has_it = waits_until(|| has_no_new_privileges(child.id()));
+    let ended = child.try_wait().unwrap();
+    assert!(has_it && ended.is_none(), "{ended:?}");
+    drop(ours);
+    let answer = child.wait_with_output().unwrap().stdout;
+    assert_eq!(String::from_utf8(answer).unwrap(), "{\"Err\":\"the recorder is gone\"}");
+}
+
+fn waits_until(mut is_so: impl FnMut() -> bool) -> bool {
+    let begin = Instant::now();
+    while !is_so() {
+        if begin.elapsed() > Duration::from_secs(20) {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
+}
+
+/// The kernel asks for it before it takes a wall.
+fn has_no_new_privileges(pid: u32) -> bool {
+    let status = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status"));
+    status.is_ok_and(|status| status.lines().any(|line| line == "NoNewPrivs:\t1"))
+}
