@@ -6,7 +6,7 @@
 #![allow(clippy::inline_always)] // As in [`crate::unwind`].
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)] // Rows count in small numbers.
 
-use crate::piece::Piece;
+use crate::expected::Expected;
 use crate::stack::{INTERRUPTED, UserRegs};
 use crate::unwind::Row;
 
@@ -16,8 +16,8 @@ pub const LAST_FRAMES: usize = 256;
 pub const LAST_WALKS: u32 = 16;
 /// [`LastFrame::step`]: what led outward was more than two words.
 pub const OPAQUE: u32 = u32::MAX;
-/// [`LastWalk::find`]: it was not there.
-pub const NOT_FOUND: u32 = u32::MAX;
+/// Frames that [`LastWalk::reached`] goes by one by one: a walk goes outward as the last one did, mostly.
+const NEAR: u32 = 4;
 
 /// A number of a frame as an index. The compiler must not see that the mask is needless: the kernel's verifier does not see it.
 #[inline(always)]
@@ -69,9 +69,13 @@ impl LastFrame {
     }
 }
 
-/// The number for [`LastFrame::step`] of a frame with these registers, whose caller's stack pointer is `caller_sp`, by the row's rules.
+/// The number for [`LastFrame::step`] of a frame with these registers, whose caller's stack pointer is `caller_sp`, by the row's rules. But for [`OPAQUE`]
+/// ones both words lie between the two stack pointers, at multiples of 8.
 #[inline(always)]
 pub const fn step_of_row(row: Row, regs: &UserRegs, caller_sp: u64) -> u32 {
+    if !caller_sp.is_multiple_of(8) {
+        return OPAQUE;
+    }
     let offset = row.fp_offset as i64 * 8;
     let slot = match (row.rules & 15, row.rules >> 4) {
         // CFA = sp + n, fp + n, or a stub's: no word is read for it.
@@ -82,7 +86,7 @@ pub const fn step_of_row(row: Row, regs: &UserRegs, caller_sp: u64) -> u32 {
         _ => return OPAQUE,
     };
     let below = caller_sp.wrapping_sub(slot);
-    if below == 0 || below % 8 != 0 || below >> 32 != 0 {
+    if below == 0 || below % 8 != 0 || below > caller_sp.wrapping_sub(regs.sp) || below >> 31 != 0 {
         return OPAQUE;
     }
     (below / 8) as u32
@@ -103,6 +107,8 @@ pub struct LastWalk {
     pub count: u64,
     /// Of which `count` count.
     pub frames: [LastFrame; LAST_FRAMES],
+    /// The steps outward from each.
+    expected: [Expected; LAST_FRAMES],
     /// [`LastFrame::frame`] of each once more, outermost last, so that those outside of any frame are a piece of a stack's record.
     pub pointers: [u64; LAST_FRAMES],
 }
@@ -114,6 +120,7 @@ impl Default for LastWalk {
             run: 0,
             count: 0,
             frames: [LastFrame::default(); LAST_FRAMES],
+            expected: [Expected::default(); LAST_FRAMES],
             pointers: [0; LAST_FRAMES],
         }
     }
@@ -136,29 +143,39 @@ impl LastWalk {
         }
     }
 
-    /// The number of the frame that a walk has come to, among the outermost `among`; [`NOT_FOUND`].
+    /// How many of the outermost `among` frames a walk at the stack pointer `sp` has not passed. If it is at one of them now, that is the innermost of these.
+    ///
+    /// The innermost are asked one by one, and they are near in memory; the rest is halved. By signs and not by branches: the verifier would follow each way.
     #[inline(always)]
-    pub fn find(&self, here: &LastFrame, among: u32) -> u32 {
-        // Stack pointers fall from frame to frame inward. By signs and not by branches: the verifier would follow each way.
-        let mut found = 0_u32;
-        let mut half = LAST_FRAMES as u32 / 2;
+    pub fn reached(&self, sp: u64, among: u32) -> u32 {
+        let mut left = among;
+        for _ in 0..NEAR {
+            let is_any = (0_u32.wrapping_sub(left) as i32 >> 31) as u32;
+            left = left.wrapping_sub(1 & is_any & self.is_inside(left.wrapping_sub(1), sp));
+        }
+        if left == 0 || self.is_inside(left - 1, sp) == 0 {
+            return left;
+        }
+        let (mut found, mut half) = (0_u32, LAST_FRAMES as u32 / 2);
         while half > 0 {
             let before = found + half - 1;
-            let is_among = (before.wrapping_sub(among) as i32 >> 31) as u32;
-            let is_outside = (here.sp.wrapping_sub(self.frame(before).sp) as i64 >> 63) as u32;
-            found += half & is_among & is_outside;
+            let is_left = (before.wrapping_sub(left) as i32 >> 31) as u32;
+            found += half & is_left & !self.is_inside(before, sp);
             half /= 2;
         }
-        if found < among && self.frame(found).is_here(here) {
-            found
-        } else {
-            NOT_FOUND
-        }
+        found
     }
 
-    /// Takes a frame for the one of this number.
+    /// All bits: the stack pointer of the frame of this number is below `sp`. They fall from frame to frame inward.
+    #[inline(always)]
+    fn is_inside(&self, number: u32, sp: u64) -> u32 {
+        (self.frame(number).sp.wrapping_sub(sp).cast_signed() >> 63) as u32
+    }
+
+    /// Takes a frame for the one of this number. Those outside of it are there.
     #[inline(always)]
     pub fn put(&mut self, number: u32, frame: LastFrame) {
+        self.expected[within(number)] = Expected::of(frame.step, self.frame(number.wrapping_sub(1)));
         self.frames[within(number)] = frame;
         self.pointers[within(LAST_FRAMES as u32 - 1 - number)] = frame.frame;
     }
@@ -169,24 +186,10 @@ impl LastWalk {
         &raw const self.pointers[within(LAST_FRAMES as u32 - count)]
     }
 
-    /// The step from the frame of this number outward finds the words that it found then. The outermost one has none to take.
+    /// What the step from the frame of this number outward expects. The outermost one has none to take.
     #[inline(always)]
-    pub fn holds(&self, number: u32, read: impl Fn(u64) -> Option<u64>) -> bool {
-        let (inner, outer) = (self.frame(number), self.frame(number.wrapping_sub(1)));
-        if inner.step == OPAQUE || read(outer.sp.wrapping_sub(8)) != Some(outer.frame & !INTERRUPTED) {
-            return false;
-        }
-        inner.step == 0 || read(outer.sp.wrapping_sub(u64::from(inner.step) * 8)) == Some(outer.fp)
-    }
-
-    /// 0: as [`LastWalk::holds`], by the words of a piece; it differs too where they are not all in it. ([`OPAQUE`] reaches no piece.)
-    #[inline(always)]
-    pub fn differs(&self, number: u32, piece: &Piece) -> u64 {
-        let (inner, outer) = (self.frame(number), self.frame(number.wrapping_sub(1)));
-        let step = u64::from(inner.step);
-        let is_saved = 0_u64.wrapping_sub(step).cast_signed() >> 63;
-        let back = piece.differs(outer.sp.wrapping_sub(8), outer.frame & !INTERRUPTED);
-        back | piece.differs(outer.sp.wrapping_sub(step * 8), outer.fp) & is_saved.cast_unsigned()
+    pub fn expected(&self, number: u32) -> &Expected {
+        &self.expected[within(number)]
     }
 }
 
@@ -197,6 +200,7 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
+    use crate::piece::Piece;
     use crate::unwind::{Arch, Cfa, Fp, WalkEnd, step};
 
     const TOP: u64 = 0x7fff_0000;
@@ -271,16 +275,19 @@ mod tests {
                 step: OPAQUE,
                 ..LastFrame::default()
             };
-            let mut number = last.find(&here, among);
-            if number != NOT_FOUND {
+            let inside = (0..among).filter(|number| last.frame(*number).sp < here.sp).count();
+            assert_eq!(last.reached(here.sp, among), among - inside as u32);
+            among -= inside as u32;
+            let mut number = among.wrapping_sub(1);
+            if among != 0 && last.frame(number).is_here(&here) {
                 let piece = piece_of(memory, last.frame(number).sp);
-                while number != 0 && last.holds(number, read) {
-                    assert_eq!(last.differs(number, &piece), 0, "by a piece as by words");
+                while number != 0 && last.expected(number).holds(read) {
+                    assert_eq!(last.expected(number).differs(&piece), 0, "by a piece as by words");
                     number -= 1;
                 }
-                assert!(number == 0 || last.differs(number, &piece) != 0);
+                assert!(number == 0 || last.expected(number).differs(&piece) != 0);
                 if number == 0 {
-                    outer = last.find(&here, among) + 1;
+                    outer = among;
                     break;
                 }
                 among = number;

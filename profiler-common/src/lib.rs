@@ -7,10 +7,10 @@
 pub mod block;
 pub mod call;
 pub mod config;
+pub mod expected;
 pub mod fault;
 pub mod header;
 pub mod known_ranges;
-pub mod known_rows;
 pub mod last_walk;
 pub mod loss;
 pub mod memory;
@@ -30,12 +30,12 @@ pub use header::{RecordHeader, RecordKind};
 pub use loss::Loss;
 
 /// Raised with every change of a record's layout or of the configuration.
-pub const ABI_VERSION: u32 = 8;
+pub const ABI_VERSION: u32 = 9;
 
 /// The symbol that an object with this [`ABI_VERSION`] has: an object of another build is refused by name.
-pub const ABI_SYMBOL: &str = "NGMI_ABI_8";
+pub const ABI_SYMBOL: &str = "NGMI_ABI_9";
 
 const _: () = assert!(
-    ABI_VERSION == 8,
+    ABI_VERSION == 9,
     "the number in ABI_SYMBOL and in profiler-ebpf/src/main.rs"
 );

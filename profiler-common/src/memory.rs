@@ -4,37 +4,35 @@
 #![allow(clippy::inline_always)] // As in [`crate::unwind`].
 #![allow(clippy::cast_possible_truncation)] // A place within a block.
 
-/// Bytes of a walk's first block, a power of two: most short stacks lie within it.
-pub const FIRST_BLOCK: usize = 512;
-/// Bytes of the others: a page, the most that can be read exactly if each of its words can.
-pub const BLOCK: usize = 4096;
-const WORDS: usize = BLOCK / size_of::<u64>();
-const FIRST_WORDS: usize = FIRST_BLOCK / size_of::<u64>();
-/// The bits of an address that choose a word of its block.
-const PLACE: u64 = BLOCK as u64 - size_of::<u64>() as u64;
-const FIRST_PLACE: u64 = FIRST_BLOCK as u64 - size_of::<u64>() as u64;
-/// [`Block::at`] when nothing is there: one of the bits that a block's address does not have.
-const NOTHING: u64 = 8;
+/// Bytes of a walk's first block: most short stacks lie within it.
+pub const FIRST_BLOCK: u64 = 512;
+/// Of its second one. A walk that meets the thread's last one soon needs little; one that does not needs all.
+pub const SECOND_BLOCK: u64 = 1024;
+/// Bytes of the others, up to the end of their page: what is read at once within a page can be read if each of its words can.
+pub const BLOCK: u64 = PAGE;
+const PAGE: u64 = 4096;
+const WORD: u64 = size_of::<u64>() as u64;
+const WORDS: usize = (BLOCK / WORD) as usize;
 
-/// The block that was read last.
+/// The block that was read last: the words from an address upward, since a walk goes up.
 #[repr(C)]
 #[derive(Debug, Clone)]
 pub struct Block {
+    /// Address of the first word.
     at: u64,
-    /// [`PLACE`] or [`FIRST_PLACE`]
-    place: u64,
-    /// 1: the first block was read, or could not be.
-    later: u64,
-    /// Of a page, each word in its place.
+    /// Bytes that were read.
+    len: u64,
+    /// Blocks that were asked for.
+    number: u64,
     words: [u64; WORDS],
 }
 
 impl Default for Block {
     fn default() -> Self {
         Self {
-            at: NOTHING,
-            place: FIRST_PLACE,
-            later: 0,
+            at: 0,
+            len: 0,
+            number: 0,
             words: [0; WORDS],
         }
     }
@@ -44,50 +42,42 @@ impl Block {
     /// Forgets what was read: another thread's memory comes next, or the same thread's at a later time.
     #[inline(always)]
     pub const fn forget(&mut self) {
-        self.at = NOTHING;
-        self.place = FIRST_PLACE;
-        self.later = 0;
+        self.len = 0;
+        self.number = 0;
     }
 
     /// The word at `at` was read already. No block holds one that is not aligned.
     #[inline(always)]
     pub const fn holds(&self, at: u64) -> bool {
-        self.at == at & !self.place
+        let offset = at.wrapping_sub(self.at);
+        offset < self.len && offset.is_multiple_of(WORD)
     }
 
     /// The word at `at`, if the block holds it or if [`Block::fetch`] has just fetched it.
     #[inline(always)]
-    pub fn word(&self, at: u64) -> u64 {
-        let place = (at & PLACE) as usize / size_of::<u64>();
-        self.words.get(place).copied().unwrap_or(0)
+    pub const fn word(&self, at: u64) -> u64 {
+        self.words[(at.wrapping_sub(self.at) / WORD) as usize & (WORDS - 1)]
     }
 
-    /// Reads the block of the word at `at`; of one that is not aligned, only itself. `read` reads words from an address. False: they
-    /// can't be read.
+    /// Reads the block that begins with the word at `at`; of one that is not aligned, only itself. `read` reads so many bytes, at most [`BLOCK`], from an
+    /// address to the words. False: they can't be read.
     #[inline(always)]
-    pub fn fetch(&mut self, at: u64, read: impl Fn(&mut [u64], u64) -> bool) -> bool {
-        self.at = NOTHING;
-        let place = (at & PLACE) as usize / size_of::<u64>();
-        if !at.is_multiple_of(size_of::<u64>() as u64) {
-            return self
-                .words
-                .get_mut(place)
-                .is_some_and(|word| read(core::slice::from_mut(word), at));
+    pub fn fetch(&mut self, at: u64, read: impl Fn(&mut [u64; WORDS], u64, u64) -> bool) -> bool {
+        (self.at, self.len) = (at, 0);
+        if !at.is_multiple_of(WORD) {
+            return read(&mut self.words, WORD, at);
         }
-        let read = if self.later == 0 {
-            self.later = 1;
-            let first = place & !(FIRST_WORDS - 1);
-            self.words
-                .get_mut(first..first + FIRST_WORDS)
-                .is_some_and(|words| read(words, at & !FIRST_PLACE))
-        } else {
-            self.place = PLACE;
-            read(&mut self.words, at & !PLACE)
+        let size = match self.number {
+            0 => FIRST_BLOCK,
+            1 => SECOND_BLOCK,
+            _ => BLOCK,
         };
-        if read {
-            self.at = at & !self.place;
-        }
-        read
+        self.number = self.number.wrapping_add(1);
+        // The verifier has to see the bound at the call, whatever the compiler knows.
+        let len = core::hint::black_box((PAGE - at % PAGE).min(size)).min(BLOCK);
+        let is_read = read(&mut self.words, len, at);
+        self.len = if is_read { len } else { 0 };
+        is_read
     }
 }
 
@@ -99,15 +89,15 @@ mod tests {
 
     /// Memory whose words hold their own address; the page at 0x3000 is missing.
     fn word(block: &mut Block, at: u64, reads: &Cell<u32>) -> Option<u64> {
-        let read = |to: &mut [u64], at: u64| {
-            let len = size_of_val(to) as u64;
-            assert!(len == 8 || ([FIRST_BLOCK, BLOCK].contains(&(len as usize)) && at.is_multiple_of(len)));
+        let read = |to: &mut [u64; WORDS], len: u64, at: u64| {
+            // One that is not aligned may cross.
+            assert!(len == 8 || (len.is_multiple_of(8) && at / PAGE == (at + len - 1) / PAGE));
             reads.set(reads.get() + 1);
             if at & !0xfff == 0x3000 || (at + len - 1) & !0xfff == 0x3000 {
                 to.fill(7); // a failed read may leave anything
                 return false;
             }
-            (at..).step_by(8).zip(to).for_each(|(at, word)| *word = at);
+            (at..at + len).step_by(8).zip(to).for_each(|(at, word)| *word = at);
             true
         };
         (block.holds(at) || block.fetch(at, read)).then(|| block.word(at))
@@ -122,10 +112,9 @@ mod tests {
             let word = word(&mut block, at, &reads);
             assert_eq!(word, (at & !0xfff != 0x3000).then_some(at), "{at:x}");
         }
-        // The first block is smaller: its page is read again. The highest block was still there when the way back began, and nothing is known of
-        // what can't be read.
-        let blocks = 1 + 4 * 4096 / BLOCK * 2 - 1;
-        assert_eq!(reads.get() as usize, blocks + 2 * 4096 / 8);
+        // Up: 512, 1,024 and 2,560 bytes of the first page, and each other one at once. Down: the highest page is still there, and of the others each word is
+        // read by itself, as is each of the page that can't be read.
+        assert_eq!(reads.get(), 3 + 3 + 3 * 512 + 2 * 512);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Unwind tables as the kernel side reads them, and one step of unwinding, which both sides take with the same code.
 //!
-//! A table is the rows of one ELF file, sorted by address and cut into pages of 64 KiB: `pages[p]..pages[p + 1]` are the rows of
-//! page `p`, and the first row of every page starts at the page's first byte, so that a search never leaves its page.
+//! A table is the rows of one ELF file, sorted by address and cut into pages of 512 bytes: `pages[p]..pages[p + 1]` are the rows that
+//! begin in page `p`; before the first of them the row before holds. A table's first row starts at its first page's first byte.
+//! Compilers write a row for some 50 bytes, so a page's rows are one cache line or two: each look at another one is slow.
 //! Offsets are counted in words of 8 bytes, because stack slots are.
 
 #![allow(clippy::inline_always)] // The kernel's verifier follows a step best when it is part of the walk.
@@ -9,7 +10,7 @@
 use crate::stack::UserRegs;
 
 /// Bytes of text that one page of a table covers.
-pub const TABLE_PAGE: u64 = 1 << 16;
+pub const TABLE_PAGE: u64 = 1 << 9;
 /// Bytes of a word: the unit of [`Row`]'s offsets.
 pub const WORD: i64 = 8;
 
@@ -38,7 +39,7 @@ pub struct Row {
 /// Bytes that [`Cfa::FarSp`] counts in: what both processors align the stack to, so that a frame up to 1 MiB can be told.
 pub const FAR: u64 = 16;
 
-/// Where the rows of one page of a table are, in the kernel's array of all rows.
+/// Where the rows are that begin in one page of a table, in the kernel's array of all rows. (An element of such an array has 8 bytes at least.)
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(

@@ -1,11 +1,10 @@
 //! Where an address lies: the range of code that covers it, and the row of its table.
 
 use profiler_common::known_ranges::KnownRanges;
-use profiler_common::known_rows::KnownRow;
 use profiler_common::space::{CodeRange, MAX_RANGES, Run};
 use profiler_common::unwind::{PageRows, Row, TABLE_PAGE};
 
-use crate::maps::{KNOWN_ROWS, PAGES, RANGES, ROWS};
+use crate::maps::{PAGES, RANGES, ROWS};
 
 /// Turns of a search among the rows of a page, which are at most one a byte.
 const ROW_TURNS: u32 = TABLE_PAGE.trailing_zeros() + 1;
@@ -69,23 +68,16 @@ fn search_range(range: &mut CodeRange, run: Run, address: u64) -> bool {
     }
 }
 
-/// The row for an address of a range with a table; where it has none, the default one, which says so. `known`: where the rows that this
-/// CPU remembers begin, if it is free to look.
+/// The row for an address of a range with a table; where it has none, the default one, which says so.
 #[inline(always)]
-pub fn row(known: Option<u32>, range: &CodeRange, address: u64) -> Row {
+pub fn row(range: &CodeRange, address: u64) -> Row {
     let place = address.wrapping_sub(range.bias);
     let page = place / TABLE_PAGE;
     if page >= u64::from(range.pages) {
         return Row::default();
     }
     let page = range.first_page.wrapping_add(page as u32);
-    let pc = place as u16;
-    let place = known.and_then(|first| KNOWN_ROWS.get_ptr_mut(first.wrapping_add(KnownRow::place(page, pc))));
-    match place {
-        // SAFETY: this CPU's, and of the one walk that may look.
-        Some(known) => unsafe { (*known).get(page, pc, || search(page, pc).unwrap_or_default()) },
-        None => search(page, pc).unwrap_or_default(),
-    }
+    search(page, (place % TABLE_PAGE) as u16).unwrap_or_default()
 }
 
 /// Searches for the row of a byte of a page.
@@ -105,8 +97,6 @@ fn search(page: u32, pc: u16) -> Option<Row> {
             high = middle;
         }
     }
-    if low == first {
-        return None;
-    }
-    ROWS.get(low - 1).copied()
+    // Where none begins before it in its page, the row before those holds.
+    ROWS.get(low.wrapping_sub(1)).copied()
 }

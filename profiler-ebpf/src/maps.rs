@@ -5,7 +5,6 @@ use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray, RingBuf};
 use profiler_common::block::PendingRequest;
 use profiler_common::config::Config;
-use profiler_common::known_rows::KnownRow;
 use profiler_common::last_walk::LastWalk;
 use profiler_common::loss::LOSS_COUNT;
 use profiler_common::piece::Piece;
@@ -53,10 +52,6 @@ pub static LOSSES: PerCpuArray<u64> = PerCpuArray::with_max_entries(LOSS_COUNT a
 /// The walks under way on this CPU.
 #[map]
 pub static WALKS: PerCpuArray<Walk> = PerCpuArray::with_max_entries(WALKS_PER_CPU, 0);
-
-/// Rows that each CPU remembers: [`profiler_common::known_rows`]. User space sets the size.
-#[map]
-pub static KNOWN_ROWS: Array<KnownRow> = Array::with_max_entries(profiler_common::known_rows::KNOWN_ROWS, 0);
 
 /// Walks that each CPU remembers: [`profiler_common::last_walk`]. User space sets the size.
 #[map]
@@ -107,7 +102,7 @@ pub static PAGES: Array<PageRows> = Array::with_max_entries(1 << 16, BPF_F_MMAPA
 pub static ROWS: Array<Row> = Array::with_max_entries(1 << 20, BPF_F_MMAPABLE);
 
 /// Its name carries [`profiler_common::ABI_VERSION`].
-#[unsafe(export_name = "NGMI_ABI_8")]
+#[unsafe(export_name = "NGMI_ABI_9")]
 static ABI: u32 = profiler_common::ABI_VERSION;
 
 #[unsafe(no_mangle)]

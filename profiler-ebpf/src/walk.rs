@@ -14,7 +14,6 @@ use core::intrinsics::{AtomicOrdering, atomic_xchg};
 
 use aya_ebpf::helpers::generated::{bpf_get_smp_processor_id, bpf_loop};
 use profiler_common::known_ranges::KnownRanges;
-use profiler_common::known_rows::KNOWN_ROWS;
 use profiler_common::last_walk::{LAST_FRAMES, LastFrame, OPAQUE, within};
 use profiler_common::memory::Block;
 use profiler_common::space::CodeRange;
@@ -50,8 +49,6 @@ pub struct Walk {
     block: Block,
     /// They stay from walk to walk.
     known_ranges: KnownRanges,
-    /// Where the rows that this CPU remembers begin; [`NO_KNOWN_ROWS`] for walks that interrupt another.
-    known_rows: u64,
     /// Number of the thread's last walk in [`crate::maps::LAST_WALKS`]; [`last::NONE`].
     last: u32,
     /// Its outermost frames that this walk may still come to.
@@ -84,9 +81,6 @@ impl Walk {
     }
 }
 
-/// [`Walk::known_rows`]: they are in use.
-const NO_KNOWN_ROWS: u64 = u64::MAX;
-
 /// Where a walk ended.
 pub struct Walked {
     /// Number of a [`WalkEnd`]: a table of them would be one more bound for the verifier to see.
@@ -111,11 +105,7 @@ pub fn acquire() -> Option<*mut Walk> {
             unsafe {
                 let cpu = bpf_get_smp_processor_id();
                 ((*walk).level, (*walk).cpu) = (level, cpu);
-                ((*walk).known_rows, (*walk).last) = if level == 0 {
-                    (u64::from(cpu) * u64::from(KNOWN_ROWS), last::of_thread(cpu))
-                } else {
-                    (NO_KNOWN_ROWS, last::NONE)
-                };
+                (*walk).last = if level == 0 { last::of_thread(cpu) } else { last::NONE };
             }
             return Some(walk);
         }

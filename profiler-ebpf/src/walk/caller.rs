@@ -9,7 +9,7 @@ use profiler_common::space::{FRAME_POINTERS, TABLE};
 use profiler_common::stack::UserRegs;
 use profiler_common::unwind::{Arch, By, Cfa, WalkEnd, step, step_by_frame_pointer};
 
-use super::{NO_KNOWN_ROWS, Walk};
+use super::Walk;
 use crate::lookup;
 use crate::maps::WALKS;
 
@@ -76,10 +76,7 @@ pub unsafe fn caller(walk: *mut Walk) -> Next {
     // SAFETY: by this function's own condition.
     let read = move |at| unsafe { word(walk, at) };
     if range.unwinding == TABLE {
-        // SAFETY: by this function's own condition.
-        let first = unsafe { (*walk).known_rows };
-        let known = (first != NO_KNOWN_ROWS).then_some(first as u32);
-        let row = lookup::row(known, range, regs.ip.wrapping_sub(back));
+        let row = lookup::row(range, regs.ip.wrapping_sub(back));
         let next = Next::new(step(ARCH, row, &regs, read));
         if next.end == WalkEnd::NoRow as u32 {
             let leaf = back == 0 && count == 1;
@@ -141,8 +138,8 @@ pub extern "C" fn fetch(level: u32, at: u64) -> u32 {
     // SAFETY: this CPU's walk, of the program that called; the helper writes what there is room for, and refuses user addresses
     // that can't be read.
     unsafe {
-        let read = |to: &mut [u64], at| {
-            bpf_probe_read_user(to.as_mut_ptr().cast(), size_of_val(to) as u32, at as *const c_void) == 0
+        let read = |to: &mut [u64; _], len: u64, at: u64| {
+            bpf_probe_read_user(to.as_mut_ptr().cast(), len as u32, at as *const c_void) == 0
         };
         u32::from((*walk).block.fetch(at, read))
     }

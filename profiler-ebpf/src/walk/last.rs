@@ -6,7 +6,7 @@ use core::ffi::{c_long, c_void};
 
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::helpers::generated::{bpf_loop, bpf_probe_read_kernel, bpf_probe_read_user};
-use profiler_common::last_walk::{LAST_FRAMES, LAST_WALKS, LastFrame, LastWalk, NOT_FOUND, OPAQUE, within};
+use profiler_common::last_walk::{LAST_FRAMES, LAST_WALKS, LastFrame, LastWalk, OPAQUE, within};
 use profiler_common::piece::WORDS;
 use profiler_common::stack::MAX_USER_FRAMES;
 use profiler_common::unwind::WalkEnd;
@@ -84,12 +84,14 @@ pub extern "C" fn meets(level: u32, frame: u64) -> u32 {
             return 0;
         }
         let Some(last) = remembered(walk) else { return 0 };
-        let number = (*last).find(&*here, (*walk).among);
+        let among = (*last).reached(regs.sp, (*walk).among);
+        (*walk).among = among;
+        let number = among.wrapping_sub(1);
         // A frame alone is too little to tell that the chain of frame pointers ends.
-        if number == NOT_FOUND || number.wrapping_add(count) == 0 {
+        if among == 0 || number.wrapping_add(count) == 0 || !(*last).frame(number).is_here(&*here) {
             return 0;
         }
-        ((*walk).met, (*walk).number) = (number + 1, number);
+        ((*walk).met, (*walk).number) = (among, number);
         1
     }
 }
@@ -118,7 +120,7 @@ pub extern "C" fn goes_on(level: u32) -> u32 {
             if number == 0 {
                 return join(walk, last);
             }
-            if !(*last).holds(number, |at| word(walk, at)) {
+            if !(*last).expected(number).holds(|at| word(walk, at)) {
                 // Those outside of it may be the same all the same. Not for ever: the loop's turns are counted.
                 (*walk).tries = (*walk).tries.wrapping_sub(1);
                 (*walk).among = if (*walk).tries == 0 { 0 } else { number };
@@ -200,10 +202,14 @@ unsafe extern "C" fn compare_some(_: u32, level: *mut c_void) -> c_long {
         }
         let mut differs = 0;
         for _ in 0..OF_A_PIECE {
-            if number == 0 || !(*piece).reaches((*last).frame(number - 1).sp) {
+            if number == 0 {
                 break;
             }
-            differs |= (*last).differs(number, &*piece);
+            let expected = (*last).expected(number);
+            if !(*piece).reaches(expected.outer_sp()) {
+                break;
+            }
+            differs |= expected.differs(&*piece);
             number -= 1;
         }
         if differs != 0 {

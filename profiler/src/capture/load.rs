@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use aya::{Ebpf, EbpfLoader};
 use profiler_common::config::Config;
-use profiler_common::known_rows::KNOWN_ROWS;
 use profiler_common::last_walk::LAST_WALKS;
 use profiler_common::space::MAX_PLACES;
 use profiler_common::{ABI_SYMBOL, ABI_VERSION};
@@ -38,6 +37,8 @@ const BULK_BYTES_LIMIT: u32 = 256 << 20;
 const ROWS_SHARE: u64 = 128;
 /// However much memory there is: 48 MiB, more than a browser and its libraries take.
 const MAX_ROWS: u32 = 6 << 20;
+/// Rows of a page, at least: libraries have ten (docs/unwinding.md, "Measured").
+const ROWS_A_PAGE: u32 = 4;
 
 /// How large the tables are.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +49,7 @@ pub struct Sizes {
     pub bulk_bytes: u32,
     /// Rows of unwind tables, of 8 bytes.
     pub rows: u32,
-    /// Their pages of 64 KiB of code.
+    /// Their pages of code, [`profiler_common::unwind::TABLE_PAGE`] bytes each.
     pub pages: u32,
     /// Code ranges of all address spaces.
     pub ranges: u32,
@@ -62,13 +63,13 @@ impl Sizes {
         let bulk = BULK_BYTES_PER_CPU
             .saturating_mul(cpus.div_ceil(4).max(1))
             .min(BULK_BYTES_LIMIT);
+        let rows = u32::try_from(memory / ROWS_SHARE / 8).unwrap_or(u32::MAX);
+        let rows = rows.clamp(1 << 18, MAX_ROWS);
         Self {
             threads: tasks.saturating_mul(2).clamp(1 << 15, 1 << 22),
             bulk_bytes: asked_ring().unwrap_or_else(|| bulk.next_power_of_two()),
-            rows: u32::try_from(memory / ROWS_SHARE / 8)
-                .unwrap_or(u32::MAX)
-                .clamp(1 << 18, MAX_ROWS),
-            pages: 1 << 17,
+            rows,
+            pages: rows / ROWS_A_PAGE,
             ranges: tasks.saturating_mul(16).clamp(1 << 18, MAX_PLACES),
             spaces: tasks.saturating_mul(2).clamp(1 << 14, 1 << 20),
         }
@@ -112,7 +113,6 @@ pub fn load(config: &Config, sizes: Sizes, types: &Btf) -> anyhow::Result<Ebpf> 
         .map_max_entries("WANTED", sizes.threads)
         .map_max_entries("BULK", sizes.bulk_bytes)
         .map_max_entries("ROWS", sizes.rows)
-        .map_max_entries("KNOWN_ROWS", machine::possible_cpus().saturating_mul(KNOWN_ROWS))
         .map_max_entries("LAST_WALKS", machine::possible_cpus().saturating_mul(LAST_WALKS))
         .map_max_entries("PIECES", machine::possible_cpus())
         .map_max_entries("KNOWN_VMAS", machine::possible_cpus())

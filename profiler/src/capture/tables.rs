@@ -165,8 +165,10 @@ impl Tables {
             room(self.pages_used, self.sizes.pages, pages),
         ) else {
             bail!(
-                "its unwind table has {rows} rows, and there is room for {} more",
-                self.sizes.rows - self.rows_used
+                "its unwind table has {rows} rows in {} pages, and there is room for {} rows and {} pages more",
+                pages,
+                self.sizes.rows - self.rows_used,
+                self.sizes.pages - self.pages_used
             );
         };
         let page_rows: Vec<PageRows> = view

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use profiler_common::unwind::{Cfa, Row};
+use profiler_common::unwind::{Cfa, Row, TABLE_PAGE};
 use symbols::elf::ElfFile;
 
 use super::args::Tables as Args;
@@ -72,23 +72,12 @@ fn line(path: &Path, tables: &Tables) -> Result<()> {
 /// Bytes of code with rules, and those whose rules no row can hold.
 fn bytes(table: &Table) -> (u64, u64) {
     let (mut code, mut unsupported) = (0, 0);
-    for page in table.pages.array_windows() {
-        let [start, end] = page.map(|index| index as usize);
-        let rows = table.rows.get(start..end).unwrap_or_default();
-        let ends = rows.iter().skip(1).map(|row| u64::from(row.pc)).chain([1 << 16]);
-        for (row, end) in rows.iter().zip(ends) {
-            let len = end - u64::from(row.pc);
-            code += if row.rules == Row::plain(0, Cfa::None).rules {
-                0
-            } else {
-                len
-            };
-            unsupported += if row.rules == Row::plain(0, Cfa::Unsupported).rules {
-                len
-            } else {
-                0
-            };
-        }
+    let end = (table.first_page + table.pages.len() as u64 - 1) * TABLE_PAGE;
+    let ends = table.rows_by_address().skip(1).map(|(svma, _)| svma).chain([end]);
+    for ((svma, row), end) in table.rows_by_address().zip(ends) {
+        let is = |cfa| row.rules == Row::plain(0, cfa).rules;
+        code += if is(Cfa::None) { 0 } else { end - svma };
+        unsupported += if is(Cfa::Unsupported) { end - svma } else { 0 };
     }
     (code, unsupported)
 }

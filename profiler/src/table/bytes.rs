@@ -12,11 +12,11 @@ use super::{Stats, Table, TableView};
 /// First bytes of every table; the byte above 127 keeps it out of plain text.
 const MAGIC: [u8; 8] = *b"\x91ngmirow";
 /// Raised with every change of the layout, or of what the compiler makes of the same file.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Most rows of a table: ten times those of libxul.so.
 pub const MAX_ROWS: usize = 1 << 24;
-/// Most pages of a table: 4 GiB of text.
-pub const MAX_TABLE_PAGES: usize = 1 << 16;
+/// Most pages of a table: 2 GiB of text, which is what a call reaches.
+pub const MAX_TABLE_PAGES: usize = 1 << 22;
 /// Longest build id, in bytes.
 const MAX_BUILD_ID: usize = 64;
 /// The checksum covers what follows it.
@@ -126,8 +126,8 @@ impl Table {
 impl<'b> TableView<'b> {
     /// Checks everything, and copies nothing. `bytes` start at a multiple of 8, as a mapping does.
     ///
-    /// After it: the pages follow one another without a gap, from 0 to the number of rows; each has a row at its first byte;
-    /// rows ascend within their page; every rule exists. Bytes that another process can still change prove nothing: map a
+    /// After it: the pages follow one another without a gap, from 0 to the number of rows; the first has a row at its first byte;
+    /// rows ascend within their page, and do not leave it; every rule exists. Bytes that another process can still change prove nothing: map a
     /// sealed memory file.
     ///
     /// # Errors
@@ -188,18 +188,21 @@ fn check_rows(pages: &[U32], rows: &[Row]) -> Result<(), TableBytesError> {
     {
         return Err(Invalid("its pages do not hold all rows"));
     }
+    if pages.get(1).is_none_or(|end| *end == 0) || rows.first().is_none_or(|row| row.pc != 0) {
+        return Err(Invalid("no row at its start"));
+    }
     for page in pages.array_windows::<2>() {
         let [start, end] = page.map(|index| index.get() as usize);
         let rows = rows.get(start..end).ok_or(Invalid("the order of its pages"))?;
-        if rows.first().is_none_or(|row| row.pc != 0) {
-            return Err(Invalid("a page without a row at its start"));
-        }
         if rows.array_windows().any(|[one, next]| one.pc >= next.pc) {
             return Err(Invalid("the order of its rows"));
         }
-        if !rows.iter().all(|row| row.is_valid()) {
-            return Err(Invalid("a rule that does not exist"));
+        if rows.last().is_some_and(|row| u64::from(row.pc) >= TABLE_PAGE) {
+            return Err(Invalid("a row beyond its page"));
         }
+    }
+    if !rows.iter().all(|row| row.is_valid()) {
+        return Err(Invalid("a rule that does not exist"));
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ pub struct Table {
     pub build_id: Vec<u8>,
     /// The stated address (svma) of the first page, in pages of [`TABLE_PAGE`].
     pub first_page: u64,
-    /// `pages[p]..pages[p + 1]` are the rows of page `first_page + p`.
+    /// `pages[p]..pages[p + 1]` are the rows that begin in page `first_page + p`.
     pub pages: Vec<u32>,
     /// All rows, by address.
     pub rows: Vec<Row>,
@@ -64,6 +64,16 @@ impl Table {
         lookup(self.first_page, &self.pages, |index| *index, &self.rows, svma)
     }
 
+    /// The rows, each with the stated address that it begins at.
+    pub fn rows_by_address(&self) -> impl Iterator<Item = (u64, Row)> {
+        let pages = self.pages.array_windows::<2>().zip(self.first_page..);
+        pages.flat_map(|([start, end], page)| {
+            let rows = self.rows.get(*start as usize..*end as usize).unwrap_or_default();
+            rows.iter()
+                .map(move |row| (page.wrapping_mul(TABLE_PAGE).wrapping_add(u64::from(row.pc)), *row))
+        })
+    }
+
     /// Bytes in the kernel: pages and rows.
     pub fn size(&self) -> usize {
         size_of_val(self.pages.as_slice()) + size_of_val(self.rows.as_slice())
@@ -77,14 +87,15 @@ impl TableView<'_> {
     }
 }
 
-/// Two steps, as in the kernel: the page, then a binary search of at most 17 turns in its rows.
+/// Two steps, as in the kernel: the page, then a binary search of at most ten turns in its rows; before the first of them the row before holds.
 fn lookup<I>(first_page: u64, pages: &[I], number: impl Fn(&I) -> u32, rows: &[Row], svma: u64) -> Row {
     let pc = u16::try_from(svma % TABLE_PAGE).unwrap_or_default();
     let found = || {
         let page = usize::try_from((svma / TABLE_PAGE).checked_sub(first_page)?).ok()?;
         let (start, end) = (pages.get(page)?, pages.get(page.checked_add(1)?)?);
-        let rows = rows.get(number(start) as usize..number(end) as usize)?;
-        rows[..rows.partition_point(|row| row.pc <= pc)].last().copied()
+        let (start, end) = (number(start) as usize, number(end) as usize);
+        let before = rows.get(start..end)?.partition_point(|row| row.pc <= pc);
+        rows[..start + before].last().copied()
     };
     found().unwrap_or(Row::plain(pc, Cfa::None))
 }

@@ -1,18 +1,23 @@
 //! The bytes of tables: what is written is read, and what is damaged is refused.
 
-use profiler_common::unwind::{Arch, Cfa, Fp, Row};
+use profiler_common::unwind::{Arch, Cfa, Fp, Row, TABLE_PAGE};
 use proptest::prelude::*;
 
 use super::{Stats, Table, TableBytesError, TableView};
 
+/// The last byte of a page.
+const LAST: u16 = 511;
+const _: () = assert!(LAST as u64 + 1 == TABLE_PAGE);
+
+/// Three pages, of which the second has no row of its own.
 fn table() -> Table {
     let sp = |pc, words| Row::new(pc, Cfa::Sp, words, Fp::AtCfa, -2, 1);
     Table {
         arch: Arch::X86_64,
         build_id: vec![7; 20],
         first_page: 3,
-        pages: vec![0, 2, 4],
-        rows: vec![Row::plain(0, Cfa::None), sp(0x10, 1), sp(0, 2), sp(0xffff, 3)],
+        pages: vec![0, 2, 2, 4],
+        rows: vec![Row::plain(0, Cfa::None), sp(0x10, 1), sp(8, 2), sp(LAST, 3)],
         stats: Stats {
             functions: 2,
             ..Stats::default()
@@ -52,16 +57,21 @@ fn what_is_written_is_read() {
 #[test]
 fn lookups_find_the_row_before() {
     let table = table();
+    let page = |number: u64| number * TABLE_PAGE;
     for (svma, words) in [
-        (0x3_0010, 1),
-        (0x3_ffff, 1),
-        (0x4_0000, 2),
-        (0x4_fffe, 2),
-        (0x4_ffff, 3),
+        (page(3) + 0x10, 1),
+        (page(4) - 1, 1),
+        (page(4), 1),
+        (page(5) - 1, 1),
+        (page(5), 1),
+        (page(5) + 7, 1),
+        (page(5) + 8, 2),
+        (page(6) - 2, 2),
+        (page(6) - 1, 3),
     ] {
         assert_eq!(table.lookup(svma).cfa_offset, words, "{svma:#x}");
     }
-    for svma in [0, 0x2_ffff, 0x3_0000, 0x3_000f, 0x5_0000, u64::MAX] {
+    for svma in [0, page(3) - 1, page(3), page(3) + 0xf, page(6), u64::MAX] {
         assert_eq!(table.lookup(svma).rules, Row::plain(0, Cfa::None).rules, "{svma:#x}");
     }
 }
@@ -69,17 +79,18 @@ fn lookups_find_the_row_before() {
 #[test]
 fn broken_promises_are_refused() {
     type Change = fn(&mut Table);
-    let changes: [(Change, &str); 10] = [
+    let changes: [(Change, &str); 11] = [
         (|table| table.pages = vec![0], "the number of pages"),
         (|table| table.rows.clear(), "the number of rows"),
         (|table| table.pages[0] = 1, "its pages do not hold all rows"),
-        (|table| table.pages[2] = 3, "its pages do not hold all rows"),
+        (|table| table.pages[3] = 3, "its pages do not hold all rows"),
         (|table| table.pages[1] = 5, "the order of its pages"),
-        (|table| table.pages[1] = 0, "a page without a row at its start"),
-        (|table| table.rows[2].pc = 1, "a page without a row at its start"),
+        (|table| table.pages[1] = 0, "no row at its start"),
+        (|table| table.rows[0].pc = 1, "no row at its start"),
         (|table| table.rows[1].pc = 0, "the order of its rows"),
+        (|table| table.rows[3].pc = LAST + 1, "a row beyond its page"),
         (|table| table.rows[3].rules = 12, "a rule that does not exist"),
-        (|table| table.first_page = u64::MAX / 65_536, "its first page"),
+        (|table| table.first_page = u64::MAX / TABLE_PAGE, "its first page"),
     ];
     for (change, why) in changes {
         let mut broken = table();
@@ -125,7 +136,7 @@ proptest! {
         if let Ok(table) = read(&bytes) {
             check(&table);
             table.lookup(svma);
-            table.lookup(0x3_0011);
+            table.lookup(3 * TABLE_PAGE + 0x11);
             prop_assert_eq!(read(&table.to_bytes()), Ok(table));
         }
     }
@@ -133,18 +144,13 @@ proptest! {
 
 /// Every promise, in other words than the reader's.
 fn check(table: &Table) {
-    assert!(table.pages.is_sorted_by(|one, next| one < next));
+    assert!(table.pages.is_sorted() && table.pages[1] > 0 && table.rows[0].pc == 0);
     assert_eq!(
         (table.pages[0], table.pages.last().copied()),
         (0, u32::try_from(table.rows.len()).ok())
     );
-    for (index, row) in table.rows.iter().enumerate() {
-        let starts_page = table.pages.iter().any(|start| *start as usize == index);
-        assert!(if starts_page {
-            row.pc == 0
-        } else {
-            row.pc > table.rows[index - 1].pc
-        });
-        assert!(row.is_valid());
-    }
+    let addresses: Vec<u64> = table.rows_by_address().map(|(svma, _)| svma).collect();
+    assert_eq!(addresses.len(), table.rows.len());
+    assert!(addresses.is_sorted_by(|one, next| one < next));
+    assert!(table.rows.iter().all(|row| row.pc <= LAST && row.is_valid()));
 }

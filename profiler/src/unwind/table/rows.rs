@@ -1,4 +1,4 @@
-//! Collects rows in the order of their addresses: equal neighbours become one, and pages of 64 KiB are cut.
+//! Collects rows in the order of their addresses: equal neighbours become one, and pages are cut.
 
 use profiler_common::unwind::{Cfa, Row, TABLE_PAGE};
 
@@ -50,11 +50,15 @@ impl Rows {
         if index + 1 < self.pages.len() {
             return Ok(());
         }
-        while self.pages.len() <= index {
-            self.start_page()?;
+        if self.pages.is_empty() {
+            self.start_page();
+            self.add(self.last)?;
         }
-        // A page's first row holds what held before, or, at its first byte, the new rules.
-        match self.list.last_mut() {
+        while self.pages.len() <= index {
+            self.start_page();
+        }
+        let first = self.pages[index] as usize;
+        match self.list[first..].last_mut() {
             Some(before) if before.pc == pc => *before = Row { pc, ..row },
             Some(before) if before.pc > pc => return Ok(()),
             _ => self.add(Row { pc, ..row })?,
@@ -63,10 +67,9 @@ impl Rows {
         Ok(())
     }
 
-    fn start_page(&mut self) -> Result<(), TableError> {
+    fn start_page(&mut self) {
         // There are at most MAX_ROWS rows.
         self.pages.push(u32::try_from(self.list.len()).unwrap_or(u32::MAX));
-        self.add(self.last)
     }
 
     fn add(&mut self, row: Row) -> Result<(), TableError> {
@@ -84,7 +87,7 @@ impl Rows {
 
     /// Ends the last page.
     pub(super) fn finish(&mut self) {
-        self.pages.push(u32::try_from(self.list.len()).unwrap_or(u32::MAX));
+        self.start_page();
     }
 }
 
@@ -99,31 +102,32 @@ mod tests {
     }
 
     #[test]
-    fn every_page_starts_with_the_rules_that_hold_there() {
+    fn a_page_has_the_rows_that_begin_there() {
         let mut rows = Rows::new();
+        let page = |number: u64| number * TABLE_PAGE;
         for (svma, row) in [
-            (0x1_0010, sp(1)),
-            (0x1_0020, sp(1)),
-            (0x1_0030, sp(2)),
-            (0x4_0000, sp(3)),
-            (0x4_0000, sp(4)),
-            (0x4_0008, Row::plain(0, Cfa::None)),
+            (page(1) + 0x10, sp(1)),
+            (page(1) + 0x20, sp(1)),
+            (page(1) + 0x30, sp(2)),
+            (page(4), sp(3)),
+            (page(4), sp(4)),
+            (page(4) + 8, Row::plain(0, Cfa::None)),
         ] {
             rows.push(svma, row).unwrap();
         }
         rows.finish();
         assert_eq!(rows.first_page, 1);
-        assert_eq!(rows.pages, [0, 3, 4, 5, 7]);
+        assert_eq!(rows.pages, [0, 3, 3, 3, 5]);
         let pcs: Vec<(u16, i16)> = rows.list.iter().map(|row| (row.pc, row.cfa_offset)).collect();
-        assert_eq!(pcs, [(0, 0), (0x10, 1), (0x30, 2), (0, 2), (0, 2), (0, 4), (8, 0)]);
+        assert_eq!(pcs, [(0, 0), (0x10, 1), (0x30, 2), (0, 4), (8, 0)]);
     }
 
     #[test]
     fn an_address_that_goes_back_is_left_out() {
         let mut rows = Rows::new();
-        rows.push(0x2_0010, sp(1)).unwrap();
-        rows.push(0x2_0008, sp(2)).unwrap();
-        rows.push(0x1_fff8, sp(2)).unwrap();
+        rows.push(2 * TABLE_PAGE + 16, sp(1)).unwrap();
+        rows.push(2 * TABLE_PAGE + 8, sp(2)).unwrap();
+        rows.push(2 * TABLE_PAGE - 8, sp(2)).unwrap();
         assert_eq!(rows.list.len(), 2);
         assert!(matches!(rows.push(u64::MAX, sp(2)), Err(TableError::TooWide)));
     }

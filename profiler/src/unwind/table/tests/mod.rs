@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use gimli::{BaseAddresses, EhFrame, LittleEndian, UnwindSection as _, X86_64};
 use profiler_common::stack::UserRegs;
-use profiler_common::unwind::{Arch, By, Cfa, Row, TABLE_PAGE, WalkEnd, step};
+use profiler_common::unwind::{Arch, By, Cfa, Row, WalkEnd, step};
 use symbols::elf::ElfFile;
 
 use super::super::cfi::{Cfi, Context, Registers, Rule, Saved};
@@ -113,12 +113,8 @@ fn check_file(elf: &ElfFile, table: &Table, every: usize) -> Count {
     let cfi = Cfi::of(elf).unwrap();
     let mut context = Context::new();
     let mut count = Count::default();
-    let mut addresses = Vec::new();
-    for (page, bounds) in table.pages.array_windows().enumerate() {
-        let [start, end] = bounds.map(|index| index as usize);
-        let first = (table.first_page + page as u64) * TABLE_PAGE;
-        addresses.extend(table.rows[start..end].iter().map(|row| first + u64::from(row.pc)));
-    }
+    let addresses: Vec<u64> = table.rows_by_address().map(|(svma, _)| svma).collect();
+    assert_eq!(addresses.len(), table.rows.len());
     assert!(addresses.is_sorted_by(|one, next| one < next));
     for start in addresses.iter().step_by(every) {
         for svma in [start.saturating_sub(1), *start, start + 1] {
