@@ -32,7 +32,11 @@ def text(name, result):
             lines.append(f"{row['tool']:11}{row['wall_s']:.3f} s ({low:.2f}–{high:.2f})")
             continue
         spread = f"{middle:.2f} ({low:.2f}–{high:.2f})"
-        lines.append(f"{row['tool']:11}{spread:<20}{row['cpu_s']:6.2f}{size(row['data_mib']):>7}{row['ready_s']:8.2f}"
+        name = row["tool"]
+        if len(name) > 10:
+            lines.append(name)
+            name = ""
+        lines.append(f"{name:11}{spread:<20}{row['cpu_s']:6.2f}{size(row['data_mib']):>7}{row['ready_s']:8.2f}"
                      f"{row['memory_mib']:8.0f}{lost(row):>11}{complete(row):>9}")
     lines += [f"{tool}: failed, {why.splitlines()[0]}"[:80] for tool, why in result["failed"].items()]
     return "\n".join(lines)

@@ -46,11 +46,13 @@ class Tool:
 
 
 class Ngmi(Tool):
-    name = "ngmi"
+    """`ngmi record`, with all that is on by default but for what the options say."""
 
-    def __init__(self, program, work):
+    def __init__(self, program, work, options=""):
         super().__init__(program, work)
-        self.arguments = ["record", "--save-only", "--json", "-F", "1000", "-o", self.writes("n.json.gz", "n.json.gz.events")]
+        self.name = f"ngmi {options}".strip()
+        files = self.writes("n.json.gz", "n.json.gz.events")
+        self.arguments = ["record", "--save-only", "--json", "-F", "1000", *shlex.split(options), "-o", files]
 
     def said(self, text):
         """From the summary, the one JSON object among what was printed."""
@@ -219,6 +221,10 @@ class Tools:
         tools = [Tool(), Ngmi(self.ngmi, self.work)]
         tools += [make(self.found[program], self.work) for program, make in makers if self.found[program]]
         return [tool for tool in tools if tool.name not in self.without]
+
+    def with_options(self, parts):
+        """Bare and ngmi, and ngmi with each of these options."""
+        return [Tool(), Ngmi(self.ngmi, self.work), *(Ngmi(self.ngmi, self.work, options) for options in parts)]
 
 
 def perf(name, *options):
