@@ -37,5 +37,5 @@ pub const ABI_SYMBOL: &str = "NGMI_ABI_9";
 
 const _: () = assert!(
     ABI_VERSION == 9,
-    "the number in ABI_SYMBOL and in profiler-ebpf/src/main.rs"
+    "the number in ABI_SYMBOL and in profiler-ebpf/src/maps.rs"
 );

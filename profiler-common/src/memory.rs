@@ -4,37 +4,33 @@
 #![allow(clippy::inline_always)] // As in [`crate::unwind`].
 #![allow(clippy::cast_possible_truncation)] // A place within a block.
 
+use crate::piece::{Piece, WORD};
+
 /// Bytes of a walk's first block: most short stacks lie within it.
 pub const FIRST_BLOCK: u64 = 512;
 /// Of its second one. A walk that meets the thread's last one soon needs little; one that does not needs all.
 pub const SECOND_BLOCK: u64 = 1024;
-/// Bytes of the others, up to the end of their page: what is read at once within a page can be read if each of its words can.
-pub const BLOCK: u64 = PAGE;
+/// The others go up to the end of their page: what is read at once within a page can be read if each of its words can.
 const PAGE: u64 = 4096;
-const WORD: u64 = size_of::<u64>() as u64;
-const WORDS: usize = (BLOCK / WORD) as usize;
+const WORDS: usize = (PAGE / WORD) as usize;
 
 /// The block that was read last: the words from an address upward, since a walk goes up.
 #[repr(C)]
 #[derive(Debug, Clone)]
 pub struct Block {
-    /// Address of the first word.
-    at: u64,
-    /// Bytes that were read.
-    len: u64,
+    piece: Piece<WORDS>,
     /// Blocks that were asked for.
     number: u64,
-    words: [u64; WORDS],
 }
 
 impl Default for Block {
     fn default() -> Self {
-        Self {
+        let piece = Piece {
             at: 0,
             len: 0,
-            number: 0,
             words: [0; WORDS],
-        }
+        };
+        Self { piece, number: 0 }
     }
 }
 
@@ -42,42 +38,39 @@ impl Block {
     /// Forgets what was read: another thread's memory comes next, or the same thread's at a later time.
     #[inline(always)]
     pub const fn forget(&mut self) {
-        self.len = 0;
+        self.piece.forget();
         self.number = 0;
     }
 
     /// The word at `at` was read already. No block holds one that is not aligned.
     #[inline(always)]
     pub const fn holds(&self, at: u64) -> bool {
-        let offset = at.wrapping_sub(self.at);
-        offset < self.len && offset.is_multiple_of(WORD)
+        let offset = at.wrapping_sub(self.piece.at);
+        offset < self.piece.len && offset.is_multiple_of(WORD)
     }
 
     /// The word at `at`, if the block holds it or if [`Block::fetch`] has just fetched it.
     #[inline(always)]
     pub const fn word(&self, at: u64) -> u64 {
-        self.words[(at.wrapping_sub(self.at) / WORD) as usize & (WORDS - 1)]
+        self.piece.word(at)
     }
 
-    /// Reads the block that begins with the word at `at`; of one that is not aligned, only itself. `read` reads so many bytes, at most [`BLOCK`], from an
+    /// Reads the block that begins with the word at `at`; of one that is not aligned, only itself. `read` reads so many bytes, at most a page, from an
     /// address to the words. False: they can't be read.
     #[inline(always)]
     pub fn fetch(&mut self, at: u64, read: impl Fn(&mut [u64; WORDS], u64, u64) -> bool) -> bool {
-        (self.at, self.len) = (at, 0);
         if !at.is_multiple_of(WORD) {
-            return read(&mut self.words, WORD, at);
+            (self.piece.at, self.piece.len) = (at, 0);
+            return read(&mut self.piece.words, WORD, at);
         }
         let size = match self.number {
             0 => FIRST_BLOCK,
             1 => SECOND_BLOCK,
-            _ => BLOCK,
+            _ => PAGE,
         };
         self.number = self.number.wrapping_add(1);
-        // The verifier has to see the bound at the call, whatever the compiler knows.
-        let len = core::hint::black_box((PAGE - at % PAGE).min(size)).min(BLOCK);
-        let is_read = read(&mut self.words, len, at);
-        self.len = if is_read { len } else { 0 };
-        is_read
+        let top = at.wrapping_add((PAGE - at % PAGE).min(size));
+        self.piece.fill(at, top, read)
     }
 }
 

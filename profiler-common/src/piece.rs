@@ -1,28 +1,30 @@
 //! A piece of a user stack that is read at once: what the steps of a whole walk read lies close together, and each read is a call.
 //!
-//! [`crate::last_walk`] holds a walk's words against it. Unlike [`crate::memory`]'s blocks it is all or nothing, and it may end within a page.
+//! [`crate::last_walk`] holds a walk's words against it. It is all or nothing; [`crate::memory`]'s blocks are pieces that lie within a page.
 
 #![allow(clippy::inline_always)] // As in [`crate::unwind`].
 #![allow(clippy::cast_possible_truncation)] // A place within a piece.
 
-/// Words of a piece, a power of two: 32 KiB. A browser's stack is 24 KiB, of which a fault's walk passes the innermost frames by itself.
+/// Words of a piece that a walk is held against: 32 KiB. A browser's stack is 24 KiB, of which a fault's walk passes the innermost frames by itself.
 pub const WORDS: usize = 4096;
-const WORD: u64 = size_of::<u64>() as u64;
-/// Bytes of a piece.
-pub const BYTES: u64 = WORDS as u64 * WORD;
+/// Bytes of a word.
+pub(crate) const WORD: u64 = size_of::<u64>() as u64;
 
-/// The words from an address upward. Zeroed memory is an empty one.
+/// The words from an address upward, `N` at most, a power of two. Zeroed memory is an empty one.
 #[repr(C)]
 #[derive(Debug, Clone)]
-pub struct Piece {
+pub struct Piece<const N: usize = WORDS> {
     /// Address of the first word, a multiple of 8.
-    at: u64,
-    /// Bytes that were read, a multiple of 8, at most [`BYTES`].
-    len: u64,
-    words: [u64; WORDS],
+    pub(crate) at: u64,
+    /// Bytes that were read, a multiple of 8.
+    pub(crate) len: u64,
+    pub(crate) words: [u64; N],
 }
 
-impl Piece {
+impl<const N: usize> Piece<N> {
+    /// Bytes that there is room for.
+    pub const BYTES: u64 = N as u64 * WORD;
+
     /// Forgets what was read.
     #[inline(always)]
     pub const fn forget(&mut self) {
@@ -35,15 +37,15 @@ impl Piece {
         top.wrapping_sub(self.at) <= self.len
     }
 
-    /// Reads from `from` up to `top`, or as far as there is room. `read` reads so many bytes, at most [`BYTES`], from an address to the words. False: that can't be
+    /// Reads from `from` up to `top`, or as far as there is room. `read` reads so many bytes, at most [`Piece::BYTES`], from an address to the words. False: that can't be
     /// read, or there is nothing to read.
     #[inline(always)]
-    pub fn fill(&mut self, from: u64, top: u64, read: impl Fn(&mut [u64; WORDS], u64, u64) -> bool) -> bool {
+    pub fn fill(&mut self, from: u64, top: u64, read: impl Fn(&mut [u64; N], u64, u64) -> bool) -> bool {
         self.len = 0;
         self.at = from & !(WORD - 1);
         let len = top.wrapping_sub(self.at) & !(WORD - 1);
         // The verifier has to see the bound at the call, whatever the compiler knows.
-        let len = core::hint::black_box(len).min(BYTES);
+        let len = core::hint::black_box(len).min(Self::BYTES);
         if len == 0 || !read(&mut self.words, len, self.at) {
             return false;
         }
@@ -55,7 +57,7 @@ impl Piece {
     /// hundreds are looked at.
     #[inline(always)]
     pub const fn word(&self, at: u64) -> u64 {
-        self.words[(at.wrapping_sub(self.at) / WORD) as usize & (WORDS - 1)]
+        self.words[(at.wrapping_sub(self.at) / WORD) as usize & (N - 1)]
     }
 }
 
@@ -64,6 +66,8 @@ pub(crate) mod tests {
     use std::boxed::Box;
 
     use super::*;
+
+    const BYTES: u64 = Piece::<WORDS>::BYTES;
 
     /// An empty one.
     #[allow(clippy::large_stack_arrays)] // A test's stack has room for it.

@@ -165,8 +165,7 @@ impl Tables {
             room(self.pages_used, self.sizes.pages, pages),
         ) else {
             bail!(
-                "its unwind table has {rows} rows in {} pages, and there is room for {} rows and {} pages more",
-                pages,
+                "its unwind table has {rows} rows in {pages} pages, and there is room for {} rows and {} pages more",
                 self.sizes.rows - self.rows_used,
                 self.sizes.pages - self.pages_used
             );

@@ -21,9 +21,7 @@ use super::binaries::{OpenBinaries, Vdso};
 use super::finish::{self, OpenLog, Plan};
 use super::privilege::joint;
 use super::spool::{Output, Spool};
-use crate::addr::ns;
 use crate::capture::link::Link;
-use crate::capture::meter;
 use crate::capture::wire::Mapped;
 use crate::cli::wall;
 use crate::report::Summary;
@@ -128,10 +126,5 @@ fn convert(link: &Link) -> Result<Summary> {
         .zip(output)
         .context("this verb is for ngmi itself; use `ngmi record`")?;
     let binaries = OpenBinaries::new(mapped, Vdso::of_this_kernel());
-    let mut summary = finish::finish(OpenLog::new(log, path)?, &mut output, &binaries, &plan)?;
-    if let Some(cost) = &mut summary.cost {
-        // Being started, and being told, is part of it.
-        cost.conversion_ns = Some(ns(meter::cpu_time()));
-    }
-    Ok(summary)
+    finish::finish(OpenLog::new(log, path)?, &mut output, &binaries, &plan)
 }

@@ -13,7 +13,7 @@ mod stubs;
 mod tests;
 
 use gimli::{BaseAddresses, DebugFrame, EhFrame, EndianSlice, LittleEndian, Vendor};
-use profiler_common::unwind::{Arch, Cfa, Row};
+use profiler_common::unwind::{Arch, Cfa, Row, TABLE_PAGE};
 use symbols::elf::{self, ElfFile, Section};
 
 pub use crate::table::{MAX_ROWS, MAX_TABLE_PAGES, Stats, Table};
@@ -45,7 +45,7 @@ pub enum TableError {
     #[error("its unwind information has more than {MAX_ROWS} rows, which no table holds")]
     TooManyRows,
     /// More than [`MAX_TABLE_PAGES`].
-    #[error("its code spans more than 4 GiB, which no unwind table does")]
+    #[error("its code spans more than {} GiB, which no unwind table does", (MAX_TABLE_PAGES as u64 * TABLE_PAGE) >> 30)]
     TooWide,
     /// More than `MAX_WORK`.
     #[error("its unwind information takes more than {MAX_WORK} bytes of instructions to follow")]
