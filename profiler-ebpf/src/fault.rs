@@ -151,7 +151,7 @@ unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut Threa
         if wanted {
             let to = &raw mut (*faults).stacks;
             (*faults).want = stack::stacks_to(to, ctx, task, at, (*state).space, place, stack::Copies::GiveWay);
-            let sent = send_fault(at.time) != 0;
+            let sent = send_fault(state, at.time) != 0;
             if !sent {
                 lose(Loss::FaultRingFull);
             }
@@ -170,14 +170,20 @@ unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut Threa
     }
 }
 
-/// Sends the innermost fault of the current thread, which was over at `time`. 0: the ring was full.
+/// Sends the innermost fault of the current thread, whose entry `state` is, which was over at `time`. 0: the ring was full.
 ///
 /// Exported, so that the verifier looks at it once, and not with each path of each program that leads here.
+///
+/// # Safety
+/// `state` must be null or the current thread's.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn send_fault(time: u64) -> u32 {
-    let Some(state) = scope::current_thread() else { return 0 };
-    // SAFETY: the current thread's own entry.
+pub unsafe extern "C" fn send_fault(state: *const ThreadState, time: u64) -> u32 {
+    // The verifier takes what an exported function is called with for anything of its type.
+    if state.is_null() {
+        return 0;
+    }
+    // SAFETY: by this function's own condition.
     unsafe {
         let faults = &raw const (*state).faults;
         let captured = Captured {

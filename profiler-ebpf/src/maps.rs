@@ -89,6 +89,11 @@ pub static IN_FLIGHT: HashMap<u32, u64> = HashMap::with_max_entries(1 << 8, 0);
 #[map]
 pub static SPACES: HashMap<u64, u64> = HashMap::with_max_entries(1 << 16, 0);
 
+/// How often user space has replaced or removed what is in [`SPACES`], counted from 1, and then: what is there stays while this does. User space
+/// writes through its own mapping.
+#[map]
+pub static SPACES_CHANGED: Array<u64> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
 /// Code ranges: runs of neighbours. User space sets the size and writes through its own mapping.
 #[map]
 pub static RANGES: Array<CodeRange> = Array::with_max_entries(1 << 16, BPF_F_MMAPABLE);

@@ -137,7 +137,7 @@ unsafe fn look(ctx: &impl EbpfContext, state: *mut ThreadState, task: Task, at: 
         let to = &raw mut (*waits).stacks;
         let want = stack::stacks_to(to, ctx, task, at, (*state).space, place, stack::Copies::GiveWay);
         (*waits).want = want as u32;
-        if want != 0 && send_stack_ahead(at.time) == 0 {
+        if want != 0 && send_stack_ahead(state, at.time) == 0 {
             lose(Loss::WaitRingFull);
         }
         let now = &raw mut (*waits).now;
@@ -178,16 +178,19 @@ fn send_path(at: At, from: u64) {
     });
 }
 
-/// Sends where the current thread is, for a record that will refer to `time`. 0: the ring was full.
+/// Sends where the current thread is, whose entry `state` is, for a record that will refer to `time`. 0: the ring was full.
 ///
 /// Exported, so that the verifier looks at it once, and not with each path of each program that leads here.
+///
+/// # Safety
+/// As [`fault::send_fault`].
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn send_stack_ahead(time: u64) -> u32 {
-    let Some(state) = scope::current_thread() else {
+pub unsafe extern "C" fn send_stack_ahead(state: *const ThreadState, time: u64) -> u32 {
+    if state.is_null() {
         return 0;
-    };
-    // SAFETY: the current thread's own entry.
+    }
+    // SAFETY: by this function's own condition.
     unsafe {
         let captured = Captured {
             stacks: (*state).waits.stacks,

@@ -10,7 +10,7 @@ pub use last::fill_outer;
 
 use core::ffi::{c_long, c_void};
 use core::hint::black_box;
-use core::intrinsics::{AtomicOrdering, atomic_xchg};
+use core::intrinsics::{AtomicOrdering, atomic_xadd, atomic_xchg};
 
 use aya_ebpf::helpers::generated::{bpf_get_smp_processor_id, bpf_loop};
 use profiler_common::known_ranges::KnownRanges;
@@ -22,7 +22,7 @@ use profiler_common::unwind::WalkEnd;
 
 use self::caller::{GOES_ON, Next, caller};
 use crate::lookup;
-use crate::maps::{SPACES, WALKS, config};
+use crate::maps::{SPACES, SPACES_CHANGED, WALKS, config, volatile};
 
 /// Walks that may be under way on one CPU: of a thread, of one that took the CPU from it, of an interrupt, of an interrupt that
 /// can't be masked.
@@ -39,8 +39,14 @@ pub struct Walk {
     caller: u32,
     /// Registers of the last frame that was kept.
     regs: UserRegs,
-    /// Word of the space's run.
+    /// Those that it began with.
+    leaf: UserRegs,
+    /// Word of the space's run. It stays from walk to walk, with the next two.
     run: u64,
+    /// The space.
+    space: u64,
+    /// Changes of spaces when its run was looked up; 0: none was.
+    looked_up: u64,
     /// The address that no range covers; 0: none was met.
     unmapped: u64,
     /// Where `regs.ip` lies.
@@ -160,11 +166,11 @@ pub extern "C" fn walk_user_stack(level: u32, space: u64) -> u32 {
             (*walk).head.end = WalkEnd::NotWalked as u32;
             return WalkEnd::NotWalked as u32;
         }
-        let leaf = (*walk).regs;
-        let end = if let Some(end) = in_space(walk, space) {
+        (*walk).leaf = (*walk).regs;
+        let end = if let Some(end) = in_space(walk, &space) {
             end
         } else {
-            (*walk).regs = leaf;
+            (*walk).regs = (*walk).leaf;
             start(walk, space);
             keep(walk, (*walk).regs.ip);
             (*walk).last = last::NONE;
@@ -200,12 +206,11 @@ unsafe fn start(walk: *mut Walk, space: u64) {
 /// # Safety
 /// As [`user_stack`].
 #[inline(always)]
-unsafe fn in_space(walk: *mut Walk, space: u64) -> Option<u32> {
-    // SAFETY: by this function's own condition; user space replaces a run's number by an element of its own. The loop gets its own variable.
+unsafe fn in_space(walk: *mut Walk, space: &u64) -> Option<u32> {
+    // SAFETY: by this function's own condition. The loop gets its own variable.
     unsafe {
-        let word = *SPACES.get(&space)?;
-        (*walk).run = word;
-        last::open(walk, space);
+        let word = run_of(walk, space)?;
+        last::open(walk, *space);
         (*walk).head.end = WalkEnd::Limit as u32;
         let mut level = (*walk).level;
         bpf_loop(
@@ -214,8 +219,33 @@ unsafe fn in_space(walk: *mut Walk, space: u64) -> Option<u32> {
             (&raw mut level).cast(),
             0,
         );
-        (*SPACES.get(&space)? == word).then_some((*walk).head.end)
+        let is_same = spaces_changed() == (*walk).looked_up || *SPACES.get(space)? == word;
+        is_same.then_some((*walk).head.end)
     }
+}
+
+/// The word of the run of `space`: mostly the one that this walk had the last time.
+///
+/// # Safety
+/// As [`user_stack`].
+#[inline(always)]
+unsafe fn run_of(walk: *mut Walk, space: &u64) -> Option<u64> {
+    // SAFETY: by this function's own condition; user space replaces a run's number by an element of its own.
+    unsafe {
+        if (*walk).space == *space && (*walk).looked_up == spaces_changed() {
+            return Some((*walk).run);
+        }
+        // With a barrier: a word that is older than the count would stay.
+        let changed = atomic_xadd::<u64, u64, { AtomicOrdering::SeqCst }>(SPACES_CHANGED.get_ptr_mut(0)?, 0);
+        let word = *SPACES.get(space)?;
+        ((*walk).space, (*walk).run, (*walk).looked_up) = (*space, word, changed);
+        Some(word)
+    }
+}
+
+#[inline(always)]
+fn spaces_changed() -> u64 {
+    SPACES_CHANGED.get(0).map_or(0, volatile)
 }
 
 /// Keeps the frame that the walk is at, and goes to its caller. 1: the walk is over.

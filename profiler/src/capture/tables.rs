@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
@@ -56,16 +57,39 @@ impl Array {
         }
         let offset = u64::from(first) * size_of::<T>() as u64;
         let lead = usize::try_from(offset % PAGE).unwrap_or_default();
+        self.window(offset - offset % PAGE, lead + bytes.len())?[lead..].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// The bytes from the beginning of a page on.
+    fn window(&self, offset: u64, len: usize) -> std::io::Result<MmapMut> {
         // SAFETY: the memory is the kernel's array, whose other readers are eBPF programs; nobody in this process has a
         // reference into it.
-        let mut window: MmapMut = unsafe {
-            MmapOptions::new()
-                .offset(offset - offset % PAGE)
-                .len(lead + bytes.len())
-                .map_mut(&self.0.fd().as_fd())?
-        };
-        window[lead..].copy_from_slice(bytes);
-        Ok(())
+        unsafe { MmapOptions::new().offset(offset).len(len).map_mut(&self.0.fd().as_fd()) }
+    }
+}
+
+/// How often the runs of spaces have changed, where the walker sees it: until then it goes by what it has looked up.
+struct Changes {
+    /// Always there: a change that could not be told would leave the walker with ranges that are others' by then.
+    window: MmapMut,
+    count: u64,
+}
+
+impl Changes {
+    fn new(array: &Array) -> anyhow::Result<Self> {
+        let window = array.window(0, size_of::<u64>())?;
+        let mut changes = Self { window, count: 0 };
+        changes.tell();
+        Ok(changes)
+    }
+
+    /// What is in the kernel's maps has changed.
+    fn tell(&mut self) {
+        self.count += 1;
+        // SAFETY: a whole page is mapped, and only eBPF programs read it, whole words.
+        let told = unsafe { AtomicU64::from_ptr(self.window.as_mut_ptr().cast()) };
+        told.store(self.count, Ordering::Release);
     }
 }
 
@@ -96,6 +120,7 @@ pub struct Tables {
     pages: Array,
     ranges: Array,
     runs_by_space: HashMap<MapData, u64, u64>,
+    changes: Changes,
     sizes: Sizes,
     rows_used: u32,
     pages_used: u32,
@@ -116,6 +141,7 @@ impl Tables {
             pages: Array::take(ebpf, "PAGES")?,
             ranges: Array::take(ebpf, "RANGES")?,
             runs_by_space: HashMap::try_from(spaces)?,
+            changes: Changes::new(&Array::take(ebpf, "SPACES_CHANGED")?)?,
             sizes,
             rows_used: 0,
             pages_used: 0,
@@ -196,6 +222,7 @@ impl Tables {
         let now = Instant::now();
         for id in spaces.take_gone() {
             let _ = self.runs_by_space.remove(&id); // it may never have been there
+            self.changes.tell();
             if let Some(run) = self.runs.remove(&id) {
                 self.room.give_back(run, now);
             }
@@ -221,6 +248,8 @@ impl Tables {
                 }
                 self.runs.remove(&id)
             };
+            // At once: stacks of this space can be walked by its new tables.
+            self.changes.tell();
             if let Some(old) = old {
                 self.room.give_back(old, now);
             }

@@ -257,6 +257,31 @@ fn a_full_array_counts_and_removes_what_would_be_wrong() {
 }
 
 #[test]
+fn the_walker_is_told_of_each_change() {
+    let Some(mut tables) = tables() else { return };
+    let (mut spaces, mut losses) = (Spaces::default(), Losses::default());
+    let mut publish = |spaces: &mut Spaces| {
+        tables.publish(spaces, &mut losses);
+        u64::from_ne_bytes(*tables.changes.window.first_chunk().unwrap())
+    };
+    // What the walker has before it has looked anything up is 0.
+    assert_eq!(publish(&mut spaces), 1);
+    spaces.mapped(&Mapping {
+        at: At {
+            pid: 5,
+            ..At::default()
+        },
+        len: 0x1000,
+        protection: PROT_EXEC,
+        ..Mapping::default()
+    });
+    assert_eq!(publish(&mut spaces), 2);
+    assert_eq!(publish(&mut spaces), 2);
+    spaces.ended(5);
+    assert_eq!(publish(&mut spaces), 3);
+}
+
+#[test]
 fn neighbours_without_tables_are_one_range() {
     let range = |start, end, unwinding| CodeRange {
         start,
