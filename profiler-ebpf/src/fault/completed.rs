@@ -8,7 +8,7 @@ use aya_ebpf::bindings::bpf_perf_event_data;
 use aya_ebpf::helpers::generated::bpf_find_vma;
 use aya_ebpf::macros::perf_event;
 use aya_ebpf::programs::PerfEventContext;
-use profiler_common::fault::{FAULT_HAS_VMA, FAULT_MAJOR, FAULT_OPEN, FAULT_VMA_BUSY, FaultBody};
+use profiler_common::fault::{FAULT_HAS_VMA, FAULT_MAJOR, FAULT_OPEN, FAULT_VMA_BUSY, FAULTS_MAJOR, FaultBody};
 
 use super::{UNWATCHED, begin, complete, known, same_page};
 use crate::emit::now;
@@ -54,8 +54,15 @@ fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
         }
         let fault = &raw mut (*faults).inner;
         (*fault).body.flags |= major;
+        // Most are, where only those are wanted that waited for a disk: then neither mapping nor registers are looked for.
+        let is_left_out =
+            config!(faults) == FAULTS_MAJOR && major == 0 && (*fault).body.waits.disk == 0 && (*fault).out_since == 0;
         let is_described = (*fault).body.flags & FAULT_HAS_VMA != 0; // by tier 1
-        if !is_described && config!(find_vma) != 0 && !known::recall(task, at.pid, &raw mut (*fault).body) {
+        if !is_left_out
+            && !is_described
+            && config!(find_vma) != 0
+            && !known::recall(task, at.pid, &raw mut (*fault).body)
+        {
             let mut nothing = 0_u64;
             let found = bpf_find_vma(
                 task.as_ptr(),
@@ -68,7 +75,11 @@ fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
                 (*fault).body.flags |= FAULT_VMA_BUSY;
             }
         }
-        let place = stack::place(ctx, task);
+        let place = if is_left_out {
+            stack::nowhere()
+        } else {
+            stack::place(ctx, task)
+        };
         complete(ctx, task, at, state, &place);
     }
     0
