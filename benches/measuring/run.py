@@ -10,6 +10,8 @@ import time
 from .tools import HERE
 
 MIB = 1 << 20
+# That perf takes at most to tell what it recorded.
+READING_SECONDS = 180
 
 
 def build(work, name):
@@ -109,15 +111,18 @@ def run_once(tool, workload, timed, work, observed=False):
 
 
 def read_time(tool):
-    """What it takes to make the output readable, where that is a command of its own."""
+    """What it takes to make the output readable, where that is a command of its own. One that takes for ever is ended, and is `unread`."""
     command = tool.reading()
     if not command:
-        return {"reading": 0, "reading_mib": 0}
+        return {"reading": 0, "reading_mib": 0, "unread": False}
     before = time.time()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, _, usage = os.wait4(process.pid, 0)
+    ended = threading.Timer(READING_SECONDS, process.kill)
+    ended.start()
+    _, status, usage = os.wait4(process.pid, 0)
+    ended.cancel()
     process.returncode = 0
-    return {"reading": time.time() - before, "reading_mib": usage.ru_maxrss / 1024}
+    return {"reading": time.time() - before, "reading_mib": usage.ru_maxrss / 1024, "unread": os.WIFSIGNALED(status)}
 
 
 def row_of(tool, own, bare, observed):
@@ -130,7 +135,7 @@ def row_of(tool, own, bare, observed):
     if tool.program:
         row |= {
             "cpu_s": round(middle("cpu"), 3), "data_mib": round(observed["data_mib"], 2),
-            "ready_s": round(middle("ready") + observed["reading"], 3),
+            "ready_s": round(middle("ready") + observed["reading"], 3), "unread": observed["unread"],
             "memory_mib": round(max(observed["memory_mib"], observed["reading_mib"]), 1),
             "seen": observed.get("seen"), "lost": observed.get("lost"),
             "complete": observed["complete"] / observed["stacks"] if observed.get("stacks") else None,

@@ -21,6 +21,11 @@ def size(mib):
     return f"{mib:.0f}" if mib >= 100 else f"{mib:.1f}"
 
 
+def ready(row):
+    # Of older files nothing is known, and nothing was ended.
+    return f"{'> ' if row.get('unread') else ''}{row['ready_s']:.2f}"
+
+
 def text(name, result):
     """Lines of at most eighty columns."""
     lines = [f"{name}: {result['title']}, {result['rounds']} rounds"]
@@ -36,7 +41,7 @@ def text(name, result):
         if len(name) > 10:
             lines.append(name)
             name = ""
-        lines.append(f"{name:11}{spread:<20}{row['cpu_s']:6.2f}{size(row['data_mib']):>7}{row['ready_s']:8.2f}"
+        lines.append(f"{name:11}{spread:<20}{row['cpu_s']:6.2f}{size(row['data_mib']):>7}{ready(row):>8}"
                      f"{row['memory_mib']:8.0f}{lost(row):>11}{complete(row):>9}")
     lines += [f"{tool}: failed, {why.splitlines()[0]}"[:80] for tool, why in result["failed"].items()]
     return "\n".join(lines)
@@ -58,7 +63,7 @@ def markdown(results):
                 parts.append(f"| bare | {row['wall_s']:.2f} ({low:.2f}–{high:.2f}) | 1 | | | | | | |")
                 continue
             parts.append(f"| {row['tool']} | {row['wall_s']:.2f} | {middle:.2f} ({low:.2f}–{high:.2f}) | {row['cpu_s']:.2f} | {size(row['data_mib'])} "
-                         f"| {row['ready_s']:.2f} | {row['memory_mib']:.0f} | {lost(row)} | {complete(row)} |")
+                         f"| {ready(row)} | {row['memory_mib']:.0f} | {lost(row)} | {complete(row)} |")
         parts += [f"\n{tool} failed: {why.splitlines()[0]}" for tool, why in result["failed"].items()]
         parts.append("")
     return "\n".join(parts)

@@ -60,8 +60,12 @@ class Cpu(Workload):
 class Firefox(Workload):
     name, title, page = "firefox-warm", "Firefox, headless, until a busy page is drawn; everything in memory", "busy.html"
     rounds, shrinks = 3, False
-    peers = (perf("perf dwarf", "-F", "1000", "--call-graph", "dwarf"), perf("perf -g", "-F", "1000", "-g"), PERF_TRACE, SAMPLY,
-             bpftrace("tracepoint:exceptions:page_fault_user { @[ustack] = count(); }"))
+    # "all" asks perf for what ngmi records by default, but for the files and latencies of faults, and the reasons and wakers of waits.
+    peers = (perf("perf dwarf", "-F", "1000", "--call-graph", "dwarf"), perf("perf -g", "-F", "1000", "-g"),
+             perf("perf faults dwarf", "-e", "page-faults", "-c", "1", "-d", "--call-graph", "dwarf"),
+             perf("perf all dwarf", "-e", "cpu-clock/freq=1000/", "-e", "page-faults/period=1/", "-e", "sched:sched_switch", "-e", "sched:sched_waking",
+                  "-e", "block:block_rq_issue", "-e", "block:block_rq_complete", "-d", "--call-graph", "dwarf"),
+             PERF_TRACE, SAMPLY, bpftrace("tracepoint:exceptions:page_fault_user { @[ustack] = count(); }"))
 
     def missing(self):
         return None if shutil.which("firefox-esr") or shutil.which("firefox") else "no Firefox is installed"

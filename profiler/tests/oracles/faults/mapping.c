@@ -48,6 +48,8 @@ int main(int argc, char **argv) {
     files[1] = new_file(argv[1], "mapping-b", FILE_PAGES);
     pthread_barrier_init(&begin, 0, THREADS + 1);
     pthread_t threads[THREADS + 1];
+    // As storm.c: a recorder whose CPUs are taken at once learns late of the code that the stacks are in.
+    usleep(200000);
     for (int i = 0; i <= THREADS; i++) {
         struct phase *phase = &phases[i];
         phase->name = i < THREADS ? "fresh pages" : "one place";
