@@ -58,6 +58,12 @@ pub fn is_open(fault: &Pending) -> bool {
     fault.body.flags & FAULT_OPEN != 0
 }
 
+/// The kernel counts the fault as major, or it waited for a disk.
+#[inline(always)]
+fn is_major(fault: &FaultBody) -> bool {
+    fault.flags & FAULT_MAJOR != 0 || fault.waits.disk != 0
+}
+
 /// Begins a fault: the one that is under way, if any, is set aside.
 ///
 /// # Safety
@@ -145,7 +151,7 @@ unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut Threa
         }
         let wanted = match config!(faults) {
             FAULTS_FILE => flags & FAULT_HAS_FILE != 0,
-            FAULTS_MAJOR => flags & FAULT_MAJOR != 0 || (*fault).body.waits.disk != 0,
+            FAULTS_MAJOR => is_major(&(*fault).body),
             _ => true,
         };
         if wanted {

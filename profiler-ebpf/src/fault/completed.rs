@@ -10,7 +10,7 @@ use aya_ebpf::macros::perf_event;
 use aya_ebpf::programs::PerfEventContext;
 use profiler_common::fault::{FAULT_HAS_VMA, FAULT_MAJOR, FAULT_OPEN, FAULT_VMA_BUSY, FAULTS_MAJOR, FaultBody};
 
-use super::{UNWATCHED, begin, complete, known, same_page};
+use super::{UNWATCHED, begin, complete, is_major, known, same_page};
 use crate::emit::now;
 use crate::kernel::{Task, VmaStruct};
 use crate::maps::{THREADS, config};
@@ -55,8 +55,7 @@ fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
         let fault = &raw mut (*faults).inner;
         (*fault).body.flags |= major;
         // Most are, where only those are wanted that waited for a disk: then neither mapping nor registers are looked for.
-        let is_left_out =
-            config!(faults) == FAULTS_MAJOR && major == 0 && (*fault).body.waits.disk == 0 && (*fault).out_since == 0;
+        let is_left_out = config!(faults) == FAULTS_MAJOR && !is_major(&(*fault).body) && (*fault).out_since == 0;
         let is_described = (*fault).body.flags & FAULT_HAS_VMA != 0; // by tier 1
         if !is_left_out
             && !is_described

@@ -70,26 +70,22 @@ impl Array {
 }
 
 /// How often the runs of spaces have changed, where the walker sees it: until then it goes by what it has looked up.
-struct Changes {
-    /// Always there: a change that could not be told would leave the walker with ranges that are others' by then.
-    window: MmapMut,
-    count: u64,
-}
+///
+/// The window is always there: a change that could not be told would leave the walker with ranges that are others' by then.
+struct Changes(MmapMut);
 
 impl Changes {
     fn new(array: &Array) -> anyhow::Result<Self> {
-        let window = array.window(0, size_of::<u64>())?;
-        let mut changes = Self { window, count: 0 };
+        let mut changes = Self(array.window(0, size_of::<u64>())?);
         changes.tell();
         Ok(changes)
     }
 
     /// What is in the kernel's maps has changed.
     fn tell(&mut self) {
-        self.count += 1;
-        // SAFETY: a whole page is mapped, and only eBPF programs read it, whole words.
-        let told = unsafe { AtomicU64::from_ptr(self.window.as_mut_ptr().cast()) };
-        told.store(self.count, Ordering::Release);
+        // SAFETY: a whole page is mapped, and eBPF programs look at whole words.
+        let told = unsafe { AtomicU64::from_ptr(self.0.as_mut_ptr().cast()) };
+        told.fetch_add(1, Ordering::Release);
     }
 }
 

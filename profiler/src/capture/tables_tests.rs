@@ -262,7 +262,7 @@ fn the_walker_is_told_of_each_change() {
     let (mut spaces, mut losses) = (Spaces::default(), Losses::default());
     let mut publish = |spaces: &mut Spaces| {
         tables.publish(spaces, &mut losses);
-        u64::from_ne_bytes(*tables.changes.window.first_chunk().unwrap())
+        u64::from_ne_bytes(*tables.changes.0.first_chunk().unwrap())
     };
     // What the walker has before it has looked anything up is 0.
     assert_eq!(publish(&mut spaces), 1);
