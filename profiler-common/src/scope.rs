@@ -42,20 +42,16 @@ pub struct ThreadState {
     pub total: u64,
     /// How much of it samples have reported, in ns.
     pub reported: u64,
-    /// 1: the thread is in `do_exit`; its next switch-out as a dead task is its end.
-    pub exiting: u32,
     /// The thread's number, as it was last told.
     pub tid: u32,
-    /// The thread's address space ([`crate::space::space_id`]).
-    pub space: u64,
     /// Its thread group's number.
     pub pid: u32,
-    /// Explicit padding.
-    pub pad: u32,
+    /// The thread's address space ([`crate::space::space_id`]).
+    pub space: u64,
     /// Its page faults.
     pub faults: ThreadFaults,
     /// Its waits.
     pub waits: ThreadWaits,
 }
 
-const _: () = assert!(size_of::<ThreadState>() == 48 + 504 + 464);
+const _: () = assert!(size_of::<ThreadState>() == 40 + 504 + 464);

@@ -107,11 +107,9 @@ static BLANK: ThreadState = ThreadState {
     since: 0,
     total: 0,
     reported: 0,
-    exiting: 0,
     tid: 0,
     space: 0,
     pid: 0,
-    pad: 0,
     // SAFETY: numbers only.
     faults: unsafe { core::mem::zeroed() },
     // SAFETY: as above.

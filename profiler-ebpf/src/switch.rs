@@ -30,7 +30,7 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
             if config!(faults) != 0 {
                 fault::switched_out(state, previous, preempted || previous.is_runnable(), from, time);
             }
-            if (*state).exiting != 0 && previous.is_dead() {
+            if previous.is_dead() {
                 task::ended(previous, state, time, (*state).total.saturating_sub((*state).reported));
             } else if config!(waits) != 0 {
                 wait::switched_out(&ctx, state, previous, scope::at(state, time), preempted);

@@ -93,23 +93,21 @@ pub fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
 }
 
 /// `sched_process_exit(struct task_struct *p, ...)`, in `do_exit`: the thread runs on for a while (since 6.16 it even
-/// frees its address space after this), so its end is its last switch-out.
+/// frees its address space after this), so its end is its last switch-out, on a CPU that shows its switches.
 #[btf_tracepoint(function = "sched_process_exit")]
 pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
     let _held = Held::new();
+    if switch::is_watched() {
+        return 0;
+    }
     let task = Task::new(ctx.arg::<*const c_void>(0));
     let Some(state) = scope::thread(task) else {
         return 0;
     };
-    if switch::is_watched() {
-        // SAFETY: the current thread's own entry.
-        unsafe { (*state).exiting = 1 };
-    } else {
-        let time = now();
-        // SAFETY: as above.
-        let unreported = unsafe { switch::on_cpu_time(state, time).saturating_sub((*state).reported) };
-        ended(task, state, time, unreported);
-    }
+    let time = now();
+    // SAFETY: the current thread's own entry.
+    let unreported = unsafe { switch::on_cpu_time(state, time).saturating_sub((*state).reported) };
+    ended(task, state, time, unreported);
     0
 }
 

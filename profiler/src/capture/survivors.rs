@@ -5,10 +5,12 @@ use std::thread;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
+use profiler_common::Loss;
 use profiler_common::scope::ThreadState;
 use profiler_common::switch::{WAIT_PREEMPTED, WAIT_UNFINISHED, WAIT_UNSEEN_START, WaitBody};
 
 use super::drain::Drain;
+use super::procfs;
 use super::records::{self, wait_of};
 use crate::addr::Timestamp;
 use crate::event::{At, Event, Wait};
@@ -19,6 +21,8 @@ pub struct Survivor {
     pid: u32,
     tid: u32,
     state: ThreadState,
+    /// The kernel knows it no more: if it tells no end now, its last switch was not shown.
+    is_gone: bool,
 }
 
 /// Switches out whoever runs, so that the program at the switch sums up the time of threads that run without a pause: a thread of
@@ -47,7 +51,13 @@ pub fn find(drain: &mut Drain) -> Vec<Survivor> {
     let states = drain.threads.states();
     let of = |(pid, tid)| {
         let state = states.of(pid, tid)?;
-        Some(Survivor { pid, tid, state })
+        let is_gone = procfs::stat(pid, tid).is_err();
+        Some(Survivor {
+            pid,
+            tid,
+            state,
+            is_gone,
+        })
     };
     drain.recorded.threads().filter_map(of).collect()
 }
@@ -59,7 +69,9 @@ pub fn write(drain: &mut Drain, time: Timestamp, survivors: &[Survivor], has_wai
         .filter(|one| drain.recorded.knows(one.pid, one.tid))
         .collect();
     alive.sort_unstable_by_key(|one| (one.pid, one.tid));
-    for &Survivor { pid, tid, state } in alive {
+    let missed = alive.iter().filter(|one| one.is_gone).count() as u64;
+    drain.losses.count(Loss::SwitchMissed, missed);
+    for &Survivor { pid, tid, state, .. } in alive {
         let at = At { time, pid, tid };
         let read = records::read_run(at, &state.faults.run);
         if read.count > 0 && !drain.was_told(tid, read.since) {
