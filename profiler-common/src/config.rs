@@ -120,6 +120,10 @@ pub struct Config {
     pub folio_flags_1: u32,
     /// Number of the page flag `PG_head`.
     pub page_head: u32,
+    /// Bit of `PG_swapbacked` in a page's flags
+    pub page_swapbacked: u32,
+    /// `REQ_SWAP` in an operation; 0: the kernel has none
+    pub operation_swap: u32,
     /// 1: waits are recorded.
     pub waits: u32,
     /// Shorter waits than this, in ns, are only counted.
@@ -276,6 +280,8 @@ impl Config {
         folio_order: MISSING,
         folio_flags_1: MISSING,
         page_head: MISSING,
+        page_swapbacked: MISSING,
+        operation_swap: 0,
         waits: 0,
         wait_min: 0,
         wait_burst: 0,
@@ -333,4 +339,4 @@ pub const CALL_WORDS: usize = 16;
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 608);
+const _: () = assert!(size_of::<Config>() == 616);

@@ -42,6 +42,8 @@ pub struct ThreadState {
     pub total: u64,
     /// How much of it samples have reported, in ns.
     pub reported: u64,
+    /// The kernel's own figure (`sum_exec_runtime`) at the last switch-out, in ns.
+    pub counted: u64,
     /// The thread's number, as it was last told.
     pub tid: u32,
     /// Its thread group's number.
@@ -54,4 +56,4 @@ pub struct ThreadState {
     pub waits: ThreadWaits,
 }
 
-const _: () = assert!(size_of::<ThreadState>() == 40 + 504 + 464);
+const _: () = assert!(size_of::<ThreadState>() == 48 + 504 + 464);

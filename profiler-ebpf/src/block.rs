@@ -16,7 +16,7 @@ use profiler_common::switch::OpenFile;
 
 use crate::emit::{self, At, lose, now};
 use crate::kernel::{Bio, Dentry, Pages, Request, Task, is_block_device};
-use crate::maps::{CONFIG, IN_FLIGHT, REQUESTS};
+use crate::maps::{CONFIG, IN_FLIGHT, REQUESTS, config};
 use crate::preempt::Held;
 use crate::stack;
 use crate::{fault, names, scope, wait};
@@ -97,6 +97,11 @@ unsafe fn describe(bio: Bio, task: Task, body: *mut BioBody, at: At) {
             (*body).call = call;
             (*body).flags |= BIO_IN_CALL;
         }
+        // What memory is reclaimed for may be in a system call about a file.
+        if bio.flags() & config!(operation_swap) != 0 {
+            (*body).flags |= BIO_SWAP;
+            return;
+        }
         // Of direct I/O first: its memory may be another file's.
         let (inode, name) = if let Some((inode, name, offset)) = bio.direct() {
             (*body).page = offset;
@@ -124,6 +129,10 @@ unsafe fn describe(bio: Bio, task: Task, body: *mut BioBody, at: At) {
                         return;
                     };
                     (inode, name)
+                }
+                Pages::Swapped => {
+                    (*body).flags |= BIO_SWAP;
+                    return;
                 }
                 Pages::Other => return,
             }

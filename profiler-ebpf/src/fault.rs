@@ -20,9 +20,9 @@ pub use known::KnownVmas;
 
 use aya_ebpf::EbpfContext;
 use profiler_common::fault::{
-    BEFORE_UNKNOWN, FAULT_FAILED, FAULT_HANDLED, FAULT_HAS_FILE, FAULT_INSIDE, FAULT_MAJOR, FAULT_OPEN, FAULT_STARTED,
-    FAULT_SWITCH_MISSED, FAULTS_FILE, FAULTS_MAJOR, FaultBody, FaultCounts, FaultHead, OUT_BLOCKED, OUT_DISK,
-    OUT_PREEMPTED, Pending, ThreadFaults,
+    BEFORE_UNKNOWN, FAULT_FAILED, FAULT_HANDLED, FAULT_HAS_FILE, FAULT_HAS_VMA, FAULT_INSIDE, FAULT_MAJOR, FAULT_OPEN,
+    FAULT_STARTED, FAULT_SWITCH_MISSED, FAULTS_FILE, FAULTS_MAJOR, FaultBody, FaultCounts, FaultHead, OUT_BLOCKED,
+    OUT_DISK, OUT_PREEMPTED, Pending, ThreadFaults,
 };
 use profiler_common::scope::ThreadState;
 use profiler_common::{Loss, RecordKind};
@@ -150,7 +150,8 @@ unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut Threa
             (*faults).counts.failed += 1;
         }
         let wanted = match config!(faults) {
-            FAULTS_FILE => flags & FAULT_HAS_FILE != 0,
+            // Where the mapping could not be looked at, user space knows whether it is a file's.
+            FAULTS_FILE => flags & FAULT_HAS_FILE != 0 || flags & FAULT_HAS_VMA == 0,
             FAULTS_MAJOR => is_major(&(*fault).body),
             _ => true,
         };

@@ -28,6 +28,8 @@ use crate::maps::config;
 const INTERRUPTED: u32 = 0x00ff_0100;
 /// System calls are fewer.
 const CALLS: u64 = 512;
+/// `__USER32_CS` of arch/x86/include/asm/segment.h: the code of a 32-bit program.
+const USER32_CS: u16 = 0x23;
 
 /// `PF_KTHREAD` of include/linux/sched.h: a kernel thread, which has no user registers.
 const PF_KTHREAD: u32 = 0x0020_0000;
@@ -175,7 +177,7 @@ impl Task {
         load(self.0, config!(task_state)).unwrap_or(0)
     }
 
-    /// Number of the system call that the task is in.
+    /// Number of the system call that the task is in. `None` also in a 32-bit program, whose calls have other numbers and arguments.
     #[inline(always)]
     pub fn call(self) -> Option<u32> {
         if self.is_kernel_thread() {
@@ -183,7 +185,15 @@ impl Task {
         }
         let regs = self.pt_regs();
         // SAFETY: the verifier knows the helper's result as a pt_regs.
-        let number = unsafe { core::ptr::read_volatile(&raw const (*regs).orig_rax) };
+        let (number, segment) = unsafe {
+            (
+                core::ptr::read_volatile(&raw const (*regs).orig_rax),
+                core::ptr::read_volatile(&raw const (*regs).cs),
+            )
+        };
+        if segment as u16 == USER32_CS {
+            return None;
+        }
         // An exception or an interrupt stores a negative number there.
         (number < CALLS).then_some(number as u32)
     }

@@ -107,6 +107,7 @@ static BLANK: ThreadState = ThreadState {
     since: 0,
     total: 0,
     reported: 0,
+    counted: 0,
     tid: 0,
     space: 0,
     pid: 0,
@@ -155,6 +156,12 @@ pub fn leave(task: Task, tid: u32) {
     if is_anybody_wanted() && WANTED.remove(&tid).is_ok() {
         met();
     }
+}
+
+/// A new thread that is not recorded has the place of one whose last switch was not shown, and is not that one.
+#[inline(always)]
+pub fn forget(task: Task) {
+    let _ = THREADS.remove(&task.address()); // mostly there is none
 }
 
 /// The number under which a thread's end is told.

@@ -26,7 +26,7 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     if let Some(state) = scope::thread(previous) {
         // SAFETY: the thread is on this CPU, so only programs on this CPU use its entry.
         unsafe {
-            (*state).total += time.saturating_sub(from.max((*state).since));
+            add_run(state, previous, from, time);
             if config!(faults) != 0 {
                 fault::switched_out(state, previous, preempted || previous.is_runnable(), from, time);
             }
@@ -53,7 +53,48 @@ pub fn switched_in() -> u64 {
     SWITCHED_IN.get(0).copied().unwrap_or(0)
 }
 
-/// The current thread's time on CPUs since it is recorded.
+/// Adds what the thread ran, which is switched out: since this CPU switched it in at `from`, or, where that was not shown, what the kernel itself counted.
+///
+/// # Safety
+/// `state` must be the entry of `task`, the current thread.
+#[inline(always)]
+unsafe fn add_run(state: *mut ThreadState, task: Task, from: u64, time: u64) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        if seems_out(state) {
+            add_unseen(state, task);
+        } else {
+            (*state).total += time.saturating_sub(from.max((*state).since));
+            (*state).counted = task.sum_exec_runtime();
+        }
+    }
+}
+
+/// Adds what the kernel counted of the thread since the last switch-out that it showed.
+///
+/// # Safety
+/// `state` must be the entry of `task`, which is switched in or out here.
+#[inline(always)]
+pub unsafe fn add_unseen(state: *mut ThreadState, task: Task) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        let counted = task.sum_exec_runtime();
+        (*state).total += counted.saturating_sub((*state).counted);
+        (*state).counted = counted;
+    }
+}
+
+/// By what was shown the thread still waits, although it runs: its switch-in was not.
+///
+/// # Safety
+/// `state` must be the current thread's entry.
+#[inline(always)]
+unsafe fn seems_out(state: *const ThreadState) -> bool {
+    // SAFETY: by this function's own condition.
+    config!(waits) != 0 && unsafe { (*state).waits.now.out } != 0
+}
+
+/// The current thread's time on CPUs since it is recorded, as far as its switches were shown.
 ///
 /// # Safety
 /// `state` must be the current thread's entry.
@@ -61,7 +102,12 @@ pub fn switched_in() -> u64 {
 pub unsafe fn on_cpu_time(state: *const ThreadState, time: u64) -> u64 {
     let from = switched_in();
     // SAFETY: by this function's own condition.
-    unsafe { (*state).total + time.saturating_sub(from.max((*state).since)) }
+    unsafe {
+        if seems_out(state) {
+            return (*state).total;
+        }
+        (*state).total + time.saturating_sub(from.max((*state).since))
+    }
 }
 
 /// Whether this CPU has seen a switch since the programs were attached.

@@ -31,6 +31,7 @@ pub fn task_newtask(ctx: BtfTracePointContext) -> i32 {
     let (pid, tid) = (child.pid(), child.tid());
     let creator = scope::current_thread();
     if !scope::inherits(creator, pid) {
+        scope::forget(child);
         return 0;
     }
     let space = scope::space_of_child(creator, parent_pid, pid, clone_flags & CLONE_VM != 0);

@@ -25,7 +25,7 @@ use crate::emit::{self, At, lose};
 use crate::kernel::Task;
 use crate::maps::{CONFIG, SITES, config, volatile};
 use crate::stack::{self, Captured, Record};
-use crate::{fault, names, scope};
+use crate::{fault, names, scope, switch};
 
 /// Time after which one more is looked at, in ns.
 const REFILL: u64 = 250_000;
@@ -262,16 +262,21 @@ pub unsafe fn switched_in(state: *mut ThreadState, task: Task, at: At) {
         if (*now).out == 0 {
             if (*waits).seen != 0 {
                 missed::at_switch_in(waits);
+                switch::add_unseen(state, task);
+                (*waits).waker.time = 0;
                 return;
             }
             // Had it been running, it would have been switched out first.
             (*waits).seen = 1;
             (*waits).switches = task.switches().unwrap_or(0);
+            (*state).counted = task.sum_exec_runtime();
             (*now).out = (*state).since;
             (*now).count = 1;
             (*now).flags = WAIT_UNSEEN_START;
         }
         finish(waits, at.time);
+        // The next wait has a waker of its own, or one that nobody saw.
+        (*waits).waker.time = 0;
         if is_summed_up(waits, at.time) {
             add(waits);
         } else {

@@ -25,6 +25,8 @@ pub enum Pages {
     Cached(Inode, u64),
     /// A program's own.
     Anonymous,
+    /// On its way from swap, or to it.
+    Swapped,
     /// The kernel's, or none.
     Other,
 }
@@ -229,7 +231,10 @@ fn first_page(bio: u64) -> Option<Pages> {
         });
     }
     if mapping == 0 {
-        return None;
+        // What comes from swap has none yet, and a page of a tmpfs that goes there has none any more.
+        let flags: u64 = probe(folio, config!(folio_flags))?;
+        let bit = config!(page_swapbacked);
+        return (bit < u64::BITS && flags >> bit & 1 != 0).then_some(Pages::Swapped);
     }
     let inode = Inode::at(probe(mapping, config!(mapping_host))?)?;
     let first: u64 = probe(folio, config!(folio_index))?;

@@ -3,11 +3,16 @@
 use crate::emulated::is_emulated;
 use crate::harness::Oracle;
 use crate::rows::Account;
-use crate::run::{Run, is_slow, record, recorder, scratch, tables};
+use crate::run::{Run, is_slow, read, record, recorder, scratch, tables};
 use crate::said::Said;
 use crate::tier::{Tier, in_each_tier};
 
-in_each_tier!(alone: eight_fault_while_one_maps_and_unmaps, a_storm, a_storm_counted);
+in_each_tier!(
+    alone: eight_fault_while_one_maps_and_unmaps,
+    files_only_while_one_maps_and_unmaps,
+    a_storm,
+    a_storm_counted
+);
 
 /// Records the oracle `faults/NAME`; a slow recorder may lose faults that it counts.
 fn crowd(tier: Tier, name: &str, arguments: &[&str]) -> Option<Run> {
@@ -42,6 +47,21 @@ fn eight_fault_while_one_maps_and_unmaps(tier: Tier) {
     if run.account(place.tid).lost == 0 {
         assert_eq!(turns, 199, "one file after the other, at one place");
     }
+}
+
+/// Mappings that are being changed can't be looked at: that is no reason to leave a file's fault out.
+fn files_only_while_one_maps_and_unmaps(tier: Tier) {
+    let folder = scratch();
+    let program = recorder(tier, "file").program(Oracle::c("faults/mapping"), [folder.path()]);
+    let Some(run) = read(tier, program.run()) else { return };
+    let place = run.said.phase("one place");
+    let account = run.account(place.tid);
+    expect_few_lost(account);
+    account.expect_closed();
+    let of_files = run.rows_of(place).iter().filter(|row| row.file.is_some()).count() as u64;
+    assert!(of_files + account.lost >= 200, "{of_files}: {account:?}");
+    let others: u64 = run.accounts.iter().map(|account| account.filtered).sum();
+    assert!(others > 0, "what is left out is counted");
 }
 
 /// Every single fault of four threads, in order.

@@ -106,6 +106,22 @@ fn io_uring() {
     }
 }
 
+#[test]
+fn memory_that_goes_to_swap_and_comes_back() {
+    needs_capture!();
+    let Some(run) = record("swap") else { return };
+    let Some(requests) = run.requests() else { return };
+    // Whoever asked for it: the kernel counts so, too.
+    for (operation, name) in [("write", "out"), ("read", "in")] {
+        let of_swap = requests
+            .iter()
+            .filter(|one| one.operation == operation && one.source.as_deref() == Some("swap"))
+            .inspect(|one| assert_eq!((&one.file, one.offset), (&None, None), "{one:?}"));
+        let bytes: u64 = of_swap.map(|one| one.bytes).sum();
+        assert_eq!(bytes, run.episodes(name)[0].bytes, "{operation}");
+    }
+}
+
 /// Asserts that the requests for what the episodes of that name read are of the recorded process, lie where the program read, and make
 /// up the whole of it.
 fn expect_requests_of(run: &Run, requests: &[Request], name: &str, source: &str) {

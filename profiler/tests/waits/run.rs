@@ -128,7 +128,7 @@ pub fn scratch() -> tempfile::TempDir {
 #[test]
 fn oracles_build() {
     for name in [
-        "sleep", "pipe", "epoll", "child", "lock", "disk", "together", "uring", "hog", "lives",
+        "sleep", "pipe", "epoll", "child", "lock", "disk", "together", "uring", "hog", "lives", "swap",
     ] {
         assert!(Oracle::c(&format!("waits/{name}")).path.exists());
     }

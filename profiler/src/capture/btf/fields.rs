@@ -118,6 +118,9 @@ pub fn locate(btf: &Btf, config: &mut Config) -> Vec<&'static str> {
     config.mm_lock_seq = btf.offset("mm_struct.mm_lock_seq").unwrap_or(MISSING);
     config.mm_lock_seq_is_count = u32::from(btf.offset("mm_struct.mm_lock_seq.sequence").is_some());
     config.page_head = btf.enumerator("PG_head").unwrap_or(MISSING);
+    config.page_swapbacked = btf.enumerator("PG_swapbacked").unwrap_or(MISSING);
+    let swap = btf.enumerator("__REQ_SWAP");
+    config.operation_swap = swap.and_then(|bit| 1_u32.checked_shl(bit)).unwrap_or(0);
     match btf.bit("task_struct.in_iowait") {
         Some((byte, mask)) => (config.task_in_iowait, config.task_in_iowait_mask) = (byte, mask),
         None => missing.push("task_struct.in_iowait"),
