@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ahead;
 use super::attach::{self, hook};
-use super::{machine, perf, preempt};
+use super::{machine, open_files, perf, preempt};
 use crate::event::HookStatus;
 
 /// Which page faults are recorded.
@@ -80,6 +80,7 @@ const MORE: [&str; 9] = [
 /// Remedies of refused hooks.
 const NEXT_TIER: &str = "none is needed: the next tier takes its place (docs/page-faults.md)";
 const LEFT_OUT: &str = "none is needed: what it tells is left out (docs/page-faults.md)";
+const NOT_RECORDED: &str = "page faults are not recorded: a newer kernel may help";
 /// The kernel's counts of faults.
 const COUNTS: &str = "perf page-faults";
 /// What tier 1 watches.
@@ -126,13 +127,7 @@ pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &m
         return Watched::default();
     };
     let opened = completions(ebpf, cpus);
-    let result = opened.as_ref().map(|_| ());
-    status.push(HookStatus {
-        remedy: result
-            .is_err()
-            .then(|| "page faults are not recorded: a newer kernel may help".to_owned()),
-        ..attach::hook_of("fault", COUNTS, result)
-    });
+    status.push(status_of_counts(&opened, NOT_RECORDED));
     let Ok(events) = opened else {
         unload(ebpf, &EXCEPTIONS);
         unload(ebpf, &MORE);
@@ -159,8 +154,7 @@ fn handled(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], status: &mut Vec<HookStatus
         ahead::load(ebpf, btf, of_handler.chain(others));
         if wants_counts {
             let opened = completions(ebpf, cpus);
-            let result = opened.as_ref().map(|_| ());
-            status.push(attach::with_remedy(attach::hook_of("fault", COUNTS, result), LEFT_OUT));
+            status.push(status_of_counts(&opened, LEFT_OUT));
             match opened {
                 Ok(opened) => events = opened,
                 Err(_) => twins = 2,
@@ -242,6 +236,19 @@ fn completions(ebpf: &mut Ebpf, cpus: &[u32]) -> Result<Vec<(u32, OwnedFd)>, Pro
     Ok(events)
 }
 
+/// How the kernel's counts fared: they take two descriptors of each CPU, which a low limit may not allow.
+fn status_of_counts<T>(opened: &Result<T, ProgramError>, remedy: &str) -> HookStatus {
+    let status = attach::hook_of("fault", COUNTS, opened.as_ref().map(|_| ()));
+    match opened {
+        Err(ProgramError::IOError(error) | ProgramError::LoadError { io_error: error, .. })
+            if open_files::is_reached(error) =>
+        {
+            attach::with_remedy(status, &open_files::remedy())
+        }
+        _ => attach::with_remedy(status, remedy),
+    }
+}
+
 /// The loaded programs on one CPU's counts, which are not enabled yet.
 pub fn completions_on(ebpf: &Ebpf, cpu: u32) -> io::Result<Vec<(u32, OwnedFd)>> {
     let mut events = Vec::new();
@@ -263,5 +270,21 @@ fn unload(ebpf: &mut Ebpf, names: &[&str]) {
             Some(aya::programs::Program::BtfTracePoint(program)) => BtfTracePoint::unload(program),
             _ => Ok(()),
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_open_files_is_no_old_kernel() {
+        let refused = |error| -> Result<(), _> { Err(ProgramError::IOError(io::Error::from_raw_os_error(error))) };
+        let status = status_of_counts(&refused(libc::EMFILE), NOT_RECORDED);
+        let remedy = status.remedy.unwrap();
+        assert!(remedy.contains("`ulimit -n`") && !remedy.contains("kernel"), "{remedy}");
+        let status = status_of_counts(&refused(libc::ENOENT), NOT_RECORDED);
+        assert_eq!(status.remedy.as_deref(), Some(NOT_RECORDED));
+        assert!(status_of_counts(&Ok(()), NOT_RECORDED).refused.is_none());
     }
 }

@@ -2,6 +2,8 @@
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
@@ -9,8 +11,11 @@ use nix::sys::socket::{self, ControlMessage, MsgFlags};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::packet;
 use super::wire::MESSAGE_LIMIT;
+use super::{open_files, packet};
+
+/// How long the other half may take to receive the descriptors that are under way, which the kernel counts with the limit of open files.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// One end of the socket between the two halves.
 #[derive(Debug)]
@@ -46,17 +51,20 @@ impl Link {
         let raw: Vec<RawFd> = descriptor.iter().map(AsRawFd::as_raw_fd).collect();
         let control = [ControlMessage::ScmRights(&raw)];
         let control = if raw.is_empty() { &control[..0] } else { &control[..] };
+        let began = Instant::now();
         loop {
             let parts = [IoSlice::new(&bytes)];
             match socket::sendmsg::<()>(self.socket.as_raw_fd(), &parts, control, MsgFlags::MSG_NOSIGNAL, None) {
                 Ok(_) => return Ok(()),
                 Err(Errno::EINTR) => {}
+                Err(Errno::ETOOMANYREFS) if began.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(1)),
                 Err(error) => return Err(error).context("sending to the other half of ngmi"),
             }
         }
     }
 
-    /// Receives one message; `None` when the other half is gone.
+    /// Receives one message; `None` when the other half is gone. A descriptor is left out if there is no room for it, or would not be for much
+    /// else.
     ///
     /// # Errors
     /// When it is no message of ours: too long, no JSON, or with too many descriptors.
@@ -78,7 +86,10 @@ impl Link {
         }
         let message =
             serde_json::from_slice(&bytes[..packet.len]).context("the other half of ngmi sent no message of ours")?;
-        Ok(Some((message, packet.descriptor)))
+        let descriptor = packet
+            .descriptor
+            .filter(|descriptor| !open_files::is_of_the_last(descriptor));
+        Ok(Some((message, descriptor)))
     }
 }
 
@@ -135,5 +146,25 @@ mod tests {
         assert!(b.receive::<Request>().is_err());
         drop(a);
         assert!(b.receive::<Request>().unwrap().is_none());
+    }
+
+    #[test]
+    fn files_that_are_held_leave_room_for_others() {
+        if !open_files::is_limited("capture::link::tests::files_that_are_held_leave_room_for_others", 64) {
+            return;
+        }
+        let (a, b) = pair();
+        let file = File::open("/proc/self/status").unwrap();
+        let held: Vec<OwnedFd> = (0..100)
+            .filter_map(|_| {
+                a.send(&Request::Stop, Some(file.as_fd())).unwrap();
+                b.receive::<Request>().unwrap().unwrap().1
+            })
+            .collect();
+        assert!((20..48).contains(&held.len()), "{}", held.len());
+        let all = open_files::take_all();
+        assert!(all.len() >= 16, "{}", all.len());
+        a.send(&Request::Stop, Some(file.as_fd())).unwrap();
+        assert!(matches!(b.receive::<Request>().unwrap(), Some((Request::Stop, None))));
     }
 }

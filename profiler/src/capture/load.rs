@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use aya::{Ebpf, EbpfLoader};
 use profiler_common::config::Config;
 use profiler_common::last_walk::LAST_WALKS;
+use profiler_common::scope::ThreadState;
 use profiler_common::space::MAX_PLACES;
 use profiler_common::{ABI_SYMBOL, ABI_VERSION};
 use zerocopy::IntoBytes;
@@ -33,6 +34,18 @@ const BULK_BYTES_PER_CPU: u32 = 16 << 20;
 /// However many CPUs there are.
 const BULK_BYTES_LIMIT: u32 = 256 << 20;
 
+/// This fraction of the machine's memory may go to the table of recorded threads, all of whose room the kernel takes at once and never swaps
+/// out. Beyond it, threads are not recorded, and counted.
+const THREADS_SHARE: u64 = 64;
+/// Room for so many threads is usual, 34 MB: a command may start them.
+const USUAL_THREADS: u32 = 1 << 15;
+/// However little memory there is, and however much.
+const THREADS_LIMITS: (u32, u32) = (1 << 12, 1 << 22);
+/// What one takes: its state, its key, and the kernel's own (`struct htab_elem` and `struct bucket` in kernel/bpf/hashtab.c).
+const THREAD_BYTES: u64 = size_of::<ThreadState>() as u64 + 8 + 48 + 16;
+/// Code ranges for each thread that exists: most processes have one or few, and some tens of ranges, which are written twice when one is new.
+const RANGES_A_THREAD: u32 = 64;
+
 /// This fraction of the machine's memory may go to the rows of unwind tables.
 const ROWS_SHARE: u64 = 128;
 /// However much memory there is: 48 MiB, more than a browser and its libraries take.
@@ -58,20 +71,25 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// For a machine with so many CPUs and tasks.
+    /// For a machine with so many CPUs and so much memory, where so many threads are recorded from the beginning.
     pub fn for_machine(cpus: u32, tasks: u32, memory: u64) -> Self {
         let bulk = BULK_BYTES_PER_CPU
             .saturating_mul(cpus.div_ceil(4).max(1))
             .min(BULK_BYTES_LIMIT);
         let rows = u32::try_from(memory / ROWS_SHARE / 8).unwrap_or(u32::MAX);
         let rows = rows.clamp(1 << 18, MAX_ROWS);
+        let (least, most) = THREADS_LIMITS;
+        let affordable = u32::try_from(memory / THREADS_SHARE / THREAD_BYTES).unwrap_or(u32::MAX);
+        let threads = tasks.saturating_mul(2).max(USUAL_THREADS);
+        let threads = threads.min(affordable.clamp(least, most));
         Self {
-            threads: tasks.saturating_mul(2).clamp(1 << 15, 1 << 22),
+            threads,
             bulk_bytes: asked_ring().unwrap_or_else(|| bulk.next_power_of_two()),
             rows,
             pages: rows / ROWS_A_PAGE,
-            ranges: tasks.saturating_mul(16).clamp(1 << 18, MAX_PLACES),
-            spaces: tasks.saturating_mul(2).clamp(1 << 14, 1 << 20),
+            ranges: tasks.saturating_mul(RANGES_A_THREAD).clamp(1 << 18, MAX_PLACES),
+            // A thread has one at most.
+            spaces: threads,
         }
     }
 
@@ -134,4 +152,39 @@ fn object() -> anyhow::Result<Cow<'static, [u8]>> {
     return Ok(Cow::Borrowed(OBJECT));
     #[cfg(not(target_arch = "x86_64"))]
     anyhow::bail!("there is no eBPF object for this CPU architecture yet: x86-64 is needed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    /// What the kernel takes at once for what grows with the threads.
+    fn locked(sizes: Sizes) -> u64 {
+        let space = 8 + 8 + 48 + 16;
+        let wanted = 8 + 24 + 48 + 16;
+        u64::from(sizes.threads) * (THREAD_BYTES + wanted)
+            + u64::from(sizes.spaces) * space
+            + u64::from(sizes.ranges) * 40
+    }
+
+    #[test]
+    fn the_tables_grow_with_what_is_recorded_and_not_beyond_a_share_of_the_memory() {
+        let threads = |tasks, gib| Sizes::for_machine(8, tasks, gib * GIB).threads;
+        // A command, whatever else runs; a process of many threads; a whole system of few and of many.
+        assert_eq!(threads(1, 16), USUAL_THREADS);
+        assert_eq!(threads(20_000, 16), 40_000);
+        assert_eq!(threads(800, 16), USUAL_THREADS);
+        assert_eq!(threads(60_000, 16), 120_000);
+        for gib in [1, 2, 16, 256] {
+            for tasks in [1, 1000, 100_000, u32::MAX] {
+                let sizes = Sizes::for_machine(8, tasks, gib * GIB);
+                assert!(u64::from(sizes.threads) * THREAD_BYTES <= gib * GIB / THREADS_SHARE);
+                assert!(locked(sizes) < gib * GIB / 16, "{tasks} in {gib} GiB: {sizes:?}");
+                assert!(sizes.spaces >= sizes.threads && sizes.ranges <= MAX_PLACES);
+            }
+        }
+        assert_eq!(threads(1, 0), THREADS_LIMITS.0, "the memory is not known");
+    }
 }

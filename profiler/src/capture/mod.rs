@@ -32,6 +32,7 @@ pub mod memory;
 pub mod meter;
 mod missed;
 mod mounts;
+pub mod open_files;
 pub mod pace;
 mod packet;
 pub mod page_cache;

@@ -3,18 +3,28 @@
 use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
+use nix::sys::socket::{MsgFlags, recvmsg};
+use zerocopy::{FromBytes, Immutable, KnownLayout};
 
-/// `SCM_MAX_FD` of the kernel: no message brings more. With room for all of them none is left open unseen: nix hands out no
-/// descriptors of a message that was cut.
+/// `SCM_MAX_FD` of the kernel: no message brings more. There is room for all of them, so that none is left open unseen.
 const DESCRIPTORS: usize = 253;
+
+/// `struct cmsghdr`: its bytes follow, and then the next one.
+#[derive(Debug, Clone, Copy, FromBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct ControlHeader {
+    /// Bytes, these included.
+    len: usize,
+    level: i32,
+    kind: i32,
+}
 
 /// What arrived.
 #[derive(Debug)]
 pub struct Packet {
     /// Bytes; 0: the other side hung up.
     pub len: usize,
-    /// The descriptor that came along.
+    /// The descriptor that came along. One that this process has no room for does not arrive; its message does.
     pub descriptor: Option<OwnedFd>,
     /// It was longer than the buffer, or brought more than one descriptor.
     pub is_over_limits: bool,
@@ -26,23 +36,34 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], flags: MsgFlags) -> ni
     let mut parts = [IoSliceMut::new(buffer)];
     let flags = flags | MsgFlags::MSG_CMSG_CLOEXEC;
     let message = recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut control), flags)?;
-    let mut descriptors = Vec::new();
-    for part in message.cmsgs().into_iter().flatten() {
-        if let ControlMessageOwned::ScmRights(numbers) = part {
-            // SAFETY: the kernel has just made these descriptors for this process; nobody else owns them.
-            descriptors.extend(
-                numbers
-                    .into_iter()
-                    .map(|number| unsafe { OwnedFd::from_raw_fd(number) }),
-            );
-        }
-    }
-    let is_cut = message.flags.intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC);
+    let (len, flags) = (message.bytes, message.flags);
+    let mut descriptors = installed(&control);
+    // The kernel gives up at the first one that it finds no room for: with one there already, that was not the only one.
+    let are_many = descriptors.len() > 1 || flags.contains(MsgFlags::MSG_CTRUNC) && !descriptors.is_empty();
     Ok(Packet {
-        len: message.bytes,
-        is_over_limits: is_cut || descriptors.len() > 1,
+        len,
+        is_over_limits: flags.contains(MsgFlags::MSG_TRUNC) || are_many,
         descriptor: descriptors.pop(),
     })
+}
+
+/// The descriptors that the kernel has made. nix hands out none of a message that was cut, and they would stay open. Behind the last
+/// control message there are zeroes.
+fn installed(mut control: &[u8]) -> Vec<OwnedFd> {
+    let mut descriptors = Vec::new();
+    while let Ok((header, rest)) = ControlHeader::read_from_prefix(control) {
+        let len = header.len.saturating_sub(size_of::<ControlHeader>());
+        let Some(bytes) = rest.get(..len).filter(|bytes| !bytes.is_empty()) else {
+            break;
+        };
+        if (header.level, header.kind) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
+            let numbers = bytes.as_chunks().0.iter().map(|number| RawFd::from_ne_bytes(*number));
+            // SAFETY: the kernel has just made these descriptors for this process; nobody else owns them.
+            descriptors.extend(numbers.map(|number| unsafe { OwnedFd::from_raw_fd(number) }));
+        }
+        control = rest.get(len.next_multiple_of(size_of::<usize>())..).unwrap_or_default();
+    }
+    descriptors
 }
 
 #[cfg(test)]
@@ -52,6 +73,7 @@ mod tests {
 
     use nix::sys::socket::{AddressFamily, ControlMessage, SockFlag, SockType, sendmsg, socketpair};
 
+    use super::super::open_files::{is_limited, take_all};
     use super::*;
 
     #[test]
@@ -79,5 +101,42 @@ mod tests {
         assert!(open() < before + 90, "{before}, then {}", open());
         drop(a);
         assert_eq!(next().len, 0);
+    }
+
+    #[test]
+    fn a_message_whose_descriptor_finds_no_room_arrives_without() {
+        if !is_limited(
+            "capture::packet::tests::a_message_whose_descriptor_finds_no_room_arrives_without",
+            64,
+        ) {
+            return;
+        }
+        let (a, b) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).unwrap();
+        let mut all = take_all();
+        let mut buffer = [0; 8];
+        let mut next = |count: usize| {
+            let numbers = vec![a.as_raw_fd(); count];
+            let rights = [ControlMessage::ScmRights(&numbers)];
+            sendmsg::<()>(
+                a.as_raw_fd(),
+                &[IoSlice::new(b"whole")],
+                &rights,
+                MsgFlags::empty(),
+                None,
+            )
+            .unwrap();
+            receive(b.as_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT).unwrap()
+        };
+        let packet = next(1);
+        assert!(
+            packet.len == 5 && packet.descriptor.is_none() && !packet.is_over_limits,
+            "{packet:?}"
+        );
+        // Of many, those that found room are closed.
+        drop(all.split_off(all.len() - 3));
+        assert!(next(2).is_over_limits);
+        assert!(next(20).is_over_limits);
+        assert_eq!(take_all().len(), 3);
+        assert!(next(1).descriptor.is_some());
     }
 }

@@ -7,7 +7,7 @@ use profiler_common::space::Run;
 /// A walk that began before its run was replaced has ended by then: it takes well under a millisecond. A child that was
 /// born with its parent's old run has got one of its own: cycles are 10 ms apart while processes are born. Not longer, because
 /// each new table writes the runs of all spaces that hold the file (docs/measurements.md, "Complete stacks").
-const GRACE: Duration = Duration::from_millis(200);
+pub const GRACE: Duration = Duration::from_millis(200);
 
 /// The free places of an array.
 #[derive(Debug)]
@@ -32,12 +32,7 @@ impl Room {
 
     /// Takes `count` neighbouring places; `None`: there is no such gap.
     pub fn take(&mut self, count: u32, now: Instant) -> Option<Run> {
-        while let Some((_, run)) = self
-            .resting
-            .pop_front_if(|(since, _)| now.saturating_duration_since(*since) >= GRACE)
-        {
-            self.free(run);
-        }
+        self.wake(now);
         if count == 0 {
             return Some(Run::default());
         }
@@ -54,6 +49,22 @@ impl Room {
             self.gaps.remove(index);
         }
         Some(run)
+    }
+
+    /// How many neighbouring places could be taken at most.
+    pub fn largest(&mut self, now: Instant) -> u32 {
+        self.wake(now);
+        self.gaps.iter().map(|&(_, len)| len).max().unwrap_or(0)
+    }
+
+    /// Frees what has rested.
+    fn wake(&mut self, now: Instant) {
+        while let Some((_, run)) = self
+            .resting
+            .pop_front_if(|(since, _)| now.saturating_duration_since(*since) >= GRACE)
+        {
+            self.free(run);
+        }
     }
 
     /// Gives places back; they are not used again for a while.
@@ -94,7 +105,8 @@ mod tests {
         for run in [runs[1], runs[0], runs[2]] {
             room.give_back(run, now);
         }
-        assert_eq!(room.take(1, now), None);
+        assert_eq!((room.take(1, now), room.largest(now)), (None, 0));
+        assert_eq!(room.largest(now + GRACE), 10);
         let again = room.take(10, now + GRACE).unwrap();
         assert_eq!((again.first, again.count), (0, 10));
         assert!(runs.iter().all(|run| run.version != again.version));

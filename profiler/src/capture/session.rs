@@ -24,7 +24,7 @@ use super::pace::Pace;
 use super::scope::Recorded;
 use super::space::Code;
 use super::wire::{Ended, Progress, Reply, Request, Scope, Start, TableOf};
-use super::{doctor, machine, procfs, require, snapshot, survivors, waits};
+use super::{doctor, machine, open_files, procfs, require, snapshot, survivors, threads, waits};
 use crate::event::Event;
 
 /// What is older than this has reached the log when we are killed (docs/event-log.md).
@@ -122,10 +122,10 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
         *place = *pid;
     }
     let processes = procfs::processes().context("cannot read /proc")?;
-    let tasks = u32::try_from(processes.len()).unwrap_or(u32::MAX).saturating_mul(16);
+    let tasks = threads::existing(&start.scope);
     let sizes = Sizes::for_machine(u32::try_from(cpus.len())?, tasks, machine::memory());
     config.doorbell = sizes.doorbell(cpus.len());
-    let ebpf = load::load(&config, sizes, &types).map_err(|error| error.context(privilege_remedy()))?;
+    let ebpf = load::load(&config, sizes, &types).map_err(refused)?;
     let nouns = Nouns {
         faults: start.faults,
         off_cpu: start.off_cpu,
@@ -190,6 +190,18 @@ fn tell(channel: &mut Channel, warning: Option<String>) -> Result<(), ChannelErr
         Some(warning) => channel.send(&Reply::Warning(warning), None),
         None => Ok(()),
     }
+}
+
+fn refused(error: anyhow::Error) -> anyhow::Error {
+    let is_limit = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref())
+        .any(open_files::is_reached);
+    error.context(if is_limit {
+        open_files::remedy()
+    } else {
+        privilege_remedy().to_owned()
+    })
 }
 
 /// What to do when the kernel takes no eBPF object from us.

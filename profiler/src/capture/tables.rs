@@ -21,7 +21,7 @@ use zerocopy::{Immutable, IntoBytes};
 
 use super::load::Sizes;
 use super::losses::Losses;
-use super::ranges::Room;
+use super::ranges::{GRACE, Room};
 use super::space::{Code, Piece, Spaces};
 use crate::event::Segment;
 use crate::table::TableView;
@@ -124,6 +124,10 @@ pub struct Tables {
     without: FxHashSet<Code>,
     room: Room,
     runs: FxHashMap<u64, Run>,
+    /// Spaces that found no room, and how many ranges they have.
+    waiting: FxHashMap<u64, u32>,
+    /// When they are tried again.
+    next_try: Instant,
 }
 
 impl Tables {
@@ -145,6 +149,8 @@ impl Tables {
             without: FxHashSet::default(),
             room: Room::new(sizes.ranges),
             runs: FxHashMap::default(),
+            waiting: FxHashMap::default(),
+            next_try: Instant::now(),
         })
     }
 
@@ -215,40 +221,67 @@ impl Tables {
 
     /// Brings the kernel's view of the address spaces up to date.
     pub fn publish(&mut self, spaces: &mut Spaces, losses: &mut Losses) {
-        let now = Instant::now();
+        self.publish_at(Instant::now(), spaces, losses);
+    }
+
+    fn publish_at(&mut self, now: Instant, spaces: &mut Spaces, losses: &mut Losses) {
         for id in spaces.take_gone() {
             let _ = self.runs_by_space.remove(&id); // it may never have been there
             self.changes.tell();
+            self.waiting.remove(&id);
             if let Some(run) = self.runs.remove(&id) {
                 self.room.give_back(run, now);
             }
         }
-        for id in spaces.take_changed() {
-            let mut ranges: Vec<CodeRange> = spaces
-                .pieces(id)
-                .map(|(start, piece)| self.range(start, piece))
-                .collect();
-            ranges.dedup_by(|next, last| join(last, next));
-            let count = u32::try_from(ranges.len()).unwrap_or(u32::MAX);
-            let taken = self.room.take(count, now);
-            let written = taken.filter(|run| {
-                self.ranges.write(run.first, &ranges).is_ok() && self.runs_by_space.insert(id, run.to_word(), 0).is_ok()
-            });
-            let old = if let Some(run) = written {
-                self.runs.insert(id, run)
-            } else {
+        let mut due: FxHashSet<u64> = spaces.take_changed().into_iter().collect();
+        due.extend(self.retry(now));
+        for id in due {
+            self.place(id, now, spaces, losses);
+        }
+    }
+
+    /// The spaces without a run that there may be room for by now: it comes back when others end or grow, and nobody tells. Not asked for
+    /// more often than that.
+    fn retry(&mut self, now: Instant) -> Vec<u64> {
+        if self.waiting.is_empty() || now < self.next_try {
+            return Vec::new();
+        }
+        self.next_try = now + GRACE;
+        let largest = self.room.largest(now);
+        let fits = self.waiting.iter().filter(|&(_, &count)| count <= largest);
+        fits.map(|(&id, _)| id).collect()
+    }
+
+    /// Writes the run of a space. One that finds no room has none until it does.
+    fn place(&mut self, id: u64, now: Instant, spaces: &Spaces, losses: &mut Losses) {
+        let mut ranges: Vec<CodeRange> = spaces
+            .pieces(id)
+            .map(|(start, piece)| self.range(start, piece))
+            .collect();
+        ranges.dedup_by(|next, last| join(last, next));
+        let count = u32::try_from(ranges.len()).unwrap_or(u32::MAX);
+        let taken = self.room.take(count, now);
+        let written = taken.filter(|run| {
+            self.ranges.write(run.first, &ranges).is_ok() && self.runs_by_space.insert(id, run.to_word(), 0).is_ok()
+        });
+        let old = if let Some(run) = written {
+            self.waiting.remove(&id);
+            self.runs.insert(id, run)
+        } else {
+            // Counted once, however often it is tried again.
+            if self.waiting.insert(id, count).is_none() {
                 losses.count(Loss::SpaceTableFull, 1);
-                let _ = self.runs_by_space.remove(&id); // rather no run than one that is wrong
-                if let Some(unused) = taken {
-                    self.room.give_back(unused, now);
-                }
-                self.runs.remove(&id)
-            };
-            // At once: stacks of this space can be walked by its new tables.
-            self.changes.tell();
-            if let Some(old) = old {
-                self.room.give_back(old, now);
             }
+            let _ = self.runs_by_space.remove(&id); // rather no run than one that is wrong
+            if let Some(unused) = taken {
+                self.room.give_back(unused, now);
+            }
+            self.runs.remove(&id)
+        };
+        // At once: stacks of this space can be walked by its new tables.
+        self.changes.tell();
+        if let Some(old) = old {
+            self.room.give_back(old, now);
         }
     }
 

@@ -257,6 +257,45 @@ fn a_full_array_counts_and_removes_what_would_be_wrong() {
 }
 
 #[test]
+fn a_space_that_found_no_room_is_tried_again() {
+    let Some(mut tables) = tables() else { return };
+    let (mut spaces, mut losses, began) = (Spaces::default(), Losses::default(), Instant::now());
+    let id = profiler_common::space::first_space_id(5);
+    // Publishes so many ranges, so many times the grace after the beginning; 0: nothing was mapped.
+    let mut publish = |ranges: std::ops::Range<u64>, graces: u32| {
+        for number in ranges {
+            spaces.mapped(&Mapping {
+                at: At {
+                    pid: 5,
+                    ..At::default()
+                },
+                start: Avma(0x1000 * (number + 1)),
+                len: 0x800,
+                protection: PROT_EXEC,
+                ..Mapping::default()
+            });
+        }
+        tables.publish_at(began + GRACE * graces, &mut spaces, &mut losses);
+        let in_kernel = tables.runs_by_space.get(&id, 0).ok();
+        assert_eq!(in_kernel, tables.runs.get(&id).map(|run| run.to_word()));
+        (tables.runs.get(&id).map_or(0, |run| run.count), losses.total())
+    };
+    assert_eq!(publish(0..150, 0), (150, 0));
+    // The old run rests still.
+    assert_eq!(publish(150..151, 0), (0, 1));
+    assert_eq!(publish(0..0, 0), (0, 1));
+    assert_eq!(publish(0..0, 1), (151, 1));
+    // It does not fit at all, which is one loss more, however often it is tried.
+    assert_eq!(publish(151..257, 3), (0, 2));
+    for graces in 4..9 {
+        assert_eq!(publish(0..0, graces), (0, 2));
+    }
+    spaces.ended(5);
+    tables.publish_at(began + GRACE * 10, &mut spaces, &mut losses);
+    assert!(tables.waiting.is_empty());
+}
+
+#[test]
 fn the_walker_is_told_of_each_change() {
     let Some(mut tables) = tables() else { return };
     let (mut spaces, mut losses) = (Spaces::default(), Losses::default());

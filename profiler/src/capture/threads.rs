@@ -7,6 +7,9 @@ use profiler_common::scope::{self, ThreadState, Wanted};
 use rustc_hash::FxHashMap;
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
+use super::procfs;
+use super::wire::Scope;
+
 /// An entry as words: `aya::Pod` can't be implemented for a foreign type.
 type StateWords = [u64; size_of::<ThreadState>() / 8];
 /// As above.
@@ -55,6 +58,10 @@ impl Threads {
         self.ever_wanted += 1;
         let counted = self.counts.set(scope::WANTED, self.ever_wanted, 0);
         let inserted = self.wanted.insert(tid, words, 0);
+        if inserted.is_err() {
+            self.ever_wanted -= 1;
+            let _ = self.counts.set(scope::WANTED, self.ever_wanted, 0); // as in `forget`
+        }
         counted.and(inserted).map_err(|_| Full)
     }
 
@@ -96,6 +103,27 @@ impl Threads {
     }
 }
 
+/// How many threads are recorded from the beginning.
+pub fn existing(scope: &Scope) -> u32 {
+    let count = match scope {
+        Scope::Command { .. } => 1,
+        Scope::Pids(pids) => pids
+            .iter()
+            .map(|&pid| procfs::threads(pid).map_or(0, |threads| threads.len()))
+            .sum(),
+        Scope::System => {
+            of_machine().unwrap_or_else(|| 16 * procfs::processes().map_or(0, |processes| processes.len()))
+        }
+    };
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// Every thread: the fourth word of /proc/loadavg says how many run and how many there are.
+fn of_machine() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    text.split(' ').nth(3)?.split_once('/')?.1.parse().ok()
+}
+
 /// The state of a thread of which nothing was seen yet.
 fn unseen(wanted: Wanted) -> ThreadState {
     let counts = FaultCounts {
@@ -123,5 +151,25 @@ impl States {
     /// `None`: it is recorded no more.
     pub fn of(&self, pid: u32, tid: u32) -> Option<ThreadState> {
         self.met.get(&(pid, tid)).or_else(|| self.wanted.get(&tid)).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_begins_with_the_threads_of_its_scope() {
+        let own = std::process::id();
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        let threads = std::thread::spawn(move || receiver.recv());
+        let of_us = existing(&Scope::Pids(vec![own]));
+        assert!(of_us >= 2, "{of_us}");
+        assert_eq!(existing(&Scope::Pids(Vec::new())), 0);
+        assert_eq!(existing(&Scope::Command { pid: own }), 1);
+        let all = procfs::processes().unwrap().len();
+        assert!(of_machine().unwrap() >= all / 2 && existing(&Scope::System) > 2);
+        drop(sender);
+        assert!(threads.join().unwrap().is_err());
     }
 }

@@ -19,7 +19,7 @@ pub enum Scope {
         /// Its pid.
         pid: u32,
     },
-    /// Running processes with their threads and children-to-be.
+    /// Running processes: their threads, and the children that they start from now on.
     Pids(Vec<u32>),
     /// Everything.
     System,

@@ -10,6 +10,7 @@ use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr, sockop
 use super::args::{CaptureHalf, ExecHalf, Inherited};
 use crate::capture::channel::ChannelError;
 use crate::capture::link::inherited;
+use crate::capture::open_files;
 use crate::record::cache::system::serve;
 use crate::record::command::become_command;
 use crate::record::conversion;
@@ -20,6 +21,8 @@ pub fn capture(half: &CaptureHalf) -> Result<ExitCode> {
         (None, Some(path)) => connect(path)?,
         _ => bail!("this verb is for ngmi itself; use `ngmi record`"),
     };
+    // Of each CPU it holds four events.
+    let _raised = open_files::raise();
     match crate::capture::run(socket) {
         // The record half gave up, and has told the person why.
         Err(error) if matches!(error.downcast_ref(), Some(ChannelError::Closed)) => Ok(ExitCode::FAILURE),

@@ -22,6 +22,7 @@ use super::finish::{self, OpenLog, Plan};
 use super::privilege::joint;
 use super::spool::{Output, Spool};
 use crate::capture::link::Link;
+use crate::capture::open_files;
 use crate::capture::wire::Mapped;
 use crate::cli::wall;
 use crate::report::Summary;
@@ -73,7 +74,7 @@ fn start() -> Result<(Child, Link)> {
 
 fn send(link: &Link, log: &Spool, output: &mut Output, mapped: Vec<(Mapped, Option<File>)>, plan: Plan) -> Result<()> {
     let shown = |path: &Path| path.display().to_string();
-    link.send(&Told::Log(shown(log.path())), Some(log.file().as_fd()))?;
+    link.send(&Told::Log(shown(&log.path())), Some(log.file().as_fd()))?;
     let path = shown(output.path());
     link.send(&Told::Output(path), Some(output.file().as_fd()))?;
     for (mapping, file) in mapped {
@@ -104,6 +105,8 @@ pub fn serve(socket: OwnedFd) -> Result<()> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
+    // It holds each file that was mapped, too.
+    let _raised = open_files::raise();
     wall::around_conversion();
     let answer: Answer = convert(&Link::from(socket)).map_err(|error| format!("{error:#}"));
     std::io::stdout().write_all(&serde_json::to_vec(&answer)?)?;
@@ -118,7 +121,12 @@ fn convert(link: &Link) -> Result<Summary> {
         match told {
             Told::Log(path) => log = file.map(|file| (file, PathBuf::from(path))),
             Told::Output(path) => output = file.map(|file| Output::of(file, path.into())),
-            Told::Mapped(mapping) => mapped.push((mapping, file)),
+            Told::Mapped(mut mapping) => {
+                if file.is_none() {
+                    mapping.problem.get_or_insert_with(open_files::remedy);
+                }
+                mapped.push((mapping, file));
+            }
             Told::Begin(plan) => break plan,
         }
     };

@@ -16,17 +16,18 @@ pub mod places;
 pub mod preload;
 pub mod privilege;
 pub mod session;
+pub mod signals;
 pub mod sources;
 pub mod spool;
 pub mod table_maker;
 pub mod tables;
 pub mod watch;
 
+use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Result, anyhow, bail};
@@ -34,6 +35,7 @@ use nix::unistd::Uid;
 
 use crate::cli::options::{RecordOptions, Target, Wanted};
 use crate::cli::terminal::tell;
+use crate::event::write::LogWriter;
 use crate::event::{Cost, End, Event};
 use crate::report::repeat::CacheState;
 use crate::report::summary::Summary;
@@ -48,6 +50,7 @@ use folders::Folders;
 use identity::{Environment, Identity};
 use privilege::Capture;
 use session::{Captured, Unwinding};
+use signals::Signals;
 use sources::SourcePlaces;
 use spool::{Output, Spool};
 use table_maker::TableMaker;
@@ -77,59 +80,6 @@ pub struct Outcome {
     pub signals: Signals,
 }
 
-/// What a signal does after the recording.
-#[derive(Debug)]
-pub struct Signals(Arc<GiveUp>);
-
-impl Signals {
-    /// From now on a signal ends the program with this status: all that was asked for is done.
-    pub fn end_with(&self, status: u8) {
-        let _ = self.0.status.set(status); // it is asked for once
-    }
-
-    /// Leaves them to `work`, which has its own way to end; afterwards they end the program again.
-    pub fn left_to<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.0.left_alone.store(true, Ordering::SeqCst);
-        let done = work();
-        self.0.left_alone.store(false, Ordering::SeqCst);
-        done
-    }
-}
-
-/// What the second Ctrl-C has to know.
-#[derive(Debug, Default)]
-struct GiveUp {
-    log: OnceLock<PathBuf>,
-    folders: OnceLock<Vec<PathBuf>>,
-    interrupted: AtomicBool,
-    finishing: AtomicBool,
-    written: AtomicBool,
-    /// What the program ends with, once nothing can change it any more.
-    status: OnceLock<u8>,
-    left_alone: AtomicBool,
-}
-
-impl GiveUp {
-    fn now(&self, signal: i32) -> ! {
-        if self.written.load(Ordering::SeqCst) {
-            // Only the next recording's tables are given up. The signal may be the one that ended the server, seen by us a moment later.
-            let status = self.status.get().map_or(128 + signal, |status| i32::from(*status));
-            std::process::exit(status);
-        }
-        match self.log.get() {
-            Some(log) => tell(format_args!(
-                "gave up; the event log is kept: `ngmi convert {}` makes the profile",
-                log.display()
-            )),
-            None => tell("gave up; nothing was recorded"),
-        }
-        for folder in self.folders.get().into_iter().flatten() {
-            let _ = std::fs::remove_dir_all(folder);
-        }
-        std::process::exit(128 + signal)
-    }
-}
-
 /// Records, and writes the profile.
 ///
 /// # Errors
@@ -143,19 +93,8 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         .map(|command| identity.resolve(&command[0]))
         .transpose()?;
     check_running(&options.target)?;
-    let give_up = Arc::new(GiveUp::default());
-    let watch = Watch::new({
-        let give_up = give_up.clone();
-        move |signal, count| {
-            if give_up.left_alone.load(Ordering::SeqCst) {
-                return;
-            }
-            give_up.interrupted.store(true, Ordering::SeqCst);
-            if count > 1 || give_up.finishing.load(Ordering::SeqCst) {
-                give_up.now(signal);
-            }
-        }
-    })?;
+    let signals = Signals::default();
+    let watch = Watch::new(signals.judge())?;
     let vdso = Vdso::of_this_kernel();
     let wants_system = options
         .page_cache
@@ -167,12 +106,12 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     identity.assume()?;
     let output = Output::create(&options.output)?;
     let mut spool = Spool::create(&options.output, options.keep_events.as_deref())?;
-    let _ = give_up.log.set(spool.path().to_owned());
+    signals.know_log(spool.shared_place());
     let folders = match program {
         Some(_) => Folders::prepare(&mut identity.environment, options.firefox_jit),
         None => Folders::default(),
     };
-    let _ = give_up.folders.set(folders.own());
+    signals.know_folders(folders.own());
     let setting = Setting {
         environment: identity.environment.clone(),
         began,
@@ -195,23 +134,23 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         setting: &setting,
         program: program.as_deref(),
         environment: &identity.environment,
-        interrupted: &give_up.interrupted,
+        interrupted: signals.interrupted(),
     };
     let recorded = early
         .map_or_else(start, Ok)
         .and_then(|capture| ready.record(capture, dropper));
     let mut captured = match recorded {
         Ok(captured) => captured,
-        Err(error) => return Err(keep_if_worth(spool, error)),
+        Err(error) => return Err(keep_if_worth(&spool, error)),
     };
-    give_up.finishing.store(true, Ordering::SeqCst);
+    signals.finishing();
     if captured.signal.is_some() {
         tell("finishing; Ctrl-C again gives up the profile and keeps the event log");
     }
     let summary =
-        conclude(options, &mut captured, &mut spool, output, &setting).map_err(|error| keep(&spool, error))?;
-    let log = spool.is_kept().then(|| spool.path().to_owned());
-    give_up.written.store(true, Ordering::SeqCst);
+        conclude(options, &mut captured, &mut spool, output, &setting).map_err(|error| keep_if_worth(&spool, error))?;
+    let log = spool.is_kept().then(|| spool.path());
+    signals.written();
     spool.discard();
     let status = captured.status.or_else(|| {
         let pid = captured.still_running?;
@@ -230,7 +169,7 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         is_cut: captured.log_failed.is_some(),
         tables: captured.tables,
         environment: identity.environment,
-        signals: Signals(give_up),
+        signals,
     })
 }
 
@@ -315,27 +254,7 @@ fn conclude(
             spool.path().display()
         ));
     }
-    let passed = Passed {
-        mapped: &mut captured.mapped,
-        perf_maps: &captured.perf_maps,
-    };
-    let collected = attachments::collect(passed, &setting.folders, setting.began);
-    collected.problems.iter().for_each(tell);
-    let end = End {
-        time: captured.ended.time,
-        reason: captured.reason.to_owned(),
-        status: captured.status.map(ExitStatusExt::into_raw),
-    };
-    let cost = Cost {
-        record: Some(captured.phases.cost()),
-        ..Cost::default()
-    };
-    let rest = collected
-        .attachments
-        .into_iter()
-        .map(Event::Attachment)
-        .chain([Event::Cost(Box::new(cost)), Event::End(end)]);
-    if let Err(error) = finish::append(spool.file_mut(), rest) {
+    if let Err(error) = complete(spool, captured, setting) {
         tell(format_args!("the event log could not be completed: {error}"));
     }
     if let Some(cached) = &captured.cached {
@@ -355,18 +274,36 @@ fn conclude(
     Ok(summary)
 }
 
-/// A recording that failed leaves its log only if something is in it.
-fn keep_if_worth(spool: Spool, error: anyhow::Error) -> anyhow::Error {
-    let events = crate::event::read::LogReader::new(spool.file())
-        .is_ok_and(|log| log.has(crate::event::format::ChunkKind::Events));
-    if events {
-        return keep(&spool, error);
-    }
-    spool.remove();
-    error
+/// Appends to the log what only this half knows.
+fn complete(spool: &mut Spool, captured: &mut Captured, setting: &Setting) -> io::Result<()> {
+    let mut log = LogWriter::append(spool.file_mut())?;
+    let passed = Passed {
+        mapped: &mut captured.mapped,
+        perf_maps: &captured.perf_maps,
+    };
+    let collected = attachments::collect(passed, &setting.folders, setting.began, |file| {
+        log.event(&Event::Attachment(file))
+    });
+    collected.problems.iter().for_each(tell);
+    collected.kept?;
+    let cost = Cost {
+        record: Some(captured.phases.cost()),
+        ..Cost::default()
+    };
+    log.event(&Event::Cost(Box::new(cost)))?;
+    log.event(&Event::End(End {
+        time: captured.ended.time,
+        reason: captured.reason.to_owned(),
+        status: captured.status.map(ExitStatusExt::into_raw),
+    }))?;
+    log.finish().map(drop)
 }
 
-fn keep(spool: &Spool, error: anyhow::Error) -> anyhow::Error {
-    let log = spool.path().display();
+/// A recording that failed leaves its log only if something is in it.
+fn keep_if_worth(spool: &Spool, error: anyhow::Error) -> anyhow::Error {
+    let Some(log) = spool.keep_or_remove() else {
+        return error;
+    };
+    let log = log.display();
     error.context(format!("the event log is kept, `ngmi convert {log}` tries again"))
 }

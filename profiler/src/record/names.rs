@@ -52,6 +52,9 @@ pub fn resolve(
         .map(|one| (one.request.clone(), one.addresses.clone()))
         .collect();
     let answers = symbolicator.resolve_many(&requests, |done| progress(done, requests.len()));
+    if let Some(why) = symbolicator.without_lines() {
+        tables.recording.notes.push(why.to_owned());
+    }
     let mut texts = Texts::default();
     for (one, answer) in wanted.into_iter().zip(answers) {
         match answer {

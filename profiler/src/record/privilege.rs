@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr, sockopt};
+use nix::sys::socket::{self, AddressFamily, Backlog, Shutdown, SockFlag, SockType, UnixAddr, sockopt};
 use nix::unistd::Uid;
 
 use crate::capture::capabilities;
@@ -45,9 +45,10 @@ impl Capture {
         }
     }
 
-    /// Waits for its end, after the channel was closed.
+    /// Tells it that there is nothing more to do, and waits for its end.
     pub fn wait(self) {
-        drop(self.link);
+        // Whoever listens to the other direction still has the socket open: one that was told to record would go on for ever.
+        let _ = socket::shutdown(self.link.as_fd().as_raw_fd(), Shutdown::Write);
         if let Some(mut child) = self.child {
             let _ = child.wait();
         }

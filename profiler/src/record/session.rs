@@ -20,6 +20,7 @@ use super::tables::Tables;
 use super::watch::{Happening, Watch};
 use crate::capture::link::Link;
 use crate::capture::meter::Phases;
+use crate::capture::open_files::{self, Raised};
 use crate::capture::wire::{Ended, Mapped, PerfMap, Progress, Reply, Request, Scope, Start};
 use crate::cli::options::{RecordOptions, Target};
 use crate::cli::terminal::tell;
@@ -50,6 +51,8 @@ pub struct Captured {
     pub wall: Duration,
     /// CPU time of this half.
     pub phases: Phases,
+    /// For their descriptors.
+    pub open_files: Raised,
     /// Executable files that were mapped, with their descriptors.
     pub mapped: Vec<(Mapped, Option<File>)>,
     /// Perf maps of recorded processes.
@@ -80,6 +83,8 @@ struct Session<'a> {
     tables: TableMaker,
     mapped: Vec<(Mapped, Option<File>)>,
     perf_maps: Vec<(PerfMap, File)>,
+    /// Files of both kinds that came without a descriptor, for want of room.
+    not_held: u64,
     progress: Progress,
     log_failed: Option<String>,
     status: Option<ExitStatus>,
@@ -99,6 +104,8 @@ pub fn run(
     unwinding: Unwinding,
     (waiting, page_cache): (Option<Waiting>, Option<Prepared>),
 ) -> Result<Captured> {
+    // The command has been started, and keeps the limit that it was given.
+    let open_files = open_files::raise();
     watch.replies(link.clone());
     let mut session = Session {
         watch,
@@ -106,6 +113,7 @@ pub fn run(
         link,
         mapped: Vec::new(),
         perf_maps: Vec::new(),
+        not_held: 0,
         progress: Progress::default(),
         log_failed: None,
         status: None,
@@ -130,6 +138,7 @@ pub fn run(
     if let Some(waiting) = waiting {
         watch.child(waiting.release()?);
     }
+    spool.begin();
     let reason = session.watch_over(options, began);
     let reason = reason.inspect_err(|_| session.tell_left_alone(pid))?;
     let wall = began.elapsed();
@@ -137,6 +146,7 @@ pub fn run(
     session.pass_on_signal(pid);
     let ended = session.stop();
     let ended = ended.inspect_err(|_| session.tell_left_alone(pid))?;
+    session.tell_not_held();
     let status = session.status;
     Ok(Captured {
         header,
@@ -147,6 +157,7 @@ pub fn run(
         signal: session.signal,
         wall,
         phases,
+        open_files,
         mapped: session.mapped,
         perf_maps: session.perf_maps,
         cached,
@@ -231,6 +242,17 @@ impl Session<'_> {
             .for_each(tell_left_alone);
     }
 
+    /// Files are read by their names where no descriptor of them could be held.
+    fn tell_not_held(&self) {
+        if self.not_held > 0 {
+            tell(format_args!(
+                "{} mapped files could not be held, and are read by their names if they still have them: {}",
+                self.not_held,
+                open_files::remedy()
+            ));
+        }
+    }
+
     fn pass_on_signal(&self, pid: Option<u32>) {
         let Some(signal) = self.pass_on else { return };
         let target = pid.and_then(|pid| i32::try_from(pid).ok());
@@ -259,11 +281,18 @@ impl Session<'_> {
 
     fn take(&mut self, reply: Reply, file: Option<File>) {
         match reply {
-            Reply::Mapped(mapped) => {
+            Reply::Mapped(mut mapped) => {
+                if file.is_none() && mapped.problem.is_none() {
+                    self.not_held += 1;
+                    mapped.problem = Some(open_files::remedy());
+                }
                 self.tables.mapped(&mapped, file.as_ref());
                 self.mapped.push((mapped, file));
             }
-            Reply::PerfMap(map) => self.perf_maps.extend(file.map(|file| (map, file))),
+            Reply::PerfMap(map) => {
+                self.not_held += u64::from(file.is_none());
+                self.perf_maps.extend(file.map(|file| (map, file)));
+            }
             Reply::Progress(progress) => self.progress = progress,
             Reply::Warning(text) => tell(text),
             Reply::LogFailed(text) => self.log_failed = Some(text),

@@ -6,9 +6,14 @@ use std::io::{Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use nix::fcntl::{AT_FDCWD, AtFlags};
+
+use crate::cli::terminal::tell;
+use crate::event::format::ChunkKind;
+use crate::event::read::LogReader;
 
 /// The profile while it is being made: a file without a name, so that nothing stays behind unless it is finished.
 #[derive(Debug)]
@@ -90,41 +95,62 @@ fn copy(from: &mut File, to: &Path) -> std::io::Result<()> {
     std::io::copy(from, &mut file).map(|_| ())
 }
 
+/// Where an event log is: shared with whoever gives up, which may be at any moment.
+#[derive(Debug)]
+pub struct Place {
+    path: PathBuf,
+    /// Where it goes, over an older log, once there is something in it.
+    wanted: Option<PathBuf>,
+    /// What is recorded runs.
+    begun: bool,
+}
+
+impl Place {
+    fn begin(&mut self) -> std::io::Result<()> {
+        self.begun = true;
+        if let Some(wanted) = self.wanted.take_if(|_| holds_events(&self.path)) {
+            fs::rename(&self.path, &wanted)?;
+            self.path = wanted;
+        }
+        Ok(())
+    }
+
+    /// Where the log is, if something was recorded; or else removes it, even if it was asked for.
+    pub fn keep_or_remove(&self) -> Option<PathBuf> {
+        if self.begun && holds_events(&self.path) {
+            return Some(self.path.clone());
+        }
+        let _ = fs::remove_file(&self.path);
+        None
+    }
+}
+
 /// The event log of a recording.
 #[derive(Debug)]
 pub struct Spool {
-    path: PathBuf,
+    place: Arc<Mutex<Place>>,
     keep: bool,
     file: File,
 }
 
 impl Spool {
-    /// Creates the log: at `keep`, or beside the output under a name of its own.
+    /// Creates the log: for `keep`, where an older one stays until [`Self::begin`], or beside the output under a name of its own.
     ///
     /// # Errors
     /// When it can't be created: named, with what to do.
     pub fn create(output: &Path, keep: Option<&Path>) -> Result<Self> {
         let Some(keep) = keep else { return Self::beside(output) };
         refuse_special(keep)?;
-        let remedy = || {
+        let mut fresh = keep.as_os_str().to_owned();
+        fresh.push(format!(".{}.new", std::process::id()));
+        let fresh = PathBuf::from(fresh);
+        let file = create_new(&fresh).with_context(|| {
             format!(
                 "cannot write the event log {}; name another place with --keep-events",
                 keep.display()
             )
-        };
-        let mut fresh = keep.as_os_str().to_owned();
-        fresh.push(format!(".{}.new", std::process::id()));
-        let fresh = PathBuf::from(fresh);
-        let file = create_new(&fresh).with_context(remedy)?;
-        if let Err(error) = fs::rename(&fresh, keep) {
-            let _ = fs::remove_file(&fresh);
-            return Err(error).with_context(remedy);
-        }
-        Ok(Self {
-            path: keep.to_owned(),
-            keep: true,
-            file,
-        })
+        })?;
+        Ok(Self::new(fresh, Some(keep.to_owned()), file))
     }
 
     fn beside(output: &Path) -> Result<Self> {
@@ -137,13 +163,7 @@ impl Spool {
             });
             let path = PathBuf::from(name);
             match create_new(&path) {
-                Ok(file) => {
-                    return Ok(Self {
-                        path,
-                        keep: false,
-                        file,
-                    });
-                }
+                Ok(file) => return Ok(Self::new(path, None, file)),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => {
                     return Err(error).with_context(|| format!("cannot write {}; name another place", path.display()));
@@ -154,6 +174,29 @@ impl Spool {
             "a thousand old event logs lie beside {}; convert or remove them",
             output.display()
         )
+    }
+
+    fn new(path: PathBuf, wanted: Option<PathBuf>, file: File) -> Self {
+        let keep = wanted.is_some();
+        let place = Place {
+            path,
+            wanted,
+            begun: false,
+        };
+        Self {
+            place: Arc::new(Mutex::new(place)),
+            keep,
+            file,
+        }
+    }
+
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where it is and will be.
+    pub fn shared_place(&self) -> Arc<Mutex<Place>> {
+        self.place.clone()
     }
 
     /// The log's file.
@@ -167,8 +210,8 @@ impl Spool {
     }
 
     /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
+    pub fn path(&self) -> PathBuf {
+        self.place().path.clone()
     }
 
     /// The person asked for it to stay.
@@ -176,17 +219,34 @@ impl Spool {
         self.keep
     }
 
-    /// Removes the log, unless it was asked for.
-    pub fn discard(self) {
-        if !self.keep {
-            let _ = fs::remove_file(&self.path);
+    /// What is recorded runs: the log takes an older one's place.
+    pub fn begin(&self) {
+        let mut place = self.place();
+        if let Err(error) = place.begin() {
+            tell(format_args!(
+                "the event log stays in {}, it could not be renamed: {error}",
+                place.path.display()
+            ));
         }
     }
 
-    /// Removes the log even if it was asked for: nothing was recorded.
-    pub fn remove(self) {
-        let _ = fs::remove_file(&self.path);
+    /// Where the log is, if something was recorded; or else removes it, even if it was asked for.
+    pub fn keep_or_remove(&self) -> Option<PathBuf> {
+        self.place().keep_or_remove()
     }
+
+    /// Removes the log, unless it was asked for.
+    pub fn discard(self) {
+        if !self.keep {
+            let _ = fs::remove_file(&self.place().path);
+        }
+    }
+}
+
+fn holds_events(log: &Path) -> bool {
+    // Opened anew: capture writes where our own descriptor stands.
+    let reader = File::open(log).and_then(LogReader::new);
+    reader.is_ok_and(|log| log.has(ChunkKind::Events))
 }
 
 fn create_new(path: &Path) -> std::io::Result<File> {
@@ -223,60 +283,5 @@ fn refuse_special(path: &Path) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Write;
-
-    use super::*;
-
-    #[test]
-    fn the_old_file_stays_until_the_new_one_is_whole() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("a b\n.json.gz");
-        fs::write(&path, "old").unwrap();
-        let mut output = Output::create(&path).unwrap();
-        output.file().write_all(b"new!").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"old");
-        drop(output);
-        assert_eq!(
-            fs::read_dir(dir.path()).unwrap().count(),
-            1,
-            "nothing half-written stays"
-        );
-        let mut output = Output::create(&path).unwrap();
-        output.file().write_all(b"new!").unwrap();
-        assert_eq!(output.finish().unwrap(), 4);
-        assert_eq!(fs::read(&path).unwrap(), b"new!");
-    }
-
-    #[test]
-    fn special_places_are_refused_by_name() {
-        let dir = tempfile::tempdir().unwrap();
-        let link = dir.path().join("link");
-        std::os::unix::fs::symlink("/etc/passwd", &link).unwrap();
-        for path in [
-            dir.path(),
-            &link,
-            Path::new("/dev/null"),
-            Path::new("/no/such/folder/x"),
-            Path::new(".."),
-        ] {
-            let error = format!("{:#}", Output::create(path).unwrap_err());
-            assert!(error.contains(&path.display().to_string()), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_leftover_log_is_not_overwritten() {
-        let dir = tempfile::tempdir().unwrap();
-        let output = dir.path().join("p.json.gz");
-        let first = Spool::create(&output, None).unwrap();
-        let second = Spool::create(&output, None).unwrap();
-        assert_ne!(first.path(), second.path());
-        second.discard();
-        assert!(first.path().exists());
-        let kept = Spool::create(&output, Some(&dir.path().join("log"))).unwrap();
-        let path = kept.path().to_owned();
-        kept.discard();
-        assert!(path.exists());
-    }
-}
+#[path = "spool_tests.rs"]
+mod tests;

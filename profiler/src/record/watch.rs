@@ -42,20 +42,17 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Starts to listen for signals. `on_signal` gets each one, with how many there were so far, itself included; it may
-    /// decide not to return.
+    /// Starts to listen for signals. `on_signal` gets each one, with the time at which it came; it may decide not to return.
     ///
     /// # Errors
     /// When the signals can't be taken over.
-    pub fn new(on_signal: impl Fn(i32, u32) + Send + 'static) -> Result<Self> {
+    pub fn new(mut on_signal: impl FnMut(i32, Instant) + Send + 'static) -> Result<Self> {
         let (sender, receiver) = mpsc::channel();
         let mut signals = SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP]).context("listening for signals")?;
         let queue = sender.clone();
         thread::spawn(move || {
-            let mut count = 0;
             for origin in &mut signals {
-                count += 1;
-                on_signal(origin.signal, count);
+                on_signal(origin.signal, Instant::now());
                 let by_terminal = origin.process.is_none();
                 let _ = queue.send(Happening::Interrupted {
                     signal: origin.signal,

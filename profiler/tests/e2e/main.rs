@@ -21,6 +21,7 @@ mod mappings;
 mod maps;
 mod markers;
 mod names;
+mod open_files;
 mod proportions;
 mod refusals;
 mod runtime_code;

@@ -53,6 +53,49 @@ fn programs_that_do_not_load() {
     assert!(!outcome.stderr.contains("recorder is gone"), "{}", outcome.stderr);
 }
 
+/// A run beside an old profile that is to keep its event log where an old one is.
+fn over_an_old_log() -> Ngmi {
+    let ngmi = beside_an_old_profile().args(["--keep-events", "log"]);
+    std::fs::write(ngmi.dir().join("log"), OLD).unwrap();
+    ngmi
+}
+
+/// Asserts a refusal that says `why`, with the old log as it was and no word of another one.
+#[track_caller]
+fn refused_beside_a_log(outcome: &Outcome, why: &str) {
+    outcome.expect_refusal(&[why]);
+    assert!(!outcome.stderr.contains("is kept"), "{}", outcome.stderr);
+    assert_eq!(ngmi::read_lossy(&outcome.file("log")), OLD);
+    outcome.expect_files(&["log", "out.json.gz"]);
+}
+
+#[test]
+fn an_old_event_log_outlives_a_start_that_fails() {
+    needs_capture!();
+    if std::env::var_os("NGMI_BIN").is_some() {
+        crate::harness::skip::skip("only debug builds take another object, and NGMI_BIN names another one");
+        return;
+    }
+    let outcome = over_an_old_log()
+        .env("NGMI_EBPF_OBJECT", "/nowhere/object.o")
+        .program("true", [""; 0])
+        .run();
+    refused_beside_a_log(&outcome, "/nowhere/object.o");
+}
+
+/// What the log holds then is of the process that was to become the command.
+#[test]
+fn an_old_event_log_outlives_a_command_that_can_not_be_executed() {
+    needs_capture!();
+    let ngmi = over_an_old_log();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let program = elsewhere.path().join("script");
+    std::fs::write(&program, "#!/nowhere/interpreter\n").unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let outcome = ngmi.program(&program, [""; 0]).run();
+    refused_beside_a_log(&outcome, "cannot run");
+}
+
 #[test]
 fn rates_out_of_range() {
     for (rate, says) in [

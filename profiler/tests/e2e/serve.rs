@@ -1,5 +1,8 @@
 //! `ngmi record` ends by serving its profile, `ngmi load` begins with it: the link works, and a signal ends it.
 
+#[path = "../profile_synthetic/mod.rs"]
+mod profile_synthetic;
+
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
@@ -26,12 +29,17 @@ fn server(running: &mut Running, folder: &Path) -> (String, String) {
     (address.to_owned(), format!("/{base}"))
 }
 
-fn ask((address, base): &(String, String), method: &str, path: &str, body: &str) -> (u16, Vec<u8>) {
+fn ask(server: &(String, String), method: &str, path: &str, body: &str) -> (u16, Vec<u8>) {
+    ask_from("Origin: https://profiler.firefox.com\r\n", server, method, path, body)
+}
+
+/// `origin`: the header of the page that asks.
+fn ask_from(origin: &str, (address, base): &(String, String), method: &str, path: &str, body: &str) -> (u16, Vec<u8>) {
     let mut stream = TcpStream::connect(address).unwrap();
     let length = body.len();
     write!(
         stream,
-        "{method} {base}{path} HTTP/1.1\r\nHost: {address}\r\nOrigin: https://profiler.firefox.com\r\nConnection: close\r\n\
+        "{method} {base}{path} HTTP/1.1\r\nHost: {address}\r\n{origin}Connection: close\r\n\
          Content-Length: {length}\r\n\r\n{body}"
     )
     .unwrap();
@@ -78,6 +86,26 @@ fn a_server_that_stands_still_answers_when_it_goes_on() {
         assert_eq!(status, 200);
         assert!(body == std::fs::read(folder.join("out.json.gz")).unwrap());
     });
+    running.signal(Signal::SIGINT);
+    running.wait().expect_code(0);
+}
+
+/// Another recording may take the profile's place while it is served: everything that is answered is of the first one.
+#[test]
+fn what_takes_the_profile_s_place_is_in_no_answer() {
+    let ngmi = Ngmi::verb("load").args(["--no-open", "profile.json"]);
+    let folder = ngmi.dir().to_owned();
+    let profile = folder.join("profile.json");
+    let first = profile_synthetic::everything().json();
+    std::fs::write(&profile, &first).unwrap();
+    let mut running = ngmi.start();
+    let server = server(&mut running, &folder);
+    let other = folder.join("other");
+    std::fs::write(&other, "no profile").unwrap();
+    std::fs::rename(&other, &profile).unwrap();
+    assert!(ask(&server, "GET", "/profile.json", "") == (200, first));
+    let (status, faults) = ask_from("", &server, "GET", "/faults/data.bin", "");
+    assert_eq!(status, 200, "{}", String::from_utf8_lossy(&faults));
     running.signal(Signal::SIGINT);
     running.wait().expect_code(0);
 }

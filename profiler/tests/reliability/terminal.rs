@@ -1,32 +1,46 @@
-//! A terminal that goes away in the middle of a recording.
+//! A terminal that goes away in the middle of a recording, and requests to end that come more than once.
 
-use std::process::{Command, Stdio};
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::harness::skip::{needs_capture, skip};
-use crate::harness::{Oracle, Profile, ngmi, procfs};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::pty::OpenptyResult;
+use nix::sys::signal::Signal;
 
-#[test]
-fn the_terminal_dies_and_the_profile_is_written() {
-    needs_capture!();
-    let dir = tempfile::tempdir().unwrap();
+use crate::harness::skip::{needs_capture, skip};
+use crate::harness::{Ngmi, Oracle, Profile, ngmi, procfs};
+use crate::stops::Recorder;
+
+/// CPU time that the program would use if nobody ended it, in ms.
+const BURN_MS: f64 = 30_000.0;
+
+/// A program that leads a session in a terminal of its own. `None`: there is no such way, and the running test is skipped.
+fn in_terminal(words: &[&str], folder: &Path) -> Option<(Child, OpenptyResult)> {
     let terminal = nix::pty::openpty(None, None).unwrap();
+    // Whoever inherited the other side would keep the terminal alive.
+    for end in [&terminal.master, &terminal.slave] {
+        fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
+    }
     let side = || Stdio::from(terminal.slave.try_clone().unwrap());
     let child = Command::new("setsid")
         .args(["--ctty", "--wait"])
-        .arg(ngmi::binary())
-        .args(["record", "--save-only", "-o", "out.json.gz", "--"])
-        .arg(Oracle::c("burn").as_ref())
-        .arg("30000")
-        .current_dir(dir.path())
+        .args(words)
+        .current_dir(folder)
         .stdin(side())
         .stdout(side())
         .stderr(side())
         .spawn();
-    let Ok(mut child) = child else {
+    if child.is_err() {
         skip("no setsid here");
-        return;
-    };
+    }
+    Some((child.ok()?, terminal))
+}
+
+/// Takes the terminal away from a recording of `burn` that has run for a while, and waits for its profile.
+fn close((mut child, terminal): (Child, OpenptyResult), folder: &Path) {
     let end = Instant::now() + Duration::from_mins(1);
     let burns = || {
         let all = procfs::descendants(child.id()).into_iter();
@@ -41,11 +55,89 @@ fn the_terminal_dies_and_the_profile_is_written() {
     // The last one that holds the other side: the kernel hangs up on everybody who is in the foreground.
     drop(terminal);
     child.wait().unwrap();
-    let profile = dir.path().join("out.json.gz");
+    let profile = folder.join("out.json.gz");
     while !profile.exists() {
-        let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().flatten().collect();
+        let left: Vec<_> = std::fs::read_dir(folder).unwrap().flatten().collect();
         assert!(Instant::now() < end, "no profile: {left:?}");
         std::thread::sleep(Duration::from_millis(50));
     }
-    assert!(Profile::read(&profile).main_of("burn").share("burn_here") > 0.9);
+    let profile = Profile::read(&profile);
+    let burn = profile.main_of("burn");
+    assert!(burn.share("burn_here") > 0.9);
+    let cpu_ms = burn.cpu_ms();
+    assert!(
+        cpu_ms < BURN_MS * 0.9,
+        "it ended by itself, and not with its terminal: {cpu_ms} ms"
+    );
+}
+
+/// What is typed to record `burn`; no word needs more than a shell's single quotes.
+fn recording() -> [String; 7] {
+    let words = [
+        ngmi::binary().display().to_string(),
+        "record".into(),
+        "--save-only".into(),
+        "-oout.json.gz".into(),
+        "--".into(),
+        Oracle::c("burn").path.display().to_string(),
+        BURN_MS.to_string(),
+    ];
+    assert!(words.iter().all(|word| !word.contains('\'')));
+    words
+}
+
+#[test]
+fn the_terminal_dies_and_the_profile_is_written() {
+    needs_capture!();
+    let dir = tempfile::tempdir().unwrap();
+    let words = recording();
+    let Some(running) = in_terminal(&words.each_ref().map(String::as_str), dir.path()) else {
+        return;
+    };
+    close(running, dir.path());
+}
+
+/// Two hangups: the shell's on its jobs, and when it has ended the kernel's on the foreground.
+#[test]
+fn the_window_of_a_shell_is_closed_and_the_profile_is_written() {
+    needs_capture!();
+    let dir = tempfile::tempdir().unwrap();
+    let shell = ["bash", "--norc", "--noprofile", "--noediting", "-i"];
+    if Command::new("bash").arg("--version").output().is_err() {
+        skip("no bash here");
+        return;
+    }
+    let Some((child, terminal)) = in_terminal(&shell, dir.path()) else {
+        return;
+    };
+    let typed = recording().map(|word| format!("'{word}'")).join(" ");
+    let mut keyboard = File::from(terminal.master.try_clone().unwrap());
+    writeln!(keyboard, "{typed}").unwrap();
+    drop(keyboard);
+    close((child, terminal), dir.path());
+}
+
+/// SIGTERM as `timeout` sends it, to its child and then to the group; SIGHUP as often as anybody likes.
+#[test]
+fn a_request_that_is_repeated_is_no_second_ctrl_c() {
+    needs_capture!();
+    for signal in [Signal::SIGTERM, Signal::SIGHUP] {
+        let recorder = Recorder::start(Ngmi::record(), "30000");
+        std::thread::sleep(Duration::from_millis(500));
+        recorder.running.signal(signal);
+        // Two that wait at the same time are one to the kernel.
+        std::thread::sleep(Duration::from_millis(20));
+        recorder.running.signal(signal);
+        if signal == Signal::SIGHUP {
+            let end = Instant::now() + Duration::from_mins(1);
+            while !recorder.running.stderr().contains("finishing;") && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            recorder.running.signal(signal);
+        }
+        let outcome = recorder.running.wait();
+        outcome.expect_files(&["out.json.gz"]);
+        assert!(!outcome.stderr.contains("gave up"), "{signal}: {}", outcome.stderr);
+        assert!(outcome.profile_at("out.json.gz").main_of("burn").share("burn_here") > 0.9);
+    }
 }

@@ -48,8 +48,11 @@ pub fn binary() -> PathBuf {
 impl Ngmi {
     /// `ngmi VERB` and nothing else.
     pub fn verb(verb: &str) -> Self {
+        Self::started_by(Command::new(binary()), verb)
+    }
+
+    fn started_by(mut command: Command, verb: &str) -> Self {
         let dir = tempfile::Builder::new().prefix("ngmi-test-").tempdir().unwrap();
-        let mut command = Command::new(binary());
         command.arg(verb).current_dir(dir.path()).stdin(Stdio::null());
         // The tests themselves may have been started through sudo; only tests that are about it say so.
         for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER", "SUDO_COMMAND", "DEBUGINFOD_URLS"] {
@@ -65,6 +68,15 @@ impl Ngmi {
     /// `ngmi record --save-only -o out.json.gz`, at the default rate.
     pub fn record() -> Self {
         Self::verb("record").args(["--save-only", "-o", "out.json.gz"])
+    }
+
+    /// As [`Self::record`], by a shell that has set limits before (`ulimit -n 100`).
+    pub fn record_under(limits: &str) -> Self {
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", &format!("{limits}; exec \"$0\" \"$@\"")])
+            .arg(binary());
+        Self::started_by(shell, "record").args(["--save-only", "-o", "out.json.gz"])
     }
 
     /// Adds arguments for `ngmi`.

@@ -1,0 +1,106 @@
+//! Old files stay until new ones are worth their place.
+
+use std::io::Write;
+
+use super::*;
+use crate::event::format::{Frame, file_header};
+
+#[test]
+fn the_old_file_stays_until_the_new_one_is_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a b\n.json.gz");
+    fs::write(&path, "old").unwrap();
+    let mut output = Output::create(&path).unwrap();
+    output.file().write_all(b"new!").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+    drop(output);
+    assert_eq!(
+        fs::read_dir(dir.path()).unwrap().count(),
+        1,
+        "nothing half-written stays"
+    );
+    let mut output = Output::create(&path).unwrap();
+    output.file().write_all(b"new!").unwrap();
+    assert_eq!(output.finish().unwrap(), 4);
+    assert_eq!(fs::read(&path).unwrap(), b"new!");
+}
+
+#[test]
+fn special_places_are_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink("/etc/passwd", &link).unwrap();
+    for path in [
+        dir.path(),
+        &link,
+        Path::new("/dev/null"),
+        Path::new("/no/such/folder/x"),
+        Path::new(".."),
+    ] {
+        let error = format!("{:#}", Output::create(path).unwrap_err());
+        assert!(error.contains(&path.display().to_string()), "{error}");
+    }
+}
+
+#[test]
+fn a_leftover_log_is_not_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = dir.path().join("p.json.gz");
+    let first = Spool::create(&output, None).unwrap();
+    let second = Spool::create(&output, None).unwrap();
+    assert_ne!(first.path(), second.path());
+    second.discard();
+    assert!(first.path().exists());
+    let kept = Spool::create(&output, Some(&dir.path().join("log"))).unwrap();
+    let path = kept.path();
+    kept.discard();
+    assert!(path.exists());
+}
+
+/// A log to be kept where an old one is, and that place.
+fn over_an_old_one(folder: &Path) -> (Spool, PathBuf) {
+    let place = folder.join("log");
+    fs::write(&place, "old").unwrap();
+    let spool = Spool::create(&folder.join("p.json.gz"), Some(&place)).unwrap();
+    (spool, place)
+}
+
+fn write_events(spool: &Spool) {
+    let frame = Frame::of(ChunkKind::Events, 0, b"x").encode();
+    spool
+        .file()
+        .write_all(&[&file_header()[..], &frame, b"x"].concat())
+        .unwrap();
+}
+
+#[test]
+fn an_old_log_stays_until_the_new_one_holds_something() {
+    let dir = tempfile::tempdir().unwrap();
+    let (spool, place) = over_an_old_one(dir.path());
+    spool.begin();
+    assert_eq!(fs::read(&place).unwrap(), b"old");
+    write_events(&spool);
+    spool.begin();
+    assert_eq!(spool.path(), place);
+    assert_eq!(spool.keep_or_remove().as_ref(), Some(&place));
+    spool.discard();
+    assert_ne!(fs::read(&place).unwrap(), b"old");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn what_did_not_begin_leaves_the_old_log_and_no_other() {
+    for begins in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let (spool, place) = over_an_old_one(dir.path());
+        if begins {
+            spool.begin();
+        } else {
+            // Of the process that was to become the command.
+            write_events(&spool);
+        }
+        assert_eq!(spool.keep_or_remove(), None);
+        assert_eq!(fs::read(&place).unwrap(), b"old");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}
