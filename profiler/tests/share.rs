@@ -10,6 +10,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
 
 use profile_synthetic::everything;
 use storage::{Mood, Storage};
@@ -31,9 +32,13 @@ impl Place {
     }
 
     fn ngmi(&self, api: &str, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_ngmi"))
-            .arg("share")
-            .args(arguments)
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ngmi"));
+        command.arg("share").args(arguments);
+        self.run(command, api)
+    }
+
+    fn run(&self, mut command: Command, api: &str) -> Output {
+        command
             .env("NGMI_PROFILER_API", api)
             .env("XDG_STATE_HOME", self.folder.path().join("state"))
             .env("HOME", "/home/alice")
@@ -202,6 +207,64 @@ fn what_can_go_wrong_says_what_to_do_and_keeps_nothing() {
     failed_with(&place.share("http://storage.example"), "no address to upload to");
 }
 
+/// Whoever ends ngmi while it waits for the short link can still delete the profile.
+#[test]
+fn the_right_to_delete_is_kept_before_anything_else_is_asked() {
+    let place = Place::new();
+    let (list, seen) = (place.list(), Arc::new(Mutex::new(String::new())));
+    let at_shorten = seen.clone();
+    let storage = Storage::watched(Mood::Kind, move |question| {
+        if question.starts_with("POST /api/shorten") {
+            *at_shorten.lock().unwrap() = fs::read_to_string(&list).unwrap_or_default();
+        }
+    });
+    let shared = place.share(&storage.url);
+    assert!(shared.status.success(), "{}", stderr(&shared));
+    let seen = seen.lock().unwrap().clone();
+    assert!(seen.contains(&storage.last_jwt()), "{seen}");
+    let listed = fs::read_to_string(place.list()).unwrap();
+    assert_eq!(listed.matches(&storage.last_jwt()).count(), 1, "{listed}");
+    assert!(listed.contains("https://share.example/short1"));
+}
+
+#[test]
+fn without_room_for_the_right_to_delete_nothing_is_uploaded() {
+    let (place, storage) = (Place::new(), Storage::start(Mood::Kind));
+    let mut command = Command::new("sh");
+    // As on a full disk: no file can be written to.
+    let limited = "trap '' XFSZ; ulimit -f 0; exec \"$0\" share --yes \"$1\"";
+    command
+        .args(["-c", limited, env!("CARGO_BIN_EXE_ngmi")])
+        .arg(&place.profile);
+    failed_with(&place.run(command, &storage.url), "nothing is shared");
+    assert!(storage.kept().is_empty() && !place.list().exists());
+    let folder = fs::read_dir(place.list().parent().unwrap()).unwrap();
+    assert_eq!(folder.count(), 1, "the lock");
+}
+
+#[test]
+fn a_right_to_delete_that_can_not_be_kept_after_all_is_told() {
+    let place = Place::new();
+    let state = place.folder.path().join("state");
+    let storage = Storage::watched(Mood::Kind, move |question| {
+        if question.starts_with("POST /api/compressed-store") {
+            fs::remove_dir_all(&state).unwrap();
+            fs::write(&state, "no folder").unwrap();
+        }
+    });
+    let shared = place.share(&storage.url);
+    failed_with(&shared, "the right to delete the profile could not be kept");
+    assert_eq!(storage.kept().len(), 1);
+    let said = stderr(&shared);
+    assert!(said.contains("https://profiler.firefox.com/public/token1/"), "{said}");
+    let command = format!(
+        "  curl -X DELETE -H 'Accept: application/vnd.firefox-profiler+json;version=1.0' -H 'Authorization: Bearer {}' '{}profile/token1'\n",
+        storage.last_jwt(),
+        storage.url
+    );
+    assert!(said.contains(&command), "{said}");
+}
+
 #[test]
 fn too_large_is_refused_before_anything_is_read() {
     let place = Place::new();
@@ -223,9 +286,27 @@ fn what_is_no_profile_is_refused() {
         &place.ngmi("http://127.0.0.1:1", &["--yes", no_profile.to_str().unwrap()]),
         "no profile",
     );
-    let absent: &Path = &place.folder.path().join("absent");
+    let absent: &Path = &place.folder.path().join("absent\u{1b}[2J");
+    // Spelled, and not obeyed.
     failed_with(
         &place.ngmi("http://127.0.0.1:1", &["--yes", absent.to_str().unwrap()]),
-        "cannot read",
+        "absent\\u{1b}[2J",
     );
+}
+
+#[test]
+fn a_list_that_can_not_be_printed_is_no_success() {
+    let (place, storage) = (Place::new(), Storage::start(Mood::Kind));
+    assert!(place.share(&storage.url).status.success());
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let (reader, nobody) = std::io::pipe().unwrap();
+    drop(reader);
+    for (stdout, is_fine) in [(Stdio::from(full), false), (Stdio::from(nobody), true)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ngmi"));
+        command.args(["share", "--list"]).stdout(stdout);
+        let listed = place.run(command, &storage.url);
+        assert_eq!(listed.status.success(), is_fine, "{}", stderr(&listed));
+        let told = stderr(&listed).contains("cannot write to standard output");
+        assert_eq!(told, !is_fine, "{}", stderr(&listed));
+    }
 }

@@ -297,6 +297,34 @@ fn documents_point_at_files_that_exist() {
     expect_none(&findings);
 }
 
+/// A folder of the project's first level, with what is named in it. Documents of the past may name what is gone.
+#[test]
+fn documents_name_files_that_exist() {
+    let folders = [
+        "profiler/",
+        "profiler-ebpf/",
+        "profiler-common/",
+        "symbols/",
+        "web/",
+        "docs/",
+        "benches/",
+        "scripts/",
+        "tests/",
+        "fuzz/",
+    ];
+    let mut findings = Vec::new();
+    let is_document = |path: &str| has_extension(path, "md") && !path.starts_with("docs/history/");
+    for source in sources().iter().filter(|source| is_document(&source.path)) {
+        for code in source.text.lines().flat_map(|line| line.split('`').skip(1).step_by(2)) {
+            let name = code.split([' ', ':']).next().unwrap_or_default();
+            if folders.iter().any(|folder| name.starts_with(folder)) && !root().join(name).exists() {
+                findings.push(format!("{}: `{name}` is not there", source.path));
+            }
+        }
+    }
+    expect_none(&findings);
+}
+
 /// Relative targets of `[text](target)`.
 fn link_targets(text: &str) -> impl Iterator<Item = &str> {
     text.split("](").skip(1).filter_map(|rest| {

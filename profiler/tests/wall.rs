@@ -28,6 +28,8 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use profiler::cli::wall;
 use profiler::record::privilege::joint;
+use symbols::elf::ElfFile;
+use symbols::{BinaryRequest, Config, Symbolicator};
 
 /// What the kernel says, asked without our own code.
 fn has_landlock() -> bool {
@@ -139,6 +141,55 @@ fn it_is_there_before_a_recording_is_read() {
     drop(ours);
     let answer = child.wait_with_output().unwrap().stdout;
     assert_eq!(String::from_utf8(answer).unwrap(), "{\"Err\":\"the recorder is gone\"}");
+}
+
+/// Some binaries are copied before lines are read from them: where they may be.
+#[test]
+fn lines_are_read_behind_it() {
+    needs_landlock!();
+    let folder = tempfile::tempdir().unwrap();
+    let (binary, inside) = (folder.path().join("program"), folder.path().join("inside"));
+    fs::create_dir(&inside).unwrap();
+    fs::write(folder.path().join("program.c"), "int main(void) {\n    return 0;\n}\n").unwrap();
+    let run = |words: &[&str]| {
+        let mut command = Command::new(words[0]);
+        assert!(
+            command
+                .args(&words[1..])
+                .current_dir(folder.path())
+                .status()
+                .unwrap()
+                .success()
+        );
+    };
+    run(&["gcc", "-g", "-Wl,--build-id=sha1", "-o", "program", "program.c"]);
+    // Beside DWARF it leads astray, whatever is in it.
+    run(&["objcopy", "--add-section", ".gnu_debugdata=program.c", "program"]);
+    let elf = ElfFile::open(fs::File::open(&binary).unwrap()).unwrap();
+    let functions = elf.functions();
+    let main = functions.iter().find(|function| function.name == "main").unwrap();
+    let address = u32::try_from(main.svma - elf.base_svma()).unwrap();
+    let request = BinaryRequest {
+        open_path: binary.clone(),
+        path: binary,
+        build_id: elf.build_id().to_vec(),
+    };
+    let names = std::thread::scope(|scope| {
+        let walled = scope.spawn(|| {
+            assert!(wall::restrict(std::slice::from_ref(&inside), false).unwrap());
+            let config = Config {
+                scratch: Some(inside.clone()),
+                ..Config::default()
+            };
+            Symbolicator::new(config)
+                .unwrap()
+                .resolve(&request, &[address])
+                .unwrap()
+        });
+        walled.join().unwrap()
+    });
+    let main = names[0].as_ref().unwrap();
+    assert_eq!((&*main.symbol, main.inline_chain[0].line), ("main", Some(1)));
 }
 
 fn waits_until(mut is_so: impl FnMut() -> bool) -> bool {

@@ -158,8 +158,9 @@ impl Storage {
             .body(question);
         let answer = self.answer(request).await.ok()?;
         let short: Short = serde_json::from_str(&answer).ok()?;
+        // As an address is spelled: what the server wrote may command a terminal.
         let url = Url::parse(&short.short_url).ok()?;
-        (url.scheme() == "https").then_some(short.short_url)
+        (url.scheme() == "https").then(|| url.into())
     }
 
     /// Deletes a profile.
@@ -185,12 +186,25 @@ impl Storage {
         }
     }
 
+    /// What deletes a profile without ngmi, for whoever has to keep the right to do so by hand.
+    pub fn delete_command(&self, uploaded: &Uploaded) -> String {
+        format!(
+            "curl -X DELETE -H 'Accept: {PROTOCOL}' -H 'Authorization: Bearer {}' '{}'",
+            uploaded.deletion_token,
+            self.below(&["profile", &uploaded.profile_token])
+        )
+    }
+
     fn request(&self, method: Method, path: &[&str]) -> RequestBuilder {
+        self.client.request(method, self.below(path)).header(ACCEPT, PROTOCOL)
+    }
+
+    fn below(&self, path: &[&str]) -> Url {
         let mut url = self.url.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(path);
         }
-        self.client.request(method, url).header(ACCEPT, PROTOCOL)
+        url
     }
 
     async fn answer(&self, request: RequestBuilder) -> Result<String, ShareError> {

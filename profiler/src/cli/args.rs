@@ -85,8 +85,8 @@ pub enum Verb {
         /// Which shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual page, in roff
-    Man,
+    /// Print a manual page, in roff, or write all of them
+    Man(Man),
     /// The privileged half; started by `record`
     #[command(name = "__capture", hide = true)]
     Capture(CaptureHalf),
@@ -103,6 +103,11 @@ pub enum Verb {
     #[command(name = "__tables", hide = true)]
     Tables(Tables),
 }
+
+/// Headings of `record --help`; the groups of options that other verbs have too name their own.
+const RECORDED: &str = "What is recorded";
+const STARTS: &str = "Cold and warm starts";
+const RUNS: &str = "Several runs";
 
 /// `ngmi record`
 #[allow(clippy::struct_excessive_bools)] // Each is a flag that a person types.
@@ -128,7 +133,7 @@ pub struct Record {
     /// End the recording after this time
     #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub duration: Option<String>,
-    /// Record these processes, with their threads and children-to-be (repeatable)
+    /// Record these processes: their threads, and the children that they start from now on (repeatable)
     #[arg(short, long = "pid", value_name = "PID", conflicts_with_all = ["all", "command"])]
     pub pid: Vec<u32>,
     /// Record the whole system (until the command ends, if one is given)
@@ -143,38 +148,55 @@ pub struct Record {
     /// Write the profile, and do not open it (as with --json)
     #[arg(long)]
     pub save_only: bool,
-    #[command(flatten)]
-    /// How the profile is opened.
-    pub serve: Serve,
-    #[command(flatten)]
-    /// Where sources are.
-    pub sources: Sources,
-    /// Bytes of stack copied at most where the walk in the kernel ends early; 0: none
-    #[arg(long, value_name = "BYTES", default_value = "65536")]
-    pub stack_copy: String,
     /// Which page faults to record
-    #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
+    #[arg(
+        long,
+        value_name = "WHICH",
+        value_enum,
+        default_value_t,
+        help_heading = RECORDED
+    )]
     pub faults: FaultsArg,
     /// By which hooks page faults are watched: `auto` takes the best that the kernel allows
-    #[arg(long, value_name = "TIER", value_enum, default_value_t)]
+    #[arg(
+        long,
+        value_name = "TIER",
+        value_enum,
+        default_value_t,
+        help_heading = RECORDED
+    )]
     pub fault_source: FaultSourceArg,
     /// Which times off the CPU to record: `all`, `off`, or those of a length (`1ms`); shorter ones are summed up
-    #[arg(long, value_name = "WHICH", default_value = "all")]
+    #[arg(long, value_name = "WHICH", default_value = "all", help_heading = RECORDED)]
     pub off_cpu: String,
     /// Which block requests to record
-    #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
+    #[arg(
+        long,
+        value_name = "WHICH",
+        value_enum,
+        default_value_t,
+        help_heading = RECORDED
+    )]
     pub block: BlockArg,
+    /// Bytes of stack copied at most where the walk in the kernel ends early; 0: none
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value = "65536",
+        help_heading = RECORDED
+    )]
+    pub stack_copy: String,
     /// Make each first touch of a page a fault: meanwhile the kernel maps no pages around one, on the whole machine (root; put back at the end)
-    #[arg(long)]
+    #[arg(long, help_heading = RECORDED)]
     pub exact_touch: bool,
     /// Count the time in ngmi's own eBPF programs exactly, instead of for a tenth of the time: each run then takes some 55 ns longer
-    #[arg(long)]
+    #[arg(long, help_heading = RECORDED)]
     pub self_account: bool,
     /// Copy each stack although it was walked, and compare both ways
     #[arg(long, hide = true)]
     pub check_walks: bool,
     /// Have Firefox name its JIT code; turns off the sandbox of its content processes. Needs a build with jitdump, as Nightly is
-    #[arg(long)]
+    #[arg(long, help_heading = RECORDED)]
     pub firefox_jit: bool,
     /// First drop the files that the command will use from the page cache; `system` (as root): everything that the machine has cached
     #[arg(
@@ -184,20 +206,26 @@ pub struct Record {
         require_equals = true,
         default_missing_value = "files",
         hide_possible_values = true,
-        conflicts_with_all = ["warm", "all", "pid"]
+        conflicts_with_all = ["warm", "all", "pid"],
+        help_heading = STARTS
     )]
     pub cold: Option<Cold>,
     /// First read the files that the command will use into the page cache
-    #[arg(long, conflicts_with_all = ["all", "pid"])]
+    #[arg(long, conflicts_with_all = ["all", "pid"], help_heading = STARTS)]
     pub warm: bool,
     /// With --cold or --warm, also this file or folder (repeatable)
-    #[arg(long, visible_alias = "warm-file", value_name = "PATH")]
+    #[arg(
+        long,
+        visible_alias = "warm-file",
+        value_name = "PATH",
+        help_heading = STARTS
+    )]
     pub cold_file: Vec<PathBuf>,
     /// Record so many runs, one after the other (`profile.1.json.gz` ...), and sum them up
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = RUNS)]
     pub runs: Option<u32>,
     /// With --runs, go on after a run that failed
-    #[arg(long, requires = "runs")]
+    #[arg(long, requires = "runs", help_heading = RUNS)]
     pub ignore_failure: bool,
     /// This is the run of that number
     #[arg(long, hide = true, requires = "run_fd")]
@@ -208,8 +236,14 @@ pub struct Record {
     #[command(flatten)]
     /// How the result is told.
     pub result: ResultArgs,
+    #[command(flatten)]
+    /// How the profile is opened.
+    pub serve: Serve,
+    #[command(flatten)]
+    /// Where sources are.
+    pub sources: Sources,
     /// The program and its arguments
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND", help_heading = None)]
     pub command: Vec<OsString>,
 }
 
@@ -262,11 +296,12 @@ pub enum Cold {
 
 /// How `record` and `convert` tell their result.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Result")]
 pub struct ResultArgs {
     /// Print the summary as JSON
     #[arg(long)]
     pub json: bool,
-    /// Fail (status 125) if anything was lost
+    /// Fail if anything was lost: `record` with status 125, `convert` with 1
     #[arg(long)]
     pub fail_on_loss: bool,
     /// Samples in the profile at most; beyond it they are thinned, totals stay exact
@@ -293,10 +328,22 @@ pub struct Convert {
     pub result: ResultArgs,
 }
 
+/// `ngmi man`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  ngmi man record | man -l -\n  sudo ngmi man --to /usr/local/share/man/man1")]
+pub struct Man {
+    /// The verb that the page is about; else ngmi as a whole
+    #[arg(conflicts_with = "to")]
+    pub verb: Option<String>,
+    /// Write the pages of all verbs into this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub to: Option<PathBuf>,
+}
+
 /// `ngmi doctor`
 #[derive(Debug, Args)]
 pub struct Doctor {
-    /// For machines
+    /// Print it as JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
+use anyhow::Result;
 use serde_json::json;
 
 use super::args::Doctor as Args;
-use super::terminal::out;
+use super::terminal::{fail, out};
 use super::wall;
 use crate::capture::doctor::{Doctor, doctor};
 use crate::event::HookStatus;
@@ -17,20 +18,25 @@ const WIDTH: usize = 80;
 pub fn run(args: &Args) -> ExitCode {
     let mut found = doctor();
     found.rows.push(wall::status());
-    if args.json {
-        let report = json!({ "records": found.refused.is_none(), "refused": found.refused, "rows": found.rows });
-        out(format_args!("{report:#}"));
-    } else {
-        table(&found);
-    }
-    if found.refused.is_none() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+    match show(args, &found) {
+        Ok(()) if found.refused.is_none() => ExitCode::SUCCESS,
+        Ok(()) => ExitCode::FAILURE,
+        Err(error) => {
+            fail(&error);
+            ExitCode::FAILURE
+        }
     }
 }
 
-fn table(found: &Doctor) {
+fn show(args: &Args, found: &Doctor) -> Result<()> {
+    if !args.json {
+        return table(found);
+    }
+    let report = json!({ "records": found.refused.is_none(), "refused": found.refused, "rows": found.rows });
+    out(format_args!("{report:#}"))
+}
+
+fn table(found: &Doctor) -> Result<()> {
     let bold = anstyle::Style::new().bold();
     let width = found
         .rows
@@ -39,9 +45,9 @@ fn table(found: &Doctor) {
         .max()
         .unwrap_or(0)
         .clamp(4, 36);
-    out(format_args!("{bold}{:<8} {:<width$} status{bold:#}", "noun", "hook"));
+    out(format_args!("{bold}{:<8} {:<width$} status{bold:#}", "noun", "hook"))?;
     for row in &found.rows {
-        self::row(row, width);
+        self::row(row, width)?;
     }
     match &found.refused {
         None => out("`ngmi record` works here."),
@@ -49,7 +55,7 @@ fn table(found: &Doctor) {
     }
 }
 
-fn row(row: &HookStatus, width: usize) {
+fn row(row: &HookStatus, width: usize) -> Result<()> {
     let (style, word) = match row.refused {
         None => (anstyle::AnsiColor::Green.on_default(), "yes"),
         Some(_) => (anstyle::AnsiColor::Yellow.on_default(), "no"),
@@ -57,21 +63,22 @@ fn row(row: &HookStatus, width: usize) {
     out(format_args!(
         "{:<8} {:<width$} {style}{word}{style:#}",
         row.noun, row.hook
-    ));
+    ))?;
     for (label, text) in [("why: ", &row.refused), ("remedy: ", &row.remedy)] {
         if let Some(text) = text {
-            wrapped(label, text, 9);
+            wrapped(label, text, 9)?;
         }
     }
+    Ok(())
 }
 
 /// Prints text in lines of at most [`WIDTH`] columns, the first after `label`, all behind `indent` blanks.
-fn wrapped(label: &str, text: &str, indent: usize) {
+fn wrapped(label: &str, text: &str, indent: usize) -> Result<()> {
     let mut line = format!("{:indent$}{label}", "");
     let mut is_empty = true;
     for word in text.split_whitespace() {
         if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            out(&line);
+            out(&line)?;
             line = format!("{:1$}", "", indent + 2);
             is_empty = true;
         }
@@ -81,5 +88,5 @@ fn wrapped(label: &str, text: &str, indent: usize) {
         line.push_str(word);
         is_empty = false;
     }
-    out(&line);
+    out(&line)
 }

@@ -1,6 +1,6 @@
 //! The page-fault explorer of a recording: its document for the server, and `ngmi faults --html`, the page in one file.
 
-use std::io::Write as _;
+use std::io::{Read, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -10,23 +10,39 @@ use super::faults::{warn_of_budget, why_none};
 use super::scratch::Scratch;
 use super::source::{self, Kind};
 use super::terminal::tell;
+use crate::fact::{FactSource as _, Tables};
+use crate::profile::ProfileSource;
 use crate::record::spool::Output;
 use crate::report::explorer::{Facts, write};
 use crate::report::faults::{Selection, Selector, View};
 
-/// The document of all faults of a profile or an event log, compressed: what the server answers for `web::explorer::DATA`. One without faults
-/// says why.
+/// The document of all faults of a profile, compressed: what the server answers for `web::explorer::DATA`. One without faults says why.
 ///
 /// # Errors
-/// When the file can't be read.
-pub fn document(input: &Path) -> Result<Vec<u8>> {
-    of_selected(input, &Selection::default(), false)
+/// When the profile can't be read.
+pub fn document(profile: impl Read, name: &Path) -> Result<Vec<u8>> {
+    let read = |facts: &mut Facts| {
+        let mut source = ProfileSource::new(profile).with_context(|| format!("cannot read {}", name.display()))?;
+        source.merge_anonymous();
+        let tables = source.replay(facts);
+        Ok((
+            tables.with_context(|| format!("cannot read {}", name.display()))?,
+            Kind::Profile,
+        ))
+    };
+    of_selected(name, read, &Selection::default(), false)
 }
 
-fn of_selected(input: &Path, selection: &Selection, must_have_faults: bool) -> Result<Vec<u8>> {
+/// `read` hands out the facts of `input`.
+fn of_selected(
+    input: &Path,
+    read: impl FnOnce(&mut Facts) -> Result<(Tables, Kind)>,
+    selection: &Selection,
+    must_have_faults: bool,
+) -> Result<Vec<u8>> {
     let scratch = Scratch::new();
     let mut facts = Facts::beyond_memory(&scratch.rows());
-    let (tables, kind) = source::read(input, &mut facts)?;
+    let (tables, kind) = read(&mut facts)?;
     facts.faults.is_without_mappings = kind == Kind::Profile;
     let why = facts.faults.rows.is_empty().then(|| why_none(&tables.recording));
     match why {
@@ -45,7 +61,7 @@ fn of_selected(input: &Path, selection: &Selection, must_have_faults: bool) -> R
 /// Writes the page with the selected faults.
 pub fn page(input: &Path, html: &Path, selection: &Selection) -> Result<ExitCode> {
     let mut output = Output::create(html)?;
-    let document = of_selected(input, selection, true)?;
+    let document = of_selected(input, |facts| source::read(input, facts), selection, true)?;
     let page = web::explorer::single_page(&document)?;
     let cannot = || {
         format!(

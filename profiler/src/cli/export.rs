@@ -267,7 +267,12 @@ fn begin(input: &Path, tables: &Tables, table: Table, here: u64) -> Result<[(&'s
 fn none(input: &Path, tables: &Tables, table: Table) -> anyhow::Error {
     let recording = &tables.recording;
     let (about, seen) = about(recording, table);
-    let why = about.why_none(recording, seen);
+    // Sums hold no unfinished request: then there was no lack of room.
+    let why = if table == Table::Requests && seen > 0 && folded_requests(recording) == 0 {
+        ": those that were seen were under way when the recording ended".to_owned()
+    } else {
+        about.why_none(recording, seen)
+    };
     anyhow::anyhow!("{} holds no {}{why}", input.display(), about.name)
 }
 
@@ -276,11 +281,20 @@ fn warn_of_budget(recording: &Recording, table: Table, here: u64) {
         // Thinned samples have weights, and their times are whole.
         Table::Samples => {}
         Table::Waits => waits::warn_of_budget(recording),
-        _ => {
-            let (about, seen) = about(recording, table);
-            about.warn_of_budget(here, seen);
+        // A sum counts parts of requests, and none of those that are unfinished.
+        Table::Requests => {
+            let (folded, seen) = (folded_requests(recording), recording.requests_seen);
+            if folded > 0 {
+                requests::REQUESTS.warn_of_budget(seen.saturating_sub(folded), seen);
+            }
         }
+        Table::Faults => faults::FAULTS.warn_of_budget(here, recording.faults_seen),
     }
+}
+
+/// Requests that are only sums in the profile.
+fn folded_requests(recording: &Recording) -> u64 {
+    (recording.folded_requests.iter()).fold(0, |sum, folded| sum.saturating_add(folded.requests))
 }
 
 fn about(recording: &Recording, table: Table) -> (About, u64) {

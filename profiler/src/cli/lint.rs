@@ -6,12 +6,14 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 
 use super::args::Lint;
-use super::terminal::{say, tell};
+use super::terminal::{plain, say, tell};
 
 pub fn run(args: &Lint) -> Result<ExitCode> {
     let file = File::open(&args.profile).with_context(|| format!("cannot read {}", args.profile.display()))?;
     let faults = crate::profile::lint(file);
-    faults.iter().for_each(say);
+    for fault in &faults {
+        say(plain(fault));
+    }
     if faults.is_empty() {
         tell(format_args!("{}: no fault found", args.profile.display()));
         return Ok(ExitCode::SUCCESS);

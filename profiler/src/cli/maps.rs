@@ -15,7 +15,8 @@ use symbols::elf::ElfFile;
 use super::args::{Maps, Way as Asked};
 use super::terminal::out;
 use crate::addr::Avma;
-use crate::capture::maps::{self, AddressSpace, BuildIds, Way, Which};
+use crate::capture::maps::{self, BuildIds, Way, Which};
+use crate::event::Mapping;
 
 /// Exit status 1 if an address is in no mapping.
 pub fn run(args: &Maps) -> Result<ExitCode> {
@@ -32,16 +33,18 @@ pub fn run(args: &Maps) -> Result<ExitCode> {
     let refusal = |error| refused(args.pid, error);
     let mut space = maps::open(args.pid, way, build_ids).map_err(refusal)?;
     if args.addresses.is_empty() {
-        list(args, &mut *space).map_err(refusal)?;
+        let which = if args.executable { Which::Executable } else { Which::All };
+        let mappings = space.mappings(which).map_err(refusal)?;
+        list(args, space.way(), &mappings)?;
         return Ok(ExitCode::SUCCESS);
     }
     let addresses: Vec<Avma> = args.addresses.iter().copied().map(Avma).collect();
     let mappings = space.covering(&addresses).map_err(refusal)?;
     let places = lookup::places(args.pid, &addresses, mappings);
     if args.json {
-        out(json::places(args.pid, space.way(), &places));
+        out(json::places(args.pid, space.way(), &places))?;
     } else {
-        places.iter().for_each(table::place);
+        places.iter().try_for_each(table::place)?;
     }
     Ok(if places.iter().all(|place| place.mapped.is_some()) {
         ExitCode::SUCCESS
@@ -50,15 +53,12 @@ pub fn run(args: &Maps) -> Result<ExitCode> {
     })
 }
 
-fn list(args: &Maps, space: &mut dyn AddressSpace) -> io::Result<()> {
-    let which = if args.executable { Which::Executable } else { Which::All };
-    let mappings = space.mappings(which)?;
+fn list(args: &Maps, way: Way, mappings: &[Mapping]) -> Result<()> {
     if args.json {
-        out(json::mappings(args.pid, space.way(), &mappings));
+        out(json::mappings(args.pid, way, mappings))
     } else {
-        table::mappings(space.way(), &mappings);
+        table::mappings(way, mappings)
     }
-    Ok(())
 }
 
 /// The build id of a file; empty if it is no ELF file, or has none.

@@ -12,6 +12,7 @@ mod halves;
 mod io;
 mod lint;
 mod load;
+mod man;
 mod maps;
 mod missing;
 pub mod options;
@@ -70,11 +71,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
             clap_complete::generate(shell, &mut Cli::command(), "ngmi", &mut script);
             print(&script)
         }
-        Verb::Man => {
-            let mut page = Vec::new();
-            clap_mangen::Man::new(Cli::command()).render(&mut page)?;
-            print(&page)
-        }
+        Verb::Man(args) => man::run(&args),
         Verb::Capture(half) => halves::capture(&half),
         Verb::Exec(half) => halves::exec(&half),
         Verb::Conversion(inherited) => halves::convert(&inherited),
@@ -102,6 +99,7 @@ fn show(summary: &Summary, options: ResultOptions) -> anyhow::Result<bool> {
         print(&line)?;
     } else {
         terminal::say(summary);
+        summary.notes.iter().for_each(terminal::tell);
     }
     let lost: u64 = summary.losses.iter().map(|(_, count)| count).sum();
     let failed = options.fail_on_loss && lost > 0;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
+pub use self::quantities::in_seconds;
 use self::quantities::{number, off_cpu, seconds};
 use super::args;
 use super::span::times;
@@ -288,7 +289,7 @@ mod tests {
             (vec!["-F", "10000000"], "between 1 and 20000"),
             (vec!["-F", "fast"], "whole number"),
             (vec!["-d", "-1"], "between"),
-            (vec!["-d", "nan"], "between"),
+            (vec!["-d", "nan"], "give seconds"),
             (vec!["--stack-copy", "1000000"], "between 0 and 65536"),
         ] {
             let mut all = vec!["ngmi", "record"];

@@ -22,6 +22,10 @@ use crate::report::select::glob;
 use crate::report::text::{count, fit_end, percent};
 
 pub fn run(args: &Order) -> Result<ExitCode> {
+    let output = args.output.as_deref().filter(|path| *path != Path::new("-"));
+    if args.json && output.is_none() {
+        bail!("--json is for standard output, and so is the order; name a file for the order with -o");
+    }
     let mut seen = Touches::default();
     let (tables, _) = source::read_any(&args.input, &mut seen)?;
     let (elf, chosen) = find(&tables, &args.file)?;
@@ -43,7 +47,7 @@ pub fn run(args: &Order) -> Result<ExitCode> {
     };
     let faulted = seen.pages(&chosen, layout.bytes()).len() as u64;
     let prediction = layout.predict(&touched, faulted);
-    let code = to_file_or_stdout(args.output.as_deref(), |mut out| {
+    let code = to_file_or_stdout(output, |mut out| {
         format::write(&mut out, args.format, &functions, &touched)
     })?;
     if args.json {

@@ -39,14 +39,14 @@ const READS: About = About {
 };
 
 pub fn run(args: Preload) -> Result<ExitCode> {
-    match (args.action, args.input) {
-        (Some(PreloadAction::Run(run)), _) if run.dry_run => dry_run(&run.list),
-        (Some(PreloadAction::Run(run)), _) => Ok(ahead(&run)),
-        (None, Some(input)) => {
+    match args.action {
+        Some(PreloadAction::Run(run)) if run.dry_run => dry_run(&run.list),
+        Some(PreloadAction::Run(run)) => Ok(ahead(&run)),
+        None => {
             let within = args.within.map(|text| moment(&text, "--within")).transpose()?;
-            make(&input, args.output.as_deref(), args.gap, within)
+            let output = args.output.as_deref().filter(|path| *path != Path::new("-"));
+            make(&args.input, output, args.gap, within)
         }
-        (None, None) => bail!("name a profile that `ngmi record --cold` wrote"),
     }
 }
 
@@ -183,14 +183,14 @@ fn named(names: &[String]) -> String {
 fn dry_run(path: &Path) -> Result<ExitCode> {
     let list = read_list(path)?;
     let looked = read(&list, true, &|| true);
-    out(format_args!("{}", totals(&list)));
-    out(format_args!("{} would be read", bytes(looked.asked)));
+    out(totals(&list))?;
+    out(format_args!("{} would be read", bytes(looked.asked)))?;
     out(format_args!(
         "{} are in memory, as far as the kernel tells this user",
         bytes(looked.in_memory)
-    ));
+    ))?;
     for line in trouble(&list, &looked) {
-        out(line);
+        out(line)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,17 +3,14 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anyhow::{Result, bail};
-use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
+use symbols::Config;
 
 use super::terminal::tell;
 use crate::report::sorted;
-
-/// Of `linux/magic.h`.
-const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
 
 /// Bytes of the rows of one kind that stay in memory.
 const LIMIT: usize = 64 << 20;
@@ -50,7 +47,7 @@ impl Scratch {
     /// For rows of so many kinds.
     pub fn of_kinds(kinds: usize) -> Arc<Self> {
         let limit = asked().unwrap_or_else(|| (LIMIT_OF_ALL / kinds).min(LIMIT));
-        Self::of(folder(), limit)
+        Self::of(Config::scratch_folder(), limit)
     }
 
     fn of(folder: PathBuf, limit: usize) -> Arc<Self> {
@@ -133,19 +130,6 @@ impl sorted::Scratch for Scratch {
     }
 }
 
-/// The one that the environment names; else the usual one, unless that is memory, too.
-pub fn folder() -> PathBuf {
-    let usual = std::env::temp_dir();
-    if std::env::var_os("TMPDIR").is_none() && is_memory(&usual) {
-        return "/var/tmp".into();
-    }
-    usual
-}
-
-fn is_memory(folder: &Path) -> bool {
-    statfs(folder).is_ok_and(|fs| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&fs.filesystem_type()))
-}
-
 fn asked() -> Option<usize> {
     let asked = cfg!(debug_assertions)
         .then(|| std::env::var(LIMIT_VARIABLE).ok())
@@ -223,13 +207,5 @@ mod tests {
         assert_eq!(scratch.reserve(96).unwrap(), 0, "the room is free again");
         assert!(thousand(&scratch).into_iter().eq(0..1000));
         scratch.was_whole().unwrap();
-    }
-
-    #[test]
-    fn memory_is_no_place_for_what_memory_has_no_room_for() {
-        for (folder, expected) in [("/dev/shm", true), ("/proc", false), ("/nonexistent", false)] {
-            let is_there = Path::new(folder).exists();
-            assert_eq!(is_memory(Path::new(folder)), expected && is_there, "{folder}");
-        }
     }
 }

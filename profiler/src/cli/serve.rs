@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -23,17 +24,18 @@ use crate::record::sources::SourcePlaces;
 /// The profile can't be read, or the address is taken.
 pub fn run(profile: &Path, options: &Serve, roots: &[PathBuf], environment: &Environment) -> Result<()> {
     let address = options.host.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let opened = Served::open(profile)?;
     let site = Site {
         profile: profile.to_owned(),
         address,
         port: options.port,
         profiler: ProfilerUrl::new(&options.profiler_url)?,
         symbols: Some(Arc::new(symbol_server(
-            profile,
+            opened.clone(),
             options,
             SourcePlaces::new(roots, environment).roots(),
         )?)),
-        explorer: Some(explorer_of(profile)),
+        explorer: Some(explorer_of(opened)),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -51,31 +53,24 @@ pub fn run(profile: &Path, options: &Serve, roots: &[PathBuf], environment: &Env
     })
 }
 
-fn symbol_server(profile: &Path, options: &Serve, roots: SourceRoots) -> Result<SymbolServer> {
+fn symbol_server(opened: Served, options: &Serve, roots: SourceRoots) -> Result<SymbolServer> {
     let config = ServerConfig {
         roots,
         debuginfod: Debuginfod::from_env(),
         fetch_source: options.fetch_source,
     };
-    // The server keeps this file even if another takes its place.
-    let file = File::open(profile).with_context(|| {
-        format!(
-            "cannot read {}; name the profile that `ngmi record` wrote",
-            profile.display()
-        )
-    })?;
-    let shown = profile.display().to_string();
     let named = move || {
-        let from_the_start = ReadAt { file: &file, at: 0 };
-        crate::profile::named(from_the_start).map_err(|error| format!("cannot read {shown}: {error}"))
+        let from_the_start = opened.reader();
+        crate::profile::named(from_the_start).map_err(|error| format!("cannot read {}: {error}", opened.name.display()))
     };
     SymbolServer::new(config, named).context("starting the symbol server")
 }
 
 /// The page of page faults; its document is made when it is first opened.
-fn explorer_of(profile: &Path) -> Explorer {
-    let profile = profile.to_owned();
-    Explorer::new(move || super::explorer::document(&profile).map_err(|error| format!("{error:#}")))
+fn explorer_of(opened: Served) -> Explorer {
+    Explorer::new(move || {
+        super::explorer::document(opened.reader(), &opened.name).map_err(|error| format!("{error:#}"))
+    })
 }
 
 fn introduce(profile: &Path, address: IpAddr, server: &Server, page: &str) {
@@ -100,6 +95,8 @@ fn open(page: &str, environment: &Environment) {
         .arg(page)
         .env_clear()
         .envs(environment)
+        // A browser that was not running yet stays in this group: Ctrl-C and the terminal's end are for the server alone.
+        .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -126,6 +123,37 @@ async fn asked_to_end() {
     }
 }
 
+/// The profile that the server began with, even if another file takes its place.
+#[derive(Clone)]
+struct Served {
+    file: Arc<File>,
+    /// As the person named it.
+    name: PathBuf,
+}
+
+impl Served {
+    fn open(profile: &Path) -> Result<Self> {
+        let file = File::open(profile).with_context(|| {
+            format!(
+                "cannot read {}; name the profile that `ngmi record` wrote",
+                profile.display()
+            )
+        })?;
+        Ok(Self {
+            file: Arc::new(file),
+            name: profile.to_owned(),
+        })
+    }
+
+    /// From the start, whoever else reads it.
+    fn reader(&self) -> ReadAt<'_> {
+        ReadAt {
+            file: &self.file,
+            at: 0,
+        }
+    }
+}
+
 /// Reads a file from a place of its own.
 struct ReadAt<'f> {
     file: &'f File,
@@ -137,5 +165,46 @@ impl std::io::Read for ReadAt<'_> {
         let len = std::os::unix::fs::FileExt::read_at(self.file, buffer, self.at)?;
         self.at += len as u64;
         Ok(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn the_browser_is_in_a_group_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        // A shell in the browser's place, and the page is what it runs: nothing has to be written that is executed.
+        symlink("/bin/sh", folder.path().join("xdg-open")).unwrap();
+        let (page, told) = (folder.path().join("page"), folder.path().join("told"));
+        let path = std::env::var("PATH").unwrap();
+        let script = "cut -d ' ' -f 5 /proc/$$/stat > \"$0.part\" && mv \"$0.part\" \"${0%page}told\"";
+        std::fs::write(&page, script).unwrap();
+        let environment = [("PATH".into(), format!("{}:{path}", folder.path().display()).into())];
+        open(page.to_str().unwrap(), &environment.into_iter().collect());
+        let begin = Instant::now();
+        while !told.exists() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "it never ran");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let group: i32 = std::fs::read_to_string(&told).unwrap().trim().parse().unwrap();
+        assert_ne!(group, nix::unistd::getpgrp().as_raw());
+    }
+
+    #[test]
+    fn another_file_in_the_profile_s_place_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("profile.json.gz");
+        std::fs::write(&path, "first").unwrap();
+        let opened = Served::open(&path).unwrap();
+        std::fs::write(folder.path().join("new"), "second").unwrap();
+        std::fs::rename(folder.path().join("new"), &path).unwrap();
+        for _ in 0..2 {
+            assert_eq!(std::io::read_to_string(opened.reader()).unwrap(), "first");
+        }
     }
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use super::options::in_seconds;
+
 /// `--from` and `--to`.
 pub fn times(from: Option<String>, to: Option<String>) -> Result<(Option<Duration>, Option<Duration>)> {
     let time = |text: Option<String>, option| text.map(|text| moment(&text, option)).transpose();
@@ -18,8 +20,9 @@ pub fn times(from: Option<String>, to: Option<String>) -> Result<(Option<Duratio
 
 /// A time since the start, or a span.
 pub fn moment(text: &str, option: &str) -> Result<Duration> {
-    let value: f64 =
-        (text.parse()).with_context(|| format!("{option} is `{text}`; give seconds, as in `{option} 1.5`"))?;
+    let value = in_seconds(text).with_context(|| {
+        format!("{option} is `{text}`; give seconds, as in `{option} 1.5`, or a unit, as in `{option} 20ms`")
+    })?;
     Duration::try_from_secs_f64(value)
         .with_context(|| format!("{option} is {text}; give seconds since the start, from 0 on"))
 }

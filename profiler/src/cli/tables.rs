@@ -26,7 +26,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     out(format_args!(
         "{:>9} {:>9} {:>10} {:>9} {:>11} {:>7} {:>8} {:>9}  file",
         "functions", "rows", "bytes", "code", "unsupported", "damaged", "ms", "ms cached"
-    ));
+    ))?;
     for path in &files {
         line(path, &tables)?;
     }
@@ -40,8 +40,7 @@ fn line(path: &Path, tables: &Tables) -> Result<()> {
     let table = match compile(&elf) {
         Ok(table) => table,
         Err(error) => {
-            out(format_args!("{}: {error}", path.display()));
-            return Ok(());
+            return out(format_args!("{}: {error}", path.display()));
         }
     };
     let cold = start.elapsed().as_secs_f64() * 1e3;
@@ -65,8 +64,7 @@ fn line(path: &Path, tables: &Tables) -> Result<()> {
             "-".to_owned()
         },
         path.display()
-    ));
-    Ok(())
+    ))
 }
 
 /// Bytes of code with rules, and those whose rules no row can hold.

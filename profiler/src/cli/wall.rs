@@ -8,10 +8,9 @@ use landlock::{
     ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _,
     RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
-use symbols::Debuginfod;
+use symbols::{Config, Debuginfod};
 
 use super::args::Verb;
-use super::scratch;
 use crate::event::HookStatus;
 
 /// What the newest kernel that this was written for can keep.
@@ -32,7 +31,8 @@ pub fn around_conversion() {
 
 fn build(outputs: &[&Path]) {
     let debuginfod = Debuginfod::from_env();
-    let mut places = vec![scratch::folder()];
+    // Of rows, and of binaries that lines are read from.
+    let mut places = vec![Config::scratch_folder()];
     for &output in outputs {
         // What is there already may be a terminal or a pipe.
         places.push(folder_of(output));

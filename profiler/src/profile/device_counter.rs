@@ -1,4 +1,5 @@
-//! Tracks of each block device: bytes and requests under way, and requests a second. Every request is in them, whatever the budget left.
+//! Tracks of each block device: bytes and requests under way, and requests a second. Every request is in them, whatever the budget left;
+//! those that are unfinished are under way to the end, and complete in no second.
 
 use serde_json::{Value, json};
 

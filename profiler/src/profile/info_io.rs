@@ -72,8 +72,12 @@ fn requests(tables: &Tables, collected: &Collected) -> Vec<Value> {
             0 => String::new(),
             errors => format!(", {errors} failed"),
         };
+        let unfinished = match totals.unfinished {
+            0 => String::new(),
+            unfinished => format!(", {unfinished} unfinished"),
+        };
         let text = format!(
-            "{} requests{errors}, {} read, {} written",
+            "{} requests{errors}, {} read, {} written{unfinished}",
             totals.requests,
             words::size(totals.read),
             words::size(totals.written)

@@ -170,10 +170,15 @@ fn stacks_under(tables: &Tables, functions: &Functions, wanted: &[bool]) -> Vec<
     under
 }
 
+/// By its path.
+pub fn file_fits(file: &MappedFile, pattern: &str) -> bool {
+    path_fits(&file.path, pattern)
+}
+
 /// A pattern with a slash is about the whole path, others are about its last part.
-fn file_fits(file: &MappedFile, pattern: &str) -> bool {
-    let base = file.path.rsplit('/').next().unwrap_or(&file.path);
-    glob(pattern, &file.path) || (!pattern.contains('/') && glob(pattern, base))
+pub fn path_fits(path: &str, pattern: &str) -> bool {
+    let base = path.rsplit('/').next().unwrap_or(path);
+    glob(pattern, path) || (!pattern.contains('/') && glob(pattern, base))
 }
 
 /// A pattern that is a number is about the id, and any about the name.

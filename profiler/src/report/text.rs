@@ -44,6 +44,20 @@ pub fn escaped(name: &[u8]) -> String {
     plain
 }
 
+/// A message without what a terminal would obey, but for the characters in `kept`: names and reasons in it may be from a recording that somebody else
+/// made. One that is plain stays as it is.
+pub fn harmless(message: &str, kept: &[char]) -> String {
+    let mut plain = String::with_capacity(message.len());
+    for c in message.chars() {
+        if is_unsafe(c) && !kept.contains(&c) {
+            plain.extend(c.escape_default());
+        } else {
+            plain.push(c);
+        }
+    }
+    plain
+}
+
 /// The end of a path that fits `width` columns, from a slash on if one is there: `…/firefox-esr/libxul.so`.
 pub fn fit_end(path: &str, width: usize) -> String {
     if columns(path) <= width {
@@ -104,7 +118,7 @@ pub fn write_lines(out: &mut impl std::io::Write, lines: &[String]) -> std::io::
 /// A warning, over as many lines as it needs, in ANSI styles.
 pub fn warning(text: &str) -> Vec<String> {
     let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
-    let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+    let words: Vec<String> = text.split(' ').map(|word| harmless(word, &[])).collect();
     let lines = wrapped("warning:", &words, " ").into_iter().enumerate();
     let styled = lines.map(|(at, line)| match line.strip_prefix("warning:") {
         Some(rest) if at == 0 => format!("{yellow}warning:{yellow:#}{rest}"),

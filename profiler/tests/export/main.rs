@@ -18,6 +18,7 @@ mod profile_synthetic;
 mod skip;
 
 mod beyond_memory;
+mod lists;
 mod readers;
 mod rows;
 mod stacks;

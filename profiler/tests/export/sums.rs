@@ -1,5 +1,7 @@
 //! Sums by stack are those of the verbs, whatever was recorded.
 
+use std::collections::BTreeSet;
+
 use profiler::report::faults::{self, FaultReport};
 use profiler::report::interchange::{Sums, Table, Weight, folded, otlp, pprof};
 use profiler::report::io::{self, IoReport};
@@ -7,7 +9,7 @@ use profiler::report::waits::{self, WaitReport};
 use proptest::prelude::*;
 
 use super::any_recording::recordings;
-use super::profile_synthetic::{Synthetic, everything};
+use super::profile_synthetic::{Synthetic, everything, hostile};
 use super::replay;
 
 /// Count, time and bytes of each table.
@@ -23,6 +25,21 @@ fn totals(facts: &Synthetic) -> Vec<(Table, [u64; 3])> {
     Table::ALL.map(|table| (table, three(table))).to_vec()
 }
 
+/// Count and time of the waits that are about a file, and how these are called.
+fn about_files(facts: &Synthetic) -> ([u64; 2], BTreeSet<String>) {
+    let mut sums = Sums::new(&[Table::Waits]);
+    replay(facts, &mut sums);
+    let finished = sums.finish(&facts.tables);
+    let (mut totals, mut names) = ([0_u64; 2], BTreeSet::new());
+    for (key, sum) in &finished {
+        if let Some(name) = key.file.and_then(|file| sums.path(&facts.tables, file)) {
+            totals = [totals[0].saturating_add(sum.count), totals[1].saturating_add(sum.time)];
+            names.insert(name.into_owned());
+        }
+    }
+    (totals, names)
+}
+
 fn check(facts: &Synthetic) -> Result<(), TestCaseError> {
     let tables = &facts.tables;
     let mut fault_facts = faults::Facts::default();
@@ -33,6 +50,14 @@ fn check(facts: &Synthetic) -> Result<(), TestCaseError> {
     replay(facts, &mut wait_facts);
     let view = waits::View::new(tables, &wait_facts);
     let wait_report = WaitReport::new(&view, &waits::Selector::default());
+    let of_files = wait_report.by_file.iter().filter(|row| row.file.is_some());
+    let of_files = of_files.fold([0_u64; 2], |[count, time], row| {
+        [
+            count.saturating_add(row.tally.waits),
+            time.saturating_add(row.tally.off_ns),
+        ]
+    });
+    prop_assert_eq!(about_files(facts).0, of_files);
     let mut io_facts = io::Facts::default();
     replay(facts, &mut io_facts);
     let view = io::View::new(tables, &io_facts);
@@ -60,6 +85,13 @@ fn check(facts: &Synthetic) -> Result<(), TestCaseError> {
 #[test]
 fn they_add_up_to_the_reports_totals() {
     check(&everything()).unwrap();
+}
+
+#[test]
+fn a_file_is_named_by_its_descriptor_or_by_the_path_of_the_call() {
+    let path = hostile()[0].clone();
+    let of_descriptor = format!("/tmp/{path} (deleted)");
+    assert_eq!(about_files(&everything()).1, BTreeSet::from([of_descriptor, path]));
 }
 
 proptest! {

@@ -2,7 +2,10 @@
 
 use std::io::Read as _;
 
-use super::{ngmi, profile};
+use profiler::fact::request::Operation;
+use profiler::fact::{DeviceId, FoldedRequests};
+
+use super::{everything, ngmi, profile};
 
 /// The exit status is 1, and all of this is told.
 fn refused(arguments: &[&str], input: &std::path::Path, parts: &[&str]) {
@@ -75,7 +78,7 @@ fn what_can_not_be_done_is_told_with_the_remedy() {
     std::fs::write(&foreign, "{\"meta\":{}}").unwrap();
     check(&["--format=otlp"], &foreign, &["foreign.json", "not a profile"]);
     let mut facts = super::Synthetic {
-        tables: super::everything().tables,
+        tables: everything().tables,
         ..super::Synthetic::default()
     };
     let recording = &mut facts.tables.recording;
@@ -97,6 +100,49 @@ fn what_can_not_be_done_is_told_with_the_remedy() {
         &["export", "-o", "-", "--format", "folded"],
         &nothing,
         &["holds no faults"],
+    );
+}
+
+/// A request may be several I/Os, and an unfinished one is none.
+#[test]
+fn requests_that_had_no_room_are_told_and_no_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("requests.json");
+    let exported = |facts: &super::Synthetic| {
+        std::fs::write(&path, facts.json()).unwrap();
+        ngmi(&["export", "--format=folded", "--table=requests", "-o", "-"], &path)
+    };
+    let told = |facts: &super::Synthetic| {
+        let output = exported(facts);
+        assert!(output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let mut facts = everything();
+    // A read, and one that is unfinished.
+    facts.requests.remove(1);
+    facts.tables.recording.requests_seen = 2;
+    assert_eq!(told(&facts), "");
+    // As many I/Os as requests were seen.
+    let part = facts.requests[0].bios[0].clone();
+    facts.requests[0].bios.extend([part.clone(), part.clone(), part]);
+    facts.tables.recording.requests_seen = 4;
+    facts.tables.recording.folded_requests = vec![FoldedRequests {
+        device: DeviceId(0),
+        operation: Operation::Read,
+        requests: 2,
+        bytes: 1,
+        time: 1,
+    }];
+    let said = told(&facts);
+    assert!(said.contains("room for 2 of the 4 requests"), "{said}");
+    facts.tables.recording.folded_requests.clear();
+    facts.requests.remove(0);
+    facts.tables.recording.requests_seen = 1;
+    let output = exported(&facts);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("holds no requests: those that were seen were under way when the recording ended"),
+        "{said}"
     );
 }
 

@@ -125,6 +125,30 @@ fn markers_say_what_was_waited_for_and_why() {
     assert_eq!(marker(&profile, 4, "Idle").len(), 2);
 }
 
+fn counter<'p>(profile: &'p Value, pid: &str, name: &str) -> &'p Value {
+    let mut counters = profile["counters"].as_array().unwrap().iter();
+    let is_it = |counter: &&Value| counter["name"] == name && counter["pid"] == pid;
+    counters.find(is_it).unwrap()
+}
+
+fn sum_of(profile: &Value, pid: &str, name: &str) -> f64 {
+    let counts = &counter(profile, pid, name)["samples"]["count"];
+    counts.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).sum()
+}
+
+#[test]
+fn an_unfinished_request_is_under_way_and_in_no_sum() {
+    let profile = profile();
+    let panel = profile["meta"]["extra"].to_string();
+    assert!(
+        panel.contains("0 requests, 0 bytes read, 0 bytes written, 1 unfinished"),
+        "{panel}"
+    );
+    assert!(sum_of(&profile, "254:16", "ngmiIops").abs() < 1e-6);
+    // From 80 ms to the end.
+    assert!((sum_of(&profile, "254:16", "ngmiQueueDepth") - 20.0).abs() < 1e-6);
+}
+
 #[test]
 fn a_device_is_a_track_with_its_requests_and_who_asked_for_them() {
     let profile = profile();
@@ -168,20 +192,8 @@ fn a_device_is_a_track_with_its_requests_and_who_asked_for_them() {
         (&(64 << 10).into(), &(128 << 10).into())
     );
 
-    let counter = |name: &str| {
-        let counters = profile["counters"].as_array().unwrap().iter();
-        let mut found = counters.filter(|counter| counter["name"] == name && counter["pid"] == "254:0");
-        found.next().unwrap()
-    };
-    let sum = |name: &str| {
-        counter(name)["samples"]["count"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|v| v.as_f64().unwrap())
-            .sum::<f64>()
-    };
-    assert_eq!(counter("ngmiIops")["mainThreadIndex"], place);
+    let sum = |name: &str| sum_of(&profile, "254:0", name);
+    assert_eq!(counter(&profile, "254:0", "ngmiIops")["mainThreadIndex"], place);
     // Two requests, each 2 ms in the device.
     assert!((sum("ngmiIops") - 2000.0).abs() < 1e-6);
     assert!((sum("ngmiQueueDepth") - 4.0).abs() < 1e-6);

@@ -35,6 +35,11 @@ struct Kept {
 
 impl Storage {
     pub fn start(mood: Mood) -> Self {
+        Self::watched(mood, |_| {})
+    }
+
+    /// `asked` hears the first line of each question before it is answered.
+    pub fn watched(mood: Mood, asked: impl Fn(&str) + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         // Below a path, as behind a proxy.
         let url = format!("http://{}/api/", listener.local_addr().unwrap());
@@ -42,7 +47,7 @@ impl Storage {
         let shared = kept.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let _ = answer(stream, mood, &shared);
+                let _ = answer(stream, mood, &shared, &asked);
             }
         });
         Self { url, kept }
@@ -74,7 +79,7 @@ impl Request {
     }
 }
 
-fn answer(stream: TcpStream, mood: Mood, kept: &Mutex<Kept>) -> std::io::Result<()> {
+fn answer(stream: TcpStream, mood: Mood, kept: &Mutex<Kept>, asked: &dyn Fn(&str)) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line)?;
@@ -98,6 +103,7 @@ fn answer(stream: TcpStream, mood: Mood, kept: &Mutex<Kept>) -> std::io::Result<
     }
     let mut body = vec![0; length.unwrap_or(0)];
     reader.read_exact(&mut body)?;
+    asked(&request.line);
     let (status, text) = reply(&request, length, body, mood, kept);
     let mut stream = reader.into_inner();
     if matches!(mood, Mood::HangUpInTheAnswer) {

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use profiler::fact::WaitReason;
+use profiler::event::FileId;
+use profiler::fact::wait::WaitCall;
+use profiler::fact::{FactSink as _, MappedFile, MappedFileId, Tables, WaitFact, WaitReason};
 use profiler::report::export::{csv_head, csv_row, json_row};
 use profiler::report::waits::export::{COLUMNS, Exporter};
 use profiler::report::waits::tally::Tally;
-use profiler::report::waits::{Selection, Selector, View, WaitReport, text};
+use profiler::report::waits::{Facts, Selection, Selector, View, WaitReport, text};
 
 use crate::made::{EVIL, facts, numbered, tables};
 
@@ -122,6 +124,88 @@ fn selections_partition_the_waits() {
     let expected = (0..3000).map(|i| numbered(i, &stacks));
     let expected = expected.filter(|wait| wait.off / wait.count >= Duration::from_micros(100));
     assert_eq!(long.waits, expected.map(|wait| u64::from(wait.count)).sum::<u64>());
+}
+
+/// Waits of 1, 2, 4, ... µs, about descriptors of files of every kind, and about paths that only calls name, of which one is a file's.
+fn about_files() -> (Tables, Facts) {
+    let (mut tables, stacks) = tables();
+    let id = FileId {
+        inode: 7,
+        ..FileId::default()
+    };
+    let gone = MappedFile {
+        path: "/tmp/gone.so".into(),
+        deleted: true,
+        ..MappedFile::default()
+    };
+    let nameless = MappedFile {
+        id,
+        ..MappedFile::default()
+    };
+    tables.files.extend([gone, nameless]);
+    let calls = [
+        (Some(0), None),
+        (None, Some("/var/lib/demo.db")),
+        (Some(1), Some("/not/shown")),
+        (Some(2), None),
+        (None, Some("lib/foo.so")),
+        (None, Some("/usr/lib/foo.so")),
+        (None, Some(EVIL)),
+        (None, Some("")),
+        (None, None),
+    ];
+    let mut facts = Facts::default();
+    for (i, (file, path)) in (0..).zip(calls) {
+        let call = WaitCall {
+            number: 257,
+            name: "openat".into(),
+            file: file.map(MappedFileId),
+            path: path.map(str::to_owned),
+        };
+        let wait = WaitFact {
+            call: Some(call),
+            off: Duration::from_micros(1 << i),
+            ..numbered(i, &stacks)
+        };
+        facts.wait(&tables, &wait);
+    }
+    (tables, facts)
+}
+
+#[test]
+fn each_row_by_file_can_be_selected_whole() {
+    let (tables, facts) = about_files();
+    let view = View::new(&tables, &facts);
+    let of = |file: &str| {
+        let selection = Selection {
+            files: vec![file.into()],
+            ..Selection::default()
+        };
+        WaitReport::new(&view, &Selector::new(&view, &selection).unwrap()).totals
+    };
+    let all = WaitReport::new(&view, &Selector::default());
+    let named: Vec<_> = all
+        .by_file
+        .iter()
+        .filter_map(|row| row.file.as_deref().zip(Some(row.tally)))
+        .collect();
+    assert_eq!(named.len(), 6, "{named:?}");
+    for (file, tally) in named {
+        assert_eq!(of(file), tally, "{file}");
+    }
+    for (file, us) in [
+        ("demo.db", 1 + 2),
+        ("gone.so", 4),
+        ("foo.so", 16 + 32),
+        ("lib/*.so", 16),
+    ] {
+        assert_eq!(of(file).off_ns, us * 1000, "{file}");
+    }
+    let not_shown = Selection {
+        files: vec!["shown".into()],
+        ..Selection::default()
+    };
+    assert!(Selector::new(&view, &not_shown).is_err(), "the descriptor says it");
 }
 
 #[test]

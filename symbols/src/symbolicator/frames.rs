@@ -35,24 +35,29 @@ pub(super) struct Frames<'runtime> {
 }
 
 impl<'runtime> Frames<'runtime> {
-    /// Loads the DWARF of `opened`, or `None` if it has none that can be read.
-    pub(super) fn load(runtime: &'runtime Runtime, manager: &SymbolManager, opened: &Opened) -> Option<Self> {
+    /// Loads the DWARF of `opened`, or `None` if it has none that can be read. Errors: a copy has to be made, and `scratch` has no room for it.
+    pub(super) fn load(
+        runtime: &'runtime Runtime,
+        manager: &SymbolManager,
+        opened: &Opened,
+        scratch: &Path,
+    ) -> io::Result<Option<Self>> {
         let elf = &opened.elf;
         if !elf.has_section(".debug_info") || elf.decompressed_size() > MAX_DECOMPRESSED_SIZE {
-            return None;
+            return Ok(None);
         }
-        let (path, copy) = match without_misleading_sections(elf).ok()? {
+        let (path, copy) = match without_misleading_sections(elf, scratch)? {
             Some((path, file)) => (path, Some(file)),
             None => (opened.path.clone(), None),
         };
         let load = || runtime.block_on(manager.load_symbol_map_for_binary_at_path(&path, None));
-        let map = catch_unwind(AssertUnwindSafe(load)).ok()?.ok()?;
-        Some(Self {
+        let map = catch_unwind(AssertUnwindSafe(load)).ok().and_then(Result::ok);
+        Ok(map.map(|map| Self {
             runtime,
             map,
             broken: Cell::new(false),
             _copy: copy,
-        })
+        }))
     }
 
     /// The functions at `svma`, innermost first; empty if unknown. `symbol` is the name of the outermost one, and `is_symbol`
@@ -124,11 +129,11 @@ fn with_its_underscore(name: String, is_symbol: IsSymbol<'_>) -> String {
     }
 }
 
-/// A temporary copy of `elf` without the sections that lead wholesym 0.8 astray, or `None` if it has none of them:
+/// A copy of `elf` in a file without a name in `scratch`, without the sections that lead wholesym 0.8 astray, or `None` if it has none of them:
 /// - it forgets to subtract the base address from `.eh_frame` addresses, so that in a large executable with fixed
 ///   addresses functions begin and end in the middle of others;
 /// - it reads `.gnu_debugdata`, in which there are no lines, instead of the DWARF beside it.
-fn without_misleading_sections(elf: &ElfFile) -> io::Result<Option<(PathBuf, File)>> {
+fn without_misleading_sections(elf: &ElfFile, scratch: &Path) -> io::Result<Option<(PathBuf, File)>> {
     let hide_eh_frame = relative_and_stated_addresses_overlap(elf);
     let Ok(object) = elf.object() else { return Ok(None) };
     let misleading: Vec<usize> = object
@@ -144,7 +149,7 @@ fn without_misleading_sections(elf: &ElfFile) -> io::Result<Option<(PathBuf, Fil
         return Ok(None);
     };
 
-    let mut copy = tempfile::tempfile()?;
+    let mut copy = tempfile::tempfile_in(scratch)?;
     let mut rest = elf.bytes();
     let mut written = 0;
     for index in misleading {

@@ -5,14 +5,15 @@ mod frames;
 mod locate;
 mod minidebug;
 mod module;
+mod scratch;
 
 use std::fs::File;
 use std::io;
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use tokio::runtime::{Builder, Runtime};
 use wholesym::{SymbolManager, SymbolManagerConfig};
@@ -28,6 +29,8 @@ pub struct Config {
     pub debuginfod: Option<Debuginfod>,
     /// Directories with debug files: `NAME`, `NAME.debug`, or `.build-id/ab/cdef.debug` inside them.
     pub extra_symbol_directories: Vec<PathBuf>,
+    /// Where the copies are that a few binaries need, as files without a name; [`Config::scratch_folder`] if absent.
+    pub scratch: Option<PathBuf>,
 }
 
 impl Config {
@@ -35,8 +38,13 @@ impl Config {
     pub fn from_env() -> Self {
         Self {
             debuginfod: Debuginfod::from_env(),
-            extra_symbol_directories: Vec::new(),
+            ..Self::default()
         }
+    }
+
+    /// Where files may be that memory has no room for: the folder that `TMPDIR` names; else the usual one, unless that is memory, too.
+    pub fn scratch_folder() -> PathBuf {
+        scratch::folder()
     }
 }
 
@@ -129,6 +137,9 @@ pub struct Symbolicator {
     manager: SymbolManager,
     debuginfod: Option<debuginfod::Client>,
     extra_symbol_directories: Vec<PathBuf>,
+    scratch: PathBuf,
+    /// The first copy that could not be made.
+    no_copy: OnceLock<String>,
 }
 
 impl Symbolicator {
@@ -144,6 +155,8 @@ impl Symbolicator {
             manager: SymbolManager::with_config(SymbolManagerConfig::default()),
             debuginfod: config.debuginfod.map(debuginfod::Client::new),
             extra_symbol_directories: config.extra_symbol_directories,
+            scratch: config.scratch.unwrap_or_else(Config::scratch_folder),
+            no_copy: OnceLock::new(),
         })
     }
 
@@ -199,6 +212,11 @@ impl Symbolicator {
     /// Whether a debuginfod server hung, so that the rest of the debug files was not asked for.
     pub fn debuginfod_gave_up(&self) -> bool {
         self.debuginfod.as_ref().is_some_and(debuginfod::Client::gave_up)
+    }
+
+    /// Why functions of a binary have no lines although it has debug info: for the copy that it needs there was no room. A sentence with a remedy.
+    pub fn without_lines(&self) -> Option<&str> {
+        self.no_copy.get().map(String::as_str)
     }
 
     fn resolve_here(&self, binary: &BinaryRequest, addresses: &[u32]) -> Result<Names, SymbolError> {

@@ -40,10 +40,7 @@ impl Symbolicator {
         let table = SymbolTable::new(&objects);
         let unwind_sections = UnwindSections::of(&opened.elf);
         let ranges = unwind_sections.as_ref().map(FunctionRanges::new);
-        let frames = self
-            .runtime
-            .as_ref()
-            .and_then(|runtime| Frames::load(runtime, &self.manager, debug_file.as_ref().unwrap_or(opened)));
+        let frames = self.frames(debug_file.as_ref().unwrap_or(opened));
 
         let base = opened.elf.base_svma();
         let code = executable_ranges(&opened.elf.object()?);
@@ -57,6 +54,21 @@ impl Symbolicator {
             Some(describe(svma, base, function, frames.as_ref(), &table))
         };
         Ok(addresses.iter().map(name).collect())
+    }
+
+    /// The DWARF of `opened`, if it has some that can be read.
+    fn frames(&self, opened: &Opened) -> Option<Frames<'_>> {
+        let loaded = Frames::load(self.runtime.as_ref()?, &self.manager, opened, &self.scratch);
+        loaded.unwrap_or_else(|error| {
+            self.no_copy.get_or_init(|| {
+                format!(
+                    "some functions have no lines: no copy of {} could be put into {} ({error}); name another folder with TMPDIR",
+                    opened.path.display(),
+                    self.scratch.display()
+                )
+            });
+            None
+        })
     }
 
     /// The separate debug file of `opened`, unless it has debug info of its own.

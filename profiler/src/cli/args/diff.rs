@@ -14,16 +14,16 @@ pub struct Diff {
     /// Two profiles, event logs or folders of them: before and after; with --to, all of before
     #[arg(required = true, value_name = "RECORDING")]
     pub inputs: Vec<PathBuf>,
-    /// After
+    /// The recordings after the change; all others are before it
     #[arg(long, value_name = "RECORDING", num_args = 1..)]
     pub to: Vec<PathBuf>,
     /// Rows of each table
     #[arg(long, value_name = "N", default_value = "10", conflicts_with = "json")]
     pub top: usize,
-    /// Every row, with the figures of each run
+    /// Print it as JSON: every row, with the figures of each run
     #[arg(long)]
     pub json: bool,
-    /// Also write a profile whose samples are the change in CPU time, function by function
+    /// Also write the difference as a profile: tracks of the change in CPU time, page faults and waits, function by function
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
 }

@@ -16,6 +16,7 @@ use crate::report::interchange::{Table, Weight};
 )]
 pub struct Export {
     /// A profile, or an event log (which has everything, and exactly)
+    #[arg(value_name = "RECORDING", default_value = "profile.json.gz")]
     pub input: PathBuf,
     /// For which programs
     #[arg(long, value_name = "FORMAT", value_enum)]

@@ -11,12 +11,13 @@ use crate::fact::fault::FaultClass;
 #[allow(clippy::struct_excessive_bools)] // Each is a flag that a person types.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  ngmi faults profile.json.gz\n  ngmi faults firefox.events --file libxul.so --list\n  \
+    after_help = "Examples:\n  ngmi faults\n  ngmi faults firefox.events --file libxul.so --list\n  \
                   ngmi faults firefox.events --waited --under 'XPCOM*'\n  ngmi faults firefox.events --file libxul.so --csv > faults.csv\n\n\
                   Names may be patterns with * and ?. Of one option that is given again, any may fit; different ones all have to."
 )]
 pub struct Faults {
     /// A profile, or an event log (which has every fault, and exactly)
+    #[arg(value_name = "RECORDING", default_value = "profile.json.gz")]
     pub input: PathBuf,
     /// Only pages of this file: base name or path
     #[arg(long = "file", value_name = "NAME")]
@@ -57,7 +58,7 @@ pub struct Faults {
     /// All columns, a row a fault, by time
     #[arg(long, group = "format")]
     pub csv: bool,
-    /// The tables, whole
+    /// Print the tables as JSON, with all their rows
     #[arg(long, group = "format")]
     pub json: bool,
     /// As --csv, each row a JSON object

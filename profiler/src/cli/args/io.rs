@@ -10,13 +10,12 @@ use crate::fact::request::Operation;
 /// `ngmi io`
 #[allow(clippy::struct_excessive_bools)] // Each is a flag that a person types.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  ngmi io profile.json.gz\n  ngmi io firefox.events --file libxul.so\n  \
+#[command(after_help = "Examples:\n  ngmi io\n  ngmi io firefox.events --file libxul.so\n  \
                   ngmi io firefox.events --process 'kworker*' --operation write\n  ngmi io firefox.events --device vda --csv > requests.csv\n\n\
-                  Names may be patterns with * and ?. Of one option that is given again, any may fit; different ones all have to."
-)]
+                  Names may be patterns with * and ?. Of one option that is given again, any may fit; different ones all have to.")]
 pub struct Io {
     /// A profile, or an event log (which has every request, and exactly)
+    #[arg(value_name = "RECORDING", default_value = "profile.json.gz")]
     pub input: PathBuf,
     /// Only this device
     #[arg(long = "device", value_name = "NAME")]
@@ -51,7 +50,7 @@ pub struct Io {
     /// All columns, a row a request, by time
     #[arg(long, group = "format")]
     pub csv: bool,
-    /// The tables, whole
+    /// Print the tables as JSON, with all their rows
     #[arg(long, group = "format")]
     pub json: bool,
     /// As --csv, each row a JSON object

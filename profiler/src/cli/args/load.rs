@@ -46,6 +46,7 @@ pub struct Serve {
 
 /// Where sources may be read.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+#[command(next_help_heading = "Sources")]
 pub struct Sources {
     /// Also read sources below this folder (repeatable); usual: home, the working directory, /usr, /opt
     #[arg(long, value_name = "FOLDER")]

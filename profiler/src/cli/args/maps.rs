@@ -18,7 +18,7 @@ pub struct Maps {
     /// Only mappings that can be executed
     #[arg(short = 'x', long = "exec", conflicts_with = "addresses")]
     pub executable: bool,
-    /// For machines: everything, with build ids
+    /// Print it as JSON: everything, with build ids
     #[arg(long)]
     pub json: bool,
     /// How to read them: to compare, or to do as an older kernel does

@@ -16,6 +16,7 @@ use crate::report::order::Format;
 )]
 pub struct Order {
     /// A profile, or an event log (which has every fault)
+    #[arg(value_name = "RECORDING", default_value = "profile.json.gz")]
     pub input: PathBuf,
     /// The program or library: its path, or a name in the recording. Also an unstripped copy with the same build id
     #[arg(long, value_name = "FILE")]
@@ -23,7 +24,7 @@ pub struct Order {
     /// For which linker
     #[arg(long, value_name = "LINKER", value_enum, default_value_t)]
     pub format: Format,
-    /// Where the order goes; standard output if it is not given
+    /// Where the order goes; `-`, or nothing given: to standard output
     #[arg(short, long, value_name = "LIST")]
     pub output: Option<PathBuf>,
     /// Print the prediction as JSON

@@ -9,15 +9,14 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    subcommand_negates_reqs = true,
     after_help = "Examples:\n  ngmi record --cold --save-only -- firefox\n  ngmi preload profile.json.gz -o firefox.preload\n  \
                   ngmi preload run firefox.preload -- firefox\n  ngmi preload run --dry-run firefox.preload"
 )]
 pub struct Preload {
     /// A profile, or an event log (which has everything) of a cold start
-    #[arg(required = true)]
-    pub input: Option<PathBuf>,
-    /// Where the list goes; standard output if it is not given
+    #[arg(value_name = "RECORDING", default_value = "profile.json.gz")]
+    pub input: PathBuf,
+    /// Where the list goes; `-`, or nothing given: to standard output
     #[arg(short, long, value_name = "LIST")]
     pub output: Option<PathBuf>,
     /// Bytes that are rather read than skipped; as a rule learned from the recording's own reads

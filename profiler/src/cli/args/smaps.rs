@@ -14,21 +14,21 @@ use clap::Args;
 )]
 pub struct Smaps {
     /// The process; or a profile or an event log, for what it knows
-    #[arg(value_name = "PID|PROFILE")]
+    #[arg(value_name = "PID|RECORDING")]
     pub what: OsString,
     /// Its descendants, too
     #[arg(long)]
     pub tree: bool,
     /// Say which functions touched the pages, as far as this profile or event log knows
-    #[arg(long, value_name = "PROFILE")]
+    #[arg(long, value_name = "RECORDING")]
     pub with: Option<PathBuf>,
     /// Rows of each table
-    #[arg(long, value_name = "N", default_value = "15", conflicts_with = "format")]
+    #[arg(long, value_name = "N", default_value = "10", conflicts_with = "format")]
     pub top: usize,
     /// All columns, a row a process, file and section
     #[arg(long, group = "format")]
     pub csv: bool,
-    /// The tables, whole
+    /// Print the tables as JSON, with all their rows
     #[arg(long, group = "format")]
     pub json: bool,
 }

@@ -11,12 +11,13 @@ use crate::fact::WaitReason;
 #[allow(clippy::struct_excessive_bools)] // Each is a flag that a person types.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  ngmi waits profile.json.gz\n  ngmi waits LOG --thread firefox --reason disk,lock --stacks\n  \
+    after_help = "Examples:\n  ngmi waits\n  ngmi waits LOG --thread firefox --reason disk,lock --stacks\n  \
                   ngmi waits LOG --csv > waits.csv\n\n\
                   Names may be patterns with * and ?. Of one option that is given again, any may fit; different ones all have to."
 )]
 pub struct Waits {
     /// A profile, or an event log (which has every wait, and exactly)
+    #[arg(value_name = "RECORDING", default_value = "profile.json.gz")]
     pub input: PathBuf,
     /// Only this process: its id or name
     #[arg(long = "process", value_name = "PID|NAME")]
@@ -54,7 +55,7 @@ pub struct Waits {
     /// All columns, a row a wait, by time
     #[arg(long, group = "format")]
     pub csv: bool,
-    /// The tables, whole
+    /// Print the tables as JSON, with all their rows
     #[arg(long, group = "format")]
     pub json: bool,
     /// As --csv, each row a JSON object

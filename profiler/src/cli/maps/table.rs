@@ -1,9 +1,11 @@
 //! Mappings and addresses as text for a terminal of 80 columns.
 
+use anyhow::Result;
+
 use super::lookup::{Mapped, Place};
 use super::name;
 use crate::capture::maps::Way;
-use crate::cli::terminal::out;
+use crate::cli::terminal::{out, plain};
 use crate::event::Mapping;
 use crate::report::text::{count, escaped, fit_end};
 
@@ -13,21 +15,24 @@ const WIDTH: usize = 80;
 const FIXED: usize = 49;
 
 /// Prints a row a mapping, and how they were read.
-pub fn mappings(way: Way, mappings: &[Mapping]) {
+///
+/// # Errors
+/// Those of standard output.
+pub fn mappings(way: Way, mappings: &[Mapping]) -> Result<()> {
     let bold = anstyle::Style::new().bold();
     out(format_args!(
         "{bold}{:<26}{:>6} {:<4} {:>10} file{bold:#}",
         "addresses", "size", "perm", "offset"
-    ));
+    ))?;
     for mapping in mappings {
-        out(row(mapping));
+        out(row(mapping))?;
     }
     let total = mappings
         .iter()
         .fold(0_u64, |sum, mapping| sum.saturating_add(mapping.len));
     let number = count(mappings.len() as u64);
     let noun = if mappings.len() == 1 { "mapping" } else { "mappings" };
-    out(format_args!("{number} {noun}, {}; read by {}", size(total), name(way)));
+    out(format_args!("{number} {noun}, {}; read by {}", size(total), name(way)))
 }
 
 fn row(mapping: &Mapping) -> String {
@@ -76,10 +81,13 @@ fn size(bytes: u64) -> String {
 }
 
 /// Prints what an address shows.
-pub fn place(place: &Place) {
+///
+/// # Errors
+/// Those of standard output.
+pub fn place(place: &Place) -> Result<()> {
     let bold = anstyle::Style::new().bold();
     match &place.mapped {
-        Some(mapped) => lines(place.address.0, mapped).iter().for_each(out),
+        Some(mapped) => lines(place.address.0, mapped).iter().try_for_each(out),
         None => out(format_args!("{bold}{:#x}{bold:#}  no mapping", place.address.0)),
     }
 }
@@ -99,7 +107,7 @@ fn lines(address: u64, mapped: &Mapped) -> Vec<String> {
     match &mapped.svma {
         Ok(svma) => line("svma", format!("{:#x}", svma.0)),
         Err(_) if mapped.offset.is_none() => {}
-        Err(why) => line("svma", format!("unknown: {why}")),
+        Err(why) => line("svma", format!("unknown: {}", plain(why))),
     }
     match mapped.offset {
         Some(offset) => line("file offset", format!("{:#x}", offset.0)),

@@ -14,16 +14,9 @@ pub(super) fn off_cpu(text: &str) -> Result<OffCpu> {
         _ => {}
     }
     let time = text.strip_prefix(">=").unwrap_or(text).trim();
-    let split = time
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(time.len());
-    let (number, unit) = time.split_at(split);
-    let scale = match unit {
-        "ns" => 1.0,
-        "us" | "µs" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        _ => bail!("--off-cpu {text}: give all, off, or a time with its unit such as 100us, 1ms or 0.5s"),
+    let (number, unit) = parts(time);
+    let Some(scale) = scale(unit).filter(|_| !unit.is_empty()) else {
+        bail!("--off-cpu {text}: give all, off, or a time with its unit such as 100us, 1ms or 0.5s");
     };
     let value: f64 = number
         .parse()
@@ -38,6 +31,30 @@ pub(super) fn off_cpu(text: &str) -> Result<OffCpu> {
     Ok(OffCpu::AtLeast(ns))
 }
 
+/// A number and its unit.
+fn parts(text: &str) -> (&str, &str) {
+    let letters = text.trim_end_matches(|c: char| c.is_alphabetic());
+    text.split_at(letters.len())
+}
+
+/// Nanoseconds that the unit has: without one it is a second.
+fn scale(unit: &str) -> Option<f64> {
+    match unit {
+        "ns" => Some(1.0),
+        "us" | "µs" => Some(1e3),
+        "ms" => Some(1e6),
+        "s" | "" => Some(1e9),
+        _ => None,
+    }
+}
+
+/// A time in seconds, or with its unit: `1.5`, `250ms`. `None`: it is none.
+pub fn in_seconds(text: &str) -> Option<f64> {
+    let (number, unit) = parts(text.trim());
+    let value: f64 = number.parse().ok()?;
+    Some(value * scale(unit)? / 1e9)
+}
+
 /// A whole number from `low` to `high`; `what` names the option.
 pub(super) fn number(text: &str, what: &str, low: u32, high: u32) -> Result<u32> {
     let value: u64 = text
@@ -49,14 +66,14 @@ pub(super) fn number(text: &str, what: &str, low: u32, high: u32) -> Result<u32>
     }
 }
 
-/// How long to record: 1 ms to a year, typed in seconds.
+/// How long to record: 1 ms to a year.
 pub(super) fn seconds(text: &str) -> Result<Duration> {
-    let value: f64 = text
-        .parse()
-        .with_context(|| format!("duration (-d) is `{text}`; give seconds, as in `-d 10`"))?;
+    let value = in_seconds(text).with_context(|| {
+        format!("duration (-d) is `{text}`; give seconds, as in `-d 10`, or a unit, as in `-d 500ms`")
+    })?;
     match Duration::try_from_secs_f64(value) {
         Ok(duration) if duration >= Duration::from_millis(1) && value <= 31_536_000.0 => Ok(duration),
-        _ => bail!("duration (-d) is {text} s; it has to be between 0.001 s and a year"),
+        _ => bail!("duration (-d) is {text}; it has to be between 0.001 s and a year"),
     }
 }
 
@@ -79,10 +96,31 @@ mod tests {
     }
 
     #[test]
+    fn a_time_is_in_seconds_or_has_a_unit() {
+        for (text, expected) in [
+            ("1.5", 1.5),
+            ("2s", 2.0),
+            ("250ms", 0.25),
+            ("50us", 5e-5),
+            (" 3 ", 3.0),
+            ("-1", -1.0),
+        ] {
+            assert!((in_seconds(text).unwrap() - expected).abs() < 1e-12, "{text}");
+        }
+        for text in ["", "s", "ms", "1m", "1 h", "1.2.3", "ten"] {
+            assert_eq!(in_seconds(text), None, "{text}");
+        }
+        assert_eq!(seconds("500ms").unwrap(), Duration::from_millis(500));
+        for text in ["nan", "inf", "0.5ms", "-1", "1e9"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn a_bad_shortest_wait_says_what_to_give() {
         for (text, remedy) in [
             ("1", "with its unit"),
-            ("-1ms", "with its unit"),
+            ("-1ms", "up to 4s"),
             ("", "with its unit"),
             ("1.2.3ms", "is no number"),
             ("4.1s", "up to 4s"),

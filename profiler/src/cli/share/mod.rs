@@ -14,7 +14,7 @@ use web::ProfilerUrl;
 use web::share::{ShareError, Storage, Uploaded, public_url};
 
 use super::args::Share;
-use super::terminal::{out, say, tell};
+use super::terminal::{out, plain, say, tell};
 use store::{Shared, Store};
 
 pub fn run(args: &Share) -> Result<ExitCode> {
@@ -42,7 +42,8 @@ fn share(args: &Share) -> Result<ExitCode> {
         tell("--sanitize leaves out the home folder, the names of user and machine, and arguments");
     }
     // Before the upload: afterwards there would be something that nobody can delete.
-    drop(Store::open()?.list()?);
+    let room = Store::open().and_then(|store| store.reserve());
+    let room = room.context("nothing is shared, for the right to delete it could not be kept")?;
     let size = prepared.file.metadata().context("reading the profile")?.len();
     if !args.yes && !agreed(&storage_host(&args.api_url), size)? {
         tell("nothing was shared");
@@ -53,34 +54,62 @@ fn share(args: &Share) -> Result<ExitCode> {
     let moving = bar.clone();
     let uploaded = runtime.block_on(storage.upload(prepared.file, move |bytes| moving.set_position(bytes)));
     bar.finish_and_clear();
-    let Uploaded {
-        profile_token,
-        deletion_token,
-    } = uploaded?;
-    let link = public_url(&profiler, &profile_token);
-    // The service shortens addresses of Mozilla's front end only.
-    let short_link = link
-        .starts_with(web::PROFILER_URL)
-        .then(|| runtime.block_on(storage.shorten(&link)))
-        .flatten();
-    out(short_link.as_ref().unwrap_or(&link));
+    let uploaded = uploaded?;
+    drop(room);
+    let shared = kept(args, &storage, &profiler, uploaded, size)?;
+    let shown = shortened(&runtime, &storage, shared);
+    let printed = out(&shown);
+    tell(format_args!("`ngmi share --delete {shown}` deletes it again"));
+    printed?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Puts it into the list, before anything else is done or asked: whoever ends this program later can still delete it.
+fn kept(args: &Share, storage: &Storage, profiler: &ProfilerUrl, uploaded: Uploaded, size: u64) -> Result<Shared> {
+    let by_hand = storage.delete_command(&uploaded);
     let shared = Shared {
-        short_link,
+        link: public_url(profiler, &uploaded.profile_token),
+        short_link: None,
         api: args.api_url.clone(),
-        profile_token,
-        deletion_token,
+        profile_token: uploaded.profile_token,
+        deletion_token: uploaded.deletion_token,
         file: args.profile.display().to_string(),
         size,
         time: SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |time| time.as_secs()),
-        link,
     };
-    let shown = shared.short_link.clone().unwrap_or_else(|| shared.link.clone());
-    let kept = Store::open().and_then(|store| store.add(shared));
-    kept.context("the profile is shared, but the right to delete it could not be kept")?;
-    tell(format_args!("`ngmi share --delete {shown}` deletes it again"));
-    Ok(ExitCode::SUCCESS)
+    let kept = Store::open().and_then(|store| store.put(&shared));
+    if kept.is_err() {
+        tell(format_args!("the profile is shared: {}; this deletes it:", shared.link));
+        say(format_args!("  {by_hand}"));
+    }
+    kept.context("the right to delete the profile could not be kept; keep the command above")?;
+    Ok(shared)
+}
+
+/// The link to hand on: a short one, if there is one and the list has it.
+fn shortened(runtime: &Runtime, storage: &Storage, shared: Shared) -> String {
+    // The service shortens addresses of Mozilla's front end only.
+    let short_link = shared
+        .link
+        .starts_with(web::PROFILER_URL)
+        .then(|| runtime.block_on(storage.shorten(&shared.link)))
+        .flatten();
+    let Some(short_link) = short_link else {
+        return shared.link;
+    };
+    let shorter = Shared {
+        short_link: Some(short_link.clone()),
+        ..shared
+    };
+    match Store::open().and_then(|store| store.put(&shorter)) {
+        Ok(()) => short_link,
+        Err(error) => {
+            tell(format_args!("its short link could not be kept: {error:#}"));
+            shorter.link
+        }
+    }
 }
 
 fn agreed(host: &str, size: u64) -> Result<bool> {
@@ -111,8 +140,8 @@ fn list() -> Result<ExitCode> {
             "{}  {:>8} kB  {link}  {}",
             date(shared.time),
             shared.size.div_ceil(1000),
-            shared.file
-        ));
+            plain(&shared.file)
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 const NAME: &str = "shared.json";
 /// Held while the list is changed.
 const LOCK: &str = "shared.lock";
+/// More bytes than one of them takes there.
+const ENTRY: usize = 16 << 10;
 
 /// A profile that was shared. It has no `Debug`, so that no log ever has its tokens.
 #[derive(Clone, Serialize, Deserialize)]
@@ -87,13 +89,35 @@ impl Store {
         }
     }
 
-    /// Adds one.
+    /// Shows that one more can be kept, and takes the room for it on the disk until the file that is returned is closed.
     ///
     /// # Errors
     /// The list can't be read or written.
-    pub fn add(&self, shared: Shared) -> Result<()> {
+    pub fn reserve(&self) -> Result<File> {
+        let list = self.list()?;
+        if self.path().exists() {
+            // With what is in it already: that it can be read does not say that it can be replaced.
+            self.write(&list)?;
+        }
+        let room = || -> io::Result<File> {
+            let mut room = tempfile::tempfile_in(&self.folder)?;
+            room.write_all(&vec![0; serde_json::to_vec_pretty(&list)?.len() + ENTRY])?;
+            room.sync_all()?;
+            Ok(room)
+        };
+        room().with_context(|| format!("cannot write {}", self.path().display()))
+    }
+
+    /// Adds one, or puts it in the place of what was known of it.
+    ///
+    /// # Errors
+    /// The list can't be read or written.
+    pub fn put(&self, shared: &Shared) -> Result<()> {
         let mut list = self.list()?;
-        list.push(shared);
+        match list.iter_mut().find(|known| known.is_same(shared)) {
+            Some(known) => known.clone_from(shared),
+            None => list.push(shared.clone()),
+        }
         self.write(&list)
     }
 
@@ -103,7 +127,7 @@ impl Store {
     /// The list can't be read or written.
     pub fn remove(&self, gone: &Shared) -> Result<()> {
         let mut list = self.list()?;
-        list.retain(|shared| shared.profile_token != gone.profile_token || shared.api != gone.api);
+        list.retain(|shared| !shared.is_same(gone));
         self.write(&list)
     }
 
@@ -112,7 +136,8 @@ impl Store {
         let place = || format!("cannot write {}", self.path().display());
         let mut file = tempfile::NamedTempFile::new_in(&self.folder).with_context(place)?;
         serde_json::to_writer_pretty(&mut file, list).with_context(place)?;
-        file.flush().with_context(place)?;
+        // Some file systems say only then that they have no room.
+        file.as_file().sync_all().with_context(place)?;
         file.persist(self.path()).with_context(place)?;
         Ok(())
     }
@@ -123,6 +148,10 @@ impl Store {
 }
 
 impl Shared {
+    fn is_same(&self, other: &Self) -> bool {
+        self.profile_token == other.profile_token && self.api == other.api
+    }
+
     /// Whether `link` is this profile's: either link, or its name.
     pub fn is_called(&self, link: &str) -> bool {
         let plain = |text: &str| {
@@ -166,12 +195,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::at(folder.path().join("state/ngmi")).unwrap();
         assert!(store.list().unwrap().is_empty());
-        store.add(shared("aaa")).unwrap();
-        store.add(shared("bbb")).unwrap();
+        drop(store.reserve().unwrap());
+        assert!(!store.path().exists(), "nothing was shared yet");
+        let long = Shared {
+            short_link: None,
+            ..shared("bbb")
+        };
+        for one in [shared("aaa"), long, shared("bbb")] {
+            store.put(&one).unwrap();
+        }
+        drop(store.reserve().unwrap());
         store.remove(&shared("aaa")).unwrap();
         let list = store.list().unwrap();
         assert_eq!(list.len(), 1);
         assert_eq!(list[0].profile_token, "bbb");
+        assert!(list[0].short_link.is_some());
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&store.path()), 0o600);
         assert_eq!(mode(&store.folder), 0o700);

@@ -77,7 +77,11 @@ fn request(start: u64, length: u64, bytes: u32) -> RequestFact {
         depth: 0,
         error: 0,
         requeues: 0,
-        sight: RequestSight::Whole,
+        sight: if bytes.is_multiple_of(7) {
+            RequestSight::NoEnd
+        } else {
+            RequestSight::Whole
+        },
         bio_only: false,
         bios: vec![bio; usize::try_from(bytes % 4).unwrap()],
     }
@@ -131,8 +135,18 @@ proptest! {
         let bytes: u64 = requests.iter().map(|(_, _, bytes)| u64::from(*bytes)).sum();
         let kept_bytes: u64 = collected.requests.iter().map(|request| u64::from(request.bytes)).sum();
         prop_assert_eq!(kept_bytes + recording.folded_requests.iter().map(|f| f.bytes).sum::<u64>(), bytes);
-        let totals = collected.request_totals.values();
-        prop_assert_eq!(totals.map(|of| of.read + of.written).sum::<u64>(), bytes);
+        let totals = || collected.request_totals.values();
+        let (finished, unfinished): (Vec<u32>, Vec<u32>) = requests.iter().map(|(_, _, bytes)| *bytes).partition(|bytes| bytes % 7 != 0);
+        prop_assert_eq!(totals().map(|of| of.read + of.written).sum::<u64>(), finished.iter().map(|bytes| u64::from(*bytes)).sum::<u64>());
+        prop_assert_eq!(totals().map(|of| of.requests).sum::<u64>(), finished.len() as u64);
+        prop_assert_eq!(totals().map(|of| of.unfinished).sum::<u64>(), unfinished.len() as u64);
+        let times = requests.iter().filter(|(_, _, bytes)| bytes % 7 != 0).map(|(_, length, _)| length);
+        prop_assert_eq!(totals().map(|of| of.time).sum::<u64>(), times.sum::<u64>());
+        let steps: Vec<LoadStep> = totals().flat_map(|of| of.load.steps()).collect();
+        prop_assert_eq!(steps.iter().map(|step| step.complete).sum::<u64>(), finished.len() as u64);
+        let under_way: u64 = requests.iter().map(|(_, length, _)| length).sum();
+        prop_assert_eq!(steps.iter().map(|step| step.requests_ns).sum::<u128>(), u128::from(under_way));
+        prop_assert_eq!(recording.requests_seen, requests.len() as u64);
         let folded: u64 = recording.folded_requests.iter().map(|f| f.requests).sum();
         prop_assert_eq!(collected.requests.len() as u64 + folded, requests.len() as u64);
         let markers: usize = collected.requests.iter().map(|request| 1 + request.bios.len()).sum();

@@ -76,14 +76,23 @@ impl Default for Load {
 
 impl Load {
     /// Adds a request that the device had from the first to the second time. The result does not depend on the order of calls.
-    pub fn add(&mut self, (start, end): (Timestamp, Timestamp), bytes: u32) {
+    pub fn add(&mut self, times: (Timestamp, Timestamp), bytes: u32) {
+        self.add_times(times, bytes, 1);
+    }
+
+    /// Adds one that the device still had at the second time.
+    pub fn add_unfinished(&mut self, times: (Timestamp, Timestamp), bytes: u32) {
+        self.add_times(times, bytes, 0);
+    }
+
+    fn add_times(&mut self, (start, end): (Timestamp, Timestamp), bytes: u32, complete: u64) {
         let bytes = i64::from(bytes);
         self.at(start, |change, left| {
             change.requests.change(1, left);
             change.bytes.change(bytes, left);
         });
         self.at(end, |change, left| {
-            change.complete += 1;
+            change.complete += complete;
             change.requests.change(-1, left);
             change.bytes.change(-bytes, left);
         });
@@ -170,10 +179,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn integrals_are_exact_whatever_the_order(requests in prop::collection::vec((0u64..1 << 40, 0u64..1 << 36, any::<u32>()), 0..3000)) {
+        fn integrals_are_exact_whatever_the_order(requests in prop::collection::vec((0u64..1 << 40, 0u64..1 << 36, any::<u32>(), any::<bool>()), 0..3000)) {
             let (mut forward, mut backward) = (Load::default(), Load::default());
-            let add = |load: &mut Load, (start, length, bytes): &(u64, u64, u32)| {
-                load.add((Timestamp(*start), Timestamp(start + length)), *bytes);
+            let add = |load: &mut Load, (start, length, bytes, is_complete): &(u64, u64, u32, bool)| {
+                let times = (Timestamp(*start), Timestamp(start + length));
+                if *is_complete {
+                    load.add(times, *bytes);
+                } else {
+                    load.add_unfinished(times, *bytes);
+                }
             };
             for request in &requests {
                 add(&mut forward, request);
@@ -185,11 +199,12 @@ mod tests {
             let steps = forward.steps();
             prop_assert!(steps.len() <= 2 * STEPS);
             prop_assert!(steps.is_sorted_by_key(|step| step.start));
-            let lengths: u128 = requests.iter().map(|(_, length, _)| u128::from(*length)).sum();
+            let lengths: u128 = requests.iter().map(|(_, length, ..)| u128::from(*length)).sum();
             prop_assert_eq!(steps.iter().map(|step| step.requests_ns).sum::<u128>(), lengths);
-            let bytes: u128 = requests.iter().map(|(_, length, bytes)| u128::from(*length) * u128::from(*bytes)).sum();
+            let bytes: u128 = requests.iter().map(|(_, length, bytes, _)| u128::from(*length) * u128::from(*bytes)).sum();
             prop_assert_eq!(steps.iter().map(|step| step.bytes_ns).sum::<u128>(), bytes);
-            prop_assert_eq!(steps.iter().map(|step| step.complete).sum::<u64>(), requests.len() as u64);
+            let complete = requests.iter().filter(|(.., is_complete)| *is_complete).count();
+            prop_assert_eq!(steps.iter().map(|step| step.complete).sum::<u64>(), complete as u64);
         }
     }
 }

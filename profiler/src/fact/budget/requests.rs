@@ -6,14 +6,16 @@ use std::collections::BTreeMap;
 use super::load::Load;
 use crate::addr::{Timestamp, ns};
 use crate::fact::prune::{Visit, visit_bios};
-use crate::fact::request::Operation;
+use crate::fact::request::{Operation, RequestSight};
 use crate::fact::{DeviceId, FoldedRequests, Recording, RequestFact};
 
 /// Exact sums of one device's requests, folded or not.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeviceTotals {
-    /// How many.
+    /// How many were complete; the sums are of these.
     pub requests: u64,
+    /// How many were under way when the recording ended.
+    pub unfinished: u64,
     /// Bytes that were read.
     pub read: u64,
     /// Bytes that were written.
@@ -22,7 +24,7 @@ pub struct DeviceTotals {
     pub time: u64,
     /// They ended with an error.
     pub errors: u64,
-    /// What the device had to do by time.
+    /// What the device had to do by time, unfinished ones included.
     pub load: Load,
 }
 
@@ -54,6 +56,29 @@ fn in_device(request: &RequestFact) -> (Timestamp, Timestamp) {
     (begin.min(request.end), request.end)
 }
 
+impl DeviceTotals {
+    fn add(&mut self, request: &RequestFact) {
+        let moves_bytes = request.operation.moves_bytes();
+        let moved = if moves_bytes { request.bytes } else { 0 };
+        // As `ngmi io` counts: nobody knows whether it succeeded, or how long it took.
+        if request.sight == RequestSight::NoEnd {
+            self.unfinished += 1;
+            self.load.add_unfinished(in_device(request), moved);
+            return;
+        }
+        let bytes = u64::from(request.bytes);
+        self.requests += 1;
+        match request.operation {
+            Operation::Read => self.read = self.read.saturating_add(bytes),
+            Operation::Write => self.written = self.written.saturating_add(bytes),
+            _ => {}
+        }
+        self.time = self.time.saturating_add(time(request));
+        self.errors += u64::from(request.error != 0);
+        self.load.add(in_device(request), moved);
+    }
+}
+
 impl Requests {
     /// None yet, and as many as make `budget` markers at the end.
     pub fn new(budget: usize) -> Self {
@@ -65,22 +90,7 @@ impl Requests {
 
     /// Takes one.
     pub fn add(&mut self, request: &RequestFact) {
-        let totals = self.totals.entry(request.device).or_default();
-        let bytes = u64::from(request.bytes);
-        totals.requests += 1;
-        match request.operation {
-            Operation::Read => totals.read = totals.read.saturating_add(bytes),
-            Operation::Write => totals.written = totals.written.saturating_add(bytes),
-            _ => {}
-        }
-        totals.time = totals.time.saturating_add(time(request));
-        totals.errors += u64::from(request.error != 0);
-        let moved = if request.operation.moves_bytes() {
-            request.bytes
-        } else {
-            0
-        };
-        totals.load.add(in_device(request), moved);
+        self.totals.entry(request.device).or_default().add(request);
         self.cost += cost(request);
         self.kept.push(request.clone());
         if self.cost > self.budget.saturating_add(self.budget / 4) {
@@ -143,10 +153,9 @@ impl Requests {
         for folded in std::mem::take(&mut recording.folded_requests) {
             add(&mut self.folded, folded);
         }
-        let seen = self
-            .totals
-            .values()
-            .fold(0, |sum: u64, of| sum.saturating_add(of.requests));
+        let seen = self.totals.values().fold(0, |sum: u64, of| {
+            sum.saturating_add(of.requests).saturating_add(of.unfinished)
+        });
         recording.requests_seen = recording.requests_seen.max(seen);
         recording.folded_requests = self.folded.into_values().collect();
         self.kept

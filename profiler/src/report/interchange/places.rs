@@ -11,7 +11,6 @@ use super::sums::{Key, Sums, What, Who};
 use crate::addr::PAGE;
 use crate::fact::{Frame, FrameId, Location, MappedFile, Module, ModuleId, ModuleKind, StackId, Tables, upwards};
 use crate::report::export::hex;
-use crate::report::faults::view::path_of;
 use crate::report::functions::{Function, Functions};
 use crate::report::text::{escaped, is_unsafe};
 
@@ -207,8 +206,8 @@ impl<'a> Places<'a> {
                 }
             }
         }
-        if let Some(file) = key.file.and_then(|file| self.tables.files.get(file.index())) {
-            text(Label::File, &path_of(file));
+        if let Some(path) = key.file.and_then(|file| sums.path(self.tables, file)) {
+            text(Label::File, &path);
         }
         labels
     }

@@ -4,6 +4,7 @@
 
 mod measures;
 mod room;
+mod subject;
 
 use std::mem::take;
 use std::sync::Arc;
@@ -11,6 +12,8 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use measures::{Table, Weight};
+use subject::Paths;
+pub use subject::Subject;
 
 use crate::addr::ns;
 use crate::fact::fault::FaultClass;
@@ -70,7 +73,7 @@ pub struct Key {
     /// There was no room for the frames that this stack called.
     pub cut: bool,
     /// The file that it is about.
-    pub file: Option<MappedFileId>,
+    pub file: Option<Subject>,
 }
 
 /// What it amounts to.
@@ -117,6 +120,7 @@ pub struct Sums {
     by_key: FxHashMap<Key, Sum>,
     names: Vec<Name>,
     known: FxHashMap<Name, u32>,
+    paths: Paths,
     /// Sums at most, about.
     room: usize,
     /// Processes of which nothing comes any more.
@@ -144,6 +148,7 @@ impl Sums {
             by_key: FxHashMap::default(),
             names: Vec::new(),
             known: FxHashMap::default(),
+            paths: Paths::default(),
             room,
             over: FxHashSet::default(),
             gathers: false,
@@ -232,7 +237,7 @@ impl Sums {
         tables: &Tables,
         what: What,
         who: Who,
-        (stack, file): (Option<StackId>, Option<MappedFileId>),
+        (stack, file): (Option<StackId>, Option<Subject>),
         sum: Sum,
     ) {
         let key = Key {
@@ -296,7 +301,10 @@ impl FactSink for Sums {
                 time: ns(fault.time()),
                 bytes: fault.bytes(),
             };
-            let (who, file) = (Who::Thread(fault.thread), fault.place.map(|place| place.file));
+            let (who, file) = (
+                Who::Thread(fault.thread),
+                fault.place.map(|place| Subject::File(place.file)),
+            );
             self.add(tables, What::Fault(fault.class), who, (fault.stack, file), sum);
         }
     }
@@ -308,7 +316,7 @@ impl FactSink for Sums {
                 time: ns(wait.off),
                 bytes: 0,
             };
-            let file = wait.call.as_ref().and_then(|call| call.file);
+            let file = self.subject(wait);
             let who = Who::Thread(wait.thread);
             self.add(tables, What::Wait(wait.reason), who, (wait.stack, file), sum);
         }
@@ -330,7 +338,7 @@ impl FactSink for Sums {
                 bytes: moved(u64::from(bio.bytes)),
             };
             let who = self.who(bio);
-            self.add(tables, what, who, (bio.stack, bio.file), sum);
+            self.add(tables, what, who, (bio.stack, bio.file.map(Subject::File)), sum);
         }
         if left > 0 || request.bios.is_empty() {
             let unseen = request.bios.is_empty();

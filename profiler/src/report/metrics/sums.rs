@@ -20,7 +20,7 @@ use crate::report::faults::phase::Phase;
 use crate::report::faults::view::path_of;
 use crate::report::functions::{FunctionId, Functions};
 use crate::report::io::Asked;
-use crate::report::waits::report::about;
+use crate::report::waits::About;
 use crate::report::{faults, io, waits};
 
 /// A place by number; some numbers have the same name.
@@ -180,7 +180,10 @@ impl Views<'_> {
         let file = if wait.in_fault {
             in_fault.map(|file| self.file(file))
         } else {
-            about(&self.waits, wait).map(Key::Path)
+            About::of(wait).map(|about| match about {
+                About::File(file) => self.file(file),
+                About::Path(path) => Key::Path(path.to_owned()),
+            })
         };
         let keys = [Key::Total, self.thread(wait.thread)].into_iter();
         let keys = keys.chain(function.map(Key::Function)).chain(phase).chain(file);

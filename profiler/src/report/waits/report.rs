@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::about::About;
 use super::select::Selector;
 use super::tally::{Groups, Histogram, Tally};
 use super::view::View;
 use crate::fact::life::LifeCheck;
 use crate::fact::wait::{Sight, WakerFact};
-use crate::fact::{MappedFileId, Recording, StackId, ThreadId, WaitFact, WaitReason};
+use crate::fact::{Recording, StackId, ThreadId, WaitFact, WaitReason};
 use crate::report::functions::FunctionId;
 
 /// Stacks that a report tells in full.
@@ -209,24 +210,13 @@ impl Sums {
         if let Some(call) = call {
             self.call_names.entry(call.number).or_insert_with(|| call.name.clone());
         }
-        self.files.of(about(view, wait)).add(wait);
+        let file = About::of(wait).and_then(|about| about.shown(view.tables));
+        self.files.of(file).add(wait);
         self.wakers.of(WakerKey::of(wait.waker.as_ref())).add(wait);
         let process = view.thread(wait.thread).map(|thread| thread.process.0);
         self.processes.of(process).add(wait);
         self.threads.of(wait.thread).add(wait);
     }
-}
-
-/// The file that the wait's system call is about.
-pub fn about(view: &View<'_>, wait: &WaitFact) -> Option<String> {
-    let call = wait.call.as_ref()?;
-    let file = |id: MappedFileId| {
-        view.tables
-            .files
-            .get(id.index())
-            .map(crate::fact::MappedFile::display_path)
-    };
-    call.file.and_then(file).or_else(|| call.path.clone())
 }
 
 impl WaitReport {

@@ -167,6 +167,11 @@ impl Rows {
         }
     }
 
+    /// The system calls that were waited in, each once.
+    pub(super) fn calls(&self) -> impl Iterator<Item = &WaitCall> {
+        self.calls.iter()
+    }
+
     /// All waits, by the time at which they began.
     pub(super) fn ordered(&self) -> Ordered<'_, Row> {
         self.kept.ordered()

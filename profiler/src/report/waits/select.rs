@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use rustc_hash::FxHashSet;
+
+use super::about::About;
 use super::view::View;
 use crate::fact::{MappedFileId, StackId, WaitFact, WaitReason};
 use crate::report::functions::FunctionId;
-use crate::report::select::{Names, SelectError, Span, Words, takes};
+use crate::report::select::{Names, SelectError, Span, Words, file_fits, fits, glob, path_fits, takes};
 
 /// How an error speaks of waits.
 const WORDS: Words = Words {
@@ -22,7 +25,7 @@ pub struct Selection {
     pub threads: Vec<String>,
     /// Reasons.
     pub reasons: Vec<WaitReason>,
-    /// Path, base name or pattern of the file that the system call is about.
+    /// Path, base name or pattern of the file that the system call is about ([`About`]).
     pub files: Vec<String>,
     /// Name or pattern of the function that waits.
     pub functions: Vec<String>,
@@ -39,7 +42,7 @@ pub struct Selection {
 /// A selection, looked up once in the tables of a recording.
 #[derive(Debug, Default)]
 pub struct Selector {
-    files: Option<Vec<bool>>,
+    files: Option<Files>,
     processes: Option<Vec<bool>>,
     threads: Option<Vec<bool>>,
     functions: Option<Vec<bool>>,
@@ -47,6 +50,51 @@ pub struct Selector {
     reasons: Vec<WaitReason>,
     span: Span,
     at_least: Duration,
+}
+
+/// Files that are wanted.
+#[derive(Debug)]
+struct Files {
+    /// By id.
+    known: Vec<bool>,
+    /// Those that only the path of a system call names.
+    paths: FxHashSet<String>,
+}
+
+impl Files {
+    /// Looks them up; `None`: each is.
+    fn new(view: &View<'_>, patterns: &[String]) -> Result<Option<Self>, SelectError> {
+        let files = &view.tables.files;
+        let ids = (0_u32..).zip(files).map(|(id, _)| About::File(MappedFileId(id)));
+        let all: Vec<About<'_>> = ids.chain(view.paths().map(About::Path)).collect();
+        // What the table shows may be typed as it stands there: `[device 8:1 inode 7]`.
+        let is_shown = |about: &About<'_>, pattern: &str| {
+            let shown = about.shown(view.tables);
+            shown.is_some_and(|shown| glob(pattern, &shown))
+        };
+        let is_named = |about: &About<'_>, pattern: &str| match about {
+            About::File(id) => files.get(id.index()).is_some_and(|file| file_fits(file, pattern)),
+            About::Path(path) => path_fits(path, pattern),
+        };
+        let wanted = fits(WORDS, patterns, &all, ("file", "file"), |about, pattern| {
+            is_named(about, pattern) || is_shown(about, pattern)
+        })?;
+        let Some(mut known) = wanted else { return Ok(None) };
+        let paths = known.split_off(files.len()).into_iter().zip(view.paths());
+        let paths = paths.filter(|(wanted, _)| *wanted).map(|(_, path)| path.to_owned());
+        Ok(Some(Self {
+            known,
+            paths: paths.collect(),
+        }))
+    }
+
+    fn takes(&self, wait: &WaitFact) -> bool {
+        match About::of(wait) {
+            Some(About::File(id)) => self.known.get(id.index()) == Some(&true),
+            Some(About::Path(path)) => self.paths.contains(path),
+            None => false,
+        }
+    }
 }
 
 impl Selector {
@@ -62,7 +110,7 @@ impl Selector {
             functions: &view.functions,
         };
         Ok(Self {
-            files: names.files(&selection.files)?,
+            files: Files::new(view, &selection.files)?,
             processes: names.processes(&selection.processes)?,
             threads: names.threads(&selection.threads)?,
             functions: names.functions(&selection.functions)?,
@@ -76,13 +124,12 @@ impl Selector {
     /// The wait is asked for.
     pub fn takes(&self, view: &View<'_>, wait: &WaitFact) -> bool {
         let time = wait.start.since(view.tables.recording.start);
-        let file = wait.call.as_ref().and_then(|call| call.file);
         let process = view.thread(wait.thread).map(|thread| thread.process.index());
         let function = || view.function(wait.stack).map(|FunctionId(id)| id as usize);
         (self.reasons.is_empty() || self.reasons.contains(&wait.reason))
             && self.span.has(time)
             && wait.off / wait.count.max(1) >= self.at_least
-            && takes(self.files.as_deref(), file.map(MappedFileId::index))
+            && self.files.as_ref().is_none_or(|files| files.takes(wait))
             && takes(self.processes.as_deref(), process)
             && takes(self.threads.as_deref(), Some(wait.thread.index()))
             && takes(self.stacks.as_deref(), wait.stack.map(StackId::index))

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::about::About;
 use super::causes::{CauseRow, Causes};
 use super::rows::{Facts, Row};
 use crate::addr::Timestamp;
@@ -86,6 +87,14 @@ impl<'a> View<'a> {
                 wait.reason = *reason;
             }
             wait
+        })
+    }
+
+    /// Paths that waits are about ([`About::Path`]); one may come several times.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.facts.rows.calls().filter_map(|call| match About::of_call(call) {
+            Some(About::Path(path)) => Some(path),
+            _ => None,
         })
     }
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{Key, Name, Sum, Sums, Table, Who};
-use crate::fact::{MappedFileId, StackId, Tables, Visit, upwards, visit_keys, visit_stack};
+use super::{Key, Name, Subject, Sum, Sums, Table, Who};
+use crate::fact::{StackId, Tables, Visit, upwards, visit_keys, visit_stack};
 
 /// Sums at most: of some hundred bytes each in what is written.
 pub const SUMS: usize = 1 << 20;
@@ -48,13 +48,15 @@ impl Sums {
     }
 
     /// The first file that is told by the same path.
-    pub(super) fn told_as(&mut self, tables: &Tables, id: MappedFileId) -> MappedFileId {
+    pub(super) fn told_as(&mut self, tables: &Tables, subject: Subject) -> Subject {
+        let Subject::File(id) = subject else { return subject };
         let file = tables
             .files
             .get(id.index())
             .filter(|file| self.gathers && !file.path.is_empty());
-        file.map_or(id, |file| {
-            *self.files.entry((Arc::clone(&file.path), file.deleted)).or_insert(id)
+        file.map_or(subject, |file| {
+            let first = self.files.entry((Arc::clone(&file.path), file.deleted)).or_insert(id);
+            Subject::File(*first)
         })
     }
 

@@ -7,7 +7,7 @@ use crate::addr::FileOffset;
 use crate::fact::fault::{FilePlace, MappedFile};
 use crate::fact::made_up::{fault, process, thread};
 use crate::fact::{
-    FactSink as _, FaultFact, Frame, FrameId, Location, ProcessId, StackNode, ThreadId, TruncationReason,
+    FactSink as _, FaultFact, Frame, FrameId, Location, MappedFileId, ProcessId, StackNode, ThreadId, TruncationReason,
 };
 
 /// Processes of the same name with two threads each, and a tree of stacks in which each calls two.
@@ -133,7 +133,10 @@ fn files_of_one_path_meet_before_anything_is_cut() {
     assert!(finished.iter().all(|(key, _)| !key.cut));
     let mut files: Vec<_> = finished
         .iter()
-        .filter_map(|(key, sum)| Some((&*tables.files[key.file?.index()].path, sum.count)))
+        .filter_map(|(key, sum)| match key.file? {
+            Subject::File(id) => Some((&*tables.files[id.index()].path, sum.count)),
+            Subject::Path(_) => None,
+        })
         .collect();
     files.sort_unstable();
     assert_eq!(files, [("", 1), ("/memfd:shared", 20), ("/other", 1)]);

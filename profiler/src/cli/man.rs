@@ -1,0 +1,78 @@
+//! `ngmi man`: manual pages, made from what `--help` says.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Command, CommandFactory as _};
+use clap_mangen::Man;
+
+use super::args::{self, Cli};
+
+/// Prints a page, or writes all of them.
+///
+/// # Errors
+/// A verb that there is not; a folder that can't be written to.
+pub fn run(args: &args::Man) -> anyhow::Result<ExitCode> {
+    if let Some(folder) = &args.to {
+        write_all(folder)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut page = Vec::new();
+    Man::new(command_of(args.verb.as_deref())?).render(&mut page)?;
+    super::print(&page)
+}
+
+fn write_all(folder: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))
+        .with_context(|| format!("the manual pages can't be written to {}", folder.display()))
+}
+
+/// The command that a page is about; built, so that it knows its whole name.
+fn command_of(verb: Option<&str>) -> anyhow::Result<Command> {
+    let mut all = Cli::command().disable_help_subcommand(true);
+    all.build();
+    let Some(verb) = verb else { return Ok(all) };
+    let found = all
+        .get_subcommands()
+        .find(|one| one.get_name() == verb && !one.is_hide_set());
+    found
+        .cloned()
+        .with_context(|| format!("there is no verb {verb:?}: `ngmi help` lists them"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_verb_has_a_page_with_its_options() {
+        let mut page = Vec::new();
+        Man::new(command_of(Some("record")).unwrap()).render(&mut page).unwrap();
+        let page = String::from_utf8(page).unwrap();
+        assert!(
+            page.contains("ngmi\\-record") && page.contains("\\-\\-off\\-cpu"),
+            "{page}"
+        );
+        assert!(command_of(Some("__capture")).is_err());
+        assert!(
+            command_of(Some("recrod"))
+                .unwrap_err()
+                .to_string()
+                .contains("ngmi help")
+        );
+    }
+
+    #[test]
+    fn all_pages_are_written_and_none_of_what_is_hidden() {
+        let folder = tempfile::tempdir().unwrap();
+        let pages = folder.path().join("new").join("man1");
+        write_all(&pages).unwrap();
+        assert!(pages.join("ngmi.1").exists() && pages.join("ngmi-preload-run.1").exists());
+        let names = std::fs::read_dir(&pages)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name());
+        assert!(!names.into_iter().any(|name| name.to_string_lossy().contains("__")));
+    }
+}

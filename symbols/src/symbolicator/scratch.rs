@@ -1,0 +1,34 @@
+//! Where files without a name may be that memory has no room for.
+
+use std::path::{Path, PathBuf};
+
+use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
+
+/// Of `linux/magic.h`.
+const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
+
+/// The one that the environment names; else the usual one, unless that is memory, too.
+pub(super) fn folder() -> PathBuf {
+    let usual = std::env::temp_dir();
+    if std::env::var_os("TMPDIR").is_none() && is_memory(&usual) {
+        return "/var/tmp".into();
+    }
+    usual
+}
+
+fn is_memory(folder: &Path) -> bool {
+    statfs(folder).is_ok_and(|fs| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&fs.filesystem_type()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_no_place_for_what_memory_has_no_room_for() {
+        for (folder, expected) in [("/dev/shm", true), ("/proc", false), ("/nonexistent", false)] {
+            let is_there = Path::new(folder).exists();
+            assert_eq!(is_memory(Path::new(folder)), expected && is_there, "{folder}");
+        }
+    }
+}
