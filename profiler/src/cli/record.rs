@@ -28,9 +28,10 @@ pub fn run(args: Record) -> Result<ExitCode> {
     }
     let code = if lost || outcome.is_cut { 125 } else { status(&outcome) };
     outcome.signals.end_with(code);
+    // Without a terminal nobody could end the server.
     let served = match &options.serve {
-        Some(serve) => open(&options, serve, &outcome),
-        None => Ok(()),
+        Some(serve) if !outcome.signals.hung_up() => open(&options, serve, &outcome),
+        _ => Ok(()),
     };
     outcome.tables.finish();
     served.map(|()| ExitCode::from(code))

@@ -53,6 +53,7 @@ struct State {
     log: OnceLock<Arc<Mutex<Place>>>,
     folders: OnceLock<Vec<PathBuf>>,
     interrupted: AtomicBool,
+    hung_up: AtomicBool,
     finishing: AtomicBool,
     written: AtomicBool,
     /// What the program ends with, once nothing can change it any more.
@@ -70,6 +71,9 @@ impl Signals {
                 return;
             }
             state.interrupted.store(true, Ordering::SeqCst);
+            if signal == SIGHUP {
+                state.hung_up.store(true, Ordering::SeqCst);
+            }
             let action = requests.take(signal, at, state.finishing.load(Ordering::SeqCst));
             if state.written.load(Ordering::SeqCst) {
                 state.end(signal);
@@ -93,6 +97,11 @@ impl Signals {
     /// There was a signal.
     pub fn interrupted(&self) -> &AtomicBool {
         &self.0.interrupted
+    }
+
+    /// The terminal is gone, and with it whoever would look at something.
+    pub fn hung_up(&self) -> bool {
+        self.0.hung_up.load(Ordering::SeqCst)
     }
 
     /// The recording is over: there is a profile to give up.

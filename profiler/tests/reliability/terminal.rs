@@ -54,7 +54,10 @@ fn close((mut child, terminal): (Child, OpenptyResult), folder: &Path) {
     std::thread::sleep(Duration::from_millis(700));
     // The last one that holds the other side: the kernel hangs up on everybody who is in the foreground.
     drop(terminal);
-    child.wait().unwrap();
+    while child.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < end, "it does not end: a server without a terminal?");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let profile = folder.join("out.json.gz");
     while !profile.exists() {
         let left: Vec<_> = std::fs::read_dir(folder).unwrap().flatten().collect();
@@ -71,12 +74,12 @@ fn close((mut child, terminal): (Child, OpenptyResult), folder: &Path) {
     );
 }
 
-/// What is typed to record `burn`; no word needs more than a shell's single quotes.
-fn recording() -> [String; 7] {
+/// What is typed to record `burn`, and what becomes of the profile `then`; no word needs more than a shell's single quotes.
+fn recording(then: &str) -> [String; 7] {
     let words = [
         ngmi::binary().display().to_string(),
         "record".into(),
-        "--save-only".into(),
+        then.into(),
         "-oout.json.gz".into(),
         "--".into(),
         Oracle::c("burn").path.display().to_string(),
@@ -86,11 +89,12 @@ fn recording() -> [String; 7] {
     words
 }
 
+/// It would be opened: without a terminal nobody is there to look at it, or to end the server.
 #[test]
 fn the_terminal_dies_and_the_profile_is_written() {
     needs_capture!();
     let dir = tempfile::tempdir().unwrap();
-    let words = recording();
+    let words = recording("--no-open");
     let Some(running) = in_terminal(&words.each_ref().map(String::as_str), dir.path()) else {
         return;
     };
@@ -110,7 +114,7 @@ fn the_window_of_a_shell_is_closed_and_the_profile_is_written() {
     let Some((child, terminal)) = in_terminal(&shell, dir.path()) else {
         return;
     };
-    let typed = recording().map(|word| format!("'{word}'")).join(" ");
+    let typed = recording("--save-only").map(|word| format!("'{word}'")).join(" ");
     let mut keyboard = File::from(terminal.master.try_clone().unwrap());
     writeln!(keyboard, "{typed}").unwrap();
     drop(keyboard);

@@ -11,6 +11,7 @@ use crate::fact::{MappedFileId, StackId, Tables, ThreadId, WaitReason};
 use crate::report::export::ns;
 use crate::report::functions::Functions;
 use crate::report::text::{columns, duration, fit};
+use crate::report::waits::About;
 use crate::report::waits::view::waiting;
 
 /// Functions and files that are told.
@@ -39,9 +40,11 @@ pub struct WaitSummary {
 
 /// Times by function and by file.
 #[derive(Default)]
-struct HeldUp {
+struct HeldUp<'a> {
     stacks: FxHashMap<StackId, u64>,
     files: FxHashMap<MappedFileId, u64>,
+    /// Of files that only the system call names.
+    paths: FxHashMap<&'a str, u64>,
 }
 
 impl WaitSummary {
@@ -57,8 +60,11 @@ impl WaitSummary {
             let blocked = ns(wait.blocked());
             if summary.add(wait.reason, wait.in_fault, blocked, ns(wait.queued)) {
                 add(&mut held.stacks, wait.stack, blocked);
-                let file = wait.call.as_ref().and_then(|call| call.file);
-                add(&mut held.files, file.filter(|_| !wait.in_fault), blocked);
+                match About::of(wait).filter(|_| !wait.in_fault) {
+                    Some(About::File(file)) => add(&mut held.files, Some(file), blocked),
+                    Some(About::Path(path)) => add(&mut held.paths, Some(path), blocked),
+                    None => {}
+                }
             }
         }
         let folded = collected.folded_wait_stacks.iter();
@@ -85,7 +91,14 @@ impl WaitSummary {
             let file = tables.files.get(id.index())?;
             Some((file.short_name(), time))
         });
-        summary.files = most(named);
+        let base = |path: &str| {
+            path.rsplit('/')
+                .find(|part| !part.is_empty())
+                .unwrap_or(path)
+                .to_owned()
+        };
+        let spelled = held.paths.into_iter().map(|(path, time)| (base(path), time));
+        summary.files = most(named.chain(spelled));
         Some(summary)
     }
 
@@ -231,6 +244,19 @@ mod tests {
             });
         }
         WaitSummary::new(&tables, &collected, ThreadId(0))
+    }
+
+    #[test]
+    fn a_file_is_the_same_by_its_descriptor_and_by_its_path() {
+        let mut open = wait(WaitReason::Disk, 3, false, Some(0));
+        open.call = Some(WaitCall {
+            number: 257,
+            name: "openat".into(),
+            file: None,
+            path: Some("../lib/libxul.so".into()),
+        });
+        let summary = summary(vec![wait(WaitReason::Disk, 5, false, Some(0)), open]).unwrap();
+        assert_eq!(summary.files, [("libxul.so".to_owned(), 6 * MS)]);
     }
 
     #[test]
