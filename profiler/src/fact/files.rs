@@ -46,6 +46,8 @@ pub struct FileIndex {
     places: usize,
     /// Names that the kernel side told, of files that have none yet.
     told: FxHashMap<FileId, String>,
+    /// Files whose name the kernel side has told so far. A log that was kept knows all from the beginning; this is the same when it is read again.
+    named: FxHashSet<FileId>,
 }
 
 impl FileIndex {
@@ -104,15 +106,18 @@ impl FileIndex {
 
     /// Takes the name that the kernel side knows a file by; what was known before beats it.
     pub fn name(&mut self, list: &[MappedFile], file: FileId, path: &[u8]) {
+        if !path.is_empty() && self.named.len() < MAX_FILES {
+            self.named.insert(file);
+        }
         let has_room = !self.is_listed(list, file);
         if has_room && (self.told.len() < MAX_FILES || self.told.contains_key(&file)) {
             self.told.insert(file, String::from_utf8_lossy(path).into_owned());
         }
     }
 
-    /// The file has a name.
-    pub fn has_name(&self, list: &[MappedFile], file: FileId) -> bool {
-        self.is_listed(list, file) || self.told.get(&file).is_some_and(|path| !path.is_empty())
+    /// The kernel side has told a name of the file.
+    pub fn has_name(&self, file: FileId) -> bool {
+        self.named.contains(&file)
     }
 
     /// The file is in the list by name.

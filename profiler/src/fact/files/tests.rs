@@ -196,7 +196,7 @@ fn a_file_that_nobody_mapped_has_the_name_that_was_told() {
         ["/early", "/late", "/above"],
         "the process's own view beats the kernel's"
     );
-    assert!(world.index.has_name(&world.list, late) && !world.index.has_name(&world.list, id(DISK, 9)));
+    assert!(world.index.has_name(late) && !world.index.has_name(id(DISK, 9)));
 }
 
 #[test]

@@ -164,7 +164,7 @@ impl Replay<'_, '_> {
     /// What a descriptor refers to, if it has a name: a pipe has one if it was made by mkfifo.
     fn open_file(&mut self, open: &OpenFile) -> Option<MappedFileId> {
         const TYPE: u32 = 0o170_000;
-        let is_named = NAMED_TYPES.contains(&(open.mode & TYPE)) || self.files.has_name(&self.tables.files, open.file);
+        let is_named = NAMED_TYPES.contains(&(open.mode & TYPE)) || self.files.has_name(open.file);
         if open.file.inode == 0 || !is_named {
             return None;
         }
