@@ -232,22 +232,27 @@ fn an_honest_range_finds_its_rows() {
     );
 }
 
+/// A mapping of process 5 that touches none with another number.
+fn numbered(number: u64) -> Mapping {
+    Mapping {
+        at: At {
+            pid: 5,
+            ..At::default()
+        },
+        start: Avma(0x1000 * (number + 1)),
+        len: 0x800,
+        protection: PROT_EXEC,
+        ..Mapping::default()
+    }
+}
+
 #[test]
 fn a_full_array_counts_and_removes_what_would_be_wrong() {
     let Some(mut tables) = tables() else { return };
     let (mut spaces, mut losses) = (Spaces::default(), Losses::default());
     let mut map = |count: u64| {
         for number in 0..count {
-            spaces.mapped(&Mapping {
-                at: At {
-                    pid: 5,
-                    ..At::default()
-                },
-                start: Avma(0x1000 * (number + 1)),
-                len: 0x800,
-                protection: PROT_EXEC,
-                ..Mapping::default()
-            });
+            spaces.mapped(&numbered(number));
         }
         tables.publish(&mut spaces, &mut losses);
         (tables.runs.len(), losses.total())
@@ -264,16 +269,7 @@ fn a_space_that_found_no_room_is_tried_again() {
     // Publishes so many ranges, so many times the grace after the beginning; 0: nothing was mapped.
     let mut publish = |ranges: std::ops::Range<u64>, graces: u32| {
         for number in ranges {
-            spaces.mapped(&Mapping {
-                at: At {
-                    pid: 5,
-                    ..At::default()
-                },
-                start: Avma(0x1000 * (number + 1)),
-                len: 0x800,
-                protection: PROT_EXEC,
-                ..Mapping::default()
-            });
+            spaces.mapped(&numbered(number));
         }
         tables.publish_at(began + GRACE * graces, &mut spaces, &mut losses);
         let in_kernel = tables.runs_by_space.get(&id, 0).ok();

@@ -10,8 +10,7 @@ use super::faults::{warn_of_budget, why_none};
 use super::scratch::Scratch;
 use super::source::{self, Kind};
 use super::terminal::tell;
-use crate::fact::{FactSource as _, Tables};
-use crate::profile::ProfileSource;
+use crate::fact::Tables;
 use crate::record::spool::Output;
 use crate::report::explorer::{Facts, write};
 use crate::report::faults::{Selection, Selector, View};
@@ -22,9 +21,7 @@ use crate::report::faults::{Selection, Selector, View};
 /// When the profile can't be read.
 pub fn document(profile: impl Read, name: &Path) -> Result<Vec<u8>> {
     let read = |facts: &mut Facts| {
-        let mut source = ProfileSource::new(profile).with_context(|| format!("cannot read {}", name.display()))?;
-        source.merge_anonymous();
-        let tables = source.replay(facts);
+        let tables = source::profile(profile, facts);
         Ok((
             tables.with_context(|| format!("cannot read {}", name.display()))?,
             Kind::Profile,

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 
 use super::args::{Export, ExportFormat};
 use super::missing::About;
-use super::output::to_stdout;
+use super::output::{file_of, to_stdout};
 use super::scratch::Scratch;
 use super::source::{self, Kind};
 use super::terminal::tell;
@@ -75,7 +75,7 @@ fn export(args: &Export) -> Result<ExitCode> {
             "a file of this format holds one table; name it (--table {name}), and export the others to files of their own"
         );
     }
-    if output != Path::new("-") {
+    if let Some(output) = file_of(Some(output)) {
         let mut to = Output::create(output)?;
         let what = {
             let mut out = BufWriter::with_capacity(BUFFER, to.file());

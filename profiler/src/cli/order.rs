@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use symbols::elf::ElfFile;
 
 use super::args::Order;
-use super::output::{to_file_or_stdout, to_stdout};
+use super::output::{file_of, to_file_or_stdout, to_stdout};
 use super::source;
 use super::terminal::{say, tell};
 use crate::event::EXACT_TOUCH;
@@ -22,7 +22,7 @@ use crate::report::select::glob;
 use crate::report::text::{count, fit_end, percent};
 
 pub fn run(args: &Order) -> Result<ExitCode> {
-    let output = args.output.as_deref().filter(|path| *path != Path::new("-"));
+    let output = file_of(args.output.as_deref());
     if args.json && output.is_none() {
         bail!("--json is for standard output, and so is the order; name a file for the order with -o");
     }

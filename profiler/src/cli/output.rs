@@ -23,6 +23,11 @@ pub fn to_stdout<W: Write>(
     }
 }
 
+/// The file that was asked for; `None`: standard output, which is what `-` means, too.
+pub fn file_of(asked: Option<&Path>) -> Option<&Path> {
+    asked.filter(|path| *path != Path::new("-"))
+}
+
 /// Writes to a new file at `path`, which is there only when it is whole, or else to standard output.
 pub fn to_file_or_stdout(
     path: Option<&Path>,

@@ -14,7 +14,7 @@ use nix::sys::stat::fstatat;
 
 use super::args::{Preload, PreloadAction, PreloadRun};
 use super::missing::About;
-use super::output::to_file_or_stdout;
+use super::output::{file_of, to_file_or_stdout};
 use super::source;
 use super::span::moment;
 use super::terminal::{fail, out, tell};
@@ -44,8 +44,7 @@ pub fn run(args: Preload) -> Result<ExitCode> {
         Some(PreloadAction::Run(run)) => Ok(ahead(&run)),
         None => {
             let within = args.within.map(|text| moment(&text, "--within")).transpose()?;
-            let output = args.output.as_deref().filter(|path| *path != Path::new("-"));
-            make(&args.input, output, args.gap, within)
+            make(&args.input, file_of(args.output.as_deref()), args.gap, within)
         }
     }
 }

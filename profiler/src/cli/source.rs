@@ -50,11 +50,18 @@ pub fn read(path: &Path, sink: &mut dyn FactSink) -> Result<(Tables, Kind)> {
     if !is_profile {
         bail!("{name} is neither a profile nor an event log; name a file that `ngmi record` wrote (-o, --keep-events)");
     }
-    let mut source =
-        ProfileSource::new(Cursor::new(start).chain(file)).with_context(|| format!("cannot read {name}"))?;
-    source.merge_anonymous();
-    let tables = source.replay(sink).with_context(|| format!("cannot read {name}"))?;
+    let tables = profile(Cursor::new(start).chain(file), sink).with_context(|| format!("cannot read {name}"))?;
     Ok((tables, Kind::Profile))
+}
+
+/// Hands the facts of a profile to `sink`, code without names as one function.
+///
+/// # Errors
+/// When it can't be read.
+pub fn profile(file: impl Read, sink: &mut dyn FactSink) -> Result<Tables> {
+    let mut source = ProfileSource::new(file)?;
+    source.merge_anonymous();
+    source.replay(sink)
 }
 
 /// The same, and of a profile that another program made its CPU samples.

@@ -19,6 +19,7 @@ macro_rules! id {
     };
 }
 
+mod about;
 pub mod account;
 mod blocks;
 pub mod budget;
@@ -60,6 +61,7 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+pub use about::About;
 pub use cause::{Cause, Effect, EffectKind, HolderRef, Reason, RequestRef};
 pub use crowd::Crowd;
 pub use fault::{FaultFact, FoldedFaults, FoldedReads, MappedFile, MappedFileId, PagesReadFact};

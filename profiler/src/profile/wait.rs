@@ -10,8 +10,8 @@ use super::categories::Category;
 use super::milliseconds;
 use super::words::{self, Causes};
 use crate::addr::{Timestamp, ns};
-use crate::fact::wait::{WaitCall, WaitReason};
-use crate::fact::{Tables, WaitFact};
+use crate::fact::wait::WaitReason;
+use crate::fact::{About, Tables, WaitFact};
 
 /// Shortest wait that is a marker, in ns.
 pub const LONG: u128 = 1_000_000;
@@ -139,7 +139,7 @@ pub struct WaitPayload<'a> {
 impl<'a> WaitPayload<'a> {
     /// One of the markers of a wait.
     pub fn new(wait: &'a WaitFact, shown: Shown, tables: &Tables, causes: &Causes<'_>) -> Self {
-        let path = wait.call.as_ref().and_then(|call| path(call, tables));
+        let path = About::of(wait).and_then(|about| about.shown(tables));
         let (reason, off) = match shown {
             Shown::Queued => (WaitReason::RunQueue, wait.queued),
             _ => (wait.reason, wait.off),
@@ -164,13 +164,6 @@ impl<'a> WaitPayload<'a> {
             remarks: remarks(wait, shown),
         }
     }
-}
-
-/// Of the descriptor, or as the call spelled it.
-fn path(call: &WaitCall, tables: &Tables) -> Option<String> {
-    let file = call.file.and_then(|file| tables.files.get(file.index()));
-    file.map(crate::fact::MappedFile::display_path)
-        .or_else(|| call.path.clone())
 }
 
 fn remarks(wait: &WaitFact, shown: Shown) -> Option<String> {

@@ -103,7 +103,7 @@ pub fn finish(log: OpenLog, output: &mut Output, binaries: &OpenBinaries, plan: 
         // Before the budget leaves stacks out: the log is exact.
         named(&mut tables);
         let resolved = Event::Resolved(source.collect_resolved(&tables));
-        append(&mut file, [resolved]).with_context(|| format!("cannot complete {}", log_path.display()))?;
+        append(&mut file, &resolved).with_context(|| format!("cannot complete {}", log_path.display()))?;
     }
     let mut collected = collector.finish(&mut tables);
     crowd::gather(crowd::THREADS, &mut tables, &mut collected);
@@ -163,16 +163,11 @@ fn nothing_in(tables: &Tables, log: &Path) -> String {
     }
 }
 
-/// Appends events to a log that is complete otherwise.
-///
-/// # Errors
-/// When the log can't be written.
-pub fn append<'e>(log: &mut File, events: impl IntoIterator<Item = Event<'e>>) -> std::io::Result<()> {
+/// Appends an event to a log that is complete otherwise.
+fn append(log: &mut File, event: &Event<'_>) -> std::io::Result<()> {
     let mut writer = LogWriter::append(log)?;
-    for event in events {
-        writer.event(&event)?;
-    }
-    writer.finish().map(|_| ())
+    writer.event(event)?;
+    writer.finish().map(drop)
 }
 
 /// Progress bars that are seen only on a terminal, and only when something takes longer than a moment.

@@ -1,6 +1,5 @@
 //! Waits as an answer: collected as compact rows, selected, named, summed up into tables, or exported a row a wait.
 
-pub mod about;
 pub mod causes;
 pub mod export;
 pub mod report;
@@ -10,7 +9,6 @@ pub mod tally;
 pub mod text;
 pub mod view;
 
-pub use about::About;
 pub use report::WaitReport;
 pub use rows::{Facts, Rows};
 pub use select::{Selection, Selector};

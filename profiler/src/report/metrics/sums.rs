@@ -11,6 +11,7 @@ use super::known::unknown;
 use super::names::Pids;
 use super::{Figures, Metric, Metrics, Place};
 use crate::addr::{PAGE, Timestamp, ns};
+use crate::fact::About;
 use crate::fact::fault::{FaultClass, FaultFact, MappedFile, MappedFileId};
 use crate::fact::life::life;
 use crate::fact::pages::FilePages;
@@ -20,7 +21,6 @@ use crate::report::faults::phase::Phase;
 use crate::report::faults::view::path_of;
 use crate::report::functions::{FunctionId, Functions};
 use crate::report::io::Asked;
-use crate::report::waits::About;
 use crate::report::{faults, io, waits};
 
 /// A place by number; some numbers have the same name.

@@ -6,12 +6,12 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::{WIDTH, list};
+use crate::fact::About;
 use crate::fact::budget::Collected;
 use crate::fact::{MappedFileId, StackId, Tables, ThreadId, WaitReason};
 use crate::report::export::ns;
 use crate::report::functions::Functions;
 use crate::report::text::{columns, duration, fit};
-use crate::report::waits::About;
 use crate::report::waits::view::waiting;
 
 /// Functions and files that are told.

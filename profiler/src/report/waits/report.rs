@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::about::About;
 use super::select::Selector;
 use super::tally::{Groups, Histogram, Tally};
 use super::view::View;
+use crate::fact::About;
 use crate::fact::life::LifeCheck;
 use crate::fact::wait::{Sight, WakerFact};
 use crate::fact::{Recording, StackId, ThreadId, WaitFact, WaitReason};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use rustc_hash::FxHashSet;
 
-use super::about::About;
 use super::view::View;
+use crate::fact::About;
 use crate::fact::{MappedFileId, StackId, WaitFact, WaitReason};
 use crate::report::functions::FunctionId;
 use crate::report::select::{Names, SelectError, Span, Words, file_fits, fits, glob, path_fits, takes};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::about::About;
 use super::causes::{CauseRow, Causes};
 use super::rows::{Facts, Row};
 use crate::addr::Timestamp;
+use crate::fact::About;
 use crate::fact::life::{LifeCheck, Lives};
 use crate::fact::reasons::refined;
 use crate::fact::{Location, ModuleKind, Process, StackId, Tables, Thread, ThreadId, WaitFact, WaitReason, upwards};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::Sums;
+use crate::fact::About;
 use crate::fact::{MappedFileId, Tables, WaitFact};
 use crate::report::faults::view::path_of;
-use crate::report::waits::About;
 
 /// Paths that are kept; those beyond are not told.
 const PATHS: usize = 1 << 18;

@@ -1,7 +1,7 @@
 //! What a wait is about: one rule for the table by file, for selections, figures and labels.
 
-use crate::fact::wait::WaitCall;
-use crate::fact::{MappedFile, MappedFileId, Tables, WaitFact};
+use super::wait::WaitCall;
+use super::{MappedFile, MappedFileId, Tables, WaitFact};
 
 /// The file that a wait's system call is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
