@@ -53,7 +53,7 @@ fn elf(machine: u16, entry: u64, eh_frame: &[u8], debug_frame: &[u8]) -> Vec<u8>
 fn table(rest: &[u8]) -> Vec<u8> {
     let any = Table {
         arch: Arch::X86_64,
-        build_id: Vec::new(),
+        source: [0; 32],
         first_page: 0,
         pages: vec![0, 1],
         rows: vec![Row::default()],

@@ -36,7 +36,7 @@ fn table(arch: Arch, pages: u32, rows_a_page: u16) -> Vec<u8> {
     let row = |pc| Row::new(pc, Cfa::Sp, 1, Fp::Same, 0, BX_SAME);
     let table = Table {
         arch,
-        build_id: Vec::new(),
+        source: [0; 32],
         first_page: 0,
         pages: (0..=pages).map(|page| page * u32::from(rows_a_page)).collect(),
         rows: (0..pages).flat_map(|_| (0..rows_a_page).map(row)).collect(),

@@ -11,6 +11,7 @@ use symbols::elf::ElfFile;
 
 use super::args::Tables as Args;
 use super::terminal::out;
+use crate::record::stamp::Stamp;
 use crate::record::tables::Tables;
 use crate::unwind::table::{Table, compile};
 
@@ -24,8 +25,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     let tables = Tables::new(args.cache.clone());
     out(format_args!(
-        "{:>9} {:>9} {:>10} {:>9} {:>11} {:>7} {:>8} {:>9}  file",
-        "functions", "rows", "bytes", "code", "unsupported", "damaged", "ms", "ms cached"
+        "{:>9} {:>9} {:>10} {:>9} {:>11} {:>7} {:>8} {:>9} {:>10}  file",
+        "functions", "rows", "bytes", "code", "unsupported", "damaged", "ms", "ms cached", "ms stamped"
     ))?;
     for path in &files {
         line(path, &tables)?;
@@ -35,6 +36,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 fn line(path: &Path, tables: &Tables) -> Result<()> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    let stamp = Stamp::of(&file);
     let elf = ElfFile::open(file).with_context(|| format!("cannot read {}", path.display()))?;
     let start = Instant::now();
     let table = match compile(&elf) {
@@ -45,13 +47,17 @@ fn line(path: &Path, tables: &Tables) -> Result<()> {
     };
     let cold = start.elapsed().as_secs_f64() * 1e3;
     // The first may fill the cache.
-    tables.of(&elf)?;
+    tables.of(&elf, None)?;
     let start = Instant::now();
-    let again = tables.of(&elf)?;
+    let again = tables.of(&elf, None)?;
     let cached = start.elapsed().as_secs_f64() * 1e3;
+    tables.of(&elf, stamp.as_ref())?;
+    let start = Instant::now();
+    tables.of(&elf, stamp.as_ref())?;
+    let stamped = start.elapsed().as_secs_f64() * 1e3;
     let (code, unsupported) = bytes(&table);
     out(format_args!(
-        "{:>9} {:>9} {:>10} {:>9} {:>11} {:>7} {cold:>8.1} {:>9}  {}",
+        "{:>9} {:>9} {:>10} {:>9} {:>11} {:>7} {cold:>8.1} {:>9} {stamped:>10.1}  {}",
         table.stats.functions,
         table.rows.len(),
         table.size(),

@@ -23,6 +23,7 @@ use rustc_hash::FxHashSet;
 use symbols::elf::ElfFile;
 
 use super::identity::Environment;
+use super::stamp::Stamp;
 use super::tables::Tables;
 use crate::capture::files::open_regular;
 use crate::capture::wire::Mapped;
@@ -256,10 +257,11 @@ fn make_tables(mapped: &[PathBuf], tables: &Tables, interrupted: &AtomicBool) ->
     let mut progress = Progress::new("unwinding", report::sum(mapped.iter().map(size)), interrupted);
     for path in mapped {
         progress.advance(size(path))?;
-        let elf = open_regular(path).ok().and_then(|file| ElfFile::open(file).ok());
-        // Without a build id it could not be found again; one that has no table is told of elsewhere.
-        if let Some(elf) = elf.filter(|elf| !elf.build_id().is_empty()) {
-            let _ = tables.of(&elf);
+        let Ok(file) = open_regular(path) else { continue };
+        let stamp = Stamp::of(&file);
+        // One that has no table is reported elsewhere.
+        if let Ok(elf) = ElfFile::open(file) {
+            let _ = tables.of(&elf, stamp.as_ref());
         }
     }
     Ok(())

@@ -19,6 +19,7 @@ pub mod session;
 pub mod signals;
 pub mod sources;
 pub mod spool;
+pub mod stamp;
 pub mod table_maker;
 pub mod tables;
 pub mod watch;

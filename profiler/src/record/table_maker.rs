@@ -14,6 +14,7 @@ use rustc_hash::FxHashSet;
 use symbols::elf::ElfFile;
 
 use super::binaries::Vdso;
+use super::stamp::Stamp;
 use super::tables::Tables;
 use crate::capture::files::open_regular;
 use crate::capture::link::Link;
@@ -118,15 +119,19 @@ struct Worker {
 
 impl Worker {
     fn make(&mut self, job: Job) {
-        let (file, name, elf) = match job {
+        let (file, name, opened) = match job {
             // Not even its header is read again: a program whose files are cold is not to find them warmed by us.
             Job::Mapped(mapped, _) if self.made.contains(&mapped.file) => return,
-            Job::Mapped(mapped, file) => (Some(mapped.file), mapped.path, ElfFile::open(file).ok()),
+            Job::Mapped(mapped, file) => (Some(mapped.file), mapped.path, Opened::new(file)),
             Job::Expected(path) => {
-                let Some((id, elf)) = expected(&path) else { return };
-                (Some(id), path.to_string_lossy().into_owned(), Some(elf))
+                let Some((id, opened)) = expected(&path) else { return };
+                (Some(id), path.to_string_lossy().into_owned(), Some(opened))
             }
-            Job::Vdso => (None, "[vdso]".to_owned(), self.vdso.elf().ok()),
+            Job::Vdso => (
+                None,
+                "[vdso]".to_owned(),
+                self.vdso.elf().ok().map(Opened::without_file),
+            ),
             Job::Tell(done) => {
                 let _ = done.send(()); // who asked may have lost patience
                 return;
@@ -135,7 +140,10 @@ impl Worker {
         if file.is_some_and(|file| !self.made.insert(file)) {
             return;
         }
-        let table = elf.and_then(|elf| Some((segments(&elf), self.tables.of(&elf).ok()?)));
+        let table = opened.and_then(|Opened { elf, stamp }| {
+            let table = self.tables.of(&elf, stamp.as_ref()).ok()?;
+            Some((segments(&elf), table))
+        });
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if !*open {
             return; // it is in the cache now
@@ -152,8 +160,27 @@ impl Worker {
     }
 }
 
+/// A file that a table is made of.
+struct Opened {
+    elf: ElfFile,
+    /// Of the time before it was read.
+    stamp: Option<Stamp>,
+}
+
+impl Opened {
+    fn new(file: File) -> Option<Self> {
+        let stamp = Stamp::of(&file);
+        let elf = ElfFile::open(file).ok()?;
+        Some(Self { elf, stamp })
+    }
+
+    fn without_file(elf: ElfFile) -> Self {
+        Self { elf, stamp: None }
+    }
+}
+
 /// A file as its mappings will show it. (On overlayfs and btrfs they show another device; there the table comes with the mapping.)
-fn expected(path: &Path) -> Option<(FileId, ElfFile)> {
+fn expected(path: &Path) -> Option<(FileId, Opened)> {
     let file = open_regular(path).ok()?;
     let metadata = file.metadata().ok()?;
     let number = |number: u64| u32::try_from(number).ok();
@@ -163,7 +190,7 @@ fn expected(path: &Path) -> Option<(FileId, ElfFile)> {
         inode: metadata.ino(),
         generation: 0,
     };
-    Some((id, ElfFile::open(file).ok()?))
+    Some((id, Opened::new(file)?))
 }
 
 /// The executable segments of a file.

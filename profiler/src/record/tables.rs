@@ -1,9 +1,12 @@
 //! Unwind tables of files as sealed memory that the privileged half can map: compiled once, then from a cache on disk.
 //!
-//! A cached table is known by the file's build id and the sizes of its sections; one that is damaged, of another version, or that somebody else could have
-//! written is made again. The cache is best effort: without it everything works, but slower.
+//! A cached table is named by the hash of what it was compiled from, since a build id is a claim that any file can make, and has a second name by the state of
+//! the file ([`Stamp`]). One that is damaged, of another version, or that another user could have written is made again. The cache is best effort: without it
+//! everything works, but slower.
 
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -16,8 +19,9 @@ use nix::unistd::Uid;
 use symbols::elf::ElfFile;
 
 use super::identity::Environment;
-use crate::table::{TableView, VERSION};
-use crate::unwind::table::{TableError, compile};
+use super::stamp::Stamp;
+use crate::table::{Digest, TableView, VERSION};
+use crate::unwind::table::{Input, TableError};
 
 /// Bytes that all cached tables take at most: those of thirty libraries as large as libxul.so.
 const CACHE_LIMIT: u64 = 512 << 20;
@@ -25,6 +29,10 @@ const CACHE_LIMIT: u64 = 512 << 20;
 const UNTIDY: u64 = 16;
 /// Largest cached table that is read, in bytes.
 const FILE_LIMIT: u64 = 160 << 20;
+/// Names that a table may have.
+const NAMES_LIMIT: usize = 256;
+/// In a folder that all may write to, each removes and renames only what is theirs.
+const STICKY: u32 = 0o1000;
 
 /// Why there is no table.
 #[derive(Debug, thiserror::Error)]
@@ -78,29 +86,37 @@ impl Tables {
         Some(cache.join("ngmi").join("tables"))
     }
 
-    /// The table of `elf`. A file without a build id is compiled each time.
+    /// The table of `elf`, by `stamp` without a look at its contents.
     ///
     /// # Errors
     /// When it has no table, or there is no memory.
-    pub fn of(&self, elf: &ElfFile) -> Result<TableFile, TablesError> {
-        let path = self.path(elf);
-        if let Some(bytes) = path.as_deref().and_then(|path| cached(path, elf.build_id())) {
-            return Ok(TableFile {
-                memory: sealed(&bytes)?,
-                size: bytes.len() as u64,
-                is_cached: true,
-            });
+    pub fn of(&self, elf: &ElfFile, stamp: Option<&Stamp>) -> Result<TableFile, TablesError> {
+        let stamped = stamp.and_then(|stamp| self.path(stamp.name()));
+        if let Some(bytes) = stamped.as_deref().and_then(|path| cached(path, None)) {
+            return table_file(&bytes, true);
         }
-        let bytes = compile(elf)?.to_bytes();
+        let input = Input::of(elf)?;
+        let path = self.path(&hex(&input.digest));
+        let known = path.as_deref().and_then(|path| cached(path, Some(&input.digest)));
+        let is_cached = known.is_some();
+        let bytes = match known {
+            Some(bytes) => bytes,
+            None => input.compile()?.to_bytes(),
+        };
         if let (Some(folder), Some(path)) = (&self.folder, &path) {
             // A full disk costs the next recording some time, and nothing else.
-            let _ = store(folder, path, &bytes).and_then(|()| self.tidy(folder, bytes.len() as u64));
+            let _ = if is_cached {
+                Ok(())
+            } else {
+                store(folder, path, &bytes).and_then(|()| self.tidy(folder, bytes.len() as u64))
+            };
+            if let Some(stamped) = &stamped {
+                // One that was there is not to be trusted.
+                let _ = fs::remove_file(stamped);
+                let _ = fs::hard_link(path, stamped);
+            }
         }
-        Ok(TableFile {
-            memory: sealed(&bytes)?,
-            size: bytes.len() as u64,
-            is_cached: false,
-        })
+        table_file(&bytes, is_cached)
     }
 
     /// `size` more bytes are in the folder.
@@ -112,31 +128,43 @@ impl Tables {
         Ok(())
     }
 
-    /// Tools that edit files keep the build id: how much there is to compile belongs to the name.
-    fn path(&self, elf: &ElfFile) -> Option<PathBuf> {
-        use std::fmt::Write as _;
-        let build_id = elf.build_id();
-        let folder = self.folder.as_ref().filter(|_| !build_id.is_empty())?;
-        let mut name = String::new();
-        for byte in build_id {
-            write!(name, "{byte:02x}").ok()?;
-        }
-        let len = |section| elf.section(section).map_or(0, |section| section.bytes.len());
-        let [eh_frame, debug_frame, text] = [".eh_frame", ".debug_frame", ".text"].map(len);
-        Some(folder.join(format!("{name}-{eh_frame:x}-{debug_frame:x}-{text:x}.{VERSION}")))
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        Some(self.folder.as_ref()?.join(format!("{name}.{VERSION}")))
     }
 }
 
-/// The folder is there, and only its owner, who we are, can write to it.
-fn is_ours(folder: &Path) -> bool {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.is_ok()
-        && fs::symlink_metadata(folder)
-            .is_ok_and(|meta| meta.is_dir() && meta.uid() == Uid::effective().as_raw() && meta.mode() & 0o022 == 0)
+fn table_file(bytes: &[u8], is_cached: bool) -> Result<TableFile, TablesError> {
+    Ok(TableFile {
+        memory: sealed(bytes)?,
+        size: bytes.len() as u64,
+        is_cached,
+    })
 }
 
-/// The bytes of a cached table, checked; `None` if there are none to trust.
-fn cached(path: &Path, build_id: &[u8]) -> Option<Vec<u8>> {
+fn hex(digest: &Digest) -> String {
+    digest.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}"); // writing to a string can't fail
+        text
+    })
+}
+
+/// The folder is there, and only its owner, who we are, can write to it or put another in its place.
+fn is_ours(folder: &Path) -> bool {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    let us = Uid::effective().as_raw();
+    let is_private = |meta: Metadata| meta.is_dir() && meta.uid() == us && meta.mode() & 0o022 == 0;
+    let is_kept =
+        |meta: Metadata| [0, us].contains(&meta.uid()) && (meta.mode() & 0o002 == 0 || meta.mode() & STICKY != 0);
+    made.is_ok()
+        && fs::symlink_metadata(folder).is_ok_and(is_private)
+        && fs::canonicalize(folder).is_ok_and(|folder| {
+            let mut above = folder.ancestors().skip(1);
+            above.all(|folder| fs::symlink_metadata(folder).is_ok_and(is_kept))
+        })
+}
+
+/// The bytes of a cached table, checked; `None` if there are none to trust. `source`: what it has to be compiled from.
+fn cached(path: &Path, source: Option<&Digest>) -> Option<Vec<u8>> {
     let file = File::options()
         .read(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC)
@@ -150,7 +178,7 @@ fn cached(path: &Path, build_id: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).ok()?);
     (&file).take(FILE_LIMIT).read_to_end(&mut bytes).ok()?;
     let view = TableView::from_bytes(&bytes).ok()?;
-    if view.build_id != build_id {
+    if source.is_some_and(|source| view.source != source) {
         return None;
     }
     // The least recently used ones go first; a cache that can't be written to has no order.
@@ -170,20 +198,22 @@ fn store(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Removes what was not used for longest until `limit` bytes are left; also what killed recordings left half-written.
 fn tidy(folder: &Path, limit: u64) -> io::Result<()> {
-    let mut files: Vec<(SystemTime, u64, PathBuf)> = fs::read_dir(folder)?
-        .filter_map(|entry| {
-            let entry = entry.ok()?;
-            let meta = entry.metadata().ok().filter(fs::Metadata::is_file)?;
-            Some((meta.modified().ok()?, meta.len(), entry.path()))
-        })
-        .collect();
-    files.sort_unstable();
-    let mut total = files.iter().fold(0u64, |sum, (_, size, _)| sum.saturating_add(*size));
-    for (_, size, path) in files {
-        if total <= limit {
-            break;
+    // A table and its stamps are names of one file: its bytes are freed with the last.
+    let mut files: BTreeMap<(SystemTime, u64), (u64, Vec<PathBuf>)> = BTreeMap::new();
+    for entry in fs::read_dir(folder)?.flatten() {
+        let Ok(meta) = entry.metadata() else { continue };
+        if let Some(used) = meta.modified().ok().filter(|_| meta.is_file()) {
+            let (_, names) = files.entry((used, meta.ino())).or_insert((meta.len(), Vec::new()));
+            names.push(entry.path());
         }
-        fs::remove_file(path)?;
+    }
+    let mut total = files.values().fold(0u64, |sum, (size, _)| sum.saturating_add(*size));
+    for (size, names) in files.into_values() {
+        // A file that is changed and stamped again each time has many names for one table.
+        if total <= limit && names.len() <= NAMES_LIMIT {
+            continue;
+        }
+        names.iter().try_for_each(fs::remove_file)?;
         total = total.saturating_sub(size);
     }
     Ok(())

@@ -7,18 +7,16 @@ use profiler_common::unwind::{Arch, Row, TABLE_PAGE};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{Stats, Table, TableView};
+use super::{Digest, Stats, Table, TableView};
 
 /// First bytes of every table; the byte above 127 keeps it out of plain text.
 const MAGIC: [u8; 8] = *b"\x91ngmirow";
 /// Raised with every change of the layout, or of what the compiler makes of the same file.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Most rows of a table: ten times those of libxul.so.
 pub const MAX_ROWS: usize = 1 << 24;
 /// Most pages of a table: 2 GiB of text, which is what a call reaches.
 pub const MAX_TABLE_PAGES: usize = 1 << 22;
-/// Longest build id, in bytes.
-const MAX_BUILD_ID: usize = 64;
 /// The checksum covers what follows it.
 const CHECKED_FROM: usize = 16;
 /// Pages of the address space of 64 bits.
@@ -39,7 +37,7 @@ struct Header {
     checksum: U32,
     /// 1: x86-64; 2: arm64.
     arch: U32,
-    build_id_len: U32,
+    zero: [u8; 4],
     first_page: U64,
     /// Entries of `pages`: one more than there are pages.
     pages: U32,
@@ -48,8 +46,8 @@ struct Header {
     unsupported_rows: U32,
     overlapping: U32,
     damaged: U32,
-    zero: [u8; 8],
-    build_id: [u8; MAX_BUILD_ID],
+    source: Digest,
+    zeros: [u8; 40],
 }
 
 /// Why bytes are no table.
@@ -75,9 +73,6 @@ pub enum TableBytesError {
 impl Table {
     /// The bytes that [`TableView::from_bytes`] reads.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut build_id = [0; MAX_BUILD_ID];
-        let build_id_len = self.build_id.len().min(MAX_BUILD_ID);
-        build_id[..build_id_len].copy_from_slice(&self.build_id[..build_id_len]);
         // Tables over the limits are not made, so that no count is cut.
         let count = |len: usize| U32::new(u32::try_from(len).unwrap_or(u32::MAX));
         let header = Header {
@@ -85,7 +80,7 @@ impl Table {
             version: VERSION.into(),
             checksum: 0.into(),
             arch: number(self.arch).into(),
-            build_id_len: count(build_id_len),
+            zero: [0; 4],
             first_page: self.first_page.into(),
             pages: count(self.pages.len()),
             rows: count(self.rows.len()),
@@ -93,8 +88,8 @@ impl Table {
             unsupported_rows: self.stats.unsupported_rows.into(),
             overlapping: self.stats.overlapping.into(),
             damaged: self.stats.damaged.into(),
-            zero: [0; 8],
-            build_id,
+            source: self.source,
+            zeros: [0; 40],
         };
         let mut bytes = Vec::with_capacity(size_of::<Header>() + self.size() + 8);
         bytes.extend_from_slice(header.as_bytes());
@@ -114,7 +109,7 @@ impl Table {
         let view = TableView::from_bytes(bytes)?;
         Ok(Self {
             arch: view.arch,
-            build_id: view.build_id.to_vec(),
+            source: *view.source,
             first_page: view.first_page,
             pages: view.pages.iter().map(|index| index.get()).collect(),
             rows: view.rows.to_vec(),
@@ -164,10 +159,7 @@ impl<'b> TableView<'b> {
         }
         Ok(Self {
             arch: arch(header.arch.get()).ok_or(Invalid("its processor"))?,
-            build_id: header
-                .build_id
-                .get(..header.build_id_len.get() as usize)
-                .ok_or(Invalid("its build id"))?,
+            source: &header.source,
             first_page,
             pages,
             rows,

@@ -11,13 +11,16 @@ use zerocopy::little_endian::U32;
 
 pub use bytes::{MAX_ROWS, MAX_TABLE_PAGES, TableBytesError, VERSION};
 
+/// SHA-256 of everything that a table is compiled from. A build id is a claim that any file can make.
+pub type Digest = [u8; 32];
+
 /// The rows of one ELF file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     /// Whose rules the rows are.
     pub arch: Arch,
-    /// The file's build id; empty if it has none.
-    pub build_id: Vec<u8>,
+    /// Of everything that it was compiled from.
+    pub source: Digest,
     /// The stated address (svma) of the first page, in pages of [`TABLE_PAGE`].
     pub first_page: u64,
     /// `pages[p]..pages[p + 1]` are the rows that begin in page `first_page + p`.
@@ -46,8 +49,8 @@ pub struct Stats {
 pub struct TableView<'b> {
     /// Whose rules the rows are.
     pub arch: Arch,
-    /// The file's build id; empty if it has none.
-    pub build_id: &'b [u8],
+    /// As [`Table::source`].
+    pub source: &'b Digest,
     /// As [`Table::first_page`].
     pub first_page: u64,
     /// As [`Table::pages`].

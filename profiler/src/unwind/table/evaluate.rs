@@ -9,7 +9,7 @@ use super::rows::Rows;
 use super::rules::Translator;
 use super::stubs::Stubs;
 use super::{MAX_WORK, Slice, TableError};
-use crate::table::{Stats, Table};
+use crate::table::{Digest, Stats, Table};
 
 /// What is done so far.
 pub(super) struct Compiler {
@@ -106,14 +106,14 @@ impl Compiler {
     }
 
     /// The table.
-    pub(super) fn finish(mut self, build_id: &[u8]) -> Table {
+    pub(super) fn finish(mut self, source: Digest) -> Table {
         self.rows.finish();
         let unsupported = Row::plain(0, Cfa::Unsupported).rules;
         let count = self.rows.list.iter().filter(|row| row.rules == unsupported).count();
         self.stats.unsupported_rows = u32::try_from(count).unwrap_or(u32::MAX);
         Table {
             arch: self.arch,
-            build_id: build_id.to_vec(),
+            source,
             first_page: self.rows.first_page,
             pages: self.rows.pages,
             rows: self.rows.list,

@@ -7,7 +7,7 @@ use symbols::elf::ElfFile;
 
 use super::entries::Entries;
 use super::stubs::Stubs;
-use super::{MAX_FUNCTIONS, Slice, TableError};
+use super::{Input, MAX_FUNCTIONS, Slice, TableError};
 use crate::table::Stats;
 
 /// Bytes behind an entry point without unwind information that count as the entry code: `_start` is shorter.
@@ -46,26 +46,21 @@ pub(super) fn is_padding(end: u64, start: u64) -> bool {
 /// # Errors
 /// [`TableError::TooManyFunctions`].
 pub(super) fn find<'b>(
-    elf: &ElfFile,
+    input: &Input,
     eh_frame: &mut Entries<'b, EhFrame<Slice<'b>>>,
     debug_frame: &mut Entries<'b, DebugFrame<Slice<'b>>>,
     stats: &mut Stats,
 ) -> Result<Vec<Function>, TableError> {
-    let code: Vec<Range<u64>> = elf
-        .segments()
-        .iter()
-        .filter(|segment| segment.executable)
-        .map(|segment| segment.svma..segment.svma.saturating_add(segment.memory_size))
-        .collect();
+    let code = &input.code;
     let mut found = Vec::new();
-    list(eh_frame, Source::EhFrame, &code, &mut found, stats)?;
-    list(debug_frame, Source::DebugFrame, &code, &mut found, stats)?;
+    list(eh_frame, Source::EhFrame, code, &mut found, stats)?;
+    list(debug_frame, Source::DebugFrame, code, &mut found, stats)?;
     found.sort_unstable();
     stats.functions = u32::try_from(found.len()).unwrap_or(u32::MAX);
     if !found.is_empty()
-        && let Some(entry) = entry_of(elf)
+        && let Some(entry) = input.entry
     {
-        mark_entry_code(entry, &code, &mut found);
+        mark_entry_code(entry, code, &mut found);
     }
     Ok(found)
 }
@@ -129,7 +124,7 @@ pub(super) fn add_stubs(stubs: &[Stubs], found: &mut Vec<Function>) {
 ///
 /// Binutils before 2.35 or so name the first byte of `.text` as the entry point of every shared library, where a function
 /// like any other may be.
-fn entry_of(elf: &ElfFile) -> Option<u64> {
+pub(super) fn entry_of(elf: &ElfFile) -> Option<u64> {
     let entry = elf.entry();
     let is_program = || {
         let Some(dynamic) = elf.section(".dynamic") else {

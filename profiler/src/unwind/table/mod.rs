@@ -6,20 +6,22 @@
 mod entries;
 mod evaluate;
 mod functions;
+mod input;
 mod rows;
 mod rules;
 mod stubs;
 #[cfg(test)]
 mod tests;
 
-use gimli::{BaseAddresses, DebugFrame, EhFrame, EndianSlice, LittleEndian, Vendor};
+use gimli::{DebugFrame, EhFrame, EndianSlice, LittleEndian, Vendor};
 use profiler_common::unwind::{Arch, Cfa, Row, TABLE_PAGE};
-use symbols::elf::{self, ElfFile, Section};
+use symbols::elf::ElfFile;
 
 pub use crate::table::{MAX_ROWS, MAX_TABLE_PAGES, Stats, Table};
 use entries::Entries;
 use evaluate::Compiler;
 use functions::{Function, Source};
+pub use input::Input;
 
 type Slice<'b> = EndianSlice<'b, LittleEndian>;
 
@@ -47,6 +49,9 @@ pub enum TableError {
     /// More than [`MAX_TABLE_PAGES`].
     #[error("its code spans more than {} GiB, which no unwind table does", (MAX_TABLE_PAGES as u64 * TABLE_PAGE) >> 30)]
     TooWide,
+    /// More than `MAX_SECTIONS`.
+    #[error("its unwind information has more than {} MiB", input::MAX_SECTIONS >> 20)]
+    TooLarge,
     /// More than `MAX_WORK`.
     #[error("its unwind information takes more than {MAX_WORK} bytes of instructions to follow")]
     TooMuchWork,
@@ -57,89 +62,62 @@ pub enum TableError {
 /// # Errors
 /// Every [`TableError`]. Damage in single entries is no error: it is counted in [`Stats::damaged`].
 pub fn compile(elf: &ElfFile) -> Result<Table, TableError> {
-    let arch = match elf.arch() {
-        elf::Arch::X86_64 => Arch::X86_64,
-        elf::Arch::Aarch64 => Arch::Aarch64,
-        elf::Arch::Other(machine) => return Err(TableError::Processor(machine)),
-    };
-    let sections = Sections::of(elf);
-    let mut eh_frame = Entries::new(sections.eh_frame(arch), &sections.bases);
-    let mut debug_frame = Entries::new(sections.debug_frame(arch), &sections.bases);
-    let mut compiler = Compiler::new(arch);
-    let mut functions = functions::find(elf, &mut eh_frame, &mut debug_frame, &mut compiler.stats)?;
-    let stubs = stubs::find(elf, arch);
-    functions::add_stubs(&stubs, &mut functions);
-    let mut end = None;
-    for function in &functions {
-        let start = function.start.max(end.unwrap_or(0));
-        compiler.stats.overlapping += u32::from(function.start < start);
-        if start >= function.end {
-            continue;
-        }
-        if let Some(end) = end
-            && !functions::is_padding(end, start)
-        {
-            compiler.rows.push(end, Row::plain(0, Cfa::None))?;
-        }
-        let part = Function { start, ..*function };
-        match function.source {
-            Source::EhFrame => compiler.function(&mut eh_frame, part)?,
-            Source::DebugFrame => compiler.function(&mut debug_frame, part)?,
-            Source::Stubs => compiler.stubs(stubs.get(function.offset), part)?,
-            Source::EntryCode => compiler.rows.push(start, Row::plain(0, Cfa::Outermost))?,
-        }
-        end = Some(function.end);
-    }
-    compiler
-        .rows
-        .push(end.ok_or(TableError::Nothing)?, Row::plain(0, Cfa::None))?;
-    if compiler.rows.is_empty() {
-        return Err(TableError::Nothing);
-    }
-    Ok(compiler.finish(elf.build_id()))
+    Input::of(elf)?.compile()
 }
 
-/// The sections that are read, kept alive.
-struct Sections {
-    eh_frame: Option<Section>,
-    debug_frame: Option<Section>,
-    bases: BaseAddresses,
-}
-
-impl Sections {
-    fn of(elf: &ElfFile) -> Self {
-        let start = |name| elf.section(name).map(|section| section.svma.start);
-        let eh_frame = elf.section(".eh_frame");
-        let mut bases = BaseAddresses::default();
-        if let Some(section) = &eh_frame {
-            bases = bases.set_eh_frame(section.svma.start);
+impl Input {
+    /// Compiles the table.
+    ///
+    /// # Errors
+    /// As [`compile`].
+    pub fn compile(&self) -> Result<Table, TableError> {
+        let bases = self.bases();
+        let mut eh_frame = Entries::new(self.eh_frame(), &bases);
+        let mut debug_frame = Entries::new(self.debug_frame(), &bases);
+        let mut compiler = Compiler::new(self.arch);
+        let mut functions = functions::find(self, &mut eh_frame, &mut debug_frame, &mut compiler.stats)?;
+        functions::add_stubs(&self.stubs, &mut functions);
+        let mut end = None;
+        for function in &functions {
+            let start = function.start.max(end.unwrap_or(0));
+            compiler.stats.overlapping += u32::from(function.start < start);
+            if start >= function.end {
+                continue;
+            }
+            if let Some(end) = end
+                && !functions::is_padding(end, start)
+            {
+                compiler.rows.push(end, Row::plain(0, Cfa::None))?;
+            }
+            let part = Function { start, ..*function };
+            match function.source {
+                Source::EhFrame => compiler.function(&mut eh_frame, part)?,
+                Source::DebugFrame => compiler.function(&mut debug_frame, part)?,
+                Source::Stubs => compiler.stubs(self.stubs.get(function.offset), part)?,
+                Source::EntryCode => compiler.rows.push(start, Row::plain(0, Cfa::Outermost))?,
+            }
+            end = Some(function.end);
         }
-        if let Some(text) = start(".text") {
-            bases = bases.set_text(text);
+        compiler
+            .rows
+            .push(end.ok_or(TableError::Nothing)?, Row::plain(0, Cfa::None))?;
+        if compiler.rows.is_empty() {
+            return Err(TableError::Nothing);
         }
-        if let Some(got) = start(".got") {
-            bases = bases.set_got(got);
-        }
-        Self {
-            eh_frame,
-            debug_frame: elf.section(".debug_frame"),
-            bases,
-        }
+        Ok(compiler.finish(self.digest))
     }
 
-    fn eh_frame(&self, arch: Arch) -> EhFrame<Slice<'_>> {
-        let bytes = self.eh_frame.as_ref().map(|section| &*section.bytes);
-        let mut section = EhFrame::new(bytes.unwrap_or_default(), LittleEndian);
+    fn eh_frame(&self) -> EhFrame<Slice<'_>> {
+        let mut section = EhFrame::new(&self.eh_frame, LittleEndian);
         section.set_address_size(8);
-        section.set_vendor(vendor(arch));
+        section.set_vendor(vendor(self.arch));
         section
     }
 
-    fn debug_frame(&self, arch: Arch) -> DebugFrame<Slice<'_>> {
-        let bytes = self.debug_frame.as_ref().map(|section| &*section.bytes);
-        let mut section = DebugFrame::new(bytes.unwrap_or_default(), LittleEndian);
+    fn debug_frame(&self) -> DebugFrame<Slice<'_>> {
+        let mut section = DebugFrame::new(&self.debug_frame, LittleEndian);
         section.set_address_size(8);
-        section.set_vendor(vendor(arch));
+        section.set_vendor(vendor(self.arch));
         section
     }
 }
