@@ -10,8 +10,10 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
 use tokio::sync::Semaphore;
 
+use crate::entrance::Entrance;
 use crate::explorer_route::{self, Explorer};
 use crate::guard::{Asker, Guard};
+use crate::peer::Peer;
 use crate::profile::ProfileFile;
 use crate::symbol_api::{self, SymbolApi};
 
@@ -23,6 +25,7 @@ pub(crate) type Response = hyper::Response<Body>;
 /// Everything that answers are made of; shared by all connections.
 pub(crate) struct Shared {
     pub guard: Guard,
+    pub entrance: Option<Entrance>,
     pub profile: ProfileFile,
     pub symbols: Option<SymbolApi>,
     pub explorer: Option<Explorer>,
@@ -31,8 +34,16 @@ pub(crate) struct Shared {
 }
 
 /// Answers a request; whatever is refused looks the same.
-pub(crate) async fn answer(shared: &Shared, request: hyper::Request<Incoming>) -> Result<Response, Infallible> {
+pub(crate) async fn answer(
+    shared: &Shared,
+    peer: Peer,
+    request: hyper::Request<Incoming>,
+) -> Result<Response, Infallible> {
     let (head, body) = request.into_parts();
+    let entrance = shared.entrance.as_ref().filter(|_| shared.guard.is_for_us(&head));
+    if let Some(response) = entrance.and_then(|entrance| entrance.answer(&head.method, head.uri.path(), peer)) {
+        return Ok(response);
+    }
     let Some(admitted) = shared.guard.admit(&head) else {
         return Ok(not_found());
     };

@@ -46,10 +46,7 @@ impl Guard {
     /// `None`: no hint of what was wrong.
     pub fn admit<'r>(&self, request: &'r Parts) -> Option<Admitted<'r>> {
         let path = self.token.strip(request.uri.path())?;
-        // A request may state its host in its first line, too.
-        let stated = request.uri.authority().map(|authority| authority.as_str().as_bytes());
-        let host = only(&request.headers, &header::HOST).ok()??;
-        if !self.is_ours(host.as_bytes()) || stated.is_some_and(|stated| !self.is_ours(stated)) {
+        if !self.is_for_us(request) {
             return None;
         }
         let asker = match only(&request.headers, &header::ORIGIN).ok()? {
@@ -61,6 +58,14 @@ impl Guard {
             }
         };
         Some(Admitted { path, asker })
+    }
+
+    /// Whether the request names this server as the one that it is for.
+    pub fn is_for_us(&self, request: &Parts) -> bool {
+        // A request may state its host in its first line, too.
+        let stated = request.uri.authority().map(|authority| authority.as_str().as_bytes());
+        let host = only(&request.headers, &header::HOST).ok().flatten();
+        host.is_some_and(|host| self.is_ours(host.as_bytes())) && stated.is_none_or(|stated| self.is_ours(stated))
     }
 
     /// Whether `host` is this server by a name that nobody else can make lead here: a page at `evil.example` whose name is

@@ -6,11 +6,13 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))] // Tests say what they need by failing.
 
 mod answer;
+mod entrance;
 pub mod explorer;
 mod explorer_route;
 mod guard;
 mod link;
 mod listen;
+mod peer;
 mod profile;
 pub mod share;
 mod symbol_api;

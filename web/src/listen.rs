@@ -1,7 +1,7 @@
 //! Listens, and serves connections within limits: their number, the size and time of their headers.
 
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::answer::{Shared, answer};
+use crate::entrance::Entrance;
 use crate::guard::Guard;
-use crate::link::ProfilerUrl;
+use crate::peer::Peer;
 use crate::profile::ProfileFile;
 use crate::symbol_api::SymbolApi;
 use crate::token::Token;
@@ -36,8 +37,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// A profile that is being served.
 pub struct Server {
     listener: TcpListener,
-    address: SocketAddr,
-    profiler: ProfilerUrl,
+    page: String,
     shared: Arc<Shared>,
 }
 
@@ -56,12 +56,15 @@ impl Server {
         let profile = ProfileFile::open(&site.profile)?;
         let listener = TcpListener::bind((wanted, port)).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
+        let guard = Guard {
+            token: Token::new()?,
+            address,
+            profiler: site.profiler.origin().clone(),
+        };
+        let page = page_url(&site, &guard);
         let shared = Shared {
-            guard: Guard {
-                token: Token::new()?,
-                address,
-                profiler: site.profiler.origin().clone(),
-            },
+            entrance: Entrance::new(&page)?,
+            guard,
             profile,
             symbols: site.symbols.map(SymbolApi::new),
             explorer: site.explorer,
@@ -69,44 +72,37 @@ impl Server {
         };
         Ok(Self {
             listener,
-            address,
-            profiler: site.profiler,
+            page,
             shared: Arc::new(shared),
         })
     }
 
-    /// Where everything is below; it has the token.
-    fn base_url(&self) -> String {
-        let mut address = self.address;
-        if address.ip().is_unspecified() {
-            let loopback: std::net::IpAddr = match address {
-                SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
-                SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
-            };
-            address.set_ip(loopback);
-        }
-        format!("http://{address}/{}", self.shared.guard.token.reveal())
-    }
-
     /// Where the profile itself is.
     pub fn profile_url(&self) -> String {
-        self.base_url() + "/profile.json"
+        profile_url(&self.shared.guard)
     }
 
     /// Where the front end is to ask about symbols, sources and machine code.
     pub fn symbols_url(&self) -> Option<String> {
-        self.shared.symbols.is_some().then(|| self.base_url())
+        self.shared.symbols.is_some().then(|| base_url(&self.shared.guard))
     }
 
     /// Where a person opens the profile.
-    pub fn page_url(&self) -> String {
-        let symbols = self.symbols_url();
-        self.profiler.page(&self.profile_url(), symbols.as_deref())
+    pub fn page_url(&self) -> &str {
+        &self.page
+    }
+
+    /// What a browser may be started with, though every user of the machine can read it then: it leads to the page, once. `None`: the kernel does not say
+    /// who connects.
+    pub fn entrance_url(&self) -> Option<String> {
+        let entrance = self.shared.entrance.as_ref()?;
+        Some(origin(&self.shared.guard) + &entrance.path())
     }
 
     /// Where a person opens the page-fault explorer.
     pub fn explorer_url(&self) -> Option<String> {
-        self.shared.explorer.is_some().then(|| self.base_url() + "/faults/")
+        let base = self.shared.explorer.is_some().then(|| base_url(&self.shared.guard));
+        base.map(|base| base + "/faults/")
     }
 
     /// Serves until Ctrl-C.
@@ -129,8 +125,12 @@ impl Server {
             tokio::select! {
                 () = &mut end => return,
                 next = next => match next {
-                    (Ok(place), Ok((stream, _))) => {
-                        tokio::spawn(serve(stream, Arc::clone(&self.shared), place));
+                    (Ok(place), Ok((stream, from))) => {
+                        let peer = stream.local_addr().map_or(Peer::Another, |to| Peer::of(from, to));
+                        // Another user of the machine has no business here, and is to take no place from who has.
+                        if peer != Peer::Another {
+                            tokio::spawn(serve(stream, peer, Arc::clone(&self.shared), place));
+                        }
                     }
                     _ => tokio::time::sleep(ACCEPT_PAUSE).await,
                 },
@@ -139,9 +139,36 @@ impl Server {
     }
 }
 
+/// `http://ADDRESS:PORT`
+fn origin(guard: &Guard) -> String {
+    let mut address = guard.address;
+    if address.ip().is_unspecified() {
+        let loopback: IpAddr = match address {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        };
+        address.set_ip(loopback);
+    }
+    format!("http://{address}")
+}
+
+/// Where everything is below; it has the token.
+fn base_url(guard: &Guard) -> String {
+    format!("{}/{}", origin(guard), guard.token.reveal())
+}
+
+fn profile_url(guard: &Guard) -> String {
+    base_url(guard) + "/profile.json"
+}
+
+fn page_url(site: &Site, guard: &Guard) -> String {
+    let symbols = site.symbols.is_some().then(|| base_url(guard));
+    site.profiler.page(&profile_url(guard), symbols.as_deref())
+}
+
 /// Serves one connection. How it ended is nobody's business: a line for each would let anybody fill the terminal.
-async fn serve(stream: TcpStream, shared: Arc<Shared>, place: OwnedSemaphorePermit) {
-    let service = service_fn(|request| answer(&shared, request));
+async fn serve(stream: TcpStream, peer: Peer, shared: Arc<Shared>, place: OwnedSemaphorePermit) {
+    let service = service_fn(|request| answer(&shared, peer, request));
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)

@@ -140,6 +140,58 @@ fn whatever_is_refused_looks_the_same() {
     );
 }
 
+/// What a browser is started with, all users of the machine can read.
+#[test]
+fn the_entrance_opens_once() {
+    let (_folder, server) = server();
+    let entrance = server.entrance.clone().expect("the kernel says who connects");
+    let path = entrance.strip_prefix(&format!("http://{}", server.address)).unwrap();
+    assert!(!entrance.contains(&server.base));
+    let ask = |method: &str, host: &str| {
+        let head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\nHost: {host}\r\n\r\n");
+        server.send(head.as_bytes()).unwrap()
+    };
+    for (method, host) in [
+        ("HEAD", &*server.address),
+        ("POST", &server.address),
+        ("GET", "evil.example"),
+    ] {
+        assert_eq!(ask(method, host).status, 404, "{method} {host}");
+    }
+    let answer = ask("GET", &server.address);
+    assert_eq!((answer.status, answer.header("location")), (303, Some(&*server.page)));
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    assert_eq!(ask("GET", &server.address).status, 404);
+}
+
+/// Whatever they know: the whole link, here.
+#[test]
+fn another_user_of_the_machine_is_not_heard() {
+    use std::os::unix::process::CommandExt as _;
+    let (_folder, server) = server();
+    let port = server.address.rsplit_once(':').unwrap().1;
+    let script = format!(
+        "exec 3<>/dev/tcp/127.0.0.1/{port} && printf 'GET {}/profile.json HTTP/1.1\\r\\nHost: {}\\r\\nConnection: close\\r\\n\\r\\n' >&3 && cat <&3",
+        server.base, server.address
+    );
+    let fetched = |uid: Option<u32>| {
+        let mut client = std::process::Command::new("bash");
+        client.args(["-c", &script]).current_dir("/");
+        if let Some(uid) = uid {
+            client.uid(uid);
+        }
+        client
+            .output()
+            .ok()
+            .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    assert!(fetched(None).unwrap().ends_with(PROFILE));
+    match fetched(Some(64_123)) {
+        Some(got) => assert_eq!(got, ""),
+        None => println!("skipped: only root can be another user"),
+    }
+}
+
 #[test]
 fn a_browsers_question_before_the_request_is_answered_for_the_profiler_only() {
     let (_folder, server) = server();

@@ -43,10 +43,15 @@ pub fn run(profile: &Path, options: &Serve, roots: &[PathBuf], environment: &Env
         .context("starting the server")?;
     runtime.block_on(async {
         let server = Server::bind(site).await?;
-        let page = server.page_url();
-        introduce(profile, address, &server, &page);
+        introduce(profile, address, &server);
         if !options.no_open {
-            open(&page, environment);
+            match server.entrance_url() {
+                Some(entrance) => open(&entrance, environment),
+                None => tell(
+                    "no browser was started: other users of this machine could read its arguments, and this system does not say \
+                     which user connects; open the address above yourself",
+                ),
+            }
         }
         server.run_until(asked_to_end()).await;
         Ok(())
@@ -73,7 +78,7 @@ fn explorer_of(opened: Served) -> Explorer {
     })
 }
 
-fn introduce(profile: &Path, address: IpAddr, server: &Server, page: &str) {
+fn introduce(profile: &Path, address: IpAddr, server: &Server) {
     let profile = profile.display();
     if address.is_loopback() {
         tell(format_args!("serving {profile} on this machine only; Ctrl-C ends it"));
@@ -83,13 +88,14 @@ fn introduce(profile: &Path, address: IpAddr, server: &Server, page: &str) {
             "warning: with --host, whoever learns the link reads the profile and its sources from the network, unencrypted",
         );
     }
-    say(page);
+    say(server.page_url());
     if let Some(explorer) = server.explorer_url() {
         tell(format_args!("its page faults: {explorer}"));
     }
     tell("the browser may ask whether the page may reach this machine: allow it, or nothing loads");
 }
 
+/// Every user of the machine can read the `page`.
 fn open(page: &str, environment: &Environment) {
     let started = Command::new("xdg-open")
         .arg(page)

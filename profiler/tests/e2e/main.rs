@@ -21,6 +21,7 @@ mod mappings;
 mod maps;
 mod markers;
 mod names;
+mod neighbours;
 mod open_files;
 mod proportions;
 mod refusals;

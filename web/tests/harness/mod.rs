@@ -26,6 +26,8 @@ pub struct Running {
     /// `/TOKEN`
     pub base: String,
     pub page: String,
+    /// What a browser would be started with.
+    pub entrance: Option<String>,
     end: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -62,7 +64,8 @@ pub fn serve(profile: &Path, named: Named, roots: SourceRoots) -> Running {
     let url = server.symbols_url().unwrap();
     let (address, base) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     let (address, base) = (address.to_owned(), format!("/{base}"));
-    let page = server.page_url();
+    let page = server.page_url().to_owned();
+    let entrance = server.entrance_url();
     let (end, ended) = oneshot::channel();
     let thread = std::thread::spawn(move || {
         runtime.block_on(server.run_until(async {
@@ -73,6 +76,7 @@ pub fn serve(profile: &Path, named: Named, roots: SourceRoots) -> Running {
         address,
         base,
         page,
+        entrance,
         end: Some(end),
         thread: Some(thread),
     }

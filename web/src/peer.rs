@@ -1,0 +1,223 @@
+//! Who is at the other end of a connection: the kernel knows the user of each socket of this machine.
+//!
+//! Asked through `sock_diag(7)` for the one socket that the connection comes from. A socket that nothing holds any more has no inode
+//! there and counts as root's, so that it proves nothing.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, socket};
+use nix::unistd::Uid;
+
+/// Of `linux/sock_diag.h`, `linux/netlink.h`, `net/tcp_states.h`.
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const NLMSG_ERROR: u16 = 2;
+const NLM_F_REQUEST: u16 = 1;
+const TCP_LISTEN: u8 = 10;
+/// `struct nlmsghdr` and `struct inet_diag_req_v2`.
+const QUESTION: usize = 16 + 56;
+/// In the answer: `struct nlmsghdr`, then `struct inet_diag_msg`.
+const MESSAGE: usize = 16;
+
+/// Who made a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// A process of the server's own user, or of root.
+    Ours,
+    /// A process of another user of this machine.
+    Another,
+    /// Another machine, or the kernel does not say.
+    Unknown,
+}
+
+/// A socket of this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Holder {
+    uid: u32,
+    /// 0: no process has it any more.
+    inode: u32,
+}
+
+impl Peer {
+    /// Who connected from `from` to `to`, which is ours.
+    pub fn of(from: SocketAddr, to: SocketAddr) -> Self {
+        let (from, to) = (canonical(from), canonical(to));
+        // A connection that never leaves the machine has both its sockets here.
+        let is_here = from.ip().is_loopback() || from.ip() == to.ip();
+        match holder(from, to) {
+            Ok(Some(Holder { uid, inode })) if inode != 0 && (uid == 0 || uid == Uid::effective().as_raw()) => {
+                Self::Ours
+            }
+            Ok(Some(_)) => Self::Another,
+            Ok(None) if is_here => Self::Another,
+            Ok(None) | Err(_) => Self::Unknown,
+        }
+    }
+
+    /// Whether the kernel says who connects: some containers keep that from their processes.
+    pub fn can_be_known() -> bool {
+        let try_it = || -> io::Result<Self> {
+            let listener = TcpListener::bind("127.0.0.1:0")?;
+            let to = listener.local_addr()?;
+            let stream = TcpStream::connect(to)?;
+            Ok(Self::of(stream.local_addr()?, to))
+        };
+        try_it().is_ok_and(|peer| peer == Self::Ours)
+    }
+}
+
+/// IPv4 in IPv6 is IPv4 to the kernel.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        IpAddr::V4(ip) => SocketAddr::new(ip.into(), address.port()),
+        IpAddr::V6(_) => address,
+    }
+}
+
+/// The socket whose own end is `from`. `None`: there is none on this machine.
+fn holder(from: SocketAddr, to: SocketAddr) -> io::Result<Option<Holder>> {
+    let netlink = socket(
+        AddressFamily::Netlink,
+        SockType::Datagram,
+        SockFlag::SOCK_CLOEXEC,
+        SockProtocol::NetlinkSockDiag,
+    )?;
+    sendto(
+        netlink.as_raw_fd(),
+        &question(from, to),
+        &NetlinkAddr::new(0, 0),
+        MsgFlags::empty(),
+    )?;
+    read(&netlink, from, to)
+}
+
+fn question(from: SocketAddr, to: SocketAddr) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(QUESTION);
+    let family = if from.is_ipv4() {
+        libc_family::INET
+    } else {
+        libc_family::INET6
+    };
+    bytes.extend(72u32.to_ne_bytes());
+    bytes.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    bytes.extend(NLM_F_REQUEST.to_ne_bytes());
+    bytes.extend([0; 8]); // sequence, port
+    bytes.extend([family, libc_family::TCP, 0, 0]);
+    bytes.extend(u32::MAX.to_ne_bytes()); // all states
+    bytes.extend(from.port().to_be_bytes());
+    bytes.extend(to.port().to_be_bytes());
+    for address in [from, to] {
+        match address.ip() {
+            IpAddr::V4(ip) => bytes.extend(ip.octets().iter().chain(&[0; 12])),
+            IpAddr::V6(ip) => bytes.extend(ip.octets()),
+        }
+    }
+    let scope = match to {
+        SocketAddr::V4(_) => 0,
+        SocketAddr::V6(to) => to.scope_id(),
+    };
+    bytes.extend(scope.to_ne_bytes());
+    bytes.extend([0xff; 8]); // any cookie
+    bytes
+}
+
+/// Of `linux/socket.h` and `linux/in.h`, as bytes.
+mod libc_family {
+    pub(super) const INET: u8 = 2;
+    pub(super) const INET6: u8 = 10;
+    pub(super) const TCP: u8 = 6;
+}
+
+fn read(netlink: &OwnedFd, from: SocketAddr, to: SocketAddr) -> io::Result<Option<Holder>> {
+    let mut bytes = [0; 512];
+    // The kernel has answered by the time that it has taken the question.
+    let len = recv(netlink.as_raw_fd(), &mut bytes, MsgFlags::MSG_DONTWAIT)?;
+    parse(bytes.get(..len).unwrap_or_default(), from, to)
+        .ok_or_else(|| io::ErrorKind::InvalidData.into())
+        .flatten()
+}
+
+/// `None`: not an answer.
+fn parse(bytes: &[u8], from: SocketAddr, to: SocketAddr) -> Option<io::Result<Option<Holder>>> {
+    let kind = u16::from_ne_bytes(*bytes.get(4..)?.first_chunk()?);
+    let message = bytes.get(MESSAGE..)?;
+    let word = |at: usize| message.get(at..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
+    if kind == NLMSG_ERROR {
+        let errno = Errno::from_raw(word(0)?.cast_signed().wrapping_neg());
+        return Some(if errno == Errno::ENOENT {
+            Ok(None)
+        } else {
+            Err(errno.into())
+        });
+    }
+    let port = |at: usize| message.get(at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes));
+    // Where no connection fits, the kernel takes a listener on the port.
+    let is_it = message.get(1)? != &TCP_LISTEN && port(4)? == from.port() && port(6)? == to.port();
+    let holder = Holder {
+        uid: word(64)?,
+        inode: word(68)?,
+    };
+    (kind == SOCK_DIAG_BY_FAMILY).then_some(Ok(is_it.then_some(holder)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn both_ends(address: &str) -> Option<(TcpStream, TcpStream)> {
+        let listener = TcpListener::bind(address).ok()?;
+        let mut to = listener.local_addr().unwrap();
+        if to.ip().is_unspecified() {
+            to.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+        }
+        let client = TcpStream::connect(to).unwrap();
+        Some((client, listener.accept().unwrap().0))
+    }
+
+    fn peer(server: &TcpStream) -> Peer {
+        Peer::of(server.peer_addr().unwrap(), server.local_addr().unwrap())
+    }
+
+    #[test]
+    fn our_own_connections_are_ours() {
+        assert!(Peer::can_be_known());
+        for address in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0"] {
+            if let Some((_client, server)) = both_ends(address) {
+                assert_eq!(peer(&server), Peer::Ours, "{address}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_socket_that_is_gone_is_not_root_s() {
+        let (client, server) = both_ends("127.0.0.1:0").unwrap();
+        drop(client);
+        assert_eq!(peer(&server), Peer::Another);
+    }
+
+    #[test]
+    fn a_listener_on_the_port_is_not_the_other_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (_client, server) = both_ends("127.0.0.1:0").unwrap();
+        let here = server.local_addr().unwrap();
+        assert_eq!(Peer::of(listener.local_addr().unwrap(), here), Peer::Another);
+    }
+
+    #[test]
+    fn another_machine_is_unknown() {
+        let from = "192.0.2.1:4000".parse().unwrap();
+        assert_eq!(Peer::of(from, "192.0.2.2:80".parse().unwrap()), Peer::Unknown);
+    }
+
+    #[test]
+    fn hostile_answers_never_panic() {
+        let address = "127.0.0.1:1".parse().unwrap();
+        for len in 0..100 {
+            for fill in [0, 2, 20, 255] {
+                parse(&vec![fill; len], address, address);
+            }
+        }
+    }
+}
