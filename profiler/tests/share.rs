@@ -258,7 +258,7 @@ fn a_right_to_delete_that_can_not_be_kept_after_all_is_told() {
     let said = stderr(&shared);
     assert!(said.contains("https://profiler.firefox.com/public/token1/"), "{said}");
     let command = format!(
-        "  curl -X DELETE -H 'Accept: application/vnd.firefox-profiler+json;version=1.0' -H 'Authorization: Bearer {}' '{}profile/token1'\n",
+        "  printf 'Authorization: Bearer %s' '{}' | curl -X DELETE -H 'Accept: application/vnd.firefox-profiler+json;version=1.0' -H @- '{}profile/token1'\n",
         storage.last_jwt(),
         storage.url
     );

@@ -100,7 +100,8 @@ impl Storage {
         let host = parsed.host_str().ok_or_else(wrong)?.to_owned();
         let is_here = ["localhost", "127.0.0.1", "[::1]"].contains(&host.as_str());
         let is_safe = parsed.scheme() == "https" || (parsed.scheme() == "http" && is_here);
-        let is_plain = parsed.query().is_none() && parsed.fragment().is_none() && parsed.username().is_empty();
+        let is_plain = parsed.query().is_none() && parsed.fragment().is_none();
+        let is_plain = is_plain && parsed.username().is_empty() && parsed.password().is_none();
         if !is_safe || !is_plain {
             return Err(wrong());
         }
@@ -186,10 +187,11 @@ impl Storage {
         }
     }
 
-    /// What deletes a profile without ngmi, for whoever has to keep the right to do so by hand.
+    /// What deletes a profile without ngmi, for a person who has to keep the right to do so by hand. The token is not among curl's arguments, which every user of the
+    /// machine can read.
     pub fn delete_command(&self, uploaded: &Uploaded) -> String {
         format!(
-            "curl -X DELETE -H 'Accept: {PROTOCOL}' -H 'Authorization: Bearer {}' '{}'",
+            "printf 'Authorization: Bearer %s' '{}' | curl -X DELETE -H 'Accept: {PROTOCOL}' -H @- '{}'",
             uploaded.deletion_token,
             self.below(&["profile", &uploaded.profile_token])
         )
