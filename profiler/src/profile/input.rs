@@ -1,33 +1,81 @@
-//! A profile's bytes, unpacked if need be, within a limit.
+//! A profile's bytes, unpacked if need be, within limits.
 
 use std::io::{self, BufRead, BufReader, Read};
 
 use flate2::read::MultiGzDecoder;
 
+use super::scan::{Scan, too_large};
+
 /// Bytes of JSON that are read at most: eight times what a browser opens.
 pub const LIMIT: u64 = 4 << 30;
 /// How a gzip file starts.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// Bytes of JSON for each byte that is compressed, at most: profiles have 10 to 40, and gzip can have 1,000.
+const RATIO: u64 = 100;
+/// Up to here any ratio will do.
+const SMALL: u64 = 64 << 20;
+/// Bytes that are read at once.
+const PIECE: usize = 1 << 16;
 
-/// Reads everything, through gunzip if it is compressed. An input above the limit is an error of kind
+/// Reads everything, through gunzip if it is compressed. An input above a limit is an error of kind
 /// [`io::ErrorKind::FileTooLarge`].
+///
+/// # Errors
+/// The input's, or what is over a limit.
 pub fn read_all(input: impl Read, limit: u64) -> io::Result<Vec<u8>> {
-    let mut input = BufReader::new(input);
-    let packed = input.fill_buf()?.starts_with(&GZIP);
-    let mut bytes = Vec::new();
-    let room = limit.saturating_add(1);
-    let len = if packed {
-        MultiGzDecoder::new(input).take(room).read_to_end(&mut bytes)?
+    read_within(input, limit, SMALL)
+}
+
+fn read_within(input: impl Read, limit: u64, small: u64) -> io::Result<Vec<u8>> {
+    let mut input = BufReader::new(Counted { input, bytes: 0 });
+    if input.fill_buf()?.starts_with(&GZIP) {
+        let mut unpacked = MultiGzDecoder::new(input);
+        collect(&mut unpacked, limit, |decoder, len| {
+            let packed = decoder.get_ref().get_ref().bytes;
+            if len > small && len / RATIO > packed {
+                return Err(too_large(format_args!(
+                    "{len} bytes of JSON in {packed} compressed ones"
+                )));
+            }
+            Ok(())
+        })
     } else {
-        input.take(room).read_to_end(&mut bytes)?
-    };
-    if len as u64 > limit {
-        return Err(io::Error::new(
-            io::ErrorKind::FileTooLarge,
-            format!("more than {limit} bytes of JSON"),
-        ));
+        collect(&mut input, limit, |_, _| Ok(()))
     }
-    Ok(bytes)
+}
+
+/// `check` sees how many bytes there are, again and again.
+fn collect<R: Read>(input: &mut R, limit: u64, check: impl Fn(&R, u64) -> io::Result<()>) -> io::Result<Vec<u8>> {
+    let (mut bytes, mut piece, mut scan) = (Vec::new(), vec![0; PIECE], Scan::default());
+    loop {
+        let len = match input.read(&mut piece) {
+            Ok(0) => return Ok(bytes),
+            Ok(len) => len,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let all = bytes.len() as u64 + len as u64;
+        if all > limit {
+            return Err(too_large(format_args!("more than {limit} bytes of JSON")));
+        }
+        check(input, all)?;
+        scan.feed(&piece[..len])?;
+        bytes.extend_from_slice(&piece[..len]);
+    }
+}
+
+/// Knows how much was read.
+struct Counted<R> {
+    input: R,
+    bytes: u64,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = self.input.read(buffer)?;
+        self.bytes += len as u64;
+        Ok(len)
+    }
 }
 
 #[cfg(test)]
@@ -37,11 +85,15 @@ mod tests {
 
     use super::*;
 
+    fn gzip(parts: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        parts.into_iter().for_each(|part| packed.write_all(&part).unwrap());
+        packed.finish().unwrap()
+    }
+
     #[test]
     fn packed_or_not_and_never_more_than_the_limit() {
-        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        packed.write_all(&[b' '; 5000]).unwrap();
-        let packed = packed.finish().unwrap();
+        let packed = gzip([vec![b' '; 5000]]);
         assert!(packed.len() < 100, "a small file may hold much");
         assert_eq!(read_all(&packed[..], 5000).unwrap().len(), 5000);
         assert_eq!(
@@ -50,5 +102,42 @@ mod tests {
         );
         assert_eq!(read_all(&b"{}"[..], 2).unwrap(), b"{}");
         assert!(read_all(&packed[..20], 5000).is_err());
+    }
+
+    /// The bomb of a string that is longer than any profile's.
+    fn long_string() -> Vec<u8> {
+        let start = br#"{"meta":{"preprocessedProfileVersion":1},"ngmi":{},"threads":[],"x":""#.to_vec();
+        gzip([start].into_iter().chain(vec![vec![b'x'; 1 << 20]; 100]))
+    }
+
+    #[test]
+    fn a_string_that_no_profile_has_is_refused_by_every_reader() {
+        use crate::profile::{ForeignSource, ProfileSource};
+
+        let packed = long_string();
+        let mut rest = &packed[..];
+        let error = read_all(&mut rest, LIMIT).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        assert!(rest.len() > packed.len() / 4, "it was unpacked to its end");
+        let why = "a string of more than 32 MiB, which no profile has";
+        assert_eq!(error.to_string(), why);
+        let chain = |error: anyhow::Error| format!("{error:#}");
+        for said in [
+            chain(ProfileSource::new(&*packed).unwrap_err().into()),
+            chain(ForeignSource::new(&*packed).err().unwrap().into()),
+            chain(crate::profile::named(&*packed).unwrap_err().into()),
+            crate::profile::lint(&*packed).join(""),
+        ] {
+            assert!(said.contains(why), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_unpacks_to_far_more_than_it_is_is_refused() {
+        let numbers = |count| gzip([b"[".to_vec()].into_iter().chain(vec![b"0,".repeat(1 << 16); count]));
+        let error = read_within(&*numbers(40), LIMIT, 4 << 20).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        assert!(error.to_string().contains("bytes of JSON in"), "{error}");
+        assert!(read_within(&*numbers(30), LIMIT, 4 << 20).is_ok(), "small files may");
     }
 }

@@ -42,6 +42,7 @@ mod read_markers;
 mod read_tables;
 mod request;
 mod sample;
+mod scan;
 mod schema;
 mod shared;
 mod shell;

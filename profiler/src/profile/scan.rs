@@ -1,0 +1,119 @@
+//! Limits on JSON before it is kept: what no profile has is refused while it is unpacked.
+
+use std::io;
+
+/// Longest string, in bytes as written: screenshots and sources are the longest that profiles have.
+const LONGEST_STRING: usize = 32 << 20;
+/// Deepest nesting, which is `serde_json`'s own limit.
+const DEEPEST: u32 = 128;
+
+/// Follows JSON byte by byte, without a look at its grammar.
+#[derive(Debug, Default)]
+pub struct Scan {
+    /// Bytes of the string so far.
+    string: Option<usize>,
+    is_escaped: bool,
+    depth: u32,
+}
+
+impl Scan {
+    /// The next bytes.
+    ///
+    /// # Errors
+    /// They are over a limit, of kind [`io::ErrorKind::FileTooLarge`], or not JSON.
+    pub fn feed(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let is_mark = match self.string {
+                Some(_) if self.is_escaped => |_: &u8| true,
+                Some(_) => |byte: &u8| matches!(byte, b'"' | b'\\' | 0),
+                None => |byte: &u8| matches!(byte, b'"' | b'[' | b']' | b'{' | b'}' | 0),
+            };
+            let plain = bytes.iter().position(is_mark);
+            let (skipped, rest) = bytes.split_at(plain.unwrap_or(bytes.len()));
+            self.lengthen(skipped.len())?;
+            bytes = match rest.split_first() {
+                Some((mark, rest)) => {
+                    self.mark(*mark)?;
+                    rest
+                }
+                None => rest,
+            };
+        }
+        Ok(())
+    }
+
+    /// A byte that may mean something.
+    fn mark(&mut self, byte: u8) -> io::Result<()> {
+        match (self.string, byte) {
+            // A sparse file is full of them, and may be of any size.
+            (_, 0) => {
+                let why = "it has zero bytes, which JSON has not";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+            }
+            (Some(_), b'"') if !self.is_escaped => self.string = None,
+            (Some(_), _) => {
+                self.is_escaped = byte == b'\\' && !self.is_escaped;
+                self.lengthen(1)?;
+            }
+            (None, b'"') => self.string = Some(0),
+            (None, b'[' | b'{') => {
+                self.depth += 1;
+                if self.depth > DEEPEST {
+                    return Err(too_large(format_args!("more than {DEEPEST} levels of nesting")));
+                }
+            }
+            (None, _) => self.depth = self.depth.saturating_sub(1),
+        }
+        Ok(())
+    }
+
+    /// If it is in a string.
+    fn lengthen(&mut self, more: usize) -> io::Result<()> {
+        let Some(len) = &mut self.string else { return Ok(()) };
+        *len += more;
+        if *len > LONGEST_STRING {
+            return Err(too_large(format_args!(
+                "a string of more than {} MiB",
+                LONGEST_STRING >> 20
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// What the file has too much of.
+pub fn too_large(what: std::fmt::Arguments<'_>) -> io::Error {
+    io::Error::new(io::ErrorKind::FileTooLarge, format!("{what}, which no profile has"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scan(parts: &[&[u8]]) -> io::Result<()> {
+        let mut scan = Scan::default();
+        parts.iter().try_for_each(|part| scan.feed(part))
+    }
+
+    #[test]
+    fn strings_end_where_json_says() {
+        let long = vec![b'['; LONGEST_STRING - 10];
+        scan(&[br#"{"a\"b\\":["#, b"\"", &long, b"\"]}"]).unwrap();
+        let over = scan(&[b"\"", &long, &[b'x'; 20]]).unwrap_err();
+        assert_eq!(over.kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(over.to_string(), "a string of more than 32 MiB, which no profile has");
+        // Escapes that are cut between two reads.
+        scan(&[b"\"\\", b"\"", b"\"", &[b'['; 128]]).unwrap();
+    }
+
+    #[test]
+    fn nesting_has_a_limit_and_zeros_are_not_json() {
+        scan(&[&b"[".repeat(128)]).unwrap();
+        scan(&[&b"[]".repeat(1_000)]).unwrap();
+        assert_eq!(
+            scan(&[&b"[{".repeat(65)]).unwrap_err().to_string(),
+            "more than 128 levels of nesting, which no profile has"
+        );
+        assert_eq!(scan(&[b"{\0"]).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+}
