@@ -215,3 +215,64 @@ fn files_that_the_profile_does_not_name_are_not_looked_at() {
     let answer = server.ask("/asm/v1", &asm(&program, start, u32::MAX, true));
     assert!(answer.to_string().len() < 100 << 20);
 }
+
+/// A program of the same profile that claims another's build id has no say about the other's names.
+#[test]
+fn a_forged_build_id_names_nothing_of_another_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for name in ["right", "copy", "forged"] {
+        std::fs::create_dir(at(name)).unwrap();
+    }
+    let build = |folder: &str, function: &str| {
+        let text = format!(
+            "__attribute__((noinline)) int {function}(int x) {{ return x * 3; }}\nint main(void) {{ return {function}(1); }}\n"
+        );
+        let id = "-Wl,--build-id=0x00112233445566778899aabbccddeeff00112233";
+        // The last option about the id is the one that counts.
+        compile_text(&at(folder), ("library", "library.c", &text), "gcc", &["-g", "-O0"]).map(|_| {
+            let linked = std::process::Command::new("gcc")
+                .current_dir(at(folder))
+                .args(["-g", "-O0", id, "-o", "library", "library.c"])
+                .status()
+                .unwrap();
+            assert!(linked.success());
+            let path = at(folder).join("library").canonicalize().unwrap();
+            let library = harness::programs::library(&path);
+            Program { path, library }
+        })
+    };
+    let (Some(right), Some(forged)) = (build("right", "right"), build("forged", "forge")) else {
+        println!("skipped: gcc is not installed");
+        return;
+    };
+    assert_eq!(right.library.breakpad_id, forged.library.breakpad_id);
+    let copy = at("copy").join("library");
+    std::fs::copy(&right.path, &copy).unwrap();
+    let start = right.functions().iter().find(|(_, _, name)| name == "right").unwrap().0;
+    let name = |others: &[&Program]| {
+        let mut named = right.named(&[]);
+        named.libraries.extend(others.iter().map(|other| other.library.clone()));
+        let server = server_of(folder.path(), named, SourceRoots::default());
+        let code = server.ask("/asm/v1", &asm(&right, start, 4, false));
+        let answer = server.ask("/symbolicate/v5", &symbolicate(&right, &[start]));
+        let function = answer["results"][0]["stacks"][0][0]["function"].as_str();
+        (function.map(str::to_owned), code["instructions"].is_array())
+    };
+    let copied = Program {
+        library: harness::programs::library(&copy),
+        path: copy,
+    };
+    let whole = (Some("right".to_owned()), true);
+    assert_eq!(name(&[]), whole);
+    assert_eq!(name(&[&copied]), whole, "the same contents elsewhere");
+    assert_eq!(name(&[&forged]), (None, false), "either may have run");
+    // Under another name, the build id alone would lead there.
+    let renamed = forged.path.with_file_name("other");
+    std::fs::rename(&forged.path, &renamed).unwrap();
+    let other = Program {
+        library: harness::programs::library(&renamed),
+        path: renamed,
+    };
+    assert_eq!(name(&[&other]), (None, false));
+}

@@ -1,6 +1,6 @@
 //! `ngmi order`: the functions of a file in the order in which they ran, for a linker, and what that would save.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
@@ -70,7 +70,19 @@ fn find(tables: &Tables, wanted: &Path) -> Result<(ElfFile, Chosen)> {
         .map_or(pattern.clone(), |name| name.to_string_lossy());
     let opened = if wanted.exists() { Some(open(wanted)?) } else { None };
     let own_id = opened.as_ref().map_or(&[][..], ElfFile::build_id);
+    let whole = fs::canonicalize(wanted).unwrap_or_else(|_| wanted.to_owned());
+    let agree = |build_id: &[u8]| build_id.is_empty() || own_id.is_empty() || build_id == own_id;
+    let is_it = |path: &str, build_id: &[u8]| Path::new(path) == whole && agree(build_id);
+    let all_files = || tables.files.iter().map(|file| (&*file.path, &*file.build_id));
+    let all_modules = || tables.modules.iter().map(|module| (&*module.path, &*module.build_id));
+    // Any file can claim its build id.
+    let is_there = all_files()
+        .chain(all_modules())
+        .any(|(path, build_id)| is_it(path, build_id));
     let fits = |path: &str, build_id: &[u8]| {
+        if is_there {
+            return is_it(path, build_id);
+        }
         if !own_id.is_empty() && !build_id.is_empty() {
             return own_id == build_id;
         }

@@ -1,13 +1,13 @@
 //! The libraries that a profile names, by the ids that questions name them with.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::str::FromStr as _;
 
 use wholesym::debugid::DebugId;
 use wholesym::{CodeId, LibraryInfo, SymbolManager, SymbolManagerConfig};
 
-use super::vetted;
+use super::vetted::{self, Vetted};
 use crate::Debuginfod;
 
 /// A library as the profile has it.
@@ -72,19 +72,21 @@ impl Libraries {
             by_debug_id: HashMap::new(),
             by_code_id: HashMap::new(),
         };
+        let contested = contested(libraries);
         for library in libraries {
-            all.add(library);
+            all.add(library, &contested);
         }
         all
     }
 
-    fn add(&mut self, library: &Library) {
+    fn add(&mut self, library: &Library, contested: &HashSet<DebugId>) {
         // Without an id nothing tells whether the file is still the one that ran.
         let Some(debug_id) = debug_id(&library.breakpad_id) else {
             return;
         };
         // A path that may not be opened is left out: symbols may come from a debug file.
-        let usable = |path: &str| vetted::is_library(Path::new(path)).then(|| path.to_owned());
+        let is_usable = |path: &str| !contested.contains(&debug_id) && vetted::is_library(Path::new(path));
+        let usable = |path: &str| is_usable(path).then(|| path.to_owned());
         let key = (library.debug_name.clone(), debug_id);
         let code_id = library.code_id.clone().map(|id| id.to_ascii_lowercase());
         self.manager.add_known_library(LibraryInfo {
@@ -122,6 +124,38 @@ impl Libraries {
             .or_else(by_code_id)
             .ok_or_else(|| "the profile names no such library".to_owned())
     }
+}
+
+/// The ids that files with different contents claim: a forged one would answer for the other. Of these no file is opened that the profile names.
+fn contested(libraries: &[Library]) -> HashSet<DebugId> {
+    let mut paths: HashMap<DebugId, Vec<&str>> = HashMap::new();
+    for library in libraries {
+        if let Some(id) = debug_id(&library.breakpad_id) {
+            let known = paths.entry(id).or_default();
+            if !known.contains(&library.path.as_str()) {
+                known.push(&library.path);
+            }
+        }
+    }
+    let is_contested = |paths: &[&str]| {
+        paths
+            .windows(2)
+            .any(|two| !is_same(Path::new(two[0]), Path::new(two[1])))
+    };
+    paths
+        .into_iter()
+        .filter(|(_, paths)| is_contested(paths))
+        .map(|(id, _)| id)
+        .collect()
+}
+
+/// Both are there, with the same contents.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let vetted = |path: &Path| path.is_absolute().then(|| Vetted::new(path).ok())?;
+    let (Some(one), Some(other)) = (vetted(one), vetted(other)) else {
+        return false;
+    };
+    one.is(&other) || one.has_contents_of(&other).unwrap_or(false)
 }
 
 fn debug_id(breakpad: &str) -> Option<DebugId> {

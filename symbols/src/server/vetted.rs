@@ -1,9 +1,9 @@
 //! Files that may be opened at all: plain ones, on file systems that store files.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, BufRead as _, BufReader};
 use std::os::fd::{AsFd as _, AsRawFd as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
@@ -65,6 +65,34 @@ impl Vetted {
     /// It may not be read.
     pub fn open(&self) -> io::Result<File> {
         File::open(reopen(&self.handle))
+    }
+
+    /// Both are one file.
+    pub fn is(&self, other: &Self) -> bool {
+        (self.metadata.dev(), self.metadata.ino()) == (other.metadata.dev(), other.metadata.ino())
+    }
+
+    /// Both have the same bytes.
+    ///
+    /// # Errors
+    /// One may not be read.
+    pub fn has_contents_of(&self, other: &Self) -> io::Result<bool> {
+        if self.metadata.len() != other.metadata.len() {
+            return Ok(false);
+        }
+        let (mut one, mut other) = (BufReader::new(self.open()?), BufReader::new(other.open()?));
+        loop {
+            let (a, b) = (one.fill_buf()?, other.fill_buf()?);
+            let len = a.len().min(b.len());
+            if a[..len] != b[..len] || (len == 0 && a.len() != b.len()) {
+                return Ok(false);
+            }
+            if len == 0 {
+                return Ok(true);
+            }
+            one.consume(len);
+            other.consume(len);
+        }
     }
 }
 
