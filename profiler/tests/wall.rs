@@ -19,6 +19,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -26,8 +27,12 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::SockType;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
+use profiler::capture::wire::Mapped;
 use profiler::cli::wall;
+use profiler::event::FileId;
+use profiler::record::finish::Plan;
 use profiler::record::privilege::joint;
+use profiler::record::reach::Reach;
 use symbols::elf::ElfFile;
 use symbols::{BinaryRequest, Config, Symbolicator};
 
@@ -185,6 +190,87 @@ fn lines_are_read_behind_it() {
                 .unwrap()
                 .resolve(&request, &[address])
                 .unwrap()
+        });
+        walled.join().unwrap()
+    });
+    let main = names[0].as_ref().unwrap();
+    assert_eq!((&*main.symbol, main.inline_chain[0].line), ("main", Some(1)));
+}
+
+/// The files of a recording, in a home with a key: what a parser that was taken over, or a name in a hostile file, could read of it.
+#[test]
+fn conversion_reads_what_was_mapped_and_its_debug_info() {
+    needs_landlock!();
+    let home = tempfile::tempdir().unwrap();
+    let at = |name: &str| home.path().join(name);
+    for folder in [".ssh", "build/bin", "build/objects"] {
+        fs::create_dir_all(at(folder)).unwrap();
+    }
+    for secret in [
+        ".ssh/id_ed25519",
+        "notes.txt",
+        "build/bin/secret.debug",
+        "build/objects/secret.dwo",
+    ] {
+        fs::write(at(secret), "secret").unwrap();
+    }
+    symlink(at(".ssh/id_ed25519"), at("build/objects/key.dwo")).unwrap();
+    fs::write(at("build/program.c"), "int main(void) {\n    return 0;\n}\n").unwrap();
+    for words in [
+        "-g -gdwarf-4 -gsplit-dwarf -c -o objects/program.o program.c",
+        "-Wl,--build-id=sha1 -o bin/program objects/program.o",
+    ] {
+        let mut gcc = Command::new("gcc");
+        gcc.args(words.split(' ')).current_dir(at("build"));
+        assert!(gcc.status().unwrap().success());
+    }
+    let binary = at("build/bin/program");
+    let file = fs::File::open(&binary).unwrap();
+    let elf = ElfFile::open(file.try_clone().unwrap()).unwrap();
+    let functions = elf.functions();
+    let main = functions.iter().find(|function| function.name == "main").unwrap();
+    let address = u32::try_from(main.svma - elf.base_svma()).unwrap();
+    let by_descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let mapped = Mapped {
+        pid: 1,
+        file: FileId::default(),
+        path: binary.to_str().unwrap().to_owned(),
+        problem: None,
+    };
+    let plan = Plan {
+        sources: None,
+        max_samples: 1,
+        complete_log: true,
+        this_boot: false,
+    };
+    let mut reach = Reach::of(&[(mapped, Some(file.try_clone().unwrap()))], &plan);
+    // The test's own folder is below the one where rows would be put aside.
+    reach.folders.retain(|folder| !home.path().starts_with(folder));
+    let names = std::thread::scope(|scope| {
+        let walled = scope.spawn(|| {
+            assert!(wall::restrict_reads(&reach).unwrap());
+            for secret in [
+                ".ssh/id_ed25519",
+                "notes.txt",
+                "build/program.c",
+                "build/bin/secret.debug",
+                "build/objects/secret.dwo",
+                "build/objects/key.dwo",
+            ] {
+                assert!(refused(fs::read(at(secret))), "{secret}");
+            }
+            for outside in ["/etc/passwd", "/proc/self/environ"] {
+                assert!(refused(fs::File::open(outside)), "{outside}");
+            }
+            assert!(refused(fs::read_dir(home.path())));
+            assert!(fs::read(&by_descriptor).is_ok(), "the file itself, by its descriptor");
+            let request = BinaryRequest {
+                open_path: binary.clone(),
+                path: binary.clone(),
+                build_id: elf.build_id().to_vec(),
+            };
+            let symbolicator = Symbolicator::new(Config::default()).unwrap();
+            symbolicator.resolve(&request, &[address]).unwrap()
         });
         walled.join().unwrap()
     });

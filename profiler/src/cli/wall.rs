@@ -5,13 +5,14 @@ use std::env::temp_dir;
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _,
+    ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, PathBeneath, Ruleset, RulesetAttr as _,
     RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
 use symbols::{Config, Debuginfod};
 
 use super::args::Verb;
 use crate::event::HookStatus;
+use crate::record::reach::Reach;
 
 /// What the newest kernel that this was written for can keep.
 const NEWEST: ABI = ABI::V10;
@@ -46,6 +47,26 @@ fn build(outputs: &[&Path]) {
     }
     // A kernel without it, or a container that refuses it, leaves things as they were; `ngmi doctor` tells.
     let _ = restrict(&places, debuginfod.is_some());
+}
+
+/// Puts up another wall for the process that makes a recording's profile, once it knows which files that is about: it reads those and no others.
+pub fn around_reads(reach: &Reach) {
+    let _ = restrict_reads(reach);
+}
+
+/// From here on this thread and those that it starts open these files and folders for reading, and no others. False: the kernel keeps nothing of it.
+///
+/// # Errors
+/// When the kernel has it and refuses.
+pub fn restrict_reads(reach: &Reach) -> Result<bool, RulesetError> {
+    let reads = AccessFs::ReadFile | AccessFs::ReadDir;
+    let rules = Ruleset::default().handle_access(reads)?.create()?;
+    let mut rules = rules.add_rules(path_beneath_rules(&reach.folders, reads))?;
+    for file in &reach.files {
+        // A memory file has no path that a rule could be about; who has it open can read it.
+        let _ = (&mut rules).add_rule(PathBeneath::new(file, AccessFs::ReadFile));
+    }
+    Ok(rules.restrict_self()?.ruleset != RulesetStatus::NotEnforced)
 }
 
 /// Whether this machine has it.

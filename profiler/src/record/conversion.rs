@@ -2,7 +2,7 @@
 //! to is what it is handed, the log and the profile that has no name yet. docs/decisions/0002-sandbox.md.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -16,16 +16,22 @@ use nix::sys::signal::Signal;
 use nix::sys::socket::SockType;
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use symbols::Config;
+use tempfile::TempDir;
 
 use super::binaries::{OpenBinaries, Vdso};
 use super::finish::{self, OpenLog, Plan};
 use super::privilege::joint;
+use super::reach::Reach;
 use super::spool::{Output, Spool};
 use crate::capture::link::Link;
 use crate::capture::open_files;
 use crate::capture::wire::Mapped;
 use crate::cli::wall;
 use crate::report::Summary;
+
+/// Bytes of its answer, which may be that of a hostile file that took it over.
+const ANSWER_LIMIT: u64 = 64 << 20;
 
 /// What that process is told, before it begins. Paths are for messages.
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,7 +58,11 @@ pub fn run(log: &Spool, output: &mut Output, mapped: Vec<(Mapped, Option<File>)>
     thread::scope(|scope| {
         let thread = scope.spawn(|| {
             prctl::set_no_new_privs().context("no_new_privs")?;
-            let (child, link) = start()?;
+            let scratch = tempfile::Builder::new()
+                .prefix("ngmi-scratch-")
+                .tempdir_in(Config::scratch_folder());
+            let scratch = scratch.ok(); // without one it says so when it needs it
+            let (child, link) = start(scratch.as_ref())?;
             let sent = send(&link, log, output, mapped, plan);
             drop(link);
             answer(child, sent)
@@ -61,10 +71,15 @@ pub fn run(log: &Spool, output: &mut Output, mapped: Vec<(Mapped, Option<File>)>
     })
 }
 
-fn start() -> Result<(Child, Link)> {
+/// What it puts aside goes into a folder of its own, so that it need not read those of others.
+fn start(scratch: Option<&TempDir>) -> Result<(Child, Link)> {
     let (ours, theirs) = joint(SockType::SeqPacket)?;
-    let child = Command::new("/proc/self/exe")
-        .args(["__convert", &theirs.as_raw_fd().to_string()])
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["__convert", &theirs.as_raw_fd().to_string()]);
+    if let Some(scratch) = scratch {
+        command.env("TMPDIR", scratch.path());
+    }
+    let child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
@@ -83,16 +98,24 @@ fn send(link: &Link, log: &Spool, output: &mut Output, mapped: Vec<(Mapped, Opti
     link.send(&Told::Begin(plan), None)
 }
 
-fn answer(child: Child, sent: Result<()>) -> Result<Summary> {
-    let ended = child.wait_with_output().context("waiting for the profile")?;
-    if let Ok(answer) = serde_json::from_slice::<Answer>(&ended.stdout) {
+fn answer(mut child: Child, sent: Result<()>) -> Result<Summary> {
+    let mut said = Vec::new();
+    if let Some(output) = child.stdout.take() {
+        let waiting = "waiting for the profile";
+        output.take(ANSWER_LIMIT + 1).read_to_end(&mut said).context(waiting)?;
+    }
+    if said.len() as u64 > ANSWER_LIMIT {
+        child.kill()?;
+    }
+    let status = child.wait().context("waiting for the profile")?;
+    if let Ok(answer) = serde_json::from_slice::<Answer>(&said) {
         return answer.map_err(|why| anyhow!(why));
     }
     // One that was killed took nothing more: how it ended says why.
-    if ended.status.success() {
+    if status.success() {
         sent?;
     }
-    bail!("the process that makes the profile ended with {}", ended.status)
+    bail!("the process that makes the profile ended with {status}")
 }
 
 /// The body of `ngmi __convert FD`.
@@ -133,6 +156,8 @@ fn convert(link: &Link) -> Result<Summary> {
     let ((log, path), mut output) = log
         .zip(output)
         .context("this verb is for ngmi itself; use `ngmi record`")?;
-    let binaries = OpenBinaries::new(mapped, Vdso::of_this_kernel());
+    let vdso = Vdso::of_this_kernel();
+    wall::around_reads(&Reach::of(&mapped, &plan));
+    let binaries = OpenBinaries::new(mapped, vdso);
     finish::finish(OpenLog::new(log, path)?, &mut output, &binaries, &plan)
 }

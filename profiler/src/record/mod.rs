@@ -15,6 +15,7 @@ pub mod needed;
 pub mod places;
 pub mod preload;
 pub mod privilege;
+pub mod reach;
 pub mod session;
 pub mod signals;
 pub mod sources;

@@ -1,5 +1,8 @@
 //! Functions, inline chains, files and lines.
 
+use std::path::Path;
+use std::process::Command;
+
 use crate::harness::profile::{Frame, share};
 use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle, oracle};
@@ -75,6 +78,38 @@ fn c_functions_have_lines() {
         })
     });
     assert!((there - 0.75).abs() < 0.05, "{there}");
+}
+
+/// What makes the profile may read few files: debug info in objects elsewhere in the build is among them, as is that of a stripped program.
+#[test]
+fn debug_info_in_other_files_is_found() {
+    needs_capture!();
+    let source = oracle::source_dir().join("burn.c");
+    let run = |folder: &Path, line: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-ec", line]).current_dir(folder).env("SOURCE", &source);
+        assert!(command.status().unwrap().success(), "{line}");
+    };
+    let split = "mkdir -p bin objects
+        gcc -O2 -g -gdwarf-4 -gsplit-dwarf -pthread -c -o objects/burn.o \"$SOURCE\"
+        gcc -pthread -Wl,--build-id -o bin/burn objects/burn.o";
+    let stripped = "mkdir -p bin/.debug
+        gcc -O2 -g -pthread -Wl,--build-id -o bin/burn \"$SOURCE\"
+        objcopy --only-keep-debug bin/burn bin/.debug/burn.symbols
+        objcopy --strip-all --add-gnu-debuglink=bin/.debug/burn.symbols bin/burn";
+    for build in [split, stripped] {
+        let ngmi = Ngmi::record();
+        run(ngmi.dir(), build);
+        let program = ngmi.dir().join("bin/burn");
+        let profile = ngmi.program(program, ["300"]).run().profile();
+        let with_lines = share(&profile.main_of("burn").samples, |sample| {
+            sample
+                .stack
+                .iter()
+                .any(|frame| frame.function == "burn_here" && frame.line.is_some())
+        });
+        assert!(with_lines > 0.9, "{with_lines}: {build}");
+    }
 }
 
 #[test]

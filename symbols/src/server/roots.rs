@@ -29,6 +29,9 @@ const HIDDEN: &[&str] = &[
     ".cache/bazel",
 ];
 
+/// Entries of a root that are let in one by one.
+const ENTRIES: usize = 10_000;
+
 /// Folders below which sources may be opened.
 #[derive(Debug, Clone, Default)]
 pub struct SourceRoots {
@@ -49,6 +52,16 @@ impl SourceRoots {
             named: named.iter().filter_map(|path| real(path)).collect(),
             usual: usual.filter(|path| path.parent().is_some()).collect(),
         }
+    }
+
+    /// Files and folders that hold every source which may be read, as few others as can be: what is hidden at the top of a usual root is not among them.
+    pub fn readable(&self) -> Vec<PathBuf> {
+        let usual = self.usual.iter().flat_map(|root| {
+            let visible = root.read_dir().into_iter().flatten().flatten().take(ENTRIES);
+            let visible = visible.map(|entry| entry.path()).filter(|path| self.contain(path));
+            visible.chain(HIDDEN.iter().map(|hidden| root.join(hidden)))
+        });
+        self.named.iter().cloned().chain(usual).collect()
     }
 
     /// The text of a source file.
@@ -165,6 +178,17 @@ mod tests {
             .read_to_string(&mut text)
             .map_err(|error| error.to_string())?;
         Ok(text)
+    }
+
+    #[test]
+    fn what_is_hidden_is_not_let_in() {
+        let home = home();
+        let roots = SourceRoots::new(Some(home.path()), None, &[]);
+        let readable = roots.readable();
+        let real = home.path().canonicalize().unwrap();
+        let is_in = |name: &str| readable.iter().any(|place| real.join(name).starts_with(place));
+        assert!(is_in("project/main.c") && is_in(".cargo/registry/src/crate/lib.rs"));
+        assert!(!is_in(".ssh/id_ed25519") && !is_in(".bashrc"));
     }
 
     #[test]

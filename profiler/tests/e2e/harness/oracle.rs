@@ -151,7 +151,7 @@ pub fn source(file: &str) -> String {
     std::fs::read_to_string(source_dir().join(file)).unwrap()
 }
 
-fn source_dir() -> PathBuf {
+pub fn source_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracles")
 }
 

@@ -1,0 +1,200 @@
+//! What the process that makes a profile may read: the files that were mapped, what of their debug info lies in other files, and nothing else. Each file is let in
+//! by itself and no folder around it, since the recorded program chooses where its files lie and what their debug info names.
+
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use nix::unistd::Uid;
+use rustc_hash::FxHashSet;
+use symbols::elf::ElfFile;
+use symbols::{Config, Debuginfod};
+
+use super::finish::Plan;
+use crate::capture::files::open_regular;
+use crate::capture::wire::Mapped;
+
+/// Where packages put debug info; it is public.
+const SYSTEM_DEBUG: &str = "/usr/lib/debug";
+/// What finds the address of a server.
+const RESOLVER: [&str; 12] = [
+    "/etc/gai.conf",
+    "/etc/host.conf",
+    "/etc/hosts",
+    "/etc/ld.so.cache",
+    "/etc/nsswitch.conf",
+    "/etc/resolv.conf",
+    "/etc/services",
+    "/etc/ssl",
+    "/lib",
+    "/run/systemd/resolve",
+    "/usr/lib",
+    "/usr/share/ca-certificates",
+];
+/// Extensions of what a compiler leaves of split DWARF.
+const SPLIT: [&str; 3] = ["dwo", "dwp", "o"];
+/// Entries of folders that are looked at for it, in one recording.
+const ENTRIES: usize = 1 << 16;
+/// Folders below the one where a search begins.
+const DEPTH: usize = 8;
+/// Files at most.
+const FILES: usize = 1 << 16;
+/// Longest name of a debug file.
+const NAME: usize = 255;
+
+/// Files and folders.
+#[derive(Debug, Default)]
+pub struct Reach {
+    /// Opened, since their names may mean others by the time that they are let in.
+    pub files: Vec<File>,
+    /// With all that is below. What is not there is left out.
+    pub folders: Vec<PathBuf>,
+    searched: FxHashSet<PathBuf>,
+    entries: usize,
+}
+
+impl Reach {
+    /// What the profile of these files needs.
+    pub fn of(mapped: &[(Mapped, Option<File>)], plan: &Plan) -> Self {
+        let mut reach = Self {
+            folders: vec![SYSTEM_DEBUG.into()],
+            ..Self::default()
+        };
+        reach
+            .folders
+            .extend(Some(Config::scratch_folder()).filter(|folder| is_private(folder)));
+        if plan.this_boot {
+            reach.folders.push("/proc/kallsyms".into());
+        }
+        if let Some(places) = &plan.sources {
+            reach.folders.extend(places.roots().readable());
+        }
+        if let Some(debuginfod) = Debuginfod::from_env() {
+            reach.folders.push(debuginfod.cache_directory);
+            reach.folders.extend(RESOLVER.map(PathBuf::from));
+        }
+        for (mapping, file) in mapped {
+            let path = Path::new(&mapping.path);
+            match file {
+                Some(file) => file.try_clone().into_iter().for_each(|file| reach.binary(path, file)),
+                None => by_name(mapping).into_iter().for_each(|file| reach.binary(path, file)),
+            }
+        }
+        reach
+    }
+
+    /// A file that was mapped, and its debug info.
+    fn binary(&mut self, path: &Path, file: File) {
+        let elf = elf(&file);
+        let owner = file.metadata().map_or(0, |meta| meta.uid());
+        let link = elf.as_ref().and_then(|elf| debug_link(elf, &file));
+        self.add(file);
+        let (Some(elf), Some(folder)) = (elf, path.parent().filter(|_| path.is_absolute())) else {
+            return;
+        };
+        let mut is_split = has_split_dwarf(&elf);
+        if let Some(name) = link {
+            for candidate in [folder.join(&name), folder.join(".debug").join(&name)] {
+                if let Some((file, elf)) = debug_file(&candidate, owner) {
+                    is_split |= has_split_dwarf(&elf);
+                    self.add(file);
+                }
+            }
+        }
+        if is_split {
+            // Objects lie below the program (CMake, Meson, cargo), or below the folder around it.
+            for start in [Some(folder), folder.parent()].into_iter().flatten() {
+                self.search(start, owner);
+            }
+        }
+    }
+
+    fn add(&mut self, file: File) {
+        if self.files.len() < FILES {
+            self.files.push(file);
+        }
+    }
+
+    /// Adds what is left of split DWARF in and below `start`, nearest first.
+    fn search(&mut self, start: &Path, owner: u32) {
+        if start.parent().is_none() {
+            return;
+        }
+        let mut folders = VecDeque::from([(start.to_owned(), 0)]);
+        while let Some((folder, depth)) = folders.pop_front() {
+            if !self.searched.insert(folder.clone()) {
+                continue;
+            }
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                self.entries += 1;
+                if self.entries > ENTRIES {
+                    return;
+                }
+                let (path, Ok(kind)) = (entry.path(), entry.file_type()) else {
+                    continue;
+                };
+                let is_hidden = entry.file_name().as_bytes().starts_with(b".");
+                let is_split = path
+                    .extension()
+                    .is_some_and(|end| SPLIT.iter().any(|split| end == *split));
+                if kind.is_dir() && depth < DEPTH && !is_hidden {
+                    folders.push_back((path, depth + 1));
+                } else if kind.is_file()
+                    && is_split
+                    && let Some((file, _)) = debug_file(&path, owner)
+                {
+                    self.add(file);
+                }
+            }
+        }
+    }
+}
+
+/// A folder of our own that others do not even read; `/tmp` holds anything.
+fn is_private(folder: &Path) -> bool {
+    fs::metadata(folder).is_ok_and(|meta| meta.uid() == Uid::effective().as_raw() && meta.mode() & 0o777 == 0o700)
+}
+
+/// A file that was named only, if it still is the one that was mapped. The name is of the program's own file systems, and may mean anything here.
+fn by_name(mapping: &Mapped) -> Option<File> {
+    let file = open_regular(Path::new(&mapping.path)).ok()?;
+    let is_it = file.metadata().ok()?.ino() == mapping.file.inode && elf(&file).is_some();
+    is_it.then_some(file)
+}
+
+/// An ELF file that is root's, ours, or of whoever has the binary: another user may not answer for it.
+fn debug_file(path: &Path, owner: u32) -> Option<(File, ElfFile)> {
+    let file = open_regular(path).ok()?;
+    let uid = file.metadata().ok()?.uid();
+    let is_trusted = [0, Uid::effective().as_raw(), owner].contains(&uid);
+    let elf = elf(&file).filter(|_| is_trusted)?;
+    Some((file, elf))
+}
+
+fn elf(file: &File) -> Option<ElfFile> {
+    let mut start = [0; 4];
+    file.read_exact_at(&mut start, 0).ok()?;
+    if start != *b"\x7fELF" {
+        return None;
+    }
+    ElfFile::open(file.try_clone().ok()?).ok()
+}
+
+/// Its DWARF refers to other files (`-gsplit-dwarf`).
+fn has_split_dwarf(elf: &ElfFile) -> bool {
+    elf.section_places().iter().any(|place| place.name == ".debug_addr")
+}
+
+/// The name of the file with the debug info, without a folder.
+fn debug_link(elf: &ElfFile, file: &File) -> Option<PathBuf> {
+    let places = elf.section_places();
+    let section = places.iter().find(|place| place.name == ".gnu_debuglink")?;
+    let mut bytes = [0; NAME + 1];
+    let len = file.read_at(&mut bytes, section.offset).ok()?;
+    let end = bytes[..len].iter().position(|byte| *byte == 0)?;
+    let name = Path::new(OsStr::from_bytes(&bytes[..end]));
+    (name.file_name() == Some(name.as_os_str())).then(|| name.to_owned())
+}
