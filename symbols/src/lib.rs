@@ -2,7 +2,7 @@
 //!
 //! - [`elf`]: what a binary is: build id, segments, sections for the unwinder.
 //! - [`Symbolicator`]: names of addresses in binaries. Functions come from symbol tables and `.eh_frame`, read here so
-//!   that a name never reaches beyond its function; inline chains and lines come from wholesym, as do downloads.
+//!   that a name never reaches beyond its function; inline chains and lines come from samply-symbols.
 //! - [`server`]: the profiler's questions about symbols, sources and machine code, answered.
 //! - [`kallsyms`], [`perf_map`], [`jitdump`]: names of addresses in the kernel and in code made at run time.
 //!
@@ -12,15 +12,19 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))] // Tests say what they need by failing.
 
 mod cfi;
+mod contents;
 mod demangle;
 pub mod elf;
 pub mod jitdump;
 pub mod kallsyms;
+pub mod patience;
 pub mod perf_map;
 pub mod server;
 mod spans;
 mod symbolicator;
 mod table;
+mod vetted;
 
 pub use demangle::demangle;
 pub use symbolicator::{AddressName, BinaryRequest, Config, Debuginfod, Names, SourceFrame, SymbolError, Symbolicator};
+pub use vetted::open_plain;

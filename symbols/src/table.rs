@@ -1,6 +1,6 @@
 //! The symbols of functions, or of data, in one or more symbol tables as ranges of addresses.
 //!
-//! wholesym's own list lets a symbol of `.dynsym` reach as far as the next one, so that a private function between two
+//! samply-symbols' own list lets a symbol of `.dynsym` reach as far as the next one, so that a private function between two
 //! exported ones would get the first one's name. Here a symbol covers what its size says.
 
 use std::cmp::Reverse;

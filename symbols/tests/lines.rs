@@ -7,7 +7,7 @@ mod build;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -116,7 +116,7 @@ fn cpp_inlining_in_split_dwarf() {
     assert_cpp_chain(&symbolicator(), &build);
 }
 
-/// wholesym 0.8 does not read split DWARF of version 5: there are no lines, but there is no wrong one either.
+/// samply-symbols 0.24 does not read split DWARF of version 5: there are no lines, but there is no wrong one either.
 #[test]
 fn split_dwarf_5_keeps_the_functions() {
     let build = Build::new(
@@ -140,31 +140,6 @@ fn cpp_inlining_beside_mini_debug_info() {
     build.tool("xz", &["mini"]);
     build.tool("objcopy", &["--add-section", ".gnu_debugdata=mini.xz", "inlined"]);
     assert_cpp_chain(&symbolicator(), &build);
-}
-
-/// Those two kinds of binaries are copied first.
-#[test]
-fn without_room_for_a_copy_there_are_names_and_it_is_said() {
-    let build = Build::new("inlined", "cpp", CPP_SOURCE, &["-O2", "-g"]);
-    build.tool("objcopy", &["--add-section", ".gnu_debugdata=inlined.cpp", "inlined"]);
-    let symbol = build.symbol_with("outer");
-    let with = |scratch: &Path| {
-        let scratch = Some(scratch.to_owned());
-        let defaults = Config::default();
-        Symbolicator::new(Config { scratch, ..defaults }).unwrap()
-    };
-    let nowhere = with(Path::new("/nonexistent/folder"));
-    for name in all_names(&nowhere, &build, &symbol) {
-        assert_eq!(name.symbol, "shapes::outer(shapes::Box const&, int)");
-        assert!(name.inline_chain.iter().all(|frame| frame.line.is_none()), "{name:?}");
-    }
-    let why = nowhere.without_lines().unwrap();
-    assert!(why.contains("/nonexistent/folder") && why.contains("TMPDIR"), "{why}");
-    let somewhere = with(build.directory.path());
-    assert_cpp_chain(&somewhere, &build);
-    assert_eq!(somewhere.without_lines(), None);
-    let names = fs::read_dir(&build.directory).unwrap();
-    assert_eq!(names.count(), 2, "the source and the program");
 }
 
 #[test]

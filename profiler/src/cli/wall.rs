@@ -1,7 +1,6 @@
 //! A wall around verbs that only read recordings, which somebody else may have made: nothing is written but beside the output and where rows are put
 //! aside, no program is run, nobody is connected to. The kernel's Landlock keeps it; docs/decisions/0002-sandbox.md says where there is none, and why.
 
-use std::env::temp_dir;
 use std::path::{Path, PathBuf};
 
 use landlock::{
@@ -25,6 +24,11 @@ pub fn around(verb: &Verb) {
     }
 }
 
+/// As [`around`], for a verb that has begun otherwise.
+pub fn around_output(output: &Path) {
+    build(&[output]);
+}
+
 /// As [`around`], for the process that makes a recording's profile: what it writes to is handed to it.
 pub fn around_conversion() {
     build(&[]);
@@ -43,7 +47,6 @@ fn build(outputs: &[&Path]) {
         // A folder that is not there yet can't be named to the kernel; one that can't be made is told when it is needed.
         let _ = std::fs::create_dir_all(&debuginfod.cache_directory);
         places.push(debuginfod.cache_directory.clone());
-        places.push(temp_dir());
     }
     // A kernel without it, or a container that refuses it, leaves things as they were; `ngmi doctor` tells.
     let _ = restrict(&places, debuginfod.is_some());
@@ -106,7 +109,6 @@ pub fn restrict(places: &[PathBuf], connects: bool) -> Result<bool, RulesetError
 /// Where the verb writes beside standard output; `None`: it does more than read a recording.
 fn outputs(verb: &Verb) -> Option<Vec<&Path>> {
     let output = match verb {
-        Verb::Convert(args) => Some(&args.output),
         Verb::Trim(args) => Some(&args.output),
         Verb::Export(args) => Some(&args.output),
         Verb::Order(args) => args.output.as_ref(),

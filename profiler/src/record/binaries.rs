@@ -4,14 +4,13 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use symbols::elf::{ElfError, ElfFile};
+use symbols::elf::ElfFile;
 
-use crate::capture::files::open_regular;
 use crate::capture::wire::Mapped;
 use crate::event::FileId;
 use crate::unwind::Binaries;
@@ -48,20 +47,14 @@ fn read_vdso() -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A mapped file that was passed on, or why it was not.
-#[derive(Debug)]
-struct Passed {
-    path: String,
-    file: Result<File, String>,
-}
-
 /// A file that was asked for before, or why it can't be had.
 type Opened = Result<Arc<ElfFile>, String>;
 
 /// Opens the files behind mappings.
 #[derive(Debug)]
 pub struct OpenBinaries {
-    passed: FxHashMap<FileId, Passed>,
+    /// Those that were passed on, or why one was not.
+    passed: FxHashMap<FileId, Result<File, String>>,
     vdso: Vdso,
     open: RefCell<FxHashMap<(FileId, String), Opened>>,
 }
@@ -74,13 +67,7 @@ impl OpenBinaries {
             let why = mapping
                 .problem
                 .unwrap_or_else(|| "not passed on by the capture half".to_owned());
-            passed.insert(
-                mapping.file,
-                Passed {
-                    path: mapping.path,
-                    file: file.ok_or(why),
-                },
-            );
+            passed.insert(mapping.file, file.ok_or(why));
         }
         Self {
             passed,
@@ -93,18 +80,13 @@ impl OpenBinaries {
         if path == "[vdso]" {
             return self.vdso.elf();
         }
-        let by_path = || open_regular(Path::new(path)).map_err(|error| error.to_string());
-        let (file, certain) = match self.passed.get(&id).map(|passed| &passed.file) {
+        let by_path = || symbols::open_plain(Path::new(path)).map_err(|error| error.to_string());
+        let (file, certain) = match self.passed.get(&id) {
             Some(Ok(file)) => (file.try_clone().map_err(|error| error.to_string())?, true),
             Some(Err(why)) => (by_path().map_err(|error| format!("{why}; {error}"))?, false),
             None => (by_path()?, false),
         };
-        // A file that is no program may be cut off while it is looked at: it is never mapped.
-        let mut start = [0; 4];
-        if file.read_exact_at(&mut start, 0).is_err() || start != *b"\x7fELF" {
-            return Err(ElfError::NotElf.to_string());
-        }
-        let same_inode = file.metadata().is_ok_and(|meta| meta.ino() == id.inode);
+        let same_inode = !certain && file.metadata().is_ok_and(|meta| meta.ino() == id.inode);
         let elf = ElfFile::open(file).map_err(|error| error.to_string())?;
         let same_build = !build_id.is_empty() && elf.build_id() == build_id;
         if certain || same_build || (build_id.is_empty() && same_inode) {
@@ -114,13 +96,17 @@ impl OpenBinaries {
         }
     }
 
+    /// The file was cut off while stacks were unwound with it.
+    pub fn was_cut(&self, id: FileId, path: &str) -> bool {
+        let open = self.open.borrow();
+        let known = open.iter().filter(|((file, name), _)| *file == id && name == path);
+        known.flat_map(|(_, opened)| opened).any(|elf| elf.was_cut())
+    }
+
     /// A path through which the file can be opened now, whatever became of its name.
     pub fn open_path(&self, id: FileId, path: &str) -> PathBuf {
         match self.passed.get(&id) {
-            Some(Passed {
-                file: Ok(file),
-                path: passed,
-            }) if !is_still(passed, id) => PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
+            Some(Ok(file)) => PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
             _ => PathBuf::from(path),
         }
     }
@@ -136,12 +122,6 @@ impl Binaries for OpenBinaries {
         self.open.borrow_mut().insert(key, opened.clone());
         opened
     }
-}
-
-fn is_still(path: &str, id: FileId) -> bool {
-    std::fs::metadata(path).is_ok_and(|meta| {
-        meta.ino() == id.inode && (libc::major(meta.dev()), libc::minor(meta.dev())) == (id.major, id.minor)
-    })
 }
 
 #[cfg(test)]

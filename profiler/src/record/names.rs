@@ -35,6 +35,7 @@ pub fn resolve(
     binaries: &OpenBinaries,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) {
+    note_cut_files(tables, binaries);
     let places = files.map_or_else(Vec::new, |files| places::sections(tables, files, binaries));
     let wanted = with_places(tables, wanted(tables, binaries), places);
     let symbolicator = match Symbolicator::new(symbols::Config::from_env()) {
@@ -52,9 +53,6 @@ pub fn resolve(
         .map(|one| (one.request.clone(), one.addresses.clone()))
         .collect();
     let answers = symbolicator.resolve_many(&requests, |done| progress(done, requests.len()));
-    if let Some(why) = symbolicator.without_lines() {
-        tables.recording.notes.push(why.to_owned());
-    }
     let mut texts = Texts::default();
     for (one, answer) in wanted.into_iter().zip(answers) {
         match answer {
@@ -78,6 +76,16 @@ pub fn resolve(
                     problem.get_or_insert_with(|| error.to_string());
                 }
             }
+        }
+    }
+}
+
+/// Says of modules that their stacks may be wrong.
+fn note_cut_files(tables: &mut Tables, binaries: &OpenBinaries) {
+    for module in &mut tables.modules {
+        if module.kind == ModuleKind::File && binaries.was_cut(module.file, &module.path) {
+            let why = "the file was cut off while it was read: stacks through it may end early";
+            module.problem.get_or_insert_with(|| why.to_owned());
         }
     }
 }

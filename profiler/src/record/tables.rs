@@ -16,7 +16,7 @@ use std::time::SystemTime;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::unistd::Uid;
-use symbols::elf::ElfFile;
+use symbols::elf::{ElfError, ElfFile};
 
 use super::identity::Environment;
 use super::stamp::Stamp;
@@ -40,6 +40,9 @@ pub enum TablesError {
     /// None can be made of the file.
     #[error(transparent)]
     Table(#[from] TableError),
+    /// The file was cut off while the table was made of it.
+    #[error(transparent)]
+    File(#[from] ElfError),
     /// The system has no memory for it.
     #[error("no memory for its unwind table: {0}")]
     Memory(#[from] io::Error),
@@ -103,6 +106,10 @@ impl Tables {
             Some(bytes) => bytes,
             None => input.compile()?.to_bytes(),
         };
+        // A table of what a file never held would look like any other, and stay in the cache.
+        if elf.was_cut() {
+            return Err(ElfError::Cut.into());
+        }
         if let (Some(folder), Some(path)) = (&self.folder, &path) {
             // A full disk costs the next recording some time, and nothing else.
             let _ = if is_cached {

@@ -119,7 +119,7 @@ impl Functions {
     }
 }
 
-/// The start of a function of which only the unwind information tells, in the name that wholesym makes of it: `fun_8fd0`. Many
+/// The start of a function of which only the unwind information tells, in the name that samply-symbols makes of it: `fun_8fd0`. Many
 /// files have one of that name.
 pub fn made_up(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("fun_")?;

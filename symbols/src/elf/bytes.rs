@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use memmap2::Mmap;
 
+use super::guard::Guard;
+
 /// Some bytes of an ELF file. Cheap to clone; keeps the mapping alive.
 #[derive(Clone)]
 pub struct ElfBytes {
@@ -15,15 +17,18 @@ pub struct ElfBytes {
 }
 
 enum Backing {
-    Mapped(Mmap),
-    Memory(Arc<[u8]>),
+    /// The guard is dropped before the memory goes.
+    Mapped(Guard, Mmap),
+    Shared(Arc<[u8]>),
+    Owned(Vec<u8>),
 }
 
 impl Backing {
     fn as_slice(&self) -> &[u8] {
         match self {
-            Self::Mapped(map) => map,
-            Self::Memory(bytes) => bytes,
+            Self::Mapped(_, map) => map,
+            Self::Shared(bytes) => bytes,
+            Self::Owned(bytes) => bytes,
         }
     }
 }
@@ -35,11 +40,11 @@ impl ElfBytes {
         // SAFETY: `Mmap` asks that nobody changes the file meanwhile, which nobody can promise for the files of other
         // programs. The map is private and read-only, and every reader of it treats the bytes as hostile: each length
         // and offset is checked against the map on each use, so a change in place gives a wrong name or an error.
-        // Truncation raises SIGBUS, as in every tool that maps; the documentation of `ElfFile::open` says so.
+        // A part that is cut off reads as zeros: the guard sees to it.
         let map = unsafe { Mmap::map(file)? };
         Ok(Self {
             range: 0..map.len(),
-            backing: Arc::new(Backing::Mapped(map)),
+            backing: Arc::new(Backing::Mapped(Guard::new(&map)?, map)),
         })
     }
 
@@ -52,14 +57,36 @@ impl ElfBytes {
             range: start..end,
         })
     }
+
+    /// Others have them, too.
+    pub(crate) fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.backing) > 1
+    }
+
+    /// The file was cut off while it was read: what was made of its bytes may be wrong.
+    pub fn was_cut(&self) -> bool {
+        matches!(&*self.backing, Backing::Mapped(guard, _) if guard.was_cut())
+    }
+}
+
+impl From<Backing> for ElfBytes {
+    fn from(backing: Backing) -> Self {
+        Self {
+            range: 0..backing.as_slice().len(),
+            backing: Arc::new(backing),
+        }
+    }
 }
 
 impl From<Arc<[u8]>> for ElfBytes {
     fn from(bytes: Arc<[u8]>) -> Self {
-        Self {
-            range: 0..bytes.len(),
-            backing: Arc::new(Backing::Memory(bytes)),
-        }
+        Backing::Shared(bytes).into()
+    }
+}
+
+impl From<Vec<u8>> for ElfBytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Backing::Owned(bytes).into()
     }
 }
 

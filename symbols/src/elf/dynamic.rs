@@ -30,7 +30,7 @@ pub struct Dynamic {
 impl ElfFile {
     /// What the dynamic loader reads of this file; nothing of a static program, or where it is damaged.
     pub fn dynamic(&self) -> Dynamic {
-        let data = self.bytes();
+        let data: &[u8] = self.bytes();
         let mut dynamic = Dynamic::default();
         let read = if data.get(4) == Some(&1) {
             read::<elf::FileHeader32<Endianness>>(data, &mut dynamic)
@@ -39,7 +39,7 @@ impl ElfFile {
         };
         // What was read before the damage is as good as it was.
         let _ = read;
-        dynamic
+        if self.was_cut() { Dynamic::default() } else { dynamic }
     }
 }
 

@@ -27,7 +27,8 @@ pub struct FunctionSymbol {
 }
 
 impl ElfFile {
-    /// Its functions with a size, by address, each address once; those of `.dynsym` alone if the file has been stripped.
+    /// Its functions with a size, by address, each address once; those of `.dynsym` alone if the file has been stripped, and none if it was cut
+    /// off meanwhile.
     pub fn functions(&self) -> Vec<FunctionSymbol> {
         let Ok(object) = self.object() else { return Vec::new() };
         let is_code = |section: &object::Section<'_, '_>| matches!(section.flags(), SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & SHF_EXECINSTR != 0);
@@ -74,6 +75,9 @@ impl ElfFile {
                 others.push(std::mem::replace(&mut before.name, function.name));
                 before.local = false;
             }
+        }
+        if self.was_cut() {
+            return Vec::new();
         }
         functions.sort_unstable_by_key(|function| function.svma);
         functions

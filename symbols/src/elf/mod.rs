@@ -1,8 +1,10 @@
 //! ELF files: identity, segments, and sections whose bytes can be kept. Parsing is the `object` crate's.
 
 mod bytes;
+pub(crate) mod compressed;
 mod dynamic;
 mod functions;
+mod guard;
 mod headers;
 mod sections;
 
@@ -20,10 +22,10 @@ pub use functions::FunctionSymbol;
 use headers::{Extent, Headers};
 pub use sections::SectionPlace;
 
+use crate::patience;
+
 /// Larger files are refused.
 const MAX_FILE_SIZE: u64 = 16 << 30;
-/// Compressed sections that claim to be larger than this are not decompressed.
-const MAX_DECOMPRESSED_SIZE: u64 = 2 << 30;
 /// Longer build ids are refused: SHA-512 is the longest hash in use.
 const MAX_BUILD_ID: usize = 64;
 
@@ -58,6 +60,9 @@ pub enum ElfError {
     /// The file contradicts itself.
     #[error("the file is damaged: {0}")]
     Malformed(String),
+    /// Its end went away meanwhile.
+    #[error("the file was cut off while it was read, so nothing of it is used; try again once it is whole")]
+    Cut,
 }
 
 impl From<object::read::Error> for ElfError {
@@ -127,16 +132,19 @@ pub struct ElfFile {
 impl ElfFile {
     /// Maps `file` and reads its headers.
     ///
-    /// The mapping lives as long as anything made from it. A file that is truncated while it is mapped raises SIGBUS
-    /// on the next read of the missing part, so a process that must not die opens no files of other programs.
+    /// The mapping lives as long as anything made from it. A file that is cut off while it is mapped reads as zeros from the next read
+    /// of the missing part on, and [`ElfFile::was_cut`] says so: ask when everything that was to be known of it is.
     ///
-    /// Errors: every [`ElfError`].
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "the descriptor is of no more use to the caller"
-    )]
+    /// Errors: every [`ElfError`]; its file system does not answer.
     pub fn open(file: File) -> Result<Self, ElfError> {
-        Self::parse(map(&file)?, Extent::Whole)
+        let path = patience::name_of(&file);
+        let here = patience::patiently(&path, move |progress| patience::here(file, progress))?;
+        Self::open_here(&here)
+    }
+
+    /// As [`ElfFile::open`], of a file on a file system that answers.
+    pub(crate) fn open_here(file: &File) -> Result<Self, ElfError> {
+        Self::parse(map(file)?, Extent::Whole)
     }
 
     /// Reads an ELF image in memory, such as the vdso's. Errors: every [`ElfError`] but `Io`.
@@ -150,7 +158,7 @@ impl ElfFile {
     }
 
     /// Reads a debug file in memory.
-    pub(crate) fn debug_from_bytes(bytes: Arc<[u8]>) -> Result<Self, ElfError> {
+    pub(crate) fn debug_from_bytes(bytes: Vec<u8>) -> Result<Self, ElfError> {
         Self::parse(bytes.into(), Extent::Sections)
     }
 
@@ -165,6 +173,9 @@ impl ElfFile {
             let object = object::File::parse(&*bytes)?;
             object.build_id().ok().flatten().unwrap_or_default().to_vec()
         };
+        if bytes.was_cut() {
+            return Err(ElfError::Cut);
+        }
         if build_id.len() > MAX_BUILD_ID {
             return Err(ElfError::Malformed(format!("a build id of {} bytes", build_id.len())));
         }
@@ -188,7 +199,7 @@ impl ElfFile {
         &self.segments
     }
 
-    /// The stated address that relative addresses count from: that of the first segment, as in wholesym, samply and the
+    /// The stated address that relative addresses count from: that of the first segment, as in samply and the
     /// Firefox Profiler. Zero for libraries and position-independent executables.
     pub fn base_svma(&self) -> u64 {
         self.segments.first().map_or(0, |segment| segment.svma)
@@ -210,7 +221,7 @@ impl ElfFile {
     }
 
     /// The section `name`, decompressed if need be. `None` if there is none, if it has no bytes in this file, or if they
-    /// can't be decompressed.
+    /// can't be decompressed, or are more than unwinding can need. [`ElfFile::section_size`] decompresses nothing.
     pub fn section(&self, name: &str) -> Option<Section> {
         let object = self.object().ok()?;
         let section = object.section_by_name(name)?;
@@ -219,11 +230,8 @@ impl ElfFile {
         let bytes = if stored.format == CompressionFormat::None {
             self.bytes
                 .slice(stored.offset..stored.offset.checked_add(stored.compressed_size)?)?
-        } else if stored.uncompressed_size <= MAX_DECOMPRESSED_SIZE {
-            let data = stored.data(&*self.bytes).ok()?.decompress().ok()?;
-            ElfBytes::from(Arc::<[u8]>::from(&*data))
         } else {
-            return None;
+            compressed::decompress_section(&section, &self.bytes)?.into()
         };
         let start = section.address();
         Some(Section {
@@ -240,25 +248,19 @@ impl ElfFile {
             .is_some_and(|section| section.file_range().is_some_and(|(_, size)| size > 0))
     }
 
-    /// Bytes that all compressed sections together claim to hold.
-    pub(crate) fn decompressed_size(&self) -> u64 {
-        let Ok(object) = self.object() else { return 0 };
-        let compressed = object
-            .sections()
-            .filter_map(|section| section.compressed_file_range().ok());
-        compressed
-            .filter(|stored| stored.format != CompressionFormat::None)
-            .fold(0, |sum: u64, stored| sum.saturating_add(stored.uncompressed_size))
-    }
-
     /// The parsed file, for symbol tables.
     pub(crate) fn object(&self) -> Result<object::File<'_>, ElfError> {
         Ok(object::File::parse(&*self.bytes)?)
     }
 
     /// The whole file.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &ElfBytes {
         &self.bytes
+    }
+
+    /// The file was cut off while it was read: what was made of it may be wrong.
+    pub fn was_cut(&self) -> bool {
+        self.bytes.was_cut()
     }
 }
 

@@ -57,6 +57,9 @@ impl ElfFile {
                 })
             })
             .collect();
+        if self.was_cut() {
+            return Vec::new();
+        }
         // Of several that lie at one place, the loaded one is meant, and what has bytes before what has none: two segments may show
         // one page of the file. A damaged file may claim any number of them.
         let (mut loaded, mut others): (Vec<_>, Vec<_>) = places.into_iter().partition(|place| place.loaded);

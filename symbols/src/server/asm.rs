@@ -1,8 +1,8 @@
 //! `/asm/v1`: machine code of a library, disassembled by samply-api.
 
+use samply_symbols::LookupAddress;
 use serde::Deserialize;
 use serde_json::json;
-use wholesym::LookupAddress;
 
 use super::libraries::{Asked, Entry, Libraries};
 use super::{Known, address, parse};
@@ -47,16 +47,11 @@ pub(super) async fn answer(known: &Known, question: &str) -> Result<String, Stri
         "startAddress": format!("0x{start:x}"),
         "size": format!("0x{:x}", size.min(MAX_BYTES)),
     });
-    let manager = &known.libraries.manager;
-    Ok(manager.query_json_api("/asm/v1", &checked.to_string()).await)
+    Ok(known.libraries.query("/asm/v1", &checked.to_string()).await)
 }
 
 async fn function_end(libraries: &Libraries, entry: &Entry, start: u32) -> Option<u32> {
-    let map = libraries
-        .manager
-        .load_symbol_map(&entry.key.0, entry.key.1)
-        .await
-        .ok()?;
+    let map = libraries.symbols(&entry.key).await.ok()?;
     let symbol = map.lookup_sync(LookupAddress::Relative(start))?.symbol;
     symbol.address.checked_add(symbol.size?)
 }

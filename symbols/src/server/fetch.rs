@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use reqwest::{Client, Url, redirect};
-use wholesym::{MappedPath, SourceFilePath};
+use samply_symbols::{MappedPath, SourceFilePath};
 
 use super::libraries::Entry;
 use super::source::{MAX_BYTES, text};

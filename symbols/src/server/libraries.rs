@@ -4,11 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::str::FromStr as _;
 
-use wholesym::debugid::DebugId;
-use wholesym::{CodeId, LibraryInfo, SymbolManager, SymbolManagerConfig};
+use samply_api::Api;
+use samply_symbols::debugid::DebugId;
+use samply_symbols::{CodeId, LibraryInfo, SymbolManager, SymbolMap};
 
-use super::vetted::{self, Vetted};
+use super::files::Files;
 use crate::Debuginfod;
+use crate::vetted::{self, Vetted};
 
 /// A library as the profile has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,12 +32,12 @@ pub struct Library {
 }
 
 /// What a question names a library with.
-type Key = (String, DebugId);
+pub(super) type Key = (String, DebugId);
 
 /// All of them.
 pub(super) struct Libraries {
     /// Finds their symbols.
-    pub manager: SymbolManager,
+    pub manager: SymbolManager<Files>,
     by_debug_id: HashMap<Key, Entry>,
     by_code_id: HashMap<String, Key>,
 }
@@ -59,16 +61,8 @@ pub(super) struct Asked<'q> {
 
 impl Libraries {
     pub fn new(libraries: &[Library], debuginfod: Option<&Debuginfod>) -> Self {
-        let mut config = SymbolManagerConfig::default();
-        if let Some(debuginfod) = debuginfod {
-            let cache = &debuginfod.cache_directory;
-            let urls = debuginfod.urls.iter();
-            config = urls.fold(config.use_debuginfod(true), |config, url| {
-                config.extra_debuginfod_server(url, cache)
-            });
-        }
         let mut all = Self {
-            manager: SymbolManager::with_config(config),
+            manager: SymbolManager::with_helper(Files::new(debuginfod)),
             by_debug_id: HashMap::new(),
             by_code_id: HashMap::new(),
         };
@@ -77,6 +71,25 @@ impl Libraries {
             all.add(library, &contested);
         }
         all
+    }
+
+    /// What samply answers.
+    pub async fn query(&self, path: &str, question: &str) -> String {
+        Api::new(&self.manager).query_api(path, question).await
+    }
+
+    /// The symbols of a library.
+    ///
+    /// # Errors
+    /// There are none: why, as a sentence for the person.
+    pub async fn symbols(&self, key: &Key) -> Result<SymbolMap<Files>, String> {
+        let info = LibraryInfo {
+            debug_name: Some(key.0.clone()),
+            debug_id: Some(key.1),
+            ..LibraryInfo::default()
+        };
+        let map = self.manager.load_symbol_map(&info).await;
+        map.map_err(|error| format!("Could not obtain symbols for the requested library: {error}"))
     }
 
     fn add(&mut self, library: &Library, contested: &HashSet<DebugId>) {
@@ -89,7 +102,7 @@ impl Libraries {
         let usable = |path: &str| is_usable(path).then(|| path.to_owned());
         let key = (library.debug_name.clone(), debug_id);
         let code_id = library.code_id.clone().map(|id| id.to_ascii_lowercase());
-        self.manager.add_known_library(LibraryInfo {
+        self.manager.helper().add(LibraryInfo {
             debug_name: Some(library.debug_name.clone()),
             debug_id: Some(debug_id),
             debug_path: usable(&library.debug_path),
@@ -155,7 +168,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     let (Some(one), Some(other)) = (vetted(one), vetted(other)) else {
         return false;
     };
-    one.is(&other) || one.has_contents_of(&other).unwrap_or(false)
+    one.is(&other) || one.has_contents_of(other).unwrap_or(false)
 }
 
 fn debug_id(breakpad: &str) -> Option<DebugId> {

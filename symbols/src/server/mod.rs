@@ -6,10 +6,10 @@
 
 mod asm;
 mod fetch;
+mod files;
 mod libraries;
 mod roots;
 mod source;
-mod vetted;
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -26,6 +26,7 @@ pub use libraries::Library;
 pub use roots::SourceRoots;
 
 use crate::Debuginfod;
+use crate::elf::ElfError;
 use libraries::Libraries;
 
 /// Addresses in one question: the largest library of a browser's profile has a tenth.
@@ -117,7 +118,7 @@ impl SymbolServer {
     /// Answers a question, in JSON; what can't be answered is `{"error": WHY}`. Blocks, perhaps for seconds; not for use
     /// on a thread that drives an async runtime.
     pub fn answer(&self, query: Query, question: &[u8]) -> Vec<u8> {
-        // Damaged debug info can make wholesym panic. It costs this answer.
+        // Damaged debug info can make samply-symbols panic. It costs this answer.
         let answer = catch_unwind(AssertUnwindSafe(|| self.try_answer(query, question)))
             .unwrap_or_else(|_| Err("the debug info is damaged, and reading it failed".to_owned()));
         answer
@@ -129,14 +130,19 @@ impl SymbolServer {
         let question = std::str::from_utf8(question).map_err(|_| "the question is not UTF-8".to_owned())?;
         let runtime = self.runtime.as_ref().ok_or("the server is ending")?;
         let known = self.known.get_or_init(|| self.know()).as_ref().map_err(Clone::clone)?;
-        match query {
+        let answer = match query {
             Query::Symbolicate => {
                 check_size(question)?;
-                Ok(runtime.block_on(known.libraries.manager.query_json_api("/symbolicate/v5", question)))
+                Ok(runtime.block_on(known.libraries.query("/symbolicate/v5", question)))
             }
             Query::Source => runtime.block_on(source::answer(known, &self.config, question)),
             Query::Asm => runtime.block_on(asm::answer(known, question)),
+        };
+        // An answer that was made of zeros would look like any other.
+        if known.libraries.manager.helper().was_cut() {
+            return Err(ElfError::Cut.to_string());
         }
+        answer
     }
 
     fn know(&self) -> Result<Known, String> {

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use super::source;
-use super::vetted::Vetted;
+use crate::vetted::Vetted;
 
 /// Where packages, containers and build farms keep sources and headers.
 const SYSTEM: &[&str] = &["/usr", "/opt", "/build", "/nix/store", "/gnu/store"];

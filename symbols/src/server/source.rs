@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
+use samply_symbols::{LookupAddress, MappedPath, SourceFilePath};
 use serde::Deserialize;
 use serde_json::json;
-use wholesym::{LookupAddress, SourceFilePath};
 
 use super::libraries::{Asked, Entry};
 use super::{Known, ServerConfig, address, fetch, parse};
@@ -54,8 +54,7 @@ pub(super) async fn answer(known: &Known, config: &ServerConfig, question: &str)
 
 /// The path in the debug info at `offset` that `file` means: by itself, or in the spelling for files that are on the web.
 async fn named_path(known: &Known, entry: &Entry, offset: u32, file: &str) -> Result<SourceFilePath, String> {
-    let map = (known.libraries.manager.load_symbol_map(&entry.key.0, entry.key.1).await)
-        .map_err(|error| format!("Could not obtain symbols for the requested library: {error}"))?;
+    let map = known.libraries.symbols(&entry.key).await?;
     let found = map.lookup(LookupAddress::Relative(offset)).await;
     let frames = found
         .and_then(|info| info.frames)
@@ -64,7 +63,7 @@ async fn named_path(known: &Known, entry: &Entry, offset: u32, file: &str) -> Re
         .into_iter()
         .filter_map(|frame| frame.file_path)
         .find(|path| {
-            let special = path.mapped_path().map(wholesym::MappedPath::to_special_path_str);
+            let special = path.mapped_path().map(MappedPath::to_special_path_str);
             path.raw_path() == file || special.as_deref() == Some(file)
         })
         .ok_or_else(|| "The requested path is not present in the symbolication frames".to_owned())

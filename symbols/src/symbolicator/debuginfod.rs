@@ -1,17 +1,17 @@
-//! Debug files from debuginfod servers, downloaded by wholesym into a cache of our own.
+//! Debug files from debuginfod servers, in a cache of our own. <https://www.mankier.com/8/debuginfod#Webapi>
 
 use std::env;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use wholesym::debugid::DebugId;
-use wholesym::samply_symbols::DebugIdExt as _;
-use wholesym::{CodeId, ElfBuildId, LibraryInfo, SymbolManager, SymbolManagerConfig};
 
 /// How long to wait for one file unless `DEBUGINFOD_TIMEOUT` says otherwise; elfutils' own default.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(90);
+/// Larger files are not kept: no debug file that can be read is.
+const MAX_BYTES: u64 = 16 << 30;
 
 /// The servers to ask for debug files, and where to keep what they send.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,14 +52,32 @@ impl Debuginfod {
     }
 }
 
+/// Which of a build's files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Its debug information.
+    DebugInfo,
+    /// What runs.
+    Executable,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::DebugInfo => "debuginfo",
+            Self::Executable => "executable",
+        }
+    }
+}
+
 /// Asks the servers until one of them hangs.
-pub(super) struct Client {
+pub(crate) struct Client {
     config: Debuginfod,
     gave_up: AtomicBool,
 }
 
 impl Client {
-    pub(super) fn new(config: Debuginfod) -> Self {
+    pub(crate) fn new(config: Debuginfod) -> Self {
         Self {
             config,
             gave_up: AtomicBool::new(false),
@@ -73,39 +91,69 @@ impl Client {
 
     /// The path of the debug file with `build_id`, from the cache or from a server.
     pub(super) fn debug_file(&self, runtime: &Runtime, build_id: &[u8]) -> Option<PathBuf> {
+        runtime.block_on(self.file(build_id, Kind::DebugInfo))
+    }
+
+    /// The path of a file of the build with `build_id`, from the cache or from a server.
+    pub(crate) async fn file(&self, build_id: &[u8], kind: Kind) -> Option<PathBuf> {
         if build_id.is_empty() {
             return None;
         }
-        let cached = self.config.cache_directory.join(super::hex(build_id)).join("debuginfo");
-        if !cached.is_file() && !self.gave_up() {
-            self.download(runtime, build_id);
+        let build_id = super::hex(build_id);
+        let folder = self.config.cache_directory.join(&build_id);
+        let path = folder.join(kind.name());
+        if path.is_file() {
+            return Some(path);
         }
-        cached.is_file().then_some(cached)
+        if self.gave_up() {
+            return None;
+        }
+        let download = self.download(&build_id, kind, &folder, &path);
+        let Ok(found) = tokio::time::timeout(self.config.timeout, download).await else {
+            self.gave_up.store(true, Ordering::Relaxed);
+            return None;
+        };
+        found.then_some(path)
     }
 
-    /// Lets wholesym load the symbols, for the sake of the file that it leaves in the cache.
-    fn download(&self, runtime: &Runtime, build_id: &[u8]) {
-        let cache: &Path = &self.config.cache_directory;
-        let config = self
-            .config
-            .urls
-            .iter()
-            .fold(SymbolManagerConfig::default().use_debuginfod(true), |config, url| {
-                config.extra_debuginfod_server(url, cache)
-            });
-        let debug_name = super::hex(build_id);
-        let debug_id = DebugId::from_identifier(build_id, true);
-        let mut manager = SymbolManager::with_config(config);
-        manager.add_known_library(LibraryInfo {
-            debug_name: Some(debug_name.clone()),
-            debug_id: Some(debug_id),
-            code_id: Some(CodeId::ElfBuildId(ElfBuildId::from_bytes(build_id))),
-            ..LibraryInfo::default()
-        });
-        let load =
-            async { tokio::time::timeout(self.config.timeout, manager.load_symbol_map(&debug_name, debug_id)).await };
-        if runtime.block_on(load).is_err() {
-            self.gave_up.store(true, Ordering::Relaxed);
+    /// From the first server that has the file.
+    async fn download(&self, build_id: &str, kind: Kind, folder: &Path, path: &Path) -> bool {
+        let Ok(client) = reqwest::Client::builder()
+            .user_agent(concat!("ngmi/", env!("CARGO_PKG_VERSION")))
+            .build()
+        else {
+            return false;
+        };
+        for server in &self.config.urls {
+            let url = format!("{}/buildid/{build_id}/{}", server.trim_end_matches('/'), kind.name());
+            let Ok(response) = client
+                .get(url)
+                .send()
+                .await
+                .and_then(reqwest::Response::error_for_status)
+            else {
+                continue;
+            };
+            if keep(response, folder, path).await.is_ok() {
+                return true;
+            }
         }
+        false
     }
+}
+
+/// Puts what a server sends into its place, once it is whole.
+async fn keep(mut response: reqwest::Response, folder: &Path, path: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    let mut size = 0_u64;
+    while let Some(chunk) = response.chunk().await.map_err(io::Error::other)? {
+        size = size.saturating_add(chunk.len() as u64);
+        if size > MAX_BYTES {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        file.write_all(&chunk)?;
+    }
+    file.persist(path)?;
+    Ok(())
 }

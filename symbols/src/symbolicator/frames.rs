@@ -1,26 +1,18 @@
-//! Inline chains with files and lines, from DWARF by way of wholesym.
+//! Inline chains with files and lines, from DWARF by way of samply-symbols.
 
 use std::cell::Cell;
-use std::fs::File;
-use std::io::{self, Write as _};
-use std::os::fd::AsRawFd as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use object::{Object as _, ObjectSection as _};
+use samply_symbols::{FrameDebugInfo, FramesLookupResult, LookupAddress, SourceFilePath, SymbolManager, SymbolMap};
 use tokio::runtime::Runtime;
-use wholesym::{FrameDebugInfo, FramesLookupResult, LookupAddress, SymbolManager, SymbolMap};
 
 use super::SourceFrame;
+use super::debug_files::{DebugFiles, Location};
 use super::locate::Opened;
-use crate::elf::ElfFile;
 
 /// Deeper inlining is cut off, from the outside.
 const MAX_INLINE_DEPTH: usize = 512;
-/// Files whose compressed sections claim to be larger than this are not read.
-const MAX_DECOMPRESSED_SIZE: u64 = 8 << 30;
-/// `sh_type` of a section without bytes.
-const SHT_NOBITS: u32 = 8;
 
 /// Whether a function has this name, perhaps among others.
 type IsSymbol<'a> = &'a dyn Fn(&str) -> bool;
@@ -28,36 +20,33 @@ type IsSymbol<'a> = &'a dyn Fn(&str) -> bool;
 /// The DWARF of one module.
 pub(super) struct Frames<'runtime> {
     runtime: &'runtime Runtime,
-    map: SymbolMap,
-    /// After a panic inside wholesym.
+    map: SymbolMap<DebugFiles>,
+    files: Arc<DebugFiles>,
+    /// After a panic inside samply-symbols.
     broken: Cell<bool>,
-    _copy: Option<File>,
 }
 
 impl<'runtime> Frames<'runtime> {
-    /// Loads the DWARF of `opened`, or `None` if it has none that can be read. Errors: a copy has to be made, and `scratch` has no room for it.
-    pub(super) fn load(
-        runtime: &'runtime Runtime,
-        manager: &SymbolManager,
-        opened: &Opened,
-        scratch: &Path,
-    ) -> io::Result<Option<Self>> {
-        let elf = &opened.elf;
-        if !elf.has_section(".debug_info") || elf.decompressed_size() > MAX_DECOMPRESSED_SIZE {
-            return Ok(None);
+    /// Loads the DWARF of `opened`, or `None` if it has none that can be read.
+    pub(super) fn load(runtime: &'runtime Runtime, opened: &Opened) -> Option<Self> {
+        if !opened.elf.has_section(".debug_info") {
+            return None;
         }
-        let (path, copy) = match without_misleading_sections(elf, scratch)? {
-            Some((path, file)) => (path, Some(file)),
-            None => (opened.path.clone(), None),
-        };
-        let load = || runtime.block_on(manager.load_symbol_map_for_binary_at_path(&path, None));
-        let map = catch_unwind(AssertUnwindSafe(load)).ok().and_then(Result::ok);
-        Ok(map.map(|map| Self {
+        let manager = SymbolManager::with_helper(DebugFiles::new(&opened.elf)?);
+        let load =
+            || runtime.block_on(manager.load_symbol_map_from_location(Location::First(opened.path.clone()), None));
+        let map = catch_unwind(AssertUnwindSafe(load)).ok()?.ok()?;
+        Some(Self {
             runtime,
             map,
+            files: manager.helper(),
             broken: Cell::new(false),
-            _copy: copy,
-        }))
+        })
+    }
+
+    /// A file was cut off while it was read: lines may be wrong.
+    pub(super) fn was_cut(&self) -> bool {
+        self.files.was_cut()
     }
 
     /// The functions at `svma`, innermost first; empty if unknown. `symbol` is the name of the outermost one, and `is_symbol`
@@ -66,7 +55,7 @@ impl<'runtime> Frames<'runtime> {
         if self.broken.get() {
             return Vec::new();
         }
-        // Damaged DWARF can make wholesym panic. It costs the lines then, not the names.
+        // Damaged DWARF can make samply-symbols panic. It costs the lines then, not the names.
         catch_unwind(AssertUnwindSafe(|| self.lookup_unguarded(svma, symbol, is_symbol))).unwrap_or_else(|_| {
             self.broken.set(true);
             Vec::new()
@@ -79,7 +68,7 @@ impl<'runtime> Frames<'runtime> {
         };
         let frames = match info.frames {
             Some(FramesLookupResult::Available(frames)) => frames,
-            // The unit is in another file (`-gsplit-dwarf`), which wholesym keeps from now on.
+            // The unit is in another file (`-gsplit-dwarf`), which samply-symbols keeps from now on.
             Some(FramesLookupResult::External(reference)) => self
                 .runtime
                 .block_on(self.map.lookup_external(&reference))
@@ -112,13 +101,13 @@ fn source_frame(frame: FrameDebugInfo, outermost: Option<(&str, IsSymbol<'_>)>) 
         function,
         file: frame
             .file_path
-            .map(wholesym::SourceFilePath::into_raw_path)
+            .map(SourceFilePath::into_raw_path)
             .filter(|path| !path.is_empty()),
         line: frame.line_number.filter(|line| *line != 0),
     }
 }
 
-/// wholesym takes one underscore from the front of plain C names. Nothing tells where an inlined function's had one: `get` may well
+/// samply-symbols takes one underscore from the front of plain C names. Nothing tells where an inlined function's had one: `get` may well
 /// be inlined, and call `_get`.
 fn with_its_underscore(name: String, is_symbol: IsSymbol<'_>) -> String {
     let whole = format!("_{name}");
@@ -126,85 +115,5 @@ fn with_its_underscore(name: String, is_symbol: IsSymbol<'_>) -> String {
         whole
     } else {
         name
-    }
-}
-
-/// A copy of `elf` in a file without a name in `scratch`, without the sections that lead wholesym 0.8 astray, or `None` if it has none of them:
-/// - it forgets to subtract the base address from `.eh_frame` addresses, so that in a large executable with fixed
-///   addresses functions begin and end in the middle of others;
-/// - it reads `.gnu_debugdata`, in which there are no lines, instead of the DWARF beside it.
-fn without_misleading_sections(elf: &ElfFile, scratch: &Path) -> io::Result<Option<(PathBuf, File)>> {
-    let hide_eh_frame = relative_and_stated_addresses_overlap(elf);
-    let Ok(object) = elf.object() else { return Ok(None) };
-    let misleading: Vec<usize> = object
-        .sections()
-        .filter(|section| match section.name_bytes() {
-            Ok(b".eh_frame") => hide_eh_frame && section.file_range().is_some(),
-            Ok(b".gnu_debugdata") => true,
-            _ => false,
-        })
-        .map(|section| section.index().0)
-        .collect();
-    let Some(table) = section_table(elf).filter(|_| !misleading.is_empty()) else {
-        return Ok(None);
-    };
-
-    let mut copy = tempfile::tempfile_in(scratch)?;
-    let mut rest = elf.bytes();
-    let mut written = 0;
-    for index in misleading {
-        let field = table
-            .start
-            .saturating_add(index.saturating_mul(table.entry_size))
-            .saturating_add(4);
-        let Some((before, after)) = rest.split_at_checked(field.saturating_sub(written)) else {
-            break;
-        };
-        let no_bits = if object.is_little_endian() {
-            SHT_NOBITS.to_le_bytes()
-        } else {
-            SHT_NOBITS.to_be_bytes()
-        };
-        copy.write_all(before)?;
-        copy.write_all(&no_bits)?;
-        rest = after.get(4..).unwrap_or_default();
-        written = field.saturating_add(4);
-    }
-    copy.write_all(rest)?;
-    let path = Path::new("/proc/self/fd").join(copy.as_raw_fd().to_string());
-    Ok(Some((path, copy)))
-}
-
-/// Whether the file reaches so far above its base that an address counted from there can be another's stated one.
-fn relative_and_stated_addresses_overlap(elf: &ElfFile) -> bool {
-    let end = elf
-        .segments()
-        .iter()
-        .map(|segment| segment.svma.saturating_add(segment.memory_size))
-        .max();
-    let base = elf.base_svma();
-    base != 0 && end.is_some_and(|end| end.saturating_sub(base) > base)
-}
-
-/// Where the section headers are in the file.
-struct SectionTable {
-    start: usize,
-    entry_size: usize,
-}
-
-fn section_table(elf: &ElfFile) -> Option<SectionTable> {
-    fn of<E: object::read::elf::FileHeader<Endian = object::Endianness>>(bytes: &[u8]) -> Option<SectionTable> {
-        let header = E::parse(bytes).ok()?;
-        let endian = header.endian().ok()?;
-        let start = usize::try_from(header.e_shoff(endian).into()).ok()?;
-        Some(SectionTable {
-            start,
-            entry_size: usize::from(header.e_shentsize(endian)),
-        })
-    }
-    match elf.object().ok()? {
-        object::File::Elf64(_) => of::<object::elf::FileHeader64<object::Endianness>>(elf.bytes()),
-        object::File::Elf32(_) => of::<object::elf::FileHeader32<object::Endianness>>(elf.bytes()),
-        _ => None,
     }
 }

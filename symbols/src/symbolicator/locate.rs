@@ -2,53 +2,28 @@
 //! <https://sourceware.org/gdb/current/onlinedocs/gdb.html/Separate-Debug-Files.html>
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use object::Object as _;
 
 use crate::elf::ElfFile;
+use crate::vetted;
 
 /// Where the system's debug packages put their files.
-const SYSTEM_DEBUG_DIRECTORY: &str = "/usr/lib/debug";
+pub(crate) const SYSTEM_DEBUG_DIRECTORY: &str = "/usr/lib/debug";
 
-/// An opened file together with a way to open it again.
+/// An opened file.
 pub(super) struct Opened {
     pub elf: ElfFile,
-    /// Its path, or `/proc/self/fd/N` where the path leads elsewhere or is not UTF-8 (wholesym keeps paths in strings).
+    /// Where it is, or was for the process that ran it: what it names is looked for beside it.
     pub path: PathBuf,
-    /// Keeps `/proc/self/fd/N` alive.
-    pub _file: File,
 }
 
 impl Opened {
-    pub(super) fn new(elf: ElfFile, file: File, path: &Path) -> Self {
-        Self {
-            path: reopenable_path(path, &file),
-            elf,
-            _file: file,
-        }
-    }
-
     /// Whether the file has functions or lines to name.
     fn is_useful(&self) -> bool {
         self.elf.has_section(".symtab") || self.elf.has_section(".debug_info")
-    }
-}
-
-/// `path` if it is UTF-8 and leads to `file`, else the descriptor's name in `/proc`.
-fn reopenable_path(path: &Path, file: &File) -> PathBuf {
-    use std::os::fd::AsRawFd as _;
-    let same = match (fs::metadata(path), file.metadata()) {
-        (Ok(there), Ok(here)) => (there.dev(), there.ino()) == (here.dev(), here.ino()),
-        _ => false,
-    };
-    if same && path.to_str().is_some() {
-        path.to_path_buf()
-    } else {
-        PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
     }
 }
 
@@ -92,18 +67,17 @@ pub(super) fn debug_file(binary: &ElfFile, path: &Path, extra_directories: &[Pat
 
 /// Opens `candidate` if it is a debug file of `binary`.
 pub(super) fn open_if_same(candidate: &Path, binary: &ElfFile, checksum: Option<u32>) -> Option<Opened> {
-    // Opening a pipe would wait for its writer.
-    if !fs::metadata(candidate).ok()?.is_file() {
-        return None;
-    }
-    let file = File::open(candidate).ok()?;
+    let file = vetted::open_stored(candidate).ok()?;
     let elf = ElfFile::open_debug(&file).ok()?;
     let same = if binary.build_id().is_empty() {
         checksum.is_some_and(|checksum| checksum == crc32fast::hash(elf.bytes()))
     } else {
         elf.build_id() == binary.build_id()
     };
-    let opened = Opened::new(elf, file, candidate);
+    let opened = Opened {
+        elf,
+        path: candidate.to_owned(),
+    };
     (same && opened.is_useful()).then_some(opened)
 }
 
@@ -117,7 +91,7 @@ fn debug_link(binary: &ElfFile) -> Option<(PathBuf, u32)> {
 }
 
 /// `.build-id/ab/cdef….debug`.
-fn build_id_path(build_id: &[u8]) -> Option<PathBuf> {
+pub(crate) fn build_id_path(build_id: &[u8]) -> Option<PathBuf> {
     let (first, rest) = build_id.split_first()?;
     (!rest.is_empty()).then(|| PathBuf::from(format!(".build-id/{first:02x}/{}.debug", super::hex(rest))))
 }

@@ -1,26 +1,26 @@
-//! Names addresses of binaries: symbol tables and `.eh_frame` for functions, wholesym for debug info.
+//! Names addresses of binaries: symbol tables and `.eh_frame` for functions, samply-symbols for debug info.
 
-mod debuginfod;
+pub(crate) mod debug_files;
+pub(crate) mod debuginfod;
 mod frames;
-mod locate;
+pub(crate) mod locate;
 mod minidebug;
 mod module;
 mod scratch;
 
-use std::fs::File;
 use std::io;
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock};
 
 use tokio::runtime::{Builder, Runtime};
-use wholesym::{SymbolManager, SymbolManagerConfig};
 
 pub use debuginfod::Debuginfod;
 
 use crate::elf::{ElfError, ElfFile};
+use crate::vetted;
 
 /// Where to look for debug files besides the usual places.
 #[derive(Debug, Clone, Default)]
@@ -29,8 +29,6 @@ pub struct Config {
     pub debuginfod: Option<Debuginfod>,
     /// Directories with debug files: `NAME`, `NAME.debug`, or `.build-id/ab/cdef.debug` inside them.
     pub extra_symbol_directories: Vec<PathBuf>,
-    /// Where the copies are that a few binaries need, as files without a name; [`Config::scratch_folder`] if absent.
-    pub scratch: Option<PathBuf>,
 }
 
 impl Config {
@@ -134,12 +132,8 @@ pub type Names = Vec<Option<AddressName>>;
 pub struct Symbolicator {
     /// Taken by `drop`.
     runtime: Option<Runtime>,
-    manager: SymbolManager,
     debuginfod: Option<debuginfod::Client>,
     extra_symbol_directories: Vec<PathBuf>,
-    scratch: PathBuf,
-    /// The first copy that could not be made.
-    no_copy: OnceLock<String>,
 }
 
 impl Symbolicator {
@@ -152,11 +146,8 @@ impl Symbolicator {
             .build()?;
         Ok(Self {
             runtime: Some(runtime),
-            manager: SymbolManager::with_config(SymbolManagerConfig::default()),
             debuginfod: config.debuginfod.map(debuginfod::Client::new),
             extra_symbol_directories: config.extra_symbol_directories,
-            scratch: config.scratch.unwrap_or_else(Config::scratch_folder),
-            no_copy: OnceLock::new(),
         })
     }
 
@@ -214,20 +205,12 @@ impl Symbolicator {
         self.debuginfod.as_ref().is_some_and(debuginfod::Client::gave_up)
     }
 
-    /// Why functions of a binary have no lines although it has debug info: for the copy that it needs there was no room. A sentence with a remedy.
-    pub fn without_lines(&self) -> Option<&str> {
-        self.no_copy.get().map(String::as_str)
-    }
-
     fn resolve_here(&self, binary: &BinaryRequest, addresses: &[u32]) -> Result<Names, SymbolError> {
         let path = || binary.path.clone();
         let elf_error = |source| SymbolError::Elf { path: path(), source };
-        let file = File::open(&binary.open_path).map_err(|source| SymbolError::Open { path: path(), source })?;
-        let elf = ElfFile::open(
-            file.try_clone()
-                .map_err(|source| SymbolError::Open { path: path(), source })?,
-        )
-        .map_err(elf_error)?;
+        let file =
+            vetted::open_plain(&binary.open_path).map_err(|source| SymbolError::Open { path: path(), source })?;
+        let elf = ElfFile::open_here(&file).map_err(elf_error)?;
         if elf.build_id() != binary.build_id {
             return Err(SymbolError::BuildIdMismatch {
                 path: path(),
@@ -235,8 +218,8 @@ impl Symbolicator {
                 found: hex(elf.build_id()),
             });
         }
-        self.name_all(&locate::Opened::new(elf, file, &binary.path), binary, addresses)
-            .map_err(elf_error)
+        let opened = locate::Opened { elf, path: path() };
+        self.name_all(&opened, binary, addresses).map_err(elf_error)
     }
 }
 

@@ -18,7 +18,7 @@ struct Function {
 }
 
 impl Symbolicator {
-    /// Names `addresses` of `opened`, whose build id has been checked. Errors: its tables are damaged.
+    /// Names `addresses` of `opened`, whose build id has been checked. Errors: its tables are damaged, or one of its files was cut off meanwhile.
     pub(super) fn name_all(
         &self,
         opened: &Opened,
@@ -40,7 +40,11 @@ impl Symbolicator {
         let table = SymbolTable::new(&objects);
         let unwind_sections = UnwindSections::of(&opened.elf);
         let ranges = unwind_sections.as_ref().map(FunctionRanges::new);
-        let frames = self.frames(debug_file.as_ref().unwrap_or(opened));
+        let described = debug_file.as_ref().unwrap_or(opened);
+        let frames = self
+            .runtime
+            .as_ref()
+            .and_then(|runtime| Frames::load(runtime, described));
 
         let base = opened.elf.base_svma();
         let code = executable_ranges(&opened.elf.object()?);
@@ -53,22 +57,11 @@ impl Symbolicator {
             let function = function_at(svma, &table, ranges.as_ref())?;
             Some(describe(svma, base, function, frames.as_ref(), &table))
         };
-        Ok(addresses.iter().map(name).collect())
-    }
-
-    /// The DWARF of `opened`, if it has some that can be read.
-    fn frames(&self, opened: &Opened) -> Option<Frames<'_>> {
-        let loaded = Frames::load(self.runtime.as_ref()?, &self.manager, opened, &self.scratch);
-        loaded.unwrap_or_else(|error| {
-            self.no_copy.get_or_init(|| {
-                format!(
-                    "some functions have no lines: no copy of {} could be put into {} ({error}); name another folder with TMPDIR",
-                    opened.path.display(),
-                    self.scratch.display()
-                )
-            });
-            None
-        })
+        let names = addresses.iter().map(name).collect();
+        // Names that were made of zeros would look like any other.
+        let was_cut =
+            [opened, described].iter().any(|file| file.elf.was_cut()) || frames.is_some_and(|frames| frames.was_cut());
+        if was_cut { Err(ElfError::Cut) } else { Ok(names) }
     }
 
     /// The separate debug file of `opened`, unless it has debug info of its own.

@@ -9,7 +9,7 @@ use symbols::server::{Named, SourceRoots};
 use super::programs::{Program, compile};
 use super::{Running, serve};
 
-/// DWARF 5 in the program, DWARF 4 in files beside it (wholesym 0.8 reads no split DWARF 5), and Rust's; all with inlining.
+/// DWARF 5 in the program, DWARF 4 in files beside it (samply-symbols 0.24 reads no split DWARF 5), and Rust's; all with inlining.
 pub fn programs(folder: &Path) -> Vec<Program> {
     let all = [
         ("whole", "g++", &["-O2", "-g", "-gdwarf-5"][..]),

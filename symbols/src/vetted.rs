@@ -1,4 +1,5 @@
-//! Files that may be opened at all: plain ones, on file systems that store files.
+//! Files that may be opened at all: plain ones, on file systems that store files. A file is looked at before it is opened, and what
+//! is opened is what was looked at: another program may put a pipe or a device in its place meanwhile.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader};
@@ -8,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
 use nix::sys::statfs::{self, FsType, fstatfs};
+
+use crate::patience::{here, patiently};
 
 /// File systems whose files are no files but the kernel's answers.
 const ANSWERS: &[FsType] = &[
@@ -26,8 +29,27 @@ const ANSWERS: &[FsType] = &[
 /// Where no program's file is.
 const NEVER: &[&str] = &["/proc", "/sys", "/dev"];
 
+/// Opens a plain file, whatever file system it is on. It never waits: not for a pipe's other end, nor for who has a lease, nor for long
+/// for a file system that does not answer.
+///
+/// # Errors
+/// There is nothing, no plain file, or it may not be read.
+pub fn open_plain(path: &Path) -> io::Result<File> {
+    let own = path.to_owned();
+    patiently(path, move |progress| {
+        let handle = look(&own)?;
+        plain(&handle)?;
+        here(open(&handle)?, progress)
+    })
+}
+
+/// As [`open_plain`], of a name that a hostile file may have chosen: nothing of the kernel's.
+pub(crate) fn open_stored(path: &Path) -> io::Result<File> {
+    Vetted::new(path)?.open()
+}
+
 /// A plain file that nothing has been read of yet.
-pub(super) struct Vetted {
+pub(crate) struct Vetted {
     /// Opened without access to the contents: that has no effect on a device or a pipe.
     handle: File,
     /// Its status.
@@ -42,29 +64,26 @@ impl Vetted {
     /// # Errors
     /// There is nothing, or no plain file.
     pub fn new(path: &Path) -> io::Result<Self> {
-        let refused = |why| io::Error::new(io::ErrorKind::PermissionDenied, why);
-        let handle = OpenOptions::new()
-            .read(true)
-            .custom_flags((OFlag::O_PATH | OFlag::O_CLOEXEC).bits())
-            .open(path)?;
-        let metadata = handle.metadata()?;
-        if !metadata.is_file() {
-            return Err(refused("it is no plain file"));
-        }
-        let kind = fstatfs(handle.as_fd()).map_err(io::Error::from)?.filesystem_type();
-        let path = fs::read_link(reopen(&handle))?;
-        if ANSWERS.contains(&kind) || NEVER.iter().any(|never| path.starts_with(never)) {
-            return Err(refused("it is a file of the kernel's"));
-        }
-        Ok(Self { handle, metadata, path })
+        let own = path.to_owned();
+        patiently(path, move |_| {
+            let handle = look(&own)?;
+            let metadata = plain(&handle)?;
+            let kind = fstatfs(handle.as_fd()).map_err(io::Error::from)?.filesystem_type();
+            let path = fs::read_link(reopen(&handle))?;
+            if ANSWERS.contains(&kind) || NEVER.iter().any(|never| path.starts_with(never)) {
+                return Err(refused("it is a file of the kernel's"));
+            }
+            Ok(Self { handle, metadata, path })
+        })
     }
 
     /// Opens the very file that was looked at.
     ///
     /// # Errors
     /// It may not be read.
-    pub fn open(&self) -> io::Result<File> {
-        File::open(reopen(&self.handle))
+    pub fn open(self) -> io::Result<File> {
+        let path = self.path;
+        patiently(&path, move |progress| here(open(&self.handle)?, progress))
     }
 
     /// Both are one file.
@@ -76,7 +95,7 @@ impl Vetted {
     ///
     /// # Errors
     /// One may not be read.
-    pub fn has_contents_of(&self, other: &Self) -> io::Result<bool> {
+    pub fn has_contents_of(self, other: Self) -> io::Result<bool> {
         if self.metadata.len() != other.metadata.len() {
             return Ok(false);
         }
@@ -96,11 +115,34 @@ impl Vetted {
     }
 }
 
+fn look(path: &Path) -> io::Result<File> {
+    let flags = (OFlag::O_PATH | OFlag::O_CLOEXEC).bits();
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
+fn plain(handle: &File) -> io::Result<fs::Metadata> {
+    let metadata = handle.metadata()?;
+    if metadata.is_file() {
+        Ok(metadata)
+    } else {
+        Err(refused("it is no plain file"))
+    }
+}
+
+fn open(handle: &File) -> io::Result<File> {
+    let flags = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).bits();
+    OpenOptions::new().read(true).custom_flags(flags).open(reopen(handle))
+}
+
+fn refused(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
+}
+
 fn reopen(handle: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd()))
 }
 
 /// Whether the file at `path` may be looked into for symbols. What is in it has to have the right build id besides.
-pub(super) fn is_library(path: &Path) -> bool {
+pub(crate) fn is_library(path: &Path) -> bool {
     path.is_absolute() && Vetted::new(path).is_ok()
 }

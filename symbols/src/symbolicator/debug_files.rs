@@ -1,0 +1,194 @@
+//! The files that hold the DWARF of one binary: itself, or its debug file, and what those name: `.dwo`, `.dwp` and `.gnu_debugaltlink`
+//! files. A hostile binary may name any.
+
+use std::fmt;
+use std::future::ready;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+
+use samply_symbols::{
+    CandidatePathInfo, ElfBuildId, FileAndPathHelper, FileAndPathHelperResult, FileLocation, LibraryInfo,
+    OptionallySendFuture,
+};
+
+use super::debuginfod::Kind;
+use super::locate::SYSTEM_DEBUG_DIRECTORY;
+use crate::contents::{Contents, Room};
+use crate::elf::{ElfBytes, ElfFile};
+use crate::vetted;
+
+/// Names a file to samply-symbols.
+#[derive(Clone)]
+pub(crate) enum Location {
+    /// The file that was opened before; its path only says where others are.
+    First(PathBuf),
+    /// Another file.
+    At(PathBuf),
+    /// A file that a debuginfod server has of the build with this id. What it names is on the machine that built it.
+    Download(Vec<u8>, Kind),
+}
+
+impl Location {
+    /// Its path, if it has one here.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::First(path) | Self::At(path) => Some(path),
+            Self::Download(..) => None,
+        }
+    }
+
+    /// In the same folder, unless `path` is absolute.
+    fn beside(&self, path: impl AsRef<Path>) -> Option<Self> {
+        Some(Self::At(self.path()?.parent()?.join(path)))
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::First(path) | Self::At(path) => path.display().fmt(f),
+            Self::Download(build_id, _) => write!(f, "build {} of a debuginfod server", super::hex(build_id)),
+        }
+    }
+}
+
+impl FileLocation for Location {
+    fn location_for_dyld_subcache(&self, _: &str) -> Option<Self> {
+        None
+    }
+
+    fn location_for_external_object_file(&self, _: &str) -> Option<Self> {
+        None
+    }
+
+    fn location_for_pdb_from_binary(&self, _: &str) -> Option<Self> {
+        None
+    }
+
+    fn location_for_source_file(&self, _: &str) -> Option<Self> {
+        None
+    }
+
+    fn location_for_breakpad_symindex(&self) -> Option<Self> {
+        None
+    }
+
+    fn location_for_dwo(&self, comp_dir: &str, path: &str) -> Option<Self> {
+        self.beside(Path::new(comp_dir).join(path))
+    }
+
+    fn location_for_dwp(&self) -> Option<Self> {
+        let mut name = self.path()?.file_name()?.to_owned();
+        name.push(".dwp");
+        self.beside(name)
+    }
+}
+
+/// Where the second file of a `.gnu_debugaltlink` may be.
+pub(crate) fn supplementary(first: &Location, name: &str, build_id: &ElfBuildId) -> Vec<Location> {
+    let by_build_id = super::locate::build_id_path(&build_id.0)
+        .map(|relative| Location::At(Path::new(SYSTEM_DEBUG_DIRECTORY).join(relative)));
+    first.beside(name).into_iter().chain(by_build_id).collect()
+}
+
+/// The files that were read, to ask whether one of them was cut off.
+#[derive(Default)]
+pub(crate) struct Read(Mutex<Vec<ElfBytes>>);
+
+impl Read {
+    /// Opens a file that a hostile one may have named.
+    pub(crate) fn open(&self, path: &Path, room: &Room) -> FileAndPathHelperResult<Contents> {
+        self.contents(&ElfFile::open_debug(&vetted::open_stored(path)?)?, room)
+    }
+
+    fn contents(&self, elf: &ElfFile, room: &Room) -> FileAndPathHelperResult<Contents> {
+        let contents = Contents::of(elf, room).ok_or("its debug information is damaged, or too large")?;
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        files.push(elf.bytes().clone());
+        Ok(contents)
+    }
+
+    /// One was. Those that are no longer in use are forgotten.
+    pub(crate) fn was_cut(&self) -> bool {
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_cut = files.iter().any(ElfBytes::was_cut);
+        files.retain(ElfBytes::is_shared);
+        was_cut
+    }
+}
+
+/// Opens them.
+pub(super) struct DebugFiles {
+    first: Mutex<Option<Contents>>,
+    room: Room,
+    read: Read,
+}
+
+impl DebugFiles {
+    /// `None`: the debug information of `elf` is damaged, or larger than it can be.
+    pub(super) fn new(elf: &ElfFile) -> Option<Self> {
+        let (room, read) = (Room::new(), Read::default());
+        let first = read.contents(elf, &room).ok()?;
+        Some(Self {
+            first: Mutex::new(Some(first)),
+            room,
+            read,
+        })
+    }
+
+    /// One of the files was cut off while it was read.
+    pub(super) fn was_cut(&self) -> bool {
+        self.read.was_cut()
+    }
+
+    fn load(&self, location: &Location) -> FileAndPathHelperResult<Contents> {
+        match location {
+            Location::First(_) => {
+                let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+                Ok(first.take().ok_or("it was read before")?)
+            }
+            Location::At(path) => self.read.open(path, &self.room),
+            Location::Download(..) => Err("it is not on this machine".into()),
+        }
+    }
+}
+
+impl FileAndPathHelper for DebugFiles {
+    type F = Contents;
+    type FL = Location;
+
+    fn get_candidate_paths_for_debug_file(
+        &self,
+        _: &LibraryInfo,
+    ) -> FileAndPathHelperResult<Vec<CandidatePathInfo<Location>>> {
+        Ok(Vec::new())
+    }
+
+    fn get_candidate_paths_for_binary(
+        &self,
+        _: &LibraryInfo,
+    ) -> FileAndPathHelperResult<Vec<CandidatePathInfo<Location>>> {
+        Ok(Vec::new())
+    }
+
+    fn get_dyld_shared_cache_paths(&self, _: Option<&str>) -> FileAndPathHelperResult<Vec<Location>> {
+        Ok(Vec::new())
+    }
+
+    fn get_candidate_paths_for_supplementary_debug_file(
+        &self,
+        first: &Location,
+        name: &str,
+        build_id: &ElfBuildId,
+    ) -> FileAndPathHelperResult<Vec<Location>> {
+        Ok(supplementary(first, name, build_id))
+    }
+
+    fn load_file(
+        &self,
+        location: Location,
+    ) -> Pin<Box<dyn OptionallySendFuture<Output = FileAndPathHelperResult<Contents>> + '_>> {
+        Box::pin(ready(self.load(&location)))
+    }
+}
