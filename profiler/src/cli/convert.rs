@@ -7,12 +7,16 @@ use anyhow::{Context, Result};
 
 use super::args::Convert;
 use super::options::ResultOptions;
-use crate::record::binaries::{OpenBinaries, Vdso};
+use super::wall;
+use crate::record::conversion::Maker;
 use crate::record::finish::{self, OpenLog, Plan};
 use crate::record::sources::SourcePlaces;
 use crate::record::spool::Output;
 
 pub fn run(args: Convert) -> Result<ExitCode> {
+    // A file system that never answers keeps its process from ending: it is to be another one. It is started before the wall is there.
+    let maker = Maker::start()?;
+    wall::around_output(&args.output);
     let result = ResultOptions::try_from(args.result)?;
     let file = File::open(&args.log).with_context(|| {
         format!(
@@ -20,21 +24,22 @@ pub fn run(args: Convert) -> Result<ExitCode> {
             args.log.display()
         )
     })?;
-    let log = OpenLog::new(file, args.log)?;
+    let log = OpenLog::new(file.try_clone()?, args.log.clone())?;
     let this_boot = log.header().is_some_and(|header| {
         let ours = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
         ours.is_ok_and(|ours| ours.trim() == header.boot_id.trim())
     });
     let mut output = Output::create(&args.output)?;
-    let binaries = OpenBinaries::new(Vec::new(), Vdso::of_this_kernel());
     let environment = std::env::vars_os().collect();
     let plan = Plan {
         sources: (result.include_source).then(|| SourcePlaces::new(&args.sources.source_root, &environment)),
         max_samples: result.max_samples,
         complete_log: false,
         this_boot,
+        reads_only_mapped: false,
     };
-    let mut summary = finish::finish(log, &mut output, &binaries, &plan)?;
+    drop(log);
+    let mut summary = maker.make((&file, &args.log), &mut output, Vec::new(), plan)?;
     finish::place(output, &mut summary)?;
     let lost = super::show(&summary, result)?;
     Ok(if lost { ExitCode::FAILURE } else { ExitCode::SUCCESS })

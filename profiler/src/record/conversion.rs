@@ -2,7 +2,7 @@
 //! to is what it is handed, the log and the profile that has no name yet. docs/decisions/0002-sandbox.md.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -49,6 +49,14 @@ enum Told {
 /// What it says on standard output, when it is done: the summary, or why there is none.
 type Answer = Result<Summary, String>;
 
+/// The process, before it was told anything.
+pub struct Maker {
+    child: Child,
+    link: Link,
+    /// What it puts aside goes into a folder of its own, so that it need not read those of others. Without one it says so when it needs it.
+    scratch: Option<TempDir>,
+}
+
 /// Has the profile of the log made in `output`, from the files that were `mapped`.
 ///
 /// # Errors
@@ -56,40 +64,68 @@ type Answer = Result<Summary, String>;
 pub fn run(log: &Spool, output: &mut Output, mapped: Vec<(Mapped, Option<File>)>, plan: Plan) -> Result<Summary> {
     // A thread gives up new privileges for itself and for what it starts: a browser that is started later may need them.
     thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            prctl::set_no_new_privs().context("no_new_privs")?;
-            let scratch = tempfile::Builder::new()
-                .prefix("ngmi-scratch-")
-                .tempdir_in(Config::scratch_folder());
-            let scratch = scratch.ok(); // without one it says so when it needs it
-            let (child, link) = start(scratch.as_ref())?;
-            let sent = send(&link, log, output, mapped, plan);
-            drop(link);
-            answer(child, sent)
-        });
+        let thread = scope.spawn(|| Maker::start()?.make((log.file(), &log.path()), output, mapped, plan));
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
-/// What it puts aside goes into a folder of its own, so that it need not read those of others.
-fn start(scratch: Option<&TempDir>) -> Result<(Child, Link)> {
-    let (ours, theirs) = joint(SockType::SeqPacket)?;
-    let mut command = Command::new("/proc/self/exe");
-    command.args(["__convert", &theirs.as_raw_fd().to_string()]);
-    if let Some(scratch) = scratch {
-        command.env("TMPDIR", scratch.path());
+impl Maker {
+    /// Starts the process, which lives as long as this thread at most. The thread gives up new privileges.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn start() -> Result<Self> {
+        prctl::set_no_new_privs().context("no_new_privs")?;
+        let (ours, theirs) = joint(SockType::SeqPacket)?;
+        let scratch = tempfile::Builder::new()
+            .prefix("ngmi-scratch-")
+            .tempdir_in(Config::scratch_folder())
+            .ok();
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["__convert", &theirs.as_raw_fd().to_string()]);
+        if let Some(scratch) = &scratch {
+            command.env("TMPDIR", scratch.path());
+        }
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("starting the process that makes the profile")?;
+        Ok(Self {
+            child,
+            link: ours.into(),
+            scratch,
+        })
     }
-    let child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("starting the process that makes the profile")?;
-    Ok((child, ours.into()))
+
+    /// As [`run`], of a log at a path.
+    ///
+    /// # Errors
+    /// As [`run`].
+    pub fn make(
+        self,
+        log: (&File, &Path),
+        output: &mut Output,
+        mapped: Vec<(Mapped, Option<File>)>,
+        plan: Plan,
+    ) -> Result<Summary> {
+        let sent = send(&self.link, log, output, mapped, plan);
+        drop(self.link);
+        let answer = answer(self.child, sent);
+        drop(self.scratch);
+        answer
+    }
 }
 
-fn send(link: &Link, log: &Spool, output: &mut Output, mapped: Vec<(Mapped, Option<File>)>, plan: Plan) -> Result<()> {
+fn send(
+    link: &Link,
+    (log, path): (&File, &Path),
+    output: &mut Output,
+    mapped: Vec<(Mapped, Option<File>)>,
+    plan: Plan,
+) -> Result<()> {
     let shown = |path: &Path| path.display().to_string();
-    link.send(&Told::Log(shown(&log.path())), Some(log.file().as_fd()))?;
+    link.send(&Told::Log(shown(path)), Some(log.as_fd()))?;
     let path = shown(output.path());
     link.send(&Told::Output(path), Some(output.file().as_fd()))?;
     for (mapping, file) in mapped {
@@ -99,23 +135,27 @@ fn send(link: &Link, log: &Spool, output: &mut Output, mapped: Vec<(Mapped, Opti
 }
 
 fn answer(mut child: Child, sent: Result<()>) -> Result<Summary> {
-    let mut said = Vec::new();
-    if let Some(output) = child.stdout.take() {
-        let waiting = "waiting for the profile";
-        output.take(ANSWER_LIMIT + 1).read_to_end(&mut said).context(waiting)?;
-    }
-    if said.len() as u64 > ANSWER_LIMIT {
+    let mut line = Vec::new();
+    let stdout = child
+        .stdout
+        .take()
+        .context("no way to hear from the process that makes the profile")?;
+    let read = BufReader::new(stdout.take(ANSWER_LIMIT + 1)).read_until(b'\n', &mut line);
+    read.context("waiting for the profile")?;
+    if line.len() as u64 > ANSWER_LIMIT {
         child.kill()?;
     }
-    let status = child.wait().context("waiting for the profile")?;
-    if let Ok(answer) = serde_json::from_slice::<Answer>(&said) {
+    if let Ok(answer) = serde_json::from_slice::<Answer>(&line) {
+        // It may not be able to end: a thread that waits for a file system can't be killed (`request_wait_answer` in fs/fuse/dev.c).
+        thread::spawn(move || child.wait());
         return answer.map_err(|why| anyhow!(why));
     }
+    let ended = child.wait().context("waiting for the profile")?;
     // One that was killed took nothing more: how it ended says why.
-    if status.success() {
+    if ended.success() {
         sent?;
     }
-    bail!("the process that makes the profile ended with {status}")
+    bail!("the process that makes the profile ended with {ended}")
 }
 
 /// The body of `ngmi __convert FD`.
@@ -132,7 +172,9 @@ pub fn serve(socket: OwnedFd) -> Result<()> {
     let _raised = open_files::raise();
     wall::around_conversion();
     let answer: Answer = convert(&Link::from(socket)).map_err(|error| format!("{error:#}"));
-    std::io::stdout().write_all(&serde_json::to_vec(&answer)?)?;
+    let mut line = serde_json::to_vec(&answer)?;
+    line.push(b'\n');
+    std::io::stdout().write_all(&line)?;
     Ok(())
 }
 
@@ -157,7 +199,9 @@ fn convert(link: &Link) -> Result<Summary> {
         .zip(output)
         .context("this verb is for ngmi itself; use `ngmi record`")?;
     let vdso = Vdso::of_this_kernel();
-    wall::around_reads(&Reach::of(&mapped, &plan));
+    if plan.reads_only_mapped {
+        wall::around_reads(&Reach::of(&mapped, &plan));
+    }
     let binaries = OpenBinaries::new(mapped, vdso);
     finish::finish(OpenLog::new(log, path)?, &mut output, &binaries, &plan)
 }

@@ -36,6 +36,8 @@ pub struct Plan {
     pub complete_log: bool,
     /// Kernel names may be read from this machine: the log is of this boot and has none.
     pub this_boot: bool,
+    /// The files that were mapped are handed over: no others are read but their debug info. A log that was kept names files anywhere.
+    pub reads_only_mapped: bool,
 }
 
 /// A log to be finished.
@@ -114,6 +116,12 @@ pub fn finish(log: OpenLog, output: &mut Output, binaries: &OpenBinaries, plan: 
     if let Some(places) = &plan.sources {
         sources::include(&mut tables, &collected, &places.roots());
     }
+    let left_out = symbols::patience::left_out();
+    tables.recording.notes.extend(
+        left_out
+            .iter()
+            .map(|path| format!("{} was left out: its file system does not answer", path.display())),
+    );
     bar.finish_and_clear();
     let bar = progress.spinner("writing");
     let text_bytes = write_profile(output, &tables, &collected)?;

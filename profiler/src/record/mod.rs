@@ -268,6 +268,7 @@ fn conclude(
         max_samples: options.result.max_samples,
         complete_log: spool.is_kept() && captured.log_failed.is_none(),
         this_boot: false,
+        reads_only_mapped: true,
     };
     let mapped = std::mem::take(&mut captured.mapped);
     let mut summary = conversion::run(spool, &mut output, mapped, plan)?;

@@ -20,6 +20,7 @@ mod log;
 
 mod cost;
 mod crowds;
+mod hostile;
 mod rings;
 mod stops;
 mod surroundings;
