@@ -7,6 +7,8 @@ mod any_fault;
 mod any_recording;
 #[path = "profile_synthetic/any_wait.rs"]
 mod any_wait;
+#[path = "profile_trim/person.rs"]
+mod person;
 mod profile_synthetic;
 
 use std::sync::Arc;
@@ -15,11 +17,9 @@ use std::time::Duration;
 use profile_synthetic::{START, Synthetic, at, everything};
 use profiler::addr::Timestamp;
 use profiler::fact::budget::{Budget, Collected, Collector};
-use profiler::fact::sanitize::{Person, sanitize};
 use profiler::fact::trim::{Cut, trim};
 use profiler::fact::{FactSource, MarkKind, Tables};
 use profiler::profile::{ProfileSource, lint};
-use profiler::report::reveals::reveals;
 use proptest::prelude::*;
 
 fn sorted(mut facts: Synthetic) -> Synthetic {
@@ -229,70 +229,6 @@ fn a_stretch_without_anything_is_still_sound() {
     let (tables, collected) = cut(&everything(), &none);
     assert!(collected.threads.iter().all(|thread| thread.samples.is_empty()));
     check(&tables, &collected).unwrap();
-}
-
-/// A person in every place that has texts.
-fn of_alice() -> (Tables, Collected) {
-    let mut facts = everything();
-    let tables = &mut facts.tables;
-    tables.recording.command = vec!["/home/alice/bin/tool".into(), "--password=hunter2".into()];
-    tables.recording.notes = vec!["on wonderland, /home/alice/x could not be read".into()];
-    tables.processes[0].path = "/home/alice/bin/tool".into();
-    tables.processes[0].command_line = vec!["tool".into(), "--password=hunter2".into()].into();
-    tables.threads[0].name = "alice worker".into();
-    tables.modules[0].path = "/home/alice/lib/libx.so".into();
-    tables.files[0].path = "/home/alice/.mozilla/profile".into();
-    for name in tables.names.values_mut() {
-        name.inline_chain[0].file = Some("/home/alice/src/main.c".into());
-    }
-    for mark in &mut facts.marks {
-        match &mut mark.kind {
-            MarkKind::Exec { path, command_line } => {
-                *path = "/home/alice/bin/tool".into();
-                *command_line = vec!["/home/alice/bin/tool".into(), "--password=hunter2".into()].into();
-            }
-            MarkKind::Program { text } => *text = "file:///home/alice/page.html from wonderland".into(),
-            _ => {}
-        }
-    }
-    for call in facts.waits.iter_mut().filter_map(|wait| wait.call.as_mut()) {
-        call.path = Some("/home/alice/secret".into());
-    }
-    for bio in facts.requests.iter_mut().flat_map(|request| &mut request.bios) {
-        bio.name = "alice".into();
-    }
-    facts.collect(Budget::default())
-}
-
-#[test]
-fn without_the_person_nothing_tells_of_the_person() {
-    let (mut tables, mut collected) = of_alice();
-    let before = String::from_utf8(json(&tables, &collected)).unwrap();
-    assert!(before.matches("alice").count() > 8 && before.contains("hunter2") && before.contains("wonderland"));
-    let mut person = Person {
-        hosts: ["wonderland".to_owned()].into(),
-        ..Person::default()
-    };
-    person.add_seen(&mut tables, &mut collected);
-    assert!(person.users.contains("alice") && person.homes.contains("/home/alice"));
-    let told = reveals(&mut tables, &mut collected, &person).join("\n");
-    for word in ["hunter2", "/home/alice", "alice", "wonderland"] {
-        assert!(told.contains(word), "{told}");
-    }
-    let sums_before = sums(&tables, &collected);
-    sanitize(&mut tables, &mut collected, &person);
-    assert_eq!(sums(&tables, &collected), sums_before);
-    let after = String::from_utf8(json(&tables, &collected)).unwrap();
-    for word in ["alice", "hunter2", "wonderland", "--password"] {
-        assert!(!after.contains(word), "{word}");
-    }
-    assert!(after.contains("/home/somebody/src/main.c"));
-    assert_eq!(lint(after.as_bytes()), Vec::<String>::new());
-    let told = reveals(&mut tables, &mut collected, &person).join("\n");
-    assert!(told.contains("no arguments") && told.contains("not named"), "{told}");
-    // Read back it is the same.
-    let (again, _) = read(after.as_bytes());
-    assert_eq!(again.processes, tables.processes);
 }
 
 #[test]

@@ -166,6 +166,71 @@ fn without_the_person_and_plain_json() {
     );
 }
 
+/// A database's server writes over its arguments; a name of the sharer's need not be in a path.
+#[test]
+fn names_of_accounts_go_and_what_ran_stays() {
+    let (place, storage) = (Place::new(), Storage::start(Mood::Kind));
+    let plain = place.folder.path().join("p.json");
+    let mut facts = everything();
+    let process = &mut facts.tables.processes[0];
+    process.path = "/usr/lib/postgresql/15/bin/postgres".into();
+    process.command_line = vec!["postgres: carol payroll_db 10.20.30.40 SELECT".into()].into();
+    facts.tables.threads[1].name = "alice.smith-io".into();
+    facts.tables.files[0].path = "/tmp/build-alice.smith/acme_2024.csv".into();
+    fs::write(&plain, facts.json()).unwrap();
+    let plain = plain.to_str().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ngmi"));
+    let arguments = ["share", "--yes", "--sanitize", "--remove-name", "acme", plain];
+    command.args(arguments).env("USER", "alice.smith");
+    let shared = place.run(command, &storage.url);
+    assert!(shared.status.success(), "{}", stderr(&shared));
+    let kept = unpacked(&storage.kept()[0]);
+    for word in ["alice", "smith", "carol", "payroll", "10.20", "acme"] {
+        assert!(!kept.contains(word), "{word}");
+    }
+    for word in [
+        "\"somebody-io\"",
+        "/tmp/build-somebody/somebody_2024.csv",
+        "[\"postgres\"]",
+    ] {
+        assert!(kept.contains(word), "{word}");
+    }
+}
+
+/// A name where nothing is replaced, as a field that the sanitizer does not know would have it: words of ngmi's own.
+#[test]
+fn a_name_that_is_left_is_named_and_nothing_is_shared() {
+    let (place, storage) = (Place::new(), Storage::start(Mood::Kind));
+    let profile = place.profile.to_str().unwrap();
+    let named = ["--yes", "--sanitize", "--remove-name", "Command", profile];
+    let refused = place.ngmi(&storage.url, &named);
+    failed_with(&refused, "`Command` in ngmi.recording.scope: command");
+    failed_with(&refused, "--keep-name");
+    assert!(storage.kept().is_empty() && !place.list().exists());
+    let kept = place.ngmi(&storage.url, &[&named[..], &["--keep-name", "command"]].concat());
+    assert!(kept.status.success(), "{}", stderr(&kept));
+    assert_eq!(storage.kept().len(), 1);
+    failed_with(&place.ngmi(&storage.url, &["--keep-name", "x", profile]), "--sanitize");
+}
+
+#[test]
+fn a_common_word_is_no_reason_to_refuse() {
+    let (place, storage) = (Place::new(), Storage::start(Mood::Kind));
+    for user in ["main", "data", "root"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ngmi"));
+        let profile = place.profile.to_str().unwrap();
+        command
+            .args(["share", "--yes", "--sanitize", profile])
+            .env("USER", user);
+        let shared = place.run(command, &storage.url);
+        assert!(shared.status.success(), "{}", stderr(&shared));
+        // An account that is called so everywhere says nothing.
+        let is_listed = stderr(&shared).contains("also common words") && stderr(&shared).contains(user);
+        assert_eq!(is_listed, user != "root", "{}", stderr(&shared));
+    }
+    assert!(unpacked(&storage.kept()[0]).contains("\"main\""), "the function");
+}
+
 fn unpacked(bytes: &[u8]) -> String {
     std::io::read_to_string(flate2::read::GzDecoder::new(bytes)).unwrap()
 }

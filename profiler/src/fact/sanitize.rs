@@ -1,24 +1,26 @@
-//! Leaves out of a recording who made it and where: home folders, the names of users and machine, arguments.
+//! Removes from a recording whose it is and where it was recorded: home folders, names of users and of the machine, addresses, arguments.
+
+mod addresses;
+mod names;
+mod seen;
+mod spelling;
+mod words;
 
 use std::collections::BTreeSet;
 
 use super::Tables;
 use super::budget::Collected;
-use super::strings::{self, Kind};
+use super::strings::{self, Kind, Program};
+
+pub use names::Names;
 
 /// What stands for a user, and for a machine.
 const USER: &str = "somebody";
 const HOST: &str = "host";
 /// What stands for a home folder.
 const HOME: &str = "/home/somebody";
-/// Where systems keep home folders: the part after it is a user's name.
-const HOMES: [&str; 3] = ["/home/", "/Users/", "/var/home/"];
-/// Shorter names are also words; they are left out of paths only.
-const SHORTEST_WORD: usize = 3;
-/// Names that tell nothing.
-const COMMON: [&str; 3] = ["root", USER, "localhost"];
 
-/// Who is to be left out.
+/// Whose names are removed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Person {
     /// Home folders, without a slash at the end.
@@ -30,154 +32,88 @@ pub struct Person {
 }
 
 impl Person {
-    /// Adds the homes and users that paths tell of.
+    /// Adds the homes and users that paths name.
     pub fn add_seen(&mut self, tables: &mut Tables, collected: &mut Collected) {
-        let mut look = |text: &str| {
-            for at in HOMES {
-                for (found, _) in text.match_indices(at) {
-                    let rest = &text[found + at.len()..];
-                    let name = rest.split(|c: char| !is_name(c)).next().unwrap_or_default();
-                    if !name.is_empty() {
-                        self.homes.insert(format!("{at}{name}"));
-                        self.users.insert(name.to_owned());
-                    }
-                }
-            }
-            if has_path(text, "/root") {
-                self.homes.insert("/root".to_owned());
-            }
-        };
-        strings::each(tables, collected, &mut |_, text| look(text));
-        strings::command_lines(tables, collected)
-            .flatten()
-            .for_each(|text| look(text));
-        self.homes.remove(HOME);
-        let names = |names: &mut BTreeSet<String>| names.retain(|name| !COMMON.contains(&name.as_str()));
-        names(&mut self.users);
-        names(&mut self.hosts);
-    }
-
-    /// Whether a text tells of the person.
-    pub fn is_in(&self, text: &str) -> bool {
-        self.homes.iter().any(|home| has_path(text, home)) || self.words().any(|(word, _)| has_word(text, word))
-    }
-
-    fn words(&self) -> impl Iterator<Item = (&str, &'static str)> {
-        let users = self.users.iter().map(|user| (user.as_str(), USER));
-        let hosts = self.hosts.iter().map(|host| (host.as_str(), HOST));
-        users.chain(hosts).filter(|(word, _)| word.len() >= SHORTEST_WORD)
-    }
-
-    /// `text` without the person.
-    fn without(&self, kind: Kind, text: &str) -> String {
-        // The longest first: a home may be in another.
-        let mut homes: Vec<&String> = self.homes.iter().collect();
-        homes.sort_by_key(|home| std::cmp::Reverse(home.len()));
-        let mut text = homes
-            .into_iter()
-            .fold(text.to_owned(), |text, home| replace(&text, home, HOME, is_name));
-        // Of a function's name only paths are somebody's: a closure is called by its place.
-        if kind != Kind::Function {
-            for (word, instead) in self.words() {
-                text = replace(&text, word, instead, is_name);
+        strings::each(tables, collected, &mut |kind, text| seen::look(self, kind, text));
+        for program in strings::programs(tables, collected) {
+            for argument in program.command_line {
+                seen::look(self, Kind::Text, argument);
             }
         }
-        text
+        self.homes.remove(HOME);
+    }
+
+    /// Leaves a name of a user or machine where it stands, except in home folders.
+    pub fn keep(&mut self, name: &str) {
+        let others = |kept: &String| kept.to_lowercase() != name.to_lowercase();
+        self.users.retain(others);
+        self.hosts.retain(others);
+    }
+
+    /// Home folders and names, to be looked up.
+    pub fn names(&self) -> Names {
+        Names::new(self)
+    }
+
+    /// Names that identify the person or the machine.
+    pub fn identifying(&self) -> impl Iterator<Item = &String> {
+        let names = self.users.iter().chain(&self.hosts);
+        names.filter(|name| !words::is_anonymous(name))
+    }
+
+    /// Those that are also common words, and are removed only where they name an account.
+    pub fn common_words(&self) -> impl Iterator<Item = &String> {
+        self.identifying().filter(|name| names::is_weak(name))
     }
 }
 
-/// Leaves the person and all arguments out.
+/// Removes the person, addresses and all arguments.
 pub fn sanitize(tables: &mut Tables, collected: &mut Collected, person: &Person) {
-    for line in strings::command_lines(tables, collected) {
-        line.truncate(1);
-        if let Some(program) = line.first_mut() {
-            *program = person.without(Kind::Path, program);
-        }
+    let names = person.names();
+    for program in strings::programs(tables, collected) {
+        let name = program_name(&program);
+        *program.command_line = name
+            .map(|name| without(&names, Kind::Path, &name).unwrap_or(name))
+            .into_iter()
+            .collect();
     }
     strings::each(tables, collected, &mut |kind, text| {
-        if person.is_in(text) {
-            *text = person.without(kind, text);
+        if let Some(without) = without(&names, kind, text) {
+            *text = without;
         }
     });
 }
 
-fn is_name(c: char) -> bool {
-    c.is_alphanumeric() || matches!(c, '_' | '-')
+/// `text` without the person; `None`: nothing has to be removed.
+fn without(names: &Names, kind: Kind, text: &str) -> Option<String> {
+    let replaced = names.replaced(kind, text);
+    // Versions of symbols look like addresses.
+    let is_code = kind == Kind::Function;
+    let plain = (!is_code).then(|| addresses::replaced(replaced.as_deref().unwrap_or(text)));
+    plain.flatten().or(replaced)
 }
 
-fn has_path(text: &str, path: &str) -> bool {
-    occurrences(text, path, is_name).next().is_some()
+/// The program of a command line. Programs write what they do over theirs (`postgres: alice db 10.1.2.3 SELECT`), so it is what the program's path
+/// says as well, or a first word that is a shorter or longer form of it.
+fn program_name(program: &Program<'_>) -> Option<String> {
+    let first = program.command_line.first()?;
+    let path = program.path.map(|path| path.strip_suffix(" (deleted)").unwrap_or(path));
+    let Some(path) = path.filter(|path| path != first) else {
+        return Some(first.clone());
+    };
+    let base = file_name(path);
+    let word = first
+        .split(|c: char| c.is_whitespace() || c == ':')
+        .next()
+        .unwrap_or_default();
+    let name = file_name(word.strip_prefix('-').unwrap_or(word));
+    let is_form = !name.is_empty() && (base.contains(name) || name.contains(base));
+    Some(if is_form { word } else { base }.to_owned())
 }
 
-fn has_word(text: &str, word: &str) -> bool {
-    occurrences(text, word, is_name).next().is_some()
-}
-
-/// Where `word` stands by itself.
-fn occurrences<'t>(
-    text: &'t str,
-    word: &'t str,
-    is_part: impl Fn(char) -> bool + 't,
-) -> impl Iterator<Item = usize> + 't {
-    text.match_indices(word).map(|(at, _)| at).filter(move |at| {
-        let before = text[..*at].chars().next_back();
-        let after = text[at + word.len()..].chars().next();
-        // A path may follow anything but another part of a path.
-        !before.is_some_and(&is_part) && !after.is_some_and(&is_part)
-    })
-}
-
-fn replace(text: &str, word: &str, instead: &str, is_part: impl Fn(char) -> bool) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut done = 0;
-    for at in occurrences(text, word, is_part) {
-        if at >= done {
-            out.push_str(&text[done..at]);
-            out.push_str(instead);
-            done = at + word.len();
-        }
-    }
-    out.push_str(&text[done..]);
-    out
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn person() -> Person {
-        let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-        Person {
-            homes: set(&["/home/al", "/home/alice", "/data/alice"]),
-            users: set(&["al", "alice"]),
-            hosts: set(&["wonderland"]),
-        }
-    }
-
-    #[test]
-    fn paths_and_words_go_and_the_rest_stays() {
-        for (kind, text, sanitized) in [
-            (Kind::Path, "/home/alice/x/main.c", "/home/somebody/x/main.c"),
-            (Kind::Path, "/home/al/x", "/home/somebody/x"),
-            (Kind::Path, "/home/alice", "/home/somebody"),
-            (Kind::Path, "/home/alicent/x", "/home/alicent/x"),
-            (Kind::Path, "/data/alice/y", "/home/somebody/y"),
-            (Kind::Path, "/tmp/build-of/alice/x", "/tmp/build-of/somebody/x"),
-            (Kind::Text, "alice@wonderland: malice", "somebody@host: malice"),
-            (
-                Kind::Text,
-                "file:///home/alice/a file:///home/alice/b",
-                "file:///home/somebody/a file:///home/somebody/b",
-            ),
-            (Kind::Text, "al gore", "al gore"),
-            (Kind::Function, "alice::run", "alice::run"),
-            (
-                Kind::Function,
-                "{closure@/home/alice/x.rs:3}",
-                "{closure@/home/somebody/x.rs:3}",
-            ),
-        ] {
-            assert_eq!(person().without(kind, text), sanitized, "{text}");
-        }
-    }
-}
+mod tests;

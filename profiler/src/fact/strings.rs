@@ -16,7 +16,7 @@ pub enum Kind {
     Text,
 }
 
-/// Hands out each text, to be changed. Lists of arguments are not among them: see [`command_lines`].
+/// Hands out each text, to be changed. Lists of arguments are not among them: see [`programs`].
 pub fn each(tables: &mut Tables, collected: &mut Collected, take: &mut dyn FnMut(Kind, &mut String)) {
     of_tables(tables, take);
     for thread in &mut collected.threads {
@@ -38,6 +38,7 @@ pub fn each(tables: &mut Tables, collected: &mut Collected, take: &mut dyn FnMut
 
 fn of_tables(tables: &mut Tables, take: &mut dyn FnMut(Kind, &mut String)) {
     let recording = &mut tables.recording;
+    take(Kind::Function, &mut recording.kernel);
     recording.notes.iter_mut().for_each(|note| take(Kind::Text, note));
     recording
         .end_reason
@@ -47,6 +48,8 @@ fn of_tables(tables: &mut Tables, take: &mut dyn FnMut(Kind, &mut String)) {
         let words = [&mut hook.refused, &mut hook.remedy];
         words.into_iter().flatten().for_each(|words| take(Kind::Text, words));
     }
+    let refused = recording.cost.iter_mut().flat_map(|cost| &mut cost.programs_refused);
+    refused.for_each(|refused| take(Kind::Text, refused));
     let ends = [
         &mut recording.stack_ends,
         &mut recording.fault_stack_ends,
@@ -70,10 +73,17 @@ fn of_tables(tables: &mut Tables, take: &mut dyn FnMut(Kind, &mut String)) {
     }
     for file in &mut tables.files {
         shared(Kind::Path, &mut file.path, take);
+        file.sections
+            .iter_mut()
+            .for_each(|section| take(Kind::Function, &mut section.name));
         file.symbols
             .iter_mut()
             .for_each(|symbol| take(Kind::Function, &mut symbol.name));
     }
+    tables
+        .devices
+        .iter_mut()
+        .for_each(|device| take(Kind::Text, &mut device.name));
     tables.names.values_mut().for_each(|name| of_name(name, take));
     let sources = std::mem::take(&mut tables.sources).into_iter();
     let renamed = sources.map(|(mut path, mut text)| {
@@ -101,19 +111,34 @@ fn shared(kind: Kind, text: &mut Arc<str>, take: &mut dyn FnMut(Kind, &mut Strin
     }
 }
 
-/// Every list of arguments, the program first; each its own from then on.
-pub fn command_lines<'a>(
-    tables: &'a mut Tables,
-    collected: &'a mut Collected,
-) -> impl Iterator<Item = &'a mut Vec<String>> {
-    let own = std::iter::once(&mut tables.recording.command);
-    let processes = tables
-        .processes
-        .iter_mut()
-        .map(|process| Arc::make_mut(&mut process.command_line));
+/// What ran, and how it was called.
+pub struct Program<'a> {
+    /// Path or name of the program; `None`: the arguments are those that were typed.
+    pub path: Option<&'a str>,
+    /// Its arguments, the program first.
+    pub command_line: &'a mut Vec<String>,
+}
+
+/// Every list of arguments; each its own from then on.
+pub fn programs<'a>(tables: &'a mut Tables, collected: &'a mut Collected) -> impl Iterator<Item = Program<'a>> {
+    let own = std::iter::once(Program {
+        path: None,
+        command_line: &mut tables.recording.command,
+    });
+    let processes = tables.processes.iter_mut().map(|process| Program {
+        path: Some(if process.path.is_empty() {
+            &process.name
+        } else {
+            &process.path
+        }),
+        command_line: Arc::make_mut(&mut process.command_line),
+    });
     let marks = collected.threads.iter_mut().flat_map(|thread| &mut thread.marks);
     let execs = marks.filter_map(|mark| match &mut mark.kind {
-        MarkKind::Exec { command_line, .. } => Some(Arc::make_mut(command_line)),
+        MarkKind::Exec { path, command_line } => Some(Program {
+            path: Some(path),
+            command_line: Arc::make_mut(command_line),
+        }),
         _ => None,
     });
     own.chain(processes).chain(execs)

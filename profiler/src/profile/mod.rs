@@ -47,6 +47,7 @@ mod schema;
 mod shared;
 mod shell;
 mod skeleton;
+pub mod texts;
 mod timeline;
 mod times;
 mod track;

@@ -16,7 +16,8 @@ const LENGTH: usize = 60;
 /// Sentences, the most telling first. The facts are not changed.
 pub fn reveals(tables: &mut Tables, collected: &mut Collected, person: &Person) -> Vec<String> {
     let mut lines = Vec::new();
-    let lists = strings::command_lines(tables, collected);
+    let names = person.names();
+    let lists = strings::programs(tables, collected).map(|program| program.command_line);
     let commands: BTreeSet<String> = lists.filter(|line| line.len() > 1).map(|line| line.join(" ")).collect();
     lines.push(match commands.len() {
         0 => "command lines: no arguments".to_owned(),
@@ -27,12 +28,18 @@ pub fn reveals(tables: &mut Tables, collected: &mut Collected, person: &Person) 
         if kind == Kind::Path && text.starts_with('/') {
             paths.insert(text.clone());
         }
-        of_person += usize::from(person.is_in(text));
+        of_person += usize::from(names.in_text(kind, text).is_some());
     });
-    let own = commands.iter().filter(|line| person.is_in(line)).count();
+    let own = commands
+        .iter()
+        .filter(|line| names.in_text(Kind::Text, line).is_some())
+        .count();
     lines.push(who(person, of_person + own));
     // The person's own paths say most.
-    let telling: BTreeSet<String> = paths.iter().filter(|path| person.is_in(path)).cloned().collect();
+    let telling: BTreeSet<String> = {
+        let own = paths.iter().filter(|path| names.in_text(Kind::Path, path).is_some());
+        own.cloned().collect()
+    };
     lines.push(format!(
         "paths: {} of programs, libraries, data files and sources, such as {}",
         paths.len(),
@@ -76,7 +83,7 @@ fn who(person: &Person, times: usize) -> String {
     if times == 0 {
         return "user and machine: not named".to_owned();
     }
-    let names = person.homes.iter().chain(&person.users).chain(&person.hosts);
+    let names = person.homes.iter().chain(person.identifying());
     let names: BTreeSet<String> = names.cloned().collect();
     format!("user and machine: {}, in {times} places", examples(&names))
 }

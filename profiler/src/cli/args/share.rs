@@ -18,9 +18,15 @@ pub struct Share {
     /// Upload without asking
     #[arg(short, long)]
     pub yes: bool,
-    /// Leave out the home folder, the names of user and machine, and arguments
+    /// Remove home folders, names of users and of the machine, addresses, and arguments
     #[arg(long)]
     pub sanitize: bool,
+    /// With --sanitize: remove this name, too; may be repeated
+    #[arg(long = "remove-name", value_name = "NAME", requires = "sanitize")]
+    pub remove_names: Vec<String>,
+    /// With --sanitize: keep this name where it is not part of a home folder; may be repeated
+    #[arg(long = "keep-name", value_name = "NAME", requires = "sanitize")]
+    pub keep_names: Vec<String>,
     /// List what was shared from here
     #[arg(long, conflicts_with_all = ["yes", "sanitize"])]
     pub list: bool,

@@ -1,5 +1,6 @@
 //! `ngmi share`: uploads a profile, after saying what it reveals; lists and deletes what was shared.
 
+mod person;
 mod prepare;
 mod store;
 
@@ -15,6 +16,7 @@ use web::share::{ShareError, Storage, Uploaded, public_url};
 
 use super::args::Share;
 use super::terminal::{out, plain, say, tell};
+use crate::report::text::{WIDTH, fit};
 use store::{Shared, Store};
 
 pub fn run(args: &Share) -> Result<ExitCode> {
@@ -30,7 +32,7 @@ pub fn run(args: &Share) -> Result<ExitCode> {
 fn share(args: &Share) -> Result<ExitCode> {
     let profiler = ProfilerUrl::new(&args.profiler_url)?;
     let storage = Storage::new(&args.api_url)?;
-    let prepared = prepare::prepare(&args.profile, args.sanitize)?;
+    let prepared = prepare::prepare(args)?;
     tell(format_args!(
         "whoever has the link will read, in {}:",
         args.profile.display()
@@ -39,7 +41,13 @@ fn share(args: &Share) -> Result<ExitCode> {
         say(format_args!("  {line}"));
     }
     if !args.sanitize {
-        tell("--sanitize leaves out the home folder, the names of user and machine, and arguments");
+        tell("--sanitize removes home folders, the names of users and of the machine, addresses, and arguments");
+    }
+    if !prepared.common_words.is_empty() {
+        tell(format_args!(
+            "also common words, and therefore removed only from home folders and accounts (`~NAME`, `NAME@HOST`): {}",
+            fit(&prepared.common_words.join(", "), WIDTH)
+        ));
     }
     // Before the upload: afterwards there would be something that nobody can delete.
     let room = Store::open().and_then(|store| store.reserve());

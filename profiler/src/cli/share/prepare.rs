@@ -7,15 +7,23 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use web::share::{SIZE_LIMIT, ShareError};
 
+use crate::cli::args::Share;
 use crate::cli::trim::read;
 use crate::fact::FactSource as _;
 use crate::fact::budget::{Budget, Collector};
-use crate::fact::sanitize::{Person, sanitize};
-use crate::profile::gzip;
+use crate::fact::sanitize::{Names, sanitize};
+use crate::fact::strings::Kind;
+use crate::profile::{gzip, texts};
 use crate::report::reveals::reveals;
+use crate::report::text::fit;
 
 /// How a gzip file starts.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Places of names that an error lists.
+const PLACES: usize = 5;
+/// Columns of a text in that list.
+const LENGTH: usize = 60;
 
 /// A file to upload.
 pub struct Prepared {
@@ -23,14 +31,17 @@ pub struct Prepared {
     pub file: File,
     /// What it tells, in sentences.
     pub reveals: Vec<String>,
+    /// Names of users and machines that stay, since they are also common words.
+    pub common_words: Vec<String>,
 }
 
 /// Reads a profile and prepares its upload.
 ///
 /// # Errors
-/// It can't be read, was not written by ngmi, or is too large.
-pub fn prepare(profile: &Path, sanitized: bool) -> Result<Prepared> {
-    if !sanitized {
+/// It can't be read, was not written by ngmi, or is too large; or a name is left in it that should not be.
+pub fn prepare(args: &Share) -> Result<Prepared> {
+    let profile = &args.profile;
+    if !args.sanitize {
         // Before a large file is read, which takes its time.
         check_size(&as_it_is(profile)?)?;
     }
@@ -43,17 +54,55 @@ pub fn prepare(profile: &Path, sanitized: bool) -> Result<Prepared> {
     let mut tables = source.replay(&mut collector)?;
     drop(source);
     let mut collected = collector.finish(&mut tables);
-    let mut person = person_here();
+    let mut person = super::person::here();
     person.add_seen(&mut tables, &mut collected);
-    let file = if sanitized {
+    args.remove_names.iter().for_each(|name| person.add_account(name));
+    args.keep_names.iter().for_each(|name| person.keep(name));
+    let file = if args.sanitize {
         sanitize(&mut tables, &mut collected, &person);
-        packed(|gzip| Ok(crate::profile::write(&tables, &collected, gzip).map(drop)?))?
+        let file = packed(|gzip| Ok(crate::profile::write(&tables, &collected, gzip).map(drop)?))?;
+        check_names(&file, &person.names())?;
+        file
     } else {
         as_it_is(profile)?
     };
     check_size(&file)?;
     let reveals = reveals(&mut tables, &mut collected, &person);
-    Ok(Prepared { file, reveals })
+    let common_words = person.common_words().filter(|_| args.sanitize).cloned().collect();
+    Ok(Prepared {
+        file,
+        reveals,
+        common_words,
+    })
+}
+
+/// A last look at the file itself, whatever wrote it: no name is left in it.
+fn check_names(mut file: &File, names: &Names) -> Result<()> {
+    let unreadable = "reading the sanitized profile";
+    let (mut places, mut more) = (Vec::new(), 0_usize);
+    file.rewind().context(unreadable)?;
+    let checked = texts::texts(file, &mut |place, text| {
+        // As a function's name: that `~NAME` is not an account in any of them is not known here.
+        if let Some(name) = names.in_text(Kind::Function, text) {
+            if places.len() < PLACES {
+                places.push(format!("`{name}` in {place}: {}", fit(text, LENGTH)));
+            } else {
+                more += 1;
+            }
+        }
+    });
+    checked.context(unreadable)?;
+    file.rewind().context(unreadable)?;
+    if places.is_empty() {
+        return Ok(());
+    }
+    if more > 0 {
+        places.push(format!("and {more} more"));
+    }
+    bail!(
+        "not shared: names are left in the sanitized profile: {}; if one of them is not the name of a person or machine, add --keep-name NAME",
+        places.join("; ")
+    )
 }
 
 fn check_size(file: &File) -> Result<()> {
@@ -90,24 +139,4 @@ fn packed(write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<File> {
     let file = tempfile::tempfile().context("preparing the upload")?;
     gzip::gzip(&file, 6, write).context("preparing the upload")?;
     Ok(file)
-}
-
-/// Whoever runs this program, and where.
-fn person_here() -> Person {
-    let mut person = Person::default();
-    let home = std::env::var("HOME").unwrap_or_default();
-    let home = home.trim_end_matches('/');
-    if home.starts_with('/') {
-        person.homes.insert(home.to_owned());
-    }
-    if let Ok(Some(user)) = nix::unistd::User::from_uid(nix::unistd::geteuid()) {
-        person.users.insert(user.name);
-    }
-    if let Some(host) = nix::unistd::gethostname().ok().and_then(|host| host.into_string().ok()) {
-        // A name with a domain is also known without it.
-        person.hosts.extend(host.split('.').next().map(str::to_owned));
-        person.hosts.insert(host);
-    }
-    person.hosts.retain(|host| !host.is_empty());
-    person
 }
