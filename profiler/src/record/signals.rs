@@ -5,13 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGHUP, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT};
 
 use super::spool::Place;
 use crate::cli::terminal::tell;
 
-/// A SIGTERM that comes so soon after the first request is the same one: `timeout` sends it to its child and then to the child's group.
+/// A signal that comes so soon after the first request is the same one: `timeout` sends its signal to its child and then to the child's group.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
+/// The same of Ctrl-C, which a person presses again when nothing seems to happen.
+const SAME_KEY: Duration = Duration::from_millis(500);
 
 /// What a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,8 +38,8 @@ impl Requests {
         let is_second = match signal {
             // Nobody asks twice with it: a shell whose window is closed sends it to its jobs, and then the kernel to the foreground.
             SIGHUP => false,
-            SIGTERM => since.map_or(finishing, |since| since >= SAME_REQUEST),
-            _ => finishing || since.is_some(),
+            SIGINT => since.map_or(finishing, |since| since >= SAME_KEY),
+            _ => since.map_or(finishing, |since| since >= SAME_REQUEST),
         };
         if is_second { Action::GiveUp } else { Action::End }
     }
@@ -157,7 +159,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use signal_hook::consts::SIGINT;
+    use signal_hook::consts::SIGTERM;
 
     use super::Action::{End, GiveUp};
     use super::*;
@@ -172,10 +174,19 @@ mod tests {
 
     #[test]
     fn a_second_ctrl_c_gives_up() {
-        assert_eq!(actions(1000, &[(SIGINT, 0), (SIGINT, 1)]), [End, GiveUp]);
+        assert_eq!(actions(1000, &[(SIGINT, 0), (SIGINT, 500)]), [End, GiveUp]);
         assert_eq!(actions(0, &[(SIGINT, 0)]), [GiveUp]);
-        assert_eq!(actions(0, &[(SIGHUP, 0), (SIGINT, 1)]), [End, GiveUp]);
-        assert_eq!(actions(1000, &[(SIGTERM, 0), (SIGINT, 1)]), [End, GiveUp]);
+        assert_eq!(actions(0, &[(SIGHUP, 0), (SIGINT, 500)]), [End, GiveUp]);
+        assert_eq!(actions(1000, &[(SIGTERM, 0), (SIGINT, 500)]), [End, GiveUp]);
+    }
+
+    #[test]
+    fn ctrl_c_that_is_repeated_at_once_counts_once() {
+        let presses = [(SIGINT, 0), (SIGINT, 1), (SIGINT, 499), (SIGINT, 500)];
+        // As by `timeout -s INT`: the second one may come when the recording is over already.
+        assert_eq!(actions(1, &presses), [End, End, End, GiveUp]);
+        assert_eq!(actions(9000, &presses), [End, End, End, GiveUp]);
+        assert_eq!(actions(1, &[(SIGTERM, 0), (SIGINT, 1)]), [End; 2]);
     }
 
     #[test]

@@ -72,14 +72,21 @@ fn the_first_interrupt_writes_the_profile() {
     }
 }
 
-/// Interrupts a recording, and again as soon as it says that it finishes.
+/// Interrupts a recording, and again while its profile is being made; what makes it is held up, so that this takes longer than a person does.
 fn interrupted_twice() -> Outcome {
     let (running, burn) = under_way(Ngmi::record(), "30000");
     running.signal(Signal::SIGINT);
     let begin = Instant::now();
-    while !running.stderr().contains("finishing;") && begin.elapsed() < Duration::from_mins(1) {
+    let converts = |pid: &u32| procfs::command_line(*pid).iter().any(|word| word == "__convert");
+    let recorder = running.pid().as_raw().unsigned_abs();
+    while running.dir().join("out.json.gz").metadata().is_err() && begin.elapsed() < Duration::from_mins(1) {
+        if let Some(pid) = procfs::descendants(recorder).into_iter().find(converts) {
+            let _ = kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGSTOP);
+            break;
+        }
         std::thread::sleep(Duration::from_millis(1));
     }
+    std::thread::sleep(Duration::from_millis(600));
     running.signal(Signal::SIGINT);
     let outcome = running.wait();
     end(burn);

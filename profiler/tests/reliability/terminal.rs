@@ -39,9 +39,8 @@ fn in_terminal(words: &[&str], folder: &Path) -> Option<(Child, OpenptyResult)> 
     Some((child.ok()?, terminal))
 }
 
-/// Takes the terminal away from a recording of `burn` that has run for a while, and waits for its profile.
-fn close((mut child, terminal): (Child, OpenptyResult), folder: &Path) {
-    let end = Instant::now() + Duration::from_mins(1);
+/// Waits until a recording of `burn` has run for a while.
+fn under_way(child: &Child, end: Instant) {
     let burns = || {
         let all = procfs::descendants(child.id()).into_iter();
         let mut exes = all.filter_map(|pid| std::fs::read_link(format!("/proc/{pid}/exe")).ok());
@@ -52,6 +51,12 @@ fn close((mut child, terminal): (Child, OpenptyResult), folder: &Path) {
         std::thread::sleep(Duration::from_millis(10));
     }
     std::thread::sleep(Duration::from_millis(700));
+}
+
+/// Takes the terminal away from a recording of `burn` that has run for a while, and waits for its profile.
+fn close((mut child, terminal): (Child, OpenptyResult), folder: &Path) {
+    let end = Instant::now() + Duration::from_mins(1);
+    under_way(&child, end);
     // The last one that holds the other side: the kernel hangs up on everybody who is in the foreground.
     drop(terminal);
     while child.try_wait().unwrap().is_none() {
@@ -121,11 +126,36 @@ fn the_window_of_a_shell_is_closed_and_the_profile_is_written() {
     close((child, terminal), dir.path());
 }
 
-/// SIGTERM as `timeout` sends it, to its child and then to the group; SIGHUP as often as anybody likes.
+/// `timeout -s INT` interrupts its child, and then the child's group.
+#[test]
+fn timeout_writes_the_profile_with_any_signal() {
+    needs_capture!();
+    for signal in ["INT", "TERM"] {
+        let dir = tempfile::tempdir().unwrap();
+        let words = recording("--save-only");
+        let mut timeout = Command::new("timeout");
+        timeout.args(["-s", signal, "600"]).args(words).current_dir(dir.path());
+        let Ok(timeout) = timeout.stderr(Stdio::piped()).spawn() else {
+            skip("no timeout here");
+            return;
+        };
+        under_way(&timeout, Instant::now() + Duration::from_mins(1));
+        // Its own timer's signal: the time is over.
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(timeout.id()).unwrap());
+        nix::sys::signal::kill(pid, Signal::SIGALRM).unwrap();
+        let outcome = timeout.wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&outcome.stderr);
+        assert!(!stderr.contains("gave up"), "{signal}: {stderr}");
+        let profile = Profile::read(&dir.path().join("out.json.gz"));
+        assert!(profile.main_of("burn").share("burn_here") > 0.9, "{signal}");
+    }
+}
+
+/// SIGTERM and SIGINT as `timeout` sends them, to its child and then to the group; SIGHUP as often as anybody likes.
 #[test]
 fn a_request_that_is_repeated_is_no_second_ctrl_c() {
     needs_capture!();
-    for signal in [Signal::SIGTERM, Signal::SIGHUP] {
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         let recorder = Recorder::start(Ngmi::record(), "30000");
         std::thread::sleep(Duration::from_millis(500));
         recorder.running.signal(signal);

@@ -140,6 +140,11 @@ impl Running {
         nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap())
     }
 
+    /// Its folder.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: nix::sys::signal::Signal) {
         nix::sys::signal::kill(self.pid(), signal).unwrap();
