@@ -5,12 +5,12 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::functions::Functions;
-use super::text::{WIDTH, bytes, columns, count, duration, fit, percent};
+use super::text::{WIDTH, bytes, columns, count, duration, fit, fit_middle, percent};
 use crate::addr::{PAGE, ns};
 use crate::fact::account::is_exact_touch;
 use crate::fact::clues::{Clues, is_library};
 use crate::fact::life::life;
-use crate::fact::{FrameId, MappedFileId, StackId, Tables, upwards};
+use crate::fact::{FrameId, MappedFile, MappedFileId, StackId, Tables, upwards};
 
 /// Pages for nothing that are worth a word: a MiB.
 const MANY: u64 = 256;
@@ -21,8 +21,12 @@ const SHORT: u64 = 8;
 /// Time waited for reads that is worth a word, in ns, and its share of the thread's life.
 const LONG: u64 = 100_000_000;
 const SHARE: u64 = 5;
-/// Files and functions as a line holds them.
+/// Files and functions as a line holds them, if there is room.
 const NAME: usize = 32;
+/// They are shortened to so much, so that the words around them are whole.
+const SHORT_NAME: usize = 8;
+/// Before the words.
+const HEAD: usize = 9;
 
 /// What is the matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -62,7 +66,7 @@ pub struct Finding {
 impl Finding {
     /// One line of 80 columns: the remedy is in it if there is room.
     pub fn line(&self) -> String {
-        let line = format!("{:<9}{}", self.head(), self.words);
+        let line = format!("{:<HEAD$}{}", self.head(), self.words);
         let longer = format!("{line}; {}", self.remedy);
         let told = if columns(&longer) <= WIDTH { longer } else { line };
         fit(&told, WIDTH)
@@ -102,6 +106,14 @@ pub fn find(tables: &Tables, clues: &Clues) -> Vec<Finding> {
     found.sort_by_key(|one| std::cmp::Reverse(one.bytes));
     found.extend(cold(tables, clues));
     found
+}
+
+/// Words with names as long as a line has room for them.
+fn in_line(words: impl Fn(&dyn Fn(&str) -> String) -> String) -> String {
+    let of_width = |width: usize| words(&|name| fit_middle(name, width));
+    let fits = |words: &String| HEAD + columns(words) <= WIDTH;
+    let longest = (SHORT_NAME..=NAME).rev().map(of_width).find(fits);
+    longest.unwrap_or_else(|| of_width(SHORT_NAME))
 }
 
 /// Names culprits.
@@ -148,13 +160,15 @@ impl Culprits<'_> {
         }
         let ((process, function), (pages, time_ns)) = sums.into_iter().max_by_key(|(key, sum)| (*sum, *key))?;
         let all = pages.saturating_mul(PAGE);
-        let name = fit(function.unwrap_or("an unknown function"), NAME);
-        let words = format!(
-            "{} pages ({}) after a fork, by {name} in {}",
-            count(pages),
-            bytes(all),
-            fit(process, 15)
-        );
+        let name = function.unwrap_or("an unknown function");
+        let words = in_line(|short| {
+            let (pages, all) = (count(pages), bytes(all));
+            format!(
+                "{pages} pages ({all}) after a fork, by {} in {}",
+                short(name),
+                fit(process, 15)
+            )
+        });
         (pages >= MANY).then(|| Finding {
             cause: Cause::CopiedAfterFork,
             file: None,
@@ -191,7 +205,6 @@ impl Culprits<'_> {
         let function = readers.into_iter().max_by_key(|(name, pages)| (*pages, *name));
         let function = function.map(|(name, _)| name);
         let (all, read) = (pages.saturating_mul(PAGE), of.saturating_mul(PAGE));
-        let by = function.map_or(String::new(), |name| format!(" by {}", fit(name, NAME)));
         Some(Finding {
             cause: Cause::WastedReadAhead,
             file: Some(file.path.to_string()),
@@ -199,12 +212,11 @@ impl Culprits<'_> {
             process: None,
             bytes: all,
             time_ns: 0,
-            words: format!(
-                "{} of {} read of {}{by}, never used",
-                bytes(all),
-                bytes(read),
-                fit(&file.short_name(), NAME)
-            ),
+            words: in_line(|short| {
+                let by = function.map_or(String::new(), |name| format!(" by {}", short(name)));
+                let (all, read, name) = (bytes(all), bytes(read), short(&file.short_name()));
+                format!("{all} of {read} read of {name}{by}, never used")
+            }),
             remedy: if file.sections.is_empty() {
                 "madvise(MADV_RANDOM) where pages are touched far apart"
             } else {
@@ -232,12 +244,13 @@ fn scattered(tables: &Tables, clues: &Clues) -> Option<Finding> {
         process: None,
         bytes: code.pages.saturating_mul(PAGE),
         time_ns: ns(code.time),
-        words: format!(
-            "code of {} ran on {} pages in {} places",
-            fit(&file.short_name(), NAME),
-            count(code.pages),
-            count(code.places)
-        ),
+        words: in_line(|short| {
+            let (pages, places) = (count(code.pages), count(code.places));
+            format!(
+                "code of {} ran on {pages} pages in {places} places",
+                short(&file.short_name())
+            )
+        }),
         remedy: "see `ngmi order`".to_owned(),
     })
 }
@@ -253,7 +266,7 @@ fn cold(tables: &Tables, clues: &Clues) -> Option<Finding> {
     }
     let most = own().max_by_key(|one| (one.time, one.file))?;
     let file = most.file.and_then(|file| tables.files.get(file.index()));
-    let name = file.map_or_else(|| "swap".to_owned(), |file| fit(&file.short_name(), NAME));
+    let name = file.map_or_else(|| "swap".to_owned(), MappedFile::short_name);
     let share = percent(time_ns, wall);
     Some(Finding {
         cause: Cause::ColdReads,
@@ -262,7 +275,7 @@ fn cold(tables: &Tables, clues: &Clues) -> Option<Finding> {
         process: Some(process.name.clone()),
         bytes: 0,
         time_ns,
-        words: format!("{} ({share}) for reads, most of {name}", duration(time_ns)),
+        words: in_line(|short| format!("{} ({share}) for reads, most of {}", duration(time_ns), short(&name))),
         remedy: "see `ngmi preload`".to_owned(),
     })
 }

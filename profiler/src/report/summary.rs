@@ -26,6 +26,8 @@ pub use waits::WaitSummary;
 
 /// Hottest functions that are told.
 const HOTTEST: usize = 3;
+/// Processes that outlive the command, at most.
+const LEFT: usize = 100;
 /// What stands for the recorder's own programs among the hottest functions.
 const OWN: &str = "ngmi's own hooks";
 
@@ -72,6 +74,8 @@ pub struct Summary {
     pub cost: Option<CostSummary>,
     /// Notes, each with its remedy.
     pub notes: Vec<String>,
+    /// Processes that were alive when the command had ended, with their ids.
+    pub left: Vec<(u32, String)>,
     /// Where the profile is; set by who wrote it.
     pub output: Option<String>,
     /// Size of that file in bytes.
@@ -93,6 +97,10 @@ pub struct MainThread {
     pub wall_ns: u64,
     /// On-CPU time within the recording, in ns.
     pub cpu_ns: u64,
+    /// The thread's name.
+    pub name: String,
+    /// It is the first thread of the command; otherwise the busiest thread of all.
+    pub is_commands: bool,
     /// In the tables.
     #[serde(skip)]
     pub id: Option<ThreadId>,
@@ -215,11 +223,25 @@ impl Accumulator {
             shared_rows: recording.crowds.len() as u64,
             cost: CostSummary::new(recording),
             notes: recording.notes.clone(),
+            left: left(tables),
             output: None,
             output_bytes: None,
             output_text_bytes: None,
         }
     }
+}
+
+/// Processes that outlive the command; none, if it was not its end that ended the recording.
+fn left(tables: &Tables) -> Vec<(u32, String)> {
+    let command = tables.command_process().and_then(|id| tables.processes.get(id.index()));
+    if command.is_none_or(|command| command.end.is_none()) {
+        return Vec::new();
+    }
+    let alive = tables.processes.iter().filter(|process| process.end.is_none());
+    alive
+        .map(|process| (process.pid, process.name.clone()))
+        .take(LEFT)
+        .collect()
 }
 
 fn sum(counts: impl Iterator<Item = u64>) -> u64 {
@@ -244,6 +266,8 @@ fn main_thread(tables: &Tables, cpu: &[u64]) -> Option<MainThread> {
         process: process.name.clone(),
         pid: process.pid,
         tid: thread.tid,
+        name: thread.name.clone(),
+        is_commands: command.is_some(),
         id: Some(id),
         wall_ns: ns(wall),
         cpu_ns: cpu.get(id.index()).copied().unwrap_or(0),

@@ -58,6 +58,26 @@ pub fn harmless(message: &str, kept: &[char]) -> String {
     plain
 }
 
+/// As [`fit`], but with the end of the name as well, which often says more: `libQt6WebE…eCore.so.6`.
+pub fn fit_middle(name: &str, width: usize) -> String {
+    let plain: String = name
+        .chars()
+        .map(|c| if is_unsafe(c) { '\u{fffd}' } else { c })
+        .collect();
+    if columns(&plain) <= width {
+        return plain;
+    }
+    let half = width / 2;
+    let end = |at: &usize| plain.get(*at..).is_some_and(|end| columns(end) <= half);
+    let start = plain.char_indices().map(|(at, _)| at).find(end).unwrap_or(plain.len());
+    // With its ellipsis.
+    let begin = fit(
+        &plain,
+        width.saturating_sub(columns(plain.get(start..).unwrap_or_default())),
+    );
+    begin + plain.get(start..).unwrap_or_default()
+}
+
 /// The end of a path that fits `width` columns, from a slash on if one is there: `…/firefox-esr/libxul.so`.
 pub fn fit_end(path: &str, width: usize) -> String {
     if columns(path) <= width {
@@ -186,6 +206,39 @@ pub fn percent(part: u64, whole: u64) -> String {
     format!("{:.1} %", part as f64 * 100.0 / whole as f64)
 }
 
+/// Fewer samples than these have no share that means something, and fewer than those one with an error of several points.
+const COUNTED: u64 = 20;
+const ESTIMATED: u64 = 400;
+
+/// A share of samples, which is an estimate: `12.3 %`; of few `12 ± 4 %`, where nineteen of twenty recordings of the same would be; of very few
+/// `1 of 9`.
+pub fn estimate(part: u64, whole: u64) -> String {
+    if whole < COUNTED {
+        return of(part, whole);
+    }
+    if whole >= ESTIMATED {
+        return percent(part, whole);
+    }
+    // Agresti and Coull's interval: that of the plain share has no width at 0 and 1.
+    let (part, whole) = (part as f64, whole as f64);
+    let share = (part + 2.0) / (whole + 4.0);
+    let error = 2.0 * (share * (1.0 - share) / (whole + 4.0)).sqrt();
+    format!("{:.0} ± {:.0} %", part / whole * 100.0, error * 100.0)
+}
+
+/// A share of things that were counted: `97.3 %`; of few `1 of 9`.
+pub fn counted(part: u64, whole: u64) -> String {
+    if whole < COUNTED {
+        of(part, whole)
+    } else {
+        percent(part, whole)
+    }
+}
+
+fn of(part: u64, whole: u64) -> String {
+    format!("{} of {}", count(part), count(whole))
+}
+
 /// An integer with thousands set apart: `12,345`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
@@ -252,7 +305,34 @@ mod tests {
         assert_eq!(fit_end(path, 1), "…");
     }
 
+    #[test]
+    fn a_share_of_few_says_so() {
+        assert_eq!(
+            [estimate(1, 2), estimate(0, 0), estimate(9, 19)],
+            ["1 of 2", "0 of 0", "9 of 19"]
+        );
+        assert_eq!([estimate(10, 20), estimate(100, 100)], ["50 ± 20 %", "100 ± 3 %"]);
+        assert_eq!(
+            [estimate(200, 400), counted(10, 20), counted(1, 19)],
+            ["50.0 %", "50.0 %", "1 of 19"]
+        );
+    }
+
+    #[test]
+    fn a_name_that_is_shortened_in_the_middle_keeps_its_end() {
+        assert_eq!(fit_middle("libQt6WebEngineCore.so.6", 21), "libQt6WebE…eCore.so.6");
+        assert_eq!(
+            [fit_middle("abc", 3), fit_middle("abcd", 3), fit_middle("a\n", 2)],
+            ["abc", "a…d", "a\u{fffd}"]
+        );
+    }
+
     proptest! {
+        #[test]
+        fn a_name_fits_with_its_end(name: String, width in 1usize..100) {
+            prop_assert!(columns(&fit_middle(&name, width)) <= width);
+        }
+
         #[test]
         fn a_path_fits(path in "(/\\PC{0,20}){0,5}", width in 1usize..100) {
             prop_assert!(columns(&fit_end(&path, width)) <= width);

@@ -141,6 +141,25 @@ fn a_file_of_which_most_was_read_for_nothing_is_told_with_its_reader() {
 }
 
 #[test]
+fn names_are_shortened_and_the_words_around_them_are_not() {
+    let mut tables = tables();
+    tables.files[0].path = format!("/data/{}.npy", "w".repeat(40)).into();
+    let name = tables.names.get_mut(&FrameId(1)).unwrap();
+    let function = format!("{}::sum", "n".repeat(60));
+    (name.symbol, name.inline_chain) = (function.into(), Vec::new());
+    let clues = Clues {
+        wasted: vec![wasted(0, 1, 70_000, 70_000)],
+        ..Clues::default()
+    };
+    let line = find(&tables, &clues)[0].line();
+    assert!(
+        line.contains("w.npy by nnn") && line.ends_with("n::sum, never used"),
+        "{line}"
+    );
+    assert!(line.contains('…') && columns(&line) <= 80, "{line}");
+}
+
+#[test]
 fn scattered_code_is_told_where_each_page_is_seen() {
     let of = |one| {
         lines(&Clues {

@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use profiler_common::unwind::WalkEnd;
 use serde::{Deserialize, Serialize};
 
-use super::list;
+use super::{WIDTH, list};
 use crate::fact::{StackEnds, Walks};
-use crate::report::text::{fit, percent};
+use crate::report::text::{columns, counted, fit_middle, percent};
 
 /// Incomplete stacks that are told: module and reason.
 const WORST: usize = 5;
@@ -43,8 +43,8 @@ impl StackSummary {
         }
     }
 
-    /// One line.
-    pub fn line(&self) -> String {
+    /// One line, or a second one where stacks were cut if that has no room in the first.
+    pub fn lines(&self) -> Vec<String> {
         let Self {
             total,
             complete,
@@ -52,21 +52,27 @@ impl StackSummary {
             walks,
         } = self;
         if *total == 0 {
-            return "stacks:  no user stack".into();
+            return vec!["stacks:  no user stack".into()];
         }
         let cut = worst.iter().map(|ends| {
             let reason = ends.reason.map_or("", |reason| reason.words());
-            format!("{} {} ({reason})", percent(ends.samples, *total), fit(&ends.module, 24))
+            let module = fit_middle(&ends.module, 24);
+            format!("{} {module} ({reason})", counted(ends.samples, *total))
         });
+        let cut: Vec<String> = cut.collect();
         let walked = walks.ends.iter().find(|(end, _)| end == WalkEnd::Complete.name());
         let walked = walked.map_or(String::new(), |(_, count)| {
             format!(" ({} walked in the kernel)", percent(*count, *total))
         });
-        let head = format!("stacks:  {} complete{walked}", percent(*complete, *total));
+        let head = format!("stacks:  {} complete{walked}", counted(*complete, *total));
         if worst.is_empty() {
-            head
+            return vec![head];
+        }
+        let line = list(&format!("{head}; cut: "), cut.iter().cloned(), "");
+        if columns(&line) <= WIDTH {
+            vec![line]
         } else {
-            list(&(head + "; cut: "), cut, "")
+            vec![head, list("cut:     ", cut.into_iter(), "")]
         }
     }
 }

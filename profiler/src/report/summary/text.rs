@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use super::{FaultSummary, MainThread, Summary};
 use crate::report::findings::Finding;
-use crate::report::text::{WIDTH, bytes, columns, count, duration, fit, percent};
+use crate::report::text::{WIDTH, bytes, columns, count, duration, estimate, fit, fit_middle, percent};
 
 /// Lines of the printed summary.
 const LINES: usize = 10;
@@ -56,6 +56,9 @@ impl Summary {
     }
 
     fn main_line(main: &MainThread) -> String {
+        if !main.is_commands {
+            return Self::busiest_line(main);
+        }
         let rest = main.wall_ns.saturating_sub(main.cpu_ns);
         let figures = format!(
             ": main thread {} = {} on CPU ({}) + {} not running",
@@ -67,17 +70,35 @@ impl Summary {
         fit(&main.process, WIDTH.saturating_sub(columns(&figures))) + &figures
     }
 
+    /// Of a recording without a command: the thread is one of many, and the others' main threads may have slept.
+    fn busiest_line(main: &MainThread) -> String {
+        let head = "busiest thread: ";
+        let figures = format!(
+            ", {} on CPU ({}) of {}",
+            duration(main.cpu_ns),
+            percent(main.cpu_ns, main.wall_ns),
+            duration(main.wall_ns)
+        );
+        let name = match main.name.as_str() {
+            name if name.is_empty() || name == main.process => main.process.clone(),
+            name => format!("{}, {name}", main.process),
+        };
+        let id = format!(" ({})", main.tid);
+        let room = WIDTH.saturating_sub(columns(head) + columns(&id) + columns(&figures));
+        format!("{head}{}{id}{figures}", fit_middle(&name, room))
+    }
+
     fn hottest_lines(&self, room: usize) -> Vec<String> {
         let mut lines = Vec::new();
         for (function, index) in self.hottest.iter().take(room).zip(0..) {
             let head = if index == 0 { "hottest:" } else { "" };
-            let head = format!("{head:<9}{:>7} ", percent(function.samples, self.samples));
+            let head = format!("{head:<9}{:>7} ", estimate(function.samples, self.samples));
             let module = function
                 .module
                 .as_ref()
-                .map_or(String::new(), |module| format!(" ({})", fit(module, 24)));
+                .map_or(String::new(), |module| format!(" ({})", fit_middle(module, 24)));
             let width = WIDTH.saturating_sub(columns(&head) + columns(&module));
-            lines.push(head + &fit(&function.function, width) + &module);
+            lines.push(head + &fit_middle(&function.function, width) + &module);
         }
         lines
     }
@@ -93,7 +114,7 @@ impl Summary {
         ));
         lines.extend(self.faults.iter().flat_map(FaultSummary::lines));
         lines.push(self.lost_line());
-        lines.push(self.stacks.line());
+        lines.extend(self.stacks.lines());
         if let Some((same, different)) = self.stacks.walks.checked {
             let all = same.saturating_add(different);
             lines.push(format!("walks:   {} of {} are as framehop's", count(same), count(all)));

@@ -64,6 +64,53 @@ fn what_is_found_comes_before_where_it_was_held_up_and_ten_lines_hold() {
     assert_eq!(summary.findings[0].line(), "copied:  first; see `ngmi order`");
 }
 
+#[test]
+fn shares_of_few_samples_are_counts() {
+    let mut tables = tables("demo");
+    tables.recording.stack_ends = vec![
+        ends("lib.so", None, 1),
+        ends("ld.so", Some(TruncationReason::BadChain), 1),
+    ];
+    let mut summary = summary(&mut tables, 1000);
+    (summary.samples, summary.hottest[0].samples) = (2, 1);
+    let text = summary.to_string();
+    for line in [
+        "hottest:  1 of 2 hot",
+        "stacks:  1 of 2 complete; cut: 1 of 2 ld.so (broken frame chain)",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[test]
+fn no_reason_and_no_word_is_cut_off() {
+    let mut tables = tables("demo");
+    tables.recording.walks.ends = vec![(profiler_common::unwind::WalkEnd::Complete.name().into(), 960)];
+    for ends in &mut tables.recording.stack_ends {
+        ends.module = format!("lib{}.so.6", "x".repeat(40));
+    }
+    let text = summary(&mut tables, 1000).to_string();
+    assert!(
+        text.contains("(no unwind information), 1 more\n") && text.contains("…"),
+        "{text}"
+    );
+    assert!(
+        text.contains("cut:     2.0 % libxxx") && text.contains("xx.so.6 ("),
+        "{text}"
+    );
+    assert!(text.lines().all(|line| columns(line) <= 80), "{text}");
+}
+
+#[test]
+fn what_outlives_the_command_is_known() {
+    let mut tables = tables("demo");
+    assert!(summary(&mut tables, 10).left.is_empty(), "the command runs");
+    tables.processes[0].end = Some(Timestamp(80 * MS));
+    assert_eq!(summary(&mut tables, 10).left, [(200, "child".to_owned())]);
+    tables.recording.scope = "pids".into();
+    assert!(summary(&mut tables, 10).left.is_empty());
+}
+
 /// As the process that makes a recording's profile tells it.
 #[test]
 fn it_comes_back_from_json_as_it_was() {
