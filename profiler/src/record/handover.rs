@@ -1,4 +1,5 @@
-//! A program that only handed over to an instance that was running already: said, with the way around it.
+//! A program that ended while others do its work: one that handed over to an instance that was running already, and one that went on in the
+//! background. Said, with the way around it.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,9 +14,92 @@ use crate::cli::terminal::tell;
 const SHORT: Duration = Duration::from_secs(1);
 /// ... if it gave fewer samples than this.
 const FEW: u64 = 500;
+/// Processes that are named.
+const NAMED: usize = 3;
+/// Characters of a thread's name that the kernel keeps.
+const COMM: usize = 15;
 
-/// Tells the person when the command was over at once and another process of the same name runs on.
-pub fn warn(options: &RecordOptions, captured: &Captured) {
+/// Programs that hand over to an instance that runs already.
+struct HandsOver {
+    /// Names of the command.
+    commands: &'static [&'static str],
+    /// The name of what takes over; `None`: that of the command.
+    server: Option<&'static str>,
+    /// Arguments for an instance of its own.
+    own: &'static str,
+}
+
+const fn same(commands: &'static [&'static str], own: &'static str) -> HandsOver {
+    HandsOver {
+        commands,
+        server: None,
+        own,
+    }
+}
+
+/// As their manuals say.
+const HAND_OVER: [HandsOver; 17] = [
+    same(
+        &[
+            "firefox",
+            "firefox-esr",
+            "firefox-bin",
+            "firefox-nightly",
+            "librewolf",
+            "waterfox",
+            "thunderbird",
+            "seamonkey",
+        ],
+        "--no-remote --profile \"$(mktemp -d)\"",
+    ),
+    same(
+        &[
+            "chromium",
+            "chromium-browser",
+            "chrome",
+            "google-chrome",
+            "google-chrome-stable",
+            "brave-browser",
+            "brave",
+            "microsoft-edge",
+            "vivaldi",
+            "opera",
+        ],
+        "--user-data-dir=\"$(mktemp -d)\"",
+    ),
+    same(
+        &["code", "code-insiders", "codium", "vscodium"],
+        "--wait --user-data-dir \"$(mktemp -d)\"",
+    ),
+    HandsOver {
+        commands: &["gnome-terminal"],
+        server: Some("gnome-terminal-server"),
+        own: "--wait --app-id org.example.Recorded",
+    },
+    HandsOver {
+        commands: &["emacsclient"],
+        server: Some("emacs"),
+        own: "--alternate-editor=emacs --socket-name=recorded",
+    },
+    same(&["xfce4-terminal"], "--disable-server"),
+    same(&["mate-terminal"], "--disable-factory"),
+    same(&["terminator"], "--no-dbus"),
+    same(&["tilix"], "--new-process"),
+    same(&["lxterminal"], "--no-remote"),
+    same(&["konsole"], "--separate"),
+    same(&["wezterm", "wezterm-gui"], "start --always-new-process"),
+    same(&["tmux"], "-L recorded"),
+    same(&["gedit", "gnome-text-editor", "xed", "pluma"], "--standalone"),
+    same(&["kate"], "--startanon"),
+    same(
+        &["libreoffice", "soffice", "soffice.bin", "lowriter", "localc"],
+        "\"-env:UserInstallation=file://$(mktemp -d)\"",
+    ),
+    same(&["vlc"], "--no-one-instance"),
+];
+
+/// Tells the person when the command was over and others go on: `left` of its own processes, or another instance.
+pub fn warn(options: &RecordOptions, captured: &Captured, left: &[(u32, String)]) {
     let Some(name) = options
         .target
         .command()
@@ -23,25 +107,112 @@ pub fn warn(options: &RecordOptions, captured: &Captured) {
     else {
         return;
     };
-    let short = captured.status.is_some_and(|status| status.success()) && captured.wall < SHORT;
-    if !short || captured.ended.progress.samples >= FEW || !runs(name) {
+    if captured.status.is_none() {
         return;
     }
-    tell(format_args!(
-        "`{name}` ended within a second while another one runs: it probably handed over to that one. To record one of its \
-         own: `ngmi record -- {name} --no-remote --profile \"$(mktemp -d)\"`",
-        name = name.display()
-    ));
+    let left: Vec<&(u32, String)> = left.iter().filter(|(pid, name)| is_running(*pid, name)).collect();
+    let few = captured.wall < SHORT && captured.ended.progress.samples < FEW;
+    if !left.is_empty() {
+        tell(in_background(name, &left));
+    } else if captured.status.is_some_and(|status| status.success()) && few {
+        let running: Vec<Vec<u8>> = processes().collect();
+        if let Some(words) = handed_over(name, &running) {
+            tell(words);
+        }
+    }
 }
 
-/// A process of this name runs (names are cut to 15 bytes by the kernel).
-fn runs(name: &OsStr) -> bool {
-    let wanted = name.as_encoded_bytes();
-    let wanted = &wanted[..wanted.len().min(15)];
-    fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| fs::read(entry.path().join("comm")).ok())
-        .any(|comm| comm.strip_suffix(b"\n") == Some(wanted))
+/// The command ended, and these processes go on.
+fn in_background(name: &OsStr, left: &[&(u32, String)]) -> String {
+    let named: Vec<String> = left
+        .iter()
+        .take(NAMED)
+        .map(|(pid, name)| format!("{name} {pid}"))
+        .collect();
+    let more = left.len().saturating_sub(NAMED);
+    let more = if more > 0 {
+        format!(", {more} more")
+    } else {
+        String::new()
+    };
+    let pids: Vec<String> = left.iter().take(NAMED).map(|(pid, _)| format!("-p {pid}")).collect();
+    format!(
+        "`{name}` ended, and the recording with it, but processes that it started are still running ({}{more}): record them with `ngmi record {}`, \
+         or use the option of `{name}` that keeps it in the foreground",
+        named.join(", "),
+        pids.join(" "),
+        name = name.display()
+    )
+}
+
+/// The command ended at once, and `running` holds what it hands over to.
+fn handed_over(name: &OsStr, running: &[Vec<u8>]) -> Option<String> {
+    let name = name.to_str()?;
+    let program = HAND_OVER.iter().find(|program| program.commands.contains(&name))?;
+    let server = program.server.unwrap_or(name).as_bytes();
+    let server = &server[..server.len().min(COMM)];
+    running.iter().any(|comm| comm == server).then(|| {
+        format!(
+            "`{name}` ended within a second while another one is running: it probably handed over to that one. To record an instance of its own: \
+             `ngmi record -- {name} {}`",
+            program.own
+        )
+    })
+}
+
+/// The names of processes that run, as the kernel keeps them.
+fn processes() -> impl Iterator<Item = Vec<u8>> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| comm(&entry.path()))
+}
+
+/// The process is there, and it is the one that was recorded.
+fn is_running(pid: u32, name: &str) -> bool {
+    let recorded = &name.as_bytes()[..name.len().min(COMM)];
+    comm(Path::new(&format!("/proc/{pid}"))).is_some_and(|comm| comm == recorded)
+}
+
+fn comm(process: &Path) -> Option<Vec<u8>> {
+    let mut comm = fs::read(process.join("comm")).ok()?;
+    comm.pop();
+    Some(comm)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn advice(name: &str, running: &[&str]) -> Option<String> {
+        let running: Vec<Vec<u8>> = running.iter().map(|name| name.as_bytes().to_vec()).collect();
+        handed_over(OsStr::new(name), &running)
+    }
+
+    #[test]
+    fn advice_is_for_programs_that_hand_over_and_is_their_own() {
+        for name in ["bash", "python3", "true", "make", "firefox-helper"] {
+            assert_eq!(advice(name, &[name]), None, "{name}");
+        }
+        assert_eq!(advice("firefox", &["bash"]), None, "no other one is running");
+        for (name, running, option) in [
+            ("firefox-esr", "firefox-esr", "--no-remote --profile"),
+            ("google-chrome-stable", "google-chrome-s", "--user-data-dir="),
+            ("gnome-terminal", "gnome-terminal-", "--wait --app-id"),
+        ] {
+            let words = advice(name, &["init", running]).unwrap();
+            assert!(words.contains(&format!("`ngmi record -- {name} {option}")), "{words}");
+        }
+    }
+
+    #[test]
+    fn what_goes_on_in_the_background_is_named() {
+        let left: Vec<(u32, String)> = (1..6).map(|pid| (pid, format!("d{pid}"))).collect();
+        let words = in_background(OsStr::new("nginx"), &left.iter().collect::<Vec<_>>());
+        assert!(words.contains("(d1 1, d2 2, d3 3, 2 more)"), "{words}");
+        assert!(words.contains("`ngmi record -p 1 -p 2 -p 3`"), "{words}");
+        assert!(is_running(
+            std::process::id(),
+            &String::from_utf8(comm(Path::new("/proc/self")).unwrap()).unwrap()
+        ));
+        assert!(!is_running(std::process::id(), "other"));
+    }
 }

@@ -273,7 +273,7 @@ fn conclude(
     let mapped = std::mem::take(&mut captured.mapped);
     let mut summary = conversion::run(spool, &mut output, mapped, plan)?;
     finish::place(output, &mut summary)?;
-    handover::warn(options, captured);
+    handover::warn(options, captured, &summary.left);
     Ok(summary)
 }
 

@@ -11,6 +11,7 @@
 mod emulated;
 mod harness;
 
+mod advice;
 mod births;
 mod cold;
 mod containers;
