@@ -1,10 +1,12 @@
 //! What a Firefox is told to write about itself, and the folders where it writes that. A value that the person set wins.
 
 use std::ffi::OsStr;
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use nix::unistd::Uid;
 use tempfile::TempDir;
 
 use super::identity::Environment;
@@ -17,13 +19,18 @@ const JIT_SWITCH: (&str, &str) = ("IONPERF", "func");
 const JIT_FOLDER: &str = "PERF_SPEW_DIR";
 /// Lets content processes open files, and so write jitdumps.
 const NO_SANDBOX: (&str, &str) = ("MOZ_DISABLE_CONTENT_SANDBOX", "1");
+/// How the names of our folders begin.
+const MARKERS: &str = "ngmi-markers-";
+const JIT: &str = "ngmi-jit-";
+/// A younger folder may be one that another recorder has created and not locked yet.
+const YOUNG: Duration = Duration::from_mins(1);
 
 /// A folder that the program writes to.
 #[derive(Debug)]
 struct Folder {
     path: PathBuf,
-    /// Removes the folder when it is dropped; `None`: the folder is the person's.
-    own: Option<TempDir>,
+    /// Removes the folder when it is dropped, with the lock that keeps other recorders from doing so; `None`: the folder is the person's.
+    own: Option<(TempDir, Option<File>)>,
 }
 
 impl Folder {
@@ -41,9 +48,10 @@ impl Folder {
             .tempdir()
             .ok()?;
         environment.insert(variable.into(), own.path().into());
+        let lock = lock(own.path());
         Some(Self {
             path: own.path().to_owned(),
-            own: Some(own),
+            own: Some((own, lock)),
         })
     }
 }
@@ -55,6 +63,39 @@ pub struct Folders {
     jit: Option<Folder>,
 }
 
+/// Locks a folder, as long as the file is open; `None`: it is not a folder of ours, or a recorder has it.
+fn lock(folder: &Path) -> Option<File> {
+    let mut options = File::options();
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    let opened = options.read(true).custom_flags(flags).open(folder).ok()?;
+    let is_own = opened.metadata().ok()?.uid() == Uid::effective().as_raw();
+    (is_own && opened.try_lock().is_ok()).then_some(opened)
+}
+
+/// Removes empty folders of recorders that were killed.
+fn remove_left(place: &Path) {
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_like_ours = [MARKERS, JIT]
+            .iter()
+            .any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes()));
+        let is_old = || {
+            entry
+                .metadata()
+                .ok()?
+                .modified()
+                .ok()?
+                .elapsed()
+                .ok()
+                .filter(|age| *age >= YOUNG)
+        };
+        if is_like_ours && is_old().is_some() && lock(&entry.path()).is_some() {
+            // Fails if there is something in it.
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
 impl Folders {
     /// Adds the variables to the program's environment: those for markers, and with `jit` those for names of JIT code, which
     /// turn off Firefox's content sandbox.
@@ -62,15 +103,14 @@ impl Folders {
         let mut set = |(name, value): (&str, &str)| {
             environment.entry(name.into()).or_insert_with(|| value.into());
         };
+        remove_left(&std::env::temp_dir());
         set(MARKER_SWITCH);
         if jit {
             set(JIT_SWITCH);
             set(NO_SANDBOX);
         }
-        let markers = Folder::prepare(environment, MARKER_FOLDER, "ngmi-markers-");
-        let jit = jit
-            .then(|| Folder::prepare(environment, JIT_FOLDER, "ngmi-jit-"))
-            .flatten();
+        let markers = Folder::prepare(environment, MARKER_FOLDER, MARKERS);
+        let jit = jit.then(|| Folder::prepare(environment, JIT_FOLDER, JIT)).flatten();
         Self { markers, jit }
     }
 
@@ -91,7 +131,7 @@ impl Folders {
     pub fn own(&self) -> Vec<PathBuf> {
         let folders = [&self.markers, &self.jit].into_iter().flatten();
         folders
-            .filter_map(|folder| Some(folder.own.as_ref()?.path().to_owned()))
+            .filter_map(|folder| Some(folder.own.as_ref()?.0.path().to_owned()))
             .collect()
     }
 }
@@ -145,10 +185,41 @@ mod tests {
         let own = folders.own();
         assert_eq!(own.len(), 2);
         for folder in &own {
-            assert_eq!(std::fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);
+            assert_eq!(fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);
         }
         assert_eq!(value(&environment, JIT_FOLDER).as_deref(), own[1].to_str());
         drop(folders);
         assert!(own.iter().all(|folder| !folder.exists()));
+    }
+
+    #[test]
+    fn empty_folders_of_killed_recorders_are_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let make = |name: &str, age: u64| {
+            let folder = place.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            let old = std::time::SystemTime::now() - Duration::from_secs(age);
+            File::open(&folder).unwrap().set_modified(old).unwrap();
+            folder
+        };
+        let (left, jit) = (make("ngmi-markers-1", 100), make("ngmi-jit-2", 100));
+        let (young, held, other) = (
+            make("ngmi-markers-3", 0),
+            make("ngmi-markers-4", 100),
+            make("markers", 100),
+        );
+        let full = make("ngmi-markers-5", 0);
+        fs::write(full.join("marker-1.txt"), "").unwrap();
+        File::open(&full)
+            .unwrap()
+            .set_modified(std::time::SystemTime::UNIX_EPOCH)
+            .unwrap();
+        let recorder = lock(&held).unwrap();
+        remove_left(place.path());
+        assert!(!left.exists() && !jit.exists());
+        assert!([&young, &held, &other, &full].iter().all(|folder| folder.exists()));
+        drop(recorder);
+        remove_left(place.path());
+        assert!(!held.exists());
     }
 }
