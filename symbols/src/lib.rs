@@ -4,6 +4,7 @@
 //! - [`Symbolicator`]: names of addresses in binaries. Functions come from symbol tables and `.eh_frame`, read here so
 //!   that a name never reaches beyond its function; inline chains and lines come from samply-symbols.
 //! - [`server`]: the profiler's questions about symbols, sources and machine code, answered.
+//! - [`home`]: the user's folders for what is kept.
 //! - [`kallsyms`], [`perf_map`], [`jitdump`]: names of addresses in the kernel and in code made at run time.
 //!
 //! Every file is hostile: all lengths have limits, and damage costs names, not the program.
@@ -15,6 +16,7 @@ mod cfi;
 mod contents;
 mod demangle;
 pub mod elf;
+pub mod home;
 pub mod jitdump;
 pub mod kallsyms;
 pub mod patience;

@@ -17,6 +17,7 @@ use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::unistd::Uid;
 use symbols::elf::{ElfError, ElfFile};
+use symbols::home::cache_folder_of;
 
 use super::identity::Environment;
 use super::stamp::Stamp;
@@ -79,13 +80,9 @@ impl Tables {
         }
     }
 
-    /// `ngmi/tables` in the person's `XDG_CACHE_HOME`, or `.cache` in their home.
+    /// `ngmi/tables` in the person's `XDG_CACHE_HOME`, or `.cache` in their home; `None`: that is another user's.
     pub fn default_folder(environment: &Environment) -> Option<PathBuf> {
-        let absolute = |name: &str| {
-            let path = PathBuf::from(environment.get(std::ffi::OsStr::new(name))?);
-            path.is_absolute().then_some(path)
-        };
-        let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
+        let cache = cache_folder_of(|name| environment.get(std::ffi::OsStr::new(name)).cloned())?;
         Some(cache.join("ngmi").join("tables"))
     }
 

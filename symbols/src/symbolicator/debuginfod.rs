@@ -25,7 +25,7 @@ pub struct Debuginfod {
 }
 
 impl Debuginfod {
-    /// What `DEBUGINFOD_URLS` and `DEBUGINFOD_TIMEOUT` (seconds) ask for: `None` if no server is named. Files are
+    /// What `DEBUGINFOD_URLS` and `DEBUGINFOD_TIMEOUT` (seconds) ask for: `None` if no server is named, or there is no place for files. Files are
     /// kept in `symbols/debuginfod` of the user's cache directory.
     pub fn from_env() -> Option<Self> {
         // elfutils also allows words such as `ima:enforcing` in the list.
@@ -38,8 +38,7 @@ impl Debuginfod {
         if urls.is_empty() {
             return None;
         }
-        let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
+        let cache = crate::home::cache_folder()?;
         let seconds = env::var("DEBUGINFOD_TIMEOUT").ok().and_then(|value| value.parse().ok());
         let timeout = seconds
             .filter(|seconds| *seconds > 0)

@@ -48,14 +48,10 @@ impl Store {
     /// # Errors
     /// There is no such place, or it can't be written.
     pub fn open() -> Result<Self> {
-        let absolute = |name: &str| {
-            std::env::var_os(name)
-                .map(PathBuf::from)
-                .filter(|path| path.is_absolute())
-        };
-        let state = absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
-        let Some(state) = state else {
-            bail!("no place for the right to delete what is shared: set HOME or XDG_STATE_HOME");
+        let Some(state) = symbols::home::state_folder() else {
+            bail!(
+                "no place for the right to delete what is shared: set HOME or XDG_STATE_HOME to a folder of this user"
+            );
         };
         Self::at(state.join("ngmi"))
     }
