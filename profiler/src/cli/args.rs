@@ -4,6 +4,7 @@ mod check;
 mod diff;
 mod export;
 mod faults;
+mod file;
 mod io;
 mod load;
 mod maps;
@@ -118,8 +119,8 @@ const RUNS: &str = "Several runs";
                   Ctrl-C ends the recording and writes the profile; a second Ctrl-C gives up the profile and keeps the event log."
 )]
 pub struct Record {
-    /// Where the profile goes
-    #[arg(short, long, value_name = "FILE", default_value = "profile.json.gz")]
+    /// Where the profile goes: a file, as standard output (`-`) is not supported
+    #[arg(short, long, value_name = "FILE", default_value = "profile.json.gz", value_parser = file::file())]
     pub output: PathBuf,
     /// Samples per second and CPU
     #[arg(
@@ -143,7 +144,7 @@ pub struct Record {
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
     /// Keep the event log: exact, and complete without the binaries
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file::file())]
     pub keep_events: Option<PathBuf>,
     /// Write the profile, and do not open it (as with --json)
     #[arg(long)]
@@ -317,8 +318,8 @@ pub struct ResultArgs {
 pub struct Convert {
     /// The event log
     pub log: PathBuf,
-    /// Where the profile goes
-    #[arg(short, long, value_name = "FILE", default_value = "profile.json.gz")]
+    /// Where the profile goes: a file, as standard output (`-`) is not supported
+    #[arg(short, long, value_name = "FILE", default_value = "profile.json.gz", value_parser = file::file())]
     pub output: PathBuf,
     #[command(flatten)]
     /// Where sources are.

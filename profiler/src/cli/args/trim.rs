@@ -15,8 +15,8 @@ pub struct Trim {
     /// The profile
     #[arg(default_value = "profile.json.gz")]
     pub profile: PathBuf,
-    /// Where the smaller profile goes
-    #[arg(short, long, value_name = "FILE")]
+    /// Where the smaller profile goes: a file, as standard output (`-`) is not supported
+    #[arg(short, long, value_name = "FILE", value_parser = super::file::file())]
     pub output: PathBuf,
     /// Only from here on, since the recording's start
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
