@@ -67,14 +67,23 @@ pub(super) fn open_mapped(mapping: &Mapping) -> io::Result<File> {
     if let Ok(file) = open_regular(&by_mapping).and_then(|file| same_file(file, mapping.file)) {
         return Ok(file);
     }
-    if mapping.path.first() != Some(&b'/') || mapping.path.ends_with(DELETED) {
-        return Err(io::Error::new(io::ErrorKind::NotFound, "the file has no name any more"));
+    let no_name = || io::Error::new(io::ErrorKind::NotFound, "the file has no name any more");
+    if mapping.path.first() != Some(&b'/') {
+        return Err(no_name());
     }
     let name = Path::new(std::ffi::OsStr::from_bytes(&mapping.path));
     let mut in_root = PathBuf::from(format!("/proc/{pid}/root")).into_os_string();
     in_root.push(name);
     let in_root = open_regular(Path::new(&in_root)).and_then(|file| same_file(file, mapping.file));
-    in_root.or_else(|_| open_regular(name).and_then(|file| same_file(file, mapping.file)))
+    let opened = in_root.or_else(|_| open_regular(name).and_then(|file| same_file(file, mapping.file)));
+    // A file may really be called so: then it was there.
+    opened.map_err(|error| {
+        if mapping.path.ends_with(DELETED) {
+            no_name()
+        } else {
+            error
+        }
+    })
 }
 
 /// Opens a file that is a regular one, without ever opening a device or waiting for a pipe.

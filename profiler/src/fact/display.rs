@@ -9,6 +9,9 @@ use crate::event::FileId;
 /// Anonymous code without names is told apart by page, so that one blob of code is not a thousand functions.
 const PAGE: u64 = 4096;
 
+/// What memory is called that processes share without a file.
+const SHARED_MEMORY: &str = "[shared anonymous memory]";
+
 impl Location {
     /// The module that it lies in.
     pub fn module(&self) -> Option<ModuleId> {
@@ -88,9 +91,26 @@ impl Tables {
     }
 }
 
+/// The last part of a path; of devices and of the kernel's own files the whole, as `1` says nothing and `/dev/pts/1` does.
+pub fn short_path(path: &str) -> &str {
+    if ["/dev/", "/proc/", "/sys/"].iter().any(|start| path.starts_with(start)) {
+        return path;
+    }
+    let last = path.rsplit('/').find(|part| !part.is_empty());
+    last.unwrap_or(path)
+}
+
 impl MappedFile {
+    /// Memory that processes share without a file: the kernel keeps it as a deleted file of this name (mm/shmem.c: `shmem_zero_setup`).
+    fn is_shared_memory(&self) -> bool {
+        self.deleted && &*self.path == "/dev/zero"
+    }
+
     /// Its path, with a word on what became of it, or what stands for a path that nobody knows.
     pub fn display_path(&self) -> String {
+        if self.is_shared_memory() {
+            return SHARED_MEMORY.to_owned();
+        }
         let FileId {
             major, minor, inode, ..
         } = self.id;
@@ -108,10 +128,10 @@ impl MappedFile {
 
     /// The last part of its path, or what stands for it.
     pub fn short_name(&self) -> String {
-        match self.path.rsplit('/').next() {
-            Some(name) if !name.is_empty() => name.to_owned(),
-            _ => self.display_path(),
+        if self.path.is_empty() || self.is_shared_memory() {
+            return self.display_path();
         }
+        short_path(&self.path).to_owned()
     }
 }
 
@@ -169,6 +189,34 @@ mod tests {
         assert_eq!(
             names(&[kernel(0x20), kernel(u64::MAX - 0xf)]),
             ["libx.so + 0x20", "libx.so - 0x10"]
+        );
+    }
+
+    #[test]
+    fn files_are_called_by_what_says_something() {
+        let file = |path: &str, deleted| MappedFile {
+            path: path.into(),
+            deleted,
+            ..MappedFile::default()
+        };
+        for (path, deleted, short, whole) in [
+            ("/usr/lib/libx.so", false, "libx.so", "/usr/lib/libx.so"),
+            ("/usr/lib/libx.so", true, "libx.so", "/usr/lib/libx.so (deleted)"),
+            // What a person types.
+            ("/dev/pts/1", false, "/dev/pts/1", "/dev/pts/1"),
+            ("/dev/zero", false, "/dev/zero", "/dev/zero"),
+            ("/dev/zero", true, SHARED_MEMORY, SHARED_MEMORY),
+            ("", false, "[device 0:0 inode 0]", "[device 0:0 inode 0]"),
+        ] {
+            let file = file(path, deleted);
+            assert_eq!(
+                (file.short_name().as_str(), file.display_path().as_str()),
+                (short, whole)
+            );
+        }
+        assert_eq!(
+            [short_path("a/b/"), short_path("/"), short_path("/proc/7/maps")],
+            ["b", "/", "/proc/7/maps"]
         );
     }
 

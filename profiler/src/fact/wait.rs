@@ -102,7 +102,7 @@ pub enum WaitReason {
     Lock,
     /// A condition, or another event in the program: a futex that is notified, `sigwait`, a semaphore.
     Condition,
-    /// One of several descriptors: poll, select, epoll, `io_uring`.
+    /// One of several descriptors: poll, select, epoll, `io_uring`; or input of a terminal or another device.
     Poll,
     /// The other end of a pipe.
     Pipe,

@@ -166,3 +166,14 @@ fn the_kernel_is_named_and_its_place_is_not_told() {
         );
     }
 }
+
+/// The kernel adds the same words to the name of a file that was deleted.
+#[test]
+fn a_file_that_is_really_called_deleted_has_its_names() {
+    needs_capture!();
+    let ngmi = Ngmi::record();
+    let program = ngmi.dir().join("p (deleted)");
+    Oracle::c("burn").copied(&program);
+    let profile = ngmi.program(&program, ["200"]).run().profile();
+    assert!(profile.share("burn_here") > 0.8, "{}", profile.share("burn_here"));
+}

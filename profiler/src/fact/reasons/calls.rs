@@ -94,6 +94,8 @@ fn by_file(call: &CallScene<'_>) -> WaitReason {
         0 => WaitReason::Condition,
         mode::FIFO => WaitReason::Pipe,
         mode::SOCKET => WaitReason::Socket,
+        // Input of a terminal or another device: until somebody types, there is nothing to do.
+        mode::CHARACTER if call.name.contains("read") => WaitReason::Poll,
         mode::CHARACTER => WaitReason::Kernel,
         _ => WaitReason::FileSystem,
     }

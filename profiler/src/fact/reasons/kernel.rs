@@ -67,7 +67,7 @@ const WAITS: [(WaitReason, Names); 12] = [
     (
         Poll,
         "ep_poll do_epoll_wait do_poll do_sys_poll do_select core_sys_select poll_schedule_timeout io_cqring_wait* \
-         io_cqring_schedule*",
+         io_cqring_schedule* n_tty_read evdev_read",
     ),
     (
         Pipe,
@@ -115,8 +115,7 @@ const WAITS: [(WaitReason, Names); 12] = [
     ),
     (
         Kernel,
-        "n_tty_read n_tty_write tty_wait* synchronize_rcu* synchronize_srcu* __wait_rcu_gp wait_rcu_gp evdev_read \
-         coredump_wait",
+        "n_tty_write tty_wait* synchronize_rcu* synchronize_srcu* __wait_rcu_gp wait_rcu_gp coredump_wait",
     ),
 ];
 

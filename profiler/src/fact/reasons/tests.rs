@@ -134,7 +134,7 @@ fn kernel_stacks_tell() {
         ),
         (Is::Lock, "schedule < locks_lock_inode_wait < __do_sys_flock"),
         (
-            Is::Kernel,
+            Is::Poll,
             "schedule_timeout < wait_woken < n_tty_read < tty_read < vfs_read",
         ),
         (Is::Kernel, "schedule < some_driver_wait [odd]"),
@@ -210,7 +210,8 @@ fn without_symbols_the_call_and_its_file_tell() {
         (Is::Socket, "write", socket),
         (Is::Condition, "read", Some(0)),
         (Is::FileSystem, "pwrite64", file),
-        (Is::Kernel, "read", tty),
+        (Is::Poll, "read", tty),
+        (Is::Kernel, "write", tty),
         (Is::Kernel, "read", None),
         (Is::Socket, "recvmsg", None),
         (Is::Poll, "epoll_wait", None),

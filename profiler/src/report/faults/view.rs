@@ -138,12 +138,11 @@ impl<'a> View<'a> {
     }
 }
 
-/// How a file is called where its path is unknown.
+/// How a file is called, also where its path is unknown.
 pub fn path_of(file: &MappedFile) -> String {
-    let deleted = if file.deleted { " (deleted)" } else { "" };
-    if file.path.is_empty() {
-        let id = file.id;
-        return format!("[inode {} of {}:{}]{deleted}", id.inode, id.major, id.minor);
+    if !file.path.is_empty() {
+        return file.display_path();
     }
-    format!("{}{deleted}", file.path)
+    let (id, deleted) = (file.id, if file.deleted { " (deleted)" } else { "" });
+    format!("[inode {} of {}:{}]{deleted}", id.inode, id.major, id.minor)
 }

@@ -132,7 +132,7 @@ fn process(row: &ProcessRow) -> String {
 }
 
 fn table(title: &str, rows: &Rows, all: &Tally, top: usize) -> Vec<String> {
-    let heads = ["I/Os", "read", "written", "time", "share"].map(str::to_owned);
+    let heads = ["I/Os", "read", "written", "share", "time"].map(str::to_owned);
     let mut lines = vec![String::new(), bold(&line(title, heads))];
     lines.extend(
         rows.iter()
@@ -162,8 +162,8 @@ fn figures(tally: &Tally, all: &Tally) -> [String; 5] {
         count(tally.ios),
         size(tally.read_bytes),
         size(tally.written_bytes),
-        duration(tally.time_ns),
         share,
+        duration(tally.time_ns),
     ]
 }
 

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::{WIDTH, list};
 use crate::fact::About;
 use crate::fact::budget::Collected;
-use crate::fact::{MappedFileId, StackId, Tables, ThreadId, WaitReason};
+use crate::fact::{MappedFileId, StackId, Tables, ThreadId, WaitReason, short_path};
 use crate::report::export::ns;
 use crate::report::functions::Functions;
-use crate::report::text::{columns, duration, fit};
+use crate::report::text::{columns, duration, fit_middle};
 use crate::report::waits::view::waiting;
 
 /// Functions and files that are told.
@@ -91,13 +91,8 @@ impl WaitSummary {
             let file = tables.files.get(id.index())?;
             Some((file.short_name(), time))
         });
-        let base = |path: &str| {
-            path.rsplit('/')
-                .find(|part| !part.is_empty())
-                .unwrap_or(path)
-                .to_owned()
-        };
-        let spelled = held.paths.into_iter().map(|(path, time)| (base(path), time));
+        let spelled = held.paths.into_iter();
+        let spelled = spelled.map(|(path, time)| (short_path(path).to_owned(), time));
         summary.files = most(named.chain(spelled));
         Some(summary)
     }
@@ -149,7 +144,7 @@ impl WaitSummary {
             let each = (WIDTH - columns(head)) / TOLD - 2;
             let items = all.iter().map(|(name, time)| {
                 let time = duration(*time);
-                format!("{} {time}", fit(name, each.saturating_sub(columns(&time) + 1)))
+                format!("{} {time}", fit_middle(name, each.saturating_sub(columns(&time) + 1)))
             });
             if !all.is_empty() {
                 lines.push(list(head, items, ""));
