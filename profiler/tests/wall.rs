@@ -241,6 +241,7 @@ fn conversion_reads_what_was_mapped_and_its_debug_info() {
         max_samples: 1,
         complete_log: true,
         this_boot: false,
+        reads_only_mapped: true,
     };
     let mut reach = Reach::of(&[(mapped, Some(file.try_clone().unwrap()))], &plan);
     // The test's own folder is below the one where rows would be put aside.
