@@ -10,7 +10,7 @@ use super::scan::{Scan, too_large};
 pub const LIMIT: u64 = 4 << 30;
 /// How a gzip file starts.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// Bytes of JSON for each byte that is compressed, at most: profiles have 10 to 40, and gzip can have 1,000.
+/// Bytes of JSON for each byte that is compressed, at most: profiles have 5 to 12, and gzip can have 1,000.
 const RATIO: u64 = 100;
 /// Up to here any ratio will do.
 const SMALL: u64 = 64 << 20;
