@@ -10,6 +10,8 @@
 #[path = "harness/emulated.rs"]
 mod emulated;
 mod harness;
+#[path = "../profile_synthetic/mod.rs"]
+mod profile_synthetic;
 
 mod advice;
 mod births;

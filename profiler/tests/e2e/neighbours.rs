@@ -1,8 +1,5 @@
 //! What another user of the machine gets of a profile that is served: nothing, whatever they read in the list of processes.
 
-#[path = "../profile_synthetic/mod.rs"]
-mod profile_synthetic;
-
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -10,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::harness::{ngmi, skip};
+use crate::profile_synthetic;
 
 /// Two users of whom no file of the machine is.
 const PERSON: u32 = 64_131;

@@ -1,8 +1,5 @@
 //! `ngmi record` ends by serving its profile, `ngmi load` begins with it: the link works, and a signal ends it.
 
-#[path = "../profile_synthetic/mod.rs"]
-mod profile_synthetic;
-
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
@@ -13,6 +10,7 @@ use serde_json::Value;
 use crate::harness::ngmi::Running;
 use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle, ngmi};
+use crate::profile_synthetic;
 
 /// Address and path of the symbol server in the link that was printed.
 fn server(running: &mut Running, folder: &Path) -> (String, String) {
