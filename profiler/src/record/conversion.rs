@@ -16,8 +16,6 @@ use nix::sys::signal::Signal;
 use nix::sys::socket::SockType;
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use symbols::Config;
-use tempfile::TempDir;
 
 use super::binaries::{OpenBinaries, Vdso};
 use super::finish::{self, OpenLog, Plan};
@@ -53,18 +51,22 @@ type Answer = Result<Summary, String>;
 pub struct Maker {
     child: Child,
     link: Link,
-    /// What it puts aside goes into a folder of its own, so that it need not read those of others. Without one it says so when it needs it.
-    scratch: Option<TempDir>,
 }
 
-/// Has the profile of the log made in `output`, from the files that were `mapped`.
+/// Has the profile of the log made in `output`, from the files that were `mapped`; what it puts aside goes to `scratch`.
 ///
 /// # Errors
 /// When the log can't be read, the profile can't be written, or the process ends early.
-pub fn run(log: &Spool, output: &mut Output, mapped: Vec<(Mapped, Option<File>)>, plan: Plan) -> Result<Summary> {
+pub fn run(
+    log: &Spool,
+    output: &mut Output,
+    mapped: Vec<(Mapped, Option<File>)>,
+    plan: Plan,
+    scratch: Option<&Path>,
+) -> Result<Summary> {
     // A thread gives up new privileges for itself and for what it starts: a browser that is started later may need them.
     thread::scope(|scope| {
-        let thread = scope.spawn(|| Maker::start()?.make((log.file(), &log.path()), output, mapped, plan));
+        let thread = scope.spawn(|| Maker::start(scratch)?.make((log.file(), &log.path()), output, mapped, plan));
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
@@ -74,17 +76,13 @@ impl Maker {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn start() -> Result<Self> {
+    pub fn start(scratch: Option<&Path>) -> Result<Self> {
         prctl::set_no_new_privs().context("no_new_privs")?;
         let (ours, theirs) = joint(SockType::SeqPacket)?;
-        let scratch = tempfile::Builder::new()
-            .prefix("ngmi-scratch-")
-            .tempdir_in(Config::scratch_folder())
-            .ok();
         let mut command = Command::new("/proc/self/exe");
         command.args(["__convert", &theirs.as_raw_fd().to_string()]);
-        if let Some(scratch) = &scratch {
-            command.env("TMPDIR", scratch.path());
+        if let Some(scratch) = scratch {
+            command.env("TMPDIR", scratch);
         }
         let child = command
             .stdin(Stdio::null())
@@ -94,7 +92,6 @@ impl Maker {
         Ok(Self {
             child,
             link: ours.into(),
-            scratch,
         })
     }
 
@@ -111,9 +108,7 @@ impl Maker {
     ) -> Result<Summary> {
         let sent = send(&self.link, log, output, mapped, plan);
         drop(self.link);
-        let answer = answer(self.child, sent);
-        drop(self.scratch);
-        answer
+        answer(self.child, sent)
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::unistd::Uid;
+use symbols::Config;
 use tempfile::TempDir;
 
 use super::identity::Environment;
@@ -22,6 +23,7 @@ const NO_SANDBOX: (&str, &str) = ("MOZ_DISABLE_CONTENT_SANDBOX", "1");
 /// How the names of our folders begin.
 const MARKERS: &str = "ngmi-markers-";
 const JIT: &str = "ngmi-jit-";
+const SCRATCH: &str = "ngmi-scratch-";
 /// A younger folder may be one that another recorder has created and not locked yet.
 const YOUNG: Duration = Duration::from_mins(1);
 
@@ -42,12 +44,18 @@ impl Folder {
                 own: None,
             });
         }
+        let folder = Self::new(&std::env::temp_dir(), prefix)?;
+        environment.insert(variable.into(), folder.path.clone().into());
+        Some(folder)
+    }
+
+    /// A new and private one.
+    fn new(place: &Path, prefix: &str) -> Option<Self> {
         let own = tempfile::Builder::new()
             .prefix(prefix)
             .permissions(Permissions::from_mode(0o700))
-            .tempdir()
+            .tempdir_in(place)
             .ok()?;
-        environment.insert(variable.into(), own.path().into());
         let lock = lock(own.path());
         Some(Self {
             path: own.path().to_owned(),
@@ -61,6 +69,8 @@ impl Folder {
 pub struct Folders {
     markers: Option<Folder>,
     jit: Option<Folder>,
+    /// Ours alone.
+    scratch: Option<Folder>,
 }
 
 /// Locks a folder, as long as the file is open; `None`: it is not a folder of ours, or a recorder has it.
@@ -76,7 +86,7 @@ fn lock(folder: &Path) -> Option<File> {
 fn remove_left(place: &Path) {
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let is_like_ours = [MARKERS, JIT]
+        let is_like_ours = [MARKERS, JIT, SCRATCH]
             .iter()
             .any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes()));
         let is_old = || {
@@ -111,7 +121,25 @@ impl Folders {
         }
         let markers = Folder::prepare(environment, MARKER_FOLDER, MARKERS);
         let jit = jit.then(|| Folder::prepare(environment, JIT_FOLDER, JIT)).flatten();
-        Self { markers, jit }
+        Self {
+            markers,
+            jit,
+            ..Self::without_program()
+        }
+    }
+
+    /// For programs that run already.
+    pub fn without_program() -> Self {
+        Self {
+            // What needs it says that it is missing.
+            scratch: Folder::new(&Config::scratch_folder(), SCRATCH),
+            ..Self::default()
+        }
+    }
+
+    /// For what memory has no room for while the profile is made: a folder of its own, so that the process that makes it need not read those of others.
+    pub fn scratch(&self) -> Option<&Path> {
+        self.scratch.as_ref().map(|folder| folder.path.as_path())
     }
 
     /// Whether names of JIT code were asked for.
@@ -129,7 +157,7 @@ impl Folders {
 
     /// Those of them that are not the person's, and are to be removed.
     pub fn own(&self) -> Vec<PathBuf> {
-        let folders = [&self.markers, &self.jit].into_iter().flatten();
+        let folders = [&self.markers, &self.jit, &self.scratch].into_iter().flatten();
         folders
             .filter_map(|folder| Some(folder.own.as_ref()?.0.path().to_owned()))
             .collect()
@@ -162,7 +190,7 @@ mod tests {
             folders.paths().collect::<Vec<_>>(),
             [Path::new("/theirs"), Path::new("/spew")]
         );
-        assert!(folders.own().is_empty());
+        assert_eq!(folders.own(), [folders.scratch().unwrap()]);
         assert_eq!(value(&environment, MARKER_SWITCH.0).as_deref(), Some("0"));
         assert_eq!(value(&environment, JIT_SWITCH.0).as_deref(), Some("src"));
         assert_eq!(value(&environment, NO_SANDBOX.0).as_deref(), Some("1"));
@@ -172,7 +200,7 @@ mod tests {
     fn the_sandbox_stays_unless_jit_names_were_asked_for() {
         let mut environment = Environment::new();
         let folders = Folders::prepare(&mut environment, false);
-        assert!(!folders.wants_jit() && folders.own().len() == 1);
+        assert!(!folders.wants_jit() && folders.own().len() == 2);
         for name in [JIT_SWITCH.0, JIT_FOLDER, NO_SANDBOX.0] {
             assert_eq!(value(&environment, name), None);
         }
@@ -183,7 +211,7 @@ mod tests {
         let mut environment = Environment::new();
         let folders = Folders::prepare(&mut environment, true);
         let own = folders.own();
-        assert_eq!(own.len(), 2);
+        assert_eq!(own.len(), 3);
         for folder in &own {
             assert_eq!(fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);
         }

@@ -111,7 +111,7 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     signals.know_log(spool.shared_place());
     let folders = match program {
         Some(_) => Folders::prepare(&mut identity.environment, options.firefox_jit),
-        None => Folders::default(),
+        None => Folders::without_program(),
     };
     signals.know_folders(folders.own());
     let setting = Setting {
@@ -271,7 +271,7 @@ fn conclude(
         reads_only_mapped: true,
     };
     let mapped = std::mem::take(&mut captured.mapped);
-    let mut summary = conversion::run(spool, &mut output, mapped, plan)?;
+    let mut summary = conversion::run(spool, &mut output, mapped, plan, setting.folders.scratch())?;
     finish::place(output, &mut summary)?;
     handover::warn(options, captured, &summary.left);
     Ok(summary)
