@@ -181,8 +181,8 @@ pub struct PendingRequest {
     pub pad: u32,
 }
 
-const _: () = assert!(size_of::<BioBody>() == 16 + 24 + 24);
-const _: () = assert!(size_of::<Bio>() == 24 + 64 + 16);
+const _: () = assert!(size_of::<BioBody>() == 16 + 32 + 24);
+const _: () = assert!(size_of::<Bio>() == 24 + 72 + 16);
 const _: () = assert!(size_of::<RequestBody>() == 32 + 32);
 const _: () = assert!(size_of::<Request>() == 24 + 64);
 const _: () = assert!(size_of::<PendingRequest>() == 64 + 16);

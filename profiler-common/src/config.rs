@@ -138,12 +138,14 @@ pub struct Config {
     pub per_cpu_offset: u64,
     /// What `preempt_count` of a CPU is above that CPU's offset.
     pub preempt_count: u64,
-    /// System calls, by number, whose first argument is a descriptor.
-    pub calls_with_file: [u32; CALL_WORDS],
-    /// System calls, by number, whose first argument is a path.
-    pub calls_with_path: [u32; CALL_WORDS],
-    /// System calls, by number, whose second argument is a path.
-    pub calls_with_path_second: [u32; CALL_WORDS],
+    /// System calls whose first argument is a descriptor.
+    pub calls_with_file: CallSet,
+    /// System calls whose first argument is a path.
+    pub calls_with_path: CallSet,
+    /// System calls whose second argument is a path.
+    pub calls_with_path_second: CallSet,
+    /// `task_struct.thread_info.status` (x86-64): what kind of system call the thread is in.
+    pub task_status: u32,
     /// `task_struct.files`
     pub task_files: u32,
     /// `files_struct.fdt`
@@ -158,6 +160,8 @@ pub struct Config {
     pub dentry_parent: u32,
     /// `dentry.d_name.name`
     pub dentry_name: u32,
+    /// `dentry.d_name.hash_len`
+    pub dentry_hash: u32,
     /// `inode.i_mode`
     pub inode_mode: u32,
     /// `inode.i_dentry.first`
@@ -289,9 +293,10 @@ impl Config {
         dio_size_is_before: 0,
         per_cpu_offset: 0,
         preempt_count: 0,
-        calls_with_file: [0; CALL_WORDS],
-        calls_with_path: [0; CALL_WORDS],
-        calls_with_path_second: [0; CALL_WORDS],
+        calls_with_file: CallSet::EMPTY,
+        calls_with_path: CallSet::EMPTY,
+        calls_with_path_second: CallSet::EMPTY,
+        task_status: MISSING,
         task_files: MISSING,
         files_fdt: MISSING,
         fdtable_fd: MISSING,
@@ -299,6 +304,7 @@ impl Config {
         file_dentry: MISSING,
         dentry_parent: MISSING,
         dentry_name: MISSING,
+        dentry_hash: MISSING,
         inode_mode: MISSING,
         inode_dentries: MISSING,
         dentry_alias: MISSING,
@@ -336,7 +342,29 @@ impl Config {
 /// Words of 32 bits for a bit of each system call: there are fewer than 512.
 pub const CALL_WORDS: usize = 16;
 
+/// A set of system calls, by number.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+pub struct CallSet {
+    /// Those of 64-bit programs.
+    pub native: [u32; CALL_WORDS],
+    /// Those with [`crate::switch::CALL_I386`].
+    pub i386: [u32; CALL_WORDS],
+}
+
+impl CallSet {
+    /// None.
+    pub const EMPTY: Self = Self {
+        native: [0; CALL_WORDS],
+        i386: [0; CALL_WORDS],
+    };
+}
+
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 616);
+const _: () = assert!(size_of::<Config>() == 816);

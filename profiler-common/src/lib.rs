@@ -30,12 +30,12 @@ pub use header::{RecordHeader, RecordKind};
 pub use loss::Loss;
 
 /// Raised with every change of a record's layout or of the configuration.
-pub const ABI_VERSION: u32 = 11;
+pub const ABI_VERSION: u32 = 12;
 
 /// The symbol that an object with this [`ABI_VERSION`] has: an object of another build is refused by name.
-pub const ABI_SYMBOL: &str = "NGMI_ABI_11";
+pub const ABI_SYMBOL: &str = "NGMI_ABI_12";
 
 const _: () = assert!(
-    ABI_VERSION == 11,
+    ABI_VERSION == 12,
     "the number in ABI_SYMBOL and in profiler-ebpf/src/maps.rs"
 );

@@ -24,6 +24,12 @@ pub const WANTED: u32 = 0;
 /// As above.
 pub const MET: u32 = 1;
 
+/// Instants (`CLOCK_MONOTONIC` in ns; 0: not known yet), by place: when the recording begins, and when it ends. User space writes each
+/// once, a moment ahead.
+pub const BEGINNING: u32 = 0;
+/// As above.
+pub const END: u32 = 1;
+
 /// What the kernel side keeps of a recorded thread, by its `task_struct`: an `execve` by another thread than the first exchanges the
 /// numbers of both while both still run, and only tells of it later.
 ///
@@ -56,4 +62,4 @@ pub struct ThreadState {
     pub waits: ThreadWaits,
 }
 
-const _: () = assert!(size_of::<ThreadState>() == 48 + 504 + 464);
+const _: () = assert!(size_of::<ThreadState>() == 48 + 504 + 480);

@@ -31,6 +31,9 @@ pub const WAIT_HAS_FILE: u32 = 1024;
 /// Whether an interrupt woke it is not known.
 pub const WAIT_WAKER_UNSURE: u32 = 2048;
 
+/// In the number of a system call: it is one of the i386 table, as 32-bit programs make them, and 64-bit ones by `int 0x80`.
+pub const CALL_I386: u32 = 1 << 31;
+
 /// States of a task (`include/linux/sched.h`), as far as they tell waits apart.
 pub mod state {
     /// A signal may end the wait.
@@ -65,6 +68,8 @@ pub struct OpenFile {
     pub mode: u32,
     /// Magic number of the file system.
     pub magic: u32,
+    /// Key of the file under the name that it had then, as in [`FileNameHead`]; 0: it has none.
+    pub name: u64,
 }
 
 /// Who woke a thread.
@@ -175,6 +180,9 @@ pub struct CallPath {
     pub path: [u8; PATH_LEN],
 }
 
+/// In [`ThreadWaits::seen`].
+pub const ENDED_LATER: u32 = 2;
+
 /// The waits of a thread, as the kernel side keeps them.
 ///
 /// Wakers of other CPUs write `waker` and `waker_flags`, all else belongs to the CPU that switches the thread out or in.
@@ -197,7 +205,7 @@ pub struct ThreadWaits {
     pub waker: Waker,
     /// `WAIT_BY_INTERRUPT` and `WAIT_WAKER_UNSURE` as they apply to it.
     pub waker_flags: u32,
-    /// 1: the thread was seen to be switched in or out.
+    /// 1: the thread was seen to be switched in or out. [`ENDED_LATER`]: it ended after the recording did.
     pub seen: u32,
     /// Stacks that may be walked before the budget is used up.
     pub tokens: u32,
@@ -209,7 +217,8 @@ pub struct ThreadWaits {
     pub switches: u64,
 }
 
-/// The file that is read or written by requests, or that a wait is for: sent once, before the first record that refers to it.
+/// The name of a file that is read or written by requests, or that a wait is for: sent before the first record that refers to it by
+/// [`OpenFile::name`]. A file that is renamed has another key, as has another file that takes over its inode number.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
@@ -230,11 +239,11 @@ pub struct FileNameHead {
 /// Longest list of names of a [`FileNameHead`], in bytes.
 pub const NAMES_LEN: usize = 1024;
 
-const _: () = assert!(size_of::<OpenFile>() == 24);
+const _: () = assert!(size_of::<OpenFile>() == 32);
 const _: () = assert!(size_of::<Waker>() == 32);
-const _: () = assert!(size_of::<WaitBody>() == 40 + 32 + 24 + 24 + 16);
-const _: () = assert!(size_of::<Wait>() == 24 + 136 + 64);
+const _: () = assert!(size_of::<WaitBody>() == 40 + 32 + 32 + 24 + 16);
+const _: () = assert!(size_of::<Wait>() == 24 + 144 + 64);
 const _: () = assert!(size_of::<StackAheadHead>() == 24 + 64);
 const _: () = assert!(size_of::<CallPath>() == 24 + 8 + 256);
-const _: () = assert!(size_of::<ThreadWaits>() == 2 * (136 + 64) + 32 + 16 + 16);
-const _: () = assert!(size_of::<FileNameHead>() == 24 + 24 + 8);
+const _: () = assert!(size_of::<ThreadWaits>() == 2 * (144 + 64) + 32 + 16 + 16);
+const _: () = assert!(size_of::<FileNameHead>() == 24 + 32 + 8);

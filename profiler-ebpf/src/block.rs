@@ -28,6 +28,9 @@ pub fn block_bio_queue(ctx: BtfTracePointContext) -> i32 {
     let bio = Bio::new(ctx.arg::<*const c_void>(0));
     let pair = bpf_get_current_pid_tgid();
     let at = At::now((pair >> 32) as u32, pair as u32);
+    if !scope::is_within(at.time) {
+        return 0;
+    }
     let task = Task::current();
     if bio.has_no_request() {
         begin_without_request(bio, at);
@@ -50,12 +53,9 @@ pub fn block_bio_queue(ctx: BtfTracePointContext) -> i32 {
             (*body).sector = bio.sector();
             (*body).page = 0;
             (*body).file = OpenFile::default();
-            (*body).bytes = bio.bytes();
-            (*body).device = bio.device();
-            (*body).operation = bio.flags();
-            (*body).flags = flags;
-            (*body).call = 0;
-            (*body).pad = 0;
+            ((*body).bytes, (*body).device) = (bio.bytes(), bio.device());
+            ((*body).operation, (*body).flags) = (bio.flags(), flags);
+            ((*body).call, (*body).pad) = (0, 0);
             describe(bio, task, body, at);
             crate::task::copy_comm(task, &raw mut (*record).comm);
         }
@@ -116,16 +116,16 @@ unsafe fn describe(bio: Bio, task: Task, body: *mut BioBody, at: At) {
                 }
                 Pages::Anonymous => {
                     // Swap has the same pages; only a system call has a descriptor.
-                    if !call.is_some_and(|call| wait::is_among(&CONFIG.calls_with_file, call)) {
+                    let Some(call) = call.filter(|call| wait::is_among(&CONFIG.calls_with_file, *call)) else {
                         (*body).flags |= if (*body).flags & BIO_IN_CALL == 0 {
                             BIO_SWAP
                         } else {
                             BIO_DIRECT
                         };
                         return;
-                    }
+                    };
                     (*body).flags |= BIO_DIRECT;
-                    let Some((inode, name)) = task.open_file(task.first_argument() & 0xffff_ffff) else {
+                    let Some((inode, name)) = task.open_file(task.first_argument(call) & 0xffff_ffff) else {
                         return;
                     };
                     (inode, name)
@@ -137,14 +137,14 @@ unsafe fn describe(bio: Bio, task: Task, body: *mut BioBody, at: At) {
                 Pages::Other => return,
             }
         };
-        let Some(file) = inode.describe() else { return };
-        (*body).file = file;
-        (*body).flags |= BIO_HAS_FILE;
+        let Some(mut file) = inode.describe() else { return };
         if (*body).flags & BIO_CACHED != 0 && is_block_device(&file) {
             (*body).flags |= BIO_DEVICE;
         } else {
-            names::tell(&file, name.known(), at);
+            names::tell(&mut file, name.known(), at);
         }
+        (*body).file = file;
+        (*body).flags |= BIO_HAS_FILE;
     }
 }
 
@@ -182,7 +182,8 @@ static FRESH: PendingRequest = unsafe { core::mem::zeroed() };
 pub fn block_bio_complete(ctx: BtfTracePointContext) -> i32 {
     let bio = Bio::new(ctx.arg::<*const c_void>(1));
     let key = bio.key();
-    let Some(pending) = REQUESTS.get_ptr_mut(&key) else {
+    let pending = REQUESTS.get_ptr_mut(&key);
+    let Some(pending) = pending.filter(|_| scope::is_within(now())) else {
         return 0;
     };
     // SAFETY: nobody else has a bio that is complete.
@@ -283,8 +284,8 @@ pub fn block_rq_complete(ctx: BtfTracePointContext) -> i32 {
 /// The request's entry, and whether it was made for this.
 #[inline(always)]
 fn pending(request: Request) -> Option<(*mut PendingRequest, bool)> {
-    // Commands of the driver's own are no I/O.
-    if request.flags() & operation::MASK >= operation::DRIVER {
+    // Commands of the driver's own are no I/O. After the end the table stays as it is, for user space to read.
+    if request.flags() & operation::MASK >= operation::DRIVER || !scope::is_within(now()) {
         return None;
     }
     let key = request.key();

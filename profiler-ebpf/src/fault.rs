@@ -138,6 +138,10 @@ unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut Threa
     unsafe {
         let faults = &raw mut (*state).faults;
         let fault = &raw mut (*faults).inner;
+        if !scope::is_within(at.time) {
+            pop(faults);
+            return;
+        }
         settle(fault, task);
         pages::tell(faults, at);
         let flags = (*fault).body.flags;

@@ -15,12 +15,13 @@ use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
 use aya_ebpf::helpers::{bpf_get_current_task_btf, bpf_get_smp_processor_id, bpf_task_pt_regs};
 use profiler_common::config::MISSING;
 use profiler_common::stack::UserRegs;
+use profiler_common::switch::CALL_I386;
 use profiler_common::task::COMM_LEN;
 use profiler_common::unwind::link_of_bx;
 
 pub use disk::{Bio, Pages, Request};
 pub use memory::{Folio, Mm, RememberedVma, VmaBytes, VmaStruct};
-pub use open::{Dentry, Inode, has_name, is_block_device};
+pub use open::{DEPTH, Dentry, Inode, has_name, is_block_device};
 
 use crate::maps::config;
 
@@ -28,17 +29,21 @@ use crate::maps::config;
 const INTERRUPTED: u32 = 0x00ff_0100;
 /// System calls are fewer.
 const CALLS: u64 = 512;
-/// `__USER32_CS` of arch/x86/include/asm/segment.h: the code of a 32-bit program.
-const USER32_CS: u16 = 0x23;
+/// `TS_COMPAT` of arch/x86/include/asm/thread_info.h: in a system call of the i386 table, whatever the program is.
+const TS_COMPAT: u32 = 2;
+/// `__X32_SYSCALL_BIT` of arch/x86/include/uapi/asm/unistd.h: the table is x86-64's, but for calls from 512 on.
+const X32: u64 = 1 << 30;
 
 /// `PF_KTHREAD` of include/linux/sched.h: a kernel thread, which has no user registers.
 const PF_KTHREAD: u32 = 0x0020_0000;
 /// `TASK_DEAD` of include/linux/sched.h: the task is switched out for the last time.
 const TASK_DEAD: u32 = 0x80;
 
-/// `execve` and `execveat` of arch/x86/entry/syscalls/syscall_64.tbl.
-const SYS_EXECVE: u64 = 59;
-const SYS_EXECVEAT: u64 = 322;
+/// `execve` and `execveat` of arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl.
+const SYS_EXECVE: u32 = 59;
+const SYS_EXECVEAT: u32 = 322;
+const I386_EXECVE: u32 = 11 | CALL_I386;
+const I386_EXECVEAT: u32 = 358 | CALL_I386;
 
 /// `struct task_struct *`
 #[derive(Clone, Copy)]
@@ -177,7 +182,7 @@ impl Task {
         load(self.0, config!(task_state)).unwrap_or(0)
     }
 
-    /// Number of the system call that the task is in. `None` also in a 32-bit program, whose calls have other numbers and arguments.
+    /// Number of the system call that the task is in, with [`CALL_I386`] where it applies. `None` also in one that x32 alone has.
     #[inline(always)]
     pub fn call(self) -> Option<u32> {
         if self.is_kernel_thread() {
@@ -185,25 +190,29 @@ impl Task {
         }
         let regs = self.pt_regs();
         // SAFETY: the verifier knows the helper's result as a pt_regs.
-        let (number, segment) = unsafe {
-            (
-                core::ptr::read_volatile(&raw const (*regs).orig_rax),
-                core::ptr::read_volatile(&raw const (*regs).cs),
-            )
+        let number = unsafe { core::ptr::read_volatile(&raw const (*regs).orig_rax) };
+        let is_i386 = load::<u32>(self.0, config!(task_status))? & TS_COMPAT != 0;
+        let (number, table) = if is_i386 {
+            (number, CALL_I386)
+        } else {
+            (number & !X32, 0)
         };
-        if segment as u16 == USER32_CS {
-            return None;
-        }
         // An exception or an interrupt stores a negative number there.
-        (number < CALLS).then_some(number as u32)
+        (number < CALLS).then_some(number as u32 | table)
     }
 
     /// First argument of the system call.
     #[inline(always)]
-    pub fn first_argument(self) -> u64 {
+    pub fn first_argument(self, call: u32) -> u64 {
         let regs = self.pt_regs();
         // SAFETY: as above.
-        unsafe { core::ptr::read_volatile(&raw const (*regs).rdi) }
+        unsafe {
+            if call & CALL_I386 == 0 {
+                core::ptr::read_volatile(&raw const (*regs).rdi)
+            } else {
+                core::ptr::read_volatile(&raw const (*regs).rbx)
+            }
+        }
     }
 
     /// Writes the first arguments of the system call.
@@ -211,14 +220,19 @@ impl Task {
     /// # Safety
     /// `to` must be writable.
     #[inline(always)]
-    pub unsafe fn arguments(self, to: *mut [u64; 3]) {
+    pub unsafe fn arguments(self, call: u32, to: *mut [u64; 3]) {
         let regs = self.pt_regs();
         let to = to.cast::<u64>();
         // SAFETY: as above, and by this function's own condition.
         unsafe {
-            to.write(core::ptr::read_volatile(&raw const (*regs).rdi));
-            to.add(1).write(core::ptr::read_volatile(&raw const (*regs).rsi));
-            to.add(2).write(core::ptr::read_volatile(&raw const (*regs).rdx));
+            to.write(self.first_argument(call));
+            if call & CALL_I386 == 0 {
+                to.add(1).write(core::ptr::read_volatile(&raw const (*regs).rsi));
+                to.add(2).write(core::ptr::read_volatile(&raw const (*regs).rdx));
+            } else {
+                to.add(1).write(core::ptr::read_volatile(&raw const (*regs).rcx));
+                to.add(2).write(core::ptr::read_volatile(&raw const (*regs).rdx));
+            }
         }
     }
 
@@ -283,9 +297,10 @@ impl Task {
     /// registers still say where it was.
     #[inline(always)]
     pub fn executes(self) -> bool {
-        // SAFETY: as above.
-        let call = unsafe { core::ptr::read_volatile(&raw const (*self.pt_regs()).orig_rax) };
-        call == SYS_EXECVE || call == SYS_EXECVEAT
+        matches!(
+            self.call(),
+            Some(SYS_EXECVE | SYS_EXECVEAT | I386_EXECVE | I386_EXECVEAT)
+        )
     }
 
     #[inline(always)]

@@ -41,6 +41,10 @@ pub static WANTED: HashMap<u32, Wanted> = HashMap::with_max_entries(1 << 16, 0);
 #[map]
 pub static WANTED_COUNTS: Array<u64> = Array::with_max_entries(2, 0);
 
+/// When the recording begins and ends: [`profiler_common::scope::BEGINNING`].
+#[map]
+pub static BOUNDS: Array<u64> = Array::with_max_entries(2, 0);
+
 /// When the running thread was switched in on this CPU; 0: it ran already when the programs were attached.
 #[map]
 pub static SWITCHED_IN: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
@@ -107,7 +111,7 @@ pub static PAGES: Array<PageRows> = Array::with_max_entries(1 << 16, BPF_F_MMAPA
 pub static ROWS: Array<Row> = Array::with_max_entries(1 << 20, BPF_F_MMAPABLE);
 
 /// Its name carries [`profiler_common::ABI_VERSION`].
-#[unsafe(export_name = "NGMI_ABI_11")]
+#[unsafe(export_name = "NGMI_ABI_12")]
 static ABI: u32 = profiler_common::ABI_VERSION;
 
 #[unsafe(no_mangle)]

@@ -1,4 +1,7 @@
 //! The names of files, each sent once.
+//!
+//! A file's own numbers do not stand for its name: it may be renamed, and on overlays, whose inodes have no generation, the next file gets
+//! its number at once. So records refer to a key of file and path together.
 
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel_str;
 use profiler_common::stack::mix;
@@ -6,23 +9,24 @@ use profiler_common::switch::{FileNameHead, NAMES_LEN, OpenFile};
 use profiler_common::{Loss, RecordKind};
 
 use crate::emit::{self, At, lose};
-use crate::kernel::{Dentry, Task, has_name};
+use crate::kernel::{DEPTH, Dentry, Task, has_name};
 use crate::maps::NAMED;
 use crate::walk::{self, Walk};
 
-/// Directories that a name tells, at most.
-const DEPTH: u32 = 24;
 /// `NAME_MAX` and the NUL.
 const NAME: usize = 256;
 const HEAD: usize = size_of::<FileNameHead>();
 
-/// Sends the file's name, unless it was sent.
+/// Notes the file's name as that which it has now, and sends it, unless it was sent.
 #[inline(always)]
-pub fn tell(file: &OpenFile, name: Option<Dentry>, at: At) {
+pub fn tell(file: &mut OpenFile, name: Option<Dentry>, at: At) {
     if !has_name(file) {
         return;
     }
-    let key = mix(mix(file.inode, u64::from(file.device)), u64::from(file.generation)) | 1;
+    let Some(name) = name else { return };
+    let key = mix(mix(file.inode, u64::from(file.device)), u64::from(file.generation));
+    let key = mix(key, name.path_key()) | 1;
+    file.name = key;
     let Some(place) = NAMED.get_ptr_mut(key as u32 >> 1 & (NAMED_PLACES - 1)) else {
         return;
     };
@@ -31,7 +35,6 @@ pub fn tell(file: &OpenFile, name: Option<Dentry>, at: At) {
         if *place == key {
             return;
         }
-        let Some(name) = name else { return };
         let Some(walk) = walk::acquire() else {
             lose(Loss::WalkerBusy);
             return;
@@ -50,8 +53,8 @@ pub fn tell(file: &OpenFile, name: Option<Dentry>, at: At) {
 pub fn tell_open(task: Task, descriptor: u64, at: At) -> Option<OpenFile> {
     // A descriptor is an int: the rest of the argument's register is anything.
     let (inode, name) = task.open_file(descriptor & 0xffff_ffff)?;
-    let file = inode.describe()?;
-    tell(&file, Some(name), at);
+    let mut file = inode.describe()?;
+    tell(&mut file, Some(name), at);
     Some(file)
 }
 

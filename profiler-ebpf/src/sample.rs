@@ -18,6 +18,9 @@ pub fn sample(ctx: PerfEventContext) -> u32 {
     };
     // SAFETY: the current thread's own entry.
     let at = unsafe { scope::at(state, now()) };
+    if !scope::is_within(at.time) {
+        return 0;
+    }
     // SAFETY: as above.
     let (total, reported) = unsafe { (switch::on_cpu_time(state, at.time), (*state).reported) };
     let place = stack::place(&ctx, task);

@@ -7,7 +7,7 @@ use profiler_common::space::{first_space_id, space_id};
 
 use crate::emit::{At, lose, now};
 use crate::kernel::Task;
-use crate::maps::{SPACES, THREADS, WANTED, WANTED_COUNTS, config, volatile};
+use crate::maps::{BOUNDS, SPACES, THREADS, WANTED, WANTED_COUNTS, config, volatile};
 
 /// The thread's state if it is recorded. That of a thread that user space wants, and with `-a` everybody's, is made when the thread
 /// is first seen.
@@ -50,6 +50,45 @@ pub extern "C" fn meet(task: u64, pid: u32, tid: u32) -> u32 {
         before: BEFORE_UNKNOWN,
     };
     u32::from(enter(task, pid, tid, wanted).is_some())
+}
+
+/// When the recording begins; `u64::MAX`: that is not known yet.
+///
+/// Hooks are attached one after the other, and threads that exist are looked up meanwhile. Before the beginning and after the end the
+/// programs keep track of who is recorded and of nothing else, so that all records and sums are of the same stretch of time.
+#[inline(always)]
+pub fn beginning() -> u64 {
+    bound(scope::BEGINNING)
+}
+
+/// As above.
+#[inline(always)]
+pub fn end() -> u64 {
+    bound(scope::END)
+}
+
+#[inline(always)]
+fn bound(place: u32) -> u64 {
+    match BOUNDS.get(place).map_or(0, volatile) {
+        0 => u64::MAX,
+        time => time,
+    }
+}
+
+/// What happens at `time` is part of the recording.
+#[inline(always)]
+pub fn is_within(time: u64) -> bool {
+    time >= beginning() && time < end()
+}
+
+/// When the thread's part in the recording begins.
+///
+/// # Safety
+/// `state` must be an entry of [`THREADS`].
+#[inline(always)]
+pub unsafe fn since(state: *const ThreadState) -> u64 {
+    // SAFETY: by this function's own condition.
+    unsafe { (*state).since }.max(beginning())
 }
 
 /// The current thread's state, if it is recorded.

@@ -23,21 +23,26 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     // reports too little, and the next one makes up for it.
     let from = unsafe { core::ptr::replace(switched_in, time) };
     let preempted = ctx.arg::<u64>(0) & 1 != 0;
+    let is_within = scope::is_within(time);
     if let Some(state) = scope::thread(previous) {
         // SAFETY: the thread is on this CPU, so only programs on this CPU use its entry.
         unsafe {
-            add_run(state, previous, from, time);
-            if config!(faults) != 0 {
-                fault::switched_out(state, previous, preempted || previous.is_runnable(), from, time);
+            if is_within {
+                add_run(state, previous, from, time);
+                if config!(faults) != 0 {
+                    fault::switched_out(state, previous, preempted || previous.is_runnable(), from, time);
+                }
+            } else if time >= scope::end() {
+                add_last_run(state, from, time);
             }
             if previous.is_dead() {
                 task::ended(previous, state, time, (*state).total.saturating_sub((*state).reported));
-            } else if config!(waits) != 0 {
+            } else if config!(waits) != 0 && is_within {
                 wait::switched_out(&ctx, state, previous, scope::at(state, time), preempted);
             }
         }
     }
-    if config!(waits) != 0 {
+    if config!(waits) != 0 && is_within {
         let next = Task::new(ctx.arg::<*const c_void>(2));
         if let Some(state) = scope::thread(next) {
             // SAFETY: as above.
@@ -64,10 +69,36 @@ unsafe fn add_run(state: *mut ThreadState, task: Task, from: u64, time: u64) {
         if seems_out(state) {
             add_unseen(state, task);
         } else {
-            (*state).total += time.saturating_sub(from.max((*state).since));
+            (*state).total += run(state, from, time);
             (*state).counted = task.sum_exec_runtime();
         }
     }
+}
+
+/// Adds what a thread ran until the recording ended, which is switched out after that.
+///
+/// # Safety
+/// `state` must be the entry of the current thread.
+#[inline(always)]
+unsafe fn add_last_run(state: *mut ThreadState, from: u64, time: u64) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        if !seems_out(state) {
+            (*state).total += run(state, from, time);
+            (*state).waits.seen = 1;
+        }
+    }
+}
+
+/// What of a run from `from` to `time` counts.
+///
+/// # Safety
+/// `state` must be an entry of the threads.
+#[inline(always)]
+unsafe fn run(state: *const ThreadState, from: u64, time: u64) -> u64 {
+    // SAFETY: by this function's own condition.
+    let since = unsafe { scope::since(state) };
+    time.min(scope::end()).saturating_sub(from.max(since))
 }
 
 /// Adds what the kernel counted of the thread since the last switch-out that it showed.
@@ -106,7 +137,7 @@ pub unsafe fn on_cpu_time(state: *const ThreadState, time: u64) -> u64 {
         if seems_out(state) {
             return (*state).total;
         }
-        (*state).total + time.saturating_sub(from.max((*state).since))
+        (*state).total + run(state, from, time)
     }
 }
 

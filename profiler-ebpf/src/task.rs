@@ -9,6 +9,7 @@ use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::RecordKind;
 use profiler_common::scope::{ThreadState, Wanted};
 use profiler_common::space::space_id;
+use profiler_common::switch::ENDED_LATER;
 use profiler_common::task::{COMM_LEN, COMMAND_LINE_LEN, PATH_LEN, TaskExec, TaskExit, TaskNew, TaskRename};
 
 use crate::emit::{At, now, task_event};
@@ -25,6 +26,10 @@ const CLONE_VM: u64 = 0x100;
 #[btf_tracepoint(function = "task_newtask")]
 pub fn task_newtask(ctx: BtfTracePointContext) -> i32 {
     let _held = Held::new();
+    // After the end the table of threads stays as it is, for user space to read.
+    if now() >= scope::end() {
+        return 0;
+    }
     let child = Task::new(ctx.arg::<*const c_void>(0));
     let clone_flags = ctx.arg::<u64>(1);
     let (parent_pid, parent_tid) = current();
@@ -43,8 +48,11 @@ pub fn task_newtask(ctx: BtfTracePointContext) -> i32 {
         before: 0,
     };
     if let Some(state) = scope::enter(child.address(), pid, tid, wanted) {
-        // SAFETY: the entry was made now.
-        unsafe { wait::born(state) };
+        // Of one that is born before the beginning the first wait is not seen, as of all others that exist then.
+        if scope::is_within(at.time) {
+            // SAFETY: the entry was made now.
+            unsafe { wait::born(state) };
+        }
     }
     task_event(RecordKind::TaskNew, at, |record: *mut TaskNew| {
         // SAFETY: a reserved record of this type.
@@ -72,6 +80,9 @@ pub fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
         return 0;
     };
     let at = At::now(pid, tid);
+    if at.time >= scope::end() {
+        return 0;
+    }
     let space = space_id(pid, at.time);
     // SAFETY: the current thread's own entry.
     unsafe {
@@ -115,6 +126,11 @@ pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
 /// A thread's last moment.
 #[inline(always)]
 pub fn ended(task: Task, state: *mut ThreadState, time: u64, unreported: u64) {
+    if time >= scope::end() {
+        // SAFETY: the thread's own entry; it runs here.
+        unsafe { (*state).waits.seen = ENDED_LATER };
+        return;
+    }
     // SAFETY: the thread's own entry; it runs here.
     let at = unsafe {
         At {

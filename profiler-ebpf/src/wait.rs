@@ -11,11 +11,11 @@ use core::ffi::c_void;
 
 use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::generated::bpf_probe_read_user_str;
-use profiler_common::config::CALL_WORDS;
+use profiler_common::config::{CALL_WORDS, CallSet};
 use profiler_common::scope::ThreadState;
 use profiler_common::stack::mix;
 use profiler_common::switch::{
-    CallPath, PATH_LEN, StackAheadHead, ThreadWaits, WAIT_BIRTH, WAIT_BY_INTERRUPT, WAIT_HAS_FILE, WAIT_IN_CALL,
+    CALL_I386, CallPath, PATH_LEN, StackAheadHead, ThreadWaits, WAIT_BIRTH, WAIT_BY_INTERRUPT, WAIT_HAS_FILE, WAIT_IN_CALL,
     WAIT_IN_FAULT, WAIT_IO, WAIT_LIKE_EARLIER, WAIT_PREEMPTED, WAIT_UNSEEN_START, WAIT_WAKER_UNSURE, WAIT_WOKEN,
     WaitBody,
 };
@@ -90,8 +90,8 @@ pub unsafe fn switched_out(ctx: &impl EbpfContext, state: *mut ThreadState, task
         (*now).flags = flags;
         (*now).count = 1;
         (*now).call = call.unwrap_or(0);
-        if call.is_some() {
-            task.arguments(&raw mut (*now).arguments);
+        if let Some(call) = call {
+            task.arguments(call, &raw mut (*now).arguments);
         }
         let place = stack::place_in_kernel(task);
         let site = site_of((*state).space, at.tid, &place, &(*waits).now);
@@ -159,8 +159,13 @@ unsafe fn look(ctx: &impl EbpfContext, state: *mut ThreadState, task: Task, at: 
 
 /// A system call is in a set of the configuration.
 #[inline(always)]
-pub fn is_among(calls: &[u32; CALL_WORDS], number: u32) -> bool {
-    calls
+pub fn is_among(calls: &CallSet, number: u32) -> bool {
+    let words = if number & CALL_I386 == 0 {
+        &calls.native
+    } else {
+        &calls.i386
+    };
+    words
         .get((number as usize >> 5) & (CALL_WORDS - 1))
         .is_some_and(|word| volatile(word) >> (number & 31) & 1 != 0)
 }
@@ -270,7 +275,7 @@ pub unsafe fn switched_in(state: *mut ThreadState, task: Task, at: At) {
             (*waits).seen = 1;
             (*waits).switches = task.switches().unwrap_or(0);
             (*state).counted = task.sum_exec_runtime();
-            (*now).out = (*state).since;
+            (*now).out = scope::since(state);
             (*now).count = 1;
             (*now).flags = WAIT_UNSEEN_START;
         }
@@ -324,6 +329,8 @@ unsafe fn is_summed_up(waits: *const ThreadWaits, time: u64) -> bool {
         }
         let same = (*now).flags & KIND == (*merged).flags & KIND
             && (*now).call == (*merged).call
+            && (*now).flags & WAIT_HAS_FILE == (*merged).flags & WAIT_HAS_FILE
+            && ((*now).flags & WAIT_HAS_FILE == 0 || (*now).file.name == (*merged).file.name)
             && (*waits).stacks.user == (*waits).merged_stacks.user
             && (*waits).stacks.kernel == (*waits).merged_stacks.kernel;
         // Short preemptions come between any others: they count as time in the queue.

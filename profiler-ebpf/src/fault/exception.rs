@@ -20,13 +20,17 @@ const SIGSEGV: u32 = 11;
 #[btf_tracepoint(function = "page_fault_user")]
 pub fn page_fault_user(ctx: BtfTracePointContext) -> i32 {
     let Some(faults) = current_faults() else { return 0 };
+    let time = now();
+    if !scope::is_within(time) {
+        return 0;
+    }
     // SAFETY: the current thread's own entry.
     unsafe {
         give_up(faults);
         begin(
             faults,
             ctx.arg::<u64>(0),
-            now(),
+            time,
             STARTED | FAULT_EXCEPTION,
             ctx.arg::<u64>(2) as u32,
         );
@@ -42,12 +46,16 @@ pub fn page_fault_kernel(ctx: BtfTracePointContext) -> i32 {
     if Task::current().forbids_page_faults() {
         return 0;
     }
+    let time = now();
+    if !scope::is_within(time) {
+        return 0;
+    }
     // SAFETY: the current thread's own entry.
     unsafe {
         begin(
             faults,
             ctx.arg::<u64>(0),
-            now(),
+            time,
             STARTED | FAULT_EXCEPTION,
             ctx.arg::<u64>(2) as u32,
         );

@@ -36,6 +36,9 @@ fn entered(ctx: &FEntryContext) -> i32 {
     let address = ctx.arg::<u64>(1);
     let flags = ctx.arg::<u32>(2);
     let time = now();
+    if !scope::is_within(time) {
+        return 0;
+    }
     // SAFETY: the current thread's own entry.
     unsafe {
         let fault = &raw mut (*faults).inner;

@@ -37,6 +37,9 @@ pub fn mm_filemap_add_to_page_cache(ctx: BtfTracePointContext) -> i32 {
             return 0;
         }
         let at = scope::at(state, now());
+        if !scope::is_within(at.time) {
+            return 0;
+        }
         tell(faults, at);
         *run = ReadRun {
             since: at.time,

@@ -14,7 +14,7 @@ use rustc_hash::FxHashSet;
 use super::disks::BlockMode;
 use super::drain::Drain;
 use super::wire::{Scope, Start};
-use super::{procfs, session};
+use super::{procfs, snapshot};
 
 /// The user who started us through file capabilities. `None`: root, or somebody who could be root by sudo.
 pub fn privilege() -> Option<u32> {
@@ -63,7 +63,7 @@ impl Judged {
                 drain.recorded.ended(procfs::now(), *pid, tid);
             }
             let mut over = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
-            session::require_found(poll(&mut over, PollTimeout::ZERO) == Ok(0), *pid)?;
+            snapshot::require_found(poll(&mut over, PollTimeout::ZERO) == Ok(0), *pid)?;
         }
         Ok(())
     }

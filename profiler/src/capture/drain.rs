@@ -12,6 +12,8 @@ use rustc_hash::FxHashSet;
 
 use super::attach::Hooks;
 use super::disks::{Disks, Flags};
+use super::early;
+use super::file_names::FileNames;
 use super::files::{self, Files};
 use super::fill::Fill;
 use super::kallsyms::KernelAddresses;
@@ -72,6 +74,7 @@ pub struct Drain {
     /// Block devices.
     pub disks: Disks,
     mounts: Mounts,
+    file_names: FileNames,
     /// What compilers at run time write about their code.
     pub perf_maps: PerfMaps,
     new_files: Vec<Mapping>,
@@ -84,6 +87,8 @@ pub struct Drain {
     frames: records::Frames,
     samples: u64,
     faults: u64,
+    /// When the recording ended; the end of time: it goes on.
+    pub end: Timestamp,
     /// What threads told at the end of the past; `None`: it is not the end.
     told: Option<FxHashSet<(u32, Timestamp)>>,
 }
@@ -134,6 +139,7 @@ impl Drain {
             flags: Flags::default(),
             disks: Disks::default(),
             mounts: Mounts::default(),
+            file_names: FileNames::default(),
             perf_maps: PerfMaps::default(),
             new_files: Vec::new(),
             unknown: Vec::new(),
@@ -142,6 +148,7 @@ impl Drain {
             frames: records::Frames::default(),
             samples: 0,
             faults: 0,
+            end: Timestamp(u64::MAX),
             told: None,
         })
     }
@@ -171,10 +178,10 @@ impl Drain {
         self.told.as_ref().is_some_and(|told| told.contains(&(tid, since)))
     }
 
-    /// From here on events are written.
-    pub fn set_log(&mut self, log: Log) {
+    /// From here on events are written. The recording began at `beginning`.
+    pub fn set_log(&mut self, log: Log, beginning: Timestamp) {
         self.log = Some(log);
-        for event in std::mem::take(&mut self.early) {
+        for event in early::living(std::mem::take(&mut self.early), beginning) {
             self.write(&event);
         }
     }
@@ -244,7 +251,7 @@ impl Drain {
         Some(files::mapped(&mapping, open))
     }
 
-    /// Empties the rings into the log.
+    /// Empties the rings into the log; that of samples once there is one.
     ///
     /// Mapping records first, but only held: the births read after them are complete up to their time. What happened after
     /// they were read waits for the next cycle's, since mappings that came before it may be among those.
@@ -266,11 +273,13 @@ impl Drain {
             self.perf_maps.ended(pid);
         }
         self.publish();
-        let (samples, bytes) = self.read_bulk();
+        let (samples, bytes) = if self.log.is_some() { self.read_bulk() } else { (0, 0) };
         (cycle.records, cycle.bytes) = (cycle.records + samples, bytes);
         cycle.has_news = tasks > 0 || !self.new_files.is_empty();
-        if cycle.records > 0 && samples < CYCLE_LIMIT {
-            self.write(&Event::Watermark(Timestamp(began.0.saturating_sub(SUBMIT_SLACK))));
+        if cycle.records > 0 && samples < CYCLE_LIMIT && self.log.is_some() {
+            let complete = Timestamp(began.0.saturating_sub(SUBMIT_SLACK));
+            // What outlives the recording is written last, as of its end.
+            self.write(&Event::Watermark(complete.min(self.end)));
         }
         cycle
     }

@@ -3,9 +3,10 @@
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::procfs;
+use super::attach::Hooks;
 use super::wire::{Scope, Start};
-use crate::event::{Header, HookStatus};
+use crate::addr::Timestamp;
+use crate::event::Header;
 
 /// The kernel's word for the first pid namespace (`PROC_PID_INIT_INO` of `include/linux/proc_ns.h`).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
@@ -70,21 +71,21 @@ pub fn boot_id() -> String {
     id.unwrap_or_default().trim().to_owned()
 }
 
-/// The header of a log that begins now.
-pub fn header(start: &Start, cpus: &[u32], sample_event: &str, hooks: Vec<HookStatus>) -> Header {
+/// The header of a log that began at `beginning`, a moment ago.
+pub fn header(start: &Start, beginning: Timestamp, cpus: &[u32], hooks: &Hooks) -> Header {
     let (kernel, arch) = kernel();
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Header {
         ngmi_version: env!("CARGO_PKG_VERSION").to_owned(),
         command: start.command.clone(),
-        start: procfs::now(),
+        start: beginning,
         start_unix_ms: u64::try_from(unix.as_millis()).unwrap_or(u64::MAX),
         kernel,
         arch,
         boot_id: boot_id(),
         cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX),
         sample_hz: start.sample_hz,
-        sample_event: sample_event.to_owned(),
+        sample_event: hooks.clock.name().to_owned(),
         stack_copy: start.stack_copy,
         scope: match start.scope {
             Scope::Command { .. } => "command",
@@ -92,7 +93,7 @@ pub fn header(start: &Start, cpus: &[u32], sample_event: &str, hooks: Vec<HookSt
             Scope::System => "system",
         }
         .to_owned(),
-        hooks,
+        hooks: hooks.status.clone(),
     }
 }
 

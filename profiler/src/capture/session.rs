@@ -3,12 +3,13 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use nix::sys::signal::{SigHandler, Signal, signal};
 use profiler_common::config::Config;
 
 use super::attach::{self, Hooks, Nouns};
 use super::borrowed::Judged;
+use super::bounds::Bounds;
 use super::btf::{self, Btf, FIND_VMA};
 use super::channel::{Channel, ChannelError};
 use super::disks::{Disks, Flags};
@@ -25,6 +26,7 @@ use super::scope::Recorded;
 use super::space::Code;
 use super::wire::{Ended, Progress, Reply, Request, Scope, Start, TableOf};
 use super::{doctor, machine, open_files, procfs, require, snapshot, survivors, threads, waits};
+use crate::addr::Timestamp;
 use crate::event::Event;
 
 /// What is older than this has reached the log when we are killed (docs/event-log.md).
@@ -76,6 +78,8 @@ pub fn run(socket: OwnedFd) -> anyhow::Result<()> {
 struct Session {
     hooks: Hooks,
     drain: Drain,
+    bounds: Bounds,
+    beginning: Timestamp,
     pace: Pace,
     flushed: Instant,
     told: Instant,
@@ -121,7 +125,6 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     for (place, pid) in config.exclude_pid.iter_mut().zip(&excluded) {
         *place = *pid;
     }
-    let processes = procfs::processes().context("cannot read /proc")?;
     let tasks = threads::existing(&start.scope);
     let sizes = Sizes::for_machine(u32::try_from(cpus.len())?, tasks, machine::memory());
     config.doorbell = sizes.doorbell(cpus.len());
@@ -145,34 +148,28 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     let recorded = Recorded::new(start.scope == Scope::System, excluded.clone());
     let mut drain = Drain::new(&mut hooks, recorded, kernel, start.sample_hz, sizes)?;
     drain.flags = Flags::of_kernel(&types, start.block);
-    match &start.scope {
-        Scope::Command { pid } => require_found(snapshot::take(&mut drain, *pid, false), *pid)?,
-        Scope::Pids(pids) => {
-            for pid in pids {
-                require_found(snapshot::take(&mut drain, *pid, true), *pid)?;
-            }
-        }
-        Scope::System => {
-            for pid in processes.iter().filter(|pid| !excluded.contains(pid)) {
-                snapshot::take(&mut drain, *pid, true);
-            }
-        }
-    }
+    snapshot::take_all(&mut drain, &start.scope, &excluded)?;
     judged.confirm(&mut drain)?;
-    let header = machine::header(&start, &cpus, hooks.clock.name(), hooks.status.clone());
-    let log = Log::new(log, &header)
-        .context("the event log can't be written; name another place for it with --keep-events")?;
-    drain.set_log(log);
-    // What existed already is in the log whatever comes.
-    drain.log().into_iter().for_each(Log::flush);
-    drain.disks = Disks::now(start.block);
     let meter = Meter::begin(&hooks.ebpf, start.self_account);
     attach::start(&hooks)?;
+    let mut bounds = Bounds::new(&mut hooks.ebpf)?;
+    let beginning = bounds.begin()?;
+    drain.disks = Disks::now(start.block);
+    let header = machine::header(&start, beginning, &cpus, &hooks);
+    let log = Log::new(log, &header)
+        .context("the event log can't be written; name another place for it with --keep-events")?;
+    // Who ended meanwhile.
+    drain.cycle(&mut hooks);
+    drain.set_log(log, beginning);
+    // What existed already is in the log whatever comes.
+    drain.log().into_iter().for_each(Log::flush);
     channel.send(&Reply::Ready(Box::new(header)), None)?;
     let now = Instant::now();
     Ok(Session {
         hooks,
         drain,
+        bounds,
+        beginning,
         pace: Pace::new(sizes.bulk_bytes, cpus.len(), start.sample_hz, start.stack_copy),
         flushed: now,
         told: now,
@@ -213,14 +210,6 @@ pub fn privilege_remedy() -> &'static str {
     }
 }
 
-/// Fails unless a process that was asked for is there.
-pub fn require_found(found: bool, pid: u32) -> anyhow::Result<()> {
-    if !found {
-        bail!("process {pid} ended before the recording began");
-    }
-    Ok(())
-}
-
 impl Session {
     fn record(mut self, channel: &mut Channel) -> anyhow::Result<()> {
         let mut interval = self.pace.first();
@@ -253,8 +242,8 @@ impl Session {
                 break Err(error);
             }
         };
-        let put_back = self.stop();
-        let ended = self.finish();
+        let (time, put_back) = self.stop();
+        let ended = self.finish(time);
         match end {
             Ok(()) => {
                 self.name_files(channel)?;
@@ -350,16 +339,19 @@ impl Session {
         }
     }
 
-    /// Stops, and puts back what was changed for the recording.
-    fn stop(&mut self) -> anyhow::Result<()> {
+    /// Stops, and puts back what was changed for the recording. Returns when it ended, too.
+    fn stop(&mut self) -> (Timestamp, anyhow::Result<()>) {
         std::thread::sleep(LAST_SWITCH);
+        let end = self.bounds.end();
         self.meter.stop(&self.hooks.ebpf);
         attach::stop(&self.hooks);
-        self.exact_touch.as_mut().map_or(Ok(()), ExactTouch::end)
+        let put_back = self.exact_touch.as_mut().map_or(Ok(()), ExactTouch::end);
+        (end.unwrap_or_else(|_| procfs::now()), put_back)
     }
 
     /// Drains what is left, names the kernel's functions, and detaches.
-    fn finish(&mut self) -> Ended {
+    fn finish(&mut self, time: Timestamp) -> Ended {
+        self.drain.end = time;
         survivors::switch_out();
         for _ in 0..LAST_CYCLES {
             if self.drain.cycle(&mut self.hooks).records == 0 {
@@ -369,8 +361,8 @@ impl Session {
         let survivors = survivors::find(&mut self.drain);
         // Whoever ended since then has told the rest of its time itself.
         self.drain.cycle(&mut self.hooks);
-        let time = procfs::now();
-        survivors::write(&mut self.drain, time, &survivors, self.hooks.has_waits);
+        let within = (self.beginning, time);
+        survivors::write(&mut self.drain, within, &survivors, self.hooks.has_waits);
         self.drain.write_open_requests(time);
         for device in self.drain.disks.names() {
             self.drain.write(&Event::DeviceName(device));

@@ -1,21 +1,52 @@
 //! What existed when the recording began: threads, names, programs and mappings of running processes.
 
+use anyhow::{Context as _, bail};
 use profiler_common::fault::BEFORE_UNKNOWN;
 use profiler_common::scope::Wanted;
 use profiler_common::space::first_space_id;
 use rustc_hash::FxHashSet;
 
 use super::drain::Drain;
+use super::wire::Scope;
 use super::{maps, procfs};
 use crate::event::{At, Event, TaskExec, TaskNew};
 
 /// Threads are listed again until no new one turns up: a thread that is not recorded yet may give birth meanwhile.
 const ROUNDS: u32 = 32;
 
+/// Puts everything that is to be recorded and exists already under recording. The hooks are attached: what is born from now on
+/// tells itself.
+///
+/// # Errors
+/// When a process that was asked for is gone.
+pub fn take_all(drain: &mut Drain, scope: &Scope, excluded: &[u32]) -> anyhow::Result<()> {
+    match scope {
+        Scope::Command { pid } => require_found(take(drain, *pid, false), *pid),
+        Scope::Pids(pids) => pids
+            .iter()
+            .try_for_each(|&pid| require_found(take(drain, pid, true), pid)),
+        Scope::System => {
+            let processes = procfs::processes().context("cannot read /proc")?;
+            for pid in processes.into_iter().filter(|pid| !excluded.contains(pid)) {
+                take(drain, pid, true);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Fails unless a process that was asked for is there.
+pub fn require_found(found: bool, pid: u32) -> anyhow::Result<()> {
+    if !found {
+        bail!("process {pid} ended before the recording began");
+    }
+    Ok(())
+}
+
 /// Puts a running process with all its threads under recording. `program`: also says what it runs.
 ///
 /// False: it is gone.
-pub fn take(drain: &mut Drain, pid: u32, program: bool) -> bool {
+fn take(drain: &mut Drain, pid: u32, program: bool) -> bool {
     let mut found = false;
     // Whose end nobody will tell any more.
     let mut over = FxHashSet::default();

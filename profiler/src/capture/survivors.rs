@@ -7,7 +7,7 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use profiler_common::Loss;
 use profiler_common::scope::ThreadState;
-use profiler_common::switch::{WAIT_PREEMPTED, WAIT_UNFINISHED, WAIT_UNSEEN_START, WaitBody};
+use profiler_common::switch::{ENDED_LATER, WAIT_PREEMPTED, WAIT_UNFINISHED, WAIT_UNSEEN_START, WaitBody};
 
 use super::drain::Drain;
 use super::procfs;
@@ -51,7 +51,7 @@ pub fn find(drain: &mut Drain) -> Vec<Survivor> {
     let states = drain.threads.states();
     let of = |(pid, tid)| {
         let state = states.of(pid, tid)?;
-        let is_gone = procfs::stat(pid, tid).is_err();
+        let is_gone = state.waits.seen != ENDED_LATER && procfs::stat(pid, tid).is_err();
         Some(Survivor {
             pid,
             tid,
@@ -63,7 +63,7 @@ pub fn find(drain: &mut Drain) -> Vec<Survivor> {
 }
 
 /// Writes what is known of those that still live, by thread. The others have told it themselves.
-pub fn write(drain: &mut Drain, time: Timestamp, survivors: &[Survivor], has_waits: bool) {
+pub fn write(drain: &mut Drain, (beginning, time): (Timestamp, Timestamp), survivors: &[Survivor], has_waits: bool) {
     let mut alive: Vec<&Survivor> = survivors
         .iter()
         .filter(|one| drain.recorded.knows(one.pid, one.tid))
@@ -77,7 +77,7 @@ pub fn write(drain: &mut Drain, time: Timestamp, survivors: &[Survivor], has_wai
         if read.count > 0 && !drain.was_told(tid, read.since) {
             drain.write_complete(Event::PagesRead(read));
         }
-        let waits = waits(at, &state).filter(|_| has_waits);
+        let waits = waits(at, beginning, &state).filter(|_| has_waits);
         for wait in waits {
             if !drain.was_told(tid, wait.out) {
                 drain.write_complete(Event::Wait(wait));
@@ -91,12 +91,12 @@ pub fn write(drain: &mut Drain, time: Timestamp, survivors: &[Survivor], has_wai
 }
 
 /// Waits that were summed up and not told yet, and the one under way.
-fn waits(at: At, state: &ThreadState) -> impl Iterator<Item = Wait> {
+fn waits(at: At, beginning: Timestamp, state: &ThreadState) -> impl Iterator<Item = Wait> {
     let waits = &state.waits;
     let merged = (waits.merged.count > 0).then(|| wait_of(at, 0, &waits.merged, &waits.merged_stacks));
     let now = match (waits.now.out, waits.seen) {
         // Nobody switched it in or out.
-        (_, 0) => Some((state.since, WAIT_UNSEEN_START)),
+        (_, 0) => Some((state.since.max(beginning.0), WAIT_UNSEEN_START)),
         (0, _) => None,
         (out, _) => Some((out, waits.now.flags)),
     };

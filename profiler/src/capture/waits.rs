@@ -1,8 +1,9 @@
 //! Attaches what watches waits, and tells the programs which system calls have a descriptor or a path.
 
 use aya::{Btf as Types, Ebpf};
-use profiler_common::config::{CALL_WORDS, Config};
+use profiler_common::config::{CALL_WORDS, CallSet, Config};
 use serde::{Deserialize, Serialize};
+use syscalls::{x86, x86_64};
 
 use super::attach;
 use super::btf::Btf;
@@ -29,9 +30,9 @@ impl Default for OffCpu {
 
 /// Says what is asked for, and where the programs find what they need.
 pub fn configure(config: &mut Config, asked: OffCpu, types: &Btf) {
-    mark(&mut config.calls_with_file, WITH_DESCRIPTOR);
-    mark(&mut config.calls_with_path, WITH_PATH);
-    mark(&mut config.calls_with_path_second, WITH_PATH_SECOND);
+    config.calls_with_file = calls(WITH_DESCRIPTOR, I386_WITH_DESCRIPTOR);
+    config.calls_with_path = calls(WITH_PATH, I386_WITH_PATH);
+    config.calls_with_path_second = calls(WITH_PATH_SECOND, I386_WITH_PATH_SECOND);
     let OffCpu::AtLeast(shortest) = asked else { return };
     (config.waits, config.wait_min, config.wait_burst) = (1, shortest, BURST);
     // For wakers only: the kernel writes half its list of symbols for it, tens of milliseconds.
@@ -70,8 +71,24 @@ fn preempt_count(types: &Btf) -> Option<(u64, u64)> {
     Some((offsets?, variable?.checked_add(u64::from(field))?))
 }
 
-fn mark(calls: &mut [u32; CALL_WORDS], numbers: &[libc::c_long]) {
-    for number in numbers.iter().filter_map(|&number| usize::try_from(number).ok()) {
+/// The calls of 64-bit programs with these numbers, and those of the i386 table that are called the same or as `i386` says.
+fn calls(numbers: &[libc::c_long], i386: &[&str]) -> CallSet {
+    let mut set = CallSet::EMPTY;
+    let numbers = numbers.iter().filter_map(|&number| usize::try_from(number).ok());
+    let names = numbers
+        .clone()
+        .filter_map(|number| Some(x86_64::Sysno::new(number)?.name()));
+    let compat = names.chain(i386.iter().copied());
+    mark(
+        &mut set.i386,
+        compat.filter_map(|name| Some(name.parse::<x86::Sysno>().ok()? as usize)),
+    );
+    mark(&mut set.native, numbers);
+    set
+}
+
+fn mark(calls: &mut [u32; CALL_WORDS], numbers: impl Iterator<Item = usize>) {
+    for number in numbers {
         if let Some(word) = calls.get_mut(number / 32) {
             *word |= 1 << (number % 32);
         }
@@ -157,6 +174,19 @@ const WITH_PATH_SECOND: &[libc::c_long] = &[
     libc::SYS_execveat,
 ];
 
+/// As above, of the i386 table: what x86-64 has not, or calls otherwise (arch/x86/entry/syscalls/syscall_32.tbl).
+const I386_WITH_DESCRIPTOR: &[&str] = &[
+    "_llseek",
+    "fadvise64_64",
+    "fcntl64",
+    "fstat64",
+    "ftruncate64",
+    "recvmmsg_time64",
+    "sendfile64",
+];
+const I386_WITH_PATH: &[&str] = &["lstat64", "stat64", "statfs64", "truncate64"];
+const I386_WITH_PATH_SECOND: &[&str] = &["fstatat64"];
+
 // There is no eBPF object for other architectures yet.
 #[cfg(not(target_arch = "x86_64"))]
 const WITH_DESCRIPTOR: &[libc::c_long] = &[];
@@ -172,8 +202,21 @@ mod tests {
     #[test]
     fn each_call_has_its_bit() {
         let mut calls = [0; CALL_WORDS];
-        mark(&mut calls, &[0, 33, 511, 512, -1]);
+        mark(&mut calls, [0, 33, 511, 512].into_iter());
         assert_eq!((calls[0], calls[1], calls[15]), (1, 2, 1 << 31));
         assert_eq!(calls.iter().map(|word| word.count_ones()).sum::<u32>(), 3);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn calls_of_both_tables_are_found_by_name() {
+        let has = |words: &[u32; CALL_WORDS], number: usize| words[number / 32] >> (number % 32) & 1 == 1;
+        let set = calls(WITH_DESCRIPTOR, I386_WITH_DESCRIPTOR);
+        // read, and x86-64's sendto, which is i386's getdents.
+        assert!(has(&set.native, 0) && has(&set.native, 44) && !has(&set.native, 3 + 512 - 9));
+        assert!(has(&set.i386, 3) && has(&set.i386, 141) && has(&set.i386, 197) && !has(&set.i386, 0));
+        for name in [I386_WITH_DESCRIPTOR, I386_WITH_PATH, I386_WITH_PATH_SECOND].concat() {
+            assert!(name.parse::<x86::Sysno>().is_ok(), "{name}");
+        }
     }
 }

@@ -22,6 +22,8 @@ pub struct Bio {
     pub flags: u32,
     /// The file that is read or written.
     pub file: Option<FileId>,
+    /// The [`super::FileName::number`] of the name that it had then; 0: unknown.
+    pub name: u64,
     /// First page, counted in the file, valid with `BIO_CACHED`; the offset in bytes with `BIO_HAS_OFFSET`.
     pub page: u64,
     /// Number of the system call that the thread is in.

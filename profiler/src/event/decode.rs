@@ -55,7 +55,8 @@ impl Decoder {
                 key: bytes.get_u64_le()?,
                 frames: Cow::Owned(frames(bytes, KernelOffset)?),
             }),
-            Tag::FileName => Event::FileName(switch::file_name(bytes)?),
+            Tag::FileName => Event::FileName(switch::file_name(bytes, false)?),
+            Tag::NumberedFileName => Event::FileName(switch::file_name(bytes, true)?),
             Tag::DeviceName => Event::DeviceName(block::device_name(bytes)?),
             tag => {
                 let at = self.at(bytes)?;
@@ -89,6 +90,7 @@ impl Decoder {
             | Tag::UserStack
             | Tag::KernelStack
             | Tag::FileName
+            | Tag::NumberedFileName
             | Tag::DeviceName => return Err(Malformed),
         })
     }

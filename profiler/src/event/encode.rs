@@ -60,14 +60,17 @@ pub enum Tag {
     Request = 21,
     /// [`Event::DeviceName`]
     DeviceName = 22,
+    /// [`Event::FileName`] that events refer to by its number
+    NumberedFileName = 23,
 }
 
 impl Tag {
     /// The tag with this number.
     pub fn from_number(number: u8) -> Option<Self> {
         use Tag::{
-            Bio, CallPath, DeviceName, End, Fault, FileName, KernelStack, Loss, Mapping, PagesRead, Request, Sample,
-            StackAhead, TaskAlive, TaskExec, TaskExit, TaskNew, TaskRename, UserStack, Wait, Watermark,
+            Bio, CallPath, DeviceName, End, Fault, FileName, KernelStack, Loss, Mapping, NumberedFileName, PagesRead,
+            Request, Sample, StackAhead, TaskAlive, TaskExec, TaskExit, TaskNew, TaskRename, UserStack, Wait,
+            Watermark,
         };
         [
             TaskNew,
@@ -91,6 +94,7 @@ impl Tag {
             Bio,
             Request,
             DeviceName,
+            NumberedFileName,
         ]
         .into_iter()
         .find(|tag| *tag as u8 == number)

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 
-use super::format::{CHUNK_MAGIC, FILE_HEADER_LEN, FILE_MAGIC, FRAME_LEN, Frame, VERSION};
+use super::format::{CHUNK_MAGIC, FILE_HEADER_LEN, FILE_MAGIC, FRAME_LEN, Frame, OLDEST_VERSION, VERSION};
 
 /// Bytes that are searched for a frame at a time.
 const WINDOW: usize = 64 << 10;
@@ -51,12 +51,12 @@ pub fn check_file_header(input: &mut impl Read) -> io::Result<()> {
         return invalid("not an event log; name a file that `ngmi record --keep-events` wrote".into());
     }
     let version = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
-    if version == VERSION {
+    if (OLDEST_VERSION..=VERSION).contains(&version) {
         return Ok(());
     }
     let which = if version > VERSION { "a newer" } else { "an older" };
     invalid(format!(
-        "this event log has format version {version}, and this ngmi reads version {VERSION}; \
+        "this event log has format version {version}, and this ngmi reads versions {OLDEST_VERSION} to {VERSION}; \
          convert it with {which} ngmi, or record again"
     ))
 }

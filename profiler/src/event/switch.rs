@@ -54,6 +54,8 @@ pub struct OpenFile {
     pub mode: u32,
     /// Magic number of the file system.
     pub magic: u32,
+    /// The [`FileName::number`] of the name that it had then; 0: unknown.
+    pub name: u64,
 }
 
 /// Who woke a thread.
@@ -94,6 +96,8 @@ pub struct CallPath {
 pub struct FileName {
     /// Which.
     pub file: FileId,
+    /// What events call this name; 0: of whatever is called `file` (logs of version 4).
+    pub number: u64,
     /// Its path, as the thread sees it that used the file first; relative where its mount is not known.
     pub path: Vec<u8>,
 }

@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::fault::{FilePlace, MappedFile, MappedFileId};
 use crate::addr::{Avma, FileOffset, PAGE};
-use crate::event::{FaultFile, FileId};
+use crate::event::{FaultFile, FileId, FileName};
 use crate::hash::hash;
 use crate::task::space::{FileKey, Files, Region};
 
@@ -46,6 +46,10 @@ pub struct FileIndex {
     places: usize,
     /// Names that the kernel side told, of files that have none yet.
     told: FxHashMap<FileId, String>,
+    /// Names by number, as events call them.
+    names: FxHashMap<u64, Arc<str>>,
+    /// Of files that were called by more than one name: the one that an event called it last.
+    last: FxHashMap<FileId, MappedFileId>,
     /// Files whose name the kernel side has told so far. A log that was kept knows all from the beginning; this is the same when it is read again.
     named: FxHashSet<FileId>,
 }
@@ -104,14 +108,19 @@ impl FileIndex {
         self.id(list, files, files.get(region.file).file, Some(region.file))
     }
 
-    /// Takes the name that the kernel side knows a file by; what was known before beats it.
-    pub fn name(&mut self, list: &[MappedFile], file: FileId, path: &[u8]) {
-        if !path.is_empty() && self.named.len() < MAX_FILES {
+    /// Takes a name that the kernel side knows a file by. What was known before beats it, but for events that call the file by it.
+    pub fn name(&mut self, list: &[MappedFile], name: &FileName) {
+        let file = name.file;
+        if !name.path.is_empty() && self.named.len() < MAX_FILES {
             self.named.insert(file);
+        }
+        let path = String::from_utf8_lossy(&name.path);
+        if name.number != 0 && !path.is_empty() && self.names.len() < MAX_FILES {
+            self.names.insert(name.number, Arc::from(&*path));
         }
         let has_room = !self.is_listed(list, file);
         if has_room && (self.told.len() < MAX_FILES || self.told.contains_key(&file)) {
-            self.told.insert(file, String::from_utf8_lossy(path).into_owned());
+            self.told.insert(file, path.into_owned());
         }
     }
 
@@ -126,10 +135,48 @@ impl FileIndex {
         known.is_some_and(|known| !known.path.is_empty())
     }
 
-    /// The file that pages were read of, that a descriptor refers to, or that is between the program and a device.
-    pub fn of_file(&mut self, list: &mut Vec<MappedFile>, files: &Files, file: FileId) -> Option<MappedFileId> {
+    /// The file that pages were read of, that a descriptor refers to, or that is between the program and a device; with the number of the name
+    /// that it had then, or 0.
+    pub fn of_file(
+        &mut self,
+        list: &mut Vec<MappedFile>,
+        files: &Files,
+        (file, name): (FileId, u64),
+    ) -> Option<MappedFileId> {
+        if let Some(path) = self.names.get(&name).cloned() {
+            return self.called(list, files, file, path);
+        }
+        let known = self.last.get(&file).copied().or_else(|| self.first(list, file));
+        known.or_else(|| self.id(list, files, file, files.of(file)))
+    }
+
+    /// The file under the name that an event calls it by.
+    fn called(
+        &mut self,
+        list: &mut Vec<MappedFile>,
+        files: &Files,
+        file: FileId,
+        path: Arc<str>,
+    ) -> Option<MappedFileId> {
+        let mapped = files.of(file).filter(|key| files.get(*key).path == path);
         let first = self.first(list, file);
-        first.or_else(|| self.id(list, files, file, files.of(file)))
+        let id = match self.under(list, file, &path) {
+            Some(id) => id,
+            None if mapped.is_some() => self.id(list, files, file, mapped)?,
+            None => match first.filter(|_| !self.is_listed(list, file)) {
+                // Its pages were read before anything called it by a name.
+                Some(nameless) => {
+                    list.get_mut(nameless.index())?.path = path;
+                    nameless
+                }
+                None => self.add(list, file, path)?,
+            },
+        };
+        self.told.remove(&file);
+        if first.is_some_and(|first| first != id) || self.last.contains_key(&file) {
+            self.last.insert(file, id);
+        }
+        Some(id)
     }
 
     /// Names for what had none when it was touched: a mapping may have come later, or a name.

@@ -1,5 +1,6 @@
 //! The state machine from ordered events to facts.
 
+mod beginning;
 mod block;
 mod fault;
 mod known;
@@ -17,6 +18,7 @@ use profiler_common::Loss;
 use profiler_common::stack::FLAG_IN_KERNEL;
 use rustc_hash::FxHashMap;
 
+use self::beginning::FirstReports;
 use self::known::KnownStacks;
 use self::last::LastWalks;
 use self::memo::Memo;
@@ -106,6 +108,7 @@ pub struct Replay<'b, 's> {
     stacks_apart: usize,
     ahead: Ahead,
     clues: Clues,
+    first_reports: FirstReports,
     /// Last value of each loss counter.
     losses: FxHashMap<u32, u64>,
     /// Markers of processes that the log does not know.
@@ -147,6 +150,7 @@ impl<'b, 's> Replay<'b, 's> {
             stacks_apart: unused::APART,
             ahead: Ahead::default(),
             clues: Clues::default(),
+            first_reports: FirstReports::default(),
             losses: FxHashMap::default(),
             strangers: 0,
             sink,
@@ -201,7 +205,7 @@ impl<'b, 's> Replay<'b, 's> {
                 return;
             }
             Event::FileName(name) => {
-                self.files.name(&self.tables.files, name.file, &name.path);
+                self.files.name(&self.tables.files, name);
                 return;
             }
             Event::UserStack(stack) => {
@@ -223,8 +227,8 @@ impl<'b, 's> Replay<'b, 's> {
         self.markers_until(time);
         self.forget_ended(time);
         self.give_up_unused();
-        let recording = &mut self.tables.recording;
-        recording.end = recording.end.max(time);
+        let Some(event) = self.within(event, time) else { return };
+        let event = &*event;
         match event {
             Event::Sample(sample) => return self.sample(sample),
             Event::Fault(fault) => return self.fault(fault),
@@ -236,6 +240,7 @@ impl<'b, 's> Replay<'b, 's> {
             _ => {}
         }
         if let Event::TaskExit(TaskExit { cpu_time, .. }) | Event::TaskAlive { cpu_time, .. } = event {
+            let recording = &mut self.tables.recording;
             recording.cpu_time_seen = recording.cpu_time_seen.saturating_add(*cpu_time);
         }
         if let Some(happening) = self.tasks.apply(event) {
@@ -251,10 +256,8 @@ impl<'b, 's> Replay<'b, 's> {
         self.markers_until(Timestamp(u64::MAX));
         self.finish_requests();
         if self.strangers > 0 {
-            let note = format!(
-                "{} markers are of processes that were not recorded; they are left out",
-                self.strangers
-            );
+            let count = self.strangers;
+            let note = format!("{count} markers are of processes that were not recorded; they are left out");
             self.tables.recording.notes.push(note);
         }
         if self.dictionary.missing() > 0 {
@@ -298,6 +301,9 @@ impl<'b, 's> Replay<'b, 's> {
                 (process, MarkKind::ProcessExit { status })
             }
         };
+        if time < self.tables.recording.start {
+            return;
+        }
         let thread = self.main_thread(process, time);
         self.mark(&Mark {
             start: time,

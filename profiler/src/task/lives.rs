@@ -35,6 +35,7 @@ impl Tasks {
         } else {
             at.time
         };
+        let existed = task.existed || at.time < self.recording_start;
         if at.tid != at.pid {
             let process = self.process(at.pid, start);
             self.new_thread(process, at.tid, start, &task.name);
@@ -47,7 +48,7 @@ impl Tasks {
         }
         let parent = self.process_of(task.parent.0);
         let process = self.new_process(at.pid, start, parent, task.clone_flags & CLONE_VM != 0);
-        self.processes[process.index()].existed = task.existed;
+        self.processes[process.index()].existed = existed;
         if parent.is_none() {
             self.processes[process.index()].name = text(&task.name);
         }
@@ -160,7 +161,7 @@ impl Tasks {
         if image.alive > 0 || !was_alive {
             return None;
         }
-        record.end = Some(at.time);
+        record.end = Some(at.time.max(self.recording_start));
         // What a dead process does in its last moments, it does in the kernel.
         let dead = std::mem::take(image);
         image.since = at.time;
@@ -196,6 +197,7 @@ impl Tasks {
     }
 
     fn end_thread(&mut self, id: ThreadId, time: Timestamp) {
+        let time = time.max(self.recording_start);
         let thread = &mut self.threads[id.index()];
         if thread.end.replace(time).is_none() {
             let image = &mut self.images[thread.process.index()];
@@ -223,7 +225,7 @@ impl Tasks {
         let id = ProcessId(number(self.processes.len()));
         let mut process = Process {
             parent,
-            ..Process::born(pid, String::new(), start)
+            ..Process::born(pid, String::new(), start.max(self.recording_start))
         };
         let stranger = self.strangers.remove(&pid);
         let mut image = Image {
@@ -280,6 +282,7 @@ impl Tasks {
     }
 
     fn new_thread(&mut self, process: ProcessId, tid: u32, start: Timestamp, name: &[u8]) -> ThreadId {
+        let start = start.max(self.recording_start);
         if let Some(id) = self.by_tid.get(&tid).copied() {
             let thread = &mut self.threads[id.index()];
             if thread.process == process && thread.end.is_none() && thread.start >= start {

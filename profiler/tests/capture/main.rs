@@ -2,6 +2,7 @@
 //! did and what the kernel counted.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod beginning;
 mod block;
 mod command;
 #[path = "../e2e/harness/emulated.rs"]

@@ -14,6 +14,7 @@ mod harness;
 mod profile_synthetic;
 
 mod advice;
+mod beginning;
 mod births;
 mod cold;
 mod containers;

@@ -10,7 +10,12 @@ use super::{at, file, stacks, text};
 
 /// Waits, and what comes ahead of them.
 pub fn waits() -> impl Strategy<Value = Event<'static>> {
-    let open = (file(), any::<(u32, u32)>()).prop_map(|(file, (mode, magic))| OpenFile { file, mode, magic });
+    let open = (file(), any::<(u32, u32, u64)>()).prop_map(|(file, (mode, magic, name))| OpenFile {
+        file,
+        mode,
+        magic,
+        name: name % 3,
+    });
     let call = (any::<(u32, [u64; 3])>(), prop::option::of(open));
     let call = call.prop_map(|((number, arguments), file)| Call {
         number,
@@ -57,7 +62,8 @@ pub fn waits() -> impl Strategy<Value = Event<'static>> {
     );
     let ahead = (at(), stacks()).prop_map(|(at, stacks)| Event::StackAhead(StackAhead { at, stacks }));
     let path = (at(), text()).prop_map(|(at, path)| Event::CallPath(CallPath { at, path }));
-    let name = (file(), text()).prop_map(|(file, path)| Event::FileName(FileName { file, path }));
+    let name =
+        (file(), 0..3_u64, text()).prop_map(|(file, number, path)| Event::FileName(FileName { file, number, path }));
     prop_oneof![4 => wait, 2 => ahead, 1 => path, 1 => name]
 }
 
@@ -71,7 +77,7 @@ pub fn block() -> impl Strategy<Value = Event<'static>> {
         text(),
         device(),
         any::<(u64, u32, u32, u32, u64, Option<u32>)>(),
-        prop::option::of(file()),
+        prop::option::of((file(), any::<u64>())),
     );
     let bio = (at(), what).prop_map(
         |(at, (comm, device, (sector, bytes, operation, flags, page, call), file))| {
@@ -83,7 +89,8 @@ pub fn block() -> impl Strategy<Value = Event<'static>> {
                 bytes,
                 operation,
                 flags,
-                file,
+                file: file.map(|(file, _)| file),
+                name: file.map_or(0, |(_, name)| name),
                 page,
                 call,
             })

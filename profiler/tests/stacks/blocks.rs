@@ -81,6 +81,7 @@ fn bio(time: u64, tid: u32, sector: u64, bytes: u32, page: u64) -> Bio {
         operation: operation::READ,
         flags: BIO_RECORDED | BIO_CACHED | BIO_IN_FAULT,
         file: Some(LIBRARY),
+        name: 0,
         page,
         call: None,
     }
@@ -121,6 +122,7 @@ fn a_fault_that_reads() -> [Event<'static>; 9] {
         }),
         Event::FileName(FileName {
             file: LIBRARY,
+            number: 0,
             path: b"/lib/x.so".to_vec(),
         }),
         ahead(1010),

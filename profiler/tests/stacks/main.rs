@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // Tests say what they need by failing.
 
+mod beginning;
 mod blocks;
 mod by_tables;
 mod facts;

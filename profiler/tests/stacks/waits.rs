@@ -206,21 +206,20 @@ fn a_call_has_its_name_path_and_file() {
         },
     );
     let read = |out, file, mode| {
-        let file = Some(OpenFile { file, mode, magic: 0 });
+        let mut open = OpenFile::default();
+        (open.file, open.mode) = (file, mode);
         Event::Wait(Wait {
             call: Some(Call {
                 number: READ,
                 arguments: [3, 0, 0],
-                file,
+                file: Some(open),
             }),
             ..wait(out, out + 50)
         })
     };
     let name = |file, path: &[u8]| {
-        Event::FileName(FileName {
-            file,
-            path: path.to_vec(),
-        })
+        let (number, path) = (0, path.to_vec());
+        Event::FileName(FileName { file, number, path })
     };
     let open = Call {
         number: OPENAT,
@@ -379,11 +378,11 @@ proptest! {
             let at = at(time, 7 + flags % 2, 7 + flags % 3);
             let [a, b, c, d] = numbers;
             let file = FileId { inode: a % 3, ..FileId::default() };
-            let open = OpenFile { file, mode: count, magic: 0 };
+            let open = OpenFile { file, mode: count, magic: 0, name: d % 4 };
             events.push(match kind {
                 0 => Event::StackAhead(StackAhead { at, stacks: stacks(key, key / 2) }),
                 1 => Event::CallPath(CallPath { at, path: vec![b'x'; (a % 3000) as usize] }),
-                2 => Event::FileName(FileName { file, path: b.to_le_bytes().to_vec() }),
+                2 => Event::FileName(FileName { file, number: d % 4, path: b.to_le_bytes().to_vec() }),
                 _ => Event::Wait(Wait {
                     at, cpu: 0, out: Timestamp(if kind == 3 { a } else { time / 2 }), end: Timestamp(b), off: c, queued: d, longest: a,
                     count, state: flags >> 3, flags,

@@ -27,4 +27,5 @@ mod run;
 mod cpu;
 mod disk;
 mod load;
+mod names;
 mod others;

@@ -23,6 +23,17 @@ fn pipe() {
     run.expect_waits("pipe", &["pipe"], &["read"]);
 }
 
+/// A 64-bit program's calls of the i386 table, whose numbers mean others in its own.
+#[test]
+fn int80() {
+    needs_capture!();
+    let Some(run) = record("int80") else { return };
+    run.expect_waits("sleep", &["sleep"], &["nanosleep"]);
+    run.expect_waits("poll", &["poll"], &["poll"]);
+    run.expect_waits("read", &["pipe"], &["read"]);
+    run.expect_waits("sleep as ever", &["sleep"], &["nanosleep", "clock_nanosleep"]);
+}
+
 #[test]
 fn epoll() {
     needs_capture!();

@@ -1,6 +1,7 @@
 //! Records an oracle of `tests/oracles/waits`, and reads what it said beside what `ngmi waits` and `ngmi io` say.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use serde::Deserialize;
@@ -128,7 +129,8 @@ pub fn scratch() -> tempfile::TempDir {
 #[test]
 fn oracles_build() {
     for name in [
-        "sleep", "pipe", "epoll", "child", "lock", "disk", "together", "uring", "hog", "lives", "swap",
+        "sleep", "pipe", "epoll", "child", "lock", "disk", "together", "uring", "hog", "lives", "swap", "names",
+        "int80",
     ] {
         assert!(Oracle::c(&format!("waits/{name}")).path.exists());
     }
@@ -137,10 +139,16 @@ fn oracles_build() {
 /// Records the oracle `waits/NAME`; its argument is a folder on a disk. `None`: the test is counted as skipped.
 #[track_caller]
 pub fn record(name: &str) -> Option<Run> {
+    record_as(name, |oracle, folder| vec![oracle.into(), folder.into()])
+}
+
+/// As [`record`], by a command that is made of the oracle's path and of the folder.
+#[track_caller]
+pub fn record_as(name: &str, command: impl Fn(&Path, &Path) -> Vec<OsString>) -> Option<Run> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut last = Vec::new();
     for _ in 0..ATTEMPTS {
-        let (run, losses) = record_once(name)?;
+        let (run, losses) = record_once(name, &command)?;
         if losses.is_empty() {
             return Some(run);
         }
@@ -154,12 +162,13 @@ pub fn record(name: &str) -> Option<Run> {
 }
 
 #[track_caller]
-fn record_once(name: &str) -> Option<(Run, Vec<(String, u64)>)> {
+fn record_once(name: &str, command: &dyn Fn(&Path, &Path) -> Vec<OsString>) -> Option<(Run, Vec<(String, u64)>)> {
     let folder = scratch();
     let oracle = Oracle::c(&format!("waits/{name}"));
     // Faults are another test's.
     let ngmi = Ngmi::record().args(["--keep-events", "log", "--faults", "off"]);
-    let outcome = ngmi.program(oracle, [folder.path()]).run();
+    let command = command(&oracle.path, folder.path());
+    let outcome = ngmi.program(&command[0], &command[1..]).run();
     outcome.expect_no_panic();
     let mut episodes = Vec::new();
     for line in outcome.stdout.lines().filter(|line| line.starts_with("{\"")) {

@@ -8,7 +8,7 @@ use super::Btf;
 type Place = fn(&mut Config) -> &mut u32;
 
 /// The fields in the order of [`Config`]; several names: the first one that the kernel has.
-const FIELDS: [(&[&str], Place); 69] = [
+const FIELDS: [(&[&str], Place); 71] = [
     (&["task_struct.pid"], |c| &mut c.task_pid),
     (&["task_struct.tgid"], |c| &mut c.task_tgid),
     (&["task_struct.comm"], |c| &mut c.task_comm),
@@ -46,6 +46,7 @@ const FIELDS: [(&[&str], Place); 69] = [
     (&["folio.index"], |c| &mut c.folio_index),
     (&["folio.flags"], |c| &mut c.folio_flags),
     (&["folio._flags_1"], |c| &mut c.folio_flags_1),
+    (&["task_struct.thread_info.status"], |c| &mut c.task_status),
     (&["task_struct.files"], |c| &mut c.task_files),
     (&["files_struct.fdt"], |c| &mut c.files_fdt),
     (&["fdtable.fd"], |c| &mut c.fdtable_fd),
@@ -53,6 +54,7 @@ const FIELDS: [(&[&str], Place); 69] = [
     (&["file.f_path.dentry"], |c| &mut c.file_dentry),
     (&["dentry.d_parent"], |c| &mut c.dentry_parent),
     (&["dentry.d_name.name"], |c| &mut c.dentry_name),
+    (&["dentry.d_name.hash_len"], |c| &mut c.dentry_hash),
     (&["inode.i_mode"], |c| &mut c.inode_mode),
     (&["inode.i_dentry.first"], |c| &mut c.inode_dentries),
     // 7.2 has the union without a name.

@@ -22,12 +22,15 @@ impl Drain {
         {
             count += 1;
             bytes += record.len();
-            if let Some((pid, file, names)) = records::file_name(&record) {
-                let name = FileName {
+            if let Some((pid, file, key, names)) = records::file_name(&record) {
+                let path = self.mounts.path(pid, Device::of(&file), names);
+                let number = self.file_names.arrived(key, &path);
+                let name = number.map(|number| FileName {
                     file: self.spaces.generations.of_record(file),
-                    path: self.mounts.path(pid, Device::of(&file), names),
-                };
-                if let Some(log) = &mut self.log {
+                    number,
+                    path,
+                });
+                if let Some((log, name)) = self.log.as_mut().zip(name) {
                     log.event(&Event::FileName(name), &mut self.losses);
                 }
                 continue;
@@ -81,6 +84,7 @@ impl Drain {
                 self.note(wait.at.tid, wait.out);
                 if let Some(open) = wait.call.as_mut().and_then(|call| call.file.as_mut()) {
                     open.file = self.spaces.generations.of_record(open.file);
+                    open.name = self.file_names.number(open.name);
                 }
                 Some(wait.at)
             }
@@ -90,6 +94,7 @@ impl Drain {
                 if let Some(file) = &mut bio.file {
                     *file = self.spaces.generations.of_record(*file);
                 }
+                bio.name = self.file_names.number(bio.name);
                 None
             }
             Event::Request(request) => {

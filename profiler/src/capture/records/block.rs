@@ -18,6 +18,7 @@ pub(super) fn bio(record: &[u8]) -> Option<Bio> {
         operation: body.operation,
         flags: body.flags,
         file: (body.flags & BIO_HAS_FILE != 0).then(|| file(body.file.inode, body.file.device, body.file.generation)),
+        name: body.file.name,
         page: body.page,
         call: (body.flags & BIO_IN_CALL != 0).then_some(body.call),
     })

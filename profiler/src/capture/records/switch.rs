@@ -22,6 +22,7 @@ pub fn wait_of(at: At, cpu: u16, body: &switch::WaitBody, place: &profiler_commo
         file: file(body.file.inode, body.file.device, body.file.generation),
         mode: body.file.mode,
         magic: body.file.magic,
+        name: body.file.name,
     });
     let call = is(WAIT_IN_CALL).then_some(Call {
         number: body.call,
@@ -68,14 +69,14 @@ pub(super) fn call_path(record: &[u8]) -> Option<CallPath> {
     })
 }
 
-/// The name of a file up to the root of its file system: the process that used it, the file, and its names from the last one up, each
-/// ended by a NUL.
-pub fn file_name(record: &[u8]) -> Option<(u32, FileId, &[u8])> {
+/// The name of a file up to the root of its file system: the process that used it, the file, what records call this name, and its names
+/// from the last one up, each ended by a NUL.
+pub fn file_name(record: &[u8]) -> Option<(u32, FileId, u64, &[u8])> {
     if read::<RecordHeader>(record)?.kind != RecordKind::FileName as u16 {
         return None;
     }
     let head = read::<FileNameHead>(record)?;
     let names = record.get(size_of::<FileNameHead>()..)?.get(..head.len as usize)?;
     let id = file(head.file.inode, head.file.device, head.file.generation);
-    Some((head.header.pid, id, names))
+    Some((head.header.pid, id, head.file.name, names))
 }

@@ -18,11 +18,14 @@ pub(super) fn bio(at: At, bytes: &mut Bytes<'_>) -> Result<Bio, Malformed> {
         ..Bio::default()
     };
     let present = bytes.byte()?;
-    if present >> 2 != 0 {
+    if present >> 3 != 0 || present & 5 == 4 {
         return Err(Malformed);
     }
     if present & 1 != 0 {
         bio.file = Some(file(bytes)?);
+    }
+    if present & 4 != 0 {
+        bio.name = bytes.get()?;
     }
     bio.page = bytes.get()?;
     if present & 2 != 0 {

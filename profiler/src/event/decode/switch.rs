@@ -26,14 +26,14 @@ impl Decoder {
         };
         let present = bytes.byte()?;
         let is = |bit: u8| present >> bit & 1 != 0;
-        if present >> 3 != 0 || is(1) && !is(0) || wait.count == 0 {
+        if present >> 4 != 0 || is(1) && !is(0) || is(3) && !is(1) || wait.count == 0 {
             return Err(Malformed);
         }
         if is(0) {
             wait.call = Some(Call {
                 number: bytes.get_u32()?,
                 arguments: [bytes.get()?, bytes.get()?, bytes.get()?],
-                file: if is(1) { Some(open_file(bytes)?) } else { None },
+                file: if is(1) { Some(open_file(bytes, is(3))?) } else { None },
             });
         }
         if is(2) {
@@ -61,17 +61,19 @@ pub(super) fn call_path(at: At, bytes: &mut Bytes<'_>) -> Result<CallPath, Malfo
     Ok(CallPath { at, path: text(bytes)? })
 }
 
-pub(super) fn file_name(bytes: &mut Bytes<'_>) -> Result<FileName, Malformed> {
+pub(super) fn file_name(bytes: &mut Bytes<'_>, is_numbered: bool) -> Result<FileName, Malformed> {
     Ok(FileName {
+        number: if is_numbered { bytes.get()? } else { 0 },
         file: file(bytes)?,
         path: text(bytes)?,
     })
 }
 
-fn open_file(bytes: &mut Bytes<'_>) -> Result<OpenFile, Malformed> {
+fn open_file(bytes: &mut Bytes<'_>, has_name: bool) -> Result<OpenFile, Malformed> {
     Ok(OpenFile {
         file: file(bytes)?,
         mode: bytes.get_u32()?,
         magic: bytes.get_u32()?,
+        name: if has_name { bytes.get()? } else { 0 },
     })
 }

@@ -15,9 +15,13 @@ impl Encoder {
         for value in [bio.bytes, bio.operation, bio.flags] {
             put(out, u64::from(value));
         }
-        out.push(u8::from(bio.file.is_some()) | u8::from(bio.call.is_some()) << 1);
+        let has_name = bio.file.is_some() && bio.name != 0;
+        out.push(u8::from(bio.file.is_some()) | u8::from(bio.call.is_some()) << 1 | u8::from(has_name) << 2);
         if let Some(file) = &bio.file {
             put_file(out, file);
+        }
+        if has_name {
+            put(out, bio.name);
         }
         put(out, bio.page);
         if let Some(call) = bio.call {

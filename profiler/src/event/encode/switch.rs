@@ -20,7 +20,8 @@ impl Encoder {
             put(out, u64::from(value));
         }
         let file = wait.call.and_then(|call| call.file);
-        let present = [wait.call.is_some(), file.is_some(), wait.waker.is_some()];
+        let name = file.map_or(0, |file| file.name);
+        let present = [wait.call.is_some(), file.is_some(), wait.waker.is_some(), name != 0];
         out.push(present.iter().enumerate().map(|(bit, is)| u8::from(*is) << bit).sum());
         if let Some(call) = &wait.call {
             put(out, u64::from(call.number));
@@ -30,6 +31,9 @@ impl Encoder {
         }
         if let Some(file) = &file {
             put_open_file(out, file);
+            if name != 0 {
+                put(out, name);
+            }
         }
         if let Some(waker) = &wait.waker {
             put_difference(out, time, waker.time.0);
@@ -54,7 +58,12 @@ impl Encoder {
 
 /// Appends a file's name.
 pub(super) fn file_name(out: &mut Vec<u8>, name: &FileName) {
-    out.push(Tag::FileName as u8);
+    if name.number == 0 {
+        out.push(Tag::FileName as u8);
+    } else {
+        out.push(Tag::NumberedFileName as u8);
+        put(out, name.number);
+    }
     put_file(out, &name.file);
     put_bytes(out, &name.path, MAX_TEXT);
 }

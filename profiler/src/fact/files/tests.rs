@@ -61,11 +61,20 @@ impl World {
     }
 
     fn told(&mut self, file: FileId, path: &[u8]) {
-        self.index.name(&self.list, file, path);
+        self.numbered(file, 0, path);
+    }
+
+    fn numbered(&mut self, file: FileId, number: u64, path: &[u8]) {
+        let path = path.to_vec();
+        self.index.name(&self.list, &FileName { file, number, path });
     }
 
     fn read(&mut self, file: FileId) -> MappedFileId {
-        self.index.of_file(&mut self.list, &self.files, file).unwrap()
+        self.called(file, 0)
+    }
+
+    fn called(&mut self, file: FileId, name: u64) -> MappedFileId {
+        self.index.of_file(&mut self.list, &self.files, (file, name)).unwrap()
     }
 }
 
@@ -209,4 +218,54 @@ fn names_that_were_told_stay_with_their_numbers_in_a_kept_log() {
     world.index = index;
     world.told(id(DISK, 3), b"/x");
     assert_eq!((world.read(id(DISK, 8)), world.read(id(DISK, 3))), (nobodys, told));
+}
+
+#[test]
+fn each_event_has_the_name_that_it_calls_the_file_by() {
+    let mut world = World::default();
+    let file = id(0, 7);
+    let before = world.read(file);
+    for (number, path) in [(1, "/tmp/one"), (2, "/tmp/two"), (3, "/tmp/three")] {
+        world.numbered(file, number, path.as_bytes());
+    }
+    // In any order: two descriptors may be of two names.
+    let called = [2, 1, 3, 2, 2, 1].map(|name| world.called(file, name));
+    let paths = called.map(|id| world.list[id.index()].path.to_string());
+    assert_eq!(
+        paths,
+        ["/tmp/two", "/tmp/one", "/tmp/three", "/tmp/two", "/tmp/two", "/tmp/one"]
+    );
+    assert_eq!((called[0], called[0], called[1]), (called[3], called[4], called[5]));
+    assert_eq!(called[0], before, "what had no name has the first one");
+    // Who does not know a name has that which was last.
+    assert_eq!(world.read(file), called[1]);
+    assert_eq!(world.called(file, 99), called[1], "a name that was lost");
+    let list = world.list.clone();
+    world.index = FileIndex::of(&world.list, &world.index.mapped_as.clone());
+    for (number, path) in [(1, "/tmp/one"), (2, "/tmp/two")] {
+        world.numbered(file, number, path.as_bytes());
+    }
+    assert_eq!(
+        [2, 1].map(|name| world.called(file, name)),
+        [called[0], called[1]],
+        "in a log that was kept"
+    );
+    assert_eq!(world.list, list);
+}
+
+#[test]
+fn a_file_that_is_mapped_is_one_with_what_is_called_the_same() {
+    let mut world = World::default();
+    let file = id(DISK, 3);
+    world.map(0x10000, 0x5000, file, "/lib/x.so");
+    world.numbered(file, 1, b"/lib/x.so");
+    world.numbered(file, 2, b"/lib/x.so.old");
+    let called = world.called(file, 1);
+    assert_eq!(world.fault(0x11000, file, 0x1000).file, called);
+    assert_ne!(world.called(file, 2), called);
+    assert_eq!(
+        world.fault(0x12000, file, 0x2000).file,
+        called,
+        "the mapping says what it is of"
+    );
 }

@@ -1,6 +1,7 @@
 //! What system calls wait for, and their names.
 
-use syscalls::{aarch64, x86_64};
+use profiler_common::switch::CALL_I386;
+use syscalls::{aarch64, x86, x86_64};
 
 use super::CallScene;
 use crate::fact::WaitReason;
@@ -25,10 +26,12 @@ mod op {
 /// What a futex word holds while it is locked and somebody waits: `__lll_lock_wait` of glibc, `std::sync::Mutex` of Rust, Go's runtime.
 const LOCKED_WITH_WAITERS: u64 = 2;
 
-/// The name of a system call on the architecture that `uname -m` calls so; `syscall N` if nobody knows.
+/// The name of a system call on the architecture that `uname -m` calls so; `syscall N` if it is not known.
 pub fn call_name(arch: &str, number: u32) -> String {
+    let (is_i386, number) = (number & CALL_I386 != 0, number & !CALL_I386);
     let index = usize::try_from(number).unwrap_or(usize::MAX);
     let name = match arch {
+        "x86_64" if is_i386 => x86::Sysno::new(index).map(|call| call.name()),
         "x86_64" => x86_64::Sysno::new(index).map(|call| call.name()),
         "aarch64" => aarch64::Sysno::new(index).map(|call| call.name()),
         _ => None,
@@ -42,44 +45,49 @@ pub fn futex(call: &CallScene<'_>) -> WaitReason {
     let [_, op, value] = call.arguments;
     // An int in the kernel's eyes: the upper half is anything.
     let [op, value] = [op, value].map(|argument| argument & u64::from(u32::MAX));
-    let waits_locked = value == LOCKED_WITH_WAITERS;
+    let waits_locked = value == LOCKED_WITH_WAITERS && plain(call.name) == "futex";
     match op & op::MASK {
         op::LOCK_PI | op::LOCK_PI2 => WaitReason::Lock,
-        op::WAIT | op::WAIT_BITSET if call.name == "futex" && waits_locked => WaitReason::Lock,
+        op::WAIT | op::WAIT_BITSET if waits_locked => WaitReason::Lock,
         _ => WaitReason::Condition,
     }
 }
 
+/// The name of a call without the ending by which the i386 table marks 64-bit times.
+fn plain(name: &str) -> &str {
+    name.strip_suffix("_time64").unwrap_or(name)
+}
+
 /// What a system call waits for when it does not wait for I/O, by its name and the type of its descriptor's file.
 pub fn reason(call: &CallScene<'_>) -> WaitReason {
-    match call.name {
+    match plain(call.name) {
         "futex" | "futex_wait" | "futex_waitv" => futex(call),
         "sched_yield" => WaitReason::RunQueue,
         "nanosleep" | "clock_nanosleep" => WaitReason::Sleep,
         "wait4" | "waitid" | "waitpid" | "vfork" => WaitReason::Child,
-        "poll" | "ppoll" | "select" | "pselect6" | "epoll_wait" | "epoll_pwait" | "epoll_pwait2" | "io_uring_enter" => {
-            WaitReason::Poll
-        }
+        "poll" | "ppoll" | "select" | "_newselect" | "pselect6" | "epoll_wait" | "epoll_pwait" | "epoll_pwait2"
+        | "io_uring_enter" => WaitReason::Poll,
         "io_getevents" | "io_pgetevents" => WaitReason::Disk,
-        "pause" | "rt_sigsuspend" | "rt_sigtimedwait" | "semop" | "semtimedop" | "msgrcv" | "msgsnd"
+        "pause" | "sigsuspend" | "rt_sigsuspend" | "rt_sigtimedwait" | "semop" | "semtimedop" | "msgrcv" | "msgsnd"
         | "mq_timedreceive" | "mq_timedsend" => WaitReason::Condition,
         "flock" => WaitReason::Lock,
-        "recvfrom" | "recvmsg" | "recvmmsg" | "sendto" | "sendmsg" | "sendmmsg" | "accept" | "accept4" | "connect" => {
-            WaitReason::Socket
+        "recvfrom" | "recvmsg" | "recvmmsg" | "sendto" | "sendmsg" | "sendmmsg" | "accept" | "accept4" | "connect"
+        | "socketcall" => WaitReason::Socket,
+        "mmap" | "mmap2" | "munmap" | "mprotect" | "pkey_mprotect" | "mremap" | "brk" | "madvise"
+        | "process_madvise" | "mlock" | "mlock2" | "mlockall" | "munlock" | "munlockall" | "mincore" => {
+            WaitReason::Memory
         }
-        "mmap" | "munmap" | "mprotect" | "pkey_mprotect" | "mremap" | "brk" | "madvise" | "process_madvise"
-        | "mlock" | "mlock2" | "mlockall" | "munlock" | "munlockall" | "mincore" => WaitReason::Memory,
         "read" | "readv" | "pread64" | "preadv" | "preadv2" | "write" | "writev" | "pwrite64" | "pwritev"
-        | "pwritev2" | "splice" | "tee" | "vmsplice" | "sendfile" | "copy_file_range" => by_file(call),
+        | "pwritev2" | "splice" | "tee" | "vmsplice" | "sendfile" | "sendfile64" | "copy_file_range" => by_file(call),
         "fsync" | "fdatasync" | "sync" | "syncfs" | "sync_file_range" | "msync" | "open" | "openat" | "openat2"
         | "creat" | "close" | "stat" | "lstat" | "fstat" | "newfstatat" | "statx" | "access" | "faccessat"
         | "faccessat2" | "readlink" | "readlinkat" | "unlink" | "unlinkat" | "rename" | "renameat" | "renameat2"
         | "mkdir" | "mkdirat" | "rmdir" | "link" | "linkat" | "symlink" | "symlinkat" | "truncate" | "ftruncate"
         | "fallocate" | "getdents" | "getdents64" | "chmod" | "fchmod" | "fchmodat" | "chown" | "fchown"
         | "fchownat" | "utimensat" | "mount" | "umount2" | "fadvise64" | "readahead" | "statfs" | "fstatfs"
-        | "getxattr" | "setxattr" | "lgetxattr" | "fgetxattr" | "fsetxattr" | "mknodat" | "chdir" | "fchdir" => {
-            WaitReason::FileSystem
-        }
+        | "stat64" | "lstat64" | "fstat64" | "fstatat64" | "truncate64" | "ftruncate64" | "statfs64" | "fstatfs64"
+        | "fadvise64_64" | "getxattr" | "setxattr" | "lgetxattr" | "fgetxattr" | "fsetxattr" | "mknodat" | "chdir"
+        | "fchdir" => WaitReason::FileSystem,
         _ => WaitReason::Kernel,
     }
 }

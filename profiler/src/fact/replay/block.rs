@@ -75,7 +75,7 @@ impl Replay<'_, '_> {
         let source = source(bio);
         let file = bio.file.filter(|_| source != BioSource::Metadata);
         let (files, list) = (&self.tasks.files, &mut self.tables.files);
-        let file = file.and_then(|file| self.files.of_file(list, files, file));
+        let file = file.and_then(|file| self.files.of_file(list, files, (file, bio.name)));
         let offset = match source {
             BioSource::Cache => Some(bio.page.saturating_mul(PAGE)),
             BioSource::Direct if bio.flags & BIO_HAS_OFFSET != 0 => Some(bio.page),
@@ -98,7 +98,7 @@ impl Replay<'_, '_> {
             call: bio.call.filter(|_| bio.flags & BIO_IN_CALL != 0),
         };
         if let Some(thread) = thread {
-            self.join.asked(thread, fact.time);
+            self.join.asked(thread, fact.time.max(self.tables.recording.start));
         }
         self.block.blocks.bio(bio.device, bio.operation, fact);
     }
@@ -106,11 +106,10 @@ impl Replay<'_, '_> {
     pub(super) fn request(&mut self, request: &Request) {
         let bios = self.block.blocks.complete(request);
         if request.at.time < self.tables.recording.start {
-            // The hooks are in place a little earlier than the recording begins.
             return;
         }
         let device = self.block.device(&mut self.tables, request.device);
-        let fact = fact(request, device, bios);
+        let fact = fact(request, self.tables.recording.start, device, bios);
         self.tell_request(&fact);
     }
 
@@ -118,12 +117,13 @@ impl Replay<'_, '_> {
     pub(super) fn finish_requests(&mut self) {
         let blocks = std::mem::take(&mut self.block.blocks);
         let mut lost = blocks.forgotten();
-        for unfinished in blocks.finish() {
+        for mut unfinished in blocks.finish() {
             let end = self.tables.recording.end;
             if end.since(unfinished.bio.time) > LOST {
                 lost += 1;
                 continue;
             }
+            unfinished.bio.time = unfinished.bio.time.max(self.tables.recording.start);
             let device = self.block.device(&mut self.tables, unfinished.device);
             self.tell_request(&unfinished_fact(unfinished, device, end));
         }
@@ -170,14 +170,20 @@ impl Replay<'_, '_> {
     }
 }
 
-fn fact(request: &Request, device: DeviceId, bios: Vec<BioFact>) -> RequestFact {
+fn fact(request: &Request, beginning: Timestamp, device: DeviceId, mut bios: Vec<BioFact>) -> RequestFact {
     let has = |bit| request.flags & bit != 0;
     let end = request.at.time;
     let first = bios.iter().map(|bio| bio.time).min();
-    let queued = request.queued.or(first);
+    let times = [request.queued, request.inserted, request.issued, first];
+    let was_under_way = times.into_iter().flatten().any(|time| time < beginning);
+    let [queued, inserted, issued, first] = times.map(|time| time.filter(|time| *time >= beginning));
+    for bio in &mut bios {
+        bio.time = bio.time.max(beginning);
+    }
+    let queued = queued.or(first.filter(|_| !was_under_way));
     // A device without requests gets a bio as soon as it is queued.
-    let issued = request.issued.or(queued.filter(|_| has(REQUEST_BIO_ONLY)));
-    let known = [queued, first, request.inserted, issued];
+    let issued = issued.or(queued.filter(|_| has(REQUEST_BIO_ONLY)));
+    let known = [queued, first, inserted, issued, was_under_way.then_some(beginning)];
     RequestFact {
         start: known.into_iter().flatten().min().unwrap_or(end).min(end),
         end,
@@ -196,7 +202,7 @@ fn fact(request: &Request, device: DeviceId, bios: Vec<BioFact>) -> RequestFact 
         requeues: request.requeues,
         sight: if has(REQUEST_UNFINISHED) {
             RequestSight::NoEnd
-        } else if has(REQUEST_UNSEEN_START) {
+        } else if has(REQUEST_UNSEEN_START) || was_under_way {
             RequestSight::NoStart
         } else {
             RequestSight::Whole

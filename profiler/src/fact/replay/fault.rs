@@ -79,12 +79,12 @@ impl Replay<'_, '_> {
         let thread = self.tasks.thread_at(&pages.at);
         let file = self
             .files
-            .of_file(&mut self.tables.files, &self.tasks.files, pages.file);
+            .of_file(&mut self.tables.files, &self.tasks.files, (pages.file, 0));
         let Some(file) = file.filter(|_| pages.count > 0) else {
             return;
         };
         let fact = PagesReadFact {
-            time: pages.since.min(pages.at.time),
+            time: pages.since.max(self.tables.recording.start).min(pages.at.time),
             thread,
             file,
             pages: PageRange {

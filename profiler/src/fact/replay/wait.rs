@@ -108,11 +108,7 @@ impl Replay<'_, '_> {
         let end = wait.end.max(wait.out);
         // Whatever a record says: a thread is off CPUs no longer than from the first switch-out to the last switch-in.
         // What was under way began, as far as this recording goes, with it.
-        let start = if is(WAIT_UNSEEN_START) {
-            wait.out.max(self.tables.recording.start).min(end)
-        } else {
-            wait.out
-        };
+        let start = wait.out.max(self.tables.recording.start).min(end);
         let off = Duration::from_nanos(wait.off).min(end.since(start));
         let fact = WaitFact {
             start,
@@ -126,7 +122,7 @@ impl Replay<'_, '_> {
             reason: self.reason(wait, call.as_ref(), stack),
             call,
             waker: wait.waker.as_ref().map(|waker| self.waker(wait, waker)),
-            sight: if is(WAIT_UNSEEN_START) {
+            sight: if is(WAIT_UNSEEN_START) || wait.out < start {
                 Sight::NoStart
             } else if is(WAIT_UNFINISHED) {
                 Sight::NoEnd
@@ -137,6 +133,7 @@ impl Replay<'_, '_> {
             },
             in_fault: is(WAIT_IN_FAULT),
         };
+        self.first_reports.waited(&fact);
         self.show_tasks();
         self.sink.wait(&self.tables, &fact);
         self.show_tasks();
@@ -145,8 +142,9 @@ impl Replay<'_, '_> {
 
     /// The command is born waiting until the recorder has made ready: what was under way when the recording of a command began is that.
     fn is_before_the_command(&self, wait: &Wait) -> bool {
-        let is_under_way = wait.flags & (WAIT_UNSEEN_START | WAIT_UNFINISHED) == WAIT_UNSEEN_START;
-        is_under_way && self.tables.recording.scope == "command"
+        let recording = &self.tables.recording;
+        let was_under_way = wait.flags & WAIT_UNSEEN_START != 0 || wait.out < recording.start;
+        was_under_way && wait.flags & WAIT_UNFINISHED == 0 && recording.scope == "command"
     }
 
     fn call(&mut self, wait: &Wait, call: &Call) -> WaitCall {
@@ -157,18 +155,24 @@ impl Replay<'_, '_> {
             number: call.number,
             name,
             file: call.file.as_ref().and_then(|file| self.open_file(file)),
-            path: self.ahead.paths.remove(&(wait.out, wait.at.tid)),
+            // Of several calls in one it is the first one's.
+            path: self
+                .ahead
+                .paths
+                .remove(&(wait.out, wait.at.tid))
+                .filter(|_| wait.count <= 1),
         }
     }
 
     /// What a descriptor refers to, if it has a name: a pipe has one if it was made by mkfifo.
     fn open_file(&mut self, open: &OpenFile) -> Option<MappedFileId> {
         const TYPE: u32 = 0o170_000;
-        let is_named = NAMED_TYPES.contains(&(open.mode & TYPE)) || self.files.has_name(open.file);
+        let is_named = open.name != 0 || NAMED_TYPES.contains(&(open.mode & TYPE)) || self.files.has_name(open.file);
         if open.file.inode == 0 || !is_named {
             return None;
         }
-        self.files.of_file(&mut self.tables.files, &self.tasks.files, open.file)
+        let (list, files) = (&mut self.tables.files, &self.tasks.files);
+        self.files.of_file(list, files, (open.file, open.name))
     }
 
     fn reason(&mut self, wait: &Wait, call: Option<&WaitCall>, stack: Option<StackId>) -> WaitReason {
@@ -224,7 +228,7 @@ impl Replay<'_, '_> {
         };
         let unsure = wait.flags & WAIT_WAKER_UNSURE != 0;
         WakerFact {
-            time: waker.time,
+            time: waker.time.max(self.tables.recording.start),
             pid: waker.pid,
             tid: waker.tid,
             thread,
