@@ -42,10 +42,11 @@ struct LeftOut {
 }
 
 /// Says that a file still answers.
-pub(crate) struct Progress(Sender<()>);
+pub struct Progress(Sender<()>);
 
 impl Progress {
-    fn is_made(&self) {
+    /// It went on: whoever waits, waits on.
+    pub fn is_made(&self) {
         let _ = self.0.send(()); // who waits may have lost patience
     }
 }
@@ -59,7 +60,7 @@ pub fn left_out() -> Vec<PathBuf> {
 ///
 /// # Errors
 /// What `act` says; the file does not answer.
-pub(crate) fn patiently<T: Send + 'static>(
+pub fn patiently<T: Send + 'static>(
     path: &Path,
     act: impl FnOnce(&Progress) -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

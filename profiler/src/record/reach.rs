@@ -4,6 +4,8 @@
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::mem;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -11,6 +13,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd::Uid;
 use rustc_hash::FxHashSet;
 use symbols::elf::ElfFile;
+use symbols::patience::{Progress, patiently};
 use symbols::{Config, Debuginfod};
 
 use super::finish::Plan;
@@ -52,8 +55,7 @@ pub struct Reach {
     pub files: Vec<File>,
     /// With all that is below. What is not there is left out.
     pub folders: Vec<PathBuf>,
-    searched: FxHashSet<PathBuf>,
-    entries: usize,
+    search: Search,
 }
 
 impl Reach {
@@ -86,28 +88,20 @@ impl Reach {
         reach
     }
 
-    /// A file that was mapped, and its debug info.
+    /// A file that was mapped, and its debug info. One whose file system, which may be the recorded program's, does not answer is left out: even letting it in
+    /// asks for its type.
     fn binary(&mut self, path: &Path, file: File) {
-        let elf = elf(&file);
-        let owner = file.metadata().map_or(0, |meta| meta.uid());
-        let link = elf.as_ref().and_then(|elf| debug_link(elf, &file));
-        self.add(file);
-        let (Some(elf), Some(folder)) = (elf, path.parent().filter(|_| path.is_absolute())) else {
-            return;
-        };
-        let mut is_split = has_split_dwarf(&elf);
-        if let Some(name) = link {
-            for candidate in [folder.join(&name), folder.join(".debug").join(&name)] {
-                if let Some((file, elf)) = debug_file(&candidate, owner) {
-                    is_split |= has_split_dwarf(&elf);
-                    self.add(file);
-                }
-            }
-        }
-        if is_split {
-            // Objects lie below the program (CMake, Meson, cargo), or below the folder around it.
-            for start in [Some(folder), folder.parent()].into_iter().flatten() {
-                self.search(start, owner);
+        let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let (mut search, own, binary) = (mem::take(&mut self.search), path.to_owned(), file.try_clone());
+        let found = patiently(Path::new(&name), move |progress| {
+            let found = search.around(&own, &binary?, progress);
+            Ok((search, found))
+        });
+        if let Ok((search, found)) = found {
+            self.search = search;
+            self.add(file);
+            for file in found {
+                self.add(file);
             }
         }
     }
@@ -117,9 +111,43 @@ impl Reach {
             self.files.push(file);
         }
     }
+}
+
+/// Looks for debug info in other files.
+#[derive(Debug, Default)]
+struct Search {
+    searched: FxHashSet<PathBuf>,
+    entries: usize,
+}
+
+impl Search {
+    /// The files with the debug info of a binary.
+    fn around(&mut self, path: &Path, binary: &File, progress: &Progress) -> Vec<File> {
+        let mut found = Vec::new();
+        let owner = binary.metadata().map_or(0, |meta| meta.uid());
+        let (Some(elf), Some(folder)) = (elf(binary), path.parent().filter(|_| path.is_absolute())) else {
+            return found;
+        };
+        let mut is_split = has_split_dwarf(&elf);
+        if let Some(name) = debug_link(&elf, binary) {
+            for candidate in [folder.join(&name), folder.join(".debug").join(&name)] {
+                if let Some((file, elf)) = debug_file(&candidate, owner) {
+                    is_split |= has_split_dwarf(&elf);
+                    found.push(file);
+                }
+            }
+        }
+        if is_split {
+            // Objects lie below the program (CMake, Meson, cargo), or below the folder around it.
+            for start in [Some(folder), folder.parent()].into_iter().flatten() {
+                self.below(start, owner, progress, &mut found);
+            }
+        }
+        found
+    }
 
     /// Adds what is left of split DWARF in and below `start`, nearest first.
-    fn search(&mut self, start: &Path, owner: u32) {
+    fn below(&mut self, start: &Path, owner: u32, progress: &Progress, found: &mut Vec<File>) {
         if start.parent().is_none() {
             return;
         }
@@ -128,6 +156,7 @@ impl Reach {
             if !self.searched.insert(folder.clone()) {
                 continue;
             }
+            progress.is_made();
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
                 self.entries += 1;
                 if self.entries > ENTRIES {
@@ -142,11 +171,8 @@ impl Reach {
                     .is_some_and(|end| SPLIT.iter().any(|split| end == *split));
                 if kind.is_dir() && depth < DEPTH && !is_hidden {
                     folders.push_back((path, depth + 1));
-                } else if kind.is_file()
-                    && is_split
-                    && let Some((file, _)) = debug_file(&path, owner)
-                {
-                    self.add(file);
+                } else if kind.is_file() && is_split && found.len() < FILES {
+                    found.extend(debug_file(&path, owner).map(|(file, _)| file));
                 }
             }
         }
@@ -160,9 +186,13 @@ fn is_private(folder: &Path) -> bool {
 
 /// A file that was named only, if it still is the one that was mapped. The name is of the program's own file systems, and may mean anything here.
 fn by_name(mapping: &Mapped) -> Option<File> {
-    let file = open_regular(Path::new(&mapping.path)).ok()?;
-    let is_it = file.metadata().ok()?.ino() == mapping.file.inode && elf(&file).is_some();
-    is_it.then_some(file)
+    let (path, inode) = (PathBuf::from(&mapping.path), mapping.file.inode);
+    let found = patiently(Path::new(&mapping.path), move |_| {
+        let file = open_regular(&path)?;
+        let is_it = file.metadata()?.ino() == inode && elf(&file).is_some();
+        Ok(is_it.then_some(file))
+    });
+    found.ok().flatten()
 }
 
 /// An ELF file that is root's, ours, or of whoever has the binary: another user may not answer for it.
