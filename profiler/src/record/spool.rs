@@ -1,10 +1,10 @@
 //! The files that a recording makes: nothing half-written takes an old file's place, and nothing is followed through a link.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{Seek, SeekFrom};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,6 +14,9 @@ use nix::fcntl::{AT_FDCWD, AtFlags};
 use crate::cli::terminal::tell;
 use crate::event::format::ChunkKind;
 use crate::event::read::LogReader;
+
+/// Mode of a new file, before the umask.
+const NEW_MODE: u32 = 0o666;
 
 /// The profile while it is being made: a file without a name, so that nothing stays behind unless it is finished.
 #[derive(Debug)]
@@ -26,11 +29,11 @@ impl Output {
     /// Opens the output before anything is recorded.
     ///
     /// # Errors
-    /// When the place can't be written: named, with what to do.
+    /// When the place can't be written, or another user's file is there: named, with what to do.
     pub fn create(path: &Path) -> Result<Self> {
-        refuse_special(path)?;
-        let file = tempfile::tempfile_in(parent_of(path))
-            .with_context(|| format!("cannot write {}; name another place", path.display()))?;
+        replaceable(path)?;
+        let file =
+            unnamed(parent_of(path)).with_context(|| format!("cannot write {}; name another place", path.display()))?;
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -52,10 +55,11 @@ impl Output {
         &self.path
     }
 
-    /// Puts the finished file in its place, in one step, and returns its size in bytes.
+    /// Puts the finished file in its place, in one step, and returns its size in bytes. It keeps the mode of an old file of ours; a new one has the mode that the umask
+    /// leaves.
     ///
     /// # Errors
-    /// When the disk is full or the place was taken away.
+    /// When the disk is full, the place was taken away, or another user's file is there.
     pub fn finish(mut self) -> Result<u64> {
         let place = || {
             format!(
@@ -63,26 +67,53 @@ impl Output {
                 self.path.display()
             )
         };
-        let mode = fs::metadata(&self.path).map_or(0o644, |old| old.permissions().mode() & 0o777);
-        self.file
-            .set_permissions(fs::Permissions::from_mode(mode))
-            .with_context(place)?;
-        let size = self.file.metadata().with_context(place)?.len();
-        let mut name = self.path.as_os_str().to_owned();
-        name.push(format!(".{}.new", std::process::id()));
-        let fresh = PathBuf::from(name);
-        let placed = link(&self.file, &fresh)
-            .or_else(|_| copy(&mut self.file, &fresh))
-            .and_then(|()| fs::rename(&fresh, &self.path));
-        if let Err(error) = placed {
-            let _ = fs::remove_file(&fresh);
-            return Err(error).with_context(place);
+        let old = replaceable(&self.path)?;
+        if let Some(old) = &old {
+            let mode = old.permissions().mode() & 0o777;
+            self.file
+                .set_permissions(fs::Permissions::from_mode(mode))
+                .with_context(place)?;
         }
+        let size = self.file.metadata().with_context(place)?.len();
+        let fresh = tempfile::Builder::new()
+            .prefix(".ngmi-")
+            .suffix(".new")
+            .make_in(parent_of(&self.path), |fresh| name(&mut self.file, fresh));
+        let placed = fresh.and_then(|fresh| match old {
+            Some(_) => fresh.persist(&self.path).map_err(|error| error.error),
+            None => fresh.persist_noclobber(&self.path).map_err(|error| error.error),
+        });
+        placed.with_context(place)?;
         Ok(size)
     }
 }
 
-/// Gives a file without a name one (a file system that has such files can do so).
+/// A new file in a folder, without a name and with the mode that the umask leaves.
+fn unnamed(folder: &Path) -> std::io::Result<File> {
+    let unnamed = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_TMPFILE)
+        .mode(NEW_MODE)
+        .open(folder);
+    // Not every file system has such files.
+    unnamed.or_else(|_| {
+        let named = tempfile::Builder::new()
+            .permissions(fs::Permissions::from_mode(NEW_MODE))
+            .tempfile_in(folder)?;
+        Ok(named.into_file())
+    })
+}
+
+/// Gives a file without a name one that is new.
+fn name(file: &mut File, to: &Path) -> std::io::Result<()> {
+    match link(file, to) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => copy(file, to),
+        linked => linked,
+    }
+}
+
+/// A file system that has files without a name can give them one.
 fn link(file: &File, to: &Path) -> std::io::Result<()> {
     let from = format!("/proc/self/fd/{}", file.as_raw_fd());
     nix::unistd::linkat(AT_FDCWD, from.as_str(), AT_FDCWD, to, AtFlags::AT_SYMLINK_FOLLOW).map_err(Into::into)
@@ -91,8 +122,13 @@ fn link(file: &File, to: &Path) -> std::io::Result<()> {
 fn copy(from: &mut File, to: &Path) -> std::io::Result<()> {
     from.seek(SeekFrom::Start(0))?;
     let mut file = create_new(to)?;
-    file.set_permissions(from.metadata()?.permissions())?;
-    std::io::copy(from, &mut file).map(|_| ())
+    let copied = file
+        .set_permissions(from.metadata()?.permissions())
+        .and_then(|()| std::io::copy(from, &mut file));
+    if copied.is_err() {
+        let _ = fs::remove_file(to);
+    }
+    copied.map(|_| ())
 }
 
 /// Where an event log is: shared with whoever gives up, which may be at any moment.
@@ -139,12 +175,11 @@ impl Spool {
     /// # Errors
     /// When it can't be created: named, with what to do.
     pub fn create(output: &Path, keep: Option<&Path>) -> Result<Self> {
-        let Some(keep) = keep else { return Self::beside(output) };
-        refuse_special(keep)?;
-        let mut fresh = keep.as_os_str().to_owned();
-        fresh.push(format!(".{}.new", std::process::id()));
-        let fresh = PathBuf::from(fresh);
-        let file = create_new(&fresh).with_context(|| {
+        let Some(keep) = keep else {
+            return Self::temporary(output);
+        };
+        replaceable(keep)?;
+        let (file, fresh) = new_name(keep, ".new").with_context(|| {
             format!(
                 "cannot write the event log {}; name another place with --keep-events",
                 keep.display()
@@ -153,27 +188,18 @@ impl Spool {
         Ok(Self::new(fresh, Some(keep.to_owned()), file))
     }
 
-    fn beside(output: &Path) -> Result<Self> {
-        for attempt in 1..1000 {
-            let mut name = OsString::from(output);
-            name.push(if attempt == 1 {
-                ".events".to_owned()
-            } else {
-                format!(".{attempt}.events")
-            });
-            let path = PathBuf::from(name);
-            match create_new(&path) {
-                Ok(file) => return Ok(Self::new(path, None, file)),
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => {
-                    return Err(error).with_context(|| format!("cannot write {}; name another place", path.display()));
-                }
-            }
-        }
-        bail!(
-            "a thousand old event logs lie beside {}; convert or remove them",
-            output.display()
-        )
+    /// `OUTPUT.events`; or, while a log is left there, or another user's file, a name that is new.
+    fn temporary(output: &Path) -> Result<Self> {
+        let mut path = OsString::from(output);
+        path.push(".events");
+        let path = PathBuf::from(path);
+        let created = match create_new(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => new_name(output, ".events"),
+            created => created.map(|file| (file, path)),
+        };
+        let (file, path) =
+            created.with_context(|| format!("cannot write {}.events; name another place", output.display()))?;
+        Ok(Self::new(path, None, file))
     }
 
     fn new(path: PathBuf, wanted: Option<PathBuf>, file: File) -> Self {
@@ -245,8 +271,22 @@ impl Spool {
 
 fn holds_events(log: &Path) -> bool {
     // Opened anew: capture writes where our own descriptor stands.
-    let reader = File::open(log).and_then(LogReader::new);
-    reader.is_ok_and(|log| log.has(ChunkKind::Events))
+    let log = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(log);
+    log.and_then(LogReader::new).is_ok_and(|log| log.has(ChunkKind::Events))
+}
+
+/// A new file in the folder of `path`, under a name that is not known before: that of `path`, something random, and `suffix`.
+fn new_name(path: &Path, suffix: &str) -> std::io::Result<(File, PathBuf)> {
+    let mut prefix = path.file_name().unwrap_or_default().to_owned();
+    prefix.push(".");
+    let made = tempfile::Builder::new()
+        .prefix(&prefix)
+        .suffix(suffix)
+        .make_in(parent_of(path), create_new)?;
+    made.keep().map_err(|error| error.error)
 }
 
 fn create_new(path: &Path) -> std::io::Result<File> {
@@ -266,20 +306,31 @@ fn parent_of(path: &Path) -> &Path {
     }
 }
 
-fn refuse_special(path: &Path) -> Result<()> {
+/// The old file, if there is one that a new file may replace: a regular one of ours. Neither its mode nor its place is to be another user's choice.
+fn replaceable(path: &Path) -> Result<Option<Metadata>> {
     if path.file_name().is_none() {
         bail!("`{}` names no file; give one, as in `profile.json.gz`", path.display());
     }
-    match fs::symlink_metadata(path) {
-        Ok(meta) if meta.is_dir() => bail!("{} is a directory; name a file in it", path.display()),
-        Ok(meta) if !meta.is_file() => {
-            bail!(
-                "{} is no regular file, and would be replaced; name another place",
-                path.display()
-            )
-        }
-        _ => Ok(()),
+    let Ok(old) = fs::symlink_metadata(path) else {
+        return Ok(None);
+    };
+    if old.is_dir() {
+        bail!("{} is a directory; name a file in it", path.display());
     }
+    if !old.is_file() {
+        bail!(
+            "{} is not a regular file, and would be replaced; name another place",
+            path.display()
+        );
+    }
+    if old.uid() != nix::unistd::geteuid().as_raw() {
+        bail!(
+            "{} is a file of user {}, and would be replaced; remove it, or name another place",
+            path.display(),
+            old.uid()
+        );
+    }
+    Ok(Some(old))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Old files stay until new ones are worth their place.
 
 use std::io::Write;
+use std::os::unix::fs::chown;
 
 use super::*;
 use crate::event::format::{Frame, file_header};
@@ -103,4 +104,64 @@ fn what_did_not_begin_leaves_the_old_log_and_no_other() {
         assert_eq!(fs::read(&place).unwrap(), b"old");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
+}
+
+/// Another user's, in a folder that both write to.
+fn of_another_user(path: &Path) {
+    fs::write(path, "theirs").unwrap();
+    chown(path, Some(64_131), Some(64_131)).unwrap();
+}
+
+#[test]
+fn names_that_another_user_took_are_not_needed() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: needs root");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (output, log) = (dir.path().join("p.json.gz"), dir.path().join("log"));
+    of_another_user(&dir.path().join("p.json.gz.events"));
+    for attempt in 2..1000 {
+        of_another_user(&dir.path().join(format!("p.json.gz.{attempt}.events")));
+    }
+    for name in ["p.json.gz", "log"] {
+        of_another_user(&dir.path().join(format!("{name}.{}.new", std::process::id())));
+    }
+    let before = fs::read_dir(dir.path()).unwrap().count();
+    Spool::create(&output, None).unwrap().discard();
+    let spool = Spool::create(&output, Some(&log)).unwrap();
+    write_events(&spool);
+    spool.begin();
+    assert_eq!(spool.path(), log);
+    let mut made = Output::create(&output).unwrap();
+    made.file().write_all(b"x").unwrap();
+    made.finish().unwrap();
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), before + 2);
+}
+
+#[test]
+fn another_users_file_is_neither_replaced_nor_taken_as_an_example() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: needs root");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.json.gz");
+    // Once there before, once since.
+    let output = Output::create(&path).unwrap();
+    of_another_user(&path);
+    let refused = [
+        output.finish().map(drop),
+        Output::create(&path).map(drop),
+        Spool::create(&dir.path().join("q.json.gz"), Some(&path)).map(drop),
+    ];
+    for refused in refused {
+        let why = format!("{:#}", refused.unwrap_err());
+        assert!(
+            why.contains("a file of user 64131") && why.contains("p.json.gz"),
+            "{why}"
+        );
+    }
+    assert_eq!(fs::read(&path).unwrap(), b"theirs");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
