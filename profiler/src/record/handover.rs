@@ -25,15 +25,15 @@ struct HandsOver {
     commands: &'static [&'static str],
     /// The name of what takes over; `None`: that of the command.
     server: Option<&'static str>,
-    /// Arguments for an instance of its own.
-    own: &'static str,
+    /// Arguments for an instance of its own; `None`: the one that is running has to be recorded.
+    own: Option<&'static str>,
 }
 
 const fn same(commands: &'static [&'static str], own: &'static str) -> HandsOver {
     HandsOver {
         commands,
         server: None,
-        own,
+        own: Some(own),
     }
 }
 
@@ -74,12 +74,12 @@ const HAND_OVER: [HandsOver; 17] = [
     HandsOver {
         commands: &["gnome-terminal"],
         server: Some("gnome-terminal-server"),
-        own: "--wait --app-id org.example.Recorded",
+        own: None,
     },
     HandsOver {
         commands: &["emacsclient"],
         server: Some("emacs"),
-        own: "--alternate-editor=emacs --socket-name=recorded",
+        own: Some("--alternate-editor=emacs --socket-name=recorded"),
     },
     same(&["xfce4-terminal"], "--disable-server"),
     same(&["mate-terminal"], "--disable-factory"),
@@ -89,8 +89,8 @@ const HAND_OVER: [HandsOver; 17] = [
     same(&["konsole"], "--separate"),
     same(&["wezterm", "wezterm-gui"], "start --always-new-process"),
     same(&["tmux"], "-L recorded"),
-    same(&["gedit", "gnome-text-editor", "xed", "pluma"], "--standalone"),
-    same(&["kate"], "--startanon"),
+    same(&["gedit", "gnome-text-editor"], "--standalone"),
+    same(&["kate"], "--new"),
     same(
         &["libreoffice", "soffice", "soffice.bin", "lowriter", "localc"],
         "\"-env:UserInstallation=file://$(mktemp -d)\"",
@@ -115,7 +115,7 @@ pub fn warn(options: &RecordOptions, captured: &Captured, left: &[(u32, String)]
     if !left.is_empty() {
         tell(in_background(name, &left));
     } else if captured.status.is_some_and(|status| status.success()) && few {
-        let running: Vec<Vec<u8>> = processes().collect();
+        let running: Vec<(u32, Vec<u8>)> = processes().collect();
         if let Some(words) = handed_over(name, &running) {
             tell(words);
         }
@@ -146,24 +146,24 @@ fn in_background(name: &OsStr, left: &[&(u32, String)]) -> String {
 }
 
 /// The command ended at once, and `running` holds what it hands over to.
-fn handed_over(name: &OsStr, running: &[Vec<u8>]) -> Option<String> {
+fn handed_over(name: &OsStr, running: &[(u32, Vec<u8>)]) -> Option<String> {
     let name = name.to_str()?;
     let program = HAND_OVER.iter().find(|program| program.commands.contains(&name))?;
     let server = program.server.unwrap_or(name).as_bytes();
     let server = &server[..server.len().min(COMM)];
-    running.iter().any(|comm| comm == server).then(|| {
-        format!(
-            "`{name}` ended within a second while another one is running: it probably handed over to that one. To record an instance of its own: \
-             `ngmi record -- {name} {}`",
-            program.own
-        )
+    let (pid, _) = running.iter().find(|(_, comm)| comm == server)?;
+    let head =
+        format!("`{name}` ended within a second while another one is running: it probably handed over to that one.");
+    Some(match program.own {
+        Some(own) => format!("{head} To record an instance of its own: `ngmi record -- {name} {own}`"),
+        None => format!("{head} To record that one: `ngmi record -p {pid}`"),
     })
 }
 
-/// The names of processes that run, as the kernel keeps them.
-fn processes() -> impl Iterator<Item = Vec<u8>> {
+/// Processes that run, with their names as the kernel keeps them.
+fn processes() -> impl Iterator<Item = (u32, Vec<u8>)> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| comm(&entry.path()))
+    entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, comm(&entry.path())?)))
 }
 
 /// The process is there, and it is the one that was recorded.
@@ -183,7 +183,8 @@ mod tests {
     use super::*;
 
     fn advice(name: &str, running: &[&str]) -> Option<String> {
-        let running: Vec<Vec<u8>> = running.iter().map(|name| name.as_bytes().to_vec()).collect();
+        let running = (1..).zip(running).map(|(pid, name)| (pid, name.as_bytes().to_vec()));
+        let running: Vec<(u32, Vec<u8>)> = running.collect();
         handed_over(OsStr::new(name), &running)
     }
 
@@ -196,11 +197,12 @@ mod tests {
         for (name, running, option) in [
             ("firefox-esr", "firefox-esr", "--no-remote --profile"),
             ("google-chrome-stable", "google-chrome-s", "--user-data-dir="),
-            ("gnome-terminal", "gnome-terminal-", "--wait --app-id"),
         ] {
             let words = advice(name, &["init", running]).unwrap();
             assert!(words.contains(&format!("`ngmi record -- {name} {option}")), "{words}");
         }
+        let words = advice("gnome-terminal", &["init", "gnome-terminal-"]).unwrap();
+        assert!(words.ends_with("To record that one: `ngmi record -p 2`"), "{words}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{WIDTH, list};
 use crate::fact::{StackEnds, Walks};
-use crate::report::text::{columns, counted, fit_middle, percent};
+use crate::report::text::{columns, counted, fit_middle};
 
 /// Incomplete stacks that are told: module and reason.
 const WORST: usize = 5;
@@ -62,7 +62,7 @@ impl StackSummary {
         let cut: Vec<String> = cut.collect();
         let walked = walks.ends.iter().find(|(end, _)| end == WalkEnd::Complete.name());
         let walked = walked.map_or(String::new(), |(_, count)| {
-            format!(" ({} walked in the kernel)", percent(*count, *total))
+            format!(" ({} walked in the kernel)", counted(*count, *total))
         });
         let head = format!("stacks:  {} complete{walked}", counted(*complete, *total));
         if worst.is_empty() {

@@ -228,6 +228,13 @@ fn without_a_command_the_busiest_thread_is_told() {
     assert!(!busiest.to_string().contains("main thread"));
     let line = "busiest thread: child, a long name (200), 25.0 ms on CPU (25.0 %) of 100 ms\n";
     assert!(busiest.to_string().starts_with(line), "{busiest}");
+    let mut asleep = tables.clone();
+    asleep.threads[0].cpu_time_after_last_sample = 0;
+    let asleep = Accumulator::default().finish(&asleep).to_string();
+    assert!(
+        asleep.starts_with("no thread ran: demo, t (100), 0 ns on CPU (0.0 %) of 80.0 ms\n"),
+        "{asleep}"
+    );
     let nothing = Accumulator::default().finish(&Tables::default());
     assert_eq!(
         nothing.to_string(),

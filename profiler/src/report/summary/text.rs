@@ -72,7 +72,11 @@ impl Summary {
 
     /// Of a recording without a command: the thread is one of many, and the others' main threads may have slept.
     fn busiest_line(main: &MainThread) -> String {
-        let head = "busiest thread: ";
+        let head = if main.cpu_ns > 0 {
+            "busiest thread: "
+        } else {
+            "no thread ran: "
+        };
         let figures = format!(
             ", {} on CPU ({}) of {}",
             duration(main.cpu_ns),
@@ -80,7 +84,8 @@ impl Summary {
             duration(main.wall_ns)
         );
         let name = match main.name.as_str() {
-            name if name.is_empty() || name == main.process => main.process.clone(),
+            // The kernel cuts it.
+            name if main.process.starts_with(name) => main.process.clone(),
             name => format!("{}, {name}", main.process),
         };
         let id = format!(" ({})", main.tid);
