@@ -8,6 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, send, socketpair};
 use profiler::capture::channel::Channel;
 use profiler::capture::link::Link;
+use profiler::capture::rights::Rights;
 use profiler::capture::wire::{Reply, Request};
 
 fuzz_target!(|data: &[u8]| {
@@ -18,7 +19,7 @@ fuzz_target!(|data: &[u8]| {
         if send(ours.as_raw_fd(), packet, MsgFlags::MSG_DONTWAIT).is_err() {
             return;
         }
-        let mut channel = Channel::new(theirs);
+        let mut channel = Channel::new(theirs, Rights::own().unwrap());
         if let Ok(Some((request, descriptor))) = channel.receive(Duration::ZERO, None) {
             assert!(descriptor.is_none());
             let again = serde_json::to_vec(&request).unwrap();

@@ -54,6 +54,14 @@ pub struct Config {
     pub mm_arg_start: u32,
     /// `mm_struct.arg_end`
     pub mm_arg_end: u32,
+    /// `mm_struct.flags`, whose lowest two bits say who may look into the process (before 7.2)
+    pub mm_flags: u32,
+    /// `task_struct.exec_state` (7.2 and later)
+    pub task_exec_state: u32,
+    /// `task_exec_state.dumpable`, which says it there
+    pub exec_state_dumpable: u32,
+    /// Whether processes that their user may not look into are left out: 0: no, else a `crate::scope::HIDES_*`.
+    pub hides: u32,
     /// `linux_binprm.filename`
     pub bprm_filename: u32,
     /// `task_struct.__state` (before 5.14: `state`)
@@ -251,6 +259,10 @@ impl Config {
         mm_start_stack: MISSING,
         mm_arg_start: MISSING,
         mm_arg_end: MISSING,
+        mm_flags: MISSING,
+        task_exec_state: MISSING,
+        exec_state_dumpable: MISSING,
+        hides: 0,
         bprm_filename: MISSING,
         task_state: MISSING,
         faults: 0,
@@ -367,4 +379,4 @@ impl CallSet {
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 816);
+const _: () = assert!(size_of::<Config>() == 832);

@@ -29,6 +29,11 @@ pub const MET: u32 = 1;
 pub const BEGINNING: u32 = 0;
 /// As above.
 pub const END: u32 = 1;
+/// Of [`crate::config::Config::hides`]: the recording of a process ends when it starts a program that its user may not look into: one that has other
+/// rights, or whose file that user can't read. The kernel ends an ordinary user's perf events then, too (`begin_new_exec` in fs/exec.c).
+pub const HIDES_AT_EXEC: u32 = 1;
+/// As above, and also when a process hides itself (`PR_SET_DUMPABLE`).
+pub const HIDES_ALWAYS: u32 = 2;
 
 /// What the kernel side keeps of a recorded thread, by its `task_struct`: an `execve` by another thread than the first exchanges the
 /// numbers of both while both still run, and only tells of it later.

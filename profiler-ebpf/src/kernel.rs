@@ -45,6 +45,9 @@ const SYS_EXECVEAT: u32 = 322;
 const I386_EXECVE: u32 = 11 | CALL_I386;
 const I386_EXECVEAT: u32 = 358 | CALL_I386;
 
+/// `SUID_DUMP_USER` of include/linux/sched/coredump.h; from 7.2 on `TASK_DUMPABLE_OWNER`.
+const DUMPABLE_BY_OWNER: u32 = 1;
+
 /// `struct task_struct *`
 #[derive(Clone, Copy)]
 pub struct Task(*const c_void);
@@ -163,6 +166,20 @@ impl Task {
     #[inline(always)]
     pub fn has_no_address_space(self) -> bool {
         load::<*const c_void>(self.0, config!(task_mm)).is_some_and(|mm| mm.is_null())
+    }
+
+    /// Its user may not look into it (`get_dumpable`, in include/linux/sched/coredump.h): it has other rights, is of a file that can't be read, or asked for it.
+    /// A thread without an address space has nothing to hide.
+    #[inline(always)]
+    pub fn is_hidden(self) -> bool {
+        let Some(mm) = self.mm() else { return false };
+        let state: Option<*const c_void> = load(self.0, config!(task_exec_state));
+        let dumpable = match state {
+            Some(state) if state.is_null() => return false,
+            Some(state) => load(state, config!(exec_state_dumpable)),
+            None => mm.dumpable(),
+        };
+        dumpable.is_some_and(|dumpable: u32| dumpable != DUMPABLE_BY_OWNER)
     }
 
     #[inline(always)]

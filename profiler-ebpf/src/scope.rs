@@ -13,6 +13,16 @@ use crate::maps::{BOUNDS, SPACES, THREADS, WANTED, WANTED_COUNTS, config, volati
 /// is first seen.
 #[inline(always)]
 pub fn thread(task: Task) -> Option<*mut ThreadState> {
+    let state = also_hidden(task)?;
+    if config!(hides) == scope::HIDES_ALWAYS && task.is_hidden() {
+        return None;
+    }
+    Some(state)
+}
+
+/// As [`thread`], of one that hides itself too: its end is told, and nothing else.
+#[inline(always)]
+pub fn also_hidden(task: Task) -> Option<*mut ThreadState> {
     let known = THREADS.get_ptr_mut(&task.address());
     if known.is_some() {
         return known;

@@ -4,7 +4,7 @@ use core::ffi::c_void;
 
 use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
-use profiler_common::scope::ThreadState;
+use profiler_common::scope::{HIDES_ALWAYS, ThreadState};
 
 use crate::emit::now;
 use crate::kernel::Task;
@@ -24,18 +24,20 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     let from = unsafe { core::ptr::replace(switched_in, time) };
     let preempted = ctx.arg::<u64>(0) & 1 != 0;
     let is_within = scope::is_within(time);
-    if let Some(state) = scope::thread(previous) {
+    if let Some(state) = scope::also_hidden(previous) {
+        // A process that hides itself is recorded no more.
+        let hides = config!(hides) == HIDES_ALWAYS && previous.is_hidden();
         // SAFETY: the thread is on this CPU, so only programs on this CPU use its entry.
         unsafe {
             if is_within {
                 add_run(state, previous, from, time);
-                if config!(faults) != 0 {
+                if config!(faults) != 0 && !hides {
                     fault::switched_out(state, previous, preempted || previous.is_runnable(), from, time);
                 }
             } else if time >= scope::end() {
                 add_last_run(state, from, time);
             }
-            if previous.is_dead() {
+            if previous.is_dead() || hides {
                 task::ended(previous, state, time, (*state).total.saturating_sub((*state).reported));
             } else if config!(waits) != 0 && is_within {
                 wait::switched_out(&ctx, state, previous, scope::at(state, time), preempted);

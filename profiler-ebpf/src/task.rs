@@ -14,6 +14,7 @@ use profiler_common::task::{COMM_LEN, COMMAND_LINE_LEN, PATH_LEN, TaskExec, Task
 
 use crate::emit::{At, now, task_event};
 use crate::kernel::{Binprm, Task};
+use crate::maps::config;
 use crate::preempt::Held;
 use crate::{fault, scope, switch, wait};
 
@@ -76,9 +77,13 @@ pub fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
     let old_tid = ctx.arg::<u32>(1);
     let bprm = Binprm::new(ctx.arg::<*const c_void>(2));
     let (pid, tid) = (task.pid(), task.tid());
-    let Some(state) = scope::thread(task) else {
+    let Some(state) = scope::also_hidden(task) else {
         return 0;
     };
+    if config!(hides) != 0 && task.is_hidden() {
+        end_here(task, state);
+        return 0;
+    }
     let at = At::now(pid, tid);
     if at.time >= scope::end() {
         return 0;
@@ -113,14 +118,20 @@ pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
         return 0;
     }
     let task = Task::new(ctx.arg::<*const c_void>(0));
-    let Some(state) = scope::thread(task) else {
+    let Some(state) = scope::also_hidden(task) else {
         return 0;
     };
+    end_here(task, state);
+    0
+}
+
+/// The thread, which runs on, is recorded no more from now on.
+#[inline(always)]
+fn end_here(task: Task, state: *mut ThreadState) {
     let time = now();
     // SAFETY: the current thread's own entry.
     let unreported = unsafe { switch::on_cpu_time(state, time).saturating_sub((*state).reported) };
     ended(task, state, time, unreported);
-    0
 }
 
 /// A thread's last moment.

@@ -15,9 +15,9 @@ use profiler_common::config::{CALL_WORDS, CallSet};
 use profiler_common::scope::ThreadState;
 use profiler_common::stack::mix;
 use profiler_common::switch::{
-    CALL_I386, CallPath, PATH_LEN, StackAheadHead, ThreadWaits, WAIT_BIRTH, WAIT_BY_INTERRUPT, WAIT_HAS_FILE, WAIT_IN_CALL,
-    WAIT_IN_FAULT, WAIT_IO, WAIT_LIKE_EARLIER, WAIT_PREEMPTED, WAIT_UNSEEN_START, WAIT_WAKER_UNSURE, WAIT_WOKEN,
-    WaitBody,
+    CALL_I386, CallPath, PATH_LEN, StackAheadHead, ThreadWaits, WAIT_BIRTH, WAIT_BY_INTERRUPT, WAIT_HAS_FILE,
+    WAIT_IN_CALL, WAIT_IN_FAULT, WAIT_IO, WAIT_LIKE_EARLIER, WAIT_PREEMPTED, WAIT_UNSEEN_START, WAIT_WAKER_UNSURE,
+    WAIT_WOKEN, WaitBody,
 };
 use profiler_common::{Loss, RecordKind};
 

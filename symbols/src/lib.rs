@@ -29,4 +29,4 @@ mod vetted;
 
 pub use demangle::demangle;
 pub use symbolicator::{AddressName, BinaryRequest, Config, Debuginfod, Names, SourceFrame, SymbolError, Symbolicator};
-pub use vetted::open_plain;
+pub use vetted::{open_patiently, open_plain};

@@ -43,6 +43,15 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
     })
 }
 
+/// A file that `open` opens, with the patience of [`open_plain`].
+///
+/// # Errors
+/// Those of `open`; the file does not answer.
+pub fn open_patiently(path: &Path, open: impl FnOnce(&Path) -> io::Result<File> + Send + 'static) -> io::Result<File> {
+    let own = path.to_owned();
+    patiently(path, move |progress| here(open(&own)?, progress))
+}
+
 /// As [`open_plain`], of a name that a hostile file may have chosen: nothing of the kernel's.
 pub(crate) fn open_stored(path: &Path) -> io::Result<File> {
     Vetted::new(path)?.open()

@@ -20,6 +20,7 @@ const HELD: u64 = 512 << 20;
 /// Bytes that reading one may take: the largest is believed to hold 64 times its half megabyte.
 const MAY_TAKE: u64 = 96 << 20;
 
+const SHF_ALLOC: u64 = 2;
 const SHF_COMPRESSED: u64 = 1 << 11;
 const ZLIB: u32 = 1;
 const ZSTD: u32 = 2;
@@ -119,7 +120,9 @@ fn unwind_information_that_claims_or_holds_too_much() {
     ];
     for (kind, compressed, claimed) in bombs {
         for name in [".debug_frame", ".eh_frame", ".text"] {
-            let bytes = elf(&[(name, SHF_COMPRESSED, section(kind, claimed, &compressed))]);
+            // What is loaded is never compressed.
+            let loaded = if name == ".debug_frame" { 0 } else { SHF_ALLOC };
+            let bytes = elf(&[(name, SHF_COMPRESSED | loaded, section(kind, claimed, &compressed))]);
             let elf = ElfFile::from_bytes(Arc::from(bytes)).unwrap();
             let taken = peak(|| {
                 // One that holds more than it claims is what it claims.

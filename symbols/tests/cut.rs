@@ -14,6 +14,15 @@ use symbols::elf::{ElfError, ElfFile};
 const C_SOURCE: &str = include_str!("programs/functions.c");
 const PAGE: u64 = 4096;
 
+/// Ends the other thread, also when this one panics.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 #[test]
 fn what_was_cut_off_reads_as_zeros_and_is_said() {
     let build = Build::new("cut", "c", C_SOURCE, &["-O1", "-g"]);
@@ -49,7 +58,7 @@ fn cut_again_and_again_while_it_is_read() {
     let request = build.request();
     let symbolicator = symbolicator();
     let done = AtomicBool::new(false);
-    let (mut named, mut refused) = (0, 0);
+    let (mut answered, mut refused) = (0, 0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for step in (1_u64..).take_while(|_| !done.load(Ordering::SeqCst)) {
@@ -59,11 +68,12 @@ fn cut_again_and_again_while_it_is_read() {
                 file.set_len(step * PAGE % contents.len() as u64).unwrap();
             }
         });
-        while named + refused < 300 {
+        let _done = Done(&done);
+        while answered + refused < 300 {
             match symbolicator.resolve(&request, &symbol.probes()) {
                 // A file that was cut between two pages and written again meanwhile may lack names, and has no others.
                 Ok(names) => {
-                    named += 1;
+                    answered += 1;
                     for name in names.into_iter().flatten() {
                         let placeholder = format!("fun_{:x}", symbol.start);
                         assert!(
@@ -79,9 +89,8 @@ fn cut_again_and_again_while_it_is_read() {
                 Err(_) => refused += 1,
             }
         }
-        done.store(true, Ordering::SeqCst);
     });
-    println!("{named} times whole, {refused} times not");
+    println!("{answered} times whole, {refused} times not");
 }
 
 /// The lines of a program may be in another file, which its library opens.
@@ -109,11 +118,11 @@ fn a_dwo_file_that_is_cut_off() {
                     .unwrap();
             }
         });
+        let _done = Done(&done);
         for _ in 0..200 {
             if let Ok(names) = symbolicator.resolve(&build.request(), &symbol.probes()) {
                 assert!(names.into_iter().flatten().all(|name| name.symbol == "private_middle"));
             }
         }
-        done.store(true, Ordering::SeqCst);
     });
 }

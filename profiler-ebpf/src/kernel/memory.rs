@@ -54,6 +54,12 @@ impl Mm {
         self.0 as u64
     }
 
+    /// `SUID_DUMP_*`: the lowest bits of its flags (`MMF_DUMPABLE_MASK`).
+    #[inline(always)]
+    pub(super) fn dumpable(self) -> Option<u32> {
+        load::<u32>(self.0, config!(mm_flags)).map(|flags| flags & 3)
+    }
+
     /// The command line in user memory: start and end.
     #[inline(always)]
     pub fn arguments(self) -> Option<(u64, u64)> {

@@ -244,6 +244,7 @@ impl<W: Write> Made<W> {
                     file,
                     mode: 0o100_644,
                     magic: 0xef53,
+                    name: 0,
                 }),
             }),
             waker: Some(Waker {

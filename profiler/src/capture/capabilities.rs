@@ -140,11 +140,34 @@ pub fn keep(kept: Set) -> io::Result<()> {
         word.effective = word.permitted;
         word.inheritable = 0;
     }
+    set_data(&data)
+}
+
+fn set_data(data: &[Data; 2]) -> io::Result<()> {
     // SAFETY: the kernel reads the header and two structs of this layout.
     if unsafe { libc::syscall(libc::SYS_capset, &raw const HEAD, data.as_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())
+}
+
+/// Numbers of `CAP_DAC_OVERRIDE` and `CAP_DAC_READ_SEARCH` in `include/uapi/linux/capability.h`, as a set: with either every file can be read.
+pub const READ_FILES: u64 = 1 << 1 | 1 << 2;
+
+/// Whether this thread may read every file, as far as it is permitted to; nothing else is changed.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn read_files(may: bool) -> io::Result<()> {
+    let mut data = get()?;
+    let set = u32::try_from(READ_FILES).unwrap_or(0);
+    let [low, _] = &mut data;
+    low.effective = if may {
+        low.effective | (low.permitted & set)
+    } else {
+        low.effective & !set
+    };
+    set_data(&data)
 }
 
 /// Whether the kernel gave this program more rights than its caller has: then nothing of the caller's environment is trusted with them.

@@ -10,12 +10,16 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 
 use super::packet;
+use super::rights::Rights;
 use super::wire::{MESSAGE_LIMIT, Reply, Request};
 
 /// Replies that wait because the other side does not read. Beyond this, files are named without their descriptor.
 const OPEN_FILES_LIMIT: usize = 128;
-/// Beyond this the other side has given up reading.
-const WAITING_LIMIT: usize = 1 << 16;
+/// Bytes of replies that wait. Beyond this the other side has given up reading, or never meant to.
+const WAITING_LIMIT: usize = 32 << 20;
+
+/// What a reply that waits takes besides its own bytes.
+const OVERHEAD: usize = 64;
 
 /// What can be wrong with the other side.
 #[derive(Debug, thiserror::Error)]
@@ -34,21 +38,37 @@ pub enum ChannelError {
     Socket(#[from] Errno),
 }
 
+impl ChannelError {
+    /// A message that the protocol does not have at this place.
+    pub fn refused(what: &str) -> Self {
+        Self::Malformed(what.to_owned())
+    }
+}
+
 /// The privileged half's end.
 pub struct Channel {
     socket: OwnedFd,
+    reader: Rights,
     waiting: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
+    waiting_bytes: usize,
     buffer: Vec<u8>,
 }
 
 impl Channel {
-    /// Takes a connected `SOCK_SEQPACKET` socket.
-    pub fn new(socket: OwnedFd) -> Self {
+    /// Takes a connected `SOCK_SEQPACKET` socket, and the rights of who is at its other end.
+    pub fn new(socket: OwnedFd, reader: Rights) -> Self {
         Self {
             socket,
+            reader,
             waiting: VecDeque::new(),
+            waiting_bytes: 0,
             buffer: vec![0; MESSAGE_LIMIT],
         }
+    }
+
+    /// Who is handed what is sent.
+    pub fn reader(&self) -> &Rights {
+        &self.reader
     }
 
     /// Waits for a message, at most this long, and no longer than until `other` can be read.
@@ -107,12 +127,18 @@ impl Channel {
 
     /// Sends now, or later when the socket is full.
     pub fn send(&mut self, reply: &Reply, descriptor: Option<OwnedFd>) -> Result<(), ChannelError> {
-        if self.waiting.len() >= WAITING_LIMIT {
+        let message = serde_json::to_vec(reply).map_err(|error| ChannelError::Malformed(error.to_string()))?;
+        self.waiting_bytes += message.len() + OVERHEAD;
+        if self.waiting_bytes > WAITING_LIMIT {
             return Err(ChannelError::Stuck);
         }
-        let message = serde_json::to_vec(reply).map_err(|error| ChannelError::Malformed(error.to_string()))?;
         self.waiting.push_back((message, descriptor));
         self.flush()
+    }
+
+    /// Sends a warning, if there is one.
+    pub fn warn(&mut self, warning: Option<String>) -> Result<(), ChannelError> {
+        warning.map_or(Ok(()), |warning| self.send(&Reply::Warning(warning), None))
     }
 
     /// Sends what waits, as far as the socket takes it.
@@ -123,7 +149,10 @@ impl Channel {
             let control = if descriptor.is_some() { &rights[..] } else { &[] };
             let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
             match sendmsg::<()>(self.socket.as_raw_fd(), &[IoSlice::new(message)], control, flags, None) {
-                Ok(_) => drop(self.waiting.pop_front()),
+                Ok(_) => {
+                    self.waiting_bytes -= message.len() + OVERHEAD;
+                    self.waiting.pop_front();
+                }
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN | Errno::ETOOMANYREFS) => return Ok(()),
                 Err(Errno::EPIPE | Errno::ECONNRESET) => return Err(ChannelError::Closed),
@@ -158,7 +187,7 @@ mod tests {
     fn pair() -> (Channel, OwnedFd) {
         let flags = SockFlag::SOCK_CLOEXEC;
         let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags).unwrap();
-        (Channel::new(ours), theirs)
+        (Channel::new(ours, Rights::own().unwrap()), theirs)
     }
 
     #[test]
@@ -218,5 +247,16 @@ mod tests {
             channel.flush().unwrap();
         }
         assert!(channel.is_idle());
+        assert_eq!(channel.waiting_bytes, 0);
+    }
+
+    #[test]
+    fn a_reader_that_never_reads_costs_no_memory_without_end() {
+        let (mut channel, _theirs) = pair();
+        let warning = Reply::Warning("x".repeat(100_000));
+        let sent = (0..10_000).take_while(|_| channel.send(&warning, None).is_ok()).count();
+        assert!((100..1000).contains(&sent), "{sent}");
+        assert!(matches!(channel.send(&warning, None), Err(ChannelError::Stuck)));
+        assert!(channel.waiting.iter().map(|(message, _)| message.len()).sum::<usize>() <= WAITING_LIMIT);
     }
 }

@@ -11,6 +11,7 @@ use profiler_common::scope::{ThreadState, Wanted};
 use rustc_hash::FxHashSet;
 
 use super::attach::Hooks;
+use super::borrowed::LeftOut;
 use super::disks::{Disks, Flags};
 use super::early;
 use super::file_names::FileNames;
@@ -24,6 +25,7 @@ use super::mappings::{self, Record};
 use super::missed::Missed;
 use super::mounts::Mounts;
 use super::perf_maps::PerfMaps;
+use super::rights::Rights;
 use super::scope::Recorded;
 use super::space::{Change, Code, Spaces};
 use super::tables::Tables;
@@ -60,6 +62,8 @@ pub struct Drain {
     pub missed: Missed,
     /// Who is recorded.
     pub recorded: Recorded,
+    /// Who is not any more, because the user may not look into it.
+    pub left_out: LeftOut,
     /// Where kernel functions are; `None`: hidden.
     pub kernel: Option<KernelAddresses>,
     log: Option<Log>,
@@ -130,6 +134,7 @@ impl Drain {
             losses: Losses::default(),
             missed: Missed::default(),
             recorded,
+            left_out: LeftOut::default(),
             kernel,
             log: None,
             early: Vec::new(),
@@ -245,10 +250,10 @@ impl Drain {
         self.write(&Event::Mapping(mapping));
     }
 
-    /// The next executable file that was mapped for the first time, with its descriptor if `open`.
-    pub fn next_file(&mut self, open: bool) -> Option<(Mapped, Option<std::os::fd::OwnedFd>)> {
+    /// The next executable file that was mapped for the first time, with its descriptor if `open` and `reader` may read it.
+    pub fn next_file(&mut self, open: bool, reader: &Rights) -> Option<(Mapped, Option<std::os::fd::OwnedFd>)> {
         let mapping = self.new_files.pop()?;
-        Some(files::mapped(&mapping, open))
+        Some(files::mapped(&mapping, open, reader))
     }
 
     /// Empties the rings into the log; that of samples once there is one.
@@ -269,6 +274,7 @@ impl Drain {
         self.later = changes.extract_if(.., |(time, _)| *time >= began).collect();
         self.spaces.apply(changes);
         for pid in self.recorded.settle(began) {
+            self.left_out.ended(pid);
             self.spaces.ended(pid);
             self.perf_maps.ended(pid);
         }

@@ -1,16 +1,21 @@
 //! Opens each executable file that is mapped for the first time, for the record half to read. It is never parsed here.
+//!
+//! The recorded program chooses which files it maps, how they are named and what is mounted where. So no link is followed, the file has to be the mapped one, and
+//! the kernel decides whether the program's user and the one who is handed the file may read it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use nix::sys::stat::{major, minor};
-use nix::sys::statfs::{BTRFS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, fstatfs};
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 use rustc_hash::FxHashSet;
 
+use super::rights::Rights;
+use super::same_file::require_same;
 use super::wire::Mapped;
 use crate::event::{FileId, Mapping, PROT_EXEC};
 
@@ -35,10 +40,10 @@ impl Files {
     }
 }
 
-/// Opens the file behind a mapping; with `open` false it is only named.
-pub fn mapped(mapping: &Mapping, open: bool) -> (Mapped, Option<OwnedFd>) {
+/// Opens the file behind a mapping for `reader`; with `open` false it is only named.
+pub fn mapped(mapping: &Mapping, open: bool, reader: &Rights) -> (Mapped, Option<OwnedFd>) {
     let opened = if open {
-        open_mapped(mapping)
+        open_mapped(mapping, reader)
     } else {
         Err(io::Error::other("too many new files at once"))
     };
@@ -58,32 +63,24 @@ pub fn mapped(mapping: &Mapping, open: bool) -> (Mapped, Option<OwnedFd>) {
     )
 }
 
-/// By the mapping itself, which is the very file even if its name is gone or means another one now; or by its name in the
-/// process's root folder, or (if the process is gone) in ours.
-pub(super) fn open_mapped(mapping: &Mapping) -> io::Result<File> {
-    let pid = mapping.at.pid;
-    let (start, end) = (mapping.start.0, mapping.start.0.saturating_add(mapping.len));
-    let by_mapping = PathBuf::from(format!("/proc/{pid}/map_files/{start:x}-{end:x}"));
-    if let Ok(file) = open_regular(&by_mapping).and_then(|file| same_file(file, mapping.file)) {
-        return Ok(file);
+/// By the mapping itself, which is the very file even if its name is gone or means another one now; or by its name below the process's root folder, or (if the
+/// process is gone) below ours.
+pub(super) fn open_mapped(mapping: &Mapping, reader: &Rights) -> io::Result<File> {
+    let opening = Opening {
+        id: mapping.file,
+        process: Rights::of_process(mapping.at.pid).ok(),
+        reader,
+    };
+    let by_mapping = opening.by_mapping(mapping);
+    // What may not be read may not be read by another way.
+    if matches!(&by_mapping, Ok(_) | Err(Failure::Refused(_))) {
+        return by_mapping.map_err(Failure::into_inner);
     }
     let no_name = || io::Error::new(io::ErrorKind::NotFound, "the file has no name any more");
     if mapping.path.first() != Some(&b'/') {
         return Err(no_name());
     }
-    let name = Path::new(std::ffi::OsStr::from_bytes(&mapping.path));
-    let mut in_root = PathBuf::from(format!("/proc/{pid}/root")).into_os_string();
-    in_root.push(name);
-    let in_root = open_regular(Path::new(&in_root)).and_then(|file| same_file(file, mapping.file));
-    let opened = in_root.or_else(|_| open_regular(name).and_then(|file| same_file(file, mapping.file)));
-    // A file may really be called so: then it was there.
-    opened.map_err(|error| {
-        if mapping.path.ends_with(DELETED) {
-            no_name()
-        } else {
-            error
-        }
-    })
+    opening.by_name(mapping).map_err(Failure::into_inner)
 }
 
 /// Opens a file that is a regular one, without ever opening a device or waiting for a pipe.
@@ -91,103 +88,172 @@ pub(super) fn open_mapped(mapping: &Mapping) -> io::Result<File> {
 /// # Errors
 /// When it is none, or can't be opened.
 pub fn open_regular(path: &Path) -> io::Result<File> {
-    let place = OpenOptions::new()
+    let place = place(path)?;
+    require_regular(&place)?;
+    reopen(&place)
+}
+
+/// Opens a regular file by its own name: no link is followed. Root opens only what everybody may read, since the name was the recorded program's choice.
+///
+/// # Errors
+/// When it is none, or may not be read.
+pub fn open_without_links(path: &Path) -> io::Result<File> {
+    let found = inside(&root_folder()?, path)?;
+    let metadata = require_regular(&found)?;
+    if nix::unistd::geteuid().is_root() {
+        require_public(&metadata)?;
+    }
+    reopen(&found)
+}
+
+/// Why a file is not passed on.
+enum Failure {
+    /// There is nothing, or something else.
+    Missing(io::Error),
+    /// It is not to be read.
+    Refused(io::Error),
+}
+
+impl Failure {
+    fn into_inner(self) -> io::Error {
+        match self {
+            Self::Missing(error) | Self::Refused(error) => error,
+        }
+    }
+}
+
+/// A mapped file that is to be opened.
+struct Opening<'r> {
+    id: FileId,
+    /// The rights of the process that maps it; `None`: it is gone.
+    process: Option<Rights>,
+    /// Who is handed the file.
+    reader: &'r Rights,
+}
+
+impl Opening<'_> {
+    fn by_mapping(&self, mapping: &Mapping) -> Result<File, Failure> {
+        let (start, end) = (mapping.start.0, mapping.start.0.saturating_add(mapping.len));
+        let link = PathBuf::from(format!("/proc/{}/map_files/{start:x}-{end:x}", mapping.at.pid));
+        let place = place(&link).map_err(Failure::Missing)?;
+        let file = self.read(&place)?;
+        if !self.is_own() {
+            let name = std::fs::read_link(&link).map_err(Failure::Missing)?;
+            self.reach(mapping.at.pid, &name, &place).map_err(Failure::Refused)?;
+        }
+        Ok(file)
+    }
+
+    fn by_name(&self, mapping: &Mapping) -> Result<File, Failure> {
+        let name = Path::new(std::ffi::OsStr::from_bytes(&mapping.path));
+        let found = root(mapping.at.pid)
+            .or_else(|_| root_folder())
+            .and_then(|root| self.reader.within(|| inside(&root, name)));
+        self.read(&found.map_err(Failure::Missing)?)
+    }
+
+    /// Whether the reader may look into whatever the process may.
+    fn is_own(&self) -> bool {
+        self.process.as_ref().is_some_and(|process| self.reader.covers(process))
+    }
+
+    /// Opens what is there for reading, as everybody who has to be able to.
+    fn read(&self, place: &File) -> Result<File, Failure> {
+        let metadata = require_regular(place).map_err(Failure::Missing)?;
+        let by_process = match &self.process {
+            Some(process) => process.reopen(place).map(drop),
+            None => require_public(&metadata),
+        };
+        by_process.map_err(|error| Failure::refused("the process", &error))?;
+        let file = self.reader.reopen(place);
+        let file = file.map_err(|error| Failure::refused(&format!("user {}", self.reader.user()), &error))?;
+        require_same(&file, self.id).map_err(Failure::Missing)?;
+        Ok(file)
+    }
+
+    /// Fails unless the reader could reach the name of another user's file, or the folder that it had a name in.
+    fn reach(&self, pid: u32, name: &Path, place: &File) -> io::Result<()> {
+        let root = root(pid)?;
+        let Some(former) = name.as_os_str().as_bytes().strip_suffix(DELETED) else {
+            return self.reader.within(|| inside(&root, name)).map(drop);
+        };
+        let folder = Path::new(std::ffi::OsStr::from_bytes(former)).parent();
+        let folder = folder.ok_or(io::ErrorKind::NotFound)?;
+        // What is in it, not only the folder itself.
+        let folder = self.reader.within(|| inside(&root, &folder.join(".")))?;
+        // Memory files have names, too, but no folder.
+        if folder.metadata()?.dev() == place.metadata()?.dev() {
+            Ok(())
+        } else {
+            Err(io::Error::new(io::ErrorKind::NotFound, "the file has no name any more"))
+        }
+    }
+}
+
+impl Failure {
+    fn refused(who: &str, error: &io::Error) -> Self {
+        Self::Refused(io::Error::new(
+            error.kind(),
+            format!("{who} may not read the file: {error}"),
+        ))
+    }
+}
+
+/// The root folder of a process.
+fn root(pid: u32) -> io::Result<File> {
+    place(Path::new(&format!("/proc/{pid}/root")))
+}
+
+/// Our own.
+fn root_folder() -> io::Result<File> {
+    place(Path::new("/"))
+}
+
+/// What is at a path, without access to its contents: that has no effect on a device or a pipe.
+fn place(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_PATH | libc::O_CLOEXEC)
-        .open(path)?;
-    if !place.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        .open(path)
+}
+
+/// What is at an absolute path below a root folder. Paths of mappings have no links in them: one that is there now leads to another file.
+fn inside(root: &File, path: &Path) -> io::Result<File> {
+    let how = OpenHow::new()
+        .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
+        .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+    match openat2(root, path, how) {
+        Ok(place) => Ok(place.into()),
+        Err(Errno::ELOOP) => Err(io::Error::new(io::ErrorKind::NotFound, "a link has this name now")),
+        Err(error) => Err(error.into()),
     }
-    let again = format!("/proc/self/fd/{}", place.as_raw_fd());
+}
+
+fn require_regular(place: &File) -> io::Result<Metadata> {
+    let metadata = place.metadata()?;
+    if metadata.is_file() {
+        Ok(metadata)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
+    }
+}
+
+/// Everybody may read it.
+fn require_public(metadata: &Metadata) -> io::Result<()> {
+    if metadata.mode() & 0o004 != 0 {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+}
+
+fn reopen(place: &File) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open(again)
-}
-
-/// Whether a file is the mapped one. On overlayfs and btrfs the mapping shows another device than the file itself.
-fn same_file(file: File, id: FileId) -> io::Result<File> {
-    let metadata = file.metadata()?;
-    let device = (major(metadata.dev()), minor(metadata.dev()));
-    let same_device = device == (u64::from(id.major), u64::from(id.minor));
-    let hides_device =
-        || fstatfs(&file).is_ok_and(|fs| [OVERLAYFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC].contains(&fs.filesystem_type()));
-    if metadata.ino() == id.inode && (same_device || hides_device()) {
-        Ok(file)
-    } else {
-        Err(io::Error::new(io::ErrorKind::NotFound, "another file has its name now"))
-    }
+        .open(format!("/proc/self/fd/{}", place.as_raw_fd()))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::event::At;
-
-    fn mapping_of(path: &Path, file: &File) -> Mapping {
-        let metadata = file.metadata().unwrap();
-        let narrow = |number: u64| u32::try_from(number).unwrap();
-        Mapping {
-            at: At {
-                pid: std::process::id(),
-                ..At::default()
-            },
-            protection: PROT_EXEC,
-            file: FileId {
-                major: narrow(major(metadata.dev())),
-                minor: narrow(minor(metadata.dev())),
-                inode: metadata.ino(),
-                generation: 0,
-            },
-            path: path.as_os_str().as_bytes().to_vec(),
-            ..Mapping::default()
-        }
-    }
-
-    #[test]
-    fn the_file_that_took_the_name_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("lib.so");
-        let old = File::create(&path).unwrap();
-        let mapping = mapping_of(&path, &old);
-        assert!(mapped(&mapping, true).1.is_some());
-        std::fs::write(folder.path().join("new"), "new").unwrap();
-        std::fs::rename(folder.path().join("new"), &path).unwrap();
-        let (message, file) = mapped(&mapping, true);
-        assert!(file.is_none());
-        assert_eq!(message.problem.as_deref(), Some("another file has its name now"));
-    }
-
-    #[test]
-    fn a_pipe_is_not_waited_for() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("pipe");
-        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert!(open_regular(&path).is_err());
-        assert!(open_regular(Path::new("/dev/zero")).is_err());
-    }
-
-    #[test]
-    fn each_file_is_new_once() {
-        let mut files = Files::default();
-        let code = Mapping {
-            protection: PROT_EXEC,
-            file: FileId {
-                inode: 5,
-                ..FileId::default()
-            },
-            path: b"/x".to_vec(),
-            ..Mapping::default()
-        };
-        assert!(files.is_new(&code) && !files.is_new(&code));
-        assert!(!files.is_new(&Mapping {
-            protection: 1,
-            path: b"/y".to_vec(),
-            ..code.clone()
-        }));
-        assert!(!files.is_new(&Mapping {
-            file: FileId::default(),
-            ..code
-        }));
-    }
-}
+#[path = "files_tests.rs"]
+mod tests;

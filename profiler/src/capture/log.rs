@@ -4,6 +4,11 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::statfs::{
+    BPF_FS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC, FsType, PROC_SUPER_MAGIC, SECURITYFS_MAGIC,
+    SELINUX_MAGIC, SYSFS_MAGIC, TRACEFS_MAGIC, fstatfs,
+};
 use profiler_common::Loss;
 
 use super::losses::Losses;
@@ -21,6 +26,7 @@ impl Log {
     /// Begins a log in a descriptor that the record half opened.
     pub fn new(descriptor: OwnedFd, header: &Header) -> io::Result<Self> {
         let file = File::from(descriptor);
+        require_plain(&file)?;
         Ok(Self {
             writer: LogWriter::new(file.try_clone()?, header)?,
             file,
@@ -48,7 +54,7 @@ impl Log {
     }
 
     fn fail(&mut self, error: io::Error) {
-        // A half-written chunk at the end would be skipped by readers; without it the file is whole. A pipe has no length.
+        // A half-written chunk at the end would be skipped by readers; without it the file is whole.
         let _ = self.file.set_len(self.writer.good_bytes());
         self.failure = Some(error);
     }
@@ -64,6 +70,64 @@ impl Log {
             self.writer.good_bytes()
         } else {
             self.writer.bytes_written()
+        }
+    }
+}
+
+/// File systems whose regular files are the kernel's switches, some of which ask who writes, and not who opened.
+const SWITCHES: [FsType; 9] = [
+    PROC_SUPER_MAGIC,
+    SYSFS_MAGIC,
+    CGROUP_SUPER_MAGIC,
+    CGROUP2_SUPER_MAGIC,
+    DEBUGFS_MAGIC,
+    TRACEFS_MAGIC,
+    SECURITYFS_MAGIC,
+    BPF_FS_MAGIC,
+    SELINUX_MAGIC,
+];
+
+/// Root would wait at a pipe for whoever does not read it, and a device or a switch may do for root what it does not do for whoever opened it.
+fn require_plain(file: &File) -> io::Result<()> {
+    let invalid = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    if !file.metadata()?.is_file() || SWITCHES.contains(&fstatfs(file)?.filesystem_type()) {
+        return invalid("it is not a regular file");
+    }
+    let flags = OFlag::from_bits_truncate(fcntl(file, FcntlArg::F_GETFL)?);
+    if flags.contains(OFlag::O_PATH) || flags & OFlag::O_ACCMODE == OFlag::O_RDONLY {
+        return invalid("it was not opened to be written to");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn only_a_regular_file_that_can_be_written_to_is_a_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let (plain, pipe) = (folder.path().join("plain"), folder.path().join("pipe"));
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let open = |path: &Path, flags| {
+            let mut options = File::options();
+            options.read(true).write(flags == 0).custom_flags(flags);
+            options.open(path).unwrap()
+        };
+        File::create(&plain).unwrap();
+        assert!(require_plain(&open(&plain, 0)).is_ok());
+        for (path, flags) in [
+            (plain.as_path(), libc::O_CLOEXEC),
+            (&plain, libc::O_PATH),
+            (&pipe, 0),
+            (folder.path(), libc::O_DIRECTORY),
+            (Path::new("/dev/null"), 0),
+            (Path::new("/proc/self/comm"), 0),
+        ] {
+            assert!(require_plain(&open(path, flags)).is_err(), "{}", path.display());
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::attach::Hooks;
-use super::wire::{Scope, Start};
+use super::terms::{Scope, Terms};
 use crate::addr::Timestamp;
 use crate::event::Header;
 
@@ -72,23 +72,23 @@ pub fn boot_id() -> String {
 }
 
 /// The header of a log that began at `beginning`, a moment ago.
-pub fn header(start: &Start, beginning: Timestamp, cpus: &[u32], hooks: &Hooks) -> Header {
+pub fn header(terms: &Terms, command: Vec<String>, beginning: Timestamp, cpus: &[u32], hooks: &Hooks) -> Header {
     let (kernel, arch) = kernel();
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Header {
         ngmi_version: env!("CARGO_PKG_VERSION").to_owned(),
-        command: start.command.clone(),
+        command,
         start: beginning,
         start_unix_ms: u64::try_from(unix.as_millis()).unwrap_or(u64::MAX),
         kernel,
         arch,
         boot_id: boot_id(),
         cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX),
-        sample_hz: start.sample_hz,
+        sample_hz: terms.sample_hz,
         sample_event: hooks.clock.name().to_owned(),
-        stack_copy: start.stack_copy,
-        scope: match start.scope {
-            Scope::Command { .. } => "command",
+        stack_copy: terms.stack_copy,
+        scope: match terms.scope {
+            Scope::Command => "command",
             Scope::Pids(_) => "pids",
             Scope::System => "system",
         }

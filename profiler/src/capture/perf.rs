@@ -136,6 +136,18 @@ pub fn open_mappings(cpu: u32) -> io::Result<OwnedFd> {
     open(attr, cpu)
 }
 
+/// An event that counts nothing and reports the mappings that the calling thread makes, not enabled yet.
+pub fn open_own_mappings() -> io::Result<OwnedFd> {
+    let attr = Attr {
+        kind: 1,
+        config: 9, // PERF_COUNT_SW_DUMMY
+        sample_type: PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
+        flags: DISABLED | MMAP | MMAP2 | MMAP_DATA | SAMPLE_ID_ALL,
+        ..Attr::default()
+    };
+    open_for(attr, 0, -1)
+}
+
 fn open(mut attr: Attr, cpu: u32) -> io::Result<OwnedFd> {
     attr.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
     attr.flags |= SAMPLE_ID_ALL | USE_CLOCKID;
@@ -143,15 +155,20 @@ fn open(mut attr: Attr, cpu: u32) -> io::Result<OwnedFd> {
     open_plain(attr, cpu)
 }
 
-fn open_plain(mut attr: Attr, cpu: u32) -> io::Result<OwnedFd> {
-    attr.size = ATTR_SIZE;
+fn open_plain(attr: Attr, cpu: u32) -> io::Result<OwnedFd> {
     let cpu = i32::try_from(cpu).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    open_for(attr, -1, cpu)
+}
+
+/// Of a thread or of all (-1), on a CPU or on all (-1).
+fn open_for(mut attr: Attr, thread: libc::pid_t, cpu: i32) -> io::Result<OwnedFd> {
+    attr.size = ATTR_SIZE;
     // SAFETY: the kernel reads `attr.size` bytes of a struct that lives through the call.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
             &raw const attr,
-            -1,
+            thread,
             cpu,
             -1,
             PERF_FLAG_FD_CLOEXEC,

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::procfs;
+use super::rights::Rights;
 use super::wire::PerfMap;
 use crate::event::{Mapping, PROT_EXEC};
 
@@ -69,13 +70,13 @@ impl PerfMaps {
         }
     }
 
-    /// The next perf map that was written; all of them with `last`, however shortly ago they were looked for.
-    pub fn next(&mut self, last: bool) -> Option<(PerfMap, OwnedFd)> {
+    /// The next perf map that was written and that `reader` may read; all of them with `last`, however shortly ago they were looked for.
+    pub fn next(&mut self, last: bool, reader: &Rights) -> Option<(PerfMap, OwnedFd)> {
         if !last && self.looked.is_some_and(|looked| looked.elapsed() < INTERVAL) {
             return None;
         }
         let mut compilers = self.compilers.iter().enumerate();
-        let found = compilers.find_map(|(index, compiler)| Some((index, compiler.open()?)));
+        let found = compilers.find_map(|(index, compiler)| Some((index, compiler.open(reader)?)));
         let Some((index, file)) = found else {
             self.compilers.retain(|compiler| !compiler.is_over);
             self.looked = (!last).then(Instant::now);
@@ -132,7 +133,7 @@ impl PerfMaps {
 
 impl Compiler {
     /// Its file: a regular one, its own, and of its life time.
-    fn open(&self) -> Option<File> {
+    fn open(&self, reader: &Rights) -> Option<File> {
         let place = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_PATH | libc::O_NOFOLLOW)
@@ -141,15 +142,16 @@ impl Compiler {
         let metadata = place.metadata().ok()?;
         let is_its_own = metadata.is_file() && metadata.uid() == self.user && metadata.modified().ok()? >= self.born;
         // Opened for reading only now: a device or a pipe would have noticed.
-        is_its_own.then(|| File::open(format!("/proc/self/fd/{}", place.as_raw_fd())).ok())?
+        is_its_own.then(|| reader.reopen(&place).ok())?
     }
 }
 
-/// Executable memory that shows no file, or one in memory only. `[vdso]` and its like are the kernel's.
+/// Executable memory that shows no file, or one in memory or without a name only. `[vdso]` and its like are the kernel's.
 fn is_made_at_run_time(mapping: &Mapping) -> bool {
     let path = mapping.path.as_slice();
     let anonymous = mapping.file.inode == 0 && (path.first() != Some(&b'[') || path.starts_with(b"[anon"));
-    mapping.protection & PROT_EXEC != 0 && (anonymous || path.starts_with(b"/memfd:") || path.starts_with(b"/dev/zero"))
+    mapping.protection & PROT_EXEC != 0
+        && (anonymous || path.starts_with(b"/dev/zero") || path.ends_with(b" (deleted)"))
 }
 
 #[cfg(test)]
@@ -184,6 +186,7 @@ mod tests {
         assert!(is_made_at_run_time(&code(b"")));
         assert!(is_made_at_run_time(&code(b"[anon:js-executable-memory]")));
         assert!(is_made_at_run_time(&code(b"/memfd:doublemapper (deleted)")));
+        assert!(is_made_at_run_time(&code(b"/tmp/ffiXs8T2k (deleted)")));
         assert!(!is_made_at_run_time(&code(b"[vdso]")));
         assert!(!is_made_at_run_time(&Mapping {
             protection: 3,
@@ -193,33 +196,34 @@ mod tests {
 
     #[test]
     fn a_map_is_found_once_and_only_if_it_is_new_and_a_file() {
+        let own = Rights::own().unwrap();
         let mut maps = PerfMaps::default();
         maps.mapped(&code(b"//anon"));
         assert_eq!(maps.compilers.len(), 1);
-        assert!(maps.next(true).is_none());
+        assert!(maps.next(true, &own).is_none());
         let inner = procfs::pid_inside(std::process::id()).unwrap();
         let written = Written(format!("/tmp/perf-{inner}.map"));
         std::os::unix::fs::symlink("/etc/passwd", &written.0).unwrap();
-        assert!(maps.next(true).is_none(), "a link is not followed");
+        assert!(maps.next(true, &own).is_none(), "a link is not followed");
         std::fs::remove_file(&written.0).unwrap();
         std::fs::write(&written.0, "1000 10 f\n").unwrap();
         let file = File::options().write(true).open(&written.0).unwrap();
         file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
-        assert!(maps.next(true).is_none(), "of an earlier process with this pid");
+        assert!(maps.next(true, &own).is_none(), "of an earlier process with this pid");
         file.set_modified(SystemTime::now()).unwrap();
         if nix::unistd::geteuid().is_root() {
-            let own = nix::unistd::getuid().as_raw();
-            std::os::unix::fs::chown(&written.0, Some(own + 1), None).unwrap();
+            let user = nix::unistd::getuid().as_raw();
+            std::os::unix::fs::chown(&written.0, Some(user + 1), None).unwrap();
             assert!(
-                maps.next(true).is_none(),
+                maps.next(true, &own).is_none(),
                 "of another user, who may put names on our code"
             );
-            std::os::unix::fs::chown(&written.0, Some(own), None).unwrap();
+            std::os::unix::fs::chown(&written.0, Some(user), None).unwrap();
         }
-        let (map, file) = maps.next(true).unwrap();
+        let (map, file) = maps.next(true, &own).unwrap();
         assert_eq!((map.pid, &map.path), (std::process::id(), &written.0));
         assert_eq!(std::io::read_to_string(File::from(file)).unwrap(), "1000 10 f\n");
-        assert!(maps.next(true).is_none());
+        assert!(maps.next(true, &own).is_none());
         maps.mapped(&code(b"//anon"));
         assert!(maps.compilers.is_empty());
         maps.ended(std::process::id());
@@ -227,11 +231,11 @@ mod tests {
         assert_eq!(maps.compilers.len(), 1);
         // Written before its end, found after it.
         maps.ended(std::process::id());
-        assert!(maps.next(true).is_some());
+        assert!(maps.next(true, &own).is_some());
         maps.mapped(&code(b"//anon"));
         std::fs::remove_file(&written.0).unwrap();
         maps.ended(std::process::id());
-        assert!(maps.next(true).is_none());
+        assert!(maps.next(true, &own).is_none());
         assert!(maps.compilers.is_empty(), "nobody waits for what can't come");
     }
 }

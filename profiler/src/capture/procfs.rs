@@ -5,6 +5,7 @@ use std::io;
 use nix::time::{ClockId, clock_gettime};
 use profiler_common::task::{COMMAND_LINE_LEN, PATH_LEN};
 
+use super::capabilities::READ_FILES;
 use crate::addr::Timestamp;
 
 /// A thread as /proc/PID/task/TID/stat shows it.
@@ -62,6 +63,8 @@ pub struct Identity {
     pub no_new_privs: bool,
     /// It has capabilities, or may hand some on.
     pub has_capabilities: bool,
+    /// It has capabilities.
+    pub has_permitted: bool,
     /// Its threads, all of them at one moment.
     pub threads: u32,
 }
@@ -69,20 +72,14 @@ pub struct Identity {
 /// The process that a thread belongs to; an error: it is gone.
 pub fn identity(tid: u32) -> io::Result<Identity> {
     let status = std::fs::read(format!("/proc/{tid}/status"))?;
-    let words = |name: &[u8]| -> Option<Vec<&str>> {
-        let line = status
-            .split(|&byte| byte == b'\n')
-            .find_map(|line| line.strip_prefix(name))?;
-        Some(std::str::from_utf8(line).ok()?.split_ascii_whitespace().collect())
-    };
-    let unknown = || io::Error::other("an unknown form of /proc/PID/status");
+    let words = |name: &'static [u8]| words(&status, name);
     let same = |name| -> io::Result<Option<u32>> {
         match words(name).ok_or_else(unknown)?[..] {
             [real, effective, saved, ..] if real == effective && real == saved => Ok(real.parse().ok()),
             _ => Ok(None),
         }
     };
-    let is_zero = |name| {
+    let is_zero = |name: &'static [u8]| {
         words(name).is_some_and(|set| !set.is_empty() && set.iter().all(|set| set.bytes().all(|digit| digit == b'0')))
     };
     let number = |name| {
@@ -96,25 +93,58 @@ pub fn identity(tid: u32) -> io::Result<Identity> {
         user: same(b"Uid:")?,
         group: same(b"Gid:")?,
         no_new_privs: words(b"NoNewPrivs:").is_some_and(|set| set == ["1"]),
+        has_permitted: !is_zero(b"CapPrm:"),
         has_capabilities: ![&b"CapInh:"[..], b"CapPrm:", b"CapAmb:"].into_iter().all(is_zero),
     })
+}
+
+/// With which credentials a process opens files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Access {
+    /// `fsuid`
+    pub user: u32,
+    /// `fsgid`
+    pub group: u32,
+    /// Supplementary groups.
+    pub groups: Vec<u32>,
+    /// It has a capability in its user namespace with which permissions of files do not matter.
+    pub reads_all: bool,
+}
+
+/// With which credentials a process opens files; an error: it is gone.
+pub fn access(pid: u32) -> io::Result<Access> {
+    let status = std::fs::read(format!("/proc/{pid}/status"))?;
+    let numbers = |name| -> Option<Vec<u32>> {
+        let words = words(&status, name)?;
+        words.into_iter().map(|word| word.parse().ok()).collect()
+    };
+    // Real, effective, saved, and that for files.
+    let for_files = |name| numbers(name).and_then(|ids| ids.get(3).copied()).ok_or_else(unknown);
+    let effective = words(&status, b"CapEff:").and_then(|words| u64::from_str_radix(words.first()?, 16).ok());
+    Ok(Access {
+        user: for_files(b"Uid:")?,
+        group: for_files(b"Gid:")?,
+        groups: numbers(b"Groups:").ok_or_else(unknown)?,
+        reads_all: effective.ok_or_else(unknown)? & READ_FILES != 0,
+    })
+}
+
+/// The words behind a name in /proc/PID/status.
+fn words<'s>(status: &'s [u8], name: &[u8]) -> Option<Vec<&'s str>> {
+    let mut lines = status.split(|&byte| byte == b'\n');
+    let line = lines.find_map(|line| line.strip_prefix(name))?;
+    Some(std::str::from_utf8(line).ok()?.split_ascii_whitespace().collect())
+}
+
+fn unknown() -> io::Error {
+    io::Error::other("an unknown form of /proc/PID/status")
 }
 
 /// The pid of a process as its own namespace numbers it; an error: it is gone.
 pub fn pid_inside(pid: u32) -> io::Result<u32> {
     let status = std::fs::read(format!("/proc/{pid}/status"))?;
-    let line = status
-        .split(|&byte| byte == b'\n')
-        .find_map(|line| line.strip_prefix(b"NSpid:"));
-    let inside = line.and_then(|line| {
-        std::str::from_utf8(line)
-            .ok()?
-            .split_ascii_whitespace()
-            .last()?
-            .parse()
-            .ok()
-    });
-    inside.ok_or_else(|| io::Error::other("an unknown form of /proc/PID/status"))
+    let inside = words(&status, b"NSpid:").and_then(|words| words.last()?.parse().ok());
+    inside.ok_or_else(unknown)
 }
 
 /// Reads a thread's name, parent and birth.

@@ -1,9 +1,9 @@
-//! What a request has to satisfy before anything is loaded: sane numbers, and processes that may be recorded.
+//! What a recording has to satisfy before anything is loaded: sane numbers, and processes that may be recorded.
 
 use anyhow::{Context as _, bail};
 use profiler_common::stack::STACK_CLASSES;
 
-use super::wire::{Scope, Start};
+use super::terms::{Scope, Terms};
 use super::{borrowed, machine, procfs};
 
 /// Samples a second and CPU, at most.
@@ -13,19 +13,19 @@ const PIDS_LIMIT: usize = 4096;
 /// Thread groups that are never recorded, at most, beside our own.
 pub const EXCLUDE_LIMIT: usize = 2;
 
-/// Checks a request, corrects what can be corrected, and returns what to warn of.
-pub fn check(start: &mut Start) -> anyhow::Result<Vec<String>> {
-    if !(1..=HZ_LIMIT).contains(&start.sample_hz) {
+/// Checks the terms and the processes, corrects what can be corrected, and returns what to warn of.
+pub fn check(terms: &mut Terms, pids: &mut [u32]) -> anyhow::Result<Vec<String>> {
+    if !(1..=HZ_LIMIT).contains(&terms.sample_hz) {
         bail!(
             "a rate of {} samples a second: give one from 1 to {HZ_LIMIT} with -F",
-            start.sample_hz
+            terms.sample_hz
         );
     }
     let largest = STACK_CLASSES.iter().max().copied().unwrap_or(0);
-    if start.stack_copy as usize > largest {
-        bail!("{} bytes of stack: at most {largest} can be copied", start.stack_copy);
+    if terms.stack_copy as usize > largest {
+        bail!("{} bytes of stack: at most {largest} can be copied", terms.stack_copy);
     }
-    if start.exclude_pids.len() > EXCLUDE_LIMIT {
+    if terms.exclude_pids.len() > EXCLUDE_LIMIT {
         bail!("too many processes to leave out: at most {EXCLUDE_LIMIT}");
     }
     if !machine::in_first_pid_namespace() {
@@ -33,40 +33,34 @@ pub fn check(start: &mut Start) -> anyhow::Result<Vec<String>> {
             "ngmi runs in a container that numbers processes for itself: run it outside, or with `docker run --pid=host --privileged`"
         );
     }
-    let mut warnings = borrowed::limit(start)?;
-    check_scope(&mut start.scope)?;
-    if let Some(highest) = machine::highest_rate().filter(|&highest| highest > 0 && highest < start.sample_hz) {
+    let mut warnings = borrowed::limit(terms)?;
+    check_pids(terms, pids)?;
+    if let Some(highest) = machine::highest_rate().filter(|&highest| highest > 0 && highest < terms.sample_hz) {
         warnings.push(format!(
             "the kernel allows {highest} samples a second, not {}: `sudo sysctl kernel.perf_event_max_sample_rate={}` raises it",
-            start.sample_hz, start.sample_hz
+            terms.sample_hz, terms.sample_hz
         ));
-        start.sample_hz = highest;
+        terms.sample_hz = highest;
     }
     Ok(warnings)
 }
 
-fn check_scope(scope: &mut Scope) -> anyhow::Result<()> {
-    match scope {
-        Scope::Command { pid } => *pid = recordable(*pid)?,
-        Scope::Pids(pids) => {
-            if pids.is_empty() || pids.len() > PIDS_LIMIT {
-                bail!("{} processes: name 1 to {PIDS_LIMIT} with -p", pids.len());
-            }
-            for pid in pids {
-                *pid = recordable(*pid)?;
-            }
-        }
-        Scope::System => {}
+fn check_pids(terms: &Terms, pids: &mut [u32]) -> anyhow::Result<()> {
+    if terms.scope != Scope::System && !(1..=PIDS_LIMIT).contains(&pids.len()) {
+        bail!("{} processes: name 1 to {PIDS_LIMIT} with -p", pids.len());
+    }
+    for pid in pids {
+        *pid = recordable(*pid, terms)?;
     }
     Ok(())
 }
 
 /// The thread group of a process or thread, if it is there and may be recorded.
-fn recordable(pid: u32) -> anyhow::Result<u32> {
+fn recordable(pid: u32, terms: &Terms) -> anyhow::Result<u32> {
     let process =
         procfs::identity(pid).with_context(|| format!("there is no process {pid}; `ps -e` lists those that run"));
     let process = process?;
-    borrowed::judge(&process)?;
+    borrowed::judge(&process, terms)?;
     Ok(process.pid)
 }
 
@@ -77,11 +71,10 @@ mod tests {
     use super::super::waits::OffCpu;
     use super::*;
 
-    fn start() -> Start {
-        Start {
-            scope: Scope::Command {
-                pid: std::process::id(),
-            },
+    fn terms() -> Terms {
+        Terms {
+            scope: Scope::Command,
+            user: None,
             sample_hz: 1000,
             stack_copy: 65536,
             check_walks: false,
@@ -91,45 +84,36 @@ mod tests {
             block: BlockMode::default(),
             exact_touch: false,
             exclude_pids: Vec::new(),
-            command: Vec::new(),
         }
     }
 
     #[test]
     fn numbers_out_of_range_are_refused() {
-        assert!(check(&mut start()).is_ok());
+        let own = std::process::id();
+        assert!(check(&mut terms(), &mut [own]).is_ok());
         let bad = [
-            Start {
+            Terms {
                 sample_hz: 0,
-                ..start()
+                ..terms()
             },
-            Start {
+            Terms {
                 sample_hz: 10_000_000,
-                ..start()
+                ..terms()
             },
-            Start {
+            Terms {
                 stack_copy: 65537,
-                ..start()
+                ..terms()
             },
-            Start {
+            Terms {
                 exclude_pids: vec![1, 2, 3],
-                ..start()
-            },
-            Start {
-                scope: Scope::Pids(Vec::new()),
-                ..start()
-            },
-            Start {
-                scope: Scope::Pids(vec![0]),
-                ..start()
-            },
-            Start {
-                scope: Scope::Pids(vec![u32::MAX]),
-                ..start()
+                ..terms()
             },
         ];
         for mut bad in bad {
-            assert!(check(&mut bad).is_err(), "{bad:?}");
+            assert!(check(&mut bad, &mut [own]).is_err(), "{bad:?}");
+        }
+        for bad in [&mut [][..], &mut [0], &mut [u32::MAX], &mut vec![own; PIDS_LIMIT + 1]] {
+            assert!(check(&mut terms(), bad).is_err(), "{bad:?}");
         }
     }
 
@@ -139,24 +123,21 @@ mod tests {
             println!("skipped: this kernel allows every rate");
             return;
         };
-        let mut start = Start {
+        let mut terms = Terms {
             sample_hz: HZ_LIMIT,
-            ..start()
+            ..terms()
         };
-        assert_eq!(check(&mut start).unwrap().len(), 1);
-        assert_eq!(start.sample_hz, highest);
+        assert_eq!(check(&mut terms, &mut [std::process::id()]).unwrap().len(), 1);
+        assert_eq!(terms.sample_hz, highest);
     }
 
     #[test]
     fn a_thread_stands_for_its_process() {
         let pid = std::process::id();
         std::thread::spawn(move || {
-            let mut start = Start {
-                scope: Scope::Pids(vec![nix::unistd::gettid().as_raw().unsigned_abs()]),
-                ..start()
-            };
-            check(&mut start).unwrap();
-            assert_eq!(start.scope, Scope::Pids(vec![pid]));
+            let mut pids = [nix::unistd::gettid().as_raw().unsigned_abs()];
+            check(&mut terms(), &mut pids).unwrap();
+            assert_eq!(pids, [pid]);
         })
         .join()
         .unwrap();

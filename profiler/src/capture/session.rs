@@ -1,14 +1,13 @@
-//! The life of the privileged half: one recording, from Start to Ended or to the end of the record half.
+//! A recording, from Start to Ended or to the end of the record half.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use nix::sys::signal::{SigHandler, Signal, signal};
 use profiler_common::config::Config;
 
 use super::attach::{self, Hooks, Nouns};
-use super::borrowed::Judged;
+use super::borrowed::{self, Judged};
 use super::bounds::Bounds;
 use super::btf::{self, Btf, FIND_VMA};
 use super::channel::{Channel, ChannelError};
@@ -22,9 +21,11 @@ use super::log::Log;
 use super::memory::Memory;
 use super::meter::{self, Meter};
 use super::pace::Pace;
+use super::protocol::{Action, Protocol};
 use super::scope::Recorded;
 use super::space::Code;
-use super::wire::{Ended, Progress, Reply, Request, Scope, Start, TableOf};
+use super::terms::{Scope, Terms};
+use super::wire::{Ended, Progress, Reply, TableOf};
 use super::{doctor, machine, open_files, procfs, require, snapshot, survivors, threads, waits};
 use crate::addr::Timestamp;
 use crate::event::Event;
@@ -39,43 +40,10 @@ const LAST_SWITCH: Duration = Duration::from_millis(5);
 /// What the rings held at the end takes two or three cycles; what goes on faulting would keep us for ever.
 const LAST_CYCLES: u32 = 16;
 /// How long the record half may take to read its last messages.
-const FAREWELL: Duration = Duration::from_secs(10);
-
-/// Serves one recording on a connected `SOCK_SEQPACKET` socket, and returns when it is over.
-///
-/// SIGINT, SIGTERM, SIGHUP and SIGQUIT are ignored from here on: the record half decides when to stop, and if it is killed, the end
-/// of its socket ends us, with everything drained into a log that can be read.
-pub fn run(socket: OwnedFd) -> anyhow::Result<()> {
-    for number in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
-        // SAFETY: no handler is installed, only the default of being ended is taken away.
-        unsafe { signal(number, SigHandler::SigIgn)? };
-    }
-    let mut channel = Channel::new(socket);
-    let started = loop {
-        match channel.receive(Duration::from_mins(1), None) {
-            Ok(None) => {}
-            Ok(Some((Request::Start(start), Some(log)))) => break begin(start, log, &mut channel),
-            Ok(Some(_)) => {
-                break Err(anyhow::anyhow!(
-                    "the first message must be Start and bring the event log"
-                ));
-            }
-            Err(ChannelError::Closed) => return Ok(()),
-            Err(error) => break Err(error.into()),
-        }
-    };
-    match started {
-        Ok(session) => session.record(&mut channel),
-        Err(error) => {
-            channel.send(&Reply::Refused(format!("{error:#}")), None)?;
-            channel.finish(FAREWELL)?;
-            Ok(())
-        }
-    }
-}
+pub(super) const FAREWELL: Duration = Duration::from_secs(10);
 
 /// A recording that is under way.
-struct Session {
+pub(super) struct Session {
     hooks: Hooks,
     drain: Drain,
     bounds: Bounds,
@@ -92,52 +60,55 @@ struct Session {
 }
 
 /// Attaches everything and writes what exists already.
-fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Result<Session> {
-    let judged = Judged::hold(&start.scope)?;
-    for warning in require::check(&mut start)? {
+pub(super) fn begin(
+    mut terms: Terms,
+    mut pids: Vec<u32>,
+    judged: &Judged,
+    (command, log): (Vec<String>, OwnedFd),
+    channel: &mut Channel,
+) -> anyhow::Result<Session> {
+    for warning in require::check(&mut terms, &mut pids)? {
         channel.send(&Reply::Warning(warning), None)?;
     }
     let mut exact_touch = None;
-    if start.exact_touch {
+    if terms.exact_touch {
         let (begun, told) = ExactTouch::begin()?;
-        tell(channel, told)?;
+        channel.warn(told)?;
         exact_touch = Some(begun);
     } else {
-        tell(
-            channel,
-            exact_touch::recover().unwrap_or_else(|error| Some(format!("{error:#}"))),
-        )?;
+        channel.warn(exact_touch::recover().unwrap_or_else(|error| Some(format!("{error:#}"))))?;
     }
-    let watched = Cpus::new(start.sample_hz);
+    let watched = Cpus::new(terms.sample_hz);
     let cpus = machine::cpus()?;
-    let excluded: Vec<u32> = start.exclude_pids.iter().copied().chain([std::process::id()]).collect();
+    let excluded: Vec<u32> = terms.exclude_pids.iter().copied().chain([std::process::id()]).collect();
     let mut config = Config::NOTHING;
     let types = Btf::of_kernel()?;
     let missing = btf::locate(&types, &mut config);
-    config.whole_system = u32::from(start.scope == Scope::System);
-    config.stack_copy = start.stack_copy;
+    config.whole_system = u32::from(terms.scope == Scope::System);
+    config.stack_copy = terms.stack_copy;
     let walker = load::walker_refused(&types);
     config.walk = u32::from(walker.is_none());
-    config.check_walks = u32::from(start.check_walks);
-    config.faults = start.faults.mode.number();
+    config.check_walks = u32::from(terms.check_walks);
+    config.faults = terms.faults.mode.number();
     config.find_vma = u32::from(types.has_function(FIND_VMA));
-    waits::configure(&mut config, start.off_cpu, &types);
+    waits::configure(&mut config, terms.off_cpu, &types);
+    borrowed::configure(&mut config, &terms)?;
     for (place, pid) in config.exclude_pid.iter_mut().zip(&excluded) {
         *place = *pid;
     }
-    let tasks = threads::existing(&start.scope);
+    let tasks = threads::existing(&terms.scope);
     let sizes = Sizes::for_machine(u32::try_from(cpus.len())?, tasks, machine::memory());
     config.doorbell = sizes.doorbell(cpus.len());
     let ebpf = load::load(&config, sizes, &types).map_err(refused)?;
     let nouns = Nouns {
-        faults: start.faults,
-        off_cpu: start.off_cpu,
-        block: start.block,
+        faults: terms.faults,
+        off_cpu: terms.off_cpu,
+        block: terms.block,
     };
     let mut hooks = attach::attach(ebpf, &cpus, nouns)?;
     // The kernel's types took some 20 MB.
     let memory = Memory::give_back();
-    attach::sample(&mut hooks, &cpus, start.sample_hz);
+    attach::sample(&mut hooks, &cpus, terms.sample_hz);
     attach::require(&hooks)?;
     let (kernel, symbols) = doctor::kernel_symbols();
     hooks.status.extend([symbols, doctor::mapping_query()]);
@@ -145,17 +116,17 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
     hooks.status.extend(exact_touch.iter().map(ExactTouch::status));
     hooks.status.extend(missing.into_iter().map(doctor::missing_field));
 
-    let recorded = Recorded::new(start.scope == Scope::System, excluded.clone());
-    let mut drain = Drain::new(&mut hooks, recorded, kernel, start.sample_hz, sizes)?;
-    drain.flags = Flags::of_kernel(&types, start.block);
-    snapshot::take_all(&mut drain, &start.scope, &excluded)?;
-    judged.confirm(&mut drain)?;
-    let meter = Meter::begin(&hooks.ebpf, start.self_account);
+    let recorded = Recorded::new(terms.scope == Scope::System, excluded.clone());
+    let mut drain = Drain::new(&mut hooks, recorded, kernel, terms.sample_hz, sizes)?;
+    drain.flags = Flags::of_kernel(&types, terms.block);
+    snapshot::take_all(&mut drain, &terms.scope, &pids, &excluded)?;
+    judged.confirm(&terms, &mut drain)?;
+    let meter = Meter::begin(&hooks.ebpf, terms.self_account);
     attach::start(&hooks)?;
     let mut bounds = Bounds::new(&mut hooks.ebpf)?;
     let beginning = bounds.begin()?;
-    drain.disks = Disks::now(start.block);
-    let header = machine::header(&start, beginning, &cpus, &hooks);
+    drain.disks = Disks::now(terms.block);
+    let header = machine::header(&terms, command, beginning, &cpus, &hooks);
     let log = Log::new(log, &header)
         .context("the event log can't be written; name another place for it with --keep-events")?;
     // Who ended meanwhile.
@@ -170,7 +141,7 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
         drain,
         bounds,
         beginning,
-        pace: Pace::new(sizes.bulk_bytes, cpus.len(), start.sample_hz, start.stack_copy),
+        pace: Pace::new(sizes.bulk_bytes, cpus.len(), terms.sample_hz, terms.stack_copy),
         flushed: now,
         told: now,
         counted: now,
@@ -180,13 +151,6 @@ fn begin(mut start: Start, log: OwnedFd, channel: &mut Channel) -> anyhow::Resul
         cpus: watched,
         memory,
     })
-}
-
-fn tell(channel: &mut Channel, warning: Option<String>) -> Result<(), ChannelError> {
-    match warning {
-        Some(warning) => channel.send(&Reply::Warning(warning), None),
-        None => Ok(()),
-    }
 }
 
 fn refused(error: anyhow::Error) -> anyhow::Error {
@@ -211,24 +175,19 @@ pub fn privilege_remedy() -> &'static str {
 }
 
 impl Session {
-    fn record(mut self, channel: &mut Channel) -> anyhow::Result<()> {
+    pub(super) fn record(mut self, channel: &mut Channel, protocol: &mut Protocol) -> anyhow::Result<()> {
         let mut interval = self.pace.first();
         let end = loop {
             let received = channel.receive(interval, Some(self.drain.news()));
             let has_message = matches!(received, Ok(Some(_)));
             match received {
-                Ok(Some((Request::Stop, _))) => break Ok(()),
-                Ok(Some((Request::Start(_), _))) => {
-                    break Err(ChannelError::Malformed("Start a second time".to_owned()));
-                }
-                Ok(Some((Request::Table(of), table))) => {
-                    if let Err(error) = self.table(channel, of, table) {
-                        break Err(error);
+                Ok(Some((request, descriptor))) => {
+                    let accepted = protocol.accept(request, descriptor).map_err(ChannelError::refused);
+                    match accepted.and_then(|action| self.act(channel, action)) {
+                        Ok(true) => {}
+                        Ok(false) => break Ok(()),
+                        Err(error) => break Err(error),
                     }
-                }
-                Ok(Some((Request::NoTable(file), _))) => {
-                    self.drain.tables.add_none(Code::File(file));
-                    self.drain.touch(Code::File(file));
                 }
                 Ok(None) => {}
                 Err(error) => break Err(error),
@@ -249,8 +208,9 @@ impl Session {
                 self.name_files(channel)?;
                 self.pass_perf_maps(channel, true)?;
                 self.tell_failure(channel)?;
-                tell(channel, self.drain.missed.sentence())?;
-                tell(channel, put_back.err().map(|error| format!("{error:#}")))?;
+                channel.warn(self.drain.missed.sentence())?;
+                channel.warn(self.drain.left_out.sentence())?;
+                channel.warn(put_back.err().map(|error| format!("{error:#}")))?;
                 channel.send(&Reply::Ended(ended), None)?;
                 Ok(channel.finish(FAREWELL)?)
             }
@@ -259,9 +219,28 @@ impl Session {
         }
     }
 
+    /// False: the recording is to end.
+    fn act(&mut self, channel: &mut Channel, action: Action<OwnedFd>) -> Result<bool, ChannelError> {
+        match action {
+            Action::Begin { .. } | Action::End => return Ok(false),
+            Action::Table { code, of, table } => self.table(channel, code, of, table)?,
+            Action::NoTable(code) => {
+                self.drain.tables.add_none(code);
+                self.drain.touch(code);
+            }
+            Action::Ignore => {}
+        }
+        Ok(true)
+    }
+
     /// Loads a table that the record half made.
-    fn table(&mut self, channel: &mut Channel, of: TableOf, table: Option<OwnedFd>) -> Result<(), ChannelError> {
-        let code = of.file.map_or(Code::Vdso, Code::File);
+    fn table(
+        &mut self,
+        channel: &mut Channel,
+        code: Code,
+        of: TableOf,
+        table: Option<OwnedFd>,
+    ) -> Result<(), ChannelError> {
         let added = match table {
             Some(table) => self.drain.tables.add(code, of.segments, table),
             None => Err(anyhow::anyhow!("a table came without its bytes")),
@@ -302,7 +281,7 @@ impl Session {
     }
 
     fn name_files(&mut self, channel: &mut Channel) -> Result<(), ChannelError> {
-        while let Some((mapped, file)) = self.drain.next_file(channel.has_room_for_file()) {
+        while let Some((mapped, file)) = self.drain.next_file(channel.has_room_for_file(), channel.reader()) {
             channel.send(&Reply::Mapped(mapped), file)?;
         }
         Ok(())
@@ -310,7 +289,7 @@ impl Session {
 
     fn pass_perf_maps(&mut self, channel: &mut Channel, last: bool) -> Result<(), ChannelError> {
         while (last || channel.has_room_for_file())
-            && let Some((map, file)) = self.drain.perf_maps.next(last)
+            && let Some((map, file)) = self.drain.perf_maps.next(last, channel.reader())
         {
             channel.send(&Reply::PerfMap(map), Some(file))?;
         }

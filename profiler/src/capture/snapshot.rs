@@ -7,7 +7,7 @@ use profiler_common::space::first_space_id;
 use rustc_hash::FxHashSet;
 
 use super::drain::Drain;
-use super::wire::Scope;
+use super::terms::Scope;
 use super::{maps, procfs};
 use crate::event::{At, Event, TaskExec, TaskNew};
 
@@ -19,20 +19,19 @@ const ROUNDS: u32 = 32;
 ///
 /// # Errors
 /// When a process that was asked for is gone.
-pub fn take_all(drain: &mut Drain, scope: &Scope, excluded: &[u32]) -> anyhow::Result<()> {
-    match scope {
-        Scope::Command { pid } => require_found(take(drain, *pid, false), *pid),
-        Scope::Pids(pids) => pids
-            .iter()
-            .try_for_each(|&pid| require_found(take(drain, pid, true), pid)),
-        Scope::System => {
-            let processes = procfs::processes().context("cannot read /proc")?;
-            for pid in processes.into_iter().filter(|pid| !excluded.contains(pid)) {
-                take(drain, pid, true);
-            }
-            Ok(())
+pub fn take_all(drain: &mut Drain, scope: &Scope, pids: &[u32], excluded: &[u32]) -> anyhow::Result<()> {
+    // What waits to become the command is no program yet.
+    let is_program = *scope != Scope::Command;
+    for &pid in pids {
+        require_found(take(drain, pid, is_program), pid)?;
+    }
+    if *scope == Scope::System {
+        let processes = procfs::processes().context("cannot read /proc")?;
+        for pid in processes.into_iter().filter(|pid| !excluded.contains(pid)) {
+            take(drain, pid, true);
         }
     }
+    Ok(())
 }
 
 /// Fails unless a process that was asked for is there.

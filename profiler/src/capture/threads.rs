@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::procfs;
-use super::wire::Scope;
+use super::terms::Scope;
 
 /// An entry as words: `aya::Pod` can't be implemented for a foreign type.
 type StateWords = [u64; size_of::<ThreadState>() / 8];
@@ -106,7 +106,7 @@ impl Threads {
 /// How many threads are recorded from the beginning.
 pub fn existing(scope: &Scope) -> u32 {
     let count = match scope {
-        Scope::Command { .. } => 1,
+        Scope::Command => 1,
         Scope::Pids(pids) => pids
             .iter()
             .map(|&pid| procfs::threads(pid).map_or(0, |threads| threads.len()))
@@ -166,7 +166,7 @@ mod tests {
         let of_us = existing(&Scope::Pids(vec![own]));
         assert!(of_us >= 2, "{of_us}");
         assert_eq!(existing(&Scope::Pids(Vec::new())), 0);
-        assert_eq!(existing(&Scope::Command { pid: own }), 1);
+        assert_eq!(existing(&Scope::Command), 1);
         let all = procfs::processes().unwrap().len();
         assert!(of_machine().unwrap() >= all / 2 && existing(&Scope::System) > 2);
         drop(sender);

@@ -2,33 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::disks::BlockMode;
-use super::faults::Faults;
-use super::waits::OffCpu;
 use crate::addr::Timestamp;
 use crate::event::{FileId, Header, Segment};
 
 /// Longest message, in bytes; a longer one is refused unread.
 pub const MESSAGE_LIMIT: usize = 256 << 10;
 
-/// What is recorded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Scope {
-    /// A process that waits to become the command, and everything it gives birth to.
-    Command {
-        /// Its pid.
-        pid: u32,
-    },
-    /// Running processes: their threads, and the children that they start from now on.
-    Pids(Vec<u32>),
-    /// Everything.
-    System,
-}
-
 /// record → capture.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// Attach and begin. Carries one descriptor: the event log to append to.
+    /// Attach and begin, by the terms of the command line. Carries one descriptor: the event log to write to.
     Start(Start),
     /// The unwind table of a file. Carries one descriptor: the table's bytes in a sealed memory file.
     Table(TableOf),
@@ -49,31 +32,12 @@ pub struct TableOf {
     pub segments: Vec<Segment>,
 }
 
-/// How to record.
+/// What is there only now; everything else is settled by [`super::terms::Terms`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Start {
-    /// What.
-    pub scope: Scope,
-    /// Samples per second and CPU.
-    pub sample_hz: u32,
-    /// Bytes of stack to copy at most.
-    pub stack_copy: u32,
-    /// Copy the stack even where it was walked, to check the walks.
-    pub check_walks: bool,
-    /// Which page faults, and by which hooks.
-    pub faults: Faults,
-    /// Which waits.
-    pub off_cpu: OffCpu,
-    /// Which block requests.
-    pub block: BlockMode,
-    /// Have the kernel map no page around a fault meanwhile, on the whole machine.
-    #[serde(default)]
-    pub exact_touch: bool,
-    /// Count the time in our programs all the time, instead of a part of it.
-    #[serde(default)]
-    pub self_account: bool,
-    /// Thread groups that are never recorded: the record half.
-    pub exclude_pids: Vec<u32>,
+    /// The process that waits to become the command, if that is what is recorded.
+    pub pid: Option<u32>,
     /// The command as typed, for the log's header.
     pub command: Vec<String>,
 }

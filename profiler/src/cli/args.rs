@@ -5,6 +5,7 @@ mod diff;
 mod export;
 mod faults;
 mod file;
+mod halves;
 mod io;
 mod load;
 mod maps;
@@ -24,6 +25,7 @@ pub use self::check::Check;
 pub use self::diff::Diff;
 pub use self::export::{Export, ExportFormat};
 pub use self::faults::Faults;
+pub use self::halves::{CaptureHalf, ExecHalf, Inherited};
 pub use self::io::Io;
 pub use self::load::{Load, Serve, Sources};
 pub use self::maps::{Maps, Way};
@@ -354,34 +356,6 @@ pub struct Doctor {
 pub struct Lint {
     /// The profile, plain or gzip
     pub profile: PathBuf,
-}
-
-/// `ngmi __capture`
-#[derive(Debug, Args)]
-pub struct CaptureHalf {
-    /// An inherited descriptor of the socket
-    #[arg(long, conflicts_with = "socket")]
-    pub fd: Option<i32>,
-    /// The record half's listening socket
-    #[arg(long)]
-    pub socket: Option<PathBuf>,
-}
-
-/// `ngmi __convert`
-#[derive(Debug, Args)]
-pub struct Inherited {
-    /// An inherited descriptor of a socket, on which it is told what to do
-    pub fd: i32,
-}
-
-/// `ngmi __exec`
-#[derive(Debug, Args)]
-pub struct ExecHalf {
-    /// An inherited descriptor: one byte on it means go
-    pub fd: i32,
-    /// What to become
-    #[arg(last = true, required = true)]
-    pub command: Vec<OsString>,
 }
 
 /// `ngmi __tables`

@@ -15,7 +15,7 @@ use crate::record::spool::Output;
 
 pub fn run(args: Convert) -> Result<ExitCode> {
     // A file system that never answers keeps its process from ending: it is to be another one. It is started before the wall is there.
-    let maker = Maker::start(None)?;
+    let maker = Maker::start(None, None)?;
     wall::around_output(&args.output);
     let result = ResultOptions::try_from(args.result)?;
     let file = File::open(&args.log).with_context(|| {

@@ -11,27 +11,29 @@ use super::args::{CaptureHalf, ExecHalf, Inherited};
 use crate::capture::channel::ChannelError;
 use crate::capture::link::inherited;
 use crate::capture::open_files;
+use crate::capture::terms::Terms;
 use crate::record::cache::system::serve;
 use crate::record::command::become_command;
 use crate::record::conversion;
 
 pub fn capture(half: &CaptureHalf) -> Result<ExitCode> {
+    let mut terms = half.terms.clone();
     let socket = match (&half.fd, &half.socket) {
         (Some(fd), None) => inherited(*fd)?,
-        (None, Some(path)) => connect(path)?,
+        (None, Some(path)) => connect(path, &mut terms)?,
         _ => bail!("this verb is for ngmi itself; use `ngmi record`"),
     };
     // Of each CPU it holds four events.
     let _raised = open_files::raise();
-    match crate::capture::run(socket) {
+    match crate::capture::run(socket, terms) {
         // The record half gave up, and has told the person why.
         Err(error) if matches!(error.downcast_ref(), Some(ChannelError::Closed)) => Ok(ExitCode::FAILURE),
         ended => ended.map(|()| ExitCode::SUCCESS),
     }
 }
 
-/// Connects to the record half, which has to be the person who asked sudo for us.
-fn connect(path: &Path) -> Result<OwnedFd> {
+/// Connects to the record half, which has to be the person who asked sudo for us, and for whom the recording is.
+fn connect(path: &Path, terms: &mut Terms) -> Result<OwnedFd> {
     if !nix::unistd::geteuid().is_root() {
         bail!("only sudo starts the privileged half apart; use `ngmi record`");
     }
@@ -47,6 +49,7 @@ fn connect(path: &Path) -> Result<OwnedFd> {
             asked.unwrap_or_default()
         );
     }
+    terms.user = Some(peer.uid()).filter(|&uid| uid != 0);
     Ok(socket)
 }
 

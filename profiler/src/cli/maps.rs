@@ -16,6 +16,7 @@ use super::args::{Maps, Way as Asked};
 use super::terminal::out;
 use crate::addr::Avma;
 use crate::capture::maps::{self, BuildIds, Way, Which};
+use crate::capture::rights::Rights;
 use crate::event::Mapping;
 
 /// Exit status 1 if an address is in no mapping.
@@ -40,7 +41,7 @@ pub fn run(args: &Maps) -> Result<ExitCode> {
     }
     let addresses: Vec<Avma> = args.addresses.iter().copied().map(Avma).collect();
     let mappings = space.covering(&addresses).map_err(refusal)?;
-    let places = lookup::places(args.pid, &addresses, mappings);
+    let places = lookup::places(args.pid, &addresses, mappings, &Rights::own()?);
     if args.json {
         out(json::places(args.pid, space.way(), &places))?;
     } else {

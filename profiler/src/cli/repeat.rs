@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::SockType;
 use nix::unistd::Pid;
@@ -138,9 +139,17 @@ fn once(watch: &Watch, number: u32) -> Result<(Option<Run>, u8, Option<i32>)> {
             None => bail!("nobody watches over the run any more"),
         }
     };
-    let mut told = String::new();
-    File::from(ours).take(MOST_TOLD).read_to_string(&mut told)?;
-    Ok((serde_json::from_str(&told).ok(), status, interrupted))
+    Ok((serde_json::from_slice(&said(ours)?).ok(), status, interrupted))
+}
+
+/// What a run that has ended had said by then. Its end of the socket may be open still, in another process of the user that the run became.
+fn said(socket: OwnedFd) -> Result<Vec<u8>> {
+    fcntl(&socket, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    let mut said = Vec::new();
+    match File::from(socket).take(MOST_TOLD).read_to_end(&mut said) {
+        Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error).context("what the run came to"),
+        _ => Ok(said),
+    }
 }
 
 /// Where a run tells what it came to.
@@ -199,6 +208,18 @@ fn warn_of_others(output: &Path, runs: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_s_end_that_stays_open_keeps_nobody_waiting() {
+        let (ours, theirs) = joint(SockType::Stream).unwrap();
+        let mut held = File::from(theirs);
+        held.write_all(b"{}").unwrap();
+        assert_eq!(said(ours).unwrap(), b"{}");
+        drop(held);
+        let (ours, theirs) = joint(SockType::Stream).unwrap();
+        drop(theirs);
+        assert!(said(ours).unwrap().is_empty());
+    }
 
     #[test]
     fn a_run_s_number_stands_before_what_tells_the_kind() {

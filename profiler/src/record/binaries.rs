@@ -4,13 +4,15 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use symbols::elf::ElfFile;
 
+use crate::capture::files::open_without_links;
+use crate::capture::open_files;
+use crate::capture::same_file::require_same;
 use crate::capture::wire::Mapped;
 use crate::event::FileId;
 use crate::unwind::Binaries;
@@ -57,6 +59,9 @@ pub struct OpenBinaries {
     passed: FxHashMap<FileId, Result<File, String>>,
     vdso: Vdso,
     open: RefCell<FxHashMap<(FileId, String), Opened>>,
+    /// What root opened by its name.
+    held: RefCell<FxHashMap<(FileId, String), File>>,
+    is_root: bool,
 }
 
 impl OpenBinaries {
@@ -73,6 +78,8 @@ impl OpenBinaries {
             passed,
             vdso,
             open: RefCell::default(),
+            held: RefCell::default(),
+            is_root: nix::unistd::geteuid().is_root(),
         }
     }
 
@@ -80,20 +87,24 @@ impl OpenBinaries {
         if path == "[vdso]" {
             return self.vdso.elf();
         }
-        let by_path = || symbols::open_plain(Path::new(path)).map_err(|error| error.to_string());
+        let by_path =
+            || symbols::open_patiently(Path::new(path), open_without_links).map_err(|error| error.to_string());
         let (file, certain) = match self.passed.get(&id) {
             Some(Ok(file)) => (file.try_clone().map_err(|error| error.to_string())?, true),
             Some(Err(why)) => (by_path().map_err(|error| format!("{why}; {error}"))?, false),
             None => (by_path()?, false),
         };
-        let same_inode = !certain && file.metadata().is_ok_and(|meta| meta.ino() == id.inode);
+        let held = if certain { None } else { file.try_clone().ok() };
+        let is_same = certain || (build_id.is_empty() && require_same(&file, id).is_ok());
         let elf = ElfFile::open(file).map_err(|error| error.to_string())?;
         let same_build = !build_id.is_empty() && elf.build_id() == build_id;
-        if certain || same_build || (build_id.is_empty() && same_inode) {
-            Ok(elf)
-        } else {
-            Err("the file was replaced since it was mapped".to_owned())
+        if !is_same && !same_build {
+            return Err("the file was replaced since it was mapped".to_owned());
         }
+        if let Some(held) = held.filter(|held| self.is_root && !open_files::is_of_the_last(held)) {
+            self.held.borrow_mut().insert((id, path.to_owned()), held);
+        }
+        Ok(elf)
     }
 
     /// The file was cut off while stacks were unwound with it.
@@ -103,10 +114,20 @@ impl OpenBinaries {
         known.flat_map(|(_, opened)| opened).any(|elf| elf.was_cut())
     }
 
-    /// A path through which the file can be opened now, whatever became of its name.
-    pub fn open_path(&self, id: FileId, path: &str) -> PathBuf {
+    /// A path through which the file can be opened now, whatever became of its name. For root it is the very file that was looked at: its name may lead
+    /// elsewhere by the time that it is opened.
+    pub fn open_path(&self, id: FileId, path: &str, build_id: &[u8]) -> PathBuf {
+        let by_descriptor = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         match self.passed.get(&id) {
-            Some(Ok(file)) => PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
+            Some(Ok(file)) => by_descriptor(file),
+            _ if self.is_root => {
+                let opened = self.elf(id, path, build_id).is_ok();
+                let held = self.held.borrow();
+                let file = held.get(&(id, path.to_owned())).filter(|_| opened);
+                // Beyond the limit of open files only its name is left.
+                let by_name = || if opened { PathBuf::from(path) } else { PathBuf::new() };
+                file.map_or_else(by_name, by_descriptor)
+            }
             _ => PathBuf::from(path),
         }
     }
@@ -126,6 +147,8 @@ impl Binaries for OpenBinaries {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     #[test]

@@ -19,6 +19,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::binaries::{OpenBinaries, Vdso};
 use super::finish::{self, OpenLog, Plan};
+use super::identity::Environment;
 use super::privilege::joint;
 use super::reach::Reach;
 use super::spool::{Output, Spool};
@@ -53,7 +54,8 @@ pub struct Maker {
     link: Link,
 }
 
-/// Has the profile of the log made in `output`, from the files that were `mapped`; what it puts aside goes to `scratch`.
+/// Has the profile of the log made in `output`, from the files that were `mapped`, with the person's environment: ours may be root's,
+/// and others of that person's processes see that one's. What it puts aside goes to `scratch`.
 ///
 /// # Errors
 /// When the log can't be read, the profile can't be written, or the process ends early.
@@ -62,11 +64,12 @@ pub fn run(
     output: &mut Output,
     mapped: Vec<(Mapped, Option<File>)>,
     plan: Plan,
-    scratch: Option<&Path>,
+    (environment, scratch): (&Environment, Option<&Path>),
 ) -> Result<Summary> {
     // A thread gives up new privileges for itself and for what it starts: a browser that is started later may need them.
     thread::scope(|scope| {
-        let thread = scope.spawn(|| Maker::start(scratch)?.make((log.file(), &log.path()), output, mapped, plan));
+        let thread = scope
+            .spawn(|| Maker::start(Some(environment), scratch)?.make((log.file(), &log.path()), output, mapped, plan));
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
@@ -76,11 +79,14 @@ impl Maker {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn start(scratch: Option<&Path>) -> Result<Self> {
+    pub fn start(environment: Option<&Environment>, scratch: Option<&Path>) -> Result<Self> {
         prctl::set_no_new_privs().context("no_new_privs")?;
         let (ours, theirs) = joint(SockType::SeqPacket)?;
         let mut command = Command::new("/proc/self/exe");
         command.args(["__convert", &theirs.as_raw_fd().to_string()]);
+        if let Some(environment) = environment {
+            command.env_clear().envs(environment);
+        }
         if let Some(scratch) = scratch {
             command.env("TMPDIR", scratch);
         }
@@ -156,7 +162,7 @@ fn answer(mut child: Child, sent: Result<()>) -> Result<Summary> {
 /// The body of `ngmi __convert FD`.
 ///
 /// # Errors
-/// When there is nobody to say anything to.
+/// When the system refuses what it needs.
 pub fn serve(socket: OwnedFd) -> Result<()> {
     // What asks a group of processes to end is the recorder's to judge; without a recorder nobody wants the profile.
     prctl::set_pdeathsig(Signal::SIGKILL)?;
@@ -169,7 +175,7 @@ pub fn serve(socket: OwnedFd) -> Result<()> {
     let answer: Answer = convert(&Link::from(socket)).map_err(|error| format!("{error:#}"));
     let mut line = serde_json::to_vec(&answer)?;
     line.push(b'\n');
-    std::io::stdout().write_all(&line)?;
+    let _ = std::io::stdout().write_all(&line); // who asked may be gone
     Ok(())
 }
 

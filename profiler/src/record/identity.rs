@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,15 @@ const SESSION: [&str; 6] = [
     "DBUS_SESSION_BUS_ADDRESS",
     "XDG_SESSION_TYPE",
 ];
+
+/// Environment variables of root's that another user gets, beside `LC_*`: how the terminal shows text.
+const TERMINAL: [&str; 5] = ["TERM", "COLORTERM", "NO_COLOR", "LANG", "LANGUAGE"];
+
+/// Where another user's programs are looked for; root's own `PATH` may name folders of root's.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Bytes of a process's environment that are read, at most; the kernel lets a process say that it is as large as its memory.
+const ENVIRONMENT_LIMIT: u64 = 8 << 20;
 
 /// The environment of a process.
 pub type Environment = BTreeMap<OsString, OsString>;
@@ -98,8 +108,12 @@ impl Identity {
         if Uid::effective() != user.uid || Gid::effective() != user.gid {
             bail!("the kernel did not let go of root; refusing to run the command as root by mistake");
         }
-        // Or /proc/self/fd, through which symbols are read, would stay root's.
-        nix::sys::prctl::set_dumpable(true).context("becoming an ordinary process")
+        hide_from_its_user()
+    }
+
+    /// The ordinary user that this process becomes; `None`: it stays what it is.
+    pub fn user(&self) -> Option<u32> {
+        self.user.as_ref().map(|user| user.uid.as_raw()).filter(|&uid| uid != 0)
     }
 
     /// The user's name, if it is another one than ours.
@@ -107,7 +121,7 @@ impl Identity {
         self.user.as_ref().map(|user| user.name.as_str())
     }
 
-    /// Finds `program` as the shell would: as a path if it has a slash, else in the identity's `PATH`.
+    /// Finds `program` as the shell would: as a path if it has a slash, else in the identity's `PATH`. Call it as that user: root sees folders of everybody's.
     ///
     /// # Errors
     /// When it does not exist or is not executable, in words.
@@ -116,18 +130,18 @@ impl Identity {
             let path = PathBuf::from(program);
             return match fs::metadata(&path) {
                 Ok(meta) if meta.is_dir() => bail!("{} is a directory; name a program", path.display()),
-                Ok(_) if self.may_execute(&path) => Ok(path),
+                Ok(_) if may_execute(&path) => Ok(path),
                 Ok(_) => bail!("{} is not executable; `chmod +x` makes it so", path.display()),
                 Err(error) => Err(error).with_context(|| format!("cannot run {}", path.display())),
             };
         }
-        let fallback = OsString::from("/usr/local/bin:/usr/bin:/bin");
+        let fallback = OsString::from(PATH);
         let path = self.environment.get(OsStr::new("PATH")).unwrap_or(&fallback);
         let found: Vec<PathBuf> = std::env::split_paths(path)
             .map(|dir| dir.join(program))
             .filter(|file| file.is_file())
             .collect();
-        match found.iter().find(|file| self.may_execute(file)) {
+        match found.iter().find(|file| may_execute(file)) {
             Some(file) => Ok(file.clone()),
             None if found.is_empty() => {
                 bail!("`{}` is not in PATH; give its path or install it", program.display())
@@ -135,14 +149,19 @@ impl Identity {
             None => bail!("{} is not executable; `chmod +x` makes it so", found[0].display()),
         }
     }
+}
 
-    fn may_execute(&self, path: &Path) -> bool {
-        use std::os::unix::fs::PermissionsExt;
-        match &self.user {
-            None => unistd::access(path, unistd::AccessFlags::X_OK).is_ok(),
-            Some(_) => fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o111 != 0),
-        }
-    }
+fn may_execute(path: &Path) -> bool {
+    unistd::access(path, unistd::AccessFlags::X_OK).is_ok()
+}
+
+/// Other processes of the same user can't take this one's descriptors, such as the socket to the privileged half (`ptrace_may_access` in kernel/ptrace.c).
+/// What it starts is an ordinary process again.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn hide_from_its_user() -> Result<()> {
+    nix::sys::prctl::set_dumpable(false).context("hiding from other processes")
 }
 
 /// What this process was started with. Where it was lent rights the C library has removed some variables (`LD_LIBRARY_PATH`, `TMPDIR`), which
@@ -180,7 +199,9 @@ fn name_and_parent(pid: u32) -> Option<(String, u32)> {
 }
 
 fn environment_of(pid: u32) -> Option<Environment> {
-    let bytes = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut bytes = Vec::new();
+    let file = fs::File::open(format!("/proc/{pid}/environ")).ok()?;
+    file.take(ENVIRONMENT_LIMIT).read_to_end(&mut bytes).ok()?;
     let pairs = bytes.split(|&b| b == 0).filter_map(|pair| {
         let at = pair.iter().position(|&b| b == b'=').filter(|&at| at > 0)?;
         Some((
@@ -191,11 +212,14 @@ fn environment_of(pid: u32) -> Option<Environment> {
     Some(pairs.collect()).filter(|environment: &Environment| !environment.is_empty())
 }
 
-/// Our environment, as that user: home, names, and the display and session bus of one of the user's own processes.
+/// A new environment for that user, as a login makes it: nothing of ours but how the terminal shows text, and the display and session bus of one of the user's
+/// own processes.
 fn of_user(own: &Environment, user: &User) -> Environment {
+    let is_shared = |name: &OsStr| name.as_bytes().starts_with(b"LC_") || TERMINAL.iter().any(|one| name == *one);
     let mut environment = own.clone();
-    environment.retain(|name, _| !name.as_bytes().starts_with(b"SUDO_") && !SESSION.iter().any(|s| name == s));
+    environment.retain(|name, _| is_shared(name));
     let mut set = |name: &str, value: OsString| environment.insert(name.into(), value);
+    set("PATH", PATH.into());
     set("HOME", user.dir.clone().into());
     set("USER", user.name.clone().into());
     set("LOGNAME", user.name.clone().into());
@@ -230,6 +254,36 @@ fn session_of(uid: Uid) -> Environment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_user_gets_nothing_of_our_environment_but_the_terminals() {
+        let own = [
+            ("AWS_SECRET_ACCESS_KEY", "secret"),
+            ("LC_ALL", "C"),
+            ("LD_PRELOAD", "/opt/roots/x.so"),
+            ("PATH", "/opt/roots/bin:/usr/bin"),
+            ("SUDO_COMMAND", "ngmi"),
+            ("TERM", "xterm"),
+            ("XAUTHORITY", "/opt/roots/.Xauthority"),
+        ];
+        let own = own.map(|(name, value)| (name.into(), value.into())).into();
+        let user = User::from_uid(Uid::from_raw(65534)).unwrap().unwrap();
+        let environment = of_user(&own, &user);
+        let get = |name: &str| environment.get(OsStr::new(name)).and_then(|value| value.to_str());
+        assert_eq!(
+            (get("LC_ALL"), get("TERM"), get("PATH")),
+            (Some("C"), Some("xterm"), Some(PATH))
+        );
+        assert_eq!(get("HOME"), user.dir.to_str());
+        for name in ["AWS_SECRET_ACCESS_KEY", "LD_PRELOAD", "SUDO_COMMAND"] {
+            assert_eq!(get(name), None, "{name}");
+        }
+        assert!(
+            !environment
+                .values()
+                .any(|value| value.as_bytes().starts_with(b"/opt/roots"))
+        );
+    }
 
     #[test]
     fn an_unknown_user_is_named() {

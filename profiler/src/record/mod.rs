@@ -89,11 +89,6 @@ pub struct Outcome {
 pub fn run(options: &RecordOptions) -> Result<Outcome> {
     let began = SystemTime::now();
     let mut identity = Identity::find(options.user.as_deref())?;
-    let program = options
-        .target
-        .command()
-        .map(|command| identity.resolve(&command[0]))
-        .transpose()?;
     check_running(&options.target)?;
     let signals = Signals::default();
     let watch = Watch::new(signals.judge())?;
@@ -104,8 +99,15 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         .is_some_and(|asked| asked.wanted == Wanted::ColdSystem);
     let dropper = wants_system.then(Dropper::start).transpose()?;
     // Root starts the privileged half first, and then is root no more; another user opens the files before a password is asked for.
-    let early = Uid::effective().is_root().then(Capture::start).transpose()?;
+    let terms = session::terms(options, identity.user());
+    let is_root = Uid::effective().is_root();
+    let early = is_root.then(|| Capture::start(&terms)).transpose()?;
     identity.assume()?;
+    let program = options
+        .target
+        .command()
+        .map(|command| identity.resolve(&command[0]))
+        .transpose()?;
     let output = Output::create(&options.output)?;
     let mut spool = Spool::create(&options.output, options.keep_events.as_deref())?;
     signals.know_log(spool.shared_place());
@@ -121,7 +123,7 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         folders,
     };
     let start = || {
-        Capture::start().map_err(|error| {
+        Capture::start(&terms).map_err(|error| {
             if watch.is_interrupted() {
                 anyhow!("interrupted before the recording began; nothing was recorded")
             } else {
@@ -271,7 +273,8 @@ fn conclude(
         reads_only_mapped: true,
     };
     let mapped = std::mem::take(&mut captured.mapped);
-    let mut summary = conversion::run(spool, &mut output, mapped, plan, setting.folders.scratch())?;
+    let scratch = setting.folders.scratch();
+    let mut summary = conversion::run(spool, &mut output, mapped, plan, (&setting.environment, scratch))?;
     finish::place(output, &mut summary)?;
     handover::warn(options, captured, &summary.left);
     Ok(summary)

@@ -112,7 +112,7 @@ fn wanted(tables: &Tables, binaries: &OpenBinaries) -> Vec<Wanted> {
             module: Some(module),
             places: None,
             request: BinaryRequest {
-                open_path: binaries.open_path(known.file, &known.path),
+                open_path: binaries.open_path(known.file, &known.path, &known.build_id),
                 path: PathBuf::from(&known.path),
                 build_id: known.build_id.clone(),
             },

@@ -50,7 +50,7 @@ pub fn sections(tables: &mut Tables, index: &FileIndex, binaries: &OpenBinaries)
             file: id,
             mapped_as,
             request: BinaryRequest {
-                open_path: binaries.open_path(mapped_as, &known.path),
+                open_path: binaries.open_path(mapped_as, &known.path, &known.build_id),
                 path: PathBuf::from(&*known.path),
                 build_id: known.build_id.clone(),
             },

@@ -1,6 +1,5 @@
 //! How the privileged half is started: directly as root or where ngmi's file has the capabilities, through sudo otherwise.
 
-use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
@@ -16,8 +15,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{self, AddressFamily, Backlog, Shutdown, SockFlag, SockType, UnixAddr, sockopt};
 use nix::unistd::Uid;
 
+use super::identity::hide_from_its_user;
 use crate::capture::capabilities;
 use crate::capture::link::Link;
+use crate::capture::terms::Terms;
 
 /// How long the capture half may take from sudo's yes to its first connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(20);
@@ -32,16 +33,17 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Starts the privileged half.
+    /// Starts the privileged half for a recording by these terms.
     ///
     /// # Errors
     /// When there is no way to privilege: says exactly what to type.
-    pub fn start() -> Result<Self> {
+    pub fn start(terms: &Terms) -> Result<Self> {
+        let terms = terms.to_word()?;
         // The file lends them anew to the process that is started from it: this one has given them up.
         if Uid::effective().is_root() || capabilities::lent().records() {
-            Self::directly()
+            Self::directly(&terms)
         } else {
-            Self::through_sudo()
+            Self::through_sudo(&terms)
         }
     }
 
@@ -54,10 +56,10 @@ impl Capture {
         }
     }
 
-    fn directly() -> Result<Self> {
+    fn directly(terms: &str) -> Result<Self> {
         let (ours, theirs) = joint(SockType::SeqPacket)?;
         let child = Command::new("/proc/self/exe")
-            .args(["__capture", "--fd", &theirs.as_raw_fd().to_string()])
+            .args(["__capture", "--terms", terms, "--fd", &theirs.as_raw_fd().to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
@@ -68,17 +70,19 @@ impl Capture {
         })
     }
 
-    fn through_sudo() -> Result<Self> {
+    fn through_sudo(terms: &str) -> Result<Self> {
         let exe = std::env::current_exe().context("finding our own program")?;
         let sudo = sudo_path().with_context(|| format!("recording needs root, and there is no sudo; {}", remedy()))?;
         let folder = private_folder()?;
         let path = folder.path().join("capture");
         let listener = listen(&path)?;
+        hide_from_its_user()?;
         // In the background (-b), or sudo would take the terminal away from the program.
         let mut child = Command::new(sudo)
             .args(["-b", "-p", "[ngmi] recording needs root; password of %p: ", "--"])
             .arg(exe)
-            .args([OsString::from("__capture"), "--socket".into(), path.into()])
+            .args(["__capture", "--terms", terms, "--socket"])
+            .arg(path)
             .spawn()
             .context("starting sudo")?;
         let socket = accept(&listener, &mut child)?;

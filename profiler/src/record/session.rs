@@ -21,7 +21,8 @@ use super::watch::{Happening, Watch};
 use crate::capture::link::Link;
 use crate::capture::meter::Phases;
 use crate::capture::open_files::{self, Raised};
-use crate::capture::wire::{Ended, Mapped, PerfMap, Progress, Reply, Request, Scope, Start};
+use crate::capture::terms::{Scope, Terms};
+use crate::capture::wire::{Ended, Mapped, PerfMap, Progress, Reply, Request, Start};
 use crate::cli::options::{RecordOptions, Target};
 use crate::cli::terminal::tell;
 use crate::event::Header;
@@ -166,26 +167,32 @@ pub fn run(
     })
 }
 
+/// What the options ask for, on behalf of this user, if it is not root who reads the log.
+pub fn terms(options: &RecordOptions, user: Option<u32>) -> Terms {
+    Terms {
+        scope: match &options.target {
+            Target::Command(_) => Scope::Command,
+            Target::Pids(pids) => Scope::Pids(pids.clone()),
+            Target::System(_) => Scope::System,
+        },
+        user,
+        sample_hz: options.rate,
+        stack_copy: options.stack_copy,
+        faults: options.faults,
+        off_cpu: options.off_cpu,
+        block: options.block,
+        exact_touch: options.exact_touch,
+        check_walks: options.check_walks,
+        self_account: options.self_account,
+        exclude_pids: vec![std::process::id()],
+    }
+}
+
 impl Session<'_> {
     fn start(&mut self, options: &RecordOptions, pid: Option<u32>, spool: &Spool) -> Result<Header> {
-        let scope = match (&options.target, pid) {
-            (Target::Command(_), Some(pid)) => Scope::Command { pid },
-            (Target::Command(_), None) => bail!("the command was not started"),
-            (Target::Pids(pids), _) => Scope::Pids(pids.clone()),
-            (Target::System(_), _) => Scope::System,
-        };
         let command = options.target.command().unwrap_or_default();
         let start = Start {
-            scope,
-            sample_hz: options.rate,
-            stack_copy: options.stack_copy,
-            faults: options.faults,
-            off_cpu: options.off_cpu,
-            block: options.block,
-            exact_touch: options.exact_touch,
-            check_walks: options.check_walks,
-            self_account: options.self_account,
-            exclude_pids: vec![std::process::id()],
+            pid: pid.filter(|_| matches!(options.target, Target::Command(_))),
             command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         };
         self.link.send(&Request::Start(start), Some(spool.file().as_fd()))?;

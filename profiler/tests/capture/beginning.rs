@@ -6,7 +6,6 @@ use std::io::Cursor;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use profiler::capture::wire::Scope;
 use profiler::event::Event;
 use profiler::event::read::LogReader;
 use profiler::event::write::LogWriter;
@@ -15,7 +14,7 @@ use profiler::fact::life::Lives;
 use profiler::fact::log::LogSource;
 use profiler::unwind::NoBinaries;
 
-use crate::harness::{Recording, compile, record, skipped, start};
+use crate::harness::{Recording, compile, record, running, skipped, system};
 
 /// A program that is busy in every way; ended with the test.
 struct Busy {
@@ -125,9 +124,7 @@ fn of_a_whole_system_that_is_busy() {
         return;
     }
     let _busy = Busy::start();
-    check(&record(start(Scope::System), || {
-        std::thread::sleep(Duration::from_secs(1))
-    }));
+    check(&record(system(), || std::thread::sleep(Duration::from_secs(1))));
 }
 
 #[test]
@@ -136,6 +133,7 @@ fn of_a_process_that_runs_already() {
         return;
     }
     let busy = Busy::start();
-    let scope = Scope::Pids(vec![busy.child.id()]);
-    check(&record(start(scope), || std::thread::sleep(Duration::from_secs(1))));
+    check(&record(running(&[busy.child.id()]), || {
+        std::thread::sleep(Duration::from_secs(1));
+    }));
 }

@@ -4,13 +4,12 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use profiler::capture::wire::Scope;
 use profiler::event::{Bio, Device, DeviceName, Event, Request};
 use profiler_common::block::{
     BIO_CACHED, BIO_DIRECT, BIO_HAS_FILE, BIO_HAS_OFFSET, BIO_RECORDED, REQUEST_COUNTED, operation,
 };
 
-use crate::harness::{Recording, Waiting, compile, record, skipped, start};
+use crate::harness::{Recording, Waiting, command, compile, record, skipped};
 
 /// Writes 4 MiB directly, reads them directly in pieces of 64 KiB, and reads a part through the page cache.
 const PROGRAM: &str = r"
@@ -121,7 +120,7 @@ fn requests_of_a_quiet_device_are_its_own_statistics() {
     let program = compile(folder.path(), "disk", PROGRAM, &["-O1"]);
     let waiting = Waiting::new(&program, &[disk.0.to_str().unwrap()]);
     let pid = waiting.pid();
-    let recording = record(start(Scope::Command { pid }), || assert_eq!(waiting.run(), Some(0)));
+    let recording = record(command(pid), || assert_eq!(waiting.run(), Some(0)));
     let name = device(&recording, disk.name());
     let requests = requests(&recording, name.device);
     check_statistics(name, &requests);
@@ -169,7 +168,7 @@ fn a_read_through_the_page_cache_names_its_file_and_its_pages() {
     let program = compile(folder.path(), "disk", PROGRAM, &["-O1"]);
     let waiting = Waiting::new(&program, &[path.to_str().unwrap()]);
     let pid = waiting.pid();
-    let recording = record(start(Scope::Command { pid }), || assert_eq!(waiting.run(), Some(0)));
+    let recording = record(command(pid), || assert_eq!(waiting.run(), Some(0)));
     let bios: Vec<&Bio> = recording
         .events
         .iter()

@@ -5,11 +5,10 @@ use std::io::Read as _;
 use std::path::Path;
 
 use profiler::addr::KernelOffset;
-use profiler::capture::wire::Scope;
 use profiler::event::{At, Event, FileId, PROT_EXEC, Sample, TaskExit};
 use profiler_common::stack::{FLAG_IN_KERNEL, FLAG_STACK_CUT, FLAG_STACK_UNREADABLE, FLAG_USER_REGS};
 
-use crate::harness::{Recording, Waiting, compile, record, skipped, start, time_before};
+use crate::harness::{Recording, Waiting, command, compile, record, skipped, time_before};
 
 const BUSY: &str = r#"
 #define _GNU_SOURCE
@@ -46,7 +45,7 @@ fn a_program_with_a_thread_and_a_child() {
     let pid = waiting.pid();
     // The shell waits, so this does not change before the recording begins.
     let before = time_before(pid);
-    let recording = record(start(Scope::Command { pid }), || assert_eq!(waiting.run(), Some(43)));
+    let recording = record(command(pid), || assert_eq!(waiting.run(), Some(43)));
     assert_eq!(recording.losses(), Vec::<&Event<'_>>::new());
     check_births(&recording, pid, &program);
     check_times(&recording, pid, before);

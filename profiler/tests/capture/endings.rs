@@ -3,11 +3,12 @@
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom};
 
-use profiler::capture::wire::{Reply, Request, Scope, Start};
+use profiler::capture::terms::Terms;
+use profiler::capture::wire::{Reply, Request};
 use profiler::event::Event;
 use profiler_common::Loss;
 
-use crate::harness::{Half, Waiting, compile, events, skipped, start};
+use crate::harness::{Asked, Half, Waiting, command, compile, events, running, skipped, system};
 
 const SPIN: &str = r"
 #include <time.h>
@@ -27,9 +28,10 @@ fn the_record_half_is_killed() {
         return;
     }
     let (_folder, waiting) = spinner();
-    let mut half = Half::new();
+    let asked = command(waiting.pid());
+    let mut half = Half::new(asked.terms);
     let log = tempfile::tempfile().unwrap();
-    half.begin(start(Scope::Command { pid: waiting.pid() }), &log);
+    half.begin(asked.start, &log);
     assert_eq!(waiting.run(), Some(0));
     half.hang_up().unwrap();
     let events = events(log);
@@ -73,7 +75,8 @@ fn the_disk_is_full() {
         return;
     };
     let (_folder, waiting) = spinner();
-    let mut half = Half::new();
+    let asked = command(waiting.pid()).with(|terms| terms.stack_copy = 65536);
+    let mut half = Half::new(asked.terms);
     let mut log = File::options()
         .read(true)
         .write(true)
@@ -82,13 +85,7 @@ fn the_disk_is_full() {
         .unwrap();
     // Room for the header and little more.
     std::fs::write(small.0.path().join("filler"), vec![0x33; 40 << 10]).unwrap();
-    half.begin(
-        Start {
-            stack_copy: 65536,
-            ..start(Scope::Command { pid: waiting.pid() })
-        },
-        &log,
-    );
+    half.begin(asked.start, &log);
     assert_eq!(waiting.run(), Some(0));
     match half.next() {
         Reply::LogFailed(reason) => assert!(reason.contains("No space left"), "{reason}"),
@@ -105,8 +102,8 @@ fn the_disk_is_full() {
     );
 }
 
-fn refused(request: &Request, log: Option<&File>) -> String {
-    let mut half = Half::new();
+fn refused(terms: Terms, request: &Request, log: Option<&File>) -> String {
+    let mut half = Half::new(terms);
     half.send(request, log);
     let reply = half.next();
     half.hang_up().unwrap();
@@ -119,22 +116,45 @@ fn refused(request: &Request, log: Option<&File>) -> String {
 #[test]
 fn requests_that_cannot_be_served_are_refused_in_words() {
     let log = tempfile::tempfile().unwrap();
-    let gone = start(Scope::Pids(vec![u32::MAX - 1]));
-    assert!(refused(&Request::Start(gone), Some(&log)).contains("no process 4294967294"));
-    let fast = Start {
-        sample_hz: 10_000_000,
-        ..start(Scope::System)
-    };
-    assert!(refused(&Request::Start(fast), Some(&log)).contains("1 to 100000"));
-    let us = start(Scope::Pids(vec![std::process::id()]));
-    assert!(refused(&Request::Start(us), None).contains("event log"));
-    assert!(refused(&Request::Stop, None).contains("Start"));
+    let start = |asked: Asked, log| refused(asked.terms, &Request::Start(asked.start), log);
+    let us = || running(&[std::process::id()]);
+    assert!(start(running(&[u32::MAX - 1]), Some(&log)).contains("no process 4294967294"));
+    let fast = system().with(|terms| terms.sample_hz = 10_000_000);
+    assert!(start(fast, Some(&log)).contains("1 to 100000"));
+    assert!(start(us(), None).contains("event log"));
+    let stop = refused(us().terms, &Request::Stop, Some(&log));
+    assert!(stop.contains("Start"), "{stop}");
     if skipped() {
         return;
     }
-    let full = File::options().write(true).open("/dev/full").unwrap();
-    let us = start(Scope::Pids(vec![std::process::id()]));
-    assert!(refused(&Request::Start(us), Some(&full)).contains("No space left"));
+    let device = File::options().write(true).open("/dev/full").unwrap();
+    assert!(start(us(), Some(&device)).contains("not a regular file"));
+}
+
+/// Whoever has the socket, and is not the half that the terms were settled with.
+#[test]
+fn no_message_widens_the_terms() {
+    if skipped() {
+        return;
+    }
+    let log = tempfile::tempfile().unwrap();
+    let own = std::process::id();
+    let of_nobody = |asked: Asked| asked.with(|terms| terms.user = Some(65534));
+    for (asked, why) in [
+        (of_nobody(command(1)), "is not user 65534's"),
+        (of_nobody(command(own)), "is not user 65534's"),
+        (with_pid(of_nobody(running(&[own])), 1), "do not allow"),
+        (with_pid(of_nobody(system()), own), "do not allow"),
+    ] {
+        let reason = refused(asked.terms, &Request::Start(asked.start), Some(&log));
+        assert!(reason.contains(why), "{reason}");
+    }
+    assert_eq!(log.metadata().unwrap().len(), 0);
+}
+
+fn with_pid(mut asked: Asked, pid: u32) -> Asked {
+    asked.start.pid = Some(pid);
+    asked
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! `execve` by another thread than the first, which takes the first one's number while that one runs its last instructions.
 
-use profiler::capture::wire::Scope;
 use profiler::event::{At, Event, TaskExec};
 
-use crate::harness::{Recording, Waiting, compile, record, skipped, start};
+use crate::harness::{Recording, Waiting, command, compile, record, skipped};
 
 const EXCHANGE: &str = r#"
 #include <pthread.h>
@@ -55,7 +54,7 @@ fn exec_by_another_thread_than_the_first() {
     let program = compile(folder.path(), "exchange", EXCHANGE, &["-O1"]);
     let waiting = Waiting::new(&program, &["exec"]);
     let pid = waiting.pid();
-    let recording = record(start(Scope::Command { pid }), || assert_eq!(waiting.run(), Some(5)));
+    let recording = record(command(pid), || assert_eq!(waiting.run(), Some(5)));
     let execs = exchanges(&recording);
     let [second] = execs[..] else { panic!("{execs:?}") };
     assert_eq!((second.at.pid, second.at.tid), (pid, pid));
@@ -84,7 +83,7 @@ fn both_threads_keep_what_is_theirs_while_they_exchange_numbers() {
     let program = compile(folder.path(), "exchange", EXCHANGE, &["-O1"]);
     let waiting = Waiting::new(&program, &[&ROUNDS.to_string()]);
     let pid = waiting.pid();
-    let recording = record(start(Scope::Command { pid }), || assert_eq!(waiting.run(), Some(0)));
+    let recording = record(command(pid), || assert_eq!(waiting.run(), Some(0)));
     let execs = exchanges(&recording);
     assert_eq!(execs.len(), ROUNDS);
     let mut kernels = 0;

@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use profiler::capture::faults::{FaultMode, FaultSource, Faults};
-use profiler::capture::wire::{Scope, Start};
 use profiler::event::{Event, Fault, TaskExit};
 use profiler_common::Loss;
 use profiler_common::fault::{BEFORE_UNKNOWN, FAULT_FAILED, FAULT_MAJOR, FAULT_STARTED};
 
-use crate::harness::{Recording, Waiting, compile, record, skipped, start};
+use crate::harness::{Recording, Waiting, command, compile, record, skipped};
 
 /// Touches `PAGES` pages of anonymous memory, then a file's pages backwards, in a child too and in four threads, and finally an
 /// address that it must not touch.
@@ -113,10 +112,9 @@ fn recorded(folder: &Path, faults: Faults) -> Option<(Recording, u32)> {
     let sleeps = folder.join("sleeps");
     let waiting = Waiting::new(&program, &[file.to_str().unwrap(), sleeps.to_str().unwrap()]);
     let pid = waiting.pid();
-    let request = Start {
-        faults,
-        ..start(Scope::Command { pid })
-    };
+    let request = command(pid).with(|terms| {
+        terms.faults = faults;
+    });
     let recording = record(request, || assert_eq!(waiting.run(), Some(0)));
     let fentry = |hook: &&profiler::event::HookStatus| hook.hook == "fentry/fexit handle_mm_fault";
     if faults.source == Some(FaultSource::Fentry)

@@ -12,8 +12,9 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use profiler::capture::disks::BlockMode;
 use profiler::capture::faults::Faults;
 use profiler::capture::link::Link;
+use profiler::capture::terms::{Scope, Terms};
 use profiler::capture::waits::OffCpu;
-use profiler::capture::wire::{Ended, Mapped, Reply, Request, Scope, Start};
+use profiler::capture::wire::{Ended, Mapped, Reply, Request, Start};
 use profiler::event::format::ChunkKind;
 use profiler::event::read::LogReader;
 use profiler::event::{Event, Header, Sample, TaskExit};
@@ -108,10 +109,31 @@ pub struct Half {
     mapped: Vec<(Mapped, Option<OwnedFd>)>,
 }
 
-/// An ordinary request.
-pub fn start(scope: Scope) -> Start {
-    Start {
+/// Terms, and what `Start` says.
+pub struct Asked {
+    pub terms: Terms,
+    pub start: Start,
+}
+
+/// Of a process that waits to become the command.
+pub fn command(pid: u32) -> Asked {
+    asked(Scope::Command, Some(pid))
+}
+
+/// Of processes that run.
+pub fn running(pids: &[u32]) -> Asked {
+    asked(Scope::Pids(pids.to_vec()), None)
+}
+
+/// Of everything.
+pub fn system() -> Asked {
+    asked(Scope::System, None)
+}
+
+fn asked(scope: Scope, pid: Option<u32>) -> Asked {
+    let terms = Terms {
         scope,
+        user: None,
         sample_hz: 1000,
         stack_copy: 16384,
         check_walks: false,
@@ -121,16 +143,27 @@ pub fn start(scope: Scope) -> Start {
         off_cpu: OffCpu::default(),
         block: BlockMode::default(),
         exclude_pids: Vec::new(),
-        command: vec!["test".to_owned()],
+    };
+    let command = vec!["test".to_owned()];
+    Asked {
+        terms,
+        start: Start { pid, command },
+    }
+}
+
+impl Asked {
+    pub fn with(mut self, change: impl FnOnce(&mut Terms)) -> Self {
+        change(&mut self.terms);
+        self
     }
 }
 
 impl Half {
     /// Starts the privileged half in a thread.
-    pub fn new() -> Self {
+    pub fn new(terms: Terms) -> Self {
         let (ours, theirs) =
             socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).unwrap();
-        let capture = std::thread::spawn(move || profiler::capture::run(theirs));
+        let capture = std::thread::spawn(move || profiler::capture::run(theirs, terms));
         Self {
             link: Some(Link::from(ours)),
             capture,
@@ -180,16 +213,16 @@ impl Half {
 }
 
 /// Records while `action` runs.
-pub fn record(start: Start, action: impl FnOnce()) -> Recording {
-    record_with(start, |_| action())
+pub fn record(asked: Asked, action: impl FnOnce()) -> Recording {
+    record_with(asked, |_| action())
 }
 
 /// Records while `action` runs, which may send requests.
-pub fn record_with(start: Start, action: impl FnOnce(&Half)) -> Recording {
+pub fn record_with(asked: Asked, action: impl FnOnce(&Half)) -> Recording {
     let taken_before = taken();
-    let mut half = Half::new();
+    let mut half = Half::new(asked.terms);
     let log = tempfile::tempfile().unwrap();
-    let header = half.begin(start, &log);
+    let header = half.begin(asked.start, &log);
     action(&half);
     half.send(&Request::Stop, None);
     let mut warnings = Vec::new();

@@ -2,10 +2,9 @@
 
 use std::process::{Command, Stdio};
 
-use profiler::capture::wire::Scope;
 use profiler::event::{Event, PROT_EXEC};
 
-use crate::harness::{Waiting, compile, record, skipped, start};
+use crate::harness::{Waiting, command, compile, record, running, skipped, system};
 
 const THREADS: &str = r#"
 #define _GNU_SOURCE
@@ -56,7 +55,7 @@ fn a_running_process_with_its_threads_and_children_to_be() {
         .unwrap();
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
     let pid = child.id();
-    let recording = record(start(Scope::Pids(vec![pid])), || {
+    let recording = record(running(&[pid]), || {
         drop(child.stdin.take());
         assert!(child.wait().unwrap().success());
     });
@@ -115,7 +114,7 @@ fn code_that_mremap_moved_is_found() {
     let program = compile(folder.path(), "threads", THREADS, &["-O1"]);
     let waiting = Waiting::new(&program, &["move"]);
     let pid = waiting.pid();
-    let recording = record(start(Scope::Command { pid }), || assert_eq!(waiting.run(), Some(0)));
+    let recording = record(command(pid), || assert_eq!(waiting.run(), Some(0)));
     let mut code = Vec::new();
     let (mut inside, mut samples) = (0, 0);
     for event in &recording.events {
@@ -145,7 +144,7 @@ fn the_whole_system_but_the_recorder() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile(folder.path(), "threads", THREADS, &["-O1"]);
     let mut pid = 0;
-    let recording = record(start(Scope::System), || {
+    let recording = record(system(), || {
         let mut child = Command::new(&program).arg("executed").spawn().unwrap();
         pid = child.id();
         assert_eq!(child.wait().unwrap().code(), Some(5));

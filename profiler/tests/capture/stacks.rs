@@ -1,10 +1,9 @@
 //! Copies of the user stack: as much as there is, cut at the limit, and stopped where nothing is mapped.
 
-use profiler::capture::wire::{Scope, Start};
 use profiler::event::Sample;
 use profiler_common::stack::{FLAG_STACK_CUT, FLAG_STACK_STOPPED, FLAG_USER_REGS};
 
-use crate::harness::{Recording, Waiting, compile, record, skipped, start};
+use crate::harness::{Recording, Waiting, command, compile, record, skipped};
 
 /// Spins in a frame at a known depth of its stack: on the main thread, on a thread's stack, or on a stack of its own.
 const DEEP: &str = r#"
@@ -47,10 +46,9 @@ fn run(place: &str, depth: usize, limit: u32) -> Recording {
     let folder = tempfile::tempdir().unwrap();
     let program = compile(folder.path(), "deep", DEEP, &["-O1"]);
     let waiting = Waiting::new(&program, &[place, &depth.to_string()]);
-    let start = Start {
-        stack_copy: limit,
-        ..start(Scope::Command { pid: waiting.pid() })
-    };
+    let start = command(waiting.pid()).with(|terms| {
+        terms.stack_copy = limit;
+    });
     record(start, || assert_eq!(waiting.run(), Some(0)))
 }
 

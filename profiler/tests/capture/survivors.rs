@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use profiler::capture::wire::{Scope, Start};
 use profiler::event::{Event, PagesRead};
 
-use crate::harness::{Waiting, compile, record, skipped, start, time_before};
+use crate::harness::{Waiting, command, compile, record, skipped, time_before};
 
 /// A thread that spins for ever, and one that spins for 30 ms and then sleeps.
 const PROGRAM: &str = r"
@@ -33,11 +32,10 @@ fn their_time_is_what_the_kernel_says() {
     let program = compile(folder.path(), "alive", PROGRAM, &["-O1"]);
     let mut waiting = Waiting::new(&program, &[]);
     let pid = waiting.pid();
-    let request = Start {
+    let request = command(pid).with(|terms| {
         // So few samples that most of the time is left at the end.
-        sample_hz: 3,
-        ..start(Scope::Command { pid })
-    };
+        terms.sample_hz = 3;
+    });
     let before = time_before(pid);
     let mut at_stop = Vec::new();
     let recording = record(request, || {
@@ -129,7 +127,7 @@ fn the_pages_that_they_read_last_are_told_once() {
     std::fs::File::open(&path).unwrap().sync_all().unwrap();
     let mut waiting = Waiting::new(&program, &[path.to_str().unwrap()]);
     let pid = waiting.pid();
-    let recording = record(start(Scope::Command { pid }), || {
+    let recording = record(command(pid), || {
         let input = waiting.0.stdin.take();
         std::io::Write::write_all(&mut input.unwrap(), b"\n").unwrap();
         let is_ready = || std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap() == "ready\n";

@@ -5,14 +5,13 @@ use std::path::Path;
 use std::process::Command;
 
 use profiler::capture::waits::OffCpu;
-use profiler::capture::wire::{Scope, Start};
 use profiler::event::{Event, Wait};
 use profiler_common::Loss;
 use profiler_common::stack::FLAG_USER_REGS;
 use profiler_common::switch::{WAIT_BIRTH, WAIT_IN_CALL, WAIT_LIKE_EARLIER, WAIT_PREEMPTED, WAIT_WOKEN};
 
 use crate::emulated::is_emulated;
-use crate::harness::{Recording, Waiting, compile, record, skipped, start};
+use crate::harness::{Recording, Waiting, command, compile, record, skipped};
 
 /// Each thread writes how often it was switched by the kernel's count, and how long its own waits took by its clock; `ROUNDS` times the first
 /// two wake each other on one CPU.
@@ -35,11 +34,9 @@ fn run(rounds: u32, off_cpu: OffCpu) -> Option<(Recording, Vec<Told>)> {
     let program = compile(folder.path(), "waits", PROGRAM, &["-O1"]);
     let list = folder.path().join("list");
     let waiting = Waiting::new(&program, &[&rounds.to_string(), list.to_str().unwrap()]);
-    let scope = Scope::Command { pid: waiting.pid() };
-    let request = Start {
-        off_cpu,
-        ..start(scope)
-    };
+    let request = command(waiting.pid()).with(|terms| {
+        terms.off_cpu = off_cpu;
+    });
     let recording = record(request, || assert_eq!(waiting.run(), Some(0)));
     let told = std::fs::read_to_string(&list).unwrap();
     let told = told.lines().map(|line| {
@@ -291,8 +288,7 @@ fn perf_agrees() {
     let made = Command::new("chmod").arg("+x").arg(&script).status().unwrap();
     assert!(made.success());
     let waiting = Waiting::new(&script, &[]);
-    let scope = Scope::Command { pid: waiting.pid() };
-    let recording = record(start(scope), || assert_eq!(waiting.run(), Some(0)));
+    let recording = record(command(waiting.pid()), || assert_eq!(waiting.run(), Some(0)));
     let counts = std::fs::read_to_string(counts).unwrap();
     let line = counts.lines().find(|line| line.contains("context-switches")).unwrap();
     let perf: u64 = line.split(',').next().unwrap().parse().unwrap();

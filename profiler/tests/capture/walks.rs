@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use profiler::capture::wire::{Request, Scope, Start, TableOf};
+use profiler::capture::wire::{Request, TableOf};
 use profiler::event::{Event, FileId, Sample, Segment, UserStack};
 use profiler::record::table_maker::segments;
 use profiler::unwind::table::compile as compile_table;
@@ -17,7 +17,7 @@ use profiler_common::stack::{FLAG_IN_KERNEL, FLAG_WALK_COMPLETE};
 use profiler_common::unwind::WalkEnd;
 use symbols::elf::ElfFile;
 
-use crate::harness::{Half, Recording, Waiting, record_with, skipped, start};
+use crate::harness::{Half, Recording, Waiting, command, record_with, skipped};
 use crate::program::Program;
 
 /// Where programs without position independence lie.
@@ -59,10 +59,9 @@ fn run(program: &Program, arguments: &[&str], prepare: impl Fn(&Half, FileId, &P
     assert!(code.len() >= 3, "{code:?}");
     let waiting = Waiting::new(&program.path, arguments);
     let pid = waiting.pid();
-    let request = Start {
-        stack_copy: 0,
-        ..start(Scope::Command { pid })
-    };
+    let request = command(pid).with(|terms| {
+        terms.stack_copy = 0;
+    });
     let recording = record_with(request, |half| {
         for (file, path) in &code {
             if !prepare(half, *file, path) {

@@ -56,14 +56,9 @@ fn root_runs_the_program_as_the_user_it_names() {
 #[test]
 fn under_sudo_the_program_is_the_persons() {
     needs_capture!();
-    let ngmi = nobodys(Ngmi::record());
+    let ngmi = nobodys(Ngmi::record_as_sudo(NOBODY));
     Oracle::c("burn").copied(&ngmi.dir().join("burn"));
-    let outcome = ngmi
-        .env("SUDO_UID", NOBODY.to_string())
-        .env("SUDO_GID", NOBODY.to_string())
-        .env("SUDO_USER", "nobody")
-        .program("sh", ["-c", SCRIPT])
-        .run();
+    let outcome = ngmi.program("sh", ["-c", SCRIPT]).run();
     expect_nobodys_profile(&outcome);
 }
 

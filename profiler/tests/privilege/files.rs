@@ -13,7 +13,7 @@ const NOBODY: u32 = 65534;
 #[test]
 fn nothing_of_roots_is_left_under_sudo() {
     needs_capture!();
-    let ngmi = Ngmi::record()
+    let ngmi = Ngmi::record_as_sudo(NOBODY)
         .args(["--keep-events", "kept.events", "--cold"])
         .program("./burn", ["300"]);
     let folder = ngmi.dir().to_owned();
@@ -40,11 +40,7 @@ fn nothing_of_roots_is_left_under_sudo() {
         .into_iter()
         .zip(own)
         .fold(ngmi, |ngmi, (variable, name)| ngmi.env(variable, folder.join(name)));
-    let outcome = ngmi
-        .env("SUDO_UID", NOBODY.to_string())
-        .env("SUDO_GID", NOBODY.to_string())
-        .env("SUDO_USER", "nobody")
-        .run();
+    let outcome = ngmi.run();
     assert!(outcome.profile().main_of("burn").share("burn_here") > 0.8);
     assert!(outcome.file("kept.events").exists());
     let tables = walkdir(&folder.join("cache"));

@@ -8,24 +8,28 @@ use nix::sys::socket::SockType;
 use profiler::capture::disks::BlockMode;
 use profiler::capture::faults::Faults;
 use profiler::capture::link::Link;
+use profiler::capture::terms::{Scope, Terms};
 use profiler::capture::waits::OffCpu;
-use profiler::capture::wire::{Reply, Request, Scope, Start};
+use profiler::capture::wire::{Reply, Request, Start};
 use profiler::record::privilege::joint;
 
 use crate::harness::skip::needs_capture;
 use crate::user::{ALL, User, said};
 
 /// The privileged half, started by the user, and the user's end of its socket.
-fn capture(user: &User) -> (Child, Link) {
+fn capture(user: &User, scope: Scope) -> (Child, Link) {
     let (ours, theirs) = joint(SockType::SeqPacket).unwrap();
     let fd = theirs.as_raw_fd().to_string();
-    let child = user.ngmi("__capture").args(["--fd", &fd]).spawn().unwrap();
+    let terms = terms(scope).to_word().unwrap();
+    let mut capture = user.ngmi("__capture");
+    let child = capture.args(["--fd", &fd, "--terms", &terms]).spawn().unwrap();
     (child, Link::from(ours))
 }
 
-fn start(scope: Scope) -> Request {
-    Request::Start(Start {
+fn terms(scope: Scope) -> Terms {
+    Terms {
         scope,
+        user: None,
         sample_hz: 100,
         stack_copy: 65536,
         check_walks: false,
@@ -35,8 +39,12 @@ fn start(scope: Scope) -> Request {
         exact_touch: false,
         self_account: false,
         exclude_pids: Vec::new(),
-        command: Vec::new(),
-    })
+    }
+}
+
+fn start(pid: Option<u32>) -> Request {
+    let command = Vec::new();
+    Request::Start(Start { pid, command })
 }
 
 fn log() -> OwnedFd {
@@ -48,15 +56,15 @@ fn a_forged_start_is_refused() {
     needs_capture!();
     let Some(user) = User::with(ALL) else { return };
     let ours = std::process::id(); // root's
-    for (scope, why) in [
-        (Scope::System, "run with sudo"),
-        (Scope::Pids(vec![ours]), "is not yours"),
-        (Scope::Command { pid: ours }, "is not yours"),
-        (Scope::Command { pid: 1 }, "is not yours"),
+    for (scope, pid, why) in [
+        (Scope::System, None, "run with sudo"),
+        (Scope::Pids(vec![ours]), None, "is not yours"),
+        (Scope::Command, Some(ours), "is not yours"),
+        (Scope::Command, Some(1), "is not yours"),
     ] {
-        let (mut child, link) = capture(&user);
+        let (mut child, link) = capture(&user, scope.clone());
         let log = log();
-        link.send(&start(scope.clone()), Some(log.as_fd())).unwrap();
+        link.send(&start(pid), Some(log.as_fd())).unwrap();
         let Some((Reply::Refused(reason), _)) = link.receive().unwrap() else {
             panic!("{scope:?} was not refused");
         };
@@ -74,9 +82,8 @@ fn a_forged_command_is_judged_as_any_process() {
     needs_capture!();
     let Some(user) = User::with(ALL) else { return };
     let mut burn = user.runs("./burn").arg("60000").spawn().unwrap();
-    let (mut child, link) = capture(&user);
-    link.send(&start(Scope::Command { pid: burn.id() }), Some(log().as_fd()))
-        .unwrap();
+    let (mut child, link) = capture(&user, Scope::Command);
+    link.send(&start(Some(burn.id())), Some(log().as_fd())).unwrap();
     let reply = link.receive::<Reply>().unwrap();
     burn.kill().unwrap();
     burn.wait().unwrap();
@@ -94,7 +101,12 @@ fn a_socket_with_a_name_is_for_sudo() {
     let Some(user) = User::with(ALL) else { return };
     let output = user
         .ngmi("__capture")
-        .args(["--socket", "./any"])
+        .args([
+            "--socket",
+            "./any",
+            "--terms",
+            &terms(Scope::Command).to_word().unwrap(),
+        ])
         .env("SUDO_UID", "0")
         .output()
         .unwrap();

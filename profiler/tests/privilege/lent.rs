@@ -78,7 +78,8 @@ fn each_half_keeps_what_it_needs_and_no_more() {
         let all = procfs::descendants(recorder.id());
         let find = |name| all.iter().copied().find(|&pid| runs(pid, name));
         // Before it is the command it has words of ngmi's before that.
-        if let (Some(capture), Some(burn)) = (find("__capture"), find("./burn").filter(|&pid| !runs(pid, "__exec"))) {
+        let is_command = |pid: &u32| !runs(*pid, "__exec") && !runs(*pid, "record");
+        if let (Some(capture), Some(burn)) = (find("__capture"), find("./burn").filter(is_command)) {
             break [capture, burn];
         }
         std::thread::sleep(Duration::from_millis(20));

@@ -15,8 +15,14 @@
 )]
 mod harness;
 
+mod environment;
 mod files;
 mod forged;
+mod hidden;
 mod lent;
+mod mounted;
+mod outputs;
 mod refused;
+mod stolen;
+mod unreadable;
 mod user;

@@ -20,14 +20,20 @@ pub struct User {
 }
 
 impl User {
-    /// `None`: this machine's files can't have capabilities (said and counted as skipped).
-    pub fn with(capabilities: &str) -> Option<Self> {
+    /// With an ngmi that has no capabilities.
+    pub fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("ngmi-test-").tempdir().unwrap();
         chown(folder.path(), Some(USER), Some(USER)).unwrap();
         let user = Self { folder };
         // A link would lend them to the binary of all other tests.
         std::fs::copy(ngmi::binary(), user.path("ngmi")).unwrap();
         Oracle::c("burn").copied(&user.path("burn"));
+        user
+    }
+
+    /// `None`: this machine's files can't have capabilities (said and counted as skipped).
+    pub fn with(capabilities: &str) -> Option<Self> {
+        let user = Self::new();
         let done = Command::new("setcap").arg(capabilities).arg(user.path("ngmi")).output();
         match done {
             Ok(done) if done.status.success() => Some(user),

@@ -75,10 +75,14 @@ fn without_the_person_nothing_tells_of_the_person() {
 
 /// Characters other than letters, as URLs, JSON and systemd spell it.
 fn spelled(text: &str, how: usize) -> String {
+    let bytes = |c: char, spell: fn(u8) -> String| -> String {
+        let spelled: Vec<String> = c.to_string().bytes().map(spell).collect();
+        spelled.concat()
+    };
     let escape = |c: char| match how {
-        1 => c.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect(),
+        1 => bytes(c, |byte| format!("%{byte:02X}")),
         2 if (c as u32) < 0x1_0000 => format!("\\u{:04x}", c as u32),
-        3 => c.to_string().bytes().map(|byte| format!("\\x{byte:02x}")).collect(),
+        3 => bytes(c, |byte| format!("\\x{byte:02x}")),
         _ => c.to_string(),
     };
     let is_plain = |c: char| c.is_ascii_alphanumeric();

@@ -60,13 +60,14 @@ impl Drop for Ended {
 #[test]
 fn a_file_system_that_stands_still_costs_names() {
     needs_capture!();
-    let recorder = Ngmi::record();
-    let folder = recorder.dir().join("mounted");
+    let place = tempfile::tempdir().unwrap();
+    let (folder, note) = (place.path().join("mounted"), place.path().join("note"));
     std::fs::create_dir(&folder).unwrap();
-    let _ended = Ended(recorder.dir().join("note"));
+    let _ended = Ended(note.clone());
     let burn = Oracle::c("burn").path;
-    let words = [burn.as_os_str(), folder.as_os_str(), "note".as_ref(), "500".as_ref()];
-    let outcome = recorder.program(Oracle::c("standstill").path, words).run();
+    // Until the recorder has made its unwind table.
+    let words = [burn.as_os_str(), folder.as_os_str(), note.as_os_str(), "3000".as_ref()];
+    let outcome = Ngmi::record().program(Oracle::c("standstill").path, words).run();
     if outcome.code() == 77 {
         skip("no FUSE here (/dev/fuse)");
         return;

@@ -83,7 +83,9 @@ fn facts(events: &[Event<'_>]) -> (Tables, Facts) {
         ..header()
     };
     let mut log = LogWriter::new(Vec::new(), &header).unwrap();
-    events.iter().for_each(|event| log.event(event).unwrap());
+    for event in events {
+        log.event(event).unwrap();
+    }
     let log = log.finish().unwrap();
     let mut source = LogSource::new(LogReader::new(Cursor::new(log)).unwrap(), &NoBinaries);
     let mut facts = Facts::default();

@@ -60,8 +60,8 @@ pub enum ElfError {
     /// The file contradicts itself.
     #[error("the file is damaged: {0}")]
     Malformed(String),
-    /// Its end went away meanwhile.
-    #[error("the file was cut off while it was read, so nothing of it is used; try again once it is whole")]
+    /// It was changed meanwhile, or its end went away.
+    #[error("the file was changed or cut off while it was read, so nothing of it is used; try again once it is whole")]
     Cut,
 }
 

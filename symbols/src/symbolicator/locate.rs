@@ -2,12 +2,14 @@
 //! <https://sourceware.org/gdb/current/onlinedocs/gdb.html/Separate-Debug-Files.html>
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use object::Object as _;
 
-use crate::elf::ElfFile;
+use crate::elf::{ElfError, ElfFile};
 use crate::vetted;
 
 /// Where the system's debug packages put their files.
@@ -18,9 +20,40 @@ pub(super) struct Opened {
     pub elf: ElfFile,
     /// Where it is, or was for the process that ran it: what it names is looked for beside it.
     pub path: PathBuf,
+    file: File,
+    /// What it was when it was opened.
+    stamp: Option<Stamp>,
+}
+
+/// Size, and when the contents changed last.
+type Stamp = (u64, i64, i64);
+
+fn stamp(file: &File) -> Option<Stamp> {
+    let metadata = file.metadata().ok()?;
+    Some((metadata.size(), metadata.mtime(), metadata.mtime_nsec()))
 }
 
 impl Opened {
+    /// `open`: reads the headers of the file.
+    pub(super) fn new(
+        file: File,
+        path: &Path,
+        open: impl FnOnce(&File) -> Result<ElfFile, ElfError>,
+    ) -> Result<Self, ElfError> {
+        let stamp = stamp(&file);
+        Ok(Self {
+            elf: open(&file)?,
+            path: path.to_owned(),
+            file,
+            stamp,
+        })
+    }
+
+    /// The file was changed or cut off since it was opened: what was made of it may be wrong.
+    pub(super) fn was_changed(&self) -> bool {
+        self.elf.was_cut() || stamp(&self.file) != self.stamp
+    }
+
     /// Whether the file has functions or lines to name.
     fn is_useful(&self) -> bool {
         self.elf.has_section(".symtab") || self.elf.has_section(".debug_info")
@@ -68,15 +101,12 @@ pub(super) fn debug_file(binary: &ElfFile, path: &Path, extra_directories: &[Pat
 /// Opens `candidate` if it is a debug file of `binary`.
 pub(super) fn open_if_same(candidate: &Path, binary: &ElfFile, checksum: Option<u32>) -> Option<Opened> {
     let file = vetted::open_stored(candidate).ok()?;
-    let elf = ElfFile::open_debug(&file).ok()?;
+    let opened = Opened::new(file, candidate, ElfFile::open_debug).ok()?;
+    let elf = &opened.elf;
     let same = if binary.build_id().is_empty() {
         checksum.is_some_and(|checksum| checksum == crc32fast::hash(elf.bytes()))
     } else {
         elf.build_id() == binary.build_id()
-    };
-    let opened = Opened {
-        elf,
-        path: candidate.to_owned(),
     };
     (same && opened.is_useful()).then_some(opened)
 }

@@ -210,7 +210,8 @@ impl Symbolicator {
         let elf_error = |source| SymbolError::Elf { path: path(), source };
         let file =
             vetted::open_plain(&binary.open_path).map_err(|source| SymbolError::Open { path: path(), source })?;
-        let elf = ElfFile::open_here(&file).map_err(elf_error)?;
+        let opened = locate::Opened::new(file, &binary.path, ElfFile::open_here).map_err(elf_error)?;
+        let elf = &opened.elf;
         if elf.build_id() != binary.build_id {
             return Err(SymbolError::BuildIdMismatch {
                 path: path(),
@@ -218,7 +219,6 @@ impl Symbolicator {
                 found: hex(elf.build_id()),
             });
         }
-        let opened = locate::Opened { elf, path: path() };
         self.name_all(&opened, binary, addresses).map_err(elf_error)
     }
 }

@@ -60,7 +60,7 @@ impl Symbolicator {
         let names = addresses.iter().map(name).collect();
         // Names that were made of zeros would look like any other.
         let was_cut =
-            [opened, described].iter().any(|file| file.elf.was_cut()) || frames.is_some_and(|frames| frames.was_cut());
+            [opened, described].iter().any(|file| file.was_changed()) || frames.is_some_and(|frames| frames.was_cut());
         if was_cut { Err(ElfError::Cut) } else { Ok(names) }
     }
 

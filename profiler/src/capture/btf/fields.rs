@@ -108,6 +108,10 @@ pub fn locate(btf: &Btf, config: &mut Config) -> Vec<&'static str> {
     }
     // Only kernels before 6.6 have it, and they need it.
     config.folio_order = btf.offset("folio._folio_order").unwrap_or(MISSING);
+    // Who may look into a process is the one's before 7.2 and the other's since then.
+    config.mm_flags = btf.offset("mm_struct.flags").unwrap_or(MISSING);
+    config.task_exec_state = btf.offset("task_struct.exec_state").unwrap_or(MISSING);
+    config.exec_state_dumpable = btf.offset("task_exec_state.dumpable").unwrap_or(MISSING);
     // Kernels since 6.4, whose mappings have a lock each; without them a mapping is looked up more often.
     config.vma_lock_seq = btf.offset("vm_area_struct.vm_lock_seq").unwrap_or(MISSING);
     config.vma_refcnt = btf.offset("vm_area_struct.vm_refcnt").unwrap_or(MISSING);

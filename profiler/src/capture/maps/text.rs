@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use super::{AddressSpace, BuildIdReader, BuildIds, NAME_LIMIT, Way, Which, flags, is_wanted};
 use crate::addr::{Avma, FileOffset};
 use crate::capture::files::open_mapped;
+use crate::capture::rights::Rights;
 use crate::event::{At, FileId, Mapping};
 
 /// A line, in bytes: a newline in a name takes four.
@@ -65,7 +66,7 @@ impl<'r, F: io::Read + Seek> Text<'r, F> {
         if let Some(read) = self.build_ids.filter(|_| mapping.file.inode != 0) {
             mapping.at.pid = self.pid;
             let id = self.known.entry(mapping.file).or_insert_with(|| {
-                let file = open_mapped(&mapping);
+                let file = Rights::own().and_then(|own| open_mapped(&mapping, &own));
                 file.map(read).unwrap_or_default()
             });
             mapping.build_id.clone_from(id);

@@ -6,6 +6,7 @@ use symbols::elf::{ElfFile, Segment};
 use crate::addr::{Avma, FileOffset, Svma};
 use crate::capture::files;
 use crate::capture::maps::file_offset;
+use crate::capture::rights::Rights;
 use crate::event::{At, FileId, Mapping, PROT_EXEC};
 use crate::record::binaries::{OpenBinaries, Vdso};
 use crate::unwind::Binaries as _;
@@ -36,13 +37,13 @@ pub struct Mapped {
     pub svma: Result<Svma, String>,
 }
 
-/// Places for addresses and what covers them. Opens each file once.
-pub fn places(pid: u32, addresses: &[Avma], mappings: Vec<Option<Mapping>>) -> Vec<Place> {
+/// Places for addresses and what covers them. Opens each file once, with the rights `own`.
+pub fn places(pid: u32, addresses: &[Avma], mappings: Vec<Option<Mapping>>, own: &Rights) -> Vec<Place> {
     let mut seen = FxHashSet::default();
     let files = mappings.iter().flatten().filter(|mapping| mapping.file.inode != 0);
     let opened = files.filter(|mapping| seen.insert(mapping.file)).map(|mapping| {
         let at = At { pid, ..At::default() };
-        let (mapped, file) = files::mapped(&Mapping { at, ..mapping.clone() }, true);
+        let (mapped, file) = files::mapped(&Mapping { at, ..mapping.clone() }, true, own);
         (mapped, file.map(Into::into))
     });
     let opened = opened.collect();
@@ -127,7 +128,7 @@ mod tests {
             .unwrap()
             .covering(addresses)
             .unwrap();
-        places(pid, addresses, mappings)
+        places(pid, addresses, mappings, &Rights::own().unwrap())
     }
 
     #[test]
@@ -190,7 +191,12 @@ mod tests {
             protection: 1,
             ..Mapping::default()
         };
-        let places = places(std::process::id(), &[Avma(0x10001)], vec![Some(mapping)]);
+        let places = places(
+            std::process::id(),
+            &[Avma(0x10001)],
+            vec![Some(mapping)],
+            &Rights::own().unwrap(),
+        );
         let place = places[0].mapped.as_ref().unwrap();
         assert_eq!(place.offset, Some(FileOffset(1)));
         assert!(place.svma.as_ref().unwrap_err().contains("not an ELF file"));

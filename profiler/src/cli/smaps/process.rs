@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use symbols::elf::ElfFile;
 
 use crate::addr::{Avma, FileOffset, PAGE};
+use crate::capture::rights::Rights;
 use crate::capture::{files, procfs};
 use crate::event::{At, FileId, Mapping};
 use crate::fact::fault::FileSection;
@@ -205,7 +206,8 @@ fn sections_of(pid: u32, region: &Region) -> FileSections {
         path: region.name.clone(),
         ..Mapping::default()
     };
-    let (named, file) = files::mapped(&mapping, true);
+    let own = Rights::own().map_err(|error| error.to_string())?;
+    let (named, file) = files::mapped(&mapping, true, &own);
     let file = file.ok_or_else(|| named.problem.unwrap_or_default())?;
     // What is no ELF file has no sections, and that is known.
     let elf = ElfFile::open(file.into());

@@ -114,7 +114,7 @@ impl Names {
             }
             let mut after = String::with_capacity(before.len());
             let mut done = 0;
-            for Found { bytes, pattern } in found.into_iter() {
+            for Found { bytes, pattern } in found {
                 if bytes.start >= done {
                     after.push_str(before.get(done..bytes.start).unwrap_or_default());
                     after.push_str(pattern.instead);

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use super::Profile;
 use super::taken::taken;
+use super::{Oracle, Profile};
 
 /// Longest that any single run may take.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -77,6 +77,13 @@ impl Ngmi {
             .args(["-c", &format!("{limits}; exec \"$0\" \"$@\"")])
             .arg(binary());
         Self::started_by(shell, "record").args(["--save-only", "-o", "out.json.gz"])
+    }
+
+    /// As [`Self::record`], as root under sudo that this user typed. What [`Self::env`] sets is that user's, and not root's.
+    pub fn record_as_sudo(user: u32) -> Self {
+        let mut sudo = Command::new(Oracle::c("assudo").path);
+        sudo.arg(user.to_string()).arg(binary());
+        Self::started_by(sudo, "record").args(["--save-only", "-o", "out.json.gz"])
     }
 
     /// Adds arguments for `ngmi`.

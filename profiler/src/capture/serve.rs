@@ -1,0 +1,63 @@
+//! The life of the privileged half: it waits for the record half to say when, and records once.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use nix::sys::signal::{SigHandler, Signal, signal};
+
+use super::borrowed::Judged;
+use super::channel::{Channel, ChannelError};
+use super::protocol::{Action, Protocol};
+use super::rights::Rights;
+use super::session::{self, FAREWELL, Session};
+use super::terms::Terms;
+use super::wire::Reply;
+
+/// Serves one recording by these terms on a connected `SOCK_SEQPACKET` socket, and returns when it is over.
+///
+/// SIGINT, SIGTERM, SIGHUP and SIGQUIT are ignored from here on: the record half decides when to stop, and if it is killed, the end
+/// of its socket ends us, with everything drained into a log that can be read.
+pub fn run(socket: OwnedFd, terms: Terms) -> anyhow::Result<()> {
+    for number in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
+        // SAFETY: no handler is installed, only the default of being ended is taken away.
+        unsafe { signal(number, SigHandler::SigIgn)? };
+    }
+    // Files are handed to whoever is at the other end.
+    let reader = terms.user.map_or_else(Rights::own, Rights::of_user);
+    let reader = reader.context("cannot look up the rights of the user who records")?;
+    let mut channel = Channel::new(socket, reader);
+    let mut protocol = Protocol::new(&terms);
+    let started = Judged::named(&terms).and_then(|judged| wait(&mut channel, &mut protocol, terms, judged));
+    match started {
+        Ok(session) => session.map_or(Ok(()), |session| session.record(&mut channel, &mut protocol)),
+        Err(error) => {
+            channel.send(&Reply::Refused(format!("{error:#}")), None)?;
+            channel.finish(FAREWELL)?;
+            Ok(())
+        }
+    }
+}
+
+/// Begins when the record half says so. `None`: it is gone.
+fn wait(
+    channel: &mut Channel,
+    protocol: &mut Protocol,
+    terms: Terms,
+    judged: Judged,
+) -> anyhow::Result<Option<Session>> {
+    let (request, descriptor) = loop {
+        match channel.receive(Duration::from_mins(1), None) {
+            Ok(None) => {}
+            Ok(Some(message)) => break message,
+            Err(ChannelError::Closed) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+    };
+    let action = protocol.accept(request, descriptor).map_err(ChannelError::refused)?;
+    let Action::Begin { pids, command, log } = action else {
+        return Ok(None);
+    };
+    let judged = judged.and_command(&terms, &pids)?;
+    session::begin(terms, pids, &judged, (command, log), channel).map(Some)
+}
