@@ -92,12 +92,13 @@ impl Reach {
     /// asks for its type.
     fn binary(&mut self, path: &Path, file: File) {
         let name = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let (mut search, own, binary) = (mem::take(&mut self.search), path.to_owned(), file.try_clone());
+        let (mut search, own) = (mem::take(&mut self.search), path.to_owned());
+        // Descriptors may be few: it is handed back.
         let found = patiently(Path::new(&name), move |progress| {
-            let found = search.around(&own, &binary?, progress);
-            Ok((search, found))
+            let found = search.around(&own, &file, progress);
+            Ok((search, file, found))
         });
-        if let Ok((search, found)) = found {
+        if let Ok((search, file, found)) = found {
             self.search = search;
             self.add(file);
             for file in found {
