@@ -182,14 +182,15 @@ static FRESH: PendingRequest = unsafe { core::mem::zeroed() };
 pub fn block_bio_complete(ctx: BtfTracePointContext) -> i32 {
     let bio = Bio::new(ctx.arg::<*const c_void>(1));
     let key = bio.key();
+    let time = now();
     let pending = REQUESTS.get_ptr_mut(&key);
-    let Some(pending) = pending.filter(|_| scope::is_within(now())) else {
+    let Some(pending) = pending.filter(|_| scope::is_within(time)) else {
         return 0;
     };
     // SAFETY: nobody else has a bio that is complete.
     unsafe {
         (*pending).body.error = bio.status();
-        complete(key, pending);
+        complete(key, pending, time);
     }
     0
 }
@@ -198,11 +199,12 @@ pub fn block_bio_complete(ctx: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "block_rq_insert")]
 pub fn block_rq_insert(ctx: BtfTracePointContext) -> i32 {
     let request = Request::new(ctx.arg::<*const c_void>(0));
-    if let Some(pending) = pending_anew(request) {
+    let time = now();
+    if let Some(pending) = pending_anew(request, time) {
         // SAFETY: the request is in the hands of whoever inserts it.
         unsafe {
             if (*pending).body.inserted == 0 {
-                (*pending).body.inserted = now();
+                (*pending).body.inserted = time;
             }
         }
     }
@@ -213,8 +215,10 @@ pub fn block_rq_insert(ctx: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "block_rq_issue")]
 pub fn block_rq_issue(ctx: BtfTracePointContext) -> i32 {
     let request = Request::new(ctx.arg::<*const c_void>(0));
-    let Some(pending) = pending_anew(request) else { return 0 };
     let time = now();
+    let Some(pending) = pending_anew(request, time) else {
+        return 0;
+    };
     // SAFETY: the request is in the hands of whoever issues it.
     unsafe {
         let body = &raw mut (*pending).body;
@@ -258,7 +262,8 @@ pub fn block_rq_complete(ctx: BtfTracePointContext) -> i32 {
     let request = Request::new(ctx.arg::<*const c_void>(0));
     let error = ctx.arg::<u64>(1) as i32;
     let bytes = ctx.arg::<u64>(2) as u32;
-    let Some((pending, is_new)) = pending(request) else {
+    let time = now();
+    let Some((pending, is_new)) = pending(request, time) else {
         return 0;
     };
     // SAFETY: the request is in the hands of whoever completes it.
@@ -275,17 +280,17 @@ pub fn block_rq_complete(ctx: BtfTracePointContext) -> i32 {
             (*body).error = error;
         }
         if bytes >= request.bytes() {
-            complete(request.key(), pending);
+            complete(request.key(), pending, time);
         }
     }
     0
 }
 
-/// The request's entry, and whether it was made for this.
+/// The request's entry at `time`, and whether it was made for this.
 #[inline(always)]
-fn pending(request: Request) -> Option<(*mut PendingRequest, bool)> {
+fn pending(request: Request, time: u64) -> Option<(*mut PendingRequest, bool)> {
     // Commands of the driver's own are no I/O. After the end the table stays as it is, for user space to read.
-    if request.flags() & operation::MASK >= operation::DRIVER || !scope::is_within(now()) {
+    if request.flags() & operation::MASK >= operation::DRIVER || !scope::is_within(time) {
         return None;
     }
     let key = request.key();
@@ -303,8 +308,8 @@ fn pending(request: Request) -> Option<(*mut PendingRequest, bool)> {
 
 /// The entry of a request that the device is about to get. It can't have it already: the end of another one in this place was missed then.
 #[inline(always)]
-fn pending_anew(request: Request) -> Option<*mut PendingRequest> {
-    let (pending, _) = pending(request)?;
+fn pending_anew(request: Request, time: u64) -> Option<*mut PendingRequest> {
+    let (pending, _) = pending(request, time)?;
     // SAFETY: as above.
     unsafe {
         if (*pending).issued_now != 0 {
@@ -340,16 +345,20 @@ pub fn block_rq_merge(ctx: BtfTracePointContext) -> i32 {
     0
 }
 
-/// Sends a request that is complete.
+/// Sends a request that is complete since `time`.
 ///
 /// # Safety
 /// `pending` must be the entry of `key`.
 #[inline(always)]
-unsafe fn complete(key: u64, pending: *mut PendingRequest) {
+unsafe fn complete(key: u64, pending: *mut PendingRequest, time: u64) {
     // SAFETY: by this function's own condition.
     unsafe {
         let who = (*pending).who;
-        let at = At::now((who >> 32) as u32, who as u32);
+        let at = At {
+            time,
+            pid: (who >> 32) as u32,
+            tid: who as u32,
+        };
         if !emit::request(at, &raw const (*pending).body) {
             lose(Loss::BlockRingFull);
         }

@@ -13,6 +13,7 @@ use crate::{fault, scope, task, wait};
 
 /// `sched_switch(bool preempt, struct task_struct *prev, struct task_struct *next, ...)`
 #[btf_tracepoint(function = "sched_switch")]
+#[inline(always)] // a call more would make the deepest stack too large for 6.1
 pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     let previous = Task::new(ctx.arg::<*const c_void>(1));
     let Some(switched_in) = SWITCHED_IN.get_ptr_mut(0) else {

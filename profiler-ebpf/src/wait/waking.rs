@@ -33,7 +33,7 @@ pub fn sched_waking(ctx: BtfTracePointContext) -> i32 {
     unsafe {
         let waits = &raw mut (*state).waits;
         let has_looks = (*waits).tokens != 0 && (*waits).now.flags & WAIT_LIKE_EARLIER == 0;
-        if has_looks && interrupt != Some(true) && tid != 0 {
+        if has_looks && interrupt != Some(true) && tid != 0 && scope::is_within(at.time) {
             let task = Task::current();
             // Whoever is not recorded shows where it is in the kernel, which tells an interrupt.
             let (space, place) = match scope::thread(task) {
