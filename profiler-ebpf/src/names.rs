@@ -10,8 +10,8 @@ use profiler_common::{Loss, RecordKind};
 
 use crate::emit::{self, At, lose};
 use crate::kernel::{DEPTH, Dentry, Task, has_name};
-use crate::maps::NAMED;
-use crate::walk::{self, Walk};
+use crate::maps::{NAMED, WALKS, volatile};
+use crate::walk;
 
 /// `NAME_MAX` and the NUL.
 const NAME: usize = 256;
@@ -39,7 +39,10 @@ pub fn tell(file: &mut OpenFile, name: Option<Dentry>, at: At) {
             lose(Loss::WalkerBusy);
             return;
         };
-        if send(walk, file, name, at) {
+        let head = (&raw mut (*walk).frames).cast::<FileNameHead>();
+        (*head).header = at.header(RecordKind::FileName, 0);
+        (*head).file = *file;
+        if send_file_name((*walk).level(), name.address()) != 0 {
             *place = key;
         } else {
             lose(Loss::NameRingFull);
@@ -61,22 +64,26 @@ pub fn tell_open(task: Task, descriptor: u64, at: At) -> Option<OpenFile> {
 /// Places in the table of names that were sent, a power of two.
 pub const NAMED_PLACES: u32 = 1 << 15;
 
-/// # Safety
-/// `walk` must come from [`walk::acquire`]; its memory is used for the record.
-#[inline(always)]
-unsafe fn send(walk: *mut Walk, file: &OpenFile, name: Dentry, at: At) -> bool {
-    // SAFETY: by this function's own condition; the frames have room for the head, all names, and one more.
+/// Sends the name of a file, whose directory entry is at `name`, in a record that the frames of the walk of this number begin with. 0: the ring
+/// was full.
+///
+/// Exported, so that the verifier looks at it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn send_file_name(level: u32, name: u64) -> u32 {
+    let Some(walk) = WALKS.get_ptr_mut(level) else { return 0 };
+    // SAFETY: this CPU's walk, of the program that called; the frames have room for the head, all names, and one more.
     unsafe {
         let record = (&raw mut (*walk).frames).cast::<u8>();
         let mut len = 0_usize;
-        let (mut entry, mut cut) = (name, 1);
+        let (mut entry, mut cut) = (Dentry::at(name), 1);
         for _ in 0..DEPTH {
             let Some(parent) = entry.parent() else {
                 cut = 0;
                 break;
             };
             let Some(from) = entry.last_name() else { break };
-            let to = record.add(HEAD + (crate::maps::volatile(&len) & (NAMES_LEN - 1)));
+            let to = record.add(HEAD + (volatile(&len) & (NAMES_LEN - 1)));
             let copied = bpf_probe_read_kernel_str(to.cast(), NAME as u32, from as *const _);
             if copied <= 1 {
                 break;
@@ -87,12 +94,11 @@ unsafe fn send(walk: *mut Walk, file: &OpenFile, name: Dentry, at: At) -> bool {
             }
             entry = parent;
         }
-        let len = crate::maps::volatile(&len).min(NAMES_LEN);
+        let len = volatile(&len).min(NAMES_LEN);
         let head = record.cast::<FileNameHead>();
-        (*head).header = at.header(RecordKind::FileName, (HEAD + len) as u32);
-        (*head).file = *file;
+        (*head).header.len = (HEAD + len) as u32;
         (*head).len = len as u32;
         (*head).cut = cut;
-        emit::output(record, HEAD + len)
+        u32::from(emit::output(record, HEAD + len))
     }
 }

@@ -75,6 +75,16 @@ impl Dentry {
     /// None, in one word that is always written: the verifier refuses what an `Option` leaves undefined where paths meet.
     pub const NONE: Self = Self(0);
 
+    #[inline(always)]
+    pub fn at(address: u64) -> Self {
+        Self(address)
+    }
+
+    #[inline(always)]
+    pub fn address(self) -> u64 {
+        self.0
+    }
+
     /// As an `Option`.
     #[inline(always)]
     pub fn known(self) -> Option<Self> {
