@@ -4,7 +4,7 @@
 //! record stands for several of them, with their sums.
 
 use crate::RecordHeader;
-use crate::stack::Stacks;
+use crate::stack::{MAX_KERNEL_FRAMES, Stacks, UserRegs};
 
 /// It could have run on: another thread took the CPU.
 pub const WAIT_PREEMPTED: u32 = 1;
@@ -217,6 +217,38 @@ pub struct ThreadWaits {
     pub switches: u64,
 }
 
+/// A thread that is off CPUs when the recording begins: its wait began unseen, and may not end. Written by the iterator over tasks.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+pub struct Asleep {
+    /// Thread group.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// [`WaitBody::out`] of its wait: when it, or the recording, began.
+    pub out: u64,
+    /// Its registers in user space.
+    pub regs: UserRegs,
+    /// As in [`WaitBody`].
+    pub file: OpenFile,
+    /// As above.
+    pub arguments: [u64; 3],
+    /// As above.
+    pub call: u32,
+    /// As above.
+    pub state: u32,
+    /// Of `WAIT_*` those that tell of call, file and I/O.
+    pub flags: u32,
+    /// Valid frames of `kernel`.
+    pub frames: u32,
+    /// Its kernel stack, leaf first.
+    pub kernel: [u64; MAX_KERNEL_FRAMES],
+}
+
 /// The name of a file that is read or written by requests, or that a wait is for: sent before the first record that refers to it by
 /// [`OpenFile::name`]. A file that is renamed has another key, as has another file that takes over its inode number.
 #[repr(C)]
@@ -247,3 +279,4 @@ const _: () = assert!(size_of::<StackAheadHead>() == 24 + 64);
 const _: () = assert!(size_of::<CallPath>() == 24 + 8 + 256);
 const _: () = assert!(size_of::<ThreadWaits>() == 2 * (144 + 64) + 32 + 16 + 16);
 const _: () = assert!(size_of::<FileNameHead>() == 24 + 32 + 8);
+const _: () = assert!(size_of::<Asleep>() == 16 + 32 + 32 + 24 + 16 + 8 * MAX_KERNEL_FRAMES);

@@ -10,6 +10,7 @@ use profiler_common::loss::LOSS_COUNT;
 use profiler_common::piece::Piece;
 use profiler_common::scope::{ThreadState, Wanted};
 use profiler_common::space::CodeRange;
+use profiler_common::switch::Asleep;
 use profiler_common::unwind::{PageRows, Row};
 
 use crate::fault::KnownVmas;
@@ -48,6 +49,10 @@ pub static BOUNDS: Array<u64> = Array::with_max_entries(2, 0);
 /// When the running thread was switched in on this CPU; 0: it ran already when the programs were attached.
 #[map]
 pub static SWITCHED_IN: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
+
+/// What the iterator over tasks writes, before it does.
+#[map]
+pub static ASLEEP: PerCpuArray<Asleep> = PerCpuArray::with_max_entries(1, 0);
 
 /// Counters by [`profiler_common::Loss`].
 #[map]

@@ -105,6 +105,23 @@ pub unsafe fn since(state: *const ThreadState) -> u64 {
     unsafe { (*state).since }.max(beginning())
 }
 
+/// When the wait began, as far as the recording shows it, of a recorded thread that no switch has shown yet.
+///
+/// The thread may be woken meanwhile, so its entry is left to whoever does that.
+#[inline(always)]
+pub fn unseen_since(task: Task) -> Option<u64> {
+    if config!(hides) == scope::HIDES_ALWAYS && task.is_hidden() {
+        return None;
+    }
+    let since = match THREADS.get_ptr(&task.address()) {
+        // SAFETY: words of an entry, which may be another thread's by now, and are numbers then, too.
+        Some(state) => unsafe { ((*state).waits.seen == 0).then_some((*state).since)? },
+        // SAFETY: user space writes an entry once.
+        None => unsafe { WANTED.get(task.tid()) }?.since,
+    };
+    Some(since.max(beginning()))
+}
+
 /// The current thread's state, if it is recorded.
 #[inline(always)]
 pub fn current_thread() -> Option<*mut ThreadState> {

@@ -4,6 +4,7 @@
 //! at, and one more every [`REFILL`] ns; the others have the stacks of the last wait with the same registers, and the short ones among them are
 //! summed up and told together.
 
+mod asleep;
 mod missed;
 mod waking;
 

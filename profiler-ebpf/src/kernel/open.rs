@@ -14,6 +14,9 @@ const DIRECTORY: u32 = 0o040_000;
 const CHARACTER: u32 = 0o020_000;
 const BLOCK: u32 = 0o060_000;
 const REGULAR: u32 = 0o100_000;
+const FIFO: u32 = 0o010_000;
+/// `PIPEFS_MAGIC` of include/uapi/linux/magic.h: pipes that nobody gave a name.
+const PIPEFS: u32 = 0x5049_5045;
 
 /// Address of a `struct inode`.
 #[derive(Clone, Copy)]
@@ -153,7 +156,11 @@ fn parent_and_hash(entry: u64) -> Option<[u64; 2]> {
 /// It is in a file system, rather than a pipe, a socket or the like.
 #[inline(always)]
 pub fn has_name(file: &OpenFile) -> bool {
-    matches!(file.mode & TYPE, DIRECTORY | CHARACTER | BLOCK | REGULAR)
+    match file.mode & TYPE {
+        DIRECTORY | CHARACTER | BLOCK | REGULAR => true,
+        FIFO => file.magic != PIPEFS,
+        _ => false,
+    }
 }
 
 /// It is a block device.

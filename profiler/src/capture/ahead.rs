@@ -51,6 +51,7 @@ fn load_one(program: &mut Program, name: &str, btf: &Btf) -> Result<(), ProgramE
         Program::PerfEvent(program) => program.load(),
         Program::FEntry(program) => program.load(name, btf),
         Program::FExit(program) => program.load(name, btf),
+        Program::Iter(program) => program.load(name, btf),
         _ => Ok(()),
     }
 }

@@ -9,6 +9,7 @@ use aya::programs::{BtfTracePoint, PerfEvent, ProgramError};
 use aya::{Btf, Ebpf};
 
 use super::ahead;
+use super::asleep;
 use super::disks::{self, BlockMode};
 use super::faults::{self, Faults, Watched};
 use super::perf::{self, Clock, Ring};
@@ -61,6 +62,8 @@ pub struct Nouns {
     pub off_cpu: OffCpu,
     /// Block requests.
     pub block: BlockMode,
+    /// Where threads are that sleep already.
+    pub asleep: bool,
 }
 
 /// Attaches everything but the sampling events, which [`sample`] opens and [`start`] starts. [`require`] judges the result.
@@ -72,12 +75,18 @@ pub fn attach(mut ebpf: Ebpf, cpus: &[u32], nouns: Nouns) -> anyhow::Result<Hook
     names.extend(disks::programs(nouns.block));
     names.extend(waits::programs(nouns.off_cpu));
     names.push("sample");
-    ahead::load(&mut ebpf, &btf, ahead::by_name(&names));
+    let asleep = (nouns.asleep && nouns.off_cpu != OffCpu::Off).then_some(asleep::PROGRAM);
+    ahead::load(&mut ebpf, &btf, ahead::by_name(&names).chain(asleep));
     for (noun, name) in TRACEPOINTS {
         let result = attach_tracepoint(&mut ebpf, name, &btf);
         status.push(hook(noun, &format!("tp_btf/{name}"), result));
     }
     waits::watch(&mut ebpf, &btf, nouns.off_cpu, &mut status);
+    if asleep.is_some() {
+        let remedy = "none is needed: where threads wait that slept already is left out (docs/waits.md)";
+        let result = asleep::load(&mut ebpf, &btf);
+        status.push(with_remedy(hook("switch", "iter/task", result), remedy));
+    }
     disks::watch(&mut ebpf, &btf, nouns.block, &mut status);
     let faults = faults::watch(&mut ebpf, &btf, cpus, nouns.faults, &mut status);
     drop(btf);

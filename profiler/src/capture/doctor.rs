@@ -66,7 +66,10 @@ fn try_hooks(rows: &mut Vec<HookStatus>) -> anyhow::Result<()> {
     let mut hooks = attach::attach(
         ebpf.map_err(|error| error.context(super::session::privilege_remedy()))?,
         &cpus,
-        Nouns::default(),
+        Nouns {
+            asleep: true,
+            ..Nouns::default()
+        },
     )?;
     attach::sample(
         &mut hooks,

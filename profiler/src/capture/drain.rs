@@ -8,8 +8,9 @@ use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
 use profiler_common::Loss;
 use profiler_common::block::PendingRequest;
 use profiler_common::scope::{ThreadState, Wanted};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::asleep::Unseen;
 use super::attach::Hooks;
 use super::borrowed::LeftOut;
 use super::disks::{Disks, Flags};
@@ -91,6 +92,8 @@ pub struct Drain {
     frames: records::Frames,
     samples: u64,
     faults: u64,
+    /// Waits whose beginning no switch showed, by thread and time, until they are told.
+    pub asleep: FxHashMap<(u32, Timestamp), Unseen>,
     /// When the recording ended; the end of time: it goes on.
     pub end: Timestamp,
     /// What threads told at the end of the past; `None`: it is not the end.
@@ -153,6 +156,7 @@ impl Drain {
             frames: records::Frames::default(),
             samples: 0,
             faults: 0,
+            asleep: FxHashMap::default(),
             end: Timestamp(u64::MAX),
             told: None,
         })

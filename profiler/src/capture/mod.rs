@@ -5,6 +5,7 @@
 
 mod ahead;
 pub mod apart;
+mod asleep;
 pub mod attach;
 mod borrowed;
 mod bounds;

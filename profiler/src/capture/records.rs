@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use super::kallsyms::KernelAddresses;
 pub use block::request_of;
-pub use switch::{file_name, wait_of};
+pub use switch::{call_of, file_name, wait_of};
 
 use crate::addr::{Avma, FileOffset, KernelOffset, Timestamp};
 use crate::event::{

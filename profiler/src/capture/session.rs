@@ -26,7 +26,7 @@ use super::scope::Recorded;
 use super::space::Code;
 use super::terms::{Scope, Terms};
 use super::wire::{Ended, Progress, Reply, TableOf};
-use super::{doctor, machine, open_files, procfs, require, snapshot, survivors, threads, waits};
+use super::{asleep, doctor, machine, open_files, procfs, require, snapshot, survivors, threads, waits};
 use crate::addr::Timestamp;
 use crate::event::Event;
 
@@ -104,6 +104,8 @@ pub(super) fn begin(
         faults: terms.faults,
         off_cpu: terms.off_cpu,
         block: terms.block,
+        // Nobody else is there when a command begins.
+        asleep: terms.scope != Scope::Command,
     };
     let mut hooks = attach::attach(ebpf, &cpus, nouns)?;
     // The kernel's types took some 20 MB.
@@ -125,6 +127,11 @@ pub(super) fn begin(
     attach::start(&hooks)?;
     let mut bounds = Bounds::new(&mut hooks.ebpf)?;
     let beginning = bounds.begin()?;
+    let sleepers = if nouns.asleep && hooks.has_waits {
+        asleep::find(&mut hooks.ebpf, &config).unwrap_or_default() // why it was not loaded is in the hooks
+    } else {
+        Vec::new()
+    };
     drain.disks = Disks::now(terms.block);
     let header = machine::header(&terms, command, beginning, &cpus, &hooks);
     let log = Log::new(log, &header)
@@ -132,6 +139,7 @@ pub(super) fn begin(
     // Who ended meanwhile.
     drain.cycle(&mut hooks);
     drain.set_log(log, beginning);
+    asleep::write(&mut drain, sleepers, terms.stack_copy);
     // What existed already is in the log whatever comes.
     drain.log().into_iter().for_each(Log::flush);
     channel.send(&Reply::Ready(Box::new(header)), None)?;

@@ -2,6 +2,7 @@
 
 use aya::{Btf as Types, Ebpf};
 use profiler_common::config::{CALL_WORDS, CallSet, Config};
+use profiler_common::switch::CALL_I386;
 use serde::{Deserialize, Serialize};
 use syscalls::{x86, x86_64};
 
@@ -39,6 +40,19 @@ pub fn configure(config: &mut Config, asked: OffCpu, types: &Btf) {
     if let Some((offsets, count)) = preempt_count(types) {
         (config.preempt_count_known, config.per_cpu_offset, config.preempt_count) = (1, offsets, count);
     }
+}
+
+/// Which argument of a system call of `config` is a path.
+pub fn path_argument(config: &Config, call: u32) -> Option<usize> {
+    let is_among = |set: &CallSet| {
+        let words = if call & CALL_I386 == 0 { &set.native } else { &set.i386 };
+        let number = call & !CALL_I386;
+        let word = words.get(usize::try_from(number / 32).unwrap_or(CALL_WORDS));
+        word.is_some_and(|word| word >> (number % 32) & 1 != 0)
+    };
+    [&config.calls_with_path, &config.calls_with_path_second]
+        .into_iter()
+        .position(is_among)
 }
 
 /// The programs that it takes beside that of the switches, which are watched in any case.

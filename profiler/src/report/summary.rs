@@ -16,7 +16,7 @@ use super::findings::{Finding, find};
 use super::text::WIDTH;
 use crate::addr::ns;
 use crate::fact::budget::Collected;
-use crate::fact::{Crowd, FactSink, FrameId, Location, Mark, ModuleId, SampleFact, Tables, ThreadId};
+use crate::fact::{Crowd, FactSink, FrameId, Location, Mark, ModuleId, SampleFact, Tables, Thread, ThreadId};
 
 pub use cost::CostSummary;
 pub use faults::FaultSummary;
@@ -36,7 +36,9 @@ const OWN: &str = "ngmi's own hooks";
 pub struct Summary {
     /// The command's main thread, or the busiest thread if no command was run.
     pub main_thread: Option<MainThread>,
-    /// Where that thread's time off CPUs went; `None`: waits were not watched.
+    /// Of a recording without a command in which nobody ran: who was there.
+    pub asleep: Option<Asleep>,
+    /// Where the main thread's time off CPUs went, or everybody's if nobody ran; `None`: waits were not watched.
     pub waits: Option<WaitSummary>,
     /// What to look at first.
     pub findings: Vec<Finding>,
@@ -104,6 +106,17 @@ pub struct MainThread {
     /// In the tables.
     #[serde(skip)]
     pub id: Option<ThreadId>,
+}
+
+/// Threads of which none ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asleep {
+    /// How many.
+    pub threads: u64,
+    /// Processes that they are of.
+    pub processes: u64,
+    /// The sum of their lives within the recording, in ns.
+    pub wall_ns: u64,
 }
 
 /// A function and the samples of its own.
@@ -174,10 +187,11 @@ impl Summary {
         let marks_left_out = collected.marks_dropped;
         let summary = accumulator.finish(tables);
         let main = summary.main_thread.as_ref().and_then(|main| main.id);
+        let whose = main.filter(|_| summary.asleep.is_none());
         Self {
             marks_left_out,
             faults: FaultSummary::new(tables, &collected.faults),
-            waits: main.and_then(|main| WaitSummary::new(tables, collected, main)),
+            waits: main.and_then(|_| WaitSummary::new(tables, collected, whose)),
             findings: find(tables, &collected.clues),
             ..summary
         }
@@ -204,6 +218,7 @@ impl Accumulator {
         let more = |count: fn(&Crowd) -> u64| sum(recording.crowds.iter().map(|crowd| count(crowd).saturating_sub(1)));
         Summary {
             main_thread: main_thread(tables, &cpu),
+            asleep: asleep(tables, &cpu),
             waits: None,
             findings: Vec::new(),
             hottest: hottest(tables, &self.self_samples),
@@ -259,9 +274,6 @@ fn main_thread(tables: &Tables, cpu: &[u64]) -> Option<MainThread> {
     let id = command.or_else(busiest)?;
     let thread = tables.threads.get(id.index())?;
     let process = tables.processes.get(thread.process.index())?;
-    let recording = &tables.recording;
-    let end = thread.end.unwrap_or(recording.end).min(recording.end);
-    let wall = end.since(thread.start.max(recording.start));
     Some(MainThread {
         process: process.name.clone(),
         pid: process.pid,
@@ -269,8 +281,29 @@ fn main_thread(tables: &Tables, cpu: &[u64]) -> Option<MainThread> {
         name: thread.name.clone(),
         is_commands: command.is_some(),
         id: Some(id),
-        wall_ns: ns(wall),
+        wall_ns: life_ns(tables, thread),
         cpu_ns: cpu.get(id.index()).copied().unwrap_or(0),
+    })
+}
+
+/// Its life within the recording, in ns.
+fn life_ns(tables: &Tables, thread: &Thread) -> u64 {
+    let recording = &tables.recording;
+    let end = thread.end.unwrap_or(recording.end).min(recording.end);
+    ns(end.since(thread.start.max(recording.start)))
+}
+
+fn asleep(tables: &Tables, cpu: &[u64]) -> Option<Asleep> {
+    if tables.command_process().is_some() || tables.threads.is_empty() || cpu.iter().any(|time| *time > 0) {
+        return None;
+    }
+    let mut processes: Vec<_> = tables.threads.iter().map(|thread| thread.process).collect();
+    processes.sort_unstable();
+    processes.dedup();
+    Some(Asleep {
+        threads: tables.threads.len() as u64,
+        processes: processes.len() as u64,
+        wall_ns: sum(tables.threads.iter().map(|thread| life_ns(tables, thread))),
     })
 }
 

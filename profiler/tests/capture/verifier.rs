@@ -32,7 +32,11 @@ fn every_program_is_far_from_the_verifiers_limit() {
         config.faults = FaultMode::All.number();
         config.find_vma = u32::from(types.has_function(btf::FIND_VMA));
         let ebpf = load::load(&config, Sizes::for_machine(1, 1, 0), &types).unwrap();
-        let mut hooks = attach::attach(ebpf, &cpus, Nouns::default()).unwrap();
+        let nouns = Nouns {
+            asleep: true,
+            ..Nouns::default()
+        };
+        let mut hooks = attach::attach(ebpf, &cpus, nouns).unwrap();
         attach::sample(&mut hooks, &cpus, 1);
         attach::require(&hooks).unwrap();
         // What the verifier thinks wrong (EACCES, EINVAL, E2BIG) is our mistake; EPERM is the kernel's policy.

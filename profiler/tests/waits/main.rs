@@ -24,6 +24,7 @@ mod harness;
 
 mod run;
 
+mod attached;
 mod cpu;
 mod disk;
 mod load;

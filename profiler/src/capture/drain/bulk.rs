@@ -2,6 +2,7 @@
 
 use aya::maps::RingBuf;
 use profiler_common::block::{PendingRequest, REQUEST_UNFINISHED};
+use profiler_common::switch::WAIT_UNSEEN_START;
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::{CYCLE_LIMIT, Drain};
@@ -82,6 +83,11 @@ impl Drain {
             }
             Event::Wait(wait) => {
                 self.note(wait.at.tid, wait.out);
+                if wait.flags & WAIT_UNSEEN_START != 0
+                    && let Some(unseen) = self.asleep.remove(&(wait.at.tid, wait.out))
+                {
+                    unseen.complete(wait);
+                }
                 if let Some(open) = wait.call.as_mut().and_then(|call| call.file.as_mut()) {
                     open.file = self.spaces.generations.of_record(open.file);
                     open.name = self.file_names.number(open.name);

@@ -15,20 +15,25 @@ pub(super) fn wait(record: &[u8]) -> Option<Wait> {
     Some(wait_of(at, record.header.cpu, &record.body, &record.stacks))
 }
 
+/// The system call that a wait's record tells of, by its flags.
+pub fn call_of(flags: u32, number: u32, arguments: [u64; 3], open: &switch::OpenFile) -> Option<Call> {
+    let open = (flags & WAIT_HAS_FILE != 0).then(|| OpenFile {
+        file: file(open.inode, open.device, open.generation),
+        mode: open.mode,
+        magic: open.magic,
+        name: open.name,
+    });
+    (flags & WAIT_IN_CALL != 0).then_some(Call {
+        number,
+        arguments,
+        file: open,
+    })
+}
+
 /// A wait as the kernel side keeps it.
 pub fn wait_of(at: At, cpu: u16, body: &switch::WaitBody, place: &profiler_common::stack::Stacks) -> Wait {
     let is = |flag| body.flags & flag != 0;
-    let open = is(WAIT_HAS_FILE).then(|| OpenFile {
-        file: file(body.file.inode, body.file.device, body.file.generation),
-        mode: body.file.mode,
-        magic: body.file.magic,
-        name: body.file.name,
-    });
-    let call = is(WAIT_IN_CALL).then_some(Call {
-        number: body.call,
-        arguments: body.arguments,
-        file: open,
-    });
+    let call = call_of(body.flags, body.call, body.arguments, &body.file);
     let waker = is(WAIT_WOKEN).then_some(Waker {
         time: Timestamp(body.waker.time),
         pid: body.waker.pid,

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::{FaultSummary, MainThread, Summary};
+use super::{Asleep, FaultSummary, MainThread, Summary};
 use crate::report::findings::Finding;
 use crate::report::text::{WIDTH, bytes, columns, count, duration, estimate, fit, fit_middle, percent};
 
@@ -27,8 +27,11 @@ impl Summary {
     fn lines(&self) -> Vec<String> {
         let (mut lines, mut held_up, mut rest) = (Vec::new(), Vec::new(), self.rest());
         if let Some(main) = &self.main_thread {
-            lines.push(Self::main_line(main));
-            let not_running = main.wall_ns.saturating_sub(main.cpu_ns);
+            let (line, not_running) = match &self.asleep {
+                Some(asleep) => (Self::asleep_line(main, asleep), asleep.wall_ns),
+                None => (Self::main_line(main), main.wall_ns.saturating_sub(main.cpu_ns)),
+            };
+            lines.push(line);
             held_up = self.waits.iter().flat_map(|waits| waits.lines(not_running)).collect();
         }
         let hottest = usize::from(!self.hottest.is_empty());
@@ -70,13 +73,23 @@ impl Summary {
         fit(&main.process, WIDTH.saturating_sub(columns(&figures))) + &figures
     }
 
+    fn asleep_line(main: &MainThread, asleep: &Asleep) -> String {
+        let head = format!("no thread ran in {}: ", duration(main.wall_ns));
+        let threads = match asleep.threads {
+            1 => "1 thread".to_owned(),
+            threads => format!("{} threads", count(threads)),
+        };
+        if asleep.processes > 1 {
+            return format!("{head}{threads} in {} processes", count(asleep.processes));
+        }
+        let rest = format!(" ({}), {threads}", main.pid);
+        let room = WIDTH.saturating_sub(columns(&head) + columns(&rest));
+        format!("{head}{}{rest}", fit_middle(&main.process, room))
+    }
+
     /// Of a recording without a command: the thread is one of many, and the others' main threads may have slept.
     fn busiest_line(main: &MainThread) -> String {
-        let head = if main.cpu_ns > 0 {
-            "busiest thread: "
-        } else {
-            "no thread ran: "
-        };
+        let head = "busiest thread: ";
         let figures = format!(
             ", {} on CPU ({}) of {}",
             duration(main.cpu_ns),
@@ -110,11 +123,18 @@ impl Summary {
 
     fn rest(&self) -> Vec<String> {
         let mut lines = Vec::new();
+        let of = if self.samples > 0 {
+            format!(
+                " of {} threads in {} processes",
+                count(self.threads),
+                count(self.processes)
+            )
+        } else {
+            String::new()
+        };
         lines.push(format!(
-            "samples: {} of {} threads in {} processes, {} of CPU time",
+            "samples: {}{of}, {} of CPU time",
             count(self.samples),
-            count(self.threads),
-            count(self.processes),
             duration(self.cpu_time_ns)
         ));
         lines.extend(self.faults.iter().flat_map(FaultSummary::lines));

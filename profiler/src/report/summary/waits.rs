@@ -1,4 +1,4 @@
-//! What a summary says of the time in which the main thread did not run.
+//! What a summary says of the time in which the main thread did not run, or nobody did.
 
 use std::cmp::Reverse;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{WIDTH, list};
 use crate::fact::About;
-use crate::fact::budget::Collected;
+use crate::fact::budget::{Collected, ThreadFacts};
 use crate::fact::{MappedFileId, StackId, Tables, ThreadId, WaitReason, short_path};
 use crate::report::export::ns;
 use crate::report::functions::Functions;
@@ -48,29 +48,47 @@ struct HeldUp<'a> {
 }
 
 impl WaitSummary {
-    /// `None`: waits were not watched.
-    pub fn new(tables: &Tables, collected: &Collected, main: ThreadId) -> Option<Self> {
+    /// Of one thread, or of all. `None`: waits were not watched.
+    pub fn new(tables: &Tables, collected: &Collected, thread: Option<ThreadId>) -> Option<Self> {
         if collected.waits.is_empty() {
             return None;
         }
         let mut summary = Self::default();
         let mut held = HeldUp::default();
-        let facts = collected.threads.get(main.index())?;
+        let whose = match thread {
+            Some(thread) => thread.index()..thread.index().saturating_add(1),
+            None => 0..collected.threads.len(),
+        };
+        for facts in collected.threads.get(whose)? {
+            summary.add_facts(facts, &mut held);
+        }
+        let folded = collected.folded_wait_stacks.iter();
+        for folded in folded.filter(|folded| thread.is_none_or(|thread| folded.thread == thread)) {
+            if summary.add(folded.reason, folded.in_fault, folded.blocked, folded.queued) {
+                add(&mut held.stacks, folded.stack, folded.blocked);
+            }
+        }
+        summary.functions = functions(tables, held.stacks);
+        let named = held.files.into_iter().filter_map(|(id, time)| {
+            let file = tables.files.get(id.index())?;
+            Some((file.short_name(), time))
+        });
+        let spelled = held.paths.into_iter();
+        let spelled = spelled.map(|(path, time)| (short_path(path).to_owned(), time));
+        summary.files = most(named.chain(spelled));
+        Some(summary)
+    }
+
+    fn add_facts<'a>(&mut self, facts: &'a ThreadFacts, held: &mut HeldUp<'a>) {
         for wait in &facts.waits {
             let blocked = ns(wait.blocked());
-            if summary.add(wait.reason, wait.in_fault, blocked, ns(wait.queued)) {
+            if self.add(wait.reason, wait.in_fault, blocked, ns(wait.queued)) {
                 add(&mut held.stacks, wait.stack, blocked);
                 match About::of(wait).filter(|_| !wait.in_fault) {
                     Some(About::File(file)) => add(&mut held.files, Some(file), blocked),
                     Some(About::Path(path)) => add(&mut held.paths, Some(path), blocked),
                     None => {}
                 }
-            }
-        }
-        let folded = collected.folded_wait_stacks.iter();
-        for folded in folded.filter(|folded| folded.thread == main) {
-            if summary.add(folded.reason, folded.in_fault, folded.blocked, folded.queued) {
-                add(&mut held.stacks, folded.stack, folded.blocked);
             }
         }
         for fault in facts.faults.iter() {
@@ -86,15 +104,6 @@ impl WaitSummary {
                 waited,
             );
         }
-        summary.functions = functions(tables, held.stacks);
-        let named = held.files.into_iter().filter_map(|(id, time)| {
-            let file = tables.files.get(id.index())?;
-            Some((file.short_name(), time))
-        });
-        let spelled = held.paths.into_iter();
-        let spelled = spelled.map(|(path, time)| (short_path(path).to_owned(), time));
-        summary.files = most(named.chain(spelled));
-        Some(summary)
     }
 
     /// Counts a wait; true: it was held up.
@@ -191,7 +200,7 @@ mod tests {
 
     use super::*;
     use crate::addr::Timestamp;
-    use crate::fact::budget::{ThreadFacts, WaitSum};
+    use crate::fact::budget::WaitSum;
     use crate::fact::wait::{Sight, WaitCall};
     use crate::fact::{MappedFile, WaitFact};
 
@@ -238,7 +247,7 @@ mod tests {
                 ..MappedFile::default()
             });
         }
-        WaitSummary::new(&tables, &collected, ThreadId(0))
+        WaitSummary::new(&tables, &collected, Some(ThreadId(0)))
     }
 
     #[test]
