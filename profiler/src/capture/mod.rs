@@ -51,6 +51,7 @@ pub mod require;
 pub mod rights;
 pub mod same_file;
 pub mod scope;
+mod segments;
 mod serve;
 pub mod session;
 pub mod snapshot;

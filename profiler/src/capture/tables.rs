@@ -14,7 +14,7 @@ use aya::maps::{HashMap, Map, MapData};
 use memmap2::{Mmap, MmapMut, MmapOptions};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use profiler_common::Loss;
-use profiler_common::space::{CodeRange, FRAME_POINTERS, PENDING, Run, TABLE};
+use profiler_common::space::{CodeRange, FRAME_POINTERS, MAX_PLACES, PENDING, Run, TABLE};
 use profiler_common::unwind::{Arch, PageRows, Row, TABLE_PAGE};
 use rustc_hash::{FxHashMap, FxHashSet};
 use zerocopy::{Immutable, IntoBytes};
@@ -22,11 +22,12 @@ use zerocopy::{Immutable, IntoBytes};
 use super::load::Sizes;
 use super::losses::Losses;
 use super::ranges::{GRACE, Room};
+use super::segments::parts;
 use super::space::{Code, Piece, Spaces};
 use crate::event::Segment;
 use crate::table::TableView;
 
-/// The kernel maps whole pages, so a mapping shows a little more than its segment.
+/// The kernel maps whole pages.
 const PAGE: u64 = 4096;
 /// Executable segments of one file, at most.
 pub const SEGMENTS_LIMIT: usize = 64;
@@ -96,18 +97,6 @@ struct Placed {
     /// The stated address of its first page.
     base: u64,
     segments: Vec<Segment>,
-}
-
-impl Placed {
-    /// The stated address of a byte of the file.
-    fn svma(&self, offset: u64) -> Option<u64> {
-        let segment = self.segments.iter().find(|segment| {
-            let start = segment.offset - segment.offset % PAGE;
-            let end = segment.offset.saturating_add(segment.file_size);
-            start <= offset && end.checked_next_multiple_of(PAGE).is_none_or(|end| offset < end)
-        })?;
-        Some(segment.svma.wrapping_add(offset.wrapping_sub(segment.offset)))
-    }
 }
 
 /// What the kernel side knows.
@@ -256,7 +245,8 @@ impl Tables {
     fn place(&mut self, id: u64, now: Instant, spaces: &Spaces, losses: &mut Losses) {
         let mut ranges: Vec<CodeRange> = spaces
             .pieces(id)
-            .map(|(start, piece)| self.range(start, piece))
+            .flat_map(|(start, piece)| self.ranges(start, piece))
+            .take(MAX_PLACES as usize + 1)
             .collect();
         ranges.dedup_by(|next, last| join(last, next));
         let count = u32::try_from(ranges.len()).unwrap_or(u32::MAX);
@@ -285,35 +275,52 @@ impl Tables {
         }
     }
 
-    fn range(&self, start: u64, piece: Piece) -> CodeRange {
+    /// The ranges of a piece: mostly one.
+    fn ranges(&self, start: u64, piece: Piece) -> Vec<CodeRange> {
         let range = CodeRange {
             start,
             end: piece.end,
             unwinding: PENDING,
             ..CodeRange::default()
         };
-        let placed = self.placed.get(&piece.code);
-        let located = placed.and_then(|placed| Some((placed, placed.svma(piece.offset)?)));
-        if let Some((placed, svma)) = located {
-            return CodeRange {
-                bias: start.wrapping_sub(svma).wrapping_add(placed.base),
+        let Some(placed) = self.placed.get(&piece.code) else {
+            let known = piece.code == Code::Made || self.without.contains(&piece.code);
+            let unwinding = if known { FRAME_POINTERS } else { PENDING };
+            return vec![CodeRange { unwinding, ..range }];
+        };
+        let mapped = piece.offset..piece.offset.saturating_add(piece.end.wrapping_sub(start));
+        let parts = parts(&placed.segments, mapped);
+        let start_of = |offset: u64| start.wrapping_add(offset.wrapping_sub(piece.offset));
+        let ends = parts.iter().skip(1).map(|(offset, _)| start_of(*offset));
+        let ends: Vec<u64> = ends.chain([piece.end]).collect();
+        let range_of = |((offset, svma), end): (&(u64, Option<u64>), u64)| {
+            let start = start_of(*offset);
+            let range = CodeRange { start, end, ..range };
+            let Some(svma) = svma else {
+                let unwinding = FRAME_POINTERS;
+                return CodeRange { unwinding, ..range };
+            };
+            CodeRange {
+                bias: start.wrapping_sub(*svma).wrapping_add(placed.base),
                 first_page: placed.first_page,
                 pages: placed.pages,
                 unwinding: TABLE,
                 ..range
-            };
-        }
-        let known = placed.is_some() || piece.code == Code::Made || self.without.contains(&piece.code);
-        CodeRange {
-            unwinding: if known { FRAME_POINTERS } else { PENDING },
-            ..range
-        }
+            }
+        };
+        parts.iter().zip(ends).map(range_of).collect()
     }
 }
 
-/// Makes one range of two neighbours that are walked by frame pointers: compilers at run time map a page at a time.
+/// Makes one range of two neighbours that are walked alike: compilers at run time map a page at a time, and what is in front of a segment in
+/// its first page goes by the same rows.
 fn join(last: &mut CodeRange, next: &CodeRange) -> bool {
-    let joins = last.end == next.start && last.unwinding == FRAME_POINTERS && next.unwinding == FRAME_POINTERS;
+    let alike = CodeRange {
+        start: last.start,
+        end: last.end,
+        ..*next
+    };
+    let joins = last.end == next.start && last.unwinding != PENDING && *last == alike;
     if joins {
         last.end = next.end;
     }

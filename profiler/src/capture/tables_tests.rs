@@ -200,7 +200,13 @@ fn an_honest_range_finds_its_rows() {
         offset: 0x1000,
         code: file(1),
     };
-    let range = tables.range(0x7000_1000, piece);
+    let only = |piece: Piece| {
+        let mut ranges = tables.ranges(0x7000_1000, piece);
+        ranges.dedup_by(|next, last| join(last, next));
+        assert_eq!(ranges.len(), 1, "{ranges:?}");
+        ranges[0]
+    };
+    let range = only(piece);
     assert_eq!((range.unwinding, range.first_page, range.pages), (TABLE, 0, 2));
     // The text's first byte, 0x234 in the file's own terms, is mapped at 0x70001234.
     assert_eq!(0x7000_1234 - range.bias, 0x234);
@@ -208,28 +214,39 @@ fn an_honest_range_finds_its_rows() {
         offset: 0x2000,
         ..piece
     };
-    assert_eq!(tables.range(0x7000_1000, beyond).unwinding, FRAME_POINTERS);
-    assert_eq!(
-        tables.range(0x7000_1000, Piece { code: file(2), ..piece }).unwinding,
-        PENDING
-    );
+    assert_eq!(only(beyond).unwinding, FRAME_POINTERS);
+    let made = Piece {
+        code: Code::Made,
+        ..piece
+    };
+    assert_eq!(only(made).unwinding, FRAME_POINTERS);
+    let other = Piece { code: file(2), ..piece };
+    assert_eq!(only(other).unwinding, PENDING);
     tables.add_none(file(2));
-    assert_eq!(
-        tables.range(0x7000_1000, Piece { code: file(2), ..piece }).unwinding,
-        FRAME_POINTERS
-    );
-    assert_eq!(
-        tables
-            .range(
-                0x7000_1000,
-                Piece {
-                    code: Code::Made,
-                    ..piece
-                }
-            )
-            .unwinding,
-        FRAME_POINTERS
-    );
+    assert_eq!(tables.ranges(0x7000_1000, other)[0].unwinding, FRAME_POINTERS);
+}
+
+/// Both mappings show the page of the file that holds the end of one and the start of the other.
+#[test]
+fn segments_that_share_a_page_have_their_own_rows() {
+    let Some(mut tables) = tables() else { return };
+    let packed = vec![segment(0x1000, 0, 0xcb), segment(0x10d0, 0x20d0, 0x400)];
+    tables.add(file(1), packed, sealed_memory(&table(ARCH, 20, 5))).unwrap();
+    let piece = |end| Piece {
+        end,
+        offset: 0x1000,
+        code: file(1),
+    };
+    let place = |start: u64, address: u64| {
+        let ranges = tables.ranges(start, piece(start + 0x1000));
+        assert!(ranges.is_sorted_by(|low, high| low.end == high.start));
+        let range = ranges
+            .iter()
+            .find(|range| range.start <= address && address < range.end);
+        address - range.unwrap().bias
+    };
+    assert_eq!(place(0x7000_0000, 0x7000_0010), 0x10);
+    assert_eq!(place(0x7000_2000, 0x7000_20e0), 0x20e0);
 }
 
 /// A mapping of process 5 that touches none with another number.

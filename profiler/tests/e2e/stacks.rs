@@ -318,3 +318,30 @@ fn walks_that_new_tables_overtake_keep_their_leaf() {
     let by_start = copies("_start");
     assert_eq!(by_start.lines().count(), 1, "{by_start}");
 }
+
+/// lld puts the end of one segment of code and the start of the next into one page of the file, which both mappings show.
+#[test]
+fn segments_of_code_that_share_a_page_are_walked() {
+    needs_capture!();
+    if std::process::Command::new("ld.lld").arg("--version").output().is_err() {
+        crate::harness::skip::skip("there is no ld.lld");
+        return;
+    }
+    let packed = ["-fuse-ld=lld", "-Wl,--section-start=.text_far=0x800000"];
+    for kind in [&["-pie", "-fPIE"][..], &["-no-pie"]] {
+        let program = Oracle::c_with("far.c", "far", &[&packed, kind].concat());
+        let record = Ngmi::record().args(["--stack-copy", "0"]);
+        let profile = record.program(&program, ["400"]).run().profile();
+        let chains: [&[&str]; 2] = [&["near_leaf", "far_inner", "far_outer", "main"], &["far_leaf", "main"]];
+        for chain in chains {
+            let samples: Vec<_> = profile.samples().filter(|sample| sample.holds(chain[0])).collect();
+            assert!(samples.len() > 50, "{} samples in {}", samples.len(), chain[0]);
+            let whole = share(samples.iter().copied(), |sample| {
+                let functions = sample.functions();
+                let found = functions.windows(chain.len()).any(|part| part == chain);
+                found && functions.last() == Some(&"_start")
+            });
+            assert!(whole > 0.95, "{whole}: {:?}", samples[samples.len() / 2].functions());
+        }
+    }
+}
