@@ -89,6 +89,11 @@ impl<'data> FunctionRanges<'data> {
 
     /// The function that covers `svma`.
     pub(crate) fn range_of(&self, svma: u64) -> Option<Range<u64>> {
+        self.last_before(svma).filter(|range| range.contains(&svma))
+    }
+
+    /// The last function that starts at `svma` or before it.
+    pub(crate) fn last_before(&self, svma: u64) -> Option<Range<u64>> {
         match &self.index {
             Index::Header(header) => {
                 let table = header.table()?;
@@ -105,12 +110,12 @@ impl<'data> FunctionRanges<'data> {
                     .fde_from_offset(&self.bases, offset, EhFrame::cie_from_offset)
                     .ok()?;
                 let range = fde.initial_address()..fde.initial_address().checked_add(fde.len())?;
-                range.contains(&svma).then_some(range)
+                (range.start <= svma).then_some(range)
             }
             Index::List(list) => {
                 let index = list.partition_point(|(start, _)| *start <= svma).checked_sub(1)?;
                 let (start, end) = list.get(index).copied()?;
-                (svma < end).then_some(start..end)
+                Some(start..end)
             }
         }
     }

@@ -15,6 +15,8 @@ use rustc_hash::FxHashMap;
 const MAX_NESTING: usize = 64;
 /// Code is in sections with this flag.
 const SHF_EXECINSTR: u64 = 4;
+/// Added to the rank of a symbol that does not say that it is a function.
+const UNTYPED: u8 = 3;
 /// No enclosing symbol.
 const NONE: u32 = u32::MAX;
 
@@ -64,7 +66,15 @@ pub(crate) struct Hit<'data> {
     pub start: u64,
     pub end: u64,
     pub extent: SymbolExtent,
+    /// It has neither a type nor a size: it may mark a place inside a function.
+    pub is_label: bool,
     pub name: &'data [u8],
+}
+
+impl Entry {
+    fn is_label(&self) -> bool {
+        self.extent != SymbolExtent::Sized && self.rank >= UNTYPED
+    }
 }
 
 impl<'data, 'files> SymbolTable<'data, 'files> {
@@ -108,6 +118,7 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
                     start: entry.start,
                     end: entry.end,
                     extent: entry.extent,
+                    is_label: entry.is_label(),
                     name,
                 });
             }
@@ -117,6 +128,27 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
             index = entry.enclosing as usize;
         }
         None
+    }
+
+    /// Where the last symbol in front of `svma` ends, which no symbol covers; of one without a size, where it starts.
+    pub(crate) fn end_before(&self, svma: u64) -> Option<u64> {
+        let behind = self.entries.partition_point(|entry| entry.start <= svma);
+        let mut index = behind.checked_sub(1)?;
+        let mut last = 0;
+        for _ in 0..MAX_NESTING {
+            let entry = self.entries.get(index)?;
+            let end = if entry.extent == SymbolExtent::Sized {
+                entry.end
+            } else {
+                entry.start
+            };
+            last = last.max(end);
+            if entry.enclosing == NONE {
+                break;
+            }
+            index = entry.enclosing as usize;
+        }
+        Some(last.min(svma))
     }
 
     /// Whether a symbol other than the one that [`Self::lookup`] finds gives the function at `start` this name, which begins with an
@@ -139,13 +171,12 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
         {
             let (start, size) = (symbol.address(), symbol.size());
             let typed = symbol.kind() == SymbolKind::Text;
-            // An unsized label without a type marks a place inside a function.
-            let label = symbol.kind() == SymbolKind::Label || symbol.kind() == SymbolKind::Unknown;
-            if symbol.is_undefined() || !(typed || label && size > 0) {
+            let untyped = symbol.kind() == SymbolKind::Label || symbol.kind() == SymbolKind::Unknown;
+            if symbol.is_undefined() || !(typed || untyped && (size > 0 || is_named_label(&symbol))) {
                 continue;
             }
             // By address: tools that remove a section leave wrong section numbers in `.dynsym`.
-            let Some(section_end) = section_end(&executable, start) else {
+            let Some((_, section_end)) = section_of(&executable, start) else {
                 continue;
             };
             let Ok(index) = u32::try_from(symbol.index().0) else {
@@ -170,7 +201,7 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
                 name,
                 enclosing: NONE,
                 extent,
-                rank: binding(&symbol) + 3 * u8::from(!typed),
+                rank: binding(&symbol) + if typed { 0 } else { UNTYPED },
             });
         }
     }
@@ -240,7 +271,7 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
         key(first) < key(second)
     }
 
-    /// Links each entry to the symbol around it, and drops unsized symbols inside sized ones.
+    /// Links each entry to the symbol around it, and drops unsized symbols inside others.
     fn link_enclosing(&mut self) {
         let mut kept: Vec<Entry> = Vec::with_capacity(self.entries.len());
         let mut open: Vec<u32> = Vec::new();
@@ -251,7 +282,7 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
             {
                 open.pop();
             }
-            if entry.extent != SymbolExtent::Sized && !open.is_empty() {
+            if entry.extent != SymbolExtent::Sized && (!open.is_empty() || self.is_part(&entry, kept.last())) {
                 continue;
             }
             entry.enclosing = open.last().copied().unwrap_or(NONE);
@@ -263,6 +294,14 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
         }
         kept.shrink_to_fit();
         self.entries = kept;
+    }
+
+    /// Whether a label is a place inside of what the symbol before it names: assemblers call it `function.place` then.
+    fn is_part(&self, label: &Entry, before: Option<&Entry>) -> bool {
+        let names = before.and_then(|before| Some((self.name(before.name)?, self.name(label.name)?)));
+        label.is_label()
+            && names
+                .is_some_and(|(before, label)| label.strip_prefix(before).is_some_and(|rest| rest.starts_with(b".")))
     }
 
     /// Lets unsized symbols reach to the next symbol or the end of their section.
@@ -304,6 +343,12 @@ fn binding(symbol: &Symbol<'_, '_>) -> u8 {
     }
 }
 
+/// Whether a label is more than a mark of the assembler's own: `.L5`, or arm64's `$x`.
+fn is_named_label(symbol: &Symbol<'_, '_>) -> bool {
+    let name = symbol.name_bytes().unwrap_or_default();
+    !name.is_empty() && !name.starts_with(b".L") && !name.starts_with(b"$")
+}
+
 /// Whether a symbol is a plain C name with an underscore in front.
 fn is_underscored(symbol: &[u8]) -> bool {
     symbol.starts_with(b"_") && !symbol.starts_with(b"_Z") && !symbol.starts_with(b"_R")
@@ -327,8 +372,8 @@ pub(crate) fn executable_ranges(file: &File<'_>) -> Vec<(u64, u64)> {
     ranges
 }
 
-/// Where the section around `svma` ends.
-pub(crate) fn section_end(ranges: &[(u64, u64)], svma: u64) -> Option<u64> {
+/// Start and end of the section around `svma`.
+pub(crate) fn section_of(ranges: &[(u64, u64)], svma: u64) -> Option<(u64, u64)> {
     let index = ranges.partition_point(|(start, _)| *start <= svma).checked_sub(1)?;
-    ranges.get(index).map(|(_, end)| *end).filter(|end| svma < *end)
+    ranges.get(index).copied().filter(|(_, end)| svma < *end)
 }

@@ -255,5 +255,5 @@ fn a_misleading_search_table_costs_only_placeholders() {
     let exported = build.resolve(&build.symbol("exported_first").probes()).unwrap();
     assert!(exported.iter().flatten().all(|name| name.symbol == "exported_first") && exported.len() == 3);
     let private = build.resolve(&build.symbol("private_middle").probes()).unwrap();
-    assert_eq!(private, [None, None, None]);
+    assert!(private.iter().flatten().all(|name| name.is_nameless) && private.len() == 3);
 }

@@ -132,6 +132,7 @@ mod tests {
             .filter(|(_, (start, size))| at.checked_sub(*start).is_some_and(|place| place < *size));
         let (number, (start, size)) = covering.min_by_key(|(_, (_, size))| *size)?;
         Some(AddressName {
+            is_nameless: false,
             symbol: format!("symbol {number}"),
             symbol_start: *start,
             symbol_size: (number % 3 > 0).then_some(*size),
@@ -157,6 +158,7 @@ mod tests {
         #[test]
         fn hostile_answers_never_panic(bytes in prop::collection::btree_map(any::<u64>(), any::<(u32, u32, Option<u32>)>(), 0..20)) {
             let name = |(_, symbol_start, symbol_size): &(u32, u32, Option<u32>)| AddressName {
+                is_nameless: false,
                 symbol: "x".into(),
                 symbol_start: *symbol_start,
                 symbol_size: *symbol_size,

@@ -61,8 +61,10 @@ pub struct BinaryRequest {
 /// What is at an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressName {
-    /// The function in the symbol table, demangled; `fun_SVMA` if only `.eh_frame` knows of it.
+    /// The function in the symbol table, demangled.
     pub symbol: String,
+    /// Only its place is known, from `.eh_frame` or from what is known around it: `symbol` is `fun_` and its start, as samply-symbols has it.
+    pub is_nameless: bool,
     /// Its relative address.
     pub symbol_start: u32,
     /// Its size in bytes, if known.

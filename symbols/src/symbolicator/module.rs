@@ -7,13 +7,14 @@ use super::locate::{self, Opened};
 use super::{AddressName, BinaryRequest, Names, SourceFrame, Symbolicator, minidebug};
 use crate::cfi::{FunctionRanges, UnwindSections};
 use crate::demangle::demangle_bytes;
-use crate::elf::ElfError;
-use crate::table::{Hit, SymbolExtent, SymbolTable, executable_ranges, is_named, section_end};
+use crate::elf::{ElfError, ElfFile};
+use crate::table::{Hit, SymbolExtent, SymbolTable, executable_ranges, is_named, section_of};
 
 /// A function's place and, if it has one, its name.
 struct Function {
     start: u64,
-    end: u64,
+    /// `None`: somewhere before the next one.
+    end: Option<u64>,
     name: Option<String>,
 }
 
@@ -47,14 +48,15 @@ impl Symbolicator {
             .and_then(|runtime| Frames::load(runtime, described));
 
         let base = opened.elf.base_svma();
-        let code = executable_ranges(&opened.elf.object()?);
+        let code = Code::of(&opened.elf)?;
         let data = LazyCell::new(|| SymbolTable::of_data(&objects));
         let name = |address: &u32| {
             let svma = base.checked_add(u64::from(*address))?;
-            if !code.is_empty() && section_end(&code, svma).is_none() {
+            if !code.sections.is_empty() && code.section_of(svma).is_none() {
                 return data.lookup(svma).map(|hit| describe_data(&hit, base));
             }
-            let function = function_at(svma, &table, ranges.as_ref())?;
+            let function = function_at(svma, &table, ranges.as_ref())
+                .or_else(|| code.between_functions(svma, &table, ranges.as_ref()))?;
             Some(describe(svma, base, function, frames.as_ref(), &table))
         };
         let names = addresses.iter().map(name).collect();
@@ -79,32 +81,80 @@ impl Symbolicator {
     }
 }
 
+/// Where a file's code is.
+struct Code {
+    /// Start and end of each section with code, by address.
+    sections: Vec<(u64, u64)>,
+    entry: u64,
+}
+
+impl Code {
+    fn of(elf: &ElfFile) -> Result<Self, ElfError> {
+        Ok(Self {
+            sections: executable_ranges(&elf.object()?),
+            entry: elf.entry(),
+        })
+    }
+
+    fn section_of(&self, svma: u64) -> Option<(u64, u64)> {
+        section_of(&self.sections, svma)
+    }
+
+    /// Code that neither a symbol nor `.eh_frame` tells of is one function, from the end of the last known one on, or from the entry point.
+    fn between_functions(
+        &self,
+        svma: u64,
+        table: &SymbolTable<'_, '_>,
+        ranges: Option<&FunctionRanges<'_>>,
+    ) -> Option<Function> {
+        let (section, _) = self.section_of(svma)?;
+        let entry = (self.entry <= svma).then_some(self.entry);
+        let described = ranges
+            .and_then(|ranges| ranges.last_before(svma))
+            .map(|range| range.end.min(svma));
+        let bounds = [table.end_before(svma), described, entry];
+        Some(Function {
+            start: bounds.into_iter().flatten().fold(section, u64::max),
+            end: None,
+            name: None,
+        })
+    }
+}
+
 /// The function at `svma`. A symbol that states its size is believed; one that does not has to agree with `.eh_frame`,
-/// because the next symbol may be a function or two further on. Without a symbol, what `.eh_frame` says has no name.
+/// because the next symbol may be a function or two further on; and a label names a function only if it is at its start. Without a symbol, what
+/// `.eh_frame` says has no name.
 fn function_at(svma: u64, table: &SymbolTable<'_, '_>, ranges: Option<&FunctionRanges<'_>>) -> Option<Function> {
-    let symbol = table.lookup(svma);
+    let mut symbol = table.lookup(svma);
     if let Some(hit) = symbol.as_ref().filter(|hit| hit.extent == SymbolExtent::Sized) {
         return Some(Function {
             start: hit.start,
-            end: hit.end,
+            end: Some(hit.end),
             name: Some(demangle_bytes(hit.name)),
         });
     }
     let range = ranges.and_then(|ranges| ranges.range_of(svma));
+    let is_described = |start| ranges.is_some_and(|ranges| ranges.range_of(start).is_some());
+    if let (Some(label), Some(range)) = (symbol.as_ref().filter(|hit| hit.is_label), &range)
+        && label.start != range.start
+    {
+        symbol = table.lookup(range.start).filter(|hit| hit.start == range.start);
+    }
     match (symbol, range) {
         (Some(hit), Some(range)) if range.contains(&hit.start) => Some(Function {
             start: hit.start,
-            end: range.end,
+            end: Some(range.end),
             name: Some(demangle_bytes(hit.name)),
         }),
         (_, Some(range)) => Some(Function {
             start: range.start,
-            end: range.end,
+            end: Some(range.end),
             name: None,
         }),
-        (Some(hit), None) if hit.extent == SymbolExtent::ToNext => Some(Function {
+        // One that `.eh_frame` tells of has ended where that says.
+        (Some(hit), None) if hit.extent == SymbolExtent::ToNext && !is_described(hit.start) => Some(Function {
             start: hit.start,
-            end: hit.end,
+            end: Some(hit.end),
             name: Some(demangle_bytes(hit.name)),
         }),
         _ => None,
@@ -117,6 +167,7 @@ fn describe_data(hit: &Hit<'_>, base: u64) -> AddressName {
     let function = symbol.clone();
     AddressName {
         symbol,
+        is_nameless: false,
         symbol_start: u32::try_from(hit.start.saturating_sub(base)).unwrap_or(u32::MAX),
         symbol_size: u32::try_from(hit.end.saturating_sub(hit.start)).ok(),
         inline_chain: vec![SourceFrame {
@@ -143,7 +194,7 @@ fn describe(
     let symbol = match (function.name, inline_chain.last()) {
         (Some(name), _) => name,
         (None, Some(outermost)) => outermost.function.clone(),
-        (None, None) => placeholder,
+        (None, None) => placeholder.clone(),
     };
     if inline_chain.is_empty() {
         inline_chain.push(SourceFrame {
@@ -153,10 +204,11 @@ fn describe(
         });
     }
     AddressName {
+        is_nameless: symbol == placeholder,
         symbol,
         // A function that starts before the base is damage; its start is only a key.
         symbol_start: u32::try_from(function.start.saturating_sub(base)).unwrap_or(u32::MAX),
-        symbol_size: u32::try_from(function.end.saturating_sub(function.start)).ok(),
+        symbol_size: (function.end).and_then(|end| u32::try_from(end.saturating_sub(function.start)).ok()),
         inline_chain,
     }
 }

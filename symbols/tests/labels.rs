@@ -1,0 +1,94 @@
+//! Code without typed symbols: labels of assemblers, the entry point.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)] // Tests say what they need by failing.
+
+mod build;
+
+use std::fs;
+use std::process::Command;
+
+use build::Build;
+use symbols::AddressName;
+
+const LIBRARY: &[&str] = &["-O1", "-shared", "-fPIC"];
+
+/// The name at each address.
+fn functions(names: &[Option<AddressName>]) -> Vec<&str> {
+    names
+        .iter()
+        .map(|name| name.as_ref().unwrap().symbol.as_str())
+        .collect()
+}
+
+/// Labels as people write them: without a type and a size, some with unwind information.
+const LABELS: &str = r#"
+    __asm__(".text\nplain:\n nop\n ret\n.globl seen\nseen:\n nop\nseen.loop:\n nop\n.Lmark:\n ret\n"
+            ".globl described\ndescribed:\n.cfi_startproc\n nop\ninner:\n nop\n ret\n.cfi_endproc\n"
+            ".cfi_startproc\n nop\nlate:\n nop\n ret\n.cfi_endproc\n nop\n");
+    int other(void) { return 1; }"#;
+
+#[test]
+fn labels_without_a_type_name_their_code() {
+    let build = Build::new("labels.so", "c", LABELS, LIBRARY);
+    let listing = Command::new("nm").arg(&build.binary).output().unwrap().stdout;
+    let listing = String::from_utf8(listing).unwrap();
+    let address = |name: &str| {
+        let line = listing.lines().find(|line| line.split(' ').nth(2) == Some(name));
+        u32::from_str_radix(&line.unwrap()[..16], 16).unwrap()
+    };
+    let (plain, seen, described, late) = (address("plain"), address("seen"), address("described"), address("late"));
+    // Two bytes each, but for `seen`, which has three, and the last two, whose labels are at their second.
+    let probes = [
+        plain,
+        plain + 1,
+        seen,
+        seen + 1,
+        seen + 2,
+        described,
+        described + 1,
+        described + 2,
+        late - 1,
+        late,
+        late + 1,
+        late + 2,
+    ];
+    let nameless = format!("fun_{:x}", late - 1);
+    let behind = format!("fun_{:x}", late + 2);
+    let names = build.resolve(&probes).unwrap();
+    assert_eq!(
+        functions(&names),
+        [
+            "plain",
+            "plain",
+            "seen",
+            "seen",
+            "seen",
+            "described",
+            "described",
+            "described",
+            &nameless,
+            &nameless,
+            &nameless,
+            &behind
+        ]
+    );
+    build.tool("strip", &["--strip-all", "labels.so"]);
+    let names = build.resolve(&probes[5..]).unwrap();
+    assert_eq!(functions(&names)[..3], ["described"; 3]);
+}
+
+/// The loader's first instructions have no symbol and no unwind information.
+#[test]
+fn code_at_the_entry_point_is_one_function() {
+    let source = "__asm__(\".globl _start\\n.hidden middle\\nmiddle: nop\\n_start: nop\\n nop\\n ret\\n\");";
+    let build = Build::new("entry", "c", source, &["-nostdlib", "-static"]);
+    let entry = symbols::elf::ElfFile::open(fs::File::open(&build.binary).unwrap())
+        .unwrap()
+        .entry();
+    let start = u32::try_from(entry - build.base()).unwrap();
+    build.tool("strip", &["--strip-all", "entry"]);
+    let names = build.resolve(&[start - 1, start, start + 2]).unwrap();
+    let (before, own) = (format!("fun_{:x}", entry - 1), format!("fun_{entry:x}"));
+    assert_eq!(functions(&names), [&before, &own, &own]);
+    assert!(names.iter().flatten().all(|name| name.is_nameless));
+}
