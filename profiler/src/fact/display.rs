@@ -6,8 +6,13 @@ use super::{FrameId, Location, MappedFile, ModuleId, ProcessId, Tables};
 use crate::addr::{Avma, KernelOffset};
 use crate::event::FileId;
 
-/// Anonymous code without names is told apart by page, so that one blob of code is not a thousand functions.
+/// Code of which only the address is known is one function a page, so that one blob of code is not a thousand functions.
 const PAGE: u64 = 4096;
+
+/// Where the page of an address starts.
+fn page_of(address: u64) -> u64 {
+    address / PAGE * PAGE
+}
 
 /// What memory is called that processes share without a file.
 const SHARED_MEMORY: &str = "[shared anonymous memory]";
@@ -70,10 +75,10 @@ impl Tables {
         match location {
             Location::Module { module, svma } => {
                 let base = self.modules.get(module.index()).map_or(0, |module| module.base_svma.0);
-                format!("{} + {:#x}", self.module_name(*module), svma.0.wrapping_sub(base))
+                nameless(self.module_name(*module), page_of(svma.0.wrapping_sub(base)))
             }
             Location::FileOffset { module, offset } => {
-                format!("{} + {:#x} (file offset)", self.module_name(*module), offset.0)
+                nameless(self.module_name(*module), page_of(offset.0)) + " (file offset)"
             }
             Location::Kernel { module, offset } => {
                 format!("{} {}", self.module_name(*module), signed(*offset))
@@ -83,12 +88,24 @@ impl Tables {
                 module, avma: Avma(0), ..
             } => self.module_name(*module).to_owned(),
             Location::Anonymous { module, avma, .. } => {
-                format!("{:#x} {}", avma.0 / PAGE * PAGE, self.module_name(*module))
+                format!("{:#x} {}", page_of(avma.0), self.module_name(*module))
             }
-            Location::Unmapped { avma, .. } => format!("{:#x} [unmapped]", avma.0),
+            Location::Unmapped { avma, .. } => format!("{:#x} [unmapped]", page_of(avma.0)),
             Location::Truncated(reason) => format!("[truncated: {}]", reason.words()),
         }
     }
+}
+
+/// What a function without a name is called: by its file, and where it starts there.
+pub fn nameless(file: &str, start: u64) -> String {
+    format!("{file} + {start:#x}")
+}
+
+/// The place in the file, of a function that [`nameless`] named.
+pub fn place_of_nameless(name: &str) -> Option<&str> {
+    let (file, digits) = name.rsplit_once(" + 0x")?;
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_number.then(|| &name[file.len() + 1..])
 }
 
 /// The last part of a path; of devices and of the kernel's own files the whole, as `1` says nothing and `/dev/pts/1` does.
@@ -171,13 +188,27 @@ mod tests {
     }
 
     #[test]
+    fn what_has_no_name_is_told_from_what_has_one() {
+        assert_eq!(place_of_nameless(&nameless("my lib + 1.so", 0x1f0)), Some("+ 0x1f0"));
+        for name in [
+            "main",
+            "operator+(A, B)",
+            "fun_1f0",
+            "libx.so + 0x",
+            "libx.so + 0x10 (file offset)",
+        ] {
+            assert_eq!(place_of_nameless(name), None, "{name}");
+        }
+    }
+
+    #[test]
     fn an_address_in_a_file_or_the_kernel_is_told_from_its_start() {
         let module = ModuleId(0);
         let kernel = |offset| Location::Kernel {
             module,
             offset: KernelOffset(offset),
         };
-        let offset = FileOffset(0x10);
+        let offset = FileOffset(0x2010);
         let file = [
             Location::Module {
                 module,
@@ -185,7 +216,7 @@ mod tests {
             },
             Location::FileOffset { module, offset },
         ];
-        assert_eq!(names(&file), ["libx.so + 0x1234", "libx.so + 0x10 (file offset)"]);
+        assert_eq!(names(&file), ["libx.so + 0x1000", "libx.so + 0x2000 (file offset)"]);
         assert_eq!(
             names(&[kernel(0x20), kernel(u64::MAX - 0xf)]),
             ["libx.so + 0x20", "libx.so - 0x10"]
@@ -243,7 +274,7 @@ mod tests {
             },
             Location::Unmapped {
                 process,
-                avma: Avma(0x99),
+                avma: Avma(0x9909),
             },
             Location::Truncated(TruncationReason::Limit),
         ];
@@ -251,7 +282,7 @@ mod tests {
             "0x7f00 libx.so",
             "0x7f0000 libx.so",
             "libx.so",
-            "0x99 [unmapped]",
+            "0x9000 [unmapped]",
             "[truncated: frame limit]",
         ];
         assert_eq!(names(&locations), expected);

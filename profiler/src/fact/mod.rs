@@ -64,7 +64,7 @@ use serde::{Deserialize, Serialize};
 pub use about::About;
 pub use cause::{Cause, Effect, EffectKind, HolderRef, Reason, RequestRef};
 pub use crowd::Crowd;
-pub use display::short_path;
+pub use display::{nameless, place_of_nameless, short_path};
 pub use fault::{FaultFact, FoldedFaults, FoldedReads, MappedFile, MappedFileId, PagesReadFact};
 pub use prune::Visit;
 pub(crate) use prune::{visit_keys, visit_stack};

@@ -12,9 +12,10 @@ use symbols::{AddressName, BinaryRequest, Symbolicator};
 
 use super::binaries::OpenBinaries;
 use super::places::{self, Places};
+use crate::capture::machine;
 use crate::event::FileId;
 use crate::fact::files::FileIndex;
-use crate::fact::{FrameId, FrameName, Location, ModuleId, ModuleKind, SourceFrame, Tables};
+use crate::fact::{FrameId, FrameName, Location, ModuleId, ModuleKind, SourceFrame, Tables, nameless, short_path};
 
 /// The addresses of one module that want a name, relative to its base.
 struct Wanted {
@@ -57,6 +58,8 @@ pub fn resolve(
     for (one, answer) in wanted.into_iter().zip(answers) {
         match answer {
             Ok(mut names) => {
+                let file = short_path(&one.request.path.to_string_lossy()).to_owned();
+                names.iter_mut().flatten().for_each(|name| spell(name, &file));
                 let of_places = names.split_off(one.frames.len().min(names.len()));
                 let base = one
                     .module
@@ -92,13 +95,20 @@ fn note_cut_files(tables: &mut Tables, binaries: &OpenBinaries) {
 
 fn wanted(tables: &Tables, binaries: &OpenBinaries) -> Vec<Wanted> {
     let mut by_module: FxHashMap<ModuleId, Wanted> = FxHashMap::default();
+    // Another kernel's functions are elsewhere in its vdso.
+    let is_same_kernel = tables.recording.kernel == machine::kernel().0;
     for (index, frame) in (0u32..).zip(&tables.frames) {
         let id = FrameId(index);
         let Location::Module { module, svma } = frame.location else {
             continue;
         };
         let known = &tables.modules[module.index()];
-        if !matches!(known.kind, ModuleKind::File | ModuleKind::Vdso) || tables.names.contains_key(&id) {
+        let is_here = match known.kind {
+            ModuleKind::File => true,
+            ModuleKind::Vdso => is_same_kernel,
+            _ => false,
+        };
+        if !is_here || tables.names.contains_key(&id) {
             continue;
         }
         let lookup = svma.0.saturating_sub(u64::from(frame.is_return_address));
@@ -152,6 +162,20 @@ fn with_places(tables: &Tables, mut wanted: Vec<Wanted>, places: Vec<Places>) ->
         }
     }
     wanted
+}
+
+/// Functions without a name are called alike everywhere, and not as samply-symbols calls them.
+fn spell(name: &mut AddressName, file: &str) {
+    if name.is_nameless {
+        let placeholder = std::mem::replace(&mut name.symbol, nameless(file, name.symbol_start.into()));
+        for frame in name
+            .inline_chain
+            .iter_mut()
+            .filter(|frame| frame.function == placeholder)
+        {
+            frame.function.clone_from(&name.symbol);
+        }
+    }
 }
 
 fn in_svma(name: AddressName, base: u64, texts: &mut Texts) -> FrameName {

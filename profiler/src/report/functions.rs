@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::fact::{FrameId, Location, ModuleId, StackId, Tables, upwards};
+use crate::fact::{FrameId, Location, ModuleId, StackId, Tables, place_of_nameless, upwards};
 
 /// Stands for nothing.
 const NONE: u32 = u32::MAX;
@@ -69,14 +69,10 @@ impl Functions {
         {
             let module = location.module();
             let mut add = |name: &str, is_known| {
-                let start = module.and_then(|module| Some((module, made_up(name)?)));
                 let function = Function {
                     module,
-                    name: start.map_or_else(
-                        || name.to_owned(),
-                        |(module, start)| format!("{} + {start:#x}", tables.module_name(module)),
-                    ),
-                    is_named: is_known && start.is_none(),
+                    name: name.to_owned(),
+                    is_named: is_known && place_of_nameless(name).is_none(),
                     is_known,
                 };
                 let next = FunctionId(u32::try_from(self.all.len()).unwrap_or(NONE));
@@ -117,15 +113,6 @@ impl Functions {
     pub fn get(&self, id: FunctionId) -> Option<&Function> {
         self.all.get(id.0 as usize)
     }
-}
-
-/// The start of a function of which only the unwind information tells, in the name that samply-symbols makes of it: `fun_8fd0`. Many
-/// files have one of that name.
-pub fn made_up(name: &str) -> Option<u64> {
-    let digits = name.strip_prefix("fun_")?;
-    u64::from_str_radix(digits, 16)
-        .ok()
-        .filter(|_| !digits.starts_with('+'))
 }
 
 /// The names of a stack's frames, outermost first, as flame graphs take them: a `;` in a name is a `,` there.

@@ -205,7 +205,7 @@ fn expect_raw_code(profile: &crate::harness::Profile, module: &str, names: &[&st
     assert!(inside > 0.9, "time in {module}: {inside}");
     for frame in main.samples.iter().flat_map(|sample| sample.stack.iter()) {
         if frame.module.as_deref() == Some(module) {
-            let unnamed = frame.function.contains("0x") || frame.function.starts_with("fun_");
+            let unnamed = frame.function.contains("0x");
             assert!(
                 unnamed || names.contains(&frame.function.as_str()),
                 "{:?} is in no table",

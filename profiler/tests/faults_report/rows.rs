@@ -81,7 +81,7 @@ fn the_columns_are_fixed() {
     assert_eq!(fields(row(11))[9..12], ["false", "true", "11000"]);
     let untimed = fields(row(49));
     assert_eq!([&untimed[3], &untimed[4], &untimed[11]], ["", "", ""]);
-    assert_eq!(fields(row(2))[13], "other.so + 0x90");
+    assert_eq!(fields(row(2))[13], "other.so + 0x0");
     assert_eq!(fields(row(2))[30], "false", "truncated");
     assert_eq!(fields(row(3))[13], "");
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 
 use crate::fact::fault::MappedFileId;
-use crate::fact::{FrameId, Location, StackId, Tables};
+use crate::fact::{FrameId, Location, StackId, Tables, place_of_nameless};
 
 /// Frames of the dynamic linker that are asked what it does.
 const MAX_FRAMES: usize = 8;
@@ -176,8 +176,8 @@ fn relocates(name: &str) -> bool {
 
 fn name_of(tables: &Tables, frame: FrameId) -> Option<&str> {
     let name = &*tables.names.get(&frame)?.symbol;
-    // Functions that only `.eh_frame` knows of have a number instead of a name; what a compiler cut off has a suffix.
-    (!name.starts_with("fun_")).then(|| name.split('.').next().unwrap_or(name))
+    // What a compiler cut off has a suffix.
+    (place_of_nameless(name).is_none()).then(|| name.split('.').next().unwrap_or(name))
 }
 
 fn is_in_loader(tables: &Tables, frame: FrameId) -> bool {

@@ -159,7 +159,7 @@ fn the_dynamic_linkers_function_tells_the_cause() {
 
 #[test]
 fn without_names_another_files_pages_are_relocated() {
-    let nameless = [(LOADER, ""), (LOADER, "fun_1f00")];
+    let nameless = [(LOADER, ""), (LOADER, "ld.so + 0x1f00")];
     assert_eq!(cause_of(&nameless, LIBRARY_FILE), (1, 0, 0));
     assert_eq!(cause_of(&nameless, LOADER_FILE), (0, 1, 0));
     let kernel_on_top = [(LIBRARY, "main"), (KERNEL, "copy_to_user")];

@@ -10,10 +10,10 @@ use super::strings::Strings;
 use crate::addr::PAGE;
 use crate::fact::fault::{MappedFile, MappedFileId};
 use crate::fact::pages::PageSet;
+use crate::fact::place_of_nameless;
 use crate::report::export::hex;
 use crate::report::faults::View;
 use crate::report::faults::view::path_of;
-use crate::report::functions::made_up;
 
 /// Names the sets of pages, in the order of [`FileRow::pages`].
 const SETS: usize = 6;
@@ -104,8 +104,8 @@ impl Columns {
         let room = limits::SYMBOLS.saturating_sub(first_symbol);
         for symbol in file.symbols.iter().take(room) {
             // Without a name of its own; the file's is beside it wherever it is shown.
-            let name = made_up(&symbol.name).map_or_else(|| symbol.name.clone(), |start| format!("+ {start:#x}"));
-            self.symbol_name.push(strings.id(&name));
+            let name = place_of_nameless(&symbol.name).unwrap_or(&symbol.name);
+            self.symbol_name.push(strings.id(name));
             self.symbol_offset.push(Some(symbol.offset));
             self.symbol_size.push(Some(symbol.size));
         }

@@ -131,7 +131,7 @@ fn the_figures_are_those_of_the_samples() {
         .iter()
         .map(|hot| (hot.function.as_str(), hot.samples))
         .collect();
-    assert_eq!(hot, [("hot", 20), ("warm", 12), ("lib.so + 0x3", 4)]);
+    assert_eq!(hot, [("hot", 20), ("warm", 12), ("lib.so + 0x0", 4)]);
     assert_eq!((summary.samples, summary.samples_without_stack), (40, 4));
     assert_eq!((summary.processes, summary.threads), (2, 2));
     assert_eq!(summary.cpu_time_ns, 45 * MS);
@@ -151,7 +151,7 @@ fn the_printed_summary_says_the_answer_first() {
         "demo: main thread 80.0 ms = 20.0 ms on CPU (25.0 %) + 60.0 ms not running\n\
          hottest: 50 ± 15 % hot (lib.so)\n         \
          30 ± 14 % warm (lib.so)\n         \
-         10 ± 10 % lib.so + 0x3 (lib.so)\n\
+         10 ± 10 % lib.so + 0x0 (lib.so)\n\
          samples: 40 of 2 threads in 2 processes, 45.0 ms of CPU time\n\
          lost:    1,234 sample ring full\n\
          stacks:  97.0 % complete; cut: 2.0 % libxul.so (no unwind information), 1 more\n\
