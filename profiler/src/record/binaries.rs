@@ -2,11 +2,12 @@
 
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom, Write as _};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use rustc_hash::FxHashMap;
 use symbols::elf::ElfFile;
 
@@ -17,6 +18,9 @@ use crate::capture::wire::Mapped;
 use crate::event::FileId;
 use crate::unwind::Binaries;
 
+/// What its mappings are called.
+const VDSO: &str = "[vdso]";
+
 /// The kernel's own code in every process, as this boot's kernel has it.
 #[derive(Debug, Clone)]
 pub struct Vdso(Option<Arc<[u8]>>);
@@ -25,6 +29,14 @@ impl Vdso {
     /// Reads our own: all 64-bit processes of a boot have the same. Call it before root is given up.
     pub fn of_this_kernel() -> Self {
         Self(read_vdso().map(Into::into))
+    }
+
+    /// As a file without a name; `None`: there is none, or no memory for it.
+    fn file(&self) -> Option<File> {
+        let bytes = self.0.as_ref()?;
+        let mut file = File::from(memfd_create("vdso", MFdFlags::MFD_CLOEXEC).ok()?);
+        file.write_all(bytes).ok()?;
+        Some(file)
     }
 
     /// As an ELF file.
@@ -58,6 +70,8 @@ pub struct OpenBinaries {
     /// Those that were passed on, or why one was not.
     passed: FxHashMap<FileId, Result<File, String>>,
     vdso: Vdso,
+    /// The same as a file without a name, which whoever names functions can open.
+    vdso_file: Option<File>,
     open: RefCell<FxHashMap<(FileId, String), Opened>>,
     /// What root opened by its name.
     held: RefCell<FxHashMap<(FileId, String), File>>,
@@ -76,6 +90,7 @@ impl OpenBinaries {
         }
         Self {
             passed,
+            vdso_file: vdso.file(),
             vdso,
             open: RefCell::default(),
             held: RefCell::default(),
@@ -84,7 +99,7 @@ impl OpenBinaries {
     }
 
     fn open_elf(&self, id: FileId, path: &str, build_id: &[u8]) -> Result<ElfFile, String> {
-        if path == "[vdso]" {
+        if path == VDSO {
             return self.vdso.elf();
         }
         let by_path =
@@ -119,6 +134,7 @@ impl OpenBinaries {
     pub fn open_path(&self, id: FileId, path: &str, build_id: &[u8]) -> PathBuf {
         let by_descriptor = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         match self.passed.get(&id) {
+            _ if path == VDSO => self.vdso_file.as_ref().map_or_else(PathBuf::new, by_descriptor),
             Some(Ok(file)) => by_descriptor(file),
             _ if self.is_root => {
                 let opened = self.elf(id, path, build_id).is_ok();

@@ -177,3 +177,54 @@ fn a_file_that_is_really_called_deleted_has_its_names() {
     let profile = ngmi.program(&program, ["200"]).run().profile();
     assert!(profile.share("burn_here") > 0.8, "{}", profile.share("burn_here"));
 }
+
+#[test]
+fn labels_without_a_type_are_names_and_what_has_none_has_one_everywhere() {
+    needs_capture!();
+    let program = Oracle::c("labels");
+    let outcome = Ngmi::record().arg("--json").program(program.stripped(), ["300"]).run();
+    let stripped = outcome.profile();
+    let hot: Vec<&str> = (stripped.main_of("labels").samples.iter())
+        .filter_map(|sample| sample.stack.first().map(|frame| frame.function.as_str()))
+        .collect();
+    let nameless = |name: &&&str| name.starts_with("labels + 0x");
+    assert!(hot.iter().filter(nameless).count() * 10 > hot.len() * 8, "{hot:?}");
+    let summary: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    for told in summary["hottest"].as_array().unwrap().iter().take(2) {
+        let told = told["function"].as_str().unwrap();
+        assert!(
+            hot.contains(&told),
+            "the summary calls a function {told}, which the profile does not"
+        );
+    }
+
+    let profile = Ngmi::record().program(&program, ["400"]).run().profile();
+    for label in ["label_alone", "label_seen", "label_described"] {
+        let share = profile.share(label);
+        assert!(share > 0.15, "{label}: {share}");
+    }
+    assert!(profile.samples().all(|sample| !sample.holds("label_inside")));
+}
+
+#[test]
+fn functions_of_the_vdso_have_names() {
+    needs_capture!();
+    let profile = Ngmi::record()
+        .program(Oracle::c("labels"), ["500", "clock"])
+        .run()
+        .profile();
+    let in_vdso: Vec<&Frame> = (profile.samples().flat_map(|sample| sample.stack.iter()))
+        .filter(|frame| frame.module.as_deref() == Some("[vdso]"))
+        .map(|frame| &**frame)
+        .collect();
+    if in_vdso.len() < 50 {
+        crate::harness::skip::skip("this machine's clock is read by a system call");
+        return;
+    }
+    let named = in_vdso.iter().filter(|frame| frame.function.contains("clock_gettime"));
+    assert!(
+        named.count() * 10 > in_vdso.len() * 9,
+        "{}",
+        in_vdso[in_vdso.len() / 2].function
+    );
+}
