@@ -42,6 +42,14 @@ impl UnwindSections {
     }
 }
 
+/// A function as `.eh_frame` has it.
+pub(crate) struct Described {
+    pub range: Range<u64>,
+    /// It is what a signal handler returns to. Who unwinds looks one byte in front of a return address, so its entry begins there, in front of
+    /// the function.
+    pub is_signal_return: bool,
+}
+
 /// Function ranges by address.
 pub(crate) struct FunctionRanges<'data> {
     eh_frame: EhFrame<Slice<'data>>,
@@ -53,8 +61,8 @@ pub(crate) struct FunctionRanges<'data> {
 enum Index<'data> {
     /// The linker's sorted table.
     Header(ParsedEhFrameHdr<Slice<'data>>),
-    /// Start and end of every function, sorted, for files without the table.
-    List(Vec<(u64, u64)>),
+    /// Start and end of every function, and whether it is a signal's return, sorted, for files without the table.
+    List(Vec<(u64, u64, bool)>),
 }
 
 impl<'data> FunctionRanges<'data> {
@@ -88,12 +96,12 @@ impl<'data> FunctionRanges<'data> {
     }
 
     /// The function that covers `svma`.
-    pub(crate) fn range_of(&self, svma: u64) -> Option<Range<u64>> {
-        self.last_before(svma).filter(|range| range.contains(&svma))
+    pub(crate) fn range_of(&self, svma: u64) -> Option<Described> {
+        self.last_before(svma).filter(|found| found.range.contains(&svma))
     }
 
     /// The last function that starts at `svma` or before it.
-    pub(crate) fn last_before(&self, svma: u64) -> Option<Range<u64>> {
+    pub(crate) fn last_before(&self, svma: u64) -> Option<Described> {
         match &self.index {
             Index::Header(header) => {
                 let table = header.table()?;
@@ -110,18 +118,24 @@ impl<'data> FunctionRanges<'data> {
                     .fde_from_offset(&self.bases, offset, EhFrame::cie_from_offset)
                     .ok()?;
                 let range = fde.initial_address()..fde.initial_address().checked_add(fde.len())?;
-                (range.start <= svma).then_some(range)
+                (range.start <= svma).then_some(Described {
+                    range,
+                    is_signal_return: fde.is_signal_trampoline(),
+                })
             }
             Index::List(list) => {
-                let index = list.partition_point(|(start, _)| *start <= svma).checked_sub(1)?;
-                let (start, end) = list.get(index).copied()?;
-                Some(start..end)
+                let index = list.partition_point(|(start, ..)| *start <= svma).checked_sub(1)?;
+                let (start, end, is_signal_return) = list.get(index).copied()?;
+                Some(Described {
+                    range: start..end,
+                    is_signal_return,
+                })
             }
         }
     }
 }
 
-fn list(eh_frame: &EhFrame<Slice<'_>>, bases: &BaseAddresses) -> Vec<(u64, u64)> {
+fn list(eh_frame: &EhFrame<Slice<'_>>, bases: &BaseAddresses) -> Vec<(u64, u64, bool)> {
     let mut functions = Vec::new();
     let mut entries = eh_frame.entries(bases);
     while let Ok(Some(entry)) = entries.next() {
@@ -130,7 +144,7 @@ fn list(eh_frame: &EhFrame<Slice<'_>>, bases: &BaseAddresses) -> Vec<(u64, u64)>
             continue;
         };
         if let Some(end) = fde.initial_address().checked_add(fde.len()) {
-            functions.push((fde.initial_address(), end));
+            functions.push((fde.initial_address(), end, fde.is_signal_trampoline()));
         }
         if functions.len() >= MAX_FUNCTIONS {
             break;

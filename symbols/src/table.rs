@@ -4,6 +4,7 @@
 //! exported ones would get the first one's name. Here a symbol covers what its size says.
 
 use std::cmp::Reverse;
+use std::ops::Range;
 
 use object::read::SymbolIndex;
 use object::{
@@ -128,6 +129,13 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
             index = entry.enclosing as usize;
         }
         None
+    }
+
+    /// The first symbol that starts in `range`.
+    pub(crate) fn first_in(&self, range: &Range<u64>) -> Option<Hit<'data>> {
+        let first = self.entries.partition_point(|entry| entry.start < range.start);
+        let start = self.entries.get(first).map(|entry| entry.start)?;
+        range.contains(&start).then(|| self.lookup(start))?
     }
 
     /// Where the last symbol in front of `svma` ends, which no symbol covers; of one without a size, where it starts.

@@ -92,3 +92,22 @@ fn code_at_the_entry_point_is_one_function() {
     assert_eq!(functions(&names), [&before, &own, &own]);
     assert!(names.iter().flatten().all(|name| name.is_nameless));
 }
+
+/// As glibc describes `__restore_rt`: who unwinds looks in front of its first byte, which the handler returns to.
+#[test]
+fn what_signal_handlers_return_to_is_named_from_its_entry_on() {
+    let source = r#"
+        __asm__(".text\n.type before,@function\nbefore:\n nop\n ret\n nop\n.cfi_startproc\n.cfi_signal_frame\n nop\n"
+                ".type restore,@function\nrestore:\n nop\n nop\n.cfi_endproc\n");
+        int other(void) { return 1; }"#;
+    let build = Build::new("signal.so", "c", source, LIBRARY);
+    let listing = Command::new("nm").arg(&build.binary).output().unwrap().stdout;
+    let listing = String::from_utf8(listing).unwrap();
+    let line = listing.lines().find(|line| line.ends_with(" restore")).unwrap();
+    let restore = u32::from_str_radix(&line[..16], 16).unwrap();
+    let probes = [restore - 1, restore, restore + 1];
+    assert_eq!(functions(&build.resolve(&probes).unwrap()), ["restore"; 3]);
+    build.tool("strip", &["--strip-all", "signal.so"]);
+    let nameless = format!("fun_{restore:x}");
+    assert_eq!(functions(&build.resolve(&probes).unwrap()), [&nameless; 3]);
+}

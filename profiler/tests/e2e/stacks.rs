@@ -127,10 +127,15 @@ fn a_signal_handler_stands_on_what_it_interrupted() {
         sample.count("handler_descend") == 50 && sample.count("interrupted") == 1 && !sample.is_truncated()
     });
     assert!(whole > 0.99, "{whole}");
-    samples
-        .iter()
-        .filter(|sample| !sample.is_truncated())
-        .for_each(|sample| expect_whole(sample));
+    for sample in samples.iter().filter(|sample| !sample.is_truncated()) {
+        expect_whole(sample);
+        // What the handler returns to is a function of its own, with a name where libc's symbols are.
+        let functions = sample.functions();
+        let outermost = functions.iter().rposition(|name| *name == "handler_descend" || *name == "handler").unwrap();
+        let restores = functions[outermost + 1];
+        let own = restores.strip_prefix("libc.so.6 + 0x").map(|start| u64::from_str_radix(start, 16).unwrap() % 16);
+        assert!(restores == "__restore_rt" || own == Some(0), "{restores} in {functions:?}");
+    }
 }
 
 #[test]

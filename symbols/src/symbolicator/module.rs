@@ -1,6 +1,7 @@
 //! One binary and its debug files: which function, or which object of data, is at an address.
 
 use std::cell::LazyCell;
+use std::ops::Range;
 
 use super::frames::Frames;
 use super::locate::{self, Opened};
@@ -111,7 +112,7 @@ impl Code {
         let entry = (self.entry <= svma).then_some(self.entry);
         let described = ranges
             .and_then(|ranges| ranges.last_before(svma))
-            .map(|range| range.end.min(svma));
+            .map(|found| found.range.end.min(svma));
         let bounds = [table.end_before(svma), described, entry];
         Some(Function {
             start: bounds.into_iter().flatten().fold(section, u64::max),
@@ -133,7 +134,11 @@ fn function_at(svma: u64, table: &SymbolTable<'_, '_>, ranges: Option<&FunctionR
             name: Some(demangle_bytes(hit.name)),
         });
     }
-    let range = ranges.and_then(|ranges| ranges.range_of(svma));
+    let described = ranges.and_then(|ranges| ranges.range_of(svma));
+    if let Some(found) = described.as_ref().filter(|found| found.is_signal_return) {
+        return Some(signal_return(&found.range, table));
+    }
+    let range = described.map(|found| found.range);
     let is_described = |start| ranges.is_some_and(|ranges| ranges.range_of(start).is_some());
     if let (Some(label), Some(range)) = (symbol.as_ref().filter(|hit| hit.is_label), &range)
         && label.start != range.start
@@ -158,6 +163,16 @@ fn function_at(svma: u64, table: &SymbolTable<'_, '_>, ranges: Option<&FunctionR
             name: Some(demangle_bytes(hit.name)),
         }),
         _ => None,
+    }
+}
+
+/// The function in an entry that begins in front of it.
+fn signal_return(range: &Range<u64>, table: &SymbolTable<'_, '_>) -> Function {
+    let symbol = table.first_in(range);
+    Function {
+        start: symbol.as_ref().map_or(range.start.saturating_add(1), |hit| hit.start),
+        end: Some(range.end),
+        name: symbol.map(|hit| demangle_bytes(hit.name)),
     }
 }
 
