@@ -12,7 +12,7 @@ use super::{Digest, Stats, Table, TableView};
 /// First bytes of every table; the byte above 127 keeps it out of plain text.
 const MAGIC: [u8; 8] = *b"\x91ngmirow";
 /// Raised with every change of the layout, or of what the compiler makes of the same file.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Most rows of a table: ten times those of libxul.so.
 pub const MAX_ROWS: usize = 1 << 24;
 /// Most pages of a table: 2 GiB of text, which is what a call reaches.

@@ -12,6 +12,7 @@ use symbols::elf::{Arch, ElfBytes, ElfFile, Section};
 
 use super::Binaries;
 use super::cfi::Cfi;
+use super::table::last_calls;
 use crate::addr::{FileOffset, Svma};
 use crate::event;
 use crate::task::space::{FileKey, Files, MappedFile};
@@ -72,6 +73,8 @@ pub struct Binary {
     /// Its code, to look at call instructions.
     text: Option<Section>,
     entry: Range<u64>,
+    /// Calls whose functions never return to anything.
+    last_calls: Vec<Range<u64>>,
     base_svma: u64,
     /// Where framehop has it: the start of a range of 4 GiB that no other module is in.
     place: u64,
@@ -81,6 +84,11 @@ impl Binary {
     /// The address is in the code that the kernel or the loader jumps to first.
     pub fn is_entry_code(&self, svma: Svma) -> bool {
         self.entry.contains(&svma.0)
+    }
+
+    /// The address is in a call whose function is the last one that a stack shows.
+    pub fn is_last_call(&self, svma: Svma) -> bool {
+        self.last_calls.iter().any(|call| call.contains(&svma.0))
     }
 
     /// Where framehop has this address.
@@ -234,6 +242,7 @@ impl<'b> Modules<'b> {
             } else {
                 entry..entry.saturating_add(ENTRY_CODE)
             },
+            last_calls: last_calls::find(elf),
             base_svma,
             place: ((u64::from(id.0) + 1) << 33) + base_svma % PAGE,
         };

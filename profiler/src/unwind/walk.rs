@@ -259,6 +259,7 @@ impl<'b> Walker<'b> {
             Rule::Ordinary => self.by_framehop(trail, id, svma, registers, is_call),
             Rule::Special => self.by_tables(trail, id, lookup, registers),
             Rule::Unsupported => by_frame_pointer(trail, registers, Some(TruncationReason::UnsupportedRule)),
+            Rule::None if self.modules.binary(id).is_last_call(lookup) => Step::Outermost,
             Rule::None if self.modules.binary(id).cfi.is_none() && trail.chained && registers.fp == 0 => {
                 // A file without any tables was compiled for frame pointers, and here their chain ends.
                 Step::Outermost

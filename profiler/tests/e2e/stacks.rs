@@ -131,10 +131,18 @@ fn a_signal_handler_stands_on_what_it_interrupted() {
         expect_whole(sample);
         // What the handler returns to is a function of its own, with a name where libc's symbols are.
         let functions = sample.functions();
-        let outermost = functions.iter().rposition(|name| *name == "handler_descend" || *name == "handler").unwrap();
+        let outermost = functions
+            .iter()
+            .rposition(|name| *name == "handler_descend" || *name == "handler")
+            .unwrap();
         let restores = functions[outermost + 1];
-        let own = restores.strip_prefix("libc.so.6 + 0x").map(|start| u64::from_str_radix(start, 16).unwrap() % 16);
-        assert!(restores == "__restore_rt" || own == Some(0), "{restores} in {functions:?}");
+        let own = restores
+            .strip_prefix("libc.so.6 + 0x")
+            .map(|start| u64::from_str_radix(start, 16).unwrap() % 16);
+        assert!(
+            restores == "__restore_rt" || own == Some(0),
+            "{restores} in {functions:?}"
+        );
     }
 }
 
@@ -343,6 +351,37 @@ fn segments_of_code_that_share_a_page_are_walked() {
                 found && functions.last() == Some(&"_start")
             });
             assert!(whole > 0.95, "{whole}: {:?}", samples[samples.len() / 2].functions());
+        }
+    }
+}
+
+/// musl has no unwind information: what calls `main` and the functions of threads is known all the same.
+#[test]
+fn programs_with_musl_have_whole_stacks() {
+    needs_capture!();
+    for flags in [&[][..], &["-static"], &["-static-pie"]] {
+        let (Some(burn), Some(threads)) = (Oracle::musl("burn", flags), Oracle::musl("threads", flags)) else {
+            crate::harness::skip::skip("there is no musl-gcc");
+            return;
+        };
+        for (program, function) in [(&burn, "burn_here"), (&threads, "run")] {
+            let profile = Ngmi::record().program(program, ["300"]).run().profile();
+            let inside: Vec<_> = profile.samples().filter(|sample| sample.holds(function)).collect();
+            let own: Vec<_> = (inside.iter().copied())
+                .filter(|sample| {
+                    sample
+                        .stack
+                        .first()
+                        .is_some_and(|leaf| leaf.module == Some(program.name()))
+                })
+                .collect();
+            assert!(own.len() > 100, "{flags:?}: {} samples in {function}", own.len());
+            let whole = share(own.iter().copied(), |sample| !sample.is_truncated());
+            assert!(
+                whole > 0.95,
+                "{flags:?} {function}: {whole}: {:?}",
+                own[own.len() / 2].functions()
+            );
         }
     }
 }

@@ -84,6 +84,29 @@ impl ElfFile {
     }
 }
 
+impl ElfFile {
+    /// Where functions of these names are, by `.dynsym`, or else by `.symtab`.
+    pub fn functions_named<const N: usize>(&self, names: [&str; N]) -> [Option<u64>; N] {
+        let mut found = [None; N];
+        let Ok(object) = self.object() else { return found };
+        let mut note = |symbol: object::Symbol<'_, '_>| {
+            let name = symbol.name_bytes().unwrap_or_default();
+            let wanted = names.iter().position(|wanted| wanted.as_bytes() == name);
+            if let Some(place) = wanted
+                .filter(|_| !symbol.is_undefined())
+                .and_then(|index| found.get_mut(index))
+            {
+                *place = Some(symbol.address());
+            }
+        };
+        object.dynamic_symbols().for_each(&mut note);
+        if object.dynamic_symbols().next().is_none() {
+            object.symbols().for_each(note);
+        }
+        found
+    }
+}
+
 fn is_writable(name: &str) -> bool {
     !name.is_empty() && name.len() <= MAX_NAME && !name.contains(|c: char| c.is_control() || c.is_whitespace())
 }

@@ -24,6 +24,8 @@ pub(super) enum Source {
     DebugFrame,
     /// Nothing: its code is known.
     Stubs,
+    /// Nothing: what it calls is a thread's first function that a debugger would show.
+    LastCall,
 }
 
 /// A range of code with its own rules. The order is that of addresses.
@@ -102,21 +104,31 @@ fn list<'b, S: UnwindSection<Slice<'b>>>(
 /// Adds the sections of stubs that no function lies in.
 pub(super) fn add_stubs(stubs: &[Stubs], found: &mut Vec<Function>) {
     for (offset, stubs) in stubs.iter().enumerate() {
-        let Range { start, end } = stubs.svma;
-        let behind = found.partition_point(|function| function.start < end);
-        let is_free = behind.checked_sub(1).is_none_or(|before| found[before].end <= start);
-        if is_free && !found.is_empty() && start < end {
-            let source = Source::Stubs;
-            found.insert(
-                behind,
-                Function {
-                    start,
-                    source,
-                    offset,
-                    end,
-                },
-            );
-        }
+        add(&stubs.svma, Source::Stubs, offset, found);
+    }
+}
+
+/// Adds the calls that no function's entry tells of.
+pub(super) fn add_last_calls(calls: &[Range<u64>], found: &mut Vec<Function>) {
+    for call in calls {
+        add(call, Source::LastCall, 0, found);
+    }
+}
+
+fn add(range: &Range<u64>, source: Source, offset: usize, found: &mut Vec<Function>) {
+    let Range { start, end } = *range;
+    let behind = found.partition_point(|function| function.start < end);
+    let is_free = behind.checked_sub(1).is_none_or(|before| found[before].end <= start);
+    if is_free && !found.is_empty() && start < end {
+        found.insert(
+            behind,
+            Function {
+                start,
+                source,
+                offset,
+                end,
+            },
+        );
     }
 }
 

@@ -9,7 +9,7 @@ use symbols::elf::{self, ElfFile, Section};
 use zerocopy::IntoBytes as _;
 
 use super::stubs::{self, Stubs};
-use super::{TableError, functions};
+use super::{TableError, functions, last_calls};
 use crate::table::Digest;
 
 /// Most bytes of unwind information: those of ten libraries as large as libxul.so.
@@ -25,6 +25,8 @@ pub struct Input {
     /// Where the kernel or the loader jumps to.
     pub(super) entry: Option<u64>,
     pub(super) stubs: Vec<Stubs>,
+    /// Calls whose functions never return to anything.
+    pub(super) last_calls: Vec<Range<u64>>,
     pub(super) eh_frame: Vec<u8>,
     pub(super) debug_frame: Vec<u8>,
     /// Stated addresses that pointers in the sections may be relative to: of `.eh_frame`, `.text`, `.got`.
@@ -58,6 +60,7 @@ impl Input {
                 .collect(),
             entry: functions::entry_of(elf),
             stubs: stubs::find(elf, arch),
+            last_calls: last_calls::find(elf),
             starts: [
                 eh_frame.as_ref().map(|section| section.svma.start),
                 start(".text"),
@@ -93,6 +96,7 @@ impl Input {
             code,
             entry,
             stubs,
+            last_calls,
             eh_frame,
             debug_frame,
             starts,
@@ -103,10 +107,12 @@ impl Input {
             Arch::X86_64 => 1,
             Arch::Aarch64 => 2,
         });
-        number(code.len() as u64);
-        for range in code {
-            number(range.start);
-            number(range.end);
+        for ranges in [code, last_calls] {
+            number(ranges.len() as u64);
+            for range in ranges {
+                number(range.start);
+                number(range.end);
+            }
         }
         for address in [*entry].iter().chain(starts) {
             number(u64::from(address.is_some()));

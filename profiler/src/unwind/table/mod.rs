@@ -7,6 +7,7 @@ mod entries;
 mod evaluate;
 mod functions;
 mod input;
+pub mod last_calls;
 mod rows;
 mod rules;
 mod stubs;
@@ -77,6 +78,7 @@ impl Input {
         let mut compiler = Compiler::new(self.arch);
         let mut functions = functions::find(self, &mut eh_frame, &mut debug_frame, &mut compiler.stats)?;
         functions::add_stubs(&self.stubs, &mut functions);
+        functions::add_last_calls(&self.last_calls, &mut functions);
         let mut end = None;
         for function in &functions {
             let start = function.start.max(end.unwrap_or(0));
@@ -94,7 +96,7 @@ impl Input {
                 Source::EhFrame => compiler.function(&mut eh_frame, part)?,
                 Source::DebugFrame => compiler.function(&mut debug_frame, part)?,
                 Source::Stubs => compiler.stubs(self.stubs.get(function.offset), part)?,
-                Source::EntryCode => compiler.rows.push(start, Row::plain(0, Cfa::Outermost))?,
+                Source::EntryCode | Source::LastCall => compiler.rows.push(start, Row::plain(0, Cfa::Outermost))?,
             }
             end = Some(function.end);
         }

@@ -39,6 +39,12 @@ impl Oracle {
         build("gcc", &[C, flags].concat(), source, output)
     }
 
+    /// A C program of that name with another C library, musl; `None`: it is not installed.
+    pub fn musl(name: &str, flags: &[&str]) -> Option<Self> {
+        Command::new("musl-gcc").arg("--version").output().ok()?;
+        Some(build("musl-gcc", &[C, flags].concat(), &format!("{name}.c"), name))
+    }
+
     /// A C library from `source`, whose busy function is called `function`.
     pub fn library(source: &str, function: &str) -> Self {
         let spin = format!("-DSPIN={function}");
