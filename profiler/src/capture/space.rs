@@ -18,6 +18,8 @@ use crate::event::{At, FileId, Mapping, PROT_EXEC};
 /// Addresses at which nothing was found are remembered, so many at most.
 const ABSENT_LIMIT: usize = 1 << 16;
 const PAGE: u64 = 4096;
+/// The vdso of a 32-bit process lies below, and is another one.
+const FIRST_64_BIT: u64 = 1 << 32;
 /// Mappings that an exec itself makes: the segments of the program and of its loader, and the kernel's own.
 const EXEC_MAPPINGS: usize = 64;
 
@@ -34,7 +36,7 @@ pub enum Code {
 
 impl Code {
     fn of(mapping: &Mapping) -> Self {
-        if mapping.path == b"[vdso]" {
+        if mapping.path == b"[vdso]" && mapping.start.0 >= FIRST_64_BIT {
             Self::Vdso
         } else if mapping.file.inode == 0
             || [&b"/memfd:"[..], b"/dev/", b"/SYSV", b"//anon"]

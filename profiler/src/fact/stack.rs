@@ -195,6 +195,8 @@ pub enum TruncationReason {
     ModuleUnreadable,
     /// The unwind information says something that framehop can't follow.
     UnsupportedRule,
+    /// The code is of 32 bits, or for another kind of processor.
+    UnsupportedProcessor,
     /// Following it led nowhere: not an ascending chain of frames.
     BadChain,
     /// More frames than are kept.
@@ -214,6 +216,7 @@ impl TruncationReason {
             Self::NoUnwindInfo => "no unwind information",
             Self::ModuleUnreadable => "module unreadable",
             Self::UnsupportedRule => "unsupported unwind rule",
+            Self::UnsupportedProcessor => "32-bit code is not unwound",
             Self::BadChain => "broken frame chain",
             Self::Limit => "frame limit",
             Self::NotCaptured => "stack not captured",

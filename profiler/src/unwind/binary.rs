@@ -72,6 +72,8 @@ pub struct Binary {
     pub cfi: Option<Cfi>,
     /// Its code, to look at call instructions.
     text: Option<Section>,
+    /// It is not for the processor that stacks are unwound of: of 32 bits, or made for another one.
+    pub is_foreign: bool,
     entry: Range<u64>,
     /// Calls whose functions never return to anything.
     last_calls: Vec<Range<u64>>,
@@ -243,6 +245,7 @@ impl<'b> Modules<'b> {
                 entry..entry.saturating_add(ENTRY_CODE)
             },
             last_calls: last_calls::find(elf),
+            is_foreign: !native,
             base_svma,
             place: ((u64::from(id.0) + 1) << 33) + base_svma % PAGE,
         };
@@ -257,7 +260,8 @@ impl<'b> Modules<'b> {
                 .add_module(HopModule::new(String::new(), place..place + (1 << 32), place, sections));
         }
         self.opened.push(binary);
-        let problem = (!native).then(|| "code for another kind of processor; it is not unwound".to_owned());
+        let problem =
+            (!native).then(|| "32-bit code, or for another kind of processor: its stacks are not unwound".to_owned());
         Known {
             content: Content::Binary(id),
             build_id: elf.build_id().to_vec(),

@@ -5,6 +5,7 @@
 //! share one set of modules, because each module lies in an address range of its own that is none of theirs.
 
 mod binary;
+mod by_rules;
 mod cfi;
 mod copy;
 mod intern;

@@ -2,8 +2,7 @@
 
 use std::cell::RefCell;
 
-use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64};
-use framehop::{FrameAddress, Unwinder as _};
+use framehop::x86_64::CacheX86_64;
 use profiler_common::call::step_by_guess;
 use profiler_common::stack::INTERRUPTED;
 use profiler_common::stack::{FLAG_CALLER, FLAG_CHECK, FLAG_STACK_UNREADABLE, FLAG_USER_REGS};
@@ -11,8 +10,8 @@ use profiler_common::unwind::Arch;
 use rustc_hash::FxHashMap;
 
 use super::binary::{Binary, BinaryId, Content, Modules};
-use super::cfi::{Context, Registers, Rule, Saved};
-use super::copy::{Missing, StackCopy};
+use super::cfi::{Context, Registers, Rule};
+use super::copy::StackCopy;
 use super::steps::{Step, Trail, by_frame_pointer, by_signal_frame};
 use super::walked::Walked;
 use crate::addr::{Avma, FileOffset, Svma};
@@ -23,10 +22,10 @@ use crate::task::space::{FileKey, Region};
 
 /// Frames of a stack that are kept; of a deeper one the innermost are.
 pub const FRAME_LIMIT: usize = 4096;
-/// Frames that are asked for a register that one of them may have saved.
-const FRAMES_SEARCHED: usize = 64;
 /// framehop's cache has 509 entries, and a browser has ten thousand hot addresses.
-const CACHES: u64 = 64;
+pub(super) const CACHES: u64 = 64;
+/// The vdso of a 32-bit process lies below: it is another one, which only such a process can read.
+const FIRST_64_BIT: u64 = 1 << 32;
 /// `call rax`, as the end of eight bytes of code.
 const ANY_CALL: u64 = 0xd0ff << 48;
 
@@ -67,9 +66,9 @@ pub struct Walk {
 pub struct Walker<'b> {
     /// The files that it reads.
     pub modules: Modules<'b>,
-    caches: Vec<CacheX86_64>,
+    pub(super) caches: Vec<CacheX86_64>,
     rules: FxHashMap<(BinaryId, Svma), Rule>,
-    context: Context,
+    pub(super) context: Context,
 }
 
 /// The address space that a stack belongs to.
@@ -105,13 +104,27 @@ impl<'b> Walker<'b> {
         };
         let frames = walked.frames.iter().enumerate();
         let frames: Vec<RawFrame> = frames.map(|(depth, frame)| self.frame(mapped, depth, *frame)).collect();
-        match walked.end.reason() {
+        match self.reason(mapped, walked) {
             Some(_) if !stacks.copy.is_empty() => self.walk(mapped, stacks, frames),
             reason => Walk {
                 frames,
                 end: reason.map_or(Ok(()), Err),
             },
         }
+    }
+
+    /// Why a walk by the kernel side, which knows nothing of code that it has no rows of, is not complete; `None`: it is.
+    pub fn reason(&mut self, mapped: Mapped<'_>, walked: &Walked) -> Option<TruncationReason> {
+        let reason = walked.end.reason()?;
+        let depth = walked.frames.len().checked_sub(1);
+        let outermost = depth.map(|depth| self.frame(mapped, depth, walked.frames[depth]));
+        let binary = outermost.and_then(|frame| self.binary(frame.place));
+        let is_foreign = binary.is_some_and(|(binary, _)| binary.is_foreign);
+        Some(if is_foreign {
+            TruncationReason::UnsupportedProcessor
+        } else {
+            reason
+        })
     }
 
     /// A frame of a walk by the kernel side, as [`Walked::frames`] has it at this depth.
@@ -195,6 +208,9 @@ impl<'b> Walker<'b> {
             return (Place::Unmapped, false);
         };
         let offset = FileOffset(region.file_offset(Avma(address - back)).0.wrapping_add(back));
+        if region.end.0 <= FIRST_64_BIT && mapped.tasks.files.get(region.file).is_vdso() {
+            return (Place::Unreadable(region.file, offset), region.executable);
+        }
         let known = self.modules.known(region.file, &mapped.tasks.files);
         let place = match known.content {
             Content::MadeAtRunTime => Place::MadeAtRunTime(region.file),
@@ -249,6 +265,9 @@ impl<'b> Walker<'b> {
         let Some(id) = self.modules.binary_id(file) else {
             return by_frame_pointer(trail, registers, Some(TruncationReason::ModuleUnreadable));
         };
+        if self.modules.binary(id).is_foreign {
+            return Step::Stuck(TruncationReason::UnsupportedProcessor);
+        }
         if self.modules.binary(id).is_entry_code(svma) {
             return Step::Outermost;
         }
@@ -315,86 +334,5 @@ impl<'b> Walker<'b> {
                 Some(cfi) => cfi.rule(context, svma.0),
                 None => Rule::None,
             })
-    }
-
-    fn by_framehop(
-        &mut self,
-        trail: &mut Trail<'_>,
-        id: BinaryId,
-        svma: Svma,
-        registers: Registers,
-        is_call: bool,
-    ) -> Step {
-        let Some(address) = self.modules.binary(id).hop_address(svma) else {
-            return Step::Stuck(TruncationReason::NoUnwindInfo);
-        };
-        let frame = match FrameAddress::from_return_address(address) {
-            Some(frame) if is_call => frame,
-            _ => FrameAddress::from_instruction_pointer(address),
-        };
-        let cache = &mut self.caches[usize::try_from((address >> 3) % CACHES).unwrap_or(0)];
-        let mut regs = UnwindRegsX86_64::new(address, registers.sp, registers.fp);
-        let mut missing = None;
-        let mut zero = false;
-        let mut read = |at| {
-            let word = trail.copy.read(at).map_err(|why| missing = Some(why))?;
-            zero = word == 0;
-            Ok(word)
-        };
-        match self.modules.hop.unwind_frame(frame, &mut regs, cache, &mut read) {
-            Ok(Some(ip)) => {
-                let lookup = Svma(svma.0.wrapping_sub(u64::from(is_call)));
-                trail.passed.push((id, lookup, regs.sp()));
-                Step::To {
-                    registers: Registers {
-                        ip,
-                        sp: regs.sp(),
-                        fp: regs.bp(),
-                    },
-                    is_call: true,
-                }
-            }
-            // A return address of zero is how a thread's, or a coroutine's, first frame is marked.
-            Ok(None) if zero => Step::Outermost,
-            Ok(None) => Step::Stuck(TruncationReason::BadChain),
-            Err(_) => Step::Stuck(match missing {
-                Some(Missing::NotCopied) => TruncationReason::CopyTooShort,
-                Some(Missing::Elsewhere) | None => TruncationReason::BadChain,
-            }),
-        }
-    }
-
-    /// A rule that framehop does not follow. It may ask for a register that some frame behind us saved.
-    fn by_tables(&mut self, trail: &mut Trail<'_>, id: BinaryId, lookup: Svma, registers: Registers) -> Step {
-        let (modules, context) = (&self.modules, &mut self.context);
-        let Some(cfi) = &modules.binary(id).cfi else {
-            return Step::Stuck(TruncationReason::NoUnwindInfo);
-        };
-        let copy = trail.copy;
-        let passed = &trail.passed;
-        let mut finding = Context::new();
-        let mut find = |register| {
-            for (id, svma, cfa) in passed.iter().rev().take(FRAMES_SEARCHED) {
-                match modules.binary(*id).cfi.as_ref()?.saved(&mut finding, svma.0, register) {
-                    Saved::At(offset) => return copy.read(cfa.checked_add_signed(offset)?).ok(),
-                    Saved::Untouched => {}
-                    Saved::Unknown => return None,
-                }
-            }
-            None
-        };
-        match cfi.step(context, lookup.0, registers, &mut |at| copy.read(at), &mut find) {
-            Ok(Some(next)) if next.ip == 0 => Step::Outermost,
-            Ok(Some(next)) => {
-                trail.passed.push((id, lookup, next.sp));
-                Step::To {
-                    registers: next,
-                    is_call: true,
-                }
-            }
-            Ok(None) => Step::Stuck(TruncationReason::UnsupportedRule),
-            Err(Missing::NotCopied) => Step::Stuck(TruncationReason::CopyTooShort),
-            Err(Missing::Elsewhere) => Step::Stuck(TruncationReason::BadChain),
-        }
     }
 }

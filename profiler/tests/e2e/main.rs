@@ -9,6 +9,7 @@
 
 #[path = "harness/emulated.rs"]
 mod emulated;
+mod foreign;
 mod harness;
 #[path = "../profile_synthetic/mod.rs"]
 mod profile_synthetic;

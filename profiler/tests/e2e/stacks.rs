@@ -354,34 +354,3 @@ fn segments_of_code_that_share_a_page_are_walked() {
         }
     }
 }
-
-/// musl has no unwind information: what calls `main` and the functions of threads is known all the same.
-#[test]
-fn programs_with_musl_have_whole_stacks() {
-    needs_capture!();
-    for flags in [&[][..], &["-static"], &["-static-pie"]] {
-        let (Some(burn), Some(threads)) = (Oracle::musl("burn", flags), Oracle::musl("threads", flags)) else {
-            crate::harness::skip::skip("there is no musl-gcc");
-            return;
-        };
-        for (program, function) in [(&burn, "burn_here"), (&threads, "run")] {
-            let profile = Ngmi::record().program(program, ["300"]).run().profile();
-            let inside: Vec<_> = profile.samples().filter(|sample| sample.holds(function)).collect();
-            let own: Vec<_> = (inside.iter().copied())
-                .filter(|sample| {
-                    sample
-                        .stack
-                        .first()
-                        .is_some_and(|leaf| leaf.module == Some(program.name()))
-                })
-                .collect();
-            assert!(own.len() > 100, "{flags:?}: {} samples in {function}", own.len());
-            let whole = share(own.iter().copied(), |sample| !sample.is_truncated());
-            assert!(
-                whole > 0.95,
-                "{flags:?} {function}: {whole}: {:?}",
-                own[own.len() / 2].functions()
-            );
-        }
-    }
-}

@@ -161,7 +161,8 @@ impl Replay<'_, '_> {
 
     /// User frames as the kernel side walked them: those that the thread's last walk had cost nothing, those at places that were met before one look.
     fn walked(&mut self, at: &At, process: ProcessId, walked: &Walked) -> (Option<StackId>, bool) {
-        let reason = walked.end.reason();
+        let tasks = &self.tasks;
+        let reason = self.walker.reason(Mapped { tasks, process }, walked);
         let code = self.tasks.code_of(process);
         let mut last = self.last_walks.take(at.tid);
         let mapped = code.map(|code| (process, code));

@@ -15,7 +15,7 @@ const MAX_NAMES: usize = 1 << 30;
 const CHAIN_ROOM: usize = 32;
 
 /// In the order of their numbers: new ones come at the end.
-const REASONS: [TruncationReason; 9] = [
+const REASONS: [TruncationReason; 10] = [
     TruncationReason::CopyTooShort,
     TruncationReason::NoMapping,
     TruncationReason::NoUnwindInfo,
@@ -25,6 +25,7 @@ const REASONS: [TruncationReason; 9] = [
     TruncationReason::Limit,
     TruncationReason::NotCaptured,
     TruncationReason::StackUnreadable,
+    TruncationReason::UnsupportedProcessor,
 ];
 
 /// Code that a perf map names, and code with a number in a jitdump.

@@ -45,6 +45,20 @@ impl Oracle {
         Some(build("musl-gcc", &[C, flags].concat(), &format!("{name}.c"), name))
     }
 
+    /// A C program of that name for 32 bits; `None`: the compiler makes none.
+    pub fn c_32_bit(name: &str) -> Option<Self> {
+        let mut libraries = Command::new("gcc");
+        let found = libraries
+            .args(["-m32", "-print-file-name=libc.so"])
+            .output()
+            .ok()?
+            .stdout;
+        // Without a folder if there is none.
+        found
+            .starts_with(b"/")
+            .then(|| build("gcc", &[C, &["-m32"]].concat(), &format!("{name}.c"), name))
+    }
+
     /// A C library from `source`, whose busy function is called `function`.
     pub fn library(source: &str, function: &str) -> Self {
         let spin = format!("-DSPIN={function}");

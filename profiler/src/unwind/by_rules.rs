@@ -1,0 +1,104 @@
+//! Steps by a file's unwind information: what framehop follows, and what it does not.
+
+use framehop::x86_64::UnwindRegsX86_64;
+use framehop::{FrameAddress, Unwinder as _};
+
+use super::binary::BinaryId;
+use super::cfi::{Context, Registers, Saved};
+use super::copy::Missing;
+use super::steps::{Step, Trail};
+use super::walk::{CACHES, Walker};
+use crate::addr::Svma;
+use crate::fact::TruncationReason;
+
+/// Frames that are asked for a register that one of them may have saved.
+const FRAMES_SEARCHED: usize = 64;
+
+impl Walker<'_> {
+    pub(super) fn by_framehop(
+        &mut self,
+        trail: &mut Trail<'_>,
+        id: BinaryId,
+        svma: Svma,
+        registers: Registers,
+        is_call: bool,
+    ) -> Step {
+        let Some(address) = self.modules.binary(id).hop_address(svma) else {
+            return Step::Stuck(TruncationReason::NoUnwindInfo);
+        };
+        let frame = match FrameAddress::from_return_address(address) {
+            Some(frame) if is_call => frame,
+            _ => FrameAddress::from_instruction_pointer(address),
+        };
+        let cache = &mut self.caches[usize::try_from((address >> 3) % CACHES).unwrap_or(0)];
+        let mut regs = UnwindRegsX86_64::new(address, registers.sp, registers.fp);
+        let mut missing = None;
+        let mut zero = false;
+        let mut read = |at| {
+            let word = trail.copy.read(at).map_err(|why| missing = Some(why))?;
+            zero = word == 0;
+            Ok(word)
+        };
+        match self.modules.hop.unwind_frame(frame, &mut regs, cache, &mut read) {
+            Ok(Some(ip)) => {
+                let lookup = Svma(svma.0.wrapping_sub(u64::from(is_call)));
+                trail.passed.push((id, lookup, regs.sp()));
+                Step::To {
+                    registers: Registers {
+                        ip,
+                        sp: regs.sp(),
+                        fp: regs.bp(),
+                    },
+                    is_call: true,
+                }
+            }
+            // A return address of zero is how a thread's, or a coroutine's, first frame is marked.
+            Ok(None) if zero => Step::Outermost,
+            Ok(None) => Step::Stuck(TruncationReason::BadChain),
+            Err(_) => Step::Stuck(match missing {
+                Some(Missing::NotCopied) => TruncationReason::CopyTooShort,
+                Some(Missing::Elsewhere) | None => TruncationReason::BadChain,
+            }),
+        }
+    }
+
+    /// A rule that framehop does not follow. It may ask for a register that some frame behind us saved.
+    pub(super) fn by_tables(
+        &mut self,
+        trail: &mut Trail<'_>,
+        id: BinaryId,
+        lookup: Svma,
+        registers: Registers,
+    ) -> Step {
+        let (modules, context) = (&self.modules, &mut self.context);
+        let Some(cfi) = &modules.binary(id).cfi else {
+            return Step::Stuck(TruncationReason::NoUnwindInfo);
+        };
+        let copy = trail.copy;
+        let passed = &trail.passed;
+        let mut finding = Context::new();
+        let mut find = |register| {
+            for (id, svma, cfa) in passed.iter().rev().take(FRAMES_SEARCHED) {
+                match modules.binary(*id).cfi.as_ref()?.saved(&mut finding, svma.0, register) {
+                    Saved::At(offset) => return copy.read(cfa.checked_add_signed(offset)?).ok(),
+                    Saved::Untouched => {}
+                    Saved::Unknown => return None,
+                }
+            }
+            None
+        };
+        match cfi.step(context, lookup.0, registers, &mut |at| copy.read(at), &mut find) {
+            Ok(Some(next)) if next.ip == 0 => Step::Outermost,
+            Ok(Some(next)) => {
+                trail.passed.push((id, lookup, next.sp));
+                Step::To {
+                    registers: next,
+                    is_call: true,
+                }
+            }
+            Ok(None) => Step::Stuck(TruncationReason::UnsupportedRule),
+            Err(Missing::NotCopied) => Step::Stuck(TruncationReason::CopyTooShort),
+            Err(Missing::Elsewhere) => Step::Stuck(TruncationReason::BadChain),
+        }
+    }
+}

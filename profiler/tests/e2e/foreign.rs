@@ -1,0 +1,56 @@
+//! Stacks of programs with another C library, and of those for another mode of the processor.
+
+use crate::harness::profile::share;
+use crate::harness::skip::needs_capture;
+use crate::harness::{Ngmi, Oracle};
+
+/// What is not supported is said to be so.
+#[test]
+fn stacks_of_32_bit_programs_say_why_they_are_cut() {
+    needs_capture!();
+    let Some(program) = Oracle::c_32_bit("burn") else {
+        crate::harness::skip::skip("gcc has no libraries for -m32");
+        return;
+    };
+    for copy in ["0", "65536"] {
+        let record = Ngmi::record().args(["--stack-copy", copy]);
+        let profile = record.program(&program, ["300"]).run().profile();
+        let samples: Vec<_> = profile.samples().filter(|sample| sample.holds("burn_here")).collect();
+        assert!(samples.len() > 100, "{} samples", samples.len());
+        let says = share(samples.iter().copied(), |sample| {
+            sample.outermost().unwrap().function == "[truncated: 32-bit code is not unwound]"
+        });
+        assert!(says > 0.95, "{says}: {:?}", samples[samples.len() / 2].functions());
+    }
+}
+
+/// musl has no unwind information: what calls `main` and the functions of threads is known all the same.
+#[test]
+fn programs_with_musl_have_whole_stacks() {
+    needs_capture!();
+    for flags in [&[][..], &["-static"], &["-static-pie"]] {
+        let (Some(burn), Some(threads)) = (Oracle::musl("burn", flags), Oracle::musl("threads", flags)) else {
+            crate::harness::skip::skip("there is no musl-gcc");
+            return;
+        };
+        for (program, function) in [(&burn, "burn_here"), (&threads, "run")] {
+            let profile = Ngmi::record().program(program, ["300"]).run().profile();
+            let inside: Vec<_> = profile.samples().filter(|sample| sample.holds(function)).collect();
+            let own: Vec<_> = (inside.iter().copied())
+                .filter(|sample| {
+                    sample
+                        .stack
+                        .first()
+                        .is_some_and(|leaf| leaf.module == Some(program.name()))
+                })
+                .collect();
+            assert!(own.len() > 100, "{flags:?}: {} samples in {function}", own.len());
+            let whole = share(own.iter().copied(), |sample| !sample.is_truncated());
+            assert!(
+                whole > 0.95,
+                "{flags:?} {function}: {whole}: {:?}",
+                own[own.len() / 2].functions()
+            );
+        }
+    }
+}
