@@ -43,6 +43,31 @@ impl WaitFact {
     pub fn blocked(&self) -> Duration {
         self.off.saturating_sub(self.queued)
     }
+
+    /// The part of `off` that is a wait for a CPU: all of it, if that is what it was for.
+    pub fn for_cpu(&self) -> Duration {
+        for_cpu(self.reason, self.off, self.queued)
+    }
+
+    /// What its time went to: what it is for, and a CPU. Both are told if there is time of both, else one of them.
+    pub fn parts(&self) -> impl Iterator<Item = (WaitReason, Duration)> + use<> {
+        parts(self.reason, self.off, self.queued)
+    }
+}
+
+fn for_cpu(reason: WaitReason, off: Duration, queued: Duration) -> Duration {
+    match reason {
+        WaitReason::RunQueue => off,
+        _ => queued.min(off),
+    }
+}
+
+fn parts(reason: WaitReason, off: Duration, queued: Duration) -> impl Iterator<Item = (WaitReason, Duration)> {
+    let queued = for_cpu(reason, off, queued);
+    let blocked = off.saturating_sub(queued);
+    let own = (!blocked.is_zero() || queued.is_zero()).then_some((reason, blocked));
+    own.into_iter()
+        .chain((!queued.is_zero()).then_some((WaitReason::RunQueue, queued)))
 }
 
 /// What was seen of a wait.
@@ -188,4 +213,15 @@ pub struct FoldedWaits {
     pub queued: u64,
     /// The longest of them, in ns.
     pub longest: u64,
+}
+
+impl FoldedWaits {
+    /// As [`WaitFact::parts`].
+    pub fn parts(&self) -> impl Iterator<Item = (WaitReason, Duration)> + use<> {
+        parts(
+            self.reason,
+            Duration::from_nanos(self.off),
+            Duration::from_nanos(self.queued),
+        )
+    }
 }

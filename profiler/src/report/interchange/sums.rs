@@ -311,14 +311,15 @@ impl FactSink for Sums {
 
     fn wait(&mut self, tables: &Tables, wait: &WaitFact) {
         if self.wants(Table::Waits) {
-            let sum = Sum {
-                count: u64::from(wait.count),
-                time: ns(wait.off),
-                bytes: 0,
-            };
             let file = self.subject(wait);
             let who = Who::Thread(wait.thread);
-            self.add(tables, What::Wait(wait.reason), who, (wait.stack, file), sum);
+            // It is one wait, whatever its time went to.
+            let mut count = u64::from(wait.count);
+            for (reason, time) in wait.parts() {
+                let (count, time) = (take(&mut count), ns(time));
+                let sum = Sum { count, time, bytes: 0 };
+                self.add(tables, What::Wait(reason), who, (wait.stack, file), sum);
+            }
         }
     }
 

@@ -187,7 +187,8 @@ impl Views<'_> {
         };
         let keys = [Key::Total, self.thread(wait.thread)].into_iter();
         let keys = keys.chain(function.map(Key::Function)).chain(phase).chain(file);
-        sums.add(keys, &[(Metric::Wait(wait.reason), ns(wait.off))]);
+        let figures: Vec<_> = (wait.parts().map(|(reason, time)| (Metric::Wait(reason), ns(time)))).collect();
+        sums.add(keys, &figures);
     }
 
     /// What the profile had no room for is known by thread and class.
@@ -199,7 +200,8 @@ impl Views<'_> {
             }
         }
         for folded in &self.tables.recording.folded_waits {
-            let figures = [(Metric::Wait(folded.reason), folded.off)];
+            let parts = folded.parts();
+            let figures: Vec<_> = parts.map(|(reason, time)| (Metric::Wait(reason), ns(time))).collect();
             sums.add([Key::Total, self.thread(folded.thread)], &figures);
         }
     }

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::fact::WaitFact;
+use crate::fact::{WaitFact, WaitReason};
 use crate::report::export::ns;
 use crate::report::groups::{self, Ranked};
 
@@ -13,7 +13,9 @@ pub struct Tally {
     pub waits: u64,
     /// Time off CPUs, in ns.
     pub off_ns: u64,
-    /// The part of it in which the thread could have run, in ns.
+    /// The part of it in which the threads waited for something else than a CPU, in ns.
+    pub blocked_ns: u64,
+    /// The rest: they could have run, in ns.
     pub queued_ns: u64,
     /// The longest, in ns.
     pub longest_ns: u64,
@@ -25,7 +27,8 @@ impl Tally {
         self.merge(&Self {
             waits: u64::from(wait.count),
             off_ns: ns(wait.off),
-            queued_ns: ns(wait.queued),
+            blocked_ns: ns(wait.off.saturating_sub(wait.for_cpu())),
+            queued_ns: ns(wait.for_cpu()),
             longest_ns: ns(wait.longest),
         });
     }
@@ -34,15 +37,16 @@ impl Tally {
     pub fn merge(&mut self, other: &Self) {
         self.waits = self.waits.saturating_add(other.waits);
         self.off_ns = self.off_ns.saturating_add(other.off_ns);
+        self.blocked_ns = self.blocked_ns.saturating_add(other.blocked_ns);
         self.queued_ns = self.queued_ns.saturating_add(other.queued_ns);
         self.longest_ns = self.longest_ns.max(other.longest_ns);
     }
 }
 
 impl Ranked for Tally {
-    /// Those with the most time, then those with the most waits.
+    /// Those that were blocked longest: what waited for a CPU says nothing of what else it waited for.
     fn rank(&self) -> (u64, u64) {
-        (self.off_ns, self.waits)
+        (self.blocked_ns, self.off_ns)
     }
 }
 
@@ -63,9 +67,13 @@ impl Histogram {
     /// Buckets: up to half a year.
     const BUCKETS: usize = 54;
 
-    /// Counts a wait; of several in one the average, as often.
+    /// Counts a wait without its time in the run queue, unless it is for a CPU; of several in one the average, as often.
     pub fn add(&mut self, wait: &WaitFact) {
-        let each = ns(wait.off) / u64::from(wait.count.max(1));
+        let time = match wait.reason {
+            WaitReason::RunQueue => wait.off,
+            _ => wait.blocked(),
+        };
+        let each = ns(time) / u64::from(wait.count.max(1));
         let bucket = usize::try_from(each.max(1).ilog2()).unwrap_or(0).min(Self::BUCKETS - 1);
         self.0[bucket] = self.0[bucket].saturating_add(u64::from(wait.count));
     }
@@ -108,7 +116,7 @@ mod tests {
     use super::*;
     use crate::addr::Timestamp;
     use crate::fact::ThreadId;
-    use crate::fact::wait::{Sight, WaitReason};
+    use crate::fact::wait::Sight;
 
     fn wait(off: u64, count: u32) -> WaitFact {
         WaitFact {
@@ -149,5 +157,47 @@ mod tests {
         );
         assert_eq!(lengths.range(9, 12), [5, 6, 1]);
         assert_eq!(lengths.range(10, 54).iter().sum::<u64>(), 12);
+    }
+
+    /// As on a busy machine: the disk answered soon, and no CPU was free.
+    #[test]
+    fn a_disk_is_not_blamed_for_the_run_queue() {
+        let of = |reason, off, queued| WaitFact {
+            reason,
+            queued: Duration::from_nanos(queued),
+            ..wait(off, 1)
+        };
+        let waits = [
+            of(WaitReason::Disk, 6600, 6000),
+            of(WaitReason::Lock, 900, 100),
+            of(WaitReason::RunQueue, 5000, 4000),
+        ];
+        let (mut groups, mut parts) = (Groups::default(), Vec::new());
+        let mut lengths = Histogram::default();
+        for wait in &waits {
+            groups.of(wait.reason).add(wait);
+            parts.extend(wait.parts().map(|(reason, time)| (reason, time.as_nanos())));
+            lengths.add(wait);
+        }
+        let rows: Vec<_> = groups.sorted().into_iter().collect();
+        let figures = rows
+            .iter()
+            .map(|(_, tally)| (tally.off_ns, tally.blocked_ns, tally.queued_ns));
+        assert_eq!(
+            figures.collect::<Vec<_>>(),
+            [(900, 800, 100), (6600, 600, 6000), (5000, 0, 5000)]
+        );
+        let queue = WaitReason::RunQueue;
+        assert_eq!(
+            parts,
+            [
+                (WaitReason::Disk, 600),
+                (queue, 6000),
+                (WaitReason::Lock, 800),
+                (queue, 100),
+                (queue, 5000)
+            ]
+        );
+        assert_eq!(lengths.range(9, 13), [2, 0, 0, 1]);
     }
 }

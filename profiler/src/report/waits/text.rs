@@ -63,9 +63,10 @@ fn head(report: &WaitReport) -> Vec<String> {
         format!(" of {}", count(report.waits_in_file))
     };
     lines.push(format!(
-        "waits = {}{of}, {} off CPUs, {} of it for want of a CPU",
+        "waits = {}{of}, {} off CPUs = {} blocked + {} for want of a CPU",
         count(totals.waits),
         duration(totals.off_ns),
+        duration(totals.blocked_ns),
         duration(totals.queued_ns)
     ));
     let account = &report.lives;
@@ -158,7 +159,7 @@ fn table(title: &str, rows: &[(String, Tally)], all: &Tally, top: usize) -> Vec<
     let room = NAME.saturating_sub(columns(&title));
     let mut lines = vec![format!(
         "{bold}{title}{:room$}{:>11}{:>9}{:>8}{:>9}{:>8}{bold:#}",
-        "", "waits", "time", "queue", "longest", "share"
+        "", "waits", "blocked", "queue", "longest", "share"
     )];
     lines.extend(rows.iter().take(top).map(|(name, tally)| row(name, tally, all)));
     if rows.len() > top {
@@ -175,9 +176,17 @@ fn table(title: &str, rows: &[(String, Tally)], all: &Tally, top: usize) -> Vec<
 fn row(name: &str, tally: &Tally, all: &Tally) -> String {
     let name = fit(name, NAME - 1);
     let room = NAME.saturating_sub(columns(&name));
-    let [waits, time, queue] = [count(tally.waits), duration(tally.off_ns), duration(tally.queued_ns)];
-    let (longest, share) = (duration(tally.longest_ns), percent(tally.off_ns, all.off_ns));
-    format!("{name}{:room$}{waits:>11}{time:>9}{queue:>8}{longest:>9}{share:>8}", "")
+    let [waits, blocked, queue] = [
+        count(tally.waits),
+        duration(tally.blocked_ns),
+        duration(tally.queued_ns),
+    ];
+    let longest = duration(tally.longest_ns);
+    let share = percent(tally.blocked_ns, all.blocked_ns);
+    format!(
+        "{name}{:room$}{waits:>11}{blocked:>9}{queue:>8}{longest:>9}{share:>8}",
+        ""
+    )
 }
 
 /// How long waits were, a column for each power of two.
@@ -205,11 +214,12 @@ fn lengths(rows: &[ReasonRow]) -> Vec<String> {
 fn stack(row: &StackRow, all: &Tally) -> Vec<String> {
     let bold = anstyle::Style::new().bold();
     let figures = format!(
-        "{} in {} waits for {}, {}",
-        duration(row.tally.off_ns),
+        "{} blocked, {} in the run queue, in {} waits for {}, {}",
+        duration(row.tally.blocked_ns),
+        duration(row.tally.queued_ns),
         count(row.tally.waits),
         row.reason.name(),
-        percent(row.tally.off_ns, all.off_ns)
+        percent(row.tally.blocked_ns, all.blocked_ns)
     );
     let mut lines = vec![format!("{bold}{figures}{bold:#}")];
     if row.frames.is_empty() {
