@@ -120,15 +120,16 @@ mod tests {
     fn only_what_passes_a_functions_value_to_the_end() {
         let found = |bytes: &[u8], exit: u64| {
             let code = Code { start: 0x1000, bytes };
-            code.last_calls(0..u64::MAX, |target| target == exit)
+            let calls = code.last_calls(0..u64::MAX, |target| target == exit).into_iter();
+            calls.map(|call| (call.start, call.end)).collect::<Vec<_>>()
         };
         // call *%rbx; mov %eax, %edi; call 0x1000
         let main = [0x90, 0xff, 0xd3, 0x89, 0xc7, 0xe8, 0xf6, 0xff, 0xff, 0xff];
-        assert_eq!(found(&main, 0x1000), [0x1001..0x100a]);
+        assert_eq!(found(&main, 0x1000), [(0x1001, 0x100a)]);
         assert!(found(&main, 0x1001).is_empty());
         // call *(%rbx); mov %rax, %rdi; call 0x1000
         let thread = [0xff, 0x13, 0x48, 0x89, 0xc7, 0xe8, 0xf6, 0xff, 0xff, 0xff];
-        assert_eq!(found(&thread, 0x1000), [0x1000..0x100a]);
+        assert_eq!(found(&thread, 0x1000), [(0x1000, 0x100a)]);
         for other in [&main[2..], &main[..9], &[0xe8], &[]] {
             assert!(found(other, 0x1000).is_empty(), "{other:x?}");
         }
