@@ -90,16 +90,20 @@ fn debug_info_in_other_files_is_found() {
         command.args(["-ec", line]).current_dir(folder).env("SOURCE", &source);
         assert!(command.status().unwrap().success(), "{line}");
     };
-    let split = "mkdir -p bin objects
-        gcc -O2 -g -gdwarf-4 -gsplit-dwarf -pthread -c -o objects/burn.o \"$SOURCE\"
-        gcc -pthread -Wl,--build-id -o bin/burn objects/burn.o";
+    let split = |version: &str| {
+        format!(
+            "mkdir -p bin objects
+            gcc -O2 -g -gdwarf-{version} -gsplit-dwarf -pthread -c -o objects/burn.o \"$SOURCE\"
+            gcc -pthread -Wl,--build-id -o bin/burn objects/burn.o"
+        )
+    };
     let stripped = "mkdir -p bin/.debug
         gcc -O2 -g -pthread -Wl,--build-id -o bin/burn \"$SOURCE\"
         objcopy --only-keep-debug bin/burn bin/.debug/burn.symbols
         objcopy --strip-all --add-gnu-debuglink=bin/.debug/burn.symbols bin/burn";
-    for build in [split, stripped] {
+    for build in [split("4"), split("5"), stripped.to_owned()] {
         let ngmi = Ngmi::record();
-        run(ngmi.dir(), build);
+        run(ngmi.dir(), &build);
         let program = ngmi.dir().join("bin/burn");
         let profile = ngmi.program(program, ["300"]).run().profile();
         let with_lines = share(&profile.main_of("burn").samples, |sample| {

@@ -10,9 +10,12 @@ use tokio::runtime::Runtime;
 use super::SourceFrame;
 use super::debug_files::{DebugFiles, Location};
 use super::locate::Opened;
+use super::split::Split;
 
 /// Deeper inlining is cut off, from the outside.
 const MAX_INLINE_DEPTH: usize = 512;
+
+const NAMELESS_INLINED: &str = "[inlined function without a name]";
 
 /// Whether a function has this name, perhaps among others.
 type IsSymbol<'a> = &'a dyn Fn(&str) -> bool;
@@ -22,6 +25,8 @@ pub(super) struct Frames<'runtime> {
     runtime: &'runtime Runtime,
     map: SymbolMap<DebugFiles>,
     files: Arc<DebugFiles>,
+    /// For what samply-symbols finds nothing of.
+    split: Option<Split>,
     /// After a panic inside samply-symbols.
     broken: Cell<bool>,
 }
@@ -40,13 +45,14 @@ impl<'runtime> Frames<'runtime> {
             runtime,
             map,
             files: manager.helper(),
+            split: Split::of(&opened.elf, &opened.path),
             broken: Cell::new(false),
         })
     }
 
     /// A file was cut off while it was read: lines may be wrong.
     pub(super) fn was_cut(&self) -> bool {
-        self.files.was_cut()
+        self.files.was_cut() || self.split.as_ref().is_some_and(Split::was_cut)
     }
 
     /// The functions at `svma`, innermost first; empty if unknown. `symbol` is the name of the outermost one, and `is_symbol`
@@ -56,7 +62,12 @@ impl<'runtime> Frames<'runtime> {
             return Vec::new();
         }
         // Damaged DWARF can make samply-symbols panic. It costs the lines then, not the names.
-        catch_unwind(AssertUnwindSafe(|| self.lookup_unguarded(svma, symbol, is_symbol))).unwrap_or_else(|_| {
+        let lookup = || {
+            let found = self.lookup_unguarded(svma, symbol, is_symbol);
+            let split = self.split.as_ref().filter(|_| found.is_empty());
+            split.map_or(found, |split| of_split(split.lookup(svma, MAX_INLINE_DEPTH), symbol))
+        };
+        catch_unwind(AssertUnwindSafe(lookup)).unwrap_or_else(|_| {
             self.broken.set(true);
             Vec::new()
         })
@@ -89,13 +100,27 @@ impl<'runtime> Frames<'runtime> {
     }
 }
 
+/// Frames that have no name get the one that stands for it.
+fn of_split(mut frames: Vec<SourceFrame>, symbol: &str) -> Vec<SourceFrame> {
+    let outermost = frames.len().saturating_sub(1);
+    for (depth, frame) in frames
+        .iter_mut()
+        .enumerate()
+        .filter(|(_, frame)| frame.function.is_empty())
+    {
+        let name = if depth == outermost { symbol } else { NAMELESS_INLINED };
+        name.clone_into(&mut frame.function);
+    }
+    frames
+}
+
 /// `outermost`: the function's symbol, and a test for all of its names.
 fn source_frame(frame: FrameDebugInfo, outermost: Option<(&str, IsSymbol<'_>)>) -> SourceFrame {
     let function = match (frame.function.filter(|name| !name.is_empty()), outermost) {
         (Some(name), Some((_, is_symbol))) => with_its_underscore(name, is_symbol),
         (Some(name), None) => name,
         (None, Some((symbol, _))) => symbol.to_owned(),
-        (None, None) => "[inlined function without a name]".to_owned(),
+        (None, None) => NAMELESS_INLINED.to_owned(),
     };
     SourceFrame {
         function,

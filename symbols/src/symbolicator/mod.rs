@@ -7,6 +7,7 @@ pub(crate) mod locate;
 mod minidebug;
 mod module;
 mod scratch;
+mod split;
 
 use std::io;
 use std::num::NonZero;
