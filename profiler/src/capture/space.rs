@@ -14,6 +14,7 @@ use super::generations::Generations;
 use super::maps;
 use crate::addr::Timestamp;
 use crate::event::{At, FileId, Mapping, PROT_EXEC};
+use crate::task::moved::may_be_copy;
 
 /// Addresses at which nothing was found are remembered, so many at most.
 const ABSENT_LIMIT: usize = 1 << 16;
@@ -131,6 +132,12 @@ impl Spaces {
         });
         let (pieces, _) = self.pieces.entry(id).or_default();
         let (start, end) = (mapping.start.0, mapping.start.0.saturating_add(mapping.len));
+        let around = pieces.range(..=start).next_back();
+        if may_be_copy(mapping)
+            && around.is_some_and(|(_, piece)| end <= piece.end && matches!(piece.code, Code::File(_)))
+        {
+            return; // its rows are the file's
+        }
         let cut = cut(pieces, start, end);
         if executable && end > start {
             let (offset, code) = (mapping.offset.0, Code::of(mapping));

@@ -1,6 +1,7 @@
 //! Processes, threads and mappings over time, from the ordered events of a log: who ran, and what lay at an address.
 
 mod lives;
+pub mod moved;
 pub mod space;
 
 #[cfg(test)]
@@ -117,6 +118,17 @@ impl Tasks {
         let image = &self.images[process.index()];
         let tentative = image.tentative.as_ref().and_then(|space| space.find(address)).copied();
         tentative.or_else(|| image.space.borrow().find(address).copied())
+    }
+
+    /// As [`Self::region`]; where code was moved to large pages, what was mapped there from its file.
+    pub fn code_region(&self, process: ProcessId, address: Avma) -> Option<Region> {
+        let image = &self.images[process.index()];
+        let tentative = image
+            .tentative
+            .as_ref()
+            .and_then(|space| space.find_code(address))
+            .copied();
+        tentative.or_else(|| image.space.borrow().find_code(address).copied())
     }
 
     /// A number for what code a process has mapped: while it is the same, an address of a file's code means the same. `None`: it is

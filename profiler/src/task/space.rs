@@ -7,13 +7,15 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use rustc_hash::FxHashSet;
 
+use super::moved::{Moved, may_be_copy};
+
 use crate::addr::{Avma, FileOffset, Timestamp};
 use crate::event::{self, FileId, PROT_EXEC};
 use crate::hash::hash;
 
 /// `PROT_WRITE`, `MAP_SHARED` and `MAP_HUGETLB` of a mapping record.
 const PROT_WRITE: u32 = 2;
-const MAP_SHARED: u32 = 1;
+pub(super) const MAP_SHARED: u32 = 1;
 const MAP_HUGETLB: u32 = 0x4_0000;
 
 /// Most mappings of an address space: twice the kernel's default limit.
@@ -178,6 +180,8 @@ impl Region {
 pub struct Space {
     /// Sorted, without overlaps.
     regions: Rc<Vec<Region>>,
+    /// Code of files that lies in anonymous memory now.
+    moved: Moved,
     /// Which mappings of code there are: spaces with the same number have the same. 0: none.
     pub(super) code: u64,
 }
@@ -187,6 +191,11 @@ impl Space {
     pub fn find(&self, address: Avma) -> Option<&Region> {
         let behind = self.regions.partition_point(|region| region.start <= address);
         self.regions[..behind].last().filter(|region| address < region.end)
+    }
+
+    /// As [`Self::find`]; where code was moved to large pages, what was mapped there from its file.
+    pub fn find_code(&self, address: Avma) -> Option<&Region> {
+        self.moved.find(address).or_else(|| self.find(address))
     }
 
     /// Every mapping, by address.
@@ -204,6 +213,10 @@ impl Space {
         else {
             return false;
         };
+        let original = may_be_copy(mapping)
+            .then(|| self.original(mapping.start, Avma(end)))
+            .flatten();
+        self.moved.replace(mapping.start, Avma(end), original);
         self.insert(Region {
             start: mapping.start,
             end: Avma(end),
@@ -215,6 +228,12 @@ impl Space {
             huge: mapping.flags & MAP_HUGETLB != 0,
             made: mapping.at.time,
         })
+    }
+
+    /// The code that a copy at this place can be one of: all of it was in one mapping.
+    fn original(&self, start: Avma, end: Avma) -> Option<Region> {
+        let covering = self.find_code(start)?;
+        (covering.executable && !covering.writable && end <= covering.end).then(|| covering.part(start, end))
     }
 
     fn insert(&mut self, region: Region) -> bool {
@@ -244,6 +263,7 @@ impl Space {
     /// Keeps only what was mapped at or after `time`.
     pub fn forget_before(&mut self, time: Timestamp) {
         Rc::make_mut(&mut self.regions).retain(|region| region.made >= time);
+        self.moved.forget_before(time);
     }
 }
 
@@ -310,6 +330,40 @@ mod tests {
             child.find(Avma(0x1800)).unwrap().file_offset(Avma(0x1800)),
             FileOffset(0x800)
         );
+    }
+
+    #[test]
+    fn code_that_was_copied_to_large_pages_is_still_the_files() {
+        let code = |start, len, inode| event::Mapping {
+            protection: PROT_EXEC,
+            file: FileId {
+                inode,
+                ..FileId::default()
+            },
+            ..mapping(start, len, 0x1000, 1)
+        };
+        let (file, anonymous) = (FileKey(1), FileKey(2));
+        let found = |space: &Space, at| {
+            let code = space.find_code(Avma(at)).unwrap();
+            (
+                code.file,
+                code.file_offset(Avma(at)).0,
+                space.find(Avma(at)).unwrap().file,
+            )
+        };
+        let mut space = Space::default();
+        space.map(&code(0x10_0000, 0x80_0000, 5), file);
+        // Twice: once when it is made, once when it can no longer be written to.
+        for _ in 0..2 {
+            space.map(&code(0x20_0000, 0x40_0000, 0), anonymous);
+            assert_eq!(found(&space, 0x20_0123), (file, 0x10_1123, anonymous));
+            assert_eq!(found(&space, 0x10_0123), (file, 0x1123, file));
+        }
+        // Of a compiler: it is not made of large pages, or not where a file was.
+        space.map(&code(0x20_0000, 0x10_0000, 0), anonymous);
+        assert_eq!(found(&space, 0x20_0123).0, anonymous);
+        space.map(&code(0x80_0000, 0x40_0000, 0), anonymous);
+        assert_eq!(found(&space, 0x80_0123).0, anonymous);
     }
 
     #[test]

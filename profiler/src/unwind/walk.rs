@@ -204,7 +204,7 @@ impl<'b> Walker<'b> {
     fn place(&mut self, mapped: Mapped<'_>, address: u64, is_call: bool) -> (Place, bool) {
         // A call at the very end of a function, or of a mapping, returns behind it.
         let back = u64::from(is_call && address > 0);
-        let Some(region) = mapped.region(address - back) else {
+        let Some(region) = mapped.tasks.code_region(mapped.process, Avma(address - back)) else {
             return (Place::Unmapped, false);
         };
         let offset = FileOffset(region.file_offset(Avma(address - back)).0.wrapping_add(back));

@@ -54,3 +54,32 @@ fn programs_with_musl_have_whole_stacks() {
         }
     }
 }
+
+/// node copies its own text to anonymous memory, in the same place.
+#[test]
+fn code_that_was_moved_to_large_pages_keeps_its_names() {
+    needs_capture!();
+    if std::process::Command::new("node").arg("--version").output().is_err() {
+        crate::harness::skip::skip("there is no node");
+        return;
+    }
+    let script = "const end = Date.now() + 600; let x = 0;
+        while (Date.now() < end) for (let i = 0; i < 1e5; i++) x += JSON.stringify({a: i}).length;";
+    let profile = Ngmi::record()
+        .program("node", ["--use-largepages=on", "--jitless", "-e", script])
+        .run()
+        .profile();
+    let user: Vec<_> = (profile.main_of("node").samples.iter())
+        .filter(|sample| {
+            sample
+                .stack
+                .first()
+                .is_some_and(|leaf| leaf.module.as_deref() != Some("[kernel]"))
+        })
+        .collect();
+    assert!(user.len() > 100, "{} samples", user.len());
+    let anonymous = share(user.iter().copied(), |sample| {
+        sample.stack[0].function.contains("[anonymous]")
+    });
+    assert!(anonymous < 0.02, "{anonymous}: {:?}", user[user.len() / 2].functions());
+}

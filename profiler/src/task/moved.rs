@@ -1,0 +1,49 @@
+//! Code that a program moved to large pages: it copies its own text to anonymous memory in the same place (node's `--use-largepages`, and what
+//! links the same code of Intel's). To page faults this is memory without a file; the functions in it are the file's.
+
+use std::rc::Rc;
+
+use super::space::Region;
+use crate::addr::{Avma, Timestamp};
+use crate::event;
+
+/// Large pages of x86-64, and of arm64 with small ones of 4 KiB.
+const LARGE: u64 = 2 << 20;
+
+/// Whether a mapping may be such memory: code in private anonymous memory that consists of large pages.
+pub fn may_be_copy(mapping: &event::Mapping) -> bool {
+    let is_anonymous = mapping.file.inode == 0 && mapping.path != b"[vdso]";
+    let is_code = mapping.protection & event::PROT_EXEC != 0 && mapping.flags & super::space::MAP_SHARED == 0;
+    let is_large = mapping.len > 0 && mapping.start.0.is_multiple_of(LARGE) && mapping.len.is_multiple_of(LARGE);
+    is_anonymous && is_code && is_large
+}
+
+/// What was mapped from a file where such memory is now.
+#[derive(Debug, Clone, Default)]
+pub struct Moved(Rc<Vec<Region>>);
+
+impl Moved {
+    /// The file's code at `address`.
+    pub fn find(&self, address: Avma) -> Option<&Region> {
+        self.0
+            .iter()
+            .find(|region| region.start <= address && address < region.end)
+    }
+
+    /// From `start` to `end` something new is mapped, a copy of `original` if there is one.
+    pub fn replace(&mut self, start: Avma, end: Avma, original: Option<Region>) {
+        if original.is_none() && self.0.is_empty() {
+            return;
+        }
+        let regions = Rc::make_mut(&mut self.0);
+        regions.retain(|region| region.end <= start || end <= region.start);
+        regions.extend(original);
+    }
+
+    /// Keeps only what was mapped at or after `time`.
+    pub fn forget_before(&mut self, time: Timestamp) {
+        if !self.0.is_empty() {
+            Rc::make_mut(&mut self.0).retain(|region| region.made >= time);
+        }
+    }
+}
