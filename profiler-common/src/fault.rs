@@ -214,7 +214,9 @@ pub struct ReadRun {
     /// How many pages; 0: there is no run.
     pub count: u32,
     /// 1: within a page fault; 0: by a system call.
-    pub in_fault: u32,
+    pub in_fault: u16,
+    /// Binary logarithm of the pages of each folio: all folios of a run are equally large, and lie at multiples of their size.
+    pub order: u16,
     /// As [`Vma::generation`].
     pub generation: u32,
 }

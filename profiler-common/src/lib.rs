@@ -30,12 +30,12 @@ pub use header::{RecordHeader, RecordKind};
 pub use loss::Loss;
 
 /// Raised with every change of a record's layout or of the configuration.
-pub const ABI_VERSION: u32 = 12;
+pub const ABI_VERSION: u32 = 13;
 
 /// The symbol that an object with this [`ABI_VERSION`] has: an object of another build is refused by name.
-pub const ABI_SYMBOL: &str = "NGMI_ABI_12";
+pub const ABI_SYMBOL: &str = "NGMI_ABI_13";
 
 const _: () = assert!(
-    ABI_VERSION == 12,
+    ABI_VERSION == 13,
     "the number in ABI_SYMBOL and in profiler-ebpf/src/maps.rs"
 );

@@ -12,7 +12,7 @@ use crate::kernel::Folio;
 use crate::preempt::Held;
 use crate::scope;
 
-/// `mm_filemap_add_to_page_cache(struct folio *folio)`: neighbours are told together.
+/// `mm_filemap_add_to_page_cache(struct folio *folio)`: neighbours of one size are sent together.
 #[btf_tracepoint(function = "mm_filemap_add_to_page_cache")]
 pub fn mm_filemap_add_to_page_cache(ctx: BtfTracePointContext) -> i32 {
     let _held = Held::new();
@@ -30,7 +30,8 @@ pub fn mm_filemap_add_to_page_cache(ctx: BtfTracePointContext) -> i32 {
         let goes_on = (*run).count != 0
             && (*run).inode == place.inode
             && (*run).device == place.device
-            && (*run).in_fault == u32::from(in_fault)
+            && (*run).in_fault == u16::from(in_fault)
+            && (*run).order == place.order
             && (*run).first + u64::from((*run).count) == place.first;
         if goes_on {
             (*run).count += place.count;
@@ -43,7 +44,7 @@ pub fn mm_filemap_add_to_page_cache(ctx: BtfTracePointContext) -> i32 {
         tell(faults, at);
         *run = ReadRun {
             since: at.time,
-            in_fault: u32::from(in_fault),
+            in_fault: u16::from(in_fault),
             ..place
         };
     }

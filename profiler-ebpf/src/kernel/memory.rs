@@ -215,26 +215,28 @@ impl Folio {
         let mapping: *const c_void = load(self.0, config!(folio_mapping))?;
         let inode: *const c_void = load(mapping, config!(mapping_host))?;
         let superblock: *const c_void = load(inode, config!(inode_sb))?;
+        let order = self.order();
         Some(ReadRun {
             since: 0,
             inode: load(inode, config!(inode_ino))?,
             first: load(self.0, config!(folio_index))?,
             device: load(superblock, config!(sb_dev))?,
-            count: self.pages(),
+            count: 1 << order,
             in_fault: 0,
+            order,
             generation: load(inode, config!(inode_generation)).unwrap_or(0),
         })
     }
 
-    /// How many pages it has (`folio_nr_pages`).
+    /// Binary logarithm of its pages (`folio_order`).
     #[inline(always)]
-    fn pages(self) -> u32 {
+    fn order(self) -> u16 {
         let flags: u64 = load(self.0, config!(folio_flags)).unwrap_or(0);
         let head = config!(page_head);
         if head == MISSING || flags >> (head & 63) & 1 == 0 {
-            return 1;
+            return 0;
         }
         let order = load::<u8>(self.0, config!(folio_order)).or_else(|| load::<u8>(self.0, config!(folio_flags_1)));
-        1 << (order.unwrap_or(0) & 15)
+        u16::from(order.unwrap_or(0) & 15)
     }
 }

@@ -286,6 +286,7 @@ impl<W: Write> Made<W> {
             first,
             count: 32,
             in_fault: true,
+            order: Some(0),
         }))?;
         let done = at.time.0 + 20_000 + self.dice.mostly_small(80_000);
         let request = Request {

@@ -17,8 +17,8 @@ pub use switch::{call_of, file_name, wait_of};
 
 use crate::addr::{Avma, FileOffset, KernelOffset, Timestamp};
 use crate::event::{
-    At, Attempts, Event, Fault, FaultFile, FaultVma, FileId, KernelStack, PagesRead, Sample, Stacks, TaskExec,
-    TaskExit, TaskNew, UserStack,
+    At, Attempts, Event, Fault, FaultFile, FaultVma, FileId, KernelStack, MAX_ORDER, PagesRead, Sample, Stacks,
+    TaskExec, TaskExit, TaskNew, UserStack,
 };
 
 /// The address space that a birth or an exec made.
@@ -238,6 +238,7 @@ pub fn read_run(at: At, run: &ReadRun) -> PagesRead {
         first: run.first,
         count: run.count,
         in_fault: run.in_fault != 0,
+        order: u8::try_from(run.order).ok().filter(|order| *order <= MAX_ORDER),
     }
 }
 

@@ -13,8 +13,8 @@ use super::encode::{Tag, copy_start, has_registers};
 use super::format::{MAX_FRAMES, MAX_STACK, MAX_TEXT};
 use super::stack_copy::Picture;
 use super::{
-    At, Attempts, End, Event, Fault, FaultFile, FaultVma, FileId, KernelStack, Mapping, PagesRead, Sample, Stacks,
-    TaskExec, TaskExit, TaskNew, UserStack,
+    At, Attempts, End, Event, Fault, FaultFile, FaultVma, FileId, KernelStack, MAX_ORDER, Mapping, PagesRead, Sample,
+    Stacks, TaskExec, TaskExit, TaskNew, UserStack,
 };
 use crate::addr::{Avma, FileOffset, KernelOffset, Timestamp};
 
@@ -242,14 +242,21 @@ fn fault_file(bytes: &mut Bytes<'_>) -> Result<FaultFile, Malformed> {
 }
 
 fn pages_read(at: At, bytes: &mut Bytes<'_>) -> Result<PagesRead, Malformed> {
-    Ok(PagesRead {
+    let mut read = PagesRead {
         at,
         since: Timestamp(bytes.get_difference(at.time.0)?),
         file: file(bytes)?,
         first: bytes.get()?,
         count: bytes.get_u32()?,
-        in_fault: flag(bytes)?,
-    })
+        ..PagesRead::default()
+    };
+    let kind = bytes.byte()?;
+    read.in_fault = kind & 1 != 0;
+    read.order = (kind >> 1).checked_sub(1);
+    if read.order.is_some_and(|order| order > MAX_ORDER) {
+        return Err(Malformed);
+    }
+    Ok(read)
 }
 
 fn task_exit(at: At, bytes: &mut Bytes<'_>) -> Result<TaskExit, Malformed> {

@@ -9,7 +9,8 @@ use super::bytes::{Malformed, put, put_bytes, put_difference};
 use super::format::{MAX_FRAMES, MAX_STACK, MAX_TEXT};
 use super::stack_copy::Picture;
 use super::{
-    At, End, Event, Fault, FileId, Mapping, PagesRead, Sample, StackAhead, Stacks, TaskExec, TaskExit, TaskNew,
+    At, End, Event, Fault, FileId, MAX_ORDER, Mapping, PagesRead, Sample, StackAhead, Stacks, TaskExec, TaskExit,
+    TaskNew,
 };
 use crate::addr::KernelOffset;
 
@@ -324,7 +325,8 @@ impl Encoder {
         put_file(out, &pages.file);
         put(out, pages.first);
         put(out, u64::from(pages.count));
-        out.push(u8::from(pages.in_fault));
+        let order = pages.order.map_or(0, |order| order.min(MAX_ORDER) + 1);
+        out.push(u8::from(pages.in_fault) | order << 1);
     }
 
     fn end(&mut self, out: &mut Vec<u8>, end: &End) {

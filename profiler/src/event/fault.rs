@@ -86,4 +86,9 @@ pub struct PagesRead {
     pub count: u32,
     /// Within a page fault; else by a system call.
     pub in_fault: bool,
+    /// Binary logarithm of the pages of each folio, [`MAX_ORDER`] at most; `None`: written by a version that did not record it.
+    pub order: Option<u8>,
 }
+
+/// Largest folio that a read can bring, as the binary logarithm of its pages: the kernel's own limit is below (`MAX_PAGECACHE_ORDER`).
+pub const MAX_ORDER: u8 = 15;

@@ -3,8 +3,8 @@
 /// First bytes of every log.
 pub const FILE_MAGIC: [u8; 8] = *b"ngmi-log";
 /// Raised with every change that an older reader would misread.
-pub const VERSION: u32 = 5;
-/// The oldest version that is read: it has no numbers of names.
+pub const VERSION: u32 = 6;
+/// The oldest version that is read: it has no numbers of names. Before version 6, reads have no folio order.
 pub const OLDEST_VERSION: u32 = 4;
 /// Bytes of the file header: magic, version, four zero bytes.
 pub const FILE_HEADER_LEN: usize = 16;

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub use block::{Bio, Device, DeviceName, Request};
 pub use cost::{Cost, HalfCost, ProgramCost, ProgramCosts, RingCost};
-pub use fault::{Attempts, Fault, FaultFile, FaultVma, PagesRead};
+pub use fault::{Attempts, Fault, FaultFile, FaultVma, MAX_ORDER, PagesRead};
 pub use switch::{Call, CallPath, FileName, OpenFile, StackAhead, Wait, Waker};
 
 use crate::addr::{Avma, FileOffset, KernelOffset, Timestamp};

@@ -254,6 +254,8 @@ pub struct PagesReadFact {
     pub pages: PageRange,
     /// Within a page fault; else by a system call.
     pub in_fault: bool,
+    /// Binary logarithm of the pages of each folio that it filled; `None`: not recorded.
+    pub order: Option<u8>,
 }
 
 /// A file that faults or reads touched.

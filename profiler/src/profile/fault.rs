@@ -217,6 +217,9 @@ pub struct ReadPayload {
     bytes: u64,
     during: u32,
     in_fault: bool,
+    /// [`PagesReadFact::order`]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    order: Option<u8>,
 }
 
 impl ReadPayload {
@@ -234,6 +237,7 @@ impl ReadPayload {
             bytes: u64::from(read.pages.count) * PAGE,
             during: names.during(read.in_fault),
             in_fault: read.in_fault,
+            order: read.order,
         }
     }
 
@@ -248,6 +252,7 @@ impl ReadPayload {
                 count: self.pages,
             },
             in_fault: self.in_fault,
+            order: self.order,
         })
     }
 }

@@ -295,6 +295,7 @@ pub fn recording() -> Made {
             file: MappedFileId(0),
             pages: PageRange { first: 0, count: 4 },
             in_fault: true,
+            order: Some(0),
         }],
         faults: vec![
             copied(100, 8, RELOCATE),

@@ -138,6 +138,7 @@ fn pages_read() -> impl Strategy<Value = Event<'static>> {
             first,
             count,
             in_fault,
+            order: (since % 3 != 0).then_some((first % 16) as u8),
         })
     })
 }

@@ -345,6 +345,7 @@ fn pages_are_told_by_file() {
         file: profiler::fact::MappedFileId(0),
         pages: range(16, 32),
         in_fault: true,
+        order: Some(0),
     }];
     // Reads 16 to 47, repeats and maps 16 to 31 around page 20: 32 to 47 were read for nothing.
     made.faults = vec![FaultFact {

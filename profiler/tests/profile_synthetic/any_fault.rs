@@ -99,6 +99,7 @@ pub fn reads() -> impl Strategy<Value = Vec<PagesReadFact>> {
         file: MappedFileId(file),
         pages,
         in_fault,
+        order: pages.count.is_multiple_of(3).then_some((pages.first % 10) as u8),
     });
     prop::collection::vec(read, 0..20)
 }

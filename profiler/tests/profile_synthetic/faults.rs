@@ -53,6 +53,7 @@ pub fn read(ms: u64, thread: u32, file: u32, pages: u32) -> PagesReadFact {
         file: MappedFileId(file),
         pages: PageRange { first: 2, count: pages },
         in_fault: file == 0,
+        order: Some(0),
     }
 }
 

@@ -136,6 +136,7 @@ fn a_librarys_faults() {
             first: 0,
             count: 32,
             in_fault: true,
+            order: Some(0),
         }),
         Event::Fault(fault(150, 0x11234, error_code::INSTRUCTION, 4, Some((library, 0x1000)))),
         Event::Fault(fault(
@@ -269,7 +270,8 @@ proptest! {
                     at, start: Avma(address), len: offset, offset: FileOffset(address), file, protection: flags, flags: bits,
                     path: format!("/{}", inode % 2).into_bytes(), build_id: Vec::new(),
                 }),
-                1 => Event::PagesRead(PagesRead { at, since: Timestamp(address), file, first: offset, count: bits, in_fault: flags & 1 == 0 }),
+                1 => Event::PagesRead(PagesRead { at, since: Timestamp(address), file, first: offset, count: bits, in_fault: flags & 1 == 0, order: Some(0),
+}),
                 _ => Event::Fault(Fault {
                     at, address: Avma(address), flags, around: bits, around_first: offset,
                     ..fault(500, address, bits, offset, (kind == 2).then_some((file, offset)))

@@ -211,6 +211,7 @@ fn read(time: u64, pages: u32) -> PagesReadFact {
             count: pages,
         },
         in_fault: time.is_multiple_of(2),
+        order: Some(0),
     }
 }
 

@@ -160,6 +160,7 @@ fn what_was_read_for_nothing_is_its_reader_s() {
         file: FILE,
         pages: PageRange { first: 0, count: 32 },
         in_fault: true,
+        order: Some(0),
     };
     pages.read(&tables, &read);
     pages.fault(&tables, &touch);

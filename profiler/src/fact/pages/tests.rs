@@ -28,6 +28,7 @@ fn read(file: MappedFileId, first: u64, count: u32, in_fault: bool) -> PagesRead
         file,
         pages: PageRange { first, count },
         in_fault,
+        order: Some(0),
     }
 }
 

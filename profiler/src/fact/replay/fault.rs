@@ -92,6 +92,7 @@ impl Replay<'_, '_> {
                 count: pages.count,
             },
             in_fault: pages.in_fault,
+            order: pages.order,
         };
         self.show_tasks();
         self.sink.pages_read(&self.tables, &fact);
