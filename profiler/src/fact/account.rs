@@ -1,5 +1,6 @@
 //! Whether the page faults that were seen add up to the kernel's own count, thread by thread.
 
+use profiler_common::Loss;
 use serde::{Deserialize, Serialize};
 
 use super::{Recording, Tables, ThreadId};
@@ -48,6 +49,27 @@ impl FaultTier {
 pub fn is_exact_touch(recording: &Recording) -> bool {
     let mut hooks = recording.hooks.iter();
     hooks.any(|hook| hook.noun == "fault" && hook.hook.starts_with(EXACT_TOUCH) && hook.refused.is_none())
+}
+
+/// Whether page faults are missing from a recording: lost, or not requested. Their pages then look as if nothing had touched them.
+pub fn misses_faults(tables: &Tables) -> bool {
+    let mut losses = tables.recording.losses.iter();
+    let of_faults = [Loss::FaultRingFull, Loss::FaultNested].map(Loss::name);
+    let check = check(tables);
+    losses.any(|(loss, _)| of_faults.contains(&loss.as_str())) || check.lost > 0 || check.filtered > 0
+}
+
+/// Whether what was read and not mapped is known: each fault is there, also one by one.
+pub fn knows_waste(tables: &Tables) -> bool {
+    tables.recording.folded_faults.is_empty() && !misses_faults(tables)
+}
+
+/// Whether the kernel maps pages around a fault and does not report which: before `mm_filemap_map_pages` was added, or where the hook was refused.
+pub fn hides_around(tables: &Tables) -> bool {
+    let recording = &tables.recording;
+    let mut hooks = recording.hooks.iter();
+    let is_refused = hooks.any(|hook| hook.hook == "tp_btf/mm_filemap_map_pages" && hook.refused.is_some());
+    is_refused && !is_exact_touch(recording)
 }
 
 /// The accounts of all threads that ended.

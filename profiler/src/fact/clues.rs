@@ -195,6 +195,10 @@ fn wasted(tables: &Tables, pages: &Pages) -> Vec<Wasted> {
     let mut sums: FxHashMap<(MappedFileId, Option<StackId>), (u64, u64)> = FxHashMap::default();
     for (id, pages) in pages.files() {
         let Some(file) = names.get(&id) else { continue };
+        // Calls may have used what faults read: a read of cached pages, `MAP_POPULATE` and mlock leave no trace of their own.
+        if pages.read_later_by_calls >= pages.wasted().len() {
+            continue;
+        }
         for (read, wasted) in pages.wasted_reads() {
             let sum = sums.entry((*file, read.stack)).or_default();
             *sum = (sum.0.saturating_add(wasted), pages.read_by_faults.len());

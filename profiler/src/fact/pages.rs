@@ -2,6 +2,7 @@
 //!
 //! Hand in every fact in the order of a replay. docs/page-faults.md says what each set means, and where it can only be a bound.
 
+mod folios;
 mod set;
 
 use std::time::Duration;
@@ -10,6 +11,9 @@ use rustc_hash::FxHashMap;
 
 pub use set::PageSet;
 
+use self::folios::Folios;
+
+use super::account::hides_around;
 use super::fault::{FaultFact, MappedFileId, PageRange, PagesReadFact};
 use super::prune::{Visit, visit_keys, visit_stack};
 use super::{FrameId, Location, StackId, Tables, ThreadId};
@@ -28,6 +32,9 @@ const MAX_BYTES: usize = 1 << 29;
 const MAX_READS: usize = 1 << 21;
 /// Pages that one fault maps around itself at most: those of a page table.
 const MAX_AROUND: u32 = 512;
+
+/// Pages of fault-around's window unless it was changed (`fault_around_bytes`).
+const USUAL_AROUND: u64 = 16;
 
 /// Pages that a fault read, and where its thread was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +82,10 @@ pub struct FilePages {
     pub read_by_faults: PageSet,
     /// Read by system calls of recorded threads: `read`, `readahead`, `madvise`.
     pub read_by_calls: PageSet,
+    /// Pages that system calls read after the first fault.
+    pub read_later_by_calls: u64,
+    /// When the first fault began.
+    first_fault: Option<Timestamp>,
     /// Mapped around a fault; they were in memory.
     pub around: PageSet,
     /// In the range around a fault; mapped if they were in memory, which nobody saw: no recorded thread read them.
@@ -85,13 +96,31 @@ pub struct FilePages {
     pub reads: Vec<FaultRead>,
     /// [`FilePages::spots`], of those few files that have any.
     read_around_off: Option<Box<FxHashMap<Option<FrameId>, Spot>>>,
+    /// Folios of more than one page, of files that have any.
+    folios: Option<Box<Folios>>,
 }
 
 impl FilePages {
-    /// Pages that faults read, and that nobody touched, as far as faults tell: neither faulted nor mapped.
+    /// Pages that faults read and certainly did not map: a lower bound, since what [`FilePages::maybe_mapped`] has is left out.
     pub fn wasted(&self) -> PageSet {
-        self.read_by_faults
-            .without(&[&self.faulted, &self.around, &self.maybe_around])
+        let mapped = [&self.faulted, &self.around, &self.maybe_mapped()];
+        self.read_by_faults.without(&mapped)
+    }
+
+    /// Pages that may have been mapped without a fault for them, and whether they were is not known: in the range around a fault, or in the
+    /// folio of a page that was mapped.
+    pub fn maybe_mapped(&self) -> PageSet {
+        let mut maybe = self.in_mapped_folios();
+        maybe.union(&self.maybe_around);
+        maybe.without(&[&self.faulted, &self.around])
+    }
+
+    /// All pages of the folios that hold a page that was, or may have been, mapped. Newer kernels map them at once (`mm/memory.c`: `finish_fault`;
+    /// `mm/filemap.c`: `filemap_map_pages`), and no tracepoint reports it.
+    pub fn in_mapped_folios(&self) -> PageSet {
+        let sets = [&self.faulted, &self.around, &self.maybe_around];
+        let folios = self.folios.as_ref();
+        folios.map_or_else(PageSet::default, |folios| folios.with_any_of(&sets))
     }
 
     /// The same by read: how many pages of each were wasted. A page that was read several times counts for the first one.
@@ -131,6 +160,14 @@ impl FilePages {
         }
     }
 
+    /// The kernel may have mapped pages around a fault and did not report which: those of its usual window, wherever that begins.
+    fn may_map_around(&mut self, page: u64, is_own: impl Fn(u64) -> bool) {
+        let window = page.saturating_sub(USUAL_AROUND - 1)..page.saturating_add(USUAL_AROUND);
+        for page in window.filter(|page| !is_own(*page)) {
+            self.maybe_around.insert(page);
+        }
+    }
+
     /// True if it is a new one.
     fn note_spot(&mut self, function: Option<FrameId>, fault: &FaultFact, page: u64, room: bool) -> bool {
         let is_known = self
@@ -160,7 +197,8 @@ impl FilePages {
             &self.maybe_around,
             &self.faulted,
         ];
-        sets.into_iter().map(PageSet::bytes).sum()
+        let folios = self.folios.as_ref().map_or(0, |folios| folios.bytes());
+        folios + sets.into_iter().map(PageSet::bytes).sum::<usize>()
     }
 }
 
@@ -180,6 +218,8 @@ pub struct Pages {
     /// In the order in which they were touched. A long recording has hundreds of thousands: a table of these themselves would be empty by half, and
     /// there twice while it grows.
     files: Vec<(FileId, FilePages)>,
+    /// [`hides_around`] of the recording.
+    hides_around: Option<bool>,
     /// What a thread has read since its last fault was over.
     pending: FxHashMap<ThreadId, Vec<Pending>>,
     spots: usize,
@@ -198,8 +238,14 @@ impl Pages {
         // They were not in memory: what an earlier fault could have mapped around did not have them.
         self.change(id, |file| {
             file.maybe_around.remove_range(read.pages);
+            if Folios::order(read) > 0 {
+                file.folios.get_or_insert_default().add(read);
+            }
             if !read.in_fault {
                 file.read_by_calls.insert_range(read.pages);
+                let is_later = file.first_fault.is_some_and(|first| first < read.time);
+                let later = if is_later { u64::from(read.pages.count) } else { 0 };
+                file.read_later_by_calls = file.read_later_by_calls.saturating_add(later);
             }
         });
         if !read.in_fault {
@@ -295,12 +341,16 @@ impl Pages {
         };
         let page = page_of(place.offset);
         let room = self.spots < MAX_SPOTS;
+        let unseen_around = fault.around.is_none() && *self.hides_around.get_or_insert_with(|| hides_around(tables));
         let off = fault.read_around_off && (fault.pages_read > 0 || fault.waited());
         let is_new = self.change(id, |file| {
-            file.map_around(fault.around, |page| {
-                own.iter().any(|read| read.file == id && holds(read.pages, page))
-            });
+            let is_own = |page| own.iter().any(|read| read.file == id && holds(read.pages, page));
+            if unseen_around {
+                file.may_map_around(page, is_own);
+            }
+            file.map_around(fault.around, is_own);
             file.faulted.insert(page);
+            fault.start.keep_earliest(&mut file.first_fault);
             let function = || fault.stack.and_then(|stack| innermost(tables, stack));
             off && file.note_spot(function(), fault, page, room)
         });

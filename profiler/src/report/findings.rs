@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::functions::Functions;
 use super::text::{WIDTH, bytes, columns, count, duration, fit, fit_middle, percent};
 use crate::addr::{PAGE, ns};
-use crate::fact::account::is_exact_touch;
+use crate::fact::account::{is_exact_touch, misses_faults};
 use crate::fact::clues::{Clues, is_library};
 use crate::fact::life::life;
 use crate::fact::{FrameId, MappedFile, MappedFileId, StackId, Tables, upwards};
@@ -184,6 +184,9 @@ impl Culprits<'_> {
     }
 
     fn wasted(&self, clues: &Clues) -> Option<Finding> {
+        if clues.wasted.is_empty() || misses_faults(self.tables) {
+            return None;
+        }
         let mut files: FxHashMap<MappedFileId, (u64, u64)> = FxHashMap::default();
         for one in &clues.wasted {
             let sum = files.entry(one.file).or_default();
@@ -215,7 +218,7 @@ impl Culprits<'_> {
             words: in_line(|short| {
                 let by = function.map_or(String::new(), |name| format!(" by {}", short(name)));
                 let (all, read, name) = (bytes(all), bytes(read), short(&file.short_name()));
-                format!("{all} of {read} read of {name}{by}, never used")
+                format!("{all} of {read} read of {name}{by}, never mapped")
             }),
             remedy: if file.sections.is_empty() {
                 "madvise(MADV_RANDOM) where pages are touched far apart"

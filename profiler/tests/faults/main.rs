@@ -32,6 +32,7 @@ mod failures;
 mod files;
 mod images;
 mod inside;
+mod mapped;
 mod memory;
 mod names;
 mod pressure;

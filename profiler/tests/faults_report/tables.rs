@@ -360,7 +360,7 @@ fn pages_are_told_by_file() {
         panic!("{:?}", report.pages)
     };
     assert_eq!((pages.faulted_bytes, pages.read_by_faults_bytes), (4096, 32 * 4096));
-    assert_eq!((pages.wasted_bytes, pages.read_by_calls_bytes), (16 * 4096, 0));
+    assert_eq!((pages.wasted_bytes, pages.read_by_calls_bytes), (Some(16 * 4096), 0));
     let [copies] = &*report.copies else {
         panic!("{:?}", report.copies)
     };

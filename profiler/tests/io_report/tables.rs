@@ -307,7 +307,7 @@ fn pages_read_for_faults_and_never_touched() {
         panic!("{:?}", report.waste)
     };
     assert_eq!((row.read_for_faults_bytes, row.wasted_bytes), (8 * 4096, 6 * 4096));
-    assert!(text(&report, 10).contains("read for faults and never touched"));
+    assert!(text(&report, 10).contains("read for faults and never mapped"));
 }
 
 #[test]

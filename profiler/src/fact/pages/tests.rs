@@ -124,6 +124,72 @@ fn what_system_calls_read_is_not_wasted() {
     assert_eq!((file.read_by_calls.len(), pages(&file.around)), (100, vec![0, 1]));
 }
 
+/// Reads of folios of that order.
+fn in_folios(read: PagesReadFact, order: Option<u8>) -> PagesReadFact {
+    PagesReadFact { order, ..read }
+}
+
+#[test]
+fn a_folio_may_have_been_mapped_as_a_whole() {
+    let (tables, mut all) = (tables(), Pages::default());
+    all.read(&tables, &in_folios(read(FILE, 0, 32, true), Some(3)));
+    all.fault(&tables, &fault(9, None, Some(0)));
+    let file = all.of(&tables, FILE).unwrap();
+    assert_eq!(pages(&file.maybe_mapped()), [8, 10, 11, 12, 13, 14, 15]);
+    let others: Vec<u64> = (0..8).chain(16..32).collect();
+    assert_eq!(pages(&file.wasted()), others);
+    assert_eq!(file.wasted_reads().map(|(_, pages)| pages).collect::<Vec<_>>(), [24]);
+    // A range that was mapped around reaches into the next folio.
+    all.fault(&tables, &fault(14, Some((12, 5)), Some(0)));
+    let file = all.of(&tables, FILE).unwrap();
+    assert_eq!(pages(&file.wasted()), (0..8).chain(24..32).collect::<Vec<_>>());
+}
+
+#[test]
+fn folios_of_unknown_size_are_as_large_as_they_may_be() {
+    let (tables, mut all) = (tables(), Pages::default());
+    all.read(&tables, &in_folios(read(FILE, 500, 600, true), None));
+    all.fault(&tables, &fault(600, None, Some(0)));
+    let file = all.of(&tables, FILE).unwrap();
+    let unmapped: Vec<u64> = (500..512).chain(1024..1100).collect();
+    assert_eq!(pages(&file.wasted()), unmapped);
+}
+
+#[test]
+fn a_folio_that_another_fault_is_reading_may_be_mapped_before_its_size_is_known() {
+    let (tables, mut all) = (tables(), Pages::default());
+    all.fault(&tables, &fault(5, None, Some(0)));
+    all.read(&tables, &in_folios(read(FILE, 0, 8, true), Some(3)));
+    all.fault(&tables, &fault(20, None, Some(0)));
+    assert!(all.of(&tables, FILE).unwrap().wasted().is_empty());
+}
+
+#[test]
+fn where_ranges_around_faults_are_not_reported_any_page_of_the_usual_one_may_be_mapped() {
+    let (mut tables, mut all) = (tables(), Pages::default());
+    tables.recording.hooks = vec![crate::event::HookStatus {
+        noun: "fault".to_owned(),
+        hook: "tp_btf/mm_filemap_map_pages".to_owned(),
+        refused: Some("unknown".to_owned()),
+        remedy: None,
+    }];
+    all.read(&tables, &read(FILE, 0, 64, true));
+    all.fault(&tables, &fault(63, None, Some(1)));
+    all.fault(&tables, &fault(20, None, Some(0)));
+    let file = all.of(&tables, FILE).unwrap();
+    assert_eq!(pages(&file.wasted()), (0..5).chain(36..48).collect::<Vec<_>>());
+}
+
+#[test]
+fn calls_after_the_first_fault_are_counted() {
+    let (tables, mut all) = (tables(), Pages::default());
+    all.read(&tables, &read(FILE, 0, 100, false));
+    all.fault(&tables, &fault(1, None, Some(0)));
+    assert_eq!(all.of(&tables, FILE).unwrap().read_later_by_calls, 0);
+    all.read(&tables, &read(FILE, 100, 50, false));
+    assert_eq!(all.of(&tables, FILE).unwrap().read_later_by_calls, 50);
+}
+
 #[test]
 fn two_names_are_one_file_and_failed_faults_map_nothing() {
     let (tables, mut all) = (tables(), Pages::default());

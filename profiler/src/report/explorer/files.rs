@@ -8,6 +8,7 @@ use super::container::{Container, NONE};
 use super::limits;
 use super::strings::Strings;
 use crate::addr::PAGE;
+use crate::fact::account::knows_waste;
 use crate::fact::fault::{MappedFile, MappedFileId};
 use crate::fact::pages::PageSet;
 use crate::fact::place_of_nameless;
@@ -110,12 +111,16 @@ impl Columns {
             self.symbol_size.push(Some(symbol.size));
         }
         let mut pages = [(self.run_first.len(), self.run_first.len()); SETS];
+        let knows_waste = knows_waste(view.tables);
         if let Some(of) = view.pages().of(view.tables, id) {
-            let wasted = of.wasted();
+            let (maybe_mapped, wasted) = (
+                of.maybe_mapped(),
+                if knows_waste { of.wasted() } else { PageSet::default() },
+            );
             let sets = [
                 &of.faulted,
                 &of.around,
-                &of.maybe_around,
+                &maybe_mapped,
                 &of.read_by_faults,
                 &of.read_by_calls,
                 &wasted,

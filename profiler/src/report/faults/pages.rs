@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::report::FileRow;
 use super::view::View;
 use crate::addr::PAGE;
+use crate::fact::account::knows_waste;
 use crate::fact::dirty::Dirtied;
 use crate::fact::pages::{FilePages, Pages};
 use crate::report::export::ns;
@@ -17,16 +18,16 @@ pub struct PagesRow {
     pub file: String,
     /// Faulted in.
     pub faulted_bytes: u64,
-    /// Mapped around a fault; whether they were touched nobody knows.
+    /// In the range that was mapped around a fault, and read before; not those that were faulted in, too. Whether they were touched is not known.
     pub around_bytes: u64,
-    /// Mapped around a fault if they were in memory, which nobody saw.
+    /// Mapped without a fault if they were in memory, or if the kernel mapped the whole folio of a page that was: neither is known.
     pub maybe_around_bytes: u64,
     /// Read by faults.
     pub read_by_faults_bytes: u64,
     /// Read by system calls.
     pub read_by_calls_bytes: u64,
-    /// Read by faults, and neither faulted in nor mapped.
-    pub wasted_bytes: u64,
+    /// Read by faults, and neither faulted in nor possibly mapped: a lower bound. `None`: faults are missing from the recording.
+    pub wasted_bytes: Option<u64>,
 }
 
 /// What a library's pages cost the processes that made copies of them.
@@ -95,22 +96,23 @@ pub fn copies(view: &View<'_>, dirtied: &Dirtied, files: &[FileRow]) -> Vec<Copi
 
 /// Of these files, in their order.
 pub fn rows(view: &View<'_>, pages: &Pages, files: &[FileRow]) -> Vec<PagesRow> {
+    let knows_waste = knows_waste(view.tables);
     let row = |row: &FileRow| {
         let of = pages.of(view.tables, row.id?)?;
-        Some(sums(row.file.clone()?, of))
+        Some(sums(row.file.clone()?, of, knows_waste))
     };
     files.iter().filter_map(row).collect()
 }
 
-fn sums(file: String, pages: &FilePages) -> PagesRow {
+fn sums(file: String, pages: &FilePages, knows_waste: bool) -> PagesRow {
     let bytes = |pages: u64| pages.saturating_mul(PAGE);
     PagesRow {
         file,
         faulted_bytes: bytes(pages.faulted.len()),
-        around_bytes: bytes(pages.around.len()),
-        maybe_around_bytes: bytes(pages.maybe_around.len()),
+        around_bytes: bytes(pages.around.without(&[&pages.faulted]).len()),
+        maybe_around_bytes: bytes(pages.maybe_mapped().len()),
         read_by_faults_bytes: bytes(pages.read_by_faults.len()),
         read_by_calls_bytes: bytes(pages.read_by_calls.len()),
-        wasted_bytes: bytes(pages.wasted().len()),
+        wasted_bytes: knows_waste.then(|| bytes(pages.wasted().len())),
     }
 }

@@ -25,7 +25,14 @@ pub fn lines(report: &FaultReport, top: usize) -> Vec<String> {
 fn became(row: &PagesRow) -> [String; 5] {
     let around = row.around_bytes.saturating_add(row.maybe_around_bytes);
     let (read, called) = (row.read_by_faults_bytes, row.read_by_calls_bytes);
-    [row.faulted_bytes, around, read, called, row.wasted_bytes].map(size)
+    let [faulted, around, read, called] = [row.faulted_bytes, around, read, called].map(size);
+    [
+        faulted,
+        around,
+        read,
+        called,
+        row.wasted_bytes.map_or_else(|| "?".to_owned(), size),
+    ]
 }
 
 fn cost(row: &CopiesRow) -> [String; 5] {

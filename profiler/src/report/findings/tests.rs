@@ -135,9 +135,21 @@ fn a_file_of_which_most_was_read_for_nothing_is_told_with_its_reader() {
     assert_eq!(found.len(), 1, "an eighth of a library is no matter: {found:?}");
     assert_eq!(
         found[0].line(),
-        "wasted:  2.91 MB of 4.10 MB read of table.bin by lookup, never used"
+        "wasted:  2.91 MB of 4.10 MB read of table.bin by lookup, never mapped"
     );
     assert!(found[0].lines().join(" ").contains("MADV_RANDOM"));
+}
+
+#[test]
+fn nothing_is_called_wasted_where_faults_were_lost() {
+    let clues = Clues {
+        wasted: vec![wasted(0, 2, 700, 1000)],
+        ..Clues::default()
+    };
+    let mut tables = tables();
+    assert_eq!(find(&tables, &clues).len(), 1);
+    tables.recording.losses = vec![("fault ring full".to_owned(), 1)];
+    assert!(find(&tables, &clues).is_empty());
 }
 
 #[test]
@@ -153,7 +165,7 @@ fn names_are_shortened_and_the_words_around_them_are_not() {
     };
     let line = find(&tables, &clues)[0].line();
     assert!(
-        line.contains("w.npy by nnn") && line.ends_with("n::sum, never used"),
+        line.contains("w.npy by nnn") && line.ends_with("n::sum, never mapped"),
         "{line}"
     );
     assert!(line.contains('…') && columns(&line) <= 80, "{line}");

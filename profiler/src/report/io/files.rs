@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::rows::{Facts, Part};
 use super::view::{Place, View};
 use crate::addr::PAGE;
+use crate::fact::account::knows_waste;
 use crate::fact::fault::MappedFile;
 use crate::fact::request::Operation;
 use crate::fact::{MappedFileId, RequestFact};
@@ -20,19 +21,20 @@ const MANY: u64 = 16;
 /// Places that are told apart.
 const MAX_PLACES: usize = 1 << 20;
 
-/// What requests brought of a file for page faults, and what of it nobody touched.
+/// What requests brought of a file for page faults, and what of it was never mapped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WasteRow {
     /// Path as the process saw it.
     pub file: String,
     /// Bytes that requests brought for faults.
     pub read_for_faults_bytes: u64,
-    /// Those of them that were neither faulted in nor mapped around a fault.
+    /// Those of them that were neither faulted in nor possibly mapped with another page: a lower bound.
     pub wasted_bytes: u64,
 }
 
 /// Of these files, in the whole recording: the most waste first. A file whose faults are not known has no row.
 pub fn waste<'f>(view: &View<'_>, files: impl Iterator<Item = (MappedFileId, &'f str)>) -> Vec<WasteRow> {
+    let knows_waste = knows_waste(view.tables);
     let row = |(id, path): (MappedFileId, &str)| {
         let file: &MappedFile = view.tables.files.get(id.index())?;
         let facts: &Facts = view.facts;
@@ -40,8 +42,8 @@ pub fn waste<'f>(view: &View<'_>, files: impl Iterator<Item = (MappedFileId, &'f
         let pages = facts
             .pages
             .of(view.tables, id)
-            .filter(|pages| !pages.faulted.is_empty())?;
-        let wasted = read.without(&[&pages.faulted, &pages.around, &pages.maybe_around]);
+            .filter(|pages| knows_waste && !pages.faulted.is_empty())?;
+        let wasted = read.without(&[&pages.faulted, &pages.around, &pages.maybe_mapped()]);
         Some(WasteRow {
             file: path.to_owned(),
             read_for_faults_bytes: read.len().saturating_mul(PAGE),

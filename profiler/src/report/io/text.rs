@@ -185,7 +185,7 @@ fn wasted(rows: &[WasteRow], top: usize) -> Vec<String> {
         return Vec::new();
     }
     let heads = ["", "", "read", "wasted", "share"].map(str::to_owned);
-    let mut lines = vec![String::new(), bold(&line("read for faults and never touched", heads))];
+    let mut lines = vec![String::new(), bold(&line("read for faults and never mapped", heads))];
     lines.extend(rows.into_iter().map(|row| {
         let share = percent(row.wasted_bytes, row.read_for_faults_bytes);
         let figures = [

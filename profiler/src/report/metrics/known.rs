@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::gather::Facts;
 use super::{By, Metric};
-use crate::fact::account::{FaultTier, check};
+use crate::fact::account::{FaultTier, check, misses_faults};
 use crate::fact::{Recording, Tables, WaitReason};
 use crate::report::text::count;
 
@@ -109,6 +109,10 @@ fn faults(tables: &Tables, facts: &Facts, reasons: &mut Reasons) {
             }
         });
         reasons.add(By::ALL, &but_major, &why);
+    }
+    if filtered == 0 && misses_faults(tables) {
+        let why = "page faults were lost: what they touched looks as if nothing had";
+        reasons.add(By::ALL, &[Metric::WastedReadahead], why);
     }
     let mut reads = recording.hooks.iter();
     let refused = reads.find_map(|hook| {

@@ -8,7 +8,8 @@ use rustc_hash::FxHashMap;
 use super::model::{Model, Services};
 use crate::addr::{PAGE, Timestamp};
 use crate::event::FileId;
-use crate::fact::pages::{Pages, page_of};
+use crate::fact::account::knows_waste;
+use crate::fact::pages::{FilePages, Pages, page_of};
 use crate::fact::request::{BioSource, Operation};
 use crate::fact::{
     BioFact, FactSink, FaultFact, MappedFile, Mark, Noun, PagesReadFact, RequestFact, SampleFact, Tables,
@@ -86,17 +87,19 @@ impl Needs {
                 *known = file;
             }
         }
-        // Faults that the profile had no room for say of no page that it was not needed.
-        let tells_waste = self.faults > 0 && tables.recording.folded_faults.is_empty();
+        // Where faults are missing, no page is known not to have been needed.
+        let tells_waste = self.faults > 0 && knows_waste(tables);
         let of_file = |(id, times): (&FileId, &FxHashMap<u64, Times>)| {
             let sets = self.pages.by_id(*id);
+            let in_folios = sets.map(FilePages::in_mapped_folios).unwrap_or_default();
             let mut wasted = 0;
             let mut pages: Vec<(u64, Timestamp)> = (times.iter())
                 .filter_map(|(&page, times)| {
                     let is_used = sets.is_some_and(|sets| {
                         sets.faulted.contains(page) || sets.around.contains(page) || sets.read_by_calls.contains(page)
                     });
-                    let needed = is_used || !tells_waste;
+                    // A page whose folio was mapped at once makes no fault when it is touched.
+                    let needed = is_used || in_folios.contains(page) || !tells_waste;
                     let time = times.touched.filter(|_| needed).or(times.read);
                     wasted += u64::from(!needed && times.read.is_some());
                     time.filter(|_| needed).map(|time| (page, time))

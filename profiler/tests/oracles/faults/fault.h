@@ -155,7 +155,7 @@ NOINLINE static void warm_up(void) {
 // ---- Phases.
 
 // Room for `room` notes that no fault hides in, also in a child (shared, populated, and touched by warm_up's caller).
-static void phase_start(struct phase *phase, size_t room) {
+__attribute__((unused)) static void phase_start(struct phase *phase, size_t room) {
     phase->tid = syscall(SYS_gettid);
     phase->room = room;
     phase->count = 0;
@@ -195,7 +195,7 @@ __attribute__((unused)) static void touch_store(struct phase *phase, size_t page
     phase_touch(phase, in_page(phase, page), "write", class, oracle_store, 0, false);
 }
 
-static void phase_end(struct phase *phase) {
+__attribute__((unused)) static void phase_end(struct phase *phase) {
     struct rusage usage;
     getrusage(RUSAGE_THREAD, &usage);
     phase->minor = usage.ru_minflt - phase->minor;
@@ -212,7 +212,7 @@ static void print_touch(FILE *out, const struct touch *touch) {
             touch->start, touch->end);
 }
 
-static void phase_print(const struct phase *phase) {
+__attribute__((unused)) static void phase_print(const struct phase *phase) {
     char *text;
     size_t length;
     FILE *out = open_memstream(&text, &length);
