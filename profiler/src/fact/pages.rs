@@ -4,19 +4,19 @@
 
 mod folios;
 mod set;
-
-use std::time::Duration;
+mod spot;
 
 use rustc_hash::FxHashMap;
 
 pub use set::PageSet;
+pub use spot::{Spot, innermost};
 
 use self::folios::Folios;
 
 use super::account::hides_around;
 use super::fault::{FaultFact, MappedFileId, PageRange, PagesReadFact};
 use super::prune::{Visit, visit_keys, visit_stack};
-use super::{FrameId, Location, StackId, Tables, ThreadId};
+use super::{FrameId, StackId, Tables, ThreadId};
 use crate::addr::{FileOffset, PAGE, Timestamp};
 use crate::event::FileId;
 
@@ -47,32 +47,6 @@ pub struct FaultRead {
     pub stack: Option<StackId>,
     /// Which pages.
     pub pages: PageRange,
-}
-
-/// Faults of one function for which the kernel did not read around any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Spot {
-    /// First and last page.
-    pub pages: (u64, u64),
-    /// Faults.
-    pub faults: u64,
-    /// Those that waited for a disk.
-    pub waited: u64,
-    /// Pages that they read.
-    pub pages_read: u64,
-    /// Their time.
-    pub time: Duration,
-}
-
-impl Spot {
-    fn join(&mut self, more: &Self) {
-        let (first, last) = more.pages;
-        self.pages = (self.pages.0.min(first), self.pages.1.max(last));
-        self.faults = self.faults.saturating_add(more.faults);
-        self.waited = self.waited.saturating_add(more.waited);
-        self.pages_read = self.pages_read.saturating_add(more.pages_read);
-        self.time = self.time.saturating_add(more.time);
-    }
 }
 
 /// The pages of one file.
@@ -107,6 +81,15 @@ impl FilePages {
         self.read_by_faults.without(&mapped)
     }
 
+    /// The same by read: how many pages of each were wasted. A page that was read several times counts for the first one.
+    pub fn wasted_reads(&self) -> impl Iterator<Item = (FaultRead, u64)> {
+        let mut left = self.wasted();
+        self.reads.iter().filter_map(move |read| {
+            let pages = left.remove_range(read.pages);
+            (pages > 0).then_some((*read, pages))
+        })
+    }
+
     /// Pages that may have been mapped without a fault for them, and whether they were is not known: in the range around a fault, or in the
     /// folio of a page that was mapped.
     pub fn maybe_mapped(&self) -> PageSet {
@@ -121,15 +104,6 @@ impl FilePages {
         let sets = [&self.faulted, &self.around, &self.maybe_around];
         let folios = self.folios.as_ref();
         folios.map_or_else(PageSet::default, |folios| folios.with_any_of(&sets))
-    }
-
-    /// The same by read: how many pages of each were wasted. A page that was read several times counts for the first one.
-    pub fn wasted_reads(&self) -> impl Iterator<Item = (FaultRead, u64)> {
-        let mut left = self.wasted();
-        self.reads.iter().filter_map(move |read| {
-            let pages = left.remove_range(read.pages);
-            (pages > 0).then_some((*read, pages))
-        })
     }
 
     /// Where the kernel had stopped reading around, by the innermost function.
@@ -177,13 +151,7 @@ impl FilePages {
         if !room && !is_known {
             return false;
         }
-        let one = Spot {
-            pages: (page, page),
-            faults: 1,
-            waited: u64::from(fault.waited()),
-            pages_read: u64::from(fault.pages_read),
-            time: fault.time(),
-        };
+        let one = Spot::of(fault, page);
         let spots = self.read_around_off.get_or_insert_default().entry(function);
         spots.and_modify(|spot| spot.join(&one)).or_insert(one);
         !is_known
@@ -419,19 +387,6 @@ fn holds(pages: PageRange, page: u64) -> bool {
 /// The number of the page that holds a byte.
 pub fn page_of(offset: FileOffset) -> u64 {
     offset.0 / PAGE
-}
-
-/// The innermost frame of the program's own.
-pub fn innermost(tables: &Tables, stack: StackId) -> Option<FrameId> {
-    let mut next = Some(stack);
-    while let Some(node) = next.and_then(|stack| tables.stacks.get(stack.index())) {
-        match tables.frames.get(node.frame.index())?.location {
-            Location::Kernel { .. } => next = node.parent,
-            Location::Truncated(_) => return None,
-            _ => return Some(node.frame),
-        }
-    }
-    None
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Page sets of reads and faults with known answers.
 
+use std::time::Duration;
+
 use super::*;
 use crate::fact::fault::{FaultClass, FilePlace, MappedFile};
 use crate::fact::made_up;
