@@ -1,5 +1,7 @@
 //! block: what threads ask of block devices, and how long the devices take.
 
+mod depth;
+
 use core::ffi::c_void;
 
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
@@ -14,9 +16,11 @@ use profiler_common::block::{
 use profiler_common::scope::ThreadState;
 use profiler_common::switch::OpenFile;
 
+use depth::{device_got_one, device_lost_one};
+
 use crate::emit::{self, At, lose, now};
 use crate::kernel::{Bio, Dentry, Pages, Request, Task, is_block_device};
-use crate::maps::{CONFIG, IN_FLIGHT, REQUESTS, config};
+use crate::maps::{CONFIG, REQUESTS, config};
 use crate::preempt::Held;
 use crate::stack;
 use crate::{fault, names, scope, wait};
@@ -368,41 +372,5 @@ unsafe fn complete(key: u64, pending: *mut PendingRequest, time: u64) {
     }
     if REQUESTS.remove(&key).is_err() {
         lose(Loss::RequestEndMissed);
-    }
-}
-
-/// Counts a request of a device, and returns how many it has.
-#[inline(always)]
-fn device_got_one(device: u32) -> u32 {
-    if IN_FLIGHT.get_ptr(&device).is_none() {
-        let _ = IN_FLIGHT.insert(&device, &0, 0); // more devices than fit have no depth
-    }
-    let Some(count) = IN_FLIGHT.get_ptr_mut(&device) else {
-        return 0;
-    };
-    // SAFETY: one word. Another CPU may come between the two: the depth is that of about now.
-    unsafe {
-        add(count, 1);
-        core::ptr::read_volatile(count) as u32
-    }
-}
-
-/// Adds without losing what another CPU adds at the same time.
-///
-/// # Safety
-/// `count` must be a map's.
-#[inline(always)]
-unsafe fn add(count: *mut u64, difference: u64) {
-    // SAFETY: by this function's own condition. Its result is not used: that takes a newer instruction set.
-    unsafe {
-        core::intrinsics::atomic_xadd::<u64, u64, { core::intrinsics::AtomicOrdering::SeqCst }>(count, difference)
-    };
-}
-
-#[inline(always)]
-fn device_lost_one(device: u32) {
-    if let Some(count) = IN_FLIGHT.get_ptr_mut(&device) {
-        // SAFETY: as above.
-        unsafe { add(count, u64::MAX) };
     }
 }
