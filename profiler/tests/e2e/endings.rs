@@ -79,8 +79,10 @@ fn interrupted_twice() -> Outcome {
     let begin = Instant::now();
     let converts = |pid: &u32| procfs::command_line(*pid).iter().any(|word| word == "__convert");
     let recorder = running.pid().as_raw().unsigned_abs();
+    let mut converter = None;
     while running.dir().join("out.json.gz").metadata().is_err() && begin.elapsed() < Duration::from_mins(1) {
-        if let Some(pid) = procfs::descendants(recorder).into_iter().find(converts) {
+        converter = procfs::descendants(recorder).into_iter().find(converts);
+        if let Some(pid) = converter {
             let _ = kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGSTOP);
             break;
         }
@@ -89,6 +91,10 @@ fn interrupted_twice() -> Outcome {
     std::thread::sleep(Duration::from_millis(600));
     running.signal(Signal::SIGINT);
     let outcome = running.wait();
+    // Stopped before it said that it wants to end with its recorder, it stays.
+    if let Some(pid) = converter.filter(converts) {
+        let _ = kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGKILL);
+    }
     end(burn);
     outcome
 }
