@@ -4,6 +4,9 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::FileExt as _;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use aya::programs::{Iter, ProgramError};
@@ -25,6 +28,8 @@ use crate::event::{At, Call, CallPath, Event, KernelStack, StackAhead, Stacks, W
 pub const PROGRAM: (&str, &str) = ("asleep", "task");
 /// Stacks of threads without number can't be told from memory without limit, in bytes.
 const COPIES_LIMIT: usize = 64 << 20;
+/// For the memory of all of them.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A thread, and what the iterator can't read of its memory.
 pub struct Sleeper {
@@ -92,31 +97,50 @@ pub fn find(ebpf: &mut Ebpf, config: &Config) -> anyhow::Result<Vec<Sleeper>> {
 }
 
 /// Copies what can be read. The kernel judges whether we may.
+///
+/// A stack pointer may point at a file of a server that does not answer: who reads there waits for ever, so another thread does it.
 fn read_memory(sleepers: &mut [Sleeper], config: &Config) {
-    let (mut left, mut open) = (COPIES_LIMIT, None);
-    for sleeper in sleepers {
-        let Asleep { pid, call, flags, .. } = sleeper.asleep;
-        // Threads of a process are neighbours.
-        if open.as_ref().is_none_or(|(of, _)| *of != pid) {
-            open = Some((pid, File::open(format!("/proc/{pid}/mem")).ok()));
+    let places: Vec<(u32, u64, Option<u64>)> = sleepers
+        .iter()
+        .map(|Sleeper { asleep, .. }| {
+            let argument = waits::path_argument(config, asleep.call).filter(|_| asleep.flags & WAIT_IN_CALL != 0);
+            let path = argument.and_then(|argument| asleep.arguments.get(argument).copied());
+            (asleep.pid, asleep.regs.sp, path)
+        })
+        .collect();
+    let (limit, (send, received)) = (config.stack_copy as usize, mpsc::channel());
+    let reader = move || {
+        let (mut left, mut open) = (COPIES_LIMIT, None);
+        for (index, (pid, sp, path)) in places.into_iter().enumerate() {
+            // Threads of a process are neighbours.
+            if open.as_ref().is_none_or(|(of, _)| *of != pid) {
+                open = Some((pid, File::open(format!("/proc/{pid}/mem")).ok()));
+            }
+            let Some((_, Some(memory))) = &open else { continue };
+            let copy = read(memory, sp, left.min(limit));
+            left -= copy.len();
+            let mut path = path.map_or_else(Vec::new, |address| read(memory, address, PATH_LEN));
+            path.truncate(path.iter().position(|byte| *byte == 0).unwrap_or(0));
+            if send.send((index, copy, path)).is_err() {
+                return; // nobody waits any more
+            }
         }
-        let Some((_, Some(memory))) = &open else { continue };
-        let read = |address, limit| {
-            let mut bytes = vec![0; limit];
-            let read = memory.read_at(&mut bytes, address).unwrap_or(0);
-            bytes.truncate(read);
-            bytes
-        };
-        sleeper.copy = read(sleeper.asleep.regs.sp, left.min(config.stack_copy as usize));
-        left -= sleeper.copy.len();
-        let argument = waits::path_argument(config, call).filter(|_| flags & WAIT_IN_CALL != 0);
-        if let Some(address) = argument.and_then(|argument| sleeper.asleep.arguments.get(argument)) {
-            sleeper.path = read(*address, PATH_LEN);
-            sleeper
-                .path
-                .truncate(sleeper.path.iter().position(|byte| *byte == 0).unwrap_or(0));
+    };
+    // Without a thread, nothing is copied.
+    let _ = thread::Builder::new().spawn(reader);
+    let deadline = Instant::now() + PATIENCE;
+    while let Ok((index, copy, path)) = received.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        if let Some(sleeper) = sleepers.get_mut(index) {
+            (sleeper.copy, sleeper.path) = (copy, path);
         }
     }
+}
+
+fn read(memory: &File, address: u64, limit: usize) -> Vec<u8> {
+    let mut bytes = vec![0; limit];
+    let read = memory.read_at(&mut bytes, address).unwrap_or(0);
+    bytes.truncate(read);
+    bytes
 }
 
 /// Writes where the recorded ones are, ahead of their waits, which [`Drain`] completes when they are told.

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde::Deserialize;
 
-use crate::harness::skip::needs_capture;
+use crate::harness::skip::{self, needs_capture};
 use crate::harness::{Ngmi, Oracle, Outcome};
 use crate::run::scratch;
 
@@ -132,4 +132,32 @@ fn a_program_that_is_stopped() {
         let stack = wait.stack.as_deref().unwrap_or_default();
         assert!(stack.contains(&format!(";{};", sleeper.function)), "{wait:?}");
     }
+}
+
+/// The recorder goes on without it, and tells the wait all the same.
+#[test]
+fn a_stack_that_can_not_be_read() {
+    needs_capture!();
+    let mut child = Command::new(Oracle::c("waits/absent").path)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    if let Some((_, reason)) = line.split_once(r#"{"skip":""#) {
+        skip::skip(reason);
+        let _ = child.wait();
+        return;
+    }
+    let hung = Hung {
+        child,
+        sleepers: Vec::new(),
+        _folder: scratch(),
+    };
+    let (_, waits) = hung.record();
+    let [wait] = &waits[..] else { panic!("{waits:#?}") };
+    assert_eq!(wait.call.as_deref(), Some("pause"), "{wait:?}");
+    assert!(!wait.stack_complete, "{wait:?}");
 }

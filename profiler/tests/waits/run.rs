@@ -130,7 +130,7 @@ pub fn scratch() -> tempfile::TempDir {
 fn oracles_build() {
     for name in [
         "sleep", "pipe", "epoll", "child", "lock", "disk", "together", "uring", "hog", "lives", "swap", "names",
-        "int80", "hung",
+        "int80", "hung", "absent",
     ] {
         assert!(Oracle::c(&format!("waits/{name}")).path.exists());
     }
