@@ -1,4 +1,4 @@
-//! Budgets: what figures of a recording may be at most, and which of them are over.
+//! Budgets: upper limits for the metrics of a recording, and which metrics exceed them.
 
 pub mod budget;
 pub mod github;

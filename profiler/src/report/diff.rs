@@ -1,4 +1,4 @@
-//! What changed between two sets of recordings, and whether that is more than noise.
+//! Comparison of two sets of recordings: what changed, and whether the change exceeds noise.
 
 pub mod compare;
 pub mod noise;

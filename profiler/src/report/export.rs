@@ -1,4 +1,4 @@
-//! Rows and reports for other programs: CSV, newline-delimited JSON, JSON.
+//! Writers of rows and reports for other programs: CSV, newline-delimited JSON and JSON.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -10,11 +10,11 @@ use serde_json::ser::Formatter;
 use super::text::{escaped, is_unsafe};
 pub use crate::addr::ns;
 
-/// A cell.
+/// A value in one column of a row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Cell<'a> {
-    /// Not known, or there is none.
+    /// Unknown or absent.
     None,
     /// A whole number.
     Number(u64),
@@ -25,36 +25,36 @@ pub enum Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
-    /// A name, if there is one.
+    /// A name, or [`Self::None`].
     pub fn text(text: Option<&'a str>) -> Self {
         text.map_or(Self::None, |text| Self::Text(text.into()))
     }
 
-    /// A number, if it is known.
+    /// A number, or [`Self::None`] if it is unknown.
     pub fn number(number: Option<impl Into<u64>>) -> Self {
         number.map_or(Self::None, |number| Self::Number(number.into()))
     }
 
-    /// A time in ns, if it is known.
+    /// A time in ns, or [`Self::None`] if it is unknown.
     pub fn time(time: Option<Duration>) -> Self {
         Self::number(time.map(ns))
     }
 }
 
-/// What the cells of a column are, where they are anything.
+/// The type of a column's cells; any cell may also be [`Cell::None`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Type {
     /// Names.
     Text,
-    /// Amounts: below 2^63.
+    /// Amounts, below 2^63.
     Number,
-    /// Numbers that nobody adds up: up to 2^64.
+    /// Identifiers, which are never added up: up to 2^64.
     Id,
     /// Yes or no.
     Flag,
 }
 
-/// Bytes as hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut text, byte| {
@@ -63,17 +63,17 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// How rows are written.
+/// The output format of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Values between commas below a line of names.
+    /// Comma-separated values below a line of column names.
     Csv,
-    /// A JSON object on each line.
+    /// One JSON object per line.
     JsonLines,
 }
 
 impl Form {
-    /// What `--csv` and `--ndjson` ask for, if anything.
+    /// The format that `--csv` or `--ndjson` selects, if either is set.
     pub fn asked_for(csv: bool, ndjson: bool) -> Option<Self> {
         match (csv, ndjson) {
             (true, _) => Some(Self::Csv),
@@ -83,7 +83,7 @@ impl Form {
     }
 }
 
-/// Rows on their way out.
+/// A writer of rows.
 pub struct Rows<'o, W> {
     out: &'o mut W,
     form: Form,
@@ -91,10 +91,10 @@ pub struct Rows<'o, W> {
 }
 
 impl<'o, W: Write> Rows<'o, W> {
-    /// Writes what comes before the first row.
+    /// Starts the output; CSV begins with the column names.
     ///
     /// # Errors
-    /// Those of the output.
+    /// If writing fails.
     pub fn begin(out: &'o mut W, form: Form, columns: &'static [&'static str]) -> io::Result<Self> {
         if form == Form::Csv {
             csv_head(out, columns)?;
@@ -105,7 +105,7 @@ impl<'o, W: Write> Rows<'o, W> {
     /// Writes a row.
     ///
     /// # Errors
-    /// Those of the output.
+    /// If writing fails.
     pub fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<()> {
         match self.form {
             Form::Csv => csv_row(self.out, cells),
@@ -114,18 +114,18 @@ impl<'o, W: Write> Rows<'o, W> {
     }
 }
 
-/// Writes the line with the names of the columns.
+/// Writes the line of column names.
 ///
 /// # Errors
-/// Those of the output.
+/// If writing fails.
 pub fn csv_head(out: &mut impl Write, columns: &[&str]) -> io::Result<()> {
     writeln!(out, "{}", columns.join(","))
 }
 
-/// Writes a row as RFC 4180 has it. Control characters in names are spelled as in a string literal: a row is always one line.
+/// Writes a row in the format of RFC 4180. Control characters in names are escaped as in a string literal, which keeps each row on one line.
 ///
 /// # Errors
-/// Those of the output.
+/// If writing fails.
 pub fn csv_row(out: &mut impl Write, cells: &[Cell<'_>]) -> io::Result<()> {
     for (index, cell) in cells.iter().enumerate() {
         if index > 0 {
@@ -151,10 +151,10 @@ fn csv_text(out: &mut impl Write, text: &str) -> io::Result<()> {
     write!(out, "\"{}\"", escaped(text.as_bytes()).replace('"', "\"\""))
 }
 
-/// Writes a row as a JSON object on a line.
+/// Writes a row as a JSON object on one line.
 ///
 /// # Errors
-/// Those of the output.
+/// If writing fails.
 pub fn json_row(out: &mut impl Write, columns: &[&str], cells: &[Cell<'_>]) -> io::Result<()> {
     use serde::ser::{SerializeMap as _, Serializer as _};
     let mut serializer = serde_json::Serializer::with_formatter(&mut *out, Harmless::default());
@@ -166,10 +166,10 @@ pub fn json_row(out: &mut impl Write, columns: &[&str], cells: &[Cell<'_>]) -> i
     out.write_all(b"\n")
 }
 
-/// Writes a value as indented JSON, and a line end.
+/// Writes a value as indented JSON with a final newline.
 ///
 /// # Errors
-/// Those of the output.
+/// If writing fails.
 pub fn json(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     let harmless = Harmless {
         pretty: Some(serde_json::ser::PrettyFormatter::new()),
@@ -178,7 +178,7 @@ pub fn json(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-/// JSON in which whatever a terminal would obey is spelled `\u009b`, not only what JSON forbids.
+/// A JSON formatter that also escapes, like `\u009b`, whatever a terminal would interpret, not only what JSON forbids.
 #[derive(Default)]
 struct Harmless {
     pretty: Option<serde_json::ser::PrettyFormatter<'static>>,

@@ -1,22 +1,22 @@
-//! Which functions the stacks of faults go through: the innermost one of the program, and all above it.
+//! The functions on the stacks of faults: the program's innermost one, and all of its callers.
 
 use rustc_hash::FxHashMap;
 
 use crate::fact::{FrameId, Location, ModuleId, StackId, Tables, place_of_nameless, upwards};
 
-/// Stands for nothing.
+/// Marks a missing id.
 const NONE: u32 = u32::MAX;
 
-/// A function, told apart by its module and name.
+/// A function, identified by its module and name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Function {
-    /// Where it is.
+    /// The module that contains it.
     pub module: Option<ModuleId>,
-    /// Its name, or `module + 0xaddress` where it has none.
+    /// Its name, or `module + 0xaddress` if it has none.
     pub name: String,
-    /// It has a name of its own.
+    /// It has a symbol name.
     pub is_named: bool,
-    /// Where it begins and ends is known, if only from unwind information.
+    /// Its bounds are known, at least from unwind information.
     pub is_known: bool,
 }
 
@@ -29,15 +29,15 @@ pub struct FunctionId(pub u32);
 pub struct Functions {
     /// Functions by id.
     pub all: Vec<Function>,
-    /// By frame: its functions in `chain`, innermost inlined one first; none for frames of the kernel and missing ones.
+    /// Each frame's range in `chain`, innermost inlined function first; empty for kernel and missing frames.
     frames: Vec<(u32, u32)>,
     chain: Vec<FunctionId>,
-    /// By stack: the function that a fault there belongs to.
+    /// For each stack, the function that a fault there is attributed to.
     innermost: Vec<u32>,
 }
 
 impl Functions {
-    /// Of every stack in the tables.
+    /// Resolves the functions of every stack in `tables`.
     pub fn new(tables: &Tables) -> Self {
         let mut functions = Self::default();
         let mut known = FxHashMap::default();
@@ -46,7 +46,7 @@ impl Functions {
             functions.frames.push(range);
         }
         for (index, node) in tables.stacks.iter().enumerate() {
-            // A parent comes before its children: anything else is no parent.
+            // Parents precede their children: ignore any other parent.
             let parent = node.parent.map(StackId::index).filter(|&parent| parent < index);
             let above = parent.map_or(NONE, |parent| functions.innermost[parent]);
             let own = functions.of_frame(node.frame).first().map_or(NONE, |own| own.0);
@@ -94,7 +94,7 @@ impl Functions {
         (place(start), place(self.chain.len()))
     }
 
-    /// The functions of a frame, innermost inlined one first.
+    /// The functions of a frame, innermost inlined function first.
     pub fn of_frame(&self, frame: FrameId) -> &[FunctionId] {
         let range = self.frames.get(frame.index());
         range
@@ -102,20 +102,20 @@ impl Functions {
             .unwrap_or_default()
     }
 
-    /// The innermost function of the program that is known; if none is, the innermost address. `None`: the stack has no frame of
-    /// the program.
+    /// The program's innermost known function on the stack, or its innermost address if none is known. `None` if the stack has no
+    /// frame of the program.
     pub fn innermost(&self, stack: Option<StackId>) -> Option<FunctionId> {
         let id = *self.innermost.get(stack?.index())?;
         (id != NONE).then_some(FunctionId(id))
     }
 
-    /// A function by its id.
+    /// Looks up a function by its id.
     pub fn get(&self, id: FunctionId) -> Option<&Function> {
         self.all.get(id.0 as usize)
     }
 }
 
-/// The names of a stack's frames, outermost first, as flame graphs take them: a `;` in a name is a `,` there.
+/// The names of a stack's frames, outermost first and joined by `;` as flame graph tools expect; a `;` in a name becomes `,`.
 pub fn outermost_first(tables: &Tables, stack: StackId) -> String {
     let names = upwards(tables, stack).map(|frame| tables.function_name(frame).replace(';', ","));
     let mut names: Vec<String> = names.collect();

@@ -1,16 +1,16 @@
-//! Sums by a key, in the order of tables.
+//! Sums grouped by a key, sorted for printed tables.
 
 use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
-/// A sum that tables are in the order of.
+/// A sum that rows of a table can be sorted by.
 pub trait Ranked: Default {
-    /// The largest comes first.
+    /// The sort key, in descending order.
     fn rank(&self) -> (u64, u64);
 }
 
-/// Groups by a key.
+/// One sum per key.
 #[derive(Debug)]
 pub struct Groups<K, T>(FxHashMap<K, T>);
 
@@ -21,12 +21,12 @@ impl<K, T> Default for Groups<K, T> {
 }
 
 impl<K: Hash + Ord, T: Ranked> Groups<K, T> {
-    /// The group.
+    /// The sum of `key`, which starts at its default.
     pub fn of(&mut self, key: K) -> &mut T {
         self.0.entry(key).or_default()
     }
 
-    /// Those with the highest rank first, then by key.
+    /// All groups by descending rank, then by key.
     pub fn sorted(self) -> Vec<(K, T)> {
         let mut groups: Vec<(K, T)> = self.0.into_iter().collect();
         groups.sort_unstable_by(|(a, left), (b, right)| (right.rank(), a).cmp(&(left.rank(), b)));

@@ -1,4 +1,4 @@
-//! Facts as answers: tables and figures that verbs print.
+//! Reports about facts: the tables and metrics that subcommands print.
 
 pub mod check;
 pub mod diff;

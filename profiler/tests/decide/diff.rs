@@ -101,7 +101,7 @@ fn the_verb_compares_files_sets_and_folders() {
     }
     let (out, _) = told(place, 0, &["diff", "a.1", "b.1"]);
     assert!(
-        out.contains("one run each: nobody can tell") && out.contains("bytes read"),
+        out.contains("one run each: not enough to distinguish") && out.contains("bytes read"),
         "{out}"
     );
     let sets = ["diff", "a.1", "a.2", "a.3", "a.4", "--to", "b.1", "b.2", "b.3", "b.4"];

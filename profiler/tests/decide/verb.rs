@@ -114,7 +114,10 @@ fn bad_input_is_told_with_the_file_and_the_remedy() {
     let budget = ["new.events", "--budget", "budget.toml"];
     wrong(
         &budget,
-        &["budget.toml: line 2: `fault`", "budget.toml: line 4: `wall_ms`"],
+        &[
+            "budget.toml: line 2: unknown metric `fault`",
+            "budget.toml: line 4: `wall_ms`",
+        ],
     );
     wrong(&["new.events"], &["--budget"]);
     wrong(

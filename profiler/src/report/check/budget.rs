@@ -1,4 +1,4 @@
-//! A budget as a person writes it, in TOML; what is wrong in it is told by its line. docs/check.md has the format.
+//! Parser for budgets, which people write in TOML. Errors name the line; docs/check.md describes the format.
 
 use std::time::Duration;
 
@@ -9,32 +9,32 @@ use toml::de::{DeTable, DeValue};
 use crate::addr::ns;
 use crate::report::metrics::{By, Metric, Unit};
 
-/// Of a budget, so many bytes are read.
+/// The largest budget that is read, in bytes.
 pub const MAX_BYTES: u64 = 1 << 20;
-/// How much more than in the baseline is allowed, if nobody says it, in percent.
+/// The default allowance over the baseline, in percent.
 const ALLOWED: f64 = 5.0;
 
-/// Something that is wrong in a budget.
+/// An error in a budget.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct BudgetError {
-    /// From 1 on.
+    /// The line number, counted from 1.
     pub line: usize,
-    /// What, with the remedy.
+    /// What is wrong, and how to fix it.
     pub what: String,
 }
 
-/// How much more than in the baseline is allowed.
+/// How far a metric may exceed its baseline: the sum of both fields.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Allowance {
-    /// Of the baseline, in percent.
+    /// In percent of the baseline.
     pub percent: f64,
-    /// And so much, in the figure's unit: of small figures, percents say little.
+    /// An absolute amount in the metric's unit, because percentages say little about small values.
     pub plus: u64,
 }
 
 impl Allowance {
-    /// That many percent.
+    /// An allowance of `percent` percent and no absolute amount.
     pub fn of_percent(percent: f64) -> Self {
         Self { percent, plus: 0 }
     }
@@ -46,34 +46,34 @@ impl Default for Allowance {
     }
 }
 
-/// What is asked of a figure.
+/// One requirement of a budget: a limit for a metric, an allowance over the baseline, or both.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     /// What the recording is divided by.
     pub by: By,
-    /// Name or pattern of what it is about; empty for the total.
+    /// Name or pattern of the subject; empty for the total.
     pub name: String,
-    /// The figure.
+    /// The metric.
     pub metric: Metric,
-    /// What it may be at most: things, bytes or ns.
+    /// The upper limit: a count, bytes or ns.
     pub limit: Option<u64>,
-    /// How much more than in the baseline is allowed; `None`: what the budget, or the command line, says for all.
+    /// The allowance over the baseline; `None` takes the general one of the budget or the command line.
     pub allow: Option<Allowance>,
-    /// Its line in the budget; `None`: nobody wrote it.
+    /// Its line in the budget; `None` for a built-in entry.
     pub line: Option<usize>,
 }
 
-/// What may be used.
+/// A parsed budget.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Budget {
-    /// How much more than in the baseline is allowed where an entry does not say it.
+    /// The allowance over the baseline for entries that set none.
     pub allow: Option<Allowance>,
-    /// One a figure.
+    /// One entry per metric.
     pub entries: Vec<Entry>,
 }
 
 impl Budget {
-    /// What is compared with a baseline if there is no budget: totals.
+    /// The totals to compare with a baseline when there is no budget.
     pub fn of_totals() -> Self {
         let metrics = [
             Metric::Faults,
@@ -98,10 +98,10 @@ impl Budget {
         }
     }
 
-    /// Reads a budget.
+    /// Parses a budget.
     ///
     /// # Errors
-    /// Everything that is wrong in it.
+    /// All errors in the text, not only the first.
     pub fn parse(text: &str) -> Result<Self, Vec<BudgetError>> {
         let mut parser = Parser {
             text,
@@ -115,7 +115,7 @@ impl Budget {
         if parser.errors.is_empty() && parser.budget.entries.is_empty() {
             parser.wrong(
                 0,
-                "the budget limits nothing; write for example `[total]` and below it `faults = 100000`",
+                "the budget limits nothing; add, for example, `[total]` and below it `faults = 100000`",
             );
         }
         if parser.errors.is_empty() {
@@ -158,13 +158,14 @@ impl Parser<'_> {
                 (name, Some(_), _) | (name @ "allow", ..) => {
                     self.wrong(
                         at,
-                        format!("`{name}` is a table: write `[{name}]`, and its keys below it"),
+                        format!("`{name}` is a table: write `[{name}]` and put its keys below it"),
                     );
                 }
                 (name, None, _) => {
                     let known: Vec<&str> = By::ALL.into_iter().map(By::name).collect();
                     let known = known.join("], [");
-                    self.wrong(at, format!("`{name}` is not known; there are [{known}] and [allow]"));
+                    let what = format!("unknown table `{name}`; expected one of [{known}] or [allow]");
+                    self.wrong(at, what);
                 }
             }
         }
@@ -176,7 +177,7 @@ impl Parser<'_> {
                 self.limits(by, name.get_ref(), limits);
             } else {
                 let (of, key) = (by.name(), name.get_ref());
-                let what = format!("`{key}` belongs to a {of} with a name: write `[{of}.\"NAME\"]` above it");
+                let what = format!("`{key}` needs the name of a {of}: write `[{of}.\"NAME\"]` above it");
                 self.wrong(name.span().start, what);
             }
         }
@@ -195,7 +196,7 @@ impl Parser<'_> {
                 let (key, told) = (metric.key(), told.join("] and ["));
                 self.wrong(
                     at,
-                    format!("`{key}` is not told by {}; it belongs below [{told}]", by.name()),
+                    format!("`{key}` is not available by {}; move it below [{told}]", by.name()),
                 );
                 continue;
             }
@@ -212,18 +213,18 @@ impl Parser<'_> {
                 line: Some(self.line(at)),
             });
         }
-        // The parser sorts by name.
+        // The TOML parser sorts by name.
         self.budget.entries.sort_by_key(|entry| entry.line);
     }
 
     fn unknown_figure(&mut self, key: &Key<'_>) {
         let known: Vec<String> = Metric::all().map(Metric::key).collect();
         let name = key.get_ref();
-        let what = format!("`{name}` is no figure; there are {}", known.join(", "));
+        let what = format!("unknown metric `{name}`; expected one of {}", known.join(", "));
         self.wrong(key.span().start, what);
     }
 
-    /// `{ limit = 100, percent = 10, plus = 3 }`, each of which may be left out.
+    /// Parses `{ limit = 100, percent = 10, plus = 3 }`; each key is optional.
     fn entry(&mut self, metric: Metric, table: &DeTable<'_>) -> (Option<u64>, Option<Allowance>) {
         let (mut limit, mut percent, mut plus) = (None, None, None);
         for (key, value) in table {
@@ -232,7 +233,7 @@ impl Parser<'_> {
                 "percent" => percent = self.percent(value),
                 "plus" => plus = self.quantity(metric, value),
                 other => {
-                    let what = format!("`{other}` is not known; there are limit, percent and plus");
+                    let what = format!("unknown key `{other}`; expected limit, percent or plus");
                     self.wrong(key.span().start, what);
                 }
             }
@@ -250,7 +251,7 @@ impl Parser<'_> {
             match key.get_ref().as_ref() {
                 "percent" => allowance.percent = self.percent(value).unwrap_or(ALLOWED),
                 other => {
-                    let what = format!("`{other}` is not known; [allow] has percent (`plus` is for single figures)");
+                    let what = format!("unknown key `{other}`; [allow] takes percent (`plus` is for single metrics)");
                     self.wrong(key.span().start, what);
                 }
             }
@@ -263,13 +264,13 @@ impl Parser<'_> {
         if percent.is_none() {
             self.wrong(
                 value.span().start,
-                "a percentage is a number from 0 on, as in `percent = 5`",
+                "invalid percentage; write a number that is 0 or more, as in `percent = 5`",
             );
         }
         percent
     }
 
-    /// A limit in base units.
+    /// Parses a limit into base units: a count, bytes or ns.
     fn quantity(&mut self, metric: Metric, value: &Value<'_>) -> Option<u64> {
         let quantity = match metric.unit() {
             Unit::Time => number(value)
@@ -289,7 +290,7 @@ impl Parser<'_> {
                     Unit::Count => "a whole number",
                 },
             );
-            self.wrong(value.span().start, format!("`{key}` is {what} from 0 on"));
+            self.wrong(value.span().start, format!("`{key}` must be {what}, 0 or more"));
         }
         quantity
     }
@@ -348,12 +349,12 @@ mod tests {
             "[total]\nfault = 3\nfaults = -1\n[files.x]\n[file.x]\nwall_ms = 1\ncpu_ms = \"2\"\n[thread]\nfaults = 1\n",
         );
         for part in [
-            "line 2: `fault` is no figure; there are wall_ms, cpu_ms, faults,",
-            "line 3: `faults` is a whole number from 0 on",
-            "line 4: `files` is not known; there are [total], [phase], [file], [section], [function], [thread] and [allow]",
-            "line 6: `wall_ms` is not told by file; it belongs below [total]",
-            "line 7: `cpu_ms` is a number of milliseconds from 0 on",
-            "line 9: `faults` belongs to a thread with a name: write `[thread.\"NAME\"]`",
+            "line 2: unknown metric `fault`; expected one of wall_ms, cpu_ms, faults,",
+            "line 3: `faults` must be a whole number, 0 or more",
+            "line 4: unknown table `files`; expected one of [total], [phase], [file], [section], [function], [thread] or [allow]",
+            "line 6: `wall_ms` is not available by file; move it below [total]",
+            "line 7: `cpu_ms` must be a number of milliseconds, 0 or more",
+            "line 9: `faults` needs the name of a thread: write `[thread.\"NAME\"]`",
         ] {
             assert!(told.contains(part), "{part}: {told}");
         }
@@ -362,7 +363,10 @@ mod tests {
         for bad in ["nan", "inf", "-0.5", "1e300", "true"] {
             assert!(wrong(&format!("[total]\ncpu_ms = {bad}")).contains("line 2"), "{bad}");
         }
-        assert!(wrong("[allow]\npercent = -1\n[total]\nfaults = { limit = 1, more = 2 }").contains("line 4: `more`"));
+        assert!(
+            wrong("[allow]\npercent = -1\n[total]\nfaults = { limit = 1, more = 2 }")
+                .contains("line 4: unknown key `more`")
+        );
         assert!(wrong("[total]\nfaults = 1\nfaults = 2").contains("line 3"));
     }
 }

@@ -1,4 +1,4 @@
-//! A judgement as workflow commands of GitHub Actions, which become annotations of the budget's lines.
+//! Writes a judgement as GitHub Actions workflow commands, which annotate the lines of the budget.
 //! <https://docs.github.com/actions/reference/workflow-commands-for-github-actions>
 
 use std::io::{self, Write};
@@ -6,10 +6,10 @@ use std::io::{self, Write};
 use super::judge::{Judgement, Verdict};
 use super::text::sentence;
 
-/// Writes a line for each row that is over, unknown, or about nothing.
+/// Writes a line for each row that exceeds its limit, is unknown, or names something unrecorded.
 ///
 /// # Errors
-/// Those of the output.
+/// If writing fails.
 pub fn write(out: &mut impl Write, judgement: &Judgement, budget: Option<&str>) -> io::Result<()> {
     for row in &judgement.rows {
         let level = match row.verdict {
@@ -25,12 +25,12 @@ pub fn write(out: &mut impl Write, judgement: &Judgement, budget: Option<&str>) 
     Ok(())
 }
 
-/// A message: what would end it, or begin an escape, is escaped.
+/// Escapes what would end a message or start an escape sequence.
 fn data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// A property's value: also what would end it.
+/// Escapes a property's value, including what would end the property.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }

@@ -1,74 +1,74 @@
-//! Holds the figures of recordings against a budget and a baseline.
+//! Checks the metrics of recordings against a budget and a baseline.
 
 use serde::{Serialize, Serializer};
 
 use super::budget::{Allowance, Budget, Entry};
 use crate::report::metrics::{By, Figure, Metric, Runs};
 
-/// Where a limit comes from.
+/// The origin of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Limit {
-    /// The budget says it.
+    /// The budget sets it.
     Budget,
-    /// What the baseline had, and what is allowed beyond.
+    /// The value of the baseline plus the allowance.
     Baseline {
-        /// What it had.
+        /// The baseline's value.
         had: u64,
-        /// What is allowed beyond.
+        /// The allowance over that value.
         allow: Allowance,
     },
 }
 
-/// How a figure stands to its limit.
+/// The result of comparing a metric with its limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Not over it.
+    /// At or below the limit.
     Within,
-    /// Within, since the recording mentions nothing of this name: perhaps a slip.
+    /// Within the limit only because the recording contains nothing of this name, which may be a typo.
     Unmentioned,
-    /// Over it, by so much at least.
+    /// Over the limit by at least this much.
     Over(u64),
-    /// Nobody can tell.
+    /// The recording does not contain the data; the text is the reason.
     Unknown(String),
 }
 
-/// A figure beside its limit; all in things, bytes or ns.
+/// A metric and its limit; values are counts, bytes or ns.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// What the recording is divided by.
     pub by: By,
-    /// What it is about; empty for the total.
+    /// Name or pattern of the subject; empty for the total.
     pub name: String,
-    /// The figure.
+    /// The metric.
     pub metric: Metric,
     /// The limit.
     pub limit: u64,
-    /// Where it comes from.
+    /// The origin of the limit.
     pub from: Limit,
-    /// The figure, of several recordings the median; if not all of it is known, what is.
+    /// The measured value, or the median of several recordings; a lower bound if it is not fully known.
     pub measured: u64,
-    /// How they compare.
+    /// The result of the comparison.
     pub verdict: Verdict,
-    /// The budget's line.
+    /// The line in the budget.
     pub line: Option<usize>,
 }
 
-/// All figures beside their limits.
+/// All metrics of a budget with their limits and verdicts.
 #[derive(Debug, Clone, Default)]
 pub struct Judgement {
-    /// As the budget has them.
+    /// Rows in the order of the budget.
     pub rows: Vec<Row>,
 }
 
 impl Judgement {
-    /// Rows that are over.
+    /// Rows that exceed their limit.
     pub fn over(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|row| matches!(row.verdict, Verdict::Over(_)))
     }
 
-    /// Rows that nobody can judge, and why.
+    /// Rows that cannot be judged, with the reason.
     pub fn unknown(&self) -> impl Iterator<Item = (&Row, &str)> {
         self.rows.iter().filter_map(|row| match &row.verdict {
             Verdict::Unknown(why) => Some((row, why.as_str())),
@@ -76,7 +76,7 @@ impl Judgement {
         })
     }
 
-    /// Rows about something that the recording does not mention.
+    /// Rows about a name that the recording does not contain.
     pub fn unmentioned(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|row| row.verdict == Verdict::Unmentioned)
     }
@@ -100,7 +100,7 @@ impl Serialize for Judgement {
 }
 
 impl Row {
-    /// What it is about, as a person reads it: `libxul.so: major faults`.
+    /// The subject and metric for display, such as `file libxul.so: major faults`.
     pub fn what(&self) -> String {
         let metric = self.metric.words();
         match self.by {
@@ -110,7 +110,7 @@ impl Row {
     }
 }
 
-/// Holds `runs` against the budget, and against the baseline if there is one.
+/// Checks `runs` against the budget, and against the baseline if there is one.
 pub fn judge(budget: &Budget, runs: &Runs, baseline: Option<&Runs>) -> Judgement {
     let mut rows = Vec::new();
     for entry in &budget.entries {
@@ -158,12 +158,12 @@ fn row(entry: &Entry, (limit, from): (u64, Limit), measured: &Figure, is_mention
     }
 }
 
-/// What the baseline had and is allowed beyond.
+/// The baseline's value plus the allowance, rounded down.
 fn allowed(had: u64, allow: Allowance) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "not negative, and `as` stops at the largest"
+        reason = "not negative, and `as` saturates"
     )]
     let more = (had as f64 * allow.percent / 100.0).floor() as u64;
     had.saturating_add(more).saturating_add(allow.plus)

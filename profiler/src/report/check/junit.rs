@@ -1,4 +1,4 @@
-//! A judgement as `JUnit` XML, which every CI server shows: a test a row.
+//! Writes a judgement as `JUnit` XML, which every CI server shows; each row is a test.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use super::text::sentence;
 /// Writes the document.
 ///
 /// # Errors
-/// Those of the output.
+/// If writing fails.
 pub fn write(out: &mut impl Write, judgement: &Judgement) -> io::Result<()> {
     let (tests, failures) = (judgement.rows.len(), judgement.over().count());
     let errors = judgement.unknown().count();
@@ -38,7 +38,7 @@ fn case(out: &mut impl Write, row: &Row) -> io::Result<()> {
     writeln!(out, "</testcase>")
 }
 
-/// Text in an element or an attribute; XML 1.0 has no way to write most control characters.
+/// Escapes text for an element or attribute. XML 1.0 cannot represent most control characters: they are replaced.
 fn escaped(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {

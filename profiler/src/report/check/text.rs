@@ -1,17 +1,17 @@
-//! A judgement for a terminal: what is over first, then what nobody can tell.
+//! Writes a judgement to a terminal: exceeded limits first, then metrics that are unknown.
 
 use std::io::{self, Write};
 
 use super::judge::{Judgement, Limit, Row, Verdict};
 use crate::report::text::{count, escaped, fit, padded, percent, warning, wrapped, write_lines};
 
-/// Columns of a row's name.
+/// Width of a row's name, in columns.
 const NAME: usize = 39;
 
 /// Writes the tables, in ANSI styles, at most 80 columns wide.
 ///
 /// # Errors
-/// Those of the output.
+/// If writing fails.
 pub fn write(out: &mut impl Write, judgement: &Judgement) -> io::Result<()> {
     let bold = anstyle::Style::new().bold();
     let (all, over) = (judgement.rows.len(), judgement.over().count());
@@ -58,12 +58,12 @@ pub fn write(out: &mut impl Write, judgement: &Judgement) -> io::Result<()> {
         format!("{} within", count(within as u64)),
     ];
     if unknown > 0 {
-        end.push(format!("and {} that this recording can't tell", count(unknown as u64)));
+        end.push(format!("and {} unknown", count(unknown as u64)));
     }
     write_lines(out, &wrapped("budgets:", &end, " "))
 }
 
-/// How far over, as a share of the limit.
+/// The excess over the limit, as a share of the limit.
 fn excess(row: &Row) -> f64 {
     match row.verdict {
         Verdict::Over(over) => over as f64 / (row.limit.max(1)) as f64,
@@ -86,7 +86,7 @@ fn write_row(out: &mut impl Write, row: &Row) -> io::Result<()> {
     Ok(())
 }
 
-/// A row that is over, or unknown, in one line.
+/// A row's verdict in one line.
 pub fn sentence(row: &Row) -> String {
     let show = |value| row.metric.show(value);
     match &row.verdict {

@@ -1,4 +1,4 @@
-//! The rows of a comparison: each figure of each place in both sets, sorted by what changed most.
+//! The rows of a comparison: each metric of each place in both sets, sorted by the largest change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,11 +7,11 @@ use serde::{Serialize, Serializer};
 use super::noise::{adjusted, mann_whitney, smallest};
 use crate::report::metrics::{By, Figures, Metric, Metrics, Place, Runs, Unit, median};
 
-/// Of the rows that are told as changed, this share may be so by chance.
+/// The accepted share of false findings among the rows reported as changed.
 pub const FALSE_SHARE: f64 = 0.05;
-/// A part is tested, and told, if it is this share of its figure's total in some run.
+/// A part is tested and reported if it has at least this share of its metric's total in some run.
 const WORTH: f64 = 0.01;
-/// Figures whose total is smaller than this change by chance.
+/// Totals smaller than this change by chance.
 const SMALL_COUNT: u64 = 100;
 const SMALL_BYTES: u64 = 1_000_000;
 
@@ -21,35 +21,35 @@ const SMALL_BYTES: u64 = 1_000_000;
 pub enum Verdict {
     /// More than noise.
     Changed,
-    /// Chance would do as well.
+    /// Chance explains the change as well.
     Noise,
-    /// Too few runs to tell: the sets are as far apart as they can be, and chance may do that among so many rows.
+    /// Too few runs to decide: the sets do not overlap at all, but among this many rows chance may do that too.
     Untold,
 }
 
-/// A figure of a place in both sets: things, bytes or ns.
+/// A metric of a place in both sets; values are counts, bytes or ns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// What it is of.
+    /// The place: the total, or a part of the recording.
     pub place: Place,
-    /// The figure.
+    /// The metric.
     pub metric: Metric,
-    /// Of each run of the first set.
+    /// The value in each run of the first set.
     pub a: Vec<u64>,
-    /// Of each run of the second set.
+    /// The value in each run of the second set.
     pub b: Vec<u64>,
-    /// The change of the medians, as a share of the figure's total; times, of the wall time if that is more.
+    /// The change of the medians as a share of the metric's total; for times, of the wall time if that is larger.
     pub share: f64,
-    /// How likely ranks as far apart are if nothing changed; `None`: not tested.
+    /// The probability of ranks at least this far apart if nothing changed; `None` if not tested.
     pub probability: Option<f64>,
-    /// The share of false findings among all rows up to this one.
+    /// The expected share of false findings among all rows up to this one.
     pub adjusted: Option<f64>,
-    /// What that means.
+    /// The conclusion from the test.
     pub verdict: Verdict,
 }
 
 impl Row {
-    /// Medians of both sets.
+    /// The medians of both sets.
     pub fn medians(&self) -> (u64, u64) {
         (median(&self.a), median(&self.b))
     }
@@ -89,34 +89,34 @@ impl Serialize for Row {
     }
 }
 
-/// Why a figure is not compared.
+/// A metric that is not compared, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Gap {
     /// What the recordings are divided by.
     pub by: By,
-    /// The figure.
+    /// The metric.
     pub metric: Metric,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// Two sets of recordings beside each other.
+/// The comparison of two sets of recordings.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Diff {
-    /// Runs of the first set.
+    /// The number of runs in the first set.
     pub runs_a: usize,
-    /// Runs of the second set.
+    /// The number of runs in the second set.
     pub runs_b: usize,
-    /// So many runs can tell a change from noise at all.
+    /// There are enough runs to distinguish any change from noise.
     pub can_tell: bool,
-    /// Totals first, then parts; each by what changed most, what is more than noise before the rest.
+    /// Totals first, then parts; within each, rows above noise first, then by the largest change.
     pub rows: Vec<Row>,
-    /// Figures that not all recordings can tell.
+    /// Metrics that are unknown in at least one recording.
     pub gaps: Vec<Gap>,
 }
 
 impl Diff {
-    /// Compares.
+    /// Compares two sets of runs.
     pub fn new(a: &Runs, b: &Runs) -> Self {
         let can_tell = smallest(a.all.len(), b.all.len()) <= FALSE_SHARE;
         let (mut totals, mut parts, mut gaps) = (Vec::new(), Vec::new(), Vec::new());
@@ -168,22 +168,22 @@ impl Diff {
         }
     }
 
-    /// The rows of a table.
+    /// The rows of the table of `by`.
     pub fn by(&self, by: By) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(move |row| row.place.by() == by)
     }
 
-    /// Rows that are more than noise.
+    /// Rows that changed by more than noise.
     pub fn changed(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|row| row.verdict == Verdict::Changed)
     }
 }
 
-/// What changes of a figure are held against.
+/// The reference that changes of a metric are compared with.
 struct Scale {
     /// The largest total of any run.
     largest: u64,
-    /// What a share is of.
+    /// The value that counts as a share of 1.
     whole: f64,
 }
 
@@ -214,8 +214,8 @@ impl Scale {
     }
 }
 
-/// `None`: there is nothing, or it is not worth a row in any run, whichever set that belongs to: the choice of rows does not look at the sets, and
-/// so leaves their tests as they are.
+/// Builds a row. `None` if all values are 0, or too small for a row in every run. The choice ignores which set a run belongs to, and therefore
+/// does not bias the tests.
 fn row(place: &Place, metric: Metric, (a, b): (&[Figures], &[Figures]), scale: &Scale) -> Option<Row> {
     let values = |runs: &[Figures]| -> Vec<u64> { runs.iter().map(|figures| figures.get(metric)).collect() };
     let (a, b) = (values(a), values(b));
@@ -244,7 +244,7 @@ fn test(rows: &mut [Row]) {
         if tested.is_some() {
             row.probability = tested;
             row.adjusted = Some(adjusted);
-            // Nothing is further apart than this.
+            // No result is more extreme: the sets do not overlap.
             let is_apart = tested.is_some_and(|p| p <= smallest(row.a.len(), row.b.len()) * 1.000_001);
             row.verdict = match (adjusted <= FALSE_SHARE, is_apart) {
                 (true, _) => Verdict::Changed,

@@ -1,13 +1,13 @@
-//! Whether two sets of figures differ by more than chance: the Mann-Whitney test, exact, ties and all; and what many tests at once find by chance.
+//! Tests whether two sets of values differ by more than chance: an exact Mann-Whitney test that handles ties, and an adjustment for many tests.
 //!
-//! Under the null hypothesis each way to deal the pooled ranks to the two sets is as likely: the ways are counted, not approximated, by adding
-//! one figure after the other to sets of every size and rank sum.
+//! Under the null hypothesis every way to deal the pooled ranks to the two sets is equally likely. The ways are counted, not approximated, by
+//! adding one value after the other to sets of every size and rank sum.
 
-/// Ways to deal so many figures are counted; beyond, it takes too long.
+/// The largest number of values, in both sets together, for which counting the ways is fast enough.
 const MOST: usize = 100;
 
-/// The two-sided probability of rank sums as far from their mean as these, if both sets are of one kind. `None`: a set is empty, or both are
-/// too large.
+/// The two-sided probability of rank sums at least this far from their mean if both sets have the same distribution. `None` if a set is empty,
+/// or if both together have more than 100 values.
 pub fn mann_whitney(a: &[u64], b: &[u64]) -> Option<f64> {
     let all = a.len() + b.len();
     if a.is_empty() || b.is_empty() || all > MOST {
@@ -15,7 +15,7 @@ pub fn mann_whitney(a: &[u64], b: &[u64]) -> Option<f64> {
     }
     let ranks = doubled_ranks(a, b);
     let observed: usize = ranks.get(..a.len())?.iter().sum();
-    // By set size and sum of doubled ranks: ways to choose it.
+    // The number of ways to choose a set, by its size and its sum of doubled ranks.
     let most = ranks.iter().sum::<usize>();
     let mut ways = vec![vec![0.0_f64; most + 1]; a.len() + 1];
     *ways.first_mut()?.first_mut()? = 1.0;
@@ -31,7 +31,7 @@ pub fn mann_whitney(a: &[u64], b: &[u64]) -> Option<f64> {
         }
     }
     let ways = ways.last()?;
-    // Twice the mean of the doubled sum: a whole number.
+    // Twice the mean of the doubled sum, which is always a whole number.
     let mean = 2 * a.len() * (all + 1);
     let distance = |sum: usize| (2 * sum).abs_diff(mean);
     let far = ways
@@ -42,7 +42,7 @@ pub fn mann_whitney(a: &[u64], b: &[u64]) -> Option<f64> {
     Some((far / ways.iter().sum::<f64>()).min(1.0))
 }
 
-/// Twice each figure's rank among all, from 2 on; those that are the same share the mean of theirs.
+/// Twice each value's rank among all values, from 2 on; equal values share the mean of their ranks.
 fn doubled_ranks(a: &[u64], b: &[u64]) -> Vec<usize> {
     let all: Vec<u64> = a.iter().chain(b).copied().collect();
     let rank = |value: &u64| {
@@ -53,14 +53,14 @@ fn doubled_ranks(a: &[u64], b: &[u64]) -> Vec<usize> {
     all.iter().map(rank).collect()
 }
 
-/// The smallest probability that sets of these sizes can have.
+/// The smallest probability that the test can return for sets of these sizes.
 pub fn smallest(a: usize, b: usize) -> f64 {
-    // 2 / (a + b over a)
+    // 2 / binomial(a + b, a)
     let ways = (1..=a).fold(1.0, |ways, i| ways * (b + i) as f64 / i as f64);
     (2.0 / ways).min(1.0)
 }
 
-/// Benjamini and Hochberg's adjustment: the share of false findings among all rows up to this one, for each probability.
+/// Benjamini-Hochberg adjustment: for each probability, the expected share of false findings among all rows up to this one.
 pub fn adjusted(probabilities: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..probabilities.len()).collect();
     order.sort_by(|a, b| probabilities[*b].total_cmp(&probabilities[*a]));
@@ -89,10 +89,10 @@ mod tests {
     fn probabilities_are_those_of_the_tables() {
         near(mann_whitney(&[1, 2, 3], &[4, 5, 6]), 2.0 / 20.0);
         near(mann_whitney(&[1, 2, 3, 4, 5], &[6, 7, 8, 9, 10]), 2.0 / 252.0);
-        // U = 4 of 5 against 5: 0.0952 in the tables.
+        // U = 4 for 5 against 5: the tables have 0.0952.
         near(mann_whitney(&[1, 2, 3, 5, 8], &[4, 6, 7, 9, 10]), 24.0 / 252.0);
         near(mann_whitney(&[7; 5], &[7; 5]), 1.0);
-        // Two of four share a rank: deals of {1, 2.5, 2.5, 4}.
+        // Two of four values share a rank: deals of {1, 2.5, 2.5, 4}.
         near(mann_whitney(&[1, 2], &[2, 3]), 4.0 / 6.0);
         assert_eq!(
             (mann_whitney(&[], &[1]), mann_whitney(&[0; 50], &[0; 51])),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against every deal, one by one.
+        /// Compares the count with an enumeration of every deal.
         #[test]
         fn counting_is_enumerating(a in prop::collection::vec(0..6_u64, 1..5), b in prop::collection::vec(0..6_u64, 1..5)) {
             let ranks = doubled_ranks(&a, &b);

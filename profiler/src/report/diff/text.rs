@@ -1,4 +1,4 @@
-//! A comparison for a terminal: totals, then what changed most by function, file, section, thread and phase.
+//! Writes a comparison to a terminal: totals, then the largest changes by function, file, section, thread and phase.
 
 use std::io::{self, Write};
 
@@ -7,17 +7,17 @@ use super::noise::smallest;
 use crate::report::metrics::{By, Metric, Place};
 use crate::report::text::{columns, count, fit, padded, path, warning, wrapped, write_lines};
 
-/// Columns of a row's name.
+/// Width of a row's name, in columns.
 const NAME: usize = 30;
-/// A share below this is no change.
+/// Smaller shares do not count as a change.
 const NOTHING: f64 = 1e-4;
-/// Runs of a set that are ever advised.
+/// The largest number of runs per set to recommend.
 const MOST: usize = 50;
 
 /// Writes the tables, in ANSI styles, at most 80 columns wide.
 ///
 /// # Errors
-/// Those of the output.
+/// If writing fails.
 pub fn write(out: &mut impl Write, diff: &Diff, names: (&str, &str), top: usize) -> io::Result<()> {
     head(out, diff, names)?;
     totals(out, diff)?;
@@ -40,7 +40,7 @@ fn head(out: &mut impl Write, diff: &Diff, (a, b): (&str, &str)) -> io::Result<(
     if diff.can_tell {
         let changed = count(diff.changed().count() as u64);
         let words = format!(
-            "{changed} of {} figures changed by more than noise (Mann-Whitney, exact; of these at most 1 in 20 by chance); the others have a ~",
+            "{changed} of {} values changed by more than noise (exact Mann-Whitney test; at most 1 in 20 of these by chance); the others are marked ~",
             count(diff.rows.len() as u64)
         );
         write_lines(out, &said("noise:", &words))?;
@@ -49,24 +49,25 @@ fn head(out: &mut impl Write, diff: &Diff, (a, b): (&str, &str)) -> io::Result<(
             apart => {
                 let (apart, enough) = (count(apart as u64), enough(diff.rows.len()));
                 let words = format!(
-                    "{apart} more (with a ?) are as far apart as so few runs can be; {enough} runs of each are enough to tell"
+                    "{apart} more (marked ?) differ as far as this few runs can show; record {enough} runs of each to be sure"
                 );
                 write_lines(out, &said("      ", &words))
             }
         };
     }
     let words = if diff.runs_a == 1 && diff.runs_b == 1 {
-        "one run each: nobody can tell a change from noise; `ngmi record --runs 7` makes a set of each".to_owned()
+        "one run each: not enough to distinguish a change from noise; record sets with `ngmi record --runs 7`"
+            .to_owned()
     } else {
         format!(
-            "so few runs can't tell a change from noise: chance alone puts them as far apart in {:.0} % of cases; record 7 of each",
+            "too few runs to distinguish a change from noise: chance alone separates them this far in {:.0} % of cases; record 7 of each",
             100.0 * smallest(diff.runs_a, diff.runs_b)
         )
     };
     write_lines(out, &warning(&words))
 }
 
-/// Runs of each set of which one row among so many can be told from chance.
+/// The number of runs per set that distinguishes a single changed row among `rows` rows from chance.
 fn enough(rows: usize) -> usize {
     (4..MOST)
         .find(|runs| smallest(*runs, *runs) * rows as f64 <= FALSE_SHARE)
@@ -129,7 +130,7 @@ fn table(out: &mut impl Write, diff: &Diff, by: By, top: usize) -> io::Result<()
 fn write_row(out: &mut impl Write, row: &Row, name: &str, what: &str) -> io::Result<()> {
     let mark = match row.verdict {
         Verdict::Noise => '~',
-        // Without a test no row has a mark.
+        // Rows that were not tested have no mark.
         Verdict::Untold if row.probability.is_some() => '?',
         Verdict::Untold | Verdict::Changed => ' ',
     };
@@ -154,7 +155,7 @@ fn change(metric: Metric, a: u64, b: u64) -> String {
 fn gaps(out: &mut impl Write, gaps: &[Gap]) -> io::Result<()> {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     let is_whole = |gap: &Gap| gap.by == By::Total;
-    // What has no total has no parts: one line is enough.
+    // A metric without a total has no parts either: one line is enough.
     let has_total = |gap: &Gap| !gaps.iter().any(|other| is_whole(other) && other.metric == gap.metric);
     for gap in gaps.iter().filter(|gap| is_whole(gap) || has_total(gap)) {
         let metric = match gap.metric {
