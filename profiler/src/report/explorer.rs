@@ -1,4 +1,5 @@
-//! The document of the page-fault explorer: what the page (`web::explorer`) shows, in one compressed file. docs/explorer.md describes it.
+//! Writes the document of the page-fault explorer: all data that the page (`web::explorer`) shows, in one compressed file. docs/explorer.md
+//! describes the format.
 
 mod container;
 mod facts;
@@ -25,7 +26,7 @@ use files::Files;
 use stacks::Stacks;
 use strings::Strings;
 
-/// What the page says of the recording itself.
+/// Facts about the recording itself.
 #[derive(Debug, Serialize)]
 struct About {
     command: String,
@@ -33,29 +34,29 @@ struct About {
     kernel: String,
     start_unix_ms: u64,
     duration_ns: u64,
-    /// Neither the log nor the profile says more: some were lost on the way.
+    /// The number of events that were lost while recording; neither the log nor the profile has more detail.
     losses: u64,
     is_profile: bool,
 }
 
-/// Faults, counted.
+/// Numbers of faults and their times.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 struct Totals {
-    /// In the input.
+    /// All faults in the input.
     in_input: u64,
-    /// Asked for.
+    /// Faults that match the selection.
     selected: u64,
-    /// Their time, in ns.
+    /// Time of the selected faults, in ns.
     selected_ns: u64,
-    /// Asked for, and in the document.
+    /// Selected faults in the document.
     shown: u64,
-    /// Asked for, and beyond what the document holds.
+    /// Selected faults beyond the document's capacity.
     left_out: u64,
-    /// Their time, in ns.
+    /// Time of the faults that are left out, in ns.
     left_out_ns: u64,
-    /// Of the profile's budget: in no row of it.
+    /// Faults that the profile's budget aggregated and that have no row.
     folded: u64,
-    /// Their time, in ns.
+    /// Time of the folded faults, in ns.
     folded_ns: u64,
 }
 
@@ -63,7 +64,7 @@ struct Totals {
 struct ThreadRow {
     tid: u32,
     name: u32,
-    /// `None`: nobody told.
+    /// `None` if unknown.
     process: Option<u32>,
 }
 
@@ -73,12 +74,12 @@ struct ProcessRow {
     name: u32,
 }
 
-/// All that is no column.
+/// The document's JSON header: everything except the columns.
 #[derive(Debug, Serialize)]
 struct Header<'a> {
     about: About,
     totals: Totals,
-    /// Why there is no fault, if there is none: a sentence with its remedy.
+    /// If there are no faults, a sentence with the reason and the remedy.
     why_empty: Option<&'a str>,
     classes: Vec<&'static str>,
     phases: Vec<&'static str>,
@@ -89,14 +90,14 @@ struct Header<'a> {
     devices: Vec<u32>,
     files: Vec<files::FileRow>,
     columns: &'a [container::Described],
-    /// All names; others refer to them by their place.
+    /// All names; other fields and columns refer to them by index.
     strings: &'a [String],
 }
 
-/// Writes the document of the selected faults, compressed. Disk reads and pages of files are the whole recording's.
+/// Writes the compressed document of the selected faults. Disk reads and file pages cover the whole recording.
 ///
 /// # Errors
-/// Those of the output.
+/// If writing fails.
 pub fn write(
     out: impl io::Write,
     view: &View<'_>,
@@ -165,7 +166,7 @@ fn totals(view: &View<'_>, selector: &Selector, recording: &Recording) -> Totals
     totals
 }
 
-/// The number of a thread that the tables have.
+/// The index of a thread, or [`container::NONE`] if the tables do not contain it.
 fn thread_id(tables: &Tables, thread: Option<ThreadId>) -> u32 {
     let there = thread.filter(|thread| thread.index() < tables.threads.len());
     there.map_or(container::NONE, |thread| thread.0)

@@ -1,5 +1,5 @@
-//! The bytes of a document: magic, version, a header in JSON, and columns of little-endian numbers, each at a multiple of eight; all of it
-//! in gzip.
+//! The byte format of a document: magic, version, a JSON header, and columns of little-endian numbers, each aligned to eight bytes. The whole
+//! is compressed with gzip.
 
 use std::io::{self, Write};
 
@@ -9,26 +9,26 @@ use serde::Serialize;
 
 const MAGIC: &[u8; 8] = b"NGMIPAGE";
 const VERSION: u32 = 1;
-/// Most of what the best level saves, in a fraction of its time.
+/// The gzip level: it saves most of what the best level saves, in a fraction of the time.
 const LEVEL: u32 = 4;
-/// Stands for nothing.
+/// Marks a missing value.
 pub const NONE: u32 = u32::MAX;
-/// Stands for a value of 4.29 thousand million or more, which is kept beside.
+/// Marks a value that is too large for 32 bits; the header's `long` list has it.
 const LONG: u32 = u32::MAX - 1;
 
-/// A column, as the header tells of it.
+/// A column's description in the header.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Described {
     name: &'static str,
     #[serde(rename = "type")]
     kind: &'static str,
     count: usize,
-    /// Values that do not fit: (row, value).
+    /// Values that do not fit into 32 bits: (row, value).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     long: Vec<(usize, u64)>,
 }
 
-/// Columns, as they are handed in.
+/// The columns of a document, in the order in which they were added.
 #[derive(Debug, Default)]
 pub struct Container {
     described: Vec<Described>,
@@ -36,29 +36,29 @@ pub struct Container {
 }
 
 impl Container {
-    /// Adds numbers of a byte.
+    /// Adds a column of 8-bit numbers.
     pub fn u8(&mut self, name: &'static str, values: Vec<u8>) {
         self.add(name, "u8", values.len(), values, Vec::new());
     }
 
-    /// Adds numbers of two bytes.
+    /// Adds a column of 16-bit numbers.
     pub fn u16(&mut self, name: &'static str, values: &[u16]) {
         let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         self.add(name, "u16", values.len(), bytes, Vec::new());
     }
 
-    /// Adds numbers of four bytes.
+    /// Adds a column of 32-bit numbers.
     pub fn u32(&mut self, name: &'static str, values: &[u32]) {
         let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         self.add(name, "u32", values.len(), bytes, Vec::new());
     }
 
-    /// Adds times in ns, or offsets in bytes; `None`: unknown.
+    /// Adds a column of times in ns, or sizes or offsets in bytes; `None` is unknown.
     pub fn wide(&mut self, name: &'static str, values: &[Option<u64>]) {
         self.long(name, "time", values.iter().copied());
     }
 
-    /// Adds values each of which is no less than the one before.
+    /// Adds a column of values in ascending order, stored as differences.
     pub fn ascending(&mut self, name: &'static str, values: &[u64]) {
         let mut before = 0;
         let deltas = values.iter().map(|value| {
@@ -99,16 +99,17 @@ impl Container {
         self.columns.push(bytes);
     }
 
-    /// For the header.
+    /// The descriptions of all columns, for the header.
     pub fn described(&self) -> &[Described] {
         &self.described
     }
 
-    /// Writes it all, compressed.
+    /// Writes the compressed document.
     pub fn write(&self, out: impl Write, header: &impl Serialize) -> io::Result<()> {
         let mut out = GzEncoder::new(out, Compression::new(LEVEL));
         let header = serde_json::to_vec(header)?;
-        let length = u32::try_from(header.len()).map_err(|_| io::Error::other("more names than a page can hold"))?;
+        let length =
+            u32::try_from(header.len()).map_err(|_| io::Error::other("the document's header exceeds 4 GiB"))?;
         out.write_all(MAGIC)?;
         out.write_all(&VERSION.to_le_bytes())?;
         out.write_all(&length.to_le_bytes())?;
@@ -122,7 +123,7 @@ impl Container {
     }
 }
 
-/// Up to the next multiple of eight; what comes before `len` is one already.
+/// Pads to the next multiple of eight bytes; the position before the `len` bytes is already aligned.
 fn pad(out: &mut impl Write, len: usize) -> io::Result<()> {
     let missing = len.next_multiple_of(8) - len;
     out.write_all(&[0; 8][..missing])

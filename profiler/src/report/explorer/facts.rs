@@ -1,4 +1,5 @@
-//! What the document is made of: what `ngmi faults` keeps of a recording, and beside it disk reads, reads of pages, and who waited for which.
+//! Collects the document's data from a recording: what `ngmi faults` keeps, disk reads, reads of file pages, and which fault waited for which
+//! request.
 
 use std::sync::Arc;
 
@@ -14,29 +15,29 @@ use crate::report::export::ns;
 use crate::report::faults;
 use crate::report::sorted::Scratch;
 
-/// The part of a disk read that is of one file.
+/// The part of a disk read that belongs to one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Read {
     pub start: Timestamp,
     pub end: Timestamp,
-    /// `None`: it was under way when the recording began or ended.
+    /// `None` if it was in flight when the recording began or ended.
     pub duration_ns: Option<u64>,
     pub queued_ns: Option<u64>,
     pub device: DeviceId,
     pub sector: u64,
-    /// `None`: metadata, swap, or nobody saw.
+    /// `None` for metadata, swap, or an unknown file.
     pub file: Option<MappedFileId>,
-    /// First byte in the file.
+    /// The first byte in the file.
     pub offset: Option<u64>,
-    /// Of this file.
+    /// The bytes of this file only.
     pub bytes: u64,
-    /// Who asked for it.
+    /// The thread that requested it.
     pub thread: Option<ThreadId>,
     pub in_fault: bool,
     pub is_ahead: bool,
 }
 
-/// A fault waited for a request.
+/// Links a fault to a request that it waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitedFor {
     pub thread: ThreadId,
@@ -46,10 +47,10 @@ pub struct WaitedFor {
     pub end: Timestamp,
 }
 
-/// What the document keeps of a recording.
+/// The facts of a recording that the document needs.
 #[derive(Debug, Default)]
 pub struct Facts {
-    /// The faults, and what became of files' pages.
+    /// The faults, and the fate of each page of the files.
     pub faults: faults::Facts,
     pub(super) reads: Vec<Read>,
     pub(super) pages: Vec<PagesReadFact>,
@@ -57,7 +58,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Faults are in memory up to a limit, and beyond it there.
+    /// An empty collection that keeps faults in memory up to a limit, and further ones in `scratch`.
     pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
         Self {
             faults: faults::Facts::beyond_memory(scratch),

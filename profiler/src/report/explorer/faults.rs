@@ -1,4 +1,4 @@
-//! The columns of the faults, a row a fault, by the time at which they began.
+//! The columns of the faults: a row per fault, sorted by start.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,7 +18,7 @@ use crate::report::export::ns;
 use crate::report::faults::phase::Phase;
 use crate::report::faults::{Selector, View};
 
-/// By the number in the column.
+/// Phases, in the order of their numbers in the column.
 pub const PHASES: [Phase; 5] = [
     Phase::Exec,
     Phase::Loader,
@@ -26,19 +26,19 @@ pub const PHASES: [Phase; 5] = [
     Phase::Main,
     Phase::Window,
 ];
-/// By the number in the column.
+/// Kinds of waits, in the order of their numbers in the column.
 pub const WAITS: [&str; 6] = ["lock", "disk", "other read", "blocked", "preempted", "reclaim"];
-/// By the number in the column of flags.
+/// Failures, in the order of their numbers in the highest bits of the flags.
 pub const FAILURES: [Failure; 4] = [Failure::Segv, Failure::Bus, Failure::OutOfMemory, Failure::Other];
 
-/// What the document has of the faults.
+/// The faults that the document contains.
 #[derive(Debug, Default)]
 pub struct Shown {
-    /// How many.
+    /// The number of faults.
     pub count: u64,
     /// Their time, in ns.
     pub time_ns: u64,
-    /// Rows by what tells a fault.
+    /// Row numbers by what identifies a fault: its thread and start.
     pub rows: FxHashMap<(ThreadId, Timestamp), u32>,
 }
 
@@ -63,7 +63,7 @@ struct Rows {
     wait_time: Vec<Option<u64>>,
 }
 
-/// Adds the selected faults, and what they refer to.
+/// Adds the columns of the selected faults, and the stacks, files and names that they refer to.
 pub fn columns(
     container: &mut Container,
     view: &View<'_>,
@@ -98,7 +98,7 @@ pub fn columns(
     shown
 }
 
-/// The time of the shortest fault that there is room for, and how many of that time there is room for.
+/// The duration in ns of the shortest fault within the limit, and how many faults of that duration fit.
 fn threshold(faults: impl Iterator<Item = FaultFact>) -> (u64, usize) {
     let mut longest = BinaryHeap::new();
     let mut all_fit = true;
@@ -181,7 +181,7 @@ impl Rows {
     }
 }
 
-/// As `FLAG` of the page's document.js has them; the failure's number is in the highest bits.
+/// The flags of a fault, as `FLAG` in the page's document.js defines them; the highest four bits hold the failure's number.
 fn flags(fault: &FaultFact) -> u16 {
     let failure = fault
         .failed

@@ -1,5 +1,4 @@
-//! The files that faults, disk reads and reads of pages are about: their sections, the symbols that were touched, and what became of their
-//! pages.
+//! The files of faults, disk reads and page reads: their sections, the symbols that were touched, and the fate of their pages.
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -16,7 +15,7 @@ use crate::report::export::hex;
 use crate::report::faults::View;
 use crate::report::faults::view::path_of;
 
-/// Names the sets of pages, in the order of [`FileRow::pages`].
+/// The number of page sets per file: see [`FileRow::pages`].
 const SETS: usize = 6;
 
 /// A section of an ELF file.
@@ -27,21 +26,21 @@ pub struct SectionRow {
     size: u64,
 }
 
-/// A file.
+/// A file in the header.
 #[derive(Debug, Serialize)]
 pub struct FileRow {
     path: u32,
     build_id: String,
     sections: Vec<SectionRow>,
-    /// Its rows of the symbols' columns: first, and behind the last.
+    /// Its range of rows in the symbol columns, end exclusive.
     symbols: (usize, usize),
-    /// The same of the runs of pages: faulted, mapped around, perhaps mapped around, read by faults, read by calls, wasted.
+    /// Its ranges of rows in the run columns: faulted, mapped around, perhaps mapped around, read by faults, read by calls, wasted.
     pages: [(usize, usize); SETS],
-    /// Pages that it has at least, as far as anything tells.
+    /// A lower bound of its size in pages, from its sections and runs.
     extent: u64,
 }
 
-/// The files while they are met.
+/// Numbers files in the order in which rows first refer to them.
 #[derive(Debug, Default)]
 pub struct Files {
     all: Vec<MappedFileId>,
@@ -58,7 +57,7 @@ struct Columns {
 }
 
 impl Files {
-    /// The number of a file; of one too many, nothing.
+    /// The number of a file; `None` once the limit is reached.
     pub fn id(&mut self, file: MappedFileId) -> Option<u32> {
         if let Some(known) = self.known.get(&file) {
             return Some(*known);
@@ -72,7 +71,7 @@ impl Files {
         Some(id)
     }
 
-    /// Adds their symbols and pages.
+    /// Adds the columns of symbols and page runs, and returns the header's rows.
     pub fn rows(&self, container: &mut Container, view: &View<'_>, strings: &mut Strings) -> Vec<FileRow> {
         let mut columns = Columns::default();
         let rows = self
@@ -104,7 +103,7 @@ impl Columns {
         let first_symbol = self.symbol_name.len();
         let room = limits::SYMBOLS.saturating_sub(first_symbol);
         for symbol in file.symbols.iter().take(room) {
-            // Without a name of its own; the file's is beside it wherever it is shown.
+            // For a nameless symbol the place alone is enough: the page shows the file's name next to it.
             let name = place_of_nameless(&symbol.name).unwrap_or(&symbol.name);
             self.symbol_name.push(strings.id(name));
             self.symbol_offset.push(Some(symbol.offset));

@@ -1,12 +1,12 @@
-//! What a document holds at most: a browser has to open it.
+//! Upper limits for the contents of a document, because a browser has to open it.
 
-/// Faults; beyond it those that took longest stay.
+/// Faults; if there are more, the longest are kept.
 pub const FAULTS: usize = 2_000_000;
-/// Reads of pages, requests, and causes, each; the first ones stay.
+/// Page reads, requests, and causes, each; the first ones are kept.
 pub const ROWS: usize = 1_000_000;
-/// Files; faults on others are shown without one.
+/// Files; faults in further files are shown without a file.
 pub const FILES: usize = 1 << 16;
-/// Functions on stacks; what is beyond has no stack.
+/// Nodes of the stack tree; stacks that need more are cut.
 pub const NODES: usize = 4_000_000;
 /// Symbols of all files.
 pub const SYMBOLS: usize = 1 << 20;
@@ -16,5 +16,5 @@ pub const SECTIONS: usize = 256;
 pub const RUNS: usize = 4_000_000;
 /// Distinct names.
 pub const STRINGS: usize = 4_000_000;
-/// Bytes of a name.
+/// Length of a name, in bytes.
 pub const STRING: usize = 2_000;

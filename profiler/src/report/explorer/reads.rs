@@ -1,4 +1,4 @@
-//! The columns of disk reads and of reads of pages, and which fault waited for which.
+//! The columns of disk reads and page reads, and which fault waited for which request.
 
 use rustc_hash::FxHashMap;
 
@@ -12,14 +12,14 @@ use crate::fact::Tables;
 use crate::fact::request::DeviceId;
 use crate::report::export::ns;
 
-/// Bits of the columns of flags.
+/// Bits of the flag columns.
 const IN_FAULT: u8 = 1;
 const READ_AHEAD: u8 = 2;
 
-/// Rows by what tells a request; the first row of one that is of several files.
+/// Row numbers by what identifies a request: device, sector and end. A request for several files has its first row.
 pub type Requests = FxHashMap<(DeviceId, u64, Timestamp), u32>;
 
-/// Adds both, each by its start.
+/// Adds the columns of page reads and disk reads, each sorted by start.
 pub fn columns(container: &mut Container, tables: &Tables, facts: &Facts, files: &mut Files) -> Requests {
     pages(container, tables, facts, files);
     requests(container, tables, facts, files)
@@ -93,7 +93,7 @@ fn pages(container: &mut Container, tables: &Tables, facts: &Facts, files: &mut 
     container.u8("read_flags", rows.iter().map(|(.., flags)| *flags).collect());
 }
 
-/// Adds which fault waited for which request, by fault.
+/// Adds the pairs of a fault and a request that it waited for, sorted by fault.
 pub fn causes(container: &mut Container, facts: &Facts, shown: &Shown, requests: &Requests) {
     let mut pairs: Vec<(u32, u32)> = (facts.causes.iter())
         .filter_map(|cause| {

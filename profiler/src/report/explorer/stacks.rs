@@ -1,4 +1,4 @@
-//! Stacks as a tree of functions, inlined ones too: only those that are used, and equal ones once.
+//! Stacks as a tree of functions, including inlined ones; it contains only stacks that are used, and equal nodes once.
 
 use rustc_hash::FxHashMap;
 
@@ -9,11 +9,11 @@ use crate::fact::{FrameId, Location, StackId};
 use crate::report::faults::View;
 use crate::report::functions::FunctionId;
 
-/// The program's.
+/// A function of the program.
 const PROGRAM: u8 = 0;
-/// The kernel's.
+/// A function of the kernel.
 const KERNEL: u8 = 1;
-/// Stands for frames that are missing.
+/// A placeholder for missing frames.
 const MISSING: u8 = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,11 +24,11 @@ struct Node {
     line: u32,
 }
 
-/// The tree while it grows.
+/// Builder of the tree.
 #[derive(Debug)]
 pub struct Stacks<'a> {
     view: &'a View<'a>,
-    /// By stack: its node.
+    /// The node of each stack.
     nodes_of: FxHashMap<StackId, u32>,
     nodes: Vec<Node>,
     known: FxHashMap<Node, u32>,
@@ -38,7 +38,7 @@ pub struct Stacks<'a> {
 }
 
 impl<'a> Stacks<'a> {
-    /// Nothing yet.
+    /// An empty tree.
     pub fn new(view: &'a View<'a>) -> Self {
         Self {
             view,
@@ -70,9 +70,9 @@ impl<'a> Stacks<'a> {
         })
     }
 
-    /// The number of a stack's innermost function; of one too many, nothing.
+    /// The node of a stack's innermost function. If the tree is full, the innermost node that it contains.
     pub fn node(&mut self, stack: StackId, strings: &mut Strings) -> u32 {
-        // Up to what is known already, then down again.
+        // Walk up to the first known stack, then add nodes on the way down.
         let tables = self.view.tables;
         let mut path = Vec::new();
         let mut parent = NONE;
@@ -95,7 +95,7 @@ impl<'a> Stacks<'a> {
         parent
     }
 
-    /// Adds a frame's functions, the outermost first.
+    /// Adds a frame's functions, outermost first.
     fn frame(&mut self, mut parent: u32, frame: FrameId, strings: &mut Strings) -> u32 {
         let tables = self.view.tables;
         let chain = self.view.functions.of_frame(frame);
@@ -146,7 +146,7 @@ impl<'a> Stacks<'a> {
         id
     }
 
-    /// Adds the tree.
+    /// Adds the columns of the tree.
     pub fn columns(self, container: &mut Container) {
         let nodes = |field: fn(&Node) -> u32| -> Vec<u32> { self.nodes.iter().map(field).collect() };
         container.u32("node_parent", &nodes(|node| node.parent));

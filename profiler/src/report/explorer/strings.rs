@@ -1,10 +1,10 @@
-//! Every name once. Names come from outside: they are cut, and never more than so many.
+//! A table that holds each name once. Names are untrusted input: their length and number are limited.
 
 use rustc_hash::FxHashMap;
 
 use super::limits;
 
-/// Names by their place.
+/// Names by index.
 #[derive(Debug, Default)]
 pub struct Strings {
     all: Vec<String>,
@@ -12,7 +12,7 @@ pub struct Strings {
 }
 
 impl Strings {
-    /// The place of a name; of one too many, that of the last one.
+    /// The index of a name; once the table is full, that of a placeholder.
     pub fn id(&mut self, name: &str) -> u32 {
         if let Some(id) = self.known.get(name) {
             return *id;
@@ -31,13 +31,13 @@ impl Strings {
         id
     }
 
-    /// All of them.
+    /// All names.
     pub fn all(&self) -> &[String] {
         &self.all
     }
 }
 
-/// The beginning of a name that is longer than anybody reads.
+/// Cuts a name to `limits::STRING` bytes at a character boundary, with `…` at the cut.
 pub fn cut(name: &str) -> String {
     if name.len() <= limits::STRING {
         return name.to_owned();
