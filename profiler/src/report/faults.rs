@@ -1,4 +1,4 @@
-//! Page faults as an answer: collected as compact rows, selected, named, summed up into tables, or exported a row a fault.
+//! Reports of page faults: collects them as compact rows, selects and names them, and sums them into tables or exports a row per fault.
 
 pub mod account;
 pub mod export;

@@ -1,5 +1,5 @@
-//! What to look at first: the file or function that costs a recording most for nothing, by name, and the verb that helps next. docs/faults.md has
-//! the rules.
+//! Findings: what to look at first. Each names the file or function that wastes the most, and the subcommand that helps next. docs/faults.md
+//! has the rules.
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -12,59 +12,60 @@ use crate::fact::clues::{Clues, is_library};
 use crate::fact::life::life;
 use crate::fact::{FrameId, MappedFile, MappedFileId, StackId, Tables, upwards};
 
-/// Pages for nothing that are worth a word: a MiB.
+/// The smallest number of wasted or copied pages to report: a MiB.
 const MANY: u64 = 256;
-/// Pages of code, and places, that are worth a new order.
+/// The smallest number of separate places of code for which a new order is worthwhile.
 const SCATTERED: u64 = 64;
-/// Pages of a place of code at most, on average, that is scattered.
+/// Code is scattered if its places have fewer pages than this on average.
 const SHORT: u64 = 8;
-/// Time waited for reads that is worth a word, in ns, and its share of the thread's life.
+/// The shortest wait for reads to report, in ns.
 const LONG: u64 = 100_000_000;
+/// The smallest share of the thread's lifetime that such a wait must have: one in `SHARE`.
 const SHARE: u64 = 5;
-/// Files and functions as a line holds them, if there is room.
+/// Largest width of a file or function name in a line, in columns.
 const NAME: usize = 32;
-/// They are shortened to so much, so that the words around them are whole.
+/// Width to which names are shortened at most, to keep the words around them whole.
 const SHORT_NAME: usize = 8;
-/// Before the words.
+/// Width of the head before the words, in columns.
 const HEAD: usize = 9;
 
-/// What is the matter.
+/// The kind of waste.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// A function wrote to many pages that a fork had shared.
     CopiedAfterFork,
-    /// Most of what was read of a file nobody touched.
+    /// Much of what was read of a file was never touched.
     WastedReadAhead,
-    /// The code of a file that runs is scattered over it.
+    /// The code that ran is scattered over its file.
     ScatteredCode,
     /// The command's main thread waited for reads of files.
     ColdReads,
 }
 
-/// A culprit.
+/// The worst case of a cause, by name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What is the matter.
+    /// The kind of waste.
     pub cause: Cause,
-    /// The file, as far as it is one's fault.
+    /// The file, if the cause is about one.
     pub file: Option<String>,
-    /// The function, as far as it is one's fault.
+    /// The responsible function, if known.
     pub function: Option<String>,
-    /// Its process's name.
+    /// The name of the process, if the cause is about one.
     pub process: Option<String>,
-    /// What was copied, wasted, or is scattered, in bytes.
+    /// The memory that was copied, wasted, or is scattered, in bytes.
     pub bytes: u64,
-    /// Time that it took, as far as it is known, in ns.
+    /// The time that it took in ns, or 0 if unknown.
     pub time_ns: u64,
-    /// In words.
+    /// The description for a report.
     pub words: String,
-    /// What helps.
+    /// What to do about it.
     pub remedy: String,
 }
 
 impl Finding {
-    /// One line of 80 columns: the remedy is in it if there is room.
+    /// One line of at most 80 columns, with the remedy if it fits.
     pub fn line(&self) -> String {
         let line = format!("{:<HEAD$}{}", self.head(), self.words);
         let longer = format!("{line}; {}", self.remedy);
@@ -81,7 +82,7 @@ impl Finding {
         }
     }
 
-    /// All of it, over as many lines as it takes.
+    /// The complete text, wrapped to lines.
     pub fn lines(&self) -> Vec<String> {
         let words = format!("{}; {}", self.words, self.remedy);
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
@@ -89,9 +90,9 @@ impl Finding {
     }
 }
 
-/// The culprits of a recording, the worst of each cause, causes by what they cost.
+/// The findings of a recording: the worst case of each cause, most bytes first, then cold reads.
 pub fn find(tables: &Tables, clues: &Clues) -> Vec<Finding> {
-    // Naming the functions of all stacks takes time: most recordings have no need.
+    // Resolving the functions of all stacks takes time, and most recordings do not need it.
     let sum = |pages: &mut dyn Iterator<Item = u64>| pages.fold(0, u64::saturating_add);
     let copied = sum(&mut clues.copies.iter().map(|one| one.pages));
     let wasted = sum(&mut clues.wasted.iter().map(|one| one.pages));
@@ -108,7 +109,7 @@ pub fn find(tables: &Tables, clues: &Clues) -> Vec<Finding> {
     found
 }
 
-/// Words with names as long as a line has room for them.
+/// Formats words with names that are as long as a line permits.
 fn in_line(words: impl Fn(&dyn Fn(&str) -> String) -> String) -> String {
     let of_width = |width: usize| words(&|name| fit_middle(name, width));
     let fits = |words: &String| HEAD + columns(words) <= WIDTH;
@@ -116,14 +117,14 @@ fn in_line(words: impl Fn(&dyn Fn(&str) -> String) -> String) -> String {
     longest.unwrap_or_else(|| of_width(SHORT_NAME))
 }
 
-/// Names culprits.
+/// Attributes waste to functions and files.
 struct Culprits<'a> {
     tables: &'a Tables,
     functions: &'a Functions,
 }
 
 impl Culprits<'_> {
-    /// The innermost function that is not the C library's: who called `memset` is to blame, not `memset`.
+    /// The innermost function outside of the C library: the caller of `memset` is responsible, not `memset`.
     fn function(&self, stack: Option<StackId>) -> Option<&str> {
         let functions = upwards(self.tables, stack?).flat_map(|frame| self.functions.of_frame(frame));
         let known = functions.filter_map(|id| self.functions.get(*id));
@@ -135,7 +136,7 @@ impl Culprits<'_> {
         Some(own.next().or_else(innermost)?.name.as_str())
     }
 
-    /// Of a frame: the innermost one that is known, if there is one.
+    /// The innermost known function of a frame, or its innermost function if none is known.
     fn function_at(&self, frame: FrameId) -> Option<&str> {
         let of_frame = || {
             self.functions
@@ -177,8 +178,8 @@ impl Culprits<'_> {
             bytes: all,
             time_ns,
             words,
-            remedy: "each page that is written to while a fork shares it is copied: fork before it is filled, call exec soon, or keep it from \
-                     the child (MADV_DONTFORK)"
+            remedy: "a write to a page that a fork shares copies it: fork before filling the memory, call exec soon, or exclude the memory \
+                     from the child (MADV_DONTFORK)"
                 .to_owned(),
         })
     }
@@ -223,7 +224,7 @@ impl Culprits<'_> {
             remedy: if file.sections.is_empty() {
                 "madvise(MADV_RANDOM) where pages are touched far apart"
             } else {
-                "`ngmi order` puts together what runs, `ngmi preload` reads only what is used"
+                "`ngmi order` groups the code that runs, `ngmi preload` reads only what is used"
             }
             .to_owned(),
         })
@@ -232,7 +233,7 @@ impl Culprits<'_> {
 
 fn scattered(tables: &Tables, clues: &Clues) -> Option<Finding> {
     let exact = is_exact_touch(&tables.recording);
-    // Where the kernel mapped pages around the faults, nobody knows which of these ran.
+    // Which of the pages that the kernel mapped around faults ran is unknown.
     let is_seen = |windows: u64, pages: u64| exact || pages >= windows.saturating_mul(2);
     let scattered = clues.code.iter().filter(|code| {
         let places = code.places >= SCATTERED && code.pages < code.places.saturating_mul(SHORT);
@@ -278,7 +279,7 @@ fn cold(tables: &Tables, clues: &Clues) -> Option<Finding> {
         process: Some(process.name.clone()),
         bytes: 0,
         time_ns,
-        words: in_line(|short| format!("{} ({share}) for reads, most of {}", duration(time_ns), short(&name))),
+        words: in_line(|short| format!("{} ({share}) for reads, mostly of {}", duration(time_ns), short(&name))),
         remedy: "see `ngmi preload`".to_owned(),
     })
 }

@@ -215,7 +215,7 @@ fn the_list_has_the_files_faults_by_time() {
         from: Some(std::time::Duration::from_secs(9)),
         ..Selection::default()
     };
-    assert_eq!(listed(&none), "none of the selected faults is on a page of a file\n");
+    assert_eq!(listed(&none), "no selected fault is on a page of a file\n");
 }
 
 #[test]

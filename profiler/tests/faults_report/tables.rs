@@ -279,7 +279,7 @@ fn the_account_closes_or_is_told() {
     );
     let text = text(&closed, 1);
     assert!(
-        text.contains("account: kernel counted 160, seen 150, lost 4, not asked for 6,"),
+        text.contains("account: kernel counted 160, seen 150, lost 4, not requested 6,"),
         "{text}"
     );
 

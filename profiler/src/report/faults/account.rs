@@ -1,57 +1,57 @@
-//! The account of faults beside the kernel's own counts, thread by thread: it has to close.
+//! Reconciles recorded faults with the kernel's own counts, per thread. An account closes if the two agree.
 
 use serde::Serialize;
 
 use crate::fact::Tables;
 
-/// A thread that ended.
+/// The account of a thread that ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ThreadAccount {
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
     /// Thread id.
     pub tid: u32,
     /// Its last name.
     pub name: String,
-    /// Recorded.
+    /// Recorded faults.
     pub seen: u64,
-    /// Lost.
+    /// Lost faults.
     pub lost: u64,
-    /// Not asked for.
+    /// Faults that were not requested.
     pub filtered: u64,
-    /// Counted by the kernel and invisible to the tier; negative: more were seen than counted. `None`: it is not known what the
-    /// kernel had counted before.
+    /// Faults that the kernel counted and the tier cannot see; negative if more were recorded than counted. `None` if the kernel's
+    /// count before tracing began is unknown.
     pub not_visible: Option<i64>,
-    /// Failed; the kernel does not count them.
+    /// Failed faults, which the kernel does not count.
     pub failed: u64,
-    /// Minor faults of its life, as the kernel counts them.
+    /// Minor faults during its lifetime, as counted by the kernel.
     pub kernel_minor: Option<u64>,
-    /// Major faults of its life, as the kernel counts them.
+    /// Major faults during its lifetime, as counted by the kernel.
     pub kernel_major: Option<u64>,
-    /// What the kernel had counted before the first one that was watched.
+    /// The kernel's count before the first traced fault.
     pub before: Option<u64>,
 }
 
-/// All threads whose account is known, together.
+/// The sum of all threads with a known account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct AccountTotal {
-    /// Threads in the sums.
+    /// Threads included in the sums.
     pub threads: u64,
-    /// Threads that ended without a fault that was watched: in no sum.
+    /// Threads that ended without a traced fault; no sum includes them.
     pub unwatched: u64,
-    /// Counted by the kernel while watched.
+    /// Faults that the kernel counted while tracing was on.
     pub kernel: u64,
-    /// Recorded.
+    /// Recorded faults.
     pub seen: u64,
-    /// Lost.
+    /// Lost faults.
     pub lost: u64,
-    /// Not asked for.
+    /// Faults that were not requested.
     pub filtered: u64,
-    /// Counted and invisible to the tier.
+    /// Faults that the kernel counted and the tier cannot see.
     pub not_visible: i64,
-    /// Threads of which more was seen than the kernel counted: a mistake of ours.
+    /// Threads with more recorded faults than the kernel counted, which is a bug in ngmi.
     pub negative: u64,
-    /// Failed; in no count of the kernel's.
+    /// Failed faults, which the kernel does not count.
     pub failed: u64,
 }
 
@@ -80,7 +80,7 @@ pub fn accounts(tables: &Tables) -> Vec<ThreadAccount> {
     of.collect()
 }
 
-/// Sums up.
+/// Sums accounts.
 pub fn total(accounts: &[ThreadAccount]) -> AccountTotal {
     let mut total = AccountTotal::default();
     for account in accounts {

@@ -1,11 +1,11 @@
-//! A row a fault: the columns.
+//! Export of a row per fault: the columns and their values.
 
 use super::view::{View, path_of};
 use crate::fact::fault::Access;
 use crate::fact::{FaultFact, StackId};
 use crate::report::export::{Cell, Type, hex};
 
-/// Columns in their order; new ones come at the end.
+/// Column names in order; new columns are added at the end.
 pub const COLUMNS: [&str; 32] = [
     "time_ns",
     "pid",
@@ -41,7 +41,7 @@ pub const COLUMNS: [&str; 32] = [
     "phase",
 ];
 
-/// What each column holds.
+/// The type of each column.
 pub const TYPES: [Type; COLUMNS.len()] = {
     use Type::{Flag, Id, Number, Text};
     [
@@ -50,18 +50,18 @@ pub const TYPES: [Type; COLUMNS.len()] = {
     ]
 };
 
-/// Turns faults into rows.
+/// Converts faults to rows.
 #[derive(Debug)]
 pub struct Exporter<'v, 'a> {
     view: &'v View<'a>,
-    /// Path and build id by file.
+    /// Path and build id of each file.
     files: Vec<(String, Option<String>)>,
-    /// By stack, as far as was asked.
+    /// A cache of which stacks are complete.
     complete: Vec<Option<bool>>,
 }
 
 impl<'v, 'a> Exporter<'v, 'a> {
-    /// Of these faults.
+    /// An exporter for the faults of `view`.
     pub fn new(view: &'v View<'a>) -> Self {
         let file = |file: &crate::fact::MappedFile| {
             let build_id = hex(&file.build_id);
@@ -82,7 +82,7 @@ impl<'v, 'a> Exporter<'v, 'a> {
         *known
     }
 
-    /// A row, in the order of [`COLUMNS`].
+    /// The row of a fault, in the order of [`COLUMNS`].
     pub fn row(&mut self, fault: &FaultFact) -> [Cell<'_>; COLUMNS.len()] {
         let complete = self.is_complete(fault.stack);
         let view = self.view;
@@ -128,7 +128,7 @@ impl<'v, 'a> Exporter<'v, 'a> {
     }
 }
 
-/// Unknown where no wait of that kind was measured.
+/// Whether the fault waited for a read; unknown if such waits were not measured.
 fn waited(fault: &FaultFact) -> Cell<'static> {
     let waits = &fault.waits;
     if waits.disk.is_none() && waits.other_read.is_none() {

@@ -1,4 +1,4 @@
-//! The classic report: every fault on a page of a file, in the order of time. Only the function may reach beyond 80 columns.
+//! The classic report: every fault on a page of a file, by time. Only the function may exceed 80 columns.
 
 use std::io::{self, Write};
 
@@ -8,13 +8,13 @@ use crate::fact::FaultFact;
 use crate::report::export::ns;
 use crate::report::text::{duration, escaped, fit, padded};
 
-/// Columns of the file's name, where there are several.
+/// Width of the file column, which is shown if there are several files.
 const FILE: usize = 20;
 
-/// Writes a line a fault, in ANSI styles.
+/// Writes a line per fault, in ANSI styles.
 ///
 /// # Errors
-/// Those of the output.
+/// If writing fails.
 pub fn write(out: &mut impl Write, view: &View<'_>, selector: &Selector) -> io::Result<()> {
     let bold = anstyle::Style::new().bold();
     let of_files = || {
@@ -25,7 +25,7 @@ pub fn write(out: &mut impl Write, view: &View<'_>, selector: &Selector) -> io::
     let first = files.next();
     let several = files.any(|file| Some(file) != first);
     if first.is_none() {
-        return writeln!(out, "none of the selected faults is on a page of a file");
+        return writeln!(out, "no selected fault is on a page of a file");
     }
     let file = if several { column("file", FILE) } else { String::new() };
     writeln!(
@@ -62,13 +62,13 @@ fn rest(view: &View<'_>, fault: &FaultFact, offset: u64) -> String {
     )
 }
 
-/// Seconds with their microseconds.
+/// Formats a time as seconds with microseconds.
 fn time(ns: u64) -> String {
     let us = ns / 1000;
     format!("{:>5}.{:06}", us / 1_000_000, us % 1_000_000)
 }
 
-/// A name from outside in a column, and a space.
+/// Pads or cuts an untrusted name to a column of `width`, followed by a space.
 fn column(name: &str, width: usize) -> String {
     padded(&fit(name, width), width + 1)
 }

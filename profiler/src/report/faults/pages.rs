@@ -1,4 +1,4 @@
-//! What became of the pages of the files: of the whole recording, since whoever reads a page may read it for somebody else.
+//! The fate of the pages of files. Covers the whole recording, because a process may read a page that another one uses.
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -11,53 +11,54 @@ use crate::fact::dirty::Dirtied;
 use crate::fact::pages::{FilePages, Pages};
 use crate::report::export::ns;
 
-/// The pages of a file, in bytes.
+/// Sums over the pages of a file, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PagesRow {
-    /// Path as the process saw it; files of several names are told by each.
+    /// Path as the process saw it; a file with several names has a row for each.
     pub file: String,
-    /// Faulted in.
+    /// Pages that were faulted in.
     pub faulted_bytes: u64,
-    /// In the range that was mapped around a fault, and read before; not those that were faulted in, too. Whether they were touched is not known.
+    /// Pages mapped around a fault that had been read before, without those that also faulted. Whether they were touched is unknown.
     pub around_bytes: u64,
-    /// Mapped without a fault if they were in memory, or if the kernel mapped the whole folio of a page that was: neither is known.
+    /// Pages that were mapped without a fault if they were in memory, or if the kernel mapped the whole folio of a page that was in memory; both
+    /// are unknown.
     pub maybe_around_bytes: u64,
-    /// Read by faults.
+    /// Pages read by faults.
     pub read_by_faults_bytes: u64,
-    /// Read by system calls.
+    /// Pages read by system calls.
     pub read_by_calls_bytes: u64,
-    /// Read by faults, and neither faulted in nor possibly mapped: a lower bound. `None`: faults are missing from the recording.
+    /// Pages read by faults that were neither faulted in nor possibly mapped: a lower bound. `None` if the recording lacks faults.
     pub wasted_bytes: Option<u64>,
 }
 
-/// What a library's pages cost the processes that made copies of them.
+/// The cost of copying a file's pages, summed over all processes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CopiesRow {
     /// Path as the process saw it.
     pub file: String,
-    /// Copied by relocations; a page counts once in each process.
+    /// Pages copied by relocations; a page counts once per process.
     pub relocated_bytes: u64,
-    /// The time that it took.
+    /// Time of these faults.
     pub relocations_ns: u64,
-    /// Copied by other writes.
+    /// Pages copied by other writes.
     pub data_bytes: u64,
-    /// The time that it took.
+    /// Time of these faults.
     pub data_ns: u64,
-    /// Zeroed: `.bss`.
+    /// Zeroed pages of `.bss`.
     pub bss_bytes: u64,
-    /// The time that it took.
+    /// Time of these faults.
     pub bss_ns: u64,
 }
 
 impl CopiesRow {
-    /// All the time, in ns.
+    /// The total time, in ns.
     pub fn time_ns(&self) -> u64 {
         let some = self.relocations_ns.saturating_add(self.data_ns);
         some.saturating_add(self.bss_ns)
     }
 }
 
-/// Of these files, over all processes, the dearest first.
+/// The copies of these files' pages in all processes, most expensive first.
 pub fn copies(view: &View<'_>, dirtied: &Dirtied, files: &[FileRow]) -> Vec<CopiesRow> {
     let mut rows: Vec<(u32, CopiesRow)> = Vec::new();
     let mut places = FxHashMap::default();
@@ -94,7 +95,7 @@ pub fn copies(view: &View<'_>, dirtied: &Dirtied, files: &[FileRow]) -> Vec<Copi
     rows.into_iter().map(|(_, row)| row).collect()
 }
 
-/// Of these files, in their order.
+/// The pages of these files, in the same order.
 pub fn rows(view: &View<'_>, pages: &Pages, files: &[FileRow]) -> Vec<PagesRow> {
     let knows_waste = knows_waste(view.tables);
     let row = |row: &FileRow| {

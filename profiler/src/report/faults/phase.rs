@@ -1,9 +1,8 @@
-//! In which phase of its life a process was: exec → ld.so → initialisers → main → after its first window, from what stacks and
-//! markers say.
+//! Derives the phase of a process from stacks and markers: exec → ld.so → initialisers → main → after its first window.
 //!
 //! A process enters a phase with the first fault whose stack shows it, and does not go back until it runs another program: a library that
-//! `main` loads is loaded in `main`. Stripped programs have no `main`; there the shape tells, since libc calls `main` from two
-//! functions of its own and initialisers from one.
+//! `main` loads is loaded in `main`. Stripped programs have no `main`. There, the shape of the stack decides: libc calls `main` through two
+//! of its functions, and initialisers through one.
 
 use serde::Serialize;
 
@@ -14,13 +13,13 @@ use crate::fact::{FrameId, Process, ProcessId, StackId, Tables};
 use crate::report::functions::Functions;
 use crate::report::sorted::Ordered;
 
-/// Generations of parents that are asked.
+/// The number of ancestors to search for a phase.
 const GENERATIONS: usize = 64;
 
-/// A phase, in the order of a life.
+/// A phase, in the order in which a process goes through them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Phase {
-    /// The kernel sets the program up.
+    /// The kernel sets up the program.
     #[serde(rename = "exec")]
     Exec,
     /// The dynamic linker maps and relocates libraries.
@@ -32,13 +31,13 @@ pub enum Phase {
     /// The program itself.
     #[serde(rename = "main")]
     Main,
-    /// A marker said that a window is there.
+    /// A marker announced the first window.
     #[serde(rename = "after first window")]
     Window,
 }
 
 impl Phase {
-    /// As tables, CSV and JSON name it.
+    /// Its name in tables, CSV and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Exec => "exec",
@@ -50,22 +49,22 @@ impl Phase {
     }
 }
 
-/// When each process entered its phases.
+/// The phases of all processes, with the times at which they began.
 #[derive(Debug, Default)]
 pub struct Phases {
     by_process: Vec<Vec<(Timestamp, Phase)>>,
-    /// By process: since when its faults have no frame of a program. An exec is told when the kernel has set up the new program, and
-    /// these are the faults that it made meanwhile.
+    /// For each process, the time since which its faults have no frame of a program. The kernel reports an exec once it has set up the new
+    /// program, and these are the faults that it caused until then.
     bare_since: Vec<Option<Timestamp>>,
 }
 
-/// What a stack shows.
+/// What a stack shows of its process's phase.
 #[derive(Debug, Clone, Copy)]
 struct Shown {
     phase: Option<Phase>,
-    /// Frames of libc in a row, the innermost one included.
+    /// The number of consecutive libc frames, up to and including the innermost frame.
     libc: u8,
-    /// The innermost frame.
+    /// The place of the innermost frame.
     place: Place,
 }
 
@@ -78,7 +77,7 @@ enum Place {
 }
 
 impl Phases {
-    /// From faults in the order of their start.
+    /// Derives phases from faults sorted by start.
     pub(super) fn new(tables: &Tables, functions: &Functions, facts: &Facts, order: &Ordered<'_, PackedFault>) -> Self {
         let shown = shown(tables, functions);
         let mut phases = Self {
@@ -128,7 +127,7 @@ impl Phases {
         }
     }
 
-    /// The phase of a process at a time; a child is in its parent's until its own shows. `None`: nothing showed it.
+    /// The phase of a process at a time. A child is in its parent's phase until it shows its own. `None` if unknown.
     pub fn at(&self, tables: &Tables, process: ProcessId, time: Timestamp) -> Option<Phase> {
         let (mut process, mut time) = (process, time);
         for _ in 0..GENERATIONS {
@@ -148,13 +147,13 @@ impl Phases {
         None
     }
 
-    /// When a process entered which phase.
+    /// The phases of a process, with the times at which it entered them.
     pub fn of(&self, process: ProcessId) -> &[(Timestamp, Phase)] {
         self.by_process.get(process.index()).map_or(&[], |phases| phases)
     }
 }
 
-/// By stack.
+/// What each stack shows.
 fn shown(tables: &Tables, functions: &Functions) -> Vec<Shown> {
     let mut all: Vec<Shown> = Vec::with_capacity(tables.stacks.len());
     for (index, node) in tables.stacks.iter().enumerate() {
@@ -170,7 +169,7 @@ fn shown(tables: &Tables, functions: &Functions) -> Vec<Shown> {
     all
 }
 
-/// What a frame adds to what its callers show.
+/// Combines a frame with what its callers show.
 fn step(tables: &Tables, functions: &Functions, frame: FrameId, above: Shown) -> Shown {
     let chain = functions.of_frame(frame);
     let Some(function) = chain.first().and_then(|id| functions.get(*id)) else {
@@ -191,7 +190,7 @@ fn step(tables: &Tables, functions: &Functions, frame: FrameId, above: Shown) ->
     }
     match (above.place, place) {
         (_, Place::Loader { .. }) => raise(Phase::Loader),
-        // A linker with names says `_dl_init` when it does. What it calls in libc and libm are resolvers of IFUNCs.
+        // A linker with symbols shows `_dl_init` when it runs initialisers. Its calls into libc and libm are IFUNC resolvers.
         (Place::Loader { named: false }, Place::Elsewhere) => raise(Phase::Initialisers),
         (Place::Libc, Place::Elsewhere) if above.phase.is_none() && above.libc == 1 => raise(Phase::Initialisers),
         (Place::Libc, Place::Elsewhere) if above.phase.is_none() && above.libc == 2 => raise(Phase::Main),
@@ -218,7 +217,8 @@ fn place(module: &str, named: bool) -> Place {
     }
 }
 
-/// What the name of a function tells: glibc's elf/dl-init.c and csu/libc-start.c, GCC's and LLVM's names of initialisers.
+/// The phase that a function name implies. Sources: glibc's elf/dl-init.c and csu/libc-start.c, and the names that GCC and LLVM give
+/// initialisers.
 fn told(function: &str) -> Option<Phase> {
     let plain = function.split(['.', '@', '(']).next().unwrap_or(function);
     match plain {

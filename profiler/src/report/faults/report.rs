@@ -1,5 +1,5 @@
-//! The tables of `ngmi faults`: the selected faults by file, section, function, class, process, thread and phase. Each table adds up to
-//! the totals.
+//! The tables of `ngmi faults`: the selected faults by file, section, function, class, process, thread and phase. The rows of each table add
+//! up to the totals.
 
 use serde::Serialize;
 
@@ -16,20 +16,20 @@ use crate::report::export::{hex, ns};
 use crate::report::findings::{Finding, find};
 use crate::report::functions::FunctionId;
 
-/// Page faults in figures.
+/// All tables of `ngmi faults`; `--json` prints this.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FaultReport {
-    /// What was recorded.
+    /// Facts about the recording.
     pub recording: Recording,
     /// Faults in the input, selected or not.
     pub faults_in_file: u64,
-    /// The selected ones.
+    /// Sums over the selected faults.
     pub totals: Tally,
-    /// Where their time went.
+    /// How their time divides.
     pub time: TimeParts,
-    /// What to look at first, of the whole recording; none where only some of the faults are selected.
+    /// What to look at first, for the whole recording; empty if only some of the faults are selected.
     pub findings: Vec<Finding>,
-    /// By file; the last resort is `null`: memory of no file.
+    /// By file; `None` collects memory of no file.
     pub by_file: Vec<FileRow>,
     /// By section of each file.
     pub by_section: Vec<SectionRow>,
@@ -43,30 +43,30 @@ pub struct FaultReport {
     pub by_thread: Vec<ThreadRow>,
     /// By phase of the process.
     pub by_phase: Vec<PhaseRow>,
-    /// When the command's process entered its phases.
+    /// The phases of the command's process, with the times at which it entered them.
     pub phases: Vec<PhaseStart>,
-    /// Mappings in which the kernel had stopped reading around faults.
+    /// Faults in mappings in which the kernel had stopped reading around faults, by file.
     pub read_around_off: Vec<FileRow>,
-    /// What became of the pages of the selected faults' files, in the whole recording.
+    /// The fate of the pages of the selected faults' files, in the whole recording.
     pub pages: Vec<PagesRow>,
-    /// What making copies of them cost, by relocations, other writes and `.bss`, in the whole recording.
+    /// The cost of copying these pages, by relocations, other writes and `.bss`, in the whole recording.
     pub copies: Vec<CopiesRow>,
-    /// `copies` holds all of `.bss`; else only what lies in a page of the file: the profile keeps no mappings.
+    /// `copies` covers all of `.bss`; otherwise only the part in the file's own pages, because a profile keeps no mappings.
     pub bss_is_whole: bool,
-    /// Functions that faulted where the kernel had stopped reading around, by file, in the whole recording.
+    /// Functions that faulted where the kernel had stopped reading around faults, by file, in the whole recording.
     pub read_around_spots: Vec<SpotRow>,
-    /// Faults that are only sums in the profile, and in none of the tables.
+    /// Faults that the profile only has as aggregates; no table includes them.
     pub folded: Folded,
-    /// Of each thread that ended; selected or not.
+    /// The account of each thread that ended, selected or not.
     pub accounts: Vec<ThreadAccount>,
-    /// The accounts together.
+    /// The sum of all accounts.
     pub account: AccountTotal,
 }
 
 /// Faults of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileRow {
-    /// Path as the process saw it; `None`: no file.
+    /// Path as the process saw it; `None` for memory of no file.
     pub file: Option<String>,
     /// `major:minor`
     pub device: Option<String>,
@@ -74,7 +74,7 @@ pub struct FileRow {
     pub inode: Option<u64>,
     /// Build id in hexadecimal digits.
     pub build_id: Option<String>,
-    /// Sums.
+    /// The sums of the row.
     #[serde(flatten)]
     pub tally: Tally,
     /// Index in the tables.
@@ -85,11 +85,11 @@ pub struct FileRow {
 /// Faults of a section.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SectionRow {
-    /// Path of its file; `None`: no file.
+    /// Path of its file; `None` for memory of no file.
     pub file: Option<String>,
-    /// Its name; `None`: in no section, or they are not known.
+    /// Its name; `None` if the byte is in no section, or if the sections are unknown.
     pub section: Option<String>,
-    /// Sums.
+    /// The sums of the row.
     #[serde(flatten)]
     pub tally: Tally,
     /// Index of its file in the tables.
@@ -100,14 +100,14 @@ pub struct SectionRow {
 /// Faults of a function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FunctionRow {
-    /// Its name; `None`: faults whose stack has no function of the program.
+    /// Its name; `None` for faults without a function of the program on the stack.
     pub function: Option<String>,
-    /// The module that it is in.
+    /// The module that contains it.
     pub module: Option<String>,
-    /// Sums over the faults of its own.
+    /// Sums over its own faults, without those of its callees.
     #[serde(flatten)]
     pub tally: Tally,
-    /// Faults of its own and of all that it called.
+    /// Its own faults and those of its callees.
     pub inclusive_faults: u64,
     /// Their time, in ns.
     pub inclusive_time_ns: u64,
@@ -116,9 +116,9 @@ pub struct FunctionRow {
 /// Faults of a class.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ClassRow {
-    /// Which.
+    /// The class.
     pub class: FaultClass,
-    /// Sums.
+    /// The sums of the row.
     #[serde(flatten)]
     pub tally: Tally,
 }
@@ -130,7 +130,7 @@ pub struct ProcessRow {
     pub pid: u32,
     /// Its name.
     pub process: String,
-    /// Sums.
+    /// The sums of the row.
     #[serde(flatten)]
     pub tally: Tally,
 }
@@ -138,7 +138,7 @@ pub struct ProcessRow {
 /// Faults of a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ThreadRow {
-    /// Its process.
+    /// Id of its process.
     pub pid: u32,
     /// Its id.
     pub tid: u32,
@@ -146,7 +146,7 @@ pub struct ThreadRow {
     pub process: String,
     /// Its name.
     pub thread: String,
-    /// Sums.
+    /// The sums of the row.
     #[serde(flatten)]
     pub tally: Tally,
 }
@@ -154,23 +154,23 @@ pub struct ThreadRow {
 /// Faults of a phase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PhaseRow {
-    /// Which; `None`: nothing told.
+    /// The phase; `None` if unknown.
     pub phase: Option<Phase>,
-    /// Sums.
+    /// The sums of the row.
     #[serde(flatten)]
     pub tally: Tally,
 }
 
-/// A process entered a phase.
+/// The time at which a process entered a phase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PhaseStart {
-    /// Since the recording's start, in ns.
+    /// Time since the recording's start, in ns.
     pub time_ns: u64,
-    /// Which.
+    /// The phase.
     pub phase: Phase,
 }
 
-/// Sums under construction.
+/// All sums while faults are added.
 #[derive(Default)]
 struct Sums<'a> {
     totals: Tally,
@@ -210,7 +210,7 @@ impl<'a> Sums<'a> {
 }
 
 impl FaultReport {
-    /// Of the selected faults.
+    /// Builds the tables of the selected faults.
     pub fn new(view: &View<'_>, selector: &Selector) -> Self {
         let mut sums = Sums::default();
         for fault in view.faults().filter(|fault| selector.takes(view, fault)) {
@@ -235,7 +235,7 @@ impl FaultReport {
             time: sums.time,
             findings: if is_all {
                 let mut clues = view.clues();
-                // In a profile without all faults, pages look untouched whose faults are only sums.
+                // In a profile that aggregates some faults, the pages of these faults look untouched.
                 if !tables.recording.folded_faults.is_empty() {
                     clues.wasted.clear();
                 }
@@ -293,7 +293,7 @@ fn sections(view: &View<'_>, groups: Groups<(Option<MappedFileId>, Option<&str>)
     groups.sorted().into_iter().map(row).collect()
 }
 
-/// A function's own faults, and those of all that it called: each fault once, however often the function is in the stack.
+/// The rows of functions: their own faults, and inclusive ones. A fault counts once even if the function is on the stack several times.
 fn functions(view: &View<'_>, own: Groups<Option<FunctionId>>, stacks: Groups<StackId>) -> Vec<FunctionRow> {
     let mut inclusive = vec![(0_u64, 0_u64); view.functions.all.len()];
     let mut last_seen = vec![None; inclusive.len()];
@@ -328,7 +328,7 @@ fn functions(view: &View<'_>, own: Groups<Option<FunctionId>>, stacks: Groups<St
             inclusive.map_or((tally.faults, tally.time_ns), std::mem::take),
         );
     }
-    // Those without a fault of their own.
+    // Functions that have no faults themselves, only callees with faults.
     let mut callers: Vec<_> = (0..)
         .map(FunctionId)
         .zip(inclusive)

@@ -1,5 +1,4 @@
-//! Every fault of a recording: they arrive in the order in which they ended and are wanted by their start, and names are known only when the last
-//! one has come.
+//! Collects the faults of a recording. They arrive sorted by end and are needed sorted by start, and names are known only after the last fault.
 
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use crate::fact::pages::Pages;
 use crate::fact::{FactSink, Mark, MarkKind, Noun, PagesReadFact, ProcessId, SampleFact, Tables, ThreadId};
 use crate::report::sorted::{Ordered, Row, Scratch, Sorted};
 
-/// Faults in the order in which they were handed in.
+/// Compact rows of faults, which can be read back sorted by start.
 #[derive(Debug, Default)]
 pub struct Rows {
     kept: Sorted<PackedFault>,
@@ -26,7 +25,7 @@ impl Row for PackedFault {
 }
 
 impl Rows {
-    /// In memory up to a limit, and beyond it there.
+    /// Empty rows that are kept in memory up to a limit, and beyond it in `scratch`.
     pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
         Self {
             kept: Sorted::beyond_memory(scratch),
@@ -34,67 +33,67 @@ impl Rows {
         }
     }
 
-    /// How many there are.
+    /// The number of faults.
     pub fn len(&self) -> usize {
         self.kept.len() as usize
     }
 
-    /// There is none.
+    /// There are no faults.
     pub fn is_empty(&self) -> bool {
         self.kept.len() == 0
     }
 
-    /// Bytes of memory that they take.
+    /// Memory used by the rows, in bytes.
     pub fn bytes(&self) -> usize {
         self.kept.bytes() + self.long.bytes()
     }
 
-    /// Keeps a fault. False: there are four thousand million already.
+    /// Adds a fault. False if the limit of four billion faults is reached.
     pub fn push(&mut self, fault: &FaultFact) -> bool {
         !self.kept.is_full() && self.kept.push(PackedFault::new(fault, &mut self.long))
     }
 
-    /// The fault, as it was handed in.
+    /// Unpacks a row to the fault that was added.
     pub(super) fn fault(&self, row: &PackedFault) -> FaultFact {
         row.fact(&self.long)
     }
 
-    /// All faults, by the time at which they began.
+    /// All faults, sorted by start.
     pub(super) fn ordered(&self) -> Ordered<'_, PackedFault> {
         self.kept.ordered()
     }
 }
 
-/// A moment in the life of a program that a marker told.
+/// A moment of a program's run that a marker announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Milestone {
-    /// When.
+    /// The time of the marker.
     pub time: Timestamp,
-    /// Which thread told it.
+    /// The thread with the marker.
     pub thread: ThreadId,
-    /// A new program; else its first window.
+    /// The start of a new program; otherwise its first window.
     pub is_exec: bool,
 }
 
-/// What a report on faults keeps of a recording.
+/// The facts that a report of faults keeps.
 #[derive(Debug, Default)]
 pub struct Facts {
     /// The faults.
     pub rows: Rows,
     /// Starts of programs and first windows.
     pub milestones: Vec<Milestone>,
-    /// What became of the files' pages.
+    /// The fate of the files' pages.
     pub pages: Pages,
-    /// Who made copies of them.
+    /// Copies of the files' pages, by process.
     pub dirtied: Dirtied,
-    /// What culprits are named by.
+    /// The data from which findings are derived.
     pub clues: Gather,
-    /// The source keeps no mappings: nobody knows which anonymous memory is `.bss`.
+    /// The source keeps no mappings, which leaves unknown which anonymous memory is `.bss`.
     pub is_without_mappings: bool,
 }
 
 impl Facts {
-    /// Rows are in memory up to a limit, and beyond it there.
+    /// An empty collection that keeps rows in memory up to a limit, and beyond it in `scratch`.
     pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
         Self {
             rows: Rows::beyond_memory(scratch),
@@ -102,7 +101,7 @@ impl Facts {
         }
     }
 
-    /// Takes a fault. Says what was copied, if that is told by whom, and its process did not have the page yet.
+    /// Adds a fault. Returns what it copied if its stack shows by which code, and its process did not have the page yet.
     pub(in crate::report) fn take(&mut self, tables: &Tables, fault: &FaultFact) -> Option<FirstCopy> {
         self.pages.fault(tables, fault);
         self.clues.fault(tables, fault);
@@ -149,7 +148,7 @@ impl FactSink for Facts {
     }
 }
 
-/// A program's marker says that something can be seen now: `First paint`, `FirstContentfulPaint`, `first window`.
+/// Whether a program's marker announces its first window: `First paint`, `FirstContentfulPaint` or `first window`.
 fn is_first_window(text: &str) -> bool {
     let mut letters = String::new();
     letters.extend(

@@ -1,4 +1,4 @@
-//! Which faults are asked for. Within one kind of condition any may fit, and every kind has to.
+//! Selection of faults. A fault matches if it fits at least one value of every kind of condition that is given.
 
 use std::time::Duration;
 
@@ -13,32 +13,32 @@ const WORDS: Words = Words {
     of: "faults",
 };
 
-/// What a person asked for; empty lists ask for everything.
+/// The conditions that a person gave; an empty list matches everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selection {
-    /// Path, base name or pattern of a file.
+    /// Path, base name, or pattern of a file.
     pub files: Vec<String>,
-    /// Process id, or name or pattern.
+    /// Process id, name, or pattern of a name.
     pub processes: Vec<String>,
-    /// Thread id, or name or pattern.
+    /// Thread id, name, or pattern of a name.
     pub threads: Vec<String>,
-    /// Classes.
+    /// Classes of faults.
     pub classes: Vec<FaultClass>,
-    /// Name or pattern of the function that the fault belongs to.
+    /// Name or pattern of the function that the fault is attributed to.
     pub functions: Vec<String>,
     /// Name or pattern of a function anywhere in the stack.
     pub under: Vec<String>,
-    /// Not before this time since the recording's start.
+    /// Start of the span, relative to the recording's start.
     pub from: Option<Duration>,
-    /// Before this time since the recording's start.
+    /// End of the span, relative to the recording's start; exclusive.
     pub to: Option<Duration>,
-    /// Only those that the kernel counts as major.
+    /// Only faults that the kernel counts as major.
     pub major: bool,
-    /// Only those that waited for a read.
+    /// Only faults that waited for a read.
     pub waited: bool,
 }
 
-/// A selection, looked up once in the tables of a recording.
+/// A selection that is resolved against the tables of a recording.
 #[derive(Debug, Default)]
 pub struct Selector {
     files: Option<Vec<bool>>,
@@ -52,10 +52,10 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// Looks names up.
+    /// Resolves names.
     ///
     /// # Errors
-    /// When nothing of the recording has such a name: probably a slip.
+    /// If nothing in the recording matches a name, which is probably a typo.
     pub fn new(view: &View<'_>, selection: &Selection) -> Result<Self, SelectError> {
         let tables = view.tables;
         let names = Names {
@@ -89,7 +89,7 @@ impl Selector {
         })
     }
 
-    /// The fault is asked for.
+    /// Whether the selection includes a fault.
     pub fn takes(&self, view: &View<'_>, fault: &FaultFact) -> bool {
         let time = fault.start.since(view.tables.recording.start);
         (!self.major || fault.major)

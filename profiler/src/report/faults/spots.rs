@@ -1,4 +1,4 @@
-//! Where the kernel had stopped reading around faults: the functions of the program that missed there, by file.
+//! Places where the kernel had stopped reading around faults: the program's functions that faulted there, by file.
 
 use std::cmp::Reverse;
 
@@ -12,31 +12,31 @@ use crate::fact::fault::MappedFileId;
 use crate::fact::pages::Spot;
 use crate::report::export::ns;
 
-/// A function's faults in a file of which the kernel read single pages only.
+/// A function's faults in a file of which the kernel read only single pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SpotRow {
     /// Path as the process saw it.
     pub file: Option<String>,
-    /// The innermost function; `None`: not known.
+    /// The innermost function; `None` if unknown.
     pub function: Option<String>,
-    /// The first page, in bytes from the file's start.
+    /// Offset of the first page in the file, in bytes.
     pub first_offset: u64,
-    /// The last page.
+    /// Offset of the last page in the file, in bytes.
     pub last_offset: u64,
-    /// Faults that read, or that waited.
+    /// Faults that read or waited.
     pub faults: u64,
-    /// Those that waited for a disk.
+    /// Faults that waited for a disk.
     pub waited: u64,
-    /// Pages that they read.
+    /// Pages that the faults read.
     pub pages_read: u64,
-    /// Their time, in ns.
+    /// Time of the faults, in ns.
     pub time_ns: u64,
     /// Index of the file in the tables.
     #[serde(skip)]
     pub id: Option<MappedFileId>,
 }
 
-/// Of these files in their order, the functions with the most time first.
+/// The rows of these files in the same order; within a file, functions with the most time first.
 pub fn rows(view: &View<'_>, files: &[FileRow]) -> Vec<SpotRow> {
     files.iter().flat_map(|file| of_file(view, file)).collect()
 }
@@ -45,7 +45,7 @@ fn of_file(view: &View<'_>, file: &FileRow) -> Vec<SpotRow> {
     let Some(pages) = file.id.and_then(|id| view.pages().of(view.tables, id)) else {
         return Vec::new();
     };
-    // Frames of one function are many.
+    // A function may have many frames.
     let mut functions: FxHashMap<Option<String>, Spot> = FxHashMap::default();
     for (frame, spot) in pages.spots() {
         let name = frame.map(|frame| view.tables.function_name(frame).into_owned());

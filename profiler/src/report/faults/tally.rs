@@ -1,4 +1,4 @@
-//! Sums over faults, and groups of them in the order of tables.
+//! Sums over faults, and groups of them that are sorted for tables.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use crate::fact::{FaultFact, Recording};
 use crate::report::export::ns;
 use crate::report::groups::{self, Ranked};
 
-/// What a group of faults amounts to.
+/// Sums over a group of faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Tally {
-    /// How many, failed ones too.
+    /// All faults, including failed ones.
     pub faults: u64,
-    /// As the kernel counts them.
+    /// Faults that the kernel counts as major.
     pub major: u64,
-    /// Waited for a disk, or for somebody else's read.
+    /// Faults that waited for a disk or for another thread's read.
     pub waited: u64,
-    /// Failed.
+    /// Failed faults.
     pub failed: u64,
-    /// Sum of the latencies, in ns.
+    /// Sum of their latencies, in ns.
     pub time_ns: u64,
-    /// Faults whose latency is unknown: they are not in the time.
+    /// Faults with an unknown latency, which `time_ns` does not include.
     pub untimed: u64,
 }
 
@@ -47,21 +47,21 @@ impl Tally {
     }
 }
 
-/// Faults that the profile had no room for one by one, in the whole recording; exact.
+/// Exact sums over the faults that the profile's budget aggregated, in the whole recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Folded {
-    /// How many.
+    /// The number of faults.
     pub faults: u64,
-    /// As the kernel counts them.
+    /// Faults that the kernel counts as major.
     pub major: u64,
     /// Sum of the known latencies, in ns.
     pub time_ns: u64,
-    /// Pages that were read meanwhile.
+    /// Pages that were read during these faults.
     pub pages_read: u64,
 }
 
 impl Folded {
-    /// All of a recording.
+    /// The sums of a recording.
     pub fn of(recording: &Recording) -> Self {
         recording.folded_faults.iter().fold(Self::default(), |sum, more| Self {
             faults: sum.faults.saturating_add(more.faults),
@@ -72,22 +72,22 @@ impl Folded {
     }
 }
 
-/// Where the time of faults went. `None`: no fault could tell. Of faults without a latency nothing is counted.
+/// How the time of faults divides, without faults of unknown latency. `None` if the part was not measured for any fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct TimeParts {
-    /// For the lock of the address space.
+    /// Waiting for the lock of the address space.
     pub lock_ns: Option<u64>,
-    /// For reads that they started.
+    /// Waiting for reads that the faults started.
     pub disk_ns: Option<u64>,
-    /// For reads of somebody else.
+    /// Waiting for reads that another thread started.
     pub other_read_ns: Option<u64>,
-    /// For something else.
+    /// Waiting for something else.
     pub blocked_ns: Option<u64>,
-    /// Another thread had the CPU.
+    /// Preempted by another thread.
     pub preempted_ns: Option<u64>,
-    /// All the rest: the kernel at work.
+    /// The remaining time, in which the kernel worked.
     pub rest_ns: u64,
-    /// Reclaim and compaction; lies within the others.
+    /// Reclaim and compaction, which overlap the other parts.
     pub reclaim_ns: Option<u64>,
 }
 
@@ -119,11 +119,11 @@ fn add(sum: &mut Option<u64>, part: Option<Duration>) {
 }
 
 impl Ranked for Tally {
-    /// Those with the most time, then those with the most faults.
+    /// The most time first, then the most faults.
     fn rank(&self) -> (u64, u64) {
         (self.time_ns, self.faults)
     }
 }
 
-/// By a key.
+/// Tallies by a key.
 pub type Groups<K> = groups::Groups<K, Tally>;

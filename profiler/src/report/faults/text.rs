@@ -1,4 +1,4 @@
-//! The tables of page faults as text for a terminal of 80 columns.
+//! Prints the tables of page faults for a terminal with 80 columns.
 
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -14,14 +14,14 @@ use crate::report::export::ns;
 use crate::report::findings::Finding;
 use crate::report::text::{WIDTH, columns, count, duration, fit, path, percent, warning, wrapped};
 
-/// Columns of the figures behind a name.
+/// Width of the numbers after a row's name, in columns.
 const FIGURES: usize = 44;
 pub(super) const NAME: usize = WIDTH - FIGURES;
 
-/// Writes everything, tables with `top` rows at most, in ANSI styles.
+/// Writes the report in ANSI styles; each table has at most `top` rows.
 ///
 /// # Errors
-/// Those of the output.
+/// If writing fails.
 pub fn write(out: &mut impl Write, report: &FaultReport, top: usize) -> io::Result<()> {
     for line in head(report) {
         writeln!(out, "{line}")?;
@@ -48,7 +48,7 @@ fn head(report: &FaultReport) -> Vec<String> {
     let command = if command.is_empty() { &recording.scope } else { &command };
     let seen = recording.end.since(recording.start);
     let tier = Tier::of(recording).map_or("an unknown tier", Tier::words);
-    let figures = format!(", {} seen by {tier}", duration(ns(seen)));
+    let figures = format!(", {} recorded by {tier}", duration(ns(seen)));
     let mut lines = vec![fit(command, WIDTH.saturating_sub(columns(&figures))) + &figures];
     let of = if totals.faults == report.faults_in_file {
         String::new()
@@ -76,11 +76,11 @@ fn head(report: &FaultReport) -> Vec<String> {
             format!("{} major", count(folded.major)),
             format!("{} in all", duration(folded.time_ns)),
             format!("{} pages read", count(folded.pages_read)),
-            "only sums in this profile, and in no table".to_owned(),
+            "aggregated in this profile, not in the tables".to_owned(),
         ];
         lines.extend(wrapped("folded: ", &words, ", "));
     }
-    // A wrapper script's programs come before: the last one is what the person means.
+    // A wrapper script runs other programs first; the last one is the program of interest.
     let last = report.phases.iter().rposition(|start| start.phase == Phase::Exec);
     let entered = report.phases.iter().skip(last.unwrap_or(0));
     let entered: Vec<String> = entered
@@ -96,17 +96,17 @@ fn time(time: u64, parts: &TimeParts) -> Vec<String> {
     let mut words = Vec::new();
     for (name, part) in [
         ("disk", parts.disk_ns),
-        ("another's read", parts.other_read_ns),
-        ("lock of the address space", parts.lock_ns),
-        ("blocked otherwise", parts.blocked_ns),
-        ("CPU taken", parts.preempted_ns),
+        ("another thread's read", parts.other_read_ns),
+        ("address-space lock", parts.lock_ns),
+        ("otherwise blocked", parts.blocked_ns),
+        ("preempted", parts.preempted_ns),
     ] {
         words.extend(
             part.filter(|part| *part > 0)
                 .map(|part| format!("{name} {}", duration(part))),
         );
     }
-    words.push(format!("the kernel's work {}", duration(parts.rest_ns)));
+    words.push(format!("kernel work {}", duration(parts.rest_ns)));
     if let Some(first) = words.first_mut() {
         *first = format!("{} = {first}", duration(time));
     }
@@ -125,7 +125,7 @@ fn account(account: &AccountTotal) -> Vec<String> {
         words.push(format!("seen {}", count(account.seen)));
         words.push(format!("lost {}", count(account.lost)));
         if account.filtered > 0 {
-            words.push(format!("not asked for {}", count(account.filtered)));
+            words.push(format!("not requested {}", count(account.filtered)));
         }
         let sign = if account.not_visible < 0 { "-" } else { "" };
         words.push(format!(
@@ -135,24 +135,24 @@ fn account(account: &AccountTotal) -> Vec<String> {
     }
     if account.unwatched > 0 {
         let threads = count(account.unwatched);
-        words.push(format!("{threads} threads ended without a fault that was watched"));
+        words.push(format!("threads that ended without a traced fault {threads}"));
     }
     words
 }
 
-/// A table, whole.
+/// A table with all of its rows.
 struct Table {
     title: String,
     rows: Vec<(String, Figures)>,
-    /// What the rows add up to; `None`: they overlap.
+    /// The sum of all rows; `None` if they overlap.
     total: Option<Tally>,
 }
 
-/// The figures of a row.
+/// The numbers of a row.
 #[derive(Clone, Copy)]
 struct Figures {
     faults: u64,
-    /// Major and waited.
+    /// Major faults, and faults that waited; `None` leaves these columns empty.
     kinds: Option<(u64, u64)>,
     time_ns: u64,
 }
@@ -213,7 +213,7 @@ impl Table {
     }
 }
 
-/// A line of a table. The share is of the time where it is known, else of the faults.
+/// Formats a line of a table. The share is of the time if it is known, otherwise of the number of faults.
 fn row(name: &str, figures: Figures, all: &Tally) -> String {
     let share = if all.time_ns > 0 {
         percent(figures.time_ns, all.time_ns)
@@ -242,7 +242,7 @@ fn tables(report: &FaultReport, top: usize) -> Vec<Table> {
     tables.extend(sections(report));
     let own = report.by_function.iter().filter(|row| row.tally.faults > 0);
     tables.push(Table::new(
-        "by function, its own faults",
+        "by function, own faults",
         totals,
         own.map(|row| (function_name(row), row.tally)),
     ));
@@ -274,7 +274,7 @@ fn sections(report: &FaultReport) -> Option<Table> {
     let rows = report.by_section.iter().filter(|row| row.id == file.id);
     let rows = rows.map(|row| {
         (
-            row.section.as_deref().unwrap_or("(in none, or not known)").to_owned(),
+            row.section.as_deref().unwrap_or("(none or unknown)").to_owned(),
             row.tally,
         )
     });
@@ -290,7 +290,7 @@ fn with_callees(functions: &[FunctionRow], top: usize) -> Table {
         time_ns: row.inclusive_time_ns,
     };
     Table {
-        title: "by function with all it calls".to_owned(),
+        title: "by function, with callees".to_owned(),
         rows: rows
             .iter()
             .take(top)

@@ -1,11 +1,11 @@
-//! Pages of files as text: what became of them, and what copies of them cost.
+//! Prints the pages of files: their fate, and the cost of copying them.
 
 use super::pages::{CopiesRow, PagesRow};
 use super::report::FaultReport;
 use super::text::NAME;
 use crate::report::text::{bytes, columns, duration, path};
 
-/// Both tables, with `top` rows at most; an empty one is left out.
+/// Both tables with at most `top` rows each; an empty table is left out.
 pub fn lines(report: &FaultReport, top: usize) -> Vec<String> {
     let pages = report.pages.iter().take(top).map(|row| (&*row.file, became(row)));
     let heads = ["faulted", "around", "read", "by calls", "wasted"];
@@ -15,7 +15,7 @@ pub fn lines(report: &FaultReport, top: usize) -> Vec<String> {
     let copies = table("copies of pages, in all processes", heads, copies);
     if !report.bss_is_whole && !copies.is_empty() {
         lines.extend(copies);
-        lines.push("bss: only what lies in the file's own pages; the event log knows the rest".to_owned());
+        lines.push("bss: only the part in the file's own pages; the event log has the rest".to_owned());
         return lines;
     }
     lines.extend(copies);

@@ -1,4 +1,4 @@
-//! Faults with the names of everything that they refer to.
+//! A view of faults that resolves the names of everything they refer to.
 
 use std::sync::Arc;
 
@@ -14,26 +14,26 @@ use crate::report::export::ns;
 use crate::report::functions::{FunctionId, Functions};
 use crate::report::sorted::Ordered;
 
-/// All faults of a recording, by the time at which they began.
+/// All faults of a recording, sorted by start.
 #[derive(Debug)]
 pub struct View<'a> {
-    /// What they refer to.
+    /// The tables that faults refer to.
     pub tables: &'a Tables,
-    /// Functions of their stacks.
+    /// The functions of their stacks.
     pub functions: Arc<Functions>,
-    /// Phases of the processes.
+    /// The phases of the processes.
     pub phases: Phases,
     facts: &'a Facts,
     order: Ordered<'a, PackedFault>,
 }
 
 impl<'a> View<'a> {
-    /// Names and orders the facts of a recording.
+    /// Sorts the facts of a recording and resolves their names.
     pub fn new(tables: &'a Tables, facts: &'a Facts) -> Self {
         Self::sharing(tables, facts, &Arc::new(Functions::new(tables)))
     }
 
-    /// The same with the functions of these tables, which another view has too.
+    /// Like [`Self::new`], but shares the functions of `tables` with another view.
     pub fn sharing(tables: &'a Tables, facts: &'a Facts, functions: &Arc<Functions>) -> Self {
         let order = facts.rows.ordered();
         let phases = Phases::new(tables, functions, facts, &order);
@@ -46,74 +46,74 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What became of the files' pages.
+    /// The fate of the files' pages.
     pub fn pages(&self) -> &'a Pages {
         &self.facts.pages
     }
 
-    /// The source can tell which anonymous memory is `.bss`.
+    /// Whether the source records which anonymous memory is `.bss`.
     pub fn knows_bss(&self) -> bool {
         !self.facts.is_without_mappings
     }
 
-    /// Who made copies of the files' pages.
+    /// Copies of the files' pages, by process.
     pub fn dirtied(&self) -> &'a Dirtied {
         &self.facts.dirtied
     }
 
-    /// What culprits are named by.
+    /// The data from which findings are derived.
     pub fn clues(&self) -> Clues {
         self.facts.clues.finish(self.tables, &self.facts.pages)
     }
 
-    /// How many there are.
+    /// The number of faults.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// There is none.
+    /// There are no faults.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All of them, by the time at which they began.
+    /// All faults, sorted by start.
     pub fn faults(&self) -> impl Iterator<Item = FaultFact> {
         self.order.iter().map(|row| self.facts.rows.fault(&row))
     }
 
-    /// Since the recording's start, in ns.
+    /// A fault's start, in ns since the recording's start.
     pub fn time_ns(&self, fault: &FaultFact) -> u64 {
         ns(fault.start.since(self.tables.recording.start))
     }
 
-    /// Whose it was.
+    /// The thread that faulted.
     pub fn thread(&self, fault: &FaultFact) -> Option<&'a Thread> {
         self.tables.threads.get(fault.thread.index())
     }
 
-    /// The process that it belongs to.
+    /// The process that faulted.
     pub fn process(&self, fault: &FaultFact) -> Option<&'a Process> {
         self.tables.processes.get(self.thread(fault)?.process.index())
     }
 
-    /// The file whose page it brought.
+    /// The file of a place.
     pub fn file(&self, place: FilePlace) -> Option<&'a MappedFile> {
         self.tables.files.get(place.file.index())
     }
 
-    /// The section that holds the byte.
+    /// The section that contains the byte.
     pub fn section(&self, fault: &FaultFact) -> Option<&'a str> {
         let place = fault.place?;
         self.file(place)?.section(place.byte)
     }
 
-    /// The symbol that holds the byte.
+    /// The symbol that contains the byte.
     pub fn symbol(&self, fault: &FaultFact) -> Option<&'a str> {
         let place = fault.place?;
         self.file(place)?.symbol(place.byte)
     }
 
-    /// The function that it belongs to.
+    /// The function that a fault is attributed to.
     pub fn function(&self, fault: &FaultFact) -> Option<FunctionId> {
         self.functions.innermost(fault.stack)
     }
@@ -124,13 +124,13 @@ impl<'a> View<'a> {
         Some(&function.name)
     }
 
-    /// The phase of its process when it began.
+    /// The phase of its process when the fault began.
     pub fn phase(&self, fault: &FaultFact) -> Option<Phase> {
         let thread = self.thread(fault)?;
         self.phases.at(self.tables, thread.process, fault.start)
     }
 
-    /// The stack reaches its thread's first frame; `None`: there is no stack.
+    /// Whether a stack reaches its thread's first frame; `None` if there is no stack.
     pub fn is_complete(&self, stack: Option<StackId>) -> Option<bool> {
         let outermost = upwards(self.tables, stack?).last()?;
         let frame = self.tables.frames.get(outermost.index())?;
@@ -138,7 +138,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// How a file is called, also where its path is unknown.
+/// A file's path, or its inode and device if the path is unknown.
 pub fn path_of(file: &MappedFile) -> String {
     if !file.path.is_empty() {
         return file.display_path();

@@ -1,25 +1,25 @@
-//! What a person has to know before believing the tables, each with its remedy.
+//! Warnings about what limits the accuracy of the tables, each with its remedy.
 
 use super::report::FaultReport;
 use crate::fact::Recording;
 use crate::report::text::{count, fit};
 
-/// Files that are named at most.
+/// The largest number of files to name.
 const FILES: usize = 3;
 
-/// How faults were watched.
+/// The method by which faults were traced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
     /// `handle_mm_fault` itself: every fault, every time.
     Fentry,
-    /// The exceptions, and the kernel's count at the end: faults without user registers are not seen.
+    /// Exceptions, and the kernel's count at their end. Faults without user registers are invisible.
     Tracepoint,
-    /// The kernel's count alone: no latency.
+    /// The kernel's count alone, without latencies.
     Perf,
 }
 
 impl Tier {
-    /// Of a recording; `None`: faults were not watched, or by hooks that this version does not know.
+    /// The tier of a recording; `None` if faults were not traced, or by hooks that this version does not know.
     pub fn of(recording: &Recording) -> Option<Self> {
         let attached = |part: &str| {
             let mut hooks = recording.hooks.iter();
@@ -38,7 +38,7 @@ impl Tier {
         }
     }
 
-    /// In words.
+    /// Its description for a report.
     pub fn words(self) -> &'static str {
         match self {
             Self::Fentry => "tier 1 (handle_mm_fault)",
@@ -48,25 +48,25 @@ impl Tier {
     }
 }
 
-/// All that apply.
+/// All warnings that apply to a report.
 pub fn warnings(report: &FaultReport) -> Vec<String> {
     let mut warnings = Vec::new();
     let account = &report.account;
     let tier = Tier::of(&report.recording);
     if account.negative > 0 {
         warnings.push(format!(
-            "the account does not close: of {} threads more was seen than the kernel counted; please report this with the event log",
+            "the account does not close: more faults were recorded than the kernel counted (threads: {}); please report this with the event log",
             count(account.negative)
         ));
     } else if tier == Some(Tier::Fentry) && account.not_visible != 0 {
         warnings.push(format!(
-            "the account does not close: {} faults are missing, and tier 1 should see all; please report this with the event log",
+            "the account does not close: faults are missing ({}), but tier 1 should see all; please report this with the event log",
             count(account.not_visible.unsigned_abs())
         ));
     }
     if account.lost > 0 {
         warnings.push(format!(
-            "{} faults were lost because they came too fast: record fewer with `--faults file` or `--faults major`",
+            "faults occurred too fast, and some were lost ({}): record fewer with `--faults file` or `--faults major`",
             count(account.lost)
         ));
     }
@@ -74,7 +74,7 @@ pub fn warnings(report: &FaultReport) -> Vec<String> {
     if totals.untimed > 0 && tier != Some(Tier::Perf) {
         let known = count(totals.untimed);
         warnings.push(format!(
-            "the start of {known} faults was not seen: their latency is in no sum"
+            "some faults have no recorded start ({known}): the sums do not include their latency"
         ));
     }
     let off = &report.read_around_off;
@@ -98,8 +98,8 @@ pub fn warnings(report: &FaultReport) -> Vec<String> {
             String::new()
         };
         warnings.push(format!(
-            "the kernel had stopped reading around faults in {}{more}: after many misses pages come one by one; read the file ahead \
-             (MADV_WILLNEED) or lay it out in the order of its use",
+            "the kernel had stopped reading around faults in {}{more}: after many misses, it reads single pages; read the file ahead \
+             (MADV_WILLNEED) or lay it out in order of use",
             names.join(", ")
         ));
     }

@@ -1,5 +1,5 @@
-//! Culprits of made-up clues.
-#![allow(clippy::unwrap_used)] // A test says what it needs by failing.
+//! Findings from synthetic data.
+#![allow(clippy::unwrap_used)] // A failing test reports what it needs.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::fact::{
     made_up,
 };
 
-/// `main` and `lookup` of the program, `memset` of the C library: stacks 0, 1, 2, each within the one before.
+/// `main` and `lookup` of the program, and `memset` of the C library: stacks 0, 1 and 2, each the parent of the next.
 fn tables() -> Tables {
     let module = |name| Module::named(ModuleKind::File, name);
     let frame = |module, svma| Frame {
@@ -132,7 +132,7 @@ fn a_file_of_which_most_was_read_for_nothing_is_told_with_its_reader() {
         ..Clues::default()
     };
     let found = find(&tables(), &clues);
-    assert_eq!(found.len(), 1, "an eighth of a library is no matter: {found:?}");
+    assert_eq!(found.len(), 1, "an eighth of a library is not reported: {found:?}");
     assert_eq!(
         found[0].line(),
         "wasted:  2.91 MB of 4.10 MB read of table.bin by lookup, never mapped"
@@ -181,7 +181,7 @@ fn scattered_code_is_told_where_each_page_is_seen() {
     };
     let expected = "scatter: code of libdemo.so ran on 577 pages in 250 places; see `ngmi order`";
     assert_eq!(of(code(577, 250, 60)), [expected]);
-    // Together; few; one fault a window, so that what lies around is not known.
+    // Contiguous; few; one fault per window, which leaves the pages around it unknown.
     for quiet in [code(577, 5, 60), code(60, 60, 10), code(577, 500, 400)] {
         assert_eq!(of(quiet), [""; 0], "{quiet:?}");
     }
@@ -204,7 +204,7 @@ fn reads_that_the_main_thread_waited_for_come_last() {
     assert_eq!(found.len(), 2);
     assert_eq!(
         found[1].line(),
-        "disk:    250 ms (25.0 %) for reads, most of libdemo.so; see `ngmi preload`"
+        "disk:    250 ms (25.0 %) for reads, mostly of libdemo.so; see `ngmi preload`"
     );
     assert_eq!(find(&tables(), &clues(150)).len(), 1);
 }
