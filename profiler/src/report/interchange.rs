@@ -1,4 +1,4 @@
-//! Recordings for other programs: sums by stack as pprof, OTLP and folded stacks, rows as Parquet.
+//! Export to other programs: sums by stack as pprof, OTLP and folded stacks, and rows as Parquet.
 
 pub mod folded;
 mod message;

@@ -193,7 +193,7 @@ impl Parser<'_> {
             if !by.tells(metric) {
                 let told = By::ALL.into_iter().filter(|by| by.tells(metric)).map(By::name);
                 let told: Vec<&str> = told.collect();
-                let (key, told) = (metric.key(), told.join("] and ["));
+                let (key, told) = (metric.key(), told.join("] or ["));
                 self.wrong(
                     at,
                     format!("`{key}` is not available by {}; move it below [{told}]", by.name()),

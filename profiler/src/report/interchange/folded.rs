@@ -1,4 +1,4 @@
-//! Sums as folded stacks: `process;main;inner WEIGHT`, a line a stack, as flame graph tools take them.
+//! Writes sums as folded stacks for flame graph tools: a line `process;main;inner WEIGHT` per stack.
 
 use std::io::{self, Write};
 
@@ -8,10 +8,10 @@ use super::places::{Places, Spot, harmless};
 use super::sums::{Sums, Weight};
 use crate::fact::Tables;
 
-/// Stands for nothing.
+/// Marks a missing parent.
 const NONE: u32 = u32::MAX;
 
-/// A function and who called it.
+/// A function and its caller.
 #[derive(Debug, Clone, Copy)]
 struct Node {
     parent: u32,
@@ -19,21 +19,21 @@ struct Node {
     weight: u64,
 }
 
-/// Stacks as a tree of names, so that equal ones meet.
+/// Stacks as a tree of names, in which equal stacks share a node.
 #[derive(Debug, Default)]
 struct Tree {
     nodes: Vec<Node>,
     children: FxHashMap<(u32, u32), u32>,
     names: Vec<String>,
     numbers: FxHashMap<String, u32>,
-    /// By spot: its names, innermost inlined one first.
+    /// The names at each spot, innermost inlined function first.
     frames: FxHashMap<Spot, Vec<u32>>,
 }
 
-/// Writes the sums of a recording, weighed so. Stacks without any weight are left out.
+/// Writes the sums of a recording by the given weight. Stacks without weight are left out.
 ///
 /// # Errors
-/// Those of the output.
+/// If writing fails.
 pub fn write(out: &mut impl Write, tables: &Tables, sums: &mut Sums, weight: Weight) -> io::Result<()> {
     let places = Places::new(tables);
     let finished = sums.finish(tables);
@@ -55,7 +55,7 @@ pub fn write(out: &mut impl Write, tables: &Tables, sums: &mut Sums, weight: Wei
     tree.lines(out)
 }
 
-/// A name that neither ends a frame nor a line.
+/// A name without characters that would end a frame or a line.
 fn plain(name: &str) -> String {
     let name = harmless(name).trim().replace(';', ",");
     if name.is_empty() { "[unknown]".to_owned() } else { name }

@@ -1,8 +1,8 @@
-//! The messages of pprof's `profile.proto` (google/pprof, `proto/profile.proto`), as far as they are written.
+//! The messages of pprof's `profile.proto` (google/pprof, `proto/profile.proto`), with the fields that ngmi writes.
 
 use prost::Message;
 
-/// A profile, or a part of one: parts that are written one after another are one profile.
+/// A profile, or a part of one: concatenated parts form one profile.
 #[derive(Clone, PartialEq, Message)]
 pub struct Profile {
     #[prost(message, repeated, tag = "1")]
@@ -31,7 +31,7 @@ pub struct Profile {
     pub default_sample_type: i64,
 }
 
-/// What a value is; both are indices into the strings.
+/// The kind and unit of a value, as indices into the strings.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct ValueType {
     #[prost(int64, tag = "1")]
@@ -40,7 +40,7 @@ pub struct ValueType {
     pub unit: i64,
 }
 
-/// Values of a stack, innermost location first.
+/// A stack, innermost location first, with its values and labels.
 #[derive(Clone, PartialEq, Message)]
 pub struct Sample {
     #[prost(uint64, repeated, tag = "1")]
@@ -62,9 +62,9 @@ pub struct Label {
     pub number: i64,
 }
 
-/// A file in memory.
+/// A mapping of a file in memory.
 #[derive(Clone, Copy, PartialEq, Message)]
-#[allow(clippy::struct_excessive_bools, reason = "the format's own")]
+#[allow(clippy::struct_excessive_bools, reason = "given by the format")]
 pub struct Mapping {
     #[prost(uint64, tag = "1")]
     pub id: u64,
@@ -88,7 +88,7 @@ pub struct Mapping {
     pub has_inline_frames: bool,
 }
 
-/// An address and the functions there, innermost inlined one first.
+/// An address and the functions there, innermost inlined function first.
 #[derive(Clone, PartialEq, Message)]
 pub struct Location {
     #[prost(uint64, tag = "1")]
@@ -101,7 +101,7 @@ pub struct Location {
     pub line: Vec<Line>,
 }
 
-/// A line of a function.
+/// A source line in a function.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Line {
     #[prost(uint64, tag = "1")]

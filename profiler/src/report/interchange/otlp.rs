@@ -1,4 +1,5 @@
-//! Sums as OTLP profiles (`v1development`): one profile a measure, one dictionary for all. The bytes are what OTLP/HTTP takes as a request, too.
+//! Writes sums as OTLP profiles (`v1development`): a profile per measure, and one dictionary for all. The bytes are also a valid OTLP/HTTP
+//! request.
 
 use std::hash::Hash;
 use std::io::{self, Write};
@@ -19,7 +20,7 @@ use crate::fact::{ModuleId, Recording, StackId, Tables};
 /// Writes the sums of a recording.
 ///
 /// # Errors
-/// Those of the output.
+/// If writing fails.
 pub fn write(out: &mut impl Write, tables: &Tables, sums: &mut Sums) -> io::Result<()> {
     let finished = sums.finish(tables);
     let mut making = Making::new(tables);
@@ -53,7 +54,7 @@ pub fn write(out: &mut impl Write, tables: &Tables, sums: &mut Sums) -> io::Resu
 }
 
 impl Label {
-    /// As OpenTelemetry's conventions have it, or in a name space of our own.
+    /// The attribute key of OpenTelemetry's semantic conventions, or one in the `ngmi` namespace.
     fn otlp(self) -> &'static str {
         match self {
             Self::Process => "process.executable.name",
@@ -69,7 +70,7 @@ impl Label {
     }
 }
 
-/// A part of a message: parts that follow one another are one message.
+/// Appends a part of a message: concatenated parts form one message.
 fn push(to: &mut Vec<u8>, part: &Profile) {
     part.encode_raw(to);
 }
@@ -100,7 +101,7 @@ fn resource(recording: &Recording) -> Resource {
     }
 }
 
-/// The conventions have names of their own.
+/// Converts the kernel's name of an architecture to the name in the semantic conventions.
 fn arch(machine: &str) -> &str {
     match machine {
         "x86_64" => "amd64",
@@ -109,7 +110,7 @@ fn arch(machine: &str) -> &str {
     }
 }
 
-/// A table of the dictionary while it grows.
+/// The indices of a dictionary table's entries.
 #[derive(Debug)]
 struct Indexed<K>(FxHashMap<K, i32>);
 
@@ -128,7 +129,7 @@ impl<K> Default for Indexed<K> {
     }
 }
 
-/// The dictionary while it grows.
+/// Builder of the dictionary.
 struct Making<'a> {
     recording: &'a Recording,
     places: Places<'a>,

@@ -1,9 +1,10 @@
-//! The messages of OTLP's profiles, `opentelemetry/proto/profiles/v1development`, as far as they are written. That version still changes: this
-//! is the one with stacks in a table of their own, one type of value a profile and one dictionary, as the package `opentelemetry-proto` 1.45 on `PyPI` has it.
+//! The messages of OTLP profiles, `opentelemetry/proto/profiles/v1development`, with the fields that ngmi writes. That version is still in flux:
+//! this is the one with a separate table of stacks, one value type per profile and one dictionary, as in the package `opentelemetry-proto` 1.45
+//! on `PyPI`.
 
 use prost::Message;
 
-/// Everything. `ExportProfilesServiceRequest` has the same fields.
+/// The root message. `ExportProfilesServiceRequest` has the same fields.
 #[derive(Clone, PartialEq, Message)]
 pub struct ProfilesData {
     #[prost(message, repeated, tag = "1")]
@@ -12,9 +13,9 @@ pub struct ProfilesData {
     pub dictionary: Option<Dictionary>,
 }
 
-/// What profiles refer to by index. The first of each table is empty and stands for nothing.
+/// The tables that profiles refer to by index. The first entry of each table is empty and means none.
 #[derive(Clone, PartialEq, Message)]
-#[allow(clippy::struct_field_names, reason = "the format's own")]
+#[allow(clippy::struct_field_names, reason = "given by the format")]
 pub struct Dictionary {
     #[prost(message, repeated, tag = "1")]
     pub mapping_table: Vec<Mapping>,
@@ -32,7 +33,7 @@ pub struct Dictionary {
     pub stack_table: Vec<Stack>,
 }
 
-/// Profiles of one machine.
+/// The profiles of one resource.
 #[derive(Clone, PartialEq, Message)]
 pub struct ResourceProfiles {
     #[prost(message, optional, tag = "1")]
@@ -41,19 +42,19 @@ pub struct ResourceProfiles {
     pub scope_profiles: Vec<ScopeProfiles>,
 }
 
-/// What was profiled.
+/// The program and machine that were profiled.
 #[derive(Clone, PartialEq, Message)]
 pub struct Resource {
     #[prost(message, repeated, tag = "1")]
     pub attributes: Vec<KeyValue>,
 }
 
-/// Profiles of one profiler.
+/// The profiles of one profiler.
 #[derive(Clone, PartialEq, Message)]
 pub struct ScopeProfiles {
     #[prost(message, optional, tag = "1")]
     pub scope: Option<Scope>,
-    /// Encoded: [`Profile`].
+    /// Encoded [`Profile`] messages.
     #[prost(bytes = "vec", repeated, tag = "2")]
     pub profiles: Vec<Vec<u8>>,
 }
@@ -67,7 +68,7 @@ pub struct Scope {
     pub version: String,
 }
 
-/// Values of one type.
+/// A profile with values of one type.
 #[derive(Clone, PartialEq, Message)]
 pub struct Profile {
     #[prost(message, optional, tag = "1")]
@@ -84,7 +85,7 @@ pub struct Profile {
     pub period: i64,
 }
 
-/// What a value is; both are indices into the strings.
+/// The kind and unit of a value, as indices into the strings.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct ValueType {
     #[prost(int32, tag = "1")]
@@ -93,7 +94,7 @@ pub struct ValueType {
     pub unit: i32,
 }
 
-/// A stack's value.
+/// A stack with its value and attributes.
 #[derive(Clone, PartialEq, Message)]
 pub struct Sample {
     #[prost(int32, tag = "1")]
@@ -104,7 +105,7 @@ pub struct Sample {
     pub values: Vec<i64>,
 }
 
-/// A file in memory.
+/// A mapping of a file in memory.
 #[derive(Clone, PartialEq, Message)]
 pub struct Mapping {
     #[prost(uint64, tag = "1")]
@@ -119,14 +120,14 @@ pub struct Mapping {
     pub attribute_indices: Vec<i32>,
 }
 
-/// Locations, innermost first.
+/// The locations of a stack, innermost first.
 #[derive(Clone, PartialEq, Message)]
 pub struct Stack {
     #[prost(int32, repeated, tag = "1")]
     pub location_indices: Vec<i32>,
 }
 
-/// An address and the functions there, innermost inlined one first.
+/// An address and the functions there, innermost inlined function first.
 #[derive(Clone, PartialEq, Message)]
 pub struct Location {
     #[prost(int32, tag = "1")]
@@ -139,7 +140,7 @@ pub struct Location {
     pub attribute_indices: Vec<i32>,
 }
 
-/// A line of a function.
+/// A source line in a function.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Line {
     #[prost(int32, tag = "1")]
@@ -159,11 +160,11 @@ pub struct Function {
     pub filename: i32,
 }
 
-/// A trace that a sample belongs to: only the empty one is written.
+/// The trace that a sample belongs to; only the empty entry is written.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Link {}
 
-/// A key, by index, and its value.
+/// An attribute: the index of its key, and its value.
 #[derive(Clone, PartialEq, Message)]
 pub struct Attribute {
     #[prost(int32, tag = "1")]
@@ -172,7 +173,7 @@ pub struct Attribute {
     pub value: Option<AnyValue>,
 }
 
-/// A key and its value.
+/// An attribute with its key as text.
 #[derive(Clone, PartialEq, Message)]
 pub struct KeyValue {
     #[prost(string, tag = "1")]
@@ -181,14 +182,14 @@ pub struct KeyValue {
     pub value: Option<AnyValue>,
 }
 
-/// A value.
+/// The optional value of an attribute.
 #[derive(Clone, PartialEq, Message)]
 pub struct AnyValue {
     #[prost(oneof = "Any", tags = "1, 3")]
     pub value: Option<Any>,
 }
 
-/// What it is.
+/// The types of attribute values.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Any {
     /// Text.

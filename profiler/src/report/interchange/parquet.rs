@@ -1,5 +1,5 @@
-//! Rows as Parquet: the columns that CSV and JSON have, nulls for what is not known, strings once each. Written in groups of rows, so that memory
-//! does not grow with them.
+//! Writes rows as Parquet, with the same columns as CSV and JSON and with nulls for unknown values. Rows are written in groups, which bounds
+//! memory; each group stores a distinct string once.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use rustc_hash::FxHashMap;
 
 use crate::report::export::{Cell, Type};
 
-/// Rows of a group at most.
+/// The largest number of rows in a group.
 const ROWS: usize = 1 << 16;
-/// Bytes of distinct strings of a group at most, about.
+/// The approximate limit for the distinct strings of a group, in bytes.
 const BYTES: usize = 1 << 26;
 
-/// Rows on their way into a file.
+/// A writer of rows into a Parquet file.
 pub struct Writer<W: Write + Send> {
     file: SerializedFileWriter<W>,
     columns: Vec<Column>,
     rows: usize,
     bytes: usize,
-    /// Of all groups.
+    /// The number of rows in all finished groups.
     written: u64,
 }
 
-/// A column of a group.
+/// A column of the current group.
 struct Column {
     kind: Type,
-    /// 0: null.
+    /// Definition levels: 0 is null, 1 a value.
     levels: Vec<i16>,
     values: Values,
     known: FxHashMap<Box<str>, ByteArray>,
@@ -55,10 +55,10 @@ fn failed(error: ParquetError) -> io::Error {
 }
 
 impl<W: Write + Send> Writer<W> {
-    /// Begins a file of these columns, with notes on where they come from.
+    /// Starts a file with these columns, and with notes about their source.
     ///
     /// # Errors
-    /// Those of the output.
+    /// If writing fails.
     pub fn new(out: W, columns: &[&str], types: &[Type], notes: &[(&str, String)]) -> io::Result<Self> {
         let fields = columns.iter().zip(types).map(|(name, kind)| field(name, *kind));
         let fields = fields.collect::<Result<Vec<_>, _>>().map_err(failed)?;
@@ -86,11 +86,11 @@ impl<W: Write + Send> Writer<W> {
     /// Adds a row.
     ///
     /// # Errors
-    /// Those of the output; a cell that is not of its column's type.
+    /// If writing fails, or if a cell does not have its column's type.
     pub fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<()> {
         if cells.len() != self.columns.len() {
             return Err(io::Error::other(
-                "a row has another number of cells than there are columns",
+                "the number of cells in a row differs from the number of columns",
             ));
         }
         for (column, cell) in self.columns.iter_mut().zip(cells) {
@@ -103,10 +103,10 @@ impl<W: Write + Send> Writer<W> {
         Ok(())
     }
 
-    /// Ends the file, and returns how many rows it has.
+    /// Finishes the file and returns its number of rows.
     ///
     /// # Errors
-    /// Those of the output.
+    /// If writing fails.
     pub fn finish(mut self) -> io::Result<u64> {
         if self.rows > 0 {
             self.group()?;
@@ -157,7 +157,7 @@ impl Column {
         }
     }
 
-    /// Adds a cell, and returns the bytes of memory that it takes beside its place.
+    /// Adds a cell, and returns the additional memory of a new string in bytes.
     fn push(&mut self, cell: &Cell<'_>) -> io::Result<usize> {
         let mut bytes = 0;
         let is_there = match (&mut self.values, cell) {
@@ -173,7 +173,7 @@ impl Column {
                 true
             }
             (Values::Number(values), Cell::Number(number)) => {
-                // What an i64 does not hold is no time and no size.
+                // A number beyond i64 is not a valid time or size.
                 let value = match self.kind {
                     Type::Id => Some(number.cast_signed()),
                     _ => i64::try_from(*number).ok(),
@@ -185,13 +185,13 @@ impl Column {
                 values.push(*flag);
                 true
             }
-            _ => return Err(io::Error::other("a cell is not of its column's type")),
+            _ => return Err(io::Error::other("a cell does not have its column's type")),
         };
         self.levels.push(i16::from(is_there));
         Ok(bytes)
     }
 
-    /// Writes the values, and forgets them.
+    /// Writes and clears the values.
     fn write(&mut self, writer: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
         let levels = Some(&self.levels[..]);
         match &mut self.values {

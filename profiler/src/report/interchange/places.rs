@@ -1,7 +1,7 @@
-//! Frames as formats of others have them: a mapping, an address in it, and the functions there; and what a sum is labelled with.
+//! Frames as foreign formats represent them: a mapping, an address in it, and the functions there. Also the labels of sums.
 //!
-//! Addresses are the file's own (svma), as one frame stands for every process that has the file mapped. A mapping lies where the file's
-//! segment says that it does, so what a reader computes from address, mapping and offset is right.
+//! Addresses are those in the file (svma), because one frame represents all processes that have the file mapped. A mapping is at the address
+//! that the file's segment states, which makes a reader's computations from address, mapping and offset correct.
 
 use std::borrow::Cow;
 
@@ -14,11 +14,11 @@ use crate::report::export::hex;
 use crate::report::functions::{Function, Functions};
 use crate::report::text::{escaped, is_unsafe};
 
-/// Frames of a stack at most: beyond, the outermost are left out.
+/// The largest number of frames in a stack; further outer frames are left out.
 const DEPTH: usize = 4096;
-/// Stands for the stack that is not known.
+/// The placeholder for an unknown stack.
 const NO_STACK: &str = "[no stack]";
-/// Stands for the frames that there was no room for ([`super::sums::Key::cut`]).
+/// The placeholder for frames that were cut to save memory ([`super::sums::Key::cut`]).
 const CUT: &str = "[cut: light stacks]";
 
 /// A function at a frame.
@@ -26,31 +26,31 @@ const CUT: &str = "[cut: light stacks]";
 pub struct Line {
     /// Its name.
     pub function: String,
-    /// Its source file; empty: unknown.
+    /// Its source file; empty if unknown.
     pub file: String,
-    /// Line in it; 0: unknown.
+    /// The line in the source file; 0 if unknown.
     pub number: u32,
 }
 
-/// A mapping that the frames of a module lie in.
+/// The mapping that contains the frames of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// First address.
+    /// The first address.
     pub start: u64,
-    /// Behind the last.
+    /// The address after the last one.
     pub limit: u64,
-    /// Of `start` in the file.
+    /// The file offset of `start`.
     pub offset: u64,
 }
 
-/// A frame, or what stands in its place.
+/// A frame or a placeholder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Spot {
     /// A frame.
     Frame(FrameId),
-    /// For the stack that is not known.
+    /// The placeholder for an unknown stack.
     NoStack,
-    /// For the frames that there was no room for.
+    /// The placeholder for frames that were cut.
     Cut,
 }
 
@@ -69,12 +69,12 @@ impl Spot {
 pub struct Places<'a> {
     tables: &'a Tables,
     functions: Functions,
-    /// By module.
+    /// The mapping of each module.
     extents: Vec<Option<Extent>>,
 }
 
 impl<'a> Places<'a> {
-    /// Of finished tables.
+    /// Collects the mappings and functions of finished tables.
     pub fn new(tables: &'a Tables) -> Self {
         let mut range: Vec<Option<(u64, u64)>> = vec![None; tables.modules.len()];
         for frame in &tables.frames {
@@ -95,7 +95,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// The module of the recorded command, if it is known: readers take the first mapping for the program.
+    /// The module of the recorded command, if known. Readers take the first mapping for the program.
     pub fn program(&self) -> Option<ModuleId> {
         let process = self.tables.processes.get(self.tables.command_process()?.index())?;
         let modules = self.tables.modules.iter().zip((0..).map(ModuleId));
@@ -105,12 +105,12 @@ impl<'a> Places<'a> {
         programs.find(|(_, id)| self.extent(*id).is_some()).map(|(_, id)| id)
     }
 
-    /// A module.
+    /// Looks up a module.
     pub fn module(&self, id: ModuleId) -> Option<&'a Module> {
         self.tables.modules.get(id.index())
     }
 
-    /// The mapping that stands for a module; `None`: no frame lies in it.
+    /// The mapping that represents a module; `None` if it contains no frame.
     pub fn extent(&self, id: ModuleId) -> Option<Extent> {
         *self.extents.get(id.index())?
     }
@@ -121,13 +121,13 @@ impl<'a> Places<'a> {
         frame.map_or((None, 0), |frame| (frame.location.module(), address(frame)))
     }
 
-    /// The frame is the kernel's.
+    /// Whether a frame belongs to the kernel.
     pub fn is_kernel(&self, id: FrameId) -> bool {
         let frame = self.tables.frames.get(id.index());
         frame.is_some_and(|frame| matches!(frame.location, Location::Kernel { .. }))
     }
 
-    /// The functions of a frame, innermost inlined one first; never none.
+    /// The functions of a frame, innermost inlined function first; never empty.
     pub fn lines(&self, spot: Spot) -> Vec<Line> {
         let frame = spot.frame();
         let chain = frame.map_or(&[][..], |frame| self.functions.of_frame(frame));
@@ -159,7 +159,7 @@ impl<'a> Places<'a> {
         functions.map(|(place, id)| line(place, name(*id))).collect()
     }
 
-    /// The frames of a stack, innermost first, and what stands for frames that are not there; never none.
+    /// The frames of a stack, innermost first, with placeholders for missing frames; never empty.
     pub fn stack(&self, stack: Option<StackId>, cut: bool) -> Vec<Spot> {
         let frames = stack.into_iter().flat_map(|stack| upwards(self.tables, stack));
         let mut spots = Vec::new();
@@ -168,7 +168,7 @@ impl<'a> Places<'a> {
         if spots.is_empty() { vec![Spot::NoStack] } else { spots }
     }
 
-    /// What a sum is about, but for its stack.
+    /// The labels of a sum: everything in its key except the stack.
     pub fn labels(&self, key: &Key, sums: &Sums) -> Vec<(Label, Value)> {
         let mut labels = Vec::with_capacity(7);
         let mut text = |label, text: &str| labels.push((label, Value::Text(harmless(text).into_owned())));
@@ -212,7 +212,7 @@ impl<'a> Places<'a> {
         labels
     }
 
-    /// The name of the process, or of whoever it was.
+    /// The name of the process, or of the thread if the process is unknown.
     pub fn process<'s>(&'s self, key: &Key, sums: &'s Sums) -> Cow<'s, str> {
         match key.who {
             Who::Thread(id) => {
@@ -229,30 +229,30 @@ impl<'a> Places<'a> {
     }
 }
 
-/// What a label says.
+/// The key of a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Label {
     /// Name of the process.
     Process,
-    /// Its id.
+    /// Id of the process.
     Pid,
     /// Name of the thread.
     Thread,
-    /// Its id.
+    /// Id of the thread.
     Tid,
-    /// What kind of fault.
+    /// Class of a fault.
     Class,
-    /// What a wait was for.
+    /// Reason of a wait.
     Reason,
-    /// What the device did.
+    /// Operation of a request.
     Operation,
-    /// Which device.
+    /// Device of a request.
     Device,
     /// Path of the file.
     File,
 }
 
-/// What a label's value is.
+/// The value of a label.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Value {
     /// A name.
@@ -261,18 +261,18 @@ pub enum Value {
     Number(i64),
 }
 
-/// How a module is called: its path, or what stands for it.
+/// The path of a module, or its name if it has no path.
 pub fn file_name(module: &Module) -> Cow<'_, str> {
     let is_file = module.kind == ModuleKind::File && !module.path.is_empty();
     harmless(if is_file { &module.path } else { &module.name })
 }
 
-/// The build id of a module in hexadecimal digits; empty: it has none.
+/// The build id of a module in hexadecimal digits; empty if it has none.
 pub fn build_id(module: &Module) -> String {
     hex(&module.build_id)
 }
 
-/// A name without what a terminal would obey.
+/// A name in which characters that a terminal would interpret are escaped.
 pub fn harmless(name: &str) -> Cow<'_, str> {
     if name.chars().any(is_unsafe) {
         Cow::Owned(escaped(name.as_bytes()))
@@ -281,7 +281,7 @@ pub fn harmless(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// The address of a frame: of a return address the byte before, which is within the call.
+/// The address of a frame; for a return address, the byte before it, which is within the call.
 fn address(frame: &Frame) -> u64 {
     let address = match &frame.location {
         Location::Module { svma, .. } => svma.0,
@@ -294,7 +294,8 @@ fn address(frame: &Frame) -> u64 {
     address.saturating_sub(u64::from(frame.is_return_address))
 }
 
-/// Whole pages around the addresses. Where the file has its code, the sections say; without them it is taken to lie as in memory.
+/// The whole pages around the addresses. Sections give the file offset of the code; without them, it is assumed to match the layout in
+/// memory.
 fn extent(module: &Module, file: Option<&MappedFile>, (low, high): (u64, u64)) -> Extent {
     let start = low / PAGE * PAGE;
     let limit = (high / PAGE).saturating_add(1).saturating_mul(PAGE);

@@ -1,6 +1,6 @@
-//! Sums as a pprof profile: gzip, `profile.proto`. One value a measure of each table; a sample has values of its own table only.
+//! Writes sums as a pprof profile (`profile.proto`, gzip). Each measure of each table is a value type; a sample has only the values of its table.
 //!
-//! Samples go out as they are made; strings, functions, locations and mappings follow, for a profile may be written in parts.
+//! A profile may be written in parts: each sample is written at once, and strings, functions, locations and mappings follow at the end.
 
 use std::io::{self, Write};
 
@@ -18,7 +18,7 @@ use crate::fact::{ModuleId, Tables};
 /// Writes the sums of a recording.
 ///
 /// # Errors
-/// Those of the output.
+/// If writing fails.
 pub fn write(out: &mut impl Write, tables: &Tables, sums: &mut Sums) -> io::Result<()> {
     let finished = sums.finish(tables);
     let mut parts = Parts::new(GzEncoder::new(out, Compression::new(6)), tables);
@@ -29,7 +29,7 @@ pub fn write(out: &mut impl Write, tables: &Tables, sums: &mut Sums) -> io::Resu
 }
 
 impl Label {
-    /// In pprof, as `-tagfocus` takes it.
+    /// The label's key in pprof, as `-tagfocus` expects it.
     fn pprof(self) -> &'static str {
         match self {
             Self::Process => "process",
@@ -45,7 +45,7 @@ impl Label {
     }
 }
 
-/// A profile while it is written.
+/// Writer of a profile in parts.
 struct Parts<'a, W> {
     out: W,
     tables: &'a Tables,
@@ -54,7 +54,7 @@ struct Parts<'a, W> {
     mappings: FxHashMap<ModuleId, u64>,
     functions: FxHashMap<(i64, i64), u64>,
     locations: FxHashMap<Spot, u64>,
-    /// What only the end writes.
+    /// The part that is written at the end.
     rest: Profile,
 }
 
@@ -131,7 +131,7 @@ impl<'a, W: Write> Parts<'a, W> {
         id
     }
 
-    /// Names are demangled where they are found, so the system's name is the same.
+    /// Names are already demangled, and the mangled ones are not kept: both name fields are the same.
     fn function(&mut self, name: &str, file: &str) -> u64 {
         let (name, filename) = (self.strings.number(name), self.strings.number(file));
         let next = self.functions.len() as u64 + 1;
@@ -165,7 +165,7 @@ impl<'a, W: Write> Parts<'a, W> {
             file_offset: extent.offset,
             filename,
             build_id,
-            // Names were looked up already: nobody needs to look for the file.
+            // Frames are already symbolized: readers do not need the file.
             has_functions: true,
             has_filenames: true,
             has_line_numbers: true,
@@ -204,27 +204,27 @@ impl<'a, W: Write> Parts<'a, W> {
     }
 }
 
-/// Of these tables, in the order of values.
+/// The measures of these tables, in the order of a sample's values.
 fn types(tables: &[Table]) -> impl Iterator<Item = (Table, (Weight, &'static str, &'static str))> {
     let measures = |table: Table| table.measures().iter().map(move |measure| (table, *measure));
     tables.iter().copied().flat_map(measures)
 }
 
-/// The formats count in i64.
+/// Converts a value to i64, the type in both formats; larger values saturate.
 pub fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// Strings by number.
+/// A string table that assigns numbers.
 #[derive(Debug, Default)]
 pub struct Strings {
-    /// In their order.
+    /// Strings by number.
     pub list: Vec<String>,
     known: FxHashMap<String, i64>,
 }
 
 impl Strings {
-    /// The number of a string, a new one if it must be.
+    /// The number of a string, which is added if it is new.
     pub fn number(&mut self, text: &str) -> i64 {
         if let Some(known) = self.known.get(text) {
             return *known;

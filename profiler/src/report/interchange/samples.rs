@@ -1,4 +1,4 @@
-//! A row a CPU sample: collected, and the columns.
+//! Collection and export of a row per CPU sample.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::report::export::{Cell, Type};
 use crate::report::functions::{Functions, outermost_first};
 use crate::report::sorted::{Row, Scratch, Sorted};
 
-/// Columns in their order; new ones come at the end.
+/// Column names in order; new columns are added at the end.
 pub const COLUMNS: [&str; 13] = [
     "time_ns",
     "pid",
@@ -28,7 +28,7 @@ pub const COLUMNS: [&str; 13] = [
     "stack_complete",
 ];
 
-/// What each column holds.
+/// The type of each column.
 pub const TYPES: [Type; COLUMNS.len()] = {
     use Type::{Flag, Number, Text};
     [
@@ -36,7 +36,7 @@ pub const TYPES: [Type; COLUMNS.len()] = {
     ]
 };
 
-/// Stands for no stack.
+/// Marks a sample without a stack.
 const NONE: u32 = u32::MAX;
 
 /// A sample in 32 bytes.
@@ -100,31 +100,31 @@ impl FactSink for Facts {
 }
 
 impl Facts {
-    /// In memory up to a limit, and beyond it there.
+    /// An empty collection that keeps samples in memory up to a limit, and beyond it in `scratch`.
     pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
         Self(Sorted::beyond_memory(scratch))
     }
 
-    /// How many there are.
+    /// The number of samples.
     pub fn len(&self) -> u32 {
         self.0.len()
     }
 
-    /// There is none.
+    /// There are no samples.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Hands over all of them, by time, until there is an error.
+    /// Calls `take` with each sample, sorted by time, until it fails.
     ///
     /// # Errors
-    /// The first one.
+    /// The first error of `take`.
     pub fn samples<E>(&self, mut take: impl FnMut(&SampleFact) -> Result<(), E>) -> Result<(), E> {
         self.0.ordered().iter().try_for_each(|sample| take(&sample.into()))
     }
 }
 
-/// Turns samples into rows.
+/// Converts samples to rows.
 #[derive(Debug)]
 pub struct Exporter<'a> {
     tables: &'a Tables,
@@ -132,7 +132,7 @@ pub struct Exporter<'a> {
 }
 
 impl<'a> Exporter<'a> {
-    /// Of a recording.
+    /// An exporter for a recording.
     pub fn new(tables: &'a Tables) -> Self {
         Self {
             tables,
@@ -140,7 +140,7 @@ impl<'a> Exporter<'a> {
         }
     }
 
-    /// A row, in the order of [`COLUMNS`].
+    /// The row of a sample, in the order of [`COLUMNS`].
     pub fn row(&self, sample: &SampleFact) -> [Cell<'_>; COLUMNS.len()] {
         let tables = self.tables;
         let thread = tables.threads.get(sample.thread.index());

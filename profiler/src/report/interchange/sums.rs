@@ -1,6 +1,6 @@
-//! Sums by stack, thread and what was measured: each format that knows stacks is written from these.
+//! Sums by stack, thread and kind of event, from which every format with stacks is written.
 //!
-//! They add up to what the verbs tell: `ngmi faults`, `ngmi waits`, `ngmi io`, and the CPU time of `ngmi convert --json`.
+//! They add up to the totals of `ngmi faults`, `ngmi waits` and `ngmi io`, and to the CPU time of `ngmi convert --json`.
 
 mod measures;
 mod room;
@@ -25,18 +25,18 @@ use crate::fact::{
 };
 use crate::report::io::select::bases;
 
-/// Who did it.
+/// The thread that a sum is attributed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Who {
     /// A recorded thread.
     Thread(ThreadId),
-    /// One that is not recorded, or several of the same name: index into the names.
+    /// An unrecorded thread, or several threads with the same name; index into the names.
     Named(u32),
-    /// Nobody was seen.
+    /// Unknown.
     Nobody,
 }
 
-/// What was measured.
+/// The kind of event that was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum What {
     /// Time on a CPU.
@@ -50,7 +50,7 @@ pub enum What {
 }
 
 impl What {
-    /// The table that it is of.
+    /// The table that this event belongs to.
     pub fn table(self) -> Table {
         match self {
             Self::Sample => Table::Samples,
@@ -61,25 +61,25 @@ impl What {
     }
 }
 
-/// What is summed up together.
+/// The key of a sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
-    /// What was measured.
+    /// The kind of event.
     pub what: What,
-    /// Who did it.
+    /// The thread.
     pub who: Who,
-    /// Where it was.
+    /// The stack, if known.
     pub stack: Option<StackId>,
-    /// There was no room for the frames that this stack called.
+    /// The inner frames of this stack were cut to save memory.
     pub cut: bool,
-    /// The file that it is about.
+    /// The file that the events are about.
     pub file: Option<Subject>,
 }
 
-/// What it amounts to.
+/// The sum of events with the same key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sum {
-    /// How many.
+    /// The number of events.
     pub count: u64,
     /// Their time, in ns.
     pub time: u64,
@@ -94,7 +94,7 @@ impl Sum {
         self.bytes = self.bytes.saturating_add(more.bytes);
     }
 
-    /// In one of its measures.
+    /// The value of one measure.
     pub fn of(self, weight: Weight) -> u64 {
         match weight {
             Weight::Time => self.time,
@@ -104,16 +104,16 @@ impl Sum {
     }
 }
 
-/// A name that sums are told by.
+/// The name under which merged or unrecorded threads are summed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Name {
-    /// Of the process, if it is known.
+    /// Name of the process, if known.
     pub process: Option<Arc<str>>,
-    /// Of the thread.
+    /// Name of the thread.
     pub thread: String,
 }
 
-/// Takes the facts of the wanted tables and sums them up. Grows with what is distinct, as far as there is room ([`room`]).
+/// Sums the facts of the requested tables. Memory grows with the number of distinct keys, up to a limit ([`room`]).
 #[derive(Debug)]
 pub struct Sums {
     wanted: Vec<Table>,
@@ -121,27 +121,27 @@ pub struct Sums {
     names: Vec<Name>,
     known: FxHashMap<Name, u32>,
     paths: Paths,
-    /// Sums at most, about.
+    /// The approximate limit for the number of sums.
     room: usize,
-    /// Processes of which nothing comes any more.
+    /// Processes that ended: no more facts of them follow.
     over: FxHashSet<ProcessId>,
-    /// Threads of these are told by name, and files that are told by one path as one.
+    /// Merge threads of ended processes by name, and files by path.
     gathers: bool,
-    /// By path, and whether it was deleted: the first one.
+    /// The first file of each path and deleted state.
     files: FxHashMap<(Arc<str>, bool), MappedFileId>,
-    /// Some were.
+    /// Some threads were merged by name.
     gathered: bool,
-    /// Facts whose stacks were cut, or left out; known when finished.
+    /// Facts with stacks that were cut or left out; known when finished.
     cut: u64,
 }
 
 impl Sums {
-    /// Of these tables.
+    /// Empty sums of these tables, with the default limit.
     pub fn new(wanted: &[Table]) -> Self {
         Self::within(wanted, room::SUMS)
     }
 
-    /// Of these tables, about so many at most.
+    /// Empty sums of these tables, with `room` as the approximate limit for their number.
     pub fn within(wanted: &[Table], room: usize) -> Self {
         Self {
             wanted: wanted.to_vec(),
@@ -158,23 +158,23 @@ impl Sums {
         }
     }
 
-    /// The tables that are summed up.
+    /// The tables that are summed.
     pub fn tables(&self) -> &[Table] {
         &self.wanted
     }
 
-    /// How many facts of a table there are.
+    /// The number of facts in a table.
     pub fn count(&self, table: Table) -> u64 {
         let of_table = self.by_key.iter().filter(|(key, _)| key.what.table() == table);
         of_table.fold(0, |sum, (_, more)| sum.saturating_add(more.count))
     }
 
-    /// What is told by name.
+    /// Looks up a name for [`Who::Named`].
     pub fn name(&self, number: u32) -> Option<&Name> {
         self.names.get(number as usize)
     }
 
-    /// The sums, in an order that is the same each time, with what only the finished tables can say.
+    /// The sums in a reproducible order, completed with facts that only the finished tables contain.
     pub fn finish(&mut self, tables: &Tables) -> Vec<(Key, Sum)> {
         if self.wanted.contains(&Table::Samples) {
             self.rest_of_cpu_time(tables);
@@ -202,7 +202,7 @@ impl Sums {
         finished
     }
 
-    /// What a thread ran after its last sample has no stack.
+    /// Adds the CPU time of threads after their last sample, which has no stack.
     fn rest_of_cpu_time(&mut self, tables: &Tables) {
         for (thread, id) in tables.threads.iter().zip((0..).map(ThreadId)) {
             if thread.cpu_time_after_last_sample > 0 {
@@ -215,7 +215,7 @@ impl Sums {
         }
     }
 
-    /// By device: its requests count. What a device made of others is asked for, they are asked for again.
+    /// Whether each device's requests count. A device on top of others passes its requests on to them, where they would count again.
     fn devices(&self, tables: &Tables) -> Vec<bool> {
         let mut has_some = vec![false; tables.devices.len()];
         for key in self.by_key.keys() {
@@ -268,7 +268,7 @@ impl Sums {
             Some(thread) => Who::Thread(thread),
             None if bio.name.is_empty() => Who::Nobody,
             None => {
-                // Workers of the kernel do everybody's work in turn: their numbers say nothing.
+                // The kernel's workers serve all threads in turn: their numbers mean nothing.
                 let thread = match bio.name.split_once('/') {
                     Some(("kworker", _)) => "kworker".to_owned(),
                     _ => bio.name.clone(),
@@ -313,7 +313,7 @@ impl FactSink for Sums {
         if self.wants(Table::Waits) {
             let file = self.subject(wait);
             let who = Who::Thread(wait.thread);
-            // It is one wait, whatever its time went to.
+            // It counts as one wait, however many reasons share its time.
             let mut count = u64::from(wait.count);
             for (reason, time) in wait.parts() {
                 let (count, time) = (take(&mut count), ns(time));
@@ -323,7 +323,7 @@ impl FactSink for Sums {
         }
     }
 
-    /// As `ngmi io` counts: each part of a request, and what is left of it, if anything.
+    /// Counts like `ngmi io`: each part of a request, and the rest of it, if any.
     fn request(&mut self, tables: &Tables, request: &RequestFact) {
         if !self.wants(Table::Requests) || request.sight == RequestSight::NoEnd {
             return;

@@ -1,6 +1,6 @@
-//! What is measured of each table.
+//! The tables that can be exported, and their measures.
 
-/// What is exported.
+/// A kind of event that can be exported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Table {
     /// CPU samples.
@@ -17,7 +17,7 @@ impl Table {
     /// Every table, in the order of help.
     pub const ALL: [Self; 4] = [Self::Samples, Self::Faults, Self::Requests, Self::Waits];
 
-    /// As `--table` names it.
+    /// Its name for `--table`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Samples => "samples",
@@ -27,7 +27,7 @@ impl Table {
         }
     }
 
-    /// What is measured of it: weight, name and unit, as formats with sample types name them.
+    /// Its measures: weight, and the name and unit for formats with sample types.
     pub const fn measures(self) -> &'static [(Weight, &'static str, &'static str)] {
         match self {
             Self::Samples => &[
@@ -52,13 +52,13 @@ impl Table {
     }
 }
 
-/// What stacks are weighed by.
+/// The weight of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Weight {
     /// Time, in ns.
     #[default]
     Time,
-    /// How many.
+    /// Number of events.
     Count,
     /// Bytes.
     Bytes,
@@ -68,7 +68,7 @@ impl Weight {
     /// Every weight, in the order of help.
     pub const ALL: [Self; 3] = [Self::Time, Self::Count, Self::Bytes];
 
-    /// As `--weight` names it.
+    /// Its name for `--weight`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Time => "time",

@@ -1,8 +1,9 @@
-//! Room for sums: an hour of a browser has tens of millions of threads times stacks, and no reader opens a profile of all of them.
+//! The limit for the number of sums: an hour of a browser has tens of millions of combinations of threads and stacks, and no reader opens a
+//! profile with all of them.
 //!
-//! Where there are too many, threads of processes that are over are told by the names of process and thread, and files of one path are one: shared memory of a few
-//! names comes in hundreds of thousands. What is still too much is taken from the
-//! lightest sums of each table: half of their frames at a time, from the innermost on, and their files; in the end who it was. Totals stay.
+//! If there are too many sums, threads of ended processes are merged by process and thread name, and files by path, because a few names of
+//! shared memory may have hundreds of thousands of files. If that is not enough, the lightest sums of each table lose half of their frames at a
+//! time, innermost first, and their files; finally, they lose their threads. Totals do not change.
 
 use std::cmp::Reverse;
 use std::mem::take;
@@ -13,15 +14,15 @@ use rustc_hash::FxHashMap;
 use super::{Key, Name, Subject, Sum, Sums, Table, Who};
 use crate::fact::{StackId, Tables, Visit, upwards, visit_keys, visit_stack};
 
-/// Sums at most: of some hundred bytes each in what is written.
+/// The largest number of sums; each takes a few hundred bytes in the output.
 pub const SUMS: usize = 1 << 20;
-/// Stacks that may be kept for them, callers counted.
+/// The largest number of stacks to keep for them, including callers.
 const STACKS: usize = 1 << 22;
-/// Sums that there may be whatever stacks they have.
+/// The number of sums that is always permitted, regardless of their stacks.
 const LEAST: usize = 1 << 12;
 
 impl Sums {
-    /// Leaves a quarter of the room free.
+    /// Merges sums until a quarter of the limit is free.
     pub(super) fn make_room(&mut self, tables: &Tables) {
         self.gathers = true;
         for (mut key, sum) in take(&mut self.by_key) {
@@ -32,7 +33,7 @@ impl Sums {
         self.shrink(tables, self.room - self.room / 4);
     }
 
-    /// Who it is told of.
+    /// The thread that a sum is attributed to: its name once threads of ended processes are merged.
     pub(super) fn teller(&mut self, tables: &Tables, who: Who) -> Who {
         let Who::Thread(id) = who else { return who };
         let thread = tables.threads.get(id.index()).filter(|_| self.gathers);
@@ -47,7 +48,7 @@ impl Sums {
         })
     }
 
-    /// The first file that is told by the same path.
+    /// The file that a sum is attributed to: the first of the same path once files are merged.
     pub(super) fn told_as(&mut self, tables: &Tables, subject: Subject) -> Subject {
         let Subject::File(id) = subject else { return subject };
         let file = tables
@@ -60,13 +61,13 @@ impl Sums {
         })
     }
 
-    /// Shows the stacks.
+    /// Visits the stacks of all sums.
     pub(super) fn visit_stacks(&mut self, visit: &mut dyn Visit) {
         let each = |key: &mut Key, _: &mut Sum, visit: &mut dyn Visit| visit_stack(&mut key.stack, visit);
         visit_keys(&mut self.by_key, visit, each, |sum, more| sum.add(*more));
     }
 
-    /// Keeps half as many, if there are too many stacks. True: these are fewer now.
+    /// Halves the limit if there are too many stacks. True if there may be fewer now.
     pub(super) fn keeps_fewer(&mut self, tables: &Tables) -> bool {
         let room = LEAST.max(self.room / 2).min(self.room);
         if tables.stacks.len() <= STACKS || room == self.room {
@@ -77,23 +78,27 @@ impl Sums {
         true
     }
 
-    /// What there was no room for, a sentence each; known when finished.
+    /// Sentences about what was merged or cut; known when finished.
     pub fn left_out(&self) -> Vec<String> {
         let mut said = Vec::new();
         if self.gathered {
             said.push(
-                "threads of processes that ended are told by the names of process and thread: there are too many"
-                    .to_owned(),
+                "there are too many threads: those of ended processes are merged by process and thread name".to_owned(),
             );
         }
         if self.cut > 0 {
-            let (cut, stacks) = (self.cut, if self.cut == 1 { "stack was" } else { "stacks were" });
-            said.push(format!("{cut} {stacks} cut to their outer frames, those with the least time: there are too many that differ; choose fewer tables"));
+            let stacks = match self.cut {
+                1 => "1 stack was cut to its outer frames".to_owned(),
+                cut => format!("{cut} stacks were cut to their outer frames"),
+            };
+            said.push(format!(
+                "{stacks}, those with the least time first: there are too many distinct stacks; choose fewer tables"
+            ));
         }
         said
     }
 
-    /// Takes from the lightest until there are no more than so many.
+    /// Reduces the lightest sums until at most `most` sums remain.
     fn shrink(&mut self, tables: &Tables, most: usize) {
         while self.by_key.len() > most {
             let part = (most / self.wanted.len().max(1)).max(1);
@@ -115,7 +120,7 @@ impl Sums {
     }
 }
 
-/// A key with half of the frames; without any, who it was goes.
+/// A key with half of the frames; without a stack and a file, the thread is removed.
 fn lighter(tables: &Tables, key: Key) -> Key {
     let who = if key.stack.is_none() && key.file.is_none() {
         Who::Nobody

@@ -1,4 +1,4 @@
-//! The files that sums are about: those of the tables by id, and by number the paths that only system calls name.
+//! The files that sums are about: files of the tables by id, and paths that only system calls name by number.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use crate::fact::About;
 use crate::fact::{MappedFileId, Tables, WaitFact};
 use crate::report::faults::view::path_of;
 
-/// Paths that are kept; those beyond are not told.
+/// The largest number of paths to keep; further paths are dropped.
 const PATHS: usize = 1 << 18;
 
 /// The file that a sum is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Subject {
-    /// One of the tables'.
+    /// A file in the tables.
     File(MappedFileId),
-    /// The number of a path ([`Paths`]).
+    /// The number of a path in [`Paths`].
     Path(u32),
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    /// The number of a path, a new one if it must be; `None`: there is no room for another.
+    /// The number of a path, which is added if it is new; `None` once the limit is reached.
     fn number(&mut self, path: &str) -> Option<u32> {
         if let Some(known) = self.known.get(path) {
             return Some(*known);
@@ -47,7 +47,7 @@ impl Paths {
 }
 
 impl Sums {
-    /// What a wait is about.
+    /// The file that a wait is about.
     pub(super) fn subject(&mut self, wait: &WaitFact) -> Option<Subject> {
         match About::of(wait)? {
             About::File(file) => Some(Subject::File(file)),
@@ -55,7 +55,7 @@ impl Sums {
         }
     }
 
-    /// How it is called.
+    /// The path of a subject.
     pub fn path<'s>(&'s self, tables: &Tables, subject: Subject) -> Option<Cow<'s, str>> {
         match subject {
             Subject::File(id) => tables.files.get(id.index()).map(|file| path_of(file).into()),

@@ -1,4 +1,4 @@
-//! Totals stay, whatever there is room for.
+//! Tests that totals do not change, whatever the limit is.
 
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ use crate::fact::{
     FactSink as _, FaultFact, Frame, FrameId, Location, MappedFileId, ProcessId, StackNode, ThreadId, TruncationReason,
 };
 
-/// Processes of the same name with two threads each, and a tree of stacks in which each calls two.
+/// Processes of the same name with two threads each, and a binary tree of stacks.
 fn tables(processes: u32) -> Tables {
     let mut tables = Tables::default();
     for number in 0..processes {
@@ -32,7 +32,7 @@ fn tables(processes: u32) -> Tables {
     tables
 }
 
-/// A fault in nanoseconds of a thread and a stack.
+/// A fault of a thread at a stack, with a latency in ns.
 fn fact((thread, stack, time): (u32, u32, u64)) -> FaultFact {
     FaultFact {
         thread: ThreadId(thread),
