@@ -49,7 +49,7 @@ impl Default for Allowance {
 /// One requirement of a budget: a limit for a metric, an allowance over the baseline, or both.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// What the recording is divided by.
+    /// The kind of subject: total, phase, file, section, function or thread.
     pub by: By,
     /// Name or pattern of the subject; empty for the total.
     pub name: String,

@@ -37,7 +37,7 @@ pub enum Verdict {
 /// A metric and its limit; values are counts, bytes or ns.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// What the recording is divided by.
+    /// The kind of subject: total, phase, file, section, function or thread.
     pub by: By,
     /// Name or pattern of the subject; empty for the total.
     pub name: String,

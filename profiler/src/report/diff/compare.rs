@@ -92,7 +92,7 @@ impl Serialize for Row {
 /// A metric that is not compared, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Gap {
-    /// What the recordings are divided by.
+    /// The kind of place: total, phase, file, section, function or thread.
     pub by: By,
     /// The metric.
     pub metric: Metric,

@@ -36,7 +36,7 @@ pub const FAILURES: [Failure; 4] = [Failure::Segv, Failure::Bus, Failure::OutOfM
 pub struct Shown {
     /// The number of faults.
     pub count: u64,
-    /// Their time, in ns.
+    /// Sum of their durations, in ns.
     pub time_ns: u64,
     /// Row numbers by what identifies a fault: its thread and start.
     pub rows: FxHashMap<(ThreadId, Timestamp), u32>,

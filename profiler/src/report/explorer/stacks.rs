@@ -32,7 +32,7 @@ pub struct Stacks<'a> {
     nodes_of: FxHashMap<StackId, u32>,
     nodes: Vec<Node>,
     known: FxHashMap<Node, u32>,
-    /// (name, module, kind), by number.
+    /// (name, module, kind) of each function, by number.
     functions: Vec<(u32, u32, u8)>,
     known_functions: FxHashMap<(u32, u32, u8), u32>,
 }

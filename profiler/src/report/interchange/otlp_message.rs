@@ -149,7 +149,7 @@ pub struct Line {
     pub line: i64,
 }
 
-/// A function.
+/// A function, with indices into the strings.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Function {
     #[prost(int32, tag = "1")]

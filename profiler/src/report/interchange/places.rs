@@ -55,7 +55,7 @@ pub enum Spot {
 }
 
 impl Spot {
-    /// The frame, if it is one.
+    /// The frame; `None` for a placeholder.
     pub fn frame(self) -> Option<FrameId> {
         match self {
             Self::Frame(frame) => Some(frame),

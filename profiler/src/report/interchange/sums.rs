@@ -81,9 +81,9 @@ pub struct Key {
 pub struct Sum {
     /// The number of events.
     pub count: u64,
-    /// Their time, in ns.
+    /// Sum of their times, in ns.
     pub time: u64,
-    /// Their bytes.
+    /// Sum of their bytes.
     pub bytes: u64,
 }
 

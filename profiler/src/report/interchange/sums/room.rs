@@ -92,7 +92,7 @@ impl Sums {
                 cut => format!("{cut} stacks were cut to their outer frames"),
             };
             said.push(format!(
-                "{stacks}, those with the least time first: there are too many distinct stacks; choose fewer tables"
+                "{stacks}, lightest first: there are too many distinct stacks; choose fewer tables"
             ));
         }
         said
