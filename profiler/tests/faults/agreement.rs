@@ -1,4 +1,4 @@
-//! The same run through perf's eyes: `perf record -e page-faults -d` inside the recording sees the same addresses.
+//! Compares a recording with perf: `perf record -e page-faults -d` inside the recording sees the same addresses.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::tier::{Tier, in_each_tier};
 
 in_each_tier!(perf_sees_the_same);
 
-/// Address of each fault of each thread, in order.
+/// Thread id and address of each fault, in order.
 fn perf_script(data: &Path) -> Vec<(u32, u64)> {
     let said = Command::new("perf")
         .args(["script", "-F", "tid,addr", "-i"])

@@ -1,4 +1,4 @@
-//! Many threads at once: nothing is lost, nothing is counted twice, and no address is taken for what it was before.
+//! Many threads at once: no fault is lost or counted twice, and no address is attributed to an earlier mapping.
 
 use crate::emulated::is_emulated;
 use crate::harness::Oracle;
@@ -14,7 +14,7 @@ in_each_tier!(
     a_storm_counted
 );
 
-/// Records the oracle `faults/NAME`; a slow recorder may lose faults that it counts.
+/// Records the oracle `faults/NAME`. A slow recorder may lose faults if it counts them.
 fn crowd(tier: Tier, name: &str, arguments: &[&str]) -> Option<Run> {
     let mut run = record(tier, &Oracle::c(&format!("faults/{name}")), arguments)?;
     run.may_lose = is_slow();
@@ -26,11 +26,11 @@ fn crowd(tier: Tier, name: &str, arguments: &[&str]) -> Option<Run> {
     Some(run)
 }
 
-/// Asserts that nothing is lost, or by a slow recorder not all, and says so: how much depends on what else the machine does.
+/// Asserts that no fault is lost. A slow recorder may lose some, which is printed: how many depends on the machine's load.
 #[track_caller]
 fn expect_few_lost(account: &Account) {
     if account.lost > 0 {
-        eprintln!("lost, and counted: {account:?}");
+        eprintln!("faults lost and counted: {account:?}");
         assert!(is_slow() && account.seen > 0, "{account:?}");
     }
 }
@@ -45,11 +45,11 @@ fn eight_fault_while_one_maps_and_unmaps(tier: Tier) {
     let files = run.rows_of(place);
     let turns = files.windows(2).filter(|pair| pair[0].file != pair[1].file).count();
     if run.account(place.tid).lost == 0 {
-        assert_eq!(turns, 199, "one file after the other, at one place");
+        assert_eq!(turns, 199, "the files alternate at one address");
     }
 }
 
-/// Mappings that are being changed can't be looked at: that is no reason to leave a file's fault out.
+/// Mappings cannot be inspected while they change; faults on files must be recorded nevertheless.
 fn files_only_while_one_maps_and_unmaps(tier: Tier) {
     let folder = scratch();
     let program = recorder(tier, "file").program(Oracle::c("faults/mapping"), [folder.path()]);
@@ -61,15 +61,15 @@ fn files_only_while_one_maps_and_unmaps(tier: Tier) {
     let of_files = run.rows_of(place).iter().filter(|row| row.file.is_some()).count() as u64;
     assert!(of_files + account.lost >= 200, "{of_files}: {account:?}");
     let others: u64 = run.accounts.iter().map(|account| account.filtered).sum();
-    assert!(others > 0, "what is left out is counted");
+    assert!(others > 0, "filtered faults are counted");
 }
 
-/// Every single fault of four threads, in order.
+/// Expects every fault of four threads, in order.
 fn a_storm(tier: Tier) {
     crowd(tier, "storm", &["4", "10000"]);
 }
 
-/// The books of 400,000 faults, or of 100,000 under emulation.
+/// Expects the account of 400,000 faults to close, or of 100,000 under emulation.
 fn a_storm_counted(tier: Tier) {
     let pages = if is_emulated() { "25000" } else { "100000" };
     let outcome = recorder(tier, "all")

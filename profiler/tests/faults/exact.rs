@@ -1,4 +1,4 @@
-//! `--exact-touch`: each first touch is a fault, and the machine's setting is as before, however the recording ends.
+//! `--exact-touch`: each first touch is a fault, and the machine's setting is restored however the recording ends.
 
 use std::process::{Command, Stdio};
 
@@ -15,12 +15,12 @@ in_each_tier!(alone: every_touch_is_a_fault);
 
 const PAGE: u64 = 4096;
 
-/// What the kernel maps around a fault at most, in bytes, found without ngmi; `None`: nobody may know here.
+/// The kernel's limit for mapping around a fault in bytes, read without ngmi; `None` if it is not readable here.
 fn fault_around() -> Option<u64> {
     with_setting("cat fault_around_bytes")?.trim().parse().ok()
 }
 
-/// Runs a line of shell in a debug file system of its own.
+/// Runs a line of shell in a separate mount of debugfs.
 fn with_setting(line: &str) -> Option<String> {
     let script = format!(
         "d=$(mktemp -d) && mount -t debugfs none $d && cd $d && {line}; s=$?; cd /; umount $d; rmdir $d; exit $s"
@@ -36,7 +36,7 @@ fn with_setting(line: &str) -> Option<String> {
         .then(|| String::from_utf8(output.stdout).unwrap())
 }
 
-/// Whether the setting may be changed here, found by setting it to what it is.
+/// Skips the test if the setting cannot be changed here, which is found by writing its current value.
 fn skipped() -> bool {
     if let Some(reason) = skip::no_capture() {
         skip::skip(&reason);
@@ -44,7 +44,7 @@ fn skipped() -> bool {
     }
     let may = fault_around().and_then(|bytes| with_setting(&format!("echo {bytes} > fault_around_bytes")));
     if may.is_none() {
-        skip::skip("this kernel lets nobody set fault_around_bytes");
+        skip::skip("this kernel does not permit setting fault_around_bytes");
     }
     may.is_none()
 }
@@ -93,7 +93,7 @@ fn every_touch_is_a_fault(tier: Tier) {
     }
 }
 
-/// A recording with the setting changed, that goes on.
+/// A running recording that has changed the setting.
 fn changed() -> Running {
     let recording = Ngmi::record().arg("--exact-touch").program("sleep", ["100"]);
     let log = recording.dir().join("out.json.gz.events");
@@ -113,7 +113,7 @@ fn however_it_ends() {
         let other = changed();
         interrupted.signal(Signal::SIGINT);
         interrupted.wait();
-        assert_eq!(fault_around(), Some(PAGE), "another recording goes on");
+        assert_eq!(fault_around(), Some(PAGE), "another recording is still running");
         other.signal(Signal::SIGTERM);
         other.wait();
         assert_eq!(fault_around(), before, "after the last one");
@@ -121,7 +121,7 @@ fn however_it_ends() {
         let abandoned = changed();
         abandoned.signal(Signal::SIGKILL);
         abandoned.wait();
-        // Its programs are unloaded first, which takes long in a guest.
+        // Its eBPF programs are unloaded first, which takes long in a guest.
         let limit = std::time::Duration::from_secs(if is_emulated() { 60 } else { 10 });
         let end = std::time::Instant::now() + limit;
         while fault_around() != before && std::time::Instant::now() < end {
@@ -130,7 +130,7 @@ fn however_it_ends() {
         assert_eq!(
             fault_around(),
             before,
-            "the privileged half outlives the other one, to put it back"
+            "the privileged helper outlives the recorder to restore the setting"
         );
     });
 }
@@ -149,14 +149,14 @@ fn what_sigkill_leaves_the_doctor_puts_back() {
                 .into_iter()
                 .chain(procfs::descendants(pid.unsigned_abs()))
                 .collect();
-            // Stopped first: the privileged half must not see the other one's end.
+            // Stop all first: the privileged helper must not notice that the recorder ends.
             for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
                 for pid in &all {
                     let _ = kill(Pid::from_raw(pid.cast_signed()), signal);
                 }
             }
             killed.wait();
-            assert_eq!(fault_around(), Some(PAGE), "left as SIGKILL found it");
+            assert_eq!(fault_around(), Some(PAGE), "still changed after SIGKILL");
             let told = match next {
                 "doctor" => Ngmi::verb("doctor").run(),
                 _ => Ngmi::record().program("true", [""; 0]).run(),

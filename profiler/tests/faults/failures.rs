@@ -1,4 +1,4 @@
-//! Faults that end in a signal, which the program survives.
+//! Faults that end in a signal that the program handles.
 
 use crate::run::judged;
 use crate::tier::{Knows, Tier, in_each_tier};
@@ -14,6 +14,6 @@ fn signals(tier: Tier) {
     if run.tier.knows(Knows::Failed) {
         assert_eq!(account.failed, failed);
     } else {
-        assert_eq!(account.failed, 0, "this tier can't see any");
+        assert_eq!(account.failed, 0, "this tier cannot see failed faults");
     }
 }

@@ -1,4 +1,4 @@
-//! Reading a mapped file that is not in the page cache.
+//! Reads of a mapped file that is not in the page cache.
 
 use crate::harness::skip::skip;
 use crate::rows::Row;
@@ -14,7 +14,7 @@ in_each_tier!(
     two_threads_on_one_page,
 );
 
-/// Every page a fault, which waited if it had to and read the page that it wanted and no other.
+/// Expects a fault for every page, which read only that page and waited if it had to.
 fn expect_single_pages(run: &Run) {
     let (phase, rows) = run.only_rows();
     assert!(phase.is_cold());
@@ -27,14 +27,14 @@ fn expect_single_pages(run: &Run) {
             );
         }
     }
-    // On a busy machine a page may come in before the thread gets to wait for it: under emulation every third, and with a hypervisor that
-    // answers before it lets the CPU go on, all of them. Who waited is the kernel's own count, and each row agreed with it.
+    // On a busy machine a page may arrive before the thread waits for it: every third page under emulation, and all of them with a hypervisor
+    // that completes the read before it resumes the CPU. Which touches waited is the kernel's own count, and each row agreed with it.
     let waited = phase.touches.iter().filter(|touch| touch.switches > 0).count();
     let tenths = if is_slow() { 4 } else { 8 };
     if waited * 10 < phase.touches.len() * tenths {
         let all = phase.touches.len();
         skip(&format!(
-            "the disk answered before the thread could wait: {waited} of {all} pages were waited for"
+            "the disk answered before the thread could wait: it waited for {waited} of {all} pages"
         ));
         return;
     }
@@ -43,7 +43,7 @@ fn expect_single_pages(run: &Run) {
         let latency: u64 = rows.iter().filter_map(|row| row.latency_ns).sum();
         assert!(
             latency * 3 >= touches,
-            "{latency} ns of the {touches} ns that the touches took"
+            "latencies of {latency} ns in touches of {touches} ns"
         );
     }
 }
@@ -60,7 +60,7 @@ fn a_cold_file_in_no_order(tier: Tier) {
     }
 }
 
-/// Few faults for many pages: the others were mapped around, and everything read was read by one of these faults.
+/// Expects few faults for many pages: the other pages were mapped around, and these faults read all of them.
 fn expect_pages_together(run: &Run) {
     let (phase, rows) = run.only_rows();
     assert!(phase.is_cold());
@@ -73,7 +73,7 @@ fn expect_pages_together(run: &Run) {
     }
     let silent = phase.touches.iter().filter(|touch| touch.faults() == 0).count() as u64;
     if let Some(around) = sum(&rows, |row| row.pages_around) {
-        // A range that was mapped around may hold pages that were mapped before.
+        // A range mapped around a fault may include pages that were mapped before.
         assert!(
             around >= silent,
             "{around} pages mapped around, {silent} touched without a fault"
@@ -83,16 +83,16 @@ fn expect_pages_together(run: &Run) {
         return;
     }
     if let Some(read) = sum(&rows, |row| row.pages_read) {
-        assert_eq!(read, came_in(phase), "pages read, and pages that came into the cache");
+        assert_eq!(read, came_in(phase), "pages read, and pages added to the cache");
     }
 }
 
-/// Pages of the file that the phase brought into the cache.
+/// The number of the file's pages that the phase added to the cache.
 fn came_in(phase: &Phase) -> u64 {
     u64::try_from(phase.resident_after - phase.resident_before).unwrap()
 }
 
-/// The sum over the rows that have one; `None` if the kernel does not tell it at all.
+/// The sum over the rows that have a value; `None` if the kernel does not report it at all.
 fn sum(rows: &[&Row], part: impl Fn(&Row) -> Option<u64>) -> Option<u64> {
     rows.iter().filter_map(|row| part(row)).reduce(|one, other| one + other)
 }
@@ -116,7 +116,7 @@ fn two_threads_on_one_page(tier: Tier) {
     let together = together.filter(|(one, other)| one.switches > 0 && other.switches > 0);
     let addresses: Vec<u64> = together.map(|(one, _)| one.address).collect();
     if addresses.is_empty() {
-        skip("no page found both threads waiting for it");
+        skip("the two threads never waited for the same page");
         return;
     }
     if !run.tier.knows(Knows::Latency) {
@@ -136,14 +136,14 @@ fn two_threads_on_one_page(tier: Tier) {
             assert_eq!(row.waited, Some(true), "{row:?}");
             assert!(
                 row.disk_ns > Some(0) || row.other_read_ns > Some(0),
-                "waited for what? {row:?}"
+                "it is unknown what this fault waited for: {row:?}"
             );
         }
         assert!(
             one.disk_ns > Some(0) || other.disk_ns > Some(0),
-            "who read it? {one:?}\n{other:?}"
+            "neither thread read the page: {one:?}\n{other:?}"
         );
         anothers += usize::from(one.other_read_ns > Some(0) || other.other_read_ns > Some(0));
     }
-    assert!(anothers > 0, "nobody ever waited for the other's read");
+    assert!(anothers > 0, "neither thread ever waited for the other's read");
 }

@@ -1,4 +1,4 @@
-//! Programs that exec maps, and libraries that a program opens.
+//! Faults in programs that exec maps, and in libraries that a program opens.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -30,7 +30,7 @@ fn pointers() -> Oracle {
     Oracle::c_with("faults/pointers.c", "libpointers.so", &["-shared", "-fPIC"])
 }
 
-/// What these tests build in a way of their own.
+/// Oracles that these tests build with special options.
 pub fn oracles() -> impl Iterator<Item = Oracle> {
     ["-pie", "-no-pie", "-static"]
         .map(entry)
@@ -38,7 +38,7 @@ pub fn oracles() -> impl Iterator<Item = Oracle> {
         .chain([table(), pointers()])
 }
 
-/// The first fault in the executable's code is where it is entered: the kernel mapped it, in exec, before any hook saw a mapping.
+/// Expects the first fault in the executable's code at its entry point. The kernel mapped the code in exec, before any hook saw a mapping.
 fn expect_entry(tier: Tier, flag: &str) {
     let oracle = entry(flag);
     let Some(run) = record(tier, &oracle, [""; 0]) else {
@@ -74,7 +74,7 @@ fn expect_entry(tier: Tier, flag: &str) {
     assert!(first.stack_complete == Some(true) && !first.in_kernel, "{first:?}");
 }
 
-/// What binutils says its build id is.
+/// The build id of a file according to binutils.
 fn build_id(file: &Path) -> Option<String> {
     let notes = Command::new("readelf").arg("-n").arg(file).output().unwrap();
     let text = String::from_utf8_lossy(&notes.stdout).into_owned();
@@ -93,7 +93,7 @@ fn a_static_program(tier: Tier) {
     expect_entry(tier, "-static");
 }
 
-/// Records what touches a copy of the library.
+/// Records a program that touches a copy of the library.
 fn with_library(tier: Tier, more: &[&str]) -> Option<Run> {
     let folder = scratch();
     let library = table().copied(&folder.path().join("libtable.so"));
@@ -116,16 +116,16 @@ fn a_library(tier: Tier) {
     }
 }
 
-/// Its path and its identity stay; its bytes may be out of reach, and its sections with them.
+/// The path and identity of a deleted library remain; its contents, and with them its sections, may be inaccessible.
 fn a_library_that_is_gone(tier: Tier) {
     with_library(tier, &["unlink"]);
 }
 
-/// Pages that the loader's relocations copied: as many as the kernel calls private and dirty.
+/// Expects as many pages copied by relocations as the kernel counts as private and dirty.
 fn what_relocations_cost(tier: Tier) {
     let folder = scratch();
     let library = pointers().copied(&folder.path().join("libpointers.so"));
-    // A page that the disk does not have yet counts as dirty, too.
+    // Pages that are not on the disk yet would also count as dirty.
     std::fs::File::open(&library.path).unwrap().sync_all().unwrap();
     let Some(run) = record(tier, &Oracle::c("faults/relocated"), [&library]) else {
         return;

@@ -1,4 +1,4 @@
-//! Faults that the kernel raises on the program's behalf: copies to and from its memory, and `get_user_pages`.
+//! Faults that the kernel raises on behalf of the program: copies to and from its memory, and `get_user_pages`.
 
 use crate::run::judged;
 use crate::tier::{Tier, in_each_tier};
@@ -29,7 +29,7 @@ fn a_write_out_of_a_mapping(tier: Tier) {
     judged(tier, "inside", &["write"]);
 }
 
-/// No user registers: the kernel counts it, and neither an exception nor a software event says so.
+/// Without user registers, the kernel counts the fault, but there is neither an exception nor a software event.
 fn a_read_past_the_page_cache(tier: Tier) {
     judged(tier, "inside", &["direct"]);
 }

@@ -1,4 +1,4 @@
-//! Holds what was recorded against what the program knows: fault by fault, moment by moment, and account by account.
+//! Compares a recording with what the program knows: every fault, its time, and every account.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +7,10 @@ use crate::run::Run;
 use crate::said::{PAGE, Phase, Raised, Sweep, Touch};
 use crate::tier::Knows;
 
-/// Faults without user registers that a thread has for reasons of its own: exec's argument pages, robust futexes.
+/// The largest number of faults without user registers that any thread may have: exec's argument pages, robust futexes.
 const UNSEEN_BY_NATURE: i64 = 8;
 
-/// What has to be a row: a touch, or a page of a sweep.
+/// A row that has to exist: for a touch, or for a page of a sweep.
 struct Expected<'a> {
     phase: &'a Phase,
     address: u64,
@@ -18,7 +18,7 @@ struct Expected<'a> {
 }
 
 impl Run {
-    /// Asserts that each phase's thread has exactly the phase's faults in the phase's memory, in their order.
+    /// Asserts that each phase's thread has exactly the phase's faults in the phase's memory, in order.
     #[track_caller]
     pub fn expect_phases(&self) {
         let mut stretches: BTreeMap<(u32, u64), Vec<&Phase>> = BTreeMap::new();
@@ -27,7 +27,7 @@ impl Run {
         }
         assert!(
             !stretches.is_empty(),
-            "the oracle said nothing: {}",
+            "the oracle printed nothing: {}",
             self.outcome.stdout
         );
         for phases in stretches.values() {
@@ -36,21 +36,21 @@ impl Run {
         self.expect_stacks();
     }
 
-    /// Asserts that the stacks of the phases are complete, but for the few of a young process whose tables are on their way.
+    /// Asserts that the stacks of the phases are complete, except for a few of a young process, for which unwind tables are not ready yet.
     #[track_caller]
     fn expect_stacks(&self) {
         let rows: Vec<&Row> = self.said.phases.iter().flat_map(|phase| self.rows_of(phase)).collect();
         let cut: Vec<_> = rows.iter().filter(|row| row.stack_complete != Some(true)).collect();
         assert!(
             cut.len() * 5 <= rows.len(),
-            "{} of {} stacks are not complete, as that of {:?}",
+            "{} of {} stacks are incomplete, such as that of {:?}",
             cut.len(),
             rows.len(),
             cut[0]
         );
     }
 
-    /// Asserts the faults of phases that one thread spent in one stretch of memory.
+    /// Asserts the faults of all phases that one thread spent in the same range of memory.
     #[track_caller]
     fn expect_stretch(&self, phases: &[&Phase]) {
         let name = &phases[0].name;
@@ -102,7 +102,7 @@ impl Run {
         expect_moments(name, &found, &expected);
     }
 
-    /// The rows that a phase has to have in this tier.
+    /// The rows that a phase must have in this tier.
     fn expected_of<'a>(&self, phase: &'a Phase) -> Vec<Expected<'a>> {
         if phase.is_remote() && !self.tier.knows(Knows::Remote) {
             return Vec::new();
@@ -129,7 +129,7 @@ impl Run {
         known.flat_map(times).collect()
     }
 
-    /// What is wrong about one row.
+    /// The names of the fields of a row that are wrong.
     fn compare(&self, row: &Row, expected: &Expected<'_>) -> Vec<String> {
         let phase = expected.phase;
         let mut wrong = Vec::new();
@@ -162,7 +162,7 @@ impl Run {
         row.access == access || (!self.tier.knows(Knows::Access) && row.access == "unknown")
     }
 
-    /// What is wrong about a row of that touch: what it was, and of which file.
+    /// The fields of a touch's row that are wrong: those about its kind and its file.
     fn compare_touch(&self, row: &Row, phase: &Phase, touch: &Touch) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut check = |right: bool, what: &str| {
@@ -187,16 +187,16 @@ impl Run {
         }
         match &touch.file {
             Some(file) => {
-                // The kernel's name of a memfd has no folder; mremap without the VMA in hand leaves nothing to say.
+                // The kernel's name of a memfd has no folder. After mremap, the file is unknown to a tier that does not see the VMA.
                 let unknown = row.file.is_none() && phase.name == "moved" && !self.tier.knows(Knows::MovedMappings);
                 check(unknown || row.path() == Some(file), "file");
                 check(unknown || row.offset == touch.offset, "offset");
-                // Of overlayfs, the mapping may show the file below; stat never does.
+                // On overlayfs, the mapping may show the file of the lower layer; stat never does.
                 let exact = !unknown && phase.name != "overlay";
                 check(!exact || row.inode == touch.inode, "inode");
                 check(!exact || row.device == touch.device, "device");
             }
-            // Shared memory without a name and the reserve of huge pages are files of the kernel's own.
+            // Shared anonymous memory and reserved huge pages are files inside the kernel.
             None => check(
                 row.file.is_none() || matches!(&*touch.class, "shmem" | "huge"),
                 "a file",
@@ -205,12 +205,14 @@ impl Run {
         wrong
     }
 
-    /// What is wrong about a row's durations.
+    /// What is wrong with a row's durations.
     fn compare_times(&self, row: &Row, touch: Option<&Touch>) -> Vec<String> {
         let mut wrong = Vec::new();
         match row.latency_ns {
             None if self.tier.knows(Knows::Latency) && row.failed.is_none() => wrong.push("no latency".to_owned()),
-            Some(_) if !self.tier.knows(Knows::Latency) => wrong.push("a latency that this tier can't know".to_owned()),
+            Some(_) if !self.tier.knows(Knows::Latency) => {
+                wrong.push("a latency that this tier cannot know".to_owned())
+            }
             _ => {}
         }
         let latency = row.latency_ns.unwrap_or(0);
@@ -229,7 +231,8 @@ impl Run {
         wrong
     }
 
-    /// Asserts that every thread's books close, that nothing was lost, and that what is not visible is what can't be.
+    /// Asserts that per-thread fault counts reconcile with the kernel's, that no fault was lost, and that only faults invisible to the tier are
+    /// missing.
     #[track_caller]
     pub fn expect_accounts(&self) {
         assert!(!self.accounts.is_empty(), "no thread has an account");
@@ -256,7 +259,7 @@ impl Run {
         }
     }
 
-    /// Asserts that so many faults of the thread may be hidden from this tier.
+    /// Asserts that this tier may miss `hidden` faults of the thread.
     #[track_caller]
     fn expect_hidden(&self, tid: u32, hidden: i64) {
         let populated = self.said.phases.iter().filter(|phase| phase.tid == tid);
@@ -274,12 +277,12 @@ impl Run {
         };
         assert!(
             possible.contains(&hidden),
-            "thread {tid}: {hidden} faults not visible, {possible:?} can't be"
+            "thread {tid}: {hidden} faults are not visible, expected {possible:?}"
         );
     }
 }
 
-/// The function of the oracle that makes such an access.
+/// The oracle's function that makes this access.
 fn function_of(access: &str) -> &'static str {
     if access == "read" {
         "oracle_load"
@@ -288,10 +291,10 @@ fn function_of(access: &str) -> &'static str {
     }
 }
 
-/// Takes out what was lost and is missing, as far as the loss goes: what is left has to be there, and in order.
+/// Removes expected faults that are missing, at most as many as were lost; all others must exist in order.
 ///
-/// Where one address is touched again and again, the addresses alone don't say which touches are missing, so the moments do: there is one difference of
-/// the two clocks with which every row lies within its touch.
+/// If an address is touched repeatedly, addresses alone do not identify the missing touches, but times do: there is one offset between the two
+/// clocks for which every row is within its touch.
 fn without_lost(expected: &mut Vec<Expected<'_>>, addresses: &[u64], found: &[&Row], lost: u64) {
     let first = expected.iter().filter(|one| addresses.first() == Some(&one.address));
     let alignments = first.map(|one| paired(expected, addresses, found, Some(Clocks::of(found[0], one))));
@@ -306,7 +309,7 @@ fn without_lost(expected: &mut Vec<Expected<'_>>, addresses: &[u64], found: &[&R
     });
 }
 
-/// Numbers of what was expected that may be the rows, in their order: each the first of its address, and of its moment as far as the clocks are known.
+/// Indices of expected faults that match the rows in order: each is the first with the row's address, and with its time if the clocks are known.
 fn paired(expected: &[Expected<'_>], addresses: &[u64], found: &[&Row], clocks: Option<Clocks>) -> BTreeSet<usize> {
     let mut clocks = clocks;
     let mut rows = addresses.iter().zip(found).peekable();
@@ -323,7 +326,7 @@ fn paired(expected: &[Expected<'_>], addresses: &[u64], found: &[&Row], clocks: 
     kept
 }
 
-/// What the recording's clock may be behind the program's, in ns.
+/// The range of possible offsets of the program's clock from the recording's, in ns.
 #[derive(Clone, Copy)]
 struct Clocks {
     low: i128,
@@ -331,7 +334,7 @@ struct Clocks {
 }
 
 impl Clocks {
-    /// With which the row lies within the touch; a page of a sweep has no moment of its own.
+    /// The offsets for which the row is within the touch; any offset for a page of a sweep, which has no time.
     fn of(row: &Row, expected: &Expected<'_>) -> Self {
         let time = i128::from(row.time_ns);
         expected.touch.map_or(
@@ -358,13 +361,13 @@ impl Clocks {
     }
 }
 
-/// The first place where the lists differ.
+/// The first index at which the lists differ.
 fn first_difference(left: &[u64], right: &[u64]) -> Option<usize> {
     let place = left.iter().zip(right).position(|(one, other)| one != other);
     place.or_else(|| (left.len() != right.len()).then(|| left.len().min(right.len())))
 }
 
-/// Asserts that there is one difference between the two clocks with which every row lies within its touch.
+/// Asserts that there is one offset between the two clocks for which every row is within its touch.
 #[track_caller]
 fn expect_moments(name: &str, rows: &[&Row], expected: &[Expected<'_>]) {
     let clocks = rows.iter().zip(expected).map(|(row, one)| Clocks::of(row, one));

@@ -1,11 +1,11 @@
-//! Page faults end to end: programs that know each of their faults are recorded in every tier, and `ngmi faults` has to say the same.
+//! End-to-end tests of page faults: programs that know each of their faults are recorded in every tier, and `ngmi faults` must agree with them.
 //!
-//! Every test runs once a tier, by the names `fentry`, `tracepoint` and `perf`. It needs root and eBPF; without them, or where
-//! the kernel refuses a tier, it prints "skipped: reason" and is counted (see docs/testing.md).
+//! Every test runs once per tier, named `fentry`, `tracepoint` or `perf`. It needs root and eBPF. Without them, or if the kernel refuses a
+//! tier, the test prints "skipped: reason" and is counted (see docs/testing.md).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a test that can't go on should stop where it stands"
+    reason = "a test that cannot continue should panic at once"
 )]
 
 #[path = "../e2e/harness/emulated.rs"]
@@ -14,7 +14,7 @@ mod emulated;
 #[allow(
     dead_code,
     unused_imports,
-    reason = "each test program uses its own part of what they share"
+    reason = "each test program uses only a part of the shared harness"
 )]
 mod harness;
 

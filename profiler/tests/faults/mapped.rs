@@ -1,4 +1,4 @@
-//! What a recording says of a file's pages against what the kernel mapped, by its own pagemap and smaps.
+//! Compares what a recording reports about a file's pages with what the kernel mapped according to pagemap and smaps.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,17 +18,17 @@ in_each_tier!(
 in_each_tier!(alone: other_file_systems);
 
 const PAGE: u64 = 4096;
-/// Of the oracle's file.
+/// Pages of the oracle's file.
 const PAGES: u64 = 4096;
 
-/// What the oracle knows, in pages.
+/// The oracle's output, in pages.
 #[derive(Debug, Deserialize)]
 struct Kernel {
-    /// Mapped by any of its processes.
+    /// Pages that any of its processes has mapped.
     mapped: u64,
 }
 
-/// The part of `ngmi faults --json` that is about pages.
+/// The part of `ngmi faults --json` about pages.
 #[derive(Debug, Deserialize)]
 struct Report {
     pages: Vec<Pages>,
@@ -50,7 +50,7 @@ struct Finding {
     cause: String,
 }
 
-/// `None`: the oracle or the tier can't do its part here, and the test is counted as skipped.
+/// Records the oracle. `None` if the oracle or the tier cannot run here; the test then counts as skipped.
 fn report(tier: Tier, (kind, pattern): (&str, &str), folder: &Path) -> Option<(Kernel, Pages, Report)> {
     let arguments = [kind, pattern, folder.to_str().unwrap()];
     let outcome = recorder(tier, "all")
@@ -76,7 +76,11 @@ fn report(tier: Tier, (kind, pattern): (&str, &str), folder: &Path) -> Option<(K
         let mapped = [row.faulted_bytes, row.around_bytes, row.maybe_around_bytes];
         (mapped, row.wasted_bytes)
     };
-    assert_eq!(sums(&pages), sums(&again), "{kind} {pattern}: the profile and the log");
+    assert_eq!(
+        sums(&pages),
+        sums(&again),
+        "{kind} {pattern}: the log and the profile differ"
+    );
     Some((kernel, pages, log))
 }
 
@@ -86,7 +90,7 @@ fn read(file: &Path) -> Report {
     serde_json::from_str(&outcome.stdout).unwrap()
 }
 
-/// What is called wasted was not mapped, and what was mapped is within the bounds that the recording gives.
+/// Expects that no wasted page was mapped, and that the number of mapped pages is within the recording's bounds.
 fn expect_bounds(tier: Tier, kind: &str, pattern: &str) -> Option<(Kernel, Pages, Report)> {
     expect_bounds_in(tier, (kind, pattern), scratch().path())
 }
@@ -116,7 +120,7 @@ const KINDS: [&str; 9] = [
     "sequential",
     "processes",
 ];
-/// There the kernel maps pages for system calls.
+/// Kinds for which the kernel maps pages in system calls, unseen by the recording.
 const MAPPED_UNSEEN: [&str; 2] = ["populate", "locked"];
 
 fn each_page_touched(tier: Tier) {
@@ -158,14 +162,14 @@ fn pages_mapped_without_faults(tier: Tier) {
     }
 }
 
-/// A new file system in a file, mounted until it is dropped.
+/// A new file system in a file, which is mounted until this is dropped.
 struct Mounted {
     place: PathBuf,
     _folder: tempfile::TempDir,
 }
 
 impl Mounted {
-    /// `None`: this machine can't make or mount one.
+    /// Creates and mounts the file system. `None` if this machine cannot do so.
     fn new(kind: &str) -> Option<Self> {
         let folder = scratch();
         let (image, place) = (folder.path().join("image"), folder.path().join("mnt"));
@@ -175,7 +179,7 @@ impl Mounted {
         let is_there = quiet(Command::new(format!("mkfs.{kind}")).arg(&image))
             && quiet(Command::new("mount").args(["-o", "loop"]).args([&image, &place]));
         if !is_there {
-            skip::skip(&format!("no {kind} in a file can be made and mounted here"));
+            skip::skip(&format!("cannot create and mount {kind} in a file here"));
             return None;
         }
         Some(Self { place, _folder: folder })

@@ -1,4 +1,4 @@
-//! Memory of no file on a disk: anonymous, zeros, shared, huge, copied after fork, supplied by the program itself.
+//! Memory that belongs to no file on a disk: anonymous, zero pages, shared, huge pages, copied after fork, supplied by the program itself.
 
 use crate::run::judged;
 use crate::tier::{Knows, Tier, in_each_tier};
@@ -30,7 +30,7 @@ fn a_memfd(tier: Tier) {
     judged(tier, "anon", &["memfd"]);
 }
 
-/// One fault for 512 pages.
+/// Expects one fault for 512 pages.
 fn a_transparent_huge_page(tier: Tier) {
     if let Some(run) = judged(tier, "anon", &["thp"]) {
         assert_eq!(run.only_rows().1.len(), 1);
@@ -47,7 +47,7 @@ fn copies_after_fork(tier: Tier) {
     let Some(run) = judged(tier, "forked", &[]) else { return };
     let [parent, child] = ["parent", "child"].map(|name| run.said.phase(name));
     assert_ne!(parent.pid, child.pid);
-    assert_eq!(parent.base, child.base, "one address, two processes");
+    assert_eq!(parent.base, child.base, "both processes use the same address");
     let written = |row: &&&crate::rows::Row| row.access == "write";
     assert_eq!(
         run.rows_of(child).len(),
@@ -65,8 +65,12 @@ fn pages_that_the_program_supplies(tier: Tier) {
     let (_, rows) = run.only_rows();
     for row in rows.iter().filter(|_| tier.knows(Knows::Latency)) {
         assert!(row.latency_ns.is_some_and(|time| time >= slept), "{row:?}");
-        // The one who supplies the page may already sleep when the one who waits for it gives up its CPU, on a slow machine all the more.
+        // The thread that supplies the page may already sleep when the waiting thread gives up its CPU, more so on a slow machine.
         assert!(row.blocked_ns.is_some_and(|time| time >= slept / 2), "{row:?}");
-        assert_eq!(row.waited, Some(false), "no disk, and nobody's read: {row:?}");
+        assert_eq!(
+            row.waited,
+            Some(false),
+            "neither a disk nor another thread's read is involved: {row:?}"
+        );
     }
 }

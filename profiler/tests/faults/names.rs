@@ -1,4 +1,4 @@
-//! Which file a mapping is, and what it is called, where the two are not as they seem.
+//! The identity and the name of a mapped file, in cases in which they are not obvious.
 
 use crate::run::{Run, judged};
 use crate::tier::{Tier, in_each_tier};
@@ -34,12 +34,12 @@ fn a_file_whose_name_another_took(tier: Tier) {
     assert_ne!(old.inode, new.inode);
 }
 
-/// No record of perf's says mremap: the offsets come from the mapping itself.
+/// perf emits no record for mremap: the offsets come from the mapping itself.
 fn a_mapping_that_moved(tier: Tier) {
     names(tier, "moved");
 }
 
-/// The path is the process's own: it alone sees the mount.
+/// The path is the process's view, because only the process sees the mount.
 fn a_bind_mount(tier: Tier) {
     names(tier, "bind");
 }

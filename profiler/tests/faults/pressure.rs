@@ -12,11 +12,11 @@ fn making_room(tier: Tier) {
     let (phase, rows) = run.only_rows();
     assert!(
         phase.resident_after < phase.resident_before,
-        "nothing had to make room: {}",
+        "no page was reclaimed: {}",
         phase.resident_after
     );
     let reclaimed: u64 = rows.iter().filter_map(|row| row.reclaim_ns).sum();
     if tier.knows(Knows::Latency) {
-        assert!(reclaimed > 0, "the faults that made room do not say so");
+        assert!(reclaimed > 0, "the faults that reclaimed pages do not report it");
     }
 }

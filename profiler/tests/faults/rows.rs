@@ -1,8 +1,8 @@
-//! What `ngmi faults` prints: `--ndjson`, one object a fault, and the accounts of `--json`.
+//! The output of `ngmi faults`: one object per fault from `--ndjson`, and the accounts from `--json`.
 
 use serde::{Deserialize, Deserializer};
 
-/// The columns in their order. The first fifteen are the promise to those who plot; what follows was added later.
+/// The columns in order. The first fifteen are promised to scripts that plot; the others were added later.
 pub const COLUMNS: &[&str] = &[
     "time_ns",
     "pid",
@@ -37,7 +37,7 @@ pub const COLUMNS: &[&str] = &[
     "stack_complete",
 ];
 
-/// One fault. `None` is `null`: not known in this tier.
+/// One fault. `None` is `null`: unknown in this tier.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Row {
     pub time_ns: u64,
@@ -76,7 +76,7 @@ pub struct Row {
     pub stack_complete: Option<bool>,
 }
 
-/// The books of one thread that ended: see [`Account::expect_closed`].
+/// The fault counts of one thread that ended: see [`Account::expect_closed`].
 #[derive(Debug, Clone, Deserialize)]
 pub struct Account {
     pub pid: u32,
@@ -85,7 +85,7 @@ pub struct Account {
     pub seen: u64,
     pub lost: u64,
     pub filtered: u64,
-    /// Signed, so that a remainder below zero is found. `None`: no fault of the thread was watched.
+    /// Signed, to detect a negative remainder. `None` if no fault of the thread was traced.
     pub not_visible: Option<i64>,
     pub failed: u64,
     pub kernel_minor: Option<u64>,
@@ -93,7 +93,7 @@ pub struct Account {
     pub before: Option<u64>,
 }
 
-/// The tables that the tests look at.
+/// The tables that the tests check.
 #[derive(Debug, Deserialize)]
 pub struct Tables {
     pub accounts: Vec<Account>,
@@ -103,7 +103,7 @@ fn hexadecimal<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let text = String::deserialize(from)?;
     text.strip_prefix("0x")
         .and_then(|digits| u64::from_str_radix(digits, 16).ok())
-        .ok_or_else(|| serde::de::Error::custom(format!("{text:?} is no address")))
+        .ok_or_else(|| serde::de::Error::custom(format!("invalid address: {text:?}")))
 }
 
 fn or_unknown<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
@@ -111,7 +111,7 @@ fn or_unknown<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
 }
 
 impl Row {
-    /// The parts of the latency that this tier knows, in ns: those that do not overlap. Reclaim holds waits of its own.
+    /// Sum of the parts of the latency that this tier knows and that do not overlap, in ns. Reclaim is left out because it includes waits.
     pub fn parts_ns(&self) -> u64 {
         let parts = [
             self.lock_ns,
@@ -123,7 +123,7 @@ impl Row {
         parts.into_iter().flatten().sum()
     }
 
-    /// The file's path as it was when it was mapped.
+    /// The file's path at the time of mapping.
     pub fn path(&self) -> Option<&str> {
         let file = self.file.as_deref()?;
         Some(file.strip_suffix(" (deleted)").unwrap_or(file))
@@ -131,12 +131,12 @@ impl Row {
 }
 
 impl Account {
-    /// Asserts the equation: what was seen, lost, filtered and not visible is what the kernel counted.
+    /// Asserts that the account closes: seen, lost, filtered and not visible faults add up to the kernel's count.
     #[track_caller]
     pub fn expect_closed(&self) {
         let watched = i128::from(self.seen) + i128::from(self.lost) + i128::from(self.filtered);
         let Some(not_visible) = self.not_visible else {
-            assert_eq!(watched, 0, "what was watched has to have an account: {self:?}");
+            assert_eq!(watched, 0, "a thread with traced faults has no account: {self:?}");
             return;
         };
         let count = |count: Option<u64>| i128::from(count.unwrap_or_else(|| panic!("a count is missing: {self:?}")));
@@ -146,6 +146,9 @@ impl Account {
             kernels,
             "the account does not close: {self:?}"
         );
-        assert!(not_visible >= 0, "more was seen than there was: {self:?}");
+        assert!(
+            not_visible >= 0,
+            "more faults were recorded than the kernel counted: {self:?}"
+        );
     }
 }

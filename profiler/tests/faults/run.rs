@@ -1,4 +1,4 @@
-//! Records an oracle program in one tier, and reads back what it said and what `ngmi faults` says.
+//! Records an oracle program in one tier, and reads back the output of the oracle and of `ngmi faults`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -10,41 +10,41 @@ use crate::said::{Phase, Said};
 use crate::tier::Tier;
 use crate::together;
 
-/// A folder on a file system with a page cache of its own: most machines' /tmp is memory.
+/// A folder on a file system that uses the page cache; on most machines, /tmp is memory.
 pub fn scratch() -> tempfile::TempDir {
     let place =
         std::env::var_os("NGMI_FAULT_DIR").map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from);
     tempfile::Builder::new().prefix("faults-").tempdir_in(place).unwrap()
 }
 
-/// A recording with both sides of the story.
+/// A recording, with the output of the oracle and of `ngmi faults`.
 pub struct Run {
     pub tier: Tier,
     pub outcome: Outcome,
-    /// What the oracle knows.
+    /// The oracle's output.
     pub said: Said,
-    /// What was recorded, in time order.
+    /// The recorded faults, by time.
     pub rows: Vec<Row>,
     pub accounts: Vec<Account>,
-    /// Losses that are counted are no failure: see [`is_slow`].
+    /// Whether losses are permitted if they are counted: see [`is_slow`].
     pub may_lose: bool,
 }
 
-/// The recorder is a debug build or runs under emulation (`NGMI_FAULT_SLOW`), and empties the rings several times slower: a storm
-/// may overrun it on a busy machine. Then what was lost has to be counted to the last fault; a release build loses nothing.
+/// Whether the recorder is a debug build or runs under emulation (`NGMI_FAULT_SLOW`). It then drains the rings several times slower, and a
+/// storm may overrun it on a busy machine: every lost fault must be counted. A release build loses nothing.
 pub fn is_slow() -> bool {
     let is_debug = cfg!(debug_assertions) && std::env::var_os("NGMI_BIN").is_none();
     is_debug || is_emulated()
 }
 
-/// `ngmi record` in that tier; the events are kept in `log`.
+/// Prepares `ngmi record` in this tier; the events are kept in `log`.
 pub fn recorder(tier: Tier, faults: &str) -> Ngmi {
     Ngmi::record()
         .args(["--faults", faults, "--fault-source", tier.name()])
         .args(["--keep-events", "log"])
 }
 
-/// Records the oracle with every fault. `None`: it said why it can't run here, and the test is counted as skipped.
+/// Records all faults of an oracle. `None` if the oracle cannot run here and printed why; the test then counts as skipped.
 pub fn record<S: AsRef<OsStr>>(tier: Tier, oracle: &Oracle, arguments: impl IntoIterator<Item = S>) -> Option<Run> {
     read(tier, recorder(tier, "all").program(oracle, arguments).run())
 }
@@ -63,7 +63,7 @@ pub fn judged(tier: Tier, name: &str, arguments: &[&str]) -> Option<Run> {
     Some(run)
 }
 
-/// Both sides of a recording that is over.
+/// Reads the output of the oracle and of `ngmi faults` for a finished recording.
 #[track_caller]
 pub fn read(tier: Tier, outcome: Outcome) -> Option<Run> {
     outcome.expect_no_panic();
@@ -72,7 +72,7 @@ pub fn read(tier: Tier, outcome: Outcome) -> Option<Run> {
     let rows = rows(&log, &[]);
     assert!(
         rows.is_sorted_by_key(|row| row.time_ns),
-        "the rows are not in the order of their time"
+        "the rows are not sorted by time"
     );
     let accounts = tables(&log).accounts;
     Some(Run {
@@ -85,7 +85,7 @@ pub fn read(tier: Tier, outcome: Outcome) -> Option<Run> {
     })
 }
 
-/// What the oracle said, if it could do its part. `None`: it said why not, and the test is counted as skipped.
+/// Reads the oracle's output. `None` if the oracle cannot run here and printed why; the test then counts as skipped.
 #[track_caller]
 pub fn read_said(outcome: &Outcome) -> Option<Said> {
     let said = Said::read(&outcome.stdout);
@@ -122,13 +122,13 @@ pub fn tables(file: &Path) -> Tables {
 }
 
 impl Run {
-    /// What was recorded of the phase's thread in the phase's memory.
+    /// The recorded faults of the phase's thread in the phase's memory.
     pub fn rows_of(&self, phase: &Phase) -> Vec<&Row> {
         let of_it = |row: &&Row| row.tid == phase.tid && phase.holds(row.address);
         self.rows.iter().filter(of_it).collect()
     }
 
-    /// The only phase's rows.
+    /// The only phase and its rows.
     #[track_caller]
     pub fn only_rows(&self) -> (&Phase, Vec<&Row>) {
         assert_eq!(self.said.phases.len(), 1);
@@ -136,12 +136,12 @@ impl Run {
         (phase, self.rows_of(phase))
     }
 
-    /// The kernel did not show each switch, and the recording counts those (docs/waits.md): waits of single faults may be unknown.
+    /// Whether the kernel missed context switches, which the recording counts (docs/waits.md): waits of single faults may be unknown.
     pub fn misses_switches(&self) -> bool {
         self.outcome.stderr.contains("switches missed")
     }
 
-    /// The books of that thread.
+    /// The account of a thread.
     #[track_caller]
     pub fn account(&self, tid: u32) -> &Account {
         let found = self.accounts.iter().find(|account| account.tid == tid);

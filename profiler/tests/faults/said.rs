@@ -1,49 +1,49 @@
-//! What an oracle program knows of itself: one line of JSON a phase (see `tests/oracles/faults/fault.h`).
+//! The output of an oracle program: one line of JSON per phase (see `tests/oracles/faults/fault.h`).
 
 use serde::Deserialize;
 
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 
-/// Something that one thread did to one stretch of memory.
+/// Accesses of one thread to one range of memory.
 #[derive(Debug, Deserialize)]
 pub struct Phase {
     #[serde(rename = "phase")]
     pub name: String,
     pub pid: u32,
     pub tid: u32,
-    /// First byte.
+    /// Address of the first byte.
     pub base: u64,
     pub pages: u64,
-    /// Each touch is one fault, or the oracle is wrong.
+    /// Each touch is exactly one fault; anything else is an error of the oracle.
     pub exact: bool,
     pub raised: Raised,
-    /// Every page once, ascending; there are no single notes then.
+    /// The phase touches every page once, in ascending order, and has no `touches`.
     pub sweep: Option<Sweep>,
-    /// Pages of its notes, which the kernel faulted in without user registers.
+    /// Pages of the oracle's notes, which the kernel faulted in without user registers.
     pub populated: u64,
-    /// Pages of the whole file in the page cache; negative: not asked.
+    /// Pages of the whole file in the page cache; negative if not determined.
     pub resident_before: i64,
     pub resident_after: i64,
-    /// Faults of the thread between the phase's beginning and its end, by `getrusage`: those of its notes too.
+    /// Faults of the thread from the beginning to the end of the phase, by `getrusage`, including those of the notes.
     pub minor: u64,
     pub major: u64,
     pub touches: Vec<Touch>,
 }
 
-/// Who raises the faults of a phase.
+/// The origin of the faults of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Raised {
     /// The program's own instructions.
     User,
-    /// The kernel, which copies to or from the program's memory in a system call.
+    /// The kernel, while it copies to or from the program's memory in a system call.
     Copy,
     /// The kernel, without user registers.
     GetUserPages,
 }
 
-/// What a sweep did to every page.
+/// The access of a sweep to every page.
 #[derive(Debug, Deserialize)]
 pub struct Sweep {
     pub access: String,
@@ -55,21 +55,21 @@ pub struct Sweep {
 pub struct Touch {
     pub address: u64,
     pub access: String,
-    /// What a fault there is.
+    /// The class of a fault there.
     pub class: String,
-    /// What is mapped there; without one it is memory.
+    /// The mapped file; `None` for memory without a file.
     pub file: Option<String>,
-    /// Of the page, in bytes.
+    /// Offset of the page in the file, in bytes.
     pub offset: Option<u64>,
-    /// `MAJOR:MINOR`, decimal.
+    /// `MAJOR:MINOR`, in decimal.
     pub device: Option<String>,
     pub inode: Option<u64>,
     /// The signal that it raised.
     pub failed: Option<String>,
-    /// What the kernel counted across it.
+    /// Minor faults that the kernel counted during the touch.
     pub minor: u64,
     pub major: u64,
-    /// How often it gave up its CPU of its own accord, by the kernel's count.
+    /// Voluntary context switches that the kernel counted.
     pub switches: u64,
     /// `CLOCK_MONOTONIC` before and after, in ns.
     pub start: u64,
@@ -85,18 +85,18 @@ enum Line {
     Says { says: serde_json::Value },
 }
 
-/// Everything that an oracle said.
+/// The complete output of an oracle.
 #[derive(Debug, Default)]
 pub struct Said {
     pub phases: Vec<Phase>,
-    /// Why it could not do its part here.
+    /// The reason why the oracle cannot run here.
     pub skip: Option<String>,
-    /// What else it knows.
+    /// Other values that the oracle printed.
     pub says: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Touch {
-    /// How many faults the kernel counted or signalled here.
+    /// The number of faults that the kernel counted or signalled here.
     pub fn faults(&self) -> u64 {
         self.minor + self.major + u64::from(self.failed.is_some())
     }
@@ -115,17 +115,17 @@ impl Phase {
         (self.base..self.end()).contains(&address)
     }
 
-    /// The faults are the kernel's only to see: no exception, no software event.
+    /// Only the kernel sees these faults: there is no exception and no software event.
     pub fn is_remote(&self) -> bool {
         self.raised == Raised::GetUserPages
     }
 
-    /// Its page cache was empty at first, and known.
+    /// Whether none of the file's pages was in the page cache at first.
     pub fn is_cold(&self) -> bool {
         self.resident_before == 0
     }
 
-    /// Faults that its notes or its sweep know of.
+    /// The number of faults according to the notes or the sweep.
     pub fn faults(&self) -> u64 {
         if self.sweep.is_some() {
             return self.pages;
@@ -133,7 +133,7 @@ impl Phase {
         self.touches.iter().map(Touch::faults).sum()
     }
 
-    /// Asserts that the oracle did what it is there for, by the kernel's own count.
+    /// Asserts that the oracle worked as intended, by the kernel's own count.
     #[track_caller]
     fn expect_truth(&self) {
         if self.sweep.is_some() {
@@ -149,7 +149,7 @@ impl Phase {
             assert_eq!(
                 touch.faults(),
                 1,
-                "{}: the kernel counted otherwise: {touch:?}",
+                "{}: the kernel's count differs: {touch:?}",
                 self.name
             );
         }
@@ -157,7 +157,7 @@ impl Phase {
 }
 
 impl Said {
-    /// What stands in the output; lines that are no JSON are somebody else's.
+    /// Parses the output; lines without JSON come from other programs.
     #[track_caller]
     pub fn read(output: &str) -> Self {
         let mut said = Self::default();
@@ -174,18 +174,18 @@ impl Said {
         said
     }
 
-    /// The only phase of that name.
+    /// The only phase with this name.
     #[track_caller]
     pub fn phase(&self, name: &str) -> &Phase {
         let mut found = self.phases.iter().filter(|phase| phase.name == name);
         let phase = found
             .next()
-            .unwrap_or_else(|| panic!("the oracle said nothing of {name:?}"));
-        assert!(found.next().is_none(), "two phases {name:?}");
+            .unwrap_or_else(|| panic!("the oracle printed no phase {name:?}"));
+        assert!(found.next().is_none(), "two phases are named {name:?}");
         phase
     }
 
-    /// A number that the oracle said by itself.
+    /// A number among the other values of the oracle.
     #[track_caller]
     pub fn number(&self, key: &str) -> u64 {
         let value = self.says.get(key).and_then(serde_json::Value::as_u64);

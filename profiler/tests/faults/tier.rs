@@ -1,16 +1,16 @@
-//! The tiers of capture, what each can and can't know, and each test once in each of them.
+//! The tiers of capture, what each can and cannot know, and a macro that runs each test once per tier.
 
 use std::process::Command;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
 use crate::harness::{Oracle, skip};
 
-/// A way to see faults, as `--fault-source` names it.
+/// A method of tracing faults, as in `--fault-source`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
-    /// fentry and fexit of `handle_mm_fault` and `filemap_fault`: everything.
+    /// fentry and fexit of `handle_mm_fault` and `filemap_fault`, which see everything.
     Fentry,
-    /// The exception's tracepoints and the software events of its completion.
+    /// The tracepoints of the exception, and the software events at its completion.
     Tracepoint,
     /// The software events alone.
     Perf,
@@ -25,18 +25,17 @@ pub enum Knows {
     Failed,
     /// Read, write or execute.
     Access,
-    /// How long it took and why, and whether it waited.
+    /// The duration and its parts, and whether the fault waited.
     Latency,
     /// Mappings that mremap moved.
     MovedMappings,
-    /// That a page of 2 MiB came, where pages of 4 KiB might have.
+    /// Whether a page of 2 MiB was mapped instead of 4 KiB pages.
     TransparentHugePages,
     /// Every class.
     Class,
 }
 
-/// What each tier can't know, and why. A test then asserts that the tier says so, and nothing else of that column; everything else it
-/// has to know exactly.
+/// What each tier cannot know, and why. A test asserts only that the tier marks such a value as unknown; all other values must be exact.
 const UNKNOWN: &[(Tier, Knows, &str)] = &[
     (
         Tier::Tracepoint,
@@ -46,22 +45,22 @@ const UNKNOWN: &[(Tier, Knows, &str)] = &[
     (
         Tier::Tracepoint,
         Knows::TransparentHugePages,
-        "the exception comes before the page, and its completion does not say the size",
+        "the exception precedes the page, and its completion does not report the size",
     ),
     (Tier::Perf, Knows::Remote, "get_user_pages raises no software event"),
     (
         Tier::Perf,
         Knows::Failed,
-        "the events of minor and major faults are those of faults that succeed",
+        "the events of minor and major faults only cover faults that succeed",
     ),
     (Tier::Perf, Knows::Access, "the error code is not in the event"),
-    (Tier::Perf, Knows::Latency, "the event is one moment, at the end"),
-    (Tier::Perf, Knows::MovedMappings, "no record of perf's says mremap"),
+    (Tier::Perf, Knows::Latency, "the event only has the time of the end"),
+    (Tier::Perf, Knows::MovedMappings, "perf has no record for mremap"),
     (Tier::Perf, Knows::TransparentHugePages, "the size is not in the event"),
     (
         Tier::Perf,
         Knows::Class,
-        "without the access one class is not told from its neighbour",
+        "without the access, similar classes cannot be distinguished",
     ),
 ];
 
@@ -75,14 +74,14 @@ impl Tier {
         }
     }
 
-    /// It can know that.
+    /// Whether the tier can know this.
     pub fn knows(self, what: Knows) -> bool {
         !UNKNOWN
             .iter()
             .any(|(tier, unknown, _)| *tier == self && *unknown == what)
     }
 
-    /// What it says of a fault of that class may be this.
+    /// Whether this tier may report the class `said` for a fault of the class `truth`.
     pub fn takes_class(self, truth: &str, said: &str) -> bool {
         said == truth
             || (!self.knows(Knows::Class) && said == "unknown")
@@ -95,7 +94,7 @@ impl Tier {
                     })
     }
 
-    /// Why this kernel does not have it, found without asking ngmi.
+    /// The reason why this kernel does not support the tier, found without ngmi.
     fn refused(self) -> Option<String> {
         match self {
             Self::Perf => None,
@@ -109,28 +108,28 @@ impl Tier {
     }
 }
 
-/// Loads an fentry program of no ngmi's.
+/// Loads an fentry program independently of ngmi.
 fn ask_for_fentry() -> Option<String> {
     let answer = Command::new(Oracle::c("faults/fentry").path).output().unwrap();
     (!answer.status.success()).then(|| String::from_utf8_lossy(&answer.stdout).trim().to_owned())
 }
 
-/// Tests that need the machine for themselves hold it alone.
+/// A lock that tests hold exclusively if no other test may run at the same time.
 static MACHINE: RwLock<()> = RwLock::new(());
 
-/// Runs the test in that tier beside others, or says and counts that it is skipped.
+/// Runs the test in this tier in parallel with other tests, or skips and counts it.
 pub fn run(tier: Tier, judge: fn(Tier)) {
     let _shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
     run_here(tier, judge);
 }
 
-/// As [`run`], with no other test at the same time.
+/// Like [`run`], but with no other test at the same time.
 pub fn run_alone(tier: Tier, judge: fn(Tier)) {
     let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
     run_here(tier, judge);
 }
 
-/// Runs something that is of no tier, with no other test at the same time.
+/// Runs a test that belongs to no tier, with no other test at the same time.
 pub fn alone(test: impl FnOnce()) {
     let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
     test();
@@ -140,7 +139,7 @@ fn run_here(tier: Tier, judge: fn(Tier)) {
     skip::needs_capture!();
     let asked = std::env::var("NGMI_FAULT_SOURCE").unwrap_or_default();
     if !asked.is_empty() && !asked.split(',').any(|name| name == tier.name()) {
-        skip::skip(&format!("tier {}: NGMI_FAULT_SOURCE asks for {asked}", tier.name()));
+        skip::skip(&format!("tier {}: NGMI_FAULT_SOURCE selects {asked}", tier.name()));
     } else if let Some(reason) = tier.refused() {
         skip::skip(&format!("tier {}: {reason}", tier.name()));
     } else {
@@ -148,8 +147,8 @@ fn run_here(tier: Tier, judge: fn(Tier)) {
     }
 }
 
-/// Makes each of these functions a test in each tier: `NAME::fentry`, `NAME::tracepoint` and `NAME::perf`; after `alone:`, with
-/// no other test at the same time.
+/// Turns each of these functions into a test per tier: `NAME::fentry`, `NAME::tracepoint` and `NAME::perf`. After `alone:`, no other test runs
+/// at the same time.
 macro_rules! in_each_tier {
     (alone: $($judge:ident),* $(,)?) => {
         $crate::tier::in_each_tier!(@ run_alone: $($judge),*);

@@ -1,7 +1,7 @@
-//! All oracles in one recording: under emulation the beginning and the end of a recording take most of its time.
+//! Records all oracles together: under emulation, the start and the end of a recording take most of its time.
 //!
-//! With `NGMI_FAULT_TOGETHER` set, the first test of a tier records the oracles one after the other, and every test judges its own
-//! part. What is judged is the same; it is one program that runs, and its tables are made once.
+//! With `NGMI_FAULT_TOGETHER` set, the first test of a tier records the oracles in sequence, and every test checks its own part. The checks are
+//! the same, but only one program runs, and its tables are built once.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use crate::rows::{Account, Row};
 use crate::run::{Run, read_said, recorder, rows, scratch, tables};
 use crate::tier::Tier;
 
-/// What is recorded together: what [`crate::run::judged`] is asked for.
+/// The oracles and modes to record together, which are those that tests pass to [`crate::run::judged`].
 const ORACLES: &[(&str, &str)] = &[
     ("anon", "anonymous"),
     ("anon", "zero"),
@@ -52,39 +52,39 @@ const ORACLES: &[(&str, &str)] = &[
     ("reclaim", ""),
 ];
 
-/// What one oracle said.
+/// The output of one oracle.
 struct Part {
     status: i32,
     stdout: String,
     stderr: String,
 }
 
-/// One recording of all.
+/// One recording of all oracles.
 struct Together {
     parts: HashMap<(&'static str, &'static str), Part>,
     rows: Vec<Row>,
     accounts: Vec<Account>,
-    /// The kernel skipped programs of ours.
+    /// Whether the kernel skipped eBPF programs of the recorder.
     misses_programs: bool,
 }
 
-/// Tests share recordings.
+/// Whether tests share recordings.
 pub fn is_asked() -> bool {
     std::env::var_os("NGMI_FAULT_TOGETHER").is_some()
 }
 
-/// The part of the oracle `faults/NAME` in the tier's recording. `None`: it said why it can't run here.
+/// The part of the oracle `faults/NAME` in the tier's recording. `None` if the oracle cannot run here and printed why.
 #[track_caller]
 pub fn part(tier: Tier, name: &str, arguments: &[&str]) -> Option<Run> {
-    // A recording that fails is not tried again by each test.
+    // Do not repeat a failed recording for each test.
     static RECORDINGS: [OnceLock<Option<Together>>; 3] = [const { OnceLock::new() }; 3];
     let together = RECORDINGS[tier as usize]
         .get_or_init(|| catch_unwind(AssertUnwindSafe(|| record(tier))).ok())
         .as_ref()
-        .expect("the recording of all oracles failed: see the test that began it");
+        .expect("the recording of all oracles failed: see the test that started it");
     let key = (name, arguments.first().copied().unwrap_or_default());
     let part = together.parts.get(&key);
-    let part = part.unwrap_or_else(|| panic!("{key:?} is not in the list of what is recorded together"));
+    let part = part.unwrap_or_else(|| panic!("{key:?} is missing from `ORACLES`"));
     let outcome = Outcome {
         status: ExitStatus::from_raw(part.status << 8),
         stdout: part.stdout.clone(),
@@ -114,7 +114,8 @@ pub fn part(tier: Tier, name: &str, arguments: &[&str]) -> Option<Run> {
     })
 }
 
-/// Recordings, until the kernel skipped none of our programs for a fault: one that preempts programs does so now and then, and says so.
+/// The largest number of recordings to try until the kernel skipped no eBPF program for a fault. A kernel that preempts eBPF programs skips
+/// some now and then, and reports it.
 const RECORDINGS: u32 = 6;
 
 fn record(tier: Tier) -> Together {
@@ -148,7 +149,7 @@ fn record_once(tier: Tier) -> Together {
     outcome.expect_code(0);
     let log = outcome.file("log");
     let (rows, accounts) = (rows(&log, &[]), tables(&log).accounts);
-    assert!(rows.is_sorted_by_key(|row| row.time_ns), "not in the order of time");
+    assert!(rows.is_sorted_by_key(|row| row.time_ns), "not sorted by time");
     for account in &accounts {
         account.expect_closed();
     }
@@ -170,7 +171,7 @@ fn record_once(tier: Tier) -> Together {
     }
 }
 
-/// Builds every program, so that guests find them, where a compiler takes a multiple of its time.
+/// Builds every program in advance for guests, in which a compiler is several times slower.
 #[test]
 fn oracles_build() {
     let others = ["fentry", "library", "relocated", "mapping", "storm"];

@@ -1,4 +1,4 @@
-//! The verb itself: its columns, its two sources, and what `--faults` leaves out.
+//! The subcommand `ngmi faults`: its columns, its two sources, and the faults that `--faults` filters out.
 
 use crate::harness::{Ngmi, Oracle};
 use crate::rows::{COLUMNS, Row};
@@ -13,7 +13,7 @@ in_each_tier!(
     no_faults
 );
 
-/// The promise to everything that reads the rows: these keys, in this order, in every row.
+/// Every row has these keys in this order, which programs that read rows rely on.
 fn columns(tier: Tier) {
     let Some(run) = record(tier, &Oracle::c("faults/anon"), ["zero"]) else {
         return;
@@ -23,11 +23,11 @@ fn columns(tier: Tier) {
     for line in text.lines() {
         let places: Vec<Option<usize>> = COLUMNS.iter().map(|key| line.find(&format!("\"{key}\":"))).collect();
         assert!(places.iter().all(Option::is_some), "{places:?} in {line}");
-        assert!(places.is_sorted(), "another order in {line}");
+        assert!(places.is_sorted(), "wrong order of keys in {line}");
     }
 }
 
-/// Below the budget the profile holds every fault exactly.
+/// Below its budget, the profile contains every fault exactly.
 fn the_log_and_the_profile(tier: Tier) {
     let folder = scratch();
     let arguments = ["private-after-read", folder.path().to_str().unwrap()];
@@ -42,7 +42,7 @@ fn the_log_and_the_profile(tier: Tier) {
     }
 }
 
-/// Records the cold file with so many faults, and returns the rows of its mapping and how many others there are.
+/// Records the cold file with `--faults FAULTS`, and returns the rows of its mapping and the other rows.
 fn with_faults(tier: Tier, faults: &str) -> Option<(Vec<Row>, Vec<Row>)> {
     let folder = scratch();
     let program =
@@ -53,7 +53,7 @@ fn with_faults(tier: Tier, faults: &str) -> Option<(Vec<Row>, Vec<Row>)> {
         assert_eq!(account.lost, 0, "{account:?}");
     }
     let phase = &run.said.phases[0];
-    assert!(run.account(phase.tid).filtered > 0, "what is left out is counted");
+    assert!(run.account(phase.tid).filtered > 0, "filtered faults are counted");
     let (ours, others) = run.rows.iter().cloned().partition(|row| phase.holds(row.address));
     Some((ours, others))
 }
@@ -73,7 +73,7 @@ fn major_faults_only(tier: Tier) {
     let Some((ours, others)) = with_faults(tier, "major") else {
         return;
     };
-    // What is major is the kernel's word, which differs by version: here every page had to be read.
+    // The kernel's definition of major differs by version; here, every page had to be read.
     assert!(ours.len() > 32, "{}", ours.len());
     for row in ours.iter().chain(&others) {
         assert!(row.major || row.waited == Some(true), "{row:?}");

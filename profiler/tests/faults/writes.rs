@@ -1,4 +1,4 @@
-//! Writing to a mapped file: a copy of one's own, or a page that gets dirty.
+//! Writes to a mapped file: a private copy, or a page that becomes dirty.
 
 use crate::run::judged;
 use crate::tier::{Tier, in_each_tier};
