@@ -1,7 +1,7 @@
 // Memory that belongs to no file on a disk.
 //
-// anon MODE: anonymous (writes), zero (each page read, then written), shared (shared anonymous memory), memfd (written, then others
-// read), thp (one huge page: one fault for 512 pages), hugetlb (pages of the machine's reserve).
+// anon MODE: anonymous (writes), zero (each page is read, then written), shared (shared anonymous memory), memfd (one half is written, the
+// other read), thp (one huge page: one fault for 512 pages), hugetlb (reserved huge pages of the machine).
 #include "fault.h"
 
 #define PAGES ((size_t)64)
@@ -19,7 +19,7 @@ static void of_a_memfd(struct phase *phase) {
 
 static void of_a_huge_page(struct phase *phase) {
     phase->pages = HUGE / PAGE;
-    // Fresh places begin at a border of 2 MiB.
+    // Fresh addresses are aligned to 2 MiB.
     phase->base = mmap(fresh_place(HUGE), HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (phase->base == MAP_FAILED) die("mmap");
     if (madvise(phase->base, HUGE, MADV_HUGEPAGE)) skip("no transparent huge pages: %m");

@@ -1,7 +1,7 @@
-// Reads a file that is not in the cache, page by page through a mapping that begins at its fourth page.
+// Reads a file that is not in the page cache, page by page, through a mapping that begins at its fourth page.
 //
 // cold MODE FOLDER: ascending and shuffled (MADV_RANDOM: every page is one fault, none is hidden by read-around or fault-around),
-// sequential (MADV_SEQUENTIAL), plain (no advice): there the kernel decides which touches fault, and the program says which did.
+// sequential (MADV_SEQUENTIAL), plain (no advice). In the last two, the kernel decides which touches fault, and the program prints which did.
 #include "fault.h"
 
 #define PAGES ((size_t)64)

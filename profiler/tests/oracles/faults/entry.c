@@ -1,4 +1,4 @@
-// Says where the kernel or the loader entered this executable, and which mapping of it holds that place.
+// Prints where the kernel or the loader entered this executable, and which mapping contains that address.
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>

@@ -1,7 +1,7 @@
-// Faults that fail, each survived by a signal handler: they are in no count of the kernel's.
+// Faults that fail; a signal handler recovers from each. The kernel does not count them.
 //
-// failed FOLDER: a mapped file beyond its end (SIGBUS), memory without rights, read-only memory that is written, and memory that is
-// not mapped at all (SIGSEGV); between them touches that succeed.
+// failed FOLDER: touches of a mapped file beyond its end (SIGBUS), of memory without access rights, writes to read-only memory, and touches
+// of unmapped memory (SIGSEGV); between them, touches that succeed.
 #include "fault.h"
 
 #define PAGES ((size_t)8)

@@ -1,8 +1,8 @@
-// Touches memory one place at a time and writes down, in the kernel's own words, what each touch was.
+// Touches memory one address at a time, and notes what each touch was, according to the kernel.
 //
-// Around every touch stand getrusage(RUSAGE_THREAD) and the clock, so that the program knows which of its touches faulted, what the
-// kernel counted, whether it waited, and how long it took at most. Everything that the measuring itself needs is touched before.
-// A phase is printed as one line of JSON by one write(2). A program that can't do its part here prints {"skip":"reason"} and ends with 4.
+// getrusage(RUSAGE_THREAD) and the clock before and after every touch show which touches faulted, what the kernel counted, whether the
+// touch waited, and its maximum duration. All memory that the measurement itself needs is touched in advance.
+// A phase is printed as one line of JSON by one write(2). A program that cannot run here prints {"skip":"reason"} and exits with status 4.
 #pragma once
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -27,7 +27,7 @@
 #define NOINLINE __attribute__((noinline, noclone))
 #define PAGE ((size_t)4096)
 
-// A file that is mapped, as fstat sees it.
+// A mapped file, according to fstat.
 struct source {
     char path[512];
     int fd;
@@ -48,21 +48,21 @@ struct phase {
     const char *name;
     char *base;
     size_t pages;
-    // What is mapped at `base`: null for memory without a file.
+    // The file mapped at `base`; null for memory without a file.
     const struct source *source;
     off_t offset;
-    // Each touch is exactly one fault, or the oracle is wrong.
+    // Each touch is exactly one fault; anything else is an error of the oracle.
     bool exact;
-    // Who raises the faults: "user" code (or null), a "copy" in a system call, or "get_user_pages" (no user registers).
+    // The origin of the faults: "user" code (or null), a "copy" in a system call, or "get_user_pages" (no user registers).
     const char *raised;
-    // Every page once, ascending, without a note of each.
+    // A sweep touches every page once, in ascending order, without a note for each.
     const char *sweep_access, *sweep_class;
-    // Pages of the whole file in the cache before and after; -1: not asked.
+    // Pages of the whole file in the page cache before and after; -1 if not determined.
     long resident_before, resident_after;
     long tid, minor, major;
     struct touch *touches;
     size_t count, room;
-    // Pages for the notes that the kernel filled in by itself: faults without user registers, counted, and seen by few.
+    // Pages for the notes that the kernel populated: faults without user registers, which it counts and few tiers see.
     size_t populated;
 };
 
@@ -87,7 +87,7 @@ static inline uint64_t now_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-// ---- The touches themselves: functions whose names a stack has to show.
+// ---- The touches: a stack has to show the names of these functions.
 
 __attribute__((unused)) NOINLINE static void oracle_load(char *at, void *with) {
     (void)with;
@@ -140,7 +140,7 @@ NOINLINE static void measure(struct touch *into, action act, char *at, void *wit
     into->failed = number == SIGBUS ? "SIGBUS" : number == SIGSEGV ? "SIGSEGV" : 0;
 }
 
-// Code, clock page, counters and a good deal of stack, in this thread and process.
+// Touches the code, the clock page, the counters and 64 KiB of stack in this thread and process.
 NOINLINE static void warm_up(void) {
     static __thread char warm[64];
     volatile char stack[1 << 16];
@@ -154,7 +154,7 @@ NOINLINE static void warm_up(void) {
 
 // ---- Phases.
 
-// Room for `room` notes that no fault hides in, also in a child (shared, populated, and touched by warm_up's caller).
+// Starts a phase with space for `room` notes. Writing them causes no faults, not even in a child: the memory is shared and populated.
 __attribute__((unused)) static void phase_start(struct phase *phase, size_t room) {
     phase->tid = syscall(SYS_gettid);
     phase->room = room;
@@ -184,7 +184,7 @@ static void phase_touch(struct phase *phase, char *at, const char *access, const
     phase->count++;
 }
 
-// A place in the page that is another one for each page, so that an address is known to its last bit.
+// An address in the page, at an offset that differs by page: this checks addresses to the last bit.
 static inline char *in_page(const struct phase *phase, size_t page) { return phase->base + page * PAGE + page * 37 % (PAGE - 8); }
 
 __attribute__((unused)) static void touch_load(struct phase *phase, size_t page, const char *class) {
@@ -239,7 +239,7 @@ __attribute__((unused)) static void phase_print(const struct phase *phase) {
 
 // ---- Files and memory.
 
-// What is open at `fd` under that path.
+// The file that is open at `fd` and has this path.
 __attribute__((unused)) static struct source *source_of(const char *path, int fd) {
     struct source *source = calloc(1, sizeof *source);
     struct stat about;
@@ -251,8 +251,8 @@ __attribute__((unused)) static struct source *source_of(const char *path, int fd
     return source;
 }
 
-// A new file of `pages` pages in the folder, each filled with its number, on the disk and in the cache. Not inlined: its page must
-// not lie between main and the touches, where a short copy of the stack ends.
+// Creates a file of `pages` pages in the folder, each filled with its number, on the disk and in the page cache. Not inlined: its buffer of
+// a page must not be on the stack between main and the touches, because a short copy of the stack would end there.
 __attribute__((unused)) NOINLINE static struct source *new_file(const char *folder, const char *name, size_t pages) {
     char path[512], page[PAGE];
     snprintf(path, sizeof path, "%s/%s-%d", folder, name, getpid());
@@ -266,7 +266,7 @@ __attribute__((unused)) NOINLINE static struct source *new_file(const char *fold
     return source_of(path, fd);
 }
 
-// Pages of the file in the cache.
+// The number of the file's pages in the page cache.
 __attribute__((unused)) static long resident(const struct source *source, size_t pages) {
     unsigned char *map = malloc(pages);
     char *whole = mmap(0, pages * PAGE, PROT_READ, MAP_SHARED, source->fd, 0);
@@ -278,7 +278,7 @@ __attribute__((unused)) static long resident(const struct source *source, size_t
     return count;
 }
 
-// Throws the file out of the cache; a page may be busy for a moment.
+// Evicts the file from the page cache; retries because a page may be busy for a moment.
 __attribute__((unused)) static void evict(const struct source *source, size_t pages) {
     for (int i = 0; i < 50; i++) {
         posix_fadvise(source->fd, 0, 0, POSIX_FADV_DONTNEED);
@@ -289,7 +289,7 @@ __attribute__((unused)) static void evict(const struct source *source, size_t pa
     skip("%ld pages of %s stay in the page cache", resident(source, pages), source->path);
 }
 
-// A place where nothing was before and nothing else comes: what the loader or malloc mapped and unmapped had faults of its own.
+// An unused address range that nothing else will use. Ranges that the loader or malloc mapped and unmapped had other faults.
 __attribute__((unused)) static char *fresh_place(size_t bytes) {
     static char *next = (char *)0x100000000000;
     char *place = next;
@@ -297,7 +297,7 @@ __attribute__((unused)) static char *fresh_place(size_t bytes) {
     return place;
 }
 
-// Maps pages of a file for the phase.
+// Maps pages of a file for a phase.
 __attribute__((unused)) static void map_file(struct phase *phase, const struct source *source, int protection, int flags, size_t first, size_t pages) {
     phase->source = source;
     phase->offset = (off_t)(first * PAGE);

@@ -1,6 +1,6 @@
-// Asks the kernel, without ngmi, whether it takes an fentry program: one of two instructions on handle_mm_fault, loaded and forgotten.
+// Checks, without ngmi, whether the kernel accepts an fentry program: loads one of two instructions for handle_mm_fault, without attaching it.
 //
-// Ends with 0 if it does; else prints why not and ends with 1.
+// Exits with status 0 if it does; otherwise prints why not and exits with status 1.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@ struct type {
     uint32_t name, info, size_or_type;
 };
 
-// Bytes that follow a type of that kind (Documentation/bpf/btf.rst).
+// The number of bytes that follow a type of this kind (Documentation/bpf/btf.rst).
 static size_t tail(uint32_t kind, uint32_t count) {
     switch (kind) {
     case 1: case 14: case 17: return 4; // int, variable, declaration tag
@@ -33,7 +33,7 @@ static size_t tail(uint32_t kind, uint32_t count) {
     }
 }
 
-// The number of the function in the kernel's types; 0: it has none.
+// The id of the function in the kernel's BTF types, or 0 if it has none.
 static uint32_t find(const char *btf, const char *function) {
     const struct header *header = (const struct header *)btf;
     const char *types = btf + header->length + header->type_offset, *strings = btf + header->length + header->string_offset;

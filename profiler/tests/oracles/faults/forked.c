@@ -1,7 +1,7 @@
-// A parent and its child, who share pages until one of them writes.
+// A parent and its child that share pages until one of them writes.
 //
-// forked FOLDER: the parent writes 32 pages; then the child writes the lower half (copies), and reads a file that its parent has
-// mapped (its page tables are its own); when it is gone the parent writes all of them (the lower half is its own again).
+// forked FOLDER: the parent writes 32 pages. Then the child writes the lower half (copies), and reads a file that its parent has mapped (the
+// child has separate page tables). When the child has exited, the parent writes all pages (the lower half is no longer shared).
 #include "fault.h"
 
 #include <sys/wait.h>
@@ -14,7 +14,7 @@ static void child(char *memory, struct phase file) {
     for (size_t i = 0; i < PAGES / 2; i++) touch_store(&copies, i, "cow");
     for (size_t i = 0; i < PAGES / 2; i++) touch_store(&copies, i, "cow");
     phase_end(&copies);
-    // The second round hit pages of its own: it is in the notes as touches without a fault.
+    // The second round wrote to pages that were already copied: the notes have touches without a fault.
     copies.exact = false;
     phase_print(&copies);
     file.name = "file of the child";

@@ -1,7 +1,7 @@
-// Faults that a system call of the program raises: the kernel touches memory for it.
+// Faults that the kernel raises in a system call of the program, because it touches memory for it.
 //
 // inside MODE FOLDER:
-//   device, file, pipe   read(2) into fresh memory, a page a call
+//   device, file, pipe   read(2) into fresh memory, one page per call
 //   write                write(2) from a mapped file that this process has not touched
 //   direct               read(2) with O_DIRECT: get_user_pages, no user registers
 //   readv, peek          process_vm_readv and PTRACE_PEEKDATA of pages that a child has mapped and never touched
@@ -14,7 +14,7 @@
 #define PAGES ((size_t)16)
 
 static int pipe_ends[2];
-// Memory that is there in this process; a first call of everything goes to it, so that no code is touched for the first time later.
+// Memory that is present in this process. Each action runs on it first, to touch all code in advance.
 static char warm[PAGE] __attribute__((aligned(4096))) = {1};
 
 static void read_page(char *at, void *with) {
@@ -39,7 +39,7 @@ static void peek(char *at, void *with) {
     if (ptrace(PTRACE_PEEKDATA, *(pid_t *)with, at, 0) == -1) die("PTRACE_PEEKDATA");
 }
 
-// Into fresh memory.
+// System calls that write into fresh memory.
 static void into_memory(struct phase *phase, action act, void *with) {
     phase->raised = "copy";
     map_memory(phase, MAP_PRIVATE, PAGES);
@@ -52,14 +52,14 @@ static void out_of_a_file(struct phase *phase, struct source *file) {
     static int sink;
     sink = memfd_create("sink", 0);
     phase->raised = "copy";
-    // 32 pages apart, so that fault-around does not map what is to fault.
+    // Touches are 32 pages apart to prevent fault-around from mapping the pages that are to fault.
     map_file(phase, file, PROT_READ, MAP_SHARED, 0, PAGES * 32);
     write_page(warm, &sink);
     phase_start(phase, PAGES);
     for (size_t i = 0; i < PAGES; i++) phase_touch(phase, phase->base + i * 32 * PAGE, "read", "file-read", write_page, &sink, false);
 }
 
-// A child that has what this process has mapped, at the same places, and touches none of it.
+// Forks a child that has the same mappings as this process and touches none of them.
 static pid_t idle_child(bool traced) {
     int gate[2];
     if (pipe(gate)) die("pipe");

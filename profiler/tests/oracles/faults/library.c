@@ -1,7 +1,7 @@
 // Touches the data of a library that it opens.
 //
-// library LIBRARY [unlink]: its table is read at pages 32 apart, its data and its zeroed data are written page by page; with `unlink`
-// the library is deleted before the first touch.
+// library LIBRARY [unlink]: reads its table at pages that are 32 apart, and writes its data and zeroed data page by page. With `unlink`, the
+// library is deleted before the first touch.
 #include "fault.h"
 
 #include <dlfcn.h>
@@ -12,7 +12,7 @@ static char *find(void *library, const char *name) {
     return found;
 }
 
-// Where the file is mapped at `at`, from the kernel's list.
+// The file offset that is mapped at `at`, from /proc/self/maps.
 static off_t offset_in_file(const char *at) {
     FILE *maps = fopen("/proc/self/maps", "r");
     char line[1024];

@@ -1,6 +1,6 @@
-// Touches a file of 16 MiB that is not in the page cache through a mapping, and reports what the kernel mapped, by its own pagemap and smaps.
+// Touches a file of 16 MiB that is not in the page cache through a mapping, and reports what the kernel mapped according to pagemap and smaps.
 //
-// mapped KIND PATTERN FOLDER: KIND is how the file is mapped, advised and brought in; PATTERN is all, half or sparse (one page in 64).
+// mapped KIND PATTERN FOLDER: KIND is how the file is mapped, advised and populated; PATTERN is all, half or sparse (one page in 64).
 #include "fault.h"
 
 #include <sys/wait.h>
@@ -10,7 +10,7 @@
 
 static bool is(const char *one, const char *other) { return !strcmp(one, other); }
 
-// Where the whole of it is free, `after` bytes behind a boundary of 2 MiB.
+// A free address range for the whole file, `after` bytes behind a boundary of 2 MiB.
 static char *place_for(size_t after) {
     char *place = mmap(0, PAGES * PAGE + 2 * PMD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (place == MAP_FAILED) die("mmap");
@@ -51,7 +51,7 @@ static size_t mark_mapped(const char *map, unsigned char *mapped) {
     return count;
 }
 
-// Pages that smaps counts in the mapping.
+// The number of pages that smaps counts in the mapping.
 static size_t resident_set(const char *map) {
     char line[1024], start[32];
     snprintf(start, sizeof start, "%lx-", (unsigned long)(uintptr_t)map);

@@ -1,7 +1,7 @@
 // Eight threads fault while a ninth maps and unmaps.
 //
-// mapping FOLDER: each of the eight writes 2,000 fresh pages of its own. The ninth maps one of two files at one place, from its
-// first or a later page, reads one page, and unmaps: 200 rounds, so that one address means another page of another file each time.
+// mapping FOLDER: each of the eight writes 2,000 separate fresh pages. The ninth maps one of two files at a fixed address, from its first or a
+// later page, reads one page, and unmaps it. In each of 200 rounds, the same address is a different page of a different file.
 #include "fault.h"
 
 #include <pthread.h>
@@ -35,7 +35,7 @@ static void *map_and_unmap(void *arg) {
         char *at = mmap(phase->base, (FILE_PAGES - first) * PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, phase->source->fd, phase->offset);
         if (at != phase->base) die("mmap of the file");
         touch_load(phase, i % 3, "file-read");
-        // Back to what keeps the place: nothing else may land there.
+        // Reserve the range again: nothing else may be mapped there.
         if (mmap(phase->base, FILE_PAGES * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != at) die("mmap of the place");
     }
     phase_end(phase);
@@ -48,7 +48,7 @@ int main(int argc, char **argv) {
     files[1] = new_file(argv[1], "mapping-b", FILE_PAGES);
     pthread_barrier_init(&begin, 0, THREADS + 1);
     pthread_t threads[THREADS + 1];
-    // As storm.c: a recorder whose CPUs are taken at once learns late of the code that the stacks are in.
+    // Wait as in storm.c: without it, the load delays the recorder, which then learns late about the code on the stacks.
     usleep(200000);
     for (int i = 0; i <= THREADS; i++) {
         struct phase *phase = &phases[i];

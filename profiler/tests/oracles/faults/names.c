@@ -1,7 +1,7 @@
-// What a mapped file is called and which file it is, where the two are not as they seem. Eight pages, 32 apart, are read in each.
+// The name and identity of a mapped file, in cases in which they are not obvious. Each case reads eight pages that are 32 apart.
 //
-// names MODE FOLDER: link (one file mapped under its two names), deleted, replaced (another file takes its name between mapping and
-// touch), moved (the mapping goes elsewhere by mremap), bind and overlay (mounts in a namespace of its own).
+// names MODE FOLDER: link (one file is mapped under its two names), deleted, replaced (another file takes its name between mapping and touch),
+// moved (mremap moves the mapping), bind and overlay (mounts in a separate namespace).
 #include "fault.h"
 
 #include <sched.h>
@@ -26,7 +26,7 @@ static void touch_all(struct phase *phase) {
     phase_print(phase);
 }
 
-// `FORMAT` as text of its own.
+// Formats a new string.
 static char *text(const char *format, ...) {
     va_list rest;
     va_start(rest, format);
@@ -36,14 +36,14 @@ static char *text(const char *format, ...) {
     return made;
 }
 
-// The folder itself, under a mount of that kind: returns where it is seen then.
+// Mounts the folder in this way and returns its path under the mount.
 static char *mount_of(const char *kind, const char *lower, const char *at) {
     if (unshare(CLONE_NEWNS) || mount(0, "/", 0, MS_REC | MS_PRIVATE, 0)) skip("no mount namespace: %m");
     if (!strcmp(kind, "bind")) {
         if (mount(lower, at, 0, MS_BIND, 0)) skip("no bind mount: %m");
         return text("%s", at);
     }
-    // Its upper folders have to be of a file system that suits it: memory does.
+    // overlayfs needs a suitable file system for its upper folders: tmpfs is one.
     if (mount("tmpfs", at, "tmpfs", 0, 0)) skip("no tmpfs: %m");
     char *upper = text("%s/upper", at), *work = text("%s/work", at), *merged = text("%s/merged", at);
     if (mkdir(upper, 0755) || mkdir(work, 0755) || mkdir(merged, 0755)) die("mkdir");

@@ -1,6 +1,6 @@
-// Two threads touch the same cold page at the same moment: one reads it, the other waits for that.
+// Two threads touch the same cold page at the same moment: one reads it, and the other waits for that read.
 //
-// race FOLDER: 48 pages, one after the other; who came first is known from the notes of each thread.
+// race FOLDER: 48 pages in sequence; the notes of both threads show which one was first.
 #include "fault.h"
 
 #include <pthread.h>
@@ -11,11 +11,11 @@
 static struct phase phases[2];
 static volatile unsigned arrived;
 
-// Both leave it together.
+// Returns in both threads at the same moment.
 static void meet(unsigned round) {
     __atomic_add_fetch(&arrived, 1, __ATOMIC_SEQ_CST);
     for (unsigned turns = 0; __atomic_load_n(&arrived, __ATOMIC_SEQ_CST) < 2 * (round + 1); turns++)
-        // On one CPU the other has to be let in.
+        // On a single CPU, the other thread has to get a turn.
         if (turns % 1024 == 1023) sched_yield();
 }
 

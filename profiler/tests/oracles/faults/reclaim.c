@@ -1,6 +1,6 @@
-// Faults that have to make room first: a memory control group whose limit the page cache has used up.
+// Faults that have to reclaim memory first, in a memory control group with a limit that the page cache has used up.
 //
-// reclaim FOLDER: in a group of 24 MiB, a file of 20 MiB is read, then 16 MiB of fresh memory are written page by page.
+// reclaim FOLDER: in a group of 24 MiB, reads a file of 20 MiB, then writes 16 MiB of fresh memory page by page.
 #include "fault.h"
 
 #include <sys/wait.h>
@@ -18,7 +18,7 @@ static bool put(const char *folder, const char *file, const char *text) {
     return done;
 }
 
-// A new group with that limit, of whichever generation this machine has.
+// Creates a group with this limit, in the version of cgroups that this machine has.
 static bool make_group(char *group, size_t room) {
     snprintf(group, room, "/sys/fs/cgroup/memory/ngmi-oracle-%d", getpid());
     if (mkdir(group, 0755) == 0) return put(group, "memory.limit_in_bytes", "24M");

@@ -1,4 +1,4 @@
-// Opens a library and says how much of it is dirty then, by the kernel's own account of its mappings.
+// Opens a library and prints how much of it is dirty afterwards, according to smaps.
 //
 // relocated LIBRARY
 #include <dlfcn.h>

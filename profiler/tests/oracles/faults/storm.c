@@ -1,7 +1,7 @@
-// Does nothing but fault.
+// Causes page faults as fast as possible.
 //
-// storm THREADS PAGES: each thread writes so many fresh pages, one after the other. It begins late: the code of a process of its first
-// milliseconds is not known to the recorder yet, and a storm then leaves no room for copies of the stacks.
+// storm THREADS PAGES: each thread writes PAGES fresh pages in sequence. It starts with a delay: in a process's first milliseconds, its code is
+// still unknown to the recorder, and a storm leaves no capacity for copies of the stacks.
 #include "fault.h"
 
 #include <pthread.h>

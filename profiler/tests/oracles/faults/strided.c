@@ -1,6 +1,6 @@
-// Touches every fifth page of a mapped file that is in the cache, in single pages (the kernel may map a larger folio at once).
+// Touches every fifth page of a mapped file that is in the page cache in single pages (the kernel may map a larger folio at once).
 //
-// strided exact|plain FOLDER: exact if the kernel maps no pages around a fault, so that each touch is one.
+// strided exact|plain FOLDER: exact if the kernel maps no pages around a fault, and each touch therefore faults.
 #include "fault.h"
 
 #define TOUCHES ((size_t)64)

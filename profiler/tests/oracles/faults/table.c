@@ -1,4 +1,4 @@
-// A library whose read-only data, written data and zeroed data are known by name and size.
+// A library with read-only, written and zeroed data of known names and sizes.
 #define PAGE 4096
 
 __attribute__((aligned(PAGE))) const char known_table[128 * PAGE] = {1, 2, 3};

@@ -1,6 +1,6 @@
-// Pages that another thread of the program supplies: each touch sleeps until the handler has slept 20 ms and copied a page in.
+// Pages that another thread of the program supplies: each touch sleeps until the handler has slept 20 ms and copied the page.
 //
-// uffd: prints the shortest time that the handler let a touch wait, then the phase.
+// uffd: prints the minimum time that the handler makes a touch wait, then the phase.
 #include "fault.h"
 
 #include <linux/userfaultfd.h>

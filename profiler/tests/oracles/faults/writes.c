@@ -1,7 +1,7 @@
 // Writes to a mapped file whose pages are in the cache.
 //
-// writes MODE FOLDER: private (a copy at the first write), shared (a page becomes dirty), private-after-read and shared-after-read
-// (mapped by a read first: the write is a second fault). Touched pages are 32 apart, so that fault-around reaches none of the others.
+// writes MODE FOLDER: private (the first write copies the page), shared (the page becomes dirty), private-after-read and shared-after-read (a
+// read maps the page first, and the write is a second fault). Touched pages are 32 apart, out of reach of fault-around.
 #include "fault.h"
 
 #define COUNT ((size_t)8)
