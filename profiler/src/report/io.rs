@@ -1,4 +1,4 @@
-//! Block requests as an answer: collected, selected, named, summed up into tables, or exported a row a request.
+//! Block I/O reports: collects requests, selects and names them, and summarizes them in tables or exports one row per request.
 
 pub mod devices;
 pub mod export;

@@ -94,10 +94,10 @@ fn every_table_has_its_figures() {
         .map(|row| (row.file.as_str(), row.tally.ios, row.tally.bytes()))
         .collect();
     let expected = [
-        ("(file not known)", 1, 8192),
+        ("(unknown file)", 1, 8192),
         ("/usr/lib/libdemo.so", 2, 4608),
         ("/data/out, \"1\".bin", 2, 2048),
-        ("(nobody was seen to ask)", 1, 0),
+        ("(unknown submitter)", 1, 0),
     ];
     assert_eq!(files, expected);
     let functions: Vec<(Option<&str>, bool, u64)> = (report.by_function.iter())
@@ -132,10 +132,7 @@ fn every_table_has_its_figures() {
     assert_eq!((disk.depth_tenths(), disk.depth_max, disk.merged), (Some(15), 3, 2));
     assert_eq!((disk.queue.requests, disk.service.mean_ns()), (3, Some(100_000)));
     assert_eq!((&*mapper.device, mapper.stacked, mapper.requests), ("dm-0", true, 1));
-    assert_eq!(
-        (report.errors[0].meaning, report.errors[0].requests),
-        ("input or output error", 1)
-    );
+    assert_eq!((report.errors[0].meaning, report.errors[0].requests), ("I/O error", 1));
 }
 
 #[test]
@@ -145,12 +142,12 @@ fn a_device_that_counted_the_same_is_said_to() {
     let same = report(&made, &Selection::default());
     assert_eq!(same.by_device[0].agrees(), Some(true));
     let shown = text(&same, 10);
-    assert!(shown.contains("account:  vda as it counted itself"), "{shown}");
+    assert!(shown.contains("account:  vda matches its own counters"), "{shown}");
     made.tables.devices[0].counted[2] = 26;
     let other = text(&report(&made, &Selection::default()), 10);
     assert!(
         other.contains("vda counted 2 reads 13.3 kB, 1 writes 2.05 kB; seen 2 reads 12.8 kB")
-            && other.contains("the figures of vda are not those that the device counted"),
+            && other.contains("the counts of vda differ from the device's own counters"),
         "{other}"
     );
     // Of a selection there is nothing to compare.

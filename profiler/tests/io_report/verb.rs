@@ -80,7 +80,7 @@ fn a_log_is_read() {
     assert_eq!(json["by_device"][0]["service"]["total_ns"], 4_000_000);
     let tables = String::from_utf8(output(&[], &path).stdout).unwrap();
     assert!(
-        tables.contains("account:  vda as it counted itself")
+        tables.contains("account:  vda matches its own counters")
             && tables.contains("requests: 1,000, 4.10 MB read, 0 written"),
         "{tables}"
     );

@@ -1,4 +1,4 @@
-//! What each device did: how much, how fast, how many at a time; beside its own statistics.
+//! Per-device totals, latencies and queue depths, with the device's own statistics for comparison.
 
 use serde::Serialize;
 
@@ -6,69 +6,69 @@ use crate::fact::request::{BlockDevice, Operation, RequestSight};
 use crate::fact::{RequestFact, Tables};
 use crate::report::export::ns;
 
-/// Bytes of a sector in the kernel's statistics.
+/// Size in bytes of a sector in the kernel's statistics.
 const SECTOR: u64 = 512;
 
 /// Requests of one device.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct DeviceRow {
-    /// Its name.
+    /// Device name, e.g. `vda`.
     pub device: String,
-    /// Its requests are in no total: it is made of other devices, or of a file, which are asked for the same again.
+    /// The device is built on other devices or a file, which receive the same requests again. Its requests are in no total.
     pub stacked: bool,
-    /// All requests, whatever they are.
+    /// Completed requests of every operation.
     pub requests: u64,
-    /// Those of each kind.
+    /// Requests and bytes by operation, as recorded.
     pub done: Counts,
-    /// As the device counted them itself during the recording; `None`: nobody asked it.
+    /// The same from the device's own counters during the recording; `None`: the counters were not read.
     pub counted: Option<Counts>,
-    /// Requests that ran ahead of what was asked for.
+    /// Read-ahead requests.
     pub read_ahead: u64,
-    /// Failed.
+    /// Failed requests.
     pub errors: u64,
-    /// Given back to the queue.
+    /// How often requests were put back into the queue.
     pub requeues: u64,
     /// Bios beyond the first one of each request.
     pub merged: u64,
-    /// Requests whose beginning nobody saw.
+    /// Requests whose start was missed.
     pub unseen_start: u64,
-    /// Requests that were under way when the recording ended: in no other figure.
+    /// Requests still in flight when the recording ended; no other field counts them.
     pub unfinished: u64,
-    /// From queueing to the device.
+    /// Time from queueing until the device received the request.
     pub queue: Times,
-    /// From the device's getting it to its completion.
+    /// Time from the device receiving the request until its completion.
     pub service: Times,
-    /// Sum of the depths that requests found, themselves included.
+    /// Sum of the queue depths that requests found, themselves included.
     #[serde(skip)]
     pub depths: u64,
-    /// How many knew.
+    /// Number of requests with a known depth.
     #[serde(skip)]
     pub with_depth: u64,
-    /// The most at once.
+    /// Largest queue depth.
     pub depth_max: u32,
 }
 
-/// Requests and bytes by what was done.
+/// Requests and bytes by operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Counts {
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
-    /// Their bytes.
+    /// Bytes read.
     pub read_bytes: u64,
-    /// Writes.
+    /// Number of writes.
     pub writes: u64,
-    /// Their bytes.
+    /// Bytes written.
     pub written_bytes: u64,
-    /// Discards.
+    /// Number of discards.
     pub discards: u64,
-    /// Their bytes.
+    /// Bytes discarded.
     pub discarded_bytes: u64,
-    /// Flushes of the device's cache; `None`: not counted by old kernels.
+    /// Flushes of the device's cache; `None`: old kernels do not count them.
     pub flushes: Option<u64>,
 }
 
 impl Counts {
-    /// What the device counted, in the order of /sys/block/NAME/stat (Documentation/block/stat.rst).
+    /// Reads the device's counters, which have the order of /sys/block/NAME/stat (Documentation/block/stat.rst).
     fn of_device(device: &BlockDevice) -> Option<Self> {
         let number = |place: usize| device.counted.get(place).copied();
         let bytes = |place| number(place).map(|sectors| sectors.saturating_mul(SECTOR));
@@ -83,7 +83,7 @@ impl Counts {
         })
     }
 
-    /// Requests and bytes of both are the same, as far as both know.
+    /// Whether requests and bytes of both are equal; flushes are compared only if both count them.
     pub fn agrees(&self, other: &Self) -> bool {
         let flushes = self.flushes.is_none() || other.flushes.is_none() || self.flushes == other.flushes;
         flushes
@@ -95,16 +95,16 @@ impl Counts {
     }
 }
 
-/// Times and how they are spread.
+/// Latencies and their distribution.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Times {
-    /// Requests whose time is known.
+    /// Number of requests with a known time.
     pub requests: u64,
-    /// Their sum, in ns.
+    /// Sum of the times, in ns.
     pub total_ns: u64,
-    /// The longest one, in ns.
+    /// Longest time, in ns.
     pub longest_ns: u64,
-    /// How many took 2^i to 2^(i+1) ns, by i, up to the last one that has any; 0 ns is with 1 ns.
+    /// Element i counts the requests that took 2^i to 2^(i+1) ns, up to the last nonzero count; 0 ns counts as 1 ns.
     pub histogram: Vec<u64>,
 }
 
@@ -122,13 +122,13 @@ impl Times {
         }
     }
 
-    /// In ns; `None`: of none.
+    /// Mean time in ns; `None` if there are no requests.
     pub fn mean_ns(&self) -> Option<u64> {
         self.total_ns.checked_div(self.requests)
     }
 
-    /// The time within which this share of the requests was done, in ns: the end of the step of the histogram that it falls into, or the longest
-    /// time, if that is less. `None`: of none.
+    /// Percentile in ns: upper bound of the histogram step in which `percent` of the requests were complete, or the longest
+    /// time if that is less. `None` if there are no requests.
     pub fn within_ns(&self, percent: u64) -> Option<u64> {
         let wanted = self.requests.saturating_mul(percent).div_ceil(100).max(1);
         let mut sum = 0;
@@ -142,7 +142,7 @@ impl Times {
 }
 
 impl DeviceRow {
-    /// Of none yet.
+    /// Starts a row without requests.
     pub fn new(device: &BlockDevice) -> Self {
         Self {
             device: device.name.clone(),
@@ -156,7 +156,7 @@ impl DeviceRow {
         }
     }
 
-    /// Counts a request that so many bios became.
+    /// Counts a request that was built from `bios` bios.
     pub fn add(&mut self, request: &RequestFact, bios: usize) {
         if request.sight == RequestSight::NoEnd {
             self.unfinished += 1;
@@ -167,7 +167,7 @@ impl DeviceRow {
         self.requests += 1;
         let (count, sum) = match request.operation {
             Operation::Read => (&mut done.reads, &mut done.read_bytes),
-            // Zeroes are written, as the device counts.
+            // The device counts zeroed ranges as writes.
             Operation::Write | Operation::WriteZeroes => (&mut done.writes, &mut done.written_bytes),
             Operation::Discard => (&mut done.discards, &mut done.discarded_bytes),
             Operation::Flush => (done.flushes.get_or_insert(0), &mut 0),
@@ -193,18 +193,18 @@ impl DeviceRow {
         }
     }
 
-    /// Requests that one found at the device on average, itself included, in tenths; `None`: nobody knows.
+    /// Mean queue depth in tenths, each request included in its own; `None` if no depth is known.
     pub fn depth_tenths(&self) -> Option<u64> {
         self.depths.saturating_mul(10).checked_div(self.with_depth)
     }
 
-    /// What was seen is what the device counted; `None`: nobody asked it.
+    /// Whether the recorded requests match the device's counters; `None`: the counters were not read.
     pub fn agrees(&self) -> Option<bool> {
         self.counted.map(|counted| counted.agrees(&self.done))
     }
 }
 
-/// A row for each device, in the order of the tables.
+/// One empty row per device, in the order of the tables.
 pub fn rows(tables: &Tables) -> Vec<DeviceRow> {
     tables.devices.iter().map(DeviceRow::new).collect()
 }

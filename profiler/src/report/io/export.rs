@@ -1,4 +1,4 @@
-//! A row a request: the columns.
+//! Columns of the export with one row per request.
 
 use super::report::main_part;
 use super::rows::Asked;
@@ -6,7 +6,7 @@ use super::view::View;
 use crate::fact::request::RequestSight;
 use crate::report::export::{Cell, Type};
 
-/// Columns in their order; new ones come at the end.
+/// Column names in order; new columns are appended.
 pub const COLUMNS: [&str; 34] = [
     "time_ns",
     "pid",
@@ -44,7 +44,7 @@ pub const COLUMNS: [&str; 34] = [
     "stack_complete",
 ];
 
-/// What each column holds.
+/// Type of each column.
 pub const TYPES: [Type; COLUMNS.len()] = {
     use Type::{Flag, Id, Number, Text};
     [
@@ -54,7 +54,7 @@ pub const TYPES: [Type; COLUMNS.len()] = {
     ]
 };
 
-/// A row, in the order of [`COLUMNS`]: of several parts it tells the one with the most bytes.
+/// The cells of a request, in the order of [`COLUMNS`]. Of several parts, the row shows the one with the most bytes.
 pub fn row<'v>(view: &'v View<'_>, asked: &Asked) -> [Cell<'v>; COLUMNS.len()] {
     let (request, parts) = (&asked.request, &asked.parts);
     let part = main_part(parts);

@@ -1,4 +1,4 @@
-//! Reads that could have been spared: pages read for nothing, and many small reads from one place.
+//! Avoidable reads: pages that were read and never used, and many small reads from one place.
 
 use std::cmp::Reverse;
 
@@ -14,25 +14,25 @@ use crate::fact::request::Operation;
 use crate::fact::{MappedFileId, RequestFact};
 use crate::report::export::ns;
 
-/// A read of fewer bytes is tiny.
+/// A read of fewer bytes counts as tiny.
 pub const TINY: u32 = 16 << 10;
-/// So many of them from one place are worth a row.
+/// Tiny reads from one place that are worth a row.
 const MANY: u64 = 16;
-/// Places that are told apart.
+/// Places that are distinguished; reads from further places are not counted.
 const MAX_PLACES: usize = 1 << 20;
 
-/// What requests brought of a file for page faults, and what of it was never mapped.
+/// Bytes of a file that requests read for page faults, and how many of them were never mapped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WasteRow {
-    /// Path as the process saw it.
+    /// Path as the process sees it.
     pub file: String,
-    /// Bytes that requests brought for faults.
+    /// Bytes that requests read for faults.
     pub read_for_faults_bytes: u64,
-    /// Those of them that were neither faulted in nor possibly mapped with another page: a lower bound.
+    /// Bytes read for faults that were neither faulted in nor possibly mapped with another page: a lower bound.
     pub wasted_bytes: u64,
 }
 
-/// Of these files, in the whole recording: the most waste first. A file whose faults are not known has no row.
+/// Waste per file in the whole recording, most waste first. Files with unknown faults have no row.
 pub fn waste<'f>(view: &View<'_>, files: impl Iterator<Item = (MappedFileId, &'f str)>) -> Vec<WasteRow> {
     let knows_waste = knows_waste(view.tables);
     let row = |(id, path): (MappedFileId, &str)| {
@@ -55,18 +55,18 @@ pub fn waste<'f>(view: &View<'_>, files: impl Iterator<Item = (MappedFileId, &'f
     rows
 }
 
-/// Many small reads from one place.
+/// A place with many small reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TinyRow {
-    /// Who asked; `None`: not known.
+    /// The submitting function; `None` if unknown.
     pub function: Option<String>,
-    /// What for; `None`: no file, or not known.
+    /// The file read; `None` if there is no file or it is unknown.
     pub file: Option<String>,
-    /// How many.
+    /// Number of reads.
     pub reads: u64,
-    /// Their bytes.
+    /// Bytes read.
     pub bytes: u64,
-    /// From being queued to completion, in ns.
+    /// Sum of the times from queueing to completion, in ns.
     pub time_ns: u64,
 }
 
@@ -75,7 +75,7 @@ pub struct TinyRow {
 pub struct Tiny(FxHashMap<(Place, Option<MappedFileId>), (u64, u64, u64)>);
 
 impl Tiny {
-    /// Counts a request, if it is one; `part` is whose it is.
+    /// Counts the request if it is a tiny read; `part` supplies its submitter and file.
     pub fn add(&mut self, view: &View<'_>, request: &RequestFact, part: &Part) {
         if request.operation != Operation::Read || request.bytes == 0 || request.bytes >= TINY {
             return;
@@ -90,7 +90,7 @@ impl Tiny {
         *time = time.saturating_add(ns(request.end.since(part.time)));
     }
 
-    /// Those places that have many, the most time first.
+    /// Places with at least [`MANY`] reads, longest time first.
     pub fn finish(self, view: &View<'_>) -> Vec<TinyRow> {
         let mut places: Vec<_> = self.0.into_iter().filter(|(_, (reads, ..))| *reads >= MANY).collect();
         places.sort_unstable_by_key(|(place, (reads, _, time))| (Reverse((*time, *reads)), *place));

@@ -1,5 +1,5 @@
-//! Requests as they are kept until names are known: 72 bytes each, 64 a part, and 40 a time that somebody waited for one. All three are ordered by
-//! the start of the request, so that they are read side by side.
+//! Compact rows that hold requests until names are known: 72 bytes per request, 64 per part, and 40 per wait for a
+//! request. All three are ordered by the start of the request, which lets them be merged in one pass.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::fact::request::{BioSource, DeviceId, Operation, RequestKind, RequestS
 use crate::fact::{MappedFileId, RequestFact, RequestRef, StackId, ThreadId};
 use crate::report::sorted::{Beside, Merge, Row};
 
-/// Stands for nothing.
+/// Encodes a missing value.
 const NONE: u32 = u32::MAX;
 const SIGHTS: [RequestSight; 3] = [RequestSight::Whole, RequestSight::NoStart, RequestSight::NoEnd];
 const SOURCES: [BioSource; 6] = [
@@ -38,12 +38,12 @@ pub(super) struct RequestRow {
     depth: u32,
     requeues: u32,
     error: i32,
-    /// How many rows of parts are its own.
+    /// Number of part rows that belong to the request.
     parts: u32,
-    /// Places in [`Operation::ALL`] and [`SIGHTS`].
+    /// Index into [`Operation::ALL`]; `sight` is an index into [`SIGHTS`].
     operation: u8,
     sight: u8,
-    /// Bits, as [`RequestRow::flags`] has them.
+    /// Bit set in the layout of [`RequestRow::flags`].
     flags: u8,
     rest: [u8; 5],
 }
@@ -52,7 +52,7 @@ pub(super) struct RequestRow {
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(super) struct PartRow {
-    /// The request's.
+    /// Start of the request.
     start: u64,
     time: u64,
     offset: u64,
@@ -64,14 +64,14 @@ pub(super) struct PartRow {
     bytes: u32,
     file: u32,
     call: u32,
-    /// Place in [`SOURCES`].
+    /// Index into [`SOURCES`].
     source: u8,
     in_fault: u8,
     has_offset: u8,
     rest: [u8; 5],
 }
 
-/// That a thread waited for a request.
+/// A thread's wait for a request.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(super) struct WaitedRow {
@@ -167,7 +167,7 @@ impl RequestRow {
 }
 
 impl PartRow {
-    /// Of the request that began then.
+    /// Packs a part of the request that started at `start`.
     pub fn new(start: Timestamp, part: &Part) -> Self {
         Self {
             start: start.0,
@@ -224,11 +224,11 @@ impl WaitedRow {
     }
 }
 
-/// Requests by the time at which they began, with what belongs to them.
+/// Iterator over requests by start time, with their parts and waits.
 #[derive(Debug)]
 pub(super) struct Requests<'r> {
     rows: Merge<'r, RequestRow>,
-    /// In the order of their requests: rows of the same start stay in the order in which they came.
+    /// In the order of their requests: rows with the same start keep their insertion order.
     parts: Merge<'r, PartRow>,
     waited: Beside<'r, WaitedRow>,
 }

@@ -1,4 +1,4 @@
-//! What is kept of requests is what they were.
+//! Requests survive being packed into rows and unpacked.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::report::io::Facts;
 
 prop_compose! {
     fn request()(
-        // Many begin together.
+        // Many start at the same time.
         (start, end, sector) in (0..4_u64, 4..8_u64, 0..3_u64),
         (device, bytes, depth, requeues, error) in (0..2_u32, any::<u32>(), any::<u32>(), any::<u32>(), any::<i32>()),
         (operation, sight) in (0..Operation::ALL.len(), 0..SIGHTS.len()),
@@ -52,7 +52,7 @@ prop_compose! {
     }
 }
 
-/// As it is asked about, with the names of its parts.
+/// Turns a request read back into the original fact, with the names of its parts.
 fn told(facts: &Facts, asked: Asked) -> RequestFact {
     let bio = |part: Part| BioFact {
         time: part.time,
@@ -84,7 +84,7 @@ proptest! {
         for request in &requests {
             facts.request(&Tables::default(), request);
         }
-        // Nobody asks for a part's own sector.
+        // No report needs a part's own sector.
         requests.iter_mut().flat_map(|request| &mut request.bios).for_each(|bio| bio.sector = 0);
         requests.sort_by_key(|request| request.start);
         let ordered = facts.ordered();

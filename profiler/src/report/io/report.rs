@@ -1,5 +1,5 @@
-//! The tables of `ngmi io`: the selected requests by device, and what was asked for by file, function and process. Each of these adds up to the
-//! totals.
+//! The tables of `ngmi io`: the selected requests by device, and their I/Os by file, function and process. Each of the
+//! last three adds up to the totals.
 
 use std::collections::BTreeMap;
 
@@ -15,47 +15,47 @@ use crate::fact::request::{BioSource, Operation, RequestSight};
 use crate::fact::{MappedFileId, ProcessId, Recording, RequestFact};
 use crate::report::export::ns;
 
-/// Requests in figures.
+/// Summary of the selected block requests.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct IoReport {
-    /// What was recorded.
+    /// Metadata of the recording.
     pub recording: Recording,
     /// Requests in the input, selected or not.
     pub requests_in_file: u64,
-    /// Everything is selected.
+    /// Nothing is filtered out.
     pub is_everything: bool,
-    /// Selected requests of the devices that count.
+    /// Selected requests of the devices that are in totals.
     pub requests: u64,
-    /// What was asked for with them.
+    /// I/Os of these requests.
     pub totals: Tally,
-    /// How long threads waited for them, in ns, as far as is known.
+    /// Known time that threads waited for these requests, in ns.
     pub waited_ns: u64,
-    /// By device, stacked ones too; a device without requests is left out.
+    /// Rows by device, including stacked ones; devices without requests are left out.
     pub by_device: Vec<DeviceRow>,
-    /// By file.
+    /// Rows by file.
     pub by_file: Vec<FileRow>,
-    /// By the function that asked.
+    /// Rows by submitting function.
     pub by_function: Vec<FunctionRow>,
-    /// By the process that asked.
+    /// Rows by submitting process.
     pub by_process: Vec<ProcessRow>,
-    /// What was read for faults and not touched, in the whole recording.
+    /// Pages read for faults and never touched, in the whole recording.
     pub waste: Vec<WasteRow>,
-    /// Many small reads from one place.
+    /// Places with many small reads.
     pub tiny_reads: Vec<TinyRow>,
-    /// Errors.
+    /// Failed requests by device, operation and error.
     pub errors: Vec<ErrorRow>,
 }
 
 /// I/Os of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileRow {
-    /// Path as the process saw it; in parentheses, what is no file.
+    /// Path as the process sees it; in parentheses, a source that is not a file.
     pub file: String,
-    /// `major:minor`
+    /// `major:minor` of the file's device.
     pub device: Option<String>,
-    /// Inode number.
+    /// Inode number of the file.
     pub inode: Option<u64>,
-    /// Sums.
+    /// Number of I/Os, bytes and time.
     #[serde(flatten)]
     pub tally: Tally,
 }
@@ -63,13 +63,13 @@ pub struct FileRow {
 /// I/Os of a function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FunctionRow {
-    /// Its name; in brackets, a kernel thread or another program; `None`: no function of the program, or nobody saw.
+    /// Function name; in brackets, a kernel thread or another program; `None`: no function of the program, or unknown.
     pub function: Option<String>,
-    /// The module that it is in.
+    /// The function's module.
     pub module: Option<String>,
-    /// Whether anybody was seen to ask.
+    /// The submitter is known.
     pub seen: bool,
-    /// Sums.
+    /// Number of I/Os, bytes and time.
     #[serde(flatten)]
     pub tally: Tally,
 }
@@ -77,11 +77,11 @@ pub struct FunctionRow {
 /// I/Os of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProcessRow {
-    /// Its id, if it is recorded.
+    /// Process ID, if the process is recorded.
     pub pid: Option<u32>,
-    /// Its name; in brackets, a kernel thread or another program; `None`: nobody saw.
+    /// Process name; in brackets, a kernel thread or another program; `None`: unknown.
     pub process: Option<String>,
-    /// Sums.
+    /// Number of I/Os, bytes and time.
     #[serde(flatten)]
     pub tally: Tally,
 }
@@ -89,19 +89,19 @@ pub struct ProcessRow {
 /// Requests that failed the same way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ErrorRow {
-    /// The device.
+    /// Device name.
     pub device: String,
-    /// What it was asked to do.
+    /// Operation of the requests.
     pub operation: Operation,
-    /// The kernel's number.
+    /// The kernel's error number.
     pub error: i32,
-    /// What it means.
+    /// Description of the error; empty if unknown.
     pub meaning: &'static str,
-    /// How many.
+    /// Number of failed requests.
     pub requests: u64,
 }
 
-/// What is between the submitter and the device.
+/// Grouping key of the table by file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum FileKey {
     File(MappedFileId),
@@ -116,7 +116,7 @@ enum ProcessKey {
     Unseen,
 }
 
-/// Sums under construction.
+/// Accumulates the sums of all tables.
 #[derive(Default)]
 struct Sums {
     requests: u64,
@@ -130,7 +130,7 @@ struct Sums {
 }
 
 impl Sums {
-    /// Counts a request with those of its parts that are asked for.
+    /// Counts a request with its selected parts; `all`: parts are not filtered.
     fn add(&mut self, view: &View<'_>, asked: &Asked, all: bool) {
         let (request, parts) = (&asked.request, &asked.parts);
         self.requests += 1;
@@ -152,7 +152,7 @@ impl Sums {
             let time = ns(request.end.since(part.time));
             self.count((file, place, process), request, u64::from(part.bytes), time);
         }
-        // Nobody was seen to ask for the rest.
+        // The submitter of the rest is unknown.
         if all && (left > 0 || parts.is_empty()) {
             let time = if parts.is_empty() {
                 ns(request.end.since(request.start))
@@ -189,7 +189,7 @@ impl Sums {
     }
 }
 
-/// The part that stands for a request where there is room for one: the largest, of several the first.
+/// The part that represents a request where only one can be shown: the largest, or the first of several equally large ones.
 pub fn main_part(parts: &[Part]) -> Option<&Part> {
     parts
         .iter()
@@ -197,7 +197,7 @@ pub fn main_part(parts: &[Part]) -> Option<&Part> {
 }
 
 impl IoReport {
-    /// Of the selected requests.
+    /// Summarizes the selected requests.
     pub fn new(view: &View<'_>, selector: &Selector) -> Self {
         let mut sums = Sums::default();
         let mut by_device = devices::rows(view.tables);
@@ -265,7 +265,7 @@ fn file_row(view: &View<'_>, (key, tally): (FileKey, Tally)) -> FileRow {
         file: match key {
             FileKey::File(id) => view.path_of(id).unwrap_or_default(),
             FileKey::None(source) => no_file(source).to_owned(),
-            FileKey::Unseen => "(nobody was seen to ask)".to_owned(),
+            FileKey::Unseen => "(unknown submitter)".to_owned(),
         },
         device: file.map(|file| format!("{}:{}", file.id.major, file.id.minor)),
         inode: file.map(|file| file.id.inode),
@@ -313,21 +313,21 @@ fn error_row(view: &View<'_>, ((device, operation, error), requests): ((u32, Ope
     }
 }
 
-/// `blk_status_t` of `include/linux/blk_types.h`, from 5.16 on; before, records have a negative error number.
+/// Describes a `blk_status_t` of `include/linux/blk_types.h` (since 5.16) or the negative error number of older records.
 fn meaning(error: i32) -> &'static str {
     match error {
         1 | -95 => "not supported",
         2 | -110 => "timed out",
         3 | -28 => "no space left",
-        4 | -67 => "the way to the device is broken",
-        5 | -121 => "the device says that it can't",
+        4 | -67 => "connection to the device failed",
+        5 | -121 => "rejected by the device",
         6 | -52 => "reserved by another host",
-        7 | -61 => "the medium is damaged",
-        8 | -84 => "the data is not what was written",
+        7 | -61 => "medium damaged",
+        8 | -84 => "data does not match what was written",
         9 | -12 => "out of memory",
-        10 | -5 => "input or output error",
-        12 | -11 => "would have had to wait",
-        17 | -19 => "the device is gone",
+        10 | -5 => "I/O error",
+        12 | -11 => "would have blocked",
+        17 | -19 => "device removed",
         _ => "",
     }
 }

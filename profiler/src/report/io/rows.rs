@@ -1,5 +1,5 @@
-//! Every request of a recording: they come in the order in which they were complete, are wanted by their start, and names are known only when the
-//! last one has come.
+//! Collects every request of a recording. Requests arrive in completion order but reports need them by start, and names
+//! are known only after the last request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,74 +18,74 @@ use crate::fact::{
 };
 use crate::report::sorted::{self, Scratch, Sorted};
 
-/// Waits whose request may still be told.
+/// Pending waits that are kept until the request that ended them is known.
 const MAX_WAITS: usize = 1 << 20;
-/// Bytes of the sets of pages that were read.
+/// Memory limit in bytes for the sets of pages read.
 const MAX_PAGES: usize = 1 << 28;
-/// Files of such sets.
+/// Files with such a set.
 const MAX_FILES: usize = 1 << 20;
 
-/// A part of a request: [`BioFact`] with a number for its name.
+/// A part of a request: [`BioFact`] with an index for its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// When it was asked for.
+    /// When the bio was queued.
     pub time: Timestamp,
-    /// The submitter's thread group.
+    /// Process ID (thread group) of the submitter.
     pub pid: u32,
-    /// The submitter.
+    /// Thread ID of the submitter.
     pub tid: u32,
-    /// Index into [`Facts::names`].
+    /// The submitter's name: index into [`Facts::names`].
     pub name: u32,
-    /// The submitter, if it is recorded.
+    /// The submitting thread, if it is recorded.
     pub thread: Option<ThreadId>,
-    /// Where it was.
+    /// Stack of the submitter.
     pub stack: Option<StackId>,
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u32,
-    /// The file.
+    /// File that is read or written.
     pub file: Option<MappedFileId>,
-    /// First byte in the file.
+    /// Offset of the first byte in the file.
     pub offset: Option<u64>,
-    /// Where the bytes go, or come from.
+    /// Source or destination of the bytes.
     pub source: BioSource,
-    /// Within a page fault.
+    /// Submitted within a page fault.
     pub in_fault: bool,
-    /// Within this system call.
+    /// Number of the system call that submitted it.
     pub call: Option<u32>,
 }
 
-/// A request, as it is asked about.
+/// A request with its parts, as reports read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
-    /// Without its bios.
+    /// The request without its bios.
     pub request: RequestFact,
-    /// What they were, by sector.
+    /// The bios, by sector.
     pub parts: Vec<Part>,
-    /// How long threads waited for it, in ns.
+    /// Time that threads waited for the request, in ns.
     pub waited_ns: u64,
 }
 
-/// What a report on requests keeps of a recording.
+/// Facts of a recording that a report on requests needs.
 #[derive(Debug, Default)]
 pub struct Facts {
     requests: Sorted<RequestRow>,
     parts: Sorted<PartRow>,
     waited: Sorted<WaitedRow>,
-    /// Those that have a request.
+    /// Devices with at least one request.
     devices: FxHashSet<DeviceId>,
     /// Names of submitters.
     pub names: Vec<String>,
     known: FxHashMap<String, u32>,
-    /// Times of waits that a request may have ended.
+    /// Durations of waits that a request may have ended.
     waits: FxHashMap<(ThreadId, Timestamp), Duration>,
-    /// Pages that requests brought for faults.
+    /// Pages that requests read for faults.
     read_for_faults: FxHashMap<FileId, PageSet>,
     bytes: usize,
-    /// What became of the files' pages.
+    /// How the files' pages were used.
     pub pages: Pages,
 }
 
-/// Requests by the time at which they began.
+/// Requests ordered by start time.
 #[derive(Debug)]
 pub struct Ordered<'f> {
     requests: sorted::Ordered<'f, RequestRow>,
@@ -94,14 +94,14 @@ pub struct Ordered<'f> {
 }
 
 impl Ordered<'_> {
-    /// All of them, once more from the first.
+    /// Iterates over all requests from the first; can be called repeatedly.
     pub fn iter(&self) -> impl Iterator<Item = Asked> {
         Requests::new(self.requests.iter(), self.parts.iter(), self.waited.iter())
     }
 }
 
 impl Facts {
-    /// Rows are in memory up to a limit, and beyond it there.
+    /// Keeps rows in memory up to a limit and the rest in `scratch`.
     pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
         Self {
             requests: Sorted::beyond_memory(scratch),
@@ -111,17 +111,17 @@ impl Facts {
         }
     }
 
-    /// How many requests there are.
+    /// Number of requests.
     pub fn len(&self) -> usize {
         self.requests.len() as usize
     }
 
-    /// There is none.
+    /// Whether there are no requests.
     pub fn is_empty(&self) -> bool {
         self.requests.len() == 0
     }
 
-    /// All requests, by the time at which they began.
+    /// All requests, ordered by start time.
     pub fn ordered(&self) -> Ordered<'_> {
         Ordered {
             requests: self.requests.ordered(),
@@ -130,12 +130,12 @@ impl Facts {
         }
     }
 
-    /// Whether a device had a request.
+    /// Whether the device had a request.
     pub fn has_request(&self, device: DeviceId) -> bool {
         self.devices.contains(&device)
     }
 
-    /// Pages of a file that requests brought for faults.
+    /// Pages of a file that requests read for faults.
     pub fn read_for_faults(&self, file: FileId) -> Option<&PageSet> {
         self.read_for_faults.get(&file)
     }

@@ -1,4 +1,4 @@
-//! Which requests are asked for. Within one kind of condition any may fit, and every kind has to.
+//! Selection of requests. A request must match any value of each condition that is set, and all conditions.
 
 use std::time::Duration;
 
@@ -13,50 +13,50 @@ const WORDS: Words = Words {
     of: "requests",
 };
 
-/// What a person asked for; empty lists ask for everything.
+/// The user's filter options; an empty list selects everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selection {
-    /// Name or pattern of a device.
+    /// Names or patterns of devices.
     pub devices: Vec<String>,
-    /// Path, base name or pattern of a file.
+    /// Paths, base names or patterns of files.
     pub files: Vec<String>,
-    /// Process id, or name or pattern.
+    /// IDs, names or patterns of processes.
     pub processes: Vec<String>,
-    /// Thread id, or name or pattern.
+    /// IDs, names or patterns of threads.
     pub threads: Vec<String>,
-    /// Name or pattern of the function that asked.
+    /// Names or patterns of submitting functions.
     pub functions: Vec<String>,
-    /// Name or pattern of a function anywhere in the stack.
+    /// Names or patterns of functions anywhere in the stack.
     pub under: Vec<String>,
-    /// What the device did.
+    /// Operations of the requests.
     pub operations: Vec<Operation>,
-    /// Not before this time since the recording's start.
+    /// Earliest start, since the start of the recording (inclusive).
     pub from: Option<Duration>,
-    /// Before this time since the recording's start.
+    /// Latest start, since the start of the recording (exclusive).
     pub to: Option<Duration>,
 }
 
-/// A selection, looked up once in the tables of a recording.
+/// A selection resolved against the tables of a recording.
 #[derive(Debug, Default)]
 pub struct Selector {
     devices: Option<Vec<bool>>,
     files: Option<Vec<bool>>,
     threads: Option<Vec<bool>>,
-    /// Of those that are not recorded.
+    /// By name index of unrecorded submitters.
     others: Option<Vec<bool>>,
     functions: Option<Vec<bool>>,
     stacks: Option<Vec<bool>>,
     operations: Vec<Operation>,
     span: Span,
-    /// By device: its requests are in sums.
+    /// By device: its requests are in totals.
     counts: Vec<bool>,
 }
 
 impl Selector {
-    /// Looks names up.
+    /// Looks up the names of a selection.
     ///
     /// # Errors
-    /// When nothing of the recording has such a name: probably a slip.
+    /// When nothing in the recording matches a name, which is probably a typo.
     pub fn new(view: &View<'_>, selection: &Selection) -> Result<Self, SelectError> {
         let tables = view.tables;
         let by_name = |device: &BlockDevice, pattern: &str| glob(pattern, &device.name);
@@ -86,13 +86,13 @@ impl Selector {
         })
     }
 
-    /// Takes the parts away that are not asked for. False: so is the request.
+    /// Removes the parts that are not selected. Returns false if the request is not selected either.
     pub fn narrows(&self, view: &View<'_>, asked: &mut Asked) -> bool {
         asked.parts.retain(|part| self.takes_part(view, part));
         self.takes(view, &asked.request) && (!self.chooses_parts() || !asked.parts.is_empty())
     }
 
-    /// The request is asked for, whoever asked for it.
+    /// Whether the request itself is selected, regardless of its submitters.
     fn takes(&self, view: &View<'_>, request: &RequestFact) -> bool {
         let time = request.start.since(view.tables.recording.start);
         self.span.has(time)
@@ -100,7 +100,7 @@ impl Selector {
             && takes(self.devices.as_deref(), Some(request.device.index()))
     }
 
-    /// The part of a request is asked for.
+    /// Whether a part of a request is selected.
     fn takes_part(&self, view: &View<'_>, part: &Part) -> bool {
         let is_wanted = match part.thread {
             Some(thread) => takes(self.threads.as_deref(), Some(thread.index())),
@@ -116,26 +116,26 @@ impl Selector {
             && (self.functions.is_none() || takes(self.functions.as_deref(), function()))
     }
 
-    /// Parts are asked for by who or what they are of.
+    /// Whether the selection filters parts, by submitter or file.
     pub fn chooses_parts(&self) -> bool {
         let lists = [&self.files, &self.threads, &self.others, &self.functions, &self.stacks];
         lists.into_iter().any(Option::is_some)
     }
 
-    /// Everything is asked for.
+    /// Whether nothing is filtered out.
     pub fn is_everything(&self) -> bool {
         let all = self.devices.is_none() && self.operations.is_empty() && !self.chooses_parts();
         all && self.span == Span::default()
     }
 
-    /// The request is in sums over devices: what a device made of others is asked for, they are asked for again. A device that is
-    /// selected by its name counts.
+    /// Whether the request is in totals over devices. A stacked device is not, since the devices below it get the same requests
+    /// again; a device that is selected by name always is.
     pub fn counts(&self, request: &RequestFact) -> bool {
         self.counts.get(request.device.index()) == Some(&true)
     }
 }
 
-/// Which threads are asked for, and which names of those that are not recorded.
+/// Resolves the selected threads, and the selected names of unrecorded submitters.
 fn submitters(view: &View<'_>, selection: &Selection) -> Result<(Wanted, Wanted), SelectError> {
     let tables = view.tables;
     let names = &view.facts.names;
@@ -169,7 +169,7 @@ fn submitters(view: &View<'_>, selection: &Selection) -> Result<(Wanted, Wanted)
     Ok((Some(recorded), Some(others.collect())))
 }
 
-/// By device: its requests are in sums.
+/// By device: whether its requests are in totals.
 fn counts(view: &View<'_>, selected: Option<&[bool]>) -> Vec<bool> {
     let devices = &view.tables.devices;
     if let Some(selected) = selected {
@@ -180,10 +180,10 @@ fn counts(view: &View<'_>, selected: Option<&[bool]>) -> Vec<bool> {
     bases(devices, &has_some)
 }
 
-/// By device, that it counts in sums over all: not one that is made of others with requests of their own.
+/// By device: whether it is in totals over all devices. Stacked devices are not, if a device below has requests.
 pub fn bases(devices: &[BlockDevice], has_some: &[bool]) -> Vec<bool> {
     let is_base: Vec<bool> = devices.iter().map(|device| !device.is_stacked()).collect();
-    // What is below may be no disk: a file in memory, another machine.
+    // There may be no disk below: the data can be in a file in memory or on another machine.
     if is_base.iter().zip(has_some).any(|(base, some)| *base && *some) {
         is_base
     } else {

@@ -1,4 +1,4 @@
-//! Sums over parts of requests, and groups of them in the order of tables.
+//! Sums over parts of requests, grouped and ranked for tables.
 
 use serde::Serialize;
 
@@ -6,20 +6,20 @@ use crate::fact::RequestFact;
 use crate::fact::request::Operation;
 use crate::report::groups::{self, Ranked};
 
-/// What a group of I/Os amounts to: an I/O is what was asked for at once, one of several that became one request, or a part of one.
+/// Sums of a group of I/Os. An I/O is a bio: a whole request, one of several merged into a request, or a part of a split bio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Tally {
-    /// How many.
+    /// Number of I/Os.
     pub ios: u64,
-    /// Bytes that were read.
+    /// Bytes read.
     pub read_bytes: u64,
-    /// Bytes that were written.
+    /// Bytes written.
     pub written_bytes: u64,
-    /// Bytes that were read ahead: a part of those that were read.
+    /// Bytes read ahead, included in `read_bytes`.
     pub read_ahead_bytes: u64,
-    /// From being queued to completion, in ns: the sum over all, of which many may have been under way at once.
+    /// Sum of the times from queueing to completion, in ns; many of them may overlap.
     pub time_ns: u64,
-    /// Failed.
+    /// Failed I/Os.
     pub errors: u64,
 }
 
@@ -41,7 +41,7 @@ impl Tally {
         self.errors += u64::from(request.error != 0);
     }
 
-    /// Adds another group.
+    /// Adds the sums of another group.
     pub fn merge(&mut self, other: &Self) {
         self.ios += other.ios;
         self.read_bytes = self.read_bytes.saturating_add(other.read_bytes);
@@ -51,18 +51,18 @@ impl Tally {
         self.errors += other.errors;
     }
 
-    /// Read and written.
+    /// Bytes read and written.
     pub fn bytes(&self) -> u64 {
         self.read_bytes.saturating_add(self.written_bytes)
     }
 }
 
 impl Ranked for Tally {
-    /// Those with the most bytes, then those with the most I/Os.
+    /// Most bytes first, then most I/Os.
     fn rank(&self) -> (u64, u64) {
         (self.bytes(), self.ios)
     }
 }
 
-/// By a key.
+/// Tallies by key.
 pub type Groups<K> = groups::Groups<K, Tally>;

@@ -1,4 +1,4 @@
-//! The tables of block requests as text for a terminal of 80 columns.
+//! Prints the tables of block requests for a terminal with 80 columns.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -12,14 +12,14 @@ use super::warn::warnings;
 use crate::report::export::ns;
 use crate::report::text::{WIDTH, bytes, columns, count, duration, fit, path, percent, warning, wrapped};
 
-/// Columns of the figures behind a name.
+/// Width of the numbers after a name.
 const FIGURES: usize = 44;
 const NAME: usize = WIDTH - FIGURES;
 
-/// Writes everything, tables with `top` rows at most, in ANSI styles.
+/// Writes the whole report with ANSI styles; tables have at most `top` rows.
 ///
 /// # Errors
-/// Those of the output.
+/// Errors of the output.
 pub fn write(out: &mut impl Write, report: &IoReport, top: usize) -> io::Result<()> {
     let mut lines = head(report);
     if !report.by_device.is_empty() {
@@ -55,7 +55,7 @@ fn head(report: &IoReport) -> Vec<String> {
     lines.extend(wrapped("requests:", &words, ", "));
     if report.waited_ns > 0 {
         let words = [format!(
-            "{} of threads for them, as far as is known",
+            "{} by threads for these requests, as far as known",
             duration(report.waited_ns)
         )];
         lines.extend(wrapped("waited:  ", &words, ""));
@@ -69,7 +69,7 @@ fn head(report: &IoReport) -> Vec<String> {
     lines
 }
 
-/// What was seen of each device beside what it counted itself.
+/// Compares the recorded requests of each device with the device's own counters.
 fn account(devices: &[DeviceRow]) -> Vec<String> {
     let figures = |counts: &Counts| {
         let (reads, writes) = (count(counts.reads), count(counts.writes));
@@ -83,9 +83,13 @@ fn account(devices: &[DeviceRow]) -> Vec<String> {
         let device = fit(&row.device, 20);
         let counted = row.counted?;
         Some(if row.agrees() == Some(true) {
-            format!("{device} as it counted itself")
+            format!("{device} matches its own counters")
         } else {
-            format!("{device} counted {}; seen {}", figures(&counted), figures(&row.done))
+            format!(
+                "{device} counted {}; seen {}",
+                figures(&counted),
+                figures(&row.done)
+            )
         })
     };
     devices.iter().filter_map(of).collect()
@@ -116,12 +120,12 @@ fn function(row: &FunctionRow) -> String {
     match &row.function {
         Some(name) => name.clone(),
         None if row.seen => "(no function of the program)".to_owned(),
-        None => "(nobody was seen to ask)".to_owned(),
+        None => "(unknown submitter)".to_owned(),
     }
 }
 
 fn process(row: &ProcessRow) -> String {
-    let name = row.process.as_deref().unwrap_or("(nobody was seen to ask)");
+    let name = row.process.as_deref().unwrap_or("(unknown submitter)");
     match row.pid {
         Some(pid) => {
             let id = format!(" ({pid})");
@@ -151,7 +155,7 @@ fn table(title: &str, rows: &Rows, all: &Tally, top: usize) -> Vec<String> {
     lines
 }
 
-/// The share is of the bytes; of I/Os without bytes, of the I/Os.
+/// Cells of a row. The share is of bytes, or of I/Os if no bytes were transferred.
 fn figures(tally: &Tally, all: &Tally) -> [String; 5] {
     let share = if all.bytes() > 0 {
         percent(tally.bytes(), all.bytes())
@@ -167,7 +171,7 @@ fn figures(tally: &Tally, all: &Tally) -> [String; 5] {
     ]
 }
 
-/// A line of a table.
+/// Formats a line of a table.
 fn line(name: &str, figures: [String; 5]) -> String {
     let name = fit(name, NAME - 1);
     let room = NAME.saturating_sub(columns(&name));
@@ -205,9 +209,9 @@ fn tiny(rows: &[TinyRow], top: usize) -> Vec<String> {
         return Vec::new();
     }
     let heads = ["", "reads", "read", "mean", "time"].map(str::to_owned);
-    let mut lines = vec![String::new(), bold(&line("many reads below 16 KiB", heads))];
+    let mut lines = vec![String::new(), bold(&line("many reads under 16 KiB", heads))];
     lines.extend(rows.iter().take(top).map(|row| {
-        let function = row.function.as_deref().unwrap_or("(not known)");
+        let function = row.function.as_deref().unwrap_or("(unknown)");
         let name = match row.file.as_deref().and_then(|path| path.rsplit('/').next()) {
             Some(file) => {
                 let file = fit(file, NAME / 2 - 1);
@@ -236,7 +240,7 @@ pub(super) fn bold(text: &str) -> String {
     format!("{bold}{text}{bold:#}")
 }
 
-/// Bytes in a column: `34.5 MB`.
+/// Formats bytes for a column: `34.5 MB`.
 pub(super) fn size(sum: u64) -> String {
     match sum {
         0 => "0".to_owned(),

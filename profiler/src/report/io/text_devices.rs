@@ -1,4 +1,4 @@
-//! Devices as text: what they did, and how long it took.
+//! Prints the table of devices and the distribution of their latencies.
 
 use std::fmt::Write as _;
 
@@ -7,12 +7,12 @@ use super::report::IoReport;
 use super::text::{bold, size};
 use crate::report::text::{columns, count, duration, fit};
 
-/// Columns of a device's name.
+/// Width of a device's name.
 const NAME: usize = 17;
-/// Columns of the longest bar.
+/// Width of the bar column.
 const BAR: usize = 20;
 
-/// The table of devices, and the spread of the times of those with the most bytes.
+/// The table of devices, and the latency histograms of those with the most bytes.
 pub fn lines(report: &IoReport, top: usize) -> Vec<String> {
     let heads = ["requests", "read", "written", "queue", "service", "95 %", "depth"].map(str::to_owned);
     let mut lines = vec![String::new(), bold(&line("by device", &heads))];
@@ -48,7 +48,7 @@ fn row(row: &DeviceRow) -> String {
     line(&name, &figures)
 }
 
-/// A line of a table.
+/// Formats a line of the table.
 fn line(name: &str, figures: &[String; 7]) -> String {
     let room = NAME.saturating_sub(columns(name));
     let mut line = format!("{name}{:room$}", "");
@@ -58,7 +58,7 @@ fn line(name: &str, figures: &[String; 7]) -> String {
     line
 }
 
-/// How the times of a device's requests are spread, by powers of two.
+/// Histogram of a device's latencies, by powers of two.
 fn histogram(row: &DeviceRow) -> Vec<String> {
     let (queue, service) = (&row.queue, &row.service);
     let most = queue
@@ -85,7 +85,7 @@ fn histogram(row: &DeviceRow) -> Vec<String> {
             "", "queue", "", "service"
         )),
     ];
-    // Everything below a microsecond is one step.
+    // All times below a microsecond share one step.
     let start = if first < 10 { 9 } else { first };
     for step in start..steps {
         let of = |times: &Times| match step {

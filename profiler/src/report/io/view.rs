@@ -1,4 +1,4 @@
-//! Requests with the names of everything that they refer to.
+//! Requests with the names of the devices, files, threads and functions that they refer to.
 
 use std::sync::Arc;
 
@@ -12,40 +12,40 @@ use crate::report::export::ns;
 use crate::report::faults::view::path_of;
 use crate::report::functions::{FunctionId, Functions};
 
-/// Whose a part is, as tables group it.
+/// The submitter of a part, as tables group it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Place {
     /// A function of the program.
     Function(FunctionId),
-    /// A recorded thread that was in no function of its program.
+    /// A recorded thread, outside any function of its program.
     NoFunction,
     /// A kernel thread or another program, by the index of its name.
     Other(u32),
-    /// Nobody saw.
+    /// Unknown submitter.
     Unknown,
 }
 
-/// All requests of a recording, by the time at which they began.
+/// All requests of a recording, ordered by start time.
 #[derive(Debug)]
 pub struct View<'a> {
-    /// What they refer to.
+    /// Tables that the requests refer to.
     pub tables: &'a Tables,
-    /// The facts themselves.
+    /// The collected requests.
     pub facts: &'a Facts,
-    /// Functions of their stacks.
+    /// Functions of the stacks.
     pub functions: Arc<Functions>,
-    /// Names of those that are not recorded: kworkers are one.
+    /// By name index of unrecorded submitters: the index that represents them. All kworkers share one.
     others: Vec<u32>,
     order: Ordered<'a>,
 }
 
 impl<'a> View<'a> {
-    /// Names and orders the facts of a recording.
+    /// Names and orders the requests of a recording.
     pub fn new(tables: &'a Tables, facts: &'a Facts) -> Self {
         Self::sharing(tables, facts, &Arc::new(Functions::new(tables)))
     }
 
-    /// The same with the functions of these tables, which another view has too.
+    /// Like [`View::new`], with functions shared by another view of the same tables.
     pub fn sharing(tables: &'a Tables, facts: &'a Facts, functions: &Arc<Functions>) -> Self {
         let mut first = FxHashMap::default();
         let names = (0..).zip(&facts.names);
@@ -61,32 +61,32 @@ impl<'a> View<'a> {
         }
     }
 
-    /// All of them, by the time at which they began.
+    /// Iterates over all requests by start time.
     pub fn requests(&self) -> impl Iterator<Item = Asked> {
         self.order.iter()
     }
 
-    /// Since the recording's start, in ns.
+    /// Time since the start of the recording, in ns.
     pub fn time_ns(&self, time: Timestamp) -> u64 {
         ns(time.since(self.tables.recording.start))
     }
 
-    /// The device.
+    /// The request's device.
     pub fn device(&self, request: &RequestFact) -> Option<&'a BlockDevice> {
         self.tables.devices.get(request.device.index())
     }
 
-    /// The submitter.
+    /// The submitting thread, if it is recorded.
     pub fn thread(&self, part: &Part) -> Option<&'a Thread> {
         self.tables.threads.get(part.thread?.index())
     }
 
-    /// The submitter's process.
+    /// The submitting process, if it is recorded.
     pub fn process(&self, part: &Part) -> Option<&'a Process> {
         self.tables.processes.get(self.thread(part)?.process.index())
     }
 
-    /// Whose it is.
+    /// The submitter, for grouping.
     pub fn place(&self, part: &Part) -> Place {
         match self.functions.innermost(part.stack) {
             Some(function) => Place::Function(function),
@@ -98,7 +98,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The name of the place.
+    /// Name of a place; in brackets, a kernel thread or another program.
     pub fn place_name(&self, place: Place) -> Option<String> {
         match place {
             Place::Function(id) => self.functions.get(id).map(|function| function.name.clone()),
@@ -107,17 +107,17 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The path of its file.
+    /// Path of the part's file.
     pub fn path(&self, part: &Part) -> Option<String> {
         self.path_of(part.file?)
     }
 
-    /// The path of a file.
+    /// Path of a file.
     pub fn path_of(&self, file: MappedFileId) -> Option<String> {
         self.tables.files.get(file.index()).map(path_of)
     }
 
-    /// The stack reaches its thread's first frame; `None`: there is no stack.
+    /// Whether the stack reaches the thread's first frame; `None` if there is no stack.
     pub fn is_complete(&self, part: &Part) -> Option<bool> {
         let outermost = upwards(self.tables, part.stack?).last()?;
         let frame = self.tables.frames.get(outermost.index())?;
@@ -125,7 +125,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// Workers of the kernel do everybody's work in turn: their numbers say nothing.
+/// Drops the number of a kernel worker: workers serve all submitters in turn, so it has no meaning.
 fn short_name(name: &str) -> &str {
     match name.split_once('/') {
         Some(("kworker", _)) => "kworker",
@@ -133,13 +133,13 @@ fn short_name(name: &str) -> &str {
     }
 }
 
-/// How tables call what is no file.
+/// Label in tables for a source that is not a file.
 pub fn no_file(source: BioSource) -> &'static str {
     match source {
-        BioSource::Metadata => "(metadata of the file system)",
+        BioSource::Metadata => "(file system metadata)",
         BioSource::Swap => "(swap)",
         BioSource::Nothing => "(flushes and discards)",
-        BioSource::Cache | BioSource::Direct => "(file not known)",
-        BioSource::Unknown => "(not known)",
+        BioSource::Cache | BioSource::Direct => "(unknown file)",
+        BioSource::Unknown => "(unknown)",
     }
 }

@@ -1,10 +1,10 @@
-//! What a person has to know before believing the tables, each with its remedy.
+//! Warnings about the reliability of the tables, each with its remedy.
 
 use super::devices::DeviceRow;
 use super::report::IoReport;
 use crate::report::text::{count, fit};
 
-/// All that apply.
+/// Warnings that apply to the report.
 pub fn warnings(report: &IoReport) -> Vec<String> {
     let mut warnings = Vec::new();
     let lost: u64 = report.recording.losses.iter().map(|(_, lost)| lost).sum();
@@ -17,36 +17,36 @@ pub fn warnings(report: &IoReport) -> Vec<String> {
         let device = fit(device, 30);
         let why = if lost > 0 {
             format!(
-                "{} records were lost; `ngmi record` names the losses and what helps",
+                "{} records were lost; `ngmi record` lists the losses and how to avoid them",
                 count(lost)
             )
         } else {
-            "requests that began or ended while the counters were read are in one of both only; a larger difference is worth a report with \
-             the event log"
+            "requests that started or ended while the counters were read may be in only one of the two; please report a larger \
+            difference, with the event log"
                 .to_owned()
         };
         warnings.push(format!(
-            "the figures of {device} are not those that the device counted: {why}"
+            "the counts of {device} differ from the device's own counters: {why}"
         ));
     }
     let unfinished: u64 = report.by_device.iter().map(|row| row.unfinished).sum();
     if unfinished > 0 {
         warnings.push(format!(
-            "{} requests were under way when the recording ended: they are in no table, and in the rows with `no-end`",
+            "requests in flight when the recording ended: {}; they are exported as `no-end` rows, but are in no table",
             count(unfinished)
         ));
     }
     if report.by_device.iter().any(|row| row.stacked) {
         warnings.push(
-            "devices with a * are made of others, which are asked for the same again: they are in no total; select one with --device to see who \
-             used it"
+            "devices marked with * are stacked on others, which get the same requests again: they are in no total; select one with \
+            --device to see which processes used it"
                 .to_owned(),
         );
     }
     for row in &report.errors {
         let meaning = if row.meaning.is_empty() { "unknown" } else { row.meaning };
         warnings.push(format!(
-            "{} of {} failed on {} (error {}: {meaning}); `dmesg` tells more",
+            "failed requests: {} of type {} on {} (error {}: {meaning}); see `dmesg` for details",
             count(row.requests),
             row.operation.name(),
             fit(&row.device, 30),
