@@ -1,4 +1,4 @@
-//! The figures of a recording that budgets, comparisons and repeated runs share: each is defined once, here and in docs/glossary.md.
+//! Metrics of a recording, shared by budgets, comparisons and repeated runs. Each is defined once, here and in docs/glossary.md.
 
 mod gather;
 mod known;
@@ -18,49 +18,49 @@ pub use gather::Facts;
 pub use place::{By, Place};
 pub use runs::{Runs, median};
 
-/// Figures that are no waits.
+/// Number of metrics other than waits.
 const OTHERS: usize = 9;
-/// How many figures there are.
+/// Number of metrics.
 const FIGURES: usize = OTHERS + WaitReason::ALL.len();
 
-/// A figure; its key names its unit.
+/// A metric; its key includes its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Metric {
-    /// Life of the command's first process; without a command, of the recording. In ns.
+    /// Lifetime of the command's first process, or of the recording if there is no command, in ns.
     Wall,
-    /// Time on CPUs, in ns.
+    /// On-CPU time, in ns.
     Cpu,
     /// Page faults that succeeded.
     Faults,
-    /// Those of them that the kernel counts as major.
+    /// Successful faults that the kernel counts as major.
     MajorFaults,
-    /// Time from their exceptions to their completions, in ns.
+    /// Time of successful faults from exception to completion, in ns.
     FaultWait,
-    /// Faults that copied a page because it was written to: of a file, or one shared by a fork.
+    /// Faults that copied a page on a write: a page of a file, or one shared by a fork.
     CowPages,
-    /// Pages of files that the dynamic linker copied to relocate them.
+    /// Pages of files that the dynamic linker copied for relocation.
     RelocatedPages,
-    /// Bytes that disks read for recorded threads.
+    /// Bytes read from disks for recorded threads.
     BytesRead,
-    /// Bytes that page faults read into the page cache, and that nobody touched or mapped.
+    /// Bytes that page faults read into the page cache but were never touched or mapped.
     WastedReadahead,
-    /// Time off CPUs for one reason, in ns.
+    /// Off-CPU time for one reason, in ns.
     Wait(WaitReason),
 }
 
-/// What a figure counts.
+/// Unit of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Things.
+    /// Number of events or pages.
     Count,
     /// Bytes.
     Bytes,
-    /// Nanoseconds, which keys and limits count in ms.
+    /// Nanoseconds; keys and limits use milliseconds.
     Time,
 }
 
 impl Metric {
-    /// Those that are no waits.
+    /// Metrics other than waits.
     const OTHERS: [Self; OTHERS] = [
         Self::Wall,
         Self::Cpu,
@@ -73,13 +73,13 @@ impl Metric {
         Self::WastedReadahead,
     ];
 
-    /// Every figure, in the order of tables.
+    /// Every metric, in the order of tables.
     pub fn all() -> impl Iterator<Item = Self> {
         let waits = WaitReason::ALL.into_iter().map(Self::Wait);
         Self::OTHERS.into_iter().chain(waits)
     }
 
-    /// Its place in [`Figures`].
+    /// Index into [`Figures`].
     fn index(self) -> usize {
         let wait = |reason| WaitReason::ALL.iter().position(|one| *one == reason);
         match self {
@@ -88,7 +88,7 @@ impl Metric {
         }
     }
 
-    /// As budgets call it: with its unit, if it has one.
+    /// Key in budgets, with the unit if there is one.
     pub fn key(self) -> String {
         let key = match self {
             Self::Wall => "wall_ms",
@@ -105,25 +105,25 @@ impl Metric {
         key.to_owned()
     }
 
-    /// As JSON calls it, whose times are whole numbers of ns.
+    /// Key in JSON, where times are integers in ns.
     pub fn json_key(self) -> String {
         let key = self.key();
         key.strip_suffix("_ms").map_or(key.clone(), |time| format!("{time}_ns"))
     }
 
-    /// As tables call it, which write the unit beside the figure.
+    /// Name in tables, which print the unit next to the value.
     pub fn words(self) -> String {
         let key = self.key();
         let unit = ["_ms", "_bytes"].into_iter().find_map(|unit| key.strip_suffix(unit));
         unit.unwrap_or(&key).replace('_', " ")
     }
 
-    /// The figure with this key.
+    /// The metric with this budget key.
     pub fn of_key(key: &str) -> Option<Self> {
         Self::all().find(|metric| metric.key() == key)
     }
 
-    /// What it counts.
+    /// Unit of the metric.
     pub fn unit(self) -> Unit {
         match self {
             Self::Wall | Self::Cpu | Self::FaultWait | Self::Wait(_) => Unit::Time,
@@ -132,7 +132,7 @@ impl Metric {
         }
     }
 
-    /// A figure as a person reads it.
+    /// Formats a value with its unit.
     pub fn show(self, value: u64) -> String {
         match self.unit() {
             Unit::Count => count(value),
@@ -141,7 +141,7 @@ impl Metric {
         }
     }
 
-    /// Time in which a thread had nothing to do, rather than being held up.
+    /// Whether the metric is time in which a thread had nothing to do rather than being blocked.
     pub fn is_idle(self) -> bool {
         matches!(self, Self::Wait(reason) if reason.is_idle())
     }
@@ -153,7 +153,7 @@ impl Serialize for Metric {
     }
 }
 
-/// All figures of one place, by [`Metric::index`].
+/// Values of all metrics for one place, by [`Metric::index`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Figures([u64; FIGURES]);
 
@@ -164,7 +164,7 @@ impl Default for Figures {
 }
 
 impl Figures {
-    /// As far as it is known.
+    /// The known part of a metric's value.
     pub fn get(&self, metric: Metric) -> u64 {
         self.0.get(metric.index()).copied().unwrap_or_default()
     }
@@ -182,45 +182,45 @@ impl Figures {
     }
 }
 
-/// A figure, as far as a recording can tell it.
+/// Value of a metric, possibly incomplete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Figure {
-    /// What is known of it; all of it, unless `unknown` says why not.
+    /// Known part of the value; all of it, unless `unknown` is set.
     pub at_least: u64,
-    /// Why that is not all.
+    /// Why the value is incomplete.
     pub unknown: Option<String>,
 }
 
 impl Figure {
-    /// The figure, if all of it is known.
+    /// The value, if it is complete.
     pub fn exact(&self) -> Option<u64> {
         self.unknown.is_none().then_some(self.at_least)
     }
 }
 
-/// The figures of a recording.
+/// Metrics of a recording by place.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
-    /// The command, as typed.
+    /// The recorded command with its arguments.
     pub command: Vec<String>,
-    /// What a person has to know before believing the figures, each with its remedy.
+    /// Warnings about the reliability of the values.
     pub warnings: Vec<String>,
     places: BTreeMap<Place, Figures>,
     unknown: BTreeMap<(By, Metric), String>,
 }
 
 impl Metrics {
-    /// Why a figure is not known by this; `None`: it is.
+    /// Why a metric is unknown or incomplete by this dimension; `None` if it is complete.
     pub fn unknown(&self, by: By, metric: Metric) -> Option<String> {
         if !by.tells(metric) {
             let told = By::ALL.into_iter().filter(|by| by.tells(metric)).map(By::name);
             let told: Vec<&str> = told.collect();
-            return Some(format!("it is told by {} only", told.join(", ")));
+            return Some(format!("only available by {}", told.join(", ")));
         }
         self.unknown.get(&(by, metric)).cloned()
     }
 
-    /// A figure of a place; of one that the recording does not mention, nothing.
+    /// Value of a metric for a place; zero if the recording does not mention the place.
     pub fn figure(&self, place: &Place, metric: Metric) -> Figure {
         Figure {
             at_least: self.places.get(place).map_or(0, |figures| figures.get(metric)),
@@ -228,17 +228,17 @@ impl Metrics {
         }
     }
 
-    /// All figures of a place, as far as they are known; `None`: the recording does not mention it.
+    /// Known values of all metrics for a place; `None` if the recording does not mention it.
     pub fn at(&self, place: &Place) -> Option<&Figures> {
         self.places.get(place)
     }
 
-    /// Every place that the recording mentions.
+    /// All places that the recording mentions.
     pub fn places(&self) -> impl Iterator<Item = &Place> {
         self.places.keys()
     }
 
-    /// The sum over the places that a pattern is about, and how many these are.
+    /// Number of places that match a pattern, and the sum of a metric over them.
     pub fn sum(&self, by: By, pattern: &str, metric: Metric) -> (usize, Figure) {
         let fitting = (self.places.iter()).filter(|(place, _)| place.by() == by && place.fits(pattern));
         let (places, at_least) = fitting.fold((0, 0_u64), |(places, sum), (_, figures)| {

@@ -268,7 +268,7 @@ fn faults_that_were_left_out_make_all_but_the_major_ones_unknown() {
     assert!(
         why(&made, By::Total, "faults")
             .unwrap()
-            .contains("36 faults were left out")
+            .contains("faults excluded by `--faults`: 36;")
     );
     assert_eq!(why(&made, By::Total, "major_faults"), None);
 }

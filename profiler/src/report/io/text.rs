@@ -85,11 +85,7 @@ fn account(devices: &[DeviceRow]) -> Vec<String> {
         Some(if row.agrees() == Some(true) {
             format!("{device} matches its own counters")
         } else {
-            format!(
-                "{device} counted {}; seen {}",
-                figures(&counted),
-                figures(&row.done)
-            )
+            format!("{device} counted {}; seen {}", figures(&counted), figures(&row.done))
         })
     };
     devices.iter().filter_map(of).collect()

@@ -1,4 +1,4 @@
-//! What the figures are summed up from: the facts that the reports on faults, waits and requests keep, and samples.
+//! Collects the facts that metrics are computed from: those of the reports on faults, waits and requests, and samples.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::fact::{
 use crate::report::sorted::{Row, Scratch, Sorted};
 use crate::report::{faults, io, waits};
 
-/// Stands for no stack.
+/// Encodes a missing stack.
 const NONE: u32 = u32::MAX;
 
-/// A sample in 24 bytes.
+/// A CPU sample packed into 24 bytes.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(super) struct Sample {
@@ -34,28 +34,28 @@ impl Row for Sample {
 }
 
 impl Sample {
-    /// When.
+    /// Time of the sample.
     pub fn time(&self) -> Timestamp {
         Timestamp(self.time)
     }
 
-    /// On-CPU time since the thread's previous one, in ns.
+    /// On-CPU time since the thread's previous sample, in ns.
     pub fn cpu_ns(&self) -> u64 {
         self.cpu_ns
     }
 
-    /// Whose.
+    /// The sampled thread.
     pub fn thread(&self) -> ThreadId {
         ThreadId(self.thread)
     }
 
-    /// Where.
+    /// The sampled stack.
     pub fn stack(&self) -> Option<StackId> {
         (self.stack != NONE).then_some(StackId::new(self.stack))
     }
 }
 
-/// A page that a process did not have yet and copied, in 32 bytes.
+/// A process's first copy of a page, packed into 32 bytes.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(super) struct Copied {
@@ -87,7 +87,7 @@ impl From<&FirstCopy> for Copied {
 }
 
 impl Copied {
-    /// The copy, as it was handed in.
+    /// Unpacks the copy.
     pub fn copy(&self) -> FirstCopy {
         let byte = FileOffset(self.byte);
         FirstCopy {
@@ -104,7 +104,7 @@ impl Copied {
     }
 }
 
-/// What figures are made of.
+/// Facts of a recording from which metrics are computed.
 #[derive(Debug, Default)]
 pub struct Facts {
     pub(super) faults: faults::Facts,
@@ -112,17 +112,17 @@ pub struct Facts {
     pub(super) requests: io::Facts,
     pub(super) samples: Sorted<Sample>,
     pub(super) copies: Sorted<Copied>,
-    /// Faults that may have copied a page: nobody saw what they brought.
+    /// Faults that may have copied a page; their result was not recorded.
     pub(super) may_have_copied: u64,
-    /// Why nothing but samples is there: another program wrote it.
+    /// Set for a profile of another program, which contains only samples: the reason why other metrics are unknown.
     pub foreign: Option<String>,
 }
 
 impl Facts {
-    /// Kinds of rows.
+    /// Number of row types.
     pub const KINDS: usize = 5;
 
-    /// Rows are in memory up to a limit, and beyond it there.
+    /// Keeps rows in memory up to a limit and the rest in `scratch`.
     pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
         Self {
             faults: faults::Facts::beyond_memory(scratch),
@@ -135,7 +135,8 @@ impl Facts {
     }
 }
 
-/// Who only reads copies nothing: the vdso's pages, whose class nobody sees, are among these.
+/// Whether a fault of unknown class may have copied a page. Reads never do; they include those of vdso pages, whose class is
+/// always unknown.
 fn may_have_copied(fault: &FaultFact) -> bool {
     fault.class == FaultClass::Unknown
         && fault.failed.is_none()

@@ -1,4 +1,5 @@
-//! Which figures a recording can't tell, or not all of, and why: a hook was refused or not asked for, rows were folded into sums.
+//! Determines which metrics of a recording are unknown or incomplete, and why: a hook was refused or not requested, or rows
+//! were folded into sums.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +9,8 @@ use crate::fact::account::{FaultTier, check, misses_faults};
 use crate::fact::{Recording, Tables, WaitReason};
 use crate::report::text::count;
 
-/// What every remedy for folded rows is.
-const LOG: &str = "name the event log instead (`ngmi record --keep-events`)";
+/// Remedy for folded rows.
+const LOG: &str = "use the event log instead (`ngmi record --keep-events`)";
 const OF_FAULTS: [Metric; 6] = [
     Metric::Faults,
     Metric::MajorFaults,
@@ -19,7 +20,7 @@ const OF_FAULTS: [Metric; 6] = [
     Metric::WastedReadahead,
 ];
 
-/// Reasons under construction; the first one stays.
+/// Collects reasons; the first one per metric is kept.
 #[derive(Default)]
 struct Reasons(BTreeMap<(By, Metric), String>);
 
@@ -33,7 +34,7 @@ impl Reasons {
     }
 }
 
-/// Why figures are not known.
+/// Reasons why metrics are unknown or incomplete.
 pub fn unknown(tables: &Tables, facts: &Facts) -> BTreeMap<(By, Metric), String> {
     let mut reasons = Reasons::default();
     let all_waits = WaitReason::ALL.map(Metric::Wait);
@@ -56,13 +57,13 @@ pub fn unknown(tables: &Tables, facts: &Facts) -> BTreeMap<(By, Metric), String>
         reasons.add(
             [By::Phase],
             &all,
-            "phases are told by page faults, of which none was recorded",
+            "phases are derived from page faults, but none were recorded",
         );
     }
     reasons.0
 }
 
-/// Why no hook of a noun was attached; `None`: one was.
+/// Why no hook for an event kind was attached; `None` if one was.
 fn not_watched(recording: &Recording, noun: &str, flag: &str) -> Option<String> {
     let hooks = || recording.hooks.iter().filter(|hook| hook.noun == noun);
     if hooks().any(|hook| hook.refused.is_none()) {
@@ -70,8 +71,8 @@ fn not_watched(recording: &Recording, noun: &str, flag: &str) -> Option<String> 
     }
     let refused = hooks().find_map(|hook| Some((&hook.hook, hook.refused.as_deref()?)));
     Some(match refused {
-        Some((hook, why)) => format!("the kernel refused {hook} ({why}); `ngmi doctor` says what to do"),
-        None => format!("not recorded; leave out `{flag} off`"),
+        Some((hook, why)) => format!("the kernel refused {hook} ({why}); run `ngmi doctor` for the remedy"),
+        None => format!("not recorded; record without `{flag} off`"),
     })
 }
 
@@ -83,7 +84,7 @@ fn faults(tables: &Tables, facts: &Facts, reasons: &mut Reasons) {
         return reasons.add(By::ALL, &OF_FAULTS, &why);
     }
     if tier == Some(FaultTier::Perf) {
-        let why = "the hooks of tier 3 tell no times and no causes of page faults; `ngmi doctor` says what this machine allows";
+        let why = "tier 3 hooks report neither times nor causes of page faults; run `ngmi doctor` to see what this machine supports";
         reasons.add(
             By::ALL,
             &[Metric::FaultWait, Metric::CowPages, Metric::RelocatedPages],
@@ -92,13 +93,13 @@ fn faults(tables: &Tables, facts: &Facts, reasons: &mut Reasons) {
     }
     let unknown = facts.may_have_copied;
     if unknown > 0 {
-        let why = format!("what {} of the faults brought was not seen", count(unknown));
+        let why = format!("the result is unknown for {} of the faults", count(unknown));
         reasons.add(By::ALL, &[Metric::CowPages], &why);
     }
     let filtered = check(tables).filtered;
     if filtered > 0 {
         let why = format!(
-            "{} faults were left out on request; record with `--faults all`",
+            "faults excluded by `--faults`: {}; record with `--faults all`",
             count(filtered)
         );
         let but_major = OF_FAULTS.map(|metric| {
@@ -111,7 +112,7 @@ fn faults(tables: &Tables, facts: &Facts, reasons: &mut Reasons) {
         reasons.add(By::ALL, &but_major, &why);
     }
     if filtered == 0 && misses_faults(tables) {
-        let why = "page faults were lost: what they touched looks as if nothing had";
+        let why = "page faults were lost: pages that only they touched would count as wasted";
         reasons.add(By::ALL, &[Metric::WastedReadahead], why);
     }
     let mut reads = recording.hooks.iter();
@@ -120,30 +121,33 @@ fn faults(tables: &Tables, facts: &Facts, reasons: &mut Reasons) {
         hook.refused.as_deref().filter(|_| of_cache)
     });
     if let Some(why) = refused {
-        let why = format!("the kernel refused the hook that sees what is read into the page cache ({why})");
+        let why = format!("the kernel refused the hook for reads into the page cache ({why})");
         reasons.add(By::ALL, &[Metric::WastedReadahead], &why);
     }
     let folded = (recording.folded_faults.iter()).fold(0_u64, |sum, folded| sum.saturating_add(folded.faults));
     if folded > 0 {
-        let why = format!("{} faults are only sums in the profile; {LOG}", count(folded));
+        let why = format!(
+            "faults aggregated in the profile (not listed individually): {}; {LOG}",
+            count(folded)
+        );
         reasons.add([By::Phase, By::File, By::Section, By::Function], &OF_FAULTS, &why);
         let of_pages = [Metric::RelocatedPages, Metric::WastedReadahead];
         reasons.add([By::Total, By::Thread], &of_pages, &why);
     }
     if !recording.folded_reads.is_empty() {
-        let why = format!("some of what was read is only sums in the profile; {LOG}");
+        let why = format!("some reads are aggregated in the profile (not listed individually); {LOG}");
         reasons.add(By::ALL, &[Metric::WastedReadahead], &why);
     }
     crowded(facts, reasons);
 }
 
-/// Of very long recordings it is not kept page by page who read.
+/// Adds the reason for reads without a known reader: very long recordings do not keep the reader of each page.
 fn crowded(facts: &Facts, reasons: &mut Reasons) {
     let by_whom = [By::Phase, By::Function, By::Thread];
     let reads = facts.faults.pages.reads_left_out();
     if reads > 0 {
         let why = format!(
-            "who made {} of the reads is not known: their faults were lost, or there are too many; record a shorter time",
+            "reads without a known reader: {}; their faults were lost, or there are too many; record for a shorter time",
             count(reads)
         );
         reasons.add(by_whom, &[Metric::WastedReadahead], &why);
@@ -157,12 +161,15 @@ fn waits(tables: &Tables, facts: &Facts, all: &[Metric], reasons: &mut Reasons) 
     let is_watched = hooks.any(|hook| hook.hook.contains("sched_wak") && hook.refused.is_none());
     if !is_watched && facts.waits.rows.is_empty() && recording.waits_seen == 0 {
         let why = not_watched(recording, "switch", "--off-cpu")
-            .unwrap_or_else(|| "no wait was recorded; record with `--off-cpu all`".to_owned());
+            .unwrap_or_else(|| "no waits were recorded; record with `--off-cpu all`".to_owned());
         return reasons.add(By::ALL, all, &why);
     }
     let folded = (recording.folded_waits.iter()).fold(0_u64, |sum, folded| sum.saturating_add(folded.waits));
     if folded > 0 {
-        let why = format!("{} waits are only sums in the profile; {LOG}", count(folded));
+        let why = format!(
+            "waits aggregated in the profile (not listed individually): {}; {LOG}",
+            count(folded)
+        );
         reasons.add([By::Phase, By::File, By::Function], all, &why);
     }
 }
@@ -173,7 +180,10 @@ fn requests(recording: &Recording, reasons: &mut Reasons) {
     }
     let folded = (recording.folded_requests.iter()).fold(0_u64, |sum, folded| sum.saturating_add(folded.requests));
     if folded > 0 {
-        let why = format!("{} requests are only sums in the profile; {LOG}", count(folded));
+        let why = format!(
+            "requests aggregated in the profile (not listed individually): {}; {LOG}",
+            count(folded)
+        );
         reasons.add(By::ALL, &[Metric::BytesRead], &why);
     }
 }

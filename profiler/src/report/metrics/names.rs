@@ -1,10 +1,10 @@
-//! Names of threads that are the same in every run: those that hold the id of a process (`FSBroker9286`) have `PID` in its place.
+//! Makes names of threads equal across runs: a process ID in a name (`FSBroker9286`) is replaced with `PID`.
 
 use rustc_hash::FxHashSet;
 
 use crate::fact::Tables;
 
-/// Smaller numbers are counts more often than ids.
+/// Smallest ID that is replaced; smaller numbers are usually counts.
 const SMALLEST: u32 = 100;
 
 /// The process ids of a recording.
@@ -12,13 +12,13 @@ const SMALLEST: u32 = 100;
 pub struct Pids(FxHashSet<u32>);
 
 impl Pids {
-    /// Of all processes.
+    /// Collects the IDs of all processes.
     pub fn of(tables: &Tables) -> Self {
         let pids = tables.processes.iter().map(|process| process.pid);
         Self(pids.filter(|pid| *pid >= SMALLEST).collect())
     }
 
-    /// The name with `PID` for each number that is a process's id.
+    /// Replaces each number in the name that is a process ID with `PID`.
     pub fn taken_out(&self, name: &str) -> String {
         let mut text = String::with_capacity(name.len());
         let mut rest = name;

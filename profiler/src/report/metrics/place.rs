@@ -1,4 +1,4 @@
-//! What figures are of: the whole recording, or a part of it, by names that other recordings have too.
+//! Places to which metrics apply: the whole recording or a part of it, identified by names that are equal across recordings.
 
 use serde::Serialize;
 
@@ -6,26 +6,26 @@ use super::Metric;
 use crate::report::faults::phase::Phase;
 use crate::report::select::glob;
 
-/// By what a figure is divided.
+/// Dimension by which metrics are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
-    /// Not at all.
+    /// Not grouped: the whole recording.
     Total,
-    /// Phase of the process.
+    /// By phase of the process.
     Phase,
-    /// File: whose page, whose bytes, whose code, or what the system call is about.
+    /// By file: the owner of the page, bytes or code, or the object of the system call.
     File,
-    /// Section of the file whose page it is.
+    /// By section of the file that the page belongs to.
     Section,
-    /// Function of the program.
+    /// By function of the program.
     Function,
-    /// Thread, by its name and its process's.
+    /// By the names of the thread and its process.
     Thread,
 }
 
 impl By {
-    /// Each, in the order of tables.
+    /// All dimensions, in the order of tables.
     pub const ALL: [Self; 6] = [
         Self::Total,
         Self::Phase,
@@ -35,7 +35,7 @@ impl By {
         Self::Thread,
     ];
 
-    /// As budgets and JSON call it.
+    /// Name in budgets and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Total => "total",
@@ -47,7 +47,7 @@ impl By {
         }
     }
 
-    /// A figure is told by it.
+    /// Whether a metric is available by this dimension.
     pub fn tells(self, metric: Metric) -> bool {
         match metric {
             Metric::Wall => self == Self::Total,
@@ -58,26 +58,26 @@ impl By {
     }
 }
 
-/// What a figure is of, by names: the same thing has the same ones in every recording.
+/// The part of a recording that a value applies to, by names that stay the same across recordings.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
     /// The whole recording.
     Total,
-    /// A phase of the processes.
+    /// A phase of processes.
     Phase(Phase),
-    /// A file's path.
+    /// A file, by its path.
     File(String),
-    /// A section of a file.
+    /// A file and the name of a section in it.
     Section(String, String),
-    /// A function, and its module.
+    /// A function and its module.
     Function(String, String),
-    /// Threads: their process's name, and theirs.
+    /// Threads, by the name of their process and their own.
     Thread(String, String),
 }
 
 impl Place {
-    /// What the recording is divided by.
+    /// Dimension of the place.
     pub fn by(&self) -> By {
         match self {
             Self::Total => By::Total,
@@ -89,7 +89,7 @@ impl Place {
         }
     }
 
-    /// A name that tells it from the others that the recording is divided into.
+    /// Display name, unique within its dimension.
     pub fn name(&self) -> String {
         match self {
             Self::Total => "total".to_owned(),
@@ -103,8 +103,8 @@ impl Place {
         }
     }
 
-    /// A pattern is about it: a file by its path if the pattern has a slash, else by its last part; functions and threads by their own
-    /// names, sections as `FILE:SECTION`.
+    /// Whether a pattern matches the place. A pattern with a slash matches a file's whole path, others its last component. Functions
+    /// and threads match by name, sections also as `FILE:SECTION`, threads also as `PROCESS/THREAD`.
     pub fn fits(&self, pattern: &str) -> bool {
         match self {
             Self::Total => true,

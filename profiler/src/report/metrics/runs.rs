@@ -1,16 +1,16 @@
-//! Several recordings of the same thing: each figure is their median.
+//! Medians of metrics over several recordings of the same workload.
 
 use super::{By, Figure, Metric, Metrics};
 
-/// Recordings of the same thing, in the order in which they were made.
+/// Recordings of the same workload, in recording order.
 #[derive(Debug, Default)]
 pub struct Runs {
-    /// One each; at least one.
+    /// Metrics of each recording; at least one.
     pub all: Vec<Metrics>,
 }
 
 impl Runs {
-    /// The median of the sum over the places that a pattern is about, and how many these are in the run that mentions most.
+    /// The largest number of places that match a pattern in any run, and the median over runs of the sum over these places.
     pub fn sum(&self, by: By, pattern: &str, metric: Metric) -> (usize, Figure) {
         let sums: Vec<(usize, Figure)> = (self.all.iter()).map(|run| run.sum(by, pattern, metric)).collect();
         let places = sums.iter().map(|(places, _)| *places).max().unwrap_or_default();
@@ -21,7 +21,7 @@ impl Runs {
     }
 }
 
-/// The middle value; of an even number, the mean of the two in the middle; of none, zero.
+/// Median of the values: the mean of the two middle ones if their number is even, zero if there are none.
 pub fn median(values: &[u64]) -> u64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();

@@ -1,4 +1,4 @@
-//! The sums themselves: every fact is counted for the places that it is of, by number first and by name at the end.
+//! Computes metrics: adds every fact to the places it belongs to, by ID at first; IDs become names at the end.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use crate::report::functions::{FunctionId, Functions};
 use crate::report::io::Asked;
 use crate::report::{faults, io, waits};
 
-/// A place by number; some numbers have the same name.
+/// A place by ID; several IDs may share a name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Key {
     Total,
@@ -36,7 +36,7 @@ enum Key {
     Thread(ThreadId),
 }
 
-/// By thread, the end of its latest fault in a file, and the file: which fault a wait was in.
+/// By thread, the end and the file of its latest fault in a file: finds the fault that a wait was in.
 type InFaults = FxHashMap<ThreadId, (Timestamp, MappedFileId)>;
 
 struct Views<'a> {
@@ -44,9 +44,9 @@ struct Views<'a> {
     faults: faults::View<'a>,
     waits: waits::View<'a>,
     requests: io::View<'a>,
-    /// By thread: the first one that goes by the same names.
+    /// By thread: the first thread with the same names.
     threads: Vec<ThreadId>,
-    /// By file: the first one that goes by the same path. Shared memory of a few names comes in hundreds of thousands.
+    /// By file: the first file with the same path. There can be hundreds of thousands of shared memory files with a few names.
     files: Vec<MappedFileId>,
 }
 
@@ -54,7 +54,7 @@ struct Views<'a> {
 struct Sums(FxHashMap<Key, Figures>);
 
 impl Metrics {
-    /// Of everything that was recorded.
+    /// Computes the metrics of a recording.
     pub fn new(tables: &Tables, facts: &Facts) -> Self {
         let functions = Arc::new(Functions::new(tables));
         let views = Views {
@@ -75,7 +75,7 @@ impl Metrics {
         views.all_requests(&mut sums);
         let mut warnings = Vec::new();
         for (loss, lost) in &tables.recording.losses {
-            warnings.push(format!("lost: {lost} {loss}; figures of these are too low"));
+            warnings.push(format!("lost: {lost} {loss}; metrics that count them are too low"));
         }
         Self {
             command: tables.recording.command.clone(),
@@ -141,7 +141,7 @@ impl Views<'_> {
         }
     }
 
-    /// Both by the time at which they began, so that the fault that a wait was in comes just before it.
+    /// Merges faults and waits by start time: the fault that a wait was in then precedes it.
     fn faults_and_waits(&self, sums: &mut Sums) {
         let mut latest = InFaults::default();
         let mut faults = self.faults.faults().filter(|fault| fault.failed.is_none()).peekable();
@@ -191,7 +191,7 @@ impl Views<'_> {
         sums.add(keys, &figures);
     }
 
-    /// What the profile had no room for is known by thread and class.
+    /// Adds what exceeded the profile's capacity; it is known by thread and class.
     fn folded(&self, sums: &mut Sums) {
         for folded in &self.tables.recording.folded_faults {
             if folded.class != FaultClass::Error {
@@ -207,7 +207,7 @@ impl Views<'_> {
     }
 
     fn pages(&self, sums: &mut Sums) {
-        // Files of several names are one: the first one stands for it.
+        // A file with several names is counted once, under its first name.
         let mut seen = rustc_hash::FxHashSet::default();
         for (file, id) in self.tables.files.iter().zip((0..).map(MappedFileId)) {
             if let (true, Some(pages)) = (seen.insert(file.id), self.faults.pages().of(self.tables, id)) {
@@ -237,7 +237,7 @@ impl Views<'_> {
         }
     }
 
-    /// What was read of a file for nothing: a page counts for the section with most of it, and for the fault that read it.
+    /// Adds the wasted reads of a file. A page counts for the section that covers most of it, and for the fault that read it.
     fn wasted(&self, file: &MappedFile, id: MappedFileId, pages: &FilePages, sums: &mut Sums) {
         let figures = |pages: u64| [(Metric::WastedReadahead, pages.saturating_mul(PAGE))];
         let wasted = pages.wasted();
@@ -253,7 +253,7 @@ impl Views<'_> {
         }
     }
 
-    /// Thread, function and phase of what a thread did.
+    /// Keys of the thread, function and phase of an event.
     fn whose(&self, thread: ThreadId, stack: Option<StackId>, time: Timestamp) -> [Option<Key>; 3] {
         let function = self.faults.functions.innermost(stack).map(Key::Function);
         [Some(self.thread(thread)), function, self.phase(thread, time)]
@@ -270,7 +270,7 @@ impl Views<'_> {
             })
         };
         let is_recorded = |asked: &Asked| asked.parts.iter().any(|part| part.thread.is_some());
-        // What an encrypted disk reads, a worker of the kernel asks of the disk below.
+        // For an encrypted disk, a kernel worker submits the requests to the disk below.
         let below = reads().filter(is_recorded).any(|asked| selector.counts(&asked.request));
         let counted = reads().filter(|asked| !below || selector.counts(&asked.request));
         for part in counted.flat_map(|asked| asked.parts) {
@@ -294,7 +294,7 @@ impl Views<'_> {
         }
     }
 
-    /// The same by name.
+    /// Merges the sums by name.
     fn named(&self, sums: &Sums) -> BTreeMap<Place, Figures> {
         let mut places: BTreeMap<Place, Figures> = BTreeMap::new();
         let pids = Pids::of(self.tables);
@@ -333,7 +333,7 @@ impl Views<'_> {
     }
 }
 
-/// A long recording of many processes has a hundred thousand threads, and few names.
+/// By thread: the first thread with the same names. A long recording can have a hundred thousand threads but few names.
 fn namesakes(tables: &Tables) -> Vec<ThreadId> {
     let mut first: FxHashMap<(&str, &str), ThreadId> = FxHashMap::default();
     let threads = tables.threads.iter().zip((0..).map(ThreadId));
@@ -345,6 +345,7 @@ fn namesakes(tables: &Tables) -> Vec<ThreadId> {
     threads.collect()
 }
 
+/// By file: the first file with the same path.
 fn same_paths(tables: &Tables) -> Vec<MappedFileId> {
     let mut first: FxHashMap<String, MappedFileId> = FxHashMap::default();
     let files = tables.files.iter().zip((0..).map(MappedFileId));
@@ -353,7 +354,7 @@ fn same_paths(tables: &Tables) -> Vec<MappedFileId> {
         .collect()
 }
 
-/// What so many faults of a kind count for.
+/// Metrics that faults of a kind add to; `time` is in ns.
 fn figures_of(class: FaultClass, major: bool, faults: u64, time: u64) -> [(Metric, u64); 4] {
     let copies = matches!(class, FaultClass::FileCow | FaultClass::Cow);
     [
@@ -364,7 +365,7 @@ fn figures_of(class: FaultClass, major: bool, faults: u64, time: u64) -> [(Metri
     ]
 }
 
-/// The sections that have some of these bytes of a file, and how many.
+/// The sections that contain some of these bytes of a file, and how many bytes each.
 fn sections_in(file: &MappedFile, offset: u64, bytes: u64) -> impl Iterator<Item = (usize, u64)> {
     let end = offset.saturating_add(bytes);
     let there = file.sections.iter().enumerate().map(move |(index, section)| {
@@ -374,7 +375,7 @@ fn sections_in(file: &MappedFile, offset: u64, bytes: u64) -> impl Iterator<Item
     there.filter(|(_, bytes)| *bytes > 0)
 }
 
-/// A module without a file goes by its name.
+/// Path of a module, or its name if it has no file.
 fn module_path(tables: &Tables, id: ModuleId) -> String {
     let module = tables.modules.get(id.index()).filter(|module| !module.path.is_empty());
     module.map_or_else(|| tables.module_name(id).to_owned(), |module| module.path.clone())
