@@ -1,4 +1,4 @@
-//! An order of a file's functions for the linker: those that ran, as they came. docs/order.md.
+//! Function order for the linker: the functions of a file that ran, by first use. See docs/order.md.
 
 pub mod format;
 pub mod model;

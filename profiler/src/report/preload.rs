@@ -1,4 +1,4 @@
-//! What a program needs from disk when it starts, as ranges of files to read ahead: docs/preload.md.
+//! File ranges that a program needs from disk when it starts, as a list to read ahead. See docs/preload.md.
 
 pub mod list;
 pub mod model;

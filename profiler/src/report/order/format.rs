@@ -1,4 +1,4 @@
-//! How each linker wants its order.
+//! Output formats of the function order, by linker.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use symbols::elf::FunctionSymbol;
 
 use super::touch::Touched;
 
-/// For whom.
+/// Linker or optimizer that reads the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Format {
     /// `ld.lld --symbol-ordering-file`
@@ -20,7 +20,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// How the list is used.
+    /// Command line that uses the list.
     pub fn usage(self) -> &'static str {
         match self {
             Self::Lld => {
@@ -32,7 +32,7 @@ impl Format {
     }
 }
 
-/// Writes the functions in their order, each name once.
+/// Writes the functions in order, each name once.
 ///
 /// # Errors
 /// When writing fails.
@@ -58,9 +58,9 @@ pub fn write(
     Ok(())
 }
 
-/// The sections that `-ffunction-sections` may have put a function into: the linked file does not tell which.
+/// The sections that `-ffunction-sections` may have put a function into; the linked file does not record which.
 fn sections(name: &str) -> Vec<String> {
-    // What runs rarely lies apart, under the name of the whole.
+    // The rarely executed part of a function is in a separate section, under the name of the whole function.
     if let Some(whole) = name.strip_suffix(".cold") {
         return vec![format!(".text.unlikely.{whole}"), format!(".text.split.{name}")];
     }

@@ -1,6 +1,6 @@
-//! The page model: which pages a run over functions takes, and what that costs. A pure simulation of what the kernel does.
+//! The page model: a pure simulation of which pages the kernel maps and reads when functions run, and what that costs.
 //!
-//! - A function that runs touches every page that its bytes lie on.
+//! - A function that runs touches every page that contains its bytes.
 //! - **Warm**, a fault maps the aligned window of 16 pages around it (`fault_around_bytes`); in exact-touch mode only its own page.
 //! - **Cold**, a fault on a page that is not in memory reads the 32 pages around it (`mm/filemap.c`: `do_sync_mmap_readahead`, with the usual
 //!   read-ahead of 128 KiB): from 16 before it on, within the file.
@@ -9,39 +9,39 @@ use std::collections::BTreeSet;
 
 use crate::addr::PAGE;
 
-/// Pages that a fault maps around itself.
+/// Pages that a fault maps, its own included.
 const AROUND: u64 = 16;
-/// Pages that a fault reads around itself.
+/// Pages that a fault reads, its own included.
 const READ_AROUND: u64 = 32;
-/// Pages of one function that are looked at: 16 MiB.
+/// Limit of pages simulated per function: 16 MiB.
 const MAX_FUNCTION: u64 = 4096;
 
-/// What a run takes.
+/// Page faults and reads of a simulated run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Cost {
-    /// Distinct pages: faults, if every first touch is one.
+    /// Distinct pages touched: the number of faults if every first touch faults.
     pub pages: u64,
-    /// Faults with the pages in memory, each of which maps what is around it.
+    /// Faults with all pages in memory, where each fault maps the pages around it.
     pub warm_faults: u64,
-    /// Reads, with nothing in memory.
+    /// Reads with no page in memory.
     pub reads: u64,
-    /// Bytes of those reads.
+    /// Bytes read by `reads`.
     pub read_bytes: u64,
 }
 
-/// A run over functions.
+/// State of a simulated run.
 #[derive(Debug, Default)]
 pub struct Walk {
     touched: BTreeSet<u64>,
     windows: BTreeSet<u64>,
     cached: BTreeSet<u64>,
     cost: Cost,
-    /// Pages of the file.
+    /// Size of the file in pages.
     end: u64,
 }
 
 impl Walk {
-    /// In a file of so many bytes.
+    /// Starts a run in a file of `file_size` bytes.
     pub fn new(file_size: u64) -> Self {
         Self {
             end: file_size.div_ceil(PAGE),
@@ -49,7 +49,7 @@ impl Walk {
         }
     }
 
-    /// Runs what lies at these bytes of the file.
+    /// Runs the code at `size` bytes of the file from `offset`.
     pub fn run(&mut self, offset: u64, size: u64) {
         let first = offset / PAGE;
         let last = offset.saturating_add(size.max(1) - 1) / PAGE;
@@ -58,7 +58,7 @@ impl Walk {
         }
     }
 
-    /// Touches a page.
+    /// Touches a page of the file.
     pub fn page(&mut self, page: u64) {
         if !self.touched.insert(page) {
             return;
@@ -75,7 +75,7 @@ impl Walk {
         self.cost.read_bytes += new * PAGE;
     }
 
-    /// What it took so far.
+    /// Cost of the run so far.
     pub fn cost(&self) -> Cost {
         self.cost
     }

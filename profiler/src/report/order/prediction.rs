@@ -1,4 +1,4 @@
-//! What the new order would take on the recorded run, beside what today's takes: both by the same model.
+//! Predicts the page costs of the recorded run with the new order and with the current one, by the same model.
 
 use serde::Serialize;
 use symbols::elf::{FunctionSymbol, Segment};
@@ -6,46 +6,46 @@ use symbols::elf::{FunctionSymbol, Segment};
 use super::model::{Cost, Walk};
 use super::touch::Touched;
 
-/// Functions begin at multiples of this, as compilers place them.
+/// Alignment of functions in bytes, as compilers choose it.
 const ALIGNMENT: u64 = 16;
-/// Points of the curve.
+/// Number of points of the curve.
 const POINTS: usize = 10;
 
-/// Where functions are.
+/// Location of functions in a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout<'a> {
-    /// By address.
+    /// Functions by address.
     pub functions: &'a [FunctionSymbol],
-    /// Of the file.
+    /// Segments of the file.
     pub segments: &'a [Segment],
 }
 
-/// Today and tomorrow.
+/// Comparison of the current order with the new one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Prediction {
-    /// Functions that are put in order.
+    /// Number of functions in the new order.
     pub functions: usize,
-    /// Of so many.
+    /// Number of functions in the file.
     pub of: usize,
-    /// Their bytes.
+    /// Total size in bytes of the ordered functions.
     pub bytes: u64,
-    /// As they lie today.
+    /// Cost in the current order.
     pub today: Cost,
-    /// In the new order.
+    /// Cost in the new order.
     pub ordered: Cost,
-    /// The same after each tenth of the functions: their number, today's cost and the new one.
+    /// Costs after each tenth of the functions: number of functions, current cost, new cost.
     pub curve: Vec<(usize, Cost, Cost)>,
-    /// Pages of code that the recording saw a fault on.
+    /// Pages of code with a recorded fault.
     pub faulted_pages: u64,
 }
 
 impl Layout<'_> {
-    /// The bytes of the file where the functions' section begins, and the file ends.
+    /// The first executable segment.
     fn code(&self) -> Option<&Segment> {
         self.segments.iter().find(|segment| segment.executable)
     }
 
-    /// Where a function lies in the file.
+    /// File offset of a function.
     fn offset_of(&self, function: &FunctionSymbol) -> Option<u64> {
         let mut segments = self.segments.iter().filter(|segment| segment.executable);
         segments.find_map(|segment| {
@@ -57,15 +57,15 @@ impl Layout<'_> {
         })
     }
 
-    /// First and last byte of the code in the file.
+    /// Start and end of the code in the file, in bytes.
     pub fn bytes(&self) -> (u64, u64) {
         self.code().map_or((0, 0), |code| {
             (code.file_offset, code.file_offset.saturating_add(code.file_size))
         })
     }
 
-    /// Walks over the functions as they ran, in both orders. The new one puts them one behind the other where the first function of
-    /// the file is today.
+    /// Simulates the functions as they ran, in both orders. The new order places them consecutively from the position of the file's
+    /// first function.
     pub fn predict(&self, touched: &[Touched], faulted_pages: u64) -> Prediction {
         let (_, end) = self.bytes();
         let (mut today, mut ordered) = (Walk::new(end), Walk::new(end));

@@ -1,10 +1,10 @@
-//! The prediction as a person sees it.
+//! Prints the prediction.
 
 use super::model::Cost;
 use super::prediction::Prediction;
 use crate::report::text::{bytes, count, percent};
 
-/// Lines of text.
+/// Formats the prediction; `read_as` names the file.
 pub fn lines(prediction: &Prediction, read_as: &str) -> Vec<String> {
     let Prediction { today, ordered, .. } = prediction;
     let mut lines = vec![
@@ -30,12 +30,12 @@ pub fn lines(prediction: &Prediction, read_as: &str) -> Vec<String> {
     row("kB read", |cost| cost.read_bytes / 1000);
     lines.push(format!(
         "{:<34}{:>10}",
-        "pages of code seen to fault",
+        "pages of code with recorded faults",
         count(prediction.faulted_pages)
     ));
     lines.push(format!(
         "{:<34}{:>10}{:>10}",
-        "pages after so many functions", "today", "ordered"
+        "pages after N functions", "today", "ordered"
     ));
     for (functions, today, ordered) in &prediction.curve {
         let functions = count(*functions as u64);

@@ -1,4 +1,4 @@
-//! Which functions of a file ran, and when first: those that a fault was in, and those on any stack.
+//! Finds the functions of a file that ran, and when each ran first: those with a fault, and those on any stack.
 
 use rustc_hash::FxHashMap;
 use symbols::elf::{FunctionSymbol, Segment};
@@ -7,17 +7,17 @@ use crate::addr::{FileOffset, PAGE, Timestamp};
 use crate::fact::fault::Access;
 use crate::fact::{FactSink, FaultFact, Location, MappedFileId, Mark, ModuleId, SampleFact, StackId, Tables, WaitFact};
 
-/// Places of faults that are kept.
+/// Limit of fault places and pages that are kept.
 const MAX_PLACES: usize = 1 << 22;
 
-/// Takes the facts of a recording.
+/// Collects from a recording when code first ran.
 #[derive(Debug, Default)]
 pub struct Touches {
-    /// By stack: when it was first seen.
+    /// By stack: when it was first recorded.
     stacks: Vec<Option<Timestamp>>,
-    /// Bytes of files that faults touched to execute them, and when first.
+    /// File offsets that faults executed, and the first time of each.
     places: FxHashMap<(MappedFileId, FileOffset), Timestamp>,
-    /// Pages of files that were faulted in, and when first.
+    /// Pages of files that were faulted in, and the first time of each.
     pages: FxHashMap<(MappedFileId, u64), Timestamp>,
     faults: u64,
 }
@@ -25,28 +25,28 @@ pub struct Touches {
 /// A function that ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Touched {
-    /// Its place among the functions of the file.
+    /// Index among the functions of the file.
     pub function: usize,
-    /// When it was first seen.
+    /// When it ran first, as far as recorded.
     pub time: Timestamp,
 }
 
-/// What is chosen of a recording: one file.
+/// The selected file of a recording.
 #[derive(Debug, Default)]
 pub struct Chosen {
-    /// As faults know it.
+    /// Its IDs in faults.
     pub files: Vec<MappedFileId>,
-    /// As stacks know it.
+    /// Its IDs in stacks.
     pub modules: Vec<ModuleId>,
 }
 
 impl Touches {
-    /// Faults of any file.
+    /// Number of faults in any file.
     pub fn faults(&self) -> u64 {
         self.faults
     }
 
-    /// The functions that ran, by their first time; `functions` by address.
+    /// The functions that ran, by first time; `functions` must be sorted by address.
     pub fn functions(
         &self,
         tables: &Tables,
@@ -88,7 +88,7 @@ impl Touches {
         touched
     }
 
-    /// Pages of the file that were faulted in, between these bytes of it.
+    /// Pages of the file that were faulted in within this byte range, by first time.
     pub fn pages(&self, chosen: &Chosen, bytes: (u64, u64)) -> Vec<u64> {
         let (from, to) = (bytes.0 / PAGE, bytes.1.div_ceil(PAGE));
         let mut pages: Vec<(Timestamp, u64)> = (self.pages.iter())
@@ -99,11 +99,11 @@ impl Touches {
         pages.into_iter().map(|(_, page)| page).collect()
     }
 
-    /// Every stack that was seen or called one that was, with the earliest time.
+    /// Every recorded stack and its callers, with the earliest time of each.
     fn stacks_with_callers(&self, tables: &Tables) -> Vec<(usize, Timestamp)> {
         let mut first = self.stacks.clone();
         first.resize(tables.stacks.len(), None);
-        // A parent comes before its children: anything else is no parent.
+        // A parent precedes its children: any other index is invalid.
         for index in (0..first.len()).rev() {
             let parent = tables.stacks.get(index).and_then(|node| node.parent);
             if let (Some(time), Some(parent)) = (first[index], parent.map(StackId::index))
@@ -127,17 +127,17 @@ impl Touches {
     }
 }
 
-/// The innermost function that covers an address, of those by address.
+/// Index of the innermost function that covers an address; `functions` must be sorted by address.
 fn function_at(functions: &[FunctionSymbol], svma: u64) -> Option<usize> {
     let after = functions.partition_point(|function| function.svma <= svma);
-    // A part of a function may have a name of its own within it; deeper nesting is damage.
+    // A part of a function may have a separate name; deeper nesting is corrupt input.
     let before = functions.get(after.saturating_sub(8)..after)?;
     let covers = |function: &&FunctionSymbol| svma - function.svma < function.size;
     let found = before.iter().rev().position(|function| covers(&function))?;
     Some(after - 1 - found)
 }
 
-/// The stated address of a byte of the file, in code.
+/// Stated virtual address of a byte of the file; `None` outside code.
 fn svma_of(segments: &[Segment], byte: u64) -> Option<u64> {
     let mut code = segments.iter().filter(|segment| segment.executable);
     code.find_map(|segment| {
@@ -172,7 +172,7 @@ impl FactSink for Touches {
             let known = self.pages.entry(page).or_insert(fault.start);
             *known = (*known).min(fault.start);
         }
-        // What is read at a place where code is may be a table; where the access is not known it is code more often than not.
+        // A read where code is may be of a table. If the access is unknown, it is usually code.
         let runs = matches!(fault.access, Access::Execute | Access::Unknown);
         let key = (place.file, place.byte);
         if runs && (self.places.len() < MAX_PLACES || self.places.contains_key(&key)) {
@@ -182,7 +182,7 @@ impl FactSink for Touches {
     }
 }
 
-/// Functions whose names several have: a linker can't tell those apart.
+/// Number of names of touched functions that several functions share: a linker can't distinguish these.
 pub fn ambiguous(functions: &[FunctionSymbol], touched: &[Touched]) -> usize {
     let mut known: FxHashMap<&str, u32> = FxHashMap::default();
     for function in functions {

@@ -1,83 +1,84 @@
-//! The list as a file: written by one command, read by another, edited by hand, and hostile. docs/preload.md has the format.
+//! The preload list file. One command writes it and another reads it; it may be edited by hand, or hostile. docs/preload.md
+//! has the format.
 
 use std::io::{self, Write};
 
 use crate::report::export::hex;
 use crate::report::text::{escaped, fit};
 
-/// First line.
+/// First line of a list.
 const MAGIC: &str = "ngmi-preload 1";
-/// Bytes of a list.
+/// Maximum size of a list in bytes.
 pub const MAX_BYTES: u64 = 16 << 20;
-/// Files of a list.
+/// Maximum number of files.
 const MAX_FILES: usize = 1 << 16;
-/// Ranges of a list.
+/// Maximum number of ranges.
 const MAX_READS: usize = super::plan::MAX_RANGES;
-/// Bytes of a path, as the kernel's `PATH_MAX`.
+/// Maximum length of a path in bytes, as the kernel's `PATH_MAX`.
 const MAX_PATH: usize = 4096;
-/// Bytes of a build id.
+/// Maximum length of a build ID in bytes.
 const MAX_BUILD_ID: usize = 64;
-/// Stands for no build id.
+/// Encodes a missing build ID.
 const NONE: &str = "-";
 
-/// Files and what to read of them, in this order.
+/// Files and the ranges to read from them, in reading order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct List {
-    /// The files.
+    /// Files that ranges refer to.
     pub files: Vec<Listed>,
-    /// The ranges.
+    /// Ranges, in the order to read them.
     pub reads: Vec<Read>,
 }
 
-/// A file, and how it is told from one that took its place.
+/// A file, with attributes that detect a replaced or changed file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listed {
-    /// Absolute, as bytes.
+    /// Absolute path.
     pub path: Vec<u8>,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Last change of its contents: seconds since 1970, and ns.
+    /// Modification time: seconds since 1970, and ns.
     pub changed: (i64, u32),
-    /// Empty if it has none: another file with the same one is as good.
+    /// Build ID; empty if there is none. A file with the same build ID is an acceptable replacement.
     pub build_id: Vec<u8>,
 }
 
-/// A range of a file.
+/// A range of a file to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Read {
-    /// Index of the file.
+    /// Index into [`List::files`].
     pub file: u32,
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// Bytes; the range ends within the file.
+    /// Length in bytes; the range ends within the file.
     pub len: u64,
 }
 
 /// Why a list can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
-    /// Another kind of file.
+    /// The first line is not that of a list.
     #[error(
-        "it does not begin with `{MAGIC}`: not a list, or one of another version of ngmi; make one with `ngmi preload PROFILE`"
+        "not a preload list, or written by another version of ngmi: the first line is not `{MAGIC}`; create one with `ngmi preload PROFILE`"
     )]
     NotAList,
-    /// A line that says nothing, or something impossible.
-    #[error("line {line}: {what}; make the list anew with `ngmi preload PROFILE`")]
+    /// A line is malformed or has impossible values.
+    #[error("line {line}: {what}; create the list again with `ngmi preload PROFILE`")]
     Line {
-        /// From 1.
+        /// Line number, from 1.
         line: usize,
-        /// What is wrong.
+        /// Description of the problem.
         what: String,
     },
 }
 
 impl List {
-    /// Bytes of all ranges.
+    /// Total length of all ranges, in bytes.
     pub fn bytes(&self) -> u64 {
         self.reads.iter().fold(0, |sum: u64, read| sum.saturating_add(read.len))
     }
 
-    /// Writes it; each of `comments` is a line for people.
+    /// Writes the list, with each of `comments` as a comment line.
     ///
     /// # Errors
     /// When writing fails.
@@ -102,10 +103,10 @@ impl List {
         Ok(())
     }
 
-    /// Reads it.
+    /// Parses a list.
     ///
     /// # Errors
-    /// When it is no list, or a line of it is wrong: nothing of such a list is used.
+    /// When the text is not a list or a line is invalid; such a list is rejected as a whole.
     pub fn parse(text: &[u8]) -> Result<Self, ListError> {
         let mut lines = text.split(|byte| *byte == b'\n');
         if lines.next() != Some(MAGIC.as_bytes()) {
@@ -122,27 +123,28 @@ impl List {
         if line.is_empty() || line.starts_with(b"#") {
             return Ok(());
         }
-        let text = std::str::from_utf8(line).map_err(|_| "it is not UTF-8".to_owned())?;
+        let text = std::str::from_utf8(line).map_err(|_| "invalid UTF-8".to_owned())?;
         match text.split_once(' ') {
             Some(("file", rest)) if self.files.len() < MAX_FILES => {
-                let file = file(rest).ok_or_else(|| format!("`{}` is no file", fit(text, 60)))?;
+                let file = file(rest).ok_or_else(|| format!("invalid file: `{}`", fit(text, 60)))?;
                 self.files.push(file);
             }
             Some(("read", rest)) if self.reads.len() < MAX_READS => {
                 let read = read(rest, &self.files);
-                let read = read.ok_or_else(|| format!("`{}` is no range of a file above", fit(text, 60)))?;
+                let read =
+                    read.ok_or_else(|| format!("invalid range, or its file is not listed above: `{}`", fit(text, 60)))?;
                 self.reads.push(read);
             }
             Some(("file" | "read", _)) => {
-                return Err(format!("there are more than {MAX_FILES} files or {MAX_READS} ranges"));
+                return Err(format!("more than {MAX_FILES} files or {MAX_READS} ranges"));
             }
-            _ => return Err(format!("`{}` is neither a file nor a range", fit(text, 60))),
+            _ => return Err(format!("expected a file or a range: `{}`", fit(text, 60))),
         }
         Ok(())
     }
 }
 
-/// `SIZE SECONDS.NS BUILDID PATH`
+/// Parses `SIZE SECONDS.NS BUILDID PATH`.
 fn file(text: &str) -> Option<Listed> {
     let mut words = text.splitn(4, ' ');
     let size = words.next()?.parse().ok()?;
@@ -162,7 +164,7 @@ fn file(text: &str) -> Option<Listed> {
     })
 }
 
-/// `FILE OFFSET LENGTH`
+/// Parses `FILE OFFSET LENGTH`.
 fn read(text: &str, files: &[Listed]) -> Option<Read> {
     let mut words = text.split(' ');
     let read = Read {
@@ -184,7 +186,7 @@ fn bytes_of(digits: &str) -> Option<Vec<u8>> {
     bytes.filter(|bytes| !bytes.is_empty())
 }
 
-/// The opposite of [`escaped`].
+/// Reverses [`escaped`].
 fn unescaped(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

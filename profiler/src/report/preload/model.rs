@@ -1,4 +1,4 @@
-//! What a read costs on the recorded disk: a seek, and a time for each byte. Learned from the recording's own requests.
+//! Cost of a read on the recorded disk: a seek plus a time per byte. Estimated from the recording's own requests.
 
 use std::time::Duration;
 
@@ -7,41 +7,41 @@ use crate::fact::RequestFact;
 use crate::fact::request::RequestSight;
 use crate::report::metrics::median;
 
-/// Reads up to this are nearly all seek.
+/// Reads up to this size in bytes consist almost entirely of the seek.
 const SMALL: u32 = 16 << 10;
-/// Reads from this on are long enough to tell the time for a byte.
+/// Reads from this size in bytes on are long enough to measure the time per byte.
 const LARGE: u32 = 96 << 10;
-/// So many of both tell enough.
+/// Required number of small and of large reads.
 const ENOUGH: usize = 8;
-/// Requests of each kind that are kept.
+/// Limit of requests kept of each kind.
 const MAX_KEPT: usize = 1 << 16;
-/// Where the recording does not tell: 64 KiB.
+/// Default gap, used if the recording has too few reads: 64 KiB.
 const USUAL_GAP: u64 = 64 << 10;
-/// A gap that is read over is a page at least and 1 MiB at most.
+/// Smallest and largest gap to read through: a page and 1 MiB.
 const GAPS: (u64, u64) = (4 << 10, 1 << 20);
-/// Pages that are needed later than this are not read together with those that are needed now, where the recording does not tell.
+/// Default horizon: pages needed later than this are not read together with those needed now.
 const USUAL_HORIZON: Duration = Duration::from_millis(250);
-/// Where it does, so many seeks: on a disk that seeks slowly, few long reads are worth the wait for what is needed first.
+/// Horizon in seeks, if the seek time is known: on a disk with slow seeks, few long reads are worth the delay of the first pages.
 const SEEKS: u32 = 3000;
 const HORIZONS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_mins(1));
 
-/// Which pages are read together.
+/// Parameters that decide which pages are read together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Model {
-    /// Bytes that are rather read than skipped.
+    /// Gap in bytes up to which reading is cheaper than skipping.
     pub gap: u64,
-    /// How much later a page may be needed to be read with the first one of a range.
+    /// How much later than the first page of a range a page may be needed to be read with it.
     pub horizon: Duration,
-    /// What the gap comes from; `None`: too few reads, or somebody's wish.
+    /// Measurements behind the gap; `None`: too few reads, or set by the user.
     pub learned: Option<Learned>,
 }
 
-/// A read takes `seek` and its bytes divided by `rate`.
+/// Measured disk: a read takes `seek` plus its bytes divided by `rate`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Learned {
     /// Time before the first byte.
     pub seek: Duration,
-    /// Bytes a second.
+    /// Bytes per second.
     pub rate: f64,
 }
 
@@ -55,17 +55,17 @@ impl Default for Model {
     }
 }
 
-/// Times of reads by the device.
+/// Service times of reads.
 #[derive(Debug, Default)]
 pub struct Services {
-    /// In ns.
+    /// Times of small reads, in ns.
     small: Vec<u64>,
-    /// Bytes and ns.
+    /// Bytes and times in ns of large reads.
     large: Vec<(u64, u64)>,
 }
 
 impl Services {
-    /// Takes a read, if it was seen from begin to end.
+    /// Adds a read if its start and end were both recorded.
     pub fn add(&mut self, request: &RequestFact) {
         let Some(service) = request.service.filter(|_| request.sight == RequestSight::Whole) else {
             return;
@@ -77,16 +77,16 @@ impl Services {
         }
     }
 
-    /// By medians: the service of small reads is the seek, what larger ones take more is the time of their bytes.
+    /// Estimates the model from medians: the time of small reads is the seek, the extra time of large ones is that of their bytes.
     pub fn model(&self) -> Model {
         if self.small.len() < ENOUGH || self.large.len() < ENOUGH {
             return Model::default();
         }
         let seek = median(&self.small);
         let rates = self.large.iter().map(|(bytes, time)| {
-            // Where small reads take no less than large ones, the seek is at least no more than half of it.
+            // If small reads are as slow as large ones, assume that the seek takes at most half of the time.
             let moving = time.saturating_sub(seek).max(time / 2).max(1);
-            // In kilobytes a second, to sort as integers.
+            // Kilobytes per second, which sort as integers.
             bytes.saturating_mul(1_000_000) / moving
         });
         let rate = median(&rates.collect::<Vec<_>>()) as f64 * 1e3;
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn a_disk_is_learned_from_its_reads() {
         let mut services = Services::default();
-        // 100 µs, and 1 ns a byte: 1 GB a second.
+        // 100 µs, and 1 ns per byte: 1 GB/s.
         for _ in 0..ENOUGH {
             services.add(&read(4096, 100_000));
             services.add(&read(200_000, 300_000));

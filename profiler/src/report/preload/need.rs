@@ -1,7 +1,7 @@
-//! Which pages of which files a recording needed, and when first.
+//! Finds the pages of files that a recording needed, and when each was needed first.
 //!
-//! A page is needed if it was faulted in, if it was mapped around a fault and had been read, or if a system call read it. What faults
-//! read and nobody touched is not.
+//! A page is needed if it was faulted in, if it was mapped around a fault and had been read, or if a system call read it.
+//! Pages that faults read but were never touched are not needed.
 
 use rustc_hash::FxHashMap;
 
@@ -15,9 +15,9 @@ use crate::fact::{
     BioFact, FactSink, FaultFact, MappedFile, Mark, Noun, PagesReadFact, RequestFact, SampleFact, Tables,
 };
 
-/// Pages whose time is kept, of all files: 16 GiB.
+/// Limit of pages with times, over all files: 16 GiB.
 const MAX_PAGES: usize = 1 << 22;
-/// Pages of one read or one range around a fault that are looked at: 64 MiB.
+/// Limit of pages considered per read or per range around a fault: 64 MiB.
 const MAX_RUN: u64 = 1 << 14;
 
 /// When a page was first touched by a fault, and first read.
@@ -27,7 +27,7 @@ struct Times {
     read: Option<Timestamp>,
 }
 
-/// Takes the facts of a recording.
+/// Collects the page needs of a recording.
 #[derive(Debug, Default)]
 pub struct Needs {
     pages: Pages,
@@ -39,45 +39,45 @@ pub struct Needs {
     services: Services,
 }
 
-/// The pages that were needed of one file.
+/// The needed pages of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileNeed {
     /// Device and inode.
     pub id: FileId,
-    /// Its path; empty: nobody knows.
+    /// Path; empty if unknown.
     pub path: String,
-    /// Empty if it has none.
+    /// Build ID; empty if there is none.
     pub build_id: Vec<u8>,
-    /// It was removed or replaced.
+    /// The file was removed or replaced.
     pub deleted: bool,
-    /// Pages and when each was needed first, by page.
+    /// Page numbers and when each was needed first, by page number.
     pub pages: Vec<(u64, Timestamp)>,
-    /// Pages that were read and not needed.
+    /// Number of pages that were read but not needed.
     pub wasted: u64,
 }
 
 impl Needs {
-    /// Nothing was read from any file, and no page of one touched.
+    /// Whether no file page was read or touched.
     pub fn is_empty(&self) -> bool {
         self.times.is_empty()
     }
 
-    /// Something was read: it was not all in memory before.
+    /// Whether anything was read, i.e. not everything was in memory before.
     pub fn was_cold(&self) -> bool {
         self.reads > 0
     }
 
-    /// Pages that there was no room for.
+    /// Number of pages dropped because of limits.
     pub fn left_out(&self) -> u64 {
         self.left_out.saturating_add(self.pages.left_out())
     }
 
-    /// What the recording's own requests tell of its disk.
+    /// Model of the disk, from the recording's own requests.
     pub fn model(&self) -> Model {
         self.services.model()
     }
 
-    /// The pages that were needed, by file; files by the first need.
+    /// The needed pages by file; files are sorted by first need.
     pub fn finish(&self, tables: &Tables) -> Vec<FileNeed> {
         let mut named: FxHashMap<FileId, &MappedFile> = FxHashMap::default();
         for file in &tables.files {
@@ -87,7 +87,7 @@ impl Needs {
                 *known = file;
             }
         }
-        // Where faults are missing, no page is known not to have been needed.
+        // If faults are missing, any page may have been needed.
         let tells_waste = self.faults > 0 && knows_waste(tables);
         let of_file = |(id, times): (&FileId, &FxHashMap<u64, Times>)| {
             let sets = self.pages.by_id(*id);
@@ -98,7 +98,7 @@ impl Needs {
                     let is_used = sets.is_some_and(|sets| {
                         sets.faulted.contains(page) || sets.around.contains(page) || sets.read_by_calls.contains(page)
                     });
-                    // A page whose folio was mapped at once makes no fault when it is touched.
+                    // A page does not fault when it is touched if its whole folio is already mapped.
                     let needed = is_used || in_folios.contains(page) || !tells_waste;
                     let time = times.touched.filter(|_| needed).or(times.read);
                     wasted += u64::from(!needed && times.read.is_some());
@@ -177,7 +177,7 @@ impl FactSink for Needs {
             return;
         }
         self.services.add(request);
-        // Pages that came into the cache are told by `pages_read`; here are those of recordings that have none.
+        // `pages_read` reports pages added to the cache; this covers recordings without that event.
         let cached = |bio: &&BioFact| bio.source == BioSource::Cache && bio.thread.is_some();
         for bio in request.bios.iter().filter(cached) {
             let file = bio.file.and_then(|file| tables.files.get(file.index()));

@@ -1,31 +1,31 @@
-//! From pages to ranges: which are read together, and in which order.
+//! Combines needed pages into ranges and orders them.
 
 use super::model::Model;
 use super::need::FileNeed;
 use crate::addr::{PAGE, Timestamp};
 
-/// Ranges at most; the latest needs are left out.
+/// Maximum number of ranges; those needed last are dropped.
 pub const MAX_RANGES: usize = 1 << 18;
 
-/// A part of a file that is read at once.
+/// A part of a file that is read in one go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
     /// Index of the file.
     pub file: usize,
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// When its first page is needed.
+    /// Earliest time at which a page is needed.
     pub need: Timestamp,
-    /// Bytes in it that are needed.
+    /// Needed bytes in the range.
     pub needed: u64,
 }
 
-/// The ranges, by the time at which they are needed.
+/// Plans the ranges, ordered by the time at which they are needed.
 ///
-/// Each begins with the earliest page that no range has, and goes on to both sides over needed pages as long as they are needed within the
-/// horizon, and what lies between two of them is no more than the gap.
+/// Each range starts with the earliest page that is in no range yet. It grows in both directions over pages that are needed
+/// within the horizon, as long as the distance between two pages does not exceed the gap.
 pub fn plan(files: &[FileNeed], model: &Model) -> Vec<Range> {
     let mut ranges: Vec<Range> = Vec::new();
     for (index, file) in files.iter().enumerate() {
@@ -49,7 +49,7 @@ fn of_file(file: usize, pages: &[(u64, Timestamp)], model: &Model, ranges: &mut 
         let first = reach(pages, &taken, start, (0..start).rev(), model);
         taken[first..=last].fill(true);
         let (from, to) = (pages[first].0, pages[last].0);
-        // Pages come from offsets in bytes or from a log's own numbers: the latter may be anything.
+        // Page numbers derive from byte offsets or come from a log, where they can have any value.
         let (Some(offset), Some(len)) = (from.checked_mul(PAGE), (to - from + 1).checked_mul(PAGE)) else {
             continue;
         };
@@ -63,7 +63,7 @@ fn of_file(file: usize, pages: &[(u64, Timestamp)], model: &Model, ranges: &mut 
     }
 }
 
-/// The farthest page, on one side, that is read together with the one at `start`.
+/// Index of the farthest page on one side that is read together with the page at `start`.
 fn reach(
     pages: &[(u64, Timestamp)],
     taken: &[bool],
@@ -158,7 +158,7 @@ mod tests {
                     .filter(|range| (range.offset..range.offset + range.len).contains(&(page * PAGE)))
                     .collect();
                 prop_assert_eq!(holders.len(), 1);
-                // It comes in time.
+                // The page is read in time.
                 prop_assert!(holders[0].need.0 <= time);
             }
             let needed: u64 = ranges.iter().map(|range| range.needed).sum();
