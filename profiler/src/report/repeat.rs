@@ -1,4 +1,4 @@
-//! Repeated runs of one command: each figure's median and spread, and the run that is unlike the others.
+//! Repeated runs of one command: median and spread of each metric, and outlier runs.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use super::metrics::{By, Metric, Metrics, Place, median};
 use super::text::{bytes, count, fit, percent, warning, write_lines};
 use crate::fact::WaitReason;
 
-/// Figures of the printed summary; JSON has all.
+/// Metrics in the printed summary; JSON has all.
 const SHOWN: [Metric; 7] = [
     Metric::Wall,
     Metric::Cpu,
@@ -19,47 +19,47 @@ const SHOWN: [Metric; 7] = [
     Metric::BytesRead,
     Metric::Wait(WaitReason::Disk),
 ];
-/// Fewer runs than these have no outlier.
+/// Minimum number of runs to detect outliers.
 const ENOUGH: usize = 5;
-/// A modified z-score above this is an outlier's (Iglewicz and Hoaglin, "How to detect and handle outliers", 1993).
+/// Modified z-score above which a run is an outlier (Iglewicz and Hoaglin, "How to detect and handle outliers", 1993).
 const UNLIKE: f64 = 3.5;
 
-/// How the page cache was when a run began, as the kernel told.
+/// State of the page cache at the start of a run, as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheState {
-    /// It was to be cold; else warm.
+    /// The cache was supposed to be cold; otherwise warm.
     pub cold: bool,
-    /// Bytes of the command's files.
+    /// Total size of the command's files in bytes.
     pub bytes: u64,
-    /// Those of them that were not as they should be.
+    /// Bytes that were in the wrong state.
     pub wrong: u64,
-    /// Bytes of files of which the kernel did not tell.
+    /// Bytes whose state the kernel did not report.
     pub untold: u64,
 }
 
-/// What one run came to.
+/// Result of one run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// Its number, from 1.
+    /// Number of the run, from 1.
     pub number: u32,
-    /// Its profile.
+    /// Path of the run's profile.
     pub profile: String,
-    /// The exit status that stands for the command's.
+    /// Exit status that represents the command's.
     pub status: u8,
-    /// Ctrl-C ended it.
+    /// The run was ended by Ctrl-C.
     pub interrupted: bool,
-    /// Totals by their keys, in things, bytes and ns; those that are known.
+    /// Known totals by metric key: counts, bytes or ns.
     pub figures: BTreeMap<String, u64>,
-    /// Why others are not.
+    /// Reasons why other totals are unknown, by metric key.
     pub unknown: BTreeMap<String, String>,
-    /// How the page cache was.
+    /// State of the page cache, if it was controlled.
     pub cache: Option<CacheState>,
-    /// Losses and the like.
+    /// Warnings, such as losses.
     pub warnings: Vec<String>,
 }
 
 impl Run {
-    /// Takes the totals.
+    /// Adds the totals and warnings of the run's recording.
     #[must_use]
     pub fn with(mut self, metrics: &Metrics) -> Self {
         for metric in Metric::all() {
@@ -75,12 +75,12 @@ impl Run {
         self
     }
 
-    /// A figure of it.
+    /// Total of a metric, if known.
     pub fn figure(&self, metric: Metric) -> Option<u64> {
         self.figures.get(&metric.json_key()).copied()
     }
 
-    /// In one line.
+    /// Summary in one line; `of` is the number of runs.
     pub fn line(&self, of: u32) -> String {
         let figure = |metric: Metric| {
             self.figure(metric)
@@ -97,51 +97,51 @@ impl Run {
     }
 }
 
-/// A figure over all runs: things, bytes or ns.
+/// A metric over all runs: counts, bytes or ns.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Spread {
-    /// Which.
+    /// The metric.
     pub metric: Metric,
-    /// In the middle.
+    /// Median over all runs.
     pub median: u64,
-    /// The smallest.
+    /// Smallest value.
     pub min: u64,
-    /// The largest.
+    /// Largest value.
     pub max: u64,
-    /// Of each run.
+    /// Value of each run.
     pub each: Vec<u64>,
 }
 
-/// A run that took another time than the others.
+/// A run whose wall time deviates from the others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Outlier {
-    /// Which.
+    /// Number of the run.
     pub number: u32,
-    /// Its wall time, in ns.
+    /// Wall time of the run, in ns.
     pub wall_ns: u64,
-    /// The median's, in ns.
+    /// Median wall time, in ns.
     pub median_ns: u64,
 }
 
-/// All runs together.
+/// Summary of all runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Repeated {
-    /// What was run.
+    /// Command with its arguments.
     pub command: Vec<String>,
-    /// Runs that were asked for.
+    /// Number of requested runs.
     pub asked: u32,
-    /// Those that are in the figures.
+    /// Completed runs, which the summary covers.
     pub runs: Vec<Run>,
-    /// Every figure that all of them know.
+    /// Metrics that are known for all runs.
     pub spreads: Vec<Spread>,
-    /// Runs that took another time than the others.
+    /// Runs whose wall time deviates from the others.
     pub outliers: Vec<Outlier>,
-    /// Why figures are missing, and what else is to be known.
+    /// Reasons for missing metrics, and the warnings of the runs.
     pub warnings: Vec<String>,
 }
 
 impl Repeated {
-    /// Of those runs that were not interrupted.
+    /// Summarizes the runs that were not interrupted.
     pub fn new(command: Vec<String>, asked: u32, runs: Vec<Run>) -> Self {
         let runs: Vec<Run> = runs.into_iter().filter(|run| !run.interrupted).collect();
         let spread = |metric| {
@@ -161,7 +161,7 @@ impl Repeated {
                 .unknown
                 .iter()
                 .filter(|(key, _)| SHOWN.iter().any(|metric| metric.json_key() == **key));
-            let unknown = unknown.map(|(key, why)| format!("{key} is not known: {why}"));
+            let unknown = unknown.map(|(key, why)| format!("{key} is unknown: {why}"));
             for warning in unknown.chain(run.warnings.iter().map(|why| format!("run {}: {why}", run.number))) {
                 if !warnings.contains(&warning) {
                     warnings.push(warning);
@@ -178,10 +178,10 @@ impl Repeated {
         }
     }
 
-    /// Writes the summary, in ANSI styles, at most 80 columns wide.
+    /// Writes the summary with ANSI styles, at most 80 columns wide.
     ///
     /// # Errors
-    /// Those of the output.
+    /// Errors of the output.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let bold = anstyle::Style::new().bold();
         let all = match (self.runs.len(), self.asked as usize) {
@@ -212,7 +212,7 @@ impl Repeated {
         for outlier in &self.outliers {
             let [wall, median] = [outlier.wall_ns, outlier.median_ns].map(|ns| Metric::Wall.show(ns));
             let text = format!(
-                "run {} is an outlier: it took {wall}, the median run {median}; if the machine did something else meanwhile, record again",
+                "run {} is an outlier: it took {wall}, the median run {median}; if the machine was busy with other work, record again",
                 outlier.number
             );
             write_lines(out, &warning(&text))?;
@@ -222,7 +222,7 @@ impl Repeated {
             .try_for_each(|text| write_lines(out, &warning(text)))
     }
 
-    /// How the page cache was, in one line.
+    /// Worst state of the page cache over all runs, in one line.
     fn cache(&self) -> Option<String> {
         let states: Option<Vec<CacheState>> = self.runs.iter().map(|run| run.cache).collect();
         let worst = states?.into_iter().max_by_key(|state| (state.wrong, state.untold))?;
@@ -234,12 +234,12 @@ impl Repeated {
         };
         let untold = match worst.untold {
             0 => String::new(),
-            some => format!("; of {} nobody knows", bytes(some)),
+            some => format!("; state of {} unknown", bytes(some)),
         };
         Some(match worst.wrong {
-            0 => format!("page cache: {state} in each run, as the kernel told{untold}"),
+            0 => format!("page cache: {state} in each run (kernel report){untold}"),
             some => format!(
-                "page cache: {state}; at most {} ({part}) {wrong}, of {} runs{untold}",
+                "page cache: {state}; up to {} ({part}) {wrong} in one of {} runs{untold}",
                 bytes(some),
                 count(self.runs.len() as u64)
             ),
@@ -247,7 +247,7 @@ impl Repeated {
     }
 }
 
-/// Runs whose wall time is far from the median, in terms of how far the others are.
+/// Runs whose wall time deviates from the median by more than a multiple of the usual deviation.
 fn outliers(runs: &[Run]) -> Vec<Outlier> {
     let walls: Vec<(u32, u64)> = (runs.iter())
         .filter_map(|run| Some((run.number, run.figure(Metric::Wall)?)))
@@ -258,7 +258,7 @@ fn outliers(runs: &[Run]) -> Vec<Outlier> {
     let of: Vec<u64> = walls.iter().map(|(_, wall)| *wall).collect();
     let middle = median(&of);
     let distances: Vec<u64> = of.iter().map(|wall| wall.abs_diff(middle)).collect();
-    // Runs that are alike to the percent make none of the others an outlier.
+    // The deviation is at least one percent: tiny differences between near-identical runs are no outliers.
     let usual = median(&distances).max(middle / 100).max(1) as f64;
     let unlike = walls
         .into_iter()
@@ -333,16 +333,13 @@ mod tests {
         );
         assert_eq!(
             lines[4],
-            "page cache: cold; at most 5.00 kB (0.5 %) stayed in memory, of 5 runs"
+            "page cache: cold; up to 5.00 kB (0.5 %) stayed in memory in one of 5 runs"
         );
         assert!(
             lines[5].starts_with("warning: run 5 is an outlier: it took 250 ms"),
             "{text}"
         );
-        assert!(
-            text.contains("warning: bytes_read is not known: not recorded"),
-            "{text}"
-        );
+        assert!(text.contains("warning: bytes_read is unknown: not recorded"), "{text}");
         assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
     }
 

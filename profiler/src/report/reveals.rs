@@ -1,4 +1,4 @@
-//! What a profile tells whoever reads it, in sentences for the one who is about to share it.
+//! Describes the private information in a profile to the user who is about to share it.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,12 @@ use crate::fact::sanitize::Person;
 use crate::fact::strings::{self, Kind};
 use crate::fact::{MarkKind, Tables};
 
-/// Examples of each kind.
+/// Maximum number of examples per line.
 const EXAMPLES: usize = 3;
-/// Characters of an example.
+/// Maximum width of an example in columns.
 const LENGTH: usize = 60;
 
-/// Sentences, the most telling first. The facts are not changed.
+/// Lines that describe what the profile reveals, the most sensitive first. The facts are not changed.
 pub fn reveals(tables: &mut Tables, collected: &mut Collected, person: &Person) -> Vec<String> {
     let mut lines = Vec::new();
     let names = person.names();
@@ -21,7 +21,7 @@ pub fn reveals(tables: &mut Tables, collected: &mut Collected, person: &Person) 
     let commands: BTreeSet<String> = lists.filter(|line| line.len() > 1).map(|line| line.join(" ")).collect();
     lines.push(match commands.len() {
         0 => "command lines: no arguments".to_owned(),
-        count => format!("command lines: {count}, such as {}", examples(&commands)),
+        count => format!("command lines: {count}, e.g. {}", examples(&commands)),
     });
     let (mut paths, mut of_person) = (BTreeSet::new(), 0_usize);
     strings::each(tables, collected, &mut |kind, text| {
@@ -35,18 +35,18 @@ pub fn reveals(tables: &mut Tables, collected: &mut Collected, person: &Person) 
         .filter(|line| names.in_text(Kind::Text, line).is_some())
         .count();
     lines.push(who(person, of_person + own));
-    // The person's own paths say most.
+    // Paths that name the user are the most sensitive examples.
     let telling: BTreeSet<String> = {
         let own = paths.iter().filter(|path| names.in_text(Kind::Path, path).is_some());
         own.cloned().collect()
     };
     lines.push(format!(
-        "paths: {} of programs, libraries, data files and sources, such as {}",
+        "paths: {} of programs, libraries, data files and sources, e.g. {}",
         paths.len(),
         examples(if telling.is_empty() { &paths } else { &telling })
     ));
     lines.push(format!(
-        "names: of {} processes, {} threads and {} functions",
+        "names: processes: {}, threads: {}, functions: {}",
         tables.processes.len(),
         tables.threads.len(),
         tables.names.len()
@@ -56,36 +56,34 @@ pub fn reveals(tables: &mut Tables, collected: &mut Collected, person: &Person) 
         .filter(|mark| matches!(mark.kind, MarkKind::Program { .. }))
         .count();
     if own > 0 {
-        lines.push(format!(
-            "texts: {own} markers that the program wrote; a browser's may hold addresses of pages"
-        ));
+        lines.push(format!("program markers: {own}; a browser's may contain URLs"));
     }
     if !tables.sources.is_empty() {
         let sources: BTreeSet<String> = tables.sources.keys().cloned().collect();
         lines.push(format!(
-            "sources: the text of {} files, such as {}",
+            "source files with text: {}, e.g. {}",
             sources.len(),
             examples(&sources)
         ));
     }
     let recording = &tables.recording;
     lines.push(format!(
-        "machine: kernel {} on {}, {} CPUs, the time of the recording, and what every thread did when",
+        "machine: kernel {} on {}, {} CPUs; time of the recording; activity of every thread over time",
         fit(&recording.kernel, LENGTH),
         fit(&recording.arch, LENGTH),
         recording.cpus
     ));
-    lines.push("no environment variables, no memory contents; addresses in the kernel are offsets".to_owned());
+    lines.push("not included: environment variables and memory contents; kernel addresses are offsets".to_owned());
     lines
 }
 
 fn who(person: &Person, times: usize) -> String {
     if times == 0 {
-        return "user and machine: not named".to_owned();
+        return "user and machine: not named in the profile".to_owned();
     }
     let names = person.homes.iter().chain(person.identifying());
     let names: BTreeSet<String> = names.cloned().collect();
-    format!("user and machine: {}, in {times} places", examples(&names))
+    format!("user and machine names: {}; occurrences: {times}", examples(&names))
 }
 
 fn examples(all: &BTreeSet<String>) -> String {

@@ -1,13 +1,13 @@
-//! Which of the things of a recording are asked for by name: patterns, looked up once in its tables.
+//! Selection by name: resolves patterns against the tables of a recording.
 
 use std::time::Duration;
 
 use super::functions::Functions;
 use crate::fact::{MappedFile, Tables};
 
-/// A condition that nothing in the recording can fit.
+/// A pattern matches nothing in the recording.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no {what} with {of} is called `{pattern}`; `ngmi {verb} FILE` without --{option} lists them")]
+#[error("no {what} with {of} matches `{pattern}`; `ngmi {verb} FILE` without --{option} lists them")]
 pub struct SelectError {
     what: &'static str,
     of: &'static str,
@@ -16,39 +16,39 @@ pub struct SelectError {
     pattern: String,
 }
 
-/// How an error speaks of what is selected.
+/// Words of a report for error messages.
 #[derive(Debug, Clone, Copy)]
 pub struct Words {
-    /// The verb.
+    /// Subcommand of the report.
     pub verb: &'static str,
-    /// What it is about: `faults`.
+    /// Plural of the selected events, e.g. `faults`.
     pub of: &'static str,
 }
 
-/// What is looked up by name in every report.
+/// Lookup of names that all reports select by.
 #[derive(Clone, Copy)]
 pub struct Names<'a> {
-    /// For errors.
+    /// Words for error messages.
     pub words: Words,
-    /// Of the recording.
+    /// Tables of the recording.
     pub tables: &'a Tables,
-    /// Those of its frames.
+    /// Functions of the recording's frames.
     pub functions: &'a Functions,
 }
 
-/// By index: the thing is wanted; `None`: each is.
+/// By index: whether the item is selected; `None` selects all.
 pub type Wanted = Option<Vec<bool>>;
 
 impl Names<'_> {
-    /// By file.
+    /// Resolves patterns of files.
     ///
     /// # Errors
-    /// As [`fits`]; so do the others.
+    /// As [`fits`]; the same holds for the other methods.
     pub fn files(self, patterns: &[String]) -> Result<Wanted, SelectError> {
         fits(self.words, patterns, &self.tables.files, ("file", "file"), file_fits)
     }
 
-    /// By process.
+    /// Resolves IDs and patterns of processes.
     pub fn processes(self, patterns: &[String]) -> Result<Wanted, SelectError> {
         let processes = &self.tables.processes;
         fits(
@@ -60,7 +60,7 @@ impl Names<'_> {
         )
     }
 
-    /// By thread.
+    /// Resolves IDs and patterns of threads.
     pub fn threads(self, patterns: &[String]) -> Result<Wanted, SelectError> {
         let threads = &self.tables.threads;
         fits(
@@ -72,12 +72,12 @@ impl Names<'_> {
         )
     }
 
-    /// By function.
+    /// Resolves patterns of functions.
     pub fn functions(self, patterns: &[String]) -> Result<Wanted, SelectError> {
         self.functions_for("function", patterns)
     }
 
-    /// By stack: a function in it is wanted.
+    /// Resolves patterns of functions to the stacks that contain one of them.
     pub fn under(self, patterns: &[String]) -> Result<Wanted, SelectError> {
         let wanted = self.functions_for("under", patterns)?;
         Ok(wanted.map(|wanted| stacks_under(self.tables, self.functions, &wanted)))
@@ -95,7 +95,7 @@ impl Names<'_> {
     }
 }
 
-/// A part of a recording, in time since its start.
+/// A time range of a recording, relative to its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span {
     from: Duration,
@@ -103,7 +103,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Not before `from`, and before `to`.
+    /// The range from `from` (inclusive) to `to` (exclusive); `None` means unlimited.
     pub fn new(from: Option<Duration>, to: Option<Duration>) -> Self {
         Self {
             from: from.unwrap_or_default(),
@@ -111,21 +111,21 @@ impl Span {
         }
     }
 
-    /// The time is in it.
+    /// Whether the range contains a time.
     pub fn has(self, time: Duration) -> bool {
         time >= self.from && self.to.is_none_or(|to| time < to)
     }
 }
 
-/// Whether the thing with this index is wanted; `wanted` is what [`fits`] said.
+/// Whether the item with this index is selected; `wanted` is a result of [`fits`].
 pub fn takes(wanted: Option<&[bool]>, index: Option<usize>) -> bool {
     wanted.is_none_or(|wanted| index.and_then(|index| wanted.get(index)) == Some(&true))
 }
 
-/// Which items fit any of the patterns; `None`: there are no patterns.
+/// Selects the items that match any of the patterns; `None` if there are no patterns.
 ///
 /// # Errors
-/// When nothing fits one of them: probably a slip.
+/// When a pattern matches nothing, which is probably a typo.
 pub fn fits<T>(
     words: Words,
     patterns: &[String],
@@ -157,11 +157,11 @@ pub fn fits<T>(
     Ok(Some(wanted))
 }
 
-/// By stack: one of the functions is in it.
+/// By stack: whether it contains one of the functions.
 fn stacks_under(tables: &Tables, functions: &Functions, wanted: &[bool]) -> Vec<bool> {
     let mut under: Vec<bool> = Vec::with_capacity(tables.stacks.len());
     for node in &tables.stacks {
-        // A parent comes before its children, so it is known; anything else is no parent.
+        // A parent precedes its children and is already computed; any other index is invalid.
         let above = node.parent.and_then(|parent| under.get(parent.index())) == Some(&true);
         let mut own = functions.of_frame(node.frame).iter();
         let here = above || own.any(|id| wanted.get(id.0 as usize) == Some(&true));
@@ -170,18 +170,18 @@ fn stacks_under(tables: &Tables, functions: &Functions, wanted: &[bool]) -> Vec<
     under
 }
 
-/// By its path.
+/// Whether a pattern matches the file's path, as [`path_fits`].
 pub fn file_fits(file: &MappedFile, pattern: &str) -> bool {
     path_fits(&file.path, pattern)
 }
 
-/// A pattern with a slash is about the whole path, others are about its last part.
+/// Whether a pattern matches a path; one without a slash may also match its last component alone.
 pub fn path_fits(path: &str, pattern: &str) -> bool {
     let base = path.rsplit('/').next().unwrap_or(path);
     glob(pattern, path) || (!pattern.contains('/') && glob(pattern, base))
 }
 
-/// A pattern that is a number is about the id, and any about the name.
+/// Whether a pattern equals the ID or matches the name.
 pub fn id_or_name(id: u32, name: &str, pattern: &str) -> bool {
     pattern.parse() == Ok(id) || glob(pattern, name)
 }
@@ -192,7 +192,7 @@ pub fn glob(pattern: &str, name: &str) -> bool {
         return true;
     }
     let (mut pattern, mut name) = (pattern.chars(), name.chars());
-    // Where to go on when the rest does not fit: behind the last `*`, one character later.
+    // Where to resume on a mismatch: after the last `*`, one character later in the name.
     let mut again = None;
     loop {
         let mut ahead = pattern.clone();

@@ -63,7 +63,7 @@ fn without_the_person_nothing_tells_of_the_person() {
     let mut seen = person.clone();
     seen.add_seen(&mut tables, &mut collected);
     let lines = reveals(&mut tables, &mut collected, &seen).join("\n");
-    for word in ["command lines: 1, such as tool: ", "/home/alice.smith", "wonderland"] {
+    for word in ["command lines: 1, e.g. tool: ", "/home/alice.smith", "wonderland"] {
         assert!(lines.contains(word), "{lines}");
     }
     let after = sanitized(alice(), person);
