@@ -1,4 +1,5 @@
-//! What processes take of memory, by mapped file and section: read from `/proc/PID/smaps` and the page table, and beside it what a recording knows.
+//! Memory of processes by mapped file and section, from `/proc/PID/smaps` and the page table, combined with the page touches
+//! of a recording.
 
 pub mod known;
 pub mod pages;

@@ -1,6 +1,5 @@
-//! Rows that come in nearly the order of their keys and are wanted in it, however many there are: what is beyond a limit of memory goes to a file in
-//! sorted runs, which are merged when they are read. Every run is written and read from its begin to its end, so no order has to be kept, and nothing
-//! is sought.
+//! External merge sort for rows that arrive almost in the order of their keys. Rows beyond a memory limit are written to a file
+//! as sorted runs, which are merged on reading. Every run is written and read sequentially, so there is no index and no seek.
 
 mod beside;
 mod merge;
@@ -14,57 +13,57 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 pub use beside::Beside;
 pub use merge::Merge;
 
-/// Rows of a block of memory.
+/// Number of rows in a block of memory.
 const BLOCK: usize = 1 << 15;
-/// Bytes that are written at once.
+/// Size of a write, in bytes.
 const WRITE: usize = 1 << 18;
 
-/// A row: plain data, which may lie in a file.
+/// A row: plain data that can be stored in a file.
 pub trait Row: Copy + FromBytes + IntoBytes + Immutable {
-    /// What they are ordered by.
+    /// Sort key.
     fn key(&self) -> u64;
 }
 
-/// Where rows go that memory has no room for. Whoever makes one answers for its failures: a write that fails leaves the rows in memory, a read
-/// that fails ends what is read.
+/// Storage for rows that exceed the memory limit. The implementation reports its failures: after a failed write, the rows stay
+/// in memory; after a failed read, the run ends.
 pub trait Scratch: Debug + Send + Sync {
-    /// Bytes of the rows of one kind that stay in memory.
+    /// Memory limit in bytes for the rows of one kind.
     fn limit(&self) -> usize;
 
-    /// Makes room for so many bytes, and says where it begins.
+    /// Reserves space for `bytes` bytes and returns its offset.
     ///
     /// # Errors
-    /// When there is none.
+    /// When there is not enough space.
     fn reserve(&self, bytes: u64) -> io::Result<u64>;
 
-    /// Writes all of it.
+    /// Writes all bytes at an offset.
     ///
     /// # Errors
-    /// When the disk is full or failed; the room that was reserved last is given up then.
+    /// When the disk is full or failed; the last reserved space is then abandoned.
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
 
-    /// Reads as much as there is room for.
+    /// Fills `into` from an offset.
     ///
     /// # Errors
-    /// When the disk failed, or there is less.
+    /// When the disk failed, or there is too little data.
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<()>;
 }
 
-/// Fewer than [`u32::MAX`] rows.
+/// Collects up to [`u32::MAX`] rows and returns them sorted.
 #[derive(Debug)]
 pub struct Sorted<T> {
-    /// The latest ones, in the order in which they came; blocks are never moved, so that growing does not need twice the memory.
+    /// The latest rows, in insertion order. Blocks are never moved, since growing a vector would need twice the memory.
     blocks: Vec<Vec<T>>,
     in_memory: usize,
-    /// Rows in memory, at most.
+    /// Maximum number of rows in memory.
     room: usize,
     len: u32,
-    /// The earlier ones.
+    /// Earlier rows, in the file.
     runs: Vec<Run>,
     scratch: Option<Arc<dyn Scratch>>,
 }
 
-/// Sorted rows in a file.
+/// A sequence of sorted rows in a file.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     at: u64,
@@ -73,7 +72,7 @@ struct Run {
 }
 
 impl<T> Default for Sorted<T> {
-    /// All of them in memory.
+    /// Keeps all rows in memory.
     fn default() -> Self {
         Self {
             blocks: Vec::new(),
@@ -87,7 +86,7 @@ impl<T> Default for Sorted<T> {
 }
 
 impl<T: Row> Sorted<T> {
-    /// In memory up to the limit, and beyond it there.
+    /// Keeps rows in memory up to a limit and the rest in `scratch`.
     pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
         Self {
             room: (scratch.limit() / size_of::<T>()).max(1),
@@ -96,22 +95,22 @@ impl<T: Row> Sorted<T> {
         }
     }
 
-    /// How many there are.
+    /// Number of rows.
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// There is room for no more.
+    /// Whether the maximum number of rows is reached.
     pub fn is_full(&self) -> bool {
         self.len == u32::MAX
     }
 
-    /// Bytes of memory that they take.
+    /// Allocated memory in bytes.
     pub fn bytes(&self) -> usize {
         self.blocks.iter().map(Vec::capacity).sum::<usize>() * size_of::<T>()
     }
 
-    /// Keeps a row. False: there are four thousand million already.
+    /// Adds a row. Returns false if the maximum of 2^32 - 1 rows is reached.
     pub fn push(&mut self, row: T) -> bool {
         if self.is_full() {
             return false;
@@ -130,7 +129,7 @@ impl<T: Row> Sorted<T> {
         true
     }
 
-    /// All of them by their keys, and as they came where these are the same.
+    /// All rows sorted by key; rows with the same key keep their insertion order.
     pub fn ordered(&self) -> Ordered<'_, T> {
         Ordered {
             order: self.order(),
@@ -138,15 +137,15 @@ impl<T: Row> Sorted<T> {
         }
     }
 
-    /// The numbers of those in memory.
+    /// Indices of the rows in memory, in sorted order.
     fn order(&self) -> Vec<u32> {
         let mut order: Vec<u32> = (0..).take(self.in_memory).collect();
-        // Stable, and fast where nearly all of it is in order.
+        // A stable sort, which is fast on almost sorted input.
         order.sort_by_key(|&number| self.get(number).map(Row::key));
         order
     }
 
-    /// Of those in memory.
+    /// A row in memory, by index.
     fn get(&self, number: u32) -> Option<&T> {
         let index = number as usize;
         self.blocks.get(index / BLOCK)?.get(index % BLOCK)
@@ -163,7 +162,7 @@ impl<T: Row> Sorted<T> {
         }
     }
 
-    /// Writes what is in memory.
+    /// Writes the rows in memory as a sorted run.
     fn write(&self, scratch: &dyn Scratch) -> io::Result<Run> {
         let order = self.order();
         let begin = scratch.reserve((self.in_memory * size_of::<T>()) as u64)?;
@@ -185,21 +184,21 @@ impl<T: Row> Sorted<T> {
     }
 }
 
-/// Rows in the order of their keys.
+/// Rows sorted by key.
 #[derive(Debug)]
 pub struct Ordered<'r, T> {
     rows: &'r Sorted<T>,
-    /// Of those in memory.
+    /// Indices of the rows in memory, in sorted order.
     order: Vec<u32>,
 }
 
 impl<T: Row> Ordered<'_, T> {
-    /// How many there are.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.rows.len() as usize
     }
 
-    /// All of them, once more from the first.
+    /// Iterates over all rows from the first; can be called repeatedly.
     pub fn iter(&self) -> Merge<'_, T> {
         Merge::new(self.rows, &self.order)
     }

@@ -1,6 +1,7 @@
-//! What a recording knows of memory: which pages of which file and section each process touched and copied, and in which function it first did so.
+//! Page touches of a recording: the pages of each file and section that each process touched and copied, and the function of
+//! the first touch.
 //!
-//! A page that fault-around mapped beside a fault, and that no later fault was for, is not seen to be touched; `--exact-touch` sees each.
+//! A touch of a page that fault-around mapped, without a later fault for it, is not recorded; `--exact-touch` records all.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -18,10 +19,10 @@ use crate::fact::{FactSink, FaultFact, MappedFileId, Mark, Noun, ProcessId, Samp
 use crate::report::faults::view::path_of;
 use crate::report::faults::{Facts, View};
 
-/// Faults between two looks at which processes are over.
+/// Number of faults between two checks for finished processes.
 const LOOK: usize = if cfg!(debug_assertions) { 16 } else { 1 << 16 };
 
-/// Keeps the faults, and nothing that only tables of faults need.
+/// Collects faults, without the data that only the tables of faults need.
 #[derive(Debug)]
 pub struct Faults(pub Facts);
 
@@ -39,36 +40,36 @@ impl FactSink for Faults {
     }
 }
 
-/// Pages of a section that a process touched.
+/// Memory of a section that a process touched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KnownRow {
-    /// The process; `None`: all of the recording together.
+    /// Process ID; `None`: all processes of the recording together.
     pub pid: Option<u32>,
-    /// Its name.
+    /// Process name.
     pub process: Option<String>,
-    /// Path of the file.
+    /// Path of the mapped file.
     pub file: String,
-    /// `None`: in no section, or they are not known.
+    /// Section name; `None`: outside of sections, or sections are unknown.
     pub section: Option<String>,
-    /// Bytes of the pages that were faulted in; of several processes each one's.
+    /// Bytes of the pages that were faulted in, counted for each process.
     pub touched_bytes: u64,
-    /// The same, a page that several processes touched once.
+    /// The same, but pages that several processes touched count once.
     pub distinct_bytes: u64,
-    /// Of the touched: written to, so that the process has a copy or the file's page is dirty.
+    /// Touched bytes of pages that were written to: the process has a copy, or the file's page is dirty.
     pub written_bytes: u64,
-    /// Who touched them first, the most pages first.
+    /// Functions that touched the pages first, most pages first.
     pub functions: Touchers,
-    /// The file.
+    /// Device and inode of the file.
     #[serde(skip)]
     pub id: FileId,
 }
 
-/// What a recording knows. There may be millions of rows, so each is made when it is told.
+/// Touched memory by section and process. There may be millions of rows, so each is built when it is printed.
 #[derive(Debug, Default)]
 pub struct Known {
-    /// By file and section of all processes together, the most memory first.
+    /// Rows by file and section over all processes, most memory first.
     together: Vec<Row>,
-    /// The same of each process.
+    /// Rows by process, file and section, most memory first.
     own: Vec<Row>,
     touchers: Arena,
     names: Arc<Names>,
@@ -76,7 +77,7 @@ pub struct Known {
     files: FxHashMap<MappedFileId, FileNames>,
 }
 
-/// What a file and its sections are called.
+/// Names of a file and its sections.
 #[derive(Debug)]
 struct FileNames {
     id: FileId,
@@ -84,10 +85,10 @@ struct FileNames {
     sections: Vec<String>,
 }
 
-/// A section of a file; of one process, or (`None`) of all.
+/// A section of a file, for one process or (`None`) all.
 type Key = (Option<ProcessId>, MappedFileId, Option<u32>);
 
-/// A [`KnownRow`] without names; in pages.
+/// A [`KnownRow`] without names; amounts are in pages.
 #[derive(Debug, Clone, Copy)]
 struct Row {
     key: Key,
@@ -97,7 +98,7 @@ struct Row {
     by: Part,
 }
 
-/// Pages of a section while they are counted.
+/// Accumulates the pages of a section.
 #[derive(Default)]
 struct Sums {
     touched: u32,
@@ -105,7 +106,7 @@ struct Sums {
     by: Touches,
 }
 
-/// A process while it lives.
+/// Touched pages of a live process.
 #[derive(Default)]
 struct Life {
     touched: FxHashMap<MappedFileId, PageSet>,
@@ -113,19 +114,19 @@ struct Life {
     sections: FxHashMap<(MappedFileId, Option<u32>), Sums>,
 }
 
-/// What is gathered, fault by fault.
+/// Accumulates touches, fault by fault.
 #[derive(Default)]
 struct Gathered {
     lives: FxHashMap<ProcessId, Life>,
     seen: FxHashMap<MappedFileId, PageSet>,
-    /// Different pages by section.
+    /// Number of distinct pages by section.
     distinct: FxHashMap<Key, u32>,
     own: Vec<Row>,
     touchers: Arena,
 }
 
 impl Known {
-    /// Of the faults of a recording.
+    /// Summarizes the faults of a recording.
     pub fn new(view: &View<'_>) -> Self {
         let mut gathered = Gathered::default();
         for (fault, number) in view.faults().zip(1..) {
@@ -153,7 +154,7 @@ impl Known {
         known
     }
 
-    /// Takes over the names of what there are rows of.
+    /// Copies the names of the processes, files and sections that have rows.
     fn name(&mut self, view: &View<'_>) {
         for Row {
             key: (process, id, _), ..
@@ -173,17 +174,17 @@ impl Known {
         }
     }
 
-    /// By file and section of all processes together, the most memory first.
+    /// Rows by file and section over all processes, most memory first.
     pub fn by_section(&self) -> impl ExactSizeIterator<Item = KnownRow> {
         self.together.iter().map(|row| self.row(row))
     }
 
-    /// The same of each process.
+    /// Rows by process, file and section, most memory first.
     pub fn by_process(&self) -> impl ExactSizeIterator<Item = KnownRow> {
         self.own.iter().map(|row| self.row(row))
     }
 
-    /// What is known of a section in the memory of a process; of a process that was not recorded, in that of all.
+    /// The row of a section for a process, or for all processes if this one was not recorded.
     pub fn of(&self, pid: u32, id: FileId, path: &str, section: Option<&str>) -> Option<KnownRow> {
         let is_of = |row: &&Row| {
             let process = row.key.0.and_then(|process| self.processes.get(&process));
@@ -240,7 +241,7 @@ impl Serialize for Known {
     }
 }
 
-/// Rows that are made while they are written.
+/// Rows that are built while they are serialized.
 struct Each<F>(F);
 
 impl<I: Iterator<Item = KnownRow>, F: Fn() -> I> Serialize for Each<F> {
@@ -277,7 +278,7 @@ impl Gathered {
         }
     }
 
-    /// Of processes that are over only the sums stay.
+    /// Reduces finished processes to their sums.
     fn forget(&mut self, is_over: impl Fn(ProcessId) -> bool) {
         let over = self.lives.extract_if(|process, _| is_over(*process));
         for (process, life) in over {
@@ -293,7 +294,7 @@ impl Gathered {
         }
     }
 
-    /// The pages of all processes together, by section.
+    /// Sums over all processes, by section.
     fn together(&mut self) -> Vec<Row> {
         let mut sections: FxHashMap<Key, Vec<u32>> = FxHashMap::default();
         for ((_, file, section), number) in self.own.iter().map(|row| row.key).zip(0..) {
@@ -317,7 +318,7 @@ impl Gathered {
     }
 }
 
-/// The most memory first.
+/// Sorts rows by memory, largest first.
 fn most_first(mut rows: Vec<Row>) -> Vec<Row> {
     rows.sort_unstable_by_key(|row| (Reverse((row.touched, row.written)), row.key));
     rows

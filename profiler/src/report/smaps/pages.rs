@@ -1,7 +1,7 @@
-//! From the page table (`/proc/PID/pagemap`) to the sections of a file: which of its pages a process has in memory, and as what.
+//! Splits the memory of a mapped region by the sections of its file, using the page table (`/proc/PID/pagemap`).
 //!
-//! `smaps` counts a region and the page table tells its pages. A region is told by section only if both come to the same; else its
-//! sections are unknown.
+//! `smaps` has the sums of a region, the page table its pages. A region is split only if both agree; otherwise its sections are
+//! unknown.
 
 use super::parse::{Amounts, Region};
 use crate::addr::PAGE;
@@ -9,50 +9,52 @@ use crate::fact::fault::FileSection;
 
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
-/// The page is the file's, or shared memory's.
+/// The page belongs to the file or to shared memory.
 const OF_FILE: u64 = 1 << 61;
-/// Nobody else maps it.
+/// No other process maps the page.
 const EXCLUSIVE: u64 = 1 << 56;
-/// Number of the page frame; 0: not ours to see.
+/// Page frame number; 0 if we may not see it.
 const FRAME: u64 = (1 << 55) - 1;
-/// Bits of a fraction, as the kernel has them in its sums.
+/// Fraction bits of the PSS, as in the kernel.
 const PSS_SHIFT: u32 = 12;
 
-/// A section in memory; `None`: bytes of the file in no section.
+/// Memory of a section; `None`: bytes outside of sections.
 pub type SectionAmounts = (Option<usize>, Amounts);
 
-/// Why a region is not told by section.
+/// Why a region can't be split by section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Untold {
-    /// The kernel sums up other pages than it lists.
-    #[error("the kernel's sums and its page table are of different pages; stop the process first (`kill -STOP PID`)")]
+    /// The kernel's sums and its list of pages differ.
+    #[error("the kernel's sums do not match its page table; stop the process first (`kill -STOP PID`)")]
     Pages,
-    /// Dirty pages of the file itself.
-    #[error("pages of the file itself are dirty and nobody says which; `sync` writes them, root may see them")]
+    /// Pages of the file itself are dirty, but it is unknown which.
+    #[error(
+        "pages of the file itself are dirty, but it is unknown which; run `sync` to write them, or run as root to see them"
+    )]
     Dirty,
 }
 
-/// What may be known of a page frame.
+/// Known attributes of a page frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Frame {
-    /// How many map it.
+    /// Number of mappings.
     pub mapped: Option<u64>,
-    /// It differs from what the disk has.
+    /// The page differs from the disk.
     pub dirty: Option<bool>,
 }
 
-/// Splits a region's amounts by the sections of its file. `words` is its part of `pagemap`; `look` says what may be known of a page frame.
-/// Without that the PSS of a section is told only where none of its pages is shared.
+/// Splits a region's amounts by the sections of its file. `words` is the region's part of `pagemap`; `look` returns the known
+/// attributes of a page frame. Without them, the PSS of a section is known only if none of its pages is shared.
 ///
 /// # Errors
-/// When the sections would not add up to the region.
+/// When the sections do not add up to the region.
 pub fn split(
     region: &Region,
     words: &[u64],
     sections: &[FileSection],
     look: &mut dyn FnMut(u64) -> Frame,
 ) -> Result<Vec<SectionAmounts>, Untold> {
-    // By section: what it amounts to, and the PSS with its fraction.
+    // By section: amounts, and the PSS with its fraction bits.
     let mut found: Vec<(Option<usize>, Amounts, Option<u64>)> = Vec::new();
     for (word, page) in words.iter().zip(0_u64..) {
         if word & (PRESENT | SWAPPED) == 0 {
@@ -106,8 +108,8 @@ pub fn split(
     }
 }
 
-/// Counts a page that is in memory. A copy is dirty, as is a page of the file if the frame says so; a process that maps its own copy can't make the
-/// file's page dirty.
+/// Counts a page in memory. A copy is dirty; a page of the file is if the frame says so. A process that maps its own copy
+/// can't make the file's page dirty.
 fn count(amounts: &mut Amounts, word: u64, is_dirty: bool) {
     let (is_file, is_private) = (word & OF_FILE != 0, word & EXCLUSIVE != 0);
     amounts.rss += PAGE;
@@ -122,7 +124,7 @@ fn count(amounts: &mut Amounts, word: u64, is_dirty: bool) {
     } += PAGE;
 }
 
-/// As if nothing were dirty.
+/// The same amounts with all dirty bytes counted as clean.
 fn clean(amounts: Amounts) -> Amounts {
     Amounts {
         shared_clean: amounts.shared(),
@@ -133,7 +135,7 @@ fn clean(amounts: Amounts) -> Amounts {
     }
 }
 
-/// The section with the most bytes of a page; of equals the first.
+/// The section with the most bytes of a page; the first of equals.
 fn section_of(sections: &[FileSection], offset: u64) -> Option<usize> {
     let end = offset.saturating_add(PAGE);
     let first = sections.partition_point(|section| section.offset.saturating_add(section.size) <= offset);
@@ -211,12 +213,12 @@ mod tests {
         };
         let blind = &mut |_| Frame::default();
         let split_up = split(&region(amounts), &words, &sections, blind).unwrap();
-        // Without looking, the section without shared pages alone.
+        // Without frame attributes, only the section without shared pages has a PSS.
         assert_eq!(
             split_up.iter().map(|(_, amounts)| amounts.pss).collect::<Vec<_>>(),
             [None, Some(2 * PAGE)]
         );
-        // Frame 8 is a page of the file, and dirty.
+        // Frame 8 is a dirty page of the file.
         let dirty = Amounts {
             private_clean: 0,
             private_dirty: 2 * PAGE,

@@ -1,4 +1,4 @@
-//! `/proc/PID/smaps` and `smaps_rollup` as the kernel writes them (`fs/proc/task_mmu.c`); whoever writes them, no text does harm.
+//! Parser for `/proc/PID/smaps` and `smaps_rollup` (`fs/proc/task_mmu.c`). It is safe for any input.
 
 use std::ops::AddAssign;
 
@@ -6,44 +6,44 @@ use serde::Serialize;
 
 use crate::event::FileId;
 
-/// Regions of a process at most: `vm.max_map_count` allows as many.
+/// Maximum number of regions of a process: `vm.max_map_count` allows as many.
 const MAX_REGIONS: usize = 1 << 20;
-/// Longest name that is kept.
+/// Maximum length of a stored name, in bytes.
 const MAX_NAME: usize = 4096;
 
-/// The text is not what the kernel writes.
+/// The line with this number is not in the kernel's format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("line {0} is not as the kernel writes it")]
+#[error("line {0} is not in the kernel's format")]
 pub struct Malformed(pub usize);
 
-/// Memory in bytes, as the kernel counts it.
+/// Amounts of memory in bytes, as the kernel counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Amounts {
-    /// In memory.
+    /// Resident set size: pages in memory.
     #[serde(rename = "rss_bytes")]
     pub rss: u64,
-    /// In memory, each page divided by those who map it; `None`: it can't be told.
+    /// Proportional set size: each page in memory divided by the number of its mappings; `None` if unknown.
     #[serde(rename = "pss_bytes")]
     pub pss: Option<u64>,
-    /// Mapped by others, too, and as in the file.
+    /// Also mapped by other processes, unmodified.
     #[serde(rename = "shared_clean_bytes")]
     pub shared_clean: u64,
-    /// Mapped by others, too, and written to.
+    /// Also mapped by other processes, modified.
     #[serde(rename = "shared_dirty_bytes")]
     pub shared_dirty: u64,
-    /// Mapped by nobody else, and as in the file.
+    /// Mapped by this process only, unmodified.
     #[serde(rename = "private_clean_bytes")]
     pub private_clean: u64,
-    /// Mapped by nobody else, and written to.
+    /// Mapped by this process only, modified.
     #[serde(rename = "private_dirty_bytes")]
     pub private_dirty: u64,
-    /// Of those in memory: of no file, copies of a file's pages too.
+    /// Part of the RSS that belongs to no file, including copies of a file's pages.
     #[serde(rename = "anonymous_bytes")]
     pub anonymous: u64,
-    /// Swapped out.
+    /// Swapped-out pages.
     #[serde(rename = "swap_bytes")]
     pub swap: u64,
-    /// Huge pages of hugetlbfs, which are in none of the others.
+    /// Huge pages of hugetlbfs, which no other field includes.
     #[serde(rename = "hugetlb_bytes")]
     pub hugetlb: u64,
 }
@@ -65,18 +65,18 @@ impl Default for Amounts {
 }
 
 impl Amounts {
-    /// Mapped by others, too.
+    /// Bytes also mapped by other processes.
     pub fn shared(&self) -> u64 {
         self.shared_clean.saturating_add(self.shared_dirty)
     }
 
-    /// The same but for the PSS, of which each region's is rounded down to a kB.
+    /// Whether the amounts are equal except for the PSS, which the kernel rounds down to a kB per region.
     pub fn agrees(&self, other: &Self) -> bool {
         let pss = other.pss;
         Self { pss, ..*self } == *other
     }
 
-    /// The place of one that the kernel names so.
+    /// The amount that the kernel calls `name`.
     fn field(&mut self, name: &[u8]) -> Option<&mut u64> {
         Some(match name {
             b"Rss" => &mut self.rss,
@@ -111,29 +111,29 @@ impl AddAssign for Amounts {
     }
 }
 
-/// A mapping and what of it takes memory.
+/// A mapping and its memory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Region {
-    /// First address.
+    /// Start address.
     pub start: u64,
-    /// Behind the last.
+    /// End address (exclusive).
     pub end: u64,
-    /// It may be executed.
+    /// The mapping is executable.
     pub executable: bool,
-    /// Of the first byte in the file.
+    /// File offset of the first byte.
     pub offset: u64,
-    /// The file; inode 0: none.
+    /// Mapped file; inode 0: none.
     pub file: FileId,
     /// Path or pseudo name (`[heap]`) as the kernel prints it; empty: none.
     pub name: Vec<u8>,
-    /// What it takes.
+    /// Memory of the region.
     pub amounts: Amounts,
 }
 
-/// The regions of `smaps`.
+/// Parses the regions of `smaps`.
 ///
 /// # Errors
-/// When a line is neither the head of a region nor one of its amounts.
+/// When a line is neither the header of a region nor one of its amounts.
 pub fn regions(text: &[u8]) -> Result<Vec<Region>, Malformed> {
     let mut regions: Vec<Region> = Vec::new();
     for (number, line) in (1..).zip(text.split(|&byte| byte == b'\n')) {
@@ -153,7 +153,7 @@ pub fn regions(text: &[u8]) -> Result<Vec<Region>, Malformed> {
     Ok(regions)
 }
 
-/// The sums of `smaps_rollup`.
+/// Parses the sums of `smaps_rollup`.
 ///
 /// # Errors
 /// As [`regions`].
@@ -165,7 +165,7 @@ pub fn rollup(text: &[u8]) -> Result<Amounts, Malformed> {
     }
 }
 
-/// `start-end rwxp offset major:minor inode          name`
+/// Parses `start-end rwxp offset major:minor inode          name`.
 fn head(line: &[u8]) -> Option<Region> {
     let mut rest = line;
     let mut word = || {
@@ -200,7 +200,7 @@ fn head(line: &[u8]) -> Option<Region> {
     (rights.len() == 4 && region.start <= region.end).then_some(region)
 }
 
-/// `Name:   123 kB`; other lines, as of `VmFlags`, say nothing of memory.
+/// Parses `Name:   123 kB`. Other lines, such as `VmFlags`, are not amounts and are ignored.
 fn amount(amounts: &mut Amounts, line: &[u8]) -> Option<()> {
     let colon = line.iter().position(|&byte| byte == b':')?;
     let (name, value) = line.split_at_checked(colon)?;

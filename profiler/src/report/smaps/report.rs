@@ -1,4 +1,4 @@
-//! The footprint of processes: each one's, and by file and section over all. Every table adds up to the kernel's own sums.
+//! Memory footprint by process, file and section. Every table adds up to the kernel's own sums.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
@@ -9,32 +9,32 @@ use super::touchers::Touchers;
 use crate::event::FileId;
 use crate::report::export::Cell;
 
-/// What is known of a region's sections.
+/// Section data of a region.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sections {
-    /// It is no file's.
+    /// The region maps no file.
     NoFile,
-    /// They can't be told, and why.
+    /// The sections are unknown, for this reason.
     Unknown(String),
-    /// Its amounts by section; `None`: in no section.
+    /// Amounts by section; `None`: outside of sections.
     Split(Vec<(Option<String>, Amounts)>),
 }
 
-/// A process as it was read.
+/// Memory of a process as read from the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Its id.
+    /// Process ID.
     pub pid: u32,
-    /// Its name.
+    /// Process name.
     pub name: String,
     /// The kernel's own sums.
     pub rollup: Amounts,
-    /// Its regions.
+    /// Regions with their sections.
     pub regions: Vec<(Region, Sections)>,
 }
 
 impl Process {
-    /// The kernel's sums are those of the regions, but for the PSS, which is rounded for each.
+    /// Whether the regions add up to the kernel's sums, except for the PSS, which is rounded per region.
     pub fn agrees(&self) -> bool {
         let mut sum = Amounts::default();
         self.regions.iter().for_each(|(region, _)| sum += region.amounts);
@@ -42,31 +42,31 @@ impl Process {
     }
 }
 
-/// Memory of processes.
+/// Memory footprint of processes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Footprint {
-    /// By the kernel's sums; of several processes RSS counts a shared page in each, PSS once.
+    /// The kernel's sums over all processes. RSS counts a shared page once per process, PSS once in total.
     pub totals: Amounts,
-    /// What rounding the PSS of each region down to a kB took away: the tables and this are the totals.
+    /// PSS lost by rounding each region down to a kB. The tables plus this are the totals.
     pub pss_rounding_bytes: u64,
-    /// Processes that changed while they were read: their rows and sums are of different moments.
+    /// Processes that changed while they were read: their rows and sums are from different moments.
     pub changed: Vec<u32>,
-    /// Each process.
+    /// Rows by process.
     pub by_process: Vec<ProcessRow>,
-    /// By file.
+    /// Rows by file.
     pub by_file: Vec<FileRow>,
-    /// By process, file and section.
+    /// Rows by process, file and section.
     pub by_section: Vec<SectionRow>,
 }
 
-/// A process's sums, as the kernel has them.
+/// The kernel's sums of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProcessRow {
-    /// Its id.
+    /// Process ID.
     pub pid: u32,
-    /// Its name.
+    /// Process name.
     pub process: String,
-    /// Sums.
+    /// Amounts of memory.
     #[serde(flatten)]
     pub amounts: Amounts,
 }
@@ -74,11 +74,11 @@ pub struct ProcessRow {
 /// A file's memory over all processes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileRow {
-    /// Its path; `[heap]`, `[stack]`, `[anonymous]`.
+    /// Path, or a pseudo name: `[heap]`, `[stack]`, `[anonymous]`.
     pub file: String,
-    /// How many processes have it mapped.
+    /// Number of processes that map the file.
     pub processes: u64,
-    /// Sums.
+    /// Amounts of memory.
     #[serde(flatten)]
     pub amounts: Amounts,
 }
@@ -86,31 +86,31 @@ pub struct FileRow {
 /// A section's memory in a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SectionRow {
-    /// The process.
+    /// Process ID.
     pub pid: u32,
-    /// Its name.
+    /// Process name.
     pub process: String,
-    /// Path of the file.
+    /// Path of the file, or a pseudo name.
     pub file: String,
-    /// `major:minor`; `None`: no file.
+    /// `major:minor` of the file's device; `None`: no file.
     pub device: Option<String>,
-    /// Inode; `None`: no file.
+    /// Inode number; `None`: no file.
     pub inode: Option<u64>,
-    /// The section; `None`: none, or not known.
+    /// Section name; `None`: outside of sections, or unknown.
     pub section: Option<String>,
-    /// Why it is not known.
+    /// Why the section is unknown.
     pub unknown: Option<String>,
-    /// Sums.
+    /// Amounts of memory.
     #[serde(flatten)]
     pub amounts: Amounts,
-    /// Bytes of pages that a recording saw touched; `None`: it does not know.
+    /// Bytes of pages that the process touched in a recording; `None` if unknown.
     pub touched_bytes: Option<u64>,
-    /// Who touched them first.
+    /// Functions that touched the pages first.
     pub touched_by: Touchers,
 }
 
 impl Footprint {
-    /// Of these processes, with what a recording knows.
+    /// Footprint of these processes, with the touches of a recording.
     pub fn new(processes: &[Process], known: Option<&Known>) -> Self {
         let mut totals = Amounts::default();
         let mut files: FxHashMap<String, (Amounts, FxHashSet<u32>)> = FxHashMap::default();
@@ -160,7 +160,7 @@ impl Footprint {
     }
 }
 
-/// Those with the most memory of their own share come first.
+/// Sort key: the process's own share of memory, then RSS.
 pub(super) fn rank(amounts: &Amounts) -> (u64, u64) {
     (
         amounts.pss.unwrap_or(amounts.rss).saturating_add(amounts.swap),
@@ -168,7 +168,7 @@ pub(super) fn rank(amounts: &Amounts) -> (u64, u64) {
     )
 }
 
-/// How a region is called.
+/// Display name of a region.
 fn name(region: &Region) -> String {
     match &region.name[..] {
         [] => "[anonymous]".to_owned(),
@@ -176,7 +176,7 @@ fn name(region: &Region) -> String {
     }
 }
 
-/// The sections of a process's files: regions of one file together.
+/// Rows of a process by section; regions of the same file are merged.
 fn sections(process: &Process, known: Option<&Known>) -> Vec<SectionRow> {
     let mut sums: FxHashMap<(String, FileId, Option<String>, Option<String>), Amounts> = FxHashMap::default();
     for (region, sections) in &process.regions {
@@ -211,7 +211,7 @@ fn sections(process: &Process, known: Option<&Known>) -> Vec<SectionRow> {
     sums.into_iter().map(row).collect()
 }
 
-/// Columns of a row a section; new ones come at the end.
+/// Columns of the export with one row per section; new columns are appended.
 pub const COLUMNS: [&str; 18] = [
     "pid",
     "process",
@@ -234,7 +234,7 @@ pub const COLUMNS: [&str; 18] = [
 ];
 
 impl SectionRow {
-    /// In the order of [`COLUMNS`]; of those who touched it, the first.
+    /// The cells in the order of [`COLUMNS`]; only the first toucher is included.
     pub fn cells(&self) -> [Cell<'_>; COLUMNS.len()] {
         let amounts = &self.amounts;
         let first = self.touched_by.first().and_then(|toucher| toucher.function);

@@ -1,4 +1,4 @@
-//! Footprints as text for a terminal of 80 columns.
+//! Prints memory footprints for a terminal with 80 columns.
 
 use std::io::{self, Write};
 
@@ -10,15 +10,15 @@ use super::report::{Footprint, SectionRow, rank};
 use super::touchers::Touchers;
 use crate::report::text::{self, bytes, columns, count, fit, padded, warning};
 
-/// Columns of a name.
+/// Width of a name.
 const NAME: usize = 26;
-/// Columns of a figure.
+/// Width of a number.
 const FIGURE: usize = 9;
 
-/// Writes the footprint, tables with `top` rows at most, in ANSI styles.
+/// Writes the footprint with ANSI styles; tables have at most `top` rows.
 ///
 /// # Errors
-/// Those of the output.
+/// Errors of the output.
 pub fn write(out: &mut impl Write, footprint: &Footprint, top: usize) -> io::Result<()> {
     let mut lines = Vec::new();
     if footprint.by_process.len() > 1 {
@@ -46,7 +46,7 @@ pub fn write(out: &mut impl Write, footprint: &Footprint, top: usize) -> io::Res
             pss: Some(footprint.pss_rounding_bytes),
             ..Amounts::default()
         };
-        lines.push(line("(rounded off by kernel)", &rounding));
+        lines.push(line("(rounded by kernel)", &rounding));
     }
     lines.push(line("all", &footprint.totals));
     lines.push(String::new());
@@ -62,11 +62,11 @@ pub fn write(out: &mut impl Write, footprint: &Footprint, top: usize) -> io::Res
         .find_map(|(row, _)| Some((row, row.unknown.as_deref()?)))
     {
         let file = text::path(&row.file, 40);
-        lines.extend(warning(&format!("sections of {file} are not known: {}", fit(why, 200))));
+        lines.extend(warning(&format!("sections of {file} are unknown: {}", fit(why, 200))));
     }
     if footprint.totals.hugetlb > 0 {
         lines.push(format!(
-            "huge pages of hugetlbfs, in none of these: {}",
+            "huge pages of hugetlbfs (not in any table): {}",
             size(footprint.totals.hugetlb)
         ));
     }
@@ -74,16 +74,16 @@ pub fn write(out: &mut impl Write, footprint: &Footprint, top: usize) -> io::Res
         let pids: Vec<String> = footprint.changed.iter().take(5).map(u32::to_string).collect();
         let pids = pids.join(", ");
         lines.extend(warning(&format!(
-            "{pids} changed while being read: rows do not add up; stop it first (`kill -STOP PID`)"
+            "processes that changed while being read: {pids}; rows do not add up; stop them first (`kill -STOP PID`)"
         )));
     }
     text::write_lines(out, &lines)
 }
 
-/// Writes what a recording alone knows.
+/// Writes the memory touched in a recording, without live processes.
 ///
 /// # Errors
-/// Those of the output.
+/// Errors of the output.
 pub fn write_known(out: &mut impl Write, known: &Known, top: usize) -> io::Result<()> {
     let bold = anstyle::Style::new().bold();
     let figures = ["touched", "distinct", "written"]
@@ -107,7 +107,7 @@ pub fn write_known(out: &mut impl Write, known: &Known, top: usize) -> io::Resul
     }
     lines.extend(rest(known.by_section().len(), top));
     lines.push(
-        "touched: pages that a fault was for, in each process; `ngmi smaps PID` tells what is in memory".to_owned(),
+        "touched: pages with a page fault, counted per process; `ngmi smaps PID` shows what is in memory".to_owned(),
     );
     let lines = lines.iter().flat_map(|line| match line.strip_prefix("touched: ") {
         Some(words) => {
@@ -145,12 +145,12 @@ fn line(name: &str, amounts: &Amounts) -> String {
     padded(name, NAME) + &figures.map(|figure| format!("{figure:>FIGURE$}")).concat()
 }
 
-/// Nothing is a dash: most figures are.
+/// Formats an amount; zero, the most common value, is a dash.
 fn size(amount: u64) -> String {
     if amount == 0 { "-".to_owned() } else { bytes(amount) }
 }
 
-/// Of files, over all processes, with the row of the first.
+/// Sums of sections of files over all processes, each with its first row.
 fn sections(footprint: &Footprint) -> Vec<(&SectionRow, Amounts)> {
     let mut sums: Vec<(&SectionRow, Amounts)> = Vec::new();
     let mut places = FxHashMap::default();

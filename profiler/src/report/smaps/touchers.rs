@@ -1,4 +1,4 @@
-//! Who touched pages first, function by function: eight bytes each, because a long recording of browsers has more than ten million of them.
+//! Functions that touched pages first, in eight bytes each, because a long recording of browsers has more than ten million.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use crate::addr::PAGE;
 use crate::fact::sums::{Sum, Sums};
 use crate::report::functions::{Function, FunctionId};
 
-/// A function that touched pages before others did.
+/// A function that touched pages first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Toucher<'n> {
-    /// Its name; `None`: no function of the program.
+    /// Function name; `None`: no function of the program.
     pub function: Option<&'n str>,
-    /// Bytes of the pages.
+    /// Bytes of these pages.
     pub bytes: u64,
 }
 
-/// Pages of one function.
+/// Number of pages that a function touched first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Count {
-    /// 0 stands for no function, others are one more than a [`FunctionId`].
+    /// 0 for no function, otherwise a [`FunctionId`] plus one.
     number: u32,
     pages: u32,
 }
@@ -38,15 +38,15 @@ impl Sum for Count {
     }
 }
 
-/// Pages by function, while they are counted.
+/// Counts pages by function.
 #[derive(Debug, Clone, Default)]
 pub struct Touches {
-    /// Numbers ascending, each once.
+    /// Sorted by number, without duplicates.
     counts: Vec<Count>,
 }
 
 impl Touches {
-    /// One page more.
+    /// Counts a page for a function.
     pub fn count(&mut self, function: Option<FunctionId>) {
         let one = Count {
             number: function.map_or(0, |id| id.0.saturating_add(1)),
@@ -59,11 +59,11 @@ impl Touches {
     }
 }
 
-/// Pages by function of many sections, one section's behind another's.
+/// Pages by function of many sections, stored consecutively.
 #[derive(Debug, Default)]
 pub struct Arena(Vec<Count>);
 
-/// Where a section's are.
+/// Position of a section's counts in an [`Arena`].
 #[derive(Debug, Clone, Copy)]
 pub struct Part {
     start: usize,
@@ -71,7 +71,7 @@ pub struct Part {
 }
 
 impl Arena {
-    /// Keeps those of a section, the most pages first.
+    /// Stores the counts of a section, most pages first.
     pub fn push(&mut self, touches: Touches) -> Part {
         let Touches { mut counts } = touches;
         counts.sort_unstable_by_key(|count| (Reverse(count.pages), count.number));
@@ -83,7 +83,7 @@ impl Arena {
         }
     }
 
-    /// Of several processes together.
+    /// Sums the counts of several sections.
     pub fn sum(&self, parts: impl IntoIterator<Item = Part>) -> Touches {
         let mut sums = Sums::default();
         parts
@@ -95,7 +95,7 @@ impl Arena {
         }
     }
 
-    /// One section's, with names.
+    /// The touchers of a section, with names.
     pub fn of(&self, part: Part, names: &Arc<Names>) -> Touchers {
         Touchers {
             counts: self.part(part).to_vec(),
@@ -114,13 +114,13 @@ impl Arena {
 pub struct Names(Vec<String>);
 
 impl Names {
-    /// Of these.
+    /// Collects the names of functions.
     pub fn of(functions: &[Function]) -> Self {
         Self(functions.iter().map(|function| function.name.clone()).collect())
     }
 }
 
-/// Who touched them first, the most pages first.
+/// Functions that touched a section's pages first, most pages first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Touchers {
     counts: Vec<Count>,
@@ -128,17 +128,17 @@ pub struct Touchers {
 }
 
 impl Touchers {
-    /// How many.
+    /// Number of functions.
     pub fn len(&self) -> usize {
         self.counts.len()
     }
 
-    /// There is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
     }
 
-    /// Each of them.
+    /// Iterates over the functions, most pages first.
     pub fn iter(&self) -> impl Iterator<Item = Toucher<'_>> {
         self.counts.iter().map(|&Count { number, pages }| {
             let name = number.checked_sub(1).and_then(|id| self.names.0.get(id as usize));
@@ -149,7 +149,7 @@ impl Touchers {
         })
     }
 
-    /// The one with the most.
+    /// The function with the most pages.
     pub fn first(&self) -> Option<Toucher<'_>> {
         self.iter().next()
     }

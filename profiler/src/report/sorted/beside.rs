@@ -1,13 +1,13 @@
-//! Rows that are read beside others of the same keys.
+//! Lookup of rows by ascending keys, for joining with other rows in the same order.
 
 use std::iter::Peekable;
 
 use super::{Merge, Row};
 
-/// Rows of one key that are kept at most: the rest of them is passed over.
+/// Maximum number of rows kept per key; further ones are skipped.
 const MAX: usize = 1 << 16;
 
-/// Finds the rows of a key, for keys that only grow.
+/// Finds the rows of a key; keys must not decrease.
 #[derive(Debug)]
 pub struct Beside<'r, T: Row> {
     rows: Peekable<Merge<'r, T>>,
@@ -16,7 +16,7 @@ pub struct Beside<'r, T: Row> {
 }
 
 impl<'r, T: Row> Beside<'r, T> {
-    /// Of these.
+    /// Starts with the first row.
     pub fn new(rows: Merge<'r, T>) -> Self {
         Self {
             rows: rows.peekable(),
@@ -25,7 +25,7 @@ impl<'r, T: Row> Beside<'r, T> {
         }
     }
 
-    /// Those with this key, as they came. No larger one was asked for before.
+    /// Rows with this key, in insertion order. No larger key may have been looked up before.
     pub fn of(&mut self, key: u64) -> &[T] {
         if self.key != key {
             self.key = key;

@@ -1,4 +1,4 @@
-//! Several sorted runs as one.
+//! Merges sorted runs into one sequence.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,32 +8,33 @@ use zerocopy::IntoBytes as _;
 
 use super::{Row, Run, Scratch, Sorted};
 
-/// Bytes that are read at once: of one run, and of all together if there are many.
+/// Maximum size of a read buffer, in bytes.
 const READ: usize = 1 << 18;
+/// Total size of the read buffers of many runs, in bytes.
 const READ_ALL: usize = 1 << 25;
-/// But so many at least.
+/// Minimum size of a read buffer, in bytes.
 const READ_LEAST: usize = 1 << 13;
 
-/// Rows by their keys.
+/// Iterator over rows sorted by key.
 #[derive(Debug)]
 pub struct Merge<'r, T> {
     rows: &'r Sorted<T>,
-    /// Numbers of those in memory that are not taken yet.
+    /// Indices of the remaining rows in memory.
     order: &'r [u32],
     runs: Vec<Reader<T>>,
-    /// Rows that a run reads at once.
+    /// Number of rows per read of a run.
     batch: usize,
-    /// The next key of each run; memory is the last one. Of the same keys, those of an earlier run came first.
+    /// Next key and index of each run; memory has the last index. Of equal keys, the earlier run comes first.
     next: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
-/// What is not taken yet of a run.
+/// Remaining rows of a run.
 #[derive(Debug)]
 struct Reader<T> {
     at: u64,
     left: usize,
     buffer: Vec<T>,
-    /// Of the buffer.
+    /// Number of rows already taken from the buffer.
     taken: usize,
 }
 
@@ -79,7 +80,7 @@ impl<T: Row> Iterator for Merge<'_, T> {
             } else {
                 PeekMut::pop(first);
             }
-            // Without one, the run can't be read any more.
+            // Without a row, the run can no longer be read.
             if row.is_some() {
                 return row;
             }
@@ -118,7 +119,7 @@ impl<T: Row> Reader<T> {
         let rows = self.left.min(batch);
         self.taken = 0;
         if self.buffer.len() != rows {
-            // The end gives the memory back.
+            // At the end of the run, this frees the memory.
             self.buffer = vec![T::new_zeroed(); rows];
         }
         if rows == 0 {

@@ -1,4 +1,4 @@
-//! Rows come back in order, whatever there is room for.
+//! Rows are returned in order, for any memory and disk limit.
 
 use std::sync::Mutex;
 
@@ -19,7 +19,7 @@ impl Row for Pair {
     }
 }
 
-/// A disk of so many bytes.
+/// A disk with a fixed size in bytes.
 #[derive(Debug)]
 struct Disk {
     limit: usize,
@@ -76,7 +76,7 @@ fn filled(mut rows: Sorted<Pair>, keys: &[u64]) -> Sorted<Pair> {
     rows
 }
 
-/// What has to come out, by the standard library.
+/// Expected rows, sorted by the standard library.
 fn expected(keys: &[u64]) -> Vec<Pair> {
     let mut rows: Vec<Pair> = keys
         .iter()
@@ -91,7 +91,7 @@ fn all(rows: &Sorted<Pair>) -> Vec<Pair> {
     let ordered = rows.ordered();
     let all: Vec<Pair> = ordered.iter().collect();
     assert_eq!(ordered.len(), rows.len() as usize);
-    assert_eq!(ordered.iter().collect::<Vec<_>>(), all, "a second reading is the first");
+    assert_eq!(ordered.iter().collect::<Vec<_>>(), all, "both iterations are equal");
     all
 }
 
@@ -110,7 +110,7 @@ proptest! {
 
 #[test]
 fn many_blocks_and_batches_are_in_order() {
-    // Each is up to a hundred places late, as facts are that are told when they are over.
+    // Each key is up to a hundred places late, like facts that are emitted when they end.
     let keys: Vec<u64> = (0..3 * BLOCK as u64).map(|n| 1000 + n - n * 7919 % 100).collect();
     let known = expected(&keys);
     assert_eq!(all(&filled(Sorted::default(), &keys)), known);
@@ -124,7 +124,7 @@ fn many_blocks_and_batches_are_in_order() {
 #[test]
 fn rows_stay_in_memory_when_the_disk_is_full() {
     let keys: Vec<u64> = (0..100).rev().collect();
-    // Ten rows a run; room for three of them and a half.
+    // Ten rows per run; the disk has space for three and a half runs.
     let rows = filled(Sorted::beyond_memory(&disk(160, 560)), &keys);
     assert_eq!((rows.runs.len(), rows.in_memory), (3, 70));
     assert_eq!(all(&rows), expected(&keys));
