@@ -1,4 +1,4 @@
-//! The end of a recording in at most ten lines: the answer first, then how far it can be trusted.
+//! Summary of a recording in at most ten lines: the results first, then how reliable they are.
 
 mod cost;
 mod faults;
@@ -24,29 +24,29 @@ pub use stacks::StackSummary;
 use text::list;
 pub use waits::WaitSummary;
 
-/// Hottest functions that are told.
+/// Maximum number of hottest functions.
 const HOTTEST: usize = 3;
-/// Processes that outlive the command, at most.
+/// Maximum number of listed processes that outlive the command.
 const LEFT: usize = 100;
-/// What stands for the recorder's own programs among the hottest functions.
+/// Name of the recorder's own programs among the hottest functions.
 const OWN: &str = "ngmi's own hooks";
 
-/// A finished recording in figures.
+/// Key results of a finished recording.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// The command's main thread, or the busiest thread if no command was run.
+    /// The command's main thread, or the busiest thread if there is no command.
     pub main_thread: Option<MainThread>,
-    /// Of a recording without a command in which nobody ran: who was there.
+    /// The threads of a recording without a command in which no thread ran.
     pub asleep: Option<Asleep>,
-    /// Where the main thread's time off CPUs went, or everybody's if nobody ran; `None`: waits were not watched.
+    /// Off-CPU time of the main thread, or of all threads if none ran; `None`: waits were not traced.
     pub waits: Option<WaitSummary>,
-    /// What to look at first.
+    /// Findings, the most important first.
     pub findings: Vec<Finding>,
-    /// Functions with the most samples of their own.
+    /// Functions with the most self samples.
     pub hottest: Vec<HotFunction>,
-    /// Samples taken.
+    /// Number of samples.
     pub samples: u64,
-    /// Samples whose stack is in no call tree because there is none.
+    /// Number of samples without a stack, which are in no call tree.
     pub samples_without_stack: u64,
     /// On-CPU time of all threads, in ns.
     pub cpu_time_ns: u64,
@@ -58,87 +58,87 @@ pub struct Summary {
     pub losses: Vec<(String, u64)>,
     /// How the user stacks ended.
     pub stacks: StackSummary,
-    /// Page faults; `None`: they were not watched.
+    /// Page faults; `None`: they were not traced.
     pub faults: Option<FaultSummary>,
-    /// How many samples went into each one of the profile (1: all are in it).
+    /// Number of samples that each sample of the profile represents (1: all are in it).
     pub sample_thinning: u32,
-    /// Markers that are not in the profile.
+    /// Markers left out of the profile.
     pub marks_left_out: u64,
-    /// Waits that are only sums in the profile.
+    /// Waits aggregated in the profile, not listed individually.
     pub waits_folded: u64,
-    /// Block requests that are only sums in the profile.
+    /// Block requests aggregated in the profile, not listed individually.
     pub requests_folded: u64,
-    /// Threads that share a row of the profile with others.
+    /// Threads that are merged into shared rows of the profile.
     pub threads_together: u64,
-    /// How many such rows it has.
+    /// Number of shared rows.
     pub shared_rows: u64,
-    /// What the recording itself cost; `None`: unknown.
+    /// Cost of the recording itself; `None`: unknown.
     pub cost: Option<CostSummary>,
     /// Notes, each with its remedy.
     pub notes: Vec<String>,
-    /// Processes that were alive when the command had ended, with their ids.
+    /// IDs and names of processes still alive after the command ended.
     pub left: Vec<(u32, String)>,
-    /// Where the profile is; set by who wrote it.
+    /// Path of the profile; set by its writer.
     pub output: Option<String>,
-    /// Size of that file in bytes.
+    /// Size of the profile file in bytes.
     pub output_bytes: Option<u64>,
-    /// Bytes of its text, which is packed there.
+    /// Size of the uncompressed profile in bytes.
     pub output_text_bytes: Option<u64>,
 }
 
-/// The thread that the recording is about.
+/// The main thread of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MainThread {
-    /// Its process.
+    /// Name of its process.
     pub process: String,
-    /// Process id.
+    /// Process ID.
     pub pid: u32,
-    /// Thread id.
+    /// Thread ID.
     pub tid: u32,
-    /// Life within the recording, in ns.
+    /// Lifetime within the recording, in ns.
     pub wall_ns: u64,
     /// On-CPU time within the recording, in ns.
     pub cpu_ns: u64,
     /// The thread's name.
     pub name: String,
-    /// It is the first thread of the command; otherwise the busiest thread of all.
+    /// It is the command's first thread; otherwise it is the busiest thread.
     pub is_commands: bool,
-    /// In the tables.
+    /// ID in the tables.
     #[serde(skip)]
     pub id: Option<ThreadId>,
 }
 
-/// Threads of which none ran.
+/// The threads of a recording in which none ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asleep {
-    /// How many.
+    /// Number of threads.
     pub threads: u64,
-    /// Processes that they are of.
+    /// Number of their processes.
     pub processes: u64,
-    /// The sum of their lives within the recording, in ns.
+    /// Sum of their lifetimes within the recording, in ns.
     pub wall_ns: u64,
 }
 
-/// A function and the samples of its own.
+/// A function and its self samples.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HotFunction {
-    /// Its name.
+    /// Function name.
     pub function: String,
-    /// The module that it is in.
+    /// The function's module.
     pub module: Option<String>,
-    /// Samples that it was the innermost function of.
+    /// Samples with this innermost function.
     pub samples: u64,
 }
 
-/// Collects what a [`Summary`] says.
+/// Accumulates the data of a [`Summary`].
 ///
-/// Functions are told apart at the end, by the names that the tables have then: the ids of the facts have to be valid
-/// in those tables. (Thinning renumbers stacks, so collect from [`Collected::replay`].)
+/// Functions are distinguished at the end, by the names in the tables at that time: the IDs of the facts must be valid in
+/// those tables. (Thinning renumbers stacks, so collect from [`Collected::replay`].)
 #[derive(Debug, Default)]
 pub struct Accumulator {
-    /// By frame.
+    /// Self samples by frame.
     self_samples: Vec<u64>,
-    /// By thread: samples and CPU time.
+    /// Samples and CPU time in ns by thread.
     threads: Vec<(u64, u64)>,
     samples: u64,
     samples_without_stack: u64,
@@ -169,7 +169,7 @@ impl FactSink for Accumulator {
     fn mark(&mut self, _tables: &Tables, _mark: &Mark) {}
 }
 
-/// Changes one cell of a column that grows with its table.
+/// Changes a cell of a column that grows with its table.
 fn add<T: Default + Clone>(column: &mut Vec<T>, index: usize, len: usize, change: impl FnOnce(&mut T)) {
     if index >= column.len() {
         column.resize(len.max(column.len()), T::default());
@@ -180,7 +180,7 @@ fn add<T: Default + Clone>(column: &mut Vec<T>, index: usize, len: usize, change
 }
 
 impl Summary {
-    /// Of what was kept for the profile; totals are those of all samples.
+    /// Summarizes the facts kept for the profile; totals cover all samples.
     pub fn new(tables: &Tables, collected: &Collected) -> Self {
         let mut accumulator = Accumulator::default();
         collected.replay(tables, &mut accumulator);
@@ -199,7 +199,7 @@ impl Summary {
 }
 
 impl Accumulator {
-    /// The figures, with the names that are known now.
+    /// Builds the summary with the names that are known now.
     pub fn finish(mut self, tables: &Tables) -> Summary {
         self.threads.resize(tables.threads.len(), (0, 0));
         let cpu: Vec<u64> = (tables.threads.iter().zip(&self.threads))
@@ -214,7 +214,7 @@ impl Accumulator {
         processes.sort_unstable();
         processes.dedup();
         let recording = &tables.recording;
-        // A row that stands for several counts as one above.
+        // A row of merged threads was counted as one above.
         let more = |count: fn(&Crowd) -> u64| sum(recording.crowds.iter().map(|crowd| count(crowd).saturating_sub(1)));
         Summary {
             main_thread: main_thread(tables, &cpu),
@@ -246,7 +246,7 @@ impl Accumulator {
     }
 }
 
-/// Processes that outlive the command; none, if it was not its end that ended the recording.
+/// Processes that outlive the command; empty unless the recording ended with the command.
 fn left(tables: &Tables) -> Vec<(u32, String)> {
     let command = tables.command_process().and_then(|id| tables.processes.get(id.index()));
     if command.is_none_or(|command| command.end.is_none()) {
@@ -286,7 +286,7 @@ fn main_thread(tables: &Tables, cpu: &[u64]) -> Option<MainThread> {
     })
 }
 
-/// Its life within the recording, in ns.
+/// Lifetime of a thread within the recording, in ns.
 fn life_ns(tables: &Tables, thread: &Thread) -> u64 {
     let recording = &tables.recording;
     let end = thread.end.unwrap_or(recording.end).min(recording.end);
@@ -307,7 +307,8 @@ fn asleep(tables: &Tables, cpu: &[u64]) -> Option<Asleep> {
     })
 }
 
-/// The kernel's functions that run programs at an event: a sample within one of ours is told there, where interrupts are let in again.
+/// Whether this kernel function runs eBPF programs at an event. Samples within our programs appear there, where interrupts are
+/// enabled again.
 fn runs_hooks(function: &str) -> bool {
     let begins = [
         "bpf_prog_",

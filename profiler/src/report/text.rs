@@ -1,9 +1,9 @@
-//! Text for terminals: figures with units, and foreign names cut and made harmless.
+//! Text for terminals: numbers with units, and untrusted names, truncated and escaped.
 
-/// Columns of a terminal.
+/// Width of a terminal in columns.
 pub const WIDTH: usize = 80;
 
-/// A name from outside, at most `width` columns wide, without the control characters that a terminal would obey.
+/// Truncates an untrusted name to `width` columns and replaces control characters that a terminal would interpret.
 pub fn fit(name: &str, width: usize) -> String {
     let mut fitted = String::new();
     let mut used = 0;
@@ -11,7 +11,7 @@ pub fn fit(name: &str, width: usize) -> String {
         let c = if is_unsafe(c) { '\u{fffd}' } else { c };
         let columns = columns_of(c);
         if used + columns > width {
-            // Make room for the ellipsis.
+            // Leave space for the ellipsis.
             while used >= width {
                 let Some(last) = fitted.pop() else { return fitted };
                 used -= columns_of(last);
@@ -25,7 +25,7 @@ pub fn fit(name: &str, width: usize) -> String {
     fitted
 }
 
-/// A name from outside, whole: what a terminal would obey, and bytes that are no UTF-8, spelled as in a string literal.
+/// An untrusted name in full. Characters that a terminal would interpret and invalid UTF-8 are escaped as in a string literal.
 pub fn escaped(name: &[u8]) -> String {
     use std::fmt::Write as _;
     let mut plain = String::with_capacity(name.len());
@@ -44,8 +44,8 @@ pub fn escaped(name: &[u8]) -> String {
     plain
 }
 
-/// A message without what a terminal would obey, but for the characters in `kept`: names and reasons in it may be from a recording that somebody else
-/// made. One that is plain stays as it is.
+/// Escapes characters in a message that a terminal would interpret, except those in `kept`: the message may contain names and
+/// reasons from another user's recording. Plain text is returned unchanged.
 pub fn harmless(message: &str, kept: &[char]) -> String {
     let mut plain = String::with_capacity(message.len());
     for c in message.chars() {
@@ -58,7 +58,7 @@ pub fn harmless(message: &str, kept: &[char]) -> String {
     plain
 }
 
-/// As [`fit`], but with the end of the name as well, which often says more: `libQt6WebE…eCore.so.6`.
+/// Like [`fit`], but truncates in the middle, since the end of a name is often significant: `libQt6WebE…eCore.so.6`.
 pub fn fit_middle(name: &str, width: usize) -> String {
     let plain: String = name
         .chars()
@@ -70,7 +70,7 @@ pub fn fit_middle(name: &str, width: usize) -> String {
     let half = width / 2;
     let end = |at: &usize| plain.get(*at..).is_some_and(|end| columns(end) <= half);
     let start = plain.char_indices().map(|(at, _)| at).find(end).unwrap_or(plain.len());
-    // With its ellipsis.
+    // Ends with the ellipsis.
     let begin = fit(
         &plain,
         width.saturating_sub(columns(plain.get(start..).unwrap_or_default())),
@@ -78,7 +78,7 @@ pub fn fit_middle(name: &str, width: usize) -> String {
     begin + plain.get(start..).unwrap_or_default()
 }
 
-/// The end of a path that fits `width` columns, from a slash on if one is there: `…/firefox-esr/libxul.so`.
+/// The end of a path that fits `width` columns, starting at a slash if possible: `…/firefox-esr/libxul.so`.
 pub fn fit_end(path: &str, width: usize) -> String {
     if columns(path) <= width {
         return path.to_owned();
@@ -89,7 +89,7 @@ pub fn fit_end(path: &str, width: usize) -> String {
     format!("…{}", start.and_then(|start| path.get(start..)).unwrap_or_default())
 }
 
-/// The end of a path, from a slash on; of a file's name that is too long by itself, the beginning.
+/// The end of a path, starting at a slash; or the start of the file name if that alone is too long.
 pub fn path(path: &str, width: usize) -> String {
     let path = escaped(path.as_bytes());
     let base = path.rsplit('/').next().unwrap_or(&path);
@@ -99,13 +99,13 @@ pub fn path(path: &str, width: usize) -> String {
     fit_end(&path, width)
 }
 
-/// A text in a column of this width; what is longer stays whole.
+/// Pads a text to `width` columns; a longer text is not truncated.
 pub fn padded(text: &str, width: usize) -> String {
     let room = width.saturating_sub(columns(text));
     text.to_owned() + &" ".repeat(room)
 }
 
-/// Items behind a word, over as many lines as they need; none, if there are no items.
+/// Items after a heading, wrapped over as many lines as needed; no lines if there are no items.
 pub fn wrapped(head: &str, items: &[String], separator: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = head.to_owned();
@@ -127,15 +127,15 @@ pub fn wrapped(head: &str, items: &[String], separator: &str) -> Vec<String> {
     lines
 }
 
-/// Writes lines.
+/// Writes lines, each with a newline.
 ///
 /// # Errors
-/// Those of the output.
+/// Errors of the output.
 pub fn write_lines(out: &mut impl std::io::Write, lines: &[String]) -> std::io::Result<()> {
     lines.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-/// A warning, over as many lines as it needs, in ANSI styles.
+/// A warning with ANSI styles, wrapped over as many lines as needed.
 pub fn warning(text: &str) -> Vec<String> {
     let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
     let words: Vec<String> = text.split(' ').map(|word| harmless(word, &[])).collect();
@@ -147,12 +147,12 @@ pub fn warning(text: &str) -> Vec<String> {
     styled.collect()
 }
 
-/// Columns that a text takes, on the safe side.
+/// Upper bound of the columns that a text occupies.
 pub fn columns(text: &str) -> usize {
     text.chars().map(columns_of).sum()
 }
 
-/// From Hangul on, characters may be two columns wide; combining ones are counted too.
+/// From Hangul on, characters may be two columns wide; combining characters count as well.
 fn columns_of(c: char) -> usize {
     if ('\u{1100}'..'\u{2000}').contains(&c) || c >= '\u{2e80}' && c != '\u{fffd}' {
         2
@@ -161,17 +161,17 @@ fn columns_of(c: char) -> usize {
     }
 }
 
-/// A terminal would obey it.
+/// Whether a terminal would interpret the character.
 pub fn is_unsafe(c: char) -> bool {
     c.is_control() || is_bidi_control(c)
 }
 
-/// They turn the rest of a line around.
+/// Whether the character can reverse the rest of a line.
 fn is_bidi_control(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
 }
 
-/// Nanoseconds with three digits: `12.3 ms`.
+/// Formats nanoseconds with three digits: `12.3 ms`.
 pub fn duration(ns: u64) -> String {
     let ns_f = ns as f64;
     match ns {
@@ -182,7 +182,7 @@ pub fn duration(ns: u64) -> String {
     }
 }
 
-/// Bytes with three digits and powers of 1000, as disks and downloads are counted: `3.40 MB`.
+/// Formats bytes with three digits and powers of 1000, as is usual for disks and downloads: `3.40 MB`.
 pub fn bytes(bytes: u64) -> String {
     let value = bytes as f64;
     match bytes {
@@ -198,7 +198,7 @@ fn three_digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// A share as `97.3 %`; `-` of nothing.
+/// Formats a share as `97.3 %`, or `-` if the whole is zero.
 pub fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "-".into();
@@ -206,12 +206,13 @@ pub fn percent(part: u64, whole: u64) -> String {
     format!("{:.1} %", part as f64 * 100.0 / whole as f64)
 }
 
-/// Fewer samples than these have no share that means something, and fewer than those one with an error of several points.
+/// Fewer samples than this are too few for a meaningful share.
 const COUNTED: u64 = 20;
+/// Fewer samples than this give a share with an error of several percentage points.
 const ESTIMATED: u64 = 400;
 
-/// A share of samples, which is an estimate: `12.3 %`; of few `12 ± 4 %`, where nineteen of twenty recordings of the same would be; of very few
-/// `1 of 9`.
+/// Formats a share of samples, which is an estimate: `12.3 %`; for few samples, `12 ± 4 %` with a 95 % confidence interval; for
+/// very few, `1 of 9`.
 pub fn estimate(part: u64, whole: u64) -> String {
     if whole < COUNTED {
         return of(part, whole);
@@ -219,14 +220,14 @@ pub fn estimate(part: u64, whole: u64) -> String {
     if whole >= ESTIMATED {
         return percent(part, whole);
     }
-    // Agresti and Coull's interval: that of the plain share has no width at 0 and 1.
+    // Agresti-Coull interval: the interval of the plain share has no width at 0 and 1.
     let (part, whole) = (part as f64, whole as f64);
     let share = (part + 2.0) / (whole + 4.0);
     let error = 2.0 * (share * (1.0 - share) / (whole + 4.0)).sqrt();
     format!("{:.0} ± {:.0} %", part / whole * 100.0, error * 100.0)
 }
 
-/// A share of things that were counted: `97.3 %`; of few `1 of 9`.
+/// Formats a share of counted items: `97.3 %`, or `1 of 9` for few items.
 pub fn counted(part: u64, whole: u64) -> String {
     if whole < COUNTED {
         of(part, whole)
@@ -239,7 +240,7 @@ fn of(part: u64, whole: u64) -> String {
     format!("{} of {}", count(part), count(whole))
 }
 
-/// An integer with thousands set apart: `12,345`.
+/// Formats an integer with thousands separators: `12,345`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

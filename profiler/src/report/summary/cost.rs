@@ -1,4 +1,4 @@
-//! What a summary says of the recording's own cost.
+//! The recording's own cost in a summary.
 
 use std::cmp::Reverse;
 
@@ -9,25 +9,25 @@ use crate::event::{Cost, HalfCost};
 use crate::fact::Recording;
 use crate::report::text::{bytes, columns, duration, percent};
 
-/// The cost of a recording in figures.
+/// Cost of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CostSummary {
-    /// As it was measured; programs by the time in them.
+    /// Measured cost; programs are sorted by time.
     #[serde(flatten)]
     pub cost: Cost,
-    /// Time in our programs in the kernel, in ns, whoever ran there. Over [`Self::recorded_cpu_ns`] it estimates how much the
-    /// recorded threads were slowed down; what the kernel needs to call the programs is not in it.
+    /// Time in our eBPF programs in ns, in any thread. Divided by [`Self::recorded_cpu_ns`], it estimates the slowdown of the
+    /// recorded threads; the kernel's overhead of calling the programs is not included.
     pub programs_ns: Option<u64>,
-    /// Nothing of it is estimated.
+    /// `programs_ns` is exact, not estimated.
     pub programs_exact: bool,
     /// On-CPU time of the recorded threads, in ns.
     pub recorded_cpu_ns: u64,
-    /// CPU time for making the profile, in ns; set by who made it.
+    /// CPU time for creating the profile, in ns; set by its writer.
     pub conversion_ns: Option<u64>,
 }
 
 impl CostSummary {
-    /// `None`: unknown, as with a recorder that was killed.
+    /// Cost of a recording; `None` if unknown, e.g. because the recorder was killed.
     pub fn new(recording: &Recording) -> Option<Self> {
         let mut cost = recording.cost.clone()?;
         if let Some(costs) = &mut cost.programs {
@@ -43,8 +43,8 @@ impl CostSummary {
         })
     }
 
-    /// One line that begins with `head`: time in our programs as a share of the recorded threads' CPU time, CPU time and memory of the
-    /// recorder, and the log. The profile's panel and JSON tell more.
+    /// One line that starts with `head`: time in our programs as a share of the recorded threads' CPU time, CPU time and memory of
+    /// the recorder, and size of the log. The profile's panel and the JSON output have more details.
     pub fn line(&self, head: &str) -> String {
         let halves = [self.cost.capture, self.cost.record];
         let sum = |of: fn(&HalfCost) -> u64| halves.iter().flatten().map(of).fold(0, u64::saturating_add);

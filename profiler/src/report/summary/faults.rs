@@ -1,4 +1,4 @@
-//! What a summary says of page faults.
+//! Page faults in a summary.
 
 use std::cmp::Reverse;
 
@@ -10,42 +10,42 @@ use crate::fact::budget::FaultTotals;
 use crate::fact::{Tables, Walks};
 use crate::report::text::{columns, count, duration, fit};
 
-/// Files with the most faults that are told.
+/// Maximum number of files with the most faults.
 const FILES: usize = 5;
 
-/// Page faults of a recording in figures.
+/// Key numbers about the page faults of a recording.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FaultSummary {
-    /// How they were watched.
+    /// Hooks used to trace them.
     pub tier: Option<FaultTier>,
-    /// The kernel mapped no pages around a fault.
+    /// The kernel mapped no pages around faults.
     pub exact_touch: bool,
-    /// How many, failed ones apart.
+    /// Number of faults, without failed ones.
     pub faults: u64,
-    /// The kernel counts them as major.
+    /// Faults that the kernel counts as major.
     pub major: u64,
-    /// They waited for a disk or for somebody else's read; `None`: the tier can't tell.
+    /// Faults that waited for a disk or for another thread's read; `None`: unknown in this tier.
     pub waited: Option<u64>,
-    /// How long, in ns.
+    /// Time of these waits, in ns.
     pub waited_ns: u64,
-    /// They failed.
+    /// Number of failed faults.
     pub failed: u64,
     /// Sum of the known latencies, in ns.
     pub time_ns: u64,
-    /// Files with the most faults, and how many.
+    /// Files with the most faults, with their number.
     pub files: Vec<(String, u64)>,
-    /// Faults that have no marker of their own: the budget had no room.
+    /// Faults without a separate marker because they exceeded the budget.
     pub folded: u64,
-    /// How their user stacks ended.
+    /// Completeness of their user stacks.
     pub stacks: StackSummary,
-    /// Whether they add up to the kernel's count.
+    /// Comparison with the kernel's fault counts.
     pub account: AccountCheck,
-    /// What is wrong with the account.
+    /// Description of a mismatch with the kernel's counts.
     pub problem: Option<String>,
 }
 
 impl FaultSummary {
-    /// `None`: faults were not watched.
+    /// Summarizes the faults; `None` if they were not traced.
     pub fn new(tables: &Tables, totals: &FaultTotals) -> Option<Self> {
         let tier = FaultTier::of(&tables.recording);
         if tier.is_none() && totals.faults + totals.failed == 0 {
@@ -77,7 +77,7 @@ impl FaultSummary {
         })
     }
 
-    /// One line, and another one if the account does not close.
+    /// One line, and a second one if the counts do not match the kernel's.
     pub fn lines(&self) -> Vec<String> {
         let mut parts = vec![format!("{} major", count(self.major))];
         match self.waited {
@@ -96,7 +96,7 @@ impl FaultSummary {
         let files = self.files.iter();
         let files = files.map(|(file, faults)| format!("{} {}", fit(file, 20), count(*faults)));
         let failed = (self.failed > 0).then(|| format!("{} failed", count(self.failed)));
-        // As many as fit: a figure that is cut is none.
+        // Only whole items: a truncated number would be wrong.
         let line = failed.into_iter().chain(files).fold(head, |line, item| {
             let longer = format!("{line}, {item}");
             if columns(&longer) <= WIDTH { longer } else { line }

@@ -1,4 +1,4 @@
-//! What a summary says of user stacks.
+//! User stacks in a summary.
 
 use std::cmp::Reverse;
 
@@ -9,24 +9,24 @@ use super::{WIDTH, list};
 use crate::fact::{StackEnds, Walks};
 use crate::report::text::{columns, counted, fit_middle};
 
-/// Incomplete stacks that are told: module and reason.
+/// Maximum number of module and reason pairs for incomplete stacks.
 const WORST: usize = 5;
 
-/// How the user stacks ended.
+/// Completeness of user stacks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StackSummary {
-    /// User stacks.
+    /// Number of user stacks.
     pub total: u64,
-    /// Those that reach their thread's first frame.
+    /// User stacks that reach the thread's first frame.
     pub complete: u64,
-    /// Where most of the others were cut.
+    /// Most frequent places where stacks were cut.
     pub worst: Vec<StackEnds>,
-    /// How the walks in the kernel fared.
+    /// Results of the walks in the kernel.
     pub walks: Walks,
 }
 
 impl StackSummary {
-    /// Of a recording's.
+    /// Summarizes the stack ends and walks of a recording.
     pub fn new(ends: &[StackEnds], walks: &Walks) -> Self {
         let sum = |complete: bool| {
             let matching = ends.iter().filter(|ends| !complete || ends.reason.is_none());
@@ -43,7 +43,7 @@ impl StackSummary {
         }
     }
 
-    /// One line, or a second one where stacks were cut if that has no room in the first.
+    /// One line, plus a second one with the cuts if they do not fit in the first.
     pub fn lines(&self) -> Vec<String> {
         let Self {
             total,
@@ -52,7 +52,7 @@ impl StackSummary {
             walks,
         } = self;
         if *total == 0 {
-            return vec!["stacks:  no user stack".into()];
+            return vec!["stacks:  no user stacks".into()];
         }
         let cut = worst.iter().map(|ends| {
             let reason = ends.reason.map_or("", |reason| reason.words());

@@ -1,4 +1,4 @@
-//! The summary of a recording whose figures are known.
+//! The summary of a recording with known numbers.
 #![allow(clippy::unwrap_used)] // A test says what it needs by failing.
 
 use std::time::Duration;
@@ -170,7 +170,7 @@ fn a_profile_that_a_browser_can_not_open_is_told() {
     summary.output_text_bytes = Some(612_000_000);
     let told = last(&summary);
     assert!(
-        told.ends_with("63.4 MB; 612 MB unpacked, too much for Chromium: `ngmi trim`"),
+        told.ends_with("63.4 MB; 612 MB unpacked, too large for Chromium: `ngmi trim`"),
         "{told}"
     );
 }
@@ -181,9 +181,7 @@ fn thinning_keeps_the_totals_and_is_told() {
     let summary = summary(&mut tables, 10);
     assert_eq!((summary.samples, summary.cpu_time_ns), (40, 45 * MS));
     assert!(
-        summary
-            .to_string()
-            .contains("thinned: each sample of the profile stands for "),
+        summary.to_string().contains("thinned: each profile sample represents "),
         "{summary}"
     );
 }
@@ -224,7 +222,7 @@ fn without_a_command_the_busiest_thread_is_told() {
     tables.threads[1].name = "a long name".into();
     let busiest = summary(&mut tables, 1000);
     assert_eq!(busiest.main_thread.as_ref().unwrap().tid, 200);
-    // Its process's main thread may be another one, which slept.
+    // The process's main thread may be a different thread, which slept.
     assert!(!busiest.to_string().contains("main thread"));
     let line = "busiest thread: child, a long name (200), 25.0 ms on CPU (25.0 %) of 100 ms\n";
     assert!(busiest.to_string().starts_with(line), "{busiest}");
@@ -238,12 +236,12 @@ fn without_a_command_the_busiest_thread_is_told() {
     let nothing = Accumulator::default().finish(&Tables::default());
     assert_eq!(
         nothing.to_string(),
-        "samples: 0, 0 ns of CPU time\nlost:    nothing\nstacks:  no user stack\n"
+        "samples: 0, 0 ns of CPU time\nlost:    nothing\nstacks:  no user stacks\n"
     );
     assert!(serde_json::to_string(&nothing).is_ok());
 }
 
-/// Ten faults in `libxul.so`, one of them major; a thread whose account does not close.
+/// Faults in `libxul.so`, some of them major, and a thread whose fault counts do not match the kernel's.
 fn with_faults(tables: &mut Tables) -> FaultTotals {
     tables.files = vec![
         MappedFile {
@@ -301,7 +299,7 @@ fn page_faults_are_told_with_their_files_and_an_account_that_does_not_close() {
 
     let nothing = FaultTotals::default();
     tables.recording.hooks.clear();
-    assert_eq!(FaultSummary::new(&tables, &nothing), None, "faults were not watched");
+    assert_eq!(FaultSummary::new(&tables, &nothing), None, "faults were not traced");
 }
 
 #[test]

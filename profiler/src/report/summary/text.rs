@@ -1,4 +1,4 @@
-//! The printed summary: at most ten lines of eighty columns.
+//! Prints the summary in at most ten lines of 80 columns.
 
 use std::fmt::{self, Write as _};
 
@@ -6,9 +6,9 @@ use super::{Asleep, FaultSummary, MainThread, Summary};
 use crate::report::findings::Finding;
 use crate::report::text::{WIDTH, bytes, columns, count, duration, estimate, fit, fit_middle, percent};
 
-/// Lines of the printed summary.
+/// Maximum number of lines.
 const LINES: usize = 10;
-/// Findings that are told at most.
+/// Maximum number of findings.
 const FINDINGS: usize = 3;
 /// The longest string that Chromium's engine can hold (`String::kMaxLength` of V8), in bytes; Firefox takes twice that.
 const LONGEST_TEXT: u64 = (1 << 29) - 24;
@@ -23,7 +23,8 @@ impl fmt::Display for Summary {
 }
 
 impl Summary {
-    /// At most ten lines: what is found comes before where the main thread was held up, and the hottest functions fill what the rest leaves.
+    /// At most ten lines. Findings precede the functions that held up the main thread; the hottest functions get the remaining
+    /// lines.
     fn lines(&self) -> Vec<String> {
         let (mut lines, mut held_up, mut rest) = (Vec::new(), Vec::new(), self.rest());
         if let Some(main) = &self.main_thread {
@@ -36,7 +37,7 @@ impl Summary {
         }
         let hottest = usize::from(!self.hottest.is_empty());
         let room = |taken: usize| LINES.saturating_sub(taken + rest.len());
-        // One line says what it waited for.
+        // The first line shows what it waited for.
         let waited = held_up.len().min(1);
         let found = self
             .findings
@@ -87,7 +88,7 @@ impl Summary {
         format!("{head}{}{rest}", fit_middle(&main.process, room))
     }
 
-    /// Of a recording without a command: the thread is one of many, and the others' main threads may have slept.
+    /// The line for a recording without a command, where the busiest thread is not necessarily a main thread.
     fn busiest_line(main: &MainThread) -> String {
         let head = "busiest thread: ";
         let figures = format!(
@@ -97,7 +98,7 @@ impl Summary {
             duration(main.wall_ns)
         );
         let name = match main.name.as_str() {
-            // The kernel cuts it.
+            // The kernel truncates thread names.
             name if main.process.starts_with(name) => main.process.clone(),
             name => format!("{}, {name}", main.process),
         };
@@ -142,14 +143,14 @@ impl Summary {
         lines.extend(self.stacks.lines());
         if let Some((same, different)) = self.stacks.walks.checked {
             let all = same.saturating_add(different);
-            lines.push(format!("walks:   {} of {} are as framehop's", count(same), count(all)));
+            lines.push(format!("walks:   {} of {} match framehop", count(same), count(all)));
         }
         lines.extend(self.thinning_line());
         lines.extend(self.output_line());
         lines
     }
 
-    /// Where nothing was lost there is room for what the recording cost.
+    /// Losses; if there are none, the line also has the cost of the recording.
     fn lost_line(&self) -> String {
         let losses = self
             .losses
@@ -163,17 +164,17 @@ impl Summary {
     }
 
     fn thinning_line(&self) -> Option<String> {
-        let samples = (self.sample_thinning > 1)
-            .then(|| format!("each sample of the profile stands for {}", self.sample_thinning));
-        let marks = (self.marks_left_out > 0).then(|| format!("{} markers are not in it", count(self.marks_left_out)));
+        let samples =
+            (self.sample_thinning > 1).then(|| format!("each profile sample represents {}", self.sample_thinning));
+        let marks = (self.marks_left_out > 0).then(|| format!("markers left out: {}", count(self.marks_left_out)));
         let folded = self.faults.as_ref().map_or(0, |faults| faults.folded);
-        let faults = (folded > 0).then(|| format!("{} faults are sums in it", count(folded)));
+        let faults = (folded > 0).then(|| format!("faults aggregated: {}", count(folded)));
         let sums = [(self.waits_folded, "waits"), (self.requests_folded, "requests")];
         let sums = sums.into_iter().filter(|(folded, _)| *folded > 0);
-        let sums = sums.map(|(folded, what)| format!("{} {what} are sums in it", count(folded)));
+        let sums = sums.map(|(folded, what)| format!("{what} aggregated: {}", count(folded)));
         let together = (self.threads_together > 0).then(|| {
             format!(
-                "{} threads share {} rows",
+                "threads merged: {} in {} shared rows",
                 count(self.threads_together),
                 self.shared_rows
             )
@@ -194,7 +195,7 @@ impl Summary {
             .output_bytes
             .map_or(String::new(), |size| format!(", {}", bytes(size)));
         if let Some(text) = self.output_text_bytes.filter(|text| *text > LONGEST_TEXT) {
-            let _ = write!(size, "; {} unpacked, too much for Chromium: `ngmi trim`", bytes(text));
+            let _ = write!(size, "; {} unpacked, too large for Chromium: `ngmi trim`", bytes(text));
         }
         Some(format!(
             "profile: {}{size}",
@@ -203,7 +204,7 @@ impl Summary {
     }
 }
 
-/// As many of the items as fit in a line, and how many more there are.
+/// As many items as fit in a line, and the number of further ones.
 pub(super) fn list(head: &str, items: impl Iterator<Item = String>, none: &str) -> String {
     let items: Vec<String> = items.collect();
     if items.is_empty() {

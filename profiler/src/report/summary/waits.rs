@@ -1,4 +1,4 @@
-//! What a summary says of the time in which the main thread did not run, or nobody did.
+//! Off-CPU time in a summary: of the main thread, or of all threads if none ran.
 
 use std::cmp::Reverse;
 
@@ -14,41 +14,41 @@ use crate::report::functions::Functions;
 use crate::report::text::{columns, duration, fit_middle};
 use crate::report::waits::view::waiting;
 
-/// Functions and files that are told.
+/// Maximum number of functions and of files.
 const TOLD: usize = 3;
 
-/// The main thread's time off CPUs, in ns: each wait counts once, its queueing for a CPU apart.
+/// Off-CPU time in ns by cause. Each wait counts once; its time in the run queue counts separately.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct WaitSummary {
-    /// It could have run, but for want of a CPU.
+    /// Runnable, but waiting for a CPU.
     pub run_queue_ns: u64,
     /// Within page faults.
     pub fault_ns: u64,
-    /// For disks, page faults apart.
+    /// Waiting for disks outside of page faults.
     pub disk_ns: u64,
-    /// For locks.
+    /// Waiting for locks.
     pub lock_ns: u64,
-    /// It had nothing to do: conditions, poll, sleep, children, stopped.
+    /// Nothing to do: conditions, poll, sleep, children, stopped.
     pub idle_ns: u64,
-    /// All the rest.
+    /// All other causes.
     pub other_ns: u64,
-    /// Functions with the most time in which they were held up: not idle, and not for want of a CPU.
+    /// Functions that were held up longest: neither idle nor waiting for a CPU.
     pub functions: Vec<(String, u64)>,
-    /// The same of files: of system calls, and of page faults.
+    /// Files of system calls and page faults that were held up longest.
     pub files: Vec<(String, u64)>,
 }
 
-/// Times by function and by file.
+/// Time held up in ns by stack and by file.
 #[derive(Default)]
 struct HeldUp<'a> {
     stacks: FxHashMap<StackId, u64>,
     files: FxHashMap<MappedFileId, u64>,
-    /// Of files that only the system call names.
+    /// By path, for files that only a system call names.
     paths: FxHashMap<&'a str, u64>,
 }
 
 impl WaitSummary {
-    /// Of one thread, or of all. `None`: waits were not watched.
+    /// Summarizes the waits of one thread, or of all. `None`: waits were not traced.
     pub fn new(tables: &Tables, collected: &Collected, thread: Option<ThreadId>) -> Option<Self> {
         if collected.waits.is_empty() {
             return None;
@@ -106,7 +106,7 @@ impl WaitSummary {
         }
     }
 
-    /// Counts a wait; true: it was held up.
+    /// Counts a wait. Returns true if the thread was held up.
     fn add(&mut self, reason: WaitReason, in_fault: bool, blocked: u64, queued: u64) -> bool {
         self.run_queue_ns = self.run_queue_ns.saturating_add(queued);
         let (sum, is_held_up) = match reason {
@@ -122,7 +122,7 @@ impl WaitSummary {
         is_held_up && blocked > 0
     }
 
-    /// All of it, in ns.
+    /// Sum of all causes, in ns.
     pub fn sum(&self) -> u64 {
         let parts = self.parts();
         parts.iter().fold(0_u64, |sum, (_, part)| sum.saturating_add(*part))
@@ -139,7 +139,7 @@ impl WaitSummary {
         ]
     }
 
-    /// Three lines at most; `not_running` is what there is to explain, in ns.
+    /// At most three lines; `not_running` is the total off-CPU time to explain, in ns.
     pub fn lines(&self, not_running: u64) -> Vec<String> {
         let unknown = not_running.saturating_sub(self.sum());
         let mut parts: Vec<(&str, u64)> = self.parts().into_iter().chain([("unknown", unknown)]).collect();
@@ -182,7 +182,7 @@ fn functions(tables: &Tables, stacks: FxHashMap<StackId, u64>) -> Vec<(String, u
     }))
 }
 
-/// Those with the most time, sums by name.
+/// Sums times by name and returns the largest.
 fn most(items: impl Iterator<Item = (String, u64)>) -> Vec<(String, u64)> {
     let mut sums: FxHashMap<String, u64> = FxHashMap::default();
     for (name, time) in items {
@@ -276,11 +276,11 @@ mod tests {
         ])
         .unwrap();
         let parts = summary.parts().map(|(_, part)| part / MS);
-        // Fault, disk, lock, idle, run queue, other; a millisecond of each is for want of a CPU.
+        // Fault, disk, lock, idle, run queue, other; a millisecond of each is spent waiting for a CPU.
         assert_eq!(parts, [30, 20, 5, 100, 6, 40]);
         assert_eq!(summary.sum(), 201 * MS);
         let files = [("b".to_owned(), 40 * MS), ("x.db".to_owned(), 20 * MS)];
-        assert_eq!(summary.files, files, "what a fault waits for is the fault's file");
+        assert_eq!(summary.files, files, "a fault's wait counts for the fault's file");
         assert_eq!(
             summary.lines(250 * MS),
             [

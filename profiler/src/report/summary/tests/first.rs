@@ -1,4 +1,4 @@
-//! What a summary tells first: culprits, and not the recorder itself.
+//! A summary shows findings first, and labels the recorder's own functions.
 
 use super::*;
 use crate::report::findings::Cause;
@@ -111,7 +111,7 @@ fn what_outlives_the_command_is_known() {
     assert!(summary(&mut tables, 10).left.is_empty());
 }
 
-/// As the process that makes a recording's profile tells it.
+/// As the process that creates a recording's profile sends it.
 #[test]
 fn it_comes_back_from_json_as_it_was() {
     let mut tables = tables("demo");
@@ -135,7 +135,7 @@ fn it_comes_back_from_json_as_it_was() {
     summary.losses = vec![("sample ring full".into(), 1)];
     let told = serde_json::to_string(&summary).unwrap();
     let back: Summary = serde_json::from_str(&told).unwrap();
-    // Numbers of the tables, which stay where they are.
+    // IDs in the tables are not serialized.
     summary.main_thread.as_mut().unwrap().id = None;
     assert_eq!(back, summary);
     assert!(!back.stacks.worst.is_empty() && back.cost.is_some());
