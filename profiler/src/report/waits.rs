@@ -1,4 +1,5 @@
-//! Waits as an answer: collected as compact rows, selected, named, summed up into tables, or exported a row a wait.
+//! Wait reports: collects waits as compact rows, selects and names them, and summarizes them in tables or exports one row per
+//! wait.
 
 pub mod causes;
 pub mod export;

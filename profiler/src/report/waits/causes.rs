@@ -1,45 +1,46 @@
-//! Why waits took so long, in 48 bytes each: what rows for other programs tell of it. Causes are told after their waits, and are wanted beside them.
+//! Causes of long waits, in 48 bytes each, for the exported rows. Causes arrive after their waits, and are joined with them by
+//! start time.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::fact::{Cause, DeviceId, EffectKind, MappedFileId, Reason, ThreadId, WaitFact};
 use crate::report::sorted::{Beside, Ordered, Row};
 
-/// Stands for nothing.
+/// Encodes a missing value.
 const NONE: u32 = u32::MAX;
-/// Kinds.
+/// Values of `kind`: a request, or a fault or wait of the lock's holder.
 const REQUEST: u32 = 0;
 const HOLDERS_FAULT: u32 = 1;
 const HOLDERS_WAIT: u32 = 2;
 const HAS_OFFSET: u32 = 1 << 8;
 
-/// What a wait is due to.
+/// Cause of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
-    /// A request.
+    /// The wait ended with a block request.
     Request(DueRequest),
-    /// What held up the thread that had the lock.
+    /// A fault or wait of the thread that held the lock.
     Holder(ThreadId, EffectKind),
 }
 
-/// A request that a wait is due to.
+/// A request that caused a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DueRequest {
-    /// The device.
+    /// Device of the request.
     pub device: DeviceId,
-    /// First sector.
+    /// First sector of the request.
     pub sector: u64,
-    /// Bytes of the whole request.
+    /// Size of the whole request in bytes.
     pub bytes: u32,
-    /// The file that the part in question belongs to.
+    /// File of the part of the request that the thread waited for.
     pub file: Option<MappedFileId>,
-    /// That part's first byte in the file.
+    /// Offset of that part in the file.
     pub offset: Option<u64>,
-    /// Who asked for it, if that is a recorded thread.
+    /// Submitter of that part, if it is a recorded thread.
     pub by: Option<ThreadId>,
 }
 
-/// A cause, as it is kept.
+/// A packed cause.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(super) struct CauseRow {
@@ -61,7 +62,7 @@ impl Row for CauseRow {
 }
 
 impl CauseRow {
-    /// Of a wait; `None`: of something else.
+    /// Packs the cause of a wait; `None` for causes of other events.
     pub(super) fn new(cause: &Cause) -> Option<Self> {
         if cause.effect.kind != EffectKind::Wait {
             return None;
@@ -112,7 +113,7 @@ impl CauseRow {
     }
 }
 
-/// Finds the causes of waits that are asked for by the time at which they began.
+/// Looks up the causes of waits in the order of their start times.
 #[derive(Debug)]
 pub struct Causes<'v>(Beside<'v, CauseRow>);
 
@@ -121,9 +122,9 @@ impl<'v> Causes<'v> {
         Self(Beside::new(rows.iter()))
     }
 
-    /// Why a wait took so long, where that is known. No later wait was asked for before.
+    /// The cause of a wait, if known. Waits must be looked up in the order of their start times.
     pub fn of(&mut self, wait: &WaitFact) -> Option<Due> {
-        // The one that was told last.
+        // The last reported one.
         let of_thread = self.0.of(wait.start.0).iter().rfind(|row| row.thread == wait.thread.0);
         of_thread.map(CauseRow::due)
     }

@@ -1,4 +1,4 @@
-//! A row a wait, as CSV and as newline-delimited JSON: the same columns from one definition.
+//! Export with one row per wait, as CSV and newline-delimited JSON with the same columns.
 
 use super::causes::{Causes, Due};
 use super::report::WakerKey;
@@ -8,7 +8,7 @@ use crate::fact::{EffectKind, StackId, WaitFact};
 use crate::report::export::{Cell, Type, ns};
 use crate::report::functions::outermost_first;
 
-/// Columns in their order; new ones come at the end.
+/// Column names in order; new columns are appended.
 pub const COLUMNS: [&str; 32] = [
     "time_ns",
     "pid",
@@ -44,7 +44,7 @@ pub const COLUMNS: [&str; 32] = [
     "stack_complete",
 ];
 
-/// What each column holds.
+/// Type of each column.
 pub const TYPES: [Type; COLUMNS.len()] = {
     use Type::{Flag, Id, Number, Text};
     [
@@ -62,7 +62,7 @@ pub struct Exporter<'v, 'a> {
 }
 
 impl<'v, 'a> Exporter<'v, 'a> {
-    /// Of these waits.
+    /// Exports the waits of a view.
     pub fn new(view: &'v View<'a>) -> Self {
         let paths = view.tables.files.iter().map(crate::fact::MappedFile::display_path);
         Self {
@@ -72,7 +72,7 @@ impl<'v, 'a> Exporter<'v, 'a> {
         }
     }
 
-    /// A row, in the order of [`COLUMNS`]; waits by the time at which they began.
+    /// The cells of a wait, in the order of [`COLUMNS`]. Waits must be passed in the order of their start times.
     pub fn row<'r>(&'r mut self, wait: &'r WaitFact) -> [Cell<'r>; COLUMNS.len()] {
         let due = self.causes.of(wait);
         let view = self.view;
@@ -133,7 +133,7 @@ impl<'v, 'a> Exporter<'v, 'a> {
         })
     }
 
-    /// What the wait is due to: a request, or what held up the thread that had the lock.
+    /// Cells of the cause: a request, or a fault or wait of the thread that held the lock.
     fn cause(&self, due: Option<Due>) -> [Cell<'_>; 7] {
         let none = || Cell::None;
         let tables = self.view.tables;

@@ -1,5 +1,5 @@
-//! The tables of `ngmi waits`: the selected waits by reason, function, stack, system call, file, waker, process and thread. Each table adds
-//! up to the totals.
+//! The tables of `ngmi waits`: the selected waits by reason, function, stack, system call, file, waker, process and thread.
+//! Each table adds up to the totals.
 
 use std::collections::BTreeMap;
 
@@ -14,64 +14,64 @@ use crate::fact::wait::{Sight, WakerFact};
 use crate::fact::{Recording, StackId, ThreadId, WaitFact, WaitReason};
 use crate::report::functions::FunctionId;
 
-/// Stacks that a report tells in full.
+/// Number of stacks in a report.
 const STACKS: usize = 100;
 
-/// Waits in figures.
+/// Summary of the selected waits.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WaitReport {
-    /// What was recorded.
+    /// Metadata of the recording.
     pub recording: Recording,
     /// Waits in the input, selected or not.
     pub waits_in_file: u64,
-    /// The selected ones.
+    /// Sums over the selected waits.
     pub totals: Tally,
-    /// Those of them whose stack is an earlier wait's with the same registers: they came too fast to look at each.
+    /// Selected waits whose stack was reused from an earlier wait with identical registers, because of rate limiting.
     pub like_earlier: u64,
-    /// By reason.
+    /// Rows by reason.
     pub by_reason: Vec<ReasonRow>,
-    /// By the function that waits.
+    /// Rows by waiting function.
     pub by_function: Vec<FunctionRow>,
-    /// By stack: the hundred with the most time.
+    /// Rows by stack: the hundred with the most time.
     pub by_stack: Vec<StackRow>,
-    /// By system call.
+    /// Rows by system call.
     pub by_call: Vec<CallRow>,
-    /// By the file of the system call, or the path that it was called with.
+    /// Rows by the file of the system call, or by the path it was called with.
     pub by_file: Vec<FileRow>,
-    /// By who ended them.
+    /// Rows by waker.
     pub by_waker: Vec<WakerRow>,
-    /// By process.
+    /// Rows by process.
     pub by_process: Vec<ProcessRow>,
-    /// By thread.
+    /// Rows by thread.
     pub by_thread: Vec<ThreadRow>,
-    /// Whether on-CPU and off-CPU time fill the lives of the threads; of the whole recording.
+    /// Comparison of on-CPU and off-CPU time with the lifetimes of the threads, for the whole recording.
     pub lives: LifeCheck,
-    /// What is wrong with them.
+    /// Description of a mismatch in `lives`.
     pub problem: Option<String>,
 }
 
-/// Waits for one thing.
+/// Waits for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReasonRow {
-    /// What.
+    /// Reason of the waits.
     pub reason: WaitReason,
-    /// Sums.
+    /// Number of waits, and times.
     #[serde(flatten)]
     pub tally: Tally,
-    /// How long they were.
+    /// Distribution of the durations.
     pub lengths: Histogram,
 }
 
 /// Waits of a function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FunctionRow {
-    /// Its name; `None`: waits whose stack has no function of a program.
+    /// Function name; `None`: waits without a function of a program in the stack.
     pub function: Option<String>,
-    /// The module that it is in.
+    /// The function's module.
     pub module: Option<String>,
-    /// What it waited for most of the time.
+    /// Reason with the most time.
     pub reason: WaitReason,
-    /// Sums.
+    /// Number of waits, and times.
     #[serde(flatten)]
     pub tally: Tally,
 }
@@ -79,11 +79,11 @@ pub struct FunctionRow {
 /// Waits with one stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StackRow {
-    /// Its functions, innermost first; empty: no stack.
+    /// Function names, innermost first; empty if there is no stack.
     pub frames: Vec<String>,
-    /// What for.
+    /// Reason of the waits.
     pub reason: WaitReason,
-    /// Sums.
+    /// Number of waits, and times.
     #[serde(flatten)]
     pub tally: Tally,
 }
@@ -91,33 +91,33 @@ pub struct StackRow {
 /// Waits in a system call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CallRow {
-    /// Its name; `None`: in none.
+    /// System call name; `None`: outside of system calls.
     pub call: Option<String>,
-    /// Sums.
+    /// Number of waits, and times.
     #[serde(flatten)]
     pub tally: Tally,
 }
 
-/// Waits in system calls that are about a file.
+/// Waits in system calls on a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileRow {
-    /// Its path; `None`: about none that is known.
+    /// File path; `None`: no known file.
     pub file: Option<String>,
-    /// Sums.
+    /// Number of waits, and times.
     #[serde(flatten)]
     pub tally: Tally,
 }
 
-/// Waits that one thread, or interrupts, ended.
+/// Waits ended by one thread, or by interrupts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WakerRow {
-    /// The thread's name, if it is recorded; `interrupt`; `None`: unknown, or nobody had to.
+    /// The thread's name, if it is recorded, or `interrupt`; `None`: unknown, or no waker was needed.
     pub waker: Option<String>,
-    /// Its process, if it was a thread.
+    /// Process ID, if the waker is a thread.
     pub pid: Option<u32>,
-    /// Its id, if it was a thread.
+    /// Thread ID, if the waker is a thread.
     pub tid: Option<u32>,
-    /// Sums.
+    /// Number of waits, and times.
     #[serde(flatten)]
     pub tally: Tally,
 }
@@ -125,11 +125,11 @@ pub struct WakerRow {
 /// Waits of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProcessRow {
-    /// Its id.
+    /// Process ID.
     pub pid: u32,
-    /// Its name.
+    /// Process name.
     pub process: String,
-    /// Sums.
+    /// Number of waits, and times.
     #[serde(flatten)]
     pub tally: Tally,
 }
@@ -137,32 +137,32 @@ pub struct ProcessRow {
 /// Waits of a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ThreadRow {
-    /// Its process.
+    /// Process ID.
     pub pid: u32,
-    /// Its id.
+    /// Thread ID.
     pub tid: u32,
-    /// Its name.
+    /// Thread name.
     pub thread: String,
-    /// Sums.
+    /// Number of waits, and times.
     #[serde(flatten)]
     pub tally: Tally,
 }
 
-/// Who ended a wait.
+/// The waker of a wait, for grouping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum WakerKey {
     /// A recorded thread.
     Thread(ThreadId),
-    /// Another: its process and its id.
+    /// An unrecorded thread: process ID and thread ID.
     Stranger(u32, u32),
-    /// A timer, a device, whatever ran meanwhile.
+    /// An interrupt, such as a timer or a device, regardless of the thread it interrupted.
     Interrupt,
-    /// Unknown, or nobody: a thread that could run needs no waker.
+    /// Unknown or none: a runnable thread needs no waker.
     Nobody,
 }
 
 impl WakerKey {
-    /// Of a wait.
+    /// Key of a wait's waker.
     pub fn of(waker: Option<&WakerFact>) -> Self {
         match waker {
             None => Self::Nobody,
@@ -175,7 +175,7 @@ impl WakerKey {
     }
 }
 
-/// Sums under construction.
+/// Accumulates the sums of all tables.
 #[derive(Default)]
 struct Sums {
     totals: Tally,
@@ -220,7 +220,7 @@ impl Sums {
 }
 
 impl WaitReport {
-    /// Of the selected waits.
+    /// Summarizes the selected waits.
     pub fn new(view: &View<'_>, selector: &Selector) -> Self {
         let mut sums = Sums::default();
         let mut waits_in_file = 0_u64;

@@ -1,4 +1,5 @@
-//! Every wait of a recording in 88 bytes: names are known only when the last one has come. System calls are kept once each.
+//! Compact rows of 88 bytes that hold every wait of a recording until names are known, after the last wait. Each distinct system
+//! call is stored once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,26 +15,26 @@ use crate::fact::wait::{Sight, WaitCall, WakerFact};
 use crate::fact::{Cause, FactSink, Mark, Noun, SampleFact, StackId, Tables, ThreadId, WaitFact, WaitReason};
 use crate::report::sorted::{self, Ordered, Scratch, Sorted};
 
-/// Stands for nothing.
+/// Encodes a missing value.
 const NONE: u32 = u32::MAX;
 const SIGHTS: [Sight; 4] = [Sight::Whole, Sight::LikeEarlier, Sight::NoStart, Sight::NoEnd];
-/// System calls that are told apart by what they were about; those beyond are about no file that is known.
+/// Limit of system calls distinguished by their file; calls beyond it have no known file.
 const MAX_CALLS: usize = 1 << 18;
-/// Who ended it: nobody that was seen, or somebody, of whom it is not known whether by an interrupt, or not by one, or by one.
-#[allow(clippy::option_option)] // Nobody is not the same as somebody of whom less is known.
+/// Encodings of the waker: none recorded; or a waker, for which an interrupt is unknown, false or true.
+#[allow(clippy::option_option)] // No waker differs from a waker with unknown details.
 const WAKERS: [Option<Option<bool>>; 4] = [None, Some(None), Some(Some(false)), Some(Some(true))];
 
-/// Waits in the order in which they were handed in.
+/// Packed waits.
 #[derive(Debug, Default)]
 pub struct Rows {
     kept: Sorted<Row>,
     calls: Vec<WaitCall>,
     numbers: FxHashMap<WaitCall, u32>,
-    /// Where threads waited for locks and conditions.
+    /// Stacks that waited for locks and conditions.
     futexes: FxHashSet<(StackId, WaitReason)>,
 }
 
-/// A wait, as it is kept.
+/// A packed wait.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(super) struct Row {
@@ -51,7 +52,7 @@ pub(super) struct Row {
     waker_tid: u32,
     waker_thread: u32,
     waker_stack: u32,
-    /// Places in [`WaitReason::ALL`], [`SIGHTS`] and [`WAKERS`], and whether it was in a fault.
+    /// Index into [`WaitReason::ALL`]; `sight` and `waker` are indices into [`SIGHTS`] and [`WAKERS`].
     reason: u8,
     sight: u8,
     waker: u8,
@@ -66,7 +67,7 @@ impl sorted::Row for Row {
 }
 
 impl Rows {
-    /// In memory up to a limit, and beyond it there.
+    /// Keeps rows in memory up to a limit and the rest in `scratch`.
     pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
         Self {
             kept: Sorted::beyond_memory(scratch),
@@ -74,17 +75,17 @@ impl Rows {
         }
     }
 
-    /// How many there are.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.kept.len() as usize
     }
 
-    /// There is none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.kept.len() == 0
     }
 
-    /// Keeps a wait, whole. False: there are four thousand million already.
+    /// Adds a wait. Returns false if the maximum of 2^32 - 1 rows is reached.
     pub fn push(&mut self, wait: &WaitFact) -> bool {
         if self.kept.is_full() {
             return false;
@@ -135,12 +136,12 @@ impl Rows {
         number
     }
 
-    /// Every stack that waited for a lock or a condition, and for which of both.
+    /// Stacks that waited for a lock or a condition, with the reason.
     pub(super) fn futexes(&self) -> impl Iterator<Item = (StackId, WaitReason)> {
         self.futexes.iter().copied()
     }
 
-    /// The wait, as it was handed in.
+    /// Unpacks a wait.
     pub(super) fn wait(&self, row: &Row) -> WaitFact {
         let stack = |stack: u32| (stack != NONE).then_some(StackId::new(stack));
         WaitFact {
@@ -167,29 +168,29 @@ impl Rows {
         }
     }
 
-    /// The system calls that were waited in, each once.
+    /// Distinct system calls of the waits.
     pub(super) fn calls(&self) -> impl Iterator<Item = &WaitCall> {
         self.calls.iter()
     }
 
-    /// All waits, by the time at which they began.
+    /// All waits, ordered by start time.
     pub(super) fn ordered(&self) -> Ordered<'_, Row> {
         self.kept.ordered()
     }
 }
 
-/// What a report on waits keeps of a recording.
+/// Facts of a recording that a report on waits needs.
 #[derive(Debug, Default)]
 pub struct Facts {
-    /// The waits.
+    /// Collected waits.
     pub rows: Rows,
-    /// Whether they fill the lives of their threads.
+    /// On-CPU and off-CPU times, to compare with the threads' lifetimes.
     pub lives: Lives,
     causes: Sorted<CauseRow>,
 }
 
 impl Facts {
-    /// Rows are in memory up to a limit, and beyond it there.
+    /// Keeps rows in memory up to a limit and the rest in `scratch`.
     pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
         Self {
             rows: Rows::beyond_memory(scratch),
@@ -198,7 +199,7 @@ impl Facts {
         }
     }
 
-    /// Why they took so long, where that is known.
+    /// Known causes of waits, ordered by start time.
     pub(super) fn causes(&self) -> Ordered<'_, CauseRow> {
         self.causes.ordered()
     }

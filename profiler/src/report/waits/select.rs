@@ -1,4 +1,4 @@
-//! Which waits are asked for. Within one kind of condition any may fit, and every kind has to.
+//! Selection of waits. A wait must match any value of each condition that is set, and all conditions.
 
 use std::time::Duration;
 
@@ -10,36 +10,36 @@ use crate::fact::{MappedFileId, StackId, WaitFact, WaitReason};
 use crate::report::functions::FunctionId;
 use crate::report::select::{Names, SelectError, Span, Words, file_fits, fits, glob, path_fits, takes};
 
-/// How an error speaks of waits.
+/// Words for error messages.
 const WORDS: Words = Words {
     verb: "waits",
     of: "waits",
 };
 
-/// What a person asked for; empty lists ask for everything.
+/// The user's filter options; an empty list selects everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selection {
-    /// Process id, or name or pattern.
+    /// IDs, names or patterns of processes.
     pub processes: Vec<String>,
-    /// Thread id, or name or pattern.
+    /// IDs, names or patterns of threads.
     pub threads: Vec<String>,
-    /// Reasons.
+    /// Reasons of waits.
     pub reasons: Vec<WaitReason>,
-    /// Path, base name or pattern of the file that the system call is about ([`About`]).
+    /// Paths, base names or patterns of the system call's file ([`About`]).
     pub files: Vec<String>,
-    /// Name or pattern of the function that waits.
+    /// Names or patterns of waiting functions.
     pub functions: Vec<String>,
-    /// Name or pattern of a function anywhere in the stack.
+    /// Names or patterns of functions anywhere in the stack.
     pub under: Vec<String>,
-    /// Not begun before this time since the recording's start.
+    /// Earliest start, since the start of the recording (inclusive).
     pub from: Option<Duration>,
-    /// Begun before this time since the recording's start.
+    /// Latest start, since the start of the recording (exclusive).
     pub to: Option<Duration>,
-    /// Only those that took as long; of several in one, on average.
+    /// Minimum duration; the average, for a row that represents several waits.
     pub at_least: Duration,
 }
 
-/// A selection, looked up once in the tables of a recording.
+/// A selection resolved against the tables of a recording.
 #[derive(Debug, Default)]
 pub struct Selector {
     files: Option<Files>,
@@ -52,22 +52,22 @@ pub struct Selector {
     at_least: Duration,
 }
 
-/// Files that are wanted.
+/// Selected files.
 #[derive(Debug)]
 struct Files {
-    /// By id.
+    /// By file ID: whether it is selected.
     known: Vec<bool>,
-    /// Those that only the path of a system call names.
+    /// Selected paths of system calls without a file ID.
     paths: FxHashSet<String>,
 }
 
 impl Files {
-    /// Looks them up; `None`: each is.
+    /// Resolves patterns of files; `None` selects all.
     fn new(view: &View<'_>, patterns: &[String]) -> Result<Option<Self>, SelectError> {
         let files = &view.tables.files;
         let ids = (0_u32..).zip(files).map(|(id, _)| About::File(MappedFileId(id)));
         let all: Vec<About<'_>> = ids.chain(view.paths().map(About::Path)).collect();
-        // What the table shows may be typed as it stands there: `[device 8:1 inode 7]`.
+        // Accept names as the table shows them: `[device 8:1 inode 7]`.
         let is_shown = |about: &About<'_>, pattern: &str| {
             let shown = about.shown(view.tables);
             shown.is_some_and(|shown| glob(pattern, &shown))
@@ -98,10 +98,10 @@ impl Files {
 }
 
 impl Selector {
-    /// Looks names up.
+    /// Looks up the names of a selection.
     ///
     /// # Errors
-    /// When nothing of the recording has such a name: probably a slip.
+    /// When nothing in the recording matches a name, which is probably a typo.
     pub fn new(view: &View<'_>, selection: &Selection) -> Result<Self, SelectError> {
         let tables = view.tables;
         let names = Names {
@@ -121,7 +121,7 @@ impl Selector {
         })
     }
 
-    /// The wait is asked for.
+    /// Whether a wait is selected.
     pub fn takes(&self, view: &View<'_>, wait: &WaitFact) -> bool {
         let time = wait.start.since(view.tables.recording.start);
         let process = view.thread(wait.thread).map(|thread| thread.process.index());

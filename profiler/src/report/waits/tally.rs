@@ -1,4 +1,4 @@
-//! Sums over waits, groups of them in the order of tables, and how long they were.
+//! Sums over waits, grouped and ranked for tables, and distributions of their durations.
 
 use serde::{Serialize, Serializer};
 
@@ -6,23 +6,23 @@ use crate::fact::{WaitFact, WaitReason};
 use crate::report::export::ns;
 use crate::report::groups::{self, Ranked};
 
-/// What a group of waits amounts to.
+/// Sums of a group of waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Tally {
-    /// How many.
+    /// Number of waits.
     pub waits: u64,
-    /// Time off CPUs, in ns.
+    /// Off-CPU time, in ns.
     pub off_ns: u64,
-    /// The part of it in which the threads waited for something else than a CPU, in ns.
+    /// Part of the off-CPU time in which threads waited for something other than a CPU, in ns.
     pub blocked_ns: u64,
-    /// The rest: they could have run, in ns.
+    /// Rest of the off-CPU time, in which threads were runnable, in ns.
     pub queued_ns: u64,
-    /// The longest, in ns.
+    /// Longest wait, in ns.
     pub longest_ns: u64,
 }
 
 impl Tally {
-    /// Counts a wait, or several in one.
+    /// Counts a row of one or several waits.
     pub fn add(&mut self, wait: &WaitFact) {
         self.merge(&Self {
             waits: u64::from(wait.count),
@@ -33,7 +33,7 @@ impl Tally {
         });
     }
 
-    /// Adds another group.
+    /// Adds the sums of another group.
     pub fn merge(&mut self, other: &Self) {
         self.waits = self.waits.saturating_add(other.waits);
         self.off_ns = self.off_ns.saturating_add(other.off_ns);
@@ -44,16 +44,16 @@ impl Tally {
 }
 
 impl Ranked for Tally {
-    /// Those that were blocked longest: what waited for a CPU says nothing of what else it waited for.
+    /// Longest blocked time first: time spent waiting for a CPU is not caused by the reason of the wait.
     fn rank(&self) -> (u64, u64) {
         (self.blocked_ns, self.off_ns)
     }
 }
 
-/// By a key.
+/// Tallies by key.
 pub type Groups<K> = groups::Groups<K, Tally>;
 
-/// Lengths of waits by powers of two: bucket i holds those from 2^i ns to below 2^(i+1), the first also shorter ones.
+/// Durations of waits by powers of two: bucket i holds those from 2^i ns to below 2^(i+1), the first also shorter ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Histogram([u64; Self::BUCKETS]);
 
@@ -64,10 +64,11 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Buckets: up to half a year.
+    /// Number of buckets: up to half a year.
     const BUCKETS: usize = 54;
 
-    /// Counts a wait without its time in the run queue, unless it is for a CPU; of several in one the average, as often.
+    /// Counts a wait by its duration, without the time in the run queue unless that is the reason. A row of several waits counts as
+    /// that many waits of average duration.
     pub fn add(&mut self, wait: &WaitFact) {
         let time = match wait.reason {
             WaitReason::RunQueue => wait.off,
@@ -78,7 +79,7 @@ impl Histogram {
         self.0[bucket] = self.0[bucket].saturating_add(u64::from(wait.count));
     }
 
-    /// Waits from 2^`low` ns to below 2^`high`, and all shorter and longer ones at the ends.
+    /// Buckets from 2^`low` ns to below 2^`high`; the first and last include all shorter and longer waits.
     pub fn range(&self, low: usize, high: usize) -> Vec<u64> {
         let (low, high) = (low.min(Self::BUCKETS - 1), high.min(Self::BUCKETS));
         let mut buckets = self.0[low..high].to_vec();
@@ -93,7 +94,7 @@ impl Histogram {
     }
 }
 
-/// Buckets that are not empty.
+/// Serializes the buckets that are not empty.
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
@@ -159,7 +160,7 @@ mod tests {
         assert_eq!(lengths.range(10, 54).iter().sum::<u64>(), 12);
     }
 
-    /// As on a busy machine: the disk answered soon, and no CPU was free.
+    /// As on a busy machine: the disk responds quickly, but no CPU is free.
     #[test]
     fn a_disk_is_not_blamed_for_the_run_queue() {
         let of = |reason, off, queued| WaitFact {

@@ -1,4 +1,4 @@
-//! The tables of waits as text for a terminal of 80 columns.
+//! Prints the tables of waits for a terminal with 80 columns.
 
 use std::io::{self, Write};
 
@@ -6,19 +6,19 @@ use super::report::{ReasonRow, StackRow, WaitReport, WakerRow};
 use super::tally::Tally;
 use crate::report::text::{columns, count, duration, escaped, fit, path, percent, warning};
 
-/// Columns of the terminal.
+/// Width of the terminal in columns.
 const WIDTH: usize = 80;
-/// Columns of the figures behind a name.
+/// Width of the numbers after a name.
 const FIGURES: usize = 45;
 const NAME: usize = WIDTH - FIGURES;
-/// The shortest and longest waits that the picture tells apart, as powers of two of ns: 1 µs and 17 s.
+/// Range of durations that the histogram distinguishes, as powers of two in ns: 1 µs to 17 s.
 const LENGTHS: (usize, usize) = (10, 35);
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Writes everything, tables with `top` rows at most and, if asked for, as many whole stacks, in ANSI styles.
+/// Writes the report with ANSI styles: tables with at most `top` rows and, if `stacks` is set, as many full stacks.
 ///
 /// # Errors
-/// Those of the output.
+/// Errors of the output.
 pub fn write(out: &mut impl Write, report: &WaitReport, top: usize, stacks: bool) -> io::Result<()> {
     for line in head(report) {
         writeln!(out, "{line}")?;
@@ -55,7 +55,7 @@ fn head(report: &WaitReport) -> Vec<String> {
     let command = recording.command.join(" ");
     let command = if command.is_empty() { &recording.scope } else { &command };
     let seen = crate::report::export::ns(recording.end.since(recording.start));
-    let figures = format!(", {} seen", duration(seen));
+    let figures = format!(", {} recorded", duration(seen));
     let mut lines = vec![fit(command, WIDTH.saturating_sub(columns(&figures))) + &figures];
     let of = if totals.waits == report.waits_in_file {
         String::new()
@@ -63,7 +63,7 @@ fn head(report: &WaitReport) -> Vec<String> {
         format!(" of {}", count(report.waits_in_file))
     };
     lines.push(format!(
-        "waits = {}{of}, {} off CPUs = {} blocked + {} for want of a CPU",
+        "waits = {}{of}, {} off-CPU = {} blocked + {} waiting for a CPU",
         count(totals.waits),
         duration(totals.off_ns),
         duration(totals.blocked_ns),
@@ -73,10 +73,10 @@ fn head(report: &WaitReport) -> Vec<String> {
     if account.threads > 0 {
         let known = account.on_ns.saturating_add(account.off_ns);
         lines.push(format!(
-            "{} = {} on + {} off CPUs: {} of {}",
+            "{} = {} on + {} off CPU: {} of {}",
             match account.threads {
-                1 => "life of 1 thread".to_owned(),
-                threads => format!("lives of {} threads", count(threads)),
+                1 => "lifetime of 1 thread".to_owned(),
+                threads => format!("lifetime of {} threads", count(threads)),
             },
             duration(account.on_ns),
             duration(account.off_ns),
@@ -89,14 +89,14 @@ fn head(report: &WaitReport) -> Vec<String> {
     }
     if report.like_earlier > 0 {
         lines.extend(warning(&format!(
-            "{} waits came too fast to look at each: their stacks are those of earlier ones with the same registers",
+            "stacks reused from an earlier wait with identical registers (rate limited): {}",
             count(report.like_earlier)
         )));
     }
     lines
 }
 
-/// The rows of each table: name and sums.
+/// Title and rows of each table.
 fn tables(report: &WaitReport) -> Vec<(&'static str, Vec<(String, Tally)>)> {
     let or = |name: &Option<String>, none: &str| name.clone().unwrap_or_else(|| none.to_owned());
     let functions = report.by_function.iter().map(|row| {
@@ -105,10 +105,13 @@ fn tables(report: &WaitReport) -> Vec<(&'static str, Vec<(String, Tally)>)> {
         let name = fit(&or(&row.function, "(no function of the program)"), room);
         (format!("{name} ({reason})"), row.tally)
     });
-    let calls = report.by_call.iter().map(|row| (or(&row.call, "(in none)"), row.tally));
+    let calls = report
+        .by_call
+        .iter()
+        .map(|row| (or(&row.call, "(no system call)"), row.tally));
     let files = report.by_file.iter().map(|row| {
         let name = row.file.as_deref().map(|file| path(file, NAME - 1));
-        (or(&name, "(no file that is known)"), row.tally)
+        (or(&name, "(no known file)"), row.tally)
     });
     let processes = report.by_process.iter();
     vec![
@@ -120,11 +123,11 @@ fn tables(report: &WaitReport) -> Vec<(&'static str, Vec<(String, Tally)>)> {
                 .map(|row| (row.reason.name().to_owned(), row.tally))
                 .collect(),
         ),
-        ("by function, and what it waits for", functions.collect()),
+        ("by function (main reason)", functions.collect()),
         ("by system call", calls.collect()),
         ("by file", files.collect()),
         (
-            "by who ended them",
+            "by waker",
             report.by_waker.iter().map(|row| (waker(row), row.tally)).collect(),
         ),
         (
@@ -149,7 +152,7 @@ fn waker(row: &WakerRow) -> String {
         (Some(name), Some(tid)) => with_id(name, tid),
         (Some(name), None) => format!("({name})"),
         (None, Some(tid)) => format!("(thread {tid}, not recorded)"),
-        (None, None) => "(nobody, or not known)".to_owned(),
+        (None, None) => "(none or unknown)".to_owned(),
     }
 }
 
@@ -189,7 +192,7 @@ fn row(name: &str, tally: &Tally, all: &Tally) -> String {
     )
 }
 
-/// How long waits were, a column for each power of two.
+/// Histogram of durations by reason, with a column per power of two.
 fn lengths(rows: &[ReasonRow]) -> Vec<String> {
     let bold = anstyle::Style::new().bold();
     let (low, high) = LENGTHS;
@@ -201,7 +204,7 @@ fn lengths(rows: &[ReasonRow]) -> Vec<String> {
         let buckets = row.lengths.range(low, high);
         let most = buckets.iter().copied().max().unwrap_or(0).max(1);
         let bar = |waits: &u64| {
-            // What is there is seen, however little.
+            // Any nonzero count is visible.
             let eighths = (u128::from(*waits) * 8).div_ceil(u128::from(most));
             BARS[usize::try_from(eighths).unwrap_or(0).min(8)]
         };
@@ -214,7 +217,7 @@ fn lengths(rows: &[ReasonRow]) -> Vec<String> {
 fn stack(row: &StackRow, all: &Tally) -> Vec<String> {
     let bold = anstyle::Style::new().bold();
     let figures = format!(
-        "{} blocked, {} in the run queue, in {} waits for {}, {}",
+        "{} blocked, {} in run queue, waits: {} ({}), {}",
         duration(row.tally.blocked_ns),
         duration(row.tally.queued_ns),
         count(row.tally.waits),

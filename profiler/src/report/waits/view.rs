@@ -1,4 +1,4 @@
-//! Waits with the names of everything that they refer to.
+//! Waits with the names of the threads, functions and files that they refer to.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::report::export::ns;
 use crate::report::functions::{FunctionId, Functions};
 use crate::report::sorted::Ordered;
 
-/// Beginnings of the names of functions that wait for others: the runtime's, beside all of the C library.
+/// Prefixes of runtime functions that wait on behalf of their callers, in addition to the whole C library.
 const WRAPPERS: [&str; 9] = [
     "std::sys::",
     "<std::sys::",
@@ -27,32 +27,32 @@ const WRAPPERS: [&str; 9] = [
     "__lll_lock_wait",
     "pthread_",
 ];
-/// Beginnings of the names of the C library's files.
+/// Prefixes of the C library's file names.
 const C_LIBRARY: [&str; 6] = ["libc.so", "libc-2.", "libpthread", "librt.so", "ld-linux", "ld-musl"];
 
-/// All waits of a recording, by the time at which they began.
+/// All waits of a recording, ordered by start time.
 #[derive(Debug)]
 pub struct View<'a> {
-    /// What they refer to.
+    /// Tables that the waits refer to.
     pub tables: &'a Tables,
-    /// Functions of their stacks.
+    /// Functions of the stacks.
     pub functions: Arc<Functions>,
     facts: &'a Facts,
     order: Ordered<'a, Row>,
     causes: Ordered<'a, CauseRow>,
-    /// By stack: the function that waits there.
+    /// By stack: the waiting function.
     waiting: Vec<Option<FunctionId>>,
-    /// By stack: what tells futexes apart, for locks and for conditions.
+    /// By stack and recorded reason: the refined reason of futex waits.
     reasons: FxHashMap<(StackId, WaitReason), WaitReason>,
 }
 
 impl<'a> View<'a> {
-    /// Names and orders the facts of a recording.
+    /// Names and orders the waits of a recording.
     pub fn new(tables: &'a Tables, facts: &'a Facts) -> Self {
         Self::sharing(tables, facts, &Arc::new(Functions::new(tables)))
     }
 
-    /// The same with the functions of these tables, which another view has too.
+    /// Like [`View::new`], with functions shared by another view of the same tables.
     pub fn sharing(tables: &'a Tables, facts: &'a Facts, functions: &Arc<Functions>) -> Self {
         let waiting = waiting(tables, functions);
         let futexes = facts.rows.futexes();
@@ -69,17 +69,17 @@ impl<'a> View<'a> {
         }
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// There is none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All of them, by the time at which they began; futexes told apart by the functions of the program, too.
+    /// Iterates over all waits by start time, with futex waits refined by the functions of the program.
     pub fn waits(&self) -> impl Iterator<Item = WaitFact> {
         self.order.iter().map(|row| {
             let mut wait = self.facts.rows.wait(&row);
@@ -90,7 +90,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Paths that waits are about ([`About::Path`]); one may come several times.
+    /// Paths of system calls that waited ([`About::Path`]), possibly with duplicates.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.facts.rows.calls().filter_map(|call| match About::of_call(call) {
             Some(About::Path(path)) => Some(path),
@@ -98,56 +98,56 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Whether the lives of the threads add up.
+    /// Compares on-CPU and off-CPU time with the threads' lifetimes.
     pub fn lives(&self) -> LifeCheck {
         Lives::check(&self.facts.lives, self.tables)
     }
 
-    /// Since the recording's start, in ns.
+    /// Time since the start of the recording, in ns.
     pub fn time_ns(&self, time: Timestamp) -> u64 {
         ns(time.since(self.tables.recording.start))
     }
 
-    /// A thread by its id.
+    /// The thread with this ID.
     pub fn thread(&self, id: ThreadId) -> Option<&'a Thread> {
         self.tables.threads.get(id.index())
     }
 
-    /// The process of a thread.
+    /// Process of a thread.
     pub fn process(&self, id: ThreadId) -> Option<&'a Process> {
         self.tables.processes.get(self.thread(id)?.process.index())
     }
 
-    /// The function of the program that waits there: the innermost one that is not of the C library or of a runtime.
+    /// The waiting function of a stack: the innermost one outside of the C library and runtimes.
     pub fn function(&self, stack: Option<StackId>) -> Option<FunctionId> {
         *self.waiting.get(stack?.index())?
     }
 
-    /// The name of that function.
+    /// Name of the waiting function.
     pub fn function_name(&self, stack: Option<StackId>) -> Option<&str> {
         Some(&self.functions.get(self.function(stack)?)?.name)
     }
 
-    /// Why waits took so long, for who asks by the time at which they began.
+    /// Causes of waits, to be looked up in the order of their start times.
     pub fn causes(&self) -> Causes<'_> {
         Causes::new(&self.causes)
     }
 
-    /// The stack reaches its thread's first frame.
+    /// Whether the stack reaches the thread's first frame.
     pub fn is_complete(&self, stack: StackId) -> bool {
         let outermost = upwards(self.tables, stack).last();
         let frame = outermost.and_then(|frame| self.tables.frames.get(frame.index()));
         frame.is_some_and(|frame| !matches!(frame.location, Location::Truncated(_)))
     }
 
-    /// The names of a stack's frames, innermost first.
+    /// Names of a stack's frames, innermost first.
     pub fn frames(&self, stack: StackId) -> impl Iterator<Item = std::borrow::Cow<'a, str>> {
         let tables = self.tables;
         upwards(tables, stack).map(|frame| tables.function_name(frame))
     }
 }
 
-/// By stack: the innermost function that is known and no wrapper; where there is none, the innermost that is known.
+/// The waiting function by stack: the innermost known function that is not a wrapper, or else the innermost known one.
 pub fn waiting(tables: &Tables, functions: &Functions) -> Vec<Option<FunctionId>> {
     let is_wrapper = |id: FunctionId| {
         let Some(function) = functions.get(id) else { return true };
@@ -157,10 +157,10 @@ pub fn waiting(tables: &Tables, functions: &Functions) -> Vec<Option<FunctionId>
         });
         of_library || !function.is_known || WRAPPERS.iter().any(|start| function.name.starts_with(start))
     };
-    // By stack, innermost so far; and whether it is a wrapper's.
+    // By stack: the innermost function so far that is not a wrapper.
     let mut found: Vec<Option<FunctionId>> = Vec::with_capacity(tables.stacks.len());
     for (index, node) in tables.stacks.iter().enumerate() {
-        // A parent comes before its children: anything else is no parent.
+        // A parent precedes its children: any other index is invalid.
         let parent = node.parent.map(StackId::index).filter(|parent| *parent < index);
         let above = parent.and_then(|parent| found[parent]);
         let frame = tables.frames.get(node.frame.index());
