@@ -139,7 +139,7 @@ fn a_wrong_right_deletes_nothing_and_is_kept() {
     .unwrap();
     failed_with(
         &place.ngmi(&storage.url, &["--delete", &link]),
-        "does not accept the right to delete",
+        "rejected the deletion token",
     );
     assert_eq!(storage.kept().len(), 1);
     assert!(stdout(&place.ngmi(&storage.url, &["--list"])).contains(&link));
@@ -258,7 +258,7 @@ fn what_can_go_wrong_says_what_to_do_and_keeps_nothing() {
         (Mood::Refuse(302), "refused: 302"),
         (Mood::HangUp, "check the network"),
         (Mood::HangUpInTheAnswer, "check the network"),
-        (Mood::SayNonsense, "no token"),
+        (Mood::SayNonsense, "deletion token"),
     ] {
         let storage = Storage::start(mood);
         let output = place.share(&storage.url);
@@ -269,7 +269,7 @@ fn what_can_go_wrong_says_what_to_do_and_keeps_nothing() {
         );
         assert!(!place.list().exists(), "{mood:?}");
     }
-    failed_with(&place.share("http://storage.example"), "no address to upload to");
+    failed_with(&place.share("http://storage.example"), "is not a valid upload URL");
 }
 
 /// Whoever ends ngmi while it waits for the short link can still delete the profile.

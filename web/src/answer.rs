@@ -1,4 +1,4 @@
-//! Answers: their headers, and which route gives which.
+//! HTTP responses: routing and common headers.
 
 use std::convert::Infallible;
 use std::io;
@@ -17,23 +17,23 @@ use crate::peer::Peer;
 use crate::profile::ProfileFile;
 use crate::symbol_api::{self, SymbolApi};
 
-/// A body that may come from a file.
+/// A response body, possibly streamed from a file.
 pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
-/// An answer.
+/// A response.
 pub(crate) type Response = hyper::Response<Body>;
 
-/// Everything that answers are made of; shared by all connections.
+/// Server state that all connections share.
 pub(crate) struct Shared {
     pub guard: Guard,
     pub entrance: Option<Entrance>,
     pub profile: ProfileFile,
     pub symbols: Option<SymbolApi>,
     pub explorer: Option<Explorer>,
-    /// Places for work that keeps a CPU busy.
+    /// Limits concurrent CPU-bound work.
     pub work: Semaphore,
 }
 
-/// Answers a request; whatever is refused looks the same.
+/// Responds to a request. All refusals look the same.
 pub(crate) async fn answer(
     shared: &Shared,
     peer: Peer,
@@ -67,19 +67,19 @@ pub(crate) async fn answer(
     Ok(response)
 }
 
-/// The answer to everything that there is not, or that is not for the asker.
+/// The response for missing paths and for requests that are not admitted.
 pub(crate) fn not_found() -> Response {
     plain(StatusCode::NOT_FOUND, "not found\n")
 }
 
-/// A line of text.
+/// A plain-text response with one line.
 pub(crate) fn plain(status: StatusCode, text: &'static str) -> Response {
     let mut response = with_type("text/plain; charset=utf-8", Bytes::from_static(text.as_bytes()));
     *response.status_mut() = status;
     response
 }
 
-/// Bytes of a type.
+/// A response with these bytes and content type.
 pub(crate) fn with_type(content_type: &'static str, bytes: Bytes) -> Response {
     with_body(
         content_type,
@@ -87,7 +87,7 @@ pub(crate) fn with_type(content_type: &'static str, bytes: Bytes) -> Response {
     )
 }
 
-/// A body of a type, with what every answer says: nobody keeps it, guesses its type, embeds it or hears of its address.
+/// A response with this body and content type, and the common headers: no caching, no type guessing, no embedding, no referrer.
 pub(crate) fn with_body(content_type: &'static str, body: Body) -> Response {
     const EACH: [(HeaderName, &str); 4] = [
         (header::CACHE_CONTROL, "no-store"),

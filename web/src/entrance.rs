@@ -1,4 +1,5 @@
-//! The address that a browser is started with: other users read it in the list of processes, so it leads to the page once, and only this user.
+//! The single-use address that a browser is started with. Other users can read it in the process list, so it leads to the page
+//! only once, and only for this user.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,19 +11,19 @@ use crate::answer::{Response, plain};
 use crate::peer::Peer;
 use crate::token::Token;
 
-/// A random word of its own that stands for the link until it is used.
+/// A random code that redirects to the link until it is used.
 pub(crate) struct Entrance {
     code: Token,
     used: AtomicBool,
-    /// The link that it leads to.
+    /// The link that it redirects to.
     page: HeaderValue,
 }
 
 impl Entrance {
-    /// One that leads to `page`; `None` where the kernel does not say who comes in.
+    /// Creates an entrance to `page`; `None` if the kernel does not report which user connects.
     ///
     /// # Errors
-    /// The system has no randomness.
+    /// When the system provides no random bytes.
     pub fn new(page: &str) -> Result<Option<Self>, ServeError> {
         let page = HeaderValue::from_str(page).ok().filter(|_| Peer::can_be_known());
         let with_code = |page| {
@@ -35,12 +36,12 @@ impl Entrance {
         page.map(with_code).transpose()
     }
 
-    /// Its path.
+    /// Path of the entrance.
     pub fn path(&self) -> String {
         format!("/{}", self.code.reveal())
     }
 
-    /// The answer to a request for it; `None`: it is for something else, not from this user, or not the first.
+    /// The response to the first request for the entrance by this user; `None` for all other requests.
     pub fn answer(&self, method: &Method, path: &str, peer: Peer) -> Option<Response> {
         let is_asked_for = method == Method::GET && peer == Peer::Ours && self.code.strip(path) == Some("");
         if !is_asked_for || self.used.swap(true, Ordering::Relaxed) {

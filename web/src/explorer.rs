@@ -1,8 +1,8 @@
-//! The page-fault explorer: a page of our own, as separate files for a server, or as one file that opens without a network.
+//! The page-fault explorer: a web page, as separate files for a server or as one file that works offline.
 //!
-//! The page reads one document (`data.bin` beside `index.html`, or what is embedded), which docs/explorer.md describes. Its modules share
-//! one scope in the single file: a policy that names one script's hash admits that script only, where modules in `data:` addresses would
-//! have to admit every such address.
+//! The page reads one document, `data.bin` next to `index.html` or embedded, which docs/explorer.md describes. In the single file,
+//! its modules share one scope: a policy with one script's hash admits only that script, but modules in `data:` URLs would require
+//! admitting every such URL.
 
 mod join;
 
@@ -13,18 +13,18 @@ use sha2::{Digest as _, Sha256};
 /// A file of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asset {
-    /// Its name below the folder that the page is served in.
+    /// Path below the folder in which the page is served.
     pub path: &'static str,
-    /// For the header `Content-Type`.
+    /// Value of the `Content-Type` header.
     pub content_type: &'static str,
-    /// What it holds.
+    /// Content of the file.
     pub body: &'static str,
 }
 
-/// Where the served page looks for its document, beside `index.html`.
+/// Path of the served page's document, next to `index.html`.
 pub const DATA: &str = "data.bin";
 
-/// The policy that the served page works under: nothing inline, nothing from elsewhere.
+/// Content security policy of the served page: nothing inline, nothing from other origins.
 pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; \
                           form-action 'none'; frame-ancestors 'none'";
 
@@ -38,7 +38,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// Modules come after those that they import.
+/// Files of the page. Modules follow those that they import.
 const ASSETS: &[Asset] = assets! {
     "index.html": HTML,
     "page.css": CSS,
@@ -71,14 +71,14 @@ const STYLE: &str = "<link rel=\"stylesheet\" href=\"page.css\">";
 const MAIN: &str = "<script type=\"module\" src=\"main.js\"></script>";
 const META: &str = "<meta charset=\"utf-8\">";
 
-/// Why there is no single page: one of the page's files is not as the others expect it.
+/// Why the single page can't be built: the page's files do not fit together.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
     /// `index.html` lacks a line.
-    #[error("index.html has no line {0}; this build of ngmi is damaged: install it again")]
+    #[error("index.html has no line {0}; this build of ngmi is broken: reinstall it")]
     Line(&'static str),
     /// A module can't be joined with the others.
-    #[error("{0}; this build of ngmi is damaged: install it again")]
+    #[error("{0}; this build of ngmi is broken: reinstall it")]
     Module(String),
 }
 
@@ -87,10 +87,10 @@ pub fn assets() -> &'static [Asset] {
     ASSETS
 }
 
-/// The whole page with its document in one HTML file. It runs its own script and no other, and reaches for nothing.
+/// The whole page with its document in one HTML file. It runs only its own script and loads nothing.
 ///
 /// # Errors
-/// When the page's own files do not fit together, whatever the document holds.
+/// When the page's own files do not fit together, regardless of the document.
 pub fn single_page(document: &[u8]) -> Result<String, PageError> {
     let of_kind = |kind| ASSETS.iter().filter(move |asset| asset.content_type == kind);
     let script = join::modules(of_kind(SCRIPT))?;
@@ -116,7 +116,7 @@ pub fn single_page(document: &[u8]) -> Result<String, PageError> {
         &style,
         "</style>",
         body,
-        // Never run: no browser knows a script of this type. Base64 has no `<`, so nothing in it ends the element.
+        // Browsers do not run scripts of this type. Base64 has no `<`, so the data can't end the element.
         "<script type=\"application/octet-stream\" id=\"document\">",
         &data,
         "</script>\n<script type=\"module\">",
@@ -127,7 +127,7 @@ pub fn single_page(document: &[u8]) -> Result<String, PageError> {
     .concat())
 }
 
-/// As a policy names an inline script or style.
+/// Hash of an inline script or style, as a policy expects it.
 fn hash(text: &str) -> String {
     format!("sha256-{}", BASE64.encode(Sha256::digest(text.as_bytes())))
 }

@@ -1,4 +1,4 @@
-//! The page-fault explorer below `/faults/`: its files, and its data, which are made when they are first asked for.
+//! Serves the page-fault explorer below `/faults/`: its files, and its data, which are created on the first request.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,10 +9,10 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use crate::answer::{self, Response, Shared, plain};
 use crate::explorer::{self, POLICY};
 
-/// Makes the page's data; an error is a sentence for the person.
+/// Creates the page's data; an error is a sentence for the user.
 type Make = dyn Fn() -> Result<Vec<u8>, String> + Send + Sync;
 
-/// The page and its data.
+/// The explorer page and its data.
 pub struct Explorer {
     data: Arc<Data>,
 }
@@ -23,7 +23,7 @@ struct Data {
 }
 
 impl Explorer {
-    /// `make` is called once, on a thread that may block, when the page is first opened.
+    /// `make` is called once, on a blocking thread, when the page is first opened.
     pub fn new(make: impl Fn() -> Result<Vec<u8>, String> + Send + Sync + 'static) -> Self {
         let data = Data {
             make: Box::new(make),
@@ -33,7 +33,7 @@ impl Explorer {
     }
 }
 
-/// Answers a GET of a path after the token.
+/// Responds to a GET of a path after the token.
 pub(crate) async fn answer(shared: &Shared, path: &str) -> Response {
     let (Some(explorer), Some(name)) = (&shared.explorer, path.strip_prefix("/faults/")) else {
         return answer::not_found();
@@ -64,7 +64,7 @@ async fn data(shared: &Shared, explorer: &Explorer) -> Response {
             *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
             response
         }
-        Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the page faults could not be read\n"),
+        Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "cannot read the page faults\n"),
     }
 }
 

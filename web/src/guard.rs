@@ -1,4 +1,4 @@
-//! Who may ask: the token in the path, the name of this server in `Host`, the profiler's page in `Origin`.
+//! Access control: checks the token in the path, this server's name in `Host`, and the profiler's origin in `Origin`.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,33 +9,33 @@ use hyper::http::request::Parts;
 use crate::answer::Response;
 use crate::token::Token;
 
-/// What a page of another origin may send along.
+/// Request headers that a page of another origin may send.
 const ALLOWED_HEADERS: HeaderValue = HeaderValue::from_static("accept, content-type");
 const ALLOWED_METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, OPTIONS");
-/// Seconds that a browser may remember the answer to its preflight.
+/// Seconds for which a browser may cache the preflight response.
 const PREFLIGHT_AGE: HeaderValue = HeaderValue::from_static("600");
 const ASKS_FOR_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-control-request-private-network");
 const ALLOWS_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 
-/// Decides whether a request is looked at. One that is not gets the answer of a path that does not exist.
+/// Decides whether a request is admitted. Others get the response for a missing path.
 pub(crate) struct Guard {
     pub token: Token,
-    /// Where the server listens.
+    /// Address that the server listens on.
     pub address: SocketAddr,
-    /// The front end's origin.
+    /// Origin of the front end.
     pub profiler: HeaderValue,
 }
 
-/// Who asks.
+/// Source of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asker {
-    /// No page of another origin: the address bar, a page of this server, a program.
+    /// Not a page of another origin: the address bar, a page of this server, or a program.
     Direct,
-    /// The profiler's page, whose browser wants to hear that it may.
+    /// The profiler's page, whose browser requires CORS headers.
     Profiler,
 }
 
-/// A request that may be looked at.
+/// An admitted request.
 pub(crate) struct Admitted<'r> {
     /// The path after the token.
     pub path: &'r str,
@@ -43,7 +43,7 @@ pub(crate) struct Admitted<'r> {
 }
 
 impl Guard {
-    /// `None`: no hint of what was wrong.
+    /// Checks a request; `None` refuses it without a reason.
     pub fn admit<'r>(&self, request: &'r Parts) -> Option<Admitted<'r>> {
         let path = self.token.strip(request.uri.path())?;
         if !self.is_for_us(request) {
@@ -60,16 +60,16 @@ impl Guard {
         Some(Admitted { path, asker })
     }
 
-    /// Whether the request names this server as the one that it is for.
+    /// Whether the request is addressed to this server by name.
     pub fn is_for_us(&self, request: &Parts) -> bool {
-        // A request may state its host in its first line, too.
+        // The request line may name a host as well.
         let stated = request.uri.authority().map(|authority| authority.as_str().as_bytes());
         let host = only(&request.headers, &header::HOST).ok().flatten();
         host.is_some_and(|host| self.is_ours(host.as_bytes())) && stated.is_none_or(|stated| self.is_ours(stated))
     }
 
-    /// Whether `host` is this server by a name that nobody else can make lead here: a page at `evil.example` whose name is
-    /// made to lead to this machine still says `evil.example`.
+    /// Whether `host` names this server and can't be a DNS name that an attacker points here: a page at `evil.example` that resolves
+    /// to this machine still sends `evil.example`.
     fn is_ours(&self, host: &[u8]) -> bool {
         let Ok(host) = std::str::from_utf8(host) else {
             return false;
@@ -95,14 +95,14 @@ impl Guard {
         }
     }
 
-    /// Tells the browser that the profiler's page may read the answer.
+    /// Allows the profiler's page to read the response.
     pub fn allow(&self, response: &mut Response) {
         let headers = response.headers_mut();
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, self.profiler.clone());
         headers.insert(header::VARY, HeaderValue::from_static("Origin"));
     }
 
-    /// Answers a browser that asks before its page's request.
+    /// Responds to a CORS preflight request.
     pub fn preflight(&self, request: &HeaderMap, response: &mut Response) {
         self.allow(response);
         let headers = response.headers_mut();
@@ -115,10 +115,10 @@ impl Guard {
     }
 }
 
-/// A header stands more often than it may.
+/// A header occurs more than once.
 struct Repeated;
 
-/// A header that may stand once.
+/// The value of a header that may occur once.
 fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h HeaderValue>, Repeated> {
     let mut values = headers.get_all(name).iter();
     let first = values.next();

@@ -1,7 +1,7 @@
-//! A finished profile in the browser: the one place that knows the profiler's address and the local server.
+//! Opens a finished profile in the browser. Only this crate knows the profiler's address and the local server.
 //!
-//! The server listens on this machine only, below a random token, and answers the profiler's page only. See docs/server.md
-//! for what it defends against. [`explorer`] is the page of page faults.
+//! By default, the server listens on this machine only, serves everything below a random token, and responds only to the
+//! profiler's page. docs/server.md describes the attacks that it prevents. [`explorer`] is the page-fault explorer.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))] // Tests say what they need by failing.
 
@@ -29,17 +29,17 @@ pub use explorer_route::Explorer;
 pub use link::{PROFILER_URL, ProfilerUrl, UrlError};
 pub use listen::Server;
 
-/// What is served, and where.
+/// What to serve, and where.
 pub struct Site {
-    /// The profile, plain or gzip.
+    /// Path of the profile, plain or gzip.
     pub profile: PathBuf,
-    /// The address to listen on; anything but loopback lets others in who know the token.
+    /// Address to listen on; any other than loopback admits other machines that know the token.
     pub address: IpAddr,
-    /// The port; 0: any free one.
+    /// Port to listen on; 0: any free port.
     pub port: u16,
-    /// The front end that opens the profile, and that alone may ask.
+    /// Front end that opens the profile; no other origin is admitted.
     pub profiler: ProfilerUrl,
-    /// Answers questions about symbols, sources and machine code.
+    /// Answers queries for symbols, sources and machine code.
     pub symbols: Option<Arc<SymbolServer>>,
     /// The page-fault explorer.
     pub explorer: Option<Explorer>,
@@ -49,24 +49,24 @@ pub struct Site {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The profile can't be read.
-    #[error("cannot read {path}: {source}; name the profile that `ngmi record` wrote")]
+    #[error("cannot read {path}: {source}; specify a profile written by `ngmi record`")]
     Profile {
-        /// The file.
+        /// Path of the profile.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
-    /// The port is taken or forbidden, or the address is not of this machine.
-    #[error("cannot listen on {address}:{port}: {source}; choose another --port, or 0 for any")]
+    /// The port is in use or forbidden, or the address does not belong to this machine.
+    #[error("cannot listen on {address}:{port}: {source}; choose another --port, or 0 for any free port")]
     Listen {
-        /// The address asked for.
+        /// The requested address.
         address: IpAddr,
-        /// The port asked for.
+        /// The requested port.
         port: u16,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
-    /// The system has no randomness to give.
-    #[error("no random token: {0}")]
+    /// The system provides no random bytes.
+    #[error("cannot create a random token: {0}")]
     Token(getrandom::Error),
 }

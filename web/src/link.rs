@@ -1,4 +1,4 @@
-//! Addresses: of the front end, and of a profile opened in it.
+//! URLs of the front end, and of a profile opened in it.
 
 use std::fmt::Write as _;
 
@@ -8,24 +8,24 @@ use hyper::header::HeaderValue;
 /// The Firefox Profiler's front end.
 pub const PROFILER_URL: &str = "https://profiler.firefox.com";
 
-/// A front end: where it is, and the origin that its requests come from.
+/// URL of a front end, and the origin of its requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfilerUrl {
-    /// Without a slash at the end.
+    /// Without a trailing slash.
     url: String,
     origin: HeaderValue,
 }
 
-/// Why an address is not a front end's.
+/// The text is not a valid front-end URL.
 #[derive(Debug, thiserror::Error)]
-#[error("`{0}` is no address of a profiler; give one as in https://profiler.firefox.com or http://localhost:4242")]
+#[error("`{0}` is not a valid profiler URL; use one such as https://profiler.firefox.com or http://localhost:4242")]
 pub struct UrlError(String);
 
 impl ProfilerUrl {
-    /// Checks an address: http or https, a host, no user, no query.
+    /// Checks a URL: http or https, with a host, without user and query.
     ///
     /// # Errors
-    /// It is none.
+    /// When the URL is invalid.
     pub fn new(text: &str) -> Result<Self, UrlError> {
         let wrong = || UrlError(text.to_owned());
         let url: Uri = text.parse().map_err(|_| wrong())?;
@@ -46,17 +46,17 @@ impl ProfilerUrl {
         })
     }
 
-    /// The origin that its requests state.
+    /// Origin of the front end's requests.
     pub(crate) fn origin(&self) -> &HeaderValue {
         &self.origin
     }
 
-    /// Where a person opens a profile that was uploaded.
+    /// URL of an uploaded profile.
     pub(crate) fn public(&self, profile_token: &str) -> String {
         format!("{}/public/{profile_token}/", self.url)
     }
 
-    /// Where a person opens a profile with this symbol server.
+    /// URL that opens a profile with this symbol server.
     pub(crate) fn page(&self, profile: &str, symbol_server: Option<&str>) -> String {
         let mut page = format!("{}/from-url/{}", self.url, percent_encode(profile));
         if let Some(server) = symbol_server {

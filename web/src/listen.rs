@@ -1,4 +1,4 @@
-//! Listens, and serves connections within limits: their number, the size and time of their headers.
+//! Listens, and serves connections with limits on their number and on the size and time of their headers.
 
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -21,17 +21,17 @@ use crate::symbol_api::SymbolApi;
 use crate::token::Token;
 use crate::{ServeError, Site};
 
-/// Connections at once; a browser opens six. Others wait.
+/// Maximum number of concurrent connections; a browser opens six. Others wait.
 const CONNECTIONS: usize = 64;
-/// How long a request's head may take to arrive, and a connection may be silent.
+/// Time limit for receiving a request's header, and for an idle connection.
 const HEAD_TIME: Duration = Duration::from_secs(10);
-/// Bytes of a request's head.
+/// Maximum size of a request's header in bytes.
 const HEAD_BYTES: usize = 16 << 10;
-/// Headers of a request.
+/// Maximum number of header fields of a request.
 const HEADERS: usize = 64;
-/// Questions that keep a CPU busy, at once.
+/// Maximum number of concurrent CPU-bound requests.
 const WORK: usize = 2;
-/// Before the next try when the system refuses a connection, for want of descriptors as a rule.
+/// Delay before the next attempt when the system refuses a connection, usually because file descriptors are exhausted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A profile that is being served.
@@ -42,7 +42,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts to listen; nothing is answered before [`Server::run`].
+    /// Starts to listen; responses are sent only after [`Server::run`].
     ///
     /// # Errors
     /// See [`ServeError`].
@@ -77,29 +77,29 @@ impl Server {
         })
     }
 
-    /// Where the profile itself is.
+    /// URL of the profile itself.
     pub fn profile_url(&self) -> String {
         profile_url(&self.shared.guard)
     }
 
-    /// Where the front end is to ask about symbols, sources and machine code.
+    /// URL of the symbol server for the front end.
     pub fn symbols_url(&self) -> Option<String> {
         self.shared.symbols.is_some().then(|| base_url(&self.shared.guard))
     }
 
-    /// Where a person opens the profile.
+    /// URL that opens the profile in the front end.
     pub fn page_url(&self) -> &str {
         &self.page
     }
 
-    /// What a browser may be started with, though every user of the machine can read it then: it leads to the page, once. `None`: the kernel does not say
-    /// who connects.
+    /// Single-use URL to start a browser with, since every user of the machine can read its arguments. `None`: the kernel does not
+    /// report which user connects.
     pub fn entrance_url(&self) -> Option<String> {
         let entrance = self.shared.entrance.as_ref()?;
         Some(origin(&self.shared.guard) + &entrance.path())
     }
 
-    /// Where a person opens the page-fault explorer.
+    /// URL of the page-fault explorer.
     pub fn explorer_url(&self) -> Option<String> {
         let base = self.shared.explorer.is_some().then(|| base_url(&self.shared.guard));
         base.map(|base| base + "/faults/")
@@ -113,7 +113,7 @@ impl Server {
         self.run_until(interrupted).await;
     }
 
-    /// Serves until `end` is over; connections that are still open are cut.
+    /// Serves until `end` completes; open connections are then dropped.
     pub async fn run_until(self, end: impl Future<Output = ()>) {
         let places = Arc::new(Semaphore::new(CONNECTIONS));
         let mut end = pin!(end);
@@ -127,7 +127,7 @@ impl Server {
                 next = next => match next {
                     (Ok(place), Ok((stream, from))) => {
                         let peer = stream.local_addr().map_or(Peer::Another, |to| Peer::of(from, to));
-                        // Another user of the machine has no business here, and is to take no place from who has.
+                        // Other users of the machine are refused, and must not use up connections.
                         if peer != Peer::Another {
                             tokio::spawn(serve(stream, peer, Arc::clone(&self.shared), place));
                         }
@@ -139,7 +139,7 @@ impl Server {
     }
 }
 
-/// `http://ADDRESS:PORT`
+/// `http://ADDRESS:PORT` of the server.
 fn origin(guard: &Guard) -> String {
     let mut address = guard.address;
     if address.ip().is_unspecified() {
@@ -152,7 +152,7 @@ fn origin(guard: &Guard) -> String {
     format!("http://{address}")
 }
 
-/// Where everything is below; it has the token.
+/// Base URL of all paths, including the token.
 fn base_url(guard: &Guard) -> String {
     format!("{}/{}", origin(guard), guard.token.reveal())
 }
@@ -166,7 +166,7 @@ fn page_url(site: &Site, guard: &Guard) -> String {
     site.profiler.page(&profile_url(guard), symbols.as_deref())
 }
 
-/// Serves one connection. How it ended is nobody's business: a line for each would let anybody fill the terminal.
+/// Serves one connection. Errors are not printed: otherwise any client could flood the terminal.
 async fn serve(stream: TcpStream, peer: Peer, shared: Arc<Shared>, place: OwnedSemaphorePermit) {
     let service = service_fn(|request| answer(&shared, peer, request));
     let _ = http1::Builder::new()

@@ -1,7 +1,7 @@
-//! Who is at the other end of a connection: the kernel knows the user of each socket of this machine.
+//! The user at the other end of a connection, which the kernel knows for each socket of this machine.
 //!
-//! Asked through `sock_diag(7)` for the one socket that the connection comes from. A socket that nothing holds any more has no inode
-//! there and counts as root's, so that it proves nothing.
+//! It is queried through `sock_diag(7)` for the socket that the connection comes from. A socket that no process holds any more has
+//! inode 0 there and is reported as root's, which proves nothing.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -11,40 +11,40 @@ use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, socket};
 use nix::unistd::Uid;
 
-/// Of `linux/sock_diag.h`, `linux/netlink.h`, `net/tcp_states.h`.
+/// From `linux/sock_diag.h`, `linux/netlink.h`, `net/tcp_states.h`.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLMSG_ERROR: u16 = 2;
 const NLM_F_REQUEST: u16 = 1;
 const TCP_LISTEN: u8 = 10;
-/// `struct nlmsghdr` and `struct inet_diag_req_v2`.
+/// Size of the request: `struct nlmsghdr` and `struct inet_diag_req_v2`.
 const QUESTION: usize = 16 + 56;
-/// In the answer: `struct nlmsghdr`, then `struct inet_diag_msg`.
+/// Offset of `struct inet_diag_msg` in the response, after `struct nlmsghdr`.
 const MESSAGE: usize = 16;
 
-/// Who made a connection.
+/// Initiator of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// A process of the server's own user, or of root.
     Ours,
     /// A process of another user of this machine.
     Another,
-    /// Another machine, or the kernel does not say.
+    /// Another machine, or the kernel does not report it.
     Unknown,
 }
 
-/// A socket of this machine.
+/// Owner of a socket of this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Holder {
     uid: u32,
-    /// 0: no process has it any more.
+    /// 0: no process holds the socket any more.
     inode: u32,
 }
 
 impl Peer {
-    /// Who connected from `from` to `to`, which is ours.
+    /// The peer that connected from `from` to `to`, our address.
     pub fn of(from: SocketAddr, to: SocketAddr) -> Self {
         let (from, to) = (canonical(from), canonical(to));
-        // A connection that never leaves the machine has both its sockets here.
+        // Both sockets of a local connection are on this machine.
         let is_here = from.ip().is_loopback() || from.ip() == to.ip();
         match holder(from, to) {
             Ok(Some(Holder { uid, inode })) if inode != 0 && (uid == 0 || uid == Uid::effective().as_raw()) => {
@@ -56,7 +56,7 @@ impl Peer {
         }
     }
 
-    /// Whether the kernel says who connects: some containers keep that from their processes.
+    /// Whether the kernel reports which user connects; some containers hide it from their processes.
     pub fn can_be_known() -> bool {
         let try_it = || -> io::Result<Self> {
             let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -68,7 +68,7 @@ impl Peer {
     }
 }
 
-/// IPv4 in IPv6 is IPv4 to the kernel.
+/// Converts IPv4 in IPv6 to IPv4, as the kernel treats it.
 fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         IpAddr::V4(ip) => SocketAddr::new(ip.into(), address.port()),
@@ -76,7 +76,7 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// The socket whose own end is `from`. `None`: there is none on this machine.
+/// Owner of the socket with the local address `from`; `None` if there is none on this machine.
 fn holder(from: SocketAddr, to: SocketAddr) -> io::Result<Option<Holder>> {
     let netlink = socket(
         AddressFamily::Netlink,
@@ -123,7 +123,7 @@ fn question(from: SocketAddr, to: SocketAddr) -> Vec<u8> {
     bytes
 }
 
-/// Of `linux/socket.h` and `linux/in.h`, as bytes.
+/// Constants from `linux/socket.h` and `linux/in.h`, as bytes.
 mod libc_family {
     pub(super) const INET: u8 = 2;
     pub(super) const INET6: u8 = 10;
@@ -132,14 +132,14 @@ mod libc_family {
 
 fn read(netlink: &OwnedFd, from: SocketAddr, to: SocketAddr) -> io::Result<Option<Holder>> {
     let mut bytes = [0; 512];
-    // The kernel has answered by the time that it has taken the question.
+    // The kernel responds before `sendto` returns.
     let len = recv(netlink.as_raw_fd(), &mut bytes, MsgFlags::MSG_DONTWAIT)?;
     parse(bytes.get(..len).unwrap_or_default(), from, to)
         .ok_or_else(|| io::ErrorKind::InvalidData.into())
         .flatten()
 }
 
-/// `None`: not an answer.
+/// Parses a response; `None` if it is invalid.
 fn parse(bytes: &[u8], from: SocketAddr, to: SocketAddr) -> Option<io::Result<Option<Holder>>> {
     let kind = u16::from_ne_bytes(*bytes.get(4..)?.first_chunk()?);
     let message = bytes.get(MESSAGE..)?;
@@ -153,7 +153,7 @@ fn parse(bytes: &[u8], from: SocketAddr, to: SocketAddr) -> Option<io::Result<Op
         });
     }
     let port = |at: usize| message.get(at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes));
-    // Where no connection fits, the kernel takes a listener on the port.
+    // If no connection matches, the kernel returns a listener on the port.
     let is_it = message.get(1)? != &TCP_LISTEN && port(4)? == from.port() && port(6)? == to.port();
     let holder = Holder {
         uid: word(64)?,

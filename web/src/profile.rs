@@ -1,4 +1,4 @@
-//! The profile itself, streamed: it may be larger than memory.
+//! Streams the profile, which may be larger than memory.
 
 use std::fs::File;
 use std::future::Future as _;
@@ -17,12 +17,12 @@ use tokio::task::JoinHandle;
 use crate::ServeError;
 use crate::answer::{self, Response};
 
-/// Bytes that are read at once.
+/// Size of a read in bytes.
 const CHUNK: u64 = 256 << 10;
-/// How a gzip file starts.
+/// First bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// A profile, opened once: another file put in its place is not served.
+/// A profile, opened once: a file that replaces it later is not served.
 pub(crate) struct ProfileFile {
     file: Arc<File>,
     len: u64,
@@ -30,10 +30,10 @@ pub(crate) struct ProfileFile {
 }
 
 impl ProfileFile {
-    /// Opens it.
+    /// Opens the profile.
     ///
     /// # Errors
-    /// It can't be read, or is no plain file.
+    /// When the file can't be read, or is not a regular file.
     pub fn open(path: &Path) -> Result<Self, ServeError> {
         Self::try_open(path).map_err(|source| ServeError::Profile {
             path: path.to_owned(),
@@ -43,7 +43,7 @@ impl ProfileFile {
 
     fn try_open(path: &Path) -> io::Result<Self> {
         if !std::fs::metadata(path)?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
         let file = File::open(path)?;
         let mut start = Vec::new();
@@ -55,7 +55,7 @@ impl ProfileFile {
         })
     }
 
-    /// All of it.
+    /// Response with the whole profile.
     pub fn answer(&self) -> Response {
         let body = FileBody::new(Arc::clone(&self.file), self.len);
         let mut response = answer::with_body("application/json", body.boxed_unsync());
@@ -67,7 +67,7 @@ impl ProfileFile {
     }
 }
 
-/// A stretch of a file, read while it is sent.
+/// Body that reads a file while it is sent.
 pub(crate) struct FileBody {
     file: Arc<File>,
     at: u64,
@@ -77,7 +77,7 @@ pub(crate) struct FileBody {
 }
 
 impl FileBody {
-    /// The first `len` bytes.
+    /// Body with the first `len` bytes of a file.
     pub fn new(file: Arc<File>, len: u64) -> Self {
         Self {
             file,
@@ -88,7 +88,7 @@ impl FileBody {
         }
     }
 
-    /// Tells how much has been handed out, again and again.
+    /// Calls `progress` with the number of bytes handed out after each chunk.
     pub fn with_progress(self, progress: impl Fn(u64) + Send + Sync + 'static) -> Self {
         Self {
             progress: Some(Box::new(progress)),
@@ -108,7 +108,7 @@ impl Body for FileBody {
         }
         let file = Arc::clone(&self.file);
         let read = move || {
-            // At most CHUNK, which fits.
+            // At most CHUNK, which fits `usize`.
             let mut bytes = vec![0; usize::try_from(left.min(CHUNK)).unwrap_or_default()];
             file.read_exact_at(&mut bytes, at)?;
             Ok(Bytes::from(bytes))
@@ -121,7 +121,7 @@ impl Body for FileBody {
                 self.at += bytes.len() as u64;
                 self.progress.iter().for_each(|progress| progress(self.at));
             }
-            // The connection ends here, short of the length that was stated: the browser sees that something is missing.
+            // The connection ends before the announced length, so the browser notices that data is missing.
             Err(_) => self.end = self.at,
         }
         Poll::Ready(Some(result.map(Frame::data)))

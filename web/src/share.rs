@@ -1,4 +1,4 @@
-//! Uploads profiles to where the Firefox Profiler keeps shared ones, and deletes them again. See docs/sharing.md.
+//! Uploads profiles to the Firefox Profiler's storage of shared profiles, and deletes them. See docs/sharing.md.
 
 use std::error::Error as _;
 use std::fs::File;
@@ -13,76 +13,76 @@ use serde::Deserialize;
 use crate::link::ProfilerUrl;
 use crate::profile::FileBody;
 
-/// Mozilla's storage.
+/// URL of Mozilla's storage.
 pub const API_URL: &str = "https://api.profiler.firefox.com";
-/// Bytes that the storage takes, compressed.
+/// Maximum size of a compressed profile in bytes.
 pub const SIZE_LIMIT: u64 = 150 << 20;
-/// The version of the protocol.
+/// Media type with the protocol version.
 const PROTOCOL: &str = "application/vnd.firefox-profiler+json;version=1.0";
-/// Short answers are expected; a longer one is cut.
+/// Maximum size of a response in bytes; longer ones are truncated.
 const ANSWER_LIMIT: usize = 64 << 10;
-/// For a connection to be made.
+/// Time limit for connecting.
 const CONNECT_TIME: Duration = Duration::from_secs(20);
-/// For an answer to go on, once there is nothing to send.
+/// Time limit for receiving the next part of a response after sending.
 const ANSWER_TIME: Duration = Duration::from_mins(2);
 
-/// Why something could not be shared or deleted.
+/// Why a profile could not be shared or deleted.
 #[derive(Debug, thiserror::Error)]
 pub enum ShareError {
-    /// The address is no server's, or nothing protects what goes there.
-    #[error("`{0}` is no address to upload to; give one with https://, or with http:// on this machine")]
+    /// The URL is invalid, or the connection would not be encrypted.
+    #[error("`{0}` is not a valid upload URL; use https://, or http:// for this machine")]
     Address(String),
-    /// No TLS, no threads.
+    /// TLS or threads are not available.
     #[error("cannot prepare the upload: {0}")]
     Client(String),
-    /// The profile is larger than the storage takes.
+    /// The profile exceeds the size limit.
     #[error(
-        "the profile is too large to share: {} MiB of at most 150; make it smaller with `ngmi trim --from --to --process`",
+        "the profile is too large to share: {} MiB, but the limit is 150 MiB; reduce it with `ngmi trim --from --to --process`",
         .0.div_ceil(1 << 20)
     )]
     TooLarge(u64),
     /// The profile can't be read.
     #[error("cannot read the profile: {0}")]
     Profile(io::Error),
-    /// The connection could not be made, or broke.
-    #[error("{host} can't be reached, or hung up: {why}; check the network and try again")]
+    /// The connection failed or was interrupted.
+    #[error("cannot reach {host}, or it closed the connection: {why}; check the network and try again")]
     Network {
-        /// Who.
+        /// The server.
         host: String,
-        /// Why.
+        /// The cause.
         why: String,
     },
-    /// The server said no.
+    /// The server refused the request.
     #[error("{host} refused: {status}{said}")]
     Refused {
-        /// Who.
+        /// The server.
         host: String,
-        /// The status.
+        /// HTTP status.
         status: StatusCode,
-        /// In its own words.
+        /// The server's message and a remedy.
         said: String,
     },
-    /// The server said something else than the protocol has.
-    #[error("{0} answered with something that is no token; is it the profiler's storage?")]
+    /// The response does not follow the protocol.
+    #[error("{0} did not return a deletion token; check that it is the profiler's storage")]
     Answer(String),
-    /// The server does not know the right to delete.
-    #[error("{0} does not accept the right to delete this profile: it was given by another server, or changed since")]
+    /// The server rejected the deletion token.
+    #[error("{0} rejected the deletion token of this profile: it was issued by another server, or has changed since")]
     Forbidden(String),
-    /// It is gone already.
-    #[error("the profile is not there any more: it was deleted before")]
+    /// The profile no longer exists.
+    #[error("the profile no longer exists: it was deleted before")]
     Gone,
 }
 
-/// A profile that was uploaded.
+/// An uploaded profile.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Uploaded {
-    /// Its name in links.
+    /// Token of the profile in links.
     pub profile_token: String,
-    /// The right to delete it; it has no `Debug`, so that no log ever has it.
+    /// Token that permits deleting the profile. The struct has no `Debug`, so the token is never logged.
     pub deletion_token: String,
 }
 
-/// A storage of profiles.
+/// A storage of shared profiles.
 pub struct Storage {
     client: Client,
     url: Url,
@@ -90,10 +90,10 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// The storage at an address.
+    /// Creates a client for the storage at a URL.
     ///
     /// # Errors
-    /// It is none, or what goes there could be read on the way.
+    /// When the URL is invalid, or the connection would not be encrypted.
     pub fn new(url: &str) -> Result<Self, ShareError> {
         let wrong = || ShareError::Address(url.to_owned());
         let parsed = Url::parse(url).map_err(|_| wrong())?;
@@ -105,7 +105,7 @@ impl Storage {
         if !is_safe || !is_plain {
             return Err(wrong());
         }
-        // Where a redirect leads nobody agreed to.
+        // The user has not agreed to uploads to a redirect's target.
         let client = Client::builder()
             .redirect(redirect::Policy::none())
             .connect_timeout(CONNECT_TIME)
@@ -119,10 +119,10 @@ impl Storage {
         })
     }
 
-    /// Uploads a gzip file. `progress` hears how many bytes have been handed to the network.
+    /// Uploads a gzip file. `progress` is called with the number of bytes handed to the network.
     ///
     /// # Errors
-    /// See [`ShareError`]; nothing is shared then.
+    /// See [`ShareError`]; on error, nothing is shared.
     pub async fn upload(
         &self,
         profile: File,
@@ -145,7 +145,7 @@ impl Storage {
         })
     }
 
-    /// Makes a short link of a long one; `None`: this storage has none for it.
+    /// Shortens a link; `None` if the storage provides no short link.
     pub async fn shorten(&self, long: &str) -> Option<String> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -159,7 +159,7 @@ impl Storage {
             .body(question);
         let answer = self.answer(request).await.ok()?;
         let short: Short = serde_json::from_str(&answer).ok()?;
-        // As an address is spelled: what the server wrote may command a terminal.
+        // Normalizes the URL, since the server's text may contain terminal control characters.
         let url = Url::parse(&short.short_url).ok()?;
         (url.scheme() == "https").then(|| url.into())
     }
@@ -187,8 +187,8 @@ impl Storage {
         }
     }
 
-    /// What deletes a profile without ngmi, for a person who has to keep the right to do so by hand. The token is not among curl's arguments, which every user of the
-    /// machine can read.
+    /// Shell command that deletes a profile without ngmi, for users who have to store the deletion token themselves. The token is
+    /// not among curl's arguments, which every user of the machine can read.
     pub fn delete_command(&self, uploaded: &Uploaded) -> String {
         format!(
             "printf 'Authorization: Bearer %s' '{}' | curl -X DELETE -H 'Accept: {PROTOCOL}' -H @- '{}'",
@@ -216,7 +216,7 @@ impl Storage {
             return Err(ShareError::Refused {
                 host: self.host.clone(),
                 status,
-                said: "; make it smaller with `ngmi trim --from --to --process`".to_owned(),
+                said: "; reduce it with `ngmi trim --from --to --process`".to_owned(),
             });
         }
         let text = self.text(response).await;
@@ -242,7 +242,7 @@ impl Storage {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The innermost reason is the one that helps.
+    /// Network error with the innermost cause, which is the most specific.
     fn broken(&self, error: &reqwest::Error) -> ShareError {
         let mut why = error.source();
         while let Some(deeper) = why.and_then(|why| why.source()) {
@@ -250,17 +250,17 @@ impl Storage {
         }
         ShareError::Network {
             host: self.host.clone(),
-            why: why.map_or_else(|| "no answer".to_owned(), ToString::to_string),
+            why: why.map_or_else(|| "no response".to_owned(), ToString::to_string),
         }
     }
 }
 
-/// Where a person opens a shared profile.
+/// URL of a shared profile.
 pub fn public_url(profiler: &ProfilerUrl, profile_token: &str) -> String {
     profiler.public(profile_token)
 }
 
-/// A line of the server's words, without what a terminal would obey; and what to do.
+/// The first line of the server's message without control characters, and a remedy.
 fn said(text: &str, status: StatusCode) -> String {
     let words: String = text
         .lines()
@@ -282,7 +282,7 @@ fn said(text: &str, status: StatusCode) -> String {
     }
 }
 
-/// The name of the profile in the middle part of a JWT. Its signature is for the server to check.
+/// Extracts the profile token from the payload of a JWT. Only the server can check the signature.
 fn profile_token(jwt: &str) -> Option<String> {
     use base64::Engine as _;
     #[derive(Deserialize)]

@@ -1,4 +1,4 @@
-//! `/symbolicate/v5`, `/source/v1` and `/asm/v1`: bodies within limits, answers from the symbol server.
+//! `/symbolicate/v5`, `/source/v1` and `/asm/v1`: passes size-limited requests to the symbol server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use tokio::sync::Semaphore;
 
 use crate::answer::{self, Response, Shared, plain};
 
-/// Bytes of a question at most: every address of a Firefox profile takes a tenth of it.
+/// Maximum size of a request in bytes; all addresses of a Firefox profile need a tenth of it.
 pub(crate) const BODY_BYTES: usize = 16 << 20;
-/// How long a question may take to arrive.
+/// Time limit for receiving a request.
 const BODY_TIME: Duration = Duration::from_secs(20);
-/// Questions that may arrive at once.
+/// Maximum number of requests received concurrently.
 const BODIES: usize = 4;
 
-/// The symbol server and the questions that arrive.
+/// The symbol server, with a limit on concurrent requests.
 pub(crate) struct SymbolApi {
     server: Arc<SymbolServer>,
     bodies: Semaphore,
@@ -34,7 +34,7 @@ impl SymbolApi {
     }
 }
 
-/// Answers a POST.
+/// Responds to a POST.
 pub(crate) async fn answer(shared: &Shared, path: &str, (headers, body): (&HeaderMap, Incoming)) -> Response {
     let (Some(api), Some(query)) = (&shared.symbols, Query::from_path(path)) else {
         return answer::not_found();
@@ -49,7 +49,7 @@ pub(crate) async fn answer(shared: &Shared, path: &str, (headers, body): (&Heade
         Ok(bytes) => bytes,
         Err(refused) => return refused,
     };
-    // Both only fail when the program ends.
+    // Fails only when the program ends.
     let Ok(_place) = shared.work.acquire().await else {
         return answer::not_found();
     };
@@ -59,12 +59,12 @@ pub(crate) async fn answer(shared: &Shared, path: &str, (headers, body): (&Heade
         Ok(json) => answer::with_type("application/json", Bytes::from(json)),
         Err(_) => plain(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "the symbol server failed at this question\n",
+            "the symbol server failed to process this request\n",
         ),
     }
 }
 
-/// The profiler sends text/plain, so that its browser need not ask first.
+/// Whether the content type is acceptable. The profiler sends text/plain, which needs no preflight.
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(stated) = headers.get(CONTENT_TYPE) else {
         return true;
@@ -79,7 +79,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 async fn arrive(api: &SymbolApi, body: Incoming) -> Result<Bytes, Response> {
-    const TOO_LARGE: &str = "the question is larger than 16 MiB\n";
+    const TOO_LARGE: &str = "the request is larger than 16 MiB\n";
     if body.size_hint().lower() > BODY_BYTES as u64 {
         return Err(plain(StatusCode::PAYLOAD_TOO_LARGE, TOO_LARGE));
     }
@@ -90,10 +90,10 @@ async fn arrive(api: &SymbolApi, body: Incoming) -> Result<Bytes, Response> {
     match tokio::time::timeout(BODY_TIME, collect).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(plain(StatusCode::PAYLOAD_TOO_LARGE, TOO_LARGE)),
-        Ok(Err(_)) => Err(plain(StatusCode::BAD_REQUEST, "the question broke off\n")),
+        Ok(Err(_)) => Err(plain(StatusCode::BAD_REQUEST, "the request is incomplete\n")),
         Err(_) => Err(plain(
             StatusCode::REQUEST_TIMEOUT,
-            "the question took too long to arrive\n",
+            "the request took too long to arrive\n",
         )),
     }
 }

@@ -1,20 +1,20 @@
-//! The secret part of the server's addresses.
+//! The secret part of the server's URLs.
 
 use std::fmt::Write as _;
 
 use crate::ServeError;
 
-/// Random bytes in a token: nobody guesses 128 bits.
+/// Random bytes in a token: 128 bits can't be guessed.
 const BYTES: usize = 16;
 
-/// A random word that addresses begin with. It has no `Debug`, so that no log ever has it.
+/// A random secret at the start of paths. It has no `Debug`, so it is never logged.
 pub(crate) struct Token(String);
 
 impl Token {
-    /// A new one.
+    /// Creates a random token.
     ///
     /// # Errors
-    /// The system has no randomness.
+    /// When the system provides no random bytes.
     pub fn new() -> Result<Self, ServeError> {
         let mut random = [0u8; BYTES];
         getrandom::fill(&mut random).map_err(ServeError::Token)?;
@@ -25,12 +25,12 @@ impl Token {
         })))
     }
 
-    /// For addresses that the person is shown.
+    /// The token's text, for URLs shown to the user.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// What follows `/TOKEN` in a path; `None` if it begins otherwise. Takes the same time wherever the difference is.
+    /// The part of a path after `/TOKEN`; `None` if the token is wrong. Takes the same time wherever the difference is.
     pub fn strip<'p>(&self, path: &'p str) -> Option<&'p str> {
         let (found, rest) = path.strip_prefix('/')?.split_at_checked(self.0.len())?;
         let difference = found.bytes().zip(self.0.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));

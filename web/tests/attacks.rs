@@ -1,4 +1,4 @@
-//! The server as somebody would try it who must not get in: other pages, other users, and clients that never end.
+//! Attacks on the server: by other pages, other users, and clients that never finish.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // Tests say what they need by failing.
 
 mod harness;
@@ -29,7 +29,7 @@ fn the_profilers_page_gets_the_profile() {
     assert_eq!(answer.header("content-length"), Some(&*PROFILE.len().to_string()));
     let head = server.request("HEAD", "/profile.json", &[&origin], b"");
     assert_eq!((head.status, head.body.len()), (200, 0));
-    // By name, from the address bar, and by a program.
+    // By host name, from the address bar, and from a program.
     let port = server.address.rsplit_once(':').unwrap().1;
     let localhost = format!("Host: localhost:{port}");
     let answer = server.request("GET", "/profile.json", &[&localhost], b"");
@@ -55,7 +55,7 @@ fn a_large_profile_arrives_whole_and_packed_as_it_is() {
     bytes[..2].copy_from_slice(&[0x1f, 0x8b]);
     std::fs::write(&profile, &bytes).unwrap();
     let server = serve(&profile, Named::default(), SourceRoots::default());
-    // Another file in its place is not the one that the link was given for.
+    // A file that replaces the profile is not served.
     std::fs::remove_file(&profile).unwrap();
     std::fs::write(&profile, "other").unwrap();
     for _ in 0..2 {
@@ -123,7 +123,7 @@ fn whatever_is_refused_looks_the_same() {
     ] {
         assert_eq!(get(&profile, lines), nothing, "{lines:?}");
     }
-    // A request line may name a host, too.
+    // The request line may name a host as well.
     assert_eq!(
         get(&format!("http://evil.example:{port}{profile}"), &with_host),
         nothing
@@ -132,7 +132,7 @@ fn whatever_is_refused_looks_the_same() {
         let head = format!("{method} {profile} HTTP/1.1\r\nConnection: close\r\n{host}\r\n\r\n");
         assert_eq!(server.send(head.as_bytes()).unwrap(), nothing, "{method}");
     }
-    // The profiler's page has no business with the explorer.
+    // The profiler's page may not access the explorer.
     let origin = format!("Origin: {PROFILER}");
     assert_eq!(
         get(&format!("{base}/faults/"), &[&host, &origin]).text(),
@@ -140,11 +140,11 @@ fn whatever_is_refused_looks_the_same() {
     );
 }
 
-/// What a browser is started with, all users of the machine can read.
+/// All users of the machine can read a browser's arguments.
 #[test]
 fn the_entrance_opens_once() {
     let (_folder, server) = server();
-    let entrance = server.entrance.clone().expect("the kernel says who connects");
+    let entrance = server.entrance.clone().expect("the kernel reports which user connects");
     let path = entrance.strip_prefix(&format!("http://{}", server.address)).unwrap();
     assert!(!entrance.contains(&server.base));
     let ask = |method: &str, host: &str| {
@@ -164,7 +164,7 @@ fn the_entrance_opens_once() {
     assert_eq!(ask("GET", &server.address).status, 404);
 }
 
-/// Whatever they know: the whole link, here.
+/// Even if they know the whole link, as here.
 #[test]
 fn another_user_of_the_machine_is_not_heard() {
     use std::os::unix::process::CommandExt as _;
@@ -248,7 +248,7 @@ fn huge_requests_are_refused_before_they_have_arrived() {
     };
     let stated = server.send(head("Content-Length: 100000000000").as_bytes()).unwrap();
     assert_eq!(stated.status, 413);
-    // Without a length, for ever: the server has to hang up.
+    // An endless request without a length: the server must close the connection.
     let mut stream = server.connect();
     stream.write_all(head("Transfer-Encoding: chunked").as_bytes()).unwrap();
     let chunk = [b"100000\r\n".as_slice(), &vec![b' '; 1 << 20], b"\r\n"].concat();
@@ -266,7 +266,7 @@ fn huge_requests_are_refused_before_they_have_arrived() {
             .send(head(&many).as_bytes())
             .is_none_or(|answer| answer.status == 431)
     );
-    // All the while others are served.
+    // Other clients are still served.
     assert_eq!(server.request("GET", "/profile.json", &[], b"").status, 200);
 }
 
@@ -302,13 +302,13 @@ fn questions_that_are_none_are_told_so() {
     assert_eq!(html.status, 415);
 }
 
-/// Takes as long as the server's patience: half a minute.
+/// Takes as long as the server's time limits: half a minute.
 #[test]
 fn who_sends_slowly_is_cut_off_and_holds_up_nobody_for_long() {
     let (_folder, server) = server();
     let Running { base, address, .. } = &server;
     let begin = Instant::now();
-    // Every place for a connection, and more, taken by clients that say nothing, or half a word.
+    // More clients than the connection limit, which send nothing or an incomplete request.
     let mut idle: Vec<_> = (0..80).map(|_| server.connect()).collect();
     for stream in idle.iter_mut().step_by(2) {
         let _ = stream.write_all(b"GET / HTTP/1.1\r\nHo");
@@ -330,7 +330,7 @@ fn who_sends_slowly_is_cut_off_and_holds_up_nobody_for_long() {
     assert!(slow.is_none_or(|answer| answer.status == 408));
     for mut stream in idle {
         let mut rest = Vec::new();
-        // Closed, perhaps after a word; a time-out of the test's own would be an error here.
+        // Closed, possibly after a response; a timeout of the test itself would be an error here.
         match stream.read_to_end(&mut rest) {
             Ok(_) => {}
             Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{error}"),

@@ -1,4 +1,4 @@
-//! Names and lines of a thousand addresses of each program, beside llvm-symbolizer's.
+//! Compares names and lines of a thousand addresses of each program with llvm-symbolizer's.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // Tests say what they need by failing.
 
 mod harness;
@@ -9,7 +9,7 @@ use harness::questions::{programs, server_of, symbolicate};
 use serde_json::Value;
 use symbols::server::SourceRoots;
 
-/// One address as both tell it: lines from the inside out, the innermost function, files.
+/// Symbols of one address in comparable form, from the innermost frame outwards.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     lines: Vec<u64>,
@@ -18,7 +18,7 @@ struct Told {
 }
 
 fn base_name(path: &str) -> String {
-    // `git:REPOSITORY:PATH:REVISION`: a file of the standard library's.
+    // `git:REPOSITORY:PATH:REVISION`: a file of the standard library.
     let path = path
         .strip_prefix("git:")
         .and_then(|special| special.split(':').nth(1))
@@ -39,7 +39,7 @@ fn plain(name: &str) -> String {
         ("$GT$", ">"),
         ("$u7b$", "{"),
         ("$u7d$", "}"),
-        // Angles that are none.
+        // Angle brackets and parentheses that do not nest.
         ("operator<", "operator_lt"),
         ("operator>", "operator_gt"),
         ("operator()", "operator_call"),
@@ -83,7 +83,7 @@ fn ours(frame: &Value) -> Told {
 
 fn theirs(answer: &Value) -> Told {
     let all = answer["Symbol"].as_array().unwrap();
-    // Without debug info it tells the object file that the symbol table names.
+    // Without debug info, it reports the object file from the symbol table.
     let is_source = |name: &&str| !name.is_empty() && !name.contains("-cgu.");
     let name = |frame: &Value| frame["FileName"].as_str().filter(is_source).unwrap_or("??").to_owned();
     Told {
@@ -134,7 +134,7 @@ fn names_and_lines_are_llvm_symbolizers() {
             }
         }
         assert_eq!(lines, 0, "every line and file of every inline frame is the same");
-        // Templates within operators are too much for the comparison.
+        // The comparison does not handle templates within operators.
         assert!(functions * 100 <= addresses.len(), "{functions} other names");
     }
 }

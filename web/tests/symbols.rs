@@ -1,4 +1,4 @@
-//! The symbol API as the front end asks it: samply's answers, and no file that is not to be had.
+//! The symbol API: its responses equal samply's, and it serves no forbidden files.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // Tests say what they need by failing.
 
 mod harness;
@@ -9,7 +9,7 @@ use harness::samply::Samply;
 use serde_json::Value;
 use symbols::server::{Named, SourceRoots};
 
-/// Every question that the front end would ask about a thousand addresses of each program.
+/// All requests that the front end would send for a thousand addresses of each program.
 #[test]
 fn answers_are_samplys() {
     let folder = tempfile::tempdir().unwrap();
@@ -62,8 +62,8 @@ fn answers_are_samplys() {
     }
 }
 
-/// How many instructions both have. Ours are spelled by a later version of the same decoder: it knows the first operand of blends, and
-/// writes calls otherwise in C style.
+/// Checks that both have the same instructions and returns their number. Ours come from a later version of the same decoder,
+/// which knows the first operand of blends and formats calls differently in C style.
 fn same_code(ours: &Value, theirs: &Value) -> usize {
     for field in ["startAddress", "size", "arch", "syntax"] {
         assert_eq!(ours[field], theirs[field], "{ours} {theirs}");
@@ -156,7 +156,7 @@ fn only_sources_that_are_named_twice_and_lie_below_a_root_are_served() {
             );
         }
     }
-    // In the profile, but not in the debug info there; in the debug info elsewhere; spelled otherwise.
+    // In the profile but not in the debug info at this address; in the debug info of another address; spelled differently.
     for (place, file) in [
         (offset(0), &*secret),
         (offset(1), &files[0]),
@@ -178,7 +178,7 @@ fn files_that_the_profile_does_not_name_are_not_looked_at() {
         return;
     };
     let (start, size, _) = program.functions()[0];
-    // A profile that names nothing; one that names the file with another id; one that names what is no program.
+    // A profile that names nothing; one that names the file with another ID; one that names files that are not programs.
     let mut other_id = program.named(&[]);
     other_id.libraries[0].breakpad_id = "0123456789ABCDEF0123456789ABCDEF0".into();
     other_id.libraries[0].code_id = Some("0123456789abcdef0123456789abcdef01234567".into());
@@ -211,12 +211,12 @@ fn files_that_the_profile_does_not_name_are_not_looked_at() {
     let server = server_of(folder.path(), program.named(&[]), SourceRoots::default());
     let answer = server.ask("/asm/v1", &asm(&program, start, size, false));
     assert!(answer["instructions"].is_array(), "{answer}");
-    // A size beyond all bounds costs no memory.
+    // An excessive size costs no memory.
     let answer = server.ask("/asm/v1", &asm(&program, start, u32::MAX, true));
     assert!(answer.to_string().len() < 100 << 20);
 }
 
-/// A program of the same profile that claims another's build id has no say about the other's names.
+/// A program that claims another's build ID must not affect the other's names.
 #[test]
 fn a_forged_build_id_names_nothing_of_another_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -229,7 +229,7 @@ fn a_forged_build_id_names_nothing_of_another_file() {
             "__attribute__((noinline)) int {function}(int x) {{ return x * 3; }}\nint main(void) {{ return {function}(1); }}\n"
         );
         let id = "-Wl,--build-id=0x00112233445566778899aabbccddeeff00112233";
-        // The last option about the id is the one that counts.
+        // The last build ID option takes effect.
         compile_text(&at(folder), ("library", "library.c", &text), "gcc", &["-g", "-O0"]).map(|_| {
             let linked = std::process::Command::new("gcc")
                 .current_dir(at(folder))
@@ -267,7 +267,7 @@ fn a_forged_build_id_names_nothing_of_another_file() {
     assert_eq!(name(&[]), whole);
     assert_eq!(name(&[&copied]), whole, "the same contents elsewhere");
     assert_eq!(name(&[&forged]), (None, false), "either may have run");
-    // Under another name, the build id alone would lead there.
+    // Under another name, only the build ID would match.
     let renamed = forged.path.with_file_name("other");
     std::fs::rename(&forged.path, &renamed).unwrap();
     let other = Program {

@@ -1,13 +1,14 @@
-//! ES modules as one script: their imports go, their exports stay as plain declarations, all in one scope.
+//! Joins ES modules into one script with one scope: imports are removed, exports become plain declarations.
 //!
-//! The modules keep to what this can follow, and anything else is an error: a line `import { a, b } from "./x.js";` of names that `x.js`
-//! exports, `export` before a declaration at the start of a line, and no top-level name twice (which a browser would refuse).
+//! The modules must use a subset of the syntax; anything else is an error. Allowed are lines `import { a, b } from "./x.js";` of
+//! names that `x.js` exports, and `export` before a declaration at the start of a line. Top-level names must be unique, or a
+//! browser would reject the script.
 
 use std::collections::{HashMap, HashSet};
 
 use super::{Asset, PageError};
 
-/// Joins modules that come after those that they import.
+/// Joins modules, which must follow those that they import.
 pub fn modules<'a>(modules: impl Iterator<Item = &'a Asset>) -> Result<String, PageError> {
     let mut joined = String::new();
     let mut exports: HashMap<&str, HashSet<&str>> = HashMap::new();
@@ -15,7 +16,7 @@ pub fn modules<'a>(modules: impl Iterator<Item = &'a Asset>) -> Result<String, P
     for module in modules {
         let wrong = |what: &str, line: &str| Err(PageError::Module(format!("{}: {what}: {line}", module.path)));
         if module.body.contains("</script") || module.body.contains("<!--") {
-            return wrong("it would end or change the element that it is in", "");
+            return wrong("it would end or change its script element", "");
         }
         let mut own = HashSet::new();
         for line in module.body.lines() {
@@ -24,10 +25,10 @@ pub fn modules<'a>(modules: impl Iterator<Item = &'a Asset>) -> Result<String, P
                     return wrong("not an import that can be joined", line);
                 };
                 let Some(known) = exports.get(from) else {
-                    return wrong("imports what does not come before", line);
+                    return wrong("imports a module that is not listed before", line);
                 };
                 if names.split(',').any(|name| !known.contains(name.trim())) {
-                    return wrong("imports what is not exported", line);
+                    return wrong("imports a name that is not exported", line);
                 }
                 continue;
             }
@@ -41,7 +42,7 @@ pub fn modules<'a>(modules: impl Iterator<Item = &'a Asset>) -> Result<String, P
             }
             if let Some(name) = name {
                 if let Some(other) = taken.insert(name, module.path) {
-                    return wrong(&format!("{other} has the name too"), line);
+                    return wrong(&format!("the name is already declared in {other}"), line);
                 }
                 if exported {
                     own.insert(name);
@@ -55,14 +56,14 @@ pub fn modules<'a>(modules: impl Iterator<Item = &'a Asset>) -> Result<String, P
     Ok(joined)
 }
 
-/// The names and the module of `import { a, b } from "./x.js";`.
+/// Parses the names and the module of `import { a, b } from "./x.js";`.
 fn import(line: &str) -> Option<(&str, &str)> {
     let rest = line.strip_prefix("import { ")?.strip_suffix("\";")?;
     let (names, from) = rest.split_once(" } from \"./")?;
     (!names.contains(" as ")).then_some((names, from))
 }
 
-/// The name that a line declares, if it begins a declaration at top level.
+/// The name that a line declares, if it starts a top-level declaration.
 fn declared(line: &str) -> Option<&str> {
     let rest = ["const ", "let ", "function ", "class ", "async function "]
         .iter()

@@ -1,4 +1,4 @@
-//! The page as the tests of its files see it: what is allowed, what is text, what is joined.
+//! Tests of the page's files: content security policy, escaping and joining.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn the_page_comes_first_and_names_are_plain() {
     }
 }
 
-/// The file's elements named `name`, as (attributes, content).
+/// Elements named `name`, as (attributes, content).
 fn elements<'a>(html: &'a str, name: &str) -> Vec<(&'a str, &'a str)> {
     let mut found = Vec::new();
     let mut rest = html;
@@ -62,7 +62,7 @@ fn nothing_inline_and_nothing_from_elsewhere() {
         assert!(attributes.contains("src=\"") && content.is_empty());
     }
     assert!(elements(html, "style").is_empty());
-    // What names hold is text: nothing in the page's code makes markup of a string.
+    // Names are text: nothing in the page's code turns a string into markup.
     for asset in assets() {
         for forbidden in [
             "innerHTML",

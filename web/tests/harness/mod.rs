@@ -1,6 +1,6 @@
-//! A server on a thread of its own, and a client that sends what it is told, byte for byte.
+//! A server on a separate thread, and a client that sends raw bytes.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used)] // Not every test file uses every helper.
-#![allow(clippy::format_collect, clippy::format_push_string)] // Short is worth more than fast here.
+#![allow(clippy::format_collect, clippy::format_push_string)] // Short code matters more than speed here.
 
 pub mod programs;
 pub mod questions;
@@ -16,17 +16,17 @@ use symbols::server::{Named, ServerConfig, SourceRoots, SymbolServer};
 use tokio::sync::oneshot;
 use web::{Explorer, ProfilerUrl, Server, Site};
 
-/// The front end's origin.
+/// Origin of the front end.
 pub const PROFILER: &str = "https://profiler.firefox.com";
 
-/// A server that ends with the test.
+/// A server that stops with the test.
 pub struct Running {
     /// `127.0.0.1:PORT`
     pub address: String,
     /// `/TOKEN`
     pub base: String,
     pub page: String,
-    /// What a browser would be started with.
+    /// URL that a browser would be started with.
     pub entrance: Option<String>,
     end: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -41,7 +41,7 @@ impl Drop for Running {
     }
 }
 
-/// Serves `profile`, symbols of what is `named`, and a page of page faults without any.
+/// Serves `profile`, symbols of the `named` libraries, and an explorer with placeholder data.
 pub fn serve(profile: &Path, named: Named, roots: SourceRoots) -> Running {
     let config = ServerConfig {
         roots,
@@ -82,11 +82,11 @@ pub fn serve(profile: &Path, named: Named, roots: SourceRoots) -> Running {
     }
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
-    /// Names in lower case; without the date.
+    /// Names are in lower case; the date is left out.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
@@ -125,17 +125,17 @@ impl Running {
         stream
     }
 
-    /// Sends bytes and reads until the server closes; `None`: it closed without a word.
+    /// Sends bytes and reads until the server closes the connection; `None` if there is no response.
     pub fn send(&self, bytes: &[u8]) -> Option<Answer> {
         let mut stream = self.connect();
-        // A server that has refused already may not take the rest.
+        // A server that has already refused may not read the rest.
         let _ = stream.write_all(bytes);
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         Answer::parse(&answer)
     }
 
-    /// A request below the token, with more header lines.
+    /// Sends a request below the token, with additional header lines.
     pub fn request(&self, method: &str, path: &str, lines: &[&str], body: &[u8]) -> Answer {
         let mut head = format!("{method} {}{path} HTTP/1.1\r\nConnection: close\r\n", self.base);
         if !lines.iter().any(|line| line.to_ascii_lowercase().starts_with("host:")) {
@@ -150,10 +150,10 @@ impl Running {
         }
         head += "\r\n";
         let bytes = [head.as_bytes(), body].concat();
-        self.send(&bytes).expect("an answer")
+        self.send(&bytes).expect("a response")
     }
 
-    /// What the profiler's page does.
+    /// Sends a query as the profiler's page does.
     pub fn ask(&self, path: &str, question: &str) -> serde_json::Value {
         let lines = [
             &*format!("Origin: {PROFILER}"),

@@ -1,6 +1,6 @@
 //! Programs with debug info, compiled for the test, as libraries of a profile.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used)] // Not every test file uses every helper.
-#![allow(clippy::format_collect, clippy::format_push_string)] // Short is worth more than fast here.
+#![allow(clippy::format_collect, clippy::format_push_string)] // Short code matters more than speed here.
 
 use std::collections::HashSet;
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::Command;
 
 use symbols::server::{Library, Named};
 
-/// Many functions, inlined into each other.
+/// A program with many inlined functions.
 const CPP: &str = r#"
 #include <algorithm>
 #include <cstdio>
@@ -60,7 +60,7 @@ pub struct Program {
     pub library: Library,
 }
 
-/// `None`: there is no such compiler.
+/// Compiles the example program; `None` if the compiler is not installed.
 pub fn compile(folder: &Path, name: &str, compiler: &str, arguments: &[&str]) -> Option<Program> {
     let (source, text) = if compiler == "rustc" {
         ("program.rs", RUST)
@@ -94,13 +94,13 @@ pub fn compile_text(
     Some(Program { path, library })
 }
 
-/// A library as a profile has it.
+/// Library entry of a profile for this file.
 pub fn library(path: &Path) -> Library {
     let elf = symbols::elf::ElfFile::open(fs::File::open(path).unwrap()).unwrap();
     let id = elf.build_id();
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let upper = |bytes: &mut dyn Iterator<Item = &u8>| bytes.map(|byte| format!("{byte:02X}")).collect::<String>();
-    // A GUID: three numbers with the last byte first, then bytes; and the age, 0.
+    // A GUID: three little-endian numbers, then bytes; followed by the age, 0.
     let parts = [&id[..4], &id[4..6], &id[6..8]].map(|part| upper(&mut part.iter().rev()));
     let breakpad_id = format!("{}{}0", parts.concat(), upper(&mut id[8..16].iter()));
     let name = path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -117,7 +117,7 @@ pub fn library(path: &Path) -> Library {
 }
 
 impl Program {
-    /// A profile that names the program, and sources.
+    /// The names of a profile with this program and these sources.
     pub fn named(&self, sources: &[&str]) -> Named {
         Named {
             libraries: vec![self.library.clone()],
@@ -125,7 +125,7 @@ impl Program {
         }
     }
 
-    /// Relative addresses of functions with their sizes, by `nm`.
+    /// Relative addresses, sizes and names of functions, from `nm`.
     pub fn functions(&self) -> Vec<(u32, u32, String)> {
         let output = Command::new("nm")
             .args(["-S", "--defined-only"])
@@ -143,7 +143,7 @@ impl Program {
         text.lines().filter_map(function).collect()
     }
 
-    /// Addresses within functions; always the same ones.
+    /// Pseudorandom addresses within functions, the same in every run.
     pub fn addresses(&self, count: usize) -> Vec<u32> {
         let functions = self.functions();
         let mut random = 0x2545_f491_4f6c_dd1d_u64;

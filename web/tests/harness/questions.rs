@@ -1,4 +1,4 @@
-//! What the front end asks, and the programs that it asks about.
+//! Requests of the front end, and the programs that they are about.
 #![allow(dead_code, clippy::unwrap_used)] // Not every test file uses every helper.
 
 use std::path::Path;
@@ -9,7 +9,7 @@ use symbols::server::{Named, SourceRoots};
 use super::programs::{Program, compile};
 use super::{Running, serve};
 
-/// DWARF 5 in the program, DWARF 4 in files beside it (samply-symbols 0.24 reads no split DWARF 5), and Rust's; all with inlining.
+/// Programs with DWARF 5, split DWARF 4 (samply-symbols 0.24 does not read split DWARF 5) and Rust debug info, all with inlining.
 pub fn programs(folder: &Path) -> Vec<Program> {
     let all = [
         ("whole", "g++", &["-O2", "-g", "-gdwarf-5"][..]),

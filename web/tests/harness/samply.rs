@@ -1,4 +1,4 @@
-//! samply's own server, to compare with.
+//! Runs samply's server for comparison.
 #![allow(dead_code, clippy::unwrap_used)] // Not every test file uses every helper.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::programs::Program;
 
-/// One that runs, until the test ends.
+/// A samply server that stops with the test.
 pub struct Samply {
     child: Child,
     address: String,
@@ -25,7 +25,7 @@ impl Drop for Samply {
 }
 
 impl Samply {
-    /// `None`: it is not installed.
+    /// Starts samply; `None` if it is not installed.
     pub fn load(folder: &Path, programs: &[Program]) -> Option<Self> {
         let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/samply/bin/samply");
         let samply = std::env::var_os("NGMI_SAMPLY").map_or(own, PathBuf::from);
@@ -40,7 +40,7 @@ impl Samply {
         let profile = folder.join("samply.json");
         let meta = json!({"version": 24, "preprocessedProfileVersion": 48});
         std::fs::write(&profile, json!({"meta": meta, "libs": libs, "threads": []}).to_string()).unwrap();
-        // Port 0 is not for samply: any that is free now.
+        // samply does not accept port 0: use a port that is free now.
         let free = std::net::TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
