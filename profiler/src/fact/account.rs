@@ -1,4 +1,4 @@
-//! Whether the page faults that were seen add up to the kernel's own count, thread by thread.
+//! Checks, thread by thread, whether the recorded page faults add up to the kernel's own count.
 
 use profiler_common::Loss;
 use serde::{Deserialize, Serialize};
@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 use super::{Recording, Tables, ThreadId};
 use crate::event::EXACT_TOUCH;
 
-/// How page faults were watched (docs/page-faults.md).
+/// Which hooks recorded page faults (docs/page-faults.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FaultTier {
     /// `handle_mm_fault`: every fault that the kernel counts.
     Fentry,
-    /// The exception and the kernel's count; faults without user registers can't be seen.
+    /// The exception and the kernel's count; faults without user registers are invisible.
     Tracepoint,
-    /// The kernel's count alone; as above, and no latency.
+    /// The kernel's count alone; the same limit, and no latency.
     Perf,
 }
 
 impl FaultTier {
-    /// The tier of a recording; `None`: faults were not watched.
+    /// The tier of a recording; `None` if faults were not traced.
     pub fn of(recording: &Recording) -> Option<Self> {
         let attached = |name: &str| {
             let mut hooks = recording.hooks.iter();
@@ -35,7 +35,7 @@ impl FaultTier {
         }
     }
 
-    /// Number and hooks.
+    /// Tier number and its hooks.
     pub fn words(self) -> &'static str {
         match self {
             Self::Fentry => "tier 1: fentry/fexit handle_mm_fault",
@@ -45,13 +45,13 @@ impl FaultTier {
     }
 }
 
-/// Whether the kernel mapped no pages around a fault, so that each first touch of a page was one.
+/// Whether the kernel mapped no pages around a fault, so each first touch of a page caused one.
 pub fn is_exact_touch(recording: &Recording) -> bool {
     let mut hooks = recording.hooks.iter();
     hooks.any(|hook| hook.noun == "fault" && hook.hook.starts_with(EXACT_TOUCH) && hook.refused.is_none())
 }
 
-/// Whether page faults are missing from a recording: lost, or not requested. Their pages then look as if nothing had touched them.
+/// Whether page faults are missing from a recording: lost, or not requested. Their pages then look untouched.
 pub fn misses_faults(tables: &Tables) -> bool {
     let mut losses = tables.recording.losses.iter();
     let of_faults = [Loss::FaultRingFull, Loss::FaultNested].map(Loss::name);
@@ -59,12 +59,13 @@ pub fn misses_faults(tables: &Tables) -> bool {
     losses.any(|(loss, _)| of_faults.contains(&loss.as_str())) || check.lost > 0 || check.filtered > 0
 }
 
-/// Whether what was read and not mapped is known: each fault is there, also one by one.
+/// Whether unused reads are known: every fault is recorded individually.
 pub fn knows_waste(tables: &Tables) -> bool {
     tables.recording.folded_faults.is_empty() && !misses_faults(tables)
 }
 
-/// Whether the kernel maps pages around a fault and does not report which: before `mm_filemap_map_pages` was added, or where the hook was refused.
+/// Whether the kernel maps pages around a fault without reporting which: `mm_filemap_map_pages` is missing or was
+/// refused.
 pub fn hides_around(tables: &Tables) -> bool {
     let recording = &tables.recording;
     let mut hooks = recording.hooks.iter();
@@ -72,37 +73,38 @@ pub fn hides_around(tables: &Tables) -> bool {
     is_refused && !is_exact_touch(recording)
 }
 
-/// The accounts of all threads that ended.
+/// Totals over the fault accounts of all threads that ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AccountCheck {
     /// Threads with an account.
     pub threads: u64,
-    /// Faults that were recorded.
+    /// Recorded faults.
     pub seen: u64,
-    /// Lost: the ring was full.
+    /// Lost faults: the ring was full.
     pub lost: u64,
-    /// Not asked for.
+    /// Faults that were not requested.
     pub filtered: u64,
-    /// Failed; the kernel does not count them.
+    /// Failed faults, which the kernel does not count.
     pub failed: u64,
-    /// Counted by the kernel while it was watched.
+    /// Faults that the kernel counted while the thread was traced.
     pub kernel: u64,
-    /// Counted by the kernel and not visible to the tier.
+    /// Faults that the kernel counted and the tier can't see.
     pub not_visible: u64,
-    /// Threads whose account does not close.
+    /// Threads with an account that does not close.
     pub open: Vec<OpenAccount>,
 }
 
-/// An account that does not close.
+/// A thread's account that does not close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenAccount {
-    /// Whose.
+    /// The thread.
     pub thread: ThreadId,
-    /// The kernel's count less what is known: below zero, more were seen than happened; above zero in tier 1, some were missed.
+    /// The kernel's count minus the known faults: negative, more were recorded than happened; positive in tier 1,
+    /// some were missed.
     pub difference: i64,
 }
 
-/// Checks every thread that ended: seen + lost + filtered must not exceed what the kernel counted, and equals it where
+/// Checks every thread that ended: seen + lost + filtered must not exceed the kernel's count, and must equal it where
 /// the tier sees every fault.
 pub fn check(tables: &Tables) -> AccountCheck {
     let sees_all = FaultTier::of(&tables.recording) == Some(FaultTier::Fentry);
@@ -136,7 +138,7 @@ pub fn check(tables: &Tables) -> AccountCheck {
 }
 
 impl AccountCheck {
-    /// What is wrong, in one line; `None`: every account closes.
+    /// The largest difference, in one line; `None` if every account closes.
     pub fn problem(&self, tables: &Tables) -> Option<String> {
         let worst = self.open.iter().max_by_key(|open| open.difference.unsigned_abs())?;
         let tid = tables.threads.get(worst.thread.index()).map_or(0, |thread| thread.tid);
@@ -206,7 +208,7 @@ mod tests {
     #[test]
     fn what_a_tier_can_not_see_is_no_fault_of_its_own_but_too_many_are() {
         let mut tables = Tables {
-            // 10 + 2 + 3 known of 15, of 16, and of 14 after the first five; the last thread was never watched.
+            // 10 + 2 + 3 known of 15, of 16, and of 14 after the first five; the last thread was never traced.
             threads: vec![
                 thread(1, Some(account(10, 0)), 14),
                 thread(2, Some(account(10, 0)), 15),

@@ -1,7 +1,7 @@
-//! Which bios a block request is made of: the same device and operation, and the request's sectors hold the bio's.
+//! Matches bios to block requests: same device and operation, and the request's sectors contain the bio's.
 //!
-//! A bio waits here, by sector, until requests have taken all of it: one bio in one request, several merged into one, or pieces of one in several.
-//! docs/io.md tells the rules.
+//! A bio waits here, by sector, until requests have taken all of it: one bio in one request, several merged into
+//! one, or pieces of one in several. docs/io.md describes the rules.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,30 +14,30 @@ use super::request::BioFact;
 use crate::addr::Timestamp;
 use crate::event::{Device, Request};
 
-/// Bios that wait at most; the one that waits longest gives way.
+/// Maximum number of waiting bios; the oldest is dropped first.
 const MAX_WAITING: usize = 1 << 16;
-/// Bios that are looked at for one request at most: those nearest to its end.
+/// Maximum number of bios examined for one request: those nearest to its end.
 const MAX_LOOKED_AT: usize = 1 << 12;
-/// Bios of one request at most. The kernel merges some hundred.
+/// Maximum number of bios in one request. The kernel merges a few hundred.
 const MAX_BIOS: usize = 1 << 12;
-/// Gaps that requests leave in a bio at most: they come from one end to the other, a few out of turn.
+/// Maximum number of gaps that requests leave in a bio: they take it from one end to the other, a few out of turn.
 const MAX_GAPS: usize = 1 << 10;
 
-/// What has to be the same of a bio and its request.
+/// What a bio and its request must have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Queue {
     device: Device,
-    /// The operation; a flush for whatever has no sectors and asks for one.
+    /// The operation; a flush for anything without sectors that requests one.
     operation: u32,
 }
 
-/// A bio, or what is left of it.
+/// A bio, or the rest of it.
 #[derive(Debug, Clone)]
 struct Waiting {
     bio: BioFact,
     /// Operation and flags.
     operation: u32,
-    /// Sectors that no request had yet; none of a bio without sectors.
+    /// Sectors that no request has taken yet; empty for a bio without sectors.
     left: Vec<Range<u64>>,
 }
 
@@ -46,7 +46,7 @@ impl Waiting {
         self.left.last().map_or(self.bio.sector, |range| range.end)
     }
 
-    /// The part of the bio that these sectors are.
+    /// The part of the bio that covers these sectors.
     fn piece(&self, sectors: &Range<u64>) -> BioFact {
         let bio = &self.bio;
         let skipped = sectors.start.saturating_sub(bio.sector).saturating_mul(SECTOR);
@@ -70,33 +70,33 @@ impl Waiting {
 struct Bios {
     /// By first sector, then by arrival.
     waiting: BTreeMap<(u64, u64), Waiting>,
-    /// Sectors of the longest one.
+    /// Sectors of the longest waiting bio.
     longest: u64,
 }
 
-/// A bio that was never seen again.
+/// A bio that never completed within the recording.
 #[derive(Debug, Clone)]
 pub struct Unfinished {
     /// Its device.
     pub device: Device,
     /// Operation and flags.
     pub operation: u32,
-    /// The part that no request had.
+    /// The part that no request took.
     pub bio: BioFact,
 }
 
-/// All bios that wait.
+/// All waiting bios.
 #[derive(Debug, Default)]
 pub struct Blocks {
     queues: FxHashMap<Queue, Bios>,
-    /// Where each bio waits, by arrival.
+    /// Queue and first sector of each bio, by arrival.
     places: BTreeMap<u64, (Queue, u64)>,
     arrivals: u64,
     forgotten: u64,
 }
 
 impl Blocks {
-    /// Takes a bio; `operation` is its operation with flags.
+    /// Adds a bio; `operation` includes the flags.
     pub fn bio(&mut self, device: Device, operation: u32, bio: BioFact) {
         if self.places.len() >= MAX_WAITING {
             self.forget_oldest();
@@ -113,13 +113,13 @@ impl Blocks {
         self.places.insert(arrival, (queue, sector));
     }
 
-    /// Shows the stacks that it keeps.
+    /// Visits the stacks that it keeps.
     pub fn visit(&mut self, visit: &mut dyn Visit) {
         let waiting = self.queues.values_mut().flat_map(|bios| bios.waiting.values_mut());
         visit_bios(waiting.map(|waiting| &mut waiting.bio), visit);
     }
 
-    /// The bios, or their pieces, that a request is made of, by sector; they do not wait any more.
+    /// Removes and returns the bios, or pieces of bios, that make up a request, by sector.
     pub fn complete(&mut self, request: &Request) -> Vec<BioFact> {
         let queue = queue_of(request.device, request.operation, request.bytes);
         let wanted = sectors_of(request.sector, request.bytes);
@@ -132,7 +132,7 @@ impl Blocks {
         bios
     }
 
-    /// Bios that were never seen again, by arrival.
+    /// Bios that never completed, by arrival.
     pub fn finish(mut self) -> Vec<Unfinished> {
         let mut unfinished = Vec::new();
         for (arrival, (queue, sector)) in std::mem::take(&mut self.places) {
@@ -151,7 +151,7 @@ impl Blocks {
         unfinished
     }
 
-    /// Bios that gave way to others.
+    /// Number of bios dropped for lack of capacity.
     pub fn forgotten(&self) -> u64 {
         self.forgotten
     }
@@ -166,7 +166,8 @@ impl Blocks {
         let mut near: Vec<_> = near
             .filter(|(_, waiting)| waiting.end() > wanted.start && waiting.bio.time <= latest)
             .map(|(key, waiting)| {
-                // Of a request whose first bio was seen, none is older. One that is may have been lost on its way.
+                // If the request's first bio was seen, no bio of the request is older. An older one may have been
+                // lost on its way.
                 let is_older = request.queued.is_some_and(|queued| waiting.bio.time < queued);
                 let reaches_out = waiting.bio.sector < wanted.start || waiting.end() > wanted.end;
                 ((is_older, reaches_out, waiting.bio.time, key.1), *key)
@@ -199,7 +200,8 @@ impl Blocks {
         taken
     }
 
-    /// One flush serves all who asked for one by then. Data that is to be written after a flush asks for one, too, and goes on waiting.
+    /// One flush serves all who requested one by then. Data to be written after a flush requests one too, and keeps
+    /// waiting.
     fn without_sectors(&mut self, queue: Queue, request: &Request) -> Vec<BioFact> {
         let latest = request.issued.unwrap_or(request.at.time);
         let mut keys: Vec<(u64, u64)> = Vec::new();
@@ -279,7 +281,7 @@ fn sectors_of(sector: u64, bytes: u32) -> Range<u64> {
     sector..sector.saturating_add(u64::from(bytes).div_ceil(SECTOR))
 }
 
-/// Sectors that are in both, ascending.
+/// The intersection of both lists of ranges, ascending.
 fn common(left: &[Range<u64>], right: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut both = Vec::new();
     for one in left {
@@ -294,7 +296,7 @@ fn common(left: &[Range<u64>], right: &[Range<u64>]) -> Vec<Range<u64>> {
     both
 }
 
-/// The ranges, ascending, but for these sectors.
+/// The ranges without these sectors, ascending.
 fn without(ranges: &[Range<u64>], gone: &Range<u64>) -> Vec<Range<u64>> {
     let mut left = Vec::new();
     for range in ranges {

@@ -1,9 +1,9 @@
-//! Keeps facts within a budget: samples are thinned by halves with exact totals, the least telling markers are folded.
+//! Keeps facts within a budget: thins samples by powers of two with exact totals, folds the least significant markers.
 //!
-//! Beyond the budget of samples, every second kept sample of each thread goes, again and again: each kept sample then
-//! stands for 2ᵏ in a row of its thread and carries their CPU time and weight, so that every total stays exact. A
-//! group that a thread's end leaves unfinished is kept as a sample of its own: a thread that ran is never empty.
-//! Waits take up to three rows among the samples and a marker each; they and the requests have a part of the budget.
+//! Beyond the budget of samples, every second kept sample of each thread is dropped, repeatedly: each kept sample then
+//! represents 2ᵏ consecutive samples of its thread and carries their CPU time and weight, which keeps every total
+//! exact. A group that is unfinished when the thread ends becomes a kept sample: a thread that ran is never empty.
+//! Waits take up to three rows among the samples and a marker each; waits and requests each get a share of the budget.
 
 mod causes;
 mod limits;
@@ -35,23 +35,23 @@ pub use self::requests::{DeviceTotals, RequestTotals};
 pub use self::totals::{FaultRate, FaultTotals};
 pub use self::waits::{FoldedWaitStack, WaitSum, WaitTotals};
 
-/// A sample that was kept.
+/// A kept sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeptSample {
-    /// When.
+    /// When it was taken.
     pub time: Timestamp,
     /// On-CPU time since the thread's previous kept sample, in ns.
     pub cpu_time: u64,
-    /// Its stack.
+    /// Call stack.
     pub stack: Option<StackId>,
-    /// How many samples it stands for.
+    /// How many samples it represents.
     pub weight: u64,
-    /// The CPU was in the kernel.
+    /// Whether the CPU was in the kernel.
     pub in_kernel: bool,
 }
 
 impl KeptSample {
-    /// Takes over the totals of an earlier sample that is not kept.
+    /// Adds the totals of an earlier sample that is dropped.
     fn absorb(&mut self, earlier: &Self) {
         self.cpu_time = self.cpu_time.saturating_add(earlier.cpu_time);
         self.weight = self.weight.saturating_add(earlier.weight);
@@ -70,50 +70,50 @@ impl From<&SampleFact> for KeptSample {
     }
 }
 
-/// What one thread keeps.
+/// The kept facts of one thread.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ThreadFacts {
-    /// Its samples, times ascending.
+    /// Samples, times ascending.
     pub samples: Vec<KeptSample>,
-    /// Its marks, starts ascending.
+    /// Marks, starts ascending.
     pub marks: Vec<Mark>,
-    /// Its page faults, starts ascending.
+    /// Page faults, starts ascending.
     pub faults: PackedFaults,
-    /// What it read, times ascending.
+    /// Page-cache reads, times ascending.
     pub reads: Vec<PagesReadFact>,
-    /// Its waits, ends ascending.
+    /// Waits, ends ascending.
     pub waits: Vec<WaitFact>,
 }
 
 /// Facts within the budget.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Collected {
-    /// By [`super::ThreadId`]; one for each thread of the tables.
+    /// Indexed by [`super::ThreadId`]; one for each thread of the tables.
     pub threads: Vec<ThreadFacts>,
-    /// How many of the source's samples went into each kept one.
+    /// How many source samples each kept one represents.
     pub thinning: u64,
-    /// Marks that were left out.
+    /// Number of marks dropped.
     pub marks_dropped: u64,
     /// Sums of all page faults, folded or not.
     pub faults: FaultTotals,
-    /// Stacks of the faults that were folded.
+    /// Stacks of folded faults.
     pub folded_stacks: Vec<FoldedStack>,
     /// Sums of all waits, folded or not.
     pub waits: WaitTotals,
-    /// Stacks of the waits that were folded.
+    /// Stacks of folded waits.
     pub folded_wait_stacks: Vec<FoldedWaitStack>,
     /// Block requests, ends ascending.
     pub requests: Vec<RequestFact>,
     /// Sums of all requests, folded or not.
     pub request_totals: RequestTotals,
-    /// Why faults and waits took so long, by what they explain.
+    /// Why faults and waits took so long, sorted by the fault or wait.
     pub causes: Vec<Cause>,
-    /// What culprits are named by, of all faults, folded or not.
+    /// Input for findings, from all faults, folded or not.
     pub clues: Clues,
 }
 
 impl Collected {
-    /// Hands out what was kept: samples and markers of each thread, times ascending.
+    /// Emits the kept facts: samples and markers of each thread, times ascending.
     pub fn replay(&self, tables: &Tables, sink: &mut dyn FactSink) {
         for (facts, thread) in self.threads.iter().zip((0..).map(ThreadId)) {
             for kept in &facts.samples {
@@ -143,14 +143,14 @@ impl Collected {
 #[derive(Debug, Default)]
 struct Lane {
     kept: Vec<KeptSample>,
-    /// The latest sample of the unfinished group, with the totals of the group.
+    /// The latest sample of the unfinished group, with the group's totals.
     carry: Option<KeptSample>,
     /// Samples in the unfinished group.
     pending: u64,
 }
 
 impl Lane {
-    /// Merges pairs; an odd one out starts the unfinished group.
+    /// Merges pairs; an unpaired last sample starts the unfinished group.
     fn halve(&mut self, group: u64) {
         let mut kept = 0;
         for pair in 0..self.kept.len() / 2 {
@@ -168,7 +168,7 @@ impl Lane {
             self.pending += group;
         }
         self.kept.truncate(kept);
-        // Most threads have ended and will have no more.
+        // Most threads have ended and get no more samples.
         self.kept.shrink_to_fit();
     }
 }
@@ -178,23 +178,23 @@ impl Lane {
 pub struct Collector {
     budget: Budget,
     lanes: Vec<Lane>,
-    /// Samples in `lanes`, unfinished groups apart.
+    /// Samples in `lanes`, without unfinished groups.
     kept: usize,
-    /// Samples that make a kept one: a power of two.
+    /// Samples per kept sample: a power of two.
     group: u64,
     markers: Markers,
     faults: FaultTotals,
     waits: Waits,
     requests: Requests,
     causes: Vec<Cause>,
-    /// Causes before those of folded faults and waits are looked for.
+    /// Number of causes at which those of folded faults and waits are removed.
     causes_room: usize,
     clues: Gather,
     pages: Pages,
 }
 
 impl Collector {
-    /// An empty one.
+    /// An empty collector.
     pub fn new(budget: Budget) -> Self {
         Self {
             budget: Budget {
@@ -223,7 +223,8 @@ impl Collector {
         self.group = self.group.saturating_mul(2);
     }
 
-    /// Ends collecting: says in `tables` what was thinned or left out and, if so, removes the stacks and frames that
+    /// Ends collecting: notes in `tables` what was thinned or dropped and, if anything was, removes the stacks and
+    /// frames that
     /// no fact refers to any more.
     pub fn finish(mut self, tables: &mut Tables) -> Collected {
         let (waits, requests) = (self.waits.fit(), self.requests.fit());
@@ -235,7 +236,7 @@ impl Collector {
         let mut threads: Vec<ThreadFacts> = Vec::with_capacity(tables.threads.len());
         for lane in self.lanes {
             let mut samples = lane.kept;
-            // By itself a vector takes twice the room for one more.
+            // A growing vector would otherwise double its capacity for one more sample.
             samples.reserve_exact(1);
             samples.extend(lane.carry);
             if !samples.is_sorted_by_key(|sample| sample.time) {
@@ -278,7 +279,7 @@ impl Collector {
         collected
     }
 
-    /// With so many stacks: if they are too many, keeps less from now on.
+    /// Lowers the limits if there are too many stacks; returns whether it did.
     fn shrink(&mut self, stacks: usize) -> bool {
         let less = self.budget.less();
         if stacks <= STACKS || less == self.budget {
@@ -300,7 +301,7 @@ impl Collector {
 impl FactSink for Collector {
     fn sample(&mut self, tables: &Tables, sample: &SampleFact) {
         let index = sample.thread.index();
-        debug_assert!(index < tables.threads.len(), "a fact of an unknown thread");
+        debug_assert!(index < tables.threads.len(), "fact of an unknown thread");
         if index >= self.lanes.len() {
             self.lanes
                 .resize_with(tables.threads.len().max(self.lanes.len()), Lane::default);
@@ -370,7 +371,7 @@ impl FactSink for Collector {
 
     fn joined(&mut self, _tables: &Tables, cause: &Cause) {
         self.causes.push(*cause);
-        // They come after what they explain: those of what was folded since are not needed.
+        // Causes arrive after what they explain: those of facts folded since then are not needed.
         if self.causes.len() > self.causes_room {
             let kept = self.markers.effects().chain(self.waits.effects());
             causes::retain(&mut self.causes, kept);

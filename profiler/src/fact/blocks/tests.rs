@@ -1,4 +1,4 @@
-//! Bios and requests whose relation is known by construction.
+//! Bios and requests with a relation known by construction.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ use crate::fact::request::BioSource;
 const DISK: Device = Device { major: 254, minor: 0 };
 const OTHER: Device = Device { major: 254, minor: 16 };
 
-/// A bio of which only time, place and submitter matter; offsets in the file are a thousand above those on the disk.
+/// A bio of which only time, sector and submitter matter; file offsets are a thousand above disk offsets.
 fn bio(time: u64, tid: u32, sector: u64, sectors: u32) -> BioFact {
     BioFact {
         time: Timestamp(time),
@@ -41,7 +41,7 @@ fn request(end: u64, sector: u64, sectors: u32) -> Request {
     }
 }
 
-/// Who has which sectors of the request.
+/// Which submitter has which sectors of the request.
 fn taken(blocks: &mut Blocks, request: &Request) -> Vec<(u32, u64, u32)> {
     let bios = blocks.complete(request);
     for bio in &bios {
@@ -100,7 +100,7 @@ fn of_two_at_one_place_the_older_one_comes_first() {
     };
     assert_eq!(taken(&mut blocks, &first), [(1, 64, 8)]);
     assert_eq!(taken(&mut blocks, &request(10, 64, 8)), [(2, 64, 8)]);
-    // What was queued after the issue can't be in it.
+    // A bio queued after the issue can't be in the request.
     blocks.bio(DISK, 0, bio(20, 3, 64, 8));
     let early = Request {
         issued: Some(Timestamp(19)),
@@ -146,7 +146,7 @@ fn one_flush_serves_all_who_asked_by_then() {
     };
     assert_eq!(taken(&mut blocks, &flush(3, 6)), [(1, 0, 0), (2, 0, 0)]);
     assert_eq!(taken(&mut blocks, &flush(6, 9)), [(3, 0, 0)]);
-    // Data behind a flush: the flush is its submitter's, the data comes in a request of its own.
+    // Data behind a flush: the flush belongs to its submitter, the data follows in a separate request.
     blocks.bio(DISK, preflush | operation::FUA, bio(10, 4, 800, 8));
     assert_eq!(taken(&mut blocks, &flush(11, 12)), [(4, 800, 0)]);
     let write = Request {
@@ -169,7 +169,7 @@ fn memory_is_bounded() {
     assert_eq!(blocks.finish().len(), MAX_WAITING - 1);
 }
 
-/// Two rounds at the same sectors: bios side by side, told in some order, and requests that cut the stretch at other places.
+/// Two rounds at the same sectors: adjacent bios, queued in some order, and requests that cut the range elsewhere.
 #[derive(Debug, Clone)]
 struct Round {
     bios: Vec<u32>,
@@ -180,7 +180,7 @@ struct Round {
 fn round() -> impl Strategy<Value = Round> {
     let lengths = || prop::collection::vec(1..40_u32, 1..12);
     (lengths(), lengths(), prop::collection::vec(any::<u64>(), 40)).prop_map(|(bios, mut requests, order)| {
-        // Both cover the same stretch.
+        // Both cover the same range.
         let total: u32 = bios.iter().sum();
         let mut sum = 0;
         requests.retain_mut(|length| {
@@ -195,7 +195,7 @@ fn round() -> impl Strategy<Value = Round> {
     })
 }
 
-/// Lengths as stretches, in the order that numbers drawn by lot say.
+/// Lengths as ranges, in the order of randomly drawn numbers.
 fn placed(lengths: &[u32], order: &[u64]) -> Vec<(u64, u32)> {
     let mut sector = 5000;
     let mut placed: Vec<(u64, u64, u32)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Causes of the faults and waits that are kept.
+//! Causes of the kept faults and waits.
 
 use rustc_hash::FxHashSet;
 
@@ -6,7 +6,7 @@ use super::ThreadFacts;
 use crate::addr::Timestamp;
 use crate::fact::{Cause, Effect, EffectKind, FaultFact, Reason, WaitFact};
 
-/// Names a fault as a cause does.
+/// The key by which a cause refers to a fault.
 pub fn of_fault(fault: &FaultFact) -> Effect {
     Effect {
         kind: EffectKind::Fault,
@@ -15,7 +15,7 @@ pub fn of_fault(fault: &FaultFact) -> Effect {
     }
 }
 
-/// Names a wait as a cause does.
+/// The key by which a cause refers to a wait.
 pub fn of_wait(wait: &WaitFact) -> Effect {
     Effect {
         kind: EffectKind::Wait,
@@ -24,13 +24,13 @@ pub fn of_wait(wait: &WaitFact) -> Effect {
     }
 }
 
-/// Only those of the given faults and waits stay.
+/// Keeps only the causes of the given faults and waits.
 pub fn retain(causes: &mut Vec<Cause>, effects: impl Iterator<Item = Effect>) {
     let kept: FxHashSet<Effect> = effects.collect();
     causes.retain(|cause| kept.contains(&cause.effect));
 }
 
-/// Only those of kept faults and waits, sorted by what they explain.
+/// Causes of kept faults and waits only, sorted by what they explain.
 pub fn of_kept(mut causes: Vec<Cause>, threads: &[ThreadFacts]) -> Vec<Cause> {
     let faults = threads.iter().flat_map(|facts| facts.faults.iter());
     let faults = faults.map(|fault| of_fault(&fault));

@@ -1,4 +1,4 @@
-//! Sums of waits and requests are conserved, whatever the budget leaves of them.
+//! Sums of waits and requests are conserved, however few the budget keeps.
 #![allow(clippy::unwrap_used)] // A test says what it needs by failing.
 
 use proptest::prelude::*;
@@ -124,7 +124,7 @@ proptest! {
         let kept_count: u64 = kept.iter().map(|wait| u64::from(wait.count)).sum();
         prop_assert_eq!(kept_count + recording.folded_waits.iter().map(|f| f.waits).sum::<u64>(), count);
         prop_assert_eq!(recording.waits_seen, count);
-        // No wait is folded that is longer than one that is kept.
+        // No folded wait is longer than a kept one.
         let shortest = kept.iter().map(|wait| wait.off).min();
         let longest = recording.folded_waits.iter().map(|folded| folded.longest).max();
         prop_assert!(shortest.zip(longest).is_none_or(|(kept, folded)| ns(kept) >= folded));

@@ -1,4 +1,4 @@
-//! Where there are too many stacks, less is kept.
+//! Too many stacks lower the limits.
 
 use super::io_tests::wait;
 use super::limits::LEAST;
@@ -38,7 +38,7 @@ fn the_totals_stay() {
     assert_eq!((kept, folded), (LEAST, (many - LEAST) as u64));
 }
 
-/// Faults and waits with a stack each, in a collector that has less room afterwards.
+/// Faults and waits with a stack each, in a collector with less capacity afterwards.
 fn crowded(shrinks: bool) -> Collected {
     let mut tables = tables(9);
     let mut collector = Collector::new(Budget {
@@ -60,7 +60,7 @@ fn crowded(shrinks: bool) -> Collected {
         collector.markers.shrink_stacks();
         collector.waits.shrink_stacks();
     }
-    // The tables have no stacks: nothing is given up.
+    // The tables have no stacks, so nothing is dropped.
     collector.finish(&mut tables)
 }
 

@@ -1,35 +1,36 @@
-//! How much a profile has room for.
+//! How many facts a profile may hold.
 
-/// How many facts are kept.
+/// Limits on the number of kept facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Samples at most, plus one for each thread; waits are among them.
+    /// Maximum number of samples, plus one for each thread; includes the rows of waits.
     pub samples: usize,
-    /// Markers at most (marks, page faults, reads, waits, requests), plus the lives of processes, which are always kept.
+    /// Maximum number of markers (marks, page faults, reads, waits, requests), not counting process lifetimes, which
+    /// are always kept.
     pub marks: usize,
 }
 
-/// Rows among the samples that a wait takes at most.
+/// Maximum number of rows among the samples per wait.
 pub const WAIT_ROWS: usize = 3;
 
-/// Stacks of a profile, of some 15 bytes each in its text: with a million samples and a million markers it is below the half gigabyte that Chromium
-/// opens.
+/// Maximum number of stacks in a profile, some 15 bytes each as text: with a million samples and a million markers the
+/// profile stays below the half gigabyte that Chromium opens.
 pub const STACKS: usize = 4 << 20;
-/// Samples, and markers, that there may be whatever stacks they have.
+/// Samples, and markers, that are allowed however many stacks they have.
 pub const LEAST: usize = 1 << 16;
 
 impl Budget {
-    /// Waits at most: they leave room for as many samples, and for three times as many other markers.
+    /// Maximum number of waits: leaves space for as many samples and three times as many other markers.
     pub(super) fn waits(self) -> usize {
         (self.samples / (2 * WAIT_ROWS)).min(self.marks / 4)
     }
 
-    /// Markers of requests at most.
+    /// Maximum number of request markers.
     pub(super) fn requests(self) -> usize {
         self.marks / 4
     }
 
-    /// A quarter less, as far as that is possible.
+    /// Limits a quarter lower, as far as possible.
     pub(super) fn less(self) -> Self {
         let less = |count: usize| count.min(LEAST.max(count - count / 4));
         Self {
@@ -40,7 +41,7 @@ impl Budget {
 }
 
 impl Default for Budget {
-    /// What the Firefox Profiler opens within some ten seconds.
+    /// What the Firefox Profiler opens within about ten seconds.
     fn default() -> Self {
         Self {
             samples: 1_000_000,

@@ -1,7 +1,8 @@
-//! What a device has to do by time: requests complete, and exact integrals of the requests and bytes under way.
+//! A device's load over time: completed requests, and exact integrals of the requests and bytes in flight.
 //!
-//! Each request changes the level when it starts and when it ends. A step of time keeps the sum of its changes, and their moments: each
-//! change times what is left of the step after it. The integral over a step is the level before it times its length, plus the moment.
+//! Each request changes the level when it starts and when it ends. A time step keeps the sum of its changes and
+//! their moments: each change times the rest of the step after it. The integral over a step is the level before it
+//! times its length, plus the moment.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +10,10 @@ use crate::addr::Timestamp;
 
 /// Shortest step, in ns.
 const SHORTEST_STEP: u64 = 10_000_000;
-/// Steps of one device at most: two for each pixel of a wide screen.
+/// Maximum number of steps per device: two for each pixel of a wide screen.
 const STEPS: usize = 4_000;
 
-/// A device's load by time.
+/// A device's load over time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Load {
     step: u64,
@@ -42,7 +43,7 @@ impl Level {
             .saturating_add(i128::from(by).saturating_mul(i128::from(left)));
     }
 
-    /// Takes over a neighbour's changes, after which there is `left` more time.
+    /// Adds a neighbour's changes, which `left` more time follows.
     fn absorb(&mut self, other: Self, left: u64) {
         let moved = i128::from(other.delta).saturating_mul(i128::from(left));
         self.delta = self.delta.saturating_add(other.delta);
@@ -50,18 +51,18 @@ impl Level {
     }
 }
 
-/// The load of one stretch of time.
+/// The load in one interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadStep {
-    /// When it begins.
+    /// Start of the interval.
     pub start: Timestamp,
-    /// When it ends.
+    /// End of the interval.
     pub end: Timestamp,
-    /// Requests that were complete in it.
+    /// Requests completed in the interval.
     pub complete: u64,
-    /// Integral of the requests under way, in ns.
+    /// Integral of the requests in flight, in ns.
     pub requests_ns: u128,
-    /// Integral of the bytes under way, in byte · ns.
+    /// Integral of the bytes in flight, in byte · ns.
     pub bytes_ns: u128,
 }
 
@@ -80,7 +81,7 @@ impl Load {
         self.add_times(times, bytes, 1);
     }
 
-    /// Adds one that the device still had at the second time.
+    /// Adds a request that the device still had at the second time.
     pub fn add_unfinished(&mut self, times: (Timestamp, Timestamp), bytes: u32) {
         self.add_times(times, bytes, 0);
     }
@@ -110,7 +111,7 @@ impl Load {
         let length = self.step;
         self.step = self.step.saturating_mul(2);
         for (step, change) in std::mem::take(&mut self.steps) {
-            // What changed in the first half holds on through the second.
+            // A change in the first half lasts through the second.
             let left = if step % 2 == 0 { length } else { 0 };
             let sum = self.steps.entry(step / 2).or_default();
             sum.complete += change.complete;
@@ -119,7 +120,7 @@ impl Load {
         }
     }
 
-    /// The stretches of time in which there was something to do, in order.
+    /// The intervals with load, in order.
     pub fn steps(&self) -> Vec<LoadStep> {
         let mut found = Vec::with_capacity(self.steps.len());
         let (mut requests, mut bytes) = (0i128, 0i128);

@@ -1,5 +1,5 @@
-//! Markers within a budget: beyond it the shortest minor page faults are folded into sums, then pages that were read, then
-//! other faults; the shortest marks are left out last.
+//! Markers within a budget: beyond it the shortest minor page faults are folded into sums, then reads into the page
+//! cache, then other faults; the shortest marks are dropped last.
 
 use std::cmp::Reverse;
 use std::mem::take;
@@ -15,19 +15,19 @@ use crate::fact::{
     ThreadId, fault::FaultClass,
 };
 
-/// Stacks of folded faults that are told apart, unless a quarter of the budget of markers is more.
+/// Maximum number of distinct stacks of folded faults, unless a quarter of the marker budget is more.
 const FOLDED_STACKS: usize = 1 << 16;
 
-/// Folded faults of one thread that had the same stack.
+/// Folded faults of one thread with the same stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoldedStack {
-    /// Whose.
+    /// The thread.
     pub thread: ThreadId,
-    /// Where from.
+    /// Stack of the faults.
     pub stack: Option<StackId>,
-    /// When the last of them was over.
+    /// When the last of them ended.
     pub time: Timestamp,
-    /// How many.
+    /// Number of faults.
     pub faults: u64,
     /// Sum of [`FaultFact::time`], in ns.
     pub latency: u64,
@@ -36,7 +36,7 @@ pub struct FoldedStack {
 }
 
 impl FoldedStack {
-    /// In the order of their times.
+    /// Sorts by time.
     pub fn sort(stacks: &mut [Self]) {
         stacks.sort_unstable_by_key(|folded| (folded.time, folded.thread, folded.stack));
     }
@@ -46,7 +46,7 @@ impl FoldedStack {
 #[derive(Debug, Default)]
 pub struct Markers {
     budget: usize,
-    /// Births, execs and ends of processes.
+    /// Starts, execs and exits of processes.
     lives: Vec<Mark>,
     marks: Vec<Mark>,
     faults: Vec<PackedFault>,
@@ -59,7 +59,7 @@ pub struct Markers {
 }
 
 impl Markers {
-    /// None yet, and as many as `budget` at the end.
+    /// An empty collection that keeps at most `budget` markers in the end.
     pub fn new(budget: usize) -> Self {
         Self {
             budget,
@@ -89,14 +89,14 @@ impl Markers {
         self.make_room();
     }
 
-    /// The faults that are kept so far.
+    /// Keys of the faults kept so far.
     pub fn effects(&self) -> impl Iterator<Item = Effect> {
         self.faults
             .iter()
             .map(|fault| causes::of_fault(&fault.fact(&self.long)))
     }
 
-    /// Shows the stacks that it keeps.
+    /// Visits the stacks that it keeps.
     pub fn visit(&mut self, visit: &mut dyn Visit) {
         let marks = self.lives.iter_mut().chain(&mut self.marks);
         marks.for_each(|mark| visit_stack(&mut mark.stack, visit));
@@ -105,13 +105,13 @@ impl Markers {
             .visit(visit, |sum, visit| visit_stack(&mut sum.stack, visit));
     }
 
-    /// Leaves room for others.
+    /// Lowers the budget.
     pub fn shrink(&mut self, budget: usize) {
         self.budget = self.budget.min(budget);
         self.fit();
     }
 
-    /// Keeps as many stacks of folded faults as there is room for: those with the least time lose their place in the call tree.
+    /// Keeps as many stacks of folded faults as allowed: those with the least time lose their place in the call tree.
     pub fn shrink_stacks(&mut self) {
         let most = stacks_room(self.budget);
         if self.folded_stacks.count() <= most {
@@ -125,7 +125,7 @@ impl Markers {
         }
     }
 
-    /// Facts that an earlier budget has folded already.
+    /// Adds facts that an earlier budget has already folded.
     pub fn take_over(&mut self, recording: &mut Recording) {
         for folded in take(&mut recording.folded_faults) {
             self.folded.add(folded);
@@ -139,7 +139,7 @@ impl Markers {
         self.marks.len() + self.faults.len() + self.reads.len()
     }
 
-    /// Room for a quarter more makes each round pay for many markers.
+    /// A margin of a quarter lets each round remove many markers.
     fn make_room(&mut self) {
         if self.len() > self.budget.saturating_add(self.budget / 4) {
             self.fit();
@@ -157,13 +157,13 @@ impl Markers {
         excess -= self.fold_reads(excess.min(self.reads.len()));
         excess -= self.fold_faults(excess.min(self.faults.len()));
         self.drop_marks(excess.min(self.marks.len()));
-        // What is kept of one kind may take the place of another's.
+        // One kind may use what another leaves.
         let more = self.budget / 4;
         self.faults.shrink_to(self.faults.len().saturating_add(more));
         self.reads.shrink_to(self.reads.len().saturating_add(more));
     }
 
-    /// The shortest minor ones go first, the latest of equal ones.
+    /// Folds the shortest minor faults first, the latest of equal ones.
     fn fold_faults(&mut self, count: usize) -> usize {
         let kept = self.faults.len() - count;
         if count > 0 {
@@ -185,7 +185,7 @@ impl Markers {
                 time,
                 pages_read: read,
             });
-            // Beyond so many distinct stacks the sums stay exact and lose their place in the call tree.
+            // Beyond that many distinct stacks the sums stay exact and lose their place in the call tree.
             let has_room = self.folded_stacks.count() < stacks;
             let known = has_room || self.folded_stacks.has(&(fault.thread, fault.stack));
             let sum = FoldedStack {
@@ -201,7 +201,7 @@ impl Markers {
         count
     }
 
-    /// The smallest go first, the latest of equal ones.
+    /// Folds the smallest reads first, the latest of equal ones.
     fn fold_reads(&mut self, count: usize) -> usize {
         let kept = self.reads.len() - count;
         if count > 0 {
@@ -219,7 +219,7 @@ impl Markers {
         count
     }
 
-    /// The shortest go first, the latest of equal ones.
+    /// Drops the shortest marks first, the latest of equal ones.
     fn drop_marks(&mut self, count: usize) {
         let kept = self.marks.len() - count;
         if count > 0 {
@@ -230,8 +230,8 @@ impl Markers {
         self.dropped += count as u64;
     }
 
-    /// Hands the markers out to their threads, and says in the recording what is not among them. Returns how many marks were
-    /// left out, and the stacks of folded faults.
+    /// Distributes the markers to their threads, and notes in the recording which are missing. Returns the number of
+    /// dropped marks, and the stacks of folded faults.
     pub fn finish(mut self, threads: &mut [ThreadFacts], recording: &mut Recording) -> (u64, Vec<FoldedStack>) {
         self.fit();
         for mark in self.lives.into_iter().chain(self.marks) {
@@ -262,7 +262,7 @@ impl Markers {
     }
 }
 
-/// To their threads, sorted by start. These are most of the markers: they are never held twice.
+/// Distributes faults to their threads, sorted by start. They are most of the markers, so they are never copied.
 fn hand_out(mut faults: Vec<PackedFault>, long: LongTimes, threads: &mut [ThreadFacts]) {
     faults.sort_unstable_by(|a, b| a.order(b, &long));
     let long = Arc::new(long);
@@ -275,7 +275,7 @@ fn hand_out(mut faults: Vec<PackedFault>, long: LongTimes, threads: &mut [Thread
     }
 }
 
-/// What the person is told of markers that are not there.
+/// Notes for the user about missing markers.
 fn notes(dropped: u64, recording: &Recording) -> Vec<String> {
     let sum = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
     let faults = sum(&mut recording.folded_faults.iter().map(|folded| folded.faults));
@@ -283,43 +283,43 @@ fn notes(dropped: u64, recording: &Recording) -> Vec<String> {
     let mut notes = Vec::new();
     if dropped > 0 {
         notes.push(format!(
-            "{dropped} markers are not in the profile, the shortest and latest ones; keep all with --keep-events."
+            "markers dropped (the shortest and latest first): {dropped}; keep all with --keep-events."
         ));
     }
     if faults > 0 {
         notes.push(format!(
-            "{faults} page faults are no markers, the shortest minor ones: totals and call trees hold them; keep all with \
-             --keep-events."
+            "page faults without a marker (the shortest minor ones): {faults}; totals and call trees include them; keep all \
+             with --keep-events."
         ));
     }
     if reads > 0 {
         notes.push(format!(
-            "{reads} reads are no markers, the smallest ones: their sums by file are kept; keep all with --keep-events."
+            "reads without a marker (the smallest ones): {reads}; sums by file include them; keep all with --keep-events."
         ));
     }
     let waits = sum(&mut recording.folded_waits.iter().map(|folded| folded.waits));
     if waits > 0 {
         notes.push(format!(
-            "{waits} waits are not in the profile one by one, the shortest ones: totals and call trees hold them; keep all with \
-             --keep-events."
+            "waits not listed individually (the shortest ones): {waits}; totals and call trees include them; keep all \
+             with --keep-events."
         ));
     }
     let requests = sum(&mut recording.folded_requests.iter().map(|folded| folded.requests));
     if requests > 0 {
         notes.push(format!(
-            "{requests} block requests are no markers, the smallest ones: their sums by device and the counters hold them; keep \
-             all with --keep-events."
+            "block requests without a marker (the smallest ones): {requests}; sums by device and counters include them; \
+             keep all with --keep-events."
         ));
     }
     notes
 }
 
-/// It is more than a page that was in memory already.
+/// Whether the fault did more than map a page that was in memory already.
 fn is_telling(fault: &FaultFact) -> bool {
     fault.major || fault.failed.is_some() || fault.waited()
 }
 
-/// Stacks of folded faults that are told apart.
+/// Maximum number of distinct stacks of folded faults.
 fn stacks_room(budget: usize) -> usize {
     (budget / 4).max(FOLDED_STACKS)
 }

@@ -12,19 +12,19 @@ use crate::fact::{DeviceId, FoldedRequests, Recording, RequestFact};
 /// Exact sums of one device's requests, folded or not.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeviceTotals {
-    /// How many were complete; the sums are of these.
+    /// Number of completed requests; the sums cover these.
     pub requests: u64,
-    /// How many were under way when the recording ended.
+    /// Number of requests in flight when the recording ended.
     pub unfinished: u64,
-    /// Bytes that were read.
+    /// Bytes read.
     pub read: u64,
-    /// Bytes that were written.
+    /// Bytes written.
     pub written: u64,
-    /// Sum of their times from queueing to completion, in ns.
+    /// Sum of the times from queueing to completion, in ns.
     pub time: u64,
-    /// They ended with an error.
+    /// Number of requests that ended with an error.
     pub errors: u64,
-    /// What the device had to do by time, unfinished ones included.
+    /// The device's load over time, unfinished requests included.
     pub load: Load,
 }
 
@@ -36,18 +36,18 @@ pub type RequestTotals = BTreeMap<DeviceId, DeviceTotals>;
 pub struct Requests {
     budget: usize,
     kept: Vec<RequestFact>,
-    /// Markers that they make.
+    /// Number of markers that they need.
     cost: usize,
     totals: RequestTotals,
     folded: BTreeMap<(DeviceId, Operation), FoldedRequests>,
 }
 
-/// One marker on its device's track, and at most one for each part of it.
+/// One marker on the device's track, and at most one for each part.
 fn cost(request: &RequestFact) -> usize {
     1 + request.bios.len()
 }
 
-/// When the device had it, as far as that was seen.
+/// When the device had the request, as far as known.
 fn in_device(request: &RequestFact) -> (Timestamp, Timestamp) {
     let service = request.service.map(ns);
     let begin = service.map_or(request.start, |service| {
@@ -60,7 +60,7 @@ impl DeviceTotals {
     fn add(&mut self, request: &RequestFact) {
         let moves_bytes = request.operation.moves_bytes();
         let moved = if moves_bytes { request.bytes } else { 0 };
-        // As `ngmi io` counts: nobody knows whether it succeeded, or how long it took.
+        // As `ngmi io` counts: whether it succeeded, and how long it took, is unknown.
         if request.sight == RequestSight::NoEnd {
             self.unfinished += 1;
             self.load.add_unfinished(in_device(request), moved);
@@ -80,7 +80,7 @@ impl DeviceTotals {
 }
 
 impl Requests {
-    /// None yet, and as many as make `budget` markers at the end.
+    /// An empty collection whose requests need at most `budget` markers in the end.
     pub fn new(budget: usize) -> Self {
         Self {
             budget,
@@ -88,7 +88,7 @@ impl Requests {
         }
     }
 
-    /// Takes one.
+    /// Adds a request.
     pub fn add(&mut self, request: &RequestFact) {
         self.totals.entry(request.device).or_default().add(request);
         self.cost += cost(request);
@@ -98,19 +98,20 @@ impl Requests {
         }
     }
 
-    /// Shows the stacks that it keeps.
+    /// Visits the stacks that it keeps.
     pub fn visit(&mut self, visit: &mut dyn Visit) {
         visit_bios(self.kept.iter_mut().flat_map(|request| &mut request.bios), visit);
     }
 
-    /// There is room for fewer.
+    /// Lowers the budget.
     pub fn shrink(&mut self, budget: usize) {
         self.budget = budget;
         self.fit();
         self.kept.shrink_to(budget);
     }
 
-    /// Folds down to the budget: the smallest go first, the quickest and latest of equal ones. Returns how many markers are left.
+    /// Folds down to the budget: the smallest first, the quickest and latest of equal ones. Returns how many markers
+    /// remain.
     pub fn fit(&mut self) -> usize {
         if self.cost <= self.budget {
             return self.cost;
@@ -147,7 +148,7 @@ impl Requests {
         self.cost
     }
 
-    /// Hands out what is left, in the order in which it was complete, and says in the recording what is not.
+    /// Returns the remaining requests in order of completion, and notes in the recording which were folded.
     pub fn finish(mut self, recording: &mut Recording) -> (RequestTotals, Vec<RequestFact>) {
         self.fit();
         for folded in std::mem::take(&mut recording.folded_requests) {
@@ -164,7 +165,7 @@ impl Requests {
     }
 }
 
-/// From the queueing to the completion, in ns.
+/// From queueing to completion, in ns.
 fn time(request: &RequestFact) -> u64 {
     request.end.0.saturating_sub(request.start.0)
 }

@@ -1,4 +1,4 @@
-//! Totals are conserved, whatever is thinned.
+//! Totals are conserved, however far samples are thinned.
 #![allow(clippy::unwrap_used)] // A test says what it needs by failing.
 
 use std::cmp::Reverse;
@@ -176,7 +176,7 @@ fn long_and_early_marks_outlive_short_and_late_ones_and_lives_of_processes_stay(
     let starts: Vec<_> = collected.threads[0].marks.iter().map(|mark| mark.start.0).collect();
     assert_eq!(starts, [0, 2, 5]);
     assert_eq!(collected.marks_dropped, 2);
-    assert!(tables.recording.notes[0].starts_with("2 markers are not in the profile"));
+    assert!(tables.recording.notes[0].starts_with("markers dropped (the shortest and latest first): 2;"));
 }
 
 pub(super) fn fault(start: u64, latency: u64, major: bool) -> FaultFact {
@@ -265,7 +265,7 @@ fn the_shortest_minor_faults_are_folded_first_then_reads_then_major_faults() {
     assert_eq!(recording.notes.len(), 3, "{:?}", recording.notes);
     tables.recording = recording;
 
-    // What was folded once stays folded.
+    // A folded fact stays folded.
     let mut collector = Collector::new(Budget { samples: 1, marks: 0 });
     collector.fault(&tables, &fault(10, 1, false));
     collector.finish(&mut tables);
@@ -310,7 +310,7 @@ proptest! {
         prop_assert_eq!((collected.faults.faults, collected.faults.time), (faults.len() as u64, time));
         let rates = collected.faults.rates.all().flat_map(|rate| rate.steps.values());
         prop_assert_eq!(rates.map(|(faults, _)| faults).sum::<u64>(), faults.len() as u64);
-        // A minor fault that is kept is no shorter than one that is not, and no major one is folded before it.
+        // A kept minor fault is at least as long as a folded one, and no major fault is folded before it.
         let minor = kept.iter().any(|fault| !fault.major);
         prop_assert!(!minor || !recording.folded_faults.iter().any(|folded| folded.major));
     }

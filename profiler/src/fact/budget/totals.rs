@@ -1,4 +1,4 @@
-//! Exact sums of all page faults, whatever the budget leaves of them.
+//! Exact sums of all page faults, however few the budget keeps.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
@@ -10,35 +10,35 @@ use crate::fact::{FaultFact, MappedFileId, ProcessId, Tables};
 
 /// Shortest step of a rate, in ns.
 const SHORTEST_STEP: u64 = 10_000_000;
-/// Steps of one process at most: two for each pixel of a wide screen.
+/// Maximum number of steps per process: two for each pixel of a wide screen.
 const STEPS: usize = 4_000;
-/// Steps of all processes at most: some 25 MB.
+/// Maximum number of steps of all processes: some 25 MB.
 const ALL_STEPS: usize = 1 << 19;
 
 /// Sums over all page faults.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FaultTotals {
-    /// How many, failed ones apart.
+    /// Number of faults, not counting failed ones.
     pub faults: u64,
-    /// The kernel counts them as major.
+    /// Faults that the kernel counts as major.
     pub major: u64,
-    /// They waited for a disk or for somebody else's read.
+    /// Faults that waited for a disk or for another thread's read.
     pub waited: u64,
-    /// How long, in ns.
+    /// How long they waited, in ns.
     pub waited_time: u64,
-    /// Faults of which it is known whether they waited.
+    /// Faults known to have waited or not.
     pub waits_known: u64,
-    /// They failed.
+    /// Failed faults.
     pub failed: u64,
     /// Sum of the known latencies, in ns.
     pub time: u64,
     /// Faults by file.
     pub by_file: FxHashMap<MappedFileId, u64>,
-    /// When they happened.
+    /// Faults over time.
     pub rates: FaultRates,
 }
 
-/// A process's faults by time.
+/// A process's faults over time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FaultRate {
     /// Length of a step, in ns.
@@ -55,7 +55,7 @@ impl FaultRate {
         }
     }
 
-    /// Counts one. The result does not depend on the order of calls.
+    /// Counts a fault. The result does not depend on the order of calls.
     fn add(&mut self, time: Timestamp, waited: bool) {
         self.count(time.0 / self.step, (1, u64::from(waited)));
         self.fit();
@@ -72,7 +72,7 @@ impl FaultRate {
         }
     }
 
-    /// Takes over one with steps of the same length.
+    /// Adds a rate with steps of the same length.
     fn join(&mut self, other: Self) {
         for (step, counts) in other.steps {
             self.count(step, counts);
@@ -88,13 +88,13 @@ impl FaultRate {
     }
 }
 
-/// Faults of all processes by time.
+/// Faults of all processes over time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FaultRates {
     by_process: FxHashMap<ProcessId, FaultRate>,
     /// Length of the shortest step, in ns.
     shortest: u64,
-    /// Steps of all.
+    /// Number of steps of all processes.
     steps: usize,
 }
 
@@ -109,17 +109,17 @@ impl Default for FaultRates {
 }
 
 impl FaultRates {
-    /// Of a process; `None`: it had no fault.
+    /// Rate of a process; `None` if it had no fault.
     pub fn of(&self, process: ProcessId) -> Option<&FaultRate> {
         self.by_process.get(&process)
     }
 
-    /// Of each process that had any.
+    /// Rates of all processes that had faults.
     pub fn all(&self) -> impl Iterator<Item = &FaultRate> {
         self.by_process.values()
     }
 
-    /// Adds up those of processes that have the same new number.
+    /// Adds up the rates of processes that get the same new number.
     pub fn join(&mut self, renumber: impl Fn(ProcessId) -> ProcessId) {
         let mut joined: FxHashMap<ProcessId, FaultRate> = FxHashMap::default();
         for (process, mut rate) in std::mem::take(&mut self.by_process) {
@@ -143,14 +143,14 @@ impl FaultRates {
         self.steps = self.all().map(|rate| rate.steps.len()).sum();
     }
 
-    /// Counts one. Where there would be more steps than `most`, all of them become longer.
+    /// Counts a fault. If there would be more than `most` steps, all of them become longer.
     fn add(&mut self, process: ProcessId, time: Timestamp, waited: bool, most: usize) {
         let rate = self.by_process.entry(process);
         let rate = rate.or_insert_with(|| FaultRate::new(self.shortest));
         self.steps -= rate.steps.len();
         rate.add(time, waited);
         self.steps += rate.steps.len();
-        // A process has one step at least.
+        // A process has at least one step.
         while self.steps > most.max(self.by_process.len()) {
             self.shortest = self.shortest.saturating_mul(2);
             let shorter = self.by_process.values_mut().filter(|rate| rate.step < self.shortest);
@@ -161,7 +161,7 @@ impl FaultRates {
 }
 
 impl FaultTotals {
-    /// Counts one.
+    /// Counts a fault.
     pub fn add(&mut self, tables: &Tables, fault: &FaultFact) {
         self.time = self.time.saturating_add(ns(fault.time()));
         if fault.failed.is_some() {

@@ -10,18 +10,18 @@ use crate::fact::prune::{Visit, visit_stack};
 use crate::fact::sums::{Sum, SumTable, Sums};
 use crate::fact::{Effect, FoldedWaits, Recording, StackId, ThreadId, WaitFact, WaitReason};
 
-/// Folded waits of one thread that had the same stack and reason.
+/// Folded waits of one thread with the same stack and reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoldedWaitStack {
-    /// Whose.
+    /// The thread.
     pub thread: ThreadId,
-    /// Where.
+    /// Stack of the waits.
     pub stack: Option<StackId>,
-    /// What for.
+    /// Why it waited.
     pub reason: WaitReason,
-    /// They were within page faults.
+    /// Whether the waits were within page faults.
     pub in_fault: bool,
-    /// When the last of them was over.
+    /// When the last of them ended.
     pub time: Timestamp,
     /// Sum of [`WaitFact::blocked`], in ns.
     pub blocked: u64,
@@ -30,7 +30,7 @@ pub struct FoldedWaitStack {
 }
 
 impl FoldedWaitStack {
-    /// In the order of their times.
+    /// Sorts by time.
     pub fn sort(stacks: &mut [Self]) {
         stacks
             .sort_unstable_by_key(|folded| (folded.time, folded.thread, folded.stack, folded.reason, folded.in_fault));
@@ -40,16 +40,16 @@ impl FoldedWaitStack {
 /// A sum of waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WaitSum {
-    /// How many.
+    /// Number of waits.
     pub waits: u64,
     /// Time off CPUs, in ns.
     pub off: u64,
-    /// The part of it in which the thread could have run, in ns.
+    /// The part in which the thread was runnable, in ns.
     pub queued: u64,
 }
 
 impl WaitSum {
-    /// Takes over another one.
+    /// Adds another sum.
     pub fn join(&mut self, more: &Self) {
         self.waits = self.waits.saturating_add(more.waits);
         self.off = self.off.saturating_add(more.off);
@@ -70,7 +70,7 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// None yet, and as many as `budget` at the end.
+    /// An empty collection that keeps at most `budget` waits in the end.
     pub fn new(budget: usize) -> Self {
         Self {
             budget,
@@ -78,35 +78,35 @@ impl Waits {
         }
     }
 
-    /// Takes one.
+    /// Adds a wait.
     pub fn add(&mut self, wait: &WaitFact) {
         self.kept.push(wait.clone());
-        // Room for a quarter more makes each round pay for many.
+        // A margin of a quarter lets each round fold many waits.
         if self.kept.len() > self.budget.saturating_add(self.budget / 4) {
             self.fit();
         }
     }
 
-    /// Those that are kept so far.
+    /// Keys of the waits kept so far.
     pub fn effects(&self) -> impl Iterator<Item = Effect> {
         self.kept.iter().map(causes::of_wait)
     }
 
-    /// Shows the stacks that it keeps.
+    /// Visits the stacks that it keeps.
     pub fn visit(&mut self, visit: &mut dyn Visit) {
         self.kept.iter_mut().for_each(|wait| wait.visit(visit));
         self.stacks
             .visit(visit, |sum, visit| visit_stack(&mut sum.stack, visit));
     }
 
-    /// There is room for fewer.
+    /// Lowers the budget.
     pub fn shrink(&mut self, budget: usize) {
         self.budget = budget;
         self.fit();
         self.kept.shrink_to(budget.saturating_add(budget / 4));
     }
 
-    /// Folds down to the budget: the shortest go first, the latest of equal ones. Returns how many are left.
+    /// Folds down to the budget: the shortest first, the latest of equal ones. Returns how many remain.
     pub fn fit(&mut self) -> usize {
         let kept = self.budget.min(self.kept.len());
         if kept == self.kept.len() {
@@ -133,7 +133,8 @@ impl Waits {
         });
     }
 
-    /// Keeps as many stacks of folded waits as waits: those with the least time lose their place in the call tree.
+    /// Keeps at most as many stacks of folded waits as waits: those with the least time lose their place in the call
+    /// tree.
     pub fn shrink_stacks(&mut self) {
         if self.stacks.count() <= self.budget {
             return;
@@ -149,7 +150,7 @@ impl Waits {
         }
     }
 
-    /// Hands the waits out to their threads, and says in the recording what is not among them.
+    /// Distributes the waits to their threads, and notes in the recording which were folded.
     pub fn finish(
         mut self,
         threads: &mut [ThreadFacts],
@@ -181,7 +182,7 @@ impl Waits {
     }
 }
 
-/// Those that were folded and those that are kept.
+/// Sums of folded and kept waits.
 fn totals(folded: &[FoldedWaits], kept: &[WaitFact]) -> WaitTotals {
     let mut sums = Sums::default();
     let kept = kept.iter().map(FoldedWaits::from);
