@@ -1,4 +1,5 @@
-//! What a page fault or a wait is due to: the request that it had to wait for, or the thread that held it up. docs/io.md has the rules.
+//! Causes of page faults and waits: the request they waited for, or the thread that held them up. docs/io.md has the
+//! rules.
 
 use std::time::Duration;
 
@@ -8,29 +9,29 @@ use super::request::{DeviceId, Operation, RequestKind};
 use super::{MappedFileId, ThreadId};
 use crate::addr::Timestamp;
 
-/// One reason why a fault or a wait took as long as it did. A fault may have several, a wait has one at most.
+/// One reason why a fault or a wait took as long as it did. A fault may have several, a wait at most one.
 ///
-/// It is told after the fault or wait that it is about, and not always right after: a request that a fault began may take longer than the fault.
+/// It is emitted after its fault or wait, not always immediately: a request that a fault began may outlast the fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cause {
     /// What was held up.
     pub effect: Effect,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// What was held up.
+/// Key of a fault or wait that was held up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Effect {
     /// A fault or a wait.
     pub kind: EffectKind,
     /// Its thread.
     pub thread: ThreadId,
-    /// [`super::FaultFact::start`] or [`super::WaitFact::start`]: with the thread it tells which one it is.
+    /// [`super::FaultFact::start`] or [`super::WaitFact::start`]: unique together with the thread.
     pub start: Timestamp,
 }
 
-/// A fault or a wait.
+/// Fault or wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EffectKind {
@@ -43,41 +44,41 @@ pub enum EffectKind {
 /// Why something was held up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// A request; of a wait, the one whose completion ended it.
+    /// A request; for a wait, the one whose completion ended it.
     Request(RequestRef),
     /// The thread that had the lock was held up itself.
     Holder(HolderRef),
 }
 
-/// A request, as far as one needs to speak of it.
+/// The facts of a request that a cause reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestRef {
-    /// The thread that was held up asked for it itself; else somebody else had, or had read ahead.
+    /// Whether the delayed thread requested it; if not, another thread did, or read ahead.
     pub own: bool,
-    /// Who asked for it, if that is a recorded thread.
+    /// The requesting thread, if recorded.
     pub by: Option<ThreadId>,
     /// The device.
     pub device: DeviceId,
-    /// First sector: with the device and `end` it tells which request it is.
+    /// First sector: unique together with the device and `end`.
     pub sector: u64,
     /// [`super::RequestFact::start`]
     pub start: Timestamp,
     /// [`super::RequestFact::end`]
     pub end: Timestamp,
-    /// What the device did.
+    /// The device operation.
     pub operation: Operation,
-    /// More about it.
+    /// Flags of the request.
     pub kind: RequestKind,
     /// Bytes of the whole request.
     pub bytes: u32,
-    /// The file that the part in question belongs to.
+    /// File of the relevant part.
     pub file: Option<MappedFileId>,
-    /// That part's first byte in the file.
+    /// First byte of that part in the file.
     pub offset: Option<u64>,
 }
 
 impl RequestRef {
-    /// From the queueing to the completion.
+    /// From queueing to completion.
     pub fn time(&self) -> Duration {
         self.end.since(self.start)
     }
@@ -86,8 +87,8 @@ impl RequestRef {
 /// The fault or wait that held up the holder of a lock while another thread waited for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HolderRef {
-    /// The holder's own fault or wait: it may have causes of its own.
+    /// The holder's own fault or wait, which may have causes too.
     pub effect: Effect,
-    /// When that was over.
+    /// When it ended.
     pub end: Timestamp,
 }

@@ -1,5 +1,5 @@
-//! What culprits are named by: pages copied after a fork, pages read for nothing, code that is scattered over its file, time waited for reads. Exact,
-//! whatever a budget leaves of the faults: hand in each in the order of a replay. docs/faults.md has the rules.
+//! Input for findings: pages copied after a fork, pages read but unused, code scattered over its file, time waiting for
+//! reads. Exact, however few faults a budget keeps: pass in each fact in replay order. docs/faults.md has the rules.
 
 mod copies;
 
@@ -15,68 +15,68 @@ use super::{Mark, MarkKind, StackId, Tables, ThreadId, sums};
 
 pub use self::copies::{Copies, is_library};
 
-/// Writers of copies, and threads' files, that are told apart; those of later ones have none.
+/// Maximum number of copy writers and of (thread, file) pairs; later ones are ignored.
 const MAX_KEYS: usize = 1 << 20;
-/// Files of which the code is looked at.
+/// Maximum number of files with examined code.
 const MAX_FILES: usize = 1 << 16;
-/// Pages that a fault maps at once, at most: fault-around's window.
+/// Maximum number of pages that a fault maps at once: the fault-around window.
 const WINDOW: u64 = 16;
 
-/// Pages of a file that were read with a stack and that nobody touched.
+/// Pages of a file that were read with one stack and never touched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wasted {
     /// The file.
     pub file: MappedFileId,
-    /// Of the faults that read them; `None`: not known.
+    /// Stack of the faults that read them; `None` if unknown.
     pub stack: Option<StackId>,
-    /// How many.
+    /// Number of pages.
     pub pages: u64,
-    /// All pages that faults read of the file.
+    /// All pages of the file that faults read.
     pub of: u64,
 }
 
-/// Where the code of a file that faulted lies.
+/// How the faulting code of a file is scattered over it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Code {
     /// The file.
     pub file: MappedFileId,
-    /// Pages that were executed and faulted for it.
+    /// Pages with an execute fault.
     pub pages: u64,
-    /// Runs of neighbouring ones.
+    /// Number of runs of adjacent pages.
     pub places: u64,
-    /// Windows of 16 pages that have any: where the kernel maps pages around a fault, about as many as `pages`.
+    /// Windows of 16 pages that contain any: about as many as `pages` where the kernel maps pages around a fault.
     pub windows: u64,
-    /// The time of the faults.
+    /// Total time of the faults.
     pub time: Duration,
 }
 
-/// Time in which a thread waited for reads of a file that its page faults needed.
+/// Time a thread waited for reads of a file that its page faults needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadWaits {
-    /// Who.
+    /// The waiting thread.
     pub thread: ThreadId,
-    /// The file; `None`: swapped memory.
+    /// The file; `None` for swapped memory.
     pub file: Option<MappedFileId>,
-    /// How many faults.
+    /// Number of faults.
     pub faults: u64,
-    /// How long.
+    /// Total wait time.
     pub time: Duration,
 }
 
-/// What was gathered.
+/// The collected input.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Clues {
-    /// Copies, by process and frame.
+    /// Copies by process and frame.
     pub copies: Vec<Copies>,
-    /// Reads for nothing, by file and stack.
+    /// Unused reads by file and stack.
     pub wasted: Vec<Wasted>,
-    /// Code, by file.
+    /// Code by file.
     pub code: Vec<Code>,
-    /// Waits for reads, by thread and file.
+    /// Waits for reads by thread and file.
     pub waits: Vec<ReadWaits>,
 }
 
-/// Gathers them.
+/// Collects the input.
 #[derive(Debug, Default)]
 pub struct Gather {
     copies: CopiesOf,
@@ -116,14 +116,14 @@ impl sums::Sum for ReadWaits {
 }
 
 impl Gather {
-    /// Takes a mark: of a process that ended, nothing is needed but its sums.
+    /// Adds a mark: of an ended process, only the sums are kept.
     pub fn mark(&mut self, tables: &Tables, mark: &Mark) {
         if let (MarkKind::ProcessExit { .. }, Some(thread)) = (&mark.kind, tables.threads.get(mark.thread.index())) {
             self.copies.ended(tables, thread.process);
         }
     }
 
-    /// Takes a fault.
+    /// Adds a fault.
     pub fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
         if fault.failed.is_some() || fault.remote {
             return;
@@ -146,12 +146,12 @@ impl Gather {
         self.copies.fault(tables, fault);
     }
 
-    /// Shows the frames that it keeps.
+    /// Visits the frames that it keeps.
     pub fn visit(&mut self, visit: &mut dyn Visit) {
         self.copies.visit(visit);
     }
 
-    /// What there is. `pages` are those of the same faults.
+    /// Returns the result. `pages` must be those of the same faults.
     pub fn finish(&self, tables: &Tables, pages: &Pages) -> Clues {
         let waits = self.waits.iter().map(|(&(thread, file), sum)| ReadWaits {
             thread,
@@ -179,14 +179,14 @@ impl Gather {
     }
 }
 
-/// Windows that have any of the pages.
+/// Windows that contain any of the pages.
 fn windows(pages: &PageSet) -> u64 {
     let mut windows: Vec<u64> = pages.iter().map(|page| page / WINDOW).collect();
     windows.dedup();
     windows.len() as u64
 }
 
-/// Of each file, by its first name.
+/// Unused reads of each file, under its first name.
 fn wasted(tables: &Tables, pages: &Pages) -> Vec<Wasted> {
     let mut names = FxHashMap::default();
     for (file, id) in tables.files.iter().zip((0..).map(MappedFileId)) {
@@ -195,7 +195,7 @@ fn wasted(tables: &Tables, pages: &Pages) -> Vec<Wasted> {
     let mut sums: FxHashMap<(MappedFileId, Option<StackId>), (u64, u64)> = FxHashMap::default();
     for (id, pages) in pages.files() {
         let Some(file) = names.get(&id) else { continue };
-        // Calls may have used what faults read: a read of cached pages, `MAP_POPULATE` and mlock leave no trace of their own.
+        // Calls may have used what faults read: reads of cached pages, `MAP_POPULATE` and mlock leave no trace.
         if pages.read_later_by_calls >= pages.wasted().len() {
             continue;
         }

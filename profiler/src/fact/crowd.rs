@@ -1,7 +1,8 @@
-//! Threads that did least are told together where there are too many for a profile: an hour of builds has a hundred thousand of them.
+//! Merges the least active threads where a profile has too many: an hour of builds has a hundred thousand.
 //!
-//! A process of which any thread stays has one row more for its other threads. All other processes have one row for each program. CPU samples,
-//! markers and faults of such a row are its threads' own; waits are summed up by stack, since they overlap.
+//! A process that keeps any thread has one extra row for its other threads. All other processes have one row per
+//! program. CPU samples, markers and faults of such a row are those of its threads; waits are summed up by stack,
+//! since they overlap.
 
 mod facts;
 mod tables;
@@ -14,47 +15,47 @@ use serde::{Deserialize, Serialize};
 use super::budget::Collected;
 use super::{Process, ProcessId, Tables, Thread, ThreadId};
 
-/// Threads with a row of their own, at most.
+/// Maximum number of threads with their own row.
 pub const THREADS: usize = 8192;
-/// Programs that are told apart; the others are one.
+/// Maximum number of programs with their own row; the others share one.
 const PROGRAMS: usize = 256;
-/// What the processes of other programs are called.
+/// Name of the row for processes of other programs.
 const OTHERS: &str = "other programs";
 
-/// A row that stands for several threads.
+/// A row of merged threads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Crowd {
     /// The row.
     pub thread: ThreadId,
-    /// How many threads.
+    /// Number of merged threads.
     pub threads: u64,
-    /// How many of them have CPU samples.
+    /// Number of them with CPU samples.
     pub ran: u64,
-    /// How many processes these belong to; 0: the process has rows of its own beside.
+    /// Number of their processes; 0 if the process also has rows of single threads.
     pub processes_ran: u64,
 }
 
-/// Who is told together.
+/// Which threads share a row.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Group {
-    /// Other threads of a process that has some of its own.
+    /// Other threads of a process that keeps some.
     Rest(ProcessId),
     /// All threads of a program's processes.
     Program(String),
 }
 
-/// Old numbers and new ones.
+/// Mapping from old to new numbers.
 #[derive(Debug)]
 struct Plan {
-    /// By old thread: its new number.
+    /// New number by old thread.
     threads: Vec<ThreadId>,
-    /// By old process: its new number.
+    /// New number by old process.
     processes: Vec<ProcessId>,
-    /// By old process: it keeps a thread with a row of its own.
+    /// By old process: whether it keeps a thread with its own row.
     stays: Vec<bool>,
-    /// Threads with a row of their own: they have the first numbers.
+    /// Number of threads with their own row: they have the first numbers.
     singles: usize,
-    /// Rows of threads that are told together, by number above those of single threads: their members, old numbers ascending.
+    /// Rows of merged threads, numbered above the single threads: their members, old numbers ascending.
     members: Vec<(Group, Vec<ThreadId>)>,
 }
 
@@ -72,7 +73,7 @@ impl Plan {
     }
 }
 
-/// Leaves the `most` busiest threads a row of their own, and tells the others together, if there are more.
+/// Keeps a row for each of the `most` busiest threads and merges the others, if there are more.
 pub fn gather(most: usize, tables: &mut Tables, collected: &mut Collected) {
     if tables.threads.len() <= most {
         return;
@@ -82,7 +83,7 @@ pub fn gather(most: usize, tables: &mut Tables, collected: &mut Collected) {
     facts::gather(collected, &mut tables.recording, &plan);
 }
 
-/// Decides who stays alone.
+/// Decides which threads keep their own row.
 fn plan(most: usize, tables: &Tables, collected: &Collected) -> Plan {
     let alone = busiest(most, tables, collected);
     let mut stays = vec![false; tables.processes.len()];
@@ -133,7 +134,7 @@ fn plan(most: usize, tables: &Tables, collected: &Collected) -> Plan {
     }
 }
 
-/// New numbers: those that stay, then one for each program.
+/// New process numbers: first those that stay, then one for each program.
 fn processes(tables: &Tables, stays: &[bool], members: &[(Group, Vec<ThreadId>)]) -> Vec<ProcessId> {
     let staying = stays.iter().filter(|stays| **stays).count();
     let mut programs = FxHashMap::default();
@@ -149,14 +150,14 @@ fn processes(tables: &Tables, stays: &[bool], members: &[(Group, Vec<ThreadId>)]
             next += 1;
             return ProcessId(number(next - 1));
         }
-        // One without threads is nobody's: it goes with the first.
+        // A process without threads belongs to no row: it joins the first.
         let place = programs.get(&ProcessId(number(index))).copied();
         ProcessId(number(place.unwrap_or(0)))
     });
     new.collect()
 }
 
-/// By thread: it is among those that ran, or were held up, longest. The command's main thread always is.
+/// By thread: whether it is among those that ran, or were held up, longest. The command's main thread always is.
 fn busiest(most: usize, tables: &Tables, collected: &Collected) -> Vec<bool> {
     let mut times: Vec<u64> = tables
         .threads

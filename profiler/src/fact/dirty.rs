@@ -1,6 +1,6 @@
-//! Who made a process's own copies of a library's pages: relocations, writes to its data, zeroing of `.bss`.
+//! Attributes a process's private copies of a library's pages to relocations, writes to its data, or zeroing of `.bss`.
 //!
-//! Hand in every fault in the order of a replay, and ask when the names are known. docs/page-faults.md has the rules.
+//! Pass in every fault in replay order, and read the result when names are known. docs/page-faults.md has the rules.
 
 mod cause;
 
@@ -17,19 +17,19 @@ use crate::addr::{PAGE, Timestamp};
 
 pub use self::cause::ChainId;
 
-/// Distinct causes, by file, that are told apart; later ones count as writes to data.
+/// Maximum number of distinct causes, by file; later ones count as writes to data.
 const MAX_CAUSES: usize = 1 << 20;
-/// Files of processes that live whose pages are kept.
+/// Maximum number of files, of live processes, with page sets.
 const MAX_FILES: usize = 1 << 18;
 
 /// Pages, faults and time of one cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Cost {
-    /// Distinct pages; one counts in each process.
+    /// Distinct pages; a page counts once in each process.
     pub pages: u64,
-    /// Faults: more than pages, if a page was given back or shared by a fork meanwhile.
+    /// Faults: more than pages if a page was released or shared by a fork in between.
     pub faults: u64,
-    /// Their time, as far as it is known.
+    /// Total known time of the faults.
     pub time: Duration,
 }
 
@@ -41,12 +41,12 @@ impl Cost {
     }
 }
 
-/// What a library's own pages cost the processes that have it.
+/// What a library's private pages cost the processes that map it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LibraryCost {
-    /// Of which file.
+    /// The file.
     pub file: MappedFileId,
-    /// Copied by the dynamic linker's relocations, lazy ones too.
+    /// Copied by the dynamic linker's relocations, including lazy ones.
     pub relocations: Cost,
     /// Copied by other writes.
     pub data: Cost,
@@ -59,28 +59,29 @@ pub struct LibraryCost {
 pub struct FirstCopy {
     /// When the fault began.
     pub time: Timestamp,
-    /// Whose.
+    /// The thread.
     pub thread: ThreadId,
-    /// The innermost of the program's own frames.
+    /// Innermost user frame.
     pub stack: StackId,
-    /// The byte that was written to.
+    /// The byte that was written.
     pub place: FilePlace,
-    /// What tells why.
+    /// Frames that determine the cause.
     pub chain: ChainId,
 }
 
-/// Gathers the faults that made pages a process's own. Costs are by file and cause: only which pages a process has, which lives, is by process.
+/// Collects faults that create private pages. Costs are by file and cause; only the set of a live process's pages is
+/// by process.
 #[derive(Debug, Default)]
 pub struct Dirtied {
     costs: FxHashMap<(MappedFileId, Why), Cost>,
     chains: Chains,
     pages: FxHashMap<ProcessId, FxHashMap<MappedFileId, PageSet>>,
-    /// How many sets of pages there are.
+    /// Number of page sets.
     sets: usize,
 }
 
 impl Dirtied {
-    /// Takes a fault. Says what was copied, if the process did not have the page yet and a stack tells by whom.
+    /// Adds a fault. Returns the copy if the process did not have the page yet and a stack shows which code wrote.
     pub fn fault(&mut self, tables: &Tables, fault: &FaultFact) -> Option<FirstCopy> {
         let place = fault
             .place
@@ -104,19 +105,19 @@ impl Dirtied {
         })
     }
 
-    /// Takes a fault in the zeroed memory behind a library's data.
+    /// Adds a fault in the zeroed memory behind a library's data.
     pub fn bss(&mut self, tables: &Tables, fault: &FaultFact, file: MappedFileId) {
         if matches!(fault.class, FaultClass::Anonymous | FaultClass::Cow) {
             self.note(tables, fault, file, Why::Zeroed);
         }
     }
 
-    /// No fault of this process comes any more: nothing is needed of it but what it added to the sums.
+    /// Forgets the page sets of a process that has no more faults; its contribution to the sums stays.
     pub fn over(&mut self, process: ProcessId) {
         self.sets -= self.pages.remove(&process).map_or(0, |sets| sets.len());
     }
 
-    /// True: the process did not have the page yet.
+    /// Records a page; returns true if the process did not have it yet.
     fn note(&mut self, tables: &Tables, fault: &FaultFact, file: MappedFileId, why: Why) -> bool {
         let Some(process) = tables.threads.get(fault.thread.index()).map(|thread| thread.process) else {
             return false;
@@ -150,12 +151,12 @@ impl Dirtied {
         new > 0
     }
 
-    /// Whether it was a relocation that copied a page.
+    /// Whether a relocation copied the page.
     pub fn is_relocation(&self, tables: &Tables, copy: &FirstCopy) -> bool {
         self.chains.cause(tables, copy.chain, copy.place.file) == Cause::Relocations
     }
 
-    /// The costs of each file, the dearest first.
+    /// Costs by file, highest first.
     pub fn finish(&self, tables: &Tables) -> Vec<LibraryCost> {
         let mut libraries: FxHashMap<MappedFileId, LibraryCost> = FxHashMap::default();
         for ((file, why), cost) in &self.costs {

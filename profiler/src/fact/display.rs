@@ -1,4 +1,4 @@
-//! What frames are called, and which process is the command: one rule for profile, reports and summary.
+//! Display names of frames, and which process is the command: one rule for profile, reports and summary.
 
 use std::borrow::Cow;
 
@@ -6,19 +6,19 @@ use super::{FrameId, Location, MappedFile, ModuleId, ProcessId, Tables};
 use crate::addr::{Avma, KernelOffset};
 use crate::event::FileId;
 
-/// Code of which only the address is known is one function a page, so that one blob of code is not a thousand functions.
+/// Code with an unknown name counts as one function per page, since one blob would otherwise be a thousand functions.
 const PAGE: u64 = 4096;
 
-/// Where the page of an address starts.
+/// Start of the page that contains an address.
 fn page_of(address: u64) -> u64 {
     address / PAGE * PAGE
 }
 
-/// What memory is called that processes share without a file.
+/// Display name of memory that processes share without a file.
 const SHARED_MEMORY: &str = "[shared anonymous memory]";
 
 impl Location {
-    /// The module that it lies in.
+    /// The module that contains it.
     pub fn module(&self) -> Option<ModuleId> {
         match self {
             Self::Module { module, .. }
@@ -32,7 +32,7 @@ impl Location {
 }
 
 impl Tables {
-    /// The process that runs the recorded command: the first one without a recorded parent. `None` for recordings of
+    /// The process that runs the recorded command: the first without a recorded parent. `None` for recordings of
     /// running processes and of the whole system.
     pub fn command_process(&self) -> Option<ProcessId> {
         if self.recording.scope != "command" {
@@ -55,7 +55,7 @@ impl Tables {
             .map_or("[unknown]", |module| module.name.as_str())
     }
 
-    /// The innermost function at a frame, or what stands for it where no name is known.
+    /// The innermost function at a frame, or a placeholder where its name is unknown.
     pub fn function_name(&self, frame: FrameId) -> Cow<'_, str> {
         if let Some(name) = self.names.get(&frame) {
             return Cow::Borrowed(
@@ -70,7 +70,7 @@ impl Tables {
         }
     }
 
-    /// Stands for a function's name where only the address is known.
+    /// Placeholder for a function name where only the address is known.
     pub fn address_name(&self, location: &Location) -> String {
         match location {
             Location::Module { module, svma } => {
@@ -96,19 +96,19 @@ impl Tables {
     }
 }
 
-/// What a function without a name is called: by its file, and where it starts there.
+/// Name of a nameless function: its file, and where it starts there.
 pub fn nameless(file: &str, start: u64) -> String {
     format!("{file} + {start:#x}")
 }
 
-/// The place in the file, of a function that [`nameless`] named.
+/// The offset part of a name built by [`nameless`].
 pub fn place_of_nameless(name: &str) -> Option<&str> {
     let (file, digits) = name.rsplit_once(" + 0x")?;
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_number.then(|| &name[file.len() + 1..])
 }
 
-/// The last part of a path; of devices and of the kernel's own files the whole, as `1` says nothing and `/dev/pts/1` does.
+/// The last part of a path; the whole path of devices and the kernel's own files: `1` says nothing, `/dev/pts/1` does.
 pub fn short_path(path: &str) -> &str {
     if ["/dev/", "/proc/", "/sys/"].iter().any(|start| path.starts_with(start)) {
         return path;
@@ -123,7 +123,7 @@ impl MappedFile {
         self.deleted && &*self.path == "/dev/zero"
     }
 
-    /// Its path, with a word on what became of it, or what stands for a path that nobody knows.
+    /// Its path, marked if it was deleted, or a placeholder for an unknown path.
     pub fn display_path(&self) -> String {
         if self.is_shared_memory() {
             return SHARED_MEMORY.to_owned();
@@ -143,7 +143,7 @@ impl MappedFile {
         }
     }
 
-    /// The last part of its path, or what stands for it.
+    /// The last part of its path, or its placeholder.
     pub fn short_name(&self) -> String {
         if self.path.is_empty() || self.is_shared_memory() {
             return self.display_path();
@@ -152,7 +152,7 @@ impl MappedFile {
     }
 }
 
-/// Kernel modules may lie below `_text`: their offsets wrap.
+/// Kernel modules may be below `_text`: their offsets wrap.
 fn signed(offset: KernelOffset) -> String {
     let below = offset.0.wrapping_neg();
     if below < offset.0 {

@@ -1,4 +1,4 @@
-//! What a page fault is once it is over: the fact that verbs, the profile and reports read.
+//! A finished page fault, as subcommands, the profile and reports read it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +15,14 @@ id!(
 );
 
 /// A page fault.
-#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
+#[allow(clippy::struct_excessive_bools)] // each is a separate fact
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FaultFact {
-    /// When it began; in tier 3, when it was over.
+    /// When it began; in tier 3, when it ended.
     pub start: Timestamp,
-    /// From the exception to the completion; `None`: its start was not seen.
+    /// From the exception to the completion; `None` if its start was not seen.
     pub latency: Option<Duration>,
-    /// Whose.
+    /// The faulting thread.
     pub thread: ThreadId,
     /// Innermost frame of user and kernel stack together.
     pub stack: Option<StackId>,
@@ -30,37 +30,38 @@ pub struct FaultFact {
     pub address: Avma,
     /// How it was touched.
     pub access: Access,
-    /// What kind of memory it brought.
+    /// The kind of memory that it mapped.
     pub class: FaultClass,
-    /// The page of the file that is mapped there; `None`: no file is.
+    /// The page of the file that is mapped there; `None` for memory without a file.
     pub place: Option<FilePlace>,
-    /// The kernel counts it as major.
+    /// Whether the kernel counts it as major.
     pub major: bool,
-    /// The kernel touched the address, on behalf of a system call.
+    /// Whether the kernel touched the address on behalf of a system call.
     pub in_kernel: bool,
-    /// The memory is another process's.
+    /// Whether the memory belongs to another process.
     pub remote: bool,
-    /// Why it failed; failed faults are in no count of the kernel's.
+    /// Why it failed; the kernel's counts omit failed faults.
     pub failed: Option<Failure>,
-    /// What it waited for, as far as its tier can tell.
+    /// What it waited for, as far as its tier can see.
     pub waits: FaultWaits,
-    /// Attempts after the first; `None`: the tier can't tell.
+    /// Attempts after the first; `None` if the tier can't see them.
     pub retries: Option<u32>,
-    /// Pages that fault-around mapped beside, as far as they were in memory; `None`: none, or the kernel does not tell.
+    /// Pages that fault-around also mapped, as far as they were in memory; `None` if none, or the kernel does not
+    /// report it.
     pub around: Option<PageRange>,
-    /// Pages that were read into the page cache meanwhile.
+    /// Pages read into the page cache during the fault.
     pub pages_read: u32,
-    /// The kernel had stopped reading around faults in this mapping, after too many misses.
+    /// Whether the kernel had stopped reading around faults in this mapping, after too many misses.
     pub read_around_off: bool,
 }
 
 impl FaultFact {
-    /// It was switched out for a disk, or for somebody else's read.
+    /// Whether it was switched out for a disk, or for another thread's read.
     pub fn waited(&self) -> bool {
         self.waits.disk.is_some_and(|time| !time.is_zero()) || self.waits.other_read.is_some_and(|time| !time.is_zero())
     }
 
-    /// Bytes that came into memory: pages that were read into the page cache, and the page that was mapped unless it is
+    /// Bytes brought into memory: pages read into the page cache, and the page that was mapped unless it is
     /// one of those.
     pub fn bytes(&self) -> u64 {
         const HUGE_PAGE: u64 = 2 << 20;
@@ -73,7 +74,7 @@ impl FaultFact {
         }
     }
 
-    /// Time that counts for the one who looks for slow faults: the latency, or nothing where it is not known.
+    /// Time for ranking slow faults: the latency, or zero if it is unknown.
     pub fn time(&self) -> Duration {
         self.latency.unwrap_or_default()
     }
@@ -89,28 +90,28 @@ pub enum Access {
     Write,
     /// Executed.
     Execute,
-    /// The tier can't tell.
+    /// Unknown to the tier.
     #[default]
     Unknown,
 }
 
-/// What kind of memory a fault brought.
+/// The kind of memory that a fault mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultClass {
     /// A page of a file, read or executed.
     FileRead,
-    /// A private copy of a file's page, written to: relocations, data.
+    /// A private copy of a written file page: relocations, data.
     FileCow,
-    /// A shared page of a file, written to.
+    /// A written page of a shared file mapping.
     SharedDirty,
     /// The page of zeroes, for anonymous memory that is read.
     ZeroPage,
     /// New anonymous memory.
     Anonymous,
-    /// Anonymous memory that was swapped out.
+    /// Anonymous memory that had been swapped out.
     SwapIn,
-    /// A copy of an anonymous page that was shared, with a forked process or as the page of zeroes.
+    /// A copy of an anonymous page that was shared with a forked process, or was the page of zeroes.
     Cow,
     /// A page of a tmpfs or of shared memory (memfd).
     Shmem,
@@ -118,15 +119,15 @@ pub enum FaultClass {
     Huge,
     /// Handled by a program through userfaultfd.
     Userfaultfd,
-    /// Failed.
+    /// A failed fault.
     Error,
-    /// The tier can't tell.
+    /// Unknown to the tier.
     #[default]
     Unknown,
 }
 
 impl FaultClass {
-    /// Every class, in the order of tables.
+    /// Every class, in table order.
     pub const ALL: [Self; 12] = [
         Self::FileRead,
         Self::FileCow,
@@ -142,7 +143,7 @@ impl FaultClass {
         Self::Unknown,
     ];
 
-    /// As tables, CSV and JSON name it.
+    /// Name in tables, CSV and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::FileRead => "file-read",
@@ -164,7 +165,7 @@ impl FaultClass {
 /// Why a fault failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Failure {
-    /// The address must not be touched so.
+    /// The mapping does not allow this access.
     #[serde(rename = "SIGSEGV")]
     Segv,
     /// Beyond the file's end, or the file could not be read.
@@ -173,13 +174,13 @@ pub enum Failure {
     /// Out of memory.
     #[serde(rename = "OOM")]
     OutOfMemory,
-    /// Otherwise.
+    /// Another failure.
     #[serde(rename = "other")]
     Other,
 }
 
 impl Failure {
-    /// As tables, CSV and JSON name it.
+    /// Name in tables, CSV and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Segv => "SIGSEGV",
@@ -190,18 +191,19 @@ impl Failure {
     }
 }
 
-/// Parts of a fault's latency; `None`: the tier can't tell. They do not overlap but for `reclaim`, which holds waits of its own.
+/// Parts of a fault's latency; `None` if the tier can't see them. They do not overlap, except that `reclaim`
+/// includes waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FaultWaits {
-    /// Before and between the attempts: for the lock of the address space.
+    /// Before and between the attempts: for the address space lock.
     pub lock: Option<Duration>,
-    /// For a read that it started itself.
+    /// For a read that it started.
     pub disk: Option<Duration>,
-    /// For a read that somebody else had started.
+    /// For a read that another thread had started.
     pub other_read: Option<Duration>,
     /// For something else.
     pub blocked: Option<Duration>,
-    /// It could have run, but another thread did.
+    /// Runnable, while another thread ran.
     pub preempted: Option<Duration>,
     /// In direct reclaim or compaction.
     pub reclaim: Option<Duration>,
@@ -226,35 +228,35 @@ impl FaultWaits {
 pub struct FilePlace {
     /// The file.
     pub file: MappedFileId,
-    /// Where the page starts in it.
+    /// Start of the page in the file.
     pub offset: FileOffset,
     /// The byte that was touched.
     pub byte: FileOffset,
 }
 
-/// Neighbouring pages of a file, counted from its start.
+/// Adjacent pages of a file, counted from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PageRange {
     /// First page.
     pub first: u64,
-    /// How many.
+    /// Number of pages.
     pub count: u32,
 }
 
 /// Pages that a recorded thread brought into the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PagesReadFact {
-    /// When the first one came.
+    /// When the first page arrived.
     pub time: Timestamp,
-    /// Who read.
+    /// The reading thread.
     pub thread: ThreadId,
-    /// Which file.
+    /// The file.
     pub file: MappedFileId,
-    /// Which pages.
+    /// The pages.
     pub pages: PageRange,
-    /// Within a page fault; else by a system call.
+    /// Whether it was within a page fault, not a system call.
     pub in_fault: bool,
-    /// Binary logarithm of the pages of each folio that it filled; `None`: not recorded.
+    /// Binary logarithm of the pages of each folio that it filled; `None` if not recorded.
     pub order: Option<u8>,
 }
 
@@ -263,30 +265,30 @@ pub struct PagesReadFact {
 pub struct MappedFile {
     /// Device and inode.
     pub id: FileId,
-    /// Path as the process sees it; empty: nobody knows. Files of one path share it.
+    /// Path as the process sees it; empty if unknown. Files with one path share the string.
     pub path: Arc<str>,
-    /// It was deleted or replaced while it was mapped.
+    /// Whether it was deleted or replaced while it was mapped.
     pub deleted: bool,
     /// Build id, empty if it has none.
     pub build_id: Vec<u8>,
     /// ELF sections by offset, for a library or program.
     pub sections: Vec<FileSection>,
-    /// Symbols of the places that were touched, by offset.
+    /// Symbols at the touched offsets, by offset.
     pub symbols: Vec<FileSymbol>,
 }
 
 impl MappedFile {
-    /// The section that holds a byte of the file.
+    /// Name of the section that contains a byte of the file.
     pub fn section(&self, byte: FileOffset) -> Option<&str> {
         Some(&*self.sections.get(self.section_index(byte)?)?.name)
     }
 
-    /// The symbol that holds a byte of the file.
+    /// Name of the symbol that contains a byte of the file.
     pub fn symbol(&self, byte: FileOffset) -> Option<&str> {
         Some(&*self.symbols.get(self.symbol_index(byte)?)?.name)
     }
 
-    /// Where [`Self::section`] stands in `sections`.
+    /// Index of [`Self::section`] in `sections`.
     pub fn section_index(&self, byte: FileOffset) -> Option<usize> {
         let after = self.sections.partition_point(|section| section.offset <= byte.0);
         let index = after.checked_sub(1)?;
@@ -294,7 +296,7 @@ impl MappedFile {
         (byte.0.checked_sub(section.offset)? < section.size).then_some(index)
     }
 
-    /// Where [`Self::symbol`] stands in `symbols`.
+    /// Index of [`Self::symbol`] in `symbols`.
     pub fn symbol_index(&self, byte: FileOffset) -> Option<usize> {
         let after = self.symbols.partition_point(|symbol| symbol.offset <= byte.0);
         let index = after.checked_sub(1)?;
@@ -312,38 +314,38 @@ pub struct FileSection {
     pub offset: u64,
     /// Bytes in the file.
     pub size: u64,
-    /// Address in the file's own terms.
+    /// Address in the file's own address space.
     pub svma: u64,
 }
 
-/// A symbol at a place that was touched.
+/// A symbol at an offset that was touched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileSymbol {
-    /// Demangled.
+    /// Demangled name.
     pub name: String,
     /// First byte in the file.
     pub offset: u64,
-    /// Bytes; at least up to the last place that was touched.
+    /// Size in bytes; reaches at least the last touched offset.
     pub size: u64,
 }
 
-/// A thread's faults by what became of them, beside the kernel's own count.
+/// A thread's faults by outcome, for comparison with the kernel's own count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FaultAccount {
-    /// Recorded.
+    /// Recorded faults.
     pub seen: u64,
-    /// Lost: the ring was full.
+    /// Lost faults: the ring was full.
     pub lost: u64,
-    /// Not asked for (`--faults`).
+    /// Faults that were not requested (`--faults`).
     pub filtered: u64,
-    /// Failed; the kernel does not count them.
+    /// Failed faults, which the kernel does not count.
     pub failed: u64,
-    /// What the kernel had counted before the first one that was watched; `None`: none was.
+    /// The kernel's count before the first traced fault; `None` if none was traced.
     pub before: Option<u64>,
 }
 
 impl FaultAccount {
-    /// That of two threads.
+    /// The sum of two threads' accounts.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         let before = self.before.zip(other.before);
@@ -356,8 +358,8 @@ impl FaultAccount {
         }
     }
 
-    /// Faults that the kernel counted and the tier could not see, if it counted `kernel` in all. Negative: we saw more than the
-    /// kernel counted, which must not be.
+    /// Faults that the kernel counted and the tier could not see, given its total `kernel`. Negative: more were
+    /// recorded than the kernel counted, which must not happen.
     pub fn not_visible(&self, kernel: u64) -> Option<i64> {
         let watched = i64::try_from(kernel.checked_sub(self.before?)?).ok()?;
         let known = self.seen.checked_add(self.lost)?.checked_add(self.filtered)?;
@@ -365,32 +367,32 @@ impl FaultAccount {
     }
 }
 
-/// Faults of one thread that the profile's budget had no room for one by one: the shortest minor ones go first.
+/// Faults of one thread that exceeded the profile's budget: the shortest minor ones are folded first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoldedFaults {
-    /// Whose.
+    /// The thread.
     pub thread: ThreadId,
-    /// Which.
+    /// The class of the faults.
     pub class: FaultClass,
-    /// The kernel counts them as major.
+    /// Whether the kernel counts them as major.
     pub major: bool,
-    /// How many.
+    /// Number of faults.
     pub faults: u64,
     /// Sum of [`FaultFact::time`], in ns.
     pub time: u64,
-    /// Pages that were read into the page cache meanwhile.
+    /// Pages read into the page cache during the faults.
     pub pages_read: u64,
 }
 
-/// Pages of one file that the profile's budget had no room for run by run.
+/// Page-cache reads of one file that exceeded the profile's budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoldedReads {
     /// The file.
     pub file: MappedFileId,
-    /// Within page faults; else by system calls.
+    /// Whether they were within page faults, not system calls.
     pub in_fault: bool,
-    /// How many [`PagesReadFact`]s.
+    /// Number of [`PagesReadFact`]s.
     pub runs: u64,
-    /// Their pages.
+    /// Number of pages.
     pub pages: u64,
 }

@@ -1,4 +1,5 @@
-//! From a page fault's record to what it says: class, access, parts, failure. Pure; docs/page-faults.md has the rules as a table.
+//! Converts a page fault's record to a fact: class, access, parts, failure. Pure; docs/page-faults.md has the rules
+//! as a table.
 
 use std::time::Duration;
 
@@ -13,9 +14,9 @@ use super::{StackId, ThreadId};
 use crate::event::{Fault, FaultVma};
 use crate::task::space::{MappedFile, Region};
 
-/// `MMAP_LOTSAMISS` of mm/filemap.c: with more misses the kernel does not read around a fault.
+/// `MMAP_LOTSAMISS` of mm/filemap.c: above this many misses the kernel does not read around a fault.
 const LOTS_OF_MISSES: u32 = 100;
-/// `FAULT_FLAG_UNSHARE`: a page that is to be read only must be the process's own.
+/// `FAULT_FLAG_UNSHARE`: a page to be read only must be the process's own.
 const UNSHARE: u32 = 0x400;
 const SIGBUS: u32 = 7;
 const SIGSEGV: u32 = 11;
@@ -37,7 +38,7 @@ mod magic {
     pub const HUGETLBFS: u32 = 0x9584_58f6;
 }
 
-/// The memory that was touched, as far as it matters for a fault's class.
+/// The touched memory, as far as it matters for a fault's class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a bit of the mapping")]
 pub struct Memory {
@@ -47,20 +48,20 @@ pub struct Memory {
     shmem: bool,
     /// Writes go to the file.
     shared: bool,
-    /// It can be written to.
+    /// The mapping is writable.
     writable: bool,
-    /// Of huge pages.
+    /// It consists of huge pages.
     huge: bool,
-    /// Missing pages are supplied by a program.
+    /// A program supplies missing pages.
     supplied: bool,
-    /// Writes are watched by a program.
+    /// A program monitors writes.
     watched: bool,
-    /// A device's, or lent by the kernel: no page of a file, and none of the process's own.
+    /// A device's memory, or the kernel's: neither a file page nor the process's own.
     foreign: bool,
 }
 
 impl Memory {
-    /// As the kernel's own mapping says, with the mapping of the time line there, which alone knows names.
+    /// From the kernel's mapping, and the time line's mapping there, which alone knows names.
     pub fn of_vma(vma: &FaultVma, mapped: Option<&MappedFile>) -> Self {
         let has = |bit| vma.flags & bit != 0;
         let shared = has(vm::SHARED);
@@ -80,10 +81,10 @@ impl Memory {
         }
     }
 
-    /// As the time line says.
+    /// From the time line.
     pub fn of_region(region: &Region, mapped: &MappedFile) -> Self {
         let zeroes = !region.shared && is_zeroes(mapped);
-        // The name is all that tells: perf's records do not say which file system it is.
+        // Only the name indicates it: perf's records do not name the file system.
         let in_memory = ["/memfd:", "/dev/shm/", "/dev/zero", "/SYSV"];
         Self {
             file: mapped.file.inode != 0 && !zeroes,
@@ -102,7 +103,7 @@ fn is_zeroes(mapped: &MappedFile) -> bool {
     &*mapped.path == "/dev/zero"
 }
 
-/// How the address was touched: the processor's word, else the kernel's.
+/// How the address was touched: according to the processor, else the kernel.
 fn access(fault: &Fault<'_>) -> Access {
     let told = |bits: u32, instruction: u32, write: u32| {
         if bits & instruction != 0 {
@@ -123,7 +124,7 @@ fn access(fault: &Fault<'_>) -> Access {
     }
 }
 
-/// What kind of memory the fault brought.
+/// The kind of memory that the fault mapped.
 fn class(fault: &Fault<'_>, access: Access, memory: Option<Memory>) -> FaultClass {
     let is = |flag: u32| fault.flags & flag != 0;
     if is(FAULT_FAILED) {
@@ -152,8 +153,8 @@ fn class(fault: &Fault<'_>, access: Access, memory: Option<Memory>) -> FaultClas
     }
 }
 
-/// A program that watches the memory through userfaultfd handled it: the kernel's attempt ended with a retry, after which the page
-/// was there.
+/// Whether a program that monitors the memory through userfaultfd handled it: the kernel's attempt ended with a
+/// retry, after which the page was there.
 fn by_program(fault: &Fault<'_>, memory: Memory, present: Option<bool>, write: Option<bool>) -> bool {
     let handled = fault.flags & FAULT_HANDLED != 0;
     let retried = fault.attempts.returned & returned::RETRY != 0;
@@ -182,7 +183,7 @@ fn of_anonymous(present: Option<bool>, write: Option<bool>, major: bool) -> Faul
     }
 }
 
-/// Why it failed: the kernel's word, else the signal that followed.
+/// Why it failed: according to the kernel, else by the signal that followed.
 fn failure(fault: &Fault<'_>) -> Option<Failure> {
     if fault.flags & FAULT_FAILED == 0 {
         return None;
@@ -206,7 +207,7 @@ fn failure(fault: &Fault<'_>) -> Option<Failure> {
     )
 }
 
-/// The parts of the latency that its tier can tell.
+/// The parts of the latency that its tier can see.
 fn waits(fault: &Fault<'_>, class: FaultClass) -> FaultWaits {
     let is = |flag: u32| fault.flags & flag != 0;
     if !is(FAULT_STARTED) || fault.start.is_none() {
@@ -227,26 +228,26 @@ fn waits(fault: &Fault<'_>, class: FaultClass) -> FaultWaits {
     }
 }
 
-/// What the replay found out about a fault beside its record.
+/// What the replay found out about a fault in addition to its record.
 #[derive(Debug, Clone, Copy)]
 pub struct Found {
-    /// Whose it is.
+    /// The faulting thread.
     pub thread: ThreadId,
-    /// Where the thread was.
+    /// Its call stack.
     pub stack: Option<StackId>,
-    /// The memory, if anything is known about it.
+    /// The memory, if known.
     pub memory: Option<Memory>,
     /// The page of a file.
     pub place: Option<FilePlace>,
 }
 
-/// The fact of a fault.
+/// Builds the fact of a fault.
 pub fn fact(fault: &Fault<'_>, found: Found) -> FaultFact {
     let is = |flag: u32| fault.flags & flag != 0;
     let access = access(fault);
     let class = class(fault, access, found.memory);
     let end = fault.at.time;
-    // Clocks of hostile logs may go back.
+    // Clocks of hostile logs may go backwards.
     let start = fault.start.unwrap_or(end).min(end);
     let user_mode = if is(FAULT_EXCEPTION) {
         fault.attempts.error_code & error_code::USER != 0

@@ -1,5 +1,5 @@
-//! The files that faults, reads, waits and requests touched: the kernel's word for which file it is, the mappings' for its name, and the
-//! kernel's again for files that nobody mapped.
+//! Files that faults, reads, waits and requests touched: the kernel identifies the file, the mappings name it, and the
+//! kernel also names files that are not mapped.
 
 use std::sync::Arc;
 
@@ -12,50 +12,52 @@ use crate::event::{FaultFile, FileId, FileName};
 use crate::hash::hash;
 use crate::task::space::{FileKey, Files, Region};
 
-/// Most files; places in later ones are not told.
+/// Maximum number of files; offsets in later ones are not recorded.
 const MAX_FILES: usize = 1 << 20;
-/// Most places of one file, and of all, whose symbols are looked up.
+/// Maximum number of offsets of one file, and of all, with symbol lookup.
 const MAX_PLACES: usize = 1 << 20;
 const MAX_PLACES_IN_ALL: usize = 1 << 22;
 
-/// Pseudo files: opening them reads nothing of the program's, and may do something.
+/// Pseudo files: opening them reads nothing that belongs to the program, and may have side effects.
 const NO_FILES: [&str; 5] = ["/dev/", "/proc/", "/sys/", "/memfd:", "/SYSV"];
 
-/// The path may be one of a file on a disk, which has sections and symbols.
+/// Whether the path may name a file on a disk, with sections and symbols.
 pub fn is_on_disk(path: &str) -> bool {
     path.starts_with('/') && !NO_FILES.iter().any(|start| path.starts_with(start))
 }
 
-/// Gives each file its [`MappedFileId`]: a file of two names is two.
+/// Assigns each file its [`MappedFileId`]: a file with two names has two.
 #[derive(Debug, Default, Clone)]
 pub struct FileIndex {
-    /// Answers that were given, for files that are what their mapping says.
+    /// Cached answers, for files that are what their mapping says.
     known: FxHashMap<FileKey, MappedFileId>,
-    /// The same for files that are below the one that is mapped.
+    /// The same for files below the mapped one.
     below: FxHashMap<(FileId, FileKey), MappedFileId>,
-    /// The first name of each file, which reads go to, where that is in the list as this file. Without the file itself: there are hundreds of thousands.
+    /// The id of each file's first name, which reads use, where it is listed as this file. The key is omitted: there
+    /// are hundreds of thousands.
     first: HashTable<MappedFileId>,
-    /// The same where it is in the list as another one.
+    /// The same for files that are listed as another one.
     first_as: FxHashMap<FileId, MappedFileId>,
-    /// Further names, of those few that have any.
+    /// Further names, of the few files that have any.
     others: FxHashMap<FileId, Vec<MappedFileId>>,
-    /// As which file the mappings know it: of an overlay, they may name the file above, and the fault the one below.
+    /// File id in the mappings: in an overlay, they may name the upper file and the fault the lower one.
     pub mapped_as: Vec<FileId>,
-    /// The bytes that were touched, by file.
+    /// Touched bytes, by file.
     touched: FxHashMap<MappedFileId, FxHashSet<u64>>,
     places: usize,
-    /// Names that the kernel side told, of files that have none yet.
+    /// Names that the kernel side sent for files that have none yet.
     told: FxHashMap<FileId, String>,
-    /// Names by number, as events call them.
+    /// Names by the number that events use.
     names: FxHashMap<u64, Arc<str>>,
-    /// Of files that were called by more than one name: the one that an event called it last.
+    /// For files with several names: the name that an event used last.
     last: FxHashMap<FileId, MappedFileId>,
-    /// Files whose name the kernel side has told so far. A log that was kept knows all from the beginning; this is the same when it is read again.
+    /// Files that the kernel side has named so far. A kept log knows all names from the beginning; this set grows as
+    /// it did in the recording.
     named: FxHashSet<FileId>,
 }
 
 impl FileIndex {
-    /// Goes on with files that are known already: their ids stay.
+    /// Continues with known files: their ids stay.
     pub fn of(files: &[MappedFile], mapped_as: &[FileId]) -> Self {
         let mut index = Self::default();
         for (number, file) in (0u32..).zip(files) {
@@ -68,7 +70,7 @@ impl FileIndex {
         index
     }
 
-    /// The place that a fault's own record names. `region` is what the time line has at the address.
+    /// The page that a fault's own record names. `region` is the time line's mapping of the address.
     pub fn place(
         &mut self,
         list: &mut Vec<MappedFile>,
@@ -86,7 +88,7 @@ impl FileIndex {
         Some(self.touch(list, id, file.offset, byte))
     }
 
-    /// The place that the time line names.
+    /// The page that the time line names.
     pub fn place_in_region(
         &mut self,
         list: &mut Vec<MappedFile>,
@@ -108,7 +110,7 @@ impl FileIndex {
         self.id(list, files, files.get(region.file).file, Some(region.file))
     }
 
-    /// Takes a name that the kernel side knows a file by. What was known before beats it, but for events that call the file by it.
+    /// Adds a name that the kernel side knows. A known name takes precedence, except for events that use this one.
     pub fn name(&mut self, list: &[MappedFile], name: &FileName) {
         let file = name.file;
         if !name.path.is_empty() && self.named.len() < MAX_FILES {
@@ -124,19 +126,19 @@ impl FileIndex {
         }
     }
 
-    /// The kernel side has told a name of the file.
+    /// The kernel side has named the file.
     pub fn has_name(&self, file: FileId) -> bool {
         self.named.contains(&file)
     }
 
-    /// The file is in the list by name.
+    /// Whether the file is listed under a name.
     fn is_listed(&self, list: &[MappedFile], file: FileId) -> bool {
         let known = self.first(list, file).and_then(|id| list.get(id.index()));
         known.is_some_and(|known| !known.path.is_empty())
     }
 
-    /// The file that pages were read of, that a descriptor refers to, or that is between the program and a device; with the number of the name
-    /// that it had then, or 0.
+    /// The file that pages were read from, that a descriptor refers to, or that is between the program and a device;
+    /// with the number of its name at that time, or 0.
     pub fn of_file(
         &mut self,
         list: &mut Vec<MappedFile>,
@@ -150,7 +152,7 @@ impl FileIndex {
         known.or_else(|| self.id(list, files, file, files.of(file)))
     }
 
-    /// The file under the name that an event calls it by.
+    /// The file under the name that an event uses.
     fn called(
         &mut self,
         list: &mut Vec<MappedFile>,
@@ -164,7 +166,7 @@ impl FileIndex {
             Some(id) => id,
             None if mapped.is_some() => self.id(list, files, file, mapped)?,
             None => match first.filter(|_| !self.is_listed(list, file)) {
-                // Its pages were read before anything called it by a name.
+                // Its pages were read before any event named it.
                 Some(nameless) => {
                     list.get_mut(nameless.index())?.path = path;
                     nameless
@@ -179,7 +181,7 @@ impl FileIndex {
         Some(id)
     }
 
-    /// Names for what had none when it was touched: a mapping may have come later, or a name.
+    /// Adds names for files without one when they were touched: a mapping or a name may have arrived later.
     pub fn finish(&mut self, list: &mut [MappedFile], files: &Files) {
         for (known, mapped_as) in list.iter_mut().zip(&mut self.mapped_as) {
             if !known.path.is_empty() {
@@ -196,7 +198,7 @@ impl FileIndex {
         }
     }
 
-    /// The bytes of a file that were touched, ascending.
+    /// Touched bytes of a file, ascending.
     pub fn touched(&self, id: MappedFileId) -> Vec<FileOffset> {
         let mut bytes: Vec<FileOffset> = self
             .touched
@@ -255,7 +257,7 @@ impl FileIndex {
         if let (Some(known), Some(mapped_as)) = (list.get_mut(id.index()), self.mapped_as.get_mut(id.index())) {
             *mapped_as = describe(known, files, key);
         }
-        // What only the time line places is named by the mapping's own number.
+        // A page that only the time line finds is identified by the mapping's number.
         if self.under(list, mapped.file, &mapped.path).is_none() {
             self.is_also(list, mapped.file, id);
         }
@@ -273,14 +275,14 @@ impl FileIndex {
         own.or_else(|| self.first_as.get(&file)).copied()
     }
 
-    /// What the file is in the list under that name.
+    /// The id of the file under that name.
     fn under(&self, list: &[MappedFile], file: FileId, path: &str) -> Option<MappedFileId> {
         let others = self.others.get(&file).into_iter().flatten().copied();
         let mut ids = self.first(list, file).into_iter().chain(others);
         ids.find(|id| list.get(id.index()).is_some_and(|known| &*known.path == path))
     }
 
-    /// The file is in the list as `id`.
+    /// Records that the file is also listed as `id`.
     fn is_also(&mut self, list: &[MappedFile], file: FileId, id: MappedFileId) {
         match self.first(list, file) {
             Some(first) if first == id => {}
@@ -311,24 +313,24 @@ impl FileIndex {
     }
 }
 
-/// This is the file's own number in the list.
+/// Whether this is the file's own number in the list.
 fn is(list: &[MappedFile], id: MappedFileId, file: FileId) -> bool {
     list.get(id.index()).is_some_and(|known| known.id == file)
 }
 
-/// The region is the mapping that the fault was in: of the same file, or of a file above it, at the same place. Regions whose mapping
-/// moved or is gone do not agree.
+/// Whether the region is the mapping of the fault: of the same file, or of a file above it, at the same address.
+/// Regions with a moved or removed mapping do not match.
 fn shows(files: &Files, region: &Region, file: &FaultFile, address: Avma) -> bool {
     let mapped = files.get(region.file).file;
     if mapped == file.file {
         return true;
     }
-    // Stacked file systems have no device of their own.
+    // Stacked file systems have no separate device.
     let page = Avma(address.0 - address.0 % PAGE);
     mapped.inode != 0 && mapped.major == 0 && region.start <= page && region.file_offset(page) == file.offset
 }
 
-/// Takes over what a mapping says, and returns its number for the file.
+/// Copies what a mapping says, and returns its number for the file.
 fn describe(known: &mut MappedFile, files: &Files, key: FileKey) -> FileId {
     let mapped = files.get(key);
     known.path.clone_from(&mapped.path);

@@ -1,4 +1,4 @@
-//! Names of code that was made at run time, from the perf maps and jitdump files that its compilers wrote.
+//! Names of code generated at run time, from the perf maps and jitdump files that its compilers wrote.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{FrameName, SourceFrame};
 use crate::addr::{Avma, Timestamp};
 use crate::event::{Attachment, AttachmentKind};
 
-/// The files of all processes.
+/// Perf maps and jitdumps of all processes.
 #[derive(Debug, Default)]
 pub struct JitIndex {
     dumps: FxHashMap<u32, JitDump>,
@@ -18,7 +18,7 @@ pub struct JitIndex {
 }
 
 impl JitIndex {
-    /// Takes in a perf map or a jitdump. Says what was wrong with it, in a sentence.
+    /// Adds a perf map or a jitdump. Returns a sentence about what was wrong with it.
     pub fn add(&mut self, attachment: &Attachment) -> Option<String> {
         let path = String::from_utf8_lossy(&attachment.path);
         let bad = match attachment.kind {
@@ -34,20 +34,20 @@ impl JitIndex {
                     self.dumps.insert(attachment.pid, dump);
                     bad
                 }
-                Err(error) => return Some(format!("{path} names no code: {error}")),
+                Err(error) => return Some(format!("cannot read the names in {path}: {error}")),
             },
             AttachmentKind::Markers => 0,
         };
-        (bad > 0).then(|| format!("{path}: {bad} entries could not be read; the code that they name stays unnamed"))
+        (bad > 0).then(|| format!("{path}: unreadable entries: {bad}; their code stays unnamed"))
     }
 
-    /// What code this process made may depend on the time: a jitdump tells when it was replaced.
+    /// Whether names in this process may depend on the time: a jitdump records when code was replaced.
     pub fn has_dump(&self, pid: u32) -> bool {
         self.dumps.contains_key(&pid)
     }
 
-    /// The function of process `pid` that covers `address` at `time`. A jitdump knows when code was replaced, so it comes
-    /// first.
+    /// The function of process `pid` that covers `address` at `time`. A jitdump knows when code was replaced, so it
+    /// takes precedence.
     pub fn lookup(&self, pid: u32, address: Avma, time: Timestamp) -> Option<Found<'_>> {
         let from_dump = self
             .dumps
@@ -76,7 +76,7 @@ impl Found<'_> {
         })
     }
 
-    /// Which of the pieces of code that were at its address one after another, as [`super::Location::Jit`] counts them.
+    /// Which of the successive functions at its address, numbered as in [`super::Location::Jit`].
     pub fn code(&self) -> u32 {
         match self {
             Self::Dump(found) => found.index.saturating_add(1),

@@ -1,8 +1,10 @@
-//! The one file that crosses columns: which request a fault or a wait is due to, and who held up the holder of a lock.
+//! The one file that crosses columns: matches faults and waits to requests, and finds what delayed the holder of a
+//! lock.
 //!
-//! Facts come in the order in which they ended, and a request completes before what it holds up goes on. So each fault and wait is held against
-//! what was complete shortly before; only a request that a fault began may come later, and then finds the fault here. What is kept is
-//! bounded by number, not by the length of the recording. docs/io.md has the rules; what no rule covers stays unknown.
+//! Facts arrive in order of their ends, and a request completes before what it delays continues. So each fault and
+//! wait is compared with recent completions; only a request that a fault began may arrive later, and then finds the
+//! fault here. What is kept is bounded by number, not by the length of the recording. docs/io.md has the rules;
+//! everything else stays unknown.
 
 mod recent;
 
@@ -20,32 +22,33 @@ use crate::addr::{Timestamp, ns};
 use crate::event::FileId;
 use recent::{Link, Recent, Span};
 
-/// From a completion to the waking of who waits for it, at most: pages are checked and decrypted in between.
+/// Longest time from a completion to the wakeup of its waiter: pages are checked and decrypted in between.
 const WAKING: Duration = Duration::from_millis(10);
-/// The same where only the file tells that both belong together.
+/// The same where only the file connects the two.
 const WAKING_FOR_FILE: Duration = Duration::from_millis(1);
-/// A completion is told a little before it wakes who waits for it, who may go to sleep meanwhile: from the one to the other at most.
+/// A completion is recorded slightly before it wakes its waiter, which may sleep in between: the longest time
+/// between both.
 const LEAD: Duration = Duration::from_millis(1);
-/// After its end a thread may have held up another, or wait for what it asked for, for so long.
+/// How long after its end a thread may have held up another, or wait for what it requested.
 const AFTER_END: Duration = Duration::from_mins(1);
-/// Of each thread: bios, faults with bios, waits within a fault, and hold-ups that are kept.
+/// Maximum number, per thread, of bios, faults with bios, waits within a fault, and hold-ups.
 const MAX_ASKED: usize = 256;
 const MAX_FAULTS: usize = 64;
 const MAX_WAITS: usize = 16;
 const MAX_HOLD_UPS: usize = 32;
 
-/// What is remembered of a thread.
+/// Recent facts of a thread.
 #[derive(Debug, Default)]
 struct Lane {
-    /// When it asked for its last bios.
+    /// Times of its last bios.
     asked: VecDeque<Timestamp>,
-    /// Faults that are over and asked for some of those.
+    /// Finished faults that submitted some of those.
     faults: VecDeque<Span>,
-    /// Waits within a fault that is not over.
+    /// Waits within a fault that is still in progress.
     waits: VecDeque<Ended>,
-    /// Faults and waits that may have held up others, too.
+    /// Faults and waits that may have held up others too.
     hold_ups: VecDeque<(EffectKind, Span)>,
-    /// The end of its last wait: what was complete before is over and done with.
+    /// The end of its last wait: earlier completions no longer matter.
     awake: Timestamp,
 }
 
@@ -53,14 +56,14 @@ struct Lane {
 #[derive(Debug, Clone, Copy)]
 struct Ended {
     effect: Effect,
-    /// From the switch-out to the waking.
+    /// From the switch-out to the wakeup.
     span: Span,
-    /// When the completion may have been told: a little before the switch-out, but not before the thread's last wait was over.
+    /// Earliest record of the completion: slightly before the switch-out, but after the end of the thread's last wait.
     since: Timestamp,
 }
 
 impl Ended {
-    /// With the moment before it in which the completion may have been told.
+    /// Extended by the time before it in which the completion may have been recorded.
     fn earlier(self) -> Self {
         let start = self.since.min(self.span.start);
         Self {
@@ -70,7 +73,7 @@ impl Ended {
     }
 }
 
-/// Finds causes: hand in every fact in the order of a replay, and take what [`Join::take`] has after each.
+/// Finds causes: pass in every fact in replay order, and drain [`Join::take`] after each.
 #[derive(Debug, Default)]
 pub struct Join {
     recent: Recent,
@@ -81,12 +84,12 @@ pub struct Join {
 }
 
 impl Join {
-    /// The next cause that was found.
+    /// The next cause found.
     pub fn take(&mut self) -> Option<Cause> {
         self.found.pop_front()
     }
 
-    /// A thread ended: nothing is known of it a while later.
+    /// A thread ended: it is forgotten some time later.
     pub fn ended(&mut self, thread: ThreadId, now: Timestamp) {
         self.ended.push_back((now, thread));
         while let Some((_, thread)) = self.ended.pop_front_if(|(time, _)| now.since(*time) >= AFTER_END) {
@@ -95,17 +98,17 @@ impl Join {
         }
     }
 
-    /// A thread asked for a bio.
+    /// A thread submitted a bio.
     pub fn asked(&mut self, thread: ThreadId, time: Timestamp) {
         push(&mut self.lanes.entry(thread).or_default().asked, time, MAX_ASKED);
     }
 
-    /// A request is complete.
+    /// A request completed.
     pub fn request(&mut self, tables: &Tables, request: &RequestFact) {
         let Some(done) = self.recent.push(tables, request) else {
             return;
         };
-        // Faults that are over and began it.
+        // Finished faults that began it.
         let mut told: Vec<Effect> = Vec::new();
         for part in &done.parts {
             let Some(thread) = part.thread else { continue };
@@ -121,7 +124,7 @@ impl Join {
         }
     }
 
-    /// A fault is over: it began requests of its own, waited for the one that brought its page, or both.
+    /// A fault ended: it began requests, waited for the one that read its page, or both.
     pub fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
         let Some(latency) = fault.latency else { return };
         let span = Span::lasting(fault.start, latency);
@@ -158,7 +161,7 @@ impl Join {
         }
     }
 
-    /// A wait is over: a completion ended it, or the thread that woke it had been held up.
+    /// A wait ended: a completion ended it, or the thread that woke it had been held up.
     pub fn wait(&mut self, tables: &Tables, wait: &WaitFact) {
         let lane = self.lanes.entry(wait.thread).or_default();
         let awake = lane.awake;
@@ -179,7 +182,7 @@ impl Join {
             since: Timestamp(wait.start.0.saturating_sub(ns(LEAD))).max(awake),
         };
         if wait.in_fault {
-            // Which page it was for, the fault tells when it is over.
+            // When the fault ends, it shows which page the wait was for.
             let lane = self.lanes.entry(wait.thread).or_default();
             let oldest = (lane.waits.len() >= MAX_WAITS)
                 .then(|| lane.waits.pop_front())
@@ -222,7 +225,7 @@ impl Join {
         }
     }
 
-    /// Nothing more comes.
+    /// End of input.
     pub fn finish(&mut self) {
         let mut threads: Vec<ThreadId> = self.lanes.keys().copied().collect();
         threads.sort_unstable();
@@ -231,7 +234,8 @@ impl Join {
         }
     }
 
-    /// Waits within a fault that is over now; of those that lie in no fault, only the thread's own requests are known.
+    /// Matches the waits within a fault that ended; for those outside any fault, only the thread's own requests are
+    /// known.
     fn waits_of(&mut self, thread: ThreadId, fault: Option<(Span, Option<(FileId, u64)>)>) {
         let waits = self.lanes.get_mut(&thread).map(|lane| std::mem::take(&mut lane.waits));
         for ended in waits.unwrap_or_default() {
@@ -246,14 +250,14 @@ impl Join {
         }
     }
 
-    /// The latest of the thread's own requests that were complete before it was woken.
+    /// The latest of the thread's own requests that completed before it was woken.
     fn ended_by_own(&mut self, ended: Ended) -> bool {
         let link = self.recent.completed(ended.effect.thread, ended.span.last(WAKING));
         self.tell(ended.effect, link.as_slice());
         link.is_some()
     }
 
-    /// The completion that interrupted the waker, if it brought pages of the file that the thread reads.
+    /// The completion that interrupted the waker, if it read pages of the file that the thread reads.
     fn ended_by_others(&mut self, tables: &Tables, wait: &WaitFact, ended: Ended) -> bool {
         let by_interrupt = wait
             .waker
@@ -267,7 +271,7 @@ impl Join {
         link.is_some()
     }
 
-    /// What held up the thread that let the lock go, while this one waited for it.
+    /// What held up the thread that released the lock, while this one waited for it.
     fn held_up_holder(&mut self, wait: &WaitFact, ended: Ended) {
         let waker = wait.waker.as_ref().filter(|waker| waker.by_interrupt != Some(true));
         let holder = waker
@@ -312,7 +316,7 @@ fn effect(kind: EffectKind, thread: ThreadId, start: Timestamp) -> Effect {
     Effect { kind, thread, start }
 }
 
-/// Keeps the last so many.
+/// Appends an item and keeps the last `most`.
 fn push<T>(queue: &mut VecDeque<T>, item: T, most: usize) {
     if queue.len() >= most {
         queue.pop_front();

@@ -1,4 +1,4 @@
-//! Whether a thread's time adds up: on CPUs + off CPUs = its life, within a thousandth.
+//! Checks whether a thread's time adds up: on CPUs + off CPUs = its lifetime, within a thousandth.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::{FactSink, Mark, SampleFact, Tables, Thread, ThreadId, WaitFact};
 use crate::addr::{Timestamp, ns};
 
-/// Of a life, this part may be missing: one in a thousand.
+/// One in this many parts of a lifetime may be missing.
 const PART: u64 = 1000;
-/// And so much of a short one, in ns: a thread runs before its first event and after its last.
+/// Minimum tolerance for a short lifetime, in ns: a thread runs before its first event and after its last.
 const AT_LEAST: u64 = 100_000;
 
 /// Times of threads while facts arrive.
@@ -27,7 +27,7 @@ struct Times {
     off: u64,
 }
 
-/// The lives of all threads together.
+/// Totals over all threads' lifetimes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct LifeCheck {
     /// Threads that ran or waited.
@@ -36,43 +36,44 @@ pub struct LifeCheck {
     pub on_ns: u64,
     /// Their time off CPUs, in ns.
     pub off_ns: u64,
-    /// Their lives within the recording, in ns.
+    /// Their lifetimes within the recording, in ns.
     pub life_ns: u64,
-    /// The part of their lives that is neither, in ns.
+    /// The part of their lifetimes that is neither, in ns.
     pub missing_ns: u64,
-    /// What is in both, or beyond their lives, in ns.
+    /// Time that is counted as both, or outside their lifetimes, in ns.
     pub excess_ns: u64,
-    /// Threads whose life does not add up.
+    /// Threads with times that do not add up.
     pub open: Vec<OpenLife>,
-    /// Each thread's.
+    /// Times of each thread.
     pub each: Vec<Life>,
 }
 
-/// How a thread spent its life within the recording.
+/// How a thread spent its lifetime within the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Life {
-    /// Its process.
+    /// Process id.
     pub pid: u32,
-    /// Its id.
+    /// Thread id.
     pub tid: u32,
     /// On CPUs, in ns.
     pub on_ns: u64,
     /// Off CPUs, in ns.
     pub off_ns: u64,
-    /// Altogether, in ns.
+    /// Lifetime, in ns.
     pub life_ns: u64,
-    /// The kernel's own figure of its time on CPUs, in ns, since its birth and without what a hypervisor took; `None`: it did not end.
+    /// The kernel's own CPU time, in ns, since birth and without time stolen by a hypervisor; `None` if the thread
+    /// did not end.
     pub kernel_on_ns: Option<u64>,
 }
 
-/// A thread whose life does not add up.
+/// A thread with times that do not add up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct OpenLife {
-    /// Whose.
+    /// The thread.
     pub thread: ThreadId,
-    /// Its life, in ns.
+    /// Its lifetime, in ns.
     pub life_ns: u64,
-    /// On CPUs and off CPUs, less the life, in ns.
+    /// On CPUs plus off CPUs minus the lifetime, in ns.
     pub difference_ns: i64,
 }
 
@@ -98,7 +99,7 @@ impl Lives {
         &mut self.threads[thread.index()]
     }
 
-    /// Holds each thread's times against its life.
+    /// Compares each thread's times with its lifetime.
     pub fn check(&self, tables: &Tables) -> LifeCheck {
         let mut check = LifeCheck::default();
         let mut folded: FxHashMap<ThreadId, u64> = FxHashMap::default();
@@ -108,11 +109,11 @@ impl Lives {
         }
         let crowds: FxHashSet<ThreadId> = tables.recording.crowds.iter().map(|crowd| crowd.thread).collect();
         for (thread, id) in tables.threads.iter().zip((0..).map(ThreadId)) {
-            // One that has neither samples nor waits may have run all the same, after its last switch.
+            // A thread with neither samples nor waits may still have run, after its last switch.
             let times = self.threads.get(id.index()).copied().unwrap_or_default();
             let on = times.on.saturating_add(thread.cpu_time_after_last_sample);
             let off = times.off.saturating_add(folded.get(&id).copied().unwrap_or(0));
-            // What several threads did in the time of all of them is no life.
+            // Times of merged threads overlap, and do not add up to a lifetime.
             if on == 0 && off == 0 || crowds.contains(&id) {
                 continue;
             }
@@ -151,7 +152,7 @@ impl Lives {
 }
 
 impl LifeCheck {
-    /// What is wrong, in one line; `None`: every life adds up.
+    /// The largest difference, in one line; `None` if all times add up.
     pub fn problem(&self, tables: &Tables) -> Option<String> {
         let worst = self.open.iter().max_by_key(|open| open.difference_ns.unsigned_abs())?;
         let tid = tables.threads.get(worst.thread.index()).map_or(0, |thread| thread.tid);
@@ -161,11 +162,13 @@ impl LifeCheck {
         };
         let what = if worst.difference_ns < 0 { "missing" } else { "too much" };
         let ms = worst.difference_ns.unsigned_abs() as f64 / 1e6;
-        Some(format!("lives do not add up: {ms:.1} ms {what} of thread {tid}{more}"))
+        Some(format!(
+            "thread times do not add up: {ms:.1} ms {what} of thread {tid}{more}"
+        ))
     }
 }
 
-/// A thread's life within the recording.
+/// A thread's lifetime within the recording.
 pub fn life(tables: &Tables, thread: &Thread) -> Duration {
     let recording = &tables.recording;
     let end: Timestamp = thread.end.unwrap_or(recording.end).min(recording.end);
@@ -235,7 +238,7 @@ mod tests {
         lives.sample(&tables, &sample(0, 100));
         lives.sample(&tables, &sample(0, 80));
         lives.wait(&tables, &wait(0, 300));
-        // 800 ms, of which 790 are known; 50 ms, of which 60 are.
+        // 800 ms, with 790 known; 50 ms, with 60 known.
         lives.wait(&tables, &wait(1, 790));
         lives.wait(&tables, &wait(2, 60));
         let check = lives.check(&tables);
@@ -266,9 +269,9 @@ mod tests {
         let problem = check.problem(&tables).unwrap();
         assert_eq!(
             problem,
-            "lives do not add up: 10.0 ms too much of thread 970, and 1 more threads"
+            "thread times do not add up: 10.0 ms too much of thread 970, and 1 more threads"
         );
-        // A thousandth is as good as nothing.
+        // A thousandth is negligible.
         lives.wait(&tables, &wait(1, 10));
         assert_eq!(lives.check(&tables).open.len(), 1);
     }

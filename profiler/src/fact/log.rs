@@ -1,4 +1,5 @@
-//! The event log as a source of facts: exact, of any size, and replayable without root, kernel or (if it is complete) binaries.
+//! The event log as a source of facts: exact, of any size, and replayable without root, kernel or (if complete)
+//! binaries.
 
 use std::io::{Read, Seek};
 
@@ -17,7 +18,7 @@ use crate::event::read::LogReader;
 use crate::event::{AttachmentKind, Event, Header};
 use crate::unwind::{Binaries, Modules, Walker};
 
-/// Kinds of chunks that are read before the events.
+/// Kinds of chunks read before the events.
 const BESIDE: [ChunkKind; 5] = [
     ChunkKind::KernelSymbols,
     ChunkKind::Module,
@@ -26,7 +27,8 @@ const BESIDE: [ChunkKind; 5] = [
     ChunkKind::Cost,
 ];
 
-/// Stacks of events that a kept log has, at most: those of a gigabyte of log of browsers. Later events have stacks like theirs, or need the binaries.
+/// Maximum number of event stacks in a kept log: those of a gigabyte of browser log. Later events have similar
+/// stacks, or need the binaries.
 const NOTED_STACKS: usize = 1 << 23;
 
 /// Facts from an event log.
@@ -35,15 +37,15 @@ pub struct LogSource<'b, R> {
     binaries: &'b dyn Binaries,
     progress: Option<Box<dyn FnMut(u64) + 'b>>,
     unwound: Option<Unwound>,
-    /// How many stacks, at most.
+    /// Maximum number of stacks.
     notes_stacks: Option<usize>,
     merges_anonymous: bool,
-    /// Stacks that may be kept before code without a name is one frame; `None`: the usual number.
+    /// Number of kept stacks at which nameless code becomes one frame; `None`: the default.
     apart: Option<usize>,
     complete: bool,
 }
 
-/// What a replay found beside the tables.
+/// What a replay found in addition to the tables.
 struct Unwound {
     noted_events: EventStacks,
     noted: Option<Vec<StackNode>>,
@@ -51,7 +53,7 @@ struct Unwound {
 }
 
 impl<'b, R: Read + Seek> LogSource<'b, R> {
-    /// Facts from this log; its modules are opened through `binaries`.
+    /// Facts from this log; opens its modules through `binaries`.
     pub fn new(reader: LogReader<R>, binaries: &'b dyn Binaries) -> Self {
         Self {
             reader,
@@ -65,39 +67,40 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
         }
     }
 
-    /// What a replay unwinds is not kept for [`Self::collect_resolved`].
+    /// Does not keep the unwound stacks of a replay for [`Self::collect_resolved`].
     pub fn forget_stacks(&mut self) {
         self.notes_stacks = None;
     }
 
-    /// For reports: code in anonymous memory that nobody named is one frame, and what a replay unwinds is not kept.
+    /// For reports: nameless code in anonymous memory is one frame, and unwound stacks are not kept.
     pub fn merge_anonymous(&mut self) {
         self.forget_stacks();
         self.merges_anonymous = true;
     }
 
-    /// Code in anonymous memory that nobody named is told apart by its address only until so many stacks are kept.
+    /// Distinguishes nameless code in anonymous memory by address only until this many stacks are kept.
     pub fn tell_apart(&mut self, most: usize) {
         self.apart = Some(most);
     }
 
-    /// What a replay unwinds is kept for it until there are so many stacks.
+    /// Keeps the unwound stacks of a replay until there are this many.
     pub fn note_stacks(&mut self, most: usize) {
         self.notes_stacks = Some(most);
     }
 
-    /// After a replay: the log had everything that was unwound and named; looking anything up again would only make it another recording.
+    /// After a replay: whether the log had everything that was unwound and named. If so, lookups would only produce
+    /// a different recording.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// Tells how far a replay is, in bytes of [`LogReader::len_bytes`], a few times a second.
+    /// Reports the progress of a replay, in bytes of [`LogReader::len_bytes`], a few times a second.
     pub fn on_progress(&mut self, progress: impl FnMut(u64) + 'b) {
         self.progress = Some(Box::new(progress));
     }
 
-    /// What [`Event::Resolved`] carries, after a replay whose stacks were kept; `tables` are those that it returned, with their names found since, and with
-    /// all their stacks.
+    /// The content of [`Event::Resolved`], after a replay whose stacks were kept; `tables` are those that it
+    /// returned, with all stacks and with the names found since.
     pub fn collect_resolved(&self, tables: &Tables) -> Vec<u8> {
         let unwound = self.unwound.as_ref();
         unwound.map_or_else(Vec::new, |unwound| {
@@ -106,12 +109,12 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
         })
     }
 
-    /// After a replay: the files that were touched, and where, so that the places can be named.
+    /// After a replay: the touched files and offsets, for symbol lookup.
     pub fn files(&self) -> Option<&FileIndex> {
         self.unwound.as_ref().map(|unwound| &unwound.files)
     }
 
-    /// Reads what stands beside the stream of events.
+    /// Reads the chunks that precede the event stream.
     fn beside(&mut self, modules: &mut Modules<'b>, notes: &mut Vec<String>) -> std::io::Result<Beside> {
         let mut beside = Beside::default();
         let mut run = self.reader.events(&BESIDE);
@@ -127,14 +130,14 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
                     beside.markers.extend(markers);
                     if bad > 0 {
                         let path = String::from_utf8_lossy(&file.path);
-                        notes.push(format!("{path}: {bad} lines are no markers (start, end in ns, text); left out"));
+                        notes.push(format!("{path}: ignored lines that are not markers (start, end in ns, text): {bad}"));
                     }
                 }
                 Event::Attachment(file) => notes.extend(beside.jit.add(&file)),
                 Event::Resolved(bytes) => match resolved::decode(&bytes) {
                     Ok(resolved) => beside.resolved = Some(resolved),
                     Err(_) => notes.push(
-                        "the names at the log's end can't be read; they are looked up again where the binaries still are"
+                        "the names at the log's end can't be read; names are looked up again where the binaries are available"
                             .to_owned(),
                     ),
                 },
@@ -153,7 +156,7 @@ impl<R: Read + Seek> FactSource for LogSource<'_, R> {
         tables.recording = self.reader.header().map_or_else(Recording::default, recording_of);
         tables.recording.sample_thinning = 1;
         if self.reader.header().is_none() {
-            notes.push("the log's header is damaged: what was recorded, and where, is unknown".to_owned());
+            notes.push("the log's header is damaged: the recorded command and machine are unknown".to_owned());
         }
         let mut modules = Modules::new(self.binaries);
         let beside = self
@@ -213,7 +216,7 @@ impl<R: Read + Seek> FactSource for LogSource<'_, R> {
     }
 }
 
-/// Losses above zero, by number.
+/// Nonzero losses, by name.
 fn named(losses: FxHashMap<u32, u64>) -> Vec<(String, u64)> {
     let mut losses: Vec<(u32, u64)> = losses.into_iter().filter(|(_, count)| *count > 0).collect();
     losses.sort_unstable();

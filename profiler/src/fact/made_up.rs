@@ -1,11 +1,11 @@
-//! Rows of tables for tests: what a test does not say of them is nothing.
+//! Table rows for tests: all fields that a test does not set are empty.
 
 use super::fault::{Access, FaultClass, FaultWaits};
 use super::request::{Operation, RequestKind, RequestSight};
 use super::{DeviceId, FaultFact, Process, ProcessId, RequestFact, Thread, ThreadId};
 use crate::addr::{Avma, Timestamp};
 
-/// A process that was there at the beginning of time.
+/// A process that existed at time 0.
 pub fn process(pid: u32, name: &str) -> Process {
     Process::born(pid, name.into(), Timestamp(0))
 }
@@ -15,7 +15,7 @@ pub fn thread(process: u32, tid: u32) -> Thread {
     Thread::born(ProcessId(process), tid, String::new(), Timestamp(0))
 }
 
-/// A read of nothing from the first device, seen from begin to end.
+/// A read of nothing from the first device, observed completely.
 pub fn request() -> RequestFact {
     RequestFact {
         start: Timestamp(0),
@@ -37,7 +37,7 @@ pub fn request() -> RequestFact {
     }
 }
 
-/// A read of anonymous memory at address 0, whose end nobody saw.
+/// A read of anonymous memory at address 0 without an observed end.
 pub fn fault() -> FaultFact {
     FaultFact {
         start: Timestamp(0),

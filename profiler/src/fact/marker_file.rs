@@ -1,6 +1,7 @@
-//! Markers that a program wrote itself: `marker-PID.txt` or `marker-PID-TID.txt`, as Firefox writes and samply reads them.
+//! Markers that a program wrote: `marker-PID.txt` or `marker-PID-TID.txt`, in the format that Firefox writes and
+//! samply reads.
 //!
-//! One marker a line: start and end (`CLOCK_MONOTONIC` in ns) and its text, separated by one space each.
+//! One marker per line: start and end (`CLOCK_MONOTONIC` in ns) and its text, separated by one space each.
 
 use crate::addr::Timestamp;
 use crate::event::Attachment;
@@ -13,17 +14,17 @@ const MAX_TEXT: usize = 64 << 10;
 pub struct ProgramMarker {
     /// When it began or happened.
     pub start: Timestamp,
-    /// When it ended; `None`: it has no length.
+    /// When it ended; `None` for an instant.
     pub end: Option<Timestamp>,
     /// The process that wrote it.
     pub pid: u32,
-    /// The thread that it belongs to; `None`: the process's first one.
+    /// The thread that it belongs to; `None` for the process's first one.
     pub tid: Option<u32>,
-    /// What it says.
+    /// The text.
     pub text: String,
 }
 
-/// Reads a file of markers. Also says how many lines are none.
+/// Parses a marker file. Also returns the number of malformed lines.
 pub fn parse(attachment: &Attachment) -> (Vec<ProgramMarker>, u64) {
     let tid = thread_of(&attachment.path);
     let (mut markers, mut bad) = (Vec::new(), 0);

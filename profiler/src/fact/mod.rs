@@ -1,7 +1,7 @@
-//! Facts: what happened, in finished form. Verbs and the profile read these, never raw events.
+//! Facts: what happened, in finished form. Subcommands and the profile read these, never raw events.
 //!
 //! [`FactSource`] has two implementations: the event log (`fact::log`, exact and of any size) and the profile
-//! (`profile::read`, a rendering with a budget). Facts stream through a [`FactSink`]; what they refer to sits in [`Tables`].
+//! (`profile::read`, limited by a budget). Facts stream through a [`FactSink`]; what they refer to is in [`Tables`].
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -79,11 +79,11 @@ use crate::addr::Timestamp;
 use crate::event::{Cost, HookStatus};
 
 id!(
-    /// Index into [`Tables::processes`]: one life of a pid.
+    /// Index into [`Tables::processes`]: one lifetime of a pid.
     ProcessId
 );
 id!(
-    /// Index into [`Tables::threads`]: one life of a tid.
+    /// Index into [`Tables::threads`]: one lifetime of a tid.
     ThreadId
 );
 id!(
@@ -95,7 +95,7 @@ id!(
     FrameId
 );
 
-/// What facts refer to. Grows with distinct things, not with the length of the recording.
+/// The tables that facts refer to. Grows with distinct entries, not with the length of the recording.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Tables {
     /// The recording itself.
@@ -108,7 +108,7 @@ pub struct Tables {
     pub modules: Vec<Module>,
     /// Frames by [`FrameId`]; distinct.
     pub frames: Vec<Frame>,
-    /// Stacks by [`StackId`]; a parent comes before its children.
+    /// Stacks by [`StackId`]; a parent precedes its children.
     pub stacks: Vec<StackNode>,
     /// Files that faults and reads touched, by [`MappedFileId`].
     pub files: Vec<MappedFile>,
@@ -116,7 +116,7 @@ pub struct Tables {
     pub devices: Vec<BlockDevice>,
     /// Names of frames; a frame without an entry is not resolved (yet).
     pub names: FxHashMap<FrameId, FrameName>,
-    /// Texts of source files by path, as [`SourceFrame::file`] spells it; only with `--include-source`.
+    /// Texts of source files by path, as spelled in [`SourceFrame::file`]; only with `--include-source`.
     pub sources: FxHashMap<String, String>,
 }
 
@@ -135,7 +135,7 @@ pub struct Recording {
     pub start_unix_ms: u64,
     /// Last moment.
     pub end: Timestamp,
-    /// Why it ended; `None`: the recorder was killed.
+    /// Why it ended; `None` if the recorder was killed.
     pub end_reason: Option<String>,
     /// Wait status of the command, if it ended.
     pub command_status: Option<i32>,
@@ -149,68 +149,68 @@ pub struct Recording {
     pub sample_hz: u32,
     /// `cycles` or `cpu-clock`.
     pub sample_event: String,
-    /// Bytes of stack copied at most with each sample.
+    /// Maximum number of stack bytes copied with each sample.
     pub stack_copy: u32,
     /// How each hook was attached.
     pub hooks: Vec<HookStatus>,
-    /// Losses by name; only those above zero.
+    /// Nonzero losses, by name.
     pub losses: Vec<(String, u64)>,
-    /// How the user stacks ended, per module of the outermost frame that was reached.
+    /// How user stacks of samples ended, per module of the outermost frame reached.
     pub stack_ends: Vec<StackEnds>,
-    /// The same of page faults: a storm of them would drown the samples.
+    /// The same for page faults: separate, since a fault storm would drown the samples.
     #[serde(default)]
     pub fault_stack_ends: Vec<StackEnds>,
-    /// The same of waits.
+    /// The same for waits.
     #[serde(default)]
     pub wait_stack_ends: Vec<StackEnds>,
-    /// How the walks in the kernel fared.
+    /// Results of the walks in the kernel.
     pub walks: Walks,
-    /// How many samples went into each one that was kept (1: all are in the profile).
+    /// How many samples each kept one represents (1: all are in the profile).
     pub sample_thinning: u32,
     /// Samples before thinning.
     pub samples_seen: u64,
     /// Page faults before any were folded into counters.
     pub faults_seen: u64,
-    /// Waits, each of several that one fact stands for, before any were folded into counters.
+    /// Waits before any were folded into counters; a fact may represent several.
     #[serde(default)]
     pub waits_seen: u64,
-    /// Page faults that are no facts of their own in the profile any more, by thread and class.
+    /// Page faults that the profile holds only as sums, by thread and class.
     #[serde(default)]
     pub folded_faults: Vec<FoldedFaults>,
-    /// The same of pages that were read, by file.
+    /// The same for page-cache reads, by file.
     #[serde(default)]
     pub folded_reads: Vec<FoldedReads>,
-    /// Waits that are no facts of their own in the profile any more, by thread and reason.
+    /// Waits that the profile holds only as sums, by thread and reason.
     #[serde(default)]
     pub folded_waits: Vec<FoldedWaits>,
     /// Block requests before any were folded into sums.
     #[serde(default)]
     pub requests_seen: u64,
-    /// Block requests that are no facts of their own in the profile any more, by device and operation.
+    /// Block requests that the profile holds only as sums, by device and operation.
     #[serde(default)]
     pub folded_requests: Vec<FoldedRequests>,
     /// Sum of the samples' and the exits' on-CPU time, in ns, before thinning.
     pub cpu_time_seen: u64,
-    /// What the recording itself cost; `None`: the recorder was killed, or is of an older version.
+    /// What the recording itself cost; `None` if the recorder was killed, or is an older version.
     #[serde(default)]
     pub cost: Option<Cost>,
-    /// Rows that stand for several threads.
+    /// Rows of merged threads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub crowds: Vec<Crowd>,
-    /// Notes for the person, each a sentence with its remedy.
+    /// Notes for the user, each a sentence with its remedy.
     pub notes: Vec<String>,
 }
 
 /// User stacks that were walked in the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Walks {
-    /// How they ended, and how many samples had such a one; a copy of the stack takes over where a walk ends early.
+    /// How walks ended, with the number of samples; a copy of the stack takes over where a walk ends early.
     pub ends: Vec<(String, u64)>,
-    /// Distinct stacks that were sent, kernel stacks too.
+    /// Distinct stacks that were sent, including kernel stacks.
     pub stacks: u64,
-    /// Stacks that were sent again: the table of those sent was full.
+    /// Stacks that were sent again because the table of sent stacks was full.
     pub resent: u64,
-    /// With `--check-walks`: walks that framehop agrees with, and others.
+    /// With `--check-walks`: the number of walks that framehop agrees with, and of others.
     pub checked: Option<(u64, u64)>,
 }
 
@@ -219,39 +219,39 @@ pub struct Walks {
 pub struct StackEnds {
     /// Display name of the module of the outermost frame.
     pub module: String,
-    /// `None`: complete.
+    /// Why they are incomplete; `None` if complete.
     pub reason: Option<TruncationReason>,
-    /// How many samples, or faults.
+    /// Number of samples, or faults.
     pub samples: u64,
 }
 
-/// One life of a process.
+/// One lifetime of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     /// Thread group id.
     pub pid: u32,
     /// Base name of the program, or the thread's name.
     pub name: String,
-    /// Path of the program, empty if it never called exec and its parent's is unknown.
+    /// Path of the program; empty if it never called exec and its parent's is unknown.
     pub path: String,
-    /// Arguments; may be cut. Its exec and those that it forks share them.
+    /// Arguments; may be truncated. Shared with its exec fact and with forked processes.
     pub command_line: Arc<Vec<String>>,
     /// Birth, or the recording's start.
     pub start: Timestamp,
-    /// It was alive when the recording began.
+    /// Whether it was alive when the recording began.
     pub existed: bool,
-    /// Death; `None`: it outlived the recording.
+    /// Death; `None` if it outlived the recording.
     pub end: Option<Timestamp>,
     /// Wait status at its end.
     pub exit_code: Option<u32>,
-    /// Who created it, if recorded.
+    /// The process that created it, if recorded.
     pub parent: Option<ProcessId>,
     /// Its first thread.
     pub main_thread: Option<ThreadId>,
 }
 
 impl Process {
-    /// A process of which only the birth is known.
+    /// A process with only its birth known.
     pub fn born(pid: u32, name: String, start: Timestamp) -> Self {
         Self {
             pid,
@@ -268,7 +268,7 @@ impl Process {
     }
 }
 
-/// One life of a thread.
+/// One lifetime of a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thread {
     /// Its process.
@@ -277,26 +277,26 @@ pub struct Thread {
     pub tid: u32,
     /// Its last name.
     pub name: String,
-    /// It is its process's first thread.
+    /// Whether it is its process's first thread.
     pub is_main: bool,
     /// Birth, or the recording's start.
     pub start: Timestamp,
-    /// Death; `None`: it outlived the recording.
+    /// Death; `None` if it outlived the recording.
     pub end: Option<Timestamp>,
     /// On-CPU time after its last sample, in ns.
     pub cpu_time_after_last_sample: u64,
-    /// On-CPU time of its whole life as the kernel counts it, in ns.
+    /// On-CPU time of its whole lifetime as the kernel counts it, in ns.
     pub sum_exec_runtime: Option<u64>,
-    /// Minor faults of its whole life, if it ended.
+    /// Minor faults of its whole lifetime, if it ended.
     pub minor_faults: Option<u64>,
-    /// Major faults of its whole life, if it ended.
+    /// Major faults of its whole lifetime, if it ended.
     pub major_faults: Option<u64>,
-    /// What became of its faults, if it ended and they were watched.
+    /// Outcomes of its faults, if it ended and they were traced.
     pub faults: Option<fault::FaultAccount>,
 }
 
 impl Thread {
-    /// One of which nothing is known yet but its beginning.
+    /// A thread with only its birth known.
     pub fn born(process: ProcessId, tid: u32, name: String, start: Timestamp) -> Self {
         Self {
             process,
@@ -317,36 +317,36 @@ impl Thread {
 /// A CPU sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SampleFact {
-    /// When.
+    /// When it was taken.
     pub time: Timestamp,
-    /// Whose.
+    /// The sampled thread.
     pub thread: ThreadId,
     /// Innermost frame of user and kernel stack together.
     pub stack: Option<StackId>,
     /// On-CPU time of the thread since its previous sample.
     pub cpu_time: Duration,
-    /// The CPU was in the kernel.
+    /// Whether the CPU was in the kernel.
     pub in_kernel: bool,
-    /// How many samples it stands for (1 unless thinned).
+    /// How many samples it represents (1 unless thinned).
     pub weight: u32,
 }
 
-/// Something with a name at a time.
+/// A named instant or interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
     /// When it began or happened.
     pub start: Timestamp,
     /// When it ended, for an interval.
     pub end: Option<Timestamp>,
-    /// On which thread.
+    /// The thread it belongs to.
     pub thread: ThreadId,
     /// Its backtrace, if it has one.
     pub stack: Option<StackId>,
-    /// What.
+    /// What happened.
     pub kind: MarkKind,
 }
 
-/// What a [`Mark`] says.
+/// The content of a [`Mark`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MarkKind {
     /// The process was born.

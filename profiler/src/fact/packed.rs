@@ -1,4 +1,4 @@
-//! A page fault in 96 bytes, for those that have to be kept by the million.
+//! A page fault in 96 bytes, for keeping millions.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use super::prune::Visit;
 use super::{StackId, ThreadId};
 use crate::addr::{Avma, FileOffset, Timestamp, ns};
 
-/// Stands for no time.
+/// Represents an unknown time.
 const NONE: u32 = u32::MAX;
-/// With the place of a time of 2.15 s or more, which is kept beside.
+/// Flags an index of a time of 2.15 s or more, which is stored separately.
 const LONG: u32 = 1 << 31;
 const ACCESSES: [Access; 4] = [Access::Unknown, Access::Read, Access::Write, Access::Execute];
 const FAILURES: [Option<Failure>; 5] = [
@@ -33,21 +33,21 @@ const HAS_STACK: u32 = 1 << 14;
 const HAS_AROUND: u32 = 1 << 15;
 const HAS_RETRIES: u32 = 1 << 16;
 
-/// Which of these it is, as a row of many keeps it.
+/// Index of a value in `all`, for compact rows.
 pub fn place<T: PartialEq>(all: &[T], one: &T) -> u8 {
     let place = all.iter().position(|each| each == one).unwrap_or_default();
     u8::try_from(place).unwrap_or_default()
 }
 
-/// The one at that [`place`] among these.
+/// The value at that [`place`].
 pub fn among<T: Copy, const N: usize>(all: &[T; N], place: u8) -> T {
     *all.get(usize::from(place)).unwrap_or(&all[0])
 }
 
-/// Latency and waits, in this order.
+/// Number of times: latency and waits, in this order.
 const TIMES: usize = 7;
 
-/// A fault. It is read with the [`LongTimes`] that it was made with.
+/// A fault. Read it with the [`LongTimes`] that it was built with.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct PackedFault {
@@ -63,16 +63,16 @@ pub struct PackedFault {
     pages_read: u32,
     retries: u32,
     times: [u32; TIMES],
-    /// As [`bits`] has them: values that are absent are 0 above.
+    /// As built by [`bits`]; absent values are 0 in the fields above.
     bits: u32,
 }
 
-/// Times of 2.15 s or more: seven a fault at most, so not many in the life of a thread.
+/// Times of 2.15 s or more: at most seven per fault, so few in a thread's lifetime.
 #[derive(Debug, Clone, Default)]
 pub struct LongTimes(Vec<u64>);
 
 impl LongTimes {
-    /// Bytes of memory that they take.
+    /// Bytes of memory used.
     pub fn bytes(&self) -> usize {
         self.0.capacity() * size_of::<u64>()
     }
@@ -88,7 +88,7 @@ impl LongTimes {
                 self.0.push(ns);
                 LONG | place
             }
-            // Beyond a century of such faults.
+            // Reached only after a century of such faults.
             _ => LONG - 1,
         }
     }
@@ -104,7 +104,7 @@ impl LongTimes {
 }
 
 impl PackedFault {
-    /// Keeps a fault.
+    /// Packs a fault.
     pub fn new(fault: &FaultFact, long: &mut LongTimes) -> Self {
         let [lock, disk, other_read, blocked, preempted, reclaim] = fault.waits.parts();
         let times = [fault.latency, lock, disk, other_read, blocked, preempted, reclaim];
@@ -126,7 +126,7 @@ impl PackedFault {
         }
     }
 
-    /// Shows its stack.
+    /// Visits its stack.
     pub fn visit(&mut self, visit: &mut dyn Visit) {
         if self.bits & HAS_STACK != 0 {
             let mut stack = StackId::new(self.stack);
@@ -140,12 +140,12 @@ impl PackedFault {
         Timestamp(self.start)
     }
 
-    /// Whose.
+    /// The faulting thread.
     pub fn thread(&self) -> ThreadId {
         ThreadId(self.thread)
     }
 
-    /// By thread and start; those that began at the same time are few: only they are unpacked.
+    /// Compares by thread and start; the few that began at the same time are unpacked.
     pub fn order(&self, other: &Self, long: &LongTimes) -> Ordering {
         let rest = |fault: &Self| {
             let fault = fault.fact(long);
@@ -157,7 +157,7 @@ impl PackedFault {
             .then_with(|| rest(self).cmp(&rest(other)))
     }
 
-    /// The fault, as it was handed in. Inlined, so that who wants a part of it unpacks no more.
+    /// The fault as it was passed in. Inlined: a caller that uses one field unpacks only that.
     #[inline]
     pub fn fact(&self, long: &LongTimes) -> FaultFact {
         let time = |number: usize| long.time(self.times[number]);
@@ -198,7 +198,7 @@ impl PackedFault {
     }
 }
 
-/// Two bits of access, four of class, three of failure, and flags.
+/// Two bits for access, four for class, three for failure, and flags.
 fn bits(fault: &FaultFact) -> u32 {
     let flags = [
         (fault.major, MAJOR),
@@ -225,12 +225,12 @@ pub struct PackedFaults {
 }
 
 impl PackedFaults {
-    /// Of these, which were made with these times.
+    /// From rows that were built with these times.
     pub fn new(rows: Vec<PackedFault>, long: Arc<LongTimes>) -> Self {
         Self { rows, long }
     }
 
-    /// With those of another thread, starts ascending.
+    /// Merged with those of another thread, starts ascending.
     #[must_use]
     pub fn with(mut self, others: Self) -> Self {
         if self.rows.is_empty() {
@@ -247,7 +247,7 @@ impl PackedFaults {
         self
     }
 
-    /// All of them as those of `thread`, in the order of their starts.
+    /// All of them as those of `thread`, ordered by start.
     #[must_use]
     pub fn of_thread(mut self, thread: ThreadId) -> Self {
         self.rows.iter_mut().for_each(|row| row.thread = thread.0);
@@ -255,17 +255,17 @@ impl PackedFaults {
         self
     }
 
-    /// How many there are.
+    /// Number of faults.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// There is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// All of them, in their order.
+    /// All faults, in order.
     pub fn iter(&self) -> impl Iterator<Item = FaultFact> {
         self.refs().map(|fault| fault.fact())
     }
@@ -276,7 +276,7 @@ impl PackedFaults {
         self.rows.iter().map(move |row| PackedRef { row, long })
     }
 
-    /// Shows their stacks.
+    /// Visits their stacks.
     pub fn visit(&mut self, visit: &mut dyn Visit) {
         self.rows.iter_mut().for_each(|row| row.visit(visit));
     }
@@ -299,7 +299,7 @@ impl FromIterator<FaultFact> for PackedFaults {
     }
 }
 
-/// A fault that is kept.
+/// A kept fault.
 #[derive(Debug, Clone, Copy)]
 pub struct PackedRef<'f> {
     row: &'f PackedFault,
@@ -312,7 +312,7 @@ impl PackedRef<'_> {
         self.row.start()
     }
 
-    /// The fault.
+    /// The unpacked fault.
     pub fn fact(&self) -> FaultFact {
         self.row.fact(self.long)
     }

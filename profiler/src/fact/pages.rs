@@ -1,6 +1,6 @@
-//! What became of each file's pages: read into the page cache, mapped around a fault, faulted in, read for nothing.
+//! What happened to each file's pages: read into the page cache, mapped around a fault, faulted in, read but unused.
 //!
-//! Hand in every fact in the order of a replay. docs/page-faults.md says what each set means, and where it can only be a bound.
+//! Pass in every fact in replay order. docs/page-faults.md explains each set, and where it can only be a bound.
 
 mod folios;
 mod set;
@@ -20,32 +20,32 @@ use super::{FrameId, StackId, Tables, ThreadId};
 use crate::addr::{FileOffset, PAGE, Timestamp};
 use crate::event::FileId;
 
-/// Runs of pages that a fault under way has read.
+/// Maximum number of runs of pages read by a fault in progress.
 const MAX_PENDING: usize = 1 << 10;
-/// Functions of a file in which the kernel had stopped reading around.
+/// Maximum number of functions in which the kernel had stopped reading around.
 const MAX_SPOTS: usize = 1 << 16;
-/// Files that are told apart.
+/// Maximum number of files.
 const MAX_FILES: usize = 1 << 20;
-/// Bytes of all sets: a hundred times what a browser's start takes.
+/// Maximum size of all sets: a hundred times what a browser's start takes.
 const MAX_BYTES: usize = 1 << 29;
-/// Reads of which it is kept who made them.
+/// Maximum number of reads with known thread and stack.
 const MAX_READS: usize = 1 << 21;
-/// Pages that one fault maps around itself at most: those of a page table.
+/// Maximum number of pages that one fault maps around itself: those of a page table.
 const MAX_AROUND: u32 = 512;
 
-/// Pages of fault-around's window unless it was changed (`fault_around_bytes`).
+/// Default size of the fault-around window in pages (`fault_around_bytes`).
 const USUAL_AROUND: u64 = 16;
 
-/// Pages that a fault read, and where its thread was.
+/// Pages that a fault read, and its thread's stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FaultRead {
     /// When the fault began.
     pub time: Timestamp,
-    /// Who read.
+    /// The reading thread.
     pub thread: ThreadId,
-    /// With which stack.
+    /// Stack of the fault.
     pub stack: Option<StackId>,
-    /// Which pages.
+    /// The pages.
     pub pages: PageRange,
 }
 
@@ -62,26 +62,26 @@ pub struct FilePages {
     first_fault: Option<Timestamp>,
     /// Mapped around a fault; they were in memory.
     pub around: PageSet,
-    /// In the range around a fault; mapped if they were in memory, which nobody saw: no recorded thread read them.
+    /// In the range around a fault; mapped if they were in memory, which is unknown: no recorded thread read them.
     pub maybe_around: PageSet,
     /// Faulted in.
     pub faulted: PageSet,
-    /// Who read what is in `read_by_faults`, in the order in which it came; only reads of which something was not touched right then.
+    /// The reads behind `read_by_faults`, in order of arrival; only those with pages left untouched at first.
     pub reads: Vec<FaultRead>,
-    /// [`FilePages::spots`], of those few files that have any.
+    /// [`FilePages::spots`], for the few files that have any.
     read_around_off: Option<Box<FxHashMap<Option<FrameId>, Spot>>>,
-    /// Folios of more than one page, of files that have any.
+    /// Folios of more than one page, for files that have any.
     folios: Option<Box<Folios>>,
 }
 
 impl FilePages {
-    /// Pages that faults read and certainly did not map: a lower bound, since what [`FilePages::maybe_mapped`] has is left out.
+    /// Pages that faults read and certainly did not map: a lower bound, since [`FilePages::maybe_mapped`] is left out.
     pub fn wasted(&self) -> PageSet {
         let mapped = [&self.faulted, &self.around, &self.maybe_mapped()];
         self.read_by_faults.without(&mapped)
     }
 
-    /// The same by read: how many pages of each were wasted. A page that was read several times counts for the first one.
+    /// The same by read: the number of wasted pages in each. A page that was read repeatedly counts for the first read.
     pub fn wasted_reads(&self) -> impl Iterator<Item = (FaultRead, u64)> {
         let mut left = self.wasted();
         self.reads.iter().filter_map(move |read| {
@@ -90,7 +90,7 @@ impl FilePages {
         })
     }
 
-    /// Pages that may have been mapped without a fault for them, and whether they were is not known: in the range around a fault, or in the
+    /// Pages that may have been mapped without a fault on them: in the range around a fault, or in the
     /// folio of a page that was mapped.
     pub fn maybe_mapped(&self) -> PageSet {
         let mut maybe = self.in_mapped_folios();
@@ -98,8 +98,8 @@ impl FilePages {
         maybe.without(&[&self.faulted, &self.around])
     }
 
-    /// All pages of the folios that hold a page that was, or may have been, mapped. Newer kernels map them at once (`mm/memory.c`: `finish_fault`;
-    /// `mm/filemap.c`: `filemap_map_pages`), and no tracepoint reports it.
+    /// All pages of folios with a page that was, or may have been, mapped. Newer kernels map them at once
+    /// (`mm/memory.c`: `finish_fault`; `mm/filemap.c`: `filemap_map_pages`), and no tracepoint reports it.
     pub fn in_mapped_folios(&self) -> PageSet {
         let sets = [&self.faulted, &self.around, &self.maybe_around];
         let folios = self.folios.as_ref();
@@ -117,7 +117,8 @@ impl FilePages {
         all.all(|page| self.faulted.contains(page) || self.around.contains(page))
     }
 
-    /// The range around a fault was mapped, as far as it was in memory; what `is_own` says came too late for it.
+    /// Maps the range around a fault, as far as it was in memory; pages that `is_own` matches were read too late for
+    /// it.
     fn map_around(&mut self, around: Option<PageRange>, is_own: impl Fn(u64) -> bool) {
         let Some(PageRange { first, count }) = around else {
             return;
@@ -134,7 +135,8 @@ impl FilePages {
         }
     }
 
-    /// The kernel may have mapped pages around a fault and did not report which: those of its usual window, wherever that begins.
+    /// The kernel may have mapped pages around a fault without reporting which: those of its usual window, wherever
+    /// that begins.
     fn may_map_around(&mut self, page: u64, is_own: impl Fn(u64) -> bool) {
         let window = page.saturating_sub(USUAL_AROUND - 1)..page.saturating_add(USUAL_AROUND);
         for page in window.filter(|page| !is_own(*page)) {
@@ -142,7 +144,7 @@ impl FilePages {
         }
     }
 
-    /// True if it is a new one.
+    /// Returns true if it is a new spot.
     fn note_spot(&mut self, function: Option<FrameId>, fault: &FaultFact, page: u64, room: bool) -> bool {
         let is_known = self
             .read_around_off
@@ -170,7 +172,7 @@ impl FilePages {
     }
 }
 
-/// What a fault under way has read.
+/// Pages that a fault in progress has read.
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     time: Timestamp,
@@ -181,14 +183,14 @@ struct Pending {
 /// The pages of every file.
 #[derive(Debug, Default)]
 pub struct Pages {
-    /// Where each file is in `files`.
+    /// Index of each file in `files`.
     places: FxHashMap<FileId, usize>,
-    /// In the order in which they were touched. A long recording has hundreds of thousands: a table of these themselves would be empty by half, and
-    /// there twice while it grows.
+    /// In the order of first use. A long recording has hundreds of thousands: a hash table of these would be half
+    /// empty, and exist twice while it grows.
     files: Vec<(FileId, FilePages)>,
     /// [`hides_around`] of the recording.
     hides_around: Option<bool>,
-    /// What a thread has read since its last fault was over.
+    /// What each thread has read since its last fault ended.
     pending: FxHashMap<ThreadId, Vec<Pending>>,
     spots: usize,
     reads: usize,
@@ -198,12 +200,12 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Takes pages that were read.
+    /// Adds pages that were read.
     pub fn read(&mut self, tables: &Tables, read: &PagesReadFact) {
         let Some(id) = tables.files.get(read.file.index()).map(|file| file.id) else {
             return;
         };
-        // They were not in memory: what an earlier fault could have mapped around did not have them.
+        // They were not in memory, so no earlier fault could have mapped them around itself.
         self.change(id, |file| {
             file.maybe_around.remove_range(read.pages);
             if Folios::order(read) > 0 {
@@ -231,14 +233,14 @@ impl Pages {
         });
     }
 
-    /// Takes a fault.
+    /// Adds a fault.
     pub fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
         let mut own = self.pending.remove(&fault.thread).unwrap_or_default();
-        // What was read before it began belongs to a fault that was not told.
+        // Reads before its start belong to a fault that was not recorded.
         for read in own.extract_if(.., |read| read.time < fault.start) {
             self.leave_out(read);
         }
-        // Only an attempt that is repeated finds what the first one read; tier 1 counts them, and where the tier does not, a
+        // Only a repeated attempt finds what the first one read; tier 1 counts attempts, and where the tier does not, a
         // wait means that the first one gave up.
         let repeated = fault.retries.map_or_else(|| fault.waited(), |retries| retries > 0);
         if repeated {
@@ -257,7 +259,7 @@ impl Pages {
         }
     }
 
-    /// Shows the stacks and functions that it keeps.
+    /// Visits the stacks and functions that it keeps.
     pub fn visit(&mut self, visit: &mut dyn Visit) {
         for (_, file) in &mut self.files {
             file.reads
@@ -274,7 +276,7 @@ impl Pages {
         }
     }
 
-    /// The pages of a file; files of one device and inode under several names are one. `None`: nothing happened to it.
+    /// The pages of a file; names of one device and inode share them. `None` if nothing happened to it.
     pub fn of(&self, tables: &Tables, file: MappedFileId) -> Option<&FilePages> {
         self.by_id(tables.files.get(file.index())?.id)
     }
@@ -284,18 +286,18 @@ impl Pages {
         self.files.get(*self.places.get(&file)?).map(|(_, pages)| pages)
     }
 
-    /// Every file that something happened to.
+    /// Every file with any event.
     pub fn files(&self) -> impl Iterator<Item = (FileId, &FilePages)> {
         self.files.iter().map(|(id, pages)| (*id, pages))
     }
 
-    /// Facts that were left out: of more files, or more widely spread pages, than there is room for.
+    /// Number of facts left out: beyond the limit on files, or pages spread too widely.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// Reads of faults of which it is not kept who made them: of more than two million, too many within one fault, or of a fault that was not
-    /// told.
+    /// Number of fault reads without known thread and stack: beyond two million, too many within one fault, or of an
+    /// unrecorded fault.
     pub fn reads_left_out(&self) -> u64 {
         self.reads_left_out
     }
@@ -325,20 +327,20 @@ impl Pages {
         self.spots += usize::from(is_new.unwrap_or(false));
     }
 
-    /// Pages that a fault read, nobody knows which.
+    /// Counts pages that a fault read as left out.
     fn leave_out(&mut self, read: Pending) {
         self.reads_left_out = self.reads_left_out.saturating_add(1);
         self.settle(read);
     }
 
-    /// Pages that a fault read are in memory from now on.
+    /// Marks pages that a fault read as in memory from now on.
     fn settle(&mut self, Pending { file, pages, .. }: Pending) {
         self.change(file, |file| {
             file.read_by_faults.insert_range(pages);
         });
     }
 
-    /// Keeps who made a read, unless all of it was of use at once: a new page of shared memory is such a read.
+    /// Keeps thread and stack of a read, unless all of it was used at once, as for a new page of shared memory.
     fn note_read(&mut self, Pending { file, pages, .. }: Pending, fault: &FaultFact) {
         let place = self.places.get(&file).copied();
         let Some((_, file)) = place.and_then(|place| self.files.get_mut(place)) else {
@@ -360,7 +362,7 @@ impl Pages {
         self.reads += 1;
     }
 
-    /// Changes a file's pages; `None`: there is no room for more.
+    /// Changes a file's pages; `None` if capacity is exhausted.
     fn change<T>(&mut self, id: FileId, change: impl FnOnce(&mut FilePages) -> T) -> Option<T> {
         let known = self.places.contains_key(&id);
         if self.bytes > MAX_BYTES || (!known && self.files.len() >= MAX_FILES) {
@@ -384,7 +386,7 @@ fn holds(pages: PageRange, page: u64) -> bool {
         .is_some_and(|place| place < u64::from(pages.count))
 }
 
-/// The number of the page that holds a byte.
+/// The number of the page that contains a byte.
 pub fn page_of(offset: FileOffset) -> u64 {
     offset.0 / PAGE
 }

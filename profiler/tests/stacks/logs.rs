@@ -129,7 +129,7 @@ fn a_recording_is_told_in_order() {
     assert_eq!(recording.losses, [("sample ring full".to_owned(), 5)]);
     assert_eq!(recording.notes.len(), 1);
     assert!(
-        recording.notes[0].contains("1 lines are no markers"),
+        recording.notes[0].contains("not markers (start, end in ns, text): 1"),
         "{:?}",
         recording.notes
     );

@@ -1,4 +1,4 @@
-//! Pages that were copied because a fork had shared them, by program and by who wrote.
+//! Pages copied because a fork had shared them, by program and writing function.
 
 use rustc_hash::FxHashMap;
 
@@ -9,16 +9,16 @@ use crate::fact::pages::{PageSet, innermost};
 use crate::fact::prune::{Visit, visit_keys};
 use crate::fact::{FrameId, ProcessId, StackId, Tables, sums, upwards};
 
-/// Pages that the processes of a name copied because a fork had shared them.
+/// Pages that the processes of one name copied because a fork had shared them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copies {
-    /// Whose: of those that ended, the first one of the name.
+    /// The process; of ended ones, the first with this name.
     pub process: ProcessId,
-    /// Where it wrote: the innermost frame that is not the C library's; if all are, the innermost one of the program.
+    /// Frame of the write: the innermost one outside the C library; if there is none, the innermost user frame.
     pub frame: Option<FrameId>,
-    /// How many.
+    /// Number of pages.
     pub pages: u64,
-    /// The time of the faults.
+    /// Total time of the faults.
     pub time: std::time::Duration,
 }
 
@@ -38,21 +38,21 @@ impl sums::Sum for Copies {
 /// By frame.
 type Sums = FxHashMap<Option<FrameId>, Sum>;
 
-/// Sums them up.
+/// Collects copies.
 #[derive(Debug, Default)]
 pub struct CopiesOf {
     living: FxHashMap<ProcessId, Sums>,
-    /// By the first one of each name.
+    /// By the first process of each name.
     ended: FxHashMap<ProcessId, Sums>,
     names: FxHashMap<String, ProcessId>,
-    /// How many sums there are.
+    /// Number of sums.
     sums: usize,
-    /// Pages that are the page of zeroes: copying that is no copy of a fork's.
+    /// Pages that map the page of zeroes: replacing it is not a copy due to a fork.
     zeroes: FxHashMap<ProcessId, PageSet>,
 }
 
 impl CopiesOf {
-    /// A process ended: nothing is needed of it but its sums.
+    /// A process ended: keeps only its sums.
     pub fn ended(&mut self, tables: &Tables, process: ProcessId) {
         self.zeroes.remove(&process);
         let Some(own) = self.living.remove(&process) else {
@@ -75,7 +75,7 @@ impl CopiesOf {
         self.sums += sums.len();
     }
 
-    /// Takes a fault.
+    /// Adds a fault.
     pub fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
         if !matches!(fault.class, FaultClass::Cow | FaultClass::ZeroPage) {
             return;
@@ -100,7 +100,7 @@ impl CopiesOf {
         self.sums += sums.len();
     }
 
-    /// Shows the frames that it keeps.
+    /// Visits the frames that it keeps.
     pub fn visit(&mut self, visit: &mut dyn Visit) {
         for sums in self.living.values_mut().chain(self.ended.values_mut()) {
             let each = |frame: &mut Option<FrameId>, _: &mut Sum, visit: &mut dyn Visit| {
@@ -112,7 +112,7 @@ impl CopiesOf {
         }
     }
 
-    /// All of them, by process and frame.
+    /// All copies, by process and frame.
     pub fn all(&self) -> Vec<Copies> {
         let processes = self.living.iter().chain(&self.ended);
         let copies = processes.flat_map(|(process, sums)| {
@@ -129,7 +129,7 @@ impl CopiesOf {
     }
 }
 
-/// Whoever called `memset` is to blame, not `memset`; code that nobody can name is not either.
+/// The caller of `memset` is reported, not `memset`; code without a name is not reported.
 fn writer(tables: &Tables, stack: StackId) -> Option<FrameId> {
     let is_own = |frame: &FrameId| {
         let module = tables
@@ -142,7 +142,7 @@ fn writer(tables: &Tables, stack: StackId) -> Option<FrameId> {
     own.or_else(|| innermost(tables, stack))
 }
 
-/// Libraries whose functions do what they are told.
+/// Libraries with functions that act on behalf of their caller.
 pub fn is_library(module: &str) -> bool {
     let starts = [
         "libc.",

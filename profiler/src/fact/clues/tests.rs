@@ -1,4 +1,4 @@
-//! Clues of faults whose pages are known.
+//! Input for findings from faults on known pages.
 
 use super::*;
 use crate::addr::{Avma, FileOffset, PAGE, Svma, Timestamp};
@@ -49,7 +49,7 @@ fn a_copy_of_the_page_of_zeroes_is_no_fork_s() {
     for page in 6..9 {
         gather.fault(&tables, &fault(FaultClass::Cow, Access::Write, page));
     }
-    // The second copy of page 7 is of a page of its own.
+    // The second copy of page 7 is of a page of the process's own.
     gather.fault(&tables, &fault(FaultClass::Cow, Access::Write, 7));
     let clues = gather.finish(&tables, &Pages::default());
     let copies = Copies {
@@ -61,7 +61,8 @@ fn a_copy_of_the_page_of_zeroes_is_no_fork_s() {
     assert_eq!(clues.copies, [copies]);
 }
 
-/// `main` of the program calls `memset` of the C library: stacks 3 and 4. Three processes of two names, a thread each.
+/// `main` of the program calls `memset` of the C library: stacks 3 and 4. Three processes with two names, a thread
+/// each.
 fn writers() -> Tables {
     let module = |name| Module::named(ModuleKind::File, name);
     let frame = |module| Frame {

@@ -1,4 +1,4 @@
-//! Facts after threads were told together: the same sums, with new numbers.
+//! Facts after threads were merged: the same sums with new numbers.
 
 use std::mem::take;
 
@@ -8,7 +8,7 @@ use crate::fact::clues::Clues;
 use crate::fact::sums::{Sum, Sums};
 use crate::fact::{Cause, Effect, EffectKind, FoldedWaits, Reason, Recording, WaitFact};
 
-/// Renumbers everything, and sums up the waits of those that are told together.
+/// Renumbers all facts and sums up the waits of merged threads.
 pub fn gather(collected: &mut Collected, recording: &mut Recording, plan: &Plan) {
     let mut threads: Vec<ThreadFacts> = Vec::new();
     let rows = plan.threads.iter().map(|thread| thread.index() + 1).max();
@@ -43,7 +43,7 @@ pub fn gather(collected: &mut Collected, recording: &mut Recording, plan: &Plan)
     collected.faults.rates.join(|process| plan.process(process));
 }
 
-/// Says whose the facts are now, and puts those of several threads in order.
+/// Sets the new thread of the facts, and sorts those of several threads.
 fn renumber(row: &mut ThreadFacts, thread: ThreadId, plan: &Plan) {
     row.samples.sort_by_key(|sample| sample.time);
     row.marks.iter_mut().for_each(|mark| mark.thread = thread);
@@ -59,7 +59,7 @@ fn renumber(row: &mut ThreadFacts, thread: ThreadId, plan: &Plan) {
     }
 }
 
-/// What is known as sums, and the waits that become such.
+/// Renumbers the sums, and adds the waits that become sums.
 fn sums(collected: &mut Collected, recording: &mut Recording, plan: &Plan, folded: &[WaitFact]) {
     recording.folded_faults = joined(take(&mut recording.folded_faults), |sum| {
         sum.thread = plan.thread(sum.thread);
@@ -96,7 +96,7 @@ fn joined<T: Sum>(all: Vec<T>, renumber: impl Fn(&mut T)) -> Vec<T> {
     sums.into_sorted()
 }
 
-/// What explained a wait that is summed up now explains nothing.
+/// Removes causes of waits that are now only sums.
 fn causes(causes: &mut Vec<Cause>, plan: &Plan) {
     let is_summed_up = |effect: &Effect| effect.kind == EffectKind::Wait && plan.is_gathered(effect.thread);
     causes.retain(|cause| !is_summed_up(&cause.effect));

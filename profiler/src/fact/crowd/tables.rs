@@ -1,4 +1,4 @@
-//! Processes and threads after threads were told together.
+//! Processes and threads after threads were merged.
 
 use rustc_hash::FxHashSet;
 
@@ -8,7 +8,7 @@ use crate::fact::Location;
 use crate::fact::budget::Collected;
 use crate::fact::fault::FaultAccount;
 
-/// Puts the new processes and threads in the place of the old ones, and says in the recording which rows are several threads'.
+/// Replaces the old processes and threads by the new ones, and notes in the recording which rows are merged.
 pub fn gather(tables: &mut Tables, plan: &Plan, collected: &Collected) {
     let rows_of = || (plan.members.iter().zip(plan.singles..)).map(|(members, row)| (members, ThreadId(number(row))));
     let crowds: Vec<Crowd> = rows_of()
@@ -27,7 +27,7 @@ pub fn gather(tables: &mut Tables, plan: &Plan, collected: &Collected) {
     let mut stays = plan.stays.iter();
     old.retain(|_| stays.next() == Some(&true));
     for process in &mut old {
-        // A parent that is one of many is nobody in particular.
+        // A merged parent is not a particular process.
         process.parent = process
             .parent
             .filter(|parent| plan.stays.get(parent.index()) == Some(&true));
@@ -75,7 +75,7 @@ fn crowd(tables: &Tables, collected: &Collected, (group, members): (&Group, &[Th
     }
 }
 
-/// The row of several threads: they began with the first of them, and end with the last.
+/// The row of merged threads: it begins with the first of them and ends with the last.
 fn thread(tables: &Tables, plan: &Plan, group: &Group, members: &[ThreadId]) -> Thread {
     let all = || members.iter().filter_map(|member| tables.threads.get(member.index()));
     let first = all().next();
@@ -101,12 +101,12 @@ fn thread(tables: &Tables, plan: &Plan, group: &Group, members: &[ThreadId]) -> 
     row
 }
 
-/// The account of those that have one: the others can't be checked, alone or together.
+/// Adds a thread's account, if it has one: the others can't be checked, single or merged.
 fn add_account(row: &mut Thread, thread: &Thread) {
     let (Some(account), Some(minor), Some(major)) = (thread.faults, thread.minor_faults, thread.major_faults) else {
         return;
     };
-    // Of whom none was watched, all were before.
+    // Without a traced fault, all faults happened before.
     let account = FaultAccount {
         before: account.before.or(Some(minor.saturating_add(major))),
         ..account
@@ -141,7 +141,7 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { many })
 }
 
-/// The last end, if all have one.
+/// The last end, if all have ended.
 fn last(mut ends: impl Iterator<Item = Option<Timestamp>>) -> Option<Timestamp> {
     ends.try_fold(Timestamp(0), |last, end| Some(last.max(end?)))
 }
@@ -156,7 +156,7 @@ fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 fn note(crowds: &[Crowd]) -> String {
     let threads = crowds.iter().fold(0u64, |sum, crowd| sum.saturating_add(crowd.threads));
     format!(
-        "{threads} threads, those that did least, are told together in {} rows, by program: their waits are summed up by stack; keep all \
+        "{threads} least active threads are merged into {} rows by program: their waits are summed up by stack; keep all \
          with --keep-events.",
         crowds.len()
     )

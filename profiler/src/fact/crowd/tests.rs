@@ -1,4 +1,4 @@
-//! Nothing is gained or lost when threads are told together, and the busiest stay alone.
+//! Merging threads changes no total, and the busiest threads keep their rows.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::fact::{
     account, made_up,
 };
 
-/// Processes of three threads each, by their programs' names; the number of a thread is a measure of what it does.
+/// Processes of three threads each, by program name; the higher its number, the more a thread does.
 fn recorded(programs: &[&str]) -> (Tables, Collected) {
     let mut tables = Tables::default();
     for (pid, name) in (0u32..).zip(programs) {
@@ -120,7 +120,7 @@ fn facts_of(collector: &mut Collector, tables: &Tables, number: u32) {
     }
 }
 
-/// What must not change.
+/// Totals that must not change.
 fn totals(tables: &Tables, collected: &Collected) -> Vec<u64> {
     let facts = || collected.threads.iter();
     let after = tables.threads.iter().map(|thread| thread.cpu_time_after_last_sample);
@@ -223,7 +223,7 @@ fn the_busiest_stay_alone_and_the_others_go_by_program() {
         (101, "/bin/sh", Timestamp(1), None)
     );
     assert_eq!(tables.recording.notes.len(), 1);
-    // A wait that is a sum now has no cause; faults keep theirs, and the others' wakers are found under their new numbers.
+    // A merged wait has no cause; faults keep theirs, and the others' wakers have new numbers.
     let of_waits = collected
         .causes
         .iter()

@@ -1,4 +1,4 @@
-//! Why a page was copied: the innermost frames of the program tell it, once they have names.
+//! Why a page was copied: determined by the innermost user frames, once they have names.
 
 use std::rc::Rc;
 
@@ -7,17 +7,17 @@ use rustc_hash::FxHashMap;
 use crate::fact::fault::MappedFileId;
 use crate::fact::{FrameId, Location, StackId, Tables, place_of_nameless};
 
-/// Frames of the dynamic linker that are asked what it does.
+/// Maximum number of dynamic linker frames to examine.
 const MAX_FRAMES: usize = 8;
-/// Distinct chains of frames; a cause beyond them is not told.
+/// Maximum number of distinct chains of frames; causes beyond them are unknown.
 const MAX_CHAINS: usize = 1 << 20;
 
-/// What a fault was for, as far as one can say before the names are known.
+/// What a fault was for, as far as it is known before the names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Why {
-    /// A copy, which these frames of the program's made.
+    /// A copy made by these user frames.
     Copied(Option<ChainId>),
-    /// The kernel itself wrote, without a program: it clears the rest of the last page in exec.
+    /// The kernel itself wrote, without a program: exec clears the rest of the last page.
     Cleared,
     /// Memory of `.bss`.
     Zeroed,
@@ -30,18 +30,18 @@ pub enum Cause {
     Bss,
 }
 
-/// Frames that tell the cause of a copy: index into those of [`Chains`].
+/// Frames that determine the cause of a copy: index into [`Chains`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ChainId(pub u32);
 
-/// What is left of a stack without the kernel's frames.
+/// The rest of a stack without the kernel's frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Own {
-    /// The program's part.
+    /// The user part.
     Stack(StackId),
-    /// The frames behind the kernel's are missing.
+    /// The frames outside the kernel's are missing.
     Cut,
-    /// There are no others.
+    /// There are no user frames.
     None,
 }
 
@@ -60,17 +60,18 @@ pub fn own_part(tables: &Tables, stack: StackId) -> Own {
     Own::None
 }
 
-/// The distinct innermost frames of copies: all that the dynamic linker has in a row, or the one that is not of it. Thousands of stacks end in each.
+/// The distinct innermost frames of copies: consecutive dynamic linker frames, or the first frame outside it.
+/// Thousands of stacks end in each.
 #[derive(Debug, Default)]
 pub struct Chains {
     all: Vec<Rc<[FrameId]>>,
     known: FxHashMap<Rc<[FrameId]>, ChainId>,
-    /// Room for one.
+    /// Reused buffer.
     frames: Vec<FrameId>,
 }
 
 impl Chains {
-    /// Of a stack without the kernel's frames. `None`: there are too many others.
+    /// Chain of a stack without kernel frames; `None` if there are too many chains.
     pub fn of(&mut self, tables: &Tables, stack: StackId) -> Option<ChainId> {
         self.frames.clear();
         let mut next = Some(stack);
@@ -98,7 +99,7 @@ impl Chains {
         Some(id)
     }
 
-    /// The cause of what was told about a file.
+    /// The cause of a fault on a file's page.
     pub fn of_why(&self, tables: &Tables, why: Why, file: MappedFileId) -> Cause {
         match why {
             Why::Zeroed | Why::Cleared => Cause::Bss,
@@ -107,8 +108,8 @@ impl Chains {
         }
     }
 
-    /// What the writer was about: the innermost frames say it, as long as they are the dynamic linker's, or of the start code that
-    /// relocates a program without one.
+    /// What the writer was doing, according to the innermost frames, while they belong to the dynamic linker or to
+    /// the start code of a program that relocates itself.
     pub fn cause(&self, tables: &Tables, chain: ChainId, file: MappedFileId) -> Cause {
         let frames = self.all.get(chain.0 as usize).map_or(&[][..], |frames| frames);
         let Some(&innermost) = frames.first() else {
@@ -130,11 +131,11 @@ impl Chains {
                 return Cause::Relocations;
             }
             if MAPS.contains(&name) {
-                // Pointers of its dynamic section are adjusted there too.
+                // Pointers in its dynamic section are adjusted there too.
                 return if clears { Cause::Bss } else { Cause::Relocations };
             }
         }
-        // Without names: what it writes to another file, it relocates.
+        // Without names: writing to another file counts as relocating it.
         let own = tables.files.get(file.index()).is_some_and(|file| is_loader(&file.path));
         if is_named || own {
             Cause::Data
@@ -144,9 +145,9 @@ impl Chains {
     }
 }
 
-/// Of glibc, in programs that are linked statically.
+/// In glibc, for statically linked programs.
 const STATIC_RELOCATION: [&str; 3] = ["_dl_relocate_static_pie", "apply_irel", "do_relocs"];
-/// Functions that map a library, adjust its dynamic section, and clear what its data does not fill of its last page.
+/// Functions that map a library, adjust its dynamic section, and clear the unused rest of its last data page.
 const MAPS: [&str; 4] = [
     "_dl_map_segments",
     "_dl_map_object_from_fd",
@@ -154,7 +155,7 @@ const MAPS: [&str; 4] = [
     "map_library",
 ];
 
-/// Functions of glibc's and musl's dynamic linkers that relocate: all at once, or at the first call.
+/// Functions of the dynamic linkers of glibc and musl that relocate, either all at once or on the first call.
 fn relocates(name: &str) -> bool {
     let begins = [
         "_dl_relocate",
@@ -176,7 +177,7 @@ fn relocates(name: &str) -> bool {
 
 fn name_of(tables: &Tables, frame: FrameId) -> Option<&str> {
     let name = &*tables.names.get(&frame)?.symbol;
-    // What a compiler cut off has a suffix.
+    // Functions split off by a compiler have a suffix.
     (place_of_nameless(name).is_none()).then(|| name.split('.').next().unwrap_or(name))
 }
 
@@ -188,7 +189,7 @@ fn is_in_loader(tables: &Tables, frame: FrameId) -> bool {
         .is_some_and(|module| is_loader(&module.path))
 }
 
-/// The file is a dynamic linker, by its name.
+/// Whether the file is a dynamic linker, by its name.
 fn is_loader(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     ["ld-linux", "ld-musl", "ld64.so", "ld.so", "ld-2."]

@@ -1,4 +1,4 @@
-//! Causes of a library's own pages, with and without names.
+//! Causes of a library's private pages, with and without names.
 
 use super::*;
 use crate::addr::{Avma, FileOffset, KernelOffset, Svma};
@@ -146,7 +146,7 @@ fn the_dynamic_linkers_function_tells_the_cause() {
     );
     let initialiser = [start, (LOADER, "call_init"), (LIBRARY, "init")];
     assert_eq!(cause_of(&initialiser, LIBRARY_FILE), (0, 1, 0));
-    // A function of the program's own with such a name relocates nothing.
+    // A program function with such a name relocates nothing.
     assert_eq!(cause_of(&[(LIBRARY, "_dl_relocate_object")], LIBRARY_FILE), (0, 1, 0));
     assert_eq!(
         cause_of(
@@ -226,7 +226,7 @@ fn pages_count_once_and_faults_each_time() {
     );
 }
 
-/// A process that ran the program again copies its pages anew; what the sums have of one that is over stays.
+/// A process that ran the program again copies its pages again; the sums of an ended process stay.
 #[test]
 fn what_a_process_copied_stays_in_the_sums_when_it_is_over() {
     let mut tables = tables();
@@ -252,7 +252,7 @@ fn what_a_process_copied_stays_in_the_sums_when_it_is_over() {
     assert_eq!((cost.relocations.pages, cost.relocations.faults), (3, 5));
 }
 
-/// Thousands of stacks end in the same few frames, which tell the cause.
+/// Thousands of stacks end in the same few frames, which determine the cause.
 #[test]
 fn stacks_that_end_alike_have_one_cause() {
     let mut tables = tables();

@@ -1,4 +1,4 @@
-//! Every class and every part from records with known answers; hostile values.
+//! Every class and every part, from records with known answers; hostile values.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,8 @@ const USER: u32 = error_code::USER;
 const WRITE: u32 = error_code::WRITE;
 const PRESENT: u32 = error_code::PRESENT;
 
-/// A fault with the processor's word, in a mapping with these flags, of a file system with this magic number (0: no file).
+/// A fault with the processor's error code, in a mapping with these flags, of a file system with this magic number
+/// (0: no file).
 fn fault(error_code: u32, vm_flags: u64, magic: u32) -> Fault<'static> {
     let file = (magic != 0).then_some(FaultFile {
         magic,
@@ -134,7 +135,7 @@ fn without_the_processors_word_the_kernels_counts() {
     direct.attempts.asked = asked::USER | asked::INSTRUCTION;
     let fact = fact_of(&direct);
     assert_eq!((fact.access, fact.in_kernel), (Access::Execute, false));
-    // A pin for reading makes a copy of its own.
+    // A pin for reading creates a private copy.
     direct.vma = fault(0, vm::WRITE, EXT4).vma;
     direct.attempts.asked = UNSHARE;
     assert_eq!(fact_of(&direct).class, FaultClass::FileCow);
@@ -183,7 +184,7 @@ fn a_wait_is_for_its_own_read_or_for_somebody_elses() {
     );
     assert!(
         others.waited() && !others.major,
-        "minor by the kernel's word, and yet it waited"
+        "the kernel counts it as minor, but it waited"
     );
     slow.read = 32;
     assert_eq!(
@@ -203,7 +204,7 @@ fn a_wait_is_for_its_own_read_or_for_somebody_elses() {
         (unknown.waits.disk, unknown.waits.blocked, unknown.waits.preempted),
         (None, None, None)
     );
-    assert_eq!(unknown.waits.lock, ns(1), "measured without the scheduler's word");
+    assert_eq!(unknown.waits.lock, ns(1), "measured without the scheduler's records");
     assert_eq!(unknown.latency, ns(600));
 }
 

@@ -43,7 +43,7 @@ impl World {
         self.space.map(&mapping, key);
     }
 
-    /// A fault whose record says that the page at `address` is at `offset` of `file`.
+    /// A fault with a record that the page at `address` is at `offset` of `file`.
     fn fault(&mut self, address: u64, file: FileId, offset: u64) -> FilePlace {
         let region = self.space.find(Avma(address)).copied();
         let file = FaultFile {
@@ -108,7 +108,7 @@ fn a_file_of_two_names_is_two() {
 fn a_mapping_that_moved_keeps_its_file() {
     let mut world = World::default();
     world.map(0x10000, 0, id(DISK, 3), "/a");
-    // What lay at the new place before, as far as perf's records tell: anonymous memory, or another file.
+    // Previous content of the new address, as far as perf's records show: anonymous memory, or another file.
     world.map(0x50000, 0, FileId::default(), "//anon");
     world.map(0x70000, 0x2000, id(DISK, 4), "/b");
     for address in [0x50000, 0x70000, 0x90000] {
@@ -128,7 +128,7 @@ fn the_mapping_may_name_the_file_above() {
     assert_eq!(place.file, before, "pages that were read before are the same file's");
     assert_eq!(world.list[place.file.index()].id, below);
     assert_eq!(world.index.mapped_as, [above]);
-    // A fault that only the time line can place.
+    // A fault that only the time line can locate.
     let region = *world.space.find(Avma(0x11008)).unwrap();
     let again = world
         .index
@@ -228,7 +228,7 @@ fn each_event_has_the_name_that_it_calls_the_file_by() {
     for (number, path) in [(1, "/tmp/one"), (2, "/tmp/two"), (3, "/tmp/three")] {
         world.numbered(file, number, path.as_bytes());
     }
-    // In any order: two descriptors may be of two names.
+    // In any order: two descriptors may have two names.
     let called = [2, 1, 3, 2, 2, 1].map(|name| world.called(file, name));
     let paths = called.map(|id| world.list[id.index()].path.to_string());
     assert_eq!(
@@ -236,8 +236,8 @@ fn each_event_has_the_name_that_it_calls_the_file_by() {
         ["/tmp/two", "/tmp/one", "/tmp/three", "/tmp/two", "/tmp/two", "/tmp/one"]
     );
     assert_eq!((called[0], called[0], called[1]), (called[3], called[4], called[5]));
-    assert_eq!(called[0], before, "what had no name has the first one");
-    // Who does not know a name has that which was last.
+    assert_eq!(called[0], before, "a file without a name gets the first one");
+    // An event without a known name gets the last one.
     assert_eq!(world.read(file), called[1]);
     assert_eq!(world.called(file, 99), called[1], "a name that was lost");
     let list = world.list.clone();

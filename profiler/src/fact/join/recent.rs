@@ -1,4 +1,4 @@
-//! The requests that were complete last, by who asked for them and by the files that they are of.
+//! Recently completed requests, by submitter and by file.
 
 use std::collections::VecDeque;
 use std::hash::Hash;
@@ -14,14 +14,14 @@ use crate::fact::cause::RequestRef;
 use crate::fact::request::{BioFact, BioSource, RequestFact, RequestSight};
 use crate::fact::{MappedFileId, Tables, ThreadId};
 
-/// Requests that are kept: what was complete before so many others did not wake anybody just now.
+/// Maximum number of requests: one followed by this many completions did not just wake a thread.
 const MAX_REQUESTS: usize = 1 << 14;
-/// Parts of one request that are kept.
+/// Maximum number of parts of one request.
 const MAX_PARTS: usize = 1 << 8;
-/// Requests that are looked at for one fault or wait.
+/// Maximum number of requests examined for one fault or wait.
 const MAX_LOOKED_AT: usize = 1 << 10;
 
-/// A stretch of time, ends included.
+/// A time interval, ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     pub start: Timestamp,
@@ -38,7 +38,7 @@ impl Span {
         (self.start..=self.end).contains(&time)
     }
 
-    /// The last part of it, at most so long.
+    /// The last part of the interval, at most this long.
     pub fn last(self, time: Duration) -> Self {
         let start = Timestamp(self.end.0.saturating_sub(ns(time))).max(self.start);
         Self { start, ..self }
@@ -55,7 +55,7 @@ pub struct Part {
     pub time: Timestamp,
     pub thread: Option<ThreadId>,
     file: Option<(MappedFileId, FileId)>,
-    /// It goes through the page cache, from this byte of the file on.
+    /// First byte in the file, if it goes through the page cache.
     offset: Option<u64>,
     cached: bool,
     bytes: u32,
@@ -89,16 +89,16 @@ impl Part {
     }
 }
 
-/// A request that is complete.
+/// A completed request.
 #[derive(Debug)]
 pub struct Done {
-    /// Of its first part; who asked and where it is in a file is each part's own.
+    /// Describes the first part; submitter and file offset differ by part.
     request: RequestRef,
     pub parts: Vec<Part>,
 }
 
 impl Done {
-    /// The request as one who was held up by this part of it speaks of it.
+    /// The request as a thread held up by this part describes it.
     pub fn told_to(&self, thread: ThreadId, part: &Part) -> RequestRef {
         RequestRef {
             own: part.thread == Some(thread),
@@ -110,14 +110,14 @@ impl Done {
     }
 }
 
-/// A part of a request that is kept.
+/// A kept part of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
     pub request: u64,
     part: usize,
 }
 
-/// Requests by their numbers, which run on.
+/// Requests by consecutive numbers.
 #[derive(Debug, Default)]
 pub struct Recent {
     kept: VecDeque<Arc<Done>>,
@@ -127,7 +127,7 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// Keeps a request that is complete; `None`: nobody is known to have asked for it.
+    /// Keeps a completed request; `None` if its submitters are unknown.
     pub fn push(&mut self, tables: &Tables, request: &RequestFact) -> Option<Arc<Done>> {
         if request.bios.is_empty() || request.sight == RequestSight::NoEnd {
             return None;
@@ -165,7 +165,7 @@ impl Recent {
         Some(done)
     }
 
-    /// Requests that are kept, and numbers of them in the indices.
+    /// Number of kept requests, and of their numbers in the indices.
     #[cfg(test)]
     pub fn len(&self) -> (usize, usize) {
         let threads = self.by_thread.0.values().map(VecDeque::len);
@@ -173,7 +173,7 @@ impl Recent {
         (self.kept.len(), threads.chain(files).sum())
     }
 
-    /// Those that a thread asked for within a fault, by completion.
+    /// Requests that a thread submitted within a fault, by completion.
     pub fn asked_within(&self, thread: ThreadId, span: Span) -> Vec<Link> {
         let since = Span {
             end: Timestamp(u64::MAX),
@@ -185,31 +185,31 @@ impl Recent {
         links
     }
 
-    /// The one that brought a page of a file within this time.
+    /// The request that read a page of a file within this time.
     pub fn brought(&self, page: (FileId, u64), span: Span) -> Option<Link> {
         self.find(self.by_file.latest(&page.0), span, |part| part.holds(page))
             .next()
     }
 
-    /// The latest one of a thread's own that was complete within this time.
+    /// The latest of a thread's own requests that completed within this time.
     pub fn completed(&self, thread: ThreadId, span: Span) -> Option<Link> {
         let mine = |part: &Part| part.thread == Some(thread);
         self.find(self.by_thread.latest(&thread), span, mine).next()
     }
 
-    /// The latest one that brought pages of a file within this time.
+    /// The latest request that read pages of a file within this time.
     pub fn of_file(&self, file: FileId, span: Span) -> Option<Link> {
         self.find(self.by_file.latest(&file), span, |part| part.is_of(file))
             .next()
     }
 
-    /// The request of a link, as a thread that it held up speaks of it.
+    /// The request of a link, as a thread that it held up describes it.
     pub fn describe(&self, thread: ThreadId, link: Link) -> Option<RequestRef> {
         let done = self.get(link.request)?;
         Some(done.told_to(thread, done.parts.get(link.part)?))
     }
 
-    /// Of these numbers, latest first, the requests that were complete in this time and have such a part.
+    /// Of these numbers, latest first, the requests that completed in this time and have such a part.
     fn find<'r>(
         &'r self,
         numbers: impl Iterator<Item = u64> + 'r,
@@ -246,7 +246,7 @@ impl Recent {
     }
 }
 
-/// Numbers of requests, ascending, by what they have.
+/// Numbers of requests, ascending, by a key.
 #[derive(Debug)]
 struct Index<K>(FxHashMap<K, VecDeque<u64>>);
 
@@ -274,7 +274,7 @@ impl<K: Hash + Eq> Index<K> {
         }
     }
 
-    /// The latest first.
+    /// Numbers with the key, latest first.
     fn latest(&self, key: &K) -> impl Iterator<Item = u64> + '_ {
         self.0
             .get(key)

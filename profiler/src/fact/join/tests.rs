@@ -30,7 +30,7 @@ fn us(us: u64) -> Timestamp {
     Timestamp(us * 1000)
 }
 
-/// A fault on a page, from, to; it waited.
+/// A fault on a page, with start and end, that waited.
 fn fault(thread: u32, page: u64, from: u64, to: u64) -> FaultFact {
     FaultFact {
         start: us(from),
@@ -121,7 +121,7 @@ fn waker(thread: Option<u32>, time: u64, by_interrupt: bool) -> WakerFact {
     }
 }
 
-/// What happens, in order.
+/// An input, in order.
 enum Step {
     Asked(u32, u64),
     Request(RequestFact),
@@ -129,7 +129,7 @@ enum Step {
     Wait(WaitFact),
 }
 
-/// Kind, thread and start of what was held up, and the request's end or the holder's start; own or not.
+/// Kind, thread and start of the delayed fault or wait, and the request's end or the holder's start; own or not.
 type Told = (EffectKind, u32, u64, u64, bool);
 
 fn joined(steps: &[Step]) -> Vec<Told> {
@@ -220,7 +220,7 @@ fn a_wait_ends_with_the_latest_request_of_its_own() {
     let wait = |from, woken| Step::Wait(wait(1, WaitReason::Disk, from, woken));
     let steps = [reads(50, 5), reads(60, 6), reads(63, 7), wait(10, 62)];
     assert_eq!(joined(&steps[..2]), []);
-    // What was complete after the waking did not wake.
+    // A completion after the wakeup did not wake.
     assert_eq!(
         joined(&[reads(50, 5), reads(60, 6), wait(10, 62), reads(63, 7)]),
         [(OfWait, 1, 10, 60, true)]
@@ -239,10 +239,10 @@ fn a_completion_is_told_a_little_before_it_wakes_anybody() {
     let reads = |thread, end| Step::Request(request(end, vec![bio(thread, 5, 0, 4)]));
     let wait = |from, woken| Step::Wait(wait(1, WaitReason::Disk, from, woken));
     assert_eq!(joined(&[reads(1, 50), wait(51, 60)]), [(OfWait, 1, 51, 50, true)]);
-    // One that comes while it sleeps goes first.
+    // A completion during sleep takes precedence.
     let both = [reads(1, 50), reads(1, 55), wait(51, 60)];
     assert_eq!(joined(&both), [(OfWait, 1, 51, 55, true)]);
-    // It woke the thread from another wait already.
+    // It had already woken the thread from another wait.
     let two = [reads(1, 50), wait(10, 50), wait(52, 60)];
     assert_eq!(joined(&two), [(OfWait, 1, 10, 50, true)]);
 }
@@ -270,7 +270,7 @@ fn a_wait_in_a_fault_ends_with_the_request_of_the_faults_page() {
     };
     let steps = [
         Step::Request(request(88, vec![bio(2, 5, 0, 8)])),
-        // Its own one, for other pages, was complete later.
+        // Its own request, for other pages, completed later.
         Step::Request(request(89, vec![bio(1, 12, 40, 8)])),
         in_fault(14, 90),
         Step::Fault(fault(1, 3, 10, 100)),
@@ -283,7 +283,7 @@ fn a_wait_in_a_fault_ends_with_the_request_of_the_faults_page() {
             (OfWait, 1, 14, 88, false)
         ]
     );
-    // The fault itself was not recorded.
+    // The fault was not recorded.
     let steps = [Step::Request(request(88, vec![bio(1, 12, 0, 8)])), in_fault(14, 90)];
     assert_eq!(joined(&steps), [(OfWait, 1, 14, 88, true)]);
 }
@@ -326,7 +326,7 @@ fn a_lock_and_what_held_up_its_holder() {
     ] {
         assert_eq!(joined(&[held(), step]), []);
     }
-    // The longest one counts, as far as it lies within the wait.
+    // The longest one counts, as far as it is within the wait.
     let disk = Step::Wait(wait(2, WaitReason::Disk, 110, 170));
     assert_eq!(
         joined(&[held(), disk, lock(Some(2), false)]),

@@ -1,9 +1,9 @@
-//! How large the folios are that hold a file's pages: the kernel may map a whole folio for a fault on one of its pages.
+//! Sizes of the folios that hold a file's pages: the kernel may map a whole folio for a fault on one of its pages.
 
 use super::PageSet;
 use crate::fact::fault::PagesReadFact;
 
-/// Order of a folio whose size was not recorded: 2 MiB, the most that one fault maps.
+/// Order assumed for a folio of unknown size: 2 MiB, the most that one fault maps.
 const LARGEST: u8 = 9;
 
 /// Pages in folios of more than one page.
@@ -30,7 +30,7 @@ impl Folios {
         }
     }
 
-    /// All pages of the folios that hold any of these.
+    /// All pages of the folios that contain any of these.
     pub fn with_any_of(&self, touched: &[&PageSet]) -> PageSet {
         let mut found = PageSet::default();
         for (order, set) in (1u32..).zip(&self.by_order).filter(|(_, set)| !set.is_empty()) {
@@ -52,7 +52,7 @@ impl Folios {
         found
     }
 
-    /// Bytes of memory that they take, but for a little.
+    /// Approximate size in memory, in bytes.
     pub fn bytes(&self) -> usize {
         let sets = self.by_order.iter().map(PageSet::bytes);
         self.by_order.len() * size_of::<PageSet>() + sets.sum::<usize>()

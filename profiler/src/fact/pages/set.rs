@@ -1,4 +1,5 @@
-//! A set of pages: a bitmap of those parts of a file that have any, so that a file of 10 GiB takes some 320 KiB, and one of 10 pages next to nothing.
+//! A set of pages: a bitmap of the non-empty parts of a file. A file of 10 GiB takes some 320 KiB, one of 10 pages
+//! almost nothing.
 
 mod part;
 
@@ -7,62 +8,62 @@ use std::collections::BTreeMap;
 use self::part::Part;
 use crate::fact::fault::PageRange;
 
-/// Pages of a part.
+/// Pages in a part.
 const PART: u64 = 4096;
 const WORDS: usize = 64;
-/// Parts of a set at most: those of a file of 1 TiB.
+/// Maximum number of parts in a set: those of a file of 1 TiB.
 const MAX_PARTS: usize = 1 << 16;
-/// Pages that are added at once, at most: 64 GiB.
+/// Maximum number of pages added at once: 64 GiB.
 const MAX_RANGE: u32 = 1 << 24;
 
-/// Pages that need no part: most files are no larger than their 256 KiB.
+/// Pages that need no part: most files have no more than these 256 KiB.
 const HEAD: u64 = 64;
 
 /// A set of pages, counted from the start of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PageSet {
-    /// The first ones.
+    /// Pages below `HEAD`.
     head: u64,
     /// All others.
     more: Option<Box<More>>,
 }
 
-/// Pages beyond the first ones.
+/// Pages from `HEAD` on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct More {
-    /// The first part, whose first word has none; most files that have any have no other.
+    /// The first part, with an empty first word; most files that have parts have no other.
     first: Part,
-    /// The other parts that have any.
+    /// The other non-empty parts.
     rest: BTreeMap<u64, Part>,
     len: u64,
-    /// Words of all parts that have any.
+    /// Number of non-empty words in all parts.
     words: usize,
     left_out: u64,
 }
 
 impl PageSet {
-    /// How many pages it has.
+    /// Number of pages.
     pub fn len(&self) -> u64 {
         u64::from(self.head.count_ones()) + self.more.as_ref().map_or(0, |more| more.len)
     }
 
-    /// It has none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Pages that it had no room for: they lie in more than 65,536 different parts of 16 MiB.
+    /// Number of pages beyond capacity: they are in more than 65,536 different parts of 16 MiB.
     pub fn left_out(&self) -> u64 {
         self.more.as_ref().map_or(0, |more| more.left_out)
     }
 
-    /// Bytes of memory that it takes, but for a little.
+    /// Approximate size in memory, in bytes.
     pub fn bytes(&self) -> usize {
         let of_more = |more: &More| size_of::<More>() + more.rest.len() * size_of::<(u64, Part)>() + more.words * 8;
         self.more.as_deref().map_or(0, of_more)
     }
 
-    /// It has this page.
+    /// Whether it contains this page.
     pub fn contains(&self, page: u64) -> bool {
         let word = match page {
             ..HEAD => self.head,
@@ -71,7 +72,7 @@ impl PageSet {
         word & bit_of(page) != 0
     }
 
-    /// Adds a page; true if it is new.
+    /// Adds a page; returns true if it is new.
     pub fn insert(&mut self, page: u64) -> bool {
         if page < HEAD {
             return self.add_to_head(bit_of(page)) > 0;
@@ -110,7 +111,7 @@ impl PageSet {
         u64::from(new.count_ones())
     }
 
-    /// Takes pages out; returns how many it had of them.
+    /// Removes pages; returns how many were present.
     pub fn remove_range(&mut self, range: PageRange) -> u64 {
         let before = self.len();
         if range.first < HEAD {
@@ -132,7 +133,7 @@ impl PageSet {
         }
     }
 
-    /// The pages that none of the others has.
+    /// The pages that are in none of the others.
     #[must_use]
     pub fn without(&self, others: &[&Self]) -> Self {
         let mut left = Self {
@@ -153,7 +154,7 @@ impl PageSet {
         left
     }
 
-    /// All but the first word of the first part.
+    /// The non-empty parts; the first word of the first one is in `head`.
     fn parts(&self) -> impl Iterator<Item = (u64, &Part)> {
         let more = self.more.as_deref().into_iter();
         more.flat_map(|more| {
@@ -198,7 +199,7 @@ impl PageSet {
 }
 
 impl More {
-    /// Adds pages of words of a part, none of which is empty; returns how many are new.
+    /// Adds pages to words of a part, none of which is empty; returns how many are new.
     fn add(&mut self, number: u64, words: impl Iterator<Item = (usize, u64)>) -> u64 {
         let Some(part) = self.part(number) else {
             let pages = words.map(|(_, pages)| u64::from(pages.count_ones()));
@@ -213,7 +214,7 @@ impl More {
         new
     }
 
-    /// The part of this number, which is made if it is not there. `None`: there is no room for one more.
+    /// The part with this number, created if missing. `None` if capacity is exhausted.
     fn part(&mut self, number: u64) -> Option<&mut Part> {
         let has_first = !self.first.is_empty();
         let has_room = self.rest.len() + usize::from(has_first) < MAX_PARTS;
@@ -227,7 +228,7 @@ impl More {
     }
 
     fn remove_range(&mut self, range: PageRange) {
-        // Only the parts that there are: a hostile range has many more.
+        // Visits only existing parts: a hostile range spans many more.
         let (from, to) = (
             range.first,
             range.first.saturating_add(u64::from(range.count.max(1)) - 1),
@@ -273,7 +274,7 @@ fn parts_of(range: PageRange) -> impl Iterator<Item = (u64, [u64; WORDS])> {
     parts.map(move |part| (part, masks_of(part, range)))
 }
 
-/// The pages of a range that lie in a part.
+/// The pages of a range that are in a part.
 fn masks_of(part: u64, range: PageRange) -> [u64; WORDS] {
     let start = part.saturating_mul(PART);
     let from = range.first.saturating_sub(start).min(PART);
@@ -377,7 +378,7 @@ mod tests {
             set.insert(part * PART);
         }
         assert_eq!((set.len(), set.left_out()), (MAX_PARTS as u64, 10));
-        // There is always room for the first ones.
+        // There is always capacity for the first pages.
         let first = PageRange { first: 60, count: 8 };
         assert_eq!((set.insert_range(first), set.left_out()), (4, 14));
         let mut small = PageSet::default();

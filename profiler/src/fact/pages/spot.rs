@@ -5,23 +5,23 @@ use std::time::Duration;
 use crate::fact::fault::FaultFact;
 use crate::fact::{FrameId, Location, StackId, Tables};
 
-/// Faults of one function for which the kernel did not read around any more.
+/// Faults of one function after the kernel had stopped reading around.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Spot {
     /// First and last page.
     pub pages: (u64, u64),
-    /// Faults.
+    /// Number of faults.
     pub faults: u64,
-    /// Those that waited for a disk.
+    /// Number of faults that waited for a disk.
     pub waited: u64,
-    /// Pages that they read.
+    /// Number of pages that they read.
     pub pages_read: u64,
-    /// Their time.
+    /// Total time of the faults.
     pub time: Duration,
 }
 
 impl Spot {
-    /// Of one fault, for that page.
+    /// A spot with one fault on that page.
     pub fn of(fault: &FaultFact, page: u64) -> Self {
         Self {
             pages: (page, page),
@@ -43,7 +43,7 @@ impl Spot {
     }
 }
 
-/// The innermost frame of the program's own.
+/// The innermost user frame.
 pub fn innermost(tables: &Tables, stack: StackId) -> Option<FrameId> {
     let mut next = Some(stack);
     while let Some(node) = next.and_then(|stack| tables.stacks.get(stack.index())) {

@@ -34,7 +34,7 @@ fn read(file: MappedFileId, first: u64, count: u32, in_fault: bool) -> PagesRead
     }
 }
 
-/// It began before whatever was read.
+/// It began before any of the reads.
 fn fault(page: u64, around: Option<(u64, u32)>, retries: Option<u32>) -> FaultFact {
     FaultFact {
         start: Timestamp(0),
@@ -126,7 +126,7 @@ fn what_system_calls_read_is_not_wasted() {
     assert_eq!((file.read_by_calls.len(), pages(&file.around)), (100, vec![0, 1]));
 }
 
-/// Reads of folios of that order.
+/// Sets the order of the read's folios.
 fn in_folios(read: PagesReadFact, order: Option<u8>) -> PagesReadFact {
     PagesReadFact { order, ..read }
 }
@@ -141,7 +141,7 @@ fn a_folio_may_have_been_mapped_as_a_whole() {
     let others: Vec<u64> = (0..8).chain(16..32).collect();
     assert_eq!(pages(&file.wasted()), others);
     assert_eq!(file.wasted_reads().map(|(_, pages)| pages).collect::<Vec<_>>(), [24]);
-    // A range that was mapped around reaches into the next folio.
+    // A range mapped around a fault extends into the next folio.
     all.fault(&tables, &fault(14, Some((12, 5)), Some(0)));
     let file = all.of(&tables, FILE).unwrap();
     assert_eq!(pages(&file.wasted()), (0..8).chain(24..32).collect::<Vec<_>>());
@@ -252,10 +252,10 @@ proptest::proptest! {
 #[test]
 fn a_read_that_was_of_use_at_once_is_not_kept() {
     let (tables, mut all) = (tables(), Pages::default());
-    // A new page of shared memory is added to the page cache by the fault that wants it.
+    // A new page of shared memory is added to the page cache by the fault that needs it.
     all.read(&tables, &read(FILE, 3, 1, true));
     all.fault(&tables, &fault(3, None, Some(0)));
-    // Of the second read, two pages are of no use until something touches them.
+    // Two pages of the second read are unused until a fault touches them.
     all.read(&tables, &read(FILE, 4, 3, true));
     all.fault(&tables, &fault(4, None, Some(0)));
     let file = all.of(&tables, FILE).unwrap();

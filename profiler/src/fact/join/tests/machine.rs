@@ -1,4 +1,4 @@
-//! A machine in small whose causes are known.
+//! A simulated machine with known causes.
 
 use std::collections::HashMap;
 
@@ -6,14 +6,15 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A fault of the machine in small: thread, page, microseconds until the next one; and how long the disk takes.
+/// A fault of the simulated machine: thread, page, microseconds until the next one; and how long the disk takes.
 type Draw = (u32, u64, u64, u64);
 
-/// Threads fault on the pages of a file; whoever finds a page missing reads it and its neighbours, and whoever finds it on its way waits.
+/// Threads fault on the pages of a file; one that finds a page missing reads it and its neighbours, one that finds
+/// it in flight waits.
 fn machine(draws: &[Draw]) -> (Vec<Step>, Vec<Told>) {
     let mut now = 100;
     let mut busy = [0_u64; 3];
-    // When each page is there, and who reads it.
+    // When each page arrives, and which thread reads it.
     let mut there: HashMap<u64, (u64, u32)> = HashMap::new();
     let (mut steps, mut truth): (Vec<(u64, u8, Step)>, Vec<Told>) = (Vec::new(), Vec::new());
     for &(thread, page, gap, disk) in draws {
@@ -32,7 +33,7 @@ fn machine(draws: &[Draw]) -> (Vec<Step>, Vec<Told>) {
                 let first = page / 4 * 4;
                 let missing: Vec<u64> = (first..first + 4).filter(|page| !there.contains_key(page)).collect();
                 for stretch in missing.chunk_by(|a, b| a + 1 == *b) {
-                    // The disk ends one request at a time.
+                    // The disk completes one request at a time.
                     let mut at = start + 2 + disk;
                     while there.values().any(|(other, _)| *other == at) {
                         at += 1;

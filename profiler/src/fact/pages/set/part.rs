@@ -1,25 +1,25 @@
-//! A part of a set: 4096 pages, of which only the words are kept that have any.
+//! A part of a set: 4096 pages, of which only non-empty words are stored.
 
 use super::WORDS;
 
 /// Words of 64 pages.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Part {
-    /// Which words there are, a bit each.
+    /// Which words are stored, a bit each.
     there: u64,
-    /// These, ascending; none is empty.
+    /// The stored words, ascending; none is empty.
     words: Vec<u64>,
 }
 
-const _: () = assert!(WORDS == u64::BITS as usize, "a word has a bit");
+const _: () = assert!(WORDS == u64::BITS as usize, "each word has a bit");
 
 impl Part {
-    /// How many words have any pages.
+    /// Number of non-empty words.
     pub fn len(&self) -> usize {
         self.words.len()
     }
 
-    /// It has no page.
+    /// Whether it has no page.
     pub fn is_empty(&self) -> bool {
         self.there == 0
     }
@@ -30,7 +30,7 @@ impl Part {
         place.and_then(|place| self.words.get(place)).copied().unwrap_or(0)
     }
 
-    /// Adds pages of a word; returns how many are new.
+    /// Adds pages to a word; returns how many are new.
     pub fn add(&mut self, number: usize, pages: u64) -> u32 {
         match self.place(number) {
             Ok(place) => {
@@ -50,7 +50,7 @@ impl Part {
         }
     }
 
-    /// Takes pages of a word out; returns how many it had of them.
+    /// Removes pages from a word; returns how many were present.
     pub fn remove(&mut self, number: usize, pages: u64) -> u32 {
         let Ok(place) = self.place(number) else { return 0 };
         let Some(word) = self.words.get_mut(place) else {
@@ -65,13 +65,13 @@ impl Part {
         gone.count_ones()
     }
 
-    /// The words that have any pages, ascending, with their numbers.
+    /// The non-empty words, ascending, with their numbers.
     pub fn words(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         let numbers = (0..WORDS).filter(|number| self.there & (1 << number) != 0);
         numbers.zip(self.words.iter().copied())
     }
 
-    /// Where a word is, or where it would be.
+    /// Index of a word, or where it would be inserted.
     fn place(&self, number: usize) -> Result<usize, usize> {
         let bit = 1 << number;
         let place = (self.there & (bit - 1)).count_ones() as usize;
