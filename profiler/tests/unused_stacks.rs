@@ -301,12 +301,12 @@ fn code_without_a_name_is_one_in_what_was_kept_before_too() {
     for most in [0, 500] {
         let (stacks, sums, tables) = kept(&log, Some(most));
         if cfg!(debug_assertions) {
-            assert!(tables.recording.notes.iter().any(|note| note.contains("nobody named")));
+            assert!(tables.recording.notes.iter().any(|note| note.contains("nameless code")));
             assert_eq!(stacks, expected, "{most}");
             assert_eq!(sums, expected_sums, "{most}");
         }
     }
-    assert!(apart.recording.notes.iter().all(|note| !note.contains("nobody named")));
+    assert!(apart.recording.notes.iter().all(|note| !note.contains("nameless code")));
 }
 
 /// Notes what waits have, and says that it wants nothing else.

@@ -1,4 +1,4 @@
-//! Removes the stacks and frames that nothing refers to, and renumbers the rest in the same order.
+//! Removes unreferenced stacks and frames, and renumbers the rest in the same order.
 
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
@@ -10,31 +10,32 @@ use super::budget::{Collected, KeptSample};
 use super::clues::Clues;
 use super::{BioFact, FrameId, FrameName, StackId, StackNode, Tables, WaitFact};
 
-/// Looks at the number of each stack and frame that somebody keeps, and may give it another one.
+/// Visits the number of each stack and frame that is kept, and may replace it.
 pub trait Visit {
     /// A stack; all its callers are kept with it.
     fn stack(&mut self, stack: &mut StackId);
-    /// A frame beside those of the stacks.
+    /// A frame kept independently of any stack.
     fn frame(&mut self, frame: &mut FrameId);
-    /// It gives other numbers.
+    /// Whether it replaces numbers.
     fn renumbers(&self) -> bool {
         false
     }
 }
 
-/// Shows a stack, if there is one.
+/// Visits a stack, if there is one.
 pub fn visit_stack(stack: &mut Option<StackId>, visit: &mut dyn Visit) {
     if let Some(stack) = stack {
         visit.stack(stack);
     }
 }
 
-/// Shows the stacks of bios.
+/// Visits the stacks of bios.
 pub fn visit_bios<'b>(bios: impl IntoIterator<Item = &'b mut BioFact>, visit: &mut dyn Visit) {
     bios.into_iter().for_each(|bio| visit_stack(&mut bio.stack, visit));
 }
 
-/// Shows what is in the keys of a map: `each` shows that of one, which may change with it. What has the same key then is joined.
+/// Visits the stacks in the keys of a map: `each` visits one key, which may change. Entries with equal keys are then
+/// joined.
 pub fn visit_keys<K, V>(
     map: &mut FxHashMap<K, V>,
     visit: &mut dyn Visit,
@@ -61,14 +62,14 @@ pub fn visit_keys<K, V>(
 }
 
 impl KeptSample {
-    /// Shows its stack.
+    /// Visits its stack.
     pub fn visit(&mut self, visit: &mut dyn Visit) {
         visit_stack(&mut self.stack, visit);
     }
 }
 
 impl WaitFact {
-    /// Shows its stack and its waker's.
+    /// Visits its stack and its waker's.
     pub fn visit(&mut self, visit: &mut dyn Visit) {
         visit_stack(&mut self.stack, visit);
         if let Some(waker) = &mut self.waker {
@@ -88,7 +89,7 @@ impl Clues {
 }
 
 impl Collected {
-    /// Shows all that it keeps.
+    /// Visits all stacks and frames that it keeps.
     pub fn visit(&mut self, visit: &mut dyn Visit) {
         for thread in &mut self.threads {
             thread.samples.iter_mut().for_each(|sample| sample.visit(visit));
@@ -110,8 +111,8 @@ impl Collected {
     }
 }
 
-/// Leaves in the tables what `each` shows: stacks with all callers, the frames of these and the names of those. It is asked twice, first for what
-/// is kept, then for what has a new number.
+/// Reduces the tables to what `each` visits: stacks with all callers, their frames and the names of those. `each` is
+/// called twice, first to find what is kept, then to renumber it.
 pub fn prune(tables: &mut Tables, mut each: impl FnMut(&mut dyn Visit)) {
     let mut used = Used {
         stacks: vec![false; tables.stacks.len()],
@@ -137,8 +138,8 @@ pub fn prune(tables: &mut Tables, mut each: impl FnMut(&mut dyn Visit)) {
     each(&mut kept);
 }
 
-/// Gives names the new numbers of their frames, where they are: there may be a million. No number becomes larger, so that in their order each one's new
-/// place is free.
+/// Moves names to the new numbers of their frames in place: there may be a million. No number grows, so in ascending
+/// order each new slot is free.
 fn rename(names: &mut FxHashMap<FrameId, FrameName>, kept: &[u32]) {
     let mut all: Vec<FrameId> = names.keys().copied().collect();
     all.sort_unstable();
@@ -153,7 +154,8 @@ fn rename(names: &mut FxHashMap<FrameId, FrameName>, kept: &[u32]) {
     }
 }
 
-/// Makes all stacks anew: `again` says which one a caller and a frame are, and two may be one then. `each` shows what is kept.
+/// Rebuilds all stacks: `again` returns the stack of a caller and a frame, and may merge two. `each` visits what is
+/// kept.
 pub fn remake(
     tables: &mut Tables,
     mut each: impl FnMut(&mut dyn Visit),
@@ -170,7 +172,7 @@ pub fn remake(
     each(&mut Renumbered { stacks, frames });
 }
 
-/// What somebody keeps.
+/// Stacks and frames in use.
 struct Used {
     stacks: Vec<bool>,
     frames: Vec<bool>,
@@ -191,7 +193,8 @@ impl Visit for Used {
 }
 
 impl Used {
-    /// Callers and frames of the stacks. A parent comes before its children, so one pass from the end reaches every caller.
+    /// Marks callers and frames of the stacks. A parent precedes its children, so one pass from the end reaches
+    /// every caller.
     fn callers(&mut self, tables: &Tables) {
         for (index, node) in tables.stacks.iter().enumerate().rev() {
             if !self.stacks[index] {
@@ -206,10 +209,10 @@ impl Used {
     }
 }
 
-/// In place of the number of a row that is gone.
+/// Number of a removed row.
 const GONE: u32 = u32::MAX;
 
-/// New numbers, by old ones.
+/// New numbers by old ones.
 struct Renumbered {
     stacks: Vec<u32>,
     frames: Vec<u32>,

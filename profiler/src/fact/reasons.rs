@@ -1,5 +1,5 @@
-//! What a thread waited for: from its state, the kernel functions on its stack, the system call that it was in, and, once they are
-//! known, the functions of the program. Pure; docs/waits.md has the rules.
+//! Why a thread waited: derived from its state, the kernel functions on its stack, its system call, and, once
+//! named, the functions of the program. Pure; docs/waits.md has the rules.
 
 mod calls;
 mod kernel;
@@ -13,7 +13,7 @@ pub use self::user::refined;
 
 use super::WaitReason;
 
-/// A wait as far as it tells its reason, without its stack.
+/// The inputs for a wait's reason, without its stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Scene<'a> {
     /// `profiler_common::switch::state` at the switch-out.
@@ -24,27 +24,28 @@ pub struct Scene<'a> {
     pub call: Option<CallScene<'a>>,
 }
 
-/// A system call as far as it tells what it waits for.
+/// The inputs from a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CallScene<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its first arguments.
     pub arguments: [u64; 3],
-    /// `st_mode` of its descriptor's file; 0: neither file nor pipe nor socket. `None`: it has none, or nobody looked.
+    /// `st_mode` of its descriptor's file; 0: neither file nor pipe nor socket. `None` if it has none, or it was not
+    /// examined.
     pub mode: Option<u32>,
 }
 
-/// What the wait was for. `clue` is what the kernel's part of its stack tells ([`of_kernel`]).
+/// Why a thread waited. `clue` is the result of [`of_kernel`] for its stack.
 ///
 /// The first rule that applies counts:
-/// 1. a thread that could have run, or that was just born, waits for a CPU;
-/// 2. one that was stopped or is traced, for who stopped it;
-/// 3. a kernel function that waits for one thing only says so;
+/// 1. a runnable or newborn thread waits for a CPU;
+/// 2. a stopped or traced one waits for the process that stopped it;
+/// 3. a kernel function with one single reason decides;
 /// 4. `in_iowait`: a disk, but for `io_uring_enter`;
-/// 5. within a page fault, or within a function of memory management or of a file system: for that;
+/// 5. within a page fault, or within a function of memory management or of a file system: that;
 /// 6. the system call and its descriptor;
-/// 7. otherwise something in the kernel, unless nobody saw it begin.
+/// 7. otherwise something in the kernel, or unknown if its start was not seen.
 pub fn reason(scene: &Scene<'_>, clue: Option<Clue>) -> WaitReason {
     let is = |flag: u32| scene.flags & flag != 0;
     let call = scene.call.as_ref();

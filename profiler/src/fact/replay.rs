@@ -36,17 +36,17 @@ use crate::event::{At, Cost, End, Event, Sample, TaskExit};
 use crate::task::{Happening, Tasks};
 use crate::unwind::{Interner, Walker};
 
-/// Distinct stacks that are kept: some hundred times those of an hour of a browser. Later ones are cut to nothing.
+/// Maximum number of distinct stacks: some hundred times those of an hour of browsing. Later ones are empty.
 const MAX_STACKS: usize = 1 << 26;
 
-/// What stands beside the stream of events in a log.
+/// Preamble: the chunks of a log outside its event stream.
 #[derive(Default)]
 pub struct Beside {
     /// Names of the kernel's functions.
     pub kernel: KernelNames,
-    /// Names of code made at run time.
+    /// Names of code generated at run time.
     pub jit: JitIndex,
-    /// Markers of the program's own, by start.
+    /// The program's own markers, by start.
     pub markers: VecDeque<ProgramMarker>,
     /// What the recording itself cost.
     pub cost: Option<Cost>,
@@ -54,7 +54,7 @@ pub struct Beside {
     pub resolved: Option<Resolved>,
 }
 
-/// How stacks ended, by noun.
+/// How stacks ended, by event kind.
 #[derive(Default)]
 struct Tallies {
     ends: Ends,
@@ -63,13 +63,13 @@ struct Tallies {
     waits: Tally,
 }
 
-/// What a replay found beside the tables.
+/// What a replay found in addition to the tables.
 pub struct Findings {
-    /// Which stack each event has.
+    /// Stack of each event.
     pub stacks: EventStacks,
-    /// The stacks that these are, if it is not those of the tables any more.
+    /// The stacks these refer to, if they differ from the tables' stacks by now.
     pub noted: Option<Vec<StackNode>>,
-    /// The files that were touched, and where.
+    /// Touched files and offsets.
     pub files: FileIndex,
     /// The last value of each loss counter.
     pub losses: FxHashMap<u32, u64>,
@@ -77,7 +77,7 @@ pub struct Findings {
 
 /// Facts under construction.
 pub struct Replay<'b, 's> {
-    /// What facts refer to; processes and threads are with `tasks`, except while the sink looks.
+    /// What facts refer to; processes and threads are in `tasks` except while the sink is called.
     tables: Tables,
     tasks: Tasks,
     walker: Walker<'b>,
@@ -90,34 +90,34 @@ pub struct Replay<'b, 's> {
     block: block::State,
     /// Why faults and waits took so long.
     join: Join,
-    /// Stacks that the kernel side sent.
+    /// Stacks sent by the kernel side.
     dictionary: Dictionary,
-    /// Those that were walked before.
+    /// Stacks that were walked before.
     memo: Memo,
-    /// What threads walked last.
+    /// Each thread's last walk.
     last_walks: LastWalks,
-    /// Stacks that the log knows.
+    /// Stacks that a kept log knows.
     known: KnownStacks,
-    /// Which stack each event has.
+    /// Stack of each event.
     noted_events: EventStacks,
-    /// The stacks that these are, since there were too many to note those of later events.
+    /// The stacks these refer to, once there were too many to note later events.
     noted: Option<Vec<StackNode>>,
-    /// How many stacks there may be before those that nobody keeps are looked for.
+    /// Number of stacks at which unused ones are searched.
     stacks_room: usize,
-    /// How many may be kept before code in anonymous memory is one frame.
+    /// Number of kept stacks at which code in anonymous memory becomes one frame.
     stacks_apart: usize,
     ahead: Ahead,
     clues: Clues,
     first_reports: FirstReports,
     /// Last value of each loss counter.
     losses: FxHashMap<u32, u64>,
-    /// Markers of processes that the log does not know.
+    /// Markers of processes that are not in the log.
     strangers: u64,
     sink: &'s mut dyn FactSink,
 }
 
 impl<'b, 's> Replay<'b, 's> {
-    /// Begins with what is known of the recording.
+    /// Begins with what is known about the recording.
     pub fn new(mut tables: Tables, walker: Walker<'b>, mut beside: Beside, sink: &'s mut dyn FactSink) -> Self {
         tables.recording.cost = beside.cost.take();
         let (mut files, mut known) = (FileIndex::default(), KnownStacks::default());
@@ -157,18 +157,18 @@ impl<'b, 's> Replay<'b, 's> {
         }
     }
 
-    /// Which stack each event has is noted until there are so many stacks.
+    /// Notes each event's stack until there are this many stacks.
     pub fn note_stacks(&mut self, most: usize) {
         self.noted_events = EventStacks::default();
         self.stacks_room = most;
     }
 
-    /// Code in anonymous memory that nobody named is one frame.
+    /// Treats nameless code in anonymous memory as one frame.
     pub fn merge_anonymous(&mut self) {
         self.interner.merge_anonymous();
     }
 
-    /// Code in anonymous memory that nobody named becomes one frame when more stacks than that are kept.
+    /// Treats nameless code in anonymous memory as one frame when more stacks than this are kept.
     pub fn tell_apart(&mut self, most: usize) {
         self.stacks_apart = most;
     }
@@ -251,13 +251,13 @@ impl<'b, 's> Replay<'b, 's> {
         }
     }
 
-    /// Nothing more comes: the finished tables, and what else was found.
+    /// Ends the input; returns the finished tables and other results.
     pub fn finish(mut self) -> (Tables, Findings) {
         self.markers_until(Timestamp(u64::MAX));
         self.finish_requests();
         if self.strangers > 0 {
             let count = self.strangers;
-            let note = format!("{count} markers are of processes that were not recorded; they are left out");
+            let note = format!("ignored markers of unrecorded processes: {count}");
             self.tables.recording.notes.push(note);
         }
         if self.dictionary.missing() > 0 {
@@ -314,7 +314,7 @@ impl<'b, 's> Replay<'b, 's> {
         });
     }
 
-    /// Gives up what is known of processes of which no event comes any more: their stacks, and what the sink keeps one by one.
+    /// Drops what is known about processes with no more events: their stacks, and what the sink keeps individually.
     fn forget_ended(&mut self, now: Timestamp) {
         while let Some(process) = self.dictionary.user.next_over(now) {
             if self.tasks.processes[process.index()].end.is_some() {
@@ -326,7 +326,7 @@ impl<'b, 's> Replay<'b, 's> {
         }
     }
 
-    /// The first thread of a process, which may not have been seen.
+    /// The first thread of a process, created here if it was not seen.
     fn main_thread(&mut self, process: ProcessId, time: Timestamp) -> ThreadId {
         let record = &self.tasks.processes[process.index()];
         let pid = record.pid;
@@ -335,7 +335,7 @@ impl<'b, 's> Replay<'b, 's> {
             .unwrap_or_else(|| self.tasks.thread_at(&At { time, pid, tid: pid }))
     }
 
-    /// Hands out the program's own markers that began by now.
+    /// Emits the program's own markers that began by now.
     fn markers_until(&mut self, time: Timestamp) {
         while let Some(marker) = self.beside.markers.pop_front_if(|marker| marker.start <= time) {
             let last = marker.end.unwrap_or(marker.start);

@@ -1,4 +1,4 @@
-//! A block request: the fact that verbs, the profile and reports read.
+//! A block request, as subcommands, the profile and reports read it.
 
 use std::time::Duration;
 
@@ -19,16 +19,16 @@ pub struct BlockDevice {
     pub major: u32,
     /// Minor number.
     pub minor: u32,
-    /// `vda`, `nvme0n1`, `dm-0`; `MAJOR:MINOR` if nobody told.
+    /// `vda`, `nvme0n1`, `dm-0`; `MAJOR:MINOR` if its name is unknown.
     pub name: String,
-    /// What the device counted during the recording, in the order of `/sys/block/NAME/stat`; empty: unknown.
+    /// The device's counters for the recording, in the order of `/sys/block/NAME/stat`; empty if unknown.
     #[serde(default)]
     pub counted: Vec<u64>,
 }
 
 impl BlockDevice {
-    /// It is made of other devices, or of a file: what it is asked for, others are asked for again. The kernel's drivers give such devices
-    /// names of their own.
+    /// Whether it consists of other devices, or of a file: its requests lead to requests of others. The kernel's
+    /// drivers give such devices distinctive names.
     pub fn is_stacked(&self) -> bool {
         let made_of = |prefix: &str, rest: &str| match prefix {
             // Others may begin with the same letters.
@@ -43,9 +43,9 @@ impl BlockDevice {
 /// A request, or a bio of a device without requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestFact {
-    /// When its first bio was queued; else the earliest that is known.
+    /// When its first bio was queued; else the earliest known time.
     pub start: Timestamp,
-    /// When it was complete; the recording's end for one that was not.
+    /// When it completed; for an unfinished one, the end of the recording.
     pub end: Timestamp,
     /// The device.
     pub device: DeviceId,
@@ -53,34 +53,34 @@ pub struct RequestFact {
     pub sector: u64,
     /// Bytes.
     pub bytes: u32,
-    /// What the device does.
+    /// The device operation.
     pub operation: Operation,
-    /// More about it.
+    /// Flags of the request.
     pub kind: RequestKind,
-    /// From the queueing to the device; `None`: one of both was not seen.
+    /// From queueing to issue; `None` if either was not seen.
     pub queued: Option<Duration>,
-    /// From the device's getting it to its completion; `None`: not seen.
+    /// From issue to the device until completion; `None` if either was not seen.
     pub service: Option<Duration>,
-    /// It went through a scheduler's queue.
+    /// Whether it went through a scheduler's queue.
     pub scheduled: bool,
-    /// Requests that the device had, this one included, when it got this one; 0: unknown.
+    /// Requests that the device had when it got this one, including it; 0 if unknown.
     pub depth: u32,
-    /// The kernel's number for the error; 0: none.
+    /// The kernel's error number; 0: none.
     pub error: i32,
-    /// How often it was given back to the queue.
+    /// How often it was requeued.
     pub requeues: u32,
     /// How much of it was seen.
     pub sight: RequestSight,
-    /// The device takes bios, not requests (zram, dm, md): what it makes of one may be a request of another device.
+    /// Whether the device takes bios, not requests (zram, dm, md): it may turn one into a request to another device.
     pub bio_only: bool,
-    /// Who asked for it, by sector; empty: nobody saw.
+    /// The submitted parts, by sector; empty if none was seen.
     pub bios: Vec<BioFact>,
 }
 
-/// A part of a request, as somebody asked for it.
+/// A part of a request, as submitted by a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BioFact {
-    /// When.
+    /// When it was queued.
     pub time: Timestamp,
     /// The submitter's thread group.
     pub pid: u32,
@@ -88,9 +88,9 @@ pub struct BioFact {
     pub tid: u32,
     /// The submitter's name.
     pub name: String,
-    /// The submitter, if it is recorded.
+    /// The submitter, if recorded.
     pub thread: Option<ThreadId>,
-    /// Where it was.
+    /// The submitter's stack.
     pub stack: Option<StackId>,
     /// First sector.
     pub sector: u64,
@@ -98,17 +98,17 @@ pub struct BioFact {
     pub bytes: u32,
     /// The file.
     pub file: Option<MappedFileId>,
-    /// First byte in the file; `None`: unknown.
+    /// First byte in the file; `None` if unknown.
     pub offset: Option<u64>,
-    /// Why there is no file, or what kind of access it is.
+    /// The kind of access, which may explain why there is no file.
     pub source: BioSource,
-    /// It was asked for within a page fault.
+    /// Whether it was submitted within a page fault.
     pub in_fault: bool,
     /// Number of the system call that the submitter was in.
     pub call: Option<u32>,
 }
 
-/// Between what and the device the bytes go.
+/// What the bytes are transferred to or from, besides the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BioSource {
@@ -120,15 +120,15 @@ pub enum BioSource {
     Metadata,
     /// Anonymous memory: swap.
     Swap,
-    /// No bytes: a flush, a discard.
+    /// Not applicable: a flush or a discard.
     Nothing,
-    /// Unknown: memory of the kernel's.
+    /// Unknown: memory of the kernel.
     #[default]
     Unknown,
 }
 
 impl BioSource {
-    /// As tables, CSV and JSON name it.
+    /// Name in tables, CSV and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cache => "cache",
@@ -141,7 +141,7 @@ impl BioSource {
     }
 }
 
-/// What a device is asked to do.
+/// A device operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
@@ -150,23 +150,23 @@ pub enum Operation {
     Read,
     /// Write.
     Write,
-    /// Write its cache to the medium.
+    /// Write the device's cache to the medium.
     Flush,
-    /// Forget sectors.
+    /// Discard sectors.
     Discard,
     /// Write zeroes.
     WriteZeroes,
-    /// Something of the driver's own.
+    /// A driver-specific operation.
     Other,
 }
 
 impl Operation {
-    /// It moves its bytes between memory and device: a discard, however large, moves none.
+    /// Whether it transfers bytes between memory and device: a discard, however large, transfers none.
     pub fn moves_bytes(self) -> bool {
         matches!(self, Self::Read | Self::Write)
     }
 
-    /// Every operation, in the order of tables.
+    /// Every operation, in table order.
     pub const ALL: [Self; 6] = [
         Self::Read,
         Self::Write,
@@ -176,7 +176,7 @@ impl Operation {
         Self::Other,
     ];
 
-    /// As tables, CSV and JSON name it.
+    /// Name in tables, CSV and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -190,16 +190,16 @@ impl Operation {
 }
 
 /// Flags of a request.
-#[allow(clippy::struct_excessive_bools)] // each is a flag of its own
+#[allow(clippy::struct_excessive_bools)] // each is a separate flag
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct RequestKind {
-    /// Read ahead of what was asked for.
+    /// Read ahead of what was requested.
     pub read_ahead: bool,
-    /// Somebody waits for it, as far as the kernel guesses.
+    /// A thread waits for it, as far as the kernel guesses.
     pub sync: bool,
     /// Metadata of a file system.
     pub metadata: bool,
-    /// Through the device's cache, or with a flush before.
+    /// Written through the device's cache, or preceded by a flush.
     pub fua: bool,
 }
 
@@ -210,24 +210,24 @@ pub enum RequestSight {
     /// All of it.
     #[default]
     Whole,
-    /// It was under way when the recording began.
+    /// It was in progress when the recording began.
     NoStart,
-    /// It was under way when the recording ended.
+    /// It was in progress when the recording ended.
     NoEnd,
 }
 
-/// Requests of one device that the profile's budget had no room for one by one: the smallest go first.
+/// Requests of one device that exceeded the profile's budget: the smallest are folded first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoldedRequests {
     /// The device.
     pub device: DeviceId,
-    /// What it did.
+    /// The operation.
     pub operation: Operation,
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
     /// Sum of [`RequestFact::bytes`].
     pub bytes: u64,
-    /// Sum of their times from [`RequestFact::start`] to its end, in ns.
+    /// Sum of the times from [`RequestFact::start`] to completion, in ns.
     pub time: u64,
 }
 

@@ -14,7 +14,7 @@ mod mode {
     pub const SOCKET: u32 = 0o140_000;
 }
 
-/// Operations of futex(2) and the bits beside them (include/uapi/linux/futex.h).
+/// Operations and flags of futex(2) (include/uapi/linux/futex.h).
 mod op {
     pub const MASK: u64 = !(128 | 256);
     pub const LOCK_PI: u64 = 6;
@@ -23,10 +23,10 @@ mod op {
     pub const WAIT_BITSET: u64 = 9;
 }
 
-/// What a futex word holds while it is locked and somebody waits: `__lll_lock_wait` of glibc, `std::sync::Mutex` of Rust, Go's runtime.
+/// Value of a locked futex with waiters: `__lll_lock_wait` of glibc, `std::sync::Mutex` of Rust, Go's runtime.
 const LOCKED_WITH_WAITERS: u64 = 2;
 
-/// The name of a system call on the architecture that `uname -m` calls so; `syscall N` if it is not known.
+/// The name of a system call on an architecture named as by `uname -m`; `syscall N` if unknown.
 pub fn call_name(arch: &str, number: u32) -> String {
     let (is_i386, number) = (number & CALL_I386 != 0, number & !CALL_I386);
     let index = usize::try_from(number).unwrap_or(usize::MAX);
@@ -39,11 +39,11 @@ pub fn call_name(arch: &str, number: u32) -> String {
     name.map_or_else(|| format!("syscall {number}"), str::to_owned)
 }
 
-/// A futex that is held, or one that is notified. Both wait for a word to change; what tells them apart is the operation and the value
-/// that the word has while they wait.
+/// Lock or condition. Both wait for a word to change; they differ in the operation and in the word's value
+/// during the wait.
 pub fn futex(call: &CallScene<'_>) -> WaitReason {
     let [_, op, value] = call.arguments;
-    // An int in the kernel's eyes: the upper half is anything.
+    // The kernel reads an int: the upper half is arbitrary.
     let [op, value] = [op, value].map(|argument| argument & u64::from(u32::MAX));
     let waits_locked = value == LOCKED_WITH_WAITERS && plain(call.name) == "futex";
     match op & op::MASK {
@@ -53,12 +53,12 @@ pub fn futex(call: &CallScene<'_>) -> WaitReason {
     }
 }
 
-/// The name of a call without the ending by which the i386 table marks 64-bit times.
+/// The call's name without the suffix for 64-bit times in the i386 table.
 fn plain(name: &str) -> &str {
     name.strip_suffix("_time64").unwrap_or(name)
 }
 
-/// What a system call waits for when it does not wait for I/O, by its name and the type of its descriptor's file.
+/// What a system call waits for apart from I/O, by its name and the type of its descriptor's file.
 pub fn reason(call: &CallScene<'_>) -> WaitReason {
     match plain(call.name) {
         "futex" | "futex_wait" | "futex_waitv" => futex(call),
@@ -92,7 +92,7 @@ pub fn reason(call: &CallScene<'_>) -> WaitReason {
     }
 }
 
-/// What the other side of a descriptor is.
+/// The reason by the type of the descriptor's file.
 fn by_file(call: &CallScene<'_>) -> WaitReason {
     let Some(mode) = call.mode else {
         return WaitReason::Kernel;
@@ -102,7 +102,7 @@ fn by_file(call: &CallScene<'_>) -> WaitReason {
         0 => WaitReason::Condition,
         mode::FIFO => WaitReason::Pipe,
         mode::SOCKET => WaitReason::Socket,
-        // Input of a terminal or another device: until somebody types, there is nothing to do.
+        // Input of a terminal or another device: the thread is idle until there is input.
         mode::CHARACTER if call.name.contains("read") => WaitReason::Poll,
         mode::CHARACTER => WaitReason::Kernel,
         _ => WaitReason::FileSystem,

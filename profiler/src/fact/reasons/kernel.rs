@@ -1,24 +1,25 @@
-//! The table of kernel functions that tell what a thread waits for. Names are those of 5.15 to 7.2, where they differ all of them.
+//! The table of kernel functions that indicate what a thread waits for, with their names in all kernels from 5.15 to
+//! 7.2.
 
 use super::{CallScene, calls};
 use crate::fact::WaitReason;
 use WaitReason::{Child, Condition, Disk, FileSystem, Kernel, Lock, Memory, Pipe, Poll, Sleep, Socket, Stopped};
 
-/// How much a function tells: of a stack the function with the lowest rank counts, among several the innermost.
+/// How specific a function is: in a stack, the function with the lowest rank counts, among several the innermost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rank {
-    /// It waits, and for this only.
+    /// It has one single reason to wait.
     Wait,
-    /// It waits for I/O, of whatever kind.
+    /// It waits for some kind of I/O.
     Io,
-    /// Waits below it are for this, unless something else says more.
+    /// The default reason for waits inside it.
     Place,
 }
 
-/// What a kernel function tells of a wait.
+/// What a kernel function says about a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Clue {
-    /// How much.
+    /// How specific it is.
     pub rank: Rank,
     meaning: Meaning,
 }
@@ -26,12 +27,12 @@ pub struct Clue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Meaning {
     Is(WaitReason),
-    /// Its arguments have to tell.
+    /// Decided by its arguments.
     Futex,
 }
 
 impl Clue {
-    /// The reason, with the help of the system call where the function alone can't tell.
+    /// The reason, using the system call where the function alone is ambiguous.
     pub fn reason(self, call: Option<&CallScene<'_>>) -> WaitReason {
         match self.meaning {
             Meaning::Is(reason) => reason,
@@ -40,10 +41,10 @@ impl Clue {
     }
 }
 
-/// Functions, separated by spaces; a `*` at the end of one stands for anything.
+/// Functions, separated by spaces; a trailing `*` matches any suffix.
 type Names = &'static str;
 
-/// Those that wait for a futex.
+/// Functions that wait for a futex.
 const FUTEX: Names = "futex_wait_queue futex_wait_queue_me futex_do_wait futex_wait __futex_wait futex_wait_multiple \
      futex_sleep_multiple";
 
@@ -146,15 +147,15 @@ const PLACES: [(WaitReason, Names); 4] = [
         "sock_* __sys_recv* __sys_send* __sys_accept* __sys_connect* unix_* tcp_* udp_* udpv6_* inet_* inet6_* \
          netlink_* vsock_* packet_* lock_sock_nested",
     ),
-    // Threads that the kernel makes for io_uring, without work.
+    // Idle kernel threads of io_uring.
     (Condition, "io_wq_worker io_wqe_worker io_sq_thread"),
 ];
 
-/// Beyond these lies what the thread did when it touched the memory, or when it was interrupted.
+/// Beyond these is what the thread did when it touched the memory, or when it was interrupted.
 const BORDER: Names =
     "handle_mm_fault do_user_addr_fault exc_page_fault asm_exc_page_fault do_page_fault do_mem_abort el0_da el1_abort";
 
-/// What a kernel function tells; its name as the kernel's symbol table has it.
+/// What a kernel function says, by its name in the kernel's symbol table.
 pub fn clue(function: &str) -> Option<Clue> {
     let name = plain(function);
     let is = |names: Names| names.split(' ').any(|pattern| fits(pattern, name));
@@ -172,7 +173,7 @@ pub fn clue(function: &str) -> Option<Clue> {
     clue(Rank::Place, Meaning::Is(find(&PLACES)?))
 }
 
-/// What the kernel's part of a stack tells, innermost function first; each has a key by which `known` may remember what [`clue`] says.
+/// What the kernel's part of a stack says, innermost function first; `known` may cache results of [`clue`] by key.
 pub fn of_kernel<'f, K>(
     functions: impl IntoIterator<Item = (K, &'f str)>,
     mut known: impl FnMut(K, &'f str) -> Option<Clue>,
@@ -191,11 +192,11 @@ pub fn of_kernel<'f, K>(
     best
 }
 
-/// Entries of interrupts, and what runs their deferred work, on x86-64 and arm64.
+/// Entry points of interrupts, and functions that run their deferred work, on x86-64 and arm64.
 const INTERRUPTS: Names = "asm_common_interrupt common_interrupt asm_sysvec_* sysvec_* __sysvec_* handle_softirqs __do_softirq do_softirq \
      __irq_exit_rcu irq_exit_rcu run_ksoftirqd el1_interrupt el0_interrupt el1h_64_irq el0t_64_irq call_on_irq_stack asm_exc_nmi";
 
-/// Whether a thread was woken by an interrupt, from the kernel's part of the waker's stack; `None`: it has no names.
+/// Whether an interrupt woke a thread, from the kernel's part of the waker's stack; `None` if it has no names.
 pub fn in_interrupt<'f>(functions: impl IntoIterator<Item = &'f str>) -> Option<bool> {
     let mut known = None;
     for name in functions.into_iter().filter(|name| !name.is_empty()).map(plain) {
@@ -207,7 +208,7 @@ pub fn in_interrupt<'f>(functions: impl IntoIterator<Item = &'f str>) -> Option<
     known
 }
 
-/// Without the module (` [ext4]`) and what the compiler appended (`.isra.0`, `.constprop.0`).
+/// Without the module (` [ext4]`) and the compiler's suffix (`.isra.0`, `.constprop.0`).
 fn plain(function: &str) -> &str {
     function.split([' ', '.']).next().unwrap_or(function)
 }
@@ -223,7 +224,7 @@ fn fits(pattern: &str, name: &str) -> bool {
 pub mod tests {
     use super::*;
 
-    /// Every name of the table with what it means.
+    /// Every name in the table with its meaning.
     pub fn entries() -> impl Iterator<Item = (Rank, WaitReason, &'static str)> {
         let of = |rank, table: &'static [(WaitReason, Names)]| {
             let rows = table.iter();

@@ -1,4 +1,4 @@
-//! Stacks and system calls as kernels show them, and what they mean.
+//! Stacks and system calls as kernels report them, and their reasons.
 
 use profiler_common::switch::{WAIT_IN_CALL, state};
 
@@ -29,12 +29,12 @@ fn call(name: &str, mode: Option<u32>) -> CallScene<'_> {
     }
 }
 
-/// The functions of a stack that is written on a line, innermost first.
+/// The functions of a stack written on one line, innermost first.
 fn functions(stack: &str) -> Vec<&str> {
     stack.split(" < ").collect()
 }
 
-/// Stacks of sleeping threads as `/proc/PID/stack` has them on 6.1 to 7.2.
+/// Stacks of sleeping threads as in `/proc/PID/stack` on 6.1 to 7.2.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn kernel_stacks_tell() {
@@ -254,7 +254,7 @@ fn calls_have_the_names_of_their_architecture() {
     }
 }
 
-/// No name stands twice: the second would never be found.
+/// No name occurs twice: the second would never be found.
 #[test]
 fn every_name_is_found_where_it_stands() {
     for (rank, reason, pattern) in kernel::tests::entries() {
@@ -271,7 +271,7 @@ fn the_programs_own_functions_tell_futexes_apart() {
     let refined_by = |functions: &[&str], reason| {
         let mut tables = Tables::default();
         let module = ModuleId(0);
-        // Outermost first; the kernel's on top.
+        // Outermost first, with the kernel's on top.
         for (number, function) in (0_u32..).zip(functions) {
             let location = match *function {
                 "" => Location::Kernel {

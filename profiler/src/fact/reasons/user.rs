@@ -1,11 +1,11 @@
-//! A second look at futexes, when the functions of the program have names: the same word and value may be a lock or a condition.
+//! Refines futex waits once the program's functions have names: the same word and value may be a lock or a condition.
 
 use crate::fact::{Location, StackId, Tables, WaitReason};
 
-/// User functions from the innermost one on that may tell: the wrappers of the C library and the runtime.
+/// Number of innermost user functions to examine: the wrappers of the C library and the runtime.
 const DEPTH: usize = 12;
 
-/// Parts of the names of functions that wait for a lock, and only for that.
+/// Parts of the names of functions that only wait for a lock.
 const LOCKS: [&str; 16] = [
     "lll_lock_wait",
     "pthread_mutex_lock",
@@ -25,7 +25,7 @@ const LOCKS: [&str; 16] = [
     "MutexImpl::mutexLock",
 ];
 
-/// The same of conditions; `pthread_cond_wait` takes its mutex again, which is a lock further in.
+/// The same for conditions; `pthread_cond_wait` takes its mutex again, which is a lock further in.
 const CONDITIONS: [&str; 14] = [
     "pthread_cond_wait",
     "pthread_cond_timedwait",
@@ -43,7 +43,7 @@ const CONDITIONS: [&str; 14] = [
     "runtime.notetsleep",
 ];
 
-/// The reason of a wait, with what the names of its stack's innermost functions add: futexes are told apart by them where they can be.
+/// The reason of a wait, refined by the names of its stack's innermost functions if it is a futex.
 pub fn refined(tables: &Tables, stack: Option<StackId>, reason: WaitReason) -> WaitReason {
     if !matches!(reason, WaitReason::Lock | WaitReason::Condition) {
         return reason;
@@ -51,7 +51,7 @@ pub fn refined(tables: &Tables, stack: Option<StackId>, reason: WaitReason) -> W
     let mut next = stack;
     let mut left = DEPTH;
     while let Some((at, node)) = next.and_then(|at| Some((at, tables.stacks.get(at.index())?))) {
-        // A parent comes before its children: anything else is no parent.
+        // A parent precedes its children: anything else is not a parent.
         next = node.parent.filter(|parent| *parent < at);
         let frame = tables.frames.get(node.frame.index());
         if frame.is_none_or(|frame| matches!(frame.location, Location::Kernel { .. })) {

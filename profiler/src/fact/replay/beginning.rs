@@ -1,8 +1,9 @@
-//! No fact is of the time before the recording began: events of that time are left out, and what reaches into the recording begins
+//! No fact precedes the start of the recording: earlier events are dropped, and what extends into the recording begins
 //! with it.
 //!
-//! Kernel programs keep to this themselves (`profiler-ebpf/src/scope.rs`). Logs of earlier versions have waits, requests and CPU time
-//! from before, since hooks were in place up to a second earlier.
+//! The eBPF programs ensure this themselves (`profiler-ebpf/src/scope.rs`). Logs of earlier versions contain waits,
+//! requests and
+//! CPU time from before, since hooks were attached up to a second earlier.
 
 use std::borrow::Cow;
 
@@ -12,7 +13,7 @@ use crate::event::{At, Event};
 use crate::fact::{Tables, ThreadId, WaitFact};
 use crate::task::Tasks;
 
-/// What threads did until the first report of their time on CPUs: only that one may hold time from before the beginning.
+/// What threads did until their first CPU time report: only that one may include time from before the start.
 #[derive(Debug, Default)]
 pub(super) struct FirstReports(Vec<Report>);
 
@@ -32,7 +33,7 @@ impl FirstReports {
         }
     }
 
-    /// Of the time on CPUs in the thread's report at `time` the part that it can have spent since the beginning, in ns.
+    /// The part of the CPU time in the thread's report at `time` that it can have spent since the start, in ns.
     fn within(&mut self, (tables, tasks): (&Tables, &Tasks), thread: ThreadId, time: Timestamp, cpu_time: u64) -> u64 {
         let start = tasks.threads.get(thread.index()).map_or(time, |thread| thread.start);
         let report = self.of(thread);
@@ -53,7 +54,7 @@ impl FirstReports {
 }
 
 impl Replay<'_, '_> {
-    /// The event, of `time`, as far as it lies within the recording; `None`: it is of the time before.
+    /// The part of the event at `time` that is within the recording; `None` if it is from before.
     pub(super) fn within<'e, 'a>(&mut self, event: &'e Event<'a>, time: Timestamp) -> Option<Cow<'e, Event<'a>>> {
         let start = self.tables.recording.start;
         let is_part = match event {
@@ -67,7 +68,7 @@ impl Replay<'_, '_> {
             return None;
         }
         let recording = &mut self.tables.recording;
-        // Mappings are recorded until the last hook is gone.
+        // Mappings are recorded until the last hook is detached.
         if recording.end_reason.is_none() {
             recording.end = recording.end.max(time);
         }

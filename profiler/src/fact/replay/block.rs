@@ -1,4 +1,4 @@
-//! Bios, requests and devices: from their events to facts.
+//! Converts events of bios, requests and devices to facts.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use crate::fact::prune::Visit;
 use crate::fact::request::{BioSource, BlockDevice, DeviceId, Operation, RequestKind, RequestSight};
 use crate::fact::{BioFact, RequestFact, Tables, WaitFact};
 
-/// Devices that are told apart; a machine with more has its last ones as one.
+/// Maximum number of devices; on a machine with more, the last ones share an id.
 const MAX_DEVICES: usize = 1 << 16;
-/// A bio that was on its way for longer when the recording ended was lost sight of.
+/// A bio that was in flight for longer when the recording ended is considered lost.
 const LOST: Duration = Duration::from_mins(1);
 
-/// What is known of bios and devices so far.
+/// What is known about bios and devices so far.
 #[derive(Default)]
 pub(super) struct State {
     blocks: Blocks,
@@ -29,12 +29,12 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Shows the stacks that it keeps.
+    /// Visits the stacks that it keeps.
     pub fn visit(&mut self, visit: &mut dyn Visit) {
         self.blocks.visit(visit);
     }
 
-    /// The device's number; made up of its numbers until somebody names it.
+    /// The device's id; its name consists of its numbers until it is known.
     fn device(&mut self, tables: &mut Tables, device: Device) -> DeviceId {
         if let Some(id) = self.devices.get(&device) {
             return *id;
@@ -113,7 +113,7 @@ impl Replay<'_, '_> {
         self.tell_request(&fact);
     }
 
-    /// The recording is over: what was not complete, and causes that nothing more can tell of.
+    /// End of the recording: emits unfinished requests and the remaining causes.
     pub(super) fn finish_requests(&mut self) {
         let blocks = std::mem::take(&mut self.block.blocks);
         let mut lost = blocks.forgotten();
@@ -129,7 +129,7 @@ impl Replay<'_, '_> {
         }
         if lost > 0 {
             let note = format!(
-                "{lost} block I/Os were queued and not seen again, and are in no table: look for a loss of records among the losses"
+                "block I/Os without a completion, missing from all tables: {lost}; check the losses for lost records"
             );
             self.tables.recording.notes.push(note);
         }
@@ -137,7 +137,7 @@ impl Replay<'_, '_> {
         self.tell_causes();
     }
 
-    /// Holds a wait against the requests and faults before it.
+    /// Compares a wait with earlier requests and faults.
     pub(super) fn join_wait(&mut self, wait: &WaitFact) {
         self.join.wait(&self.tables, wait);
         self.tell_causes();
@@ -150,7 +150,7 @@ impl Replay<'_, '_> {
         self.tell_causes();
     }
 
-    /// Hands out the causes that were found.
+    /// Emits the causes found so far.
     pub(super) fn tell_causes(&mut self) {
         while let Some(cause) = self.join.take() {
             self.show_tasks();
@@ -256,7 +256,7 @@ fn source(bio: &Bio) -> BioSource {
 }
 
 fn operation_of(operation: u32) -> Operation {
-    /// `REQ_OP_ZONE_APPEND`: a write whose place the device chooses.
+    /// `REQ_OP_ZONE_APPEND`: a write to a location that the device chooses.
     const ZONE_APPEND: u32 = 7;
     match operation & operation::MASK {
         operation::READ => Operation::Read,

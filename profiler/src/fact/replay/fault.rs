@@ -1,4 +1,4 @@
-//! Page faults and reads: from their events to facts.
+//! Converts events of page faults and reads to facts.
 
 use profiler_common::fault::{FAULT_HAS_VMA, FAULT_REMOTE};
 
@@ -17,7 +17,7 @@ impl Replay<'_, '_> {
         let recording = &mut self.tables.recording;
         recording.faults_seen = recording.faults_seen.saturating_add(1);
         let process = self.tasks.threads[thread.index()].process;
-        // The time line is that of the thread's own memory.
+        // The time line covers the thread's own memory.
         let own = fault.flags & FAULT_REMOTE == 0;
         let region = if own {
             self.tasks.region(process, fault.address)
@@ -61,7 +61,8 @@ impl Replay<'_, '_> {
         self.tell_causes();
     }
 
-    /// The file whose data a region continues: memory of no file, mapped right behind the file's own writable pages, and later.
+    /// The file whose data a region continues: memory without a file, mapped later, right behind the file's own
+    /// writable pages.
     fn bss_of(&mut self, process: ProcessId, region: &Region) -> Option<MappedFileId> {
         let files = &self.tasks.files;
         if !files.get(region.file).is_anonymous() {

@@ -1,4 +1,4 @@
-//! Stacks that a kept log knows by number: each is made when an event has it, and may be given up as any other.
+//! Stacks that a kept log knows by number: each is built when an event has it, and may be dropped like any other.
 
 use crate::fact::{StackId, StackNode, Tables};
 use crate::unwind::Interner;
@@ -8,14 +8,14 @@ use crate::unwind::Interner;
 pub(super) struct KnownStacks {
     /// By the log's numbers; their frames are those of the tables.
     nodes: Vec<StackNode>,
-    /// By the log's numbers, too: what was made of it.
+    /// The stack built for each of the log's numbers.
     made: Vec<Option<StackId>>,
-    /// The part of a stack that is being made, innermost first.
+    /// The part of a stack that is being built, innermost first.
     path: Vec<StackId>,
 }
 
 impl KnownStacks {
-    /// None was made yet.
+    /// No stack is built yet.
     pub fn new(nodes: Vec<StackNode>) -> Self {
         Self {
             made: vec![None; nodes.len()],
@@ -44,17 +44,17 @@ impl KnownStacks {
         stack
     }
 
-    /// Those that were made have other numbers now, or none.
+    /// The built stacks have been renumbered or dropped.
     pub fn forget(&mut self) {
         self.made.fill(None);
     }
 
-    /// No event has any of them from now on.
+    /// No later event refers to them.
     pub fn give_up(&mut self) {
         *self = Self::default();
     }
 
-    /// An event may have one still: the frames of the tables are theirs.
+    /// Whether an event may still refer to one: the tables' frames are theirs.
     pub fn is_used(&self) -> bool {
         !self.nodes.is_empty()
     }

@@ -1,9 +1,9 @@
-//! The walk that a thread had last: most of its stacks differ in their inner frames only, and what is outside of these is a stack of the tables
-//! already.
+//! Each thread's last walk: most of its stacks differ in their inner frames only, and the outer frames are already a
+//! stack in the tables.
 
 use crate::fact::{ProcessId, StackId, TruncationReason};
 
-/// Threads whose last walk is remembered, at most.
+/// Maximum number of threads with a remembered walk.
 const THREADS: usize = 256;
 
 /// The last walks, by thread.
@@ -11,14 +11,14 @@ const THREADS: usize = 256;
 pub struct LastWalks(Vec<LastWalk>);
 
 impl LastWalks {
-    /// Takes out the walk of a thread, or of another one with which it shares the place.
+    /// Takes out the walk of a thread, or of another thread with the same slot.
     pub fn take(&mut self, tid: u32) -> LastWalk {
         self.0
             .get_mut(tid as usize % THREADS)
             .map_or_else(LastWalk::default, std::mem::take)
     }
 
-    /// Puts a walk in for the next one of this thread.
+    /// Stores a walk for this thread's next one.
     pub fn put(&mut self, tid: u32, walk: LastWalk) {
         if self.0.is_empty() {
             self.0.resize_with(THREADS, LastWalk::default);
@@ -37,18 +37,19 @@ impl LastWalks {
 /// A walk, outermost frame first.
 #[derive(Debug, Default)]
 pub struct LastWalk {
-    /// Whose, and what code was mapped, as [`crate::task::Tasks::code_of`] says.
+    /// Process and its mapped code, as [`crate::task::Tasks::code_of`] returns it.
     mapped: Option<(ProcessId, u64)>,
     reason: Option<TruncationReason>,
     frames: Vec<u64>,
-    /// The stack that each frame made on top of those before it.
+    /// The stack up to each frame.
     stacks: Vec<StackId>,
-    /// So many of the outermost frames mean the same for as long as that code is mapped.
+    /// Number of outermost frames that stay valid while that code is mapped.
     lasting: usize,
 }
 
 impl LastWalk {
-    /// Cuts it down to what is also outermost in a walk with these frames, innermost first, and means the same there. Returns how many frames these are.
+    /// Truncates it to the outermost frames that a walk with these frames, innermost first, shares. Returns their
+    /// number.
     pub fn cut_to(
         &mut self,
         mapped: Option<(ProcessId, u64)>,
@@ -67,7 +68,8 @@ impl LastWalk {
         shared
     }
 
-    /// Adds the next frame inward and the stack that it makes; `lasts` tells whether it means the same for as long as its code is mapped, and is asked only where all outer ones do.
+    /// Adds the next inner frame and its stack; `lasts` is called only if all outer frames last, and returns whether
+    /// this one stays valid while its code is mapped.
     pub fn push(&mut self, frame: u64, stack: StackId, lasts: impl FnOnce() -> bool) {
         if self.lasts() && lasts() {
             self.lasting += 1;
@@ -76,12 +78,12 @@ impl LastWalk {
         self.stacks.push(stack);
     }
 
-    /// The stack so far; `None`: there is no frame yet.
+    /// The stack so far; `None` if there is no frame yet.
     pub fn stack(&self) -> Option<StackId> {
         self.stacks.last().copied()
     }
 
-    /// All frames mean the same for as long as their code is mapped.
+    /// Whether all frames stay valid while their code is mapped.
     pub fn lasts(&self) -> bool {
         self.lasting == self.frames.len()
     }
@@ -96,12 +98,12 @@ mod tests {
     /// Frames of this number and above may be replaced at any time.
     const MADE: u64 = 6;
 
-    #[expect(clippy::unnecessary_wraps, reason = "as the walk has it")]
+    #[expect(clippy::unnecessary_wraps, reason = "matches the walk's signature")]
     fn mapped(code: u64) -> Option<(ProcessId, u64)> {
         Some((ProcessId(0), code))
     }
 
-    /// Adds the frames that are missing; each stack is numbered by its frames, as an interner would.
+    /// Adds the missing frames; each stack is numbered by its frames, as an interner would do.
     fn add(
         walk: &mut LastWalk,
         frames: &[u64],
@@ -124,7 +126,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever walks come one after the other: what is taken over is what the whole walk would have made.
+        /// In any sequence of walks, the reused part equals the result of the whole walk.
         #[test]
         fn what_is_shared_is_what_a_walk_of_its_own_makes(walks in prop::collection::vec(
             (0..2u64, any::<bool>(), prop::collection::vec(0..8u64, 0..6)), 1..20)) {

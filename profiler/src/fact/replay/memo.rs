@@ -1,7 +1,7 @@
-//! Stacks that were walked before: the same walk through the same code is the same stack, and costs one look.
+//! Stacks that were walked before: the same walk through the same code is the same stack, and takes one lookup.
 //!
-//! What is remembered depends on events alone, and not on what can be opened on this machine: what a kept log says of one event's stack
-//! holds for others like it.
+//! What is remembered depends on events alone, and not on what can be opened on this machine: what a kept log says
+//! about one event's stack holds for others like it.
 
 use std::ops::Range;
 
@@ -13,16 +13,16 @@ use crate::fact::{FrameId, ProcessId, StackId};
 use crate::task::Tasks;
 use crate::unwind::Walked;
 
-/// User parts of stacks that are remembered, and frames: some 20 MiB of each. Then it begins anew. One more, and the tables would double: they are
-/// filled to seven eighths.
+/// Maximum number of remembered user parts, and of frames, some 20 MiB each; then it starts again. At one more the
+/// tables would double: they are filled to seven eighths.
 const MAX: usize = 7 << 16;
-/// Whole stacks: what is forgotten of them costs the few frames of the kernel's.
+/// Whole stacks: forgetting one costs only its few kernel frames.
 const MAX_WHOLE: usize = MAX / 2;
 
-/// What makes a stack the same: whose it is, and the keys of its two parts. 0: it has no such part.
+/// What identifies a stack: its process, and the keys of its two parts; key 0: no such part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// `None`: it has no part of the program's.
+    /// `None` if it has no user part.
     pub process: Option<ProcessId>,
     /// Key of the user stack.
     pub user: u64,
@@ -36,7 +36,7 @@ impl Key {
     }
 }
 
-/// A frame of a walk: what code is mapped, and the frame as the kernel side tells it.
+/// A frame of a walk: the mapped code, and the frame as the kernel side sends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Spot {
     code: u64,
@@ -45,7 +45,7 @@ pub struct Spot {
 }
 
 impl Spot {
-    /// The frame at this depth of a walk in a process whose [`Tasks::code_of`] this is.
+    /// The frame at this depth of a walk in a process with this [`Tasks::code_of`].
     pub const fn new(code: u64, depth: usize, frame: u64) -> Self {
         Self {
             code,
@@ -60,18 +60,18 @@ impl Spot {
     }
 }
 
-/// Stacks by key, and frames by where they are.
+/// Stacks by key, and frames by location.
 #[derive(Debug, Default)]
 pub struct Memo {
     stacks: Stacks,
-    /// Their user parts alone, each of which comes with many of the kernel's: keys without these.
+    /// User parts alone, each of which occurs with many kernel parts: keys without these.
     user_parts: Stacks,
     frames: FxHashMap<Spot, FrameId>,
 }
 
 impl Memo {
     /// The stack, if it was remembered while the process had the same code mapped.
-    #[expect(clippy::option_option, reason = "that there is no stack is remembered, too")]
+    #[expect(clippy::option_option, reason = "the absence of a stack is remembered too")]
     pub fn get(&self, tasks: &Tasks, key: Key) -> Option<Option<StackId>> {
         get(&self.stacks, tasks, key)
     }
@@ -82,12 +82,12 @@ impl Memo {
         get(&self.user_parts, tasks, key.of_user())
     }
 
-    /// Remembers a stack which [`lasts`].
+    /// Remembers a stack that [`lasts`].
     pub fn put(&mut self, tasks: &Tasks, key: Key, stack: Option<StackId>) {
         put((&mut self.stacks, MAX_WHOLE), tasks, key, stack);
     }
 
-    /// Remembers the user part of a stack which [`lasts`].
+    /// Remembers the user part of a stack that [`lasts`].
     pub fn put_user_part(&mut self, tasks: &Tasks, key: Key, stack: Option<StackId>) {
         put((&mut self.user_parts, MAX), tasks, key.of_user(), stack);
     }
@@ -114,14 +114,14 @@ impl Memo {
         self.frames.clear();
     }
 
-    /// A key means something else from now on.
+    /// Keys have a new meaning from now on.
     pub fn clear(&mut self) {
         self.stacks.clear();
         self.user_parts.clear();
     }
 }
 
-/// Stacks, and what code was mapped then.
+/// Stacks, and the code mapped at that time.
 type Stacks = FxHashMap<Key, (u64, Option<StackId>)>;
 
 #[expect(clippy::option_option, reason = "as in `Memo::get`")]
@@ -138,7 +138,7 @@ fn put((stacks, most): (&mut Stacks, usize), tasks: &Tasks, key: Key, stack: Opt
     stacks.insert(key, (code, stack));
 }
 
-/// Each address of the walk means the same for as long as its code is mapped.
+/// Whether each address of the walk stays valid while its code is mapped.
 pub fn lasts(tasks: &Tasks, key: Key, walked: Option<&Walked>, lasting: Lasting) -> bool {
     match (key.process, walked) {
         (Some(process), Some(walked)) => all_last(tasks, process, walked, lasting),
@@ -159,17 +159,18 @@ fn all_last(tasks: &Tasks, process: ProcessId, walked: &Walked, mut lasting: Las
     spots.all(|spot| lasting.has(tasks, process, spot))
 }
 
-/// Tells of the frames of a walk whether they mean the same for as long as their code is mapped.
+/// Determines which frames of a walk stay valid while their code is mapped.
 #[derive(Debug)]
 pub struct Lasting {
-    /// Code that is made at run time is told by its address alone, or by a table for all times; otherwise it may be replaced in its place.
+    /// Whether code generated at run time is identified by its address alone, or by a table for all times; otherwise
+    /// it may be replaced in place.
     made: bool,
-    /// Where the last frame lay: most lie in the same code as the one before.
+    /// Range of the last frame: most frames are in the same code as the one before.
     range: Range<Avma>,
 }
 
 impl Lasting {
-    /// For a process of which a jitdump tells when its code was replaced, or not.
+    /// For a process with or without a jitdump that records when its code was replaced.
     pub const fn new(has_dump: bool) -> Self {
         Self {
             made: !has_dump,
@@ -177,7 +178,7 @@ impl Lasting {
         }
     }
 
-    /// This frame does.
+    /// Whether this frame stays valid.
     pub fn has(&mut self, tasks: &Tasks, process: ProcessId, spot: Spot) -> bool {
         let at = spot.instruction();
         if self.range.contains(&at) {
@@ -257,7 +258,7 @@ mod tests {
         }
     }
 
-    /// As a replay does.
+    /// Stores as a replay does.
     fn put(memo: &mut Memo, tasks: &Tasks, key: Key, frames: &[u64], stack: Option<StackId>) {
         put_of(true, memo, tasks, key, frames, stack);
     }
@@ -276,11 +277,11 @@ mod tests {
         put(&mut memo, &tasks, key, &[CODE, CODE + 8], stack);
         assert_eq!(memo.get(&tasks, key), Some(stack));
         map(&mut tasks, HEAP, "[heap]", 0, 3);
-        assert_eq!(memo.get(&tasks, key), Some(stack), "memory is no code");
+        assert_eq!(memo.get(&tasks, key), Some(stack), "memory is not code");
         map(&mut tasks, CODE, "[heap]", 0, 3);
         assert_eq!(memo.get(&tasks, key), None, "the code is gone");
         put(&mut memo, &tasks, key, &[CODE, CODE + 8], stack);
-        assert_eq!(memo.get(&tasks, key), None, "and does not count as code any more");
+        assert_eq!(memo.get(&tasks, key), None, "and no longer counts as code");
     }
 
     #[test]
@@ -308,7 +309,7 @@ mod tests {
         assert_eq!(memo.get(&tasks, key), Some(Some(StackId::new(9))));
         map(&mut tasks, MADE, "//anon", 0, PROT_EXEC);
         assert_eq!(memo.get(&tasks, key), None, "other code");
-        // A return address right behind the file's code is of its last call, and not of what lies there.
+        // A return address right behind the file's code belongs to its last call, not to what follows.
         put(&mut memo, &tasks, key, &[CODE, CODE + 0x1000], None);
         assert_eq!(memo.get(&tasks, key), Some(None));
         let code = tasks.code_of(process).unwrap();

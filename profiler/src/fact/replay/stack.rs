@@ -1,4 +1,4 @@
-//! Stacks of events: as they were found before, or walked and interned anew.
+//! Stacks of events: found again, or walked and interned.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::unwind::{End, JitFunction, Known, Mapped, Place, RawFrame, Walked};
 use profiler_common::stack::{FLAG_CHECK, FLAG_USER_REGS};
 
 impl Replay<'_, '_> {
-    /// The stack of an event, as it was found before or anew; how it ended counts.
+    /// The stack of an event, found again or new; counts how it ended.
     pub(super) fn stack_of(&mut self, at: &At, thread: ThreadId, stacks: &Stacks<'_>, noun: Noun) -> Option<StackId> {
         let stack = self.resolved_stack(at, thread, stacks, noun);
         let tallies = &mut self.tallies;
@@ -27,7 +27,7 @@ impl Replay<'_, '_> {
         stack
     }
 
-    /// As above, but nothing is counted yet.
+    /// As above, without counting.
     pub(super) fn resolved_stack(
         &mut self,
         at: &At,
@@ -39,7 +39,8 @@ impl Replay<'_, '_> {
         self.resolved((at.time, at.tid), at, Some(process), stacks, noun)
     }
 
-    /// As above, of a process that may not be recorded; a kept log has the stack by `key`, whose time is that of the event in hand.
+    /// As above, for a process that may be unrecorded; a kept log finds the stack by `key`, with the time of the
+    /// current event.
     pub(super) fn resolved(
         &mut self,
         key: (Timestamp, u32),
@@ -48,9 +49,9 @@ impl Replay<'_, '_> {
         stacks: &Stacks<'_>,
         noun: Noun,
     ) -> Option<StackId> {
-        // Without user registers it is a kernel thread, or one that has none any more.
+        // Without user registers it is a kernel thread, or one that has lost them.
         let has_registers = stacks.flags & FLAG_USER_REGS != 0;
-        // Also where nobody wants the stack: it goes when its process has ended.
+        // Also where the stack is not wanted: it is dropped when its process has ended.
         let owner = || process.filter(|process| self.tasks.owns_space_since(*process, at.time));
         let end = has_registers
             .then(|| self.dictionary.end_of(stacks, noun, owner))
@@ -79,8 +80,8 @@ impl Replay<'_, '_> {
         stack
     }
 
-    /// What a kept log says of the event's stack.
-    #[expect(clippy::option_option, reason = "that there is no stack is known, too")]
+    /// What a kept log says about the event's stack.
+    #[expect(clippy::option_option, reason = "the absence of a stack is known too")]
     fn known(&mut self, (time, tid): (Timestamp, u32)) -> Option<Option<StackId>> {
         let resolved = self.beside.resolved.as_mut()?;
         let known = resolved.stack(time, tid);
@@ -92,7 +93,7 @@ impl Replay<'_, '_> {
         known
     }
 
-    /// A stack that is not remembered is, from now on, if it is the same next time.
+    /// Remembers a new stack if it will be the same next time.
     fn looked_at(
         &mut self,
         at: &At,
@@ -133,7 +134,8 @@ impl Replay<'_, '_> {
         stack
     }
 
-    /// User frames, as the kernel side walked them or out of a copy; and whether they mean the same for as long as their code is mapped.
+    /// User frames, walked by the kernel side or unwound from a copy; and whether they stay valid while their code
+    /// is mapped.
     fn user_part(
         &mut self,
         at: &At,
@@ -150,7 +152,7 @@ impl Replay<'_, '_> {
         }
     }
 
-    /// The kernel's frames on top of the user ones.
+    /// Adds the kernel's frames to the user frames.
     fn with_kernel(&mut self, mut stack: Option<StackId>, kernel: Option<&KernelWalk>) -> Option<StackId> {
         for (offset, is_return_address) in kernel.iter().flat_map(|kernel| kernel.frames()).rev() {
             let frame = self.kernel_frame(offset, is_return_address);
@@ -159,7 +161,8 @@ impl Replay<'_, '_> {
         stack
     }
 
-    /// User frames as the kernel side walked them: those that the thread's last walk had cost nothing, those at places that were met before one look.
+    /// User frames walked by the kernel side: those shared with the thread's last walk are free, those at known
+    /// locations take one lookup.
     fn walked(&mut self, at: &At, process: ProcessId, walked: &Walked) -> (Option<StackId>, bool) {
         let tasks = &self.tasks;
         let reason = self.walker.reason(Mapped { tasks, process }, walked);
@@ -197,7 +200,7 @@ impl Replay<'_, '_> {
         frame
     }
 
-    /// User frames as far as the walk and the copy lead.
+    /// User frames as far as the walk and the copy reach.
     fn unwound(
         &mut self,
         at: &At,
@@ -282,19 +285,19 @@ impl Replay<'_, '_> {
     }
 }
 
-/// What is known of a stack before it is looked at.
-#[expect(clippy::option_option, reason = "that there is no stack is known, too")]
+/// What is known about a stack before it is examined.
+#[expect(clippy::option_option, reason = "the absence of a stack is known too")]
 struct Before<'k> {
     /// How its walk ended.
     end: Option<End>,
-    /// What makes another one the same.
+    /// Identifies equal stacks.
     same: Option<Key>,
-    /// What a kept log says it is: it does not need to be made.
+    /// The stack according to a kept log: it needs no unwinding.
     known: Option<Option<StackId>>,
     kernel: Option<&'k KernelWalk>,
 }
 
-/// What makes another event's stack the same as this one's; `None`: it has to be looked at by itself.
+/// What identifies equal stacks of other events; `None` if each has to be examined.
 fn same_as_earlier(process: Option<ProcessId>, stacks: &Stacks<'_>, end: Option<End>, has_kernel: bool) -> Option<Key> {
     let kernel = if has_kernel { stacks.kernel } else { 0 };
     let Some(process) = process.filter(|_| stacks.flags & FLAG_USER_REGS != 0) else {
@@ -311,7 +314,7 @@ fn same_as_earlier(process: Option<ProcessId>, stacks: &Stacks<'_>, end: Option<
     })
 }
 
-/// The walk is all that there is: nothing is to be unwound from a copy.
+/// Whether the walk is complete: nothing is to be unwound from a copy.
 fn is_whole(stacks: &Stacks<'_>, end: End) -> bool {
     stacks.flags & FLAG_CHECK == 0 && (end.reason().is_none() || stacks.copy.is_empty())
 }

@@ -1,5 +1,5 @@
-//! Stacks that nobody keeps are given up while the log is read: a recording of an hour has fifty million, and a profile few of them. Where it would keep
-//! millions, those that differ in nothing but the address of code that has no name are one.
+//! Drops unused stacks while the log is read: a recording of an hour has fifty million, and a profile few of them.
+//! Where millions would be kept, those that differ only in the address of nameless code are merged.
 
 use super::wait::Ahead;
 use super::{Replay, block};
@@ -7,30 +7,32 @@ use crate::fact::prune::{prune, remake};
 use crate::fact::stack_ends::Ends;
 use crate::fact::{FactSink, FrameId, Visit};
 
-/// Stacks that there are at least before it is worth looking for those that nobody keeps. Debug builds look often, so that every test sees to it.
+/// Minimum number of stacks before unused ones are searched. Debug builds search often, which exercises it in every
+/// test.
 pub(super) const LOOK: usize = if cfg!(debug_assertions) { 1 << 6 } else { 1 << 21 };
 
-/// Stacks that may be kept with the addresses of code that nobody named.
+/// Maximum number of stacks kept with the addresses of nameless code.
 pub(super) const APART: usize = 1 << 21;
 
-/// Says that these were too many.
-const MERGED: &str = "code in memory without a file that nobody named is told as one function of all processes: stacks differed in its addresses by the million; record fewer processes to tell it apart by page";
+/// Note for the user that there were more.
+const MERGED: &str = "nameless code in anonymous memory is merged into one function for all processes: its addresses \
+                      caused millions of distinct stacks; record fewer processes to distinguish it by page";
 
 impl Replay<'_, '_> {
-    /// Gives up the stacks that nobody keeps, if there are a quarter more than were left the last time.
+    /// Drops unused stacks, if there are a quarter more than were left last time.
     pub(super) fn give_up_unused(&mut self) {
         if self.tables.stacks.len() < self.stacks_room {
             return;
         }
         if !self.noted_events.is_off() && self.noted.is_none() {
-            // The frames of these stay, too: the log is to name all of them.
+            // The frames of these stay too: the log is to name all of them.
             self.noted = Some(self.tables.stacks.clone());
         }
         if !self.sink.shows_stacks() {
             self.stacks_room = usize::MAX;
             return;
         }
-        // All that is made anew goes first: there is room for one of both.
+        // What is rebuilt is dropped first: there is memory for only one copy.
         self.interner.forget_numbers();
         self.memo.forget();
         self.last_walks.forget();
@@ -68,7 +70,8 @@ impl Replay<'_, '_> {
         });
     }
 
-    /// Frames that are kept whoever keeps them: those of stacks that a kept log has or is to have, and what that log has named.
+    /// Frames kept regardless of use: those of stacks that a kept log contains or will contain, and those that the
+    /// log has named.
     fn frames_beside(&self) -> Vec<FrameId> {
         if self.noted.is_some() || self.known.is_used() {
             let frames = u32::try_from(self.tables.frames.len()).unwrap_or(u32::MAX);
@@ -77,7 +80,7 @@ impl Replay<'_, '_> {
         self.tables.names.keys().copied().collect()
     }
 
-    /// From now on, and in what is kept already.
+    /// Merges from now on, and in what is kept already.
     fn merge_anonymous_now(&mut self) {
         let Self {
             tables,
@@ -98,7 +101,7 @@ impl Replay<'_, '_> {
     }
 }
 
-/// Shows what everybody keeps who keeps stacks.
+/// Visits everything that keeps stacks.
 fn show(ahead: &mut Ahead, block: &mut block::State, sink: &mut dyn FactSink, visit: &mut dyn Visit) {
     ahead.visit(visit);
     block.visit(visit);

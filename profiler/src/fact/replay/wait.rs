@@ -1,4 +1,4 @@
-//! Waits: from their events, and what came ahead of them, to facts.
+//! Converts events of waits, and the records that precede them, to facts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,16 +18,16 @@ use crate::fact::reasons::{self, CallScene, Clue, Scene};
 use crate::fact::wait::{Sight, WaitCall, WaitReason, WakerFact};
 use crate::fact::{FrameId, Location, MappedFileId, StackId, Tables, WaitFact};
 
-/// Most stacks whose waits or requests did not come yet: the oldest go first.
+/// Maximum number of stacks with pending waits or requests; the oldest are dropped first.
 const MAX_STACKS_AHEAD: usize = 1 << 20;
-/// The same of paths.
+/// The same for paths.
 const MAX_PATHS_AHEAD: usize = 1 << 16;
 /// Types of files that have a name: directories, devices, regular files and links (`S_IFMT`).
 const NAMED_TYPES: [u32; 5] = [0o040_000, 0o020_000, 0o060_000, 0o100_000, 0o120_000];
-/// In the key of a waker's stack, above the tid of the thread that it woke.
+/// Bit in the key of a waker's stack, above the tid of the thread that it woke.
 const OF_WAKER: u32 = 1 << 31;
 
-/// What came ahead of the records that refer to it.
+/// Records that arrived before the ones that refer to them.
 #[derive(Default)]
 pub(super) struct Ahead {
     stacks: BTreeMap<(Timestamp, u32), Option<StackId>>,
@@ -35,19 +35,19 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Shows the stacks that it keeps.
+    /// Visits the stacks that it keeps.
     pub fn visit(&mut self, visit: &mut dyn Visit) {
         self.stacks.values_mut().for_each(|stack| visit_stack(stack, visit));
     }
 }
 
-/// What was found out about kernel stacks, once for each.
+/// Results for kernel stacks, computed once for each.
 #[derive(Default)]
 pub(super) struct Clues {
     stacks: FxHashMap<StackId, Option<Clue>>,
     frames: FxHashMap<FrameId, Option<Clue>>,
     calls: FxHashMap<u32, String>,
-    /// Whether the stack of a waker is that of an interrupt.
+    /// Whether a waker's stack is that of an interrupt.
     interrupts: FxHashMap<StackId, Option<bool>>,
 }
 
@@ -61,7 +61,7 @@ impl Clues {
 }
 
 impl Replay<'_, '_> {
-    /// A stack came ahead: its mappings are those of now.
+    /// A stack arrived early: it uses the current mappings.
     pub(super) fn stack_came_ahead(&mut self, ahead: &StackAhead<'_>) {
         let thread = self.tasks.thread_at(&ahead.at);
         let stack = self.resolved_stack(&ahead.at, thread, &ahead.stacks, Noun::Wait);
@@ -72,7 +72,7 @@ impl Replay<'_, '_> {
         }
     }
 
-    /// The path of a system call came ahead.
+    /// The path of a system call arrived early.
     pub(super) fn path_came_ahead(&mut self, path: &CallPath) {
         let paths = &mut self.ahead.paths;
         let kept = path.path.get(..PATH_LEN).unwrap_or(&path.path);
@@ -82,8 +82,8 @@ impl Replay<'_, '_> {
         }
     }
 
-    /// The stack that came ahead for a record of this thread which calls its time `time`; it is handed out once. `None`: none came.
-    #[expect(clippy::option_option, reason = "that it has none is known as well")]
+    /// The early stack for a record of this thread with the time `time`; returned only once. `None` if there is none.
+    #[expect(clippy::option_option, reason = "the absence of a stack is known too")]
     pub(super) fn stack_ahead(&mut self, time: Timestamp, tid: u32) -> Option<Option<StackId>> {
         self.ahead.stacks.remove(&(time, tid))
     }
@@ -106,8 +106,8 @@ impl Replay<'_, '_> {
         let call = wait.call.as_ref().map(|call| self.call(wait, call));
         let is = |flag: u32| wait.flags & flag != 0;
         let end = wait.end.max(wait.out);
-        // Whatever a record says: a thread is off CPUs no longer than from the first switch-out to the last switch-in.
-        // What was under way began, as far as this recording goes, with it.
+        // Whatever a record says: a thread is off-CPU no longer than from the first switch-out to the last switch-in.
+        // A wait in progress at the start of the recording begins with it.
         let start = wait.out.max(self.tables.recording.start).min(end);
         let off = Duration::from_nanos(wait.off).min(end.since(start));
         let fact = WaitFact {
@@ -140,7 +140,8 @@ impl Replay<'_, '_> {
         self.join_wait(&fact);
     }
 
-    /// The command is born waiting until the recorder has made ready: what was under way when the recording of a command began is that.
+    /// The command starts blocked until the recorder is ready: a wait in progress at the start of a command's
+    /// recording is that one.
     fn is_before_the_command(&self, wait: &Wait) -> bool {
         let recording = &self.tables.recording;
         let was_under_way = wait.flags & WAIT_UNSEEN_START != 0 || wait.out < recording.start;
@@ -155,7 +156,7 @@ impl Replay<'_, '_> {
             number: call.number,
             name,
             file: call.file.as_ref().and_then(|file| self.open_file(file)),
-            // Of several calls in one it is the first one's.
+            // For several calls in one, the first call's path.
             path: self
                 .ahead
                 .paths
@@ -164,7 +165,7 @@ impl Replay<'_, '_> {
         }
     }
 
-    /// What a descriptor refers to, if it has a name: a pipe has one if it was made by mkfifo.
+    /// The file of a descriptor, if it has a name: a pipe has one if mkfifo created it.
     fn open_file(&mut self, open: &OpenFile) -> Option<MappedFileId> {
         const TYPE: u32 = 0o170_000;
         let is_named = open.name != 0 || NAMED_TYPES.contains(&(open.mode & TYPE)) || self.files.has_name(open.file);
@@ -189,7 +190,7 @@ impl Replay<'_, '_> {
         reasons::reason(&scene, clue)
     }
 
-    /// What the kernel's part of a stack tells.
+    /// What the kernel's part of a stack says.
     fn clue(&mut self, stack: StackId) -> Option<Clue> {
         if let Some(known) = self.clues.stacks.get(&stack) {
             return *known;
@@ -221,7 +222,7 @@ impl Replay<'_, '_> {
         let stack = if stacks.user == 0 && stacks.kernel == 0 {
             None
         } else {
-            // It is told now, by the thread that was woken, and so it is found again.
+            // The woken thread's record refers to it now, and finds it by that thread.
             let key = (wait.at.time, wait.at.tid | OF_WAKER);
             let process = thread.map(|thread| self.tasks.threads[thread.index()].process);
             self.resolved(key, &at, process, &stacks, Noun::Wait)
@@ -241,7 +242,7 @@ impl Replay<'_, '_> {
         }
     }
 
-    /// What the waker's stack tells.
+    /// What the waker's stack says.
     fn woken_by_interrupt(&mut self, stack: StackId) -> Option<bool> {
         let (tables, known) = (&self.tables, &mut self.clues.interrupts);
         *known.entry(stack).or_insert_with(|| {
@@ -251,7 +252,7 @@ impl Replay<'_, '_> {
     }
 }
 
-/// The frames of a stack that are the kernel's, innermost first, with their names.
+/// The kernel frames of a stack, innermost first, with their names.
 fn kernel_functions(tables: &Tables, stack: StackId) -> impl Iterator<Item = (FrameId, &str)> {
     let mut next = Some(stack);
     std::iter::from_fn(move || {
