@@ -1,6 +1,6 @@
-//! What was unwound and named, as the last chunk of a log: with it a log needs neither the binaries nor this machine.
+//! Unwound stacks and names, as the last chunk of a log: with it, a log needs neither the binaries nor this machine.
 //!
-//! Format: docs/event-log.md. The bytes are hostile when they are read.
+//! Format: docs/event-log.md. The bytes are hostile input.
 
 mod files;
 mod frames;
@@ -16,27 +16,28 @@ use crate::addr::Timestamp;
 use crate::event::FileId;
 use crate::event::bytes::{Bytes, Malformed, put, put_bytes, put_difference};
 
-/// First byte: the version of this format. The first one had no files.
+/// First byte: the version of this format. Version 1 had no files.
 const VERSION: u8 = 2;
-/// Longest list of modules, in bytes of JSON.
+/// Maximum size of the module list, in bytes of JSON.
 const MAX_MODULES: usize = 64 << 20;
-/// Stacks of events that are noted, in bytes: some forty million. Later events have stacks like theirs, or need the binaries.
+/// Maximum size of noted event stacks, in bytes: some forty million stacks. Later events have similar stacks, or
+/// need the binaries.
 const MAX_EVENTS: usize = 256 << 20;
 
-/// Bytes of noted stacks that were used and are worth being given back.
+/// Number of consumed bytes of noted stacks at which they are freed.
 const GIVE_BACK: usize = if cfg!(debug_assertions) { 1 << 4 } else { 1 << 20 };
 
-/// Which stack each event has: a sample, a fault, a wait, what came ahead of a wait or a request, and who woke a thread.
+/// Stack of each event: sample, fault, wait, a stack that precedes its wait or request, and the waker of a thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventStacks {
     bytes: Vec<u8>,
     last: (Timestamp, u32, u32),
-    /// Nobody wants to know.
+    /// Whether noting is disabled.
     is_off: bool,
 }
 
 impl EventStacks {
-    /// Notes none.
+    /// Disabled: notes nothing.
     pub fn off() -> Self {
         Self {
             is_off: true,
@@ -44,12 +45,12 @@ impl EventStacks {
         }
     }
 
-    /// Nothing is noted.
+    /// Whether noting is disabled.
     pub fn is_off(&self) -> bool {
         self.is_off
     }
 
-    /// Notes an event's stack; events come in the order of their times.
+    /// Notes an event's stack; events arrive in time order.
     pub fn push(&mut self, time: Timestamp, tid: u32, stack: Option<StackId>) {
         if self.is_off || self.bytes.len() >= MAX_EVENTS {
             return;
@@ -62,44 +63,44 @@ impl EventStacks {
     }
 }
 
-/// What [`decode`] found.
+/// The result of [`decode`].
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Resolved {
     /// Modules, frames, stacks, names and files; nothing else.
     pub tables: Tables,
-    /// As which file the mappings know each of the files.
+    /// File id in the mappings, for each of the files.
     pub mapped_as: Vec<FileId>,
     events: NotedStacks,
 }
 
 impl Resolved {
-    /// No event that is asked for from now on is known.
+    /// Whether no later event is known.
     pub fn is_used_up(&self) -> bool {
         self.events.now.is_empty() && self.events.next == self.events.bytes.len()
     }
 
-    /// The stack of an event, asked for in the order of times. `None`: the event is not known. `Some(None)`: it has no stack.
+    /// The stack of an event, requested in time order. `None`: the event is unknown. `Some(None)`: it has no stack.
     pub fn stack(&mut self, time: Timestamp, tid: u32) -> Option<Option<StackId>> {
         let stack = self.events.take(time, tid)?;
         Some(stack.checked_sub(1).map(StackId::new))
     }
 }
 
-/// What [`EventStacks`] noted, taken apart as far as it is asked for: a tenth of what the events in memory would take. What was taken apart is given
-/// back, by halves.
+/// The bytes of [`EventStacks`], decoded on demand: a tenth of the memory of decoded events. Decoded bytes are freed
+/// in halves.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct NotedStacks {
     bytes: Vec<u8>,
-    /// Where the next one begins.
+    /// Offset of the next event.
     next: usize,
     last: (Timestamp, u32, u32),
-    /// Those of the time that is asked for, and one that is later.
+    /// Decoded events of the requested time, and one later event.
     now: VecDeque<(Timestamp, u32, u32)>,
 }
 
 impl NotedStacks {
     /// # Errors
-    /// When the bytes are something else; of stacks there are so many.
+    /// Malformed bytes; `stacks` is the number of stacks.
     fn new(bytes: &[u8], stacks: usize) -> Result<Self, Malformed> {
         let (mut rest, mut last) = (Bytes(bytes), (Timestamp(0), 0, 0));
         while !rest.is_empty() {
@@ -115,12 +116,12 @@ impl NotedStacks {
         })
     }
 
-    /// The stack's number + 1; 0: it has none.
+    /// The stack's number + 1; 0 if it has none.
     fn take(&mut self, time: Timestamp, tid: u32) -> Option<u32> {
         while self.now.pop_front_if(|event| event.0 < time).is_some() {}
         while self.now.back().is_none_or(|event| event.0 <= time) {
             let mut rest = Bytes(self.bytes.get(self.next..)?);
-            // All of it was taken apart once, so this ends only where the bytes do.
+            // All of it was decoded once, so this fails only at the end of the bytes.
             let Ok(event) = noted(&mut rest, self.last) else { break };
             self.next = self.bytes.len() - rest.0.len();
             self.last = event;
@@ -146,10 +147,10 @@ fn noted(bytes: &mut Bytes<'_>, last: (Timestamp, u32, u32)) -> Result<(Timestam
     Ok((time, tid, stack))
 }
 
-/// Writes modules, frames, names and files of `tables`, these `nodes` as its stacks, and which of them the events have.
+/// Encodes modules, frames, names and files of `tables`, `nodes` as its stacks, and the stack of each event.
 pub fn encode(tables: &Tables, nodes: &[StackNode], stacks: &EventStacks, files: &FileIndex) -> Vec<u8> {
     let mut out = vec![VERSION];
-    // A list of structures with strings and numbers: it can't fail.
+    // A list of structures with strings and numbers: serializing can't fail.
     let modules = serde_json::to_vec(&tables.modules).unwrap_or_else(|_| b"[]".to_vec());
     put_bytes(&mut out, &modules, MAX_MODULES);
     put(&mut out, tables.frames.len() as u64);
@@ -167,10 +168,10 @@ pub fn encode(tables: &Tables, nodes: &[StackNode], stacks: &EventStacks, files:
     out
 }
 
-/// Reads what [`encode`] wrote.
+/// Decodes the bytes from [`encode`].
 ///
 /// # Errors
-/// When the bytes are something else.
+/// Malformed bytes.
 pub fn decode(bytes: &[u8]) -> Result<Resolved, Malformed> {
     let mut bytes = Bytes(bytes);
     let version = bytes.byte()?;

@@ -1,4 +1,4 @@
-//! Removes from a recording whose it is and where it was recorded: home folders, names of users and of the machine, addresses, arguments.
+//! Removes personal data from a recording: home folders, names of users and of the machine, addresses, arguments.
 
 mod addresses;
 mod names;
@@ -14,16 +14,16 @@ use super::strings::{self, Kind, Program};
 
 pub use names::Names;
 
-/// What stands for a user, and for a machine.
+/// Replacement for user and machine names.
 const USER: &str = "somebody";
 const HOST: &str = "host";
-/// What stands for a home folder.
+/// Replacement for a home folder.
 const HOME: &str = "/home/somebody";
 
-/// Whose names are removed.
+/// The names to remove.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Person {
-    /// Home folders, without a slash at the end.
+    /// Home folders, without a trailing slash.
     pub homes: BTreeSet<String>,
     /// Names of users.
     pub users: BTreeSet<String>,
@@ -32,7 +32,7 @@ pub struct Person {
 }
 
 impl Person {
-    /// Adds the homes and users that paths name.
+    /// Adds the homes and users in paths.
     pub fn add_seen(&mut self, tables: &mut Tables, collected: &mut Collected) {
         strings::each(tables, collected, &mut |kind, text| seen::look(self, kind, text));
         for program in strings::programs(tables, collected) {
@@ -43,14 +43,14 @@ impl Person {
         self.homes.remove(HOME);
     }
 
-    /// Leaves a name of a user or machine where it stands, except in home folders.
+    /// Keeps a user or machine name where it occurs, except in home folders.
     pub fn keep(&mut self, name: &str) {
         let others = |kept: &String| kept.to_lowercase() != name.to_lowercase();
         self.users.retain(others);
         self.hosts.retain(others);
     }
 
-    /// Home folders and names, to be looked up.
+    /// Home folders and names, prepared for lookup.
     pub fn names(&self) -> Names {
         Names::new(self)
     }
@@ -61,13 +61,13 @@ impl Person {
         names.filter(|name| !words::is_anonymous(name))
     }
 
-    /// Those that are also common words, and are removed only where they name an account.
+    /// Names that are also common words, and are removed only where they name an account.
     pub fn common_words(&self) -> impl Iterator<Item = &String> {
         self.identifying().filter(|name| names::is_weak(name))
     }
 }
 
-/// Removes the person, addresses and all arguments.
+/// Removes personal data, addresses and all arguments.
 pub fn sanitize(tables: &mut Tables, collected: &mut Collected, person: &Person) {
     let names = person.names();
     for program in strings::programs(tables, collected) {
@@ -84,17 +84,17 @@ pub fn sanitize(tables: &mut Tables, collected: &mut Collected, person: &Person)
     });
 }
 
-/// `text` without the person; `None`: nothing has to be removed.
+/// `text` without personal data; `None` if it contains none.
 fn without(names: &Names, kind: Kind, text: &str) -> Option<String> {
     let replaced = names.replaced(kind, text);
-    // Versions of symbols look like addresses.
+    // Symbol versions look like addresses.
     let is_code = kind == Kind::Function;
     let plain = (!is_code).then(|| addresses::replaced(replaced.as_deref().unwrap_or(text)));
     plain.flatten().or(replaced)
 }
 
-/// The program of a command line. Programs write what they do over theirs (`postgres: alice db 10.1.2.3 SELECT`), so it is what the program's path
-/// says as well, or a first word that is a shorter or longer form of it.
+/// The program of a command line. Programs overwrite theirs with their activity (`postgres: alice db 10.1.2.3
+/// SELECT`), so the result is the name in the program's path, unless the first word is a shorter or longer form of it.
 fn program_name(program: &Program<'_>) -> Option<String> {
     let first = program.command_line.first()?;
     let path = program.path.map(|path| path.strip_suffix(" (deleted)").unwrap_or(path));

@@ -1,4 +1,4 @@
-//! What stacks are made of: modules, frames, and why a stack may not be whole.
+//! The parts of stacks: modules, frames, and why a stack may be incomplete.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use super::{FrameId, ModuleId, ProcessId, Tables};
 use crate::addr::{Avma, FileOffset, KernelOffset, Svma};
 use crate::event::FileId;
 
-/// Index into [`super::Tables::stacks`]. There are more of them than of anything else, mostly in an `Option`, which takes four bytes too.
+/// Index into [`super::Tables::stacks`]. There are more of these than of anything else, mostly as `Option`, which
+/// also takes four bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "u32", into = "u32")]
 pub struct StackId(
@@ -18,17 +19,17 @@ pub struct StackId(
 );
 
 impl StackId {
-    /// The stack of this number; no table has one at `u32::MAX`, which counts as the one before.
+    /// The stack with this number; no table has one at `u32::MAX`, which counts as the one before.
     pub const fn new(number: u32) -> Self {
         Self(NonZeroU32::MIN.saturating_add(number))
     }
 
-    /// Its number.
+    /// The stack's number.
     pub const fn number(self) -> u32 {
         self.0.get() - 1
     }
 
-    /// As an index into the table.
+    /// The number as an index into the table.
     pub const fn index(self) -> usize {
         self.number() as usize
     }
@@ -46,18 +47,18 @@ impl From<StackId> for u32 {
     }
 }
 
-/// What a stack was taken for.
+/// The kind of event that a stack belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Noun {
     /// A CPU sample.
     Sample,
     /// A page fault.
     Fault,
-    /// A wait, who ended one, or a block request: who waits for it mostly asked for it.
+    /// A wait, a waker, or a block request: the submitter is usually the one that waits.
     Wait,
 }
 
-/// What a module is.
+/// The kind of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ModuleKind {
     /// A mapped file.
@@ -72,10 +73,10 @@ pub enum ModuleKind {
     Anonymous,
 }
 
-/// A thing that holds code.
+/// Something that contains code.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Module {
-    /// What it is.
+    /// Its kind.
     pub kind: ModuleKind,
     /// Base name for display: `libxul.so`, `[kernel]`, `[vdso]`, `[JIT]`, `[anonymous]`.
     pub name: String,
@@ -85,16 +86,16 @@ pub struct Module {
     pub file: FileId,
     /// Build id, empty if it has none.
     pub build_id: Vec<u8>,
-    /// Address of the first loadable segment in the file's own terms: relative addresses count from here.
+    /// Address of the first loadable segment in the file's own address space: relative addresses count from here.
     pub base_svma: Svma,
-    /// The file was deleted or replaced while it was mapped.
+    /// Whether the file was deleted or replaced while it was mapped.
     pub deleted: bool,
-    /// Why it can't be unwound or named.
+    /// Why it can't be unwound or symbolized.
     pub problem: Option<String>,
 }
 
 impl Module {
-    /// One of which only the name is known.
+    /// A module with only its name known.
     pub fn named(kind: ModuleKind, name: &str) -> Self {
         Self {
             kind,
@@ -109,17 +110,17 @@ impl Module {
     }
 }
 
-/// Where a frame's address lies.
+/// The location of a frame's address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Location {
     /// In a mapped file whose segments are known.
     Module {
         /// The file.
         module: ModuleId,
-        /// Address in the file's own terms.
+        /// Address in the file's own address space.
         svma: Svma,
     },
-    /// In a mapped file that could not be read: the offset is all there is.
+    /// In a mapped file that could not be read: only the offset is known.
     FileOffset {
         /// The file.
         module: ModuleId,
@@ -133,7 +134,7 @@ pub enum Location {
         /// From `_text`.
         offset: KernelOffset,
     },
-    /// In code made at run time; `name` as the compiler gave it.
+    /// In code generated at run time; named by its compiler.
     Jit {
         /// Pseudo module (kind [`ModuleKind::Jit`]).
         module: ModuleId,
@@ -143,8 +144,8 @@ pub enum Location {
         start: Avma,
         /// Address within the function.
         offset: u64,
-        /// Tells pieces of code apart that were there one after another: the function's number in its jitdump, from 1; 0: a perf
-        /// map names it, which knows of no times.
+        /// Distinguishes functions that were there one after another: the function's number in its jitdump, from 1;
+        /// 0 if a perf map names it, which has no times.
         code: u32,
     },
     /// In executable anonymous memory.
@@ -153,7 +154,7 @@ pub enum Location {
         module: ModuleId,
         /// Its process.
         process: ProcessId,
-        /// Address; 0: somewhere in any process, which reports tell as one.
+        /// Address; 0: merged code anywhere in any process.
         avma: Avma,
     },
     /// No mapping covers it.
@@ -163,17 +164,17 @@ pub enum Location {
         /// Address.
         avma: Avma,
     },
-    /// Stands for the frames that are missing: the outermost frame of a stack that is not complete.
+    /// Placeholder for missing frames: the outermost frame of an incomplete stack.
     Truncated(TruncationReason),
 }
 
 impl Location {
-    /// Of code in anonymous memory, what stands for all such code.
+    /// For code in anonymous memory, the location that represents all such code.
     pub fn without_anonymous_address(&self) -> Option<Self> {
         match *self {
             Self::Anonymous { module, .. } => Some(Self::Anonymous {
                 module,
-                // The same whichever process is met first.
+                // The same for whichever process is first.
                 process: ProcessId(0),
                 avma: Avma(0),
             }),
@@ -193,11 +194,11 @@ pub enum TruncationReason {
     NoUnwindInfo,
     /// The module's file could not be read.
     ModuleUnreadable,
-    /// The unwind information says something that framehop can't follow.
+    /// framehop can't follow the unwind rule.
     UnsupportedRule,
-    /// The code is of 32 bits, or for another kind of processor.
+    /// 32-bit code, or code for another processor.
     UnsupportedProcessor,
-    /// Following it led nowhere: not an ascending chain of frames.
+    /// The chain of frames does not ascend.
     BadChain,
     /// More frames than are kept.
     Limit,
@@ -208,7 +209,7 @@ pub enum TruncationReason {
 }
 
 impl TruncationReason {
-    /// In words, as `[truncated: …]` shows it.
+    /// Text for `[truncated: …]`.
     pub fn words(self) -> &'static str {
         match self {
             Self::CopyTooShort => "stack copy too short",
@@ -228,16 +229,16 @@ impl TruncationReason {
 /// A distinct frame.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Frame {
-    /// Where.
+    /// Where its address is.
     pub location: Location,
-    /// The address is a return address: look up the byte before it.
+    /// Whether the address is a return address: then look up the byte before it.
     pub is_return_address: bool,
 }
 
-/// A frame and what called it.
+/// A frame and its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct StackNode {
-    /// The caller; `None`: outermost.
+    /// The caller; `None` for the outermost.
     pub parent: Option<StackId>,
     /// This frame.
     pub frame: FrameId,
@@ -248,7 +249,7 @@ pub struct StackNode {
 pub struct FrameName {
     /// The symbol that covers the address, demangled.
     pub symbol: Arc<str>,
-    /// The symbol's start, in the terms of the frame's location.
+    /// The symbol's start, in the address space of the frame's location.
     pub symbol_start: u64,
     /// The symbol's size in bytes, if known.
     pub symbol_size: Option<u64>,
@@ -261,13 +262,13 @@ pub struct FrameName {
 pub struct SourceFrame {
     /// Demangled name.
     pub function: Arc<str>,
-    /// Source file as the debug information spells it.
+    /// Source file as spelled in the debug information.
     pub file: Option<Arc<str>>,
     /// Line, from 1.
     pub line: Option<u32>,
 }
 
-/// The stack and those below which it was called, innermost first; ends at anything that is no parent.
+/// The frames of a stack, innermost first; ends at an invalid parent.
 pub fn upwards(tables: &Tables, stack: StackId) -> impl Iterator<Item = FrameId> {
     let mut next = Some(stack);
     std::iter::from_fn(move || {

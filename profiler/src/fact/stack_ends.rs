@@ -1,19 +1,19 @@
-//! How user stacks ended: the project's own figure of quality.
+//! How user stacks ended: a measure of the recording's quality.
 
 use rustc_hash::FxHashMap;
 
 use super::{Location, ModuleId, StackEnds, StackId, Tables, TruncationReason};
 
-/// Where each stack ends: one number a stack, of which a large recording has ten million.
+/// The end of each stack: one number per stack, of which a large recording has ten million.
 #[derive(Debug, Default)]
 pub struct Ends {
-    /// By [`StackId`], as far as needed: the stack of the outermost frame that was reached, a parent before its children. What stands
-    /// for missing frames was not reached, unless there is nothing else.
+    /// By [`StackId`], as far as needed: the stack of the outermost frame reached; a parent precedes its children. A
+    /// placeholder for missing frames counts only if there is nothing else.
     outermost: Vec<StackId>,
 }
 
 impl Ends {
-    /// Of the outermost frame that was reached, its stack.
+    /// The stack of the outermost frame reached.
     fn of(&mut self, tables: &Tables, stack: StackId) -> Option<StackId> {
         let known = self.outermost.len();
         let first = u32::try_from(known).unwrap_or(u32::MAX);
@@ -27,7 +27,7 @@ impl Ends {
     }
 }
 
-/// Why frames are missing, if this is what stands for them.
+/// Why frames are missing, if this is their placeholder.
 fn truncation(tables: &Tables, stack: StackId) -> Option<TruncationReason> {
     match location(tables, stack) {
         Some(Location::Truncated(reason)) => Some(*reason),
@@ -40,7 +40,7 @@ fn location(tables: &Tables, stack: StackId) -> Option<&Location> {
     tables.frames.get(node.frame.index()).map(|frame| &frame.location)
 }
 
-/// Counts the ends of one noun's stacks.
+/// Counts how the stacks of one event kind ended.
 #[derive(Debug, Default)]
 pub struct Tally {
     counts: FxHashMap<(Option<ModuleId>, Option<TruncationReason>), u64>,

@@ -1,22 +1,22 @@
-//! Every text in a recording that comes from the recorded machine: to say what it reveals, and to leave it out.
+//! Every text in a recording that comes from the recorded machine, for listing or removing what it reveals.
 
 use std::sync::Arc;
 
 use super::budget::Collected;
 use super::{FrameName, MarkKind, Tables};
 
-/// What a text is.
+/// The kind of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Path of a program, a library, a data file or a source.
+    /// Path of a program, library, data file or source file.
     Path,
     /// Name of a function or an object.
     Function,
-    /// Anything else: names of processes and threads, the program's own markers, our notes.
+    /// Anything else: names of processes and threads, the program's own markers, notes.
     Text,
 }
 
-/// Hands out each text, to be changed. Lists of arguments are not among them: see [`programs`].
+/// Passes each text to `take`, which may change it. Excludes argument lists: see [`programs`].
 pub fn each(tables: &mut Tables, collected: &mut Collected, take: &mut dyn FnMut(Kind, &mut String)) {
     of_tables(tables, take);
     for thread in &mut collected.threads {
@@ -102,7 +102,7 @@ fn of_name(name: &mut FrameName, take: &mut dyn FnMut(Kind, &mut String)) {
     }
 }
 
-/// A text that others may hold as well: they keep it as it is.
+/// A text that may be shared: other holders keep the old value.
 fn shared(kind: Kind, text: &mut Arc<str>, take: &mut dyn FnMut(Kind, &mut String)) {
     let mut own = text.to_string();
     take(kind, &mut own);
@@ -111,15 +111,15 @@ fn shared(kind: Kind, text: &mut Arc<str>, take: &mut dyn FnMut(Kind, &mut Strin
     }
 }
 
-/// What ran, and how it was called.
+/// A program that ran, and its arguments.
 pub struct Program<'a> {
-    /// Path or name of the program; `None`: the arguments are those that were typed.
+    /// Path or name of the program; `None` for the arguments typed by the user.
     pub path: Option<&'a str>,
-    /// Its arguments, the program first.
+    /// Its arguments, starting with the program.
     pub command_line: &'a mut Vec<String>,
 }
 
-/// Every list of arguments; each its own from then on.
+/// Every argument list; shared ones are separate afterwards.
 pub fn programs<'a>(tables: &'a mut Tables, collected: &'a mut Collected) -> impl Iterator<Item = Program<'a>> {
     let own = std::iter::once(Program {
         path: None,

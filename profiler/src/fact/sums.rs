@@ -1,4 +1,4 @@
-//! Sums by key, of which there may be millions: sorted and without gaps, but for the latest.
+//! Sums by key, for millions of keys: sorted and without gaps, except for the latest.
 
 use std::hash::Hash;
 
@@ -9,18 +9,18 @@ use rustc_hash::FxHashMap;
 use super::prune::Visit;
 use crate::hash::hash;
 
-/// Keys that are new, at most, before they are sorted in; or an eighth of the sorted ones.
+/// Maximum number of new keys before they are sorted in; or an eighth of the sorted ones.
 const RECENT: usize = 1 << 12;
 
-/// What can be summed up by key.
+/// A value that is summed up by key.
 pub trait Sum: Copy {
-    /// What tells sums apart.
+    /// Identifies a sum.
     type Key: Ord + Hash + Copy;
 
-    /// Which sum it belongs to.
+    /// The key of its sum.
     fn key(&self) -> Self::Key;
 
-    /// Takes over another one of the same key.
+    /// Adds another one with the same key.
     fn add(&mut self, more: &Self);
 }
 
@@ -29,7 +29,7 @@ pub trait Sum: Copy {
 pub struct Sums<T: Sum> {
     /// Keys ascending, each once.
     sorted: Vec<T>,
-    /// Those that came since; a key may be among the sorted ones too.
+    /// Sums since the last sort; a key may be among the sorted ones too.
     recent: FxHashMap<T::Key, T>,
 }
 
@@ -55,7 +55,7 @@ impl<T: Sum> Sums<T> {
         self.recent.insert(more.key(), more);
     }
 
-    /// Sorts in what came since.
+    /// Sorts in the recent sums.
     fn settle(&mut self) {
         let Self { sorted, recent } = self;
         recent.retain(|key, more| match sorted.binary_search_by_key(key, T::key) {
@@ -65,24 +65,25 @@ impl<T: Sum> Sums<T> {
             }
             Err(_) => true,
         });
-        // Room for more than that would be as much again.
+        // The default growth would double the memory.
         sorted.reserve_exact(recent.len());
         sorted.extend(recent.drain().map(|(_, sum)| sum));
         sorted.sort_unstable_by_key(T::key);
     }
 
-    /// All, keys ascending.
+    /// All sums, keys ascending.
     pub fn into_sorted(mut self) -> Vec<T> {
         self.settle();
         self.sorted
     }
 }
 
-/// One sum for each key, found by it. A map would hold the key a second time, and all of them while their stacks are renumbered.
+/// One sum per key, found by hashing. A map would store the key twice, and everything twice while stacks are
+/// renumbered.
 #[derive(Debug)]
 pub struct SumTable<T: Sum> {
     rows: Vec<T>,
-    /// Where each is.
+    /// Index of each sum.
     places: HashTable<u32>,
 }
 
@@ -96,12 +97,12 @@ impl<T: Sum> Default for SumTable<T> {
 }
 
 impl<T: Sum> SumTable<T> {
-    /// How many.
+    /// Number of sums.
     pub fn count(&self) -> usize {
         self.rows.len()
     }
 
-    /// There is one of this key.
+    /// Whether there is a sum for this key.
     pub fn has(&self, key: &T::Key) -> bool {
         self.places
             .find(hash(key), |at| self.rows[*at as usize].key() == *key)
@@ -117,7 +118,7 @@ impl<T: Sum> SumTable<T> {
         }
     }
 
-    /// Where the sum of its key is among the first `len`; else it is noted that it comes behind them.
+    /// Index of the sum for its key among the first `len`; otherwise registers it as the next one.
     fn place(&mut self, of: &T, len: usize) -> Option<usize> {
         let (key, rows) = (of.key(), &self.rows);
         let hash_at = |at: &u32| hash(&rows[*at as usize].key());
@@ -133,7 +134,7 @@ impl<T: Sum> SumTable<T> {
         }
     }
 
-    /// Shows each, whose key may change with it. Those that have one key then are joined.
+    /// Visits each sum, whose key may change. Sums that then have the same key are joined.
     pub fn visit(&mut self, visit: &mut dyn Visit, each: impl Fn(&mut T, &mut dyn Visit)) {
         self.rows.iter_mut().for_each(|row| each(row, visit));
         if !visit.renumbers() {
@@ -153,7 +154,7 @@ impl<T: Sum> SumTable<T> {
         self.rows.truncate(kept);
     }
 
-    /// All, in no order.
+    /// All sums, unordered.
     pub fn into_rows(self) -> Vec<T> {
         self.rows
     }
@@ -180,7 +181,7 @@ mod tests {
         }
     }
 
-    /// Gives every key half its number.
+    /// Halves each number in a key.
     struct Halves;
 
     impl Visit for Halves {

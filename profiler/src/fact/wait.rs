@@ -1,4 +1,4 @@
-//! A time in which a thread did not run: the fact that verbs, the profile and reports read.
+//! A time in which a thread did not run, as subcommands, the profile and reports read it.
 
 use std::time::Duration;
 
@@ -10,46 +10,46 @@ use crate::addr::Timestamp;
 /// A wait, or several short ones at the same place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitFact {
-    /// When the thread was switched out; of several waits, the first.
+    /// When the thread was switched out; for several waits, the first.
     pub start: Timestamp,
-    /// When it ran again; of several, the last.
+    /// When it ran again; for several, the last.
     pub end: Timestamp,
-    /// Whose.
+    /// The waiting thread.
     pub thread: ThreadId,
     /// Innermost frame of user and kernel stack together, at the switch-out.
     pub stack: Option<StackId>,
     /// Time off CPUs: `end - start`, or the sum of several waits.
     pub off: Duration,
-    /// The part of `off` in which the thread could have run, but for want of a CPU.
+    /// The part of `off` in which the thread was runnable, waiting for a CPU.
     pub queued: Duration,
     /// The longest of several.
     pub longest: Duration,
-    /// How many waits this stands for, at least 1.
+    /// How many waits this represents, at least 1.
     pub count: u32,
-    /// What for.
+    /// Why it waited.
     pub reason: WaitReason,
     /// The system call that the thread was in.
     pub call: Option<WaitCall>,
-    /// Who ended it.
+    /// The thread that ended it.
     pub waker: Option<WakerFact>,
-    /// How sure all this is.
+    /// How completely it was seen.
     pub sight: Sight,
-    /// It was within a page fault.
+    /// Whether it was within a page fault.
     pub in_fault: bool,
 }
 
 impl WaitFact {
-    /// The part of `off` that is a wait for something else than a CPU.
+    /// The part of `off` spent waiting for something other than a CPU.
     pub fn blocked(&self) -> Duration {
         self.off.saturating_sub(self.queued)
     }
 
-    /// The part of `off` that is a wait for a CPU: all of it, if that is what it was for.
+    /// The part of `off` spent waiting for a CPU: all of it, if that was the reason.
     pub fn for_cpu(&self) -> Duration {
         for_cpu(self.reason, self.off, self.queued)
     }
 
-    /// What its time went to: what it is for, and a CPU. Both are told if there is time of both, else one of them.
+    /// Its time by reason: its own reason, and a CPU. Both if both have time, else one of them.
     pub fn parts(&self) -> impl Iterator<Item = (WaitReason, Duration)> + use<> {
         parts(self.reason, self.off, self.queued)
     }
@@ -70,18 +70,18 @@ fn parts(reason: WaitReason, off: Duration, queued: Duration) -> impl Iterator<I
         .chain((!queued.is_zero()).then_some((WaitReason::RunQueue, queued)))
 }
 
-/// What was seen of a wait.
+/// How completely a wait was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sight {
     /// All of it.
     #[default]
     Whole,
-    /// Its stack is that of an earlier wait with the same registers: waits came too fast to look at each.
+    /// Stack reused from an earlier wait with identical registers (rate limited).
     LikeEarlier,
-    /// It was under way when the thread began to be recorded: nobody saw its stack.
+    /// It was in progress when the thread began to be recorded: its stack was not seen.
     NoStart,
-    /// It was under way when the recording ended.
+    /// It was in progress when the recording ended.
     NoEnd,
 }
 
@@ -92,13 +92,13 @@ pub struct WaitCall {
     pub number: u32,
     /// Its name, or `syscall N`.
     pub name: String,
-    /// The file of its descriptor, if that is one with a name.
+    /// The file of its descriptor, if it has a name.
     pub file: Option<MappedFileId>,
-    /// The path that it was called with.
+    /// The path argument.
     pub path: Option<String>,
 }
 
-/// Who woke a thread.
+/// The thread that woke another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WakerFact {
     /// When.
@@ -109,21 +109,21 @@ pub struct WakerFact {
     pub tid: u32,
     /// The thread, if it is recorded.
     pub thread: Option<ThreadId>,
-    /// Where it was.
+    /// Its call stack.
     pub stack: Option<StackId>,
-    /// An interrupt (a timer, a device) that happened to come while this thread ran; `None`: unknown.
+    /// Whether it was an interrupt (a timer, a device) that happened to occur while this thread ran; `None` if unknown.
     pub by_interrupt: Option<bool>,
 }
 
-/// What a thread waited for.
+/// Why a thread waited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitReason {
-    /// A CPU: it was preempted, or had just been born.
+    /// A CPU: it was preempted, or had just been created.
     RunQueue,
-    /// A disk: a read or write that it started, or that somebody else had.
+    /// A disk: a read or write that it started, or that another thread had.
     Disk,
-    /// A lock of the program's own: a futex that is held.
+    /// A lock in the program: a futex that is held.
     Lock,
     /// A condition, or another event in the program: a futex that is notified, `sigwait`, a semaphore.
     Condition,
@@ -133,25 +133,25 @@ pub enum WaitReason {
     Pipe,
     /// The other end of a socket.
     Socket,
-    /// Time.
+    /// A timeout.
     Sleep,
     /// The end of a child.
     Child,
-    /// Somebody who stopped it: a signal, a debugger.
+    /// To be resumed after a stop: by a signal or a debugger.
     Stopped,
-    /// A lock or an event of the file system, without a disk's being at work for this thread.
+    /// A lock or an event of the file system, without disk I/O for this thread.
     FileSystem,
     /// Memory: the lock of the address space, reclaim, compaction, userfaultfd.
     Memory,
     /// Something else in the kernel.
     Kernel,
-    /// Nobody saw.
+    /// Not seen.
     #[default]
     Unknown,
 }
 
 impl WaitReason {
-    /// Every reason, in the order of tables.
+    /// Every reason, in table order.
     pub const ALL: [Self; 14] = [
         Self::RunQueue,
         Self::Disk,
@@ -169,7 +169,7 @@ impl WaitReason {
         Self::Unknown,
     ];
 
-    /// As tables, CSV and JSON name it.
+    /// Name in tables, CSV and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::RunQueue => "run-queue",
@@ -189,7 +189,7 @@ impl WaitReason {
         }
     }
 
-    /// The thread had nothing to do, rather than being held up: waits of event loops and thread pools.
+    /// Whether the thread was idle rather than held up: waits of event loops and thread pools.
     pub fn is_idle(self) -> bool {
         matches!(
             self,
@@ -198,14 +198,14 @@ impl WaitReason {
     }
 }
 
-/// Waits of one thread that the profile's budget had no room for one by one: the shortest go first.
+/// Waits of one thread that exceeded the profile's budget: the shortest are folded first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoldedWaits {
-    /// Whose.
+    /// The thread.
     pub thread: ThreadId,
-    /// What for.
+    /// Why it waited.
     pub reason: WaitReason,
-    /// How many: the sum of [`WaitFact::count`].
+    /// Number of waits: the sum of [`WaitFact::count`].
     pub waits: u64,
     /// Sum of [`WaitFact::off`], in ns.
     pub off: u64,

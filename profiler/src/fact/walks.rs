@@ -1,4 +1,5 @@
-//! The user stacks that the kernel side walked: what they are, how the walks ended, and (with `--check-walks`) whether framehop
+//! User stacks walked by the kernel side: their frames, how the walks ended, and (with `--check-walks`) whether
+//! framehop
 //! agrees.
 
 mod kept;
@@ -16,14 +17,14 @@ use crate::addr::{KernelOffset, Timestamp};
 use crate::event::{KernelStack, Stacks, UserStack};
 use crate::unwind::{End, Walk, Walked};
 
-/// Start and name of the kernel function around an address; around a return address, by the address before it.
+/// Start and name of the kernel function at an address; for a return address, looked up by the address before it.
 pub type KernelNames = FxHashMap<KernelOffset, (KernelOffset, String)>;
 
 /// A kernel stack: its leaf, and return addresses.
 #[derive(Debug, Clone)]
 pub struct KernelWalk {
     frames: Arc<[KernelOffset]>,
-    /// So many innermost frames are of the hook that looked, and not of what it looked at.
+    /// Number of innermost frames that belong to the hook itself.
     of_hook: usize,
 }
 
@@ -47,7 +48,7 @@ impl KernelWalk {
         }
     }
 
-    /// What the hook looked at, from the innermost frame on: addresses, and whether they are return addresses.
+    /// The frames outside the hook, innermost first: addresses, and whether they are return addresses.
     pub fn frames(&self) -> impl DoubleEndedIterator<Item = (KernelOffset, bool)> {
         let all = self.frames.iter().enumerate().skip(self.of_hook);
         all.map(|(depth, offset)| (*offset, depth > 0))
@@ -59,18 +60,18 @@ impl KernelWalk {
 pub struct Dictionary {
     /// User stacks.
     pub user: KeptStacks,
-    /// User stacks that were not here when they arrived.
+    /// Number of user stacks that were new when they arrived.
     arrived: u64,
     kernel: FxHashMap<u64, KernelWalk>,
     ends: [u64; WalkEnd::ALL.len()],
     resent: u64,
     checked: Option<(u64, u64)>,
-    /// Events whose stacks the log does not hold.
+    /// Number of events with stacks missing from the log.
     missing: u64,
 }
 
 impl Dictionary {
-    /// A user stack arrived. True: its key stood for another one before.
+    /// A user stack arrived. Returns true if its key belonged to another one before.
     pub fn user(&mut self, stack: &UserStack<'_>, now: Timestamp) -> bool {
         let arrived = self.user.add(stack, now);
         self.arrived += u64::from(arrived == Arrived::New);
@@ -78,7 +79,8 @@ impl Dictionary {
         arrived == Arrived::InsteadOfAnother
     }
 
-    /// A kernel stack arrived; `names` knows those of the hooks. True: its key stood for another one before.
+    /// A kernel stack arrived; `names` has the functions of the hooks. Returns true if its key belonged to another
+    /// one before.
     pub fn kernel(&mut self, stack: &KernelStack<'_>, names: &KernelNames, now: Timestamp) -> bool {
         self.user.arrived(stack.key, now);
         let known = self.kernel.get(&stack.key);
@@ -91,7 +93,8 @@ impl Dictionary {
         is_other
     }
 
-    /// How the walk of an event ended that has user registers, if it is known; that counts for samples. `owner` as [`KeptStacks::end_of`] wants it.
+    /// How the walk ended for an event with user registers, if known; counts it for samples. `owner` as for
+    /// [`KeptStacks::end_of`].
     pub fn end_of(
         &mut self,
         stacks: &Stacks<'_>,
@@ -117,7 +120,7 @@ impl Dictionary {
         stack
     }
 
-    /// Compares a walk with what framehop made of the copy of the same stack.
+    /// Compares a walk with framehop's result for the copy of the same stack.
     pub fn check(&mut self, stacks: &Stacks<'_>, walked: &Walked, copied: &Walk) {
         if stacks.flags & FLAG_CHECK == 0 {
             return;
@@ -130,7 +133,7 @@ impl Dictionary {
         }
     }
 
-    /// Events whose stacks the log does not hold.
+    /// Number of events with stacks missing from the log.
     pub fn missing(&self) -> u64 {
         self.missing
     }
@@ -150,7 +153,7 @@ impl Dictionary {
     }
 }
 
-/// Both ways led along the same frames, as far as both reach: a walk may end before a table was loaded, and a copy may be
+/// Whether both have the same frames, as far as both reach: a walk may end before a table was loaded, and a copy may be
 /// shorter than the stack.
 fn agree(walked: &Walked, copied: &Walk) -> bool {
     let theirs = copied.frames.iter().map(|frame| frame.address.0);
@@ -239,7 +242,8 @@ mod tests {
             let walk = KernelWalk::new(&offsets, &names);
             walk.frames().map(|(offset, back)| (offset.0, back)).collect::<Vec<_>>()
         };
-        // What the hook interrupted is not the leaf then; by the address before it, the second is of the hook, as it would not be as a leaf.
+        // Then the leaf is not the interrupted frame; looked up as a return address, the second belongs to the hook,
+        // as a leaf it would not.
         assert_eq!(frames(&[0x10, 0x30, 0x40, 0x50]), [(0x40, true), (0x50, true)]);
         assert_eq!(frames(&[0x30, 0x50]), [(0x30, false), (0x50, true)]);
         assert_eq!(frames(&[]), []);

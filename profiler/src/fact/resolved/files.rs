@@ -1,4 +1,4 @@
-//! Files that faults touched, as bytes.
+//! Encodes and decodes files that faults touched.
 
 use crate::event::FileId;
 use crate::event::bytes::{Bytes, Malformed, put, put_bytes, put_difference};

@@ -1,4 +1,4 @@
-//! Frames and their names as bytes.
+//! Encodes and decodes frames and their names.
 
 use std::sync::Arc;
 
@@ -9,12 +9,13 @@ use crate::event::bytes::{Bytes, Malformed, put, put_bytes};
 use crate::event::format::MAX_TEXT;
 use crate::fact::{Frame, FrameId, FrameName, Location, ModuleId, ProcessId, SourceFrame, Tables, TruncationReason};
 
-/// All names together, in bytes, at most, as if each were held by itself: what is made of them may hold it so.
+/// Maximum size of all names, in bytes, counted as if each were stored separately: users of the names may store them
+/// so.
 const MAX_NAMES: usize = 1 << 30;
-/// Functions of a chain for which there is room at once, whatever the bytes say.
+/// Maximum number of functions to preallocate for an inline chain, whatever the bytes say.
 const CHAIN_ROOM: usize = 32;
 
-/// In the order of their numbers: new ones come at the end.
+/// In the order of their numbers; append new ones.
 const REASONS: [TruncationReason; 10] = [
     TruncationReason::CopyTooShort,
     TruncationReason::NoMapping,
@@ -28,7 +29,7 @@ const REASONS: [TruncationReason; 10] = [
     TruncationReason::UnsupportedProcessor,
 ];
 
-/// Code that a perf map names, and code with a number in a jitdump.
+/// Code named by a perf map, and code numbered in a jitdump.
 const JIT: u8 = 3;
 const JIT_DUMPED: u8 = 7;
 
@@ -125,7 +126,7 @@ pub fn index_below(bytes: &mut Bytes<'_>, len: usize) -> Result<u32, Malformed> 
     }
 }
 
-/// The strings first, each once; then the names, by frame, with references to them.
+/// First each distinct string, then the names, by frame, with references to the strings.
 pub fn encode_names(out: &mut Vec<u8>, tables: &Tables) {
     let mut names: Vec<(&FrameId, &FrameName)> = tables.names.iter().collect();
     names.sort_by_key(|(frame, _)| **frame);
@@ -172,7 +173,7 @@ pub fn decode_names(bytes: &mut Bytes<'_>, tables: &mut Tables) -> Result<(), Ma
             inline_chain: Vec::new(),
         };
         let depth = bytes.get_len(bytes.0.len())?;
-        // Most have one function, and a vector that grows has room for four.
+        // Most have one function, and a growing vector would allocate four.
         name.inline_chain.reserve_exact(depth.min(CHAIN_ROOM));
         for _ in 0..depth {
             let function = string(bytes.get()?)?;
@@ -188,7 +189,7 @@ pub fn decode_names(bytes: &mut Bytes<'_>, tables: &mut Tables) -> Result<(), Ma
     Ok(())
 }
 
-/// One less than the largest value is the largest that survives.
+/// Encodes `None` as 0 and a value as value + 1; `u64::MAX` reads back as one less.
 fn put_option(out: &mut Vec<u8>, value: Option<u64>) {
     put(out, value.map_or(0, |value| value.saturating_add(1)));
 }
@@ -197,7 +198,7 @@ fn get_option(bytes: &mut Bytes<'_>) -> Result<Option<u64>, Malformed> {
     bytes.get().map(|value| value.checked_sub(1))
 }
 
-/// Numbers strings in the order in which they come.
+/// Numbers strings in order of first use.
 #[derive(Default)]
 struct Strings<'t> {
     list: Vec<&'t str>,

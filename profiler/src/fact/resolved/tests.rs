@@ -1,4 +1,4 @@
-//! Round trips and damage of what a log keeps.
+//! Round trips and damage of the bytes in a kept log.
 
 use proptest::prelude::*;
 
@@ -143,14 +143,14 @@ fn tables_and_samples_survive() {
     let mut resolved = decode(&encode(&tables(), &tables().stacks, &samples(), &FileIndex::default())).unwrap();
     assert_eq!(resolved.tables, tables());
     assert_eq!(resolved.stack(Timestamp(10), 5), Some(Some(StackId::new(3))));
-    // A sample that is not known costs no other its stack.
+    // An unknown sample does not affect the stacks of others.
     assert_eq!(resolved.stack(Timestamp(15), 5), None);
     assert_eq!(resolved.stack(Timestamp(20), 4), Some(Some(StackId::new(0))));
     assert_eq!(resolved.stack(Timestamp(20), 6), Some(None));
     assert_eq!(resolved.stack(Timestamp(20), 6), None);
     let mapped_as = resolved.mapped_as.clone();
     assert_eq!(mapped_as, [file().id, FileId::default()]);
-    // One that is missing now does no harm either.
+    // Nor does a missing one.
     assert_eq!(resolved.stack(Timestamp(40), 5), None);
 }
 
@@ -176,7 +176,7 @@ fn truncation_is_an_error() {
     }
 }
 
-/// The first version had no files: its logs stay complete.
+/// Version 1 had no files: its logs stay complete.
 #[test]
 fn the_first_version_can_be_read() {
     let mut old = tables();

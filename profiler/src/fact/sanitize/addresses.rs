@@ -1,16 +1,16 @@
-//! Addresses in a text: of e-mail, of networks and of network cards.
+//! Addresses in a text: e-mail, network and hardware addresses.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
 
 use super::{HOST, USER};
 
-/// What stands behind `@` and a dot in names of files and of units of systemd, where a domain would have its last part.
+/// Suffixes after `@` and a dot in file and systemd unit names, in place of a top-level domain.
 const FILES: [&str; 16] = [
     "service", "socket", "target", "mount", "slice", "scope", "timer", "path", "device", "so", "png", "svg", "jpg",
     "gif", "webp", "js",
 ];
 
-/// The text without addresses; `None`: it has none.
+/// The text without addresses; `None` if it contains none.
 pub fn replaced(text: &str) -> Option<String> {
     let mail = without_mail(text);
     let network = without_network(mail.as_deref().unwrap_or(text));
@@ -26,7 +26,7 @@ fn without_mail(text: &str) -> Option<String> {
         };
         let is_local = |c: char| c.is_alphanumeric() || "._%+-".contains(c);
         let local = before.trim_end_matches(is_local);
-        // The password of an address of a page goes with the user.
+        // The password in a URL is removed with the user.
         let local = match local.strip_suffix(':').map(|user| user.trim_end_matches(is_local)) {
             Some(user) if user.ends_with("//") => user,
             _ => local,
@@ -46,7 +46,7 @@ fn without_mail(text: &str) -> Option<String> {
     (done > 0).then(|| out + text.get(done..).unwrap_or_default())
 }
 
-/// Each `@`, plain or as URLs spell it, and its length.
+/// Each `@`, plain or URL-encoded, and its length.
 fn signs(text: &str) -> impl Iterator<Item = (usize, usize)> {
     let sign = |at: usize| match text.as_bytes().get(at..)? {
         [b'@', ..] => Some((at, 1)),
@@ -92,7 +92,7 @@ fn without_network(text: &str) -> Option<String> {
     (done > 0).then(|| out + text.get(done..).unwrap_or_default())
 }
 
-/// What stands for an address that says where the machine is.
+/// Replacement for an address that reveals the machine's location.
 fn hidden(token: &str) -> Option<&'static str> {
     let is_card = token.len() == 17
         && token.split(':').count() == 6

@@ -1,4 +1,4 @@
-//! Finds home folders and names in a text, however they are spelled there.
+//! Finds home folders and names in a text, in any spelling.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -12,19 +12,19 @@ use crate::fact::strings::Kind;
 
 /// Shorter names are also words.
 const SHORTEST: usize = 3;
-/// What is replaced may leave a name that was covered by another: how often to look again.
+/// A replacement may expose a name that another had covered: how often to search again.
 const TURNS: usize = 4;
 
-/// Home folders and names, ready to be looked up.
+/// Home folders and names, prepared for lookup.
 #[derive(Debug, Default)]
 pub struct Names {
-    /// By the first word.
+    /// By first word.
     by_word: FxHashMap<String, Vec<Pattern>>,
 }
 
 #[derive(Debug)]
 struct Pattern {
-    /// As it was given.
+    /// As given.
     name: String,
     /// Folded.
     chars: Vec<char>,
@@ -34,27 +34,27 @@ struct Pattern {
     instead: &'static str,
 }
 
-/// Where a pattern counts.
+/// Where a pattern matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// A folder below another: wherever it stands.
+    /// A folder inside another: anywhere.
     Folder,
-    /// A folder of the root: only where a path begins.
+    /// A folder in the root: only at the beginning of a path.
     TopFolder,
     /// A name: as a whole word.
     Word,
-    /// A name that is also a common word: only where it is an account.
+    /// A name that is also a common word: only where it names an account.
     Account,
 }
 
-/// A pattern in a text.
+/// A match in a text.
 struct Found<'n> {
     bytes: Range<usize>,
     pattern: &'n Pattern,
 }
 
 impl Names {
-    /// Those of a person.
+    /// Patterns for the names to remove.
     pub fn new(person: &Person) -> Self {
         let mut names = Self::default();
         for home in &person.homes {
@@ -78,7 +78,7 @@ impl Names {
             return;
         };
         let mut chars: Vec<char> = folded.chars(0..folded.len()).collect();
-        // `alice$` and `_alice` are found with what is around them.
+        // `alice$` and `_alice` are found with the characters around them.
         chars.truncate(chars.iter().rposition(|c| is_part(*c)).map_or(0, |last| last + 1));
         let Some(lead) = chars.iter().position(|c| is_part(*c)) else {
             return;
@@ -103,7 +103,7 @@ impl Names {
         self.find(kind, text).first().map(|found| found.pattern.name.as_str())
     }
 
-    /// The text without names; `None`: it has none.
+    /// The text without names; `None` if it contains none.
     pub fn replaced(&self, kind: Kind, text: &str) -> Option<String> {
         let mut replaced: Option<String> = None;
         for _ in 0..TURNS {
@@ -127,7 +127,7 @@ impl Names {
         replaced
     }
 
-    /// By place in the text, the longest first.
+    /// Matches by position, the longest first.
     fn find(&self, kind: Kind, text: &str) -> Vec<Found<'_>> {
         let mut found = Vec::new();
         if self.may_be_in(text) {
@@ -139,7 +139,7 @@ impl Names {
         found
     }
 
-    /// Most texts are plain and hold no name: they are not taken apart.
+    /// Most texts are plain and contain no name: they are not decoded.
     fn may_be_in(&self, text: &str) -> bool {
         if !text.is_ascii() || text.contains(['%', '\\']) {
             return true;
@@ -189,7 +189,7 @@ impl Pattern {
     }
 }
 
-/// The name is also a word: it can't be removed wherever it stands.
+/// Whether the name is also a word: it can't be removed everywhere.
 pub fn is_weak(name: &str) -> bool {
     name.chars().filter(|c| is_part(*c)).count() < SHORTEST || words::is_common(name)
 }

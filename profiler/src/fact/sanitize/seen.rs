@@ -1,10 +1,10 @@
-//! Home folders and accounts that the texts of a recording name themselves.
+//! Home folders and accounts found in the texts of a recording.
 
 use super::spelling::Spelled;
 use super::{Person, words};
 use crate::fact::strings::Kind;
 
-/// Folders that hold one folder or file for each account.
+/// Folders that contain one folder or file per account.
 const HOMES: [&str; 2] = ["/home/", "/Users/"];
 const ACCOUNTS: [&str; 4] = [
     "/run/media/",
@@ -12,12 +12,12 @@ const ACCOUNTS: [&str; 4] = [
     "/var/spool/mail/",
     "/var/spool/cron/crontabs/",
 ];
-/// Folders that may be above `/home`: `/export/home`, `/mnt/disk/home`. Below more of them it may be anything.
+/// Number of folders allowed above `/home`: `/export/home`, `/mnt/disk/home`. Deeper down it may be anything.
 const ABOVE: usize = 2;
-/// The longest name of an account.
+/// Maximum length of an account name.
 const LONGEST: usize = 64;
 
-/// Adds what a text names.
+/// Adds the accounts and homes in a text.
 pub fn look(person: &mut Person, kind: Kind, text: &str) {
     let has_homes = |text: &str| HOMES.iter().chain(&ACCOUNTS).any(|at| text.contains(at));
     if has_homes(text) {
@@ -53,7 +53,7 @@ fn look_plain(person: &mut Person, kind: Kind, text: &str) {
     }
 }
 
-/// The account at the beginning of what follows `/home/`.
+/// The account name at the start of the text after `/home/`.
 fn name(rest: &str, is_path: bool) -> Option<&str> {
     let ends = |c: char| {
         c == '/' || c.is_control() || !is_path && (c.is_whitespace() || "\"'`<>|;,:()[]{}?#&=*\\!".contains(c))
@@ -64,7 +64,8 @@ fn name(rest: &str, is_path: bool) -> Option<&str> {
     is_one.then_some(name)
 }
 
-/// A folder of homes is near the root of a file system, not deep in a source tree and not on a web server.
+/// Whether this may be a folder of homes: near the root of a file system, not deep in a source tree and not on a web
+/// server.
 fn may_hold_homes(before: &str) -> bool {
     let starts = |c: char| c.is_whitespace() || c.is_control() || "\"'`<>|;,:()[]{}=".contains(c);
     let path = before.rsplit(starts).next().unwrap_or_default();
@@ -75,7 +76,7 @@ fn may_hold_homes(before: &str) -> bool {
 }
 
 impl Person {
-    /// Adds an account; one of a domain (`alice@corp.example`, `CORP\alice`) is also known without it.
+    /// Adds an account; an account with a domain (`alice@corp.example`, `CORP\alice`) is also added without it.
     pub fn add_account(&mut self, name: &str) {
         self.users.insert(name.to_owned());
         if words::is_anonymous(name) {

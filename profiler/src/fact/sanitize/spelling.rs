@@ -1,14 +1,15 @@
-//! A text as it is compared with names: without case, decomposed, and with escapes decoded; each character knows its bytes in the text.
+//! A text prepared for comparison with names: without case, decomposed, escapes decoded; each character knows its
+//! bytes in the text.
 
 use std::ops::Range;
 
 use icu_normalizer::DecomposingNormalizerBorrowed;
 use icu_normalizer::properties::CanonicalCombiningClassMapBorrowed;
 
-/// Escapes within escapes that are decoded: `%252F` is a slash, too.
+/// Levels of nested escapes to decode: `%252F` is a slash, too.
 const LEVELS: usize = 3;
 
-/// Characters, each with where it stands in the text.
+/// Characters with their positions in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spelled(Vec<Letter>);
 
@@ -20,7 +21,7 @@ struct Letter {
 }
 
 impl Spelled {
-    /// The text as it is, and with each level of escapes decoded.
+    /// The text as given, and with each level of escapes decoded.
     pub fn levels(text: &str) -> Vec<Self> {
         let letters = text.char_indices().map(|(start, c)| Letter {
             c,
@@ -39,7 +40,7 @@ impl Spelled {
         levels
     }
 
-    /// Lower case, decomposed: `É` is `e` and an accent, however it was written.
+    /// Lower case, decomposed: `É` is `e` and an accent, in any encoding.
     pub fn folded(&self) -> Self {
         let nfd = DecomposingNormalizerBorrowed::new_nfd();
         let mut folded = Vec::with_capacity(self.0.len());
@@ -55,12 +56,12 @@ impl Spelled {
         Self(folded)
     }
 
-    /// How many characters.
+    /// Number of characters.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The character at this place.
+    /// The character at this index.
     pub fn get(&self, at: usize) -> Option<char> {
         self.0.get(at).map(|letter| letter.c)
     }
@@ -70,19 +71,19 @@ impl Spelled {
         self.0.get(range).unwrap_or_default().iter().map(|letter| letter.c)
     }
 
-    /// The bytes of the text that a range of characters stands for.
+    /// The bytes of the text behind a range of characters.
     pub fn bytes(&self, range: &Range<usize>) -> Range<usize> {
         let start = self.0.get(range.start).map_or(0, |letter| letter.start);
         let last = range.end.checked_sub(1).and_then(|last| self.0.get(last));
         start..last.map_or(start, |letter| letter.end)
     }
 
-    /// The characters without their places.
+    /// The characters without their positions.
     pub fn text(&self) -> String {
         self.chars(0..self.len()).collect()
     }
 
-    /// With escapes decoded; `None`: it has none.
+    /// With escapes decoded; `None` if it has none.
     fn decoded(&self) -> Option<Self> {
         let mut decoded = Vec::with_capacity(self.0.len());
         let mut at = 0;
@@ -103,7 +104,7 @@ impl Spelled {
         (decoded.len() < self.0.len()).then_some(Self(decoded))
     }
 
-    /// A run of bytes as URLs (`%2F`), systemd (`\x2d`) and mount tables (`\040`) spell them, and where each one ends.
+    /// A run of bytes escaped as in URLs (`%2F`), systemd (`\x2d`) or mount tables (`\040`), and the end of each.
     fn escaped_bytes(&self, start: usize) -> (Vec<u8>, Vec<usize>) {
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
         let mut at = start;
@@ -143,7 +144,7 @@ impl Spelled {
         }
     }
 
-    /// A character as JSON, C and Rust spell it, and its length there.
+    /// A character escaped as in JSON, C or Rust, and the length of the escape.
     fn escaped_char(&self, at: usize) -> Option<(char, usize)> {
         if self.get(at)? != '\\' {
             return None;
@@ -177,7 +178,7 @@ impl Spelled {
     }
 }
 
-/// It is part of a word: a name ends where none of these follows.
+/// Whether it is part of a word: a name ends where none of these follows.
 pub fn is_part(c: char) -> bool {
     c.is_alphanumeric() || !c.is_ascii() && CanonicalCombiningClassMapBorrowed::new().get_u8(c) != 0
 }

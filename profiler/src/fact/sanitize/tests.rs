@@ -1,4 +1,4 @@
-//! What goes of a text, and what stays.
+//! Which parts of a text are removed, and which stay.
 
 use super::*;
 
@@ -135,7 +135,7 @@ fn texts_tell_of_accounts() {
         ("%2Fexport%2Fhome%2Fjos%C3%A9", "/home/josé josé"),
         ("/run/media/alice/DISK", "alice"),
         ("/mnt/a/home/alice/x", "/home/alice alice"),
-        // A source tree's own folder; a page.
+        // A folder in a source tree; a web page.
         ("/b/src/browser/components/home/widgets/x.js", "/home/widgets"),
         ("src/home/main.c", ""),
         ("https://www.example.org/home/news", ""),

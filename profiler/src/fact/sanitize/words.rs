@@ -1,6 +1,6 @@
-//! Names of accounts and machines that identify no person, and those that are also common words.
+//! Account and machine names that identify no person, and those that are also common words.
 
-/// Accounts and machines that are called so everywhere.
+/// Accounts and machines that have this name everywhere.
 const ANONYMOUS: [&str; 38] = [
     "root",
     "somebody",
@@ -42,7 +42,7 @@ const ANONYMOUS: [&str; 38] = [
     "home",
 ];
 
-/// Words of code, of paths and of this program. Without them, a profile could not be read.
+/// Words in code, in paths and in ngmi itself. Without them, a profile would be unreadable.
 const COMMON: &[&str] = &[
     "abi",
     "abs",
@@ -290,12 +290,12 @@ const COMMON: &[&str] = &[
     "x86",
 ];
 
-/// The name identifies no person and no machine.
+/// Whether the name identifies neither a person nor a machine.
 pub fn is_anonymous(name: &str) -> bool {
     ANONYMOUS.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// The name is also a word that means something else nearly everywhere.
+/// Whether the name is also a word that usually means something else.
 pub fn is_common(name: &str) -> bool {
     COMMON.binary_search(&name.to_ascii_lowercase().as_str()).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Leaves out of the tables what nothing refers to any more.
+//! Removes unreferenced entries from the tables.
 
 use rustc_hash::FxHashSet;
 
@@ -37,7 +37,7 @@ pub fn stacks(tables: &mut Tables, collected: &mut Collected, processes: &Renumb
     tables.sources.retain(|path, _| named.contains(path.as_str()));
 }
 
-/// Gives a place its new numbers; `false`: its process is gone.
+/// Renumbers a location; returns `false` if its process is removed.
 fn move_to(location: &mut Location, modules: &Renumbering, processes: &Renumbering) -> bool {
     let (module, process) = match location {
         Location::Module { module, .. } | Location::FileOffset { module, .. } | Location::Kernel { module, .. } => {

@@ -1,4 +1,4 @@
-//! Which facts are kept, and what is left of those that lie partly outside.
+//! Which facts are kept, and which part of those that are partly outside.
 
 use std::time::Duration;
 
@@ -12,23 +12,23 @@ use crate::fact::{
     BioFact, DeviceId, FaultFact, Mark, PagesReadFact, RequestFact, SampleFact, Tables, ThreadId, WaitFact,
 };
 
-/// What tells requests apart: device, sector, end.
+/// Identifies a request: device, sector, end.
 pub type RequestKey = (DeviceId, u64, Timestamp);
 
-/// Decides, fact by fact.
+/// Decides which facts are kept.
 pub struct Filter<'a> {
     from: Timestamp,
     to: Timestamp,
     threads: &'a Renumbering,
-    /// Only some processes are kept.
+    /// Whether only some processes are kept.
     some: bool,
     /// Requests that a kept fact waited for.
     requests: FxHashSet<RequestKey>,
-    /// By new number: on-CPU time before the end of the stretch, after the last sample in it, once that is known.
+    /// By new thread number: on-CPU time after the last sample in the interval and before its end, once known.
     rest: Vec<Option<u64>>,
 }
 
-/// Names a request.
+/// The key of a request.
 pub fn key_of(request: &RequestRef) -> RequestKey {
     (request.device, request.sector, request.end)
 }
@@ -53,7 +53,7 @@ impl<'a> Filter<'a> {
         new_number(self.threads, old.index()).map(ThreadId)
     }
 
-    /// An interval that touches the stretch; an instant within it.
+    /// Whether an interval overlaps the kept time, or an instant is within it.
     pub fn is_in_time(&self, start: Timestamp, end: Timestamp) -> bool {
         start < self.to && (end > self.from || (start == end && start >= self.from))
     }
@@ -67,7 +67,7 @@ impl<'a> Filter<'a> {
         let cpu_time = nanoseconds(sample.cpu_time);
         if sample.time >= self.to {
             let rest = self.rest.get_mut(thread.index())?;
-            // Of the time since the sample before, so much at least was before the end.
+            // At least this much of the time since the sample before was before the end.
             rest.get_or_insert(cpu_time.saturating_sub(sample.time.0 - self.to.0));
             return None;
         }
@@ -82,7 +82,7 @@ impl<'a> Filter<'a> {
         })
     }
 
-    /// Says in `tables` how long threads ran after their last samples.
+    /// Sets in `tables` how long threads ran after their last samples.
     pub fn settle(&self, whole: &Tables, tables: &mut Tables) {
         for (old, kept) in whole.threads.iter().zip(self.threads) {
             let Some(thread) = kept.and_then(|kept| tables.threads.get_mut(kept as usize)) else {
@@ -147,11 +147,11 @@ impl<'a> Filter<'a> {
         }
         let (late, left) = (wait.end.since(end), end.since(start));
         if wait.count <= 1 {
-            // A wait for a CPU comes last.
+            // The wait for a CPU is the last part.
             wait.off = left;
             wait.queued = wait.queued.saturating_sub(late).min(left);
         } else {
-            // Of several waits, a part as large as that of the time in which they lie.
+            // Of several waits, a share proportional to the kept part of their interval.
             wait.off = share(wait.off, left, whole);
             wait.queued = share(wait.queued, left, whole).min(wait.off);
         }
@@ -175,7 +175,7 @@ impl<'a> Filter<'a> {
         ours.then_some(kept)
     }
 
-    /// Whether a kept thread asked.
+    /// Whether a kept thread submitted it.
     fn bio(&self, bio: &mut BioFact) -> bool {
         bio.thread = bio.thread.and_then(|thread| self.thread(thread));
         if self.some && bio.thread.is_none() {

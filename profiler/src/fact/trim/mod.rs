@@ -1,6 +1,7 @@
-//! A part of a recording: a stretch of time, some of its processes. What it refers to is renumbered, the rest is gone.
+//! Cuts a recording to an interval or to some processes. What remains is renumbered, the rest is removed.
 //!
-//! A fact that lies partly in the stretch is kept. Waits and marks are cut to the stretch, since both may be as long as the recording;
+//! A fact that overlaps the interval is kept. Waits and marks are cut to it, since both may be as long as the
+//! recording;
 //! so is the CPU time of a sample, which counts from the sample before. Faults and requests stay whole.
 
 mod compact;
@@ -21,11 +22,11 @@ use crate::addr::Timestamp;
 /// What is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
-    /// From here on; `None`: from the start.
+    /// Start; `None` for the recording's start.
     pub from: Option<Timestamp>,
-    /// Before this; `None`: to the end.
+    /// End, exclusive; `None` for the recording's end.
     pub to: Option<Timestamp>,
-    /// Which processes, by number; `None`: all.
+    /// Processes to keep, by number; `None` for all.
     pub processes: Option<Vec<bool>>,
 }
 
@@ -35,13 +36,13 @@ impl Cut {
     }
 }
 
-/// A new number for each old one; `None`: gone.
+/// A new number for each old one; `None` if removed.
 type Renumbering = Vec<Option<u32>>;
 
-/// Cuts the facts of `source`. They have to be within the budget of a profile already.
+/// Cuts the facts of `source`. They must already be within a profile's budget.
 ///
 /// # Errors
-/// The source can't be read.
+/// If the source can't be read.
 pub fn trim(source: &mut dyn FactSource, cut: &Cut) -> Result<(Tables, Collected)> {
     let whole = source.replay(&mut Nothing)?;
     let (mut tables, processes, threads) = tables::of(&whole, cut);
@@ -96,7 +97,7 @@ fn new_number(kept: &Renumbering, old: usize) -> Option<u32> {
     kept.get(old).copied().flatten()
 }
 
-/// Wants the tables only.
+/// Reads only the tables.
 struct Nothing;
 
 impl FactSink for Nothing {
@@ -104,7 +105,7 @@ impl FactSink for Nothing {
     fn mark(&mut self, _: &Tables, _: &Mark) {}
 }
 
-/// Finds out which files and requests the kept facts refer to.
+/// Finds the files and requests that kept facts refer to.
 struct Survey<'a> {
     filter: Filter<'a>,
     files: Vec<bool>,
@@ -142,7 +143,7 @@ impl FactSink for Survey<'_> {
         }
     }
 
-    // A request may be kept for the sake of a cause, and causes come last: the files of all that are in time stay.
+    // A request may be kept because of a cause, and causes arrive last: the files of all requests in the interval stay.
     fn request(&mut self, _: &Tables, request: &RequestFact) {
         if self.filter.is_in_time(request.start, request.end) {
             request.bios.iter().for_each(|bio| self.used(bio.file));
@@ -159,12 +160,12 @@ impl FactSink for Survey<'_> {
     }
 }
 
-/// Keeps what fits, with new numbers.
+/// Keeps matching facts, with new numbers.
 struct Cutter<'a> {
     filter: Filter<'a>,
     files: &'a Renumbering,
     collector: Collector,
-    /// The new ones.
+    /// The new tables.
     tables: Tables,
 }
 

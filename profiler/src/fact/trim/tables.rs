@@ -1,4 +1,4 @@
-//! The recording, its processes and threads, as far as they are kept.
+//! The kept parts of the recording, its processes and threads.
 
 use super::{Cut, Renumbering, new_number, renumber};
 use crate::addr::Timestamp;
@@ -74,7 +74,7 @@ fn add_threads(tables: &mut Tables, whole: &Tables, cut: &Cut, (processes, threa
             thread.end = None;
         }
         if is_cut {
-            // The kernel's counts are of whole lives.
+            // The kernel's counts cover whole lifetimes.
             thread.sum_exec_runtime = None;
             (thread.minor_faults, thread.major_faults, thread.faults) = (None, None, None);
         }
@@ -122,7 +122,7 @@ fn recording(recording: &mut Recording, cut: &Cut, threads: &Renumbering) {
     }
 }
 
-/// What was done, and what can't be known any more.
+/// Notes what was done, and what is no longer known.
 fn note(recording: &Recording, whole: (Timestamp, Timestamp), cut: &Cut, sums: bool) -> String {
     let seconds = |time: Timestamp| time.since(whole.0).as_secs_f64();
     let stretch = if cut.is_in_time() {
@@ -140,17 +140,17 @@ fn note(recording: &Recording, whole: (Timestamp, Timestamp), cut: &Cut, sums: b
         ""
     };
     let lost = if sums {
-        "; what the profile had only as sums without times is left out, trim the event log's own profile with a larger \
-         --max-samples to have it"
+        "; sums without times are dropped: to keep their facts, convert the event log with a larger --max-samples and trim \
+         that profile"
     } else {
         ""
     };
     format!(
-        "trimmed by `ngmi trim`{stretch}{some}{lost}. Losses and the shares of complete stacks are the whole recording's."
+        "trimmed by `ngmi trim`{stretch}{some}{lost}. Losses and shares of complete stacks apply to the whole recording."
     )
 }
 
-/// Counts of what is left; sums that stay are part of them.
+/// Recounts what is left, including sums that stay.
 pub fn count(tables: &mut Tables, collected: &Collected) {
     let samples = || collected.threads.iter().flat_map(|thread| &thread.samples);
     let waits = collected.threads.iter().flat_map(|thread| &thread.waits);

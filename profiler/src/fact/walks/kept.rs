@@ -1,4 +1,4 @@
-//! User stacks by key, as few of them as events may still refer to: a long recording has twenty million.
+//! User stacks by key, keeping only those that events may still refer to: a long recording has twenty million.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
@@ -14,21 +14,21 @@ use crate::event::bytes::{Bytes, put_difference};
 use crate::fact::ProcessId;
 use crate::unwind::{End, Walked};
 
-/// Events that are told at once come within this time.
+/// Maximum delay of events that are sent when they happen.
 const LAST_EVENTS: Duration = Duration::from_secs(10);
-/// Stacks of ended processes that are kept at least, so that it is worth looking at all for them.
+/// Minimum number of stacks of ended processes that makes a sweep worthwhile.
 pub(super) const SWEPT: usize = 1 << 16;
-/// Of each pair of places, the last keys that the kernel side may remember: two, and two more for what CPUs do at once.
+/// Last keys that the kernel side may remember in each pair of slots: two, and two more because of concurrent CPUs.
 pub(super) const REMEMBERED: usize = 4;
 
-/// What events refer to a stack.
+/// The kind of events that refer to a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
-    /// None since it arrived: one is under way.
+    /// None since it arrived: one is on its way.
     None,
-    /// Samples and faults, which are told when they happen.
+    /// Samples and faults, which are sent when they happen.
     AtOnce,
-    /// A wait, which is told at its end, or who ended one.
+    /// A wait, which is sent at its end, or a waker.
     Later,
 }
 
@@ -38,39 +38,39 @@ struct Kept {
     /// Differences between the frames, from the innermost one on.
     frames: Box<[u8]>,
     end: End,
-    /// Whose address space it is of, if that is shared with nobody; a key is of one address space.
+    /// Process whose address space it belongs to, unless shared; a key belongs to one address space.
     owner: Option<ProcessId>,
     used: Use,
 }
 
-/// What a stack is that arrived.
+/// How a stack arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrived {
-    /// There was none of its key.
+    /// Its key is new.
     New,
-    /// It came before.
+    /// It is a repetition.
     Again,
-    /// Its key stood for another one.
+    /// Its key belonged to another stack.
     InsteadOfAnother,
 }
 
-/// The stacks.
+/// The kept stacks.
 #[derive(Debug, Default)]
 pub struct KeptStacks {
     stacks: FxHashMap<u64, Kept>,
-    /// The last keys that arrived, latest first, by pair of places of the kernel side's table.
+    /// The last keys that arrived, latest first, by pair of slots in the kernel side's table.
     remembered: Vec<[u64; REMEMBERED]>,
-    /// Keys that the kernel side does not remember any more, and since when at least.
+    /// Keys that the kernel side no longer remembers, and since when at least.
     driven_out: VecDeque<(Timestamp, u64)>,
     /// Processes that ended, and when.
     ended: VecDeque<(Timestamp, ProcessId)>,
-    /// Those of which no event comes any more.
+    /// Processes with no more events.
     over: FxHashSet<ProcessId>,
-    /// How many stacks each process has.
+    /// Number of stacks of each process.
     owned: FxHashMap<ProcessId, usize>,
-    /// How many of these are of processes that are over.
+    /// Number of these that belong to processes in `over`.
     useless: usize,
-    /// Room for the bytes of one.
+    /// Reused buffer for one stack.
     packed: Vec<u8>,
 }
 
@@ -110,7 +110,7 @@ impl KeptStacks {
         }
     }
 
-    /// The stack of a key of this kind, or any other, arrived: the kernel side has forgotten an earlier one of its pair.
+    /// The stack of a key, of this kind or another, arrived: the kernel side has forgotten an earlier one of its pair.
     pub fn arrived(&mut self, key: u64, now: Timestamp) {
         if self.remembered.is_empty() {
             self.remembered.resize(sent::PAIRS as usize, [0; REMEMBERED]);
@@ -148,8 +148,8 @@ impl KeptStacks {
         }
     }
 
-    /// How the walk ended of the stack with this key, if there is one; an event that uses it so refers to it. `owner` is whose the event is, if that
-    /// process shares its address space with nobody.
+    /// How the walk of the stack with this key ended, if known; marks the stack as used by an event of kind `used`.
+    /// `owner` is the event's process, if its address space is not shared.
     pub fn end_of(&mut self, key: u64, used: Use, owner: impl FnOnce() -> Option<ProcessId>) -> Option<End> {
         let kept = self.stacks.get_mut(&key)?;
         if kept.used != Use::Later {
@@ -168,7 +168,7 @@ impl KeptStacks {
     pub fn get(&self, key: u64) -> Option<Walked> {
         let kept = self.stacks.get(&key)?;
         let (mut bytes, mut last) = (Bytes(&kept.frames), 0);
-        // A frame has a byte at least.
+        // Each frame takes at least one byte.
         let mut frames = Vec::with_capacity(kept.frames.len());
         while let Ok(frame) = bytes.get_difference(last) {
             frames.push(frame);
@@ -180,7 +180,7 @@ impl KeptStacks {
         })
     }
 
-    /// There is a stack with this key.
+    /// Whether there is a stack with this key.
     pub fn has(&self, key: u64) -> bool {
         self.stacks.contains_key(&key)
     }
@@ -190,13 +190,13 @@ impl KeptStacks {
         self.ended.push_back((time, process));
     }
 
-    /// The next process that ended so long before `now` that no event of it comes any more.
+    /// The next process that ended long enough before `now` to have no more events.
     pub fn next_over(&mut self, now: Timestamp) -> Option<ProcessId> {
         let is_over = |(time, _): &mut (Timestamp, _)| now.since(*time) >= LAST_EVENTS;
         self.ended.pop_front_if(is_over).map(|(_, process)| process)
     }
 
-    /// The stacks of this process are not needed any more.
+    /// Drops the stacks of this process.
     pub fn forget(&mut self, process: ProcessId) {
         let Some(owned) = self.owned.remove(&process) else {
             return;

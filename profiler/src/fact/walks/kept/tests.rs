@@ -1,4 +1,4 @@
-//! Tests of which stacks are forgotten.
+//! Tests of which stacks are dropped.
 
 use profiler_common::stack::INTERRUPTED;
 
@@ -49,14 +49,14 @@ fn what_the_kernel_side_forgot_is_forgotten_when_no_event_can_refer_to_it() {
     kept.end_of(keys[0], Use::AtOnce, || None);
     kept.end_of(keys[1], Use::Later, || None);
     kept.end_of(keys[1], Use::AtOnce, || None);
-    // The first two are driven out, and the third again comes back.
+    // The first two are evicted, and the third again returns.
     kept.add(&stack(keys[4]), second(1));
     kept.add(&stack(keys[5]), second(2));
     kept.arrived(key(8, 1), second(10));
-    assert!(keys.iter().all(|key| kept.has(*key)), "events may come still");
+    assert!(keys.iter().all(|key| kept.has(*key)), "more events may arrive");
     kept.arrived(key(8, 2), second(12));
     assert!(!kept.has(keys[0]));
-    assert!(kept.has(keys[1]), "a wait may be under way");
+    assert!(kept.has(keys[1]), "a wait may be in progress");
     assert!(keys[2..].iter().all(|key| kept.has(*key)));
 }
 
@@ -70,9 +70,9 @@ fn a_stack_that_comes_back_stays() {
     }
     assert_eq!(kept.add(&stack(keys[0]), second(5)), Arrived::Again);
     kept.arrived(key(8, 1), second(60));
-    assert!(kept.has(keys[0]), "it is remembered again");
-    assert!(!kept.has(keys[1]), "that drove out another one");
-    // Until an event refers to it, one may be under way.
+    assert!(kept.has(keys[0]), "remembered again");
+    assert!(!kept.has(keys[1]), "that evicted another one");
+    // Until an event refers to a stack, one may be on its way.
     for number in 6..10 {
         kept.add(&stack(key(9, number)), second(61));
     }
@@ -94,7 +94,7 @@ fn stacks_of_ended_processes_are_forgotten_when_they_are_many() {
         }
     }
     (0..3).for_each(|process| kept.ended(ProcessId(process), second(u64::from(process))));
-    assert_eq!(kept.next_over(second(9)), None, "events may come still");
+    assert_eq!(kept.next_over(second(9)), None, "more events may arrive");
     for process in [0, 1] {
         assert!(kept.has(key(process, 1)));
         assert_eq!(kept.next_over(second(11)), Some(ProcessId(process)));
