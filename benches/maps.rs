@@ -1,12 +1,12 @@
-//! `cargo bench --bench maps [-- --pid PID] [--rounds N]`: what the two ways of reading an address space cost, on the same process.
+//! `cargo bench --bench maps [-- --pid PID] [--rounds N]`: compares two ways of reading an address space, on one process.
 //!
-//! The questions are those of the kernel's patch series that introduced `PROCMAP_QUERY`: ten random addresses of code with
-//! build ids, from opening to answer; all executable mappings; and a single look-up. Without `--pid` it starts a headless
-//! Firefox on a page of our own. Both ways are asked in turn within each round, and must answer the same.
+//! The queries are those of the kernel's patch series that introduced `PROCMAP_QUERY`: ten random addresses of code with
+//! build ids, from opening to answer; all executable mappings; and a single lookup. Without `--pid` it starts a headless
+//! Firefox on one of the project's pages. Each round queries both ways in alternating order, and compares the answers.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a measurement that can't go on should stop where it stands"
+    reason = "a measurement that fails should stop immediately"
 )]
 
 use std::fs::File;
@@ -24,7 +24,7 @@ use profiler::capture::maps::{self, AddressSpace, BuildIds, Way, Which};
 use profiler::event::Mapping;
 use symbols::elf::ElfFile;
 
-/// Addresses of a selective question.
+/// Number of addresses in a selective query.
 const SELECTED: usize = 10;
 const WAYS: [Way; 2] = [Way::Query, Way::Text];
 
@@ -37,7 +37,7 @@ fn main() {
             words
                 .next()
                 .and_then(|text| text.parse().ok())
-                .expect("a number behind the option")
+                .expect("a number after the option")
         };
         match word.as_str() {
             "--pid" => pid = Some(number()),
@@ -49,12 +49,12 @@ fn main() {
     let pid = pid.or_else(|| Some(firefox.as_ref()?.child.id())).expect("a process");
     assert!(
         maps::kernel_has_query().unwrap(),
-        "the kernel has no PROCMAP_QUERY: 6.11 or newer is needed"
+        "the kernel lacks PROCMAP_QUERY: use 6.11 or newer"
     );
     measure(pid, rounds as usize);
 }
 
-/// A Firefox on a page without scripts, stopped once it is quiet.
+/// A Firefox on a page without scripts, stopped once its mappings settle.
 struct Firefox {
     child: Child,
     _home: tempfile::TempDir,
@@ -76,11 +76,11 @@ impl Firefox {
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()
-            .expect("firefox-esr is started: apt-get install firefox-esr, or name a process with --pid");
+            .expect("cannot start firefox-esr: apt-get install firefox-esr, or choose a process with --pid");
         let firefox = Self { child, _home: home };
         let mut last = 0;
         let begin = Instant::now();
-        // Quiet: the same number of mappings, and many, for two seconds.
+        // Settled: the same number of mappings, and many, for two seconds.
         while begin.elapsed() < Duration::from_mins(1) {
             std::thread::sleep(Duration::from_secs(2));
             let text = std::fs::read_to_string(format!("/proc/{}/maps", firefox.child.id())).unwrap();
@@ -113,7 +113,7 @@ fn open(pid: u32, way: Way, build_ids: BuildIds<'_>) -> Box<dyn AddressSpace + '
     maps::open(pid, Some(way), build_ids).unwrap()
 }
 
-/// Ever the same series of addresses: xorshift64.
+/// A fixed pseudo-random series of addresses: xorshift64.
 struct Random(u64);
 
 impl Random {
@@ -130,7 +130,7 @@ impl Random {
     }
 }
 
-/// Times of one question in ns, by way.
+/// Times of one query in ns, for each way.
 struct Series {
     question: &'static str,
     times: [Vec<f64>; 2],
@@ -144,7 +144,7 @@ impl Series {
         }
     }
 
-    /// Asks both ways, the first one in turn, and holds the answers against each other.
+    /// Queries both ways, in alternating order, and compares the answers.
     fn ask<T: PartialEq>(&mut self, round: usize, question: impl Fn(Way) -> T) {
         let mut answers = [None, None];
         for turn in 0..2 {
@@ -203,7 +203,7 @@ fn measure(pid: u32, rounds: usize) {
     let mut executable = Series::new("executable, build ids");
     let mut executable_plain = Series::new("executable");
     let mut everything = Series::new("all mappings");
-    let mut single = Series::new("one look-up, file open");
+    let mut single = Series::new("one lookup, file open");
     let mut text_alone = Vec::new();
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     for round in 0..rounds {
@@ -237,7 +237,7 @@ fn measure(pid: u32, rounds: usize) {
     }
     text_alone.sort_by(f64::total_cmp);
     println!(
-        "reading the text, and no more: {:.1} us",
+        "reading the text only: {:.1} us",
         text_alone[text_alone.len() / 2] / 1e3
     );
 }

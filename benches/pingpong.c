@@ -1,6 +1,6 @@
 // pingpong ROUNDS DEPTH: two threads on one CPU wake each other in turn, ROUNDS times each, DEPTH calls deep.
 //
-// Nothing but switches: two for each round. Prints the wall time in ns.
+// Nothing but switches: two per round. Prints the wall time in ns.
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <pthread.h>

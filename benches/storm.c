@@ -1,5 +1,5 @@
-// A program that does nothing but fault: storm THREADS PAGES touches PAGES new pages in each of THREADS threads, PASSES times, and
-// prints the seconds that it took and the faults that the kernel counted.
+// storm THREADS PAGES: causes page faults only. Touches PAGES new pages in each of THREADS threads, PASSES times, and
+// prints the elapsed seconds and the faults counted by the kernel.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>

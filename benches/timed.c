@@ -1,7 +1,7 @@
 // timed FILE COMMAND...: runs a command and writes to FILE when it began and ended, in ns of CLOCK_REALTIME, the CPU time in ns of
-// it and of all that it waited for, and its exit status, which not every recorder tells.
+// it and of all children that it waited for, and its exit status, which some recorders do not report.
 //
-// Inside of what is recorded, so that the time is the workload's own, without the recorder's start and finish.
+// Runs inside the recording, so the time is the workload's own, without the recorder's start and finish.
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/resource.h>

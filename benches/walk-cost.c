@@ -1,4 +1,4 @@
-// DEPTH SECONDS: calls itself to the depth, and spins there.
+// walk-cost DEPTH SECONDS: recurses to the depth, and spins there.
 #include <stdlib.h>
 #include <time.h>
 

@@ -1,4 +1,4 @@
-"""Runs of a workload, bare and under each recorder, paired: each round has one of each, and begins with another one."""
+"""Runs of a workload, bare and under each recorder, paired: each round has one of each, and starts with a different one."""
 
 import os
 import statistics
@@ -10,7 +10,7 @@ import time
 from .tools import HERE
 
 MIB = 1 << 20
-# That perf takes at most to tell what it recorded.
+# Maximum number of seconds for perf to print what it recorded.
 READING_SECONDS = 180
 
 
@@ -22,11 +22,11 @@ def build(work, name):
 
 
 class Failed(Exception):
-    """A run that came to nothing: the reason in words."""
+    """A failed run, with its reason."""
 
 
 class Observer(threading.Thread):
-    """Watches a recorder from outside: its processes' peak memory, and how large its data grows."""
+    """Observes a recorder from outside: its processes' peak memory, and the size of its data."""
 
     def __init__(self, pid, tool):
         super().__init__(daemon=True)
@@ -41,7 +41,7 @@ class Observer(threading.Thread):
             self.bytes = max(self.bytes, os.path.getsize(self.tool.data))
         except OSError:
             pass
-        # Of those that are there at the same time: a half that ended has given its memory back.
+        # Only processes alive at the same time count: one that ended has released its memory.
         together, pending = 0, [self.pid]
         while pending:
             pid = pending.pop()
@@ -72,7 +72,7 @@ def seconds(usage):
 
 
 def run_once(tool, workload, timed, work, observed=False):
-    """One run: what the workload took, and what the recorder did. Memory and what it says are those of an observed run."""
+    """One run: the workload's cost, and the recorder's results. Memory and the recorder's own report are included only if observed."""
     words, environment = workload.prepare()
     times = os.path.join(work, "times")
     for path in (times, tool.output, tool.data):
@@ -111,7 +111,7 @@ def run_once(tool, workload, timed, work, observed=False):
 
 
 def read_time(tool):
-    """What it takes to make the output readable, where that is a command of its own. One that takes for ever is ended, and is `unread`."""
+    """The cost of making the output readable, where that takes a separate command. One that takes too long is killed, and `unread`."""
     command = tool.reading()
     if not command:
         return {"reading": 0, "reading_mib": 0, "unread": False}
@@ -126,7 +126,7 @@ def read_time(tool):
 
 
 def row_of(tool, own, bare, observed):
-    """A tool's figures over the rounds."""
+    """A tool's results over all rounds."""
     ratios = [run["wall"] / other["wall"] for run, other in zip(own, bare)]
     middle = lambda key: statistics.median(run[key] for run in own)
     row = {"tool": tool.name, "note": tool.note, "wall_s": round(middle("wall"), 3),
@@ -144,10 +144,10 @@ def row_of(tool, own, bare, observed):
 
 
 def measure(workload, tools, rounds, timed, work):
-    """Rows of one workload; a tool that fails is left out, and said."""
+    """Rows of one workload, and the reasons of tools that failed."""
     runs, failed = {tool.name: [] for tool in tools}, {}
     for number in range(rounds):
-        first = number % len(tools)  # whoever comes after whom must not matter
+        first = number % len(tools)  # no tool always follows the same one
         for tool in tools[first:] + tools[:first]:
             if tool.name in failed:
                 continue
@@ -162,7 +162,7 @@ def measure(workload, tools, rounds, timed, work):
     for tool in tools:
         if tool.name in failed:
             continue
-        # Looking at a recorder costs the workload a percent: memory, and what it says of itself, have a run of their own.
+        # Observing a recorder costs the workload a percent: memory and the recorder's own report come from a separate run.
         observed = run_once(tool, workload, timed, work, observed=True)
         rows.append(row_of(tool, runs[tool.name], runs["bare"], observed))
     return rows, failed

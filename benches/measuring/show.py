@@ -1,4 +1,4 @@
-"""Tables of what was measured: of eighty columns for a terminal, and in Markdown for docs/measurements.md."""
+"""Tables of results: eighty columns wide for a terminal, and in Markdown for docs/measurements.md."""
 
 import re
 
@@ -13,7 +13,7 @@ def complete(row):
     share = row["complete"]
     if share is None:
         return "–"
-    # 99.97 % is not all.
+    # 99.97 % is not 100 %.
     return f"{int(share * 1000) / 10:.1f} %"
 
 
@@ -22,7 +22,7 @@ def size(mib):
 
 
 def ready(row):
-    # Of older files nothing is known, and nothing was ended.
+    # Older files lack the key, and no run of theirs was killed.
     return f"{'> ' if row.get('unread') else ''}{row['ready_s']:.2f}"
 
 
@@ -48,7 +48,7 @@ def text(name, result):
 
 
 def markdown(results):
-    """The part of docs/measurements.md between its marks."""
+    """The tables of docs/measurements.md between its markers."""
     parts = []
     for name, result in results.items():
         machine = result["machine"]
@@ -70,11 +70,11 @@ def markdown(results):
 
 
 def into(path, results):
-    """Puts the tables into a document, between its marks."""
+    """Replaces the tables in a document, between its markers."""
     with open(path, encoding="utf-8") as file:
         document = file.read()
     if BEGIN not in document or END not in document:
-        raise SystemExit(f"{path} has no place for the tables; put these two lines where they go:\n{BEGIN}\n{END}")
+        raise SystemExit(f"{path} has no markers for the tables; insert these two lines:\n{BEGIN}\n{END}")
     between = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.S)
     made = f"{BEGIN}\n{markdown(results)}{END}"
     with open(path, "w", encoding="utf-8") as file:

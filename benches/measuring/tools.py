@@ -1,4 +1,4 @@
-"""The recorders: how each is started, and what it says of itself afterwards."""
+"""The recorders: how each is started, and what it reports afterwards."""
 
 import gzip
 import json
@@ -10,9 +10,9 @@ import subprocess
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOT = os.path.dirname(HERE)
-# The functions that nobody called: a stack that ends in one of them is complete.
+# Functions without a caller: a stack that ends in one of them is complete.
 FIRST = re.compile(r"^(_start|__?clone3?|clone3|_dl_start_user|ret_from_fork\w*)(\+0x[0-9a-f]+)?$")
-# Stacks of a peer that are judged: more of them only take longer.
+# Maximum number of a recorder's stacks to judge: more would only take longer.
 JUDGED = 20_000
 JUDGING_SECONDS = 60
 
@@ -28,15 +28,15 @@ class Tool:
         self.arguments = []
 
     def line(self, words):
-        """What runs those words under it."""
+        """The command line that runs those words under it."""
         return [self.program, *self.arguments, "--", *words] if self.program else words
 
     def reading(self):
-        """The command that makes its output readable, if a person has to type one."""
+        """The command that makes its output readable, if the user has to run one."""
         return None
 
     def said(self, text):
-        """What is known of a run afterwards: events `seen` and `lost`, and `complete` of `stacks`. `text` is what was printed."""
+        """Results of a run: events `seen` and `lost`, and `complete` of `stacks`. `text` is the printed output."""
         return {}
 
     def writes(self, name, data=None):
@@ -46,7 +46,7 @@ class Tool:
 
 
 class Ngmi(Tool):
-    """`ngmi record`, with all that is on by default but for what the options say."""
+    """`ngmi record` with its defaults, except for the options."""
 
     def __init__(self, program, work, options=""):
         super().__init__(program, work)
@@ -55,7 +55,7 @@ class Ngmi(Tool):
         self.arguments = ["record", "--save-only", "--json", "-F", "1000", *shlex.split(options), "-o", files]
 
     def said(self, text):
-        """From the summary, the one JSON object among what was printed."""
+        """From the summary, the only JSON object in the output."""
         for at in (match.start() for match in re.finditer(r"^\{", text, re.M)):
             try:
                 summary = json.JSONDecoder().raw_decode(text[at:])[0]
@@ -80,7 +80,7 @@ class Ngmi(Tool):
 
 
 class Perf(Tool):
-    """`perf record`, and its own report to read it."""
+    """`perf record`, read with perf's own report."""
 
     def __init__(self, program, work, name, options, copies=False):
         super().__init__(program, work)
@@ -93,13 +93,13 @@ class Perf(Tool):
 
     def said(self, text):
         stats = subprocess.run([self.program, "report", "--stats", "-i", self.output], capture_output=True, text=True).stdout
-        # First the totals, then the same of each event.
+        # First the totals, then the same for each event.
         count = lambda name: max((int(found) for found in re.findall(rf"^\s*{name} events:\s+(\d+)", stats, re.M)), default=0)
         lost = re.findall(r"lost (\d+) (?:samples|events)", text + stats)
         return {"seen": {"records": count("SAMPLE")}, "lost": count("LOST_SAMPLES") + max(map(int, lost), default=0), **self.judged()}
 
     def judged(self):
-        """How many of its first stacks reach a first frame; of those that are the kernel's alone, nothing is asked."""
+        """How many of its first stacks reach a first frame; stacks with only kernel frames are not judged."""
         script = [self.program, "script", "-F", "ip,sym", "--no-inline", "-i", self.output]
         complete = stacks = 0
         last = None
@@ -121,7 +121,7 @@ class Perf(Tool):
 
 
 class PerfSched(Perf):
-    """Switches and wakings, without stacks."""
+    """Switches and wakeups, without stacks."""
 
     def __init__(self, program, work):
         super().__init__(program, work, "perf sched", [])
@@ -135,7 +135,7 @@ class PerfSched(Perf):
 
 
 class PerfTrace(Tool):
-    """`perf trace -F all`: page faults as lines of text, without stacks; system calls, too, where they are what a program waits in."""
+    """`perf trace -F all`: page faults as lines of text, without stacks; also system calls, for programs that wait in them."""
 
     name, waits_for_workload = "perf trace", False
 
@@ -158,7 +158,7 @@ class Samply(Tool):
 
     def __init__(self, program, work):
         super().__init__(program, work)
-        # With names, which it otherwise looks up when the profile is opened.
+        # Resolves names too, which it would otherwise do when the profile is opened.
         self.arguments = ["record", "-r", "1000", "--save-only", "--unstable-presymbolicate", "-o", self.writes("s.json.gz")]
 
     def said(self, _):
@@ -173,7 +173,7 @@ class Samply(Tool):
 
 
 class Bpftrace(Tool):
-    """A one-liner that counts stacks in the kernel, of the whole machine: it keeps no single event."""
+    """A one-liner that counts stacks in the kernel for the whole machine, without keeping single events."""
 
     name = "bpftrace"
 
@@ -183,7 +183,7 @@ class Bpftrace(Tool):
         self.arguments = ["-q", "-o", self.writes("b.txt"), "-e", line]
 
     def line(self, words):
-        # It runs programs only, no scripts.
+        # It runs programs only, not scripts.
         return [self.program, *self.arguments, "-c", shlex.join(["/usr/bin/env", *words])]
 
     def said(self, _):
@@ -200,7 +200,7 @@ class Bpftrace(Tool):
 
 
 def find_samply():
-    """samply from NGMI_SAMPLY, PATH or target/; `None`: there is none."""
+    """samply from NGMI_SAMPLY, PATH or target/; `None` if there is none."""
     for path in (os.environ.get("NGMI_SAMPLY"), shutil.which("samply"), f"{ROOT}/target/samply/bin/samply"):
         if path and os.access(path, os.X_OK):
             return path
@@ -208,7 +208,7 @@ def find_samply():
 
 
 class Tools:
-    """The recorders that are here, for a folder of files; what is missing is said once."""
+    """The installed recorders, writing into one folder; reports each missing one once."""
 
     def __init__(self, ngmi, work, without):
         self.ngmi, self.work, self.without = ngmi, work, without
@@ -217,7 +217,7 @@ class Tools:
         self.missing = [name for name, path in self.found.items() if not path]
 
     def of(self, *makers):
-        """Bare and ngmi, and those of `makers` (program, then what makes the tool of it) that are here."""
+        """Bare and ngmi, and those of `makers` (program, constructor) that are installed."""
         tools = [Tool(), Ngmi(self.ngmi, self.work)]
         tools += [make(self.found[program], self.work) for program, make in makers if self.found[program]]
         return [tool for tool in tools if tool.name not in self.without]
@@ -228,12 +228,12 @@ class Tools:
 
 
 def perf(name, *options):
-    """A way to call `perf record`."""
+    """A variant of `perf record`."""
     return "perf", lambda program, work: Perf(program, work, name, list(options))
 
 
 def bpftrace(line):
-    """A one-liner."""
+    """A bpftrace one-liner."""
     return "bpftrace", lambda program, work: Bpftrace(program, work, line)
 
 

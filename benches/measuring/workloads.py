@@ -1,4 +1,4 @@
-"""What is recorded: each workload, and the recorders that it is recorded with."""
+"""The workloads, each with the recorders to compare."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from .tools import HERE, PERF_SCHED, PERF_TRACE, PERF_TRACE_CALLS, ROOT, SAMPLY,
 
 
 class Workload:
-    """A program that does the same each time it runs."""
+    """A program that does the same work in each run."""
 
     name = title = ""
     rounds, peers = 5, ()
@@ -22,22 +22,22 @@ class Workload:
         return []
 
     def prepare(self):
-        """Before each run: what is run, and its environment (`None`: ours)."""
+        """Prepares a run: returns its command and its environment (`None`: inherited)."""
         return self.words(), None
 
     def timed(self, timed):
-        """What takes its time, inside of what is recorded."""
+        """The command that times it, inside the recording."""
         return timed
 
     def missing(self):
-        """What it needs and is not here."""
+        """Why it can't run here, or None."""
         return None
 
     def at(self, name):
         return os.path.join(self.work, name)
 
     def script(self, name, text):
-        """A program of this text for the shell."""
+        """A shell script with this text."""
         with open(self.at(name), "w") as file:
             file.write(f"#!/bin/sh\n{text}\n")
         os.chmod(self.at(name), 0o755)
@@ -60,7 +60,7 @@ class Cpu(Workload):
 class Firefox(Workload):
     name, title, page = "firefox-warm", "Firefox, headless, until a busy page is drawn; everything in memory", "busy.html"
     rounds, shrinks = 3, False
-    # "all" asks perf for what ngmi records by default, but for the files and latencies of faults, and the reasons and wakers of waits.
+    # "all" requests from perf what ngmi records by default, except files and latencies of faults, and reasons and wakers of waits.
     peers = (perf("perf dwarf", "-F", "1000", "--call-graph", "dwarf"), perf("perf -g", "-F", "1000", "-g"),
              perf("perf faults dwarf", "-e", "page-faults", "-c", "1", "-d", "--call-graph", "dwarf"),
              perf("perf all dwarf", "-e", "cpu-clock/freq=1000/", "-e", "page-faults/period=1/", "-e", "sched:sched_switch", "-e", "sched:sched_waking",
@@ -71,7 +71,7 @@ class Firefox(Workload):
         return None if shutil.which("firefox-esr") or shutil.which("firefox") else "no Firefox is installed"
 
     def prepare(self):
-        """With a fresh profile for each run. A recorder's own cache stays: people record a program more than once."""
+        """Starts each run with a fresh profile. A recorder's own cache stays: users record a program more than once."""
         pages, home = os.path.join(ROOT, "tests", "firefox"), self.at("home")
         shutil.rmtree(home, ignore_errors=True)
         os.makedirs(home)
@@ -86,7 +86,7 @@ class FirefoxCold(Firefox):
     name, title, page = "firefox-cold", "Firefox, headless, until a plain page is drawn; nothing in memory", "static.html"
 
     def timed(self, timed):
-        """The caches go last, when each recorder has made ready."""
+        """Drops the caches last, when the recorder is ready."""
         return self.script("cold", f'sync\necho 3 >/proc/sys/vm/drop_caches\nexec {timed} "$@"')
 
 
@@ -109,7 +109,7 @@ class Tar(Workload):
         folder = self.at("unpacked")
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
-        # A file: bpftrace takes words apart at each space.
+        # A file, because bpftrace splits words at each space.
         return [self.script("unpack", f"tar -C {folder} --zstd -xf {self.archive} && sync -f {folder}")], None
 
 
@@ -152,7 +152,7 @@ class Reads(Workload):
         super().__init__(work, quick)
         self.reads = 2000 if quick else 20_000
         if not self.missing():
-            subprocess.run(self.words(), check=True)  # lays the file out
+            subprocess.run(self.words(), check=True)  # creates the file
 
     def words(self):
         return [shutil.which("fio"), "--name=reads", "--rw=randread", "--bs=4k", "--direct=1", "--ioengine=psync", "--size=256m",

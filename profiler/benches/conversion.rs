@@ -1,6 +1,6 @@
-//! The hot paths of conversion, each by itself: `cargo bench -p profiler --bench conversion`, with a part of a name behind it for some of them.
+//! The hot paths of conversion, measured separately: `cargo bench -p profiler --bench conversion [-- PART_OF_NAME]`.
 //!
-//! The log is made up (benches/made): as many threads, libraries and stacks as a browser has, and always the same.
+//! The log is synthetic (benches/made): as many threads, libraries and stacks as a browser has, and always the same.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "../tests/profile_synthetic/mod.rs"]
@@ -28,11 +28,11 @@ use profiler::unwind::{Binaries, Interner, NoBinaries};
 use profiler_common::stack::{FLAG_USER_REGS, UserRegs};
 use symbols::elf::ElfFile;
 
-/// Events of the log.
+/// Number of events in the log.
 const EVENTS: u64 = 50_000;
-/// Distinct stacks in it.
+/// Number of distinct stacks in it.
 const STACKS: u64 = 4_000;
-/// Frames of a stack that is unwound.
+/// Number of frames in an unwound stack.
 const DEPTH: u64 = 64;
 
 fn log() -> (Vec<u8>, u64) {
@@ -41,7 +41,7 @@ fn log() -> (Vec<u8>, u64) {
     (bytes, events)
 }
 
-/// Wants nothing.
+/// A sink that ignores all facts.
 struct Nothing;
 
 impl FactSink for Nothing {
@@ -55,7 +55,7 @@ fn replay(bytes: &[u8], sink: &mut dyn FactSink) -> Tables {
     source.replay(sink).unwrap()
 }
 
-/// Bytes to events, and events into order.
+/// From bytes to events, and from events to ordered events.
 fn decode(criterion: &mut Criterion) {
     let (bytes, events) = log();
     let mut group = criterion.benchmark_group("decode");
@@ -84,7 +84,7 @@ fn decode(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Events to facts: tasks, stacks, files and the join; then within the budget, too.
+/// From events to facts: tasks, stacks, files and the join; then also within the budget.
 fn facts(criterion: &mut Criterion) {
     let (bytes, events) = log();
     let mut group = criterion.benchmark_group("replay");
@@ -100,7 +100,7 @@ fn facts(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Frames and stacks to their numbers, all of which are known already.
+/// From frames and stacks to their numbers, all of which are known already.
 fn interning(criterion: &mut Criterion) {
     let frame = |number: u64| Frame {
         location: Location::Module {
@@ -133,7 +133,7 @@ fn interning(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// This program, as whatever is mapped.
+/// This program's file, for every mapping.
 struct Own(Arc<ElfFile>);
 
 impl Binaries for Own {
@@ -146,7 +146,7 @@ impl Binaries for Own {
     }
 }
 
-/// Copied stacks, each another: frame pointers through code that was made at run time. And the tables of a file.
+/// Unwinds copied stacks, all different, along frame pointers through code generated at run time; and builds the tables of a file.
 fn unwinding(criterion: &mut Criterion) {
     let own = std::env::current_exe().unwrap();
     let elf = ElfFile::open(File::open(own).unwrap()).unwrap();
@@ -217,7 +217,7 @@ fn copied_stacks() -> Vec<u8> {
     log.finish().unwrap()
 }
 
-/// Requests to the faults that they held up.
+/// Matches requests to the faults that they held up.
 fn join(criterion: &mut Criterion) {
     use profile_synthetic::{fault, request};
     use profiler::fact::join::Join;
@@ -242,7 +242,7 @@ fn join(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A profile of what was kept, as it goes into its file.
+/// Serializes a profile of the kept facts.
 fn profile(criterion: &mut Criterion) {
     let (bytes, _) = log();
     let mut collector = Collector::new(Budget::default());

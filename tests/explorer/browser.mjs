@@ -1,4 +1,4 @@
-// A headless Chromium over two pipes (no WebSocket, nothing to install): commands of the DevTools protocol, and what went wrong in the page.
+// A headless Chromium over two pipes (no WebSocket, nothing to install): sends commands of the DevTools protocol, collects problems of the page.
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -47,7 +47,7 @@ export class Browser {
     return new Promise((resolve, reject) => this.waiting.set(id, { resolve, reject }));
   }
 
-  /** A tab that is as wide and high as told, and as bright. */
+  /** Opens a tab with the given size and color scheme. */
   async page({ width = 1280, height = 900, dark = false } = {}) {
     const { targetId } = await this.send("Target.createTarget", { url: "about:blank" });
     const { sessionId } = await this.send("Target.attachToTarget", { targetId, flatten: true });
@@ -71,9 +71,9 @@ export class Browser {
 class Page {
   constructor(browser, session, target) {
     Object.assign(this, { browser, session, target });
-    /** What must not be: errors on the console, exceptions, refused scripts. */
+    /** Problems: errors on the console, exceptions, refused scripts. */
     this.problems = [];
-    /** Addresses that the page asked for. */
+    /** Addresses that the page requested. */
     this.requests = [];
     browser.listeners.add((message) => message.sessionId === session && this.heard(message));
   }
@@ -126,10 +126,10 @@ class Page {
       if (await this.value(expression)) return;
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
-    throw new Error(`never came: ${what}`);
+    throw new Error(`timed out waiting until ${what}`);
   }
 
-  /** The page has drawn what it had to. */
+  /** Waits until the page has finished drawing. */
   async settled() {
     await this.value("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 250))))");
   }
@@ -161,12 +161,12 @@ class Page {
     await this.send("Input.dispatchKeyEvent", { type: "keyUp", key });
   }
 
-  /** The box of an element in the window. */
+  /** The bounding box of an element in the window. */
   box(selector) {
     return this.value(`(() => { const e = document.querySelector(${JSON.stringify(selector)}); e.scrollIntoView({ block: "center" }); const { x, y, width, height } = e.getBoundingClientRect(); return { x, y, width, height }; })()`);
   }
 
-  /** The whole page, however high, as PNG. */
+  /** A screenshot as PNG, of the whole page if `whole`. */
   async screenshot(whole = true) {
     const { data } = await this.send("Page.captureScreenshot", { format: "png", captureBeyondViewport: whole });
     return Buffer.from(data, "base64");

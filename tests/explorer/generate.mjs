@@ -1,12 +1,12 @@
-// Makes a document like a browser's start, of as many faults as asked for, always the same: a generator of pseudo-random numbers that
-// begins at 1. Command line: generate.mjs FAULTS > document.bin
+// Generates a document like that of a browser's start, with the given number of faults, always the same: a pseudo-random number generator with
+// seed 1. Command line: generate.mjs FAULTS > document.bin
 import { gzipSync } from "node:zlib";
 import { writeSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const NONE = 0xffffffff;
 
-/** A name that would be markup, if names were. */
+/** A name that is markup, if inserted unescaped. */
 export const EVIL = '</script><img src="x" onerror="globalThis.hacked = true"><script>globalThis.hacked = true</script>';
 
 function random() {
@@ -18,7 +18,7 @@ function random() {
   };
 }
 
-/** The document as bytes, compressed, and what is known of it. */
+/** The document as compressed bytes, and known facts about it. */
 export function generate(count, { evil = true } = {}) {
   const next = random();
   const strings = [];
@@ -49,7 +49,7 @@ export function generate(count, { evil = true } = {}) {
     const parent = Math.floor(Math.max(0, node - 1 - next() * 400) * (next() < 0.02 ? next() : 1));
     const shallow = depths[parent] >= 24 ? 0 : parent;
     parents.push(shallow);
-    // Number 7 is the one whose name would be markup.
+    // Number 7 has the name that is markup.
     nodeFunctions.push(node === 3 ? 7 : Math.floor(next() * functions.length));
     depths.push(depths[shallow] + 1);
   }
@@ -182,7 +182,7 @@ export function generate(count, { evil = true } = {}) {
   const header = {
     about: { command: "synthetic", ngmi: "0", kernel: "0", start_unix_ms: 1_700_000_000_000, duration_ns: Math.max(duration, time), losses: 0, is_profile: false },
     totals: { in_input: count, selected: count, selected_ns: known_.time, shown: count, left_out: 0, left_out_ns: 0, folded: 0, folded_ns: 0 },
-    why_empty: count === 0 ? "This recording holds no page fault; record them with `ngmi record --faults all -- COMMAND`." : null,
+    why_empty: count === 0 ? "This recording contains no page faults; record them with `ngmi record --faults all -- COMMAND`." : null,
     classes: ["file-read", "file-cow", "shared-dirty", "shmem", "anonymous", "zero-page", "cow", "huge", "swap-in", "userfaultfd", "error", "unknown"],
     phases: ["exec", "ld.so", "initialisers", "main", "after first window"],
     waits: ["lock", "disk", "other read", "blocked", "preempted", "reclaim"],
@@ -199,7 +199,7 @@ export function generate(count, { evil = true } = {}) {
 const WIDE = new Set(["fault_duration", "wait_time", "request_duration", "request_queued", "request_bytes", "request_offset", "symbol_offset", "symbol_size"]);
 const ASCENDING = new Set(["fault_start", "request_start", "read_start"]);
 
-/** Header and columns as docs/explorer.md has them, not compressed. */
+/** Header and columns as in docs/explorer.md, uncompressed. */
 export function pack(header, columns) {
   const names = { Uint8Array: "u8", Uint16Array: "u16", Uint32Array: "u32" };
   const described = Object.entries(columns).map(([name, values]) => ({

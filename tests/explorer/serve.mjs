@@ -1,4 +1,4 @@
-// The page's files as our server gives them: below a folder, under the same policy, with a document beside them.
+// Serves the page's files like ngmi's server: below a folder, under the same policy, together with a document.
 import { createServer } from "node:http";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-"""Reads OTLP profiles with the messages of PyPI's opentelemetry-proto, and says what is in them: otlp.py FILE"""
+"""Reads OTLP profiles with the messages of PyPI's opentelemetry-proto, and prints their content: otlp.py FILE"""
 
 import collections
 import json
@@ -10,7 +10,7 @@ from opentelemetry.proto.profiles.v1development import profiles_pb2
 with open(sys.argv[1], "rb") as file:
     data = file.read()
 profiles = profiles_pb2.ProfilesData.FromString(data)
-# The request that a collector takes has the same fields.
+# A collector's request message has the same fields.
 request = profiles_service_pb2.ExportProfilesServiceRequest.FromString(data)
 problems = []
 if request.dictionary != profiles.dictionary or len(request.resource_profiles) != 1:
@@ -27,7 +27,7 @@ for name in ("mapping", "location", "function", "link", "string", "attribute", "
 
 
 def unknown(message):
-    """Fields that the messages do not have."""
+    """Fields that the messages lack."""
     again = type(message).FromString(message.SerializeToString())
     again.DiscardUnknownFields()
     return again.ByteSize() != message.ByteSize()

@@ -1,4 +1,4 @@
-// Reads a pprof file with npm's pprof-format, and says what is in it: pprof.mjs .../node_modules/pprof-format FILE
+// Reads a pprof file with npm's pprof-format, and prints its content: pprof.mjs .../node_modules/pprof-format FILE
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { gunzipSync } from "node:zlib";

@@ -1,4 +1,4 @@
-"""Runs queries in DuckDB, where samples.parquet and its like are: queries.py FOLDER FILE, with ;; between the queries."""
+"""Runs queries in DuckDB, in a folder with samples.parquet and the like: queries.py FOLDER FILE, with ;; between the queries."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Holds a Parquet file, read by DuckDB, against the rows of --ndjson: rows.py PARQUET NDJSON. An empty NDJSON file is held against nothing."""
+"""Compares a Parquet file, read by DuckDB, with the rows of --ndjson: rows.py PARQUET NDJSON. An empty NDJSON file is not compared."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ if wanted:
             break
         for column, value in want.items():
             found = row[column]
-            # What no amount can be is not known.
+            # An impossibly large value is unknown, thus NULL in Parquet.
             if isinstance(value, int) and value >= 1 << 63 and found is None:
                 continue
             if found != value or type(found) is not type(value):

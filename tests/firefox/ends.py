@@ -1,7 +1,7 @@
-"""Where stacks may end: code whose own unwind information says that nobody called it.
+"""Where stacks may end: code without a caller, according to its own unwind information.
 
-That is a thread's first function by construction (the entry code of a program and of ld.so, clone's child), and independent
-of what any profiler claims: binutils reads it out of .eh_frame.
+This is a thread's first function by construction (the entry code of a program and of ld.so, clone's child), independent
+of any profiler's claims: binutils reads it from .eh_frame.
 """
 
 import functools
@@ -27,7 +27,7 @@ def first_functions(path):
                     if header[1] in rootless:
                         ranges.append(fde)
                 elif "DW_CFA_undefined: r16 (rip)" in line:
-                    # Said once for all functions of a common entry, or for one function.
+                    # Recorded once for all functions of a common entry, or for one function.
                     ranges.extend([fde] if fde else [])
                     rootless.update([cie] if cie else [])
     except OSError:
@@ -36,6 +36,6 @@ def first_functions(path):
 
 
 def is_first(path, address):
-    """Whether the address (in the file's own terms) lies in a first function of the file."""
+    """Whether the address (in the file's own address space) is in a first function of the file."""
     # A return address may point just behind the last instruction.
     return any(start <= address <= end for start, end in first_functions(path))

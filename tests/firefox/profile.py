@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""profile.py FILE...: what a Firefox Profiler profile says, whoever wrote it, as one JSON object a file.
+"""profile.py FILE...: prints measurements of Firefox Profiler profiles from any recorder, as one JSON object per file.
 
-Read as the format defines it; nothing here knows ngmi or samply.
+Reads them as the format defines; nothing here is specific to ngmi or samply.
 """
 
 import collections
@@ -13,7 +13,7 @@ import sys
 import ends
 
 KERNEL = ("[kernel", "kernel", "vmlinux", "[guest")
-# Big files that hold no thread's first function: reading their unwind tables takes long and finds nothing.
+# Big files without any thread's first function: reading their unwind tables takes long and finds nothing.
 NEVER_FIRST = ("libxul.so",)
 
 
@@ -25,7 +25,7 @@ def load(path):
 
 
 class Thread:
-    """One thread with its tables, which newer versions of the format share."""
+    """One thread with its tables, which threads share in newer versions of the format."""
 
     def __init__(self, profile, thread):
         shared = profile.get("shared", {})
@@ -50,12 +50,12 @@ class Thread:
         return None if lib is None else self.libs[lib]
 
     def module(self, frame):
-        """The name of what the frame belongs to, pseudo modules included, or None."""
+        """The name of the frame's module, pseudo modules included, or None."""
         resource = self.funcs["resource"][self.frames["func"][frame]]
         return None if resource is None or resource < 0 else self.strings[self.resources["name"][resource]]
 
     def caller(self, index):
-        """The stack below this one, or None."""
+        """The caller's stack, or None."""
         if "prefix" in self.stacks:
             return self.stacks["prefix"][index]
         offset = self.stacks["prefixOffset"][index]
@@ -70,12 +70,12 @@ class Thread:
         return frames
 
     def is_waiting(self, stack):
-        """Whether the stack's category says that the thread did not run."""
+        """Whether the thread did not run, according to the stack's category."""
         category = self.categories[self.frames["category"][self.stacks["frame"][stack]] or 0]["name"]
         return category == "Idle" or category.startswith("Waiting: ")
 
     def samples(self):
-        """(stack index, weight, CPU delta) of every sample on a CPU; what was used before a wait counts for the sample after it."""
+        """(stack index, weight, CPU delta) of every sample on a CPU; CPU time used before a wait counts for the sample after it."""
         samples = self.thread["samples"]
         counted = samples.get("weightType", "samples") == "samples"
         weights = counted and samples.get("weight") or [1] * samples["length"]
@@ -103,7 +103,7 @@ def is_complete(thread, frames):
 
 
 def sampled(profile):
-    """The threads, without the tracks of page faults and devices, whose samples use no CPU."""
+    """The threads, without the tracks of page faults and devices, which use no CPU."""
     return [t for t in profile["threads"] if t["samples"].get("weightType", "samples") == "samples" or "threadCPUDelta" in t["samples"]]
 
 

@@ -1,4 +1,4 @@
-// A Firefox that talks to nobody and starts the same way every time.
+// Firefox sends no network requests and starts the same way every time.
 user_pref("app.normandy.enabled", false);
 user_pref("app.update.enabled", false);
 user_pref("browser.aboutwelcome.enabled", false);

@@ -1,7 +1,7 @@
-// Preloaded into a program that loads eBPF: asks the verifier for its statistics and prints a line for each program that it accepted.
+// Preloaded into a program that loads eBPF: requests the verifier's statistics and prints a line for each program that it accepted.
 //
-// The loader of the process keeps the verifier's words for programs that are refused only. Nothing else is changed: what is loaded is what
-// would have been. A line: "verifier NAME: stack depth 96+32; processed 1120 insns ...", with the kernel's name of the program (15 characters).
+// The process's loader keeps the verifier's log only for rejected programs. Nothing else is changed: the same programs are
+// loaded. A line: "verifier NAME: stack depth 96+32; processed 1120 insns ...", with the kernel's name of the program (15 characters).
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <linux/bpf.h>
@@ -30,7 +30,7 @@ long syscall(long number, ...) {
     va_start(list, number);
     for (int i = 0; i < 6; i++) a[i] = va_arg(list, long);
     va_end(list);
-    // The attributes end where the caller says; those of old callers may have no name.
+    // The caller gives the size of the attributes; those of old callers may have no name.
     size_t named = __builtin_offsetof(union bpf_attr, prog_name) + BPF_OBJ_NAME_LEN;
     union bpf_attr *attr = (void *)a[1];
     if (number != SYS_bpf || a[0] != BPF_PROG_LOAD || (size_t)a[2] < named || attr->log_level || !attr->prog_name[0])

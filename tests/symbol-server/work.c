@@ -1,4 +1,4 @@
-// One function in which all the time goes, with another inlined into it.
+// Spends all its time in one function, with another inlined into it.
 #include <stdio.h>
 
 static inline __attribute__((always_inline)) unsigned inlined(unsigned x) {
@@ -13,7 +13,7 @@ __attribute__((noinline)) unsigned hot_function(unsigned turns) {
 }
 
 int main(void) {
-    static volatile unsigned turns = 20000000; // so that no round is like the one before
+    static volatile unsigned turns = 20000000; // prevents the compiler from merging rounds
     unsigned sum = 0;
     for (int round = 0; round < 40; round++)
         sum += hot_function(turns);

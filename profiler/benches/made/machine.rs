@@ -1,4 +1,4 @@
-//! What runs on the machine that is made up: processes, threads, and what they have mapped.
+//! The synthetic machine: processes, threads, and their mappings.
 
 use std::io::{self, Write};
 
@@ -8,15 +8,15 @@ use profiler::event::{At, Device, DeviceName, Event, FileId, Mapping, Module, Se
 
 use super::Dice;
 
-/// Processes.
+/// Number of processes.
 pub const PROCESSES: u64 = 40;
-/// Threads of all of them.
+/// Number of threads in all of them.
 pub const THREADS: u64 = 300;
-/// Files that each process has mapped.
+/// Number of files that each process has mapped.
 pub const LIBRARIES: u64 = 120;
-/// Pages of a library: its code, and as many of data.
+/// Pages of a library's code, and as many of its data.
 pub const FILE_PAGES: u64 = 16_384;
-/// Functions of the kernel.
+/// Number of kernel functions.
 pub const KERNEL_FUNCTIONS: u64 = 4_000;
 /// The disk.
 pub const DEVICE: Device = Device { major: 254, minor: 0 };
@@ -34,27 +34,27 @@ pub fn file(library: u64) -> FileId {
     }
 }
 
-/// Where a process has mapped a library's code.
+/// Address of a library's code in a process.
 pub fn library_at(process: u64, library: u64) -> u64 {
     0x7000_0000_0000 + (process << 37) + library * 2 * BYTES
 }
 
-/// Where a process's own memory is.
+/// Address of a process's own memory.
 pub fn heap_at(process: u64) -> u64 {
     0x5500_0000_0000 + (process << 32)
 }
 
-/// The process of a thread; the first threads are the processes' own.
+/// The process of a thread; the first threads are the main threads.
 pub fn process_of(thread: usize) -> u64 {
     thread as u64 % PROCESSES
 }
 
-/// Some have more to do than others.
+/// A random thread; some are busier than others.
 pub fn any_thread(dice: &mut Dice) -> usize {
     usize::try_from(dice.mostly_small(THREADS)).unwrap_or(0)
 }
 
-/// A thread at a time.
+/// A thread and a time.
 pub fn at(thread: usize, time: u64) -> At {
     let number = |number: u64| u32::try_from(FIRST_PID + number).unwrap_or(u32::MAX);
     At {
@@ -64,7 +64,7 @@ pub fn at(thread: usize, time: u64) -> At {
     }
 }
 
-/// Threads, and when each did something last.
+/// Threads, with the time of each one's last event.
 pub struct Machine {
     pub last: Vec<u64>,
 }
@@ -78,7 +78,7 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// Births, programs, mappings, names.
+    /// Writes process starts, programs, mappings and names.
     pub fn begin<W: Write>(&mut self, log: &mut LogWriter<W>, start: u64) -> io::Result<()> {
         for library in 0..LIBRARIES {
             log.event(&Event::Module(module(library)))?;

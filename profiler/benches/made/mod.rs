@@ -1,8 +1,8 @@
-//! Event logs of any size, made up in a stream: forty processes of a browser's kind, of which any number of events is wanted.
+//! Streams synthetic event logs of any size: forty processes like those of a browser, with any number of events.
 //!
-//! Always the same for the same number. What memory a log takes when it is read comes from what is distinct in it: threads, files, pages and
-//! stacks. So these are as many as in a long recording, whatever the number of events.
-// Each of its users needs a part of it.
+//! The same number always gives the same log. The memory for reading a log depends on its distinct threads, files, pages and
+//! stacks, so there are as many of these as in a long recording, whatever the number of events.
+// Each user of this module needs a part of it.
 #![allow(dead_code)]
 
 mod machine;
@@ -25,28 +25,28 @@ use self::stacks::StackBook;
 
 /// When the recording starts.
 pub const START: u64 = 1_000_000_000_000;
-/// From one event of the machine to the next, in ns.
+/// Time from one event of the machine to the next, in ns.
 const STEP: u64 = 4_000;
-/// So far behind its time an event may be drained, in ns.
+/// Maximum delay of an event's draining, in ns.
 const JUMBLE: u64 = 100_000;
-/// Events between watermarks.
+/// Number of events between watermarks.
 const WATERMARK: u64 = 4096;
 
-/// How large a log is to be.
+/// The size of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
-    /// So many samples, faults, waits, reads and requests together.
+    /// This many samples, faults, waits, reads and requests together.
     Events(u64),
-    /// So many bytes, a little more or less.
+    /// Approximately this many bytes.
     Bytes(u64),
 }
 
-/// Numbers that look random, and are the same each time.
+/// Pseudo-random numbers, the same each time.
 #[derive(Debug, Clone, Copy)]
 pub struct Dice(pub u64);
 
 impl Dice {
-    /// The next one (splitmix64).
+    /// The next number (splitmix64).
     pub fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -54,12 +54,12 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// Below `limit`, which is not 0.
+    /// A number below `limit`, which must not be 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.roll() % limit
     }
 
-    /// Below `limit`, small ones far more often.
+    /// A number below `limit`, small ones far more often.
     pub fn mostly_small(&mut self, limit: u64) -> u64 {
         let part = self.below(1 << 20);
         let cubed = part * part / (1 << 20) * part / (1 << 20);
@@ -67,10 +67,10 @@ impl Dice {
     }
 }
 
-/// Writes a log of that size with at most so many distinct user stacks, and says how many events it has.
+/// Writes a log of that size with at most that many distinct user stacks, and returns the number of events.
 ///
 /// # Errors
-/// When `out` can't be written.
+/// If `out` can't be written.
 pub fn write(out: impl Write, size: Size, distinct_stacks: u64) -> io::Result<u64> {
     let mut made = Made {
         log: LogWriter::new(out, &header())?,
@@ -95,7 +95,7 @@ pub fn write(out: impl Write, size: Size, distinct_stacks: u64) -> io::Result<u6
     made.finish()
 }
 
-/// What such a log begins with.
+/// The header of such a log.
 pub fn header() -> Header {
     let hook = |noun: &str, hook: &str| HookStatus {
         noun: noun.into(),

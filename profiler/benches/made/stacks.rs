@@ -1,4 +1,4 @@
-//! Stacks that share their outer frames, as those of a program do. Each is told once, when it is met first.
+//! Stacks that share their outer frames, like those of a program. Each is written once, at its first use.
 
 use std::io::{self, Write};
 
@@ -10,21 +10,21 @@ use profiler_common::unwind::WalkEnd;
 use super::Dice;
 use super::machine::{KERNEL_FUNCTIONS, LIBRARIES, PROCESSES, library_at};
 
-/// Distinct kernel stacks.
+/// Number of distinct kernel stacks.
 const KERNEL_STACKS: u64 = 2_000;
-/// Ways through the event loops, of each process.
+/// Number of paths through the event loops of each process.
 const TRUNKS: u64 = 64;
-/// Code that is met at all, in each library: return addresses.
+/// Number of return addresses used in each library.
 const PLACES: u64 = 2_000;
 
-/// Which stacks were told.
+/// The stacks written so far.
 pub struct StackBook {
     told: Vec<bool>,
     each: u64,
 }
 
 impl StackBook {
-    /// None yet, of at most so many in all.
+    /// No stacks yet, and at most `distinct` in all.
     pub fn new(distinct: u64) -> Self {
         let each = (distinct / PROCESSES).max(1);
         Self {
@@ -33,7 +33,7 @@ impl StackBook {
         }
     }
 
-    /// Key of a stack of the process, told if it was not.
+    /// Key of a stack of the process; writes the stack at its first use.
     pub fn user<W: Write>(&mut self, log: &mut LogWriter<W>, process: u64, dice: &mut Dice) -> io::Result<u64> {
         let number = process * self.each + dice.mostly_small(self.each);
         let Some(told) = self.told.get_mut(usize::try_from(number).unwrap_or(usize::MAX)) else {
@@ -50,7 +50,7 @@ impl StackBook {
     }
 }
 
-/// Tells all kernel stacks.
+/// Writes all kernel stacks.
 pub fn kernel_stacks<W: Write>(log: &mut LogWriter<W>) -> io::Result<()> {
     for key in 1..=KERNEL_STACKS {
         let mut dice = Dice(key << 32);
@@ -65,12 +65,12 @@ pub fn kernel_stacks<W: Write>(log: &mut LogWriter<W>) -> io::Result<()> {
     Ok(())
 }
 
-/// Key of a kernel stack below a user stack: few go with each.
+/// Key of a kernel stack on top of a user stack: few occur with each.
 pub fn kernel(user: u64, dice: &mut Dice) -> u64 {
     1 + Dice(user ^ dice.below(2) << 60).mostly_small(KERNEL_STACKS)
 }
 
-/// Leaf first: a few frames of its own on the trunk that it shares with others.
+/// Leaf first: a few own frames on top of the shared outer frames.
 fn frames(process: u64, number: u64) -> Vec<u64> {
     let mut dice = Dice(number);
     let trunk = dice.mostly_small(TRUNKS);
