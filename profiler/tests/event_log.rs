@@ -64,7 +64,7 @@ fn write(stream: &[Event<'_>], flush_every: usize, extras: &[Event<'_>]) -> Vec<
             assert_eq!(log.bytes_written(), log.good_bytes());
         }
     }
-    // As after a crash or by the other process: a second writer goes on.
+    // As after a crash, or in the other process: a second writer continues.
     let mut log = LogWriter::append(Cursor::new(log.finish().unwrap())).unwrap();
     for event in extras {
         log.event(event).unwrap();
@@ -86,7 +86,7 @@ proptest! {
         prop_assert_eq!(damaged, 0);
     }
 
-    /// A flipped bit costs the chunk that it is in, and that is counted.
+    /// A flipped bit costs only its chunk, which is counted.
     #[test]
     fn a_flipped_bit_costs_one_chunk(stream in stream(), place in any::<Index>(), bit in 0..8u8) {
         let mut bytes = write(&stream, 4, &[]);
@@ -99,11 +99,11 @@ proptest! {
             let left = chunks.iter().enumerate().filter(|(number, _)| *number != missing);
             left.flat_map(|(_, chunk)| chunk.iter()).eq(events.iter())
         };
-        // One of the chunks of events is missing, or none: then it was the header's.
+        // One of the chunks of events is missing, or none: then it was the header.
         prop_assert!((0..=chunks.len()).any(survives));
     }
 
-    /// A log that ends anywhere is good up to its last whole chunk, and can be gone on with.
+    /// A log truncated anywhere is valid up to its last complete chunk, and can be continued.
     #[test]
     fn a_truncated_log_is_good_up_to_there(stream in stream(), place in any::<Index>()) {
         let mut bytes = write(&stream, 4, &[]);
@@ -126,7 +126,7 @@ proptest! {
         prop_assert_eq!(damaged, 0);
     }
 
-    /// Many changes at random: nothing panics, and the reader comes to an end.
+    /// Many random changes: nothing panics, and the reader terminates.
     #[test]
     fn arbitrary_damage_never_panics(
         stream in stream(),
@@ -141,7 +141,7 @@ proptest! {
         read(&bytes);
     }
 
-    /// Payloads of garbage with right checksums: a chunk that a hostile writer made.
+    /// Garbage payloads with correct checksums: a chunk from a hostile writer.
     #[test]
     fn hostile_payloads_never_panic(payloads in prop::collection::vec((1..8u16, text()), 0..8)) {
         let mut bytes = write(&[], 1, &[]);
@@ -177,7 +177,7 @@ fn large_attachments_are_split_and_put_together() {
     let (events, damaged) = read(&log);
     assert!(events == extras);
     assert_eq!(damaged, 0);
-    // Damage in the middle of the first costs that one only.
+    // Damage in the middle of the first costs only that one.
     log[10_000_000] ^= 1;
     let (events, damaged) = read(&log);
     assert!(events == extras[1..]);
@@ -219,7 +219,7 @@ fn similar_stacks_take_little_room() {
     assert!(bytes.len() < 40_000 + 100 * 128, "{}", bytes.len());
 }
 
-/// A disk that is full after so many bytes.
+/// A disk that is full after this many bytes.
 struct SmallDisk(Vec<u8>, usize);
 
 impl Write for SmallDisk {

@@ -1,4 +1,5 @@
-//! `ngmi order`, proved: a library of 2,000 functions in a bad order, relinked by lld with the list, faults as predicted and reads half as much.
+//! Proves `ngmi order`: lld relinks a library of 2,000 badly ordered functions with the list; faults match the
+//! prediction, reads halve.
 #![allow(clippy::unwrap_used)] // Tests say what they need by failing.
 
 #[path = "order/disk.rs"]
@@ -14,14 +15,14 @@ use disk::Disk;
 use serde_json::Value;
 
 const FUNCTIONS: usize = 2000;
-/// One in so many runs, so that no page holds two that do.
+/// One in this many functions runs, spread so that no page contains two.
 const SPREAD: usize = 5;
 const FILES: usize = 4;
 
-/// Which function is called after how many others: every fifth, in a mixed order.
+/// Functions in the order of their calls: every fifth, in a mixed order.
 fn calls() -> Vec<usize> {
     let used = FUNCTIONS / SPREAD;
-    // 7 and 400 have no common divisor: each comes once.
+    // 7 and 400 have no common divisor: each occurs once.
     (0..used).map(|at| (at * 7 % used) * SPREAD).collect()
 }
 
@@ -60,8 +61,8 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Loads the library, lets go of its code and of what the page cache has of it, and runs. It reads the file page by page first: of what is read
-/// ahead the kernel makes large folios, and a folio that is mapped in part can't be dropped.
+/// Loads the library, drops its code from memory and from the page cache, and runs. It first reads the file page by
+/// page: the kernel puts read-ahead into large folios, and a partly mapped folio can't be dropped.
 const MAIN: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -131,7 +132,7 @@ fn ngmi(verb: &str) -> Command {
     ngmi
 }
 
-/// What the kernel was seen to do for a library's code.
+/// What the kernel did for a library's code, as recorded.
 struct Seen {
     log: PathBuf,
     pages: BTreeSet<u64>,
@@ -141,7 +142,7 @@ struct Seen {
     first_lines: [String; 2],
 }
 
-/// Records a run. `None`: this machine does not record.
+/// Records a run; `None` if this machine can't record.
 fn record(program: &Path, library: &Path) -> Option<Seen> {
     let log = library.with_extension("log");
     let output = ngmi("record")
@@ -155,7 +156,7 @@ fn record(program: &Path, library: &Path) -> Option<Seen> {
         .unwrap();
     if output.status.code() == Some(125) {
         println!(
-            "skipped: this machine does not record: {}",
+            "skipped: this machine can't record: {}",
             String::from_utf8_lossy(&output.stderr)
         );
         return None;
@@ -209,7 +210,7 @@ fn a_bad_order_is_mended_as_predicted() {
     if !tools() {
         return;
     }
-    // Most machines' /tmp is memory.
+    // On most machines /tmp is in memory.
     let folder = tempfile::Builder::new()
         .prefix("order-")
         .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
@@ -251,7 +252,7 @@ fn a_bad_order_is_mended_as_predicted() {
     );
     let prediction: Value = serde_json::from_slice(&told.stdout).unwrap();
 
-    // Every function that ran is there, in the order in which they ran.
+    // Every function that ran is in the list, in the order of the runs.
     let text = fs::read_to_string(&list).unwrap();
     let ours: Vec<&str> = text
         .lines()
@@ -261,14 +262,14 @@ fn a_bad_order_is_mended_as_predicted() {
     assert_eq!(ours, expected);
     assert!(text.lines().any(|name| name == "run"));
 
-    // The culprit is named to whoever only looks at the end of the recording, or at its faults.
+    // The finding is visible to a user who only reads the end of the recording, or its faults.
     for text in &before.first_lines {
         let line = text.lines().find(|line| line.starts_with("scatter:"));
         let line = line.unwrap_or_else(|| panic!("{text}"));
         assert!(line.contains("libbad.so") && line.contains("ngmi order"), "{text}");
     }
 
-    // Today's pages are known exactly: the model has to have them within what it leaves out.
+    // Today's pages are known exactly: the model must match them, apart from what it leaves out.
     let figure = |of: &str, key: &str| prediction[of][key].as_u64().unwrap();
     within_15_percent("pages today", figure("today", "pages"), before.pages.len());
 
@@ -300,7 +301,7 @@ fn a_bad_order_is_mended_as_predicted() {
     }
     if before.reads * 2 < before.pages.len() {
         println!(
-            "skipped: this file system reads more than is touched, or kept the file in memory: nothing to say of reads"
+            "skipped: this file system reads more than is touched, or kept the file in memory: reads can't be judged"
         );
         return;
     }
@@ -313,7 +314,7 @@ fn a_bad_order_is_mended_as_predicted() {
     assert!(after.bytes * 2 <= before.bytes);
 }
 
-/// gold, where it is there, puts the functions that ran one behind the other, in the order of their calls.
+/// gold, if installed, places the functions that ran one after another, in the order of their calls.
 fn gold_takes_its_list(folder: &Path, objects: &[PathBuf], library: &Path, log: &Path) {
     if Command::new("ld.gold").arg("--version").output().is_err() {
         println!("skipped: no ld.gold; apt-get install binutils");

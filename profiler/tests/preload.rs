@@ -1,4 +1,4 @@
-//! `ngmi preload`: the list of a recording, and the runner, held against what the kernel says is in memory.
+//! `ngmi preload`: a recording's list, and the runner, compared with the kernel's report of what is in memory.
 #![allow(clippy::unwrap_used)] // Tests say what they need by failing.
 
 use std::fs::{self, File};
@@ -17,14 +17,14 @@ mod reclaim;
 const PAGES: u64 = 256;
 
 fn folder() -> tempfile::TempDir {
-    // Most machines' /tmp is memory.
+    // On most machines /tmp is in memory.
     tempfile::Builder::new()
         .prefix("preload-")
         .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
         .unwrap()
 }
 
-/// A file of 256 pages, none of which is in memory. `None`: this file system or kernel keeps or hides them.
+/// A file of 256 pages, none of which is in memory. `None` if this file system or kernel keeps or hides them.
 fn cold(folder: &Path, name: &str) -> Option<PathBuf> {
     let path = folder.canonicalize().unwrap().join(name);
     let size = usize::try_from(PAGES * page_size()).unwrap();
@@ -35,7 +35,7 @@ fn cold(folder: &Path, name: &str) -> Option<PathBuf> {
     match cached_in(&file, 0, PAGES * page_size()) {
         Ok(cached) if cached.resident == 0 => Some(path),
         _ => {
-            println!("skipped: pages can't be dropped here, or the kernel does not tell");
+            println!("skipped: pages can't be dropped here, or the kernel does not report them");
             None
         }
     }
@@ -74,7 +74,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Which pages are in memory.
+/// Numbers of the pages that are in memory.
 fn resident(path: &Path) -> Vec<u64> {
     let file = File::open(path).unwrap();
     let page = page_size();
@@ -97,7 +97,7 @@ fn exactly_what_is_listed_is_read() {
     let dry = ngmi(&["run", "--dry-run"], &list, &[]).output().unwrap();
     assert!(dry.status.success(), "{}", stderr(&dry));
     assert!(resident(&path).is_empty(), "a dry run reads nothing");
-    // The reading goes on as long as the command does.
+    // Reading continues while the command runs.
     let output = run(&list, &["sleep", "1"]);
     assert_eq!(stderr(&output), "");
     assert_eq!(resident(&path), [7, 100, 101, 102]);
@@ -121,10 +121,10 @@ fn the_command_is_this_very_process() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(7));
     let words = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(words, format!("{pid}\n{alone}\n"), "no descriptor is left to it");
+    assert_eq!(words, format!("{pid}\n{alone}\n"), "it inherits no descriptor");
     let killed = run(&list, &["sh", "-c", "kill -TERM $$"]);
     assert_eq!(killed.status.signal(), Some(15));
-    // It has no child that it did not make.
+    // It has no child that it did not create.
     let waits = "import os\ntry: os.wait()\nexcept ChildProcessError: print('none')";
     if Command::new("python3").arg("--version").output().is_ok() {
         let output = run(&list, &["python3", "-c", waits]);
@@ -143,7 +143,7 @@ fn a_command_that_is_not_there_and_a_list_that_is_none() {
     assert!(stderr(&output).contains("/no/such/program"));
     for bad in ["read 0 0 1\n", "\0\n"] {
         let output = run(&write_list(folder.path(), bad), &["sh", "-c", "exit 3"]);
-        assert_eq!(output.status.code(), Some(3), "the command runs all the same");
+        assert_eq!(output.status.code(), Some(3), "the command still runs");
         assert!(stderr(&output).contains("line 2"), "{}", stderr(&output));
         assert!(stderr(&output).contains("ngmi preload PROFILE"), "{}", stderr(&output));
     }
@@ -154,7 +154,7 @@ fn a_command_that_is_not_there_and_a_list_that_is_none() {
     }
 }
 
-/// What the runner says of a list, as long as it may take.
+/// Everything that the runner prints about a list, however long it takes.
 fn told(list: &Path) -> String {
     stderr(&run(list, &["sleep", "1"]))
 }
@@ -195,7 +195,7 @@ fn nothing_but_regular_files_is_opened() {
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
     symlink(&path, place.join("link")).unwrap();
     symlink(place, place.join("folder")).unwrap();
-    // Lines that would be right for the real file.
+    // Lines that would be valid for the real file.
     let as_named = |name: &Path| file_line(&path).replace(path.to_str().unwrap(), name.to_str().unwrap());
     let names = [
         fifo.clone(),
@@ -215,7 +215,7 @@ fn nothing_but_regular_files_is_opened() {
     assert!(said.contains("6 of 6 files are no regular file"), "{said}");
     assert!(
         begin.elapsed() < Duration::from_mins(1),
-        "a pipe without a writer holds nobody up"
+        "a pipe without a writer does not block"
     );
     assert!(resident(&path).is_empty());
 }
@@ -243,7 +243,7 @@ fn a_recording_makes_a_list_that_makes_it_warm() {
         .output()
         .unwrap();
     if recorded.status.code() == Some(125) {
-        println!("skipped: this machine does not record: {}", stderr(&recorded));
+        println!("skipped: this machine can't record: {}", stderr(&recorded));
         return;
     }
     for input in ["log", "out.json.gz"] {

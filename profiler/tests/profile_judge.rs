@@ -1,4 +1,4 @@
-//! The Firefox Profiler's own code loads our profiles and counts what we count.
+//! The Firefox Profiler's own code loads ngmi's profiles, and its totals match ngmi's.
 //!
 //! Needs node and `npm ci --prefix tests/profiler-cli`; skipped without them.
 #![allow(clippy::unwrap_used)]
@@ -15,7 +15,7 @@ use profiler::fact::{FaultFact, StackId, ThreadId, WaitFact, WaitReason};
 use profiler::report::Summary;
 use serde_json::Value;
 
-/// The judge's word on a profile; `None` if it is not installed.
+/// The front end's result for a profile; `None` if it is not installed.
 fn judge(facts: &Synthetic, budget: Budget) -> Option<(Value, Summary)> {
     let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/profiler-cli");
     let node = Command::new("node").arg("--version").output().is_ok();
@@ -44,7 +44,7 @@ fn is_companion(thread: &Value) -> bool {
     thread["isThread"] == false
 }
 
-/// Weight of the companion tracks, by unit.
+/// Total weight of the companion tracks, by unit.
 fn companion_weight(found: &Value, unit: &str) -> f64 {
     let threads = found["threads"].as_array().unwrap().iter();
     let faults = |thread: &&Value| thread["tid"].as_str().unwrap().contains("faults");
@@ -199,7 +199,7 @@ fn a_thinned_profile_has_the_totals_of_all_samples() {
     assert_same_totals(&found, &summary);
 }
 
-/// What a thread's samples with a stack and its waits take, in ms; idle waits only if they count.
+/// Total time of a thread's samples with a stack and of its waits, in ms; idle waits only if they count.
 fn wall_ms(facts: &Synthetic, thread: Option<ThreadId>, idle: bool) -> f64 {
     let of = |id: ThreadId| thread.is_none_or(|thread| thread == id);
     let samples = facts

@@ -1,4 +1,4 @@
-//! Under the budget the profile is exact: what is read back is what was written, and it is sound by the lint.
+//! Within the budget the profile is exact: reading returns what was written, and the lint accepts it.
 #![allow(clippy::unwrap_used)]
 
 #[path = "profile_synthetic/any_fault.rs"]
@@ -18,7 +18,7 @@ use profiler::fact::{
 use profiler::profile::{ProfileSource, ReadError, lint};
 use proptest::prelude::*;
 
-/// Keeps facts as they come.
+/// Keeps facts in order of arrival.
 #[derive(Default)]
 struct Recorder {
     samples: Vec<SampleFact>,
@@ -173,7 +173,7 @@ fn reports_tell_code_that_nobody_named_as_one() {
     assert!(count > 0);
 }
 
-/// What a fault read comes right before it, also between two samples: whoever counts pages goes by that.
+/// A fault's read precedes it directly, even between two samples: page counting depends on it.
 #[test]
 fn a_fault_comes_after_its_own_reads_and_before_the_next_ones() {
     #[derive(Default)]
@@ -314,7 +314,7 @@ proptest! {
     }
 }
 
-/// Changes one number of the profile, wherever it is.
+/// Changes one number of the profile, anywhere.
 fn with_a_wrong_number(json: &[u8], nth: usize, wrong: &str) -> Vec<u8> {
     let starts: Vec<usize> = (1..json.len())
         .filter(|&i| json[i].is_ascii_digit() && matches!(json[i - 1], b',' | b'[' | b':'))

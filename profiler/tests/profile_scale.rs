@@ -1,4 +1,4 @@
-//! Time and memory of a profile as large as the budget, printed. Run with `--release --ignored --nocapture`.
+//! Prints time and memory for a profile as large as the budget. Run with `--release --ignored --nocapture`.
 #![allow(clippy::unwrap_used)]
 
 mod profile_synthetic;
@@ -13,7 +13,7 @@ use profiler::fact::fault::{FilePlace, FileSection, FileSymbol};
 use profiler::fact::{FactSink, FactSource, FaultFact, MappedFile, MappedFileId, StackId};
 use profiler::profile::ProfileSource;
 
-/// A figure of /proc/self/status in MB.
+/// A value of /proc/self/status in MB.
 fn memory(key: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with(key)).unwrap();
@@ -26,7 +26,7 @@ fn two_million_samples() {
     measure(&large(2_000_000, 200));
 }
 
-/// As many as the budget of both: every marker has all that a cold start's have.
+/// As many facts as the budget allows: every marker has all fields of a cold start's.
 #[test]
 #[ignore = "a measurement"]
 fn a_million_samples_and_two_million_faults() {

@@ -1,4 +1,4 @@
-//! A part of a profile is a sound profile, and the parts add up to the whole; without the person, nothing tells of the person.
+//! A part of a profile is a valid profile, and the parts add up to the whole; sanitizing removes all personal data.
 #![allow(clippy::unwrap_used)] // Tests say what they need by failing.
 
 #[path = "profile_synthetic/any_fault.rs"]
@@ -49,7 +49,7 @@ fn read(json: &[u8]) -> (Tables, Collected) {
     (tables, collected)
 }
 
-/// Sound, and read back as it was written.
+/// The lint accepts it, and reading returns what was written.
 fn check(tables: &Tables, collected: &Collected) -> Result<(), TestCaseError> {
     if tables.threads.is_empty() {
         return Ok(());
@@ -70,7 +70,7 @@ fn check(tables: &Tables, collected: &Collected) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// CPU time with what follows the last sample; samples; waits' time off and in the queue; reads; instants.
+/// CPU time including the time after the last sample; samples; waits' off-CPU and queued time; reads; instants.
 fn sums(tables: &Tables, collected: &Collected) -> [u128; 6] {
     let mut sums = [0; 6];
     for thread in &collected.threads {
@@ -90,7 +90,7 @@ fn sums(tables: &Tables, collected: &Collected) -> [u128; 6] {
     sums
 }
 
-/// Threads live as long as the recording, run no longer than time passes, and wait once at a time.
+/// Threads exist as long as the recording, run no longer than time passes, and have one wait at a time.
 fn plausible(mut facts: Synthetic) -> Synthetic {
     let last = facts.samples.iter().map(|sample| sample.time);
     let last = last.chain(facts.waits.iter().map(|wait| wait.end)).max();

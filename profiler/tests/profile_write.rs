@@ -1,4 +1,4 @@
-//! The profile says what the tables say, in the front end's terms.
+//! The profile contains the tables' data, in the front end's terms.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 #[path = "profile_write/io.rs"]
@@ -113,12 +113,8 @@ fn times_are_milliseconds_since_the_recording_began() {
         (&child["pid"], &child["processShutdownTime"]),
         (&"200".into(), &50.0.into())
     );
-    assert_eq!(
-        thread(&profile, 3)["pid"],
-        "200.1",
-        "the second life of a pid is another process"
-    );
-    // The first is its wait for its first CPU.
+    assert_eq!(thread(&profile, 3)["pid"], "200.1", "a reused pid is another process");
+    // The first is the wait for its first CPU.
     assert_eq!(child["markers"]["startTime"], serde_json::json!([0.0, 4.0, 7.0, 50.0]));
     assert_eq!(child["markers"]["endTime"], serde_json::json!([3.0, 44.0, 7.0, null]));
     assert_eq!(child["markers"]["phase"], serde_json::json!([1, 1, 1, 0]));
@@ -172,7 +168,7 @@ fn an_idle_main_thread_gives_way_to_the_busiest_thread() {
     assert_eq!(profile["meta"]["initialSelectedThreads"], serde_json::json!([place(1)]));
     let mut shown = vec![place(0), place(1)];
     shown.sort_unstable();
-    // The command's page faults by time follow the threads, and the devices the three companions.
+    // The command's page faults by time follow the threads, then the devices, then the three companions.
     let threads = facts.tables.threads.len();
     shown.extend([threads, threads + 3, threads + 4]);
     assert_eq!(profile["meta"]["initialVisibleThreads"], serde_json::json!(shown));
@@ -220,7 +216,7 @@ fn a_full_disk_is_an_error() {
 }
 
 #[test]
-#[ignore = "writes the made-up profile to the file that NGMI_SYNTHETIC names, to look at it"]
+#[ignore = "writes the synthetic profile to the file named in NGMI_SYNTHETIC, for inspection"]
 fn the_made_up_profile_as_a_file() {
     let path = std::env::var("NGMI_SYNTHETIC").unwrap();
     std::fs::write(path, everything().json()).unwrap();

@@ -1,4 +1,4 @@
-//! A small recording, committed: it replays without root, without a kernel and without the binaries, always to the same profile.
+//! A small committed recording: it replays without root, kernel or binaries, always to the same profile.
 
 #![allow(clippy::unwrap_used)] // Tests say what they need by failing.
 
@@ -103,11 +103,11 @@ fn the_profile_is_the_same_every_time() {
     };
     let first = profile();
     assert_eq!(first, profile());
-    // After a change that is meant: INSTA_UPDATE=always cargo test.
+    // After an intended change: INSTA_UPDATE=always cargo test.
     insta::assert_snapshot!("small", first);
 }
 
-/// The log's chunks with some bytes changed, and their checksums right again.
+/// The log's chunks with some bytes changed, and correct checksums.
 fn forged(changes: &[(Index, u8)]) -> Vec<u8> {
     let mut log = LOG.to_vec();
     for (place, value) in changes {
@@ -127,7 +127,7 @@ fn forged(changes: &[(Index, u8)]) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// What a hostile writer may have made of a log: facts whose references are good, and no panic.
+    /// A log changed by a hostile writer: facts with valid references, and no panic.
     #[test]
     fn forged_logs_never_panic(changes in prop::collection::vec((any::<Index>(), any::<u8>()), 1..30)) {
         let log = forged(&changes);

@@ -1,4 +1,4 @@
-//! `ngmi share` against a storage of the test's own, which insists on the documented protocol; and when everything goes wrong.
+//! `ngmi share` against the test's own storage, which enforces the documented protocol; and with all kinds of failures.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // Tests say what they need by failing.
 
 mod profile_synthetic;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use profile_synthetic::everything;
 use storage::{Mood, Storage};
 
-/// A profile, and a home for what is remembered.
+/// A profile, and a home for stored tokens.
 struct Place {
     folder: tempfile::TempDir,
     profile: PathBuf,
@@ -81,15 +81,15 @@ fn shared_listed_and_deleted() {
     let shared = place.share(&storage.url);
     assert!(shared.status.success(), "{}", stderr(&shared));
     let link = stdout(&shared).trim().to_owned();
-    assert_eq!(link, "https://share.example/short1", "the short one");
+    assert_eq!(link, "https://share.example/short1", "the short link");
     let kept = storage.kept();
     assert_eq!(kept.len(), 1);
-    assert_eq!(kept[0], fs::read(&place.profile).unwrap(), "as it is, to the byte");
-    // What it reveals was told before.
+    assert_eq!(kept[0], fs::read(&place.profile).unwrap(), "unchanged, byte for byte");
+    // What it reveals was printed before.
     for word in ["command lines:", "--flag", "paths:", "kernel 6.18.0", "--sanitize"] {
         assert!(stderr(&shared).contains(word), "{word}: {}", stderr(&shared));
     }
-    // The right to delete is for nobody else, and nowhere else.
+    // The deletion token is readable by the user only, and stored nowhere else.
     let list = fs::read_to_string(place.list()).unwrap();
     let right = storage.last_jwt();
     assert!(list.contains(&right));
@@ -162,11 +162,11 @@ fn without_the_person_and_plain_json() {
     assert!(shared.status.success(), "{}", stderr(&shared));
     assert!(
         unpacked(&storage.kept()[1]).contains("hunter2"),
-        "packed, and else as it is"
+        "compressed, otherwise unchanged"
     );
 }
 
-/// A database's server writes over its arguments; a name of the sharer's need not be in a path.
+/// A database server overwrites its arguments; a sharer's name may occur outside paths.
 #[test]
 fn names_of_accounts_go_and_what_ran_stays() {
     let (place, storage) = (Place::new(), Storage::start(Mood::Kind));
@@ -197,7 +197,7 @@ fn names_of_accounts_go_and_what_ran_stays() {
     }
 }
 
-/// A name where nothing is replaced, as a field that the sanitizer does not know would have it: words of ngmi's own.
+/// A name where nothing is replaced, as in a field that the sanitizer does not know: ngmi's own words.
 #[test]
 fn a_name_that_is_left_is_named_and_nothing_is_shared() {
     let (place, storage) = (Place::new(), Storage::start(Mood::Kind));
@@ -224,7 +224,7 @@ fn a_common_word_is_no_reason_to_refuse() {
             .env("USER", user);
         let shared = place.run(command, &storage.url);
         assert!(shared.status.success(), "{}", stderr(&shared));
-        // An account that is called so everywhere says nothing.
+        // An account with a common name reveals nothing.
         let is_listed = stderr(&shared).contains("also common words") && stderr(&shared).contains(user);
         assert_eq!(is_listed, user != "root", "{}", stderr(&shared));
     }
@@ -265,14 +265,14 @@ fn what_can_go_wrong_says_what_to_do_and_keeps_nothing() {
         failed_with(&output, words);
         assert!(
             !stderr(&output).contains('\u{1b}'),
-            "a server does not command a terminal"
+            "a server can't send commands to a terminal"
         );
         assert!(!place.list().exists(), "{mood:?}");
     }
     failed_with(&place.share("http://storage.example"), "is not a valid upload URL");
 }
 
-/// Whoever ends ngmi while it waits for the short link can still delete the profile.
+/// If ngmi ends while it waits for the short link, the user can still delete the profile.
 #[test]
 fn the_right_to_delete_is_kept_before_anything_else_is_asked() {
     let place = Place::new();
@@ -296,7 +296,7 @@ fn the_right_to_delete_is_kept_before_anything_else_is_asked() {
 fn without_room_for_the_right_to_delete_nothing_is_uploaded() {
     let (place, storage) = (Place::new(), Storage::start(Mood::Kind));
     let mut command = Command::new("sh");
-    // As on a full disk: no file can be written to.
+    // As on a full disk: no file can be written.
     let limited = "trap '' XFSZ; ulimit -f 0; exec \"$0\" share --yes \"$1\"";
     command
         .args(["-c", limited, env!("CARGO_BIN_EXE_ngmi")])
@@ -352,7 +352,7 @@ fn what_is_no_profile_is_refused() {
         "no profile",
     );
     let absent: &Path = &place.folder.path().join("absent\u{1b}[2J");
-    // Spelled, and not obeyed.
+    // Escaped, not interpreted.
     failed_with(
         &place.ngmi("http://127.0.0.1:1", &["--yes", absent.to_str().unwrap()]),
         "absent\\u{1b}[2J",

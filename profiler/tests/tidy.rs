@@ -1,17 +1,18 @@
-//! The shape of the source: file length, headers, direction of imports, where `unsafe` may stand, no machine's paths.
+//! The shape of the source: file length, headers, direction of imports, allowed places of `unsafe`, no
+//! machine-specific paths.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a test that can't go on should stop where it stands"
+    reason = "a test that fails should stop immediately"
 )]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Lines of a source file, at most.
+/// Maximum number of lines in a source file.
 const LINE_LIMIT: usize = 400;
 
-/// What a layer must not reach: `(folder, words, why)`.
+/// What a layer must not refer to: `(folder, words, why)`.
 const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ("profiler/src/event", CORE, CORE_WHY),
     ("profiler/src/task", CORE, CORE_WHY),
@@ -21,7 +22,7 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     (
         "profiler/src/table",
         &["crate::unwind", "symbols", "gimli"],
-        "both halves share it: it is data",
+        "privileged helper and recorder share it: it is data",
     ),
     ("profiler/src/profile", CORE, CORE_WHY),
     ("profiler/src/report", CORE, CORE_WHY),
@@ -54,17 +55,17 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
             "framehop",
             "gimli",
         ],
-        "capture is privileged and small: it parses no file of the recorded program and makes no profile",
+        "capture is privileged and small: it parses no file of the recorded program and builds no profile",
     ),
     (
         "symbols/src",
         &["profiler::", "profiler_common", "aya"],
-        "symbols knows no eBPF and no profile",
+        "symbols does not depend on eBPF or profiles",
     ),
     (
         "web/src",
         &["profiler::", "profiler_common", "aya"],
-        "web knows no eBPF",
+        "web does not depend on eBPF",
     ),
     (
         "profiler-common/src",
@@ -73,7 +74,7 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// What the core layers must not reach.
+/// What the core layers must not refer to.
 const CORE: &[&str] = &[
     "std::process",
     "std::fs",
@@ -90,7 +91,7 @@ const CORE: &[&str] = &[
 const CORE_WHY: &str = "the core is pure: no system call, and it never calls the shells around it";
 const DOWN_WHY: &str = "data flows one way, down the layers of docs/architecture.md";
 
-/// Where `unsafe` may stand.
+/// Where `unsafe` is allowed.
 const UNSAFE_IN: &[&str] = &["profiler-ebpf/src/", "profiler/src/capture/", "symbols/src/"];
 
 /// One tracked file.
@@ -100,12 +101,12 @@ struct Source {
 }
 
 impl Source {
-    /// It is compiled for tests only: it may look at the machine.
+    /// Whether it is compiled for tests only: tests may use the machine.
     fn is_test(&self) -> bool {
         self.path.ends_with("/tests.rs") || self.path.contains("/tests/")
     }
 
-    /// The code without its unit tests at the end, and without comments.
+    /// The code without comments and without its unit tests at the end.
     fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         let tests = self.text.find("\n#[cfg(test)]\nmod tests {").unwrap_or(self.text.len());
         self.text[..tests]
@@ -120,7 +121,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// Every tracked or new file that is text.
+/// Every tracked or new text file.
 fn sources() -> Vec<Source> {
     let list = Command::new("git")
         .args([
@@ -148,7 +149,7 @@ fn sources() -> Vec<Source> {
         .filter(|path| !path.is_empty())
         .filter_map(read)
         .collect();
-    assert!(sources.len() > 30, "the source is there: {} files", sources.len());
+    assert!(sources.len() > 30, "the source is incomplete: {} files", sources.len());
     sources
 }
 
@@ -160,7 +161,7 @@ fn has_extension(path: &str, extension: &str) -> bool {
     Path::new(path).extension().is_some_and(|found| found == extension)
 }
 
-/// The word stands by itself in the line: `aya` is in `aya::Ebpf`, not in `himalayan`.
+/// Whether the line contains the word separately: `aya` occurs in `aya::Ebpf`, not in `himalayan`.
 fn mentions(line: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {
@@ -171,7 +172,7 @@ fn mentions(line: &str, word: &str) -> bool {
     })
 }
 
-/// Fails with every finding at once.
+/// Fails with all findings at once.
 #[track_caller]
 fn expect_none(findings: &[String]) {
     assert!(findings.is_empty(), "\n{}\n", findings.join("\n"));
@@ -245,7 +246,7 @@ fn unsafe_stands_where_it_may_and_says_why() {
 
 #[test]
 fn no_path_of_one_machine() {
-    // Put together here, so that this file does not find itself.
+    // Built here, so this file does not match itself.
     let paths = [
         ["/wo", "rk/"].concat(),
         ["/ro", "ot/"].concat(),
@@ -255,7 +256,7 @@ fn no_path_of_one_machine() {
     for source in sources() {
         for (number, line) in source.text.lines().enumerate() {
             for path in &paths {
-                // Below a folder of the project it is another folder of that name.
+                // Below a folder of the project it is another folder with that name.
                 let absolute = line.match_indices(path.as_str()).any(|(at, _)| {
                     !line[..at]
                         .ends_with(|c: char| c.is_alphanumeric() || matches!(c, '.' | '}' | '-' | '_' | ')' | '*'))
@@ -278,7 +279,7 @@ fn no_toolchain_is_pinned() {
     });
     expect_none(
         &pinned
-            .map(|source| format!("{}: nobody can download another toolchain here", source.path))
+            .map(|source| format!("{}: another toolchain can't be downloaded", source.path))
             .collect::<Vec<_>>(),
     );
 }
@@ -290,14 +291,14 @@ fn documents_point_at_files_that_exist() {
         let folder = root().join(&source.path).parent().unwrap().to_owned();
         for target in link_targets(&source.text) {
             if !folder.join(target).exists() {
-                findings.push(format!("{}: ({target}) is not there", source.path));
+                findings.push(format!("{}: ({target}) does not exist", source.path));
             }
         }
     }
     expect_none(&findings);
 }
 
-/// A folder of the project's first level, with what is named in it. Documents of the past may name what is gone.
+/// Every path below a top-level folder of the project exists. Documents about the past may name removed files.
 #[test]
 fn documents_name_files_that_exist() {
     let folders = [
@@ -318,7 +319,7 @@ fn documents_name_files_that_exist() {
         for code in source.text.lines().flat_map(|line| line.split('`').skip(1).step_by(2)) {
             let name = code.split([' ', ':']).next().unwrap_or_default();
             if folders.iter().any(|folder| name.starts_with(folder)) && !root().join(name).exists() {
-                findings.push(format!("{}: `{name}` is not there", source.path));
+                findings.push(format!("{}: `{name}` does not exist", source.path));
             }
         }
     }
@@ -338,9 +339,9 @@ fn the_readme_names_what_works() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
     for path in ["scripts/test", "CHANGELOG.md", "docs/architecture.md"] {
         assert!(readme.contains(path), "README.md does not mention {path}");
-        assert!(root().join(path).exists(), "{path} is not there");
+        assert!(root().join(path).exists(), "{path} does not exist");
     }
     for file in ["LICENSE-MIT", "LICENSE-APACHE", "deny.toml", ".ci/run"] {
-        assert!(root().join(file).exists(), "{file} is not there");
+        assert!(root().join(file).exists(), "{file} does not exist");
     }
 }

@@ -1,4 +1,4 @@
-//! Stacks that no kept fact needs are given up while a log is read, or not made at all, and those that are kept stay what they were.
+//! Stacks that no kept fact needs are dropped while a log is read, or never built; kept stacks do not change.
 
 #![allow(clippy::unwrap_used)] // Tests say what they need by failing.
 
@@ -29,7 +29,7 @@ const BUDGET: Budget = Budget {
     marks: 6_000,
 };
 
-/// What a fact is known by, and the places of its stack, frame by frame: modules are numbered as they come.
+/// The key of a fact, and the locations of its stack, frame by frame: modules are numbered in order of use.
 type Stacks = BTreeMap<(&'static str, u32, Timestamp, Timestamp), Vec<String>>;
 
 fn frames(tables: &Tables, stack: Option<StackId>) -> Vec<String> {
@@ -47,7 +47,7 @@ fn frames(tables: &Tables, stack: Option<StackId>) -> Vec<String> {
     up.collect()
 }
 
-/// Notes the stack of each fact when it is told.
+/// Notes the stack of each fact when it arrives.
 #[derive(Default)]
 struct Noted(Stacks);
 
@@ -82,11 +82,11 @@ impl FactSink for Noted {
     }
 }
 
-/// Collects what a profile has room for, and notes each stack as well.
+/// Collects facts within a profile's budget, and also notes each stack.
 struct Both {
     noted: Noted,
     kept: Collector,
-    /// What is kept is shown, so the rest may be given up.
+    /// Whether it visits what it keeps, which lets the rest be dropped.
     shows: bool,
 }
 
@@ -154,7 +154,7 @@ fn of_kept(tables: &Tables, collected: &Collected) -> Stacks {
     noted.0
 }
 
-/// Sums by stack, and clues, each as a line that can be compared.
+/// Sums by stack, and input for findings, each as a comparable line.
 fn sums(tables: &Tables, collected: &Collected) -> Vec<String> {
     let line = |what: &str, stack: Option<StackId>, numbers: &[u64]| {
         let stack = FxBuildHasher.hash_one(frames(tables, stack));
@@ -195,7 +195,7 @@ fn what_is_kept_does_not_depend_on_what_is_given_up() {
     let [mut all, mut few] = [false, true].map(Both::new);
     let mut all_tables = replay(&log, &mut all);
     let mut tables = replay(&log, &mut few);
-    assert_eq!(few.noted.0, all.noted.0, "what is told");
+    assert_eq!(few.noted.0, all.noted.0, "the stacks of all facts");
     // Debug builds look for them long before there are millions.
     if cfg!(debug_assertions) {
         let (few, all) = (tables.stacks.len(), all_tables.stacks.len());
@@ -231,9 +231,12 @@ fn a_kept_log_has_the_stacks_of_its_first_events() {
     source.note_stacks(1_000);
     let mut first = Both::new(true);
     let tables = source.replay(&mut first).unwrap();
-    assert_eq!(first.noted.0, all.noted.0, "what is told while they are noted");
+    assert_eq!(
+        first.noted.0, all.noted.0,
+        "the stacks of all facts while they are noted"
+    );
     let resolved = source.collect_resolved(&tables);
-    // The profile may leave out what it does not keep: the log has it.
+    // The profile may drop facts: the log has them.
     first.kept.finish(&mut tables.clone());
 
     let mut kept = Cursor::new(log);
@@ -242,14 +245,15 @@ fn a_kept_log_has_the_stacks_of_its_first_events() {
     writer.finish().unwrap();
     let mut again = Both::new(true);
     let again_tables = replay(&kept.into_inner(), &mut again);
-    assert_eq!(again.noted.0, all.noted.0, "what the kept log tells");
+    assert_eq!(again.noted.0, all.noted.0, "the stacks in the kept log");
     if cfg!(debug_assertions) {
         let (few, all) = (again_tables.stacks.len(), all_tables.stacks.len());
         assert!(2 * few < all, "{few} of {all} are left");
     }
 }
 
-/// What is kept, as [`of_kept`] and [`sums`] tell it, where code without a name is one from so many stacks on; `None`: from the first.
+/// The kept stacks and sums, as [`of_kept`] and [`sums`] return them, with nameless code merged from `apart` stacks
+/// on; `None`: from the first.
 fn kept(log: &[u8], apart: Option<usize>) -> (Stacks, Vec<String>, Tables) {
     let mut source = LogSource::new(LogReader::new(Cursor::new(log)).unwrap(), &NoBinaries);
     source.forget_stacks();
@@ -263,7 +267,7 @@ fn kept(log: &[u8], apart: Option<usize>) -> (Stacks, Vec<String>, Tables) {
     (of_kept(&tables, &few), sums(&tables, &few), tables)
 }
 
-/// The log, but for every second library's code, which is in anonymous memory.
+/// The log with every second library's code moved to anonymous memory.
 fn with_anonymous_code(log: &[u8]) -> Vec<u8> {
     let mut reader = LogReader::new(Cursor::new(log)).unwrap();
     let mut out = Vec::new();
@@ -309,7 +313,7 @@ fn code_without_a_name_is_one_in_what_was_kept_before_too() {
     assert!(apart.recording.notes.iter().all(|note| !note.contains("nameless code")));
 }
 
-/// Notes what waits have, and says that it wants nothing else.
+/// Notes the stacks of waits, and requests no others.
 #[derive(Default)]
 struct OfWaits(Noted);
 
@@ -359,7 +363,7 @@ fn stacks_that_nobody_wants_are_not_made() {
     assert_eq!(seen(&tables), seen(&all_tables));
     assert_eq!(
         tables.recording.walks, all_tables.recording.walks,
-        "how walks ended counts all the same"
+        "how walks ended is still counted"
     );
     let (some, all) = (tables.stacks.len(), all_tables.stacks.len());
     assert!(some < all, "{some} of {all}");

@@ -1,9 +1,10 @@
-//! Verbs that only read recordings have a wall around them (docs/privilege.md): what the kernel keeps there, and that it is there before the first byte is
-//! read. Where the kernel has no Landlock the tests say "skipped: reason" and are counted.
+//! Subcommands that only read recordings run in a sandbox (docs/privilege.md): what the kernel blocks there, and
+//! that the sandbox is in place before the first byte is read. If the kernel has no Landlock the tests print
+//! "skipped: reason" and are counted.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a test that can't go on should stop where it stands"
+    reason = "a test that fails should stop immediately"
 )]
 
 #[path = "e2e/harness/skip.rs"]
@@ -11,7 +12,7 @@
     dead_code,
     unused_imports,
     unused_macros,
-    reason = "each test program uses its own part of what they share"
+    reason = "each test program uses a part of the shared code"
 )]
 mod skip;
 
@@ -36,7 +37,7 @@ use profiler::record::reach::Reach;
 use symbols::elf::ElfFile;
 use symbols::{BinaryRequest, Config, Symbolicator};
 
-/// What the kernel says, asked without our own code.
+/// Whether the kernel has Landlock, determined without ngmi's code.
 fn has_landlock() -> bool {
     let asked = Command::new("python3")
         .args(["-c", "import ctypes; print(ctypes.CDLL(None).syscall(444, None, 0, 1))"])
@@ -78,20 +79,23 @@ fn only_what_was_named_can_be_written() {
             assert!(refused(fs::remove_file(&theirs)));
             assert!(refused(fs::create_dir(outside.path().join("folder"))));
             assert!(refused(Command::new("/bin/true").status()));
-            // Threads that it starts have the same wall.
+            // Threads that it starts have the same sandbox.
             let of_child = std::thread::spawn(move || fs::write(&theirs, "changed"))
                 .join()
                 .unwrap();
             assert!(refused(of_child));
             let connected = TcpStream::connect(address);
-            assert!(connected.is_ok() || refused(connected), "TCP is kept from Linux 6.7 on");
+            assert!(
+                connected.is_ok() || refused(connected),
+                "TCP is blocked from Linux 6.7 on"
+            );
         });
     });
-    // The wall was that thread's.
+    // The sandbox was that thread's only.
     fs::write(outside.path().join("theirs"), "ours again").unwrap();
 }
 
-/// A recording that does not come yet: the verb waits for it, and has its wall already.
+/// A recording that has not arrived yet: the subcommand waits for it, already in its sandbox.
 #[test]
 fn it_is_there_before_the_first_byte_is_read() {
     needs_landlock!();
@@ -128,7 +132,7 @@ fn it_is_there_before_the_first_byte_is_read() {
     }
 }
 
-/// What makes a recording's profile waits for the recorder to say of what.
+/// The process that builds a recording's profile waits for the recorder's message.
 #[test]
 fn it_is_there_before_a_recording_is_read() {
     needs_landlock!();
@@ -151,7 +155,7 @@ fn it_is_there_before_a_recording_is_read() {
     );
 }
 
-/// Also where something else than lines has to be kept from the library that reads them.
+/// Also where data other than lines has to be isolated from the library that reads it.
 #[test]
 fn lines_are_read_behind_it() {
     needs_landlock!();
@@ -171,7 +175,7 @@ fn lines_are_read_behind_it() {
         );
     };
     run(&["gcc", "-g", "-Wl,--build-id=sha1", "-o", "program", "program.c"]);
-    // Beside DWARF it leads astray, whatever is in it.
+    // This section misleads the library even next to DWARF, whatever its content.
     run(&["objcopy", "--add-section", ".gnu_debugdata=program.c", "program"]);
     let elf = ElfFile::open(fs::File::open(&binary).unwrap()).unwrap();
     let functions = elf.functions();
@@ -196,7 +200,7 @@ fn lines_are_read_behind_it() {
     assert_eq!((&*main.symbol, main.inline_chain[0].line), ("main", Some(1)));
 }
 
-/// The files of a recording, in a home with a key: what a parser that was taken over, or a name in a hostile file, could read of it.
+/// The files of a recording, in a home with a key: what a compromised parser, or a name in a hostile file, could read.
 #[test]
 fn conversion_reads_what_was_mapped_and_its_debug_info() {
     needs_landlock!();
@@ -244,7 +248,7 @@ fn conversion_reads_what_was_mapped_and_its_debug_info() {
         reads_only_mapped: true,
     };
     let mut reach = Reach::of(&[(mapped, Some(file.try_clone().unwrap()))], &plan);
-    // The test's own folder is below the one where rows would be put aside.
+    // The test's own folder is below the folder where rows would be stored temporarily.
     reach.folders.retain(|folder| !home.path().starts_with(folder));
     let names = std::thread::scope(|scope| {
         let walled = scope.spawn(|| {
@@ -289,7 +293,7 @@ fn waits_until(mut is_so: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// The kernel asks for it before it takes a wall.
+/// The kernel requires it before it accepts a sandbox.
 fn has_no_new_privileges(pid: u32) -> bool {
     let status = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status"));
     status.is_ok_and(|status| status.lines().any(|line| line == "NoNewPrivs:\t1"))
