@@ -1,4 +1,5 @@
-//! A recording has one beginning and one end: all of its facts lie between them, and no CPU time from outside is counted.
+//! A recording has one beginning and one end: all of its facts are between them, and no CPU time from outside is
+//! counted.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,7 +18,7 @@ use profiler_common::Loss;
 
 use crate::harness::{Recording, compile, record, running, skipped, system};
 
-/// A program that is busy in every way; ended with the test.
+/// A program that is busy in every way; killed at the end of the test.
 struct Busy {
     child: Child,
     _folder: tempfile::TempDir,
@@ -45,7 +46,7 @@ impl Drop for Busy {
     }
 }
 
-/// When the fact behind an event began and ended; `None`: the event is not a fact.
+/// Start and end of the fact behind an event; `None` if the event is not a fact.
 fn span(event: &Event<'_>) -> Option<(u64, u64)> {
     let (start, end) = match event {
         Event::Sample(sample) => (sample.at.time, sample.at.time),
@@ -67,7 +68,7 @@ fn span(event: &Event<'_>) -> Option<(u64, u64)> {
     Some((start.0, end.0))
 }
 
-/// Compares what was recorded with its own beginning and end.
+/// Compares the recorded facts with the recording's beginning and end.
 fn check(recording: &Recording) {
     let (start, end) = (recording.header.start.0, recording.ended.time.0);
     let mut on: HashMap<u32, u64> = HashMap::new();
@@ -94,13 +95,13 @@ fn check(recording: &Recording) {
     check_lives(recording);
 }
 
-/// Compares each thread's life with what it did in it.
+/// Compares each thread's lifetime with what it did in it.
 fn check_lives(recording: &Recording) {
     let mut log = LogWriter::new(Vec::new(), &recording.header).unwrap();
     for event in &recording.events {
         log.event(event).unwrap();
     }
-    // As the record half does: mappings that are made after the end are no part of the recording.
+    // As the recorder does: mappings created after the end are not part of the recording.
     let end = End {
         time: recording.ended.time,
         ..End::default()
@@ -116,17 +117,17 @@ fn check_lives(recording: &Recording) {
         let known = life.on_ns + life.off_ns;
         assert!(known <= life.life_ns + life.life_ns / 1000 + 100_000, "{life:?}");
     }
-    // The kernel shows all but a few, or the recording says so: beside other recorders it drops more.
+    // The kernel shows all but a few, or the recording counts them: next to other recorders it drops more.
     let gaps = check.open.len() as u64;
     let missed = missed(recording);
     assert!(
         gaps <= check.threads / 10 + missed,
-        "{gaps} of {} lives do not add up, {missed} switches or programs were missed",
+        "times of {gaps} of {} threads do not add up, {missed} switches or programs were missed",
         check.threads
     );
 }
 
-/// Switches that the recording knows it has not seen, and programs that the kernel skipped.
+/// Switches that the recording counts as missed, and program runs that the kernel skipped.
 fn missed(recording: &Recording) -> u64 {
     let mut counts = HashMap::new();
     for event in &recording.events {

@@ -1,4 +1,4 @@
-//! Block requests, held against the device's own statistics and against the program that asked for them.
+//! Block requests, compared with the device's own statistics and with the program that submitted them.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ int main(int count, char **words) {
 const PIECE: u32 = 65536;
 const PIECES: usize = 64;
 
-/// A loop device on a file of its own, detached when dropped.
+/// A loop device on its own file, detached when dropped.
 struct Loop(PathBuf);
 
 impl Loop {
@@ -69,7 +69,7 @@ fn device<'r>(recording: &'r Recording, name: &str) -> &'r DeviceName {
         Event::DeviceName(device) if device.name == name => Some(device),
         _ => None,
     });
-    named.unwrap_or_else(|| panic!("nothing of {name}"))
+    named.unwrap_or_else(|| panic!("no event of device {name}"))
 }
 
 fn requests(recording: &Recording, device: Device) -> Vec<Request> {
@@ -88,7 +88,7 @@ fn bios(recording: &Recording, device: Device, tid: u32) -> Vec<Bio> {
     recording.events.iter().filter_map(of).collect()
 }
 
-/// `Documentation/block/stat.rst` of the kernel: reads, merges, sectors, ms; the same of writes.
+/// `Documentation/block/stat.rst` of the kernel: reads, merges, sectors, ms; the same for writes.
 fn check_statistics(name: &DeviceName, requests: &[Request]) {
     let counted = |at: usize| name.after[at] - name.before[at];
     for (of, first) in [(operation::READ, 0), (operation::WRITE, 4)] {
@@ -114,7 +114,7 @@ fn requests_of_a_quiet_device_are_its_own_statistics() {
     }
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let Some(disk) = Loop::new(folder.path()) else {
-        println!("skipped: no loop device can be had");
+        println!("skipped: no loop device is available");
         return;
     };
     let program = compile(folder.path(), "disk", PROGRAM, &["-O1"]);
@@ -150,7 +150,7 @@ fn requests_of_a_quiet_device_are_its_own_statistics() {
                 .iter()
                 .all(|bio| bio.flags & (BIO_RECORDED | BIO_HAS_FILE) == BIO_RECORDED | BIO_HAS_FILE)
         );
-        // A device opened as a file is the file.
+        // A device opened as a file is the bio's file.
         assert!(direct.iter().all(|bio| bio.comm == b"disk"), "{direct:?}");
     }
     let cached: Vec<&Bio> = bios.iter().filter(|bio| bio.flags & BIO_CACHED != 0).collect();
@@ -178,7 +178,7 @@ fn a_read_through_the_page_cache_names_its_file_and_its_pages() {
         })
         .collect();
     if bios.is_empty() {
-        println!("skipped: files here are on no block device");
+        println!("skipped: files here are not on a block device");
         return;
     }
     let cached = bios.iter().find(|bio| {
@@ -200,7 +200,7 @@ fn a_read_through_the_page_cache_names_its_file_and_its_pages() {
         .map(|bio| u64::from(bio.bytes))
         .sum();
     assert_eq!(direct, u64::from(PIECE) * PIECES as u64);
-    // Each piece is where the program asked for it.
+    // Each piece is at the offset that the program requested.
     for of in [operation::WRITE, operation::READ] {
         let direct = bios
             .iter()
@@ -218,7 +218,7 @@ fn a_read_through_the_page_cache_names_its_file_and_its_pages() {
         }
         assert_eq!(next, u64::from(PIECE) * PIECES as u64);
     }
-    // Each submitter's stack came ahead.
+    // Each submitter's stack arrived early.
     for bio in bios {
         let ahead = recording
             .events

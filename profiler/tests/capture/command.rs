@@ -1,4 +1,4 @@
-//! A command from its birth to its exit, against what the kernel counted.
+//! A command from its birth to its exit, compared with the kernel's counts.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -74,7 +74,7 @@ fn check_births(recording: &Recording, pid: u32, program: &Path) {
             _ => {}
         }
     }
-    // The shell that waited, the thread, the child.
+    // The waiting shell, the thread, the child.
     assert_eq!(
         born,
         [
@@ -112,7 +112,8 @@ fn check_times(recording: &Recording, pid: u32, before: u64) {
             .samples()
             .filter(|sample| sample.at.tid == exit.at.tid)
             .count() as f64;
-        // One a millisecond of the CPU's: by chance a few more of a thread that shares it (331 of 300 ms, seen beside a build), fewer
+        // One per millisecond of CPU time: by chance a few more of a thread that shares it (331 of 300 ms, observed
+        // during a build), fewer
         // where the machine has no time for every tick (an emulated one lost nine of ten).
         let rate = samples * 1e6 / recording.cpu_time(exit.at.tid) as f64;
         assert!((0.05..1.3).contains(&rate), "{samples} samples, {rate} a millisecond");
@@ -122,10 +123,10 @@ fn check_times(recording: &Recording, pid: u32, before: u64) {
 
 fn check_stacks(recording: &Recording, pid: u32) {
     let samples: Vec<_> = recording.samples().collect();
-    // In user mode, because exec has no stack to copy for a while, and on an emulated machine that while is long.
+    // In user mode, because exec has no stack to copy for a while, which is long on an emulated machine.
     let in_user_mode = |sample: &&&Sample<'_>| sample.at.tid == pid && sample.stacks.flags & FLAG_IN_KERNEL == 0;
     let main: Vec<_> = samples.iter().filter(in_user_mode).collect();
-    // Nobody makes unwind tables here: the whole stack is in the copy. main is a few hundred bytes deep.
+    // Without unwind tables, the whole stack is in the copy. main is a few hundred bytes deep.
     let whole = |sample: &Sample<'_>| {
         sample.stacks.flags & (FLAG_USER_REGS | FLAG_STACK_CUT | FLAG_STACK_UNREADABLE) == FLAG_USER_REGS
             && !sample.stacks.copy.is_empty()
@@ -188,7 +189,7 @@ fn check_mappings(recording: &Recording, pid: u32, program: &Path) {
         })
         .collect();
     assert!(executed.iter().all(|exec| at(exec.pid, exec)), "{code:?}");
-    // Samples in user mode of the program lie in a mapping that was recorded.
+    // User-mode samples of the program are in a recorded mapping.
     let inside = |sample: &&Sample<'_>| {
         recording.events.iter().any(|event| {
             matches!(event, Event::Mapping(mapping) if mapping.at.pid == sample.at.pid
@@ -200,7 +201,7 @@ fn check_mappings(recording: &Recording, pid: u32, program: &Path) {
         .filter(|sample| sample.at.pid == pid && sample.stacks.flags & FLAG_IN_KERNEL == 0)
         .collect();
     assert!(user.iter().filter(|sample| inside(sample)).count() * 100 >= user.len() * 99);
-    // The file itself came along, once, and it is the program.
+    // The file itself was passed along, once, and it is the program.
     let files: Vec<_> = recording
         .mapped
         .iter()

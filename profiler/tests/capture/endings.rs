@@ -1,4 +1,4 @@
-//! Recordings that end otherwise than by Stop, and those that never begin.
+//! Recordings that end without Stop, and those that never begin.
 
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom};
@@ -83,7 +83,7 @@ fn the_disk_is_full() {
         .create_new(true)
         .open(small.0.path().join("log"))
         .unwrap();
-    // Room for the header and little more.
+    // Space for the header and little more.
     std::fs::write(small.0.path().join("filler"), vec![0x33; 40 << 10]).unwrap();
     half.begin(asked.start, &log);
     assert_eq!(waiting.run(), Some(0));
@@ -131,7 +131,7 @@ fn requests_that_cannot_be_served_are_refused_in_words() {
     assert!(start(us(), Some(&device)).contains("not a regular file"));
 }
 
-/// Whoever has the socket, and is not the half that the terms were settled with.
+/// A process with the socket that is not the recorder with which the terms were agreed.
 #[test]
 fn no_message_widens_the_terms() {
     if skipped() {

@@ -1,4 +1,5 @@
-//! `execve` by another thread than the first, which takes the first one's number while that one runs its last instructions.
+//! `execve` by a thread other than the first, which takes the first one's tid while that one runs its last
+//! instructions.
 
 use profiler::event::{At, Event, TaskExec};
 
@@ -36,7 +37,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Those of a new program that another thread than the first brought.
+/// Execs by a thread other than the first.
 fn exchanges(recording: &Recording) -> Vec<&TaskExec> {
     let execs = recording.events.iter().filter_map(|event| match event {
         Event::TaskExec(exec) if exec.old_tid != exec.at.tid => Some(exec),
@@ -58,7 +59,8 @@ fn exec_by_another_thread_than_the_first() {
     let execs = exchanges(&recording);
     let [second] = execs[..] else { panic!("{execs:?}") };
     assert_eq!((second.at.pid, second.at.tid), (pid, pid));
-    // The new program's time is all there: the thread spun for 100 ms under its old number, and to 250 ms under the new one.
+    // The new program's time is complete: the thread spun for 100 ms under its old tid, and to 250 ms under the new
+    // one.
     let last = recording.exits().last().unwrap();
     assert_eq!((last.at.tid, last.exit_code >> 8), (pid, 5));
     let after = recording
@@ -72,7 +74,7 @@ fn exec_by_another_thread_than_the_first() {
     assert_eq!(recording.ended.progress.threads, 0);
 }
 
-/// On two CPUs the first thread is often still on its way out when the other one goes on under its number.
+/// On two CPUs the first thread is often still exiting when the other one continues under its tid.
 #[test]
 fn both_threads_keep_what_is_theirs_while_they_exchange_numbers() {
     const ROUNDS: usize = 200;
@@ -93,7 +95,8 @@ fn both_threads_keep_what_is_theirs_while_they_exchange_numbers() {
             panic!("{exits:?} of {exec:?}")
         };
         assert_eq!((first.exit_code, other.exit_code >> 8), (0, 5));
-        // A first thread that is later than the exec has the number that was given to it; one that ends just when the exec is told, either.
+        // A first thread that exits after the exec has its reassigned tid; one that exits just when the exec is
+        // recorded, either.
         let late = first.at.time > exec.at.time;
         assert!(
             first.at.tid == exec.old_tid || first.at.tid == exec.at.tid && !late,

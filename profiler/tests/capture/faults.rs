@@ -1,4 +1,4 @@
-//! Page faults of a program that knows them, in every tier that the kernel allows.
+//! Page faults of a program with known faults, in every tier that the kernel allows.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
@@ -12,8 +12,8 @@ use profiler_common::fault::{BEFORE_UNKNOWN, FAULT_FAILED, FAULT_MAJOR, FAULT_ST
 
 use crate::harness::{Recording, Waiting, command, compile, record, skipped};
 
-/// Touches `PAGES` pages of anonymous memory, then a file's pages backwards, in a child too and in four threads, and finally an
-/// address that it must not touch.
+/// Touches `PAGES` pages of anonymous memory, then a file's pages backwards, also in a child and in four threads,
+/// and finally a forbidden address.
 const PROGRAM: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -80,7 +80,7 @@ fn faults(recording: &Recording) -> Vec<&Fault<'static>> {
     faults
 }
 
-/// The pages from `at` on that were faulted in, in order.
+/// Pages from `at` on that were faulted in, in order.
 fn touched(recording: &Recording, at: u64, pages: u64) -> Vec<u64> {
     let pages = at..at + pages * PAGE;
     let addresses = faults(recording).into_iter().map(|fault| fault.address.0);
@@ -90,7 +90,7 @@ fn touched(recording: &Recording, at: u64, pages: u64) -> Vec<u64> {
         .collect()
 }
 
-/// The program, built once per content: in guests, where a compiler takes longer than the recording, it is there already.
+/// The program, built once per content: in guests, where compiling takes longer than the recording, it exists already.
 fn program() -> PathBuf {
     static BUILT: Mutex<()> = Mutex::new(());
     let _one = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -131,7 +131,7 @@ fn recorded(folder: &Path, faults: Faults) -> Option<(Recording, u32)> {
     Some((recording, pid))
 }
 
-/// What the kernel counted and the tier did not see, for a thread that was watched.
+/// Faults that the kernel counted and the tier did not see, for a traced thread.
 fn not_visible(exit: &TaskExit) -> Option<i64> {
     let counts = exit.faults?;
     let kernels = exit.minor_faults + exit.major_faults;
@@ -139,8 +139,8 @@ fn not_visible(exit: &TaskExit) -> Option<i64> {
         .then(|| (kernels - counts.before).cast_signed() - (counts.seen + counts.lost + counts.filtered).cast_signed())
 }
 
-/// The faults that say they slept, against the kernel's count of the times that the thread did: some reads are over before anybody waits for
-/// them, on a machine whose disk is slow to ask nearly all are; and a fault may sleep twice.
+/// Compares the faults recorded as sleeping with the kernel's count of the thread's sleeps: some reads finish before
+/// the thread waits for them, nearly all on a machine whose disk takes long to submit to; and a fault may sleep twice.
 fn check_sleeps(folder: &Path, faults: &[&Fault<'_>]) {
     let slept: usize = std::fs::read_to_string(folder.join("sleeps")).unwrap().parse().unwrap();
     let waited = faults
@@ -154,8 +154,9 @@ fn check_sleeps(folder: &Path, faults: &[&Fault<'_>]) {
     );
 }
 
-/// How often the kernel skipped a program, because a thread that was preempted in it holds that CPU's place: a kernel that preempts everything
-/// does so, on an emulated machine most of all. It counts them, and each may be a fault that nobody told.
+/// How often the kernel skipped a program, because a thread preempted in it occupies that CPU's slot: a fully
+/// preemptible kernel does so, most of all on an emulated machine. The kernel counts them, and each may be an
+/// unrecorded fault.
 fn skipped_runs(recording: &Recording) -> u64 {
     let counts = recording.losses().into_iter().map(|event| match event {
         Event::Loss { loss, count } if *loss == Loss::ProgramMissed as u32 => *count,
@@ -164,7 +165,7 @@ fn skipped_runs(recording: &Recording) -> u64 {
     counts.max().unwrap_or(0)
 }
 
-/// How many of `all` were not `seen`; those that were are in order.
+/// How many of `all` are not in `seen`; those in `seen` are in order.
 fn missing_from(seen: &[u64], all: impl Iterator<Item = u64>) -> u64 {
     let mut rest = seen.iter().peekable();
     let missing = all.filter(|page| rest.next_if_eq(&page).is_none()).count();
@@ -246,7 +247,7 @@ fn check(source: FaultSource) {
     }
     assert!(
         not_told <= skipped,
-        "{not_told} faults are not told, {skipped} runs were skipped"
+        "{not_told} faults are not recorded, {skipped} runs were skipped"
     );
 }
 
@@ -302,7 +303,7 @@ fn what_is_not_asked_for_is_counted() {
         }
         assert!(
             not_told <= skipped,
-            "{mode:?}: {not_told} faults are not told, {skipped} runs were skipped"
+            "{mode:?}: {not_told} faults are not recorded, {skipped} runs were skipped"
         );
     }
 }

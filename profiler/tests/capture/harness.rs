@@ -1,4 +1,4 @@
-//! What the tests share: programs that wait, and the record half's part of a recording.
+//! Shared by the tests: programs that wait, and the recorder's part of a recording.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -22,7 +22,7 @@ use profiler_common::Loss;
 
 use crate::taken::taken;
 
-/// A program that a test compiles, waiting for a line on its standard input before it becomes the program.
+/// A program compiled by a test, which waits for a line on its standard input before it becomes the program.
 pub struct Waiting(pub Child);
 
 impl Waiting {
@@ -37,7 +37,8 @@ impl Waiting {
         waiting
     }
 
-    /// Returns when the shell waits in read(0): what it takes to get there is not to be recorded, and on an emulated machine is a lot.
+    /// Returns when the shell waits in read(0): the way there should not be recorded, and is long on an emulated
+    /// machine.
     fn settle(&self) {
         let at_read = |call: String| call.starts_with("0 0x0 ") || call.starts_with("63 0x0 ");
         for _ in 0..500 {
@@ -59,19 +60,19 @@ impl Waiting {
     }
 }
 
-/// Everything that a recording left behind.
+/// Everything that a recording produced.
 pub struct Recording {
     pub header: Header,
     pub ended: Ended,
     pub mapped: Vec<(Mapped, Option<OwnedFd>)>,
     pub events: Vec<Event<'static>>,
-    /// What capture warned of.
+    /// Warnings from capture.
     pub warnings: Vec<String>,
-    /// What the hypervisor and interrupts took from the machine's CPUs meanwhile.
+    /// CPU time that the hypervisor and interrupts took meanwhile.
     taken: Duration,
 }
 
-/// The kernel's figure of a thread's on-CPU time so far, in ns.
+/// The kernel's count of a thread's on-CPU time so far, in ns.
 pub fn time_before(tid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).unwrap();
     stat.split(' ').next().unwrap().parse().unwrap()
@@ -93,7 +94,7 @@ pub fn compile(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathB
     program
 }
 
-/// Says so if this test can't run here.
+/// Whether this test can't run here, with a message.
 pub fn skipped() -> bool {
     let skipped = !nix::unistd::geteuid().is_root();
     if skipped {
@@ -102,30 +103,30 @@ pub fn skipped() -> bool {
     skipped
 }
 
-/// The record half of a recording that is under way.
+/// The recorder of a recording in progress.
 pub struct Half {
     link: Option<Link>,
     capture: JoinHandle<anyhow::Result<()>>,
     mapped: Vec<(Mapped, Option<OwnedFd>)>,
 }
 
-/// Terms, and what `Start` says.
+/// Terms, and the content of `Start`.
 pub struct Asked {
     pub terms: Terms,
     pub start: Start,
 }
 
-/// Of a process that waits to become the command.
+/// Records a process that waits to become the command.
 pub fn command(pid: u32) -> Asked {
     asked(Scope::Command, Some(pid))
 }
 
-/// Of processes that run.
+/// Records running processes.
 pub fn running(pids: &[u32]) -> Asked {
     asked(Scope::Pids(pids.to_vec()), None)
 }
 
-/// Of everything.
+/// Records the whole system.
 pub fn system() -> Asked {
     asked(Scope::System, None)
 }
@@ -159,7 +160,7 @@ impl Asked {
 }
 
 impl Half {
-    /// Starts the privileged half in a thread.
+    /// Starts the privileged helper in a thread.
     pub fn new(terms: Terms) -> Self {
         let (ours, theirs) =
             socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).unwrap();
@@ -188,7 +189,7 @@ impl Half {
                 .unwrap()
                 .receive::<Reply>()
                 .unwrap()
-                .expect("capture hung up")
+                .expect("capture closed its socket")
             {
                 (Reply::Mapped(file), descriptor) => self.mapped.push((file, descriptor)),
                 (Reply::Progress(_), _) => {}
@@ -205,7 +206,7 @@ impl Half {
         }
     }
 
-    /// Hangs up, and waits for the end of the privileged half.
+    /// Closes the socket, and waits until the privileged helper ends.
     pub fn hang_up(mut self) -> anyhow::Result<()> {
         self.link = None;
         self.capture.join().unwrap()
@@ -279,7 +280,7 @@ impl Recording {
         })
     }
 
-    /// On-CPU time of a thread: its samples and what was left at its end, in ns.
+    /// On-CPU time of a thread: its samples and the rest at its end, in ns.
     pub fn cpu_time(&self, tid: u32) -> u64 {
         let samples = self
             .samples()
@@ -290,26 +291,27 @@ impl Recording {
             .sum()
     }
 
-    /// Our figure of an on-CPU time against the kernel's, which is from `low` to `high`, give or take `slack`, all in ns.
+    /// Compares our on-CPU time with the kernel's, which is from `low` to `high`, with a tolerance of `slack`, all
+    /// in ns.
     ///
-    /// The kernel leaves out what interrupts and the hypervisor took: ours is never less, and at most that much more.
+    /// The kernel omits time taken by interrupts and the hypervisor: ours is never less, and at most that much more.
     #[track_caller]
     pub fn check_near(&self, ours: u64, low: u64, high: u64, slack: u64) {
         let taken = u64::try_from(self.taken.as_nanos()).unwrap();
         assert!(
             ours + slack > low - low / 100 && ours < high + high / 10 + taken + slack,
-            "{ours} ns, the kernel says {low} to {high} ns, and that {taken} ns were taken away"
+            "{ours} ns, the kernel reports {low} to {high} ns, and {taken} ns stolen"
         );
     }
 
-    /// Our figure of a thread's on-CPU time against the kernel's, `before` of which was used before the recording, in ns.
+    /// Compares our on-CPU time of a thread with the kernel's, of which `before` was used before the recording, in ns.
     #[track_caller]
     pub fn check_time(&self, exit: &TaskExit, before: u64) {
         let kernels = exit.sum_exec_runtime - before;
         self.check_near(self.cpu_time(exit.at.tid), kernels, kernels, 2_000_000);
     }
 
-    /// All but those of the whole machine, whose disks and switches other tests are busy with.
+    /// All losses except those of the whole machine, since other tests use its disks and switches.
     pub fn losses(&self) -> Vec<&Event<'static>> {
         let of_machine = [Loss::RequestEndMissed, Loss::SwitchMissed].map(|loss| loss as u32);
         self.events

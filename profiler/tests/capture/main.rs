@@ -1,5 +1,5 @@
-//! Records programs of our own through the socket, as the record half does, and checks the log against what the programs
-//! did and what the kernel counted.
+//! Records test programs through the socket, as the recorder does, and compares the log with what the programs did and
+//! with the kernel's counts.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod beginning;

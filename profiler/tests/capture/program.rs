@@ -1,4 +1,4 @@
-//! A program whose stacks are known: how deep, in which functions, and where they lie.
+//! A program with known stacks: their depth, functions and addresses.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,8 +12,9 @@ use symbols::elf::ElfFile;
 
 use crate::harness::{Recording, compile};
 
-/// Burns in `leaf` below exactly N calls of `descend`, whose frames have SIZE words; `fork`: in a child too; `exec`: then becomes
-/// another program; `turns`: in `leaf_odd` below `odd` and in `leaf_even` below `even` in turn, whose frames lie at the same addresses.
+/// Burns in `leaf` below exactly N calls of `descend` with frames of SIZE words; `fork`: also in a child; `exec`:
+/// then becomes another program; `turns`: alternates between `leaf_odd` below `odd` and `leaf_even` below `even`,
+/// with frames at the same addresses.
 const PROGRAM: &str = r##"
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +47,7 @@ int main(int argc, char **argv) {
     return !strcmp(argv[1], "exec");
 }
 "##;
-/// A compiled program, and where its functions are in the file's own terms.
+/// A compiled program, with its functions' addresses in the file's own address space.
 pub struct Program {
     pub path: PathBuf,
     functions: BTreeMap<u64, (u64, String)>,
@@ -77,7 +78,7 @@ impl Program {
         }
     }
 
-    /// Where its code was mapped first, in the address space of its first process: what to subtract from an address there.
+    /// Where its code was first mapped, in the address space of its first process: subtract it from addresses there.
     pub fn bias(&self, recording: &Recording) -> u64 {
         let mapping = recording.events.iter().find_map(|event| match event {
             Event::Mapping(mapping)
@@ -91,7 +92,7 @@ impl Program {
         mapping.start.0 - mapping.offset.0 + segment.offset - segment.svma
     }
 
-    /// Names of a stack's functions, leaf first; `?` for those of others.
+    /// Names of a stack's functions, leaf first; `?` for those of other files.
     pub fn names(&self, bias: u64, stack: &UserStack<'_>) -> Vec<&str> {
         let name = |(depth, address): (usize, &u64)| {
             let place = address.wrapping_sub(bias + u64::from(depth > 0));
@@ -106,7 +107,7 @@ impl Program {
             .collect()
     }
 
-    /// Every file of code that it maps, as its mappings name them.
+    /// Every code file that it maps, by the names in its mappings.
     pub fn code(&self) -> Vec<(FileId, PathBuf)> {
         let mut child = Command::new(&self.path)
             .args(["hold", "0"])

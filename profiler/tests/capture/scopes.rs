@@ -1,4 +1,4 @@
-//! Who is recorded: running processes, and the whole system.
+//! Scopes: running processes, and the whole system.
 
 use std::process::{Command, Stdio};
 
@@ -23,7 +23,7 @@ int main(int argc, char **argv) {
     pthread_t first, second;
     if (!strcmp(argv[1], "executed")) { spin(250); return 5; }
     if (!strcmp(argv[1], "move")) {
-        // A loop: `dec %edi; jnz` to it; `ret`, moved to where the kernel sees fit, twice the size.
+        // A loop: `dec %edi; jnz` to it; `ret`, moved to where the kernel wants it, twice the size.
         static const unsigned char code[] = {0xff, 0xcf, 0x75, 0xfc, 0xc3};
         char *page = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         mmap(page + 4096, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
@@ -90,7 +90,7 @@ fn a_running_process_with_its_threads_and_children_to_be() {
     let expected = [(true, "threads"), (true, "early"), (false, "threads")];
     assert_eq!(born, expected.map(|(existed, name)| (existed, name.to_owned())));
     assert!(program_seen && code == 1);
-    // The early thread and the late one spun to 200 ms each; the late one was born under our eyes.
+    // The early thread and the late one spun to 200 ms each; the late one was born during the recording.
     let late = recording.exits().find(|exit| !existed.contains(&exit.at.tid)).unwrap();
     recording.check_time(late, 0);
     assert!(late.sum_exec_runtime >= 200_000_000);
@@ -151,10 +151,10 @@ fn the_whole_system_but_the_recorder() {
     });
     let exit = recording.exits().find(|exit| exit.at.tid == pid).unwrap();
     let (ours, kernels) = (recording.cpu_time(pid), exit.sum_exec_runtime);
-    // Recording everything makes interrupts, whose time the kernel leaves out.
+    // Recording everything causes interrupts, which the kernel excludes from CPU time.
     assert!(
         kernels >= 250_000_000 && ours.abs_diff(kernels) < kernels / 10,
-        "{ours} ns, the kernel says {kernels} ns"
+        "{ours} ns, the kernel reports {kernels} ns"
     );
     assert!(
         recording

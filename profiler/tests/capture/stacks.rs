@@ -1,11 +1,11 @@
-//! Copies of the user stack: as much as there is, cut at the limit, and stopped where nothing is mapped.
+//! Copies of the user stack: the whole stack, truncated at the limit, and stopped at unmapped memory.
 
 use profiler::event::Sample;
 use profiler_common::stack::{FLAG_STACK_CUT, FLAG_STACK_STOPPED, FLAG_USER_REGS};
 
 use crate::harness::{Recording, Waiting, command, compile, record, skipped};
 
-/// Spins in a frame at a known depth of its stack: on the main thread, on a thread's stack, or on a stack of its own.
+/// Spins in a frame at a known depth of its stack: on the main thread, on a thread's stack, or on a separate stack.
 const DEEP: &str = r#"
 #define _GNU_SOURCE
 #include <alloca.h>
@@ -22,7 +22,7 @@ static void spin(void) {
     while ((t.tv_sec - from.tv_sec) * 1000000000L + t.tv_nsec - from.tv_nsec < 200000000);
 }
 static __attribute__((noinline)) void *deep(void *unused) {
-    // Every page is there before the first one is marked.
+    // Touch every page before marking the first one.
     char *room = alloca(depth); memset(room, 0, depth); __asm__ volatile("" ::"r"(room) : "memory");
     memset(room, 0x5a, depth); __asm__ volatile("" ::"r"(room) : "memory");
     spin(); __asm__ volatile("" ::"r"(room) : "memory"); return unused;
@@ -63,7 +63,7 @@ fn deep(recording: &Recording) -> Vec<&Sample<'static>> {
         .copied()
         .filter(|sample| sample.stacks.copy.windows(64).any(|bytes| bytes == [0x5a; 64]))
         .collect();
-    // 200 of them, if the machine has time for every tick; an emulated one has not.
+    // About 200, if the machine has time for every tick; an emulated one has not.
     assert!(deep.len() > 30, "{} of {} samples", deep.len(), user.len());
     deep
 }
@@ -100,7 +100,7 @@ fn cut_at_the_limit() {
         let recording = run(place, 200_000, limit);
         for sample in deep(&recording) {
             assert_ne!(sample.stacks.flags & FLAG_STACK_CUT, 0);
-            // A sample within memset has pages above it that were never touched.
+            // A sample within memset has untouched pages above it.
             let stopped = sample.stacks.flags & FLAG_STACK_STOPPED != 0;
             assert!(
                 stopped || sample.stacks.copy.len() == limit as usize,
@@ -119,7 +119,7 @@ fn stopped_at_the_end_of_a_mapping() {
     let recording = run("own", 10_000, 65536);
     for sample in deep(&recording) {
         assert_ne!(sample.stacks.flags & FLAG_STACK_STOPPED, 0);
-        // Exactly to the end of the stack that the program made: a page boundary.
+        // Exactly to the end of the stack that the program allocated: a page boundary.
         assert_eq!((sample.stacks.regs.sp + sample.stacks.copy.len() as u64) % 4096, 0);
         assert!(
             (10_000..16_000).contains(&sample.stacks.copy.len()),

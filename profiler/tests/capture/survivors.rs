@@ -1,4 +1,4 @@
-//! Threads that are alive at Stop: their time is all there, and the pages that they read.
+//! Threads that are alive at Stop: their time is complete, and so are the pages that they read.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use profiler::event::{Event, PagesRead};
 
 use crate::harness::{Waiting, command, compile, record, skipped, time_before};
 
-/// A thread that spins for ever, and one that spins for 30 ms and then sleeps.
+/// A thread that spins forever, and one that spins for 30 ms and then sleeps.
 const PROGRAM: &str = r"
 #include <pthread.h>
 #include <time.h>
@@ -20,7 +20,7 @@ int main(void) {
     for (;;) pause();
 }
 ";
-/// A tick of the slowest kernels, and what the kernel's own figure lags behind for a thread that runs.
+/// A tick of the slowest kernels, by which the kernel's own count lags for a running thread.
 const TICK: u64 = 10_000_000;
 
 #[test]
@@ -33,7 +33,7 @@ fn their_time_is_what_the_kernel_says() {
     let mut waiting = Waiting::new(&program, &[]);
     let pid = waiting.pid();
     let request = command(pid).with(|terms| {
-        // So few samples that most of the time is left at the end.
+        // With few samples, most of the time is left at the end.
         terms.sample_hz = 3;
     });
     let before = time_before(pid);
@@ -46,7 +46,7 @@ fn their_time_is_what_the_kernel_says() {
                 .take()
                 .map(|mut input| std::io::Write::write_all(&mut input, b"\n")),
         );
-        // On a busy machine it takes a while until they have run so long.
+        // On a busy machine it takes a while until they have run that long.
         let ran = || {
             profiler::capture::procfs::threads(pid)
                 .unwrap()
@@ -83,7 +83,8 @@ fn their_time_is_what_the_kernel_says() {
     assert!(at_stop.iter().any(|(_, time)| *time > 150_000_000), "{at_stop:?}");
 }
 
-/// One thread reads page 40 by a system call and pauses; the other one touches pages 3, 10, 11 and 12 and pauses, under the name `ready`.
+/// One thread reads page 40 with a system call and pauses; the other touches pages 3, 10, 11 and 12 and pauses,
+/// under the name `ready`.
 const READER: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>

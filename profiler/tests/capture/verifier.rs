@@ -1,4 +1,4 @@
-//! What the kernel's verifier thinks of our programs.
+//! The kernel verifier's results for ngmi's programs.
 
 use profiler::capture::attach::{self, Nouns};
 use profiler::capture::btf::{self, Btf};
@@ -10,7 +10,7 @@ use profiler_common::config::Config;
 
 use crate::harness::skipped;
 
-/// Of the million instructions that the verifier follows at most, a program of ours may take so many: other kernels follow more paths.
+/// Limit for a program, of the million instructions that the verifier follows: other kernels follow more paths.
 const LIMIT: u32 = 400_000;
 
 #[test]
@@ -39,16 +39,16 @@ fn every_program_is_far_from_the_verifiers_limit() {
         let mut hooks = attach::attach(ebpf, &cpus, nouns).unwrap();
         attach::sample(&mut hooks, &cpus, 1);
         attach::require(&hooks).unwrap();
-        // What the verifier thinks wrong (EACCES, EINVAL, E2BIG) is our mistake; EPERM is the kernel's policy.
+        // Verifier errors (EACCES, EINVAL, E2BIG) are ngmi's bugs; EPERM is the kernel's policy.
         let wrong = ["os error 13", "os error 22", "os error 7)"];
         for status in &hooks.status {
             let refused = status.refused.as_deref().unwrap_or_default();
             assert!(!wrong.iter().any(|error| refused.contains(error)), "{status:?}");
         }
         for (name, program) in hooks.ebpf.programs() {
-            // One that another tier needs, or that this kernel refuses, is not loaded.
+            // A program for another tier, or refused by this kernel, is not loaded.
             let Ok(info) = program.info() else { continue };
-            // The kernel tells since 5.16.
+            // The kernel reports it since 5.16.
             let Some(verified) = info.verified_instruction_count() else {
                 continue;
             };

@@ -1,4 +1,5 @@
-//! Waits of programs that know them: each switch is told once, and what a thread did not run is what its life lasted beyond its time on
+//! Waits of programs with known waits: each switch is recorded once, and a thread's off-CPU time is its lifetime
+//! minus its time on
 //! CPUs.
 
 use std::path::Path;
@@ -13,12 +14,12 @@ use profiler_common::switch::{WAIT_BIRTH, WAIT_IN_CALL, WAIT_LIKE_EARLIER, WAIT_
 use crate::emulated::is_emulated;
 use crate::harness::{Recording, Waiting, command, compile, record, skipped};
 
-/// Each thread writes how often it was switched by the kernel's count, and how long its own waits took by its clock; `ROUNDS` times the first
-/// two wake each other on one CPU.
+/// Each thread writes how often it was switched by the kernel's count, and how long its own waits took by its clock;
+/// the first two wake each other `ROUNDS` times on one CPU.
 const PROGRAM: &str = include_str!("waits.c");
 
-/// What the program says of a thread: its name, its number, how often it was switched, and the ns that it waited by its own clock (the main
-/// thread for its child, the sleeper for the time to pass).
+/// The program's report on a thread: its name, its tid, how often it was switched, and the ns that it waited by its
+/// own clock (the main thread for its child, the sleeper for its timeouts).
 struct Told {
     name: String,
     tid: u32,
@@ -75,15 +76,16 @@ fn lost(recording: &Recording) -> u64 {
     count_of(recording, Loss::WaitRingFull)
 }
 
-/// Switches that the kernel did not show: seen here once in a hundred thousand, while other programs came to the tracepoint and left it.
+/// Switches that the kernel did not show: observed once in a hundred thousand, while other programs attached to the
+/// tracepoint and detached.
 fn missed(recording: &Recording) -> u64 {
     count_of(recording, Loss::SwitchMissed)
 }
 
-/// On CPUs and off them is a thread's life, but for a thousandth.
+/// On-CPU and off-CPU time add up to a thread's lifetime, within a thousandth.
 fn check_life(recording: &Recording, thread: &Told) {
     if missed(recording) > 0 {
-        return; // it says so, and one wait is as long as it likes
+        return; // the loss is counted, and one wait may have any length
     }
     let time = |event: &Event<'static>| match event {
         Event::TaskNew(new) if new.at.tid == thread.tid => Some((true, new.at.time.0)),
@@ -104,10 +106,11 @@ fn check_life(recording: &Recording, thread: &Told) {
     );
 }
 
-/// So many switches may come between the thread's own look at its count and its end, on an emulated machine most of all.
+/// Maximum number of switches between the thread's own look at its count and its end, most of all on an emulated
+/// machine.
 const LATE: u64 = 64;
 
-/// What was told of its switches; the wait for its first CPU is none.
+/// Recorded switches; the wait for its first CPU is not one.
 fn switches_seen(recording: &Recording, thread: &Told) -> u64 {
     let all = waits(recording, thread.tid);
     let births = all.iter().filter(|wait| wait.flags & WAIT_BIRTH != 0).count() as u64;
@@ -141,14 +144,15 @@ fn each_switch_is_told_and_lives_add_up() {
     assert_eq!(told.len(), 6);
     for thread in &told {
         if thread.name != "main" {
-            check_life(&recording, thread); // the first thread was a shell before
+            check_life(&recording, thread); // the first thread was a shell before that
         }
         if thread.name != "main" {
             check_count(&recording, thread);
         }
     }
     check_sleeps(&recording, &told);
-    // Who is woken through a futex knows by whom: the other player. Which of the two waits is the scheduler's choice.
+    // A thread woken through a futex has the other player as its waker. Which of the two waits is the scheduler's
+    // choice.
     let tid = |name: &str| told.iter().find(|thread| thread.name == name).unwrap().tid;
     let mut woken = 0;
     for (player, other) in [("ping", "pong"), ("pong", "ping")] {
@@ -168,7 +172,7 @@ fn each_switch_is_told_and_lives_add_up() {
         woken += wakers.len();
     }
     assert!(woken >= 10, "{woken}");
-    // The main thread waited in read(2) for the child's write, 30 ms after it went to sleep: a pipe.
+    // The main thread waited in read(2) for the child's write, which came 30 ms after it went to sleep: a pipe.
     let read = waits(&recording, tid("main"));
     let read = read
         .iter()
@@ -181,18 +185,19 @@ fn each_switch_is_told_and_lives_add_up() {
     assert_eq!(read.waker.unwrap().tid, tid("child"));
 }
 
-/// Five sleeps of 20 ms, which together are no longer than the program says.
+/// Five sleeps of 20 ms, which together are no longer than the program reports.
 fn check_sleeps(recording: &Recording, told: &[Told]) {
     let sleeper = told.iter().find(|thread| thread.name == "sleeper").unwrap();
     let slept: Vec<_> = waits(recording, sleeper.tid)
         .into_iter()
         .filter(|wait| wait.flags & WAIT_PREEMPTED == 0 && wait.call.is_some_and(|call| is_sleep(call.number)))
         .collect();
-    // Five, but for one whose time was over before the busy machine let it go to sleep; `check_count` has counted them.
+    // Five, except for one that timed out before the busy machine let it go to sleep; `check_count` has counted them.
     assert!((3..=5).contains(&slept.len()), "{slept:?}");
     let sum: u64 = slept.iter().map(|wait| wait.off).sum();
     assert!(sum <= sleeper.waited, "{sum} of {}", sleeper.waited);
-    // The clock of a sleep runs before the switch-out: on a busy machine the others are shorter by what the thread waited for a CPU in between.
+    // A sleep's clock starts before the switch-out: on a busy machine the others are shorter by the wait for a CPU
+    // in between.
     assert!(slept.iter().any(|wait| wait.off >= 20_000_000), "{slept:?}");
     for wait in slept {
         assert_eq!(
@@ -210,7 +215,7 @@ fn a_storm_is_summed_up_and_nothing_of_it_is_lost() {
         return;
     };
     let lost = lost(&recording);
-    // An emulated recorder may be overrun: then every wait that is missing has to be counted.
+    // An emulated recorder may be overrun: then every missing wait must be counted.
     if lost > 0 {
         assert!(is_emulated(), "{lost} lost");
         let all: Vec<&Told> = told.iter().filter(|thread| thread.name != "main").collect();
@@ -230,7 +235,8 @@ fn a_storm_is_summed_up_and_nothing_of_it_is_lost() {
             all.iter()
                 .any(|wait| wait.count > 1 && wait.flags & WAIT_LIKE_EARLIER != 0)
         );
-        // Whoever waited has a stack, also those that were not looked at; who ends may have given its memory up (7.2 preempts it there).
+        // Every waiter has a stack, even those with a reused one; a thread that exits may have released its memory
+        // (7.2 preempts it there).
         let none = all
             .iter()
             .filter(|wait| {
@@ -303,7 +309,7 @@ fn perf_agrees() {
     };
     let begun = recording.events.iter().filter_map(begins).max().unwrap();
     let of_program = |event: &Event<'static>| match event {
-        // What happened before exec is not in perf's count, nor is the wait for the first CPU.
+        // perf's count excludes what happened before exec, and the wait for the first CPU.
         Event::Wait(wait) if wait.flags & WAIT_BIRTH == 0 => {
             (wait.at.pid >= program && wait.end > begun).then_some(u64::from(wait.count))
         }
@@ -312,7 +318,7 @@ fn perf_agrees() {
     let ours: u64 = recording.events.iter().filter_map(of_program).sum();
     let overrun = lost(&recording);
     assert!(overrun == 0 || is_emulated(), "{overrun} lost");
-    // perf counts each thread's last switch, too.
+    // perf counts each thread's last switch too.
     assert!(
         ours <= perf + 16 && ours + overrun + missed(&recording) + 16 >= perf,
         "{ours} here and {overrun} lost, {perf} by perf"

@@ -1,4 +1,4 @@
-//! Stacks that are walked in the kernel: exact ones, across fork and exec, and tables that lie.
+//! Stacks walked in the kernel: exact ones, across fork and exec, and false tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -20,7 +20,7 @@ use symbols::elf::ElfFile;
 use crate::harness::{Half, Recording, Waiting, command, record_with, skipped};
 use crate::program::Program;
 
-/// Where programs without position independence lie.
+/// Addresses of programs without position independence.
 const FIXED: std::ops::Range<u64> = 0x40_0000..0x50_0000;
 
 fn memory(bytes: &[u8]) -> File {
@@ -34,7 +34,7 @@ fn memory(bytes: &[u8]) -> File {
     file
 }
 
-/// The table of a file. Those of libraries are made once: on an emulated machine each takes seconds.
+/// The table of a file. Those of libraries are built once: on an emulated machine each takes seconds.
 fn table(path: &Path, elf: &ElfFile) -> File {
     static MADE: Mutex<BTreeMap<PathBuf, Vec<u8>>> = Mutex::new(BTreeMap::new());
     let mut tables = MADE.lock().unwrap();
@@ -53,7 +53,7 @@ fn send(half: &Half, file: FileId, path: &Path, lie: Option<Vec<Segment>>) {
     half.send(&Request::Table(of), Some(&table(path, &elf)));
 }
 
-/// Records a program whose tables, except those that `prepare` answers for, are sent before it runs.
+/// Records a program; sends its tables before it runs, except those that `prepare` handles.
 fn run(program: &Program, arguments: &[&str], prepare: impl Fn(&Half, FileId, &Path) -> bool) -> (Recording, u32) {
     let code = program.code();
     assert!(code.len() >= 3, "{code:?}");
@@ -103,8 +103,8 @@ fn in_leaf<'r>(
     found
 }
 
-/// Every walk from `leaf` is whole and has exactly `depth` frames of `descend`, once the walker knows the libraries; before, it is
-/// the part below them.
+/// Every walk from `leaf` is complete and has exactly `depth` frames of `descend`, once the walker knows the
+/// libraries; before that, it is the part below them.
 fn expect_exact(recording: &Recording, program: &Program, pid: u32, depth: usize) {
     let found = in_leaf(recording, program, pid);
     let is_whole = |sample: &Sample<'_>| sample.stacks.flags & FLAG_WALK_COMPLETE != 0;
@@ -125,7 +125,7 @@ fn expect_exact(recording: &Recording, program: &Program, pid: u32, depth: usize
         );
         let end = WalkEnd::from_number(stack.end);
         if number < first {
-            // Nothing was known of the process yet, or not of libc, or libc's table was not there.
+            // Unknown at that time: the process, or libc, or libc's table.
             let early = matches!(end, Some(WalkEnd::NoSpace | WalkEnd::NoMapping | WalkEnd::NoTable));
             assert!(early, "{end:?} {names:?}");
             continue;
@@ -188,7 +188,8 @@ fn of_a_deeper_stack_the_leaf_part_is_kept() {
     }
 }
 
-/// A walk may take the outer part of the one before, if it is the same: here inner and outer frames lie where others lay a moment ago.
+/// A walk may reuse the outer part of the previous one if it is the same: here, inner and outer frames are at the
+/// addresses of earlier ones.
 #[test]
 fn stacks_that_differ_far_outside_are_told_apart() {
     if skipped() {
@@ -231,7 +232,8 @@ fn a_child_that_maps_nothing_is_walked_with_its_parents_mappings() {
     }
     let folder = tempfile::tempdir().unwrap();
     let program = Program::new(folder.path(), "forks", 3, "-pie");
-    // Now and then the kernel tells of the child's libc again and again, for a reason that is not known: that is no child that maps nothing.
+    // Occasionally the kernel reports the child's libc repeatedly, for an unknown reason: such a child does not
+    // count as mapping nothing.
     let recorded = (0..10).find_map(|_| {
         let (recording, pid) = run(&program, &["fork", "50"], |_, _, _| false);
         let child = recording
@@ -253,7 +255,7 @@ fn after_exec_the_old_mappings_are_gone() {
     if skipped() {
         return;
     }
-    // Both lie at the same addresses, with other frames; the second one's table never comes.
+    // Both are at the same addresses, with other frames; the second one's table never arrives.
     let folder = tempfile::tempdir().unwrap();
     let first = Program::new(folder.path(), "first", 3, "-no-pie");
     let second = Program::new(folder.path(), "second", 40, "-no-pie");
@@ -279,7 +281,7 @@ fn after_exec_the_old_mappings_are_gone() {
             continue;
         };
         if sample.at.time < last {
-            // Early ones end at once, or at main, whose caller's library was mapped a moment before.
+            // Early walks end at once, or at main, since its caller's library was mapped just before.
             let is_right = match WalkEnd::from_number(stack.end) {
                 Some(WalkEnd::Complete) => true,
                 Some(WalkEnd::NoMapping) => stack.frames.len() == 32,

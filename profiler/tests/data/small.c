@@ -1,4 +1,4 @@
-// The program that small.log is a recording of: `ngmi record -F 500 --keep-events small.log -- /tmp/demo/work twice`, built with gcc -O2 -g.
+// The source of the recording small.log: `ngmi record -F 500 --keep-events small.log -- /tmp/demo/work twice`, built with gcc -O2 -g.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

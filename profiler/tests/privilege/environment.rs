@@ -1,4 +1,4 @@
-//! Whose environment reaches a user's processes: the user's, and never root's.
+//! The environment of a user's processes is the user's, and never root's.
 
 use std::os::unix::fs::{MetadataExt as _, chown};
 
@@ -6,10 +6,10 @@ use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle, Outcome, procfs};
 
 const NOBODY: u32 = 65534;
-/// What the tests put into root's environment.
+/// A variable that the tests put into root's environment.
 const SECRET: &str = "ROOTS_SECRET=swordfish";
 
-/// Runs it, and returns the environments that processes of the user's had meanwhile, except the command's own.
+/// Runs it, and returns the environments of the user's processes meanwhile, except the command's own.
 fn run(ngmi: Ngmi) -> (Outcome, Vec<String>) {
     chown(ngmi.dir(), Some(NOBODY), Some(NOBODY)).unwrap();
     Oracle::c("burn").copied(&ngmi.dir().join("burn"));

@@ -1,4 +1,4 @@
-//! Whose the files are that a recording under sudo leaves.
+//! Owners of the files that a recording under sudo leaves.
 
 use std::os::unix::fs::chown;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crate::user::of_others;
 
 const NOBODY: u32 = 65534;
 
-/// Profile, log, cache of unwind tables, what is remembered of a cold start, and folders that are gone at the end.
+/// Profile, log, cache of unwind tables, the remembered list of a cold start, and folders that are gone at the end.
 #[test]
 fn nothing_of_roots_is_left_under_sudo() {
     needs_capture!();
@@ -47,7 +47,7 @@ fn nothing_of_roots_is_left_under_sudo() {
     assert!(!tables.is_empty(), "the unwind tables are kept for the next recording");
     let mut others = Vec::new();
     of_others(&folder, NOBODY, &mut others);
-    // The harness makes these two itself.
+    // The harness creates these two itself.
     others.retain(|path| !path.ends_with("stdout") && !path.ends_with("stderr"));
     assert_eq!(others, Vec::<PathBuf>::new());
     assert!(

@@ -1,4 +1,5 @@
-//! Messages to the privileged half that no record half of ours would send: who has its rights by file capabilities speaks to it directly.
+//! Messages to the privileged helper that ngmi's recorder would never send: a user of file capabilities can talk to
+//! it directly.
 
 use std::os::fd::AsRawFd;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -16,7 +17,7 @@ use profiler::record::privilege::joint;
 use crate::harness::skip::needs_capture;
 use crate::user::{ALL, User, said};
 
-/// The privileged half, started by the user, and the user's end of its socket.
+/// The privileged helper, started by the user, and the user's end of its socket.
 fn capture(user: &User, scope: Scope) -> (Child, Link) {
     let (ours, theirs) = joint(SockType::SeqPacket).unwrap();
     let fd = theirs.as_raw_fd().to_string();
@@ -69,14 +70,17 @@ fn a_forged_start_is_refused() {
             panic!("{scope:?} was not refused");
         };
         assert!(reason.contains(why), "{scope:?}: {reason}");
-        assert!(link.receive::<Reply>().unwrap().is_none(), "it goes on after {scope:?}");
+        assert!(
+            link.receive::<Reply>().unwrap().is_none(),
+            "it continues after {scope:?}"
+        );
         assert!(child.wait().unwrap().success());
         let log = std::fs::File::from(log);
-        assert_eq!(log.metadata().unwrap().len(), 0, "something was recorded of {scope:?}");
+        assert_eq!(log.metadata().unwrap().len(), 0, "something was recorded for {scope:?}");
     }
 }
 
-/// A command that has not promised to gain no rights: the record half of ours always has it promise.
+/// A command without no_new_privs: ngmi's recorder always sets it.
 #[test]
 fn a_forged_command_is_judged_as_any_process() {
     needs_capture!();
@@ -94,7 +98,7 @@ fn a_forged_command_is_judged_as_any_process() {
     assert!(child.wait().unwrap().success());
 }
 
-/// The way through sudo is root's.
+/// The path through sudo is for root only.
 #[test]
 fn a_socket_with_a_name_is_for_sudo() {
     needs_capture!();

@@ -1,5 +1,5 @@
-//! Memory that a user may not look into is not in that user's recording: of programs that one may execute and not read, of processes that hide, and of
-//! set-user-id programs, whoever's rights the recording is made with.
+//! Memory that a user may not inspect is not in that user's recording: of programs that are executable but not
+//! readable, of processes that hide, and of set-user-id programs, regardless of the recording's privileges.
 
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::harness::{Ngmi, Oracle, Outcome};
 use crate::user::{ALL, User, said};
 
 const NOBODY: u32 = 65534;
-/// What tests/oracles/hiding.c has on its stack, and not in its file.
+/// A string that tests/oracles/hiding.c has on its stack, and not in its file.
 const WORD: &[u8] = b"swordfish-on-the-stack";
 
 fn holds_word(log: &Path) -> bool {
@@ -18,7 +18,7 @@ fn holds_word(log: &Path) -> bool {
     log.windows(WORD.len()).any(|bytes| bytes == WORD)
 }
 
-/// Root's, in the folder.
+/// Root's copy, in the folder.
 fn hiding(folder: &Path, name: &str, mode: u32) {
     let path = folder.join(name);
     Oracle::c("hiding").copied(&path);
@@ -55,7 +55,7 @@ fn with_file_capabilities() {
         assert_eq!(said.contains("hid their memory"), !is_recorded, "{command}: {said}");
         assert!(
             profile.main_of("burn").share("burn_here") > 0.8,
-            "what comes after it is recorded"
+            "what runs after it is recorded"
         );
         for name in ["kept.events", "out.json.gz"] {
             std::fs::remove_file(user.path(name)).unwrap();
@@ -85,7 +85,7 @@ fn under_sudo_of_programs_with_other_rights() {
         (0o4755, "", false),
         (0o2755, "", false),
         (0o711, "", false),
-        // A browser's processes hide; they are the user's own, and were asked for.
+        // A browser's processes hide; they are the user's own, and were requested.
         (0o755, "hide", true),
     ] {
         let (outcome, holds_word) = under_sudo(mode, arguments);

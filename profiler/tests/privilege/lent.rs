@@ -1,4 +1,4 @@
-//! A recording with file capabilities: whole, and nothing of the rights reaches the command.
+//! A recording with file capabilities: it is complete, and the command gets none of the privileges.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
@@ -22,10 +22,10 @@ fn a_user_records_without_root() {
     let output = user
         .ngmi("record")
         .args(["--save-only", "-o", "out.json.gz", "--", "/bin/sh", "-c", SCRIPT])
-        // What the C library takes out of the environment of a program with rights is the command's all the same.
+        // The command gets even what the C library removes from the environment of a privileged program.
         .env("LD_LIBRARY_PATH", "/somewhere")
         .env("TMPDIR", user.folder.path())
-        // In a debug build whoever names the object has the rights of ngmi: not here.
+        // In a debug build, a user who sets the object would gain ngmi's privileges: ignored here.
         .env("NGMI_EBPF_OBJECT", "/no/such/object")
         .output()
         .unwrap();
@@ -36,7 +36,10 @@ fn a_user_records_without_root() {
     assert_eq!(lines[0], USER.to_string());
     for name in ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"] {
         let line = lines.iter().find(|line| line.starts_with(name)).unwrap();
-        assert!(line.ends_with(" 0000000000000000"), "the command has rights: {line}");
+        assert!(
+            line.ends_with(" 0000000000000000"),
+            "the command has privileges: {line}"
+        );
     }
     assert!(lines.contains(&"NoNewPrivs: 1".to_owned()), "{lines:?}");
     let folder = user.folder.path().display();
@@ -44,7 +47,7 @@ fn a_user_records_without_root() {
         lines.contains(&format!("libraries=/somewhere temporary={folder}")),
         "{lines:?}"
     );
-    // Whoever runs the tests may have left some open for everybody.
+    // The test runner may have left descriptors open for all children.
     let bare = user.runs("/bin/ls").args(["-l", "/proc/self/fd"]).output().unwrap();
     let count = |text: &str| text.lines().filter(|line| line.contains(" -> ")).count();
     assert_eq!(count(&said(&output)), count(&said(&bare)), "descriptors: {lines:?}");
@@ -57,7 +60,7 @@ fn a_user_records_without_root() {
     assert_eq!(user.files_of_others(), Vec::<std::path::PathBuf>::new());
 }
 
-/// Whatever else the file lends is given up by the privileged half, and everything by the other one.
+/// The privileged helper drops all other capabilities of the file, and the recorder drops all of them.
 #[test]
 fn each_half_keeps_what_it_needs_and_no_more() {
     needs_capture!();
@@ -77,7 +80,7 @@ fn each_half_keeps_what_it_needs_and_no_more() {
         assert!(Instant::now() < end, "the recording does not begin");
         let all = procfs::descendants(recorder.id());
         let find = |name| all.iter().copied().find(|&pid| runs(pid, name));
-        // Before it is the command it has words of ngmi's before that.
+        // Before it becomes the command, its command line contains ngmi's words.
         let is_command = |pid: &u32| !runs(*pid, "__exec") && !runs(*pid, "record");
         if let (Some(capture), Some(burn)) = (find("__capture"), find("./burn").filter(is_command)) {
             break [capture, burn];

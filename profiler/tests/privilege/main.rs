@@ -1,17 +1,19 @@
-//! Rights: what an ordinary user may record with file capabilities, what the command inherits, and whose files are left (docs/privilege.md).
+//! Privileges: what an ordinary user may record with file capabilities, what the command inherits, and who owns the
+//! files (docs/privilege.md).
 //!
-//! It needs root (to make the files and to become the user), eBPF, and `setcap`; without them each test prints "skipped: reason" and is counted.
+//! The tests need root (to create the files and to become the user), eBPF, and `setcap`; without them each prints
+//! "skipped: reason" and is counted.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a test that can't go on should stop where it stands"
+    reason = "a test that fails should stop immediately"
 )]
 
 #[path = "../e2e/harness/mod.rs"]
 #[allow(
     dead_code,
     unused_imports,
-    reason = "each test program uses its own part of what they share"
+    reason = "each test program uses a part of the shared code"
 )]
 mod harness;
 

@@ -1,10 +1,10 @@
-//! File systems of each kind that a test can mount, gone with it.
+//! File systems of each kind that a test can mount, unmounted when dropped.
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// How a folder is mounted: `$1` is an empty folder.
+/// How to mount a folder: `$1` is an empty folder.
 const KINDS: [(&str, &str); 3] = [
     ("tmpfs", "mount -t tmpfs none $1 && mkdir $1/top"),
     (
@@ -51,7 +51,7 @@ impl Mounted {
         mounted.collect()
     }
 
-    /// Where it is mounted, as the kernel names it.
+    /// Mount point, as the kernel names it.
     pub fn top(&self) -> PathBuf {
         self.folder.path().canonicalize().unwrap().join("top")
     }

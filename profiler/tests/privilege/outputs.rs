@@ -1,4 +1,4 @@
-//! Modes and owners of what is written, in folders that several users write to.
+//! Modes and owners of written files, in folders that several users write to.
 
 use std::fs;
 use std::io::Write as _;
@@ -34,7 +34,7 @@ fn log(user: &User) -> PathBuf {
     log
 }
 
-/// `ngmi convert LOG -o OUTPUT` of the user's after `script`, which may wait for a line.
+/// Runs `ngmi convert LOG -o OUTPUT` as the user after `script`, which may wait for a line.
 fn convert(user: &User, script: &str, output: &Path) -> Command {
     let mut command = user.runs("/bin/sh");
     command
@@ -115,7 +115,7 @@ fn a_name_that_can_be_foreseen_is_not_used() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // The shell becomes ngmi, so that the number is known.
+        // The shell becomes ngmi, so its pid is known.
         let taken = folder.join(format!("profile.json.gz.{}.new", running.id()));
         fs::write(&taken, "theirs").unwrap();
         chown(&taken, Some(OTHER), Some(OTHER)).unwrap();

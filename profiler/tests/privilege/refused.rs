@@ -1,4 +1,4 @@
-//! What file capabilities are not for, and files that have too many rights or too few.
+//! What file capabilities are not for, and files with too many or too few privileges.
 
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::process::{Child, Command};
@@ -10,7 +10,7 @@ use crate::harness::Oracle;
 use crate::harness::skip::needs_capture;
 use crate::user::{ALL, USER, User, said, status};
 
-/// Ended with the test.
+/// A process killed at the end of the test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -72,7 +72,7 @@ fn a_process_of_the_users_own_only_if_it_can_gain_no_rights() {
     kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGSTOP).unwrap();
     expect_refusal(&user, &["-p", &pid.to_string(), "-d", "1"], "several threads");
     drop(threads);
-    // Of another user, with the same promise.
+    // Another user's process, also with no_new_privs.
     let mut other = Command::new("/usr/bin/setpriv");
     other.args([
         "--reuid",

@@ -1,5 +1,5 @@
-//! `sudo ngmi record --user bob`: another process of bob's gets nothing more by it. It tries to take the socket to root's half, and, as if that had worked,
-//! has root's half told to record what the terms do not allow.
+//! `sudo ngmi record --user bob`: other processes of bob gain nothing from it. The test tries to take over the
+//! privileged helper's socket and, as if that had worked, asks the helper to record what the terms do not allow.
 
 use std::fs::File;
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -20,7 +20,7 @@ use profiler::record::privilege::joint;
 use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle, ngmi};
 
-/// Has an account, which `--user` and `SUDO_UID` ask for.
+/// Has an account, which `--user` and `SUDO_UID` require.
 const NOBODY: u32 = 65534;
 
 /// As the user types it.
@@ -64,7 +64,7 @@ fn the_socket_of_the_half_that_became_the_user_can_not_be_taken() {
     }
 }
 
-/// Root's half, for a recording by these terms that the user reads; the end of its socket that the user has.
+/// The privileged helper for a recording by these terms that the user reads; the user's end of its socket.
 fn capture(scope: Scope) -> (Child, Link) {
     let terms = Terms {
         scope,
@@ -112,7 +112,7 @@ fn the_command_is_a_process_of_the_users_own() {
     let sleep = |command: &mut Command| command.arg("60").stdin(Stdio::null()).spawn().unwrap();
     let mut roots = sleep(&mut Command::new("/bin/sleep"));
     let mut daemons = sleep(Command::new("/bin/sleep").uid(1).gid(1));
-    // One that its own user may not look into: its file can be executed, and not read.
+    // A process that its own user may not inspect: its file is executable, but not readable.
     let unreadable = folder.path().join("unreadable");
     std::fs::copy("/bin/sleep", &unreadable).unwrap();
     std::fs::set_permissions(&unreadable, std::fs::Permissions::from_mode(0o711)).unwrap();
@@ -142,13 +142,13 @@ fn the_command_is_a_process_of_the_users_own() {
     }
 }
 
-/// A process that was named by its number is recorded only if it is that one still: the user decides when to begin.
+/// A process given by its pid is recorded only if it is still the same one: the user decides when to begin.
 #[test]
 fn the_number_of_a_process_that_ended_stands_for_nothing() {
     needs_capture!();
     let mut named = Command::new("/bin/sleep").arg("60").spawn().unwrap();
     let (mut child, link) = capture(Scope::Pids(vec![named.id()]));
-    // It holds the process by now, or never will.
+    // By now it holds the process, or never will.
     std::thread::sleep(std::time::Duration::from_millis(500));
     named.kill().unwrap();
     named.wait().unwrap();
@@ -159,7 +159,7 @@ fn the_number_of_a_process_that_ended_stands_for_nothing() {
     assert_eq!(log.metadata().unwrap().len(), 0);
 }
 
-/// What root finds in other users' processes is handed over only if the user could open it.
+/// What root finds in other users' processes is passed on only if the user could open it.
 #[test]
 fn no_descriptor_of_roots_reaches_the_user() {
     needs_capture!();

@@ -1,4 +1,4 @@
-//! Programs that their user may execute and not read: no process of that user's is handed what is in them.
+//! Programs that their user may execute but not read: no process of that user receives their contents.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -23,7 +23,7 @@ fn is_unprivileged(pid: u32) -> bool {
     status.lines().any(|line| line == "Uid:\t65534\t65534\t65534\t65534")
 }
 
-/// The recorder holds a descriptor of the program if, and only if, the user may read it.
+/// The recorder has a descriptor of the program if, and only if, the user may read it.
 #[test]
 fn a_program_that_its_user_may_not_read_is_not_handed_over() {
     needs_capture!();
@@ -48,7 +48,7 @@ fn a_program_that_its_user_may_not_read_is_not_handed_over() {
         let pid = recorder.id();
         let mut seen = false;
         while recorder.try_wait().unwrap().is_none() {
-            // The privileged half is root's.
+            // The privileged helper is root's.
             let all = procfs::descendants(pid).into_iter().chain([pid]);
             seen |= all.filter(|pid| is_unprivileged(*pid)).any(|pid| holds(pid, &program));
             std::thread::sleep(Duration::from_millis(5));

@@ -1,4 +1,4 @@
-//! An ordinary user with a folder of its own, and in it an ngmi that has file capabilities.
+//! An ordinary user with a separate folder, which contains an ngmi with file capabilities.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::chown;
@@ -9,9 +9,9 @@ use std::process::{Command, Output, Stdio};
 use crate::harness::skip::skip;
 use crate::harness::{Oracle, Profile, ngmi};
 
-/// Nobody's, so that none of the machine's own files are this user's.
+/// A uid without an account: none of the machine's own files belong to this user.
 pub const USER: u32 = 64_123;
-/// What a recording can use.
+/// The capabilities that a recording can use.
 pub const ALL: &str = "cap_bpf,cap_perfmon,cap_syslog,cap_checkpoint_restore+ep";
 
 /// The folder, with `ngmi` and `burn` in it.
@@ -20,18 +20,18 @@ pub struct User {
 }
 
 impl User {
-    /// With an ngmi that has no capabilities.
+    /// With an ngmi without capabilities.
     pub fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("ngmi-test-").tempdir().unwrap();
         chown(folder.path(), Some(USER), Some(USER)).unwrap();
         let user = Self { folder };
-        // A link would lend them to the binary of all other tests.
+        // A link would grant them to the binary of all other tests.
         std::fs::copy(ngmi::binary(), user.path("ngmi")).unwrap();
         Oracle::c("burn").copied(&user.path("burn"));
         user
     }
 
-    /// `None`: this machine's files can't have capabilities (said and counted as skipped).
+    /// `None` if this machine's files can't have capabilities (printed and counted as skipped).
     pub fn with(capabilities: &str) -> Option<Self> {
         let user = Self::new();
         let done = Command::new("setcap").arg(capabilities).arg(user.path("ngmi")).output();
@@ -52,7 +52,7 @@ impl User {
         self.folder.path().join(name)
     }
 
-    /// A program that the user starts; without a sudo to go through.
+    /// A program that the user starts, without a sudo in its PATH.
     pub fn runs(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command
@@ -66,7 +66,7 @@ impl User {
         command
     }
 
-    /// `ngmi VERB`.
+    /// `ngmi SUBCOMMAND`.
     pub fn ngmi(&self, verb: &str) -> Command {
         let mut command = self.runs(self.path("ngmi"));
         command.arg(verb);
@@ -89,7 +89,7 @@ impl User {
         Profile::read(&self.path("out.json.gz"))
     }
 
-    /// Files in the folder that are somebody else's, but for those that the test made.
+    /// Files in the folder that belong to other users, except those that the test created.
     pub fn files_of_others(&self) -> Vec<PathBuf> {
         let made = ["ngmi", "burn"].map(|name| self.path(name));
         let mut others = Vec::new();
@@ -114,7 +114,7 @@ pub fn of_others(folder: &Path, user: u32, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// All that a program said.
+/// All output of a program.
 pub fn said(output: &Output) -> String {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     text(&output.stdout) + &text(&output.stderr)

@@ -1,11 +1,11 @@
-//! What a recording says that it cost itself.
+//! A recording's report of its own cost.
 
 use serde_json::Value;
 
 use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle, Outcome, said};
 
-/// The summary's account, of a recording with `--json`.
+/// The cost in the summary of a recording with `--json`.
 fn account(outcome: &Outcome) -> Value {
     outcome.expect_code(0);
     let json = outcome.stdout.find("\n{").map_or(0, |line| line + 1);
@@ -13,7 +13,7 @@ fn account(outcome: &Outcome) -> Value {
     summary["cost"].clone()
 }
 
-/// Runs of a program, by the account.
+/// Number of runs of an eBPF program.
 fn runs(cost: &Value, program: &str) -> u64 {
     let programs = cost["programs"]["programs"].as_array().unwrap();
     let of = programs.iter().find(|of| of["name"] == program);
@@ -29,7 +29,7 @@ fn the_kernels_own_count_is_told_exactly_on_request() {
         .run();
     let cost = account(&outcome);
     assert_eq!(cost["programs_exact"], true, "{cost}");
-    // The kernel counted so many switches of these two threads; others switched too.
+    // The kernel counted this many switches of these two threads; others switched too.
     let switches = said(&outcome.stdout, "switches");
     assert!(switches >= 20_000, "{}", outcome.stdout);
     assert!(
@@ -57,7 +57,7 @@ fn the_kernels_own_count_is_told_exactly_on_request() {
     kept(&outcome, &cost);
 }
 
-/// The kept log tells the same as the recording did, but for what it cost to make the profile.
+/// The kept log reports the same as the recording did, except the cost of building the profile.
 fn kept(outcome: &Outcome, cost: &Value) {
     let again = Ngmi::verb("convert")
         .args(["--json", "-o", "out.json.gz"])

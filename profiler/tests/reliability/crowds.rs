@@ -1,4 +1,5 @@
-//! Crowds: twenty thousand processes, five thousand threads, a hundred thousand mappings, a program that becomes itself over and over.
+//! Large numbers: twenty thousand processes, five thousand threads, a hundred thousand mappings, a program that
+//! executes itself repeatedly.
 
 use profiler_common::Loss;
 
@@ -107,7 +108,7 @@ fn a_hundred_thousand_mappings() {
         named += spin.count();
         all += thread.samples.len();
     }
-    assert!(named > 0, "of {all} samples none is named");
+    assert!(named > 0, "none of {all} samples is named");
 }
 
 #[test]
@@ -125,7 +126,7 @@ fn a_program_that_becomes_itself_three_hundred_times() {
     let (all, named) = samples.fold((0, 0), |(all, named), sample| {
         (all + 1, named + usize::from(sample.holds("among_many")))
     });
-    // Half of each life is the loader's and the kernel's; what is told of the program has the program's name.
+    // Half of each lifetime is the loader's and the kernel's; the program's part has the program's name.
     assert!(
         named * 4 > all,
         "{named} of {all} samples are in the program's own function"

@@ -1,4 +1,4 @@
-//! Files that another program changes, takes away or holds back while they are read.
+//! Files that another program changes, removes or withholds while they are read.
 
 use std::os::unix::fs::chown;
 
@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 use crate::harness::skip::{needs_capture, skip};
 use crate::harness::{Ngmi, Oracle};
 
-/// Whose files they are: of none of the machine's own programs.
+/// Owner of the files: a user without any programs on this machine.
 const USER: u32 = 64_123;
 
 /// The C library that this program runs with.
@@ -22,7 +22,7 @@ fn libc() -> String {
         .to_owned()
 }
 
-/// An ordinary user maps files as code and cuts them off while root's recorder makes unwind tables of them.
+/// An ordinary user maps files as code and truncates them while root's recorder builds unwind tables from them.
 #[test]
 fn a_user_cuts_off_mapped_files_under_roots_recorder() {
     needs_capture!();
@@ -34,7 +34,7 @@ fn a_user_cuts_off_mapped_files_under_roots_recorder() {
     let program = [cutter.path.display().to_string(), libc(), "25".to_owned()];
     let outcome = recorder.program("setpriv", words.into_iter().chain(program)).run();
     outcome.expect_code(0);
-    assert!(outcome.file("cut-24.so").exists(), "the program went to its end");
+    assert!(outcome.file("cut-24.so").exists(), "the program ran to its end");
     assert!(
         outcome
             .profile()
@@ -44,7 +44,7 @@ fn a_user_cuts_off_mapped_files_under_roots_recorder() {
     );
 }
 
-/// Ends the process that a file's text names.
+/// Kills the process whose pid is in a file.
 struct Ended(std::path::PathBuf);
 
 impl Drop for Ended {
@@ -56,7 +56,7 @@ impl Drop for Ended {
     }
 }
 
-/// The program is on a file system that answers as long as the program runs. Its names are left out, and that is said.
+/// The program is on a file system that answers only while the program runs. Its names are left out, with a message.
 #[test]
 fn a_file_system_that_stands_still_costs_names() {
     needs_capture!();
@@ -65,11 +65,11 @@ fn a_file_system_that_stands_still_costs_names() {
     std::fs::create_dir(&folder).unwrap();
     let _ended = Ended(note.clone());
     let burn = Oracle::c("burn").path;
-    // Until the recorder has made its unwind table.
+    // Until the recorder has built its unwind table.
     let words = [burn.as_os_str(), folder.as_os_str(), note.as_os_str(), "3000".as_ref()];
     let outcome = Ngmi::record().program(Oracle::c("standstill").path, words).run();
     if outcome.code() == 77 {
-        skip("no FUSE here (/dev/fuse)");
+        skip("FUSE is not available (/dev/fuse)");
         return;
     }
     outcome.expect_code(0);

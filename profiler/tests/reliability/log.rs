@@ -1,4 +1,4 @@
-//! What a kept event log holds, read without the rest of `ngmi`.
+//! The contents of a kept event log, read without the rest of `ngmi`.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,7 +10,7 @@ use profiler::event::{Event, TaskExec, TaskExit, TaskNew};
 use profiler_common::Loss;
 use profiler_common::stack::FLAG_STACK_CUT;
 
-/// Births, execs, ends, mappings and stacks of faults of a log, and what was lost.
+/// Births, execs, exits, mappings and stacks of faults in a log, and the losses.
 #[derive(Default)]
 pub struct Log {
     /// Births while recording.
@@ -21,7 +21,7 @@ pub struct Log {
     pub exits: Vec<TaskExit>,
     /// Mappings of each process.
     pub mappings: HashMap<u32, u64>,
-    /// Faults whose stack was copied.
+    /// Faults with a copied stack.
     pub copied: u64,
     /// Faults whose stack was cut before any byte of it was copied.
     pub cut: u64,
@@ -30,7 +30,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Reads it all; nothing may be damaged.
+    /// Reads the whole log, which must be undamaged.
     pub fn read(path: &Path) -> Self {
         let mut reader = LogReader::new(File::open(path).unwrap()).unwrap();
         let mut log = Self::default();
@@ -57,7 +57,7 @@ impl Log {
         log
     }
 
-    /// How much was lost that way.
+    /// Count of this loss.
     pub fn lost(&self, loss: Loss) -> u64 {
         self.losses.get(&loss).copied().unwrap_or(0)
     }

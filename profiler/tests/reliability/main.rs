@@ -1,18 +1,19 @@
-//! Faults injected: what docs/reliability.md promises holds when rings and disks fill up, processes are killed or stopped, and crowds come.
+//! Fault injection: docs/reliability.md's guarantees hold when rings and disks fill up, processes are killed or
+//! stopped, and thousands of tasks appear.
 //!
-//! It needs root and eBPF; without them each test prints "skipped: reason" and is counted (see docs/testing.md). Assertions are exact
-//! accounts or the kernel's own figures, never times: the machine may be slow and busy.
+//! The tests need root and eBPF; without them each prints "skipped: reason" and is counted (see docs/testing.md).
+//! Assertions compare exact accounts or the kernel's own counts, never times: the machine may be slow and busy.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a test that can't go on should stop where it stands"
+    reason = "a test that fails should stop immediately"
 )]
 
 #[path = "../e2e/harness/mod.rs"]
 #[allow(
     dead_code,
     unused_imports,
-    reason = "each test program uses its own part of what they share"
+    reason = "each test program uses a part of the shared code"
 )]
 mod harness;
 

@@ -1,4 +1,4 @@
-//! Rings that overflow and disks that stand still: what is lost is counted, to the last fault.
+//! Rings that overflow and disks that block: every loss is counted, down to the last fault.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,10 +13,10 @@ use crate::harness::{Ngmi, Oracle, ngmi, procfs};
 use crate::log::Log;
 use crate::stops::{capture_of, expect_all_time, send, wait_for_program};
 
-/// A recording with a ring of so many bytes. `None`: it takes no such size, and the running test is skipped.
+/// A recording with a ring of this many bytes. `None`, and the running test is skipped, if the size can't be set.
 fn record_with_ring(bytes: &str) -> Option<Ngmi> {
     if std::env::var_os("NGMI_BIN").is_some() {
-        skip("only a debug build takes the size of its ring from NGMI_RING_BYTES");
+        skip("only a debug build reads its ring size from NGMI_RING_BYTES");
         return None;
     }
     let ngmi = Ngmi::record().args(["--json", "--keep-events", "log"]);
@@ -51,7 +51,8 @@ fn a_tiny_ring_loses_faults_and_counts_each() {
     assert_eq!(summary["cost"]["ring"]["bytes"], 65536, "{}", summary["cost"]);
 }
 
-/// Half of the ring takes copies of stacks, and the other half events that come without, while nobody empties it. Copies alone would be four times the ring.
+/// One half of the ring holds copies of stacks, the other half events without a stack, while it is not drained.
+/// Copies alone would fill four rings.
 #[test]
 fn a_ring_that_fills_takes_events_without_copies() {
     needs_capture!();
@@ -78,7 +79,7 @@ fn a_ring_that_fills_takes_events_without_copies() {
     assert!(copied > 50 && cut > 50, "{copied} copied, {cut} cut");
 }
 
-/// An ext4 file system of its own, which can be frozen; thawed, unmounted and gone with the test.
+/// A separate ext4 file system, which can be frozen; thawed, unmounted and deleted when dropped.
 struct Disk(tempfile::TempDir);
 
 impl Disk {
@@ -101,7 +102,7 @@ impl Disk {
         self.0.path().join("place")
     }
 
-    /// Writers sleep until it is thawed; false: it can't be frozen here.
+    /// Writers sleep until it is thawed; returns false if it can't be frozen here.
     fn freeze(&self, on: bool) -> bool {
         let flag = if on { "-f" } else { "-u" };
         let status = Command::new("fsfreeze").arg(flag).arg(self.place()).status();
@@ -121,7 +122,7 @@ impl Drop for Disk {
 fn a_disk_that_stands_still_holds_up_the_recorder_and_not_the_program() {
     needs_capture!();
     let Some(disk) = Disk::new() else {
-        skip("no ext4 file system can be made and mounted here");
+        skip("no ext4 file system can be created and mounted here");
         return;
     };
     let ngmi = Ngmi::record()
@@ -142,7 +143,7 @@ fn a_disk_that_stands_still_holds_up_the_recorder_and_not_the_program() {
         running.wait();
         return;
     }
-    running.wait_until("the program is over while nothing can be written", |_| {
+    running.wait_until("the program ends while nothing can be written", |_| {
         ngmi::read_lossy(&said_by_burn).contains("cpu_ns=")
     });
     std::thread::sleep(Duration::from_millis(300));
@@ -150,7 +151,7 @@ fn a_disk_that_stands_still_holds_up_the_recorder_and_not_the_program() {
     let outcome = running.wait();
     outcome.expect_code(0);
     let log = Log::read(&disk.place().join("log"));
-    // 1.5 s of samples are far less than the ring holds.
+    // 1.5 s of samples need far less than the ring's capacity.
     assert_eq!(log.lost(Loss::SampleRingFull), 0);
     expect_all_time(&outcome, 1500.0);
 }

@@ -1,4 +1,4 @@
-//! Processes that are killed or stopped: the two halves of the recorder, the command, the server.
+//! Processes that are killed or stopped: the recorder, its privileged helper, the command, the server.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,18 +10,18 @@ use crate::harness::ngmi::Running;
 use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle, Outcome, ngmi, procfs};
 
-/// A recording of `burn` that is under way.
+/// A recording of `burn` in progress.
 pub struct Recorder {
     pub running: Running,
     pub folder: std::path::PathBuf,
-    /// The privileged half.
+    /// The privileged helper.
     pub capture: u32,
     /// The command.
     pub burn: u32,
 }
 
 impl Recorder {
-    /// Begins, and waits until the command runs.
+    /// Starts, and waits until the command runs.
     pub fn start(ngmi: Ngmi, ms: &str) -> Self {
         let ngmi = ngmi.program(Oracle::c("burn"), [ms]);
         let folder = ngmi.dir().to_owned();
@@ -37,7 +37,7 @@ impl Recorder {
         }
     }
 
-    /// Waits until the command has said its last word.
+    /// Waits for the command's last output.
     pub fn wait_for_burn(&mut self) {
         let stdout = self.folder.join("stdout");
         self.running
@@ -57,18 +57,18 @@ pub fn wait_for_program(running: &mut Running, name: &str) -> u32 {
     find(running, is).unwrap()
 }
 
-/// The privileged half.
+/// The privileged helper.
 pub fn capture_of(running: &Running) -> u32 {
     let is_capture = |pid| procfs::command_line(pid).iter().any(|word| word == "__capture");
-    find(running, is_capture).expect("the capture half is a child of the record half")
+    find(running, is_capture).expect("the privileged helper is a child of the recorder")
 }
 
 pub fn send(pid: u32, signal: Signal) {
     kill(Pid::from_raw(i32::try_from(pid).unwrap()), signal).unwrap();
 }
 
-/// The profile has all of the `ms` of CPU time that the command was told to use: no stretch is missing. (Its own clock also holds what its
-/// process used before it was let go.)
+/// The profile has all of the `ms` of CPU time that the command was to use: no interval is missing. (Its own clock
+/// includes what its process used before it was released.)
 #[track_caller]
 pub fn expect_all_time(outcome: &Outcome, ms: f64) {
     let recorded = outcome.profile().main_of("burn").cpu_ms();
@@ -122,7 +122,7 @@ fn everybody_stands_still_as_after_ctrl_z() {
     let profile = outcome.profile();
     let (from, to) = profile.main_of("burn").life;
     let life = to.expect("burn ended") - from;
-    assert!(life >= 1000.0 + 700.0, "the standstill is part of its life: {life} ms");
+    assert!(life >= 1000.0 + 700.0, "the pause is part of its lifetime: {life} ms");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn the_command_stands_still() {
     expect_all_time(&outcome, 1000.0);
     let (from, to) = outcome.profile().main_of("burn").life;
     let life = to.expect("burn ended") - from;
-    assert!(life >= 1000.0 + 700.0, "the standstill is part of its life: {life} ms");
+    assert!(life >= 1000.0 + 700.0, "the pause is part of its lifetime: {life} ms");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn both_halves_are_killed() {
     expect_convertible(&outcome.file("out.json.gz.events"));
 }
 
-/// What reached the log a quarter of a second before the end is in the profile.
+/// The profile contains everything that reached the log up to a quarter of a second before the end.
 fn expect_convertible(log: &Path) {
     let outcome = Ngmi::verb("convert").arg(log).args(["-o", "out.json.gz"]).run();
     let profile = outcome.profile();
@@ -203,7 +203,7 @@ fn expect_convertible(log: &Path) {
 fn the_process_that_makes_the_profile_is_killed() {
     needs_capture!();
     let is_it = |pid| procfs::command_line(pid).iter().any(|word| word == "__convert");
-    // It may be done before it is found.
+    // It may end before it is found.
     for _ in 0..20 {
         let running = Ngmi::record().program(Oracle::c("burn"), ["300"]).start();
         let mut found = None;
@@ -226,7 +226,7 @@ fn the_process_that_makes_the_profile_is_killed() {
         expect_convertible(&outcome.file("out.json.gz.events"));
         return;
     }
-    panic!("it was over before it could be killed, twenty times");
+    panic!("it ended before it could be killed, twenty times");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Recorders beside and inside each other, and programs in namespaces: pids, /proc, clocks.
+//! Recorders next to and inside each other, and programs in namespaces: pids, /proc, clocks.
 
 use nix::sys::signal::Signal;
 
@@ -17,7 +17,7 @@ fn two_recorders_at_once() {
     for (outcome, process) in [(&one, "burn"), (&two, "split")] {
         let names = outcome.profile().thread_names().join(" ");
         let others = outcome.profile().threads.iter().any(|thread| thread.process != process);
-        assert!(!others, "each has its own: {names}");
+        assert!(!others, "each records only its own: {names}");
     }
 }
 
@@ -47,7 +47,7 @@ fn ngmi_records_perf() {
     );
     let outcome = Ngmi::record().program("sh", ["-c", &script]).run();
     if outcome.code() != 0 && outcome.stderr.contains("not found") {
-        skip("no perf here");
+        skip("perf is not installed");
         return;
     }
     expect_all_time(&outcome, 800.0);
@@ -58,20 +58,20 @@ fn ngmi_records_perf() {
         .sum();
     assert!(
         perfs > 0,
-        "perf has samples of its own: {}{}",
+        "perf lacks its samples: {}{}",
         outcome.stdout,
         outcome.stderr
     );
 }
 
-/// Records `burn` as `unshare` starts it.
+/// Records `burn`, started by `unshare`.
 fn unshared(arguments: &[&str]) -> Option<Outcome> {
     let burn = Oracle::c("burn").path.into_os_string();
     let arguments = arguments.iter().map(Into::into).chain([burn, "700".into()]);
     let outcome = Ngmi::record()
         .program("unshare", arguments.collect::<Vec<std::ffi::OsString>>())
         .run();
-    // Our own summary begins with the program's name, too.
+    // ngmi's own summary begins with the program's name too.
     let refusal = |line: &&str| line.starts_with("unshare: ") && !line.starts_with("unshare: main thread");
     if let Some(refusal) = outcome.stderr.lines().find(refusal) {
         skip(refusal);
@@ -122,7 +122,7 @@ fn a_recorder_that_sees_no_other_process_refuses() {
     );
 }
 
-/// What a program's clocks say does not matter to us.
+/// The program's own clocks do not affect the recording.
 #[test]
 fn a_program_whose_clocks_are_far_ahead() {
     needs_capture!();
@@ -137,13 +137,13 @@ fn a_program_whose_clocks_are_far_ahead() {
     assert!(burn.share("burn_here") > 0.9);
 }
 
-/// A guest of `tests/kernels/check` has it from here.
+/// A guest of `tests/kernels/check` sets it.
 #[test]
 fn the_program_that_guests_record_builds() {
     assert!(Oracle::c("burn").path.exists());
 }
 
-/// For a guest: `NGMI_MAY_CHANGE_MACHINE=1` says that clock and CPUs are the test's.
+/// For a guest: `NGMI_MAY_CHANGE_MACHINE=1` allows the test to change clock and CPUs.
 fn may_change_machine() -> bool {
     let may = std::env::var_os("NGMI_MAY_CHANGE_MACHINE").is_some();
     if !may {
@@ -152,8 +152,9 @@ fn may_change_machine() -> bool {
     may
 }
 
-/// From the beginning to the end, and not a second longer than it can have been. (An emulated machine's clocks differ too much from each other
-/// to compare CPU times: where it takes `hpet` for its time, a program is over before the time has passed that it used by its own clock.)
+/// From the beginning to the end, and not a second longer than possible. (An emulated machine's clocks differ too
+/// much from each other to compare CPU times: with `hpet` as the clock source, a program ends before the time has
+/// passed that it used by its own clock.)
 #[track_caller]
 fn expect_whole(outcome: &Outcome, asked_ms: f64) {
     let profile = outcome.profile();
@@ -185,7 +186,7 @@ fn the_clock_jumps() {
 
 const CPU: usize = 1;
 
-/// False: this guest's CPU can't be taken away (said and counted as skipped).
+/// Returns false if this guest's CPU can't be taken offline (printed and counted as skipped).
 fn set_cpu(recorder: &Recorder, is_online: bool) -> bool {
     let file = format!("/sys/devices/system/cpu/cpu{CPU}/online");
     match std::fs::write(&file, if is_online { "1" } else { "0" }) {
@@ -198,7 +199,7 @@ fn set_cpu(recorder: &Recorder, is_online: bool) -> bool {
     }
 }
 
-/// The program runs on no other CPU from here on: only who samples that one sees it.
+/// The program runs on no other CPU from here on: only a recorder that samples that CPU sees it.
 fn pin(recorder: &Recorder) {
     let mut cpus = nix::sched::CpuSet::new();
     cpus.set(CPU).unwrap();
@@ -223,7 +224,7 @@ fn a_cpu_goes_and_comes_back() {
     expect_whole(&recorder.running.wait(), 4000.0);
 }
 
-/// As when the machine sleeps: in the list of CPUs nothing has changed.
+/// As when the machine sleeps: the list of CPUs is unchanged.
 #[test]
 fn a_cpu_is_gone_for_a_moment() {
     needs_capture!();

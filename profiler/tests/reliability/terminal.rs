@@ -1,4 +1,4 @@
-//! A terminal that goes away in the middle of a recording, and requests to end that come more than once.
+//! A terminal that disappears during a recording, and repeated requests to end.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -14,13 +14,14 @@ use crate::harness::skip::{needs_capture, skip};
 use crate::harness::{Ngmi, Oracle, Profile, ngmi, procfs};
 use crate::stops::Recorder;
 
-/// CPU time that the program would use if nobody ended it, in ms.
+/// CPU time that the program uses unless it is killed, in ms.
 const BURN_MS: f64 = 30_000.0;
 
-/// A program that leads a session in a terminal of its own. `None`: there is no such way, and the running test is skipped.
+/// A program that leads a session in a separate terminal. `None`, and the running test is skipped, if that is
+/// impossible here.
 fn in_terminal(words: &[&str], folder: &Path) -> Option<(Child, OpenptyResult)> {
     let terminal = nix::pty::openpty(None, None).unwrap();
-    // Whoever inherited the other side would keep the terminal alive.
+    // A process that inherited the other side would keep the terminal alive.
     for end in [&terminal.master, &terminal.slave] {
         fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
     }
@@ -34,7 +35,7 @@ fn in_terminal(words: &[&str], folder: &Path) -> Option<(Child, OpenptyResult)> 
         .stderr(side())
         .spawn();
     if child.is_err() {
-        skip("no setsid here");
+        skip("setsid is not installed");
     }
     Some((child.ok()?, terminal))
 }
@@ -47,17 +48,17 @@ fn under_way(child: &Child, end: Instant) {
         exes.any(|exe| exe.ends_with("burn"))
     };
     while !burns() {
-        assert!(Instant::now() < end, "the program does not begin");
+        assert!(Instant::now() < end, "the program does not start");
         std::thread::sleep(Duration::from_millis(10));
     }
     std::thread::sleep(Duration::from_millis(700));
 }
 
-/// Takes the terminal away from a recording of `burn` that has run for a while, and waits for its profile.
+/// Closes the terminal of a recording of `burn` that has run for a while, and waits for its profile.
 fn close((mut child, terminal): (Child, OpenptyResult), folder: &Path) {
     let end = Instant::now() + Duration::from_mins(1);
     under_way(&child, end);
-    // The last one that holds the other side: the kernel hangs up on everybody who is in the foreground.
+    // The last holder of the other side: the kernel sends SIGHUP to the foreground process group.
     drop(terminal);
     while child.try_wait().unwrap().is_none() {
         assert!(Instant::now() < end, "it does not end: a server without a terminal?");
@@ -75,11 +76,11 @@ fn close((mut child, terminal): (Child, OpenptyResult), folder: &Path) {
     let cpu_ms = burn.cpu_ms();
     assert!(
         cpu_ms < BURN_MS * 0.9,
-        "it ended by itself, and not with its terminal: {cpu_ms} ms"
+        "it ended by itself, not with its terminal: {cpu_ms} ms"
     );
 }
 
-/// What is typed to record `burn`, and what becomes of the profile `then`; no word needs more than a shell's single quotes.
+/// The typed command line that records `burn`, with `then` for its profile; single quotes are enough for each word.
 fn recording(then: &str) -> [String; 7] {
     let words = [
         ngmi::binary().display().to_string(),
@@ -94,7 +95,7 @@ fn recording(then: &str) -> [String; 7] {
     words
 }
 
-/// It would be opened: without a terminal nobody is there to look at it, or to end the server.
+/// It would be opened: without a terminal no user is there to look at it, or to stop the server.
 #[test]
 fn the_terminal_dies_and_the_profile_is_written() {
     needs_capture!();
@@ -106,14 +107,14 @@ fn the_terminal_dies_and_the_profile_is_written() {
     close(running, dir.path());
 }
 
-/// Two hangups: the shell's on its jobs, and when it has ended the kernel's on the foreground.
+/// Two hangups: the shell's for its jobs, and the kernel's for the foreground when the shell has ended.
 #[test]
 fn the_window_of_a_shell_is_closed_and_the_profile_is_written() {
     needs_capture!();
     let dir = tempfile::tempdir().unwrap();
     let shell = ["bash", "--norc", "--noprofile", "--noediting", "-i"];
     if Command::new("bash").arg("--version").output().is_err() {
-        skip("no bash here");
+        skip("bash is not installed");
         return;
     }
     let Some((child, terminal)) = in_terminal(&shell, dir.path()) else {
@@ -136,11 +137,11 @@ fn timeout_writes_the_profile_with_any_signal() {
         let mut timeout = Command::new("timeout");
         timeout.args(["-s", signal, "600"]).args(words).current_dir(dir.path());
         let Ok(timeout) = timeout.stderr(Stdio::piped()).spawn() else {
-            skip("no timeout here");
+            skip("timeout is not installed");
             return;
         };
         under_way(&timeout, Instant::now() + Duration::from_mins(1));
-        // Its own timer's signal: the time is over.
+        // Its own timer's signal: the time has passed.
         let pid = nix::unistd::Pid::from_raw(i32::try_from(timeout.id()).unwrap());
         nix::sys::signal::kill(pid, Signal::SIGALRM).unwrap();
         let outcome = timeout.wait_with_output().unwrap();
@@ -151,7 +152,7 @@ fn timeout_writes_the_profile_with_any_signal() {
     }
 }
 
-/// SIGTERM and SIGINT as `timeout` sends them, to its child and then to the group; SIGHUP as often as anybody likes.
+/// SIGTERM and SIGINT as `timeout` sends them, to its child and then to the group; SIGHUP any number of times.
 #[test]
 fn a_request_that_is_repeated_is_no_second_ctrl_c() {
     needs_capture!();
@@ -159,7 +160,7 @@ fn a_request_that_is_repeated_is_no_second_ctrl_c() {
         let recorder = Recorder::start(Ngmi::record(), "30000");
         std::thread::sleep(Duration::from_millis(500));
         recorder.running.signal(signal);
-        // Two that wait at the same time are one to the kernel.
+        // Two that are pending at the same time are one to the kernel.
         std::thread::sleep(Duration::from_millis(20));
         recorder.running.signal(signal);
         if signal == Signal::SIGHUP {

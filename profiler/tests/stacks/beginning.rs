@@ -1,5 +1,5 @@
-//! Logs of which the hooks were in place before the recording began: no fact is of the time before, and on-CPU and off-CPU times are
-//! those within.
+//! Logs of recordings with hooks attached before the start: no fact is from before, and on-CPU and off-CPU times are
+//! those within the recording.
 
 use std::io::Cursor;
 
@@ -18,7 +18,7 @@ use proptest::prelude::*;
 
 use crate::harness::{at, header};
 
-/// When the recording began, and when it ended.
+/// Start and end of the recording.
 const START: u64 = 1_000_000;
 const END: u64 = 3_000_000;
 
@@ -62,7 +62,7 @@ impl FactSink for Facts {
 }
 
 impl Facts {
-    /// When each of them began.
+    /// Start of each fact.
     fn times(&self) -> impl Iterator<Item = Timestamp> {
         let bios = self.requests.iter().flat_map(|request| &request.bios);
         let bios = bios.map(|bio: &BioFact| bio.time);
@@ -214,7 +214,8 @@ fn what_was_before_is_no_fact_and_what_was_under_way_begins_with_the_recording()
 }
 
 proptest! {
-    /// A thread runs and waits in turn, from before the beginning on; samples come with the time on CPUs since the one before.
+    /// A thread alternates between running and waiting, starting before the recording; samples carry the CPU time
+    /// since the previous one.
     #[test]
     fn times_on_and_off_cpus_are_those_within(
         steps in prop::collection::vec((1..400_000u64, any::<bool>(), 0..4u64), 1..24),

@@ -55,7 +55,7 @@ impl FactSink for Requests {
     }
 }
 
-/// The facts of these events; from a log that was kept they are the same.
+/// The facts of these events; a kept log gives the same.
 fn facts(events: &[Event<'_>]) -> (Tables, Requests) {
     let replay = |events: &[Event<'_>]| {
         let mut source = LogSource::new(LogReader::new(Cursor::new(log(events))).unwrap(), &NoBinaries);
@@ -205,7 +205,7 @@ fn from_the_function_to_the_sector() {
     );
     assert!(
         first.stack.is_some() && second.stack.is_none(),
-        "a stack came ahead for the first"
+        "a stack arrived early for the first"
     );
     assert_eq!(&*tables.files[first.file.unwrap().index()].path, "/lib/x.so");
 
@@ -300,7 +300,7 @@ fn what_a_kernel_thread_writes_and_what_nobody_saw_begin() {
         (unfinished.start, unfinished.bytes, unfinished.service),
         (Timestamp(1400), 8192, None)
     );
-    // The kernel thread is no thread of the recording.
+    // The kernel thread does not belong to the recording.
     assert!(tables.threads.iter().all(|thread| thread.tid == 7));
 }
 

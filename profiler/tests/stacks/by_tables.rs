@@ -1,4 +1,4 @@
-//! The same stacks by unwind tables alone: every frame is the one that the copied stack's walk finds.
+//! The same stacks walked by unwind tables alone: every frame matches the walk of the copied stack.
 
 use std::collections::HashMap;
 

@@ -11,7 +11,7 @@ use profiler::unwind::{Binaries, NoBinaries};
 use super::harness::{at, locations, log, replay};
 use super::program::{Flavour, run};
 
-/// A real stack, code of a compiler that names it, and the same without the binaries.
+/// A real stack, code named by a compiler, and the same without the binaries.
 #[test]
 fn a_complete_log_needs_no_binaries() {
     let Some(dump) = run("made", Flavour(&["-O2", "-fomit-frame-pointer"])) else {

@@ -46,7 +46,7 @@ impl FactSink for Faults {
     }
 }
 
-/// The facts of these events; from a log that was kept they are the same.
+/// The facts of these events; a kept log gives the same.
 fn facts(events: &[Event<'_>]) -> (Tables, Faults) {
     let replay = |events: &[Event<'_>]| {
         let mut source = LogSource::new(LogReader::new(Cursor::new(log(events))).unwrap(), &NoBinaries);
@@ -113,7 +113,7 @@ fn fault(time: u64, address: u64, error_code: u32, flags: u64, file: Option<(Fil
     }
 }
 
-/// A fault of tier 3: when and where.
+/// A fault of tier 3: time and address.
 fn bare(time: u64, address: u64) -> Fault<'static> {
     Fault {
         at: at(time, 7, 7),
@@ -177,7 +177,7 @@ fn the_time_line_takes_over_where_the_kernel_is_silent() {
         Event::Fault(bare(150, 0x11234)),
         Event::Fault(bare(151, 0x20008)),
         Event::Fault(bare(152, 0x90000)),
-        // The place was mapped over meanwhile.
+        // The address was remapped meanwhile.
         map(160, 0x10000, 0, log_file, "/var/log", 1),
         Event::Fault(bare(170, 0x11234)),
     ];
@@ -215,7 +215,7 @@ fn the_kernels_word_beats_the_time_line() {
         map(110, 0x10000, 0, old, "/old", 1),
         map(111, 0x20000, 0, new, "/new", 1),
         map(112, 0x30000, 0x1000, id(0, 99), "/merged/file", 1),
-        // It was moved onto the other one: no record says so.
+        // It was moved onto the other one, which no record shows.
         Event::Fault(fault(150, 0x10000, 0, 0, Some((new, 0x2000)))),
         Event::Fault(fault(160, 0x30000, 0, 0, Some((below, 0x1000)))),
         Event::Fault(remote),

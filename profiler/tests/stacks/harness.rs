@@ -10,7 +10,7 @@ use profiler::fact::log::LogSource;
 use profiler::fact::{FactSink, FactSource, Location, Mark, SampleFact, StackId, Tables};
 use profiler::unwind::Binaries;
 
-/// Keeps what it is told.
+/// Keeps the facts it receives.
 #[derive(Default, Debug, PartialEq)]
 pub struct Facts {
     pub samples: Vec<SampleFact>,

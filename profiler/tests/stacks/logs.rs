@@ -1,4 +1,4 @@
-//! Facts from logs whose contents are known.
+//! Facts from logs with known contents.
 
 use std::io::Cursor;
 
@@ -27,7 +27,7 @@ fn marker_file(text: &str) -> Event<'static> {
     })
 }
 
-/// One process, drained out of order, with everything that stands beside.
+/// One process, drained out of order, with all preamble chunks.
 fn story() -> Vec<Event<'static>> {
     let stack = |key, offsets: &[u64]| {
         let frames: Vec<KernelOffset> = offsets.iter().copied().map(KernelOffset).collect();
@@ -190,7 +190,7 @@ fn kernel_frames_are_named_and_user_stacks_end_for_a_reason() {
     names.sort_unstable();
     // The return address at a function's very start is behind a call in the function before.
     assert_eq!(names, ["caller", "do_work"]);
-    // The kernel-only stack is no user stack.
+    // The kernel-only stack does not count as a user stack.
     assert_eq!(
         tables.recording.stack_ends.iter().map(|end| end.samples).sum::<u64>(),
         1
@@ -216,7 +216,7 @@ fn a_damaged_header_leaves_the_rest() {
     assert!(tables.recording.notes.iter().any(|note| note.contains("header")));
 }
 
-/// Two processes that run code which nobody named, each elsewhere.
+/// Two processes that run nameless code, at different addresses.
 fn unnamed_code() -> Vec<Event<'static>> {
     let of_process = |pid: u32, start: u64| {
         let key = u64::from(pid);

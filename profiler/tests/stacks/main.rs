@@ -1,5 +1,5 @@
-//! Real stacks of programs that know their own call chains: unwound, and through a log to facts and back; and logs whose contents
-//! are known.
+//! Real stacks of programs that know their own call chains: unwound, and through a log to facts and back; and logs
+//! with known contents.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // Tests say what they need by failing.
 

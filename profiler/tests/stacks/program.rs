@@ -1,4 +1,4 @@
-//! Compiles and runs the program, and makes a sample of what it wrote.
+//! Compiles and runs the program, and builds a sample from its output.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -22,7 +22,7 @@ pub struct Flavour(pub &'static [&'static str]);
 /// Opens files by their paths.
 #[derive(Default)]
 pub struct ByPath {
-    /// Files whose path ends so can't be opened.
+    /// Files with this path suffix can't be opened.
     pub hidden: Option<String>,
     _folder: Option<tempfile::TempDir>,
 }
@@ -37,17 +37,17 @@ impl Binaries for ByPath {
     }
 }
 
-/// What the program wrote.
+/// The program's output.
 pub struct Dump {
     regs: UserRegs,
     pub stack: Vec<u8>,
-    /// By address.
+    /// Sorted by address.
     functions: Vec<(Avma, String)>,
     pub maps: Vec<Mapping>,
     pub binaries: ByPath,
 }
 
-/// Runs a case of the program; `None` (and a line that says so) when it can't be compiled here.
+/// Runs a case of the program; prints a line and returns `None` if it can't be compiled here.
 pub fn run(what: &str, flavour: Flavour) -> Option<Dump> {
     let folder = tempfile::tempdir().unwrap();
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stacks");
@@ -171,12 +171,12 @@ impl Dump {
         });
         let behind = self.functions.partition_point(|(start, _)| *start <= address);
         let (_, name) = self.functions[..behind].last()?;
-        // `main` has a section of its own, before the others; what lies between is `_start` and its like.
+        // `main` has a separate section, before the others; between them are `_start` and the like.
         let far = address.0 - self.functions[behind - 1].0.0 > 1024;
         (inside && !far && !self.is_start(address)).then_some(name)
     }
 
-    /// The address is in the program's entry code, which gcc puts right behind `main`.
+    /// Whether the address is in the program's entry code, which gcc places directly after `main`.
     fn is_start(&self, address: Avma) -> bool {
         let Some(program) = self.maps.iter().find(|mapping| mapping.path.ends_with(b"/stacks")) else {
             return false;

@@ -42,7 +42,7 @@ impl FactSink for Waits {
     }
 }
 
-/// The facts of these events; from a log that was kept they are the same.
+/// The facts of these events; a kept log gives the same.
 fn facts(events: &[Event<'_>]) -> (Tables, Vec<WaitFact>) {
     let replay = |events: &[Event<'_>]| {
         let mut source = LogSource::new(LogReader::new(Cursor::new(log(events))).unwrap(), &NoBinaries);
@@ -136,7 +136,7 @@ fn a_stack_that_came_ahead_is_the_waits() {
             at: at(200, 7, 7),
             stacks: stacks(2, 1),
         }),
-        // Another's, and one of another time.
+        // Another thread's, and one of another time.
         Event::StackAhead(StackAhead {
             at: at(200, 8, 8),
             stacks: stacks(0, 3),
@@ -348,7 +348,7 @@ fn what_was_not_seen_is_said() {
     );
 }
 
-/// The command waits for the recorder, and its life begins when it is let go.
+/// The command waits for the recorder, and its lifetime begins when it is released.
 #[test]
 fn what_the_command_waited_for_the_recorder_is_not_its_own() {
     let command = Event::TaskNew(TaskNew {

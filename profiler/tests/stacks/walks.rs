@@ -8,10 +8,10 @@ use profiler::unwind::{FRAME_LIMIT, Mapped, Modules, Place, Walk, Walker};
 
 use super::program::{Dump, Flavour, run};
 
-/// As gcc and every distribution compile.
+/// The default of gcc and of every distribution.
 const PLAIN: Flavour = Flavour(&["-O2", "-fomit-frame-pointer"]);
 
-/// The functions of the program on the stack, leaf first, each once for a run of the same.
+/// The program's functions on the stack, leaf first, once for consecutive repetitions.
 fn chain(dump: &Dump, walk: &Walk) -> Vec<(String, usize)> {
     let mut chain: Vec<(String, usize)> = Vec::new();
     for frame in &walk.frames {
@@ -213,7 +213,7 @@ fn ten_thousand_stacks_take_less_than_a_second() {
         })
         .sum();
     let per_frame = began.elapsed().as_nanos() / frames as u128;
-    // 60 frames a stack at this pace, in a debug build on a busy machine: an optimised one is ten times faster.
+    // 60 frames per stack at this rate, in a debug build on a busy machine: an optimized one is ten times faster.
     assert!(per_frame < 1600 * 5, "{per_frame} ns a frame");
     println!("{per_frame} ns a frame, {frames} frames");
 }
