@@ -1,4 +1,4 @@
-//! The command line as it is typed: names and help, nothing checked yet.
+//! The command line as parsed: names and help, nothing checked yet.
 
 mod check;
 mod diff;
@@ -36,70 +36,70 @@ pub use self::smaps::Smaps;
 pub use self::trim::Trim;
 pub use self::waits::Waits;
 
-/// Makes the time that a program loses to waiting as visible as its CPU time.
+/// Shows where programs wait for disks, memory and locks, as clearly as where they use the CPU.
 #[derive(Debug, Parser)]
 #[command(name = "ngmi", version, max_term_width = 80, disable_help_subcommand = false)]
 pub struct Cli {
-    /// What to do.
+    /// Subcommand to run.
     #[command(subcommand)]
     pub verb: Verb,
 }
 
-/// What `ngmi` can do.
+/// The subcommands of `ngmi`.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Run a program, or watch running ones, and write a profile
+    /// Record a program or running processes, and write a profile
     Record(Record),
-    /// Make a profile from an event log
+    /// Convert an event log to a profile
     Convert(Convert),
     /// Open a profile in the Firefox Profiler
     Load(Load),
-    /// Upload a profile to the Firefox Profiler, and print its link
+    /// Upload a profile to the Firefox Profiler and print the link
     Share(Share),
-    /// Make a smaller profile: of a stretch of time, of some processes
+    /// Write a smaller profile, of a time range or of some processes
     Trim(Trim),
-    /// Write a recording for other programs: pprof, OTLP, Parquet, flame graphs
+    /// Export a recording for other programs: pprof, OTLP, Parquet, flame graphs
     Export(Export),
-    /// Tell where a recording's page faults are: by file, function, phase; or list each
+    /// Summarize page faults by file, function or phase, or list them
     Faults(Faults),
-    /// Tell what was asked of disks: by device, file, function; or list each request
+    /// Summarize block I/O by device, file or function, or list requests
     Io(Io),
-    /// Tell what a recording's threads waited for: by reason, function, who ended it; or list each
+    /// Show what threads waited for, by reason, function or waker
     Waits(Waits),
-    /// Order a file's functions for the linker, as they ran, and tell what that would save
+    /// Write a file's functions in execution order for the linker, and predict the savings
     Order(Order),
-    /// Make a list of what a start reads from disk, and read it ahead of the next start
+    /// List what a program's start reads from disk, and read it ahead of the next start
     Preload(Preload),
-    /// Tell what changed between two recordings or sets of them, and what is noise
+    /// Compare two recordings, or sets of them, and distinguish changes from noise
     Diff(Diff),
-    /// Hold a recording against a budget: for CI
+    /// Check a recording against a budget (for CI)
     Check(Check),
-    /// Show what this machine allows, hook by hook, with the remedy of each refusal
+    /// Check which hooks this machine supports and how to enable the rest
     Doctor(Doctor),
-    /// List the mappings of a process, or say which byte of which file its addresses show
+    /// List the mappings of a process, or resolve its addresses to files and offsets
     Maps(Maps),
-    /// Tell what a process takes of memory, by file and section, and who touched it
+    /// Show a process's memory by file and section, and which functions touched it
     Smaps(Smaps),
     /// Check a profile: indices, column lengths, order of times
     #[command(hide = true)]
     Lint(Lint),
-    /// Print the completions for a shell
+    /// Print shell completions
     Completions {
-        /// Which shell
+        /// Shell to print the completions for
         shell: clap_complete::Shell,
     },
-    /// Print a manual page, in roff, or write all of them
+    /// Print a manual page (roff), or write all of them
     Man(Man),
-    /// The privileged half; started by `record`
+    /// The privileged helper; started by `record`
     #[command(name = "__capture", hide = true)]
     Capture(CaptureHalf),
-    /// Waits until it may become the command; started by `record`
+    /// Waits for the signal to start, then executes the command; started by `record`
     #[command(name = "__exec", hide = true)]
     Exec(ExecHalf),
-    /// Makes the profile of a recording; started by `record`
+    /// Writes the profile of a recording; started by `record`
     #[command(name = "__convert", hide = true)]
     Conversion(Inherited),
-    /// Drops the caches of the whole machine when it is told to; started by `record`
+    /// Drops the caches of the whole machine on request; started by `record`
     #[command(name = "__drop-caches", hide = true)]
     DropCaches,
     /// Measures the unwind tables of files
@@ -107,21 +107,21 @@ pub enum Verb {
     Tables(Tables),
 }
 
-/// Headings of `record --help`; the groups of options that other verbs have too name their own.
-const RECORDED: &str = "What is recorded";
+/// Headings of `record --help`; the option groups that other subcommands share name their own.
+const RECORDED: &str = "Events to record";
 const STARTS: &str = "Cold and warm starts";
-const RUNS: &str = "Several runs";
+const RUNS: &str = "Multiple runs";
 
 /// `ngmi record`
-#[allow(clippy::struct_excessive_bools)] // Each is a flag that a person types.
+#[allow(clippy::struct_excessive_bools)] // Each is a command-line flag.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  ngmi record -- firefox\n  ngmi record -d 10 -p 1234\n  ngmi record -a -d 5 -o system.json.gz\n  ngmi record --runs 5 --cold -- firefox --headless --screenshot x.png\n\n\
                   The exit status is the command's (128 + N if signal N ended it), or 125 if ngmi itself failed.\n\
-                  Ctrl-C ends the recording and writes the profile; a second Ctrl-C gives up the profile and keeps the event log."
+                  Ctrl-C ends the recording and writes the profile; a second Ctrl-C skips the profile and keeps the event log."
 )]
 pub struct Record {
-    /// Where the profile goes: a file, as standard output (`-`) is not supported
+    /// Output file (standard output, `-`, is not supported)
     #[arg(short, long, value_name = "FILE", default_value = "profile.json.gz", value_parser = file::file())]
     pub output: PathBuf,
     /// Samples per second and CPU
@@ -133,10 +133,11 @@ pub struct Record {
         allow_negative_numbers = true
     )]
     pub rate: String,
-    /// End the recording after this time
+    /// Stop recording after this time
     #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub duration: Option<String>,
-    /// Record these processes: their threads, and the children that they start from now on (repeatable)
+    /// Record these processes, with their threads and the children that they start from now on
+    /// (repeatable)
     #[arg(short, long = "pid", value_name = "PID", conflicts_with_all = ["all", "command"])]
     pub pid: Vec<u32>,
     /// Record the whole system (until the command ends, if one is given)
@@ -145,10 +146,10 @@ pub struct Record {
     /// Run the command as this user (as root or under sudo)
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
-    /// Keep the event log: exact, and complete without the binaries
+    /// Keep the event log, which is exact and complete without the binaries
     #[arg(long, value_name = "FILE", value_parser = file::file())]
     pub keep_events: Option<PathBuf>,
-    /// Write the profile, and do not open it (as with --json)
+    /// Write the profile without opening it (implied by --json)
     #[arg(long)]
     pub save_only: bool,
     /// Which page faults to record
@@ -160,7 +161,7 @@ pub struct Record {
         help_heading = RECORDED
     )]
     pub faults: FaultsArg,
-    /// By which hooks page faults are watched: `auto` takes the best that the kernel allows
+    /// Which hooks to use for page faults; `auto` picks the best available
     #[arg(
         long,
         value_name = "TIER",
@@ -169,7 +170,7 @@ pub struct Record {
         help_heading = RECORDED
     )]
     pub fault_source: FaultSourceArg,
-    /// Which times off the CPU to record: `all`, `off`, or those of a length (`1ms`); shorter ones are summed up
+    /// Record off-CPU time: `all`, `off`, or a minimum such as `1ms` (shorter waits are aggregated)
     #[arg(long, value_name = "WHICH", default_value = "all", help_heading = RECORDED)]
     pub off_cpu: String,
     /// Which block requests to record
@@ -181,7 +182,7 @@ pub struct Record {
         help_heading = RECORDED
     )]
     pub block: BlockArg,
-    /// Bytes of stack copied at most where the walk in the kernel ends early; 0: none
+    /// Maximum bytes of stack to copy where the walk in the kernel ends early; 0 to copy none
     #[arg(
         long,
         value_name = "BYTES",
@@ -189,19 +190,23 @@ pub struct Record {
         help_heading = RECORDED
     )]
     pub stack_copy: String,
-    /// Make each first touch of a page a fault: meanwhile the kernel maps no pages around one, on the whole machine (root; put back at the end)
+    /// Make the first touch of each page a fault: turns off fault-around on the whole machine until
+    /// the recording ends (root only)
     #[arg(long, help_heading = RECORDED)]
     pub exact_touch: bool,
-    /// Count the time in ngmi's own eBPF programs exactly, instead of for a tenth of the time: each run then takes some 55 ns longer
+    /// Measure the time in ngmi's own eBPF programs exactly, instead of a tenth of the time; each
+    /// program run then takes about 55 ns longer
     #[arg(long, help_heading = RECORDED)]
     pub self_account: bool,
-    /// Copy each stack although it was walked, and compare both ways
+    /// Copy each stack even if it was walked, and compare both results
     #[arg(long, hide = true)]
     pub check_walks: bool,
-    /// Have Firefox name its JIT code; turns off the sandbox of its content processes. Needs a build with jitdump, as Nightly is
+    /// Let Firefox name its JIT code; turns off the sandbox of its content processes. Needs a build
+    /// with jitdump, such as Nightly
     #[arg(long, help_heading = RECORDED)]
     pub firefox_jit: bool,
-    /// First drop the files that the command will use from the page cache; `system` (as root): everything that the machine has cached
+    /// First evict the files that the command will use from the page cache; `system` (as root)
+    /// drops everything that the machine has cached
     #[arg(
         long,
         value_name = "SCOPE",
@@ -216,7 +221,7 @@ pub struct Record {
     /// First read the files that the command will use into the page cache
     #[arg(long, conflicts_with_all = ["all", "pid"], help_heading = STARTS)]
     pub warm: bool,
-    /// With --cold or --warm, also this file or folder (repeatable)
+    /// With --cold or --warm: also this file or folder (repeatable)
     #[arg(
         long,
         visible_alias = "warm-file",
@@ -224,26 +229,26 @@ pub struct Record {
         help_heading = STARTS
     )]
     pub cold_file: Vec<PathBuf>,
-    /// Record so many runs, one after the other (`profile.1.json.gz` ...), and sum them up
+    /// Record N runs in sequence (`profile.1.json.gz` ...) and summarize them
     #[arg(long, value_name = "N", help_heading = RUNS)]
     pub runs: Option<u32>,
-    /// With --runs, go on after a run that failed
+    /// With --runs: continue after a failed run
     #[arg(long, requires = "runs", help_heading = RUNS)]
     pub ignore_failure: bool,
-    /// This is the run of that number
+    /// Number of this run
     #[arg(long, hide = true, requires = "run_fd")]
     pub run: Option<u32>,
-    /// An inherited socket, to tell what the run came to
+    /// Inherited socket for the result of the run
     #[arg(long, hide = true)]
     pub run_fd: Option<i32>,
     #[command(flatten)]
-    /// How the result is told.
+    /// How the result is reported.
     pub result: ResultArgs,
     #[command(flatten)]
     /// How the profile is opened.
     pub serve: Serve,
     #[command(flatten)]
-    /// Where sources are.
+    /// Where sources may be read.
     pub sources: Sources,
     /// The program and its arguments
     #[arg(last = true, value_name = "COMMAND", help_heading = None)]
@@ -253,64 +258,64 @@ pub struct Record {
 /// `--faults`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum FaultsArg {
-    /// Every one
+    /// All page faults
     #[default]
     All,
-    /// Those that the kernel counts as major, or that waited for a disk
+    /// Faults that the kernel counts as major, or that waited for a disk
     Major,
-    /// Those in mappings of files
+    /// Faults in file mappings
     File,
-    /// None
+    /// No page faults
     Off,
 }
 
 /// `--block`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum BlockArg {
-    /// Those of all devices, whoever asked for them
+    /// Requests of all devices, from any process
     #[default]
     All,
-    /// None
+    /// No block requests
     Off,
 }
 
 /// `--fault-source`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum FaultSourceArg {
-    /// The best that the kernel allows
+    /// The best available hooks
     #[default]
     Auto,
     /// fentry and fexit of `handle_mm_fault`
     Fentry,
-    /// The exceptions' tracepoints, and perf's software events at the end
+    /// Tracepoints of the exceptions, and perf's software events at the end
     Tracepoint,
-    /// perf's software events alone: no latency
+    /// perf's software events only: no latency
     Perf,
 }
 
-/// What `--cold` makes cold.
+/// What `--cold` evicts from the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Cold {
-    /// The pages of the files that the command will use
+    /// Pages of the files that the command will use
     Files,
-    /// Also everything else that the machine has cached
+    /// Everything that the machine has cached
     System,
 }
 
-/// How `record` and `convert` tell their result.
+/// How `record` and `convert` report their result.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Result")]
 pub struct ResultArgs {
     /// Print the summary as JSON
     #[arg(long)]
     pub json: bool,
-    /// Fail if anything was lost: `record` with status 125, `convert` with 1
+    /// Fail if any event was lost: `record` with status 125, `convert` with 1
     #[arg(long)]
     pub fail_on_loss: bool,
-    /// Samples in the profile at most; beyond it they are thinned, totals stay exact
+    /// Maximum number of samples in the profile; more are thinned, totals stay exact
     #[arg(long, value_name = "N", default_value = "1000000")]
     pub max_samples: u32,
-    /// Put the sources of the hot functions into the profile
+    /// Include the sources of hot functions in the profile
     #[arg(long)]
     pub include_source: bool,
 }
@@ -320,14 +325,14 @@ pub struct ResultArgs {
 pub struct Convert {
     /// The event log
     pub log: PathBuf,
-    /// Where the profile goes: a file, as standard output (`-`) is not supported
+    /// Output file (standard output, `-`, is not supported)
     #[arg(short, long, value_name = "FILE", default_value = "profile.json.gz", value_parser = file::file())]
     pub output: PathBuf,
     #[command(flatten)]
-    /// Where sources are.
+    /// Where sources may be read.
     pub sources: Sources,
     #[command(flatten)]
-    /// How the result is told.
+    /// How the result is reported.
     pub result: ResultArgs,
 }
 
@@ -335,10 +340,10 @@ pub struct Convert {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  ngmi man record | man -l -\n  sudo ngmi man --to /usr/local/share/man/man1")]
 pub struct Man {
-    /// The verb that the page is about; else ngmi as a whole
+    /// Subcommand to print the page of; default: ngmi as a whole
     #[arg(conflicts_with = "to")]
     pub verb: Option<String>,
-    /// Write the pages of all verbs into this folder
+    /// Write the pages of all subcommands to this folder
     #[arg(long, value_name = "FOLDER")]
     pub to: Option<PathBuf>,
 }
@@ -346,7 +351,7 @@ pub struct Man {
 /// `ngmi doctor`
 #[derive(Debug, Args)]
 pub struct Doctor {
-    /// Print it as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -354,7 +359,7 @@ pub struct Doctor {
 /// `ngmi lint`
 #[derive(Debug, Args)]
 pub struct Lint {
-    /// The profile, plain or gzip
+    /// The profile, plain or gzip-compressed
     pub profile: PathBuf,
 }
 
@@ -364,10 +369,10 @@ pub struct Tables {
     /// ELF files
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
-    /// Also what each maps when it starts
+    /// Include the files that each one maps when it starts
     #[arg(long)]
     pub closure: bool,
-    /// Cache the tables here
+    /// Folder to cache the tables in
     #[arg(long, value_name = "FOLDER")]
     pub cache: Option<PathBuf>,
 }

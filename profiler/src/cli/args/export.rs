@@ -15,14 +15,15 @@ use crate::report::interchange::{Table, Weight};
                   ngmi export profile.json.gz --format folded --weight count -o - | inferno-flamegraph > faults.svg"
 )]
 pub struct Export {
-    /// A profile, or an event log (which has everything, and exactly)
+    /// A profile, or an event log (complete and exact)
     #[arg(value_name = "RECORDING", default_value = "profile.json.gz")]
     pub input: PathBuf,
-    /// For which programs
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub format: ExportFormat,
-    /// What: samples, faults, requests or waits; several for pprof and otlp. Faults, unless said; of a profile that another program made,
-    /// samples: they are all that is known of it
+    /// Tables to export: samples, faults, requests or waits (several for pprof and otlp). Default:
+    /// faults, or samples for a profile
+    /// from another program, which contains nothing else
     #[arg(
         long = "table",
         value_name = "TABLE",
@@ -31,10 +32,10 @@ pub struct Export {
         value_parser = table()
     )]
     pub tables: Vec<Table>,
-    /// Where it goes; `-`: to standard output
+    /// Output file; `-` for standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
-    /// What folded stacks are weighed by: time (ns), count or bytes
+    /// Weight of folded stacks: time (ns), count or bytes
     #[arg(long, value_name = "WEIGHT", hide_possible_values = true, value_parser = weight())]
     pub weight: Option<Weight>,
 }
@@ -42,13 +43,13 @@ pub struct Export {
 /// `--format`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ExportFormat {
-    /// Sums by stack for pprof, Pyroscope, Parca
+    /// Sums by stack, for pprof, Pyroscope, Parca
     Pprof,
-    /// Sums by stack for OpenTelemetry's collector
+    /// Sums by stack, for the OpenTelemetry collector
     Otlp,
-    /// A row each for databases and data frames
+    /// One row per event, for databases and data frames
     Parquet,
-    /// Sums by stack for flame graphs
+    /// Sums by stack, for flame graphs
     Folded,
 }
 

@@ -8,63 +8,63 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use crate::fact::fault::FaultClass;
 
 /// `ngmi faults`
-#[allow(clippy::struct_excessive_bools)] // Each is a flag that a person types.
+#[allow(clippy::struct_excessive_bools)] // Each is a command-line flag.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  ngmi faults\n  ngmi faults firefox.events --file libxul.so --list\n  \
                   ngmi faults firefox.events --waited --under 'XPCOM*'\n  ngmi faults firefox.events --file libxul.so --csv > faults.csv\n\n\
-                  Names may be patterns with * and ?. Of one option that is given again, any may fit; different ones all have to."
+                  Names may be patterns with * and ?. Repeating an option matches any of its values; different options must all match."
 )]
 pub struct Faults {
-    /// A profile, or an event log (which has every fault, and exactly)
+    /// A profile, or an event log (with every fault, exactly)
     #[arg(value_name = "RECORDING", default_value = "profile.json.gz")]
     pub input: PathBuf,
-    /// Only pages of this file: base name or path
+    /// Only pages of this file (base name or path)
     #[arg(long = "file", value_name = "NAME")]
     pub files: Vec<String>,
-    /// Only this process: its id or name
+    /// Only this process (id or name)
     #[arg(long = "process", value_name = "PID|NAME")]
     pub processes: Vec<String>,
-    /// Only this thread: its id or name
+    /// Only this thread (id or name)
     #[arg(long = "thread", value_name = "TID|NAME")]
     pub threads: Vec<String>,
-    /// Only this class
+    /// Only this fault class
     #[arg(long = "class", value_name = "CLASS", value_delimiter = ',', value_parser = fault_class())]
     pub classes: Vec<FaultClass>,
-    /// Only faults of this function's own, as the column `function` has it
+    /// Only faults in this function itself, as in the column `function`
     #[arg(long = "function", value_name = "NAME")]
     pub functions: Vec<String>,
-    /// Only faults with this function anywhere in their stack
+    /// Only faults with this function anywhere in the stack
     #[arg(long, value_name = "NAME")]
     pub under: Vec<String>,
-    /// Only from here on, since the recording's start
+    /// Only faults from this time on, since the start of the recording
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub from: Option<String>,
-    /// Only before this, since the recording's start
+    /// Only faults before this time, since the start of the recording
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub to: Option<String>,
-    /// Only those that the kernel counts as major
+    /// Only faults that the kernel counts as major
     #[arg(long)]
     pub major: bool,
-    /// Only those that waited for a disk, or for somebody else's read
+    /// Only faults that waited for a disk, or for another thread's read
     #[arg(long)]
     pub waited: bool,
-    /// Rows of each table
+    /// Rows per table
     #[arg(long, value_name = "N", default_value = "10", conflicts_with = "format")]
     pub top: usize,
     /// List the faults on pages of files, by time
     #[arg(long, group = "format")]
     pub list: bool,
-    /// All columns, a row a fault, by time
+    /// Print all columns as CSV, one row per fault, by time
     #[arg(long, group = "format")]
     pub csv: bool,
-    /// Print the tables as JSON, with all their rows
+    /// Print the tables as JSON, with all rows
     #[arg(long, group = "format")]
     pub json: bool,
-    /// As --csv, each row a JSON object
+    /// Like --csv, with each row as a JSON object
     #[arg(long, group = "format")]
     pub ndjson: bool,
-    /// A page to look at, in one file that opens without a network
+    /// Write an interactive page to this file; it opens without a network
     #[arg(long, value_name = "FILE", group = "format")]
     pub html: Option<PathBuf>,
 }

@@ -1,14 +1,15 @@
-//! Files that have to be files: a profile is put in its place when it is complete, and a recorded program writes to standard output itself.
+//! Output paths that must be files: a profile is renamed into place when it is complete, and a
+//! recorded program writes to standard output itself.
 
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PathBufValueParser, TypedValueParser as _};
 
-/// A path, but not `-`, which other subcommands take for standard output.
+/// Parser of a path, without `-`, which other subcommands take for standard output.
 pub fn file() -> impl clap::builder::TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
         if path == Path::new("-") {
-            Err("standard output is not supported here; name a file (`./-` for one of this name)")
+            Err("standard output is not supported here; name a file (`./-` for a file of this name)")
         } else {
             Ok(path)
         }

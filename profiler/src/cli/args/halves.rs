@@ -1,4 +1,4 @@
-//! What `record` says to the processes that it starts.
+//! Arguments of the internal subcommands that `record` starts.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use crate::capture::terms::Terms;
 /// `ngmi __capture`
 #[derive(Debug, Args)]
 pub struct CaptureHalf {
-    /// An inherited descriptor of the socket
+    /// Inherited descriptor of the socket
     #[arg(long, conflicts_with = "socket")]
     pub fd: Option<i32>,
-    /// The record half's listening socket
+    /// Listening socket of the recorder
     #[arg(long)]
     pub socket: Option<PathBuf>,
     /// What may be recorded, and how
@@ -24,16 +24,16 @@ pub struct CaptureHalf {
 /// `ngmi __convert`
 #[derive(Debug, Args)]
 pub struct Inherited {
-    /// An inherited descriptor of a socket, on which it is told what to do
+    /// Inherited descriptor of the socket that carries the instructions
     pub fd: i32,
 }
 
 /// `ngmi __exec`
 #[derive(Debug, Args)]
 pub struct ExecHalf {
-    /// An inherited descriptor: one byte on it means go
+    /// Inherited descriptor; one byte on it is the signal to start
     pub fd: i32,
-    /// What to become
+    /// Command to execute
     #[arg(last = true, required = true)]
     pub command: Vec<OsString>,
 }

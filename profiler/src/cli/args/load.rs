@@ -1,4 +1,4 @@
-//! The arguments of `ngmi load`, and of every verb that opens a profile.
+//! The arguments of `ngmi load`, and those of every subcommand that opens a profile.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -9,17 +9,17 @@ use clap::Args;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  ngmi load\n  ngmi load firefox.json.gz --no-open\n  ngmi load --profiler-url http://localhost:4242\n\n\
-                  Only the profiler's page is answered, and only with the random word that the link has in it."
+                  The server answers only the profiler's page, and only with the random token from the link."
 )]
 pub struct Load {
-    /// The profile
+    /// The profile to open
     #[arg(default_value = "profile.json.gz")]
     pub profile: PathBuf,
     #[command(flatten)]
-    /// How it is opened.
+    /// How the profile is opened.
     pub serve: Serve,
     #[command(flatten)]
-    /// Where sources are.
+    /// Where sources may be read.
     pub sources: Sources,
 }
 
@@ -27,19 +27,20 @@ pub struct Load {
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Opening the profile")]
 pub struct Serve {
-    /// Port to serve the profile on; 0: any free one
+    /// Port to serve the profile on; 0 for any free port
     #[arg(long, default_value_t = 0)]
     pub port: u16,
-    /// Print the link, and start no browser
+    /// Print the link without starting a browser
     #[arg(long)]
     pub no_open: bool,
-    /// A front end of one's own instead of Mozilla's
+    /// URL of a self-hosted profiler, instead of Mozilla's
     #[arg(long, value_name = "URL", env = "NGMI_PROFILER_URL", default_value = web::PROFILER_URL)]
     pub profiler_url: String,
-    /// Address to listen on instead of 127.0.0.1: others on the network can then ask, too
+    /// Address to listen on instead of 127.0.0.1; makes the profile reachable from the network
     #[arg(long, value_name = "ADDRESS")]
     pub host: Option<IpAddr>,
-    /// Download sources that are not on this machine: from debuginfod, or the repository of a release
+    /// Download sources that are not on this machine, from debuginfod or the repository of a
+    /// release
     #[arg(long)]
     pub fetch_source: bool,
 }
@@ -48,7 +49,8 @@ pub struct Serve {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
 #[command(next_help_heading = "Sources")]
 pub struct Sources {
-    /// Also read sources below this folder (repeatable); usual: home, the working directory, /usr, /opt
+    /// Also read sources below this folder (repeatable); default: home, the working directory,
+    /// /usr, /opt
     #[arg(long, value_name = "FOLDER")]
     pub source_root: Vec<PathBuf>,
 }

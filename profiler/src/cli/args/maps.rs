@@ -9,19 +9,20 @@ use clap::Args;
                   The exit status is 1 if an address is in no mapping."
 )]
 pub struct Maps {
-    /// The process
+    /// Process id
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     pub pid: u32,
-    /// Say of this address: file, build id, svma (the address as the ELF file spells it) and file offset; hexadecimal, repeatable
+    /// Resolve this address: file, build id, svma (the address in the ELF file) and file offset
+    /// (hexadecimal, repeatable)
     #[arg(short, long = "addr", value_name = "ADDR", value_parser = hexadecimal)]
     pub addresses: Vec<u64>,
-    /// Only mappings that can be executed
+    /// Only executable mappings
     #[arg(short = 'x', long = "exec", conflicts_with = "addresses")]
     pub executable: bool,
-    /// Print it as JSON: everything, with build ids
+    /// Print JSON, with all fields and build ids
     #[arg(long)]
     pub json: bool,
-    /// How to read them: to compare, or to do as an older kernel does
+    /// How to read the mappings, for comparison or to do as on an older kernel
     #[arg(long, hide = true)]
     pub way: Option<Way>,
 }

@@ -12,19 +12,20 @@ use crate::report::order::Format;
     after_help = "Examples:\n  ngmi record --cold --exact-touch --save-only -- ./program\n  \
                   ngmi order profile.json.gz --file ./program -o program.order\n  \
                   cc -ffunction-sections *.c -fuse-ld=lld -Wl,--symbol-ordering-file=program.order\n\n\
-                  Functions that never ran keep their order, behind the others."
+                  Functions that never ran keep their order, after the others."
 )]
 pub struct Order {
-    /// A profile, or an event log (which has every fault)
+    /// A profile, or an event log (with every fault)
     #[arg(value_name = "RECORDING", default_value = "profile.json.gz")]
     pub input: PathBuf,
-    /// The program or library: its path, or a name in the recording. Also an unstripped copy with the same build id
+    /// The program or library: a path, or a name in the recording; an unstripped copy with the same
+    /// build id works, too
     #[arg(long, value_name = "FILE")]
     pub file: PathBuf,
-    /// For which linker
+    /// Linker to write the order for
     #[arg(long, value_name = "LINKER", value_enum, default_value_t)]
     pub format: Format,
-    /// Where the order goes; `-`, or nothing given: to standard output
+    /// Output file; default: standard output (`-`)
     #[arg(short, long, value_name = "LIST")]
     pub output: Option<PathBuf>,
     /// Print the prediction as JSON

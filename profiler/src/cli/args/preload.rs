@@ -13,16 +13,17 @@ use clap::{Args, Subcommand};
                   ngmi preload run firefox.preload -- firefox\n  ngmi preload run --dry-run firefox.preload"
 )]
 pub struct Preload {
-    /// A profile, or an event log (which has everything) of a cold start
+    /// A profile, or an event log (complete), of a cold start
     #[arg(value_name = "RECORDING", default_value = "profile.json.gz")]
     pub input: PathBuf,
-    /// Where the list goes; `-`, or nothing given: to standard output
+    /// Output file; default: standard output (`-`)
     #[arg(short, long, value_name = "LIST")]
     pub output: Option<PathBuf>,
-    /// Bytes that are rather read than skipped; as a rule learned from the recording's own reads
+    /// Gaps of up to this many bytes are read instead of skipped; by default learned from the
+    /// recording's own reads
     #[arg(long, value_name = "BYTES")]
     pub gap: Option<u64>,
-    /// Read together what is needed within this time
+    /// Read pages together that are needed within this time
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub within: Option<String>,
     /// What to do with a list.
@@ -33,20 +34,20 @@ pub struct Preload {
 /// What to do with a list.
 #[derive(Debug, Subcommand)]
 pub enum PreloadAction {
-    /// Run a program, and meanwhile read ahead what it is going to need
+    /// Run a program, and read ahead what it will need
     Run(PreloadRun),
 }
 
 /// `ngmi preload run`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The command starts at once, as this very process: its id, its exit status and its signals are its own. A list that can't be \
-                  used is told, and the command runs without it."
+    after_help = "The command starts at once, in this process: it has its process id, exit status and signals. If the list can't be \
+                  used, a message is printed and the command runs without it."
 )]
 pub struct PreloadRun {
     /// The list
     pub list: PathBuf,
-    /// Run nothing and read nothing: say what would be read, and what has changed
+    /// Run and read nothing: show what would be read, and what has changed
     #[arg(long, conflicts_with = "command")]
     pub dry_run: bool,
     /// The program and its arguments

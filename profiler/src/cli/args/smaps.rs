@@ -10,31 +10,31 @@ use clap::Args;
 #[command(
     after_help = "Examples:\n  ngmi smaps 1234\n  sudo ngmi smaps 1234 --tree --csv > memory.csv\n  ngmi smaps $$ --with profile.json.gz\n  \
                   ngmi smaps profile.json.gz\n\n\
-                  Sections and PSS: pages that others map too have a known share only for root."
+                  Sections and PSS: only root sees the share of pages that other processes map, too."
 )]
 pub struct Smaps {
-    /// The process; or a profile or an event log, for what it knows
+    /// A process id; or a profile or event log, for the memory that it recorded
     #[arg(value_name = "PID|RECORDING")]
     pub what: OsString,
-    /// Its descendants, too
+    /// Include its descendants
     #[arg(long)]
     pub tree: bool,
-    /// Say which functions touched the pages, as far as this profile or event log knows
+    /// Show which functions touched the pages, according to this profile or event log
     #[arg(long, value_name = "RECORDING")]
     pub with: Option<PathBuf>,
-    /// Rows of each table
+    /// Rows per table
     #[arg(long, value_name = "N", default_value = "10", conflicts_with = "format")]
     pub top: usize,
-    /// All columns, a row a process, file and section
+    /// Print all columns as CSV, one row per process, file and section
     #[arg(long, group = "format")]
     pub csv: bool,
-    /// Print the tables as JSON, with all their rows
+    /// Print the tables as JSON, with all rows
     #[arg(long, group = "format")]
     pub json: bool,
 }
 
 impl Smaps {
-    /// The process, if it is one.
+    /// The process id, if one is given.
     pub fn pid(&self) -> Option<u32> {
         self.what.to_str().and_then(|text| text.parse().ok())
     }

@@ -1,4 +1,4 @@
-//! `ngmi waits` as it is typed.
+//! The arguments of `ngmi waits`.
 
 use std::path::PathBuf;
 
@@ -8,57 +8,57 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use crate::fact::WaitReason;
 
 /// `ngmi waits`
-#[allow(clippy::struct_excessive_bools)] // Each is a flag that a person types.
+#[allow(clippy::struct_excessive_bools)] // Each is a command-line flag.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  ngmi waits\n  ngmi waits LOG --thread firefox --reason disk,lock --stacks\n  \
                   ngmi waits LOG --csv > waits.csv\n\n\
-                  Names may be patterns with * and ?. Of one option that is given again, any may fit; different ones all have to."
+                  Names may be patterns with * and ?. Repeating an option matches any of its values; different options must all match."
 )]
 pub struct Waits {
-    /// A profile, or an event log (which has every wait, and exactly)
+    /// A profile, or an event log (with every wait, exactly)
     #[arg(value_name = "RECORDING", default_value = "profile.json.gz")]
     pub input: PathBuf,
-    /// Only this process: its id or name
+    /// Only this process (id or name)
     #[arg(long = "process", value_name = "PID|NAME")]
     pub processes: Vec<String>,
-    /// Only this thread: its id or name
+    /// Only this thread (id or name)
     #[arg(long = "thread", value_name = "TID|NAME")]
     pub threads: Vec<String>,
-    /// Only waits for this
+    /// Only waits for this reason
     #[arg(long = "reason", value_name = "REASON", value_delimiter = ',', value_parser = reason())]
     pub reasons: Vec<WaitReason>,
-    /// Only in system calls about this file: base name or path
+    /// Only waits in system calls on this file (base name or path)
     #[arg(long = "file", value_name = "NAME")]
     pub files: Vec<String>,
-    /// Only waits of this function's, as the column `function` has it
+    /// Only waits in this function itself, as in the column `function`
     #[arg(long = "function", value_name = "NAME")]
     pub functions: Vec<String>,
-    /// Only waits with this function anywhere in their stack
+    /// Only waits with this function anywhere in the stack
     #[arg(long, value_name = "NAME")]
     pub under: Vec<String>,
-    /// Only those that began from here on, since the recording's start
+    /// Only waits that began at this time or later, since the start of the recording
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub from: Option<String>,
-    /// Only those that began before this, since the recording's start
+    /// Only waits that began before this time, since the start of the recording
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub to: Option<String>,
-    /// Only those that took as long
+    /// Only waits of at least this duration
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub at_least: Option<String>,
-    /// Rows of each table
+    /// Rows per table
     #[arg(long, value_name = "N", default_value = "10", conflicts_with = "format")]
     pub top: usize,
-    /// Also the whole stacks with the most time
+    /// Also print the whole stacks with the most time
     #[arg(long, conflicts_with = "format")]
     pub stacks: bool,
-    /// All columns, a row a wait, by time
+    /// Print all columns as CSV, one row per wait, by time
     #[arg(long, group = "format")]
     pub csv: bool,
-    /// Print the tables as JSON, with all their rows
+    /// Print the tables as JSON, with all rows
     #[arg(long, group = "format")]
     pub json: bool,
-    /// As --csv, each row a JSON object
+    /// Like --csv, with each row as a JSON object
     #[arg(long, group = "format")]
     pub ndjson: bool,
 }
