@@ -1,4 +1,4 @@
-//! Addresses and times, each with a type of its own.
+//! Typed addresses and times.
 
 use std::fmt;
 use std::time::Duration;
@@ -25,7 +25,7 @@ address!(
     Avma
 );
 address!(
-    /// A stated virtual memory address: an address as the ELF file spells it.
+    /// A stated virtual memory address: an address in the ELF file.
     Svma
 );
 address!(
@@ -33,14 +33,16 @@ address!(
     FileOffset
 );
 address!(
-    /// A kernel address minus the address of `_text`, wrapping: no log and no profile reveals where the kernel is.
+    /// A kernel address minus the address of `_text`, wrapping: no log and no profile reveals where
+    /// the kernel is loaded.
     KernelOffset
 );
 
-/// Bytes of a page: the unit of faults, of the page cache and of mappings. Kernels with larger ones (some of arm64) move whole multiples.
+/// Page size in bytes: the unit of faults, of the page cache and of mappings. Kernels with larger
+/// pages (some on arm64) use whole multiples.
 pub const PAGE: u64 = 4096;
 
-/// A duration in ns; what is longer than 584 years is cut there.
+/// A duration in ns, saturating at 584 years.
 pub fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -56,7 +58,7 @@ impl Timestamp {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Makes `known` this time, unless it is earlier.
+    /// Sets `known` to this time, unless it is earlier.
     pub fn keep_earliest(self, known: &mut Option<Self>) {
         *known = Some(known.map_or(self, |known| known.min(self)));
     }

@@ -1,4 +1,4 @@
-//! The hash by which tables of numbers find rows: such a table holds where each row is, and not what it is found by.
+//! The hash for tables of numbered rows: such a table stores the positions of rows, not their keys.
 
 use std::hash::{BuildHasher as _, Hash};
 

@@ -178,7 +178,7 @@ fn what_changed_is_told_and_not_read() {
         said.contains("1 of 1 files are changed since") && said.contains("library.so"),
         "{said}"
     );
-    assert!(said.contains("make the list anew"), "{said}");
+    assert!(said.contains("create the list again"), "{said}");
     assert!(resident(&path).is_empty());
     fs::remove_file(&path).unwrap();
     assert!(told(&list).contains("1 of 1 files are gone"));

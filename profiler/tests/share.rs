@@ -120,7 +120,7 @@ fn deleted_behind_our_back_is_forgotten() {
     storage.forget_all();
     let deleted = place.ngmi(&storage.url, &["--delete", &link]);
     assert!(
-        deleted.status.success() && stderr(&deleted).contains("deleted before"),
+        deleted.status.success() && stderr(&deleted).contains("already deleted"),
         "{}",
         stderr(&deleted)
     );
@@ -225,7 +225,7 @@ fn a_common_word_is_no_reason_to_refuse() {
         let shared = place.run(command, &storage.url);
         assert!(shared.status.success(), "{}", stderr(&shared));
         // An account with a common name reveals nothing.
-        let is_listed = stderr(&shared).contains("also common words") && stderr(&shared).contains(user);
+        let is_listed = stderr(&shared).contains("common words, therefore") && stderr(&shared).contains(user);
         assert_eq!(is_listed, user != "root", "{}", stderr(&shared));
     }
     assert!(unpacked(&storage.kept()[0]).contains("\"main\""), "the function");
@@ -301,7 +301,7 @@ fn without_room_for_the_right_to_delete_nothing_is_uploaded() {
     command
         .args(["-c", limited, env!("CARGO_BIN_EXE_ngmi")])
         .arg(&place.profile);
-    failed_with(&place.run(command, &storage.url), "nothing is shared");
+    failed_with(&place.run(command, &storage.url), "not uploaded");
     assert!(storage.kept().is_empty() && !place.list().exists());
     let folder = fs::read_dir(place.list().parent().unwrap()).unwrap();
     assert_eq!(folder.count(), 1, "the lock");
@@ -318,7 +318,7 @@ fn a_right_to_delete_that_can_not_be_kept_after_all_is_told() {
         }
     });
     let shared = place.share(&storage.url);
-    failed_with(&shared, "the right to delete the profile could not be kept");
+    failed_with(&shared, "the deletion token could not be saved");
     assert_eq!(storage.kept().len(), 1);
     let said = stderr(&shared);
     assert!(said.contains("https://profiler.firefox.com/public/token1/"), "{said}");

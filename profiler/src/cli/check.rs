@@ -1,4 +1,4 @@
-//! `ngmi check`: whether the figures of a recording are within a budget, for CI.
+//! `ngmi check`: checks the metrics of a recording against a budget, for CI.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -21,12 +21,12 @@ pub fn run(args: &Check) -> Result<ExitCode> {
     };
     if let Some(percent) = args.allow {
         if !(0.0..=1e6).contains(&percent) {
-            bail!("--allow is {percent}; give a percentage from 0 on, as in `--allow 5`");
+            bail!("--allow is {percent}; give a percentage of at least 0, as in `--allow 5`");
         }
         budget.allow = budget.allow.or(Some(Allowance::of_percent(percent)));
     }
     if args.against.is_empty() && budget.entries.iter().all(|entry| entry.limit.is_none()) {
-        bail!("the budget limits nothing by itself; give entries a number, or name a baseline with --against");
+        bail!("the budget limits nothing by itself; set a number in its entries, or name a baseline with --against");
     }
     let measured = runs::read(&args.inputs)?;
     let baseline = (!args.against.is_empty())
@@ -63,10 +63,10 @@ fn read(path: &Path) -> Result<Budget> {
     let read = file.take(MAX_BYTES + 1).read_to_string(&mut text);
     let read = read.with_context(|| format!("cannot read the budget {shown}"))?;
     if read as u64 > MAX_BYTES {
-        bail!("the budget {shown} is longer than a MiB; name the TOML file with the limits");
+        bail!("the budget {shown} is longer than a MiB; name a TOML file with limits");
     }
     Budget::parse(&text).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(|error| format!("{shown}: {error}")).collect();
-        anyhow::anyhow!("the budget is wrong\n{}", lines.join("\n"))
+        anyhow::anyhow!("invalid budget\n{}", lines.join("\n"))
     })
 }

@@ -1,4 +1,5 @@
-//! `ngmi convert`: a profile from an event log, also of a recorder that was killed.
+//! `ngmi convert`: writes a profile from an event log, including the log of a recorder that was
+//! killed.
 
 use std::fs::File;
 use std::process::ExitCode;
@@ -14,13 +15,14 @@ use crate::record::sources::SourcePlaces;
 use crate::record::spool::Output;
 
 pub fn run(args: Convert) -> Result<ExitCode> {
-    // A file system that never answers keeps its process from ending: it is to be another one. It is started before the wall is there.
+    // A file system that never answers would keep this process from ending, so a separate process
+    // writes the profile. It is started before the sandbox applies.
     let maker = Maker::start(None, None)?;
     wall::around_output(&args.output);
     let result = ResultOptions::try_from(args.result)?;
     let file = File::open(&args.log).with_context(|| {
         format!(
-            "cannot read {}; name the log that `ngmi record` kept",
+            "cannot read {}; name an event log that `ngmi record` kept",
             args.log.display()
         )
     })?;

@@ -1,4 +1,4 @@
-//! `ngmi diff`: what changed between two recordings, or two sets of them.
+//! `ngmi diff`: compares two recordings, or two sets of them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     })
 }
 
-/// What is compared with what.
+/// The two sets of inputs to compare: before and after.
 fn sides(args: &Args) -> Result<(&[PathBuf], &[PathBuf])> {
     if !args.to.is_empty() {
         return Ok((&args.inputs, &args.to));
@@ -58,7 +58,7 @@ fn name(inputs: &[PathBuf]) -> String {
     }
 }
 
-/// The difference as a profile: what `after` took more than `before`, on average.
+/// Writes the difference as a profile: the average of `after` minus the average of `before`.
 fn write_profile(path: &Path, before: &[PathBuf], after: &[PathBuf]) -> Result<()> {
     let place = || format!("cannot write {}", path.display());
     let mut output = Output::create(path)?;
@@ -78,7 +78,7 @@ fn write_profile(path: &Path, before: &[PathBuf], after: &[PathBuf]) -> Result<(
     .with_context(place)?;
     output.finish()?;
     tell(format_args!(
-        "{}: `ngmi load` opens it; what takes less now has a negative weight",
+        "{}: open it with `ngmi load`; decreases have a negative weight",
         path.display()
     ));
     Ok(())

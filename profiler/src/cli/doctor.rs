@@ -1,4 +1,5 @@
-//! `ngmi doctor`: what this machine allows, hook by hook, as a table that fits a terminal.
+//! `ngmi doctor`: checks the hooks that this machine supports, and prints a table that fits a
+//! terminal.
 
 use std::process::ExitCode;
 
@@ -11,10 +12,10 @@ use super::wall;
 use crate::capture::doctor::{Doctor, doctor};
 use crate::event::HookStatus;
 
-/// Columns of the terminal that the table fits.
+/// Width of the table in columns.
 const WIDTH: usize = 80;
 
-/// Exit status 0 only if `ngmi record` can run.
+/// Returns exit status 0 only if `ngmi record` can run.
 pub fn run(args: &Args) -> ExitCode {
     let mut found = doctor();
     found.rows.push(wall::status());
@@ -72,7 +73,8 @@ fn row(row: &HookStatus, width: usize) -> Result<()> {
     Ok(())
 }
 
-/// Prints text in lines of at most [`WIDTH`] columns, the first after `label`, all behind `indent` blanks.
+/// Prints text in lines of at most [`WIDTH`] columns, the first one after `label`, all indented by
+/// `indent` spaces.
 fn wrapped(label: &str, text: &str, indent: usize) -> Result<()> {
     let mut line = format!("{:indent$}{label}", "");
     let mut is_empty = true;

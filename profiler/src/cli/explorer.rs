@@ -1,4 +1,5 @@
-//! The page-fault explorer of a recording: its document for the server, and `ngmi faults --html`, the page in one file.
+//! The page-fault explorer of a recording: its document for the server, and the self-contained page
+//! of `ngmi faults --html`.
 
 use std::io::{Read, Write as _};
 use std::path::Path;
@@ -15,7 +16,8 @@ use crate::record::spool::Output;
 use crate::report::explorer::{Facts, write};
 use crate::report::faults::{Selection, Selector, View};
 
-/// The document of all faults of a profile, compressed: what the server answers for `web::explorer::DATA`. One without faults says why.
+/// The compressed document of all faults of a profile, which the server returns for
+/// `web::explorer::DATA`. Without faults, it contains the reason.
 ///
 /// # Errors
 /// When the profile can't be read.
@@ -30,7 +32,7 @@ pub fn document(profile: impl Read, name: &Path) -> Result<Vec<u8>> {
     of_selected(name, read, &Selection::default(), false)
 }
 
-/// `read` hands out the facts of `input`.
+/// Builds the document from the facts that `read` yields for `input`.
 fn of_selected(
     input: &Path,
     read: impl FnOnce(&mut Facts) -> Result<(Tables, Kind)>,
@@ -43,33 +45,28 @@ fn of_selected(
     facts.faults.is_without_mappings = kind == Kind::Profile;
     let why = facts.faults.rows.is_empty().then(|| why_none(&tables.recording));
     match why {
-        Some(why) if must_have_faults => bail!("{} holds no page fault{why}", input.display()),
+        Some(why) if must_have_faults => bail!("{} contains no page faults{why}", input.display()),
         _ => warn_of_budget(&tables, facts.faults.rows.len() as u64),
     }
     let view = View::new(&tables, &facts.faults);
     let selector = Selector::new(&view, selection).with_context(|| input.display().to_string())?;
     let mut document = Vec::new();
-    let why = why.map(|why| format!("This recording holds no page fault{why}."));
+    let why = why.map(|why| format!("This recording contains no page faults{why}."));
     write(&mut document, &view, &selector, &facts, why.as_deref())?;
     scratch.was_whole()?;
     Ok(document)
 }
 
-/// Writes the page with the selected faults.
+/// Writes the page with the selected faults to `html`.
 pub fn page(input: &Path, html: &Path, selection: &Selection) -> Result<ExitCode> {
     let mut output = Output::create(html)?;
     let document = of_selected(input, |facts| source::read(input, facts), selection, true)?;
     let page = web::explorer::single_page(&document)?;
-    let cannot = || {
-        format!(
-            "cannot write {}; free space there, or name another place",
-            html.display()
-        )
-    };
+    let cannot = || format!("cannot write {}; free disk space, or name another file", html.display());
     output.file().write_all(page.as_bytes()).with_context(cannot)?;
     let bytes = output.finish()?;
     tell(format_args!(
-        "{} ({}): open it in any browser, it needs no network",
+        "{} ({}): open it in any browser; no network is needed",
         html.display(),
         crate::report::text::bytes(bytes)
     ));

@@ -1,4 +1,4 @@
-//! `ngmi export`: a recording for other programs.
+//! `ngmi export`: converts a recording for other programs.
 
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::Path;
@@ -21,28 +21,30 @@ use crate::report::interchange::parquet::Writer;
 use crate::report::interchange::{Sums, Table, Weight, folded, otlp, pprof, samples};
 use crate::report::{faults as faults_report, io as io_report, waits as waits_report};
 
-/// Bytes that are written at once.
+/// Size of the output buffer in bytes.
 const BUFFER: usize = 1 << 18;
 
 const SAMPLES: About = About {
     name: "samples",
     noun: "sample",
     hook: "",
-    watched: Some(": nothing that was recorded ran for long enough"),
-    not_asked_for: ": nothing was sampled; record again with this version of ngmi",
+    watched: Some(": no recorded thread ran long enough"),
+    not_asked_for: ": sampling was off; record again with this version of ngmi",
 };
 
-/// Another program's profile has none of the wanted tables.
+/// A profile from another program contains none of the requested tables.
 #[derive(Debug, thiserror::Error)]
-#[error("{file} was made by {by} and holds CPU samples only: export these with `--table samples`, or record with ngmi")]
+#[error(
+    "{file} was written by {by} and contains CPU samples only: export them with `--table samples`, or record with ngmi"
+)]
 struct SamplesOnly {
     file: String,
     by: String,
 }
 
-/// The output failed, not the input.
+/// Writing the output failed, as opposed to reading the input.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write; free space there, or name another place")]
+#[error("cannot write; free disk space, or name another file")]
 struct Unwritable(#[from] io::Error);
 
 pub fn run(mut args: Export) -> Result<ExitCode> {
@@ -52,7 +54,7 @@ pub fn run(mut args: Export) -> Result<ExitCode> {
     args.tables = vec![Table::Faults];
     match export(&args) {
         Err(error) if error.is::<SamplesOnly>() => {
-            tell(format_args!("{error:#}; these are exported now"));
+            tell(format_args!("{error:#}; exporting the samples instead"));
             args.tables = vec![Table::Samples];
             export(&args)
         }
@@ -72,7 +74,7 @@ fn export(args: &Export) -> Result<ExitCode> {
     if let (ExportFormat::Parquet | ExportFormat::Folded, [first, _, ..]) = (format, &tables[..]) {
         let name = first.name();
         bail!(
-            "a file of this format holds one table; name it (--table {name}), and export the others to files of their own"
+            "a file of this format contains one table; select it (--table {name}), and export the others to separate files"
         );
     }
     if let Some(output) = file_of(Some(output)) {
@@ -90,9 +92,9 @@ fn export(args: &Export) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if format != ExportFormat::Folded && io::stdout().is_terminal() {
-        bail!("this format is not for terminals; name a file with -o, or send it on with a pipe");
+        bail!("this format is binary; name a file with -o, or pipe it to another program");
     }
-    // What fails before the first byte is no matter of the output.
+    // An error before the first byte is not an error of the output.
     let mut failed = None;
     let written = to_stdout(&mut io::stdout(), |out| {
         match write(input, out, format, &tables, weight) {
@@ -109,11 +111,11 @@ fn export(args: &Export) -> Result<ExitCode> {
     failed.map_or(written, Err)
 }
 
-/// By what folded stacks are weighed.
+/// The weight of folded stacks.
 fn weight(args: &Export) -> Result<Weight> {
     let weight = args.weight.unwrap_or_default();
     if args.weight.is_some() && args.format != ExportFormat::Folded {
-        bail!("--weight is for --format folded: the others hold all that is measured");
+        bail!("--weight requires --format folded: the other formats contain all measures");
     }
     for table in &args.tables {
         if !table.measures().iter().any(|(measured, ..)| *measured == weight) {
@@ -127,7 +129,7 @@ fn weight(args: &Export) -> Result<Weight> {
     Ok(weight)
 }
 
-/// Writes all of it, and says what was written.
+/// Writes all tables, and returns a description of what was written.
 fn write(
     input: &Path,
     out: &mut (impl Write + Send),
@@ -147,7 +149,7 @@ fn write(
         if here == 0 && tables.len() == 1 {
             return Err(none(input, &recorded, *table));
         }
-        // Of another program's profile it is told already.
+        // For a profile from another program, the reason was printed already.
         if here == 0 && recorded.recording.scope != FOREIGN {
             tell(format_args!("{:#}", none(input, &recorded, *table)));
         }
@@ -167,7 +169,7 @@ fn write(
     Ok(format!("{all} {}", names.join(", ")))
 }
 
-/// The facts of a file, if it may have some for these tables.
+/// Reads the facts of a file, unless it cannot have any of these tables.
 fn read(input: &Path, sink: &mut dyn FactSink, wanted: &[Table]) -> Result<Tables> {
     let (tables, kind) = source::read_any(input, sink)?;
     let Kind::Foreign(by) = kind else { return Ok(tables) };
@@ -184,7 +186,7 @@ fn read(input: &Path, sink: &mut dyn FactSink, wanted: &[Table]) -> Result<Table
     Ok(tables)
 }
 
-/// A row each.
+/// Writes one row per event, and returns the number of rows.
 fn rows(input: &Path, out: &mut (impl Write + Send), table: Table) -> Result<u64> {
     let scratch = Scratch::new();
     let written = match table {
@@ -235,7 +237,7 @@ fn rows(input: &Path, out: &mut (impl Write + Send), table: Table) -> Result<u64
     Ok(written.map_err(Unwritable)?)
 }
 
-/// Writes a file of these columns, and returns how many rows it has.
+/// Writes a Parquet file with these columns, and returns its number of rows.
 fn parquet<'o, W: Write + Send>(
     out: &'o mut W,
     notes: &[(&str, String)],
@@ -247,7 +249,8 @@ fn parquet<'o, W: Write + Send>(
     rows.finish()
 }
 
-/// What a file says of the recording. Fails if there is nothing to write, and tells what is missing.
+/// The metadata of a file about the recording. Fails if there are no rows to write; warns if the
+/// profile lacks some.
 fn begin(input: &Path, tables: &Tables, table: Table, here: u64) -> Result<[(&'static str, String); 5]> {
     if here == 0 {
         return Err(none(input, tables, table));
@@ -263,25 +266,25 @@ fn begin(input: &Path, tables: &Tables, table: Table, here: u64) -> Result<[(&'s
     ])
 }
 
-/// That a recording has nothing for a table, why, and how to get some.
+/// The error for a recording without rows for a table: the reason, and how to record some.
 fn none(input: &Path, tables: &Tables, table: Table) -> anyhow::Error {
     let recording = &tables.recording;
     let (about, seen) = about(recording, table);
-    // Sums hold no unfinished request: then there was no lack of room.
+    // Sums contain no unfinished requests: the profile did not lack space then.
     let why = if table == Table::Requests && seen > 0 && folded_requests(recording) == 0 {
-        ": those that were seen were under way when the recording ended".to_owned()
+        ": all requests were still in flight when the recording ended".to_owned()
     } else {
         about.why_none(recording, seen)
     };
-    anyhow::anyhow!("{} holds no {}{why}", input.display(), about.name)
+    anyhow::anyhow!("{} contains no {}{why}", input.display(), about.name)
 }
 
 fn warn_of_budget(recording: &Recording, table: Table, here: u64) {
     match table {
-        // Thinned samples have weights, and their times are whole.
+        // Thinned samples have weights, so their times are complete.
         Table::Samples => {}
         Table::Waits => waits::warn_of_budget(recording),
-        // A sum counts parts of requests, and none of those that are unfinished.
+        // A sum counts parts of requests, and no unfinished ones.
         Table::Requests => {
             let (folded, seen) = (folded_requests(recording), recording.requests_seen);
             if folded > 0 {
@@ -292,7 +295,7 @@ fn warn_of_budget(recording: &Recording, table: Table, here: u64) {
     }
 }
 
-/// Requests that are only sums in the profile.
+/// Number of requests that are only in sums in the profile.
 fn folded_requests(recording: &Recording) -> u64 {
     (recording.folded_requests.iter()).fold(0, |sum, folded| sum.saturating_add(folded.requests))
 }

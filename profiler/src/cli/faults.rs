@@ -1,4 +1,5 @@
-//! `ngmi faults`: the page faults of a recording as tables, as a list, or as rows for other programs.
+//! `ngmi faults`: prints the page faults of a recording as tables, as a list, or as rows for other
+//! programs.
 
 use std::io;
 use std::process::ExitCode;
@@ -23,7 +24,7 @@ pub const FAULTS: About = About {
     name: "faults",
     noun: "fault",
     hook: "",
-    watched: Some(", though they were watched: nothing that was recorded made any"),
+    watched: Some(": tracing was on, but none occurred"),
     not_asked_for: "; record them with `ngmi record --faults all -- COMMAND`",
 };
 
@@ -46,7 +47,11 @@ fn show(args: Faults, scratch: &Arc<Scratch>) -> Result<ExitCode> {
     let (tables, kind) = source::read(&input, &mut facts)?;
     facts.is_without_mappings = kind == Kind::Profile;
     if facts.rows.is_empty() {
-        bail!("{} holds no page fault{}", input.display(), why_none(&tables.recording));
+        bail!(
+            "{} contains no page faults{}",
+            input.display(),
+            why_none(&tables.recording)
+        );
     }
     warn_of_budget(&tables, facts.rows.len() as u64);
     let view = View::new(&tables, &facts);
@@ -75,12 +80,12 @@ fn show(args: Faults, scratch: &Arc<Scratch>) -> Result<ExitCode> {
     })
 }
 
-/// Why a recording has no faults, and how to get one that has.
+/// Why a recording has no faults, and how to record some.
 pub fn why_none(recording: &Recording) -> String {
     FAULTS.why_none(recording, recording.faults_seen)
 }
 
-/// A profile may hold only a part of them.
+/// Warns if the profile contains only part of the faults.
 pub fn warn_of_budget(tables: &Tables, here: u64) {
     FAULTS.warn_of_budget(here, tables.recording.faults_seen);
 }

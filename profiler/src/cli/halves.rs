@@ -1,4 +1,5 @@
-//! The hidden verbs that `record` starts: the privileged half, the process that becomes the command, the one that makes the profile, and the one that drops caches.
+//! The internal subcommands that `record` starts: the privileged helper, the process that executes
+//! the command, the one that writes the profile, and the one that drops caches.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
@@ -21,30 +22,31 @@ pub fn capture(half: &CaptureHalf) -> Result<ExitCode> {
     let socket = match (&half.fd, &half.socket) {
         (Some(fd), None) => inherited(*fd)?,
         (None, Some(path)) => connect(path, &mut terms)?,
-        _ => bail!("this verb is for ngmi itself; use `ngmi record`"),
+        _ => bail!("this subcommand is internal; use `ngmi record`"),
     };
-    // Of each CPU it holds four events.
+    // Four perf events are open for each CPU.
     let _raised = open_files::raise();
     match crate::capture::run(socket, terms) {
-        // The record half gave up, and has told the person why.
+        // The recorder gave up, and has printed the reason.
         Err(error) if matches!(error.downcast_ref(), Some(ChannelError::Closed)) => Ok(ExitCode::FAILURE),
         ended => ended.map(|()| ExitCode::SUCCESS),
     }
 }
 
-/// Connects to the record half, which has to be the person who asked sudo for us, and for whom the recording is.
+/// Connects to the recorder, which must run as the user who invoked sudo and for whom the recording
+/// is.
 fn connect(path: &Path, terms: &mut Terms) -> Result<OwnedFd> {
     if !nix::unistd::geteuid().is_root() {
-        bail!("only sudo starts the privileged half apart; use `ngmi record`");
+        bail!("only sudo starts the privileged helper on its own; use `ngmi record`");
     }
     let socket = socket::socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
     socket::connect(socket.as_raw_fd(), &UnixAddr::new(path)?)
-        .with_context(|| format!("cannot reach the record half at {}", path.display()))?;
+        .with_context(|| format!("cannot connect to the recorder at {}", path.display()))?;
     let peer = socket::getsockopt(&socket, sockopt::PeerCredentials)?;
     let asked = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse::<u32>().ok());
     if asked.is_some_and(|uid| uid != peer.uid()) {
         bail!(
-            "user {} is at the socket, but user {} asked for root",
+            "user {} is at the socket, but user {} invoked sudo",
             peer.uid(),
             asked.unwrap_or_default()
         );

@@ -1,4 +1,4 @@
-//! `ngmi io`: the block requests of a recording as tables, or as rows for other programs.
+//! `ngmi io`: prints the block requests of a recording as tables, or as rows for other programs.
 
 use std::io;
 use std::process::ExitCode;
@@ -20,10 +20,8 @@ pub const REQUESTS: About = About {
     name: "requests",
     noun: "block",
     hook: "",
-    watched: Some(
-        ", though devices were watched: everything was in memory; `ngmi record --cold` drops it from there first",
-    ),
-    not_asked_for: ": devices were not watched; record again with this version of ngmi",
+    watched: Some(": tracing was on, but everything was in memory; `ngmi record --cold` evicts files first"),
+    not_asked_for: ": block I/O was not traced; record again with this version of ngmi",
 };
 
 pub fn run(args: Io) -> Result<ExitCode> {
@@ -42,7 +40,7 @@ fn show(args: Io, scratch: &Arc<Scratch>) -> Result<ExitCode> {
     let (tables, _) = source::read(&input, &mut facts)?;
     if facts.is_empty() {
         bail!(
-            "{} holds no block request{}",
+            "{} contains no block requests{}",
             input.display(),
             REQUESTS.why_none(&tables.recording, tables.recording.requests_seen)
         );

@@ -1,4 +1,4 @@
-//! `ngmi lint`: checks a profile as strictly as the front end would fail on it.
+//! `ngmi lint`: checks a profile as strictly as the front end requires.
 
 use std::fs::File;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ pub fn run(args: &Lint) -> Result<ExitCode> {
         say(plain(fault));
     }
     if faults.is_empty() {
-        tell(format_args!("{}: no fault found", args.profile.display()));
+        tell(format_args!("{}: no problems found", args.profile.display()));
         return Ok(ExitCode::SUCCESS);
     }
     tell(format_args!("{}: {} faults", args.profile.display(), faults.len()));

@@ -1,4 +1,4 @@
-//! `ngmi load`: opens a profile in the Firefox Profiler, and answers its questions.
+//! `ngmi load`: opens a profile in the Firefox Profiler, and serves its symbols and sources.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `ngmi man`: manual pages, made from what `--help` says.
+//! `ngmi man`: manual pages, generated from the text of `--help`.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,10 +9,10 @@ use clap_mangen::Man;
 
 use super::args::{self, Cli};
 
-/// Prints a page, or writes all of them.
+/// Prints one page, or writes all of them to a folder.
 ///
 /// # Errors
-/// A verb that there is not; a folder that can't be written to.
+/// Unknown subcommand, or the folder is not writable.
 pub fn run(args: &args::Man) -> anyhow::Result<ExitCode> {
     if let Some(folder) = &args.to {
         write_all(folder)?;
@@ -26,10 +26,10 @@ pub fn run(args: &args::Man) -> anyhow::Result<ExitCode> {
 fn write_all(folder: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))
-        .with_context(|| format!("the manual pages can't be written to {}", folder.display()))
+        .with_context(|| format!("cannot write the manual pages to {}", folder.display()))
 }
 
-/// The command that a page is about; built, so that it knows its whole name.
+/// The command that a page describes, built so that it includes its full name.
 fn command_of(verb: Option<&str>) -> anyhow::Result<Command> {
     let mut all = Cli::command().disable_help_subcommand(true);
     all.build();
@@ -39,7 +39,7 @@ fn command_of(verb: Option<&str>) -> anyhow::Result<Command> {
         .find(|one| one.get_name() == verb && !one.is_hide_set());
     found
         .cloned()
-        .with_context(|| format!("there is no verb {verb:?}: `ngmi help` lists them"))
+        .with_context(|| format!("unknown subcommand {verb:?}: `ngmi help` lists all subcommands"))
 }
 
 #[cfg(test)]

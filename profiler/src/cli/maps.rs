@@ -1,4 +1,4 @@
-//! `ngmi maps`: the mappings of a process as a table, or what single addresses show.
+//! `ngmi maps`: prints the mappings of a process as a table, or resolves single addresses.
 
 mod json;
 mod lookup;
@@ -19,9 +19,9 @@ use crate::capture::maps::{self, BuildIds, Way, Which};
 use crate::capture::rights::Rights;
 use crate::event::Mapping;
 
-/// Exit status 1 if an address is in no mapping.
+/// Returns exit status 1 if an address is in no mapping.
 pub fn run(args: &Maps) -> Result<ExitCode> {
-    // The table has no room for build ids; they would cost a look into each file.
+    // The table does not show build ids; they would require reading each file.
     let build_ids = if args.json || !args.addresses.is_empty() {
         BuildIds::Read(&build_id)
     } else {
@@ -62,12 +62,12 @@ fn list(args: &Maps, way: Way, mappings: &[Mapping]) -> Result<()> {
     }
 }
 
-/// The build id of a file; empty if it is no ELF file, or has none.
+/// The build id of a file; empty if it is not an ELF file or has none.
 fn build_id(file: File) -> Vec<u8> {
     ElfFile::open(file).map_or(Vec::new(), |elf| elf.build_id().to_vec())
 }
 
-/// The name of a way, as the kernel's documentation spells it.
+/// The name of a way to read mappings, as in the kernel's documentation.
 fn name(way: Way) -> &'static str {
     match way {
         Way::Query => "PROCMAP_QUERY",
@@ -75,28 +75,28 @@ fn name(way: Way) -> &'static str {
     }
 }
 
-/// Why a process shows no mappings, and what to do about it.
+/// The error for a process whose mappings can't be read, with the remedy.
 fn refused(pid: u32, error: io::Error) -> Error {
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ESRCH) => match kind(pid) {
-            Some(Kind::KernelThread) => anyhow!("{pid} is a thread of the kernel: it has no mappings"),
+            Some(Kind::KernelThread) => anyhow!("{pid} is a kernel thread and has no mappings"),
             Some(Kind::Zombie) => {
-                anyhow!("process {pid} has ended and has no mappings any more; its parent has not noticed yet")
+                anyhow!("process {pid} has ended and has no mappings; its parent has not reaped it yet")
             }
-            Some(Kind::Process) | None => anyhow!("process {pid} is gone; `pgrep -a NAME` lists those that run"),
+            Some(Kind::Process) | None => anyhow!("no such process: {pid}; `pgrep -a NAME` lists running processes"),
         },
         Some(libc::EACCES | libc::EPERM) if Uid::effective().is_root() => {
-            anyhow!("the kernel keeps process {pid} from root as well: run ngmi outside of the container")
+            anyhow!("permission denied for process {pid}, even for root: run ngmi outside the container")
         }
         Some(libc::EACCES | libc::EPERM) => {
-            anyhow!("process {pid} is not yours to look into: run `sudo ngmi maps {pid}`")
+            anyhow!("permission denied for process {pid}: try `sudo ngmi maps {pid}`")
         }
-        Some(libc::ENOTTY) => anyhow!("this kernel has no PROCMAP_QUERY: 6.11 or newer is needed, or leave out --way"),
-        _ => Error::new(error).context(format!("the mappings of process {pid} can't be read")),
+        Some(libc::ENOTTY) => anyhow!("this kernel has no PROCMAP_QUERY: use kernel 6.11 or newer, or leave out --way"),
+        _ => Error::new(error).context(format!("cannot read the mappings of process {pid}")),
     }
 }
 
-/// What a pid stands for.
+/// What a process id refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Process,
@@ -104,11 +104,11 @@ enum Kind {
     KernelThread,
 }
 
-/// `None`: nothing any more.
+/// Reads the kind of a process; `None`: it does not exist.
 fn kind(pid: u32) -> Option<Kind> {
     const PF_KTHREAD: u64 = 0x0020_0000;
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name before the last parenthesis may hold anything.
+    // The name before the last parenthesis may contain any bytes.
     let close = stat.iter().rposition(|&byte| byte == b')')?;
     let rest = std::str::from_utf8(stat.get(close + 1..)?).ok()?;
     let mut fields = rest.split_ascii_whitespace();

@@ -1,29 +1,32 @@
-//! What a verb says of a recording that holds none of what it is about, or fewer than were seen.
+//! Messages of subcommands about a recording that contains no events of their kind, or fewer than
+//! occurred.
 
 use super::terminal::tell;
 use crate::fact::Recording;
 use crate::report::text::count;
 
-/// What a verb is about.
+/// The event kind that a subcommand reports.
 pub struct About {
-    /// What they are called.
+    /// Plural name of the events.
     pub name: &'static str,
-    /// The noun of their hooks.
+    /// Event kind of their hooks.
     pub noun: &'static str,
-    /// A part of the names of those that say whether they were watched; empty: all do.
+    /// Part of the names of the hooks that indicate tracing; empty: all of them do.
     pub hook: &'static str,
-    /// Why there are none although a hook watched for them; `None`: the hooks are there in any case and do not tell.
+    /// Reason for no events although a hook traced them; `None`: the hooks are always attached, and
+    /// indicate nothing.
     pub watched: Option<&'static str>,
-    /// Why there are none where no hook was tried, and how to get some.
+    /// Reason for no events where no hook was tried, and how to record some.
     pub not_asked_for: &'static str,
 }
 
 impl About {
-    /// Why a recording has none of which so many were seen, and how to get one that has; it goes on after "... holds none".
+    /// Why a recording contains no events of the `seen` ones, and how to get a recording with some;
+    /// continues "... contains no X".
     pub fn why_none(&self, recording: &Recording, seen: u64) -> String {
         if seen > 0 {
             let seen = count(seen);
-            return format!(", though {seen} were seen: name the event log instead (`ngmi record --keep-events`)");
+            return format!(", although {seen} occurred: use the event log instead (`ngmi record --keep-events`)");
         }
         let hooks = || recording.hooks.iter().filter(|hook| hook.noun == self.noun);
         if let Some(watched) = self.watched
@@ -37,15 +40,15 @@ impl About {
         let how = hook
             .remedy
             .as_deref()
-            .unwrap_or("`ngmi doctor` says what this machine allows");
+            .unwrap_or("`ngmi doctor` shows what this machine supports");
         format!(": the kernel refused {} ({reason}); {how}", hook.hook)
     }
 
-    /// A profile may hold only a part of them.
+    /// Warns if the profile contains only `here` of the `seen` events.
     pub fn warn_of_budget(&self, here: u64, seen: u64) {
         if seen > here {
             tell(format_args!(
-                "the profile has room for {} of the {} {} that were seen; the event log (`--keep-events`) has them all",
+                "the profile contains {} of the {} recorded {}; the event log (`--keep-events`) has all of them",
                 count(here),
                 count(seen),
                 self.name
@@ -64,7 +67,7 @@ mod tests {
         noun: "switch",
         hook: "",
         watched: None,
-        not_asked_for: "; ask for them",
+        not_asked_for: "; record them",
     };
 
     #[test]
@@ -80,25 +83,25 @@ mod tests {
             ..Recording::default()
         };
         let faults = About {
-            watched: Some(", though watched"),
+            watched: Some(": tracing was on"),
             ..SWITCHES
         };
         let both = of(&[hook(Some("EPERM"), Some("be root")), hook(None, None)]);
         assert_eq!(SWITCHES.why_none(&both, 0), ": the kernel refused tp (EPERM); be root");
-        assert_eq!(faults.why_none(&both, 0), ", though watched");
+        assert_eq!(faults.why_none(&both, 0), ": tracing was on");
         let other = About {
             hook: "sched_wak",
             ..faults
         };
-        assert_eq!(other.why_none(&of(&[hook(None, None)]), 0), "; ask for them");
+        assert_eq!(other.why_none(&of(&[hook(None, None)]), 0), "; record them");
         let refused = of(&[hook(Some("EPERM"), None)]);
-        let doctor = ": the kernel refused tp (EPERM); `ngmi doctor` says what this machine allows";
+        let doctor = ": the kernel refused tp (EPERM); `ngmi doctor` shows what this machine supports";
         assert_eq!(faults.why_none(&refused, 0), doctor);
-        assert_eq!(faults.why_none(&of(&[]), 0), "; ask for them");
+        assert_eq!(faults.why_none(&of(&[]), 0), "; record them");
         assert!(
             faults
                 .why_none(&both, 1)
-                .starts_with(", though 1 were seen: name the event log")
+                .starts_with(", although 1 occurred: use the event log")
         );
     }
 }

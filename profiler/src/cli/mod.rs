@@ -1,4 +1,4 @@
-//! The verbs, one thin file each.
+//! The subcommands, one thin file each.
 
 pub mod args;
 mod check;
@@ -43,7 +43,8 @@ use crate::report::summary::Summary;
 use args::{Cli, Verb};
 use options::ResultOptions;
 
-/// Runs the command line and returns the exit status: the verb's own, 1 for a failure, 2 for a check that could not be made, 125 for a failed recording.
+/// Runs the command line and returns the exit status: that of the subcommand, 1 for a failure, 2
+/// for a check that could not run, 125 for a failed recording.
 pub fn main() -> ExitCode {
     let verb = Cli::parse().verb;
     let failure = match verb {
@@ -91,7 +92,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Tells how it went, and returns whether a loss makes it a failure.
+/// Prints the summary, and returns whether lost events make the recording a failure.
 fn show(summary: &Summary, options: ResultOptions) -> anyhow::Result<bool> {
     if options.json {
         let mut line = serde_json::to_vec_pretty(summary)?;
@@ -104,12 +105,12 @@ fn show(summary: &Summary, options: ResultOptions) -> anyhow::Result<bool> {
     let lost: u64 = summary.losses.iter().map(|(_, count)| count).sum();
     let failed = options.fail_on_loss && lost > 0;
     if failed {
-        terminal::tell(format_args!("{lost} events were lost, and --fail-on-loss was given"));
+        terminal::tell(format_args!("failed because of --fail-on-loss: events lost: {lost}"));
     }
     Ok(failed)
 }
 
-/// Writes to standard output; a reader that went away (`| head`) is no error.
+/// Writes to standard output; a closed pipe (`| head`) is not an error.
 fn print(bytes: &[u8]) -> anyhow::Result<ExitCode> {
     match std::io::stdout().write_all(bytes) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),

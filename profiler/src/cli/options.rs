@@ -1,4 +1,4 @@
-//! Arguments turned once into checked options: what `record` works with can't be wrong any more.
+//! Validates arguments once, so that `record` works with checked options only.
 
 mod quantities;
 
@@ -17,7 +17,7 @@ use crate::capture::faults::{FaultMode, FaultSource, Faults};
 use crate::capture::waits::OffCpu;
 use crate::report::faults::Selection;
 
-/// Samples per second that the kernel's timers and a ring buffer can follow.
+/// Highest supported sampling rate in Hz, for the kernel's timers and the ring buffer.
 pub const RATE_LIMIT: u32 = 20_000;
 /// The largest stack copy, in bytes: the largest class of [`profiler_common::stack::STACK_CLASSES`].
 pub const STACK_COPY_LIMIT: u32 = 64 << 10;
@@ -25,11 +25,11 @@ pub const STACK_COPY_LIMIT: u32 = 64 << 10;
 /// What to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// A command that is run.
+    /// A command to run.
     Command(Vec<OsString>),
-    /// Processes that run already.
+    /// Running processes.
     Pids(Vec<u32>),
-    /// Everything; for as long as the command runs, if there is one.
+    /// The whole system, until the command ends if there is one.
     System(Option<Vec<OsString>>),
 }
 
@@ -45,77 +45,77 @@ impl Target {
 }
 
 /// Checked options of `ngmi record`.
-#[allow(clippy::struct_excessive_bools)] // Each is a flag that a person types.
+#[allow(clippy::struct_excessive_bools)] // Each is a command-line flag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordOptions {
     /// What to record.
     pub target: Target,
-    /// Where the profile goes.
+    /// Output file.
     pub output: PathBuf,
     /// Samples per second and CPU, 1 to [`RATE_LIMIT`].
     pub rate: u32,
-    /// When to stop by ourselves.
+    /// When to stop recording.
     pub duration: Option<Duration>,
-    /// Whom to run the command as.
+    /// User to run the command as.
     pub user: Option<String>,
-    /// Where the event log stays.
+    /// File to keep the event log in.
     pub keep_events: Option<PathBuf>,
-    /// Bytes, at most [`STACK_COPY_LIMIT`].
+    /// Maximum stack copy in bytes, at most [`STACK_COPY_LIMIT`].
     pub stack_copy: u32,
-    /// Copy each stack although it was walked, and compare both ways.
+    /// Copy each stack even if it was walked, and compare both results.
     pub check_walks: bool,
-    /// Count the time in our programs all the time.
+    /// Measure the time in our eBPF programs all the time.
     pub self_account: bool,
-    /// Which page faults, and by which hooks.
+    /// Which page faults to record, and by which hooks.
     pub faults: Faults,
-    /// Which waits.
+    /// Which waits to record.
     pub off_cpu: OffCpu,
-    /// Which block requests.
+    /// Which block requests to record.
     pub block: BlockMode,
-    /// Have the kernel map no page around a fault meanwhile.
+    /// Turn off fault-around during the recording.
     pub exact_touch: bool,
-    /// Have Firefox name its JIT code.
+    /// Let Firefox name its JIT code.
     pub firefox_jit: bool,
-    /// What is done to the page cache before the command starts.
+    /// State of the page cache at the start of the command.
     pub page_cache: Option<PageCache>,
-    /// How the profile is opened; `None`: it is not.
+    /// How to open the profile; `None`: do not open it.
     pub serve: Option<args::Serve>,
-    /// Where sources may be read besides the usual places.
+    /// Folders to read sources from, in addition to the default ones.
     pub source_roots: Vec<PathBuf>,
-    /// How the result is told.
+    /// How the result is reported.
     pub result: ResultOptions,
 }
 
-/// How the page cache is to be when the command starts.
+/// State of the page cache at the start of the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageCache {
     /// Cold or warm.
     pub wanted: Wanted,
-    /// Files and folders that matter beside those that are found.
+    /// Additional files and folders.
     pub also: Vec<PathBuf>,
 }
 
-/// Cold or warm.
+/// Cold or warm page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// Without the pages of the command's files.
+    /// Evict the files of the command.
     Cold,
-    /// Without anything that can be dropped; only root can.
+    /// Drop everything that can be dropped; root only.
     ColdSystem,
-    /// With the command's files.
+    /// Read the files of the command.
     Warm,
 }
 
-/// Checked options of what is told at the end.
+/// Checked options of the report at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResultOptions {
-    /// As JSON.
+    /// Print JSON.
     pub json: bool,
-    /// A loss is a failure.
+    /// Fail if events were lost.
     pub fail_on_loss: bool,
-    /// Samples in the profile at most.
+    /// Maximum number of samples in the profile.
     pub max_samples: u32,
-    /// The sources of the hot functions are put into the profile.
+    /// Include the sources of hot functions in the profile.
     pub include_source: bool,
 }
 
@@ -140,13 +140,13 @@ impl TryFrom<args::Record> for RecordOptions {
         let stack_copy = number(&args.stack_copy, "--stack-copy", 0, STACK_COPY_LIMIT)?;
         let duration = args.duration.as_deref().map(seconds).transpose()?;
         if args.user.is_some() && target.command().is_none() {
-            bail!("--user is for a command; drop it, or name a program after `--`");
+            bail!("--user requires a command; drop it, or name a program after `--`");
         }
         if args.firefox_jit && target.command().is_none() {
-            bail!("--firefox-jit is for a command: what runs already can't be told to write names");
+            bail!("--firefox-jit requires a command: a running process can't be made to write names");
         }
         if args.exact_touch && args.faults == args::FaultsArg::Off {
-            bail!("--exact-touch is about page faults, and --faults off records none; drop one of them");
+            bail!("--exact-touch needs page faults, and --faults off records none; drop one of them");
         }
         let page_cache = page_cache(args.cold, args.warm, args.cold_file, &target)?;
         Ok(Self {
@@ -205,7 +205,7 @@ impl TryFrom<args::ResultArgs> for ResultOptions {
 
     fn try_from(args: args::ResultArgs) -> Result<Self> {
         if args.max_samples == 0 {
-            bail!("--max-samples 0 would leave nothing; 1000000 is the default");
+            bail!("--max-samples 0 would drop all samples; the default is 1000000");
         }
         Ok(Self {
             json: args.json,
@@ -219,13 +219,13 @@ impl TryFrom<args::ResultArgs> for ResultOptions {
 fn page_cache(cold: Option<args::Cold>, warm: bool, also: Vec<PathBuf>, target: &Target) -> Result<Option<PageCache>> {
     let wanted = match (cold, warm) {
         (None, false) if also.is_empty() => return Ok(None),
-        (None, false) => bail!("--cold-file goes with --cold or --warm; add one of them"),
+        (None, false) => bail!("--cold-file requires --cold or --warm; add one of them"),
         (None, true) => Wanted::Warm,
         (Some(args::Cold::Files), _) => Wanted::Cold,
         (Some(args::Cold::System), _) => Wanted::ColdSystem,
     };
     if target.command().is_none() {
-        bail!("--cold and --warm are for a command: what runs already has its files in memory");
+        bail!("--cold and --warm require a command: running processes have their files in memory already");
     }
     Ok(Some(PageCache { wanted, also }))
 }
@@ -254,7 +254,7 @@ fn checked_pids(mut pids: Vec<u32>) -> Result<Vec<u32>> {
     pids.sort_unstable();
     pids.dedup();
     if let Some(&bad) = pids.iter().find(|&&pid| pid == 0 || pid > i32::MAX as u32) {
-        bail!("{bad} is no process id; `pgrep -a NAME` lists them");
+        bail!("invalid process id: {bad}; `pgrep -a NAME` lists process ids");
     }
     Ok(pids)
 }

@@ -1,4 +1,5 @@
-//! `ngmi order`: the functions of a file in the order in which they ran, for a linker, and what that would save.
+//! `ngmi order`: writes the functions of a file in execution order for a linker, and predicts the
+//! savings.
 
 use std::fs::{self, File};
 use std::io;
@@ -24,7 +25,7 @@ use crate::report::text::{count, fit_end, percent};
 pub fn run(args: &Order) -> Result<ExitCode> {
     let output = file_of(args.output.as_deref());
     if args.json && output.is_none() {
-        bail!("--json is for standard output, and so is the order; name a file for the order with -o");
+        bail!("--json prints to standard output, as does the order; name a file for the order with -o");
     }
     let mut seen = Touches::default();
     let (tables, _) = source::read_any(&args.input, &mut seen)?;
@@ -32,12 +33,12 @@ pub fn run(args: &Order) -> Result<ExitCode> {
     let shown = fit_end(&args.file.to_string_lossy(), 40);
     let functions = elf.functions();
     if functions.is_empty() {
-        bail!("{shown} names no function: it is stripped; name an unstripped copy of the same build");
+        bail!("{shown} has no function symbols: it is stripped; name an unstripped copy of the same build");
     }
     let touched = seen.functions(&tables, &chosen, &functions, elf.segments());
     if touched.is_empty() {
         bail!(
-            "no function of {shown} was seen to run: no sample, wait or page fault of the recording is in a function that it names; record with \
+            "no function of {shown} ran in this recording: no sample, wait or page fault is in one of its functions; record with \
              `--cold --exact-touch`, and name an unstripped copy if it is stripped"
         );
     }
@@ -62,7 +63,7 @@ pub fn run(args: &Order) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// The file, and what the recording knows it as: by its build id, else by its name.
+/// Finds the file, and its identity in the recording: by build id, or else by name.
 fn find(tables: &Tables, wanted: &Path) -> Result<(ElfFile, Chosen)> {
     let pattern = wanted.to_string_lossy();
     let base = wanted
@@ -105,7 +106,7 @@ fn find(tables: &Tables, wanted: &Path) -> Result<(ElfFile, Chosen)> {
         .collect();
     known.sort_unstable();
     known.dedup();
-    // One of both tables may not know the build id.
+    // Either of the tables may lack the build id.
     let Some(&(path, build_id)) = known.iter().find(|file| !file.1.is_empty()).or(known.first()) else {
         return Err(unknown(tables, &pattern, &base, opened.is_some()));
     };
@@ -113,7 +114,7 @@ fn find(tables: &Tables, wanted: &Path) -> Result<(ElfFile, Chosen)> {
         .iter()
         .any(|other| other.0 != path && !other.1.is_empty() && other.1 != build_id)
     {
-        bail!("`{pattern}` fits several files of the recording, as {path}; give the whole path");
+        bail!("`{pattern}` matches several files of the recording, such as {path}; give the full path");
     }
     let elf = match opened {
         Some(elf) => elf,
@@ -121,11 +122,11 @@ fn find(tables: &Tables, wanted: &Path) -> Result<(ElfFile, Chosen)> {
     };
     if elf.build_id() != build_id {
         bail!(
-            "{path} is not what was recorded any more: its build id is another; record again, or name a copy of the recorded build"
+            "{path} has changed since the recording: its build id differs; record again, or name a copy of the recorded build"
         );
     }
     if build_id.is_empty() {
-        tell("the file has no build id (`-Wl,--build-id`): it is believed to be the recorded one for its name alone");
+        tell("the file has no build id (`-Wl,--build-id`): it is assumed to be the recorded one because of its name");
     }
     Ok((elf, chosen))
 }
@@ -135,10 +136,10 @@ fn unknown(tables: &Tables, pattern: &str, base: &str, exists: bool) -> anyhow::
     let other = tables.modules.iter().find(|module| same_name(&module.path));
     match other {
         Some(module) if exists => anyhow!(
-            "{pattern} is another build than the {} that was recorded; record again, or name a copy of that build",
+            "{pattern} is not the build of {} that was recorded; record again, or name a copy of that build",
             module.path
         ),
-        _ => anyhow!("no file of the recording is called `{pattern}`; `ngmi faults FILE` lists them"),
+        _ => anyhow!("no file of the recording is called `{pattern}`; `ngmi faults FILE` lists the files"),
     }
 }
 
@@ -149,7 +150,7 @@ fn open(path: &Path) -> Result<ElfFile> {
     ElfFile::open(file).with_context(|| format!("cannot use {shown}"))
 }
 
-/// Of a stripped file only what others may call has a name.
+/// Warns about a stripped file, in which only exported functions have a name.
 fn warn_of_names(layout: &Layout<'_>, shown: &str) {
     let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0, u64::saturating_add);
     let named = sum(&mut layout.functions.iter().map(|function| function.size));
@@ -157,13 +158,13 @@ fn warn_of_names(layout: &Layout<'_>, shown: &str) {
     let code = sum(&mut code.map(|segment| segment.file_size));
     if named < code / 2 {
         tell(format_args!(
-            "functions with a name are {} of the code of {shown}: it is stripped; name an unstripped copy of the same build (--file)",
+            "only {} of the code of {shown} is in functions with a name: it is stripped; name an unstripped copy of the same build (--file)",
             percent(named, code)
         ));
     }
 }
 
-/// What a person should know before relinking.
+/// Warnings before relinking.
 fn warn(recording: &Recording, touches: &Touches, ambiguous: usize) {
     let is_exact = recording
         .hooks
@@ -171,19 +172,19 @@ fn warn(recording: &Recording, touches: &Touches, ambiguous: usize) {
         .any(|hook| hook.hook == EXACT_TOUCH && hook.refused.is_none());
     if touches.faults() == 0 {
         tell(
-            "the recording has no page faults: only functions on stacks are known; record with `--cold --exact-touch`",
+            "the recording contains no page faults: only functions on stacks are known; record with `--cold --exact-touch`",
         );
     } else if !is_exact {
         tell(
-            "recorded without --exact-touch: of the functions on pages that were mapped around a fault only those on stacks are known",
+            "recorded without --exact-touch: on pages that were mapped around a fault, only functions on stacks are known",
         );
     }
     if !recording.folded_faults.is_empty() {
-        tell("the profile did not have room for all faults: name the event log instead (`ngmi record --keep-events`)");
+        tell("the profile does not contain all faults: use the event log instead (`ngmi record --keep-events`)");
     }
     if ambiguous > 0 {
         tell(format_args!(
-            "{} names stand for several functions each: the linker puts all of a name there",
+            "{} names are shared by several functions each: the linker moves all functions of a name together",
             count(ambiguous as u64)
         ));
     }

@@ -1,4 +1,4 @@
-//! Tables and rows to standard output, or to a file.
+//! Writes tables and rows to standard output or to a file.
 
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 
 use crate::record::spool::Output;
 
-/// Bytes that are written at once.
+/// Size of the output buffer in bytes.
 const BUFFER: usize = 1 << 17;
 
-/// Writes to standard output; a reader that went away (`| head`) is no error, a full disk is.
+/// Writes to standard output; a closed pipe (`| head`) is not an error, a full disk is.
 pub fn to_stdout<W: Write>(
     stdout: &mut W,
     write: impl FnOnce(&mut BufWriter<&mut W>) -> io::Result<()>,
@@ -23,12 +23,13 @@ pub fn to_stdout<W: Write>(
     }
 }
 
-/// The file that was asked for; `None`: standard output, which is what `-` means, too.
+/// The requested file; `None`: standard output, also for `-`.
 pub fn file_of(asked: Option<&Path>) -> Option<&Path> {
     asked.filter(|path| *path != Path::new("-"))
 }
 
-/// Writes to a new file at `path`, which is there only when it is whole, or else to standard output.
+/// Writes to a new file at `path`, which appears only when it is complete, or else to standard
+/// output.
 pub fn to_file_or_stdout(
     path: Option<&Path>,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,

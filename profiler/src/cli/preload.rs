@@ -1,4 +1,5 @@
-//! `ngmi preload`: a list of what a start needs from disk, and a command that runs while the list is read ahead.
+//! `ngmi preload`: lists what a start reads from disk, and runs a command while the list is read
+//! ahead.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -27,15 +28,15 @@ use crate::record::preload::read_list;
 use crate::report::preload::{FileNeed, List, Model, Needs, Range, plan};
 use crate::report::text::{bytes, count, duration, fit, fit_end};
 
-/// Files that are named in a message, the ones with most to read.
+/// Maximum number of files named in a message; those with most to read come first.
 const NAMED: usize = 3;
 
 const READS: About = About {
     name: "page faults",
     noun: "fault",
     hook: "",
-    watched: Some(" of a file, though they were watched"),
-    not_asked_for: ": they were not watched; record again with `--faults all`",
+    watched: Some(" of a file: tracing was on, but none occurred"),
+    not_asked_for: ": they were not traced; record again with `--faults all`",
 };
 
 pub fn run(args: Preload) -> Result<ExitCode> {
@@ -49,14 +50,14 @@ pub fn run(args: Preload) -> Result<ExitCode> {
     }
 }
 
-/// Makes a list of a recording.
+/// Builds the list of a recording.
 fn make(input: &Path, output: Option<&Path>, gap: Option<u64>, within: Option<Duration>) -> Result<ExitCode> {
     let mut needs = Needs::default();
     let (tables, _) = source::read(input, &mut needs)?;
     let recording = &tables.recording;
     if needs.is_empty() {
         let why = READS.why_none(recording, recording.faults_seen);
-        bail!("{} holds no read of a file, and no page fault{why}", input.display());
+        bail!("{} contains no file reads and no page faults{why}", input.display());
     }
     let files = needs.finish(&tables);
     let mut model = needs.model();
@@ -68,7 +69,9 @@ fn make(input: &Path, output: Option<&Path>, gap: Option<u64>, within: Option<Du
     let made = identify(&files, &ranges, recording.start_unix_ms);
     if made.list.reads.is_empty() {
         left_out(&made);
-        bail!("no file of the recording can be read ahead here; make the list on the machine where it was recorded");
+        bail!(
+            "no file of the recording can be read ahead on this machine; create the list on the machine of the recording"
+        );
     }
     let comments = [
         format!("Read ahead by `ngmi preload run`. Of: {}", shown(&recording.command)),
@@ -89,13 +92,13 @@ fn shown(command: &[String]) -> String {
 
 fn words(model: &Model) -> String {
     let joined = format!(
-        "Ranges are joined over gaps of {}, if they are needed within {}",
+        "Ranges are joined across gaps of up to {} if they are needed within {}",
         bytes(model.gap),
         duration(crate::addr::ns(model.horizon))
     );
     match model.learned {
         Some(learned) => format!(
-            "{joined}: a read takes {}, and a second for each {}",
+            "{joined}: a read takes {} plus one second per {}",
             duration(crate::addr::ns(learned.seek)),
             bytes(rate(learned.rate))
         ),
@@ -120,7 +123,7 @@ fn tell_made(
     let wasted: u64 = files.iter().map(|file| file.wasted).sum();
     tell(format_args!("{} to read ahead", totals(&made.list)));
     tell(format_args!(
-        "{} were needed in all; {} that faults read for nothing are not in the list",
+        "{} were needed in total; {} that faults read unnecessarily are not in the list",
         bytes(needed),
         bytes(wasted * PAGE)
     ));
@@ -128,13 +131,11 @@ fn tell_made(
     left_out(made);
     if !needs.was_cold() {
         tell(
-            "nothing was read from disk in this recording: the list has what faults touched, but no file that is read otherwise; record with --cold",
+            "nothing was read from disk in this recording: the list contains what faults touched, but no other reads; record with --cold",
         );
     }
     if !recording.folded_faults.is_empty() || needs.left_out() > 0 {
-        tell(
-            "the recording did not have room for all faults: name the event log instead (`ngmi record --keep-events`)",
-        );
+        tell("the profile does not contain all faults: use the event log instead (`ngmi record --keep-events`)");
     }
 }
 
@@ -154,7 +155,7 @@ fn left_out(made: &Identified) {
         let needed: u64 = files.iter().map(|(_, needed)| *needed).sum();
         let names: Vec<String> = files.iter().map(|(path, _)| path.clone()).collect();
         tell(format_args!(
-            "left out, {reason}: {} of {} files{}",
+            "skipped, {reason}: {} of {} files{}",
             bytes(needed),
             count(files.len() as u64),
             named(&names)
@@ -162,7 +163,7 @@ fn left_out(made: &Identified) {
     }
 }
 
-/// The first few, in brackets.
+/// The first few names, in parentheses.
 fn named(names: &[String]) -> String {
     let mut shown: Vec<String> = (names.iter())
         .filter(|name| !name.is_empty())
@@ -178,14 +179,14 @@ fn named(names: &[String]) -> String {
     format!(" ({})", shown.join(", "))
 }
 
-/// Says what would be read.
+/// Prints what would be read.
 fn dry_run(path: &Path) -> Result<ExitCode> {
     let list = read_list(path)?;
     let looked = read(&list, true, &|| true);
     out(totals(&list))?;
     out(format_args!("{} would be read", bytes(looked.asked)))?;
     out(format_args!(
-        "{} are in memory, as far as the kernel tells this user",
+        "{} are in memory, as far as the kernel shows this user",
         bytes(looked.in_memory)
     ))?;
     for line in trouble(&list, &looked) {
@@ -194,7 +195,7 @@ fn dry_run(path: &Path) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Files that were not read, by reason.
+/// One message per reason for files that were not read.
 fn trouble(list: &List, ahead: &Ahead) -> Vec<String> {
     let mut by_reason = std::collections::BTreeMap::<String, Vec<String>>::new();
     for (index, skip) in &ahead.skipped {
@@ -210,7 +211,7 @@ fn trouble(list: &List, ahead: &Ahead) -> Vec<String> {
     let mut lines: Vec<String> = (by_reason.iter())
         .map(|(reason, names)| {
             format!(
-                "{} of {} files are {reason}{}; make the list anew",
+                "{} of {} files are {reason}{}; create the list again",
                 count(names.len() as u64),
                 count(list.files.len() as u64),
                 named(names)
@@ -219,22 +220,23 @@ fn trouble(list: &List, ahead: &Ahead) -> Vec<String> {
         .collect();
     if ahead.no_room > 0 {
         lines.push(format!(
-            "{} were left out: half of the free memory is the limit",
+            "{} were skipped: the limit is half of the free memory",
             bytes(ahead.no_room)
         ));
     }
     lines
 }
 
-/// Becomes the command; beside it the list is read. Returns only if the command can't be run.
+/// Executes the command in this process while another process reads the list. Returns only if the
+/// command can't be run.
 fn ahead(run: &PreloadRun) -> ExitCode {
     match read_list(&run.list) {
         Ok(list) => {
             if let Err(error) = beside(&run.list, &list) {
-                tell(format_args!("nothing is read ahead: {error}"));
+                tell(format_args!("not reading ahead: {error}"));
             }
         }
-        Err(error) => tell(format_args!("nothing is read ahead: {error:#}")),
+        Err(error) => tell(format_args!("not reading ahead: {error:#}")),
     }
     let Some((program, arguments)) = run.command.split_first() else {
         return ExitCode::FAILURE;
@@ -245,14 +247,16 @@ fn ahead(run: &PreloadRun) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Starts a process that reads the list as long as this one, or what it becomes, lives.
+/// Starts a process that reads the list while this process, or the command that it executes, is
+/// alive.
 fn beside(path: &Path, list: &List) -> io::Result<()> {
-    // By the folder of this process: another one with the same id has another.
+    // Identified by the process's /proc folder: another process with the same id has a different
+    // one.
     let here = File::open(format!("/proc/{}", std::process::id()))?;
     if apart(here.as_fd())? == Side::Here {
         return Ok(());
     }
-    // All files of the list are open at once, in this process alone.
+    // All files of the list are open at once, in this process only.
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }

@@ -22,13 +22,13 @@ pub fn run(args: Record) -> Result<ExitCode> {
     let lost = super::show(&outcome.summary, options.result)?;
     if let Some(log) = &outcome.log {
         tell(format_args!(
-            "event log: {} (`ngmi convert` makes a profile of it)",
+            "event log: {} (`ngmi convert` converts it to a profile)",
             log.display()
         ));
     }
     let code = if lost || outcome.is_cut { 125 } else { status(&outcome) };
     outcome.signals.end_with(code);
-    // Without a terminal nobody could end the server.
+    // Without a terminal, the user could not stop the server.
     let served = match &options.serve {
         Some(serve) if !outcome.signals.hung_up() => open(&options, serve, &outcome),
         _ => Ok(()),
@@ -37,7 +37,7 @@ pub fn run(args: Record) -> Result<ExitCode> {
     served.map(|()| ExitCode::from(code))
 }
 
-/// A run of several: whoever started it tells how it went.
+/// One of several runs: the process that started it prints the result.
 fn one_of_many(mut args: Record, number: u32, teller: Teller) -> Result<ExitCode> {
     args.output = numbered(&args.output, number);
     args.keep_events = args.keep_events.map(|log| numbered(&log, number));
@@ -51,16 +51,17 @@ fn one_of_many(mut args: Record, number: u32, teller: Teller) -> Result<ExitCode
     Ok(ExitCode::from(code))
 }
 
-/// Serves the profile until Ctrl-C. The profile is there even if that fails.
+/// Serves the profile until Ctrl-C. The profile exists even if that fails.
 fn open(options: &RecordOptions, serve: &Serve, outcome: &Outcome) -> Result<()> {
     let run = || super::serve::run(&options.output, serve, &options.source_roots, &outcome.environment);
     outcome.signals.left_to(run).with_context(|| {
         let profile = options.output.display();
-        format!("the profile is in {profile}, but it can't be opened; `ngmi load {profile}` tries again")
+        format!("the profile was written to {profile} but can't be opened; try `ngmi load {profile}`")
     })
 }
 
-/// The command's status is ours. Without one, or when it runs on, the recording ended as it was asked to: that is success.
+/// The exit status is the command's. Without a command, or if it is still running, the recording
+/// ended as requested: success.
 fn status(outcome: &Outcome) -> u8 {
     outcome.status.map_or(0, exit_code)
 }

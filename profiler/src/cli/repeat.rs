@@ -1,6 +1,8 @@
-//! `ngmi record --runs N`: a run after the other, each a recording of its own by `ngmi record` itself, and what they come to.
+//! `ngmi record --runs N`: records N runs in sequence, each by a separate `ngmi record` process,
+//! and summarizes them.
 //!
-//! A run is a process: it may become the person's (as root and under sudo) and stay so, and the kernel forgets all of it before the next.
+//! A run is a process: it may switch to the user's identity permanently (as root and under sudo),
+//! and the kernel releases everything before the next one.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -27,10 +29,10 @@ use crate::record::watch::{Happening, Watch};
 use crate::report::export;
 use crate::report::repeat::{Repeated, Run};
 
-/// Bytes that a run tells of itself, at most.
+/// Maximum size of the result of a run in bytes.
 const MOST_TOLD: u64 = 1 << 20;
 
-/// Records so many times.
+/// Records `runs` times.
 pub fn run(args: &Record, runs: u32) -> Result<ExitCode> {
     if runs == 0 || runs as usize > MOST {
         bail!("--runs is {runs}; give a number from 1 to {MOST}");
@@ -44,12 +46,12 @@ pub fn run(args: &Record, runs: u32) -> Result<ExitCode> {
     for number in 1..=runs {
         let (told, status, signal) = once(&watch, number)?;
         let Some(told) = told else {
-            // It has said why.
+            // The run has printed the reason.
             code = status;
             let rest = if done.is_empty() {
                 ""
             } else {
-                "; the runs before it are summed up"
+                "; the summary covers the runs before it"
             };
             tell(format_args!("run {number} of {runs} failed{rest}"));
             break;
@@ -60,7 +62,7 @@ pub fn run(args: &Record, runs: u32) -> Result<ExitCode> {
         done.push(told);
         if interrupted {
             tell(format_args!(
-                "run {number} was interrupted: its profile is kept, and it is not in the figures"
+                "run {number} was interrupted: its profile is kept, but it is not in the statistics"
             ));
             code = signal.map_or(status, |signal| u8::try_from(128 + signal).unwrap_or(u8::MAX));
             break;
@@ -69,7 +71,7 @@ pub fn run(args: &Record, runs: u32) -> Result<ExitCode> {
             code = status;
             if failed {
                 tell(format_args!(
-                    "the command failed in run {number} (exit status {status}); --ignore-failure goes on all the same"
+                    "the command failed in run {number} (exit status {status}); --ignore-failure continues anyway"
                 ));
             }
             break;
@@ -106,7 +108,7 @@ fn conclude(args: &Record, asked: u32, done: Vec<Run>) -> Result<()> {
     .map(drop)
 }
 
-/// One run: what it told of itself, how it ended, and the signal that came meanwhile.
+/// Records once: returns the run's result, its exit status, and the signal that arrived meanwhile.
 fn once(watch: &Watch, number: u32) -> Result<(Option<Run>, u8, Option<i32>)> {
     let (ours, theirs) = joint(SockType::Stream)?;
     let mut words = std::env::args_os().skip(1);
@@ -130,19 +132,20 @@ fn once(watch: &Watch, number: u32) -> Result<(Option<Run>, u8, Option<i32>)> {
             Some(Happening::Exited(status)) => break exit_code(status),
             Some(Happening::Interrupted { signal, by_terminal }) => {
                 interrupted = Some(signal);
-                // The keyboard's went to all of us.
+                // A signal from the keyboard went to the whole process group.
                 if let (false, Ok(signal)) = (by_terminal, Signal::try_from(signal)) {
                     let _ = kill(pid, signal);
                 }
             }
             Some(_) => {}
-            None => bail!("nobody watches over the run any more"),
+            None => bail!("the thread that waits for the run has ended"),
         }
     };
     Ok((serde_json::from_slice(&said(ours)?).ok(), status, interrupted))
 }
 
-/// What a run that has ended had said by then. Its end of the socket may be open still, in another process of the user that the run became.
+/// The result that a run has written by its end. The run's end of the socket may still be open in
+/// another process of the user that it became.
 fn said(socket: OwnedFd) -> Result<Vec<u8>> {
     fcntl(&socket, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
     let mut said = Vec::new();
@@ -152,17 +155,17 @@ fn said(socket: OwnedFd) -> Result<Vec<u8>> {
     }
 }
 
-/// Where a run tells what it came to.
+/// Socket to which a run reports its result.
 pub struct Teller(File);
 
 impl Teller {
-    /// Takes the descriptor before anything else can.
+    /// Takes the descriptor before other code can.
     pub fn new(fd: i32) -> Result<Self> {
         let socket: OwnedFd = inherited(fd)?;
         Ok(Self(socket.into()))
     }
 
-    /// Tells it.
+    /// Sends the result.
     pub fn tell(mut self, outcome: &Outcome, number: u32, profile: &Path) -> Result<()> {
         let source = outcome.log.as_deref().unwrap_or(profile);
         let run = Run {
@@ -178,11 +181,11 @@ impl Teller {
         let run = run.with(&runs::quietly(source)?);
         self.0
             .write_all(&serde_json::to_vec(&run)?)
-            .context("the other runs are gone")
+            .context("the process that started this run has ended")
     }
 }
 
-/// `profile.json.gz` of run 3: `profile.3.json.gz`.
+/// Numbered path: run 3 of `profile.json.gz` is `profile.3.json.gz`.
 pub fn numbered(path: &Path, number: u32) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let end = [".json.gz", ".json"].into_iter().find(|end| name.ends_with(end));
@@ -194,12 +197,12 @@ pub fn numbered(path: &Path, number: u32) -> PathBuf {
     path.with_file_name(format!("{stem}.{number}{end}"))
 }
 
-/// A profile of an earlier, longer set would be taken for one of these.
+/// Warns about a profile of an earlier, longer set, which would be mistaken for one of this set.
 fn warn_of_others(output: &Path, runs: u32) {
     let next = numbered(output, runs + 1);
     if next.exists() {
         tell(format_args!(
-            "{} is of another set, and `ngmi diff` of the folder would take it for one of this; remove it first",
+            "{} belongs to another set, and `ngmi diff` of the folder would include it in this one; remove it first",
             next.display()
         ));
     }

@@ -1,4 +1,4 @@
-//! Recordings of the same thing, named one by one or by their folder, as figures.
+//! Metrics of recordings of the same workload, named individually or by their folder.
 
 use std::path::{Path, PathBuf};
 
@@ -9,22 +9,22 @@ use super::source::{self, Kind};
 use super::terminal::tell;
 use crate::report::metrics::{Facts, Metrics, Runs};
 
-/// Recordings of one set, at most: a test of them is exact.
+/// Maximum number of recordings in a set: the statistical test is exact.
 pub const MOST: usize = 50;
 
-/// The figures of every recording; a folder stands for the profiles in it.
+/// The metrics of every recording; a folder stands for the profiles in it.
 ///
 /// # Errors
-/// When one can't be read, or a folder has none.
+/// A recording can't be read, or a folder contains none.
 pub fn read(inputs: &[PathBuf]) -> Result<Runs> {
     let all: Vec<Metrics> = files(inputs)?.iter().map(|file| one(file)).collect::<Result<_>>()?;
     Ok(Runs { all })
 }
 
-/// The recordings themselves.
+/// The paths of the recordings.
 ///
 /// # Errors
-/// When there are too many, or a folder has none.
+/// There are too many, or a folder contains none.
 pub fn files(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for input in inputs {
@@ -35,12 +35,12 @@ pub fn files(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
         }
     }
     if files.len() > MOST {
-        bail!("{} recordings are too many; name {MOST} at most", files.len());
+        bail!("too many recordings: {}; name at most {MOST}", files.len());
     }
     Ok(files)
 }
 
-/// The figures of a recording; what a person has to know of them is told.
+/// The metrics of a recording; prints its warnings.
 pub fn one(file: &Path) -> Result<Metrics> {
     let metrics = quietly(file)?;
     for warning in &metrics.warnings {
@@ -49,14 +49,14 @@ pub fn one(file: &Path) -> Result<Metrics> {
     Ok(metrics)
 }
 
-/// The figures of a recording.
+/// The metrics of a recording, without printing warnings.
 pub fn quietly(file: &Path) -> Result<Metrics> {
     let scratch = Scratch::of_kinds(Facts::KINDS);
     let mut facts = Facts::beyond_memory(&scratch.rows());
     let (tables, kind) = source::read_any(file, &mut facts)?;
     if let Kind::Foreign(by) = kind {
         facts.foreign = Some(format!(
-            "{} was made by {by} and holds CPU samples only; record it with ngmi",
+            "{} was written by {by} and contains CPU samples only; record with ngmi",
             file.display()
         ));
     }
@@ -65,7 +65,7 @@ pub fn quietly(file: &Path) -> Result<Metrics> {
     Ok(metrics)
 }
 
-/// The profiles of a folder, as `record --runs` names them: by number.
+/// The profiles of a folder, sorted by run number as `record --runs` assigns it.
 fn of_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     let shown = folder.display();
     let entries = std::fs::read_dir(folder).with_context(|| format!("cannot read {shown}"))?;
@@ -79,14 +79,14 @@ fn of_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     }
     if files.is_empty() {
         bail!(
-            "no profile (`*.json.gz`) is in {shown}; `ngmi record --runs 5 -o {shown}/run.json.gz -- COMMAND` makes some"
+            "no profile (`*.json.gz`) in {shown}; `ngmi record --runs 5 -o {shown}/run.json.gz -- COMMAND` writes some"
         );
     }
     files.sort();
     Ok(files.into_iter().map(|(_, path)| path).collect())
 }
 
-/// Of `profile.12.json.gz`, 12.
+/// The run number in a file name: 12 for `profile.12.json.gz`.
 fn number(name: &str) -> u64 {
     let stem = name.trim_end_matches(".json.gz");
     stem.rsplit('.')

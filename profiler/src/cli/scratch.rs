@@ -1,4 +1,4 @@
-//! A file without a name for the rows that memory has no room for.
+//! An unnamed file for rows that do not fit in memory.
 
 use std::fs::File;
 use std::io;
@@ -12,26 +12,27 @@ use symbols::Config;
 use super::terminal::tell;
 use crate::report::sorted;
 
-/// Bytes of the rows of one kind that stay in memory.
+/// Maximum bytes of rows of one kind in memory.
 const LIMIT: usize = 64 << 20;
-/// Of several kinds together.
+/// Maximum bytes of rows of all kinds in memory.
 const LIMIT_OF_ALL: usize = 128 << 20;
 
-/// Another limit, in the environment; in debug builds only: it is for tests of what happens beyond it.
+/// Environment variable that sets another limit, in debug builds only, for tests of what happens
+/// beyond it.
 pub const LIMIT_VARIABLE: &str = "NGMI_ROWS_BYTES";
 
-/// The file is made when the first rows go there, and is gone with this or with the process.
+/// Created when the first rows are written; deleted when this value is dropped or the process ends.
 #[derive(Debug)]
 pub struct Scratch {
     folder: PathBuf,
     limit: usize,
     file: OnceLock<File>,
     room: Mutex<Room>,
-    /// What could not be read any more.
+    /// The first error of reading rows back.
     unreadable: OnceLock<io::Error>,
 }
 
-/// What is taken of the file.
+/// The used part of the file.
 #[derive(Debug, Default)]
 struct Room {
     end: u64,
@@ -39,12 +40,12 @@ struct Room {
 }
 
 impl Scratch {
-    /// For rows of one kind.
+    /// Scratch space for rows of one kind.
     pub fn new() -> Arc<Self> {
         Self::of_kinds(1)
     }
 
-    /// For rows of so many kinds.
+    /// Scratch space for rows of `kinds` kinds.
     pub fn of_kinds(kinds: usize) -> Arc<Self> {
         let limit = asked().unwrap_or_else(|| (LIMIT_OF_ALL / kinds).min(LIMIT));
         Self::of(Config::scratch_folder(), limit)
@@ -60,21 +61,21 @@ impl Scratch {
         })
     }
 
-    /// As reports take it.
+    /// The scratch space as reports use it.
     pub fn rows(self: &Arc<Self>) -> Arc<dyn sorted::Scratch> {
         Arc::clone(self) as Arc<dyn sorted::Scratch>
     }
 
-    /// After the last row was read.
+    /// Checks that all rows were read; call it after the last row.
     ///
     /// # Errors
-    /// When some could not be: what was made of them is not whole.
+    /// Some rows could not be read back: the output is incomplete.
     pub fn was_whole(&self) -> Result<()> {
         let Some(error) = self.unreadable.get() else {
             return Ok(());
         };
         bail!(
-            "cannot read back what was put aside in {}: {error}; the output is not whole; name another folder with TMPDIR",
+            "cannot read back temporary data in {}: {error}; the output is incomplete; set TMPDIR to another folder",
             self.folder.display()
         );
     }
@@ -87,10 +88,10 @@ impl Scratch {
         Ok(self.file.get_or_init(|| file))
     }
 
-    /// Rows stay where they are.
+    /// Warns that rows stay in memory.
     fn refused(&self, error: &io::Error) {
         tell(format_args!(
-            "all rows stay in memory: cannot write to {}: {error}; name another folder with TMPDIR",
+            "all rows stay in memory: cannot write to {}: {error}; set TMPDIR to another folder",
             self.folder.display()
         ));
     }
@@ -113,7 +114,7 @@ impl sorted::Scratch for Scratch {
         let file = self.file()?;
         file.write_all_at(bytes, at).inspect_err(|error| {
             self.refused(error);
-            // A full disk is not to be kept full.
+            // Give the space back: the disk is full.
             let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
             room.end = room.last;
             let _ = file.set_len(room.last);
@@ -191,20 +192,20 @@ mod tests {
         scratch.file.get().unwrap().set_len(4).unwrap();
         scratch.read_at(&mut [0; 8], at).unwrap_err();
         let told = scratch.was_whole().unwrap_err().to_string();
-        assert!(told.contains("not whole") && told.contains("TMPDIR"), "{told}");
+        assert!(told.contains("incomplete") && told.contains("TMPDIR"), "{told}");
     }
 
     #[test]
     fn a_full_disk_gets_back_what_did_not_fit() {
         let folder = tempfile::tempdir().unwrap();
         let scratch = Scratch::of(folder.path().to_owned(), 96);
-        // A file that can't be written stands for a disk that is full.
+        // A file that can't be written simulates a full disk.
         let path = folder.path().join("file");
         std::fs::write(&path, [7; 96]).unwrap();
         scratch.file.set(File::open(&path).unwrap()).unwrap();
         assert_eq!(scratch.reserve(96).unwrap(), 0);
         scratch.write_at(&[1; 96], 0).unwrap_err();
-        assert_eq!(scratch.reserve(96).unwrap(), 0, "the room is free again");
+        assert_eq!(scratch.reserve(96).unwrap(), 0, "the space is free again");
         assert!(thousand(&scratch).into_iter().eq(0..1000));
         scratch.was_whole().unwrap();
     }

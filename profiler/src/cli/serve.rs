@@ -1,4 +1,4 @@
-//! Serves a profile until Ctrl-C, and opens it: what `load` does, and `record` at its end.
+//! Serves a profile until Ctrl-C and opens it, for `load` and at the end of `record`.
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr};
@@ -18,10 +18,10 @@ use super::terminal::{say, tell};
 use crate::record::identity::Environment;
 use crate::record::sources::SourcePlaces;
 
-/// Serves `profile`; returns at Ctrl-C, SIGTERM or SIGHUP.
+/// Serves `profile`; returns on Ctrl-C, SIGTERM or SIGHUP.
 ///
 /// # Errors
-/// The profile can't be read, or the address is taken.
+/// The profile can't be read, or the address is in use.
 pub fn run(profile: &Path, options: &Serve, roots: &[PathBuf], environment: &Environment) -> Result<()> {
     let address = options.host.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let opened = Served::open(profile)?;
@@ -48,7 +48,7 @@ pub fn run(profile: &Path, options: &Serve, roots: &[PathBuf], environment: &Env
             match server.entrance_url() {
                 Some(entrance) => open(&entrance, environment),
                 None => tell(
-                    "no browser was started: other users of this machine could read its arguments, and this system does not say \
+                    "no browser was started: other users of this machine could read its arguments, and this system does not show \
                      which user connects; open the address above yourself",
                 ),
             }
@@ -71,7 +71,7 @@ fn symbol_server(opened: Served, options: &Serve, roots: SourceRoots) -> Result<
     SymbolServer::new(config, named).context("starting the symbol server")
 }
 
-/// The page of page faults; its document is made when it is first opened.
+/// The page-fault explorer; its document is built when it is first opened.
 fn explorer_of(opened: Served) -> Explorer {
     Explorer::new(move || {
         super::explorer::document(opened.reader(), &opened.name).map_err(|error| format!("{error:#}"))
@@ -81,34 +81,37 @@ fn explorer_of(opened: Served) -> Explorer {
 fn introduce(profile: &Path, address: IpAddr, server: &Server) {
     let profile = profile.display();
     if address.is_loopback() {
-        tell(format_args!("serving {profile} on this machine only; Ctrl-C ends it"));
+        tell(format_args!(
+            "serving {profile} on this machine only; press Ctrl-C to stop"
+        ));
     } else {
-        tell(format_args!("serving {profile} on {address}; Ctrl-C ends it"));
+        tell(format_args!("serving {profile} on {address}; press Ctrl-C to stop"));
         tell(
-            "warning: with --host, whoever learns the link reads the profile and its sources from the network, unencrypted",
+            "warning: with --host, anyone on the network with the link can read the profile and its sources, unencrypted",
         );
     }
     say(server.page_url());
     if let Some(explorer) = server.explorer_url() {
-        tell(format_args!("its page faults: {explorer}"));
+        tell(format_args!("page-fault explorer: {explorer}"));
     }
-    tell("the browser may ask whether the page may reach this machine: allow it, or nothing loads");
+    tell("the browser may ask for permission to access this machine: allow it, or the profile does not load");
 }
 
-/// Every user of the machine can read the `page`.
+/// Opens `page` in a browser; every user of the machine can read this URL.
 fn open(page: &str, environment: &Environment) {
     let started = Command::new("xdg-open")
         .arg(page)
         .env_clear()
         .envs(environment)
-        // A browser that was not running yet stays in this group: Ctrl-C and the terminal's end are for the server alone.
+        // A browser that was not running yet would stay in this process group: Ctrl-C and the
+        // terminal's hangup are for the server only.
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
     match started {
-        // Reaped, or it would stay a zombie while the server runs.
+        // Reaped, to avoid a zombie while the server runs.
         Ok(mut browser) => drop(std::thread::spawn(move || browser.wait())),
         Err(_) => tell("no browser could be started (xdg-open is missing): open the address above yourself"),
     }
@@ -118,7 +121,7 @@ async fn asked_to_end() {
     let one = |kind| async move {
         match signal(kind) {
             Ok(mut signals) => drop(signals.recv().await),
-            // The signal has its usual effect then.
+            // Then the signal has its default effect.
             Err(_) => std::future::pending().await,
         }
     };
@@ -129,11 +132,11 @@ async fn asked_to_end() {
     }
 }
 
-/// The profile that the server began with, even if another file takes its place.
+/// The profile that the server opened at its start, even if another file replaces it.
 #[derive(Clone)]
 struct Served {
     file: Arc<File>,
-    /// As the person named it.
+    /// The path as the user gave it.
     name: PathBuf,
 }
 
@@ -151,7 +154,7 @@ impl Served {
         })
     }
 
-    /// From the start, whoever else reads it.
+    /// A reader from the start of the file, independent of other readers.
     fn reader(&self) -> ReadAt<'_> {
         ReadAt {
             file: &self.file,
@@ -160,7 +163,7 @@ impl Served {
     }
 }
 
-/// Reads a file from a place of its own.
+/// Reads a file from its own position.
 struct ReadAt<'f> {
     file: &'f File,
     at: u64,
@@ -184,7 +187,8 @@ mod tests {
     #[test]
     fn the_browser_is_in_a_group_of_its_own() {
         let folder = tempfile::tempdir().unwrap();
-        // A shell in the browser's place, and the page is what it runs: nothing has to be written that is executed.
+        // A shell replaces the browser, and the page is its script: no executable file has to be
+        // written.
         symlink("/bin/sh", folder.path().join("xdg-open")).unwrap();
         let (page, told) = (folder.path().join("page"), folder.path().join("told"));
         let path = std::env::var("PATH").unwrap();

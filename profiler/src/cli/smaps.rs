@@ -1,4 +1,5 @@
-//! `ngmi smaps`: the memory of a process by file and section, or what a recording knows of it.
+//! `ngmi smaps`: prints the memory of a process by file and section, or the memory that a recording
+//! knows of.
 
 mod process;
 
@@ -19,7 +20,7 @@ use crate::report::smaps::known::Faults;
 use crate::report::smaps::report::COLUMNS;
 use crate::report::smaps::{Footprint, Known, text};
 
-/// Columns of what a recording knows: a row a process, file and section.
+/// Columns of a recording's memory: one row per process, file and section.
 const KNOWN_COLUMNS: [&str; 8] = [
     "pid",
     "process",
@@ -52,7 +53,7 @@ pub fn run(args: &Smaps) -> Result<ExitCode> {
 
 fn of_recording(args: &Smaps, input: &Path) -> Result<ExitCode> {
     if args.tree || args.with.is_some() {
-        bail!("--tree and --with are for a process that runs: give its id");
+        bail!("--tree and --with require a running process: give its id");
     }
     let known = known(input)?;
     if args.csv {
@@ -79,7 +80,7 @@ fn of_recording(args: &Smaps, input: &Path) -> Result<ExitCode> {
     to_stdout(&mut anstream::stdout(), |out| text::write_known(out, &known, args.top))
 }
 
-/// What a recording knows of memory.
+/// Prints the memory that a recording knows of.
 fn known(input: &Path) -> Result<Known> {
     let scratch = Scratch::new();
     let mut faults = Faults(Facts::beyond_memory(&scratch.rows()));
@@ -88,7 +89,7 @@ fn known(input: &Path) -> Result<Known> {
     facts.is_without_mappings = kind == Kind::Profile;
     if facts.rows.is_empty() {
         let why = faults::why_none(&tables.recording);
-        bail!("{} holds no page fault{why}", input.display());
+        bail!("{} contains no page faults{why}", input.display());
     }
     faults::warn_of_budget(&tables, facts.rows.len() as u64);
     let known = Known::new(&View::new(&tables, &facts));

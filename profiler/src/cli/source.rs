@@ -1,4 +1,5 @@
-//! A profile or an event log, told apart by how the file begins, as facts with names. Code in anonymous memory that nobody named is one frame.
+//! Reads a profile or an event log, distinguished by the start of the file, as facts with names.
+//! All unnamed code in anonymous memory is one frame.
 
 use std::fs::File;
 use std::io::{Cursor, Read, Seek, SeekFrom};
@@ -16,21 +17,21 @@ use crate::profile::{ForeignSource, ProfileSource, ReadError};
 use crate::record::binaries::{OpenBinaries, Vdso};
 use crate::record::names;
 
-/// What a file is.
+/// The kind of an input file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// Everything that was recorded.
+    /// An event log, with everything that was recorded.
     Log,
-    /// A rendering with a budget, which keeps no mappings.
+    /// A profile, which has a budget and no mappings.
     Profile,
-    /// A profile that another program made, of which CPU samples are known: its name.
+    /// A profile from another program, with CPU samples only; contains the program's name.
     Foreign(String),
 }
 
-/// Hands the facts of the file to `sink`.
+/// Passes the facts of the file to `sink`.
 ///
 /// # Errors
-/// When it can't be read, or is neither.
+/// The file can't be read, or is neither.
 pub fn read(path: &Path, sink: &mut dyn FactSink) -> Result<(Tables, Kind)> {
     let name = path.display();
     let mut file = File::open(path)
@@ -42,7 +43,7 @@ pub fn read(path: &Path, sink: &mut dyn FactSink) -> Result<(Tables, Kind)> {
         .with_context(|| format!("cannot read {name}"))?;
     if start == FILE_MAGIC {
         file.seek(SeekFrom::Start(0))
-            .with_context(|| format!("{name} is an event log, and has to be a plain file"))?;
+            .with_context(|| format!("{name} is an event log, which must be a regular file"))?;
         let tables = log(file, sink).with_context(|| format!("cannot read {name}"))?;
         return Ok((tables, Kind::Log));
     }
@@ -54,17 +55,18 @@ pub fn read(path: &Path, sink: &mut dyn FactSink) -> Result<(Tables, Kind)> {
     Ok((tables, Kind::Profile))
 }
 
-/// Hands the facts of a profile to `sink`, code without names as one function.
+/// Passes the facts of a profile to `sink`, with all unnamed code as one function.
 ///
 /// # Errors
-/// When it can't be read.
+/// The profile can't be read.
 pub fn profile(file: impl Read, sink: &mut dyn FactSink) -> Result<Tables> {
     let mut source = ProfileSource::new(file)?;
     source.merge_anonymous();
     source.replay(sink)
 }
 
-/// The same, and of a profile that another program made its CPU samples.
+/// Like [`read`], and also accepts profiles from other programs, of which it passes the CPU
+/// samples.
 ///
 /// # Errors
 /// As [`read`].
@@ -85,7 +87,7 @@ fn log(file: File, sink: &mut dyn FactSink) -> Result<Tables> {
     keep_no_large_pieces();
     let reader = LogReader::new(file)?;
     let binaries = OpenBinaries::new(Vec::new(), Vdso::of_this_kernel());
-    // Drawn only on a terminal, and only if it takes longer than a moment.
+    // Drawn only on a terminal, and only after a moment.
     let bar = ProgressBar::new(reader.len_bytes());
     if let Ok(style) = ProgressStyle::with_template("{msg:>10} [{bar:40}] {bytes}/{total_bytes}") {
         bar.set_style(style.progress_chars("=> "));

@@ -1,4 +1,4 @@
-//! The part of a recording that a verb is asked about.
+//! The time range of a recording that a subcommand selects.
 
 use std::time::Duration;
 
@@ -6,23 +6,23 @@ use anyhow::{Context, Result, bail};
 
 use super::options::in_seconds;
 
-/// `--from` and `--to`.
+/// Parses `--from` and `--to`.
 pub fn times(from: Option<String>, to: Option<String>) -> Result<(Option<Duration>, Option<Duration>)> {
     let time = |text: Option<String>, option| text.map(|text| moment(&text, option)).transpose();
     let (from, to) = (time(from, "--from")?, time(to, "--to")?);
     if let (Some(from), Some(to)) = (from, to)
         && from >= to
     {
-        bail!("--from is not before --to, so nothing fits");
+        bail!("--from is not before --to, so the time range is empty");
     }
     Ok((from, to))
 }
 
-/// A time since the start, or a span.
+/// Parses a time since the start, or a duration.
 pub fn moment(text: &str, option: &str) -> Result<Duration> {
     let value = in_seconds(text).with_context(|| {
         format!("{option} is `{text}`; give seconds, as in `{option} 1.5`, or a unit, as in `{option} 20ms`")
     })?;
     Duration::try_from_secs_f64(value)
-        .with_context(|| format!("{option} is {text}; give seconds since the start, from 0 on"))
+        .with_context(|| format!("{option} is {text}; give seconds since the start, at least 0"))
 }

@@ -1,4 +1,4 @@
-//! `ngmi __tables`: what the unwind tables of files come to, for measuring.
+//! `ngmi __tables`: measures the unwind tables of files.
 
 use std::fs::File;
 use std::path::Path;
@@ -15,7 +15,8 @@ use crate::record::stamp::Stamp;
 use crate::record::tables::Tables;
 use crate::unwind::table::{Table, compile};
 
-/// One line a file; with `--closure`, for all that the command maps when it starts.
+/// Prints one line per file; with `--closure`, also for the files that the command maps when it
+/// starts.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut files = args.files.clone();
     if args.closure {
@@ -46,7 +47,7 @@ fn line(path: &Path, tables: &Tables) -> Result<()> {
         }
     };
     let cold = start.elapsed().as_secs_f64() * 1e3;
-    // The first may fill the cache.
+    // The first load may fill the cache.
     tables.of(&elf, None)?;
     let start = Instant::now();
     let again = tables.of(&elf, None)?;
@@ -73,7 +74,7 @@ fn line(path: &Path, tables: &Tables) -> Result<()> {
     ))
 }
 
-/// Bytes of code with rules, and those whose rules no row can hold.
+/// Bytes of code with rules, and bytes with rules that no row can represent.
 fn bytes(table: &Table) -> (u64, u64) {
     let (mut code, mut unsupported) = (0, 0);
     let end = (table.first_page + table.pages.len() as u64 - 1) * TABLE_PAGE;

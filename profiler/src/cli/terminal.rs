@@ -1,5 +1,6 @@
-//! What a person sees: lines on standard error that never stop the program, even when the terminal is gone, and lines on standard output, which have to
-//! arrive.
+//! Output for users: lines on standard error, which never stop the program even without a terminal,
+//! and lines on standard output, which must
+//! be written.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
@@ -8,7 +9,8 @@ use anyhow::{Context as _, Result};
 
 use crate::report::text::harmless;
 
-/// Writes a line, with styles of our own, to standard error; a dead terminal is no reason to stop. What is in it from outside has to be [`plain`].
+/// Writes a line with our own styles to standard error; a closed terminal is not an error. Text
+/// from outside has to be [`plain`].
 pub fn say(line: impl Display) {
     let _ = writeln!(anstream::stderr(), "{line}");
 }
@@ -22,17 +24,18 @@ pub fn tell(line: impl Display) {
 /// Writes an error with its causes and its remedy.
 pub fn fail(error: &anyhow::Error) {
     let red = anstyle::AnsiColor::Red.on_default().bold();
-    // What is wrong with a budget is a line each, which may quote it.
+    // The problems of a budget are one per line, and may quote it.
     let text = harmless(&format!("{error:#}"), &['\n', '\t']);
     say(format_args!("{red}ngmi:{red:#} {text}"));
 }
 
-/// A message without what a terminal would obey: names and reasons in it may be from a recording that somebody else made. One that is plain stays as it is.
+/// A message without characters that a terminal would interpret: its names and reasons may come
+/// from an untrusted recording. A plain message stays unchanged.
 pub fn plain(message: impl Display) -> String {
     harmless(&message.to_string(), &[])
 }
 
-/// Writes a line to standard output; a reader that went away (`| head`) is no error, a full disk is.
+/// Writes a line to standard output; a closed pipe (`| head`) is not an error, a full disk is.
 ///
 /// # Errors
 /// Those of standard output.
@@ -59,7 +62,7 @@ mod tests {
         );
         let once = plain("a\\b\x07");
         assert_eq!(once, "a\\b\\u{7}");
-        assert_eq!(plain(&once), once, "twice is as once");
+        assert_eq!(plain(&once), once, "applying it twice changes nothing");
         assert_eq!(harmless("wrong\n\tx\r\x1b", &['\n', '\t']), "wrong\n\tx\\r\\u{1b}");
     }
 

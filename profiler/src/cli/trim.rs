@@ -1,4 +1,4 @@
-//! `ngmi trim`: a smaller profile, of a stretch of time and of some processes.
+//! `ngmi trim`: writes a smaller profile, of a time range or of some processes.
 
 use std::fs::File;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::record::finish::write_profile;
 use crate::record::spool::Output;
 use crate::report::select::{Words, fits, glob, id_or_name};
 
-/// How an error speaks of processes.
+/// Words for processes in errors.
 const WORDS: Words = Words {
     verb: "waits",
     of: "samples",
@@ -25,7 +25,7 @@ const WORDS: Words = Words {
 pub fn run(args: Trim) -> Result<ExitCode> {
     let (from, to) = times(args.from, args.to)?;
     if from.is_none() && to.is_none() && args.processes.is_empty() {
-        bail!("nothing to trim: say what to keep with --from, --to (seconds) or --process");
+        bail!("nothing to trim: select what to keep with --from, --to (seconds) or --process");
     }
     let mut output = Output::create(&args.output)?;
     let mut source = read(&args.profile)?;
@@ -33,9 +33,9 @@ pub fn run(args: Trim) -> Result<ExitCode> {
     let start = tables.recording.start;
     if from.is_some_and(|from| start.0.saturating_add(nanoseconds(from)) >= tables.recording.end.0) {
         let seconds = tables.recording.end.since(start).as_secs_f64();
-        bail!("--from is after the recording's end; it is {seconds:.3} s long");
+        bail!("--from is after the end of the recording, which is {seconds:.3} s long");
     }
-    // A browser's processes differ by what their main threads call themselves.
+    // A browser's processes differ in the names of their main threads.
     let is_process = |process: &Process, pattern: &str| {
         let main = process.main_thread.and_then(|main| tables.threads.get(main.index()));
         id_or_name(process.pid, &process.name, pattern) || main.is_some_and(|main| glob(pattern, &main.name))
@@ -65,7 +65,7 @@ pub fn run(args: Trim) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A profile that ngmi wrote.
+/// Opens a profile that ngmi wrote.
 pub fn read(profile: &Path) -> Result<ProfileSource> {
     let shown = profile.display();
     let file = File::open(profile)
@@ -77,7 +77,7 @@ fn nanoseconds(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Wants the tables only.
+/// A sink that ignores all facts: only the tables are needed.
 struct Nothing;
 
 impl FactSink for Nothing {

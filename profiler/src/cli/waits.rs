@@ -1,4 +1,4 @@
-//! `ngmi waits`: the waits of a recording as tables, or as rows for other programs.
+//! `ngmi waits`: prints the waits of a recording as tables, or as rows for other programs.
 
 use std::io;
 use std::process::ExitCode;
@@ -20,9 +20,9 @@ use crate::report::waits::{Facts, Selection, Selector, View, WaitReport, text};
 pub const WAITS: About = About {
     name: "waits",
     noun: "switch",
-    // CPU times need the other hook, with waits or without.
+    // CPU times need the other hook even without waits.
     hook: "sched_wak",
-    watched: Some(", though they were watched: every thread that was recorded ran from begin to end"),
+    watched: Some(": tracing was on, but all recorded threads ran without interruption"),
     not_asked_for: "; record them with `ngmi record --off-cpu all -- COMMAND`",
 };
 
@@ -42,7 +42,7 @@ fn show(args: Waits, scratch: &Arc<Scratch>) -> Result<ExitCode> {
     let (tables, _) = source::read(&input, &mut facts)?;
     if facts.rows.is_empty() {
         let why = WAITS.why_none(&tables.recording, tables.recording.waits_seen);
-        bail!("{} holds no wait{why}", input.display());
+        bail!("{} contains no waits{why}", input.display());
     }
     warn_of_budget(&tables.recording);
     let view = View::new(&tables, &facts);
@@ -86,7 +86,7 @@ impl TryFrom<Waits> for Selection {
     }
 }
 
-/// A profile may hold only a part of them, and the sums of the rest.
+/// Warns if the profile contains only part of the waits, and sums of the rest.
 pub fn warn_of_budget(recording: &Recording) {
     let folded = (recording.folded_waits.iter()).fold(0_u64, |sum, folded| sum.saturating_add(folded.waits));
     let seen = recording.waits_seen;

@@ -1,5 +1,7 @@
-//! A wall around verbs that only read recordings, which somebody else may have made: nothing is written but beside the output and where rows are put
-//! aside, no program is run, nobody is connected to. The kernel's Landlock keeps it; docs/decisions/0002-sandbox.md says where there is none, and why.
+//! A sandbox for subcommands that only read recordings, which may come from an untrusted source:
+//! they write only next to the output and to the folder for temporary
+//! rows, run no program and open no connection. The kernel's Landlock enforces it;
+//! docs/decisions/0002-sandbox.md says where it is missing, and why.
 
 use std::path::{Path, PathBuf};
 
@@ -13,74 +15,79 @@ use super::args::Verb;
 use crate::event::HookStatus;
 use crate::record::reach::Reach;
 
-/// What the newest kernel that this was written for can keep.
+/// The newest Landlock ABI that this code knows.
 const NEWEST: ABI = ABI::V10;
 
-/// Puts it up if the verb only reads, for the rest of the process, as far as the kernel has one. Before the first byte is read, while there is one thread: it holds
-/// for that one and those that it starts.
+/// Applies the sandbox to the rest of the process if the subcommand only reads, as far as the
+/// kernel supports it. Call it before the first byte is read, with a single thread:
+/// it applies to that thread and to those that it starts.
 pub fn around(verb: &Verb) {
     if let Some(outputs) = outputs(verb) {
         build(&outputs);
     }
 }
 
-/// As [`around`], for a verb that has begun otherwise.
+/// Like [`around`], for a subcommand that has to start something first.
 pub fn around_output(output: &Path) {
     build(&[output]);
 }
 
-/// As [`around`], for the process that makes a recording's profile: what it writes to is handed to it.
+/// Like [`around`], for the process that writes a recording's profile: it inherits its output.
 pub fn around_conversion() {
     build(&[]);
 }
 
 fn build(outputs: &[&Path]) {
     let debuginfod = Debuginfod::from_env();
-    // Of rows, and of binaries that lines are read from.
+    // For temporary rows, and for binaries that line information is read from.
     let mut places = vec![Config::scratch_folder()];
     for &output in outputs {
-        // What is there already may be a terminal or a pipe.
+        // An existing output may be a terminal or a pipe.
         places.push(folder_of(output));
         places.push(output.to_owned());
     }
     if let Some(debuginfod) = &debuginfod {
-        // A folder that is not there yet can't be named to the kernel; one that can't be made is told when it is needed.
+        // The kernel needs an existing folder; if it can't be created, that is reported when it is
+        // needed.
         let _ = std::fs::create_dir_all(&debuginfod.cache_directory);
         places.push(debuginfod.cache_directory.clone());
     }
-    // A kernel without it, or a container that refuses it, leaves things as they were; `ngmi doctor` tells.
+    // A kernel without Landlock, or a container that refuses it, changes nothing; `ngmi doctor`
+    // reports it.
     let _ = restrict(&places, debuginfod.is_some());
 }
 
-/// Puts up another wall for the process that makes a recording's profile, once it knows which files that is about: it reads those and no others.
+/// Applies a second sandbox to the process that writes a recording's profile, once it knows the
+/// recorded files: it reads only those.
 pub fn around_reads(reach: &Reach) {
     let _ = restrict_reads(reach);
 }
 
-/// From here on this thread and those that it starts open these files and folders for reading, and no others. False: the kernel keeps nothing of it.
+/// Allows this thread, and the threads that it starts, to open only these files and folders for
+/// reading. False: the kernel does not enforce it.
 ///
 /// # Errors
-/// When the kernel has it and refuses.
+/// The kernel supports it, but refuses.
 pub fn restrict_reads(reach: &Reach) -> Result<bool, RulesetError> {
     let reads = AccessFs::ReadFile | AccessFs::ReadDir;
     let rules = Ruleset::default().handle_access(reads)?.create()?;
     let mut rules = rules.add_rules(path_beneath_rules(&reach.folders, reads))?;
     for file in &reach.files {
-        // A memory file has no path that a rule could be about; who has it open can read it.
+        // A memory file has no path for a rule; a process that has it open can read it.
         let _ = (&mut rules).add_rule(PathBeneath::new(file, AccessFs::ReadFile));
     }
     Ok(rules.restrict_self()?.ruleset != RulesetStatus::NotEnforced)
 }
 
-/// Whether this machine has it.
+/// Whether this machine supports Landlock.
 pub fn status() -> HookStatus {
     let has_it = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_write(ABI::V1))
         .and_then(Ruleset::create)
         .is_ok();
-    let why = "verbs that read recordings could write to all files of yours, if a recording misled them";
-    let remedy = "a kernel from 5.13 on, with landlock among its `lsm=`; in a container, one that lets it through";
+    let why = "subcommands that read recordings could write to any of your files if a crafted recording exploited them";
+    let remedy = "use a kernel from 5.13 on, with landlock in its `lsm=`; in a container, allow it";
     HookStatus {
         noun: "wall".to_owned(),
         hook: "landlock".to_owned(),
@@ -89,11 +96,12 @@ pub fn status() -> HookStatus {
     }
 }
 
-/// From here on this thread and those that it starts write to these places and what is below, run no program, and connect only if they may. False: the
-/// kernel keeps nothing of it.
+/// Allows this thread, and the threads that it starts, to write only to these places and below, to
+/// run no program, and to connect only if `connects`. False: the
+/// kernel does not enforce it.
 ///
 /// # Errors
-/// When the kernel has it and refuses.
+/// The kernel supports it, but refuses.
 pub fn restrict(places: &[PathBuf], connects: bool) -> Result<bool, RulesetError> {
     let writes = AccessFs::from_write(NEWEST);
     let mut rules = Ruleset::default()
@@ -106,7 +114,8 @@ pub fn restrict(places: &[PathBuf], connects: bool) -> Result<bool, RulesetError
     Ok(rules.restrict_self()?.ruleset != RulesetStatus::NotEnforced)
 }
 
-/// Where the verb writes beside standard output; `None`: it does more than read a recording.
+/// The files that the subcommand writes in addition to standard output; `None`: it does more than
+/// read a recording.
 fn outputs(verb: &Verb) -> Option<Vec<&Path>> {
     let output = match verb {
         Verb::Trim(args) => Some(&args.output),

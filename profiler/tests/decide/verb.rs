@@ -161,7 +161,10 @@ fn another_program_s_profile_is_judged_by_its_cpu_time() {
     );
     std::fs::write(folder.path().join("budget.toml"), "[total]\nfaults = 1\n").unwrap();
     let (out, _) = told(folder.path(), 2, &budget);
-    assert!(out.contains("made by samply") && out.contains("record it"), "{out}");
+    assert!(
+        out.contains("written by samply") && out.contains("record with ngmi"),
+        "{out}"
+    );
 }
 
 #[test]

@@ -160,15 +160,15 @@ fn what_has_no_mappings_is_told_apart() {
         run().expect_refusal(&["has ended", &pid]);
     }
     child.wait().unwrap();
-    Ngmi::verb("maps").arg(&pid).run().expect_refusal(&["is gone", "pgrep"]);
+    Ngmi::verb("maps")
+        .arg(&pid)
+        .run()
+        .expect_refusal(&["no such process", "pgrep"]);
     Ngmi::verb("maps").arg("0").run().expect_refusal(&["0"]);
     if nix::unistd::geteuid().is_root()
         && std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n")
     {
-        Ngmi::verb("maps")
-            .arg("2")
-            .run()
-            .expect_refusal(&["thread of the kernel"]);
+        Ngmi::verb("maps").arg("2").run().expect_refusal(&["kernel thread"]);
     }
 }
 

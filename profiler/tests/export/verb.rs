@@ -61,7 +61,7 @@ fn what_can_not_be_done_is_told_with_the_remedy() {
     check(
         &["--format=pprof", "--weight=count"],
         &input,
-        &["--weight is for --format folded"],
+        &["--weight requires --format folded"],
     );
     check(
         &["--format=folded", "--table=waits", "--weight=bytes"],
@@ -73,7 +73,11 @@ fn what_can_not_be_done_is_told_with_the_remedy() {
     check(
         &["--format=otlp", "--table=faults,waits"],
         &foreign,
-        &["foreign.json was made by samply", "CPU samples only", "--table samples"],
+        &[
+            "foreign.json was written by samply",
+            "CPU samples only",
+            "--table samples",
+        ],
     );
     std::fs::write(&foreign, "{\"meta\":{}}").unwrap();
     check(&["--format=otlp"], &foreign, &["foreign.json", "not a profile"]);
@@ -93,13 +97,13 @@ fn what_can_not_be_done_is_told_with_the_remedy() {
     ] {
         for format in ["pprof", "otlp", "folded", "parquet"] {
             let arguments = ["export", "-o", file, "--format", format, "--table", table];
-            refused(&arguments, &nothing, &["nothing.json", "holds no", part]);
+            refused(&arguments, &nothing, &["nothing.json", "contains no", part]);
         }
     }
     refused(
         &["export", "-o", "-", "--format", "folded"],
         &nothing,
-        &["holds no faults"],
+        &["contains no faults"],
     );
 }
 
@@ -134,14 +138,14 @@ fn requests_that_had_no_room_are_told_and_no_others() {
         time: 1,
     }];
     let said = told(&facts);
-    assert!(said.contains("room for 2 of the 4 requests"), "{said}");
+    assert!(said.contains("contains 2 of the 4 recorded requests"), "{said}");
     facts.tables.recording.folded_requests.clear();
     facts.requests.remove(0);
     facts.tables.recording.requests_seen = 1;
     let output = exported(&facts);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
-        said.contains("holds no requests: those that were seen were under way when the recording ended"),
+        said.contains("contains no requests: all requests were still in flight when the recording ended"),
         "{said}"
     );
 }
@@ -194,7 +198,7 @@ fn of_other_programs_profiles_cpu_samples_are_exported() {
         );
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(
-            output.status.success() && error.contains("holds CPU samples only"),
+            output.status.success() && error.contains("contains CPU samples only"),
             "{error}"
         );
     }

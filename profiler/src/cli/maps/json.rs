@@ -1,4 +1,5 @@
-//! Mappings and addresses for machines. Addresses and offsets are strings: JSON's numbers end at 2⁵³.
+//! Mappings and addresses as JSON. Addresses and offsets are strings: JSON numbers are exact only
+//! up to 2⁵³.
 
 use serde_json::{Value, json};
 
@@ -8,13 +9,13 @@ use super::table::{hex, permissions};
 use crate::capture::maps::Way;
 use crate::event::Mapping;
 
-/// A whole process.
+/// The mappings of a process as JSON.
 pub fn mappings(pid: u32, way: Way, mappings: &[Mapping]) -> String {
     let mappings: Vec<Value> = mappings.iter().map(mapping).collect();
     format!("{:#}", json!({ "pid": pid, "way": name(way), "mappings": mappings }))
 }
 
-/// Single addresses.
+/// Resolved addresses as JSON.
 pub fn places(pid: u32, way: Way, places: &[Place]) -> String {
     let places: Vec<Value> = places.iter().map(place).collect();
     format!("{:#}", json!({ "pid": pid, "way": name(way), "addresses": places }))
@@ -32,7 +33,7 @@ fn mapping(mapping: &Mapping) -> Value {
         "path": String::from_utf8_lossy(&mapping.path),
         "build_id": id(&mapping.build_id),
     });
-    // A name may be any bytes; a lossy one is told from an exact one by the bytes beside it.
+    // A path may contain any bytes; `path_bytes` distinguishes a lossy path from an exact one.
     if std::str::from_utf8(&mapping.path).is_err() {
         object["path_bytes"] = json!(hex(&mapping.path));
     }

@@ -1,4 +1,5 @@
-//! Normalises addresses: from the running process to the file, to the offset in it, and to the address as the file spells it.
+//! Resolves addresses of a running process to the file, the offset in it, and the address in the
+//! ELF file.
 
 use rustc_hash::FxHashSet;
 use symbols::elf::{ElfFile, Segment};
@@ -11,33 +12,34 @@ use crate::event::{At, FileId, Mapping, PROT_EXEC};
 use crate::record::binaries::{OpenBinaries, Vdso};
 use crate::unwind::Binaries as _;
 
-/// The kernel maps whole pages, so that a mapping shows a little more than its segment.
+/// The kernel maps whole pages, so a mapping covers slightly more than its segment.
 const PAGE: u64 = 4096;
 const VDSO: &[u8] = b"[vdso]";
 
-/// What an address of a process shows.
+/// The result for an address of a process.
 #[derive(Debug)]
 pub struct Place {
     /// The address.
     pub address: Avma,
-    /// What is mapped there, if anything is.
+    /// What is mapped there, if anything.
     pub mapped: Option<Mapped>,
 }
 
-/// A byte of a mapping.
+/// A mapped byte.
 #[derive(Debug)]
 pub struct Mapped {
     /// The mapping.
     pub mapping: Mapping,
     /// Build id of its file, empty if it has none.
     pub build_id: Vec<u8>,
-    /// Which byte of the file; `None`: no file.
+    /// Offset in the file; `None`: no file.
     pub offset: Option<FileOffset>,
-    /// The address in the file's own terms, or why it has none.
+    /// Address in the ELF file, or why there is none.
     pub svma: Result<Svma, String>,
 }
 
-/// Places for addresses and what covers them. Opens each file once, with the rights `own`.
+/// Resolves addresses with the mappings that cover them. Opens each file once, with the rights
+/// `own`.
 pub fn places(pid: u32, addresses: &[Avma], mappings: Vec<Option<Mapping>>, own: &Rights) -> Vec<Place> {
     let mut seen = FxHashSet::default();
     let files = mappings.iter().flatten().filter(|mapping| mapping.file.inode != 0);
@@ -60,7 +62,8 @@ pub fn places(pid: u32, addresses: &[Avma], mappings: Vec<Option<Mapping>>, own:
 fn mapped(binaries: &OpenBinaries, address: Avma, mapping: Mapping) -> Mapped {
     let path = String::from_utf8_lossy(&mapping.path);
     let offset = file_offset(&mapping, address);
-    // Where the bytes stand in the ELF image: the vdso is one without a file. That of a 32-bit process is another one.
+    // Offset of the bytes in the ELF image: the vdso is an image without a file. That of a 32-bit
+    // process is a different one.
     let image_offset = if mapping.path == VDSO && mapping.start.0 > u64::from(u32::MAX) {
         Some(FileOffset(address.0.wrapping_sub(mapping.start.0)))
     } else {
@@ -78,7 +81,7 @@ fn mapped(binaries: &OpenBinaries, address: Avma, mapping: Mapping) -> Mapped {
                 Ok(elf) => (
                     elf.build_id().to_vec(),
                     svma(&elf, at, mapping.protection & PROT_EXEC != 0)
-                        .ok_or_else(|| "the file loads no segment there".to_owned()),
+                        .ok_or_else(|| "the file has no segment there".to_owned()),
                 ),
                 Err(problem) => (mapping.build_id.clone(), Err(problem)),
             }
@@ -92,8 +95,9 @@ fn mapped(binaries: &OpenBinaries, address: Avma, mapping: Mapping) -> Mapped {
     }
 }
 
-/// The address that the file states for the byte at an offset. Segments share a page at their borders: then the mapping's
-/// right to execute tells which one is meant.
+/// The ELF address of the byte at a file offset. Segments share a page at their borders: then the
+/// mapping's
+/// execute permission decides which one is meant.
 fn svma(elf: &ElfFile, offset: FileOffset, executable: bool) -> Option<Svma> {
     let pages = |segment: &&Segment| {
         let end = segment.file_offset.saturating_add(segment.file_size);
@@ -107,7 +111,7 @@ fn svma(elf: &ElfFile, offset: FileOffset, executable: bool) -> Option<Svma> {
             .is_some_and(|at| at < segment.file_size)
     };
     let mut shown: Vec<&Segment> = elf.segments().iter().filter(pages).collect();
-    // Stable: of equals the file's first comes first.
+    // Stable: among equals, the file's order decides.
     shown.sort_by_key(|segment| (segment.executable != executable, !exact(segment)));
     let segment = shown.first()?;
     Some(Svma(
@@ -139,7 +143,7 @@ mod tests {
         let place = places[0].mapped.as_ref().unwrap();
         let elf = ElfFile::open(File::open("/proc/self/exe").unwrap()).unwrap();
         assert_eq!(place.build_id, elf.build_id());
-        // The symbol table, read by another program, says where the function is.
+        // The symbol table, read by another program, gives the function's address.
         let exe = std::env::current_exe().unwrap();
         let symbols = std::process::Command::new("nm").arg(exe).output();
         let Ok(symbols) = symbols else {

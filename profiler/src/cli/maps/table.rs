@@ -9,12 +9,12 @@ use crate::cli::terminal::{out, plain};
 use crate::event::Mapping;
 use crate::report::text::{count, escaped, fit_end};
 
-/// Columns of the terminal that the table fits.
+/// Width of the table in columns.
 const WIDTH: usize = 80;
-/// Columns before the file's name.
+/// Columns before the file name.
 const FIXED: usize = 49;
 
-/// Prints a row a mapping, and how they were read.
+/// Prints one row per mapping, and how they were read.
 ///
 /// # Errors
 /// Those of standard output.
@@ -56,7 +56,7 @@ fn row(mapping: &Mapping) -> String {
     format!("{start} {path}").trim_end().to_owned()
 }
 
-/// As `/proc/PID/maps` spells them: `r-xp`, `rw-s`.
+/// The permissions as in `/proc/PID/maps`: `r-xp`, `rw-s`.
 pub fn permissions(mapping: &Mapping) -> String {
     let letter = |bit: u32, letter: char| if mapping.protection & bit != 0 { letter } else { '-' };
     let shared = mapping.flags & libc::MAP_SHARED.unsigned_abs() != 0;
@@ -66,7 +66,7 @@ pub fn permissions(mapping: &Mapping) -> String {
         .collect()
 }
 
-/// Bytes in powers of 1024, as memory is counted, in at most five characters: `4K`, `1.5M`, `1020G`.
+/// Formats bytes in powers of 1024 in at most five characters: `4K`, `1.5M`, `1020G`.
 fn size(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut unit = "";
@@ -80,7 +80,7 @@ fn size(bytes: u64) -> String {
     format!("{value:.decimals$}{unit}")
 }
 
-/// Prints what an address shows.
+/// Prints what is mapped at an address.
 ///
 /// # Errors
 /// Those of standard output.

@@ -1,4 +1,4 @@
-//! Numbers and times that a person types, checked against their ranges.
+//! Parses numbers and times from the command line, and checks their ranges.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::capture::waits::OffCpu;
 
-/// `all`, `off`, or the shortest wait that counts for itself, as in `1ms` or `>=50us`.
+/// Parses `all`, `off`, or the shortest wait that is recorded individually, as in `1ms` or
+/// `>=50us`.
 pub(super) fn off_cpu(text: &str) -> Result<OffCpu> {
     match text {
         "all" => return Ok(OffCpu::AtLeast(0)),
@@ -21,7 +22,7 @@ pub(super) fn off_cpu(text: &str) -> Result<OffCpu> {
     let value: f64 = number
         .parse()
         .ok()
-        .with_context(|| format!("--off-cpu {text}: {number} is no number"))?;
+        .with_context(|| format!("--off-cpu {text}: invalid number: {number}"))?;
     let ns = value * scale;
     if !(0.0..=4e9).contains(&ns) {
         bail!("--off-cpu {text}: give a time up to 4s");
@@ -31,13 +32,13 @@ pub(super) fn off_cpu(text: &str) -> Result<OffCpu> {
     Ok(OffCpu::AtLeast(ns))
 }
 
-/// A number and its unit.
+/// Splits a number from its unit.
 fn parts(text: &str) -> (&str, &str) {
     let letters = text.trim_end_matches(|c: char| c.is_alphabetic());
     text.split_at(letters.len())
 }
 
-/// Nanoseconds that the unit has: without one it is a second.
+/// Nanoseconds in a unit; no unit means seconds.
 fn scale(unit: &str) -> Option<f64> {
     match unit {
         "ns" => Some(1.0),
@@ -48,7 +49,7 @@ fn scale(unit: &str) -> Option<f64> {
     }
 }
 
-/// A time in seconds, or with its unit: `1.5`, `250ms`. `None`: it is none.
+/// Parses a time in seconds or with a unit: `1.5`, `250ms`. `None`: invalid.
 pub fn in_seconds(text: &str) -> Option<f64> {
     let (number, unit) = parts(text.trim());
     let value: f64 = number.parse().ok()?;
@@ -62,7 +63,7 @@ pub(super) fn number(text: &str, what: &str, low: u32, high: u32) -> Result<u32>
         .with_context(|| format!("{what} is `{text}`; give a whole number, {low} to {high}"))?;
     match u32::try_from(value) {
         Ok(value) if (low..=high).contains(&value) => Ok(value),
-        _ => bail!("{what} is {value}; it has to be between {low} and {high}"),
+        _ => bail!("{what} is {value}; it must be between {low} and {high}"),
     }
 }
 
@@ -73,7 +74,7 @@ pub(super) fn seconds(text: &str) -> Result<Duration> {
     })?;
     match Duration::try_from_secs_f64(value) {
         Ok(duration) if duration >= Duration::from_millis(1) && value <= 31_536_000.0 => Ok(duration),
-        _ => bail!("duration (-d) is {text}; it has to be between 0.001 s and a year"),
+        _ => bail!("duration (-d) is {text}; it must be between 0.001 s and a year"),
     }
 }
 
@@ -122,7 +123,7 @@ mod tests {
             ("1", "with its unit"),
             ("-1ms", "up to 4s"),
             ("", "with its unit"),
-            ("1.2.3ms", "is no number"),
+            ("1.2.3ms", "invalid number"),
             ("4.1s", "up to 4s"),
         ] {
             let error = off_cpu(text).unwrap_err().to_string();

@@ -1,4 +1,5 @@
-//! `ngmi share`: uploads a profile, after saying what it reveals; lists and deletes what was shared.
+//! `ngmi share`: uploads a profile after listing what it reveals; lists and deletes shared
+//! profiles.
 
 mod person;
 mod prepare;
@@ -34,27 +35,27 @@ fn share(args: &Share) -> Result<ExitCode> {
     let storage = Storage::new(&args.api_url)?;
     let prepared = prepare::prepare(args)?;
     tell(format_args!(
-        "whoever has the link will read, in {}:",
+        "anyone with the link will be able to read, in {}:",
         args.profile.display()
     ));
     for line in &prepared.reveals {
         say(format_args!("  {line}"));
     }
     if !args.sanitize {
-        tell("--sanitize removes home folders, the names of users and of the machine, addresses, and arguments");
+        tell("--sanitize removes home folders, user and machine names, addresses, and arguments");
     }
     if !prepared.common_words.is_empty() {
         tell(format_args!(
-            "also common words, and therefore removed only from home folders and accounts (`~NAME`, `NAME@HOST`): {}",
+            "common words, therefore removed only from home folders and accounts (`~NAME`, `NAME@HOST`): {}",
             fit(&prepared.common_words.join(", "), WIDTH)
         ));
     }
-    // Before the upload: afterwards there would be something that nobody can delete.
+    // Before the upload: afterwards, there would be a profile that can't be deleted.
     let room = Store::open().and_then(|store| store.reserve());
-    let room = room.context("nothing is shared, for the right to delete it could not be kept")?;
+    let room = room.context("not uploaded: the deletion token could not be saved")?;
     let size = prepared.file.metadata().context("reading the profile")?.len();
     if !args.yes && !agreed(&storage_host(&args.api_url), size)? {
-        tell("nothing was shared");
+        tell("nothing was uploaded");
         return Ok(ExitCode::FAILURE);
     }
     let runtime = runtime()?;
@@ -67,12 +68,13 @@ fn share(args: &Share) -> Result<ExitCode> {
     let shared = kept(args, &storage, &profiler, uploaded, size)?;
     let shown = shortened(&runtime, &storage, shared);
     let printed = out(&shown);
-    tell(format_args!("`ngmi share --delete {shown}` deletes it again"));
+    tell(format_args!("to delete it: `ngmi share --delete {shown}`"));
     printed?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Puts it into the list, before anything else is done or asked: whoever ends this program later can still delete it.
+/// Adds the profile to the list before any further step, so that it can be deleted even if this
+/// program is killed later.
 fn kept(args: &Share, storage: &Storage, profiler: &ProfilerUrl, uploaded: Uploaded, size: u64) -> Result<Shared> {
     let by_hand = storage.delete_command(&uploaded);
     let shared = Shared {
@@ -89,16 +91,16 @@ fn kept(args: &Share, storage: &Storage, profiler: &ProfilerUrl, uploaded: Uploa
     };
     let kept = Store::open().and_then(|store| store.put(&shared));
     if kept.is_err() {
-        tell(format_args!("the profile is shared: {}; this deletes it:", shared.link));
+        tell(format_args!("the profile is shared: {}; to delete it:", shared.link));
         say(format_args!("  {by_hand}"));
     }
-    kept.context("the right to delete the profile could not be kept; keep the command above")?;
+    kept.context("the deletion token could not be saved; keep the command above")?;
     Ok(shared)
 }
 
-/// The link to hand on: a short one, if there is one and the list has it.
+/// The link to pass on: a short one, if it exists and was saved.
 fn shortened(runtime: &Runtime, storage: &Storage, shared: Shared) -> String {
-    // The service shortens addresses of Mozilla's front end only.
+    // The service shortens only addresses of Mozilla's front end.
     let short_link = shared
         .link
         .starts_with(web::PROFILER_URL)
@@ -114,7 +116,7 @@ fn shortened(runtime: &Runtime, storage: &Storage, shared: Shared) -> String {
     match Store::open().and_then(|store| store.put(&shorter)) {
         Ok(()) => short_link,
         Err(error) => {
-            tell(format_args!("its short link could not be kept: {error:#}"));
+            tell(format_args!("the short link could not be saved: {error:#}"));
             shorter.link
         }
     }
@@ -123,7 +125,7 @@ fn shortened(runtime: &Runtime, storage: &Storage, shared: Shared) -> String {
 fn agreed(host: &str, size: u64) -> Result<bool> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {
-        bail!("nobody is there to be asked whether to share; add --yes");
+        bail!("cannot ask for confirmation without a terminal; add --yes");
     }
     tell(format_args!("upload {} kB to {host}? [y/N]", size.div_ceil(1000)));
     let mut answer = String::new();
@@ -131,7 +133,7 @@ fn agreed(host: &str, size: u64) -> Result<bool> {
     Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))
 }
 
-/// What stands between `//` and the path; the address was checked before.
+/// The host in a URL that was checked before.
 fn storage_host(url: &str) -> String {
     let after = url.split_once("://").map_or(url, |(_, after)| after);
     after.split('/').next().unwrap_or_default().to_owned()
@@ -140,7 +142,7 @@ fn storage_host(url: &str) -> String {
 fn list() -> Result<ExitCode> {
     let list = Store::open()?.list()?;
     if list.is_empty() {
-        tell("nothing that was shared from here is still there");
+        tell("no shared profiles");
     }
     for shared in list {
         let link = shared.short_link.as_ref().unwrap_or(&shared.link);
@@ -157,7 +159,7 @@ fn list() -> Result<ExitCode> {
 fn delete(link: &str) -> Result<ExitCode> {
     let store = Store::open()?;
     let Some(shared) = store.list()?.into_iter().find(|shared| shared.is_called(link)) else {
-        bail!("{link} was not shared from here; `ngmi share --list` lists what was");
+        bail!("{link} was not shared from here; `ngmi share --list` lists shared profiles");
     };
     let storage = Storage::new(&shared.api)?;
     let uploaded = Uploaded {
@@ -166,7 +168,7 @@ fn delete(link: &str) -> Result<ExitCode> {
     };
     match runtime()?.block_on(storage.delete(&uploaded)) {
         Ok(()) => tell(format_args!("deleted: {}", shared.file)),
-        Err(ShareError::Gone) => tell(format_args!("it was deleted before: {}", shared.file)),
+        Err(ShareError::Gone) => tell(format_args!("already deleted: {}", shared.file)),
         Err(other) => return Err(other.into()),
     }
     store.remove(&shared)?;
@@ -188,7 +190,8 @@ fn progress(size: u64) -> ProgressBar {
     bar.with_message("uploading")
 }
 
-/// `2026-11-22`, in UTC. By Howard Hinnant's account of the calendar: years begin in March, 400 of them have 146,097 days.
+/// `2026-11-22`, in UTC. After Howard Hinnant's algorithm: years begin in March, and 400 of them
+/// have 146,097 days.
 fn date(unix_seconds: u64) -> String {
     let days = unix_seconds / 86_400 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);

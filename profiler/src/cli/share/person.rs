@@ -1,4 +1,4 @@
-//! Whoever runs this program, who else has an account here, and what the machine is called.
+//! Names of the user who runs this program, of the other accounts here, and of the machine.
 
 use std::fs;
 
@@ -6,12 +6,14 @@ use nix::unistd::{Uid, User, gethostname, getuid};
 
 use crate::fact::sanitize::Person;
 
-/// Accounts of people have these numbers; those below are of services, those above of the system and of containers.
+/// User ids of people's accounts; lower ones belong to services, higher ones to the system and to
+/// containers.
 const PEOPLE: std::ops::Range<u32> = 1000..60_000;
-/// Accounts of `/etc/passwd` that are looked at: a table of more is not of people at this machine.
+/// Maximum number of accounts to read from `/etc/passwd`: a longer table is not of people on this
+/// machine.
 const ACCOUNTS: usize = 10_000;
 
-/// The person here.
+/// The names of the user and the machine.
 pub fn here() -> Person {
     let mut person = Person::default();
     add_home(&mut person, &variable("HOME"));
@@ -30,7 +32,7 @@ pub fn here() -> Person {
             );
         }
     }
-    // Also others of this machine, who may be in a recording of all of it.
+    // Also other users of this machine, who may be in a recording of the whole system.
     let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
     for account in accounts.lines().take(ACCOUNTS) {
         if let [name, _, uid, _, gecos, home, ..] = account.split(':').collect::<Vec<_>>()[..]
@@ -40,7 +42,7 @@ pub fn here() -> Person {
         }
     }
     if let Some(host) = gethostname().ok().and_then(|host| host.into_string().ok()) {
-        // A name with a domain is also known without it, and the domain without the name.
+        // A name with a domain is also known without it, and vice versa.
         if let Some((short, domain)) = host.split_once('.') {
             person.hosts.insert(short.to_owned());
             person.hosts.extend(domain.contains('.').then(|| domain.to_owned()));
@@ -60,7 +62,7 @@ fn add_user(person: &mut Person, name: &str, gecos: &str, home: &str) {
     add_home(person, home);
 }
 
-/// Homes of accounts without one are folders of the system.
+/// Accounts without a home have a system folder there.
 fn add_home(person: &mut Person, home: &str) {
     const NO_HOMES: [&str; 6] = ["/nonexistent", "/bin", "/sbin", "/dev/null", "/tmp", "/var/empty"];
     let home = home.trim_end_matches('/');

@@ -1,4 +1,5 @@
-//! What is uploaded: the profile as it is, or without the person; compressed; and what it reveals.
+//! Prepares an upload: the profile unchanged or sanitized, compressed, with a list of what it
+//! reveals.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write};
@@ -17,32 +18,33 @@ use crate::profile::{gzip, texts};
 use crate::report::reveals::reveals;
 use crate::report::text::fit;
 
-/// How a gzip file starts.
+/// Magic bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Places of names that an error lists.
+/// Maximum number of names in an error.
 const PLACES: usize = 5;
-/// Columns of a text in that list.
+/// Maximum columns of the text around a name.
 const LENGTH: usize = 60;
 
 /// A file to upload.
 pub struct Prepared {
-    /// gzip.
+    /// The gzip-compressed profile.
     pub file: File,
-    /// What it tells, in sentences.
+    /// What it reveals, in sentences.
     pub reveals: Vec<String>,
-    /// Names of users and machines that stay, since they are also common words.
+    /// Names of users and machines that are kept, because they are also common words.
     pub common_words: Vec<String>,
 }
 
 /// Reads a profile and prepares its upload.
 ///
 /// # Errors
-/// It can't be read, was not written by ngmi, or is too large; or a name is left in it that should not be.
+/// The profile can't be read, was not written by ngmi, or is too large; or a name remains in it
+/// that should be removed.
 pub fn prepare(args: &Share) -> Result<Prepared> {
     let profile = &args.profile;
     if !args.sanitize {
-        // Before a large file is read, which takes its time.
+        // Check before a large file is read, which takes time.
         check_size(&as_it_is(profile)?)?;
     }
     let mut source = read(profile)?;
@@ -76,13 +78,13 @@ pub fn prepare(args: &Share) -> Result<Prepared> {
     })
 }
 
-/// A last look at the file itself, whatever wrote it: no name is left in it.
+/// Checks the written file itself for names, independently of the code that removed them.
 fn check_names(mut file: &File, names: &Names) -> Result<()> {
     let unreadable = "reading the sanitized profile";
     let (mut places, mut more) = (Vec::new(), 0_usize);
     file.rewind().context(unreadable)?;
     let checked = texts::texts(file, &mut |place, text| {
-        // As a function's name: that `~NAME` is not an account in any of them is not known here.
+        // As for a function name: here it is not known that `~NAME` in one is not an account.
         if let Some(name) = names.in_text(Kind::Function, text) {
             if places.len() < PLACES {
                 places.push(format!("`{name}` in {place}: {}", fit(text, LENGTH)));
@@ -100,7 +102,7 @@ fn check_names(mut file: &File, names: &Names) -> Result<()> {
         places.push(format!("and {more} more"));
     }
     bail!(
-        "not shared: names are left in the sanitized profile: {}; if one of them is not the name of a person or machine, add --keep-name NAME",
+        "not uploaded: names remain in the sanitized profile: {}; for each that is not the name of a person or machine, add --keep-name NAME",
         places.join("; ")
     )
 }
@@ -127,14 +129,14 @@ fn as_it_is(profile: &Path) -> Result<File> {
     }
     if !start.starts_with(b"{") {
         bail!(
-            "{} is no profile; name the file that `ngmi record` wrote",
+            "{} is not a profile; name a file that `ngmi record` wrote",
             profile.display()
         );
     }
     packed(|gzip| Ok(io::copy(&mut file, gzip).map(drop)?))
 }
 
-/// A compressed file without a name.
+/// An unnamed compressed file.
 fn packed(write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<File> {
     let file = tempfile::tempfile().context("preparing the upload")?;
     gzip::gzip(&file, 6, write).context("preparing the upload")?;

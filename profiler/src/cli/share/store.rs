@@ -1,4 +1,4 @@
-//! What was shared from here, with the right to delete it: a file of the user's, for nobody else to read.
+//! The list of shared profiles with their deletion tokens, in a file that only the user can read.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -10,48 +10,46 @@ use serde::{Deserialize, Serialize};
 
 /// The list of shared profiles.
 const NAME: &str = "shared.json";
-/// Held while the list is changed.
+/// Lock file, held while the list is changed.
 const LOCK: &str = "shared.lock";
-/// More bytes than one of them takes there.
+/// Upper bound of the bytes of one entry.
 const ENTRY: usize = 16 << 10;
 
-/// A profile that was shared. It has no `Debug`, so that no log ever has its tokens.
+/// A shared profile. It has no `Debug`, so that its tokens never appear in a log.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Shared {
-    /// Where it is opened.
+    /// The link to open it.
     pub link: String,
-    /// The same, shorter.
+    /// The short link.
     pub short_link: Option<String>,
-    /// The storage that has it.
+    /// The storage service that has it.
     pub api: String,
-    /// Its name there.
+    /// Its name in the storage.
     pub profile_token: String,
-    /// The right to delete it.
+    /// The deletion token.
     pub deletion_token: String,
-    /// The file, as the person named it.
+    /// The path as the user gave it.
     pub file: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Seconds since 1970.
+    /// Time of the upload in seconds since 1970.
     pub time: u64,
 }
 
-/// The list, locked against other programs.
+/// The list, locked against other processes.
 pub struct Store {
     folder: PathBuf,
     _lock: File,
 }
 
 impl Store {
-    /// The user's: `$XDG_STATE_HOME/ngmi`, usually `~/.local/state/ngmi`.
+    /// Opens the user's list in `$XDG_STATE_HOME/ngmi`, by default `~/.local/state/ngmi`.
     ///
     /// # Errors
-    /// There is no such place, or it can't be written.
+    /// There is no such folder, or it is not writable.
     pub fn open() -> Result<Self> {
         let Some(state) = symbols::home::state_folder() else {
-            bail!(
-                "no place for the right to delete what is shared: set HOME or XDG_STATE_HOME to a folder of this user"
-            );
+            bail!("no folder for deletion tokens: set HOME or XDG_STATE_HOME to a folder of this user");
         };
         Self::at(state.join("ngmi"))
     }
@@ -66,12 +64,12 @@ impl Store {
         };
         let lock = lock().with_context(|| {
             let place = folder.display();
-            format!("cannot write {place}, where the right to delete shared profiles is kept; set XDG_STATE_HOME to another place")
+            format!("cannot write {place}, where deletion tokens are saved; set XDG_STATE_HOME to another folder")
         })?;
         Ok(Self { folder, _lock: lock })
     }
 
-    /// Everything that was shared and not deleted, oldest first.
+    /// All profiles that were shared and not deleted, oldest first.
     ///
     /// # Errors
     /// The list can't be read, or is damaged.
@@ -79,20 +77,21 @@ impl Store {
         let path = self.path();
         match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes)
-                .with_context(|| format!("{} is damaged; move it away to begin anew", path.display())),
+                .with_context(|| format!("{} is damaged; move it away to start a new list", path.display())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
         }
     }
 
-    /// Shows that one more can be kept, and takes the room for it on the disk until the file that is returned is closed.
+    /// Verifies that another entry can be saved, and reserves its disk space until the returned
+    /// file is closed.
     ///
     /// # Errors
     /// The list can't be read or written.
     pub fn reserve(&self) -> Result<File> {
         let list = self.list()?;
         if self.path().exists() {
-            // With what is in it already: that it can be read does not say that it can be replaced.
+            // Includes the current entries: a readable list may still not be replaceable.
             self.write(&list)?;
         }
         let room = || -> io::Result<File> {
@@ -104,7 +103,7 @@ impl Store {
         room().with_context(|| format!("cannot write {}", self.path().display()))
     }
 
-    /// Adds one, or puts it in the place of what was known of it.
+    /// Adds a profile, or replaces its entry.
     ///
     /// # Errors
     /// The list can't be read or written.
@@ -117,7 +116,7 @@ impl Store {
         self.write(&list)
     }
 
-    /// Forgets one.
+    /// Removes a profile.
     ///
     /// # Errors
     /// The list can't be read or written.
@@ -127,12 +126,12 @@ impl Store {
         self.write(&list)
     }
 
-    /// In one step, and from the first byte on for nobody else to read.
+    /// Writes the list atomically, readable only by the user from the first byte on.
     fn write(&self, list: &[Shared]) -> Result<()> {
         let place = || format!("cannot write {}", self.path().display());
         let mut file = tempfile::NamedTempFile::new_in(&self.folder).with_context(place)?;
         serde_json::to_writer_pretty(&mut file, list).with_context(place)?;
-        // Some file systems say only then that they have no room.
+        // Some file systems report a full disk only then.
         file.as_file().sync_all().with_context(place)?;
         file.persist(self.path()).with_context(place)?;
         Ok(())
@@ -148,7 +147,7 @@ impl Shared {
         self.profile_token == other.profile_token && self.api == other.api
     }
 
-    /// Whether `link` is this profile's: either link, or its name.
+    /// Whether `link` belongs to this profile: its link, its short link, or its name.
     pub fn is_called(&self, link: &str) -> bool {
         let plain = |text: &str| {
             let text = text.trim_end_matches('/');
@@ -156,7 +155,7 @@ impl Shared {
                 .trim_start_matches("http://")
                 .to_owned()
         };
-        // A person may have clicked around: what follows the token says what is shown.
+        // After a click in the profiler, the view follows the token.
         let in_link = || link.split('/').any(|part| part == self.profile_token);
         in_link()
             || self

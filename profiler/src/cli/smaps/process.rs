@@ -1,4 +1,5 @@
-//! Reads the memory of processes: `smaps`, `smaps_rollup`, the page table and, where it may be seen, how many map each page.
+//! Reads the memory of processes: `smaps`, `smaps_rollup`, the page table and, with the permission,
+//! how many processes map each page.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -20,21 +21,21 @@ use crate::report::smaps::report::{Process, Sections};
 use crate::report::smaps::{Amounts, Region};
 use crate::report::text::escaped;
 
-/// Bytes of `smaps` at most: the kernel writes 800 for each region.
+/// Maximum bytes of `smaps`: the kernel writes 800 for each region.
 const MAX_TEXT: u64 = 1 << 30;
-/// Pages of a region that are looked at one by one.
+/// Maximum pages of a region to read one by one.
 const MAX_PAGES: u64 = 1 << 20;
 /// `KPF_DIRTY` of `include/uapi/linux/kernel-page-flags.h`.
 const DIRTY: u64 = 1 << 4;
-/// Processes of a tree at most.
+/// Maximum processes of a tree.
 const MAX_PROCESSES: usize = 1 << 16;
-/// How often a process that changes meanwhile is read.
+/// How often to read a process that changes meanwhile.
 const ATTEMPTS: u32 = 5;
 
-/// Reads a process, and its descendants. Of those, one that ends meanwhile is left out.
+/// Reads a process and its descendants. Descendants that end meanwhile are left out.
 ///
 /// # Errors
-/// When the first is gone, or not ours to see.
+/// The process does not exist, or permission is denied.
 pub fn read(pid: u32, tree: bool) -> Result<Vec<Process>> {
     let mut reader = Reader {
         counts: File::open("/proc/kpagecount").ok(),
@@ -48,7 +49,7 @@ pub fn read(pid: u32, tree: bool) -> Result<Vec<Process>> {
     Ok(processes)
 }
 
-/// Breadth first.
+/// The processes of the tree, breadth first.
 fn descendants(pid: u32) -> Result<Vec<u32>> {
     let mut children: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
     let processes = procfs::processes().context("cannot list the processes; is /proc mounted?")?;
@@ -66,28 +67,28 @@ fn descendants(pid: u32) -> Result<Vec<u32>> {
     Ok(found)
 }
 
-/// Sections of a file, or why there are none.
+/// Sections of a file, or the reason for none.
 type FileSections = std::result::Result<Vec<FileSection>, String>;
 
 struct Reader {
-    /// How many map each page frame; for root only.
+    /// How many processes map each page frame; root only.
     counts: Option<File>,
-    /// What each page frame is; for root only.
+    /// The flags of each page frame; root only.
     flags: Option<File>,
     files: FxHashMap<FileId, FileSections>,
 }
 
 impl Reader {
-    /// Until the regions add up to the kernel's sums, if they ever do.
+    /// Reads the regions until they add up to the kernel's sums, if they ever do.
     fn process(&mut self, pid: u32) -> Result<Process> {
         let name = procfs::stat(pid, pid).map(|stat| escaped(&stat.name));
-        let name = name.with_context(|| format!("process {pid} is gone; `pgrep -a NAME` lists those that run"))?;
+        let name = name.with_context(|| format!("no such process: {pid}; `pgrep -a NAME` lists running processes"))?;
         let mut left = ATTEMPTS;
         loop {
             let text = text(pid, "smaps")?;
             let regions = regions(&text).with_context(|| format!("/proc/{pid}/smaps"))?;
             if regions.is_empty() {
-                bail!("{pid} has no memory of its own: it is a thread of the kernel, or has ended");
+                bail!("{pid} has no memory: it is a kernel thread, or has ended");
             }
             let pages = File::open(format!("/proc/{pid}/pagemap"));
             let mut told = Vec::with_capacity(regions.len());
@@ -123,17 +124,17 @@ impl Reader {
             .entry(region.file)
             .or_insert_with(|| sections_of(pid, region));
         let sections = match known {
-            // What is no program is whole.
+            // A file that is not a program has one section.
             Ok(sections) if sections.is_empty() => return Sections::Split(vec![(None, region.amounts)]),
             Ok(sections) => sections,
             Err(why) => return unknown(why),
         };
         let words = match pages.map(|pages| words(pages, region)) {
             Ok(Ok(words)) => words,
-            Ok(Err(error)) => return unknown(&format!("the page table can't be read: {error}")),
+            Ok(Err(error)) => return unknown(&format!("cannot read the page table: {error}")),
             Err(error) => {
                 return unknown(&format!(
-                    "the page table can't be read: {error}; run ngmi as its user or as root"
+                    "cannot read the page table: {error}; run ngmi as its user or as root"
                 ));
             }
         };
@@ -163,19 +164,19 @@ fn text(pid: u32, name: &str) -> Result<Vec<u8>> {
     match read.map_err(|error| (error.raw_os_error(), error)) {
         Ok(_) => Ok(text),
         Err((Some(libc::EACCES | libc::EPERM), _)) if nix::unistd::Uid::effective().is_root() => {
-            bail!("the kernel keeps process {pid} from root as well: run ngmi outside of the container")
+            bail!("permission denied for process {pid}, even for root: run ngmi outside the container")
         }
         Err((Some(libc::EACCES | libc::EPERM), _)) => {
-            bail!("process {pid} is not yours to look into: run `sudo ngmi smaps {pid}`")
+            bail!("permission denied for process {pid}: try `sudo ngmi smaps {pid}`")
         }
         Err((Some(libc::ESRCH | libc::ENOENT), _)) => {
-            bail!("{pid} has no memory of its own: it is a thread of the kernel, or has ended")
+            bail!("{pid} has no memory: it is a kernel thread, or has ended")
         }
         Err((_, error)) => Err(error).with_context(|| format!("cannot read {path}")),
     }
 }
 
-/// What a file of the kernel's says of a page frame; number 0 stands for one that is not ours to see.
+/// The value of a page frame in a kernel file; frame 0 means that it is not visible to us.
 fn word(file: &File, frame: u64) -> Option<u64> {
     let mut word = [0; 8];
     let at = frame.checked_mul(8).filter(|at| *at > 0)?;
@@ -183,7 +184,7 @@ fn word(file: &File, frame: u64) -> Option<u64> {
     Some(u64::from_ne_bytes(word))
 }
 
-/// The part of the page table that is about a region.
+/// The part of the page table for a region.
 fn words(pages: &File, region: &Region) -> io::Result<Vec<u64>> {
     let len = (region.end - region.start) / PAGE;
     if len > MAX_PAGES {
@@ -195,7 +196,7 @@ fn words(pages: &File, region: &Region) -> io::Result<Vec<u64>> {
     Ok(bytes.chunks_exact(8).map(word).collect())
 }
 
-/// By the mapping, so that a file that was replaced or deleted is the one that is mapped.
+/// Opened by its mapping, so that a replaced or deleted file is the mapped one.
 fn sections_of(pid: u32, region: &Region) -> FileSections {
     let mapping = Mapping {
         at: At { pid, ..At::default() },
@@ -209,7 +210,7 @@ fn sections_of(pid: u32, region: &Region) -> FileSections {
     let own = Rights::own().map_err(|error| error.to_string())?;
     let (named, file) = files::mapped(&mapping, true, &own);
     let file = file.ok_or_else(|| named.problem.unwrap_or_default())?;
-    // What is no ELF file has no sections, and that is known.
+    // A file that is not ELF is known to have no sections.
     let elf = ElfFile::open(file.into());
     Ok(elf.map_or(Vec::new(), |elf| {
         elf.section_places().into_iter().map(section).collect()
