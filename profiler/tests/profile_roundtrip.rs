@@ -243,7 +243,7 @@ fn the_lint_finds_what_is_broken() {
             999_999.into(),
             "refers to a row that stackTable does not have",
         ),
-        ("/threads/0/samples/timeDeltas/1", (-5.0).into(), "time goes backward"),
+        ("/threads/0/samples/timeDeltas/1", (-5.0).into(), "time decreases"),
         (
             "/threads/0/markers/data/0/type",
             "Nonsense".into(),

@@ -1,6 +1,5 @@
 //! Output for users: lines on standard error, which never stop the program even without a terminal,
-//! and lines on standard output, which must
-//! be written.
+//! and lines on standard output, which must be written.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};

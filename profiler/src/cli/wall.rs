@@ -1,7 +1,7 @@
 //! A sandbox for subcommands that only read recordings, which may come from an untrusted source:
-//! they write only next to the output and to the folder for temporary
-//! rows, run no program and open no connection. The kernel's Landlock enforces it;
-//! docs/decisions/0002-sandbox.md says where it is missing, and why.
+//! they write only next to the output and to the folder for temporary rows, run no program and open
+//! no connection. The kernel's Landlock enforces it; docs/decisions/0002-sandbox.md says where it
+//! is missing, and why.
 
 use std::path::{Path, PathBuf};
 
@@ -19,8 +19,8 @@ use crate::record::reach::Reach;
 const NEWEST: ABI = ABI::V10;
 
 /// Applies the sandbox to the rest of the process if the subcommand only reads, as far as the
-/// kernel supports it. Call it before the first byte is read, with a single thread:
-/// it applies to that thread and to those that it starts.
+/// kernel supports it. Call it before the first byte is read, with a single thread: it applies to
+/// that thread and to those that it starts.
 pub fn around(verb: &Verb) {
     if let Some(outputs) = outputs(verb) {
         build(&outputs);
@@ -97,8 +97,7 @@ pub fn status() -> HookStatus {
 }
 
 /// Allows this thread, and the threads that it starts, to write only to these places and below, to
-/// run no program, and to connect only if `connects`. False: the
-/// kernel does not enforce it.
+/// run no program, and to connect only if `connects`. False: the kernel does not enforce it.
 ///
 /// # Errors
 /// The kernel supports it, but refuses.

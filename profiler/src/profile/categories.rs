@@ -1,19 +1,20 @@
-//! Categories and their colours: what the activity graph is painted with.
+//! Categories and their colours, used in the activity graph.
 
 use fxprof_processed_profile::{CategoryColor, Profile};
 
 use crate::fact::{Location, WaitReason};
 
-/// A category; its number is its place in `meta.categories`.
+/// A category; its discriminant is its index in `meta.categories`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Category {
-    /// The front end's default, which has to be the first grey one: nothing known, missing frames.
+    /// The front end's default, which must be the first grey category: unknown code, missing
+    /// frames.
     Other = 0,
     /// Code of programs and libraries.
     User = 1,
     /// Code of the kernel.
     Kernel = 2,
-    /// Code that was made at run time.
+    /// Code generated at run time.
     Jit = 3,
     /// Markers of page faults that found their page in memory.
     Fault = 4,
@@ -21,9 +22,9 @@ pub enum Category {
     DiskFault = 5,
     /// Markers of pages that were read.
     Read = 6,
-    /// Waits of a thread that has nothing to do. The front end hides what is called exactly so on demand.
+    /// Waits of an idle thread. The front end can hide markers with exactly this name.
     Idle = 7,
-    /// It could run, but for want of a CPU.
+    /// The thread was runnable but waited for a CPU.
     WaitCpu = 8,
     /// Waits for a disk.
     WaitDisk = 9,
@@ -43,7 +44,7 @@ pub enum Category {
     Request = 16,
 }
 
-/// Adds the categories to a profile, whose first one, `Other`, is there already.
+/// Adds the categories to a profile, which already has the first one, `Other`.
 pub fn add_to(profile: &mut Profile) {
     for (name, color) in [
         ("User", CategoryColor::Yellow),
@@ -79,7 +80,8 @@ impl From<&Location> for Category {
 }
 
 impl Category {
-    /// Of a wait. One that is within a page fault is never idle, whatever the kernel waits for.
+    /// The category of a wait. A wait within a page fault is never idle, whatever the kernel waits
+    /// for.
     pub fn of_wait(reason: WaitReason, in_fault: bool) -> Self {
         match reason {
             WaitReason::RunQueue => Self::WaitCpu,

@@ -1,11 +1,11 @@
-//! Columns that are serialised from rows as they are, without a copy.
+//! Columns that are serialized from rows without a copy.
 
 use serde::{Serialize, Serializer};
 
 use super::ms;
 use crate::addr::Timestamp;
 
-/// One column of a table: a value of each row.
+/// One column of a table: a value per row.
 pub struct Column<'a, T, F>(pub &'a [T], pub F);
 
 impl<T, V: Serialize, F: Fn(&T) -> V> Serialize for Column<'_, T, F> {
@@ -23,7 +23,7 @@ impl<V: Serialize> Serialize for Repeat<V> {
     }
 }
 
-/// Times as the front end has them: each since the one before, in ms.
+/// Times in the front end's form: differences from the previous row, in ms.
 pub fn deltas(times: impl Iterator<Item = Timestamp> + Clone, zero: Timestamp) -> impl Serialize {
     let deltas = times.scan(zero, |last, time| {
         let delta = ms(time, *last);
@@ -33,7 +33,7 @@ pub fn deltas(times: impl Iterator<Item = Timestamp> + Clone, zero: Timestamp) -
     Seq(deltas)
 }
 
-/// An iterator as an array.
+/// An iterator that is serialized as an array.
 pub struct Seq<I>(pub I);
 
 impl<I: Iterator<Item: Serialize> + Clone> Serialize for Seq<I> {

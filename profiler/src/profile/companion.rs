@@ -1,5 +1,6 @@
-//! Companion tracks: the page faults of a process as samples of a thread that never was, so that call tree, flame graph and
-//! inverted tree tell who causes them: by the time they took, and by the bytes that they brought.
+//! Companion tracks: the page faults of a process as samples of a synthetic thread, so call tree,
+//! flame graph and inverted tree show what causes them, weighted by their time and by the bytes
+//! that they read.
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value, json};
@@ -31,15 +32,15 @@ impl Weight {
 /// A companion track.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Companion {
-    /// Whose faults.
+    /// The process whose faults are shown.
     pub process: ProcessId,
-    /// By what.
+    /// How the faults are weighted.
     pub weight: Weight,
-    /// Sum of its weights: ns or bytes.
+    /// Sum of its weights, in ns or bytes.
     pub total: u64,
 }
 
-/// Every companion that has something to weigh, process by process.
+/// All companion tracks with a nonzero weight, process by process.
 pub fn all(tables: &Tables, collected: &Collected) -> Vec<Companion> {
     let mut sums = vec![[0u64; 2]; tables.processes.len()];
     let faults = collected.threads.iter().flat_map(|thread| thread.faults.iter());
@@ -61,8 +62,8 @@ pub fn all(tables: &Tables, collected: &Collected) -> Vec<Companion> {
     companions.filter(|companion| companion.total > 0).collect()
 }
 
-/// Index of the companion that is shown when the profile opens: the command's by time, else the largest by time; where no
-/// latency is known, by bytes.
+/// Index of the companion that is visible when the profile opens: the command's by time, or else
+/// the largest by time; if no latency is known, by bytes.
 pub fn shown(tables: &Tables, companions: &[Companion]) -> Option<usize> {
     let command = tables.command_process();
     let of = |weight: Weight| companions.iter().enumerate().filter(move |(_, c)| c.weight == weight);
@@ -76,7 +77,7 @@ pub fn shown(tables: &Tables, companions: &[Companion]) -> Option<usize> {
 }
 
 impl Companion {
-    /// The row of `threads`, made of a real thread's row of the same process.
+    /// The row of `threads`, built from the row of a real thread in the same process.
     pub fn row(&self, of_process: &Map<String, Value>) -> Map<String, Value> {
         let mut row = of_process.clone();
         let text = |key: &str| of_process.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -100,19 +101,19 @@ impl Companion {
     }
 }
 
-/// A companion with the facts that fill it.
+/// A companion with the facts for its samples.
 pub struct CompanionThread<'a> {
-    /// Which.
+    /// The companion.
     pub companion: &'a Companion,
-    /// Its row of `threads` without the tables.
+    /// Its row of `threads` without tables.
     pub row: &'a ThreadRow,
-    /// Where threads are.
+    /// All threads.
     pub tables: &'a Tables,
-    /// Where faults are.
+    /// The facts with the faults.
     pub collected: &'a Collected,
-    /// Where stacks are.
+    /// The tables with the stacks.
     pub shared: &'a Shared<'a>,
-    /// The profile's first and last moment.
+    /// Start and end of the profile.
     pub times: (Timestamp, Timestamp),
 }
 

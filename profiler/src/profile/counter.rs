@@ -1,4 +1,5 @@
-//! Tracks of each shown process: the CPU time of all its threads (250 % is two and a half CPUs), and its page faults.
+//! Counter tracks of each visible process: CPU time of all its threads (250 % is two and a half
+//! CPUs), and its page faults.
 
 use fxprof_processed_profile::{GraphColor, ProcessHandle, Profile, Timestamp as FxTimestamp};
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use crate::addr::Timestamp;
 use crate::fact::budget::{Collected, FaultRate};
 use crate::fact::{ProcessId, Tables, ThreadId};
 
-/// Steps of the longest track: about one a pixel.
+/// Maximum steps of a track: about one per pixel.
 const STEPS: u64 = 2_000;
 /// Shortest step, in ns: ten samples at 1000 Hz.
 const SHORTEST_STEP: u64 = 10_000_000;
@@ -53,7 +54,7 @@ pub fn add_to(
         }
         let counter = profile.add_counter(*handle, CPU, "CPU", "CPU time of all threads of the process");
         profile.set_counter_color(counter, GraphColor::Grey);
-        // The first value has no predecessor and is not drawn: it stands for the time before 0.
+        // The first value has no predecessor and is not drawn: it represents the time before 0.
         profile.add_counter_sample(counter, FxTimestamp::from_nanos_since_reference(0), 0.0, 0);
         for (cpu, index) in cpu.into_iter().zip(1..) {
             let time = FxTimestamp::from_nanos_since_reference(step.saturating_mul(index).min(length.max(1)));
@@ -65,7 +66,7 @@ pub fn add_to(
     }
 }
 
-/// Every fault is in them, whatever the budget left of the markers.
+/// Every fault is counted, even those without a marker because of the budget.
 fn add_faults(profile: &mut Profile, process: ProcessHandle, rate: &FaultRate, zero: Timestamp) {
     let all = rate.steps.iter().map(|(step, (faults, _))| (*step, *faults));
     let waited = rate
@@ -82,7 +83,7 @@ fn add_faults(profile: &mut Profile, process: ProcessHandle, rate: &FaultRate, z
     );
 }
 
-/// A value stands for the time since the one before, so a zero stands before each step that follows a gap.
+/// A value covers the time since the previous one, so a zero precedes each step after a gap.
 fn add_steps(
     profile: &mut Profile,
     (process, name, color): (ProcessHandle, &str, GraphColor),
@@ -96,7 +97,7 @@ fn add_steps(
     let description = if name == FAULTS {
         "Page faults of all threads of the process"
     } else {
-        "Page faults that waited for a disk or for somebody else's read"
+        "Page faults that waited for a disk or for another thread's read"
     };
     let counter = profile.add_counter(process, name, "PageFault", description);
     profile.set_counter_color(counter, color);
@@ -108,7 +109,7 @@ fn add_steps(
     for (step, count) in steps {
         if last != Some(step) {
             if let Some(last) = last {
-                // The rate falls to nothing within the step after the last one.
+                // The rate falls to zero within the step after the last one.
                 profile.add_counter_sample(counter, at(last.saturating_add(1)), 0.0, 0);
             }
             if last.is_none_or(|last| last.saturating_add(1) < step) {
@@ -124,7 +125,8 @@ fn add_steps(
     }
 }
 
-/// A sample's CPU time was used before it: it fills the steps backward from the sample's, each up to its length.
+/// A sample's CPU time was used before the sample: it fills the steps backward from there, each up
+/// to its length.
 fn spread(cpu: &mut [u64], step: u64, time: u64, mut cpu_time: u64) {
     let mut index = usize::try_from(time / step)
         .unwrap_or(usize::MAX)
@@ -140,7 +142,7 @@ fn spread(cpu: &mut [u64], step: u64, time: u64, mut cpu_time: u64) {
     }
 }
 
-/// Says how the front end draws a counter (format 62 and later; the library writes 55).
+/// Describes how the front end draws a counter (format 62 and later; the library writes 55).
 pub fn display(counter: &mut Value) {
     let Some(fields) = counter.as_object_mut() else { return };
     let color = fields.remove("color").unwrap_or_else(|| json!("grey"));
@@ -173,7 +175,7 @@ fn fault_display(label: &str, color: &Value, sort_weight: u32) -> Value {
         "sortWeight": sort_weight,
         "label": label,
         "tooltipRows": [
-            row("rate", format!("{label} a millisecond")),
+            row("rate", format!("{label} per millisecond")),
             row("count", format!("{label} in this step")),
             row("committed-range-total", format!("{label} in the visible range")),
         ],

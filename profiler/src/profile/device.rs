@@ -1,5 +1,6 @@
-//! Block devices as tracks: each is a process with one thread, whose samples are what was asked of the device, weighed by bytes, with the
-//! stack of who asked, and whose markers are its requests. Flame graph and inverted tree tell who reads and writes.
+//! Tracks of block devices: each is a process with one thread. Its samples are the parts of
+//! requests, weighted by bytes, with the submitter's stack; its markers are the requests. Flame
+//! graph and inverted tree show which code reads and writes.
 
 use std::borrow::Cow;
 
@@ -22,10 +23,11 @@ use crate::fact::budget::Collected;
 use crate::fact::request::Operation;
 use crate::fact::{DeviceId, RequestFact, Tables};
 
-/// Devices whose tracks are shown when a profile opens: those with the most bytes.
+/// Maximum number of device tracks that are visible when a profile opens: those with the most
+/// bytes.
 const SHOWN: usize = 4;
 
-/// Every device that did something, the one with the most bytes first.
+/// All devices with requests, sorted by bytes in descending order.
 pub fn all(collected: &Collected) -> Vec<DeviceId> {
     let totals = &collected.request_totals;
     let mut devices: Vec<DeviceId> = totals.keys().copied().collect();
@@ -34,12 +36,12 @@ pub fn all(collected: &Collected) -> Vec<DeviceId> {
     devices
 }
 
-/// How many of them are shown when the profile opens.
+/// How many of them are visible when the profile opens.
 pub fn shown(devices: usize) -> usize {
     devices.min(SHOWN)
 }
 
-/// The process of a device: a real one's is a number.
+/// The process id of a device's track; ids of real processes are numbers.
 pub fn pid(tables: &Tables, device: DeviceId) -> String {
     let Some(of) = tables.devices.get(device.index()) else {
         return format!("device {}", device.0);
@@ -51,7 +53,7 @@ pub fn pid(tables: &Tables, device: DeviceId) -> String {
     }
 }
 
-/// The row of `threads`, made of a real thread's.
+/// The row of `threads`, built from the row of a real thread.
 pub fn row(tables: &Tables, device: DeviceId, of_thread: &Map<String, Value>) -> Map<String, Value> {
     let mut row = of_thread.clone();
     let (name, pid) = (words::device(tables, device), pid(tables, device));
@@ -72,12 +74,12 @@ pub fn row(tables: &Tables, device: DeviceId, of_thread: &Map<String, Value>) ->
     row
 }
 
-/// Names of requests' markers as numbers in the string array.
+/// Names of request markers, as indices into the string array.
 #[derive(Debug)]
 pub struct OperationNames(Vec<(Operation, u32)>);
 
 impl OperationNames {
-    /// Numbers them.
+    /// Adds the names to the string array.
     pub fn new(shared: &mut Shared<'_>) -> Result<Self, WriteError> {
         let number = |operation: Operation| Ok((operation, shared.string(Cow::Borrowed(operation.name()))?));
         let all: Result<_, _> = Operation::ALL.into_iter().map(number).collect();
@@ -90,23 +92,23 @@ impl OperationNames {
     }
 }
 
-/// A device with the facts that fill its track.
+/// A device with the facts for its track.
 pub struct DeviceThread<'a> {
-    /// Which.
+    /// The device.
     pub device: DeviceId,
-    /// Its row of `threads` without the tables.
+    /// Its row of `threads` without tables.
     pub row: &'a ThreadRow,
-    /// Where devices and files are.
+    /// The tables with devices and files.
     pub tables: &'a Tables,
-    /// Where requests are.
+    /// The facts with the requests.
     pub collected: &'a Collected,
-    /// Where stacks are.
+    /// The tables with the stacks.
     pub shared: &'a Shared<'a>,
-    /// Where the stack of an unknown submitter is.
+    /// Row of the stack of an unknown submitter.
     pub labels: &'a Labels,
-    /// What requests are called.
+    /// Names of request markers.
     pub names: &'a OperationNames,
-    /// The profile's first and last moment.
+    /// Start and end of the profile.
     pub times: (Timestamp, Timestamp),
 }
 

@@ -1,5 +1,6 @@
-//! Tracks of each block device: bytes and requests under way, and requests a second. Every request is in them, whatever the budget left;
-//! those that are unfinished are under way to the end, and complete in no second.
+//! Counter tracks of each block device: bytes and requests in flight, and requests per second. They
+//! count every request, including those without a marker; unfinished requests stay in flight to the
+//! end, and are never counted as completed.
 
 use serde_json::{Value, json};
 
@@ -12,7 +13,8 @@ use crate::fact::{DeviceId, Tables};
 /// Milliseconds in a second.
 const PER_SECOND: f64 = 1_000.0;
 
-/// What is drawn. The front end shows a value over the milliseconds since the one before.
+/// The quantity of a track. The front end shows a value divided by the milliseconds since the
+/// previous one.
 #[derive(Debug, Clone, Copy)]
 enum Figure {
     Bytes,
@@ -21,7 +23,8 @@ enum Figure {
 }
 
 impl Figure {
-    /// Such that the value over its time in ms is bytes, requests, or requests a second.
+    /// The scale at which a value divided by its time in ms is bytes, requests, or requests per
+    /// second.
     fn value(self, step: &LoadStep) -> f64 {
         match self {
             Self::Bytes => step.bytes_ns as f64 / NS_PER_MS,
@@ -30,17 +33,17 @@ impl Figure {
         }
     }
 
-    /// Name, label, unit of a value over time, colour, place.
+    /// Name, label, unit of the rate, colour, position.
     fn words(self) -> (&'static str, &'static str, &'static str, &'static str, u32) {
         match self {
             Self::Bytes => ("ngmiBytesInFlight", "bytes in flight", "bytes", "blue", 60),
             Self::Depth => ("ngmiQueueDepth", "queue depth", "number", "purple", 61),
-            Self::Rate => ("ngmiIops", "requests a second", "number", "orange", 62),
+            Self::Rate => ("ngmiIops", "requests per second", "number", "orange", 62),
         }
     }
 }
 
-/// The counters of each device; the first stands at `first` in `threads`.
+/// The counters of each device; the thread of the first device has index `first` in `threads`.
 pub fn all(tables: &Tables, collected: &Collected, devices: &[DeviceId], first: usize, zero: Timestamp) -> Vec<Value> {
     let mut counters = Vec::new();
     for (device, index) in devices.iter().zip(first..) {
@@ -80,7 +83,7 @@ pub fn all(tables: &Tables, collected: &Collected, devices: &[DeviceId], first: 
     counters
 }
 
-/// Times and values: a zero stands before each stretch of steps, and one after it.
+/// Times and values: a zero precedes each run of steps, and one follows it.
 fn columns(figure: Figure, steps: &[LoadStep], zero: Timestamp) -> (Vec<f64>, Vec<f64>) {
     let mut rows: Vec<(u64, f64)> = Vec::with_capacity(steps.len() + 2);
     for (index, step) in steps.iter().enumerate() {
@@ -123,7 +126,7 @@ mod tests {
         let (deltas, bytes) = columns(Figure::Bytes, &steps, Timestamp(5_000_000));
         assert_eq!(deltas, [5.0, 10.0, 10.0, 10.0, 50.0, 10.0, 10.0]);
         assert_eq!(bytes, [0.0, 40960.0, 40960.0, 0.0, 0.0, 40960.0, 0.0]);
-        // 3 requests in 10 ms are 300 a second.
+        // 3 requests in 10 ms are 300 per second.
         assert_eq!(columns(Figure::Rate, &steps, Timestamp(0)).1[1] / 10.0, 300.0);
         assert_eq!(columns(Figure::Depth, &steps, Timestamp(0)).1[1] / 10.0, 2.0);
     }

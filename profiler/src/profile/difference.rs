@@ -1,7 +1,8 @@
-//! The difference between two sets of recordings as a profile: its samples weigh what the second set took more (or less: a negative weight, as in
-//! the front end's own comparison) than the first, stack by stack.
+//! The difference between two sets of recordings as a profile. A sample weighs what the second set
+//! used more than the first in its stack (negative: less, as in the front end's own comparison).
 //!
-//! Frames are the same if their modules and functions have the same names: addresses differ from build to build.
+//! Frames are equal if their modules and functions have equal names: addresses differ between
+//! builds.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,11 +20,11 @@ use crate::fact::{
     StackId, StackNode, Tables, Thread, ThreadId, WaitFact,
 };
 
-/// What is compared: a thread of the profile each.
+/// The quantities that are compared, one thread of the profile each.
 const KINDS: [&str; 3] = ["CPU time", "time in page faults", "waits (idle ones left out)"];
 const MS: u64 = 1_000_000;
 
-/// Times by stack, in ns: one of [`KINDS`] each.
+/// Times by stack in ns, one for each of [`KINDS`].
 #[derive(Debug, Default)]
 pub struct Weights([FxHashMap<StackId, u64>; 3]);
 
@@ -54,7 +55,7 @@ impl FactSink for Weights {
     }
 }
 
-/// What makes two frames of different recordings the same: the module, and the functions or the place.
+/// Identity of a frame across recordings: the module, and its functions or address.
 type FrameKey = (Option<ModuleId>, Vec<Arc<str>>);
 
 /// A difference under construction.
@@ -63,7 +64,7 @@ pub struct Difference {
     tables: Tables,
     frames: FxHashMap<FrameKey, FrameId>,
     stacks: FxHashMap<(Option<StackId>, FrameId), StackId>,
-    /// In ns, by kind.
+    /// Times in ns, by kind.
     weights: [BTreeMap<StackId, f64>; 3],
 }
 
@@ -72,14 +73,15 @@ fn number(len: usize) -> u32 {
 }
 
 impl Difference {
-    /// Adds a recording, so many times: 1/n for each of n of the second set, −1/n for those of the first.
+    /// Adds a recording with a factor: 1/n for each of the n recordings of the second set, −1/n for
+    /// those of the first.
     pub fn add(&mut self, tables: &Tables, weights: &Weights, times: f64) {
         let modules: Vec<ModuleId> = tables.modules.iter().map(|module| self.module(module)).collect();
         let frames = (0..number(tables.frames.len())).map(|id| self.frame(tables, FrameId(id), &modules));
         let frames: Vec<FrameId> = frames.collect();
         let mut stacks: Vec<Option<StackId>> = Vec::with_capacity(tables.stacks.len());
         for node in &tables.stacks {
-            // A parent comes before its children: anything else is no parent.
+            // A parent precedes its children: anything else is not a parent.
             let parent = node
                 .parent
                 .and_then(|parent| stacks.get(parent.index()).copied().flatten());
@@ -178,10 +180,10 @@ impl Difference {
         })
     }
 
-    /// Writes the profile as JSON; `title` stands where a recording has its command.
+    /// Writes the profile as JSON; `title` replaces the command of a recording.
     ///
     /// # Errors
-    /// Those of [`write`].
+    /// The errors of [`write`].
     pub fn write(mut self, title: &str, out: &mut dyn io::Write) -> Result<(), WriteError> {
         let weights = std::mem::take(&mut self.weights).map(|weights| {
             let changed = weights.into_iter().filter(|(_, weight)| weight.abs() >= 1.0);
@@ -230,7 +232,7 @@ impl Difference {
     }
 }
 
-/// Gives the samples their weights, and takes away what says that they are a recording's.
+/// Sets the weights of the samples, and removes what describes a recording.
 fn reweigh(profile: &mut Value, weights: &[Vec<(StackId, f64)>; 3]) {
     let rows = profile.get_mut("threads").and_then(Value::as_array_mut);
     for (row, weights) in rows.into_iter().flatten().zip(weights) {
@@ -239,7 +241,7 @@ fn reweigh(profile: &mut Value, weights: &[Vec<(StackId, f64)>; 3]) {
         };
         let rows = samples.get("length").and_then(Value::as_u64).unwrap_or_default();
         let rows = usize::try_from(rows).unwrap_or_default();
-        // A row without a stack may stand at the thread's start.
+        // A row without a stack may be at the thread's start.
         let mut column = vec![json!(0); rows.saturating_sub(weights.len())];
         column.extend(weights.iter().map(|(_, weight)| json!(weight / MS as f64)));
         samples.insert("weight".to_owned(), Value::Array(column));

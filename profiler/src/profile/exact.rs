@@ -1,7 +1,8 @@
-//! The profile's `ngmi` section: what the reader needs and the format has no place for, exact to the bit.
+//! The profile's `ngmi` section: data that the reader needs and the format cannot represent,
+//! bit-exact.
 //!
-//! Whoever saves a profile from the web page passes it through JavaScript, where integers end at 2⁵³: larger ones are
-//! written as `{"u64": "…"}`.
+//! A profile that is saved from the web page passes through JavaScript, where integers are exact
+//! only up to 2⁵³: larger ones are written as `{"u64": "…"}`.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeStruct};
@@ -18,20 +19,20 @@ use crate::fact::budget::Collected;
 
 /// Version of the section.
 pub const VERSION: u32 = 3;
-/// JavaScript counts exactly up to here.
+/// Largest integer that JavaScript represents exactly, with all smaller ones.
 const JS_MAX: u64 = (1 << 53) - 1;
-/// The only key of an integer's object.
+/// The only key of the object that represents a large integer.
 const KEY: &str = "u64";
 
-/// The section.
+/// The content of the section.
 pub struct Exact<'a> {
-    /// Everything that facts refer to.
+    /// The tables that facts refer to.
     pub tables: &'a Tables,
-    /// Where symbols are numbered.
+    /// The shared tables, with the numbers of symbols.
     pub shared: &'a Shared<'a>,
     /// Row of the first labelled stack.
     pub labels: usize,
-    /// Requests and causes.
+    /// The facts with requests and causes.
     pub collected: &'a Collected,
     /// The profile's time 0.
     pub zero: Timestamp,
@@ -70,7 +71,7 @@ impl Serialize for Exact<'_> {
     }
 }
 
-/// Serialises with integers that survive JavaScript.
+/// Serializes integers in a form that JavaScript preserves.
 struct Portable<'a, T>(&'a T);
 
 impl<T: Serialize> Serialize for Portable<'_, T> {
@@ -111,7 +112,7 @@ fn restore(value: &mut Value) {
     }
 }
 
-/// An integer that survives JavaScript: a string where it is large.
+/// An integer in a form that JavaScript preserves: a string if it is large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Big(pub u64);
 
@@ -147,14 +148,14 @@ impl<'de> Deserialize<'de> for Big {
     }
 }
 
-/// Reads a value that [`Exact`] wrote.
+/// Deserializes a value that [`Exact`] wrote.
 pub fn from_portable<T: DeserializeOwned>(mut value: Value) -> Result<T, serde_json::Error> {
     restore(&mut value);
     serde_json::from_value(value)
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)] // A test says what it needs by failing.
+#[allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 mod tests {
     use super::*;
     use crate::fact::Recording;

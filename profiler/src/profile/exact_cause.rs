@@ -1,4 +1,5 @@
-//! Why faults and waits took so long, in the profile's `ngmi` section, exact to the bit; times from the profile's time 0.
+//! Causes of long faults and waits, in the profile's `ngmi` section, bit-exact; times are relative
+//! to the profile's time 0.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,11 +9,11 @@ use crate::addr::Timestamp;
 use crate::fact::request::{Operation, RequestKind};
 use crate::fact::{Cause, DeviceId, Effect, EffectKind, HolderRef, MappedFileId, Reason, RequestRef, Tables, ThreadId};
 
-/// What was held up, and why.
+/// An effect with its cause.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct RawCause(RawEffect, RawReason);
 
-/// Kind, thread, start.
+/// Kind, thread, and start of the effect.
 #[derive(Debug, Serialize, Deserialize)]
 struct RawEffect(EffectKind, u32, Big);
 
@@ -20,34 +21,34 @@ struct RawEffect(EffectKind, u32, Big);
 #[serde(rename_all = "lowercase")]
 enum RawReason {
     Request(RawRequestRef),
-    /// And its end.
+    /// The end of the effect.
     Holder(RawEffect, Big),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 struct RawRequestRef(
-    /// Asked for by the one who waits.
+    /// Whether the waiting thread itself submitted the request.
     bool,
-    /// Who asked.
+    /// The thread that submitted the request.
     Option<u32>,
     /// Device.
     u32,
     /// Sector.
     Big,
-    /// Start and end.
+    /// Start and end of the request.
     (Big, Big),
     Operation,
     RequestKind,
     /// Bytes.
     u32,
-    /// File.
+    /// File of the data.
     Option<u32>,
-    /// Offset in it.
+    /// Offset in the file.
     Option<Big>,
 );
 
 impl RawCause {
-    /// Of a cause.
+    /// Converts a cause.
     pub fn new(cause: &Cause, zero: Timestamp) -> Self {
         let reason = match &cause.reason {
             Reason::Request(request) => RawReason::Request(RawRequestRef(
@@ -67,7 +68,7 @@ impl RawCause {
         Self(effect(&cause.effect, zero), reason)
     }
 
-    /// The cause that it was made of.
+    /// Converts back to the cause.
     pub fn fact(&self, zero: Timestamp, tables: &Tables) -> Result<Cause, ReadError> {
         let reason = match &self.1 {
             RawReason::Request(request) => Reason::Request(request.fact(zero, tables)?),

@@ -1,4 +1,5 @@
-//! Block requests in the profile's `ngmi` section, exact to the bit: an array for each, times from the profile's time 0.
+//! Block requests in the profile's `ngmi` section, bit-exact: an array for each; times are relative
+//! to the profile's time 0.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,9 +15,9 @@ use crate::fact::{DeviceId, MappedFileId, StackId, Tables, ThreadId};
 /// A request.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct RawRequest(
-    /// Start, from time 0.
+    /// Start, relative to time 0.
     Big,
-    /// End, from the start.
+    /// End, relative to the start.
     Big,
     /// Device.
     u32,
@@ -27,11 +28,11 @@ pub struct RawRequest(
     Operation,
     /// Flags, see [`bits`].
     u32,
-    /// Before the device had it.
+    /// Time before it was issued to the device.
     Option<Big>,
-    /// In the device.
+    /// Time in the device.
     Option<Big>,
-    /// Requests in the device, error, requeues.
+    /// Requests in the device, error code, requeues.
     (u32, i32, u32),
     RequestSight,
     Vec<RawBio>,
@@ -40,11 +41,11 @@ pub struct RawRequest(
 /// A part of a request.
 #[derive(Debug, Serialize, Deserialize)]
 struct RawBio(
-    /// Time, from the profile's time 0.
+    /// Time, relative to the profile's time 0.
     Big,
-    /// Process, thread, its name.
+    /// Process id, thread id and thread name.
     (u32, u32, String),
-    /// Number of the thread.
+    /// Number of the thread in the tables.
     Option<u32>,
     /// Row of the stack table.
     Option<u32>,
@@ -54,16 +55,17 @@ struct RawBio(
     u32,
     /// File.
     Option<u32>,
-    /// Offset in it.
+    /// Offset in the file.
     Option<Big>,
     BioSource,
-    /// Within a page fault.
+    /// Whether it was submitted in a page fault.
     bool,
-    /// System call.
+    /// System call in which it was submitted.
     Option<u32>,
 );
 
-/// From the lowest: read ahead, sync, metadata, through the cache, scheduled, without requests.
+/// Flag bits, from the lowest: read-ahead, sync, metadata, through the cache, scheduled, without
+/// requests.
 fn bits(request: &RequestFact) -> u32 {
     let RequestKind {
         read_ahead,
@@ -79,7 +81,7 @@ fn bits(request: &RequestFact) -> u32 {
 }
 
 impl RawRequest {
-    /// Of a request.
+    /// Converts a request.
     pub fn new(request: &RequestFact, shared: &Shared<'_>, zero: Timestamp) -> Self {
         let row = |stack: Option<StackId>| stack.and_then(|stack| shared.stack_row(stack));
         let bio = |bio: &BioFact| {
@@ -113,7 +115,7 @@ impl RawRequest {
         )
     }
 
-    /// The request that it was made of.
+    /// Converts back to the request.
     pub fn fact(&self, zero: Timestamp, (tables, rows): (&Tables, &Rows)) -> Result<RequestFact, ReadError> {
         let Self(start, length, device, sector, bytes, operation, flags, queued, service, counts, sight, bios) = self;
         let start = after(zero, *start)?;

@@ -1,4 +1,5 @@
-//! Waits in a thread's `ngmi` section, exact to the bit: an array for each, times from the profile's time 0.
+//! Waits in a thread's `ngmi` section, bit-exact: an array for each; times are relative to the
+//! profile's time 0.
 
 use std::time::Duration;
 
@@ -12,43 +13,44 @@ use crate::addr::{Timestamp, ns};
 use crate::fact::wait::{Sight, WaitCall, WaitFact, WaitReason, WakerFact};
 use crate::fact::{MappedFileId, StackId, Tables, ThreadId};
 
-/// A wait. What follows from the rest is `null`.
+/// A wait. Values that follow from the others are `null`.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct RawWait(
-    /// Start, from time 0.
+    /// Start, relative to time 0.
     Big,
-    /// End, from the start.
+    /// End, relative to the start.
     Big,
     /// Row of the stack table.
     Option<u32>,
-    /// Off CPUs, if not from start to end.
+    /// Time off-CPU, if it is not the whole duration.
     Option<Big>,
-    /// Of that: could have run.
+    /// The runnable part of it.
     Big,
-    /// The longest, if not all of it.
+    /// The longest one, if it is not the whole duration.
     Option<Big>,
-    /// How many.
+    /// Number of waits.
     u32,
-    /// Its place in [`WaitReason::ALL`].
+    /// Index in [`WaitReason::ALL`].
     usize,
-    /// Its place in [`SIGHTS`], and whether it was within a page fault.
+    /// Index in [`SIGHTS`], and whether the wait was within a page fault.
     (usize, bool),
     Option<RawCall>,
     Option<RawWaker>,
 );
 
-/// Number, name, file, path.
+/// System call: number, name, file, path.
 #[derive(Debug, Serialize, Deserialize)]
 struct RawCall(u32, String, Option<u32>, Option<String>);
 
-/// Time from the profile's time 0, pid, tid, thread, row of the stack table, by an interrupt.
+/// Wakeup: time relative to the profile's time 0, pid, tid, thread, row of the stack table, whether
+/// by an interrupt.
 #[derive(Debug, Serialize, Deserialize)]
 struct RawWaker(Big, u32, u32, Option<u32>, Option<u32>, Option<bool>);
 
 const SIGHTS: [Sight; 4] = [Sight::Whole, Sight::LikeEarlier, Sight::NoStart, Sight::NoEnd];
 
 impl RawWait {
-    /// Of a wait of the thread that the section belongs to.
+    /// Converts a wait of the thread that the section belongs to.
     pub fn new(wait: &WaitFact, shared: &Shared<'_>, zero: Timestamp) -> Self {
         let row = |stack: Option<StackId>| stack.and_then(|stack| shared.stack_row(stack));
         let length = wait.end.since(wait.start);
@@ -78,7 +80,7 @@ impl RawWait {
         )
     }
 
-    /// The wait that it was made of.
+    /// Converts back to the wait.
     pub fn fact(
         &self,
         thread: ThreadId,
@@ -142,12 +144,12 @@ impl RawWait {
     }
 }
 
-/// In ns.
+/// Duration in ns.
 pub fn big(time: Duration) -> Big {
     Big(ns(time))
 }
 
-/// Of ns.
+/// Duration from ns.
 pub fn duration(ns: Big) -> Duration {
     Duration::from_nanos(ns.0)
 }

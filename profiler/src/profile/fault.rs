@@ -1,4 +1,4 @@
-//! Page faults, and pages that were read, as the payloads of markers: both ways.
+//! Conversion between page faults or page reads and the payloads of their markers.
 
 use std::time::Duration;
 
@@ -12,14 +12,15 @@ use crate::addr::{Avma, FileOffset, PAGE, Timestamp, ns};
 use crate::fact::fault::{FaultWaits, FilePlace, PageRange};
 use crate::fact::{FaultFact, MappedFileId, PagesReadFact, StackId, ThreadId};
 
-/// Type of a fault that found its page in memory.
+/// Payload type of a fault that found its page in memory.
 pub const FAULT: &str = "PageFault";
-/// Type of a fault that waited for a disk or for somebody else's read: it has a colour and a track of its own.
+/// Payload type of a fault that waited for a disk or for another thread's read: it has a separate
+/// colour and track.
 pub const DISK_FAULT: &str = "PageFaultDisk";
-/// Type of pages that were read.
+/// Payload type of pages that were read.
 pub const READ: &str = "PagesRead";
 
-/// A page fault. What is absent is zero, none or not known: `bits` tells which.
+/// A page fault. An absent value is zero, none or unknown: `bits` distinguishes them.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FaultPayload {
@@ -33,10 +34,10 @@ pub struct FaultPayload {
     /// Number of the file in our tables.
     #[serde(skip_serializing_if = "Option::is_none")]
     file_id: Option<u32>,
-    /// Where the page starts.
+    /// Offset of the page's start in the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     offset: Option<String>,
-    /// The byte that was touched, where it does not follow from offset and address.
+    /// The accessed address, unless it follows from offset and page address.
     #[serde(skip_serializing_if = "Option::is_none")]
     byte: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,20 +64,20 @@ pub struct FaultPayload {
     reclaim: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     retries: Option<u32>,
-    /// Pages that were mapped around.
+    /// Number of pages that were mapped around it.
     #[serde(skip_serializing_if = "Option::is_none")]
     around: Option<u32>,
-    /// Number of the first of them.
+    /// Index of the first of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     around_first: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pages_read: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     remarks: Option<u32>,
-    /// What it waited for.
+    /// Why it waited.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// What the front end paints it with.
+    /// Colour in the front end.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     color: Option<&'static str>,
 }
@@ -87,7 +88,7 @@ fn is_zero(ms: &f64) -> bool {
 }
 
 impl FaultPayload {
-    /// Of a fault.
+    /// Converts a fault.
     pub fn new(fault: &FaultFact, names: &FaultNames<'_>) -> Self {
         let disk = fault.waited();
         let ms = |part: Option<Duration>| milliseconds(part.unwrap_or_default());
@@ -132,7 +133,7 @@ impl FaultPayload {
         payload
     }
 
-    /// The fault that it was made of; `None` if no fault makes such a payload.
+    /// Converts back to the fault; `None` if no fault has such a payload.
     pub fn into_fact(self, at: Placed) -> Option<FaultFact> {
         let (bits, known) = fault_bits::decode(self.bits)?;
         let address = Avma(parse_hex(&self.address)?);
@@ -184,20 +185,20 @@ impl FaultPayload {
     }
 }
 
-/// What a marker's columns say.
+/// The other columns of a marker.
 #[derive(Debug, Clone, Copy)]
 pub struct Placed {
-    /// When it began.
+    /// Start time.
     pub start: Timestamp,
-    /// When it ended, for an interval.
+    /// End time of an interval.
     pub end: Option<Timestamp>,
-    /// On which thread.
+    /// Its thread.
     pub thread: ThreadId,
     /// Its backtrace.
     pub stack: Option<StackId>,
 }
 
-/// Pages that were read.
+/// Payload of a page read.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadPayload {
@@ -209,9 +210,9 @@ pub struct ReadPayload {
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<u32>,
     file_id: u32,
-    /// Where the first page starts.
+    /// Offset of the first page.
     offset: String,
-    /// Number of the first page.
+    /// Index of the first page.
     page: String,
     pages: u32,
     bytes: u64,
@@ -223,7 +224,7 @@ pub struct ReadPayload {
 }
 
 impl ReadPayload {
-    /// Of a read.
+    /// Converts a read.
     pub fn new(read: &PagesReadFact, names: &FaultNames<'_>) -> Self {
         let file = names.file(read.file);
         Self {
@@ -241,7 +242,7 @@ impl ReadPayload {
         }
     }
 
-    /// The read that it was made of; `None` if no read makes such a payload.
+    /// Converts back to the read; `None` if no read has such a payload.
     pub fn into_fact(self, at: Placed) -> Option<PagesReadFact> {
         Some(PagesReadFact {
             time: at.start,
@@ -257,7 +258,7 @@ impl ReadPayload {
     }
 }
 
-/// The touched byte follows from page and address where both count in pages of 4 KiB.
+/// The accessed address follows from page and address if both count in pages of 4 KiB.
 fn usual_byte(offset: FileOffset, address: Avma) -> FileOffset {
     FileOffset(offset.0.saturating_add(address.0 % PAGE))
 }
@@ -270,7 +271,7 @@ fn parse_hex(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
-/// When a fault was over; `None`: how long it took is not known.
+/// When a fault ended; `None`: its duration is unknown.
 pub fn end(fault: &FaultFact) -> Option<Timestamp> {
     let latency = ns(fault.latency?);
     Some(Timestamp(fault.start.0.saturating_add(latency)))

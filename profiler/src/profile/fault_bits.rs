@@ -1,7 +1,9 @@
-//! What a fault's payload holds for the reader alone, in one integer: kinds, flags, and which figures are known.
+//! The part of a fault's payload that only the reader uses, packed into an integer: kinds, flags,
+//! and which values are known.
 //!
-//! From the lowest bit: class (4, its place in [`FaultClass::ALL`]), access (2), failure (3, 0: none), major, in the kernel,
-//! another process's memory, read-around off, known parts of the latency (6, in the order of [`known_parts`]), known retries.
+//! From the lowest bit: class (4 bits, index in [`FaultClass::ALL`]), access (2), failure (3, 0:
+//! none), major, in the kernel, another process's memory, read-around off, known parts of the
+//! latency (6, in the order of [`known_parts`]), known retries.
 
 use std::time::Duration;
 
@@ -11,17 +13,17 @@ use crate::fact::{FaultFact, ThreadId};
 
 const ACCESSES: [Access; 4] = [Access::Read, Access::Write, Access::Execute, Access::Unknown];
 const FAILURES: [Failure; 4] = [Failure::Segv, Failure::Bus, Failure::OutOfMemory, Failure::Other];
-/// Parts of a latency.
+/// Number of latency parts.
 const PARTS: usize = 6;
-/// Bits in use.
+/// Number of bits in use.
 const WIDTH: u32 = 20;
 
-/// Which figures a payload's zeros stand for.
+/// Which zeros of a payload are known values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
-    /// In the order of [`known_parts`].
+    /// The latency parts, in the order of [`known_parts`].
     pub parts: [bool; PARTS],
-    /// The attempts were counted.
+    /// Whether attempts were counted.
     pub retries: bool,
 }
 
@@ -38,7 +40,7 @@ pub fn known_parts(waits: &mut FaultWaits) -> [&mut Option<Duration>; PARTS] {
     [lock, disk, other_read, blocked, preempted, reclaim]
 }
 
-/// Packs.
+/// Packs a fault's kinds, flags and known values.
 pub fn encode(fault: &FaultFact) -> u64 {
     let place = |found: Option<usize>| found.unwrap_or(0) as u64;
     let class = place(FaultClass::ALL.iter().position(|class| *class == fault.class));
@@ -57,7 +59,7 @@ pub fn encode(fault: &FaultFact) -> u64 {
     bits
 }
 
-/// Unpacks into a fault with nothing but what the bits say; `None` for bits that [`encode`] does not make.
+/// Unpacks the bits into an otherwise empty fault; `None` for bits that [`encode`] never produces.
 pub fn decode(bits: u64) -> Option<(FaultFact, Known)> {
     let index = |shift: u32, width: u32| usize::try_from(bits >> shift & ((1 << width) - 1)).ok();
     let flag = |bit: u32| bits >> bit & 1 == 1;
@@ -112,7 +114,7 @@ mod tests {
             fault.retries = known.retries.then_some(0);
             assert_eq!(encode(&fault), bits);
         }
-        // Classes, accesses, failures and none, flags.
+        // Classes, accesses, failures including none, flags.
         assert_eq!(decoded, (12 * 4 * 5) << 11);
         assert!(decode(1 << WIDTH).is_none() && decode(15).is_none() && decode(5 << 6).is_none());
     }

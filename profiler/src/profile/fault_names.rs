@@ -1,4 +1,4 @@
-//! The strings of faults' markers, numbered once: a million markers refer to them.
+//! The strings of fault markers, as indices into the string array: a million markers share them.
 
 use std::borrow::Cow;
 
@@ -16,14 +16,14 @@ const COUNTED: [&str; 6] = [
     "failed: OOM",
     "failed: other",
 ];
-/// Those that apply are joined.
+/// Notes, joined if several apply.
 const REMARKS: [&str; 3] = [
     "touched by the kernel",
     "another process's memory",
-    "reading around is off here",
+    "read-around is off here",
 ];
 
-/// Numbers in the profile's string array.
+/// Indices in the profile's string array.
 #[derive(Debug)]
 pub struct FaultNames<'a> {
     files: &'a [MappedFile],
@@ -31,28 +31,28 @@ pub struct FaultNames<'a> {
     classes: [u32; FaultClass::ALL.len()],
     accesses: [u32; ACCESSES.len()],
     counted: [u32; COUNTED.len()],
-    /// By the bits of those that apply.
+    /// Notes, indexed by the bits of those that apply.
     remarks: [u32; 1 << REMARKS.len()],
     during: [u32; 2],
-    /// Name of a fault's marker.
+    /// Name of fault markers.
     pub fault: u32,
-    /// Name of a read's marker.
+    /// Name of read markers.
     pub read: u32,
 }
 
-/// Of one file.
+/// Names of a file.
 #[derive(Debug)]
 pub struct FileNames {
     /// Short name.
     pub name: u32,
-    /// Path, or what stands for it.
+    /// Path, or its substitute.
     pub path: u32,
     sections: Vec<u32>,
     symbols: Vec<u32>,
 }
 
 impl<'a> FaultNames<'a> {
-    /// Numbers everything that the markers of these tables can say.
+    /// Adds all strings that the markers of these tables can use.
     pub fn new(tables: &'a Tables, shared: &mut Shared<'a>) -> Result<Self, WriteError> {
         let mut by_file = Vec::with_capacity(tables.files.len());
         for file in &tables.files {
@@ -82,12 +82,12 @@ impl<'a> FaultNames<'a> {
         })
     }
 
-    /// Of a file; `None`: the tables do not have it.
+    /// Names of a file; `None`: it is not in the tables.
     pub fn file(&self, file: MappedFileId) -> Option<&FileNames> {
         self.by_file.get(file.index())
     }
 
-    /// Section and symbol of a place.
+    /// Section and symbol at an offset.
     pub fn at(&self, place: &FilePlace) -> (Option<u32>, Option<u32>) {
         let (Some(file), Some(names)) = (self.files.get(place.file.index()), self.file(place.file)) else {
             return (None, None);
@@ -99,13 +99,13 @@ impl<'a> FaultNames<'a> {
         (section.copied(), symbol.copied())
     }
 
-    /// Of a class.
+    /// Name of a fault class.
     pub fn class(&self, class: FaultClass) -> u32 {
         let found = FaultClass::ALL.iter().position(|known| *known == class);
         self.classes[found.unwrap_or(FaultClass::ALL.len() - 1)]
     }
 
-    /// Of an access.
+    /// Name of an access.
     pub fn access(&self, access: Access) -> u32 {
         self.accesses[match access {
             Access::Read => 0,
@@ -115,7 +115,7 @@ impl<'a> FaultNames<'a> {
         }]
     }
 
-    /// What the kernel counts a fault as.
+    /// Name of the counter in which the kernel counts a fault.
     pub fn counted(&self, fault: &FaultFact) -> u32 {
         self.counted[match fault.failed {
             None => usize::from(fault.major),
@@ -126,7 +126,7 @@ impl<'a> FaultNames<'a> {
         }]
     }
 
-    /// What else is to be said; `None`: nothing.
+    /// Notes on a fault; `None`: there are none.
     pub fn remarks(&self, fault: &FaultFact) -> Option<u32> {
         let flags = [fault.in_kernel, fault.remote, fault.read_around_off];
         let flags = flags.into_iter().zip(0..);
@@ -134,7 +134,7 @@ impl<'a> FaultNames<'a> {
         (bits > 0).then(|| self.remarks[bits])
     }
 
-    /// What a read was for.
+    /// Name of a read's reason.
     pub fn during(&self, in_fault: bool) -> u32 {
         self.during[usize::from(in_fault)]
     }

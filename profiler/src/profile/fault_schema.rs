@@ -1,4 +1,4 @@
-//! How the front end shows the markers of page faults and reads.
+//! Marker schemas of page faults and reads.
 
 use fxprof_processed_profile::{MarkerFieldFormat, MarkerLocations, Profile};
 use serde_json::Value;
@@ -6,16 +6,16 @@ use serde_json::Value;
 use super::fault::{DISK_FAULT, FAULT, READ};
 use super::schema::{self, Field, Labels};
 
-/// What a marker is called in the chart.
+/// Label in the marker chart.
 const SHORT: &str = "{marker.data.file} {marker.data.offset} {marker.data.class}";
-/// The same in the table.
+/// Label in the marker table.
 const LONG: &str =
     "{marker.data.class} {marker.data.file} {marker.data.offset} {marker.data.section} {marker.data.symbol}";
 
-/// Tells the front end about the types of payload.
+/// Registers the payload types in the profile.
 pub fn add_to(profile: &mut Profile) {
     let tables = MarkerLocations::MARKER_CHART | MarkerLocations::MARKER_TABLE;
-    // Those that waited are in the thread's overview and have a file I/O track.
+    // Faults that waited are shown in the thread's overview and have a file I/O track.
     let overview = MarkerLocations::TIMELINE_OVERVIEW | MarkerLocations::TIMELINE_FILEIO;
     let mut add = |name: &str, description: &str, locations, label: &str, fields: Vec<Field>| {
         let labels = Labels {
@@ -30,10 +30,10 @@ pub fn add_to(profile: &mut Profile) {
             file_fields().into_iter().chain(fields),
         );
     };
-    let waited = "A page fault that waited for a disk, or for somebody else's read.";
+    let waited = "A page fault that waited for a disk, or for another thread's read.";
     add(
         FAULT,
-        "A page fault that waited for no disk.",
+        "A page fault that did not wait for a disk.",
         tables,
         LONG,
         fault_fields(),
@@ -41,7 +41,7 @@ pub fn add_to(profile: &mut Profile) {
     add(DISK_FAULT, waited, tables | overview, LONG, fault_fields());
     add(
         READ,
-        "Pages that came into the page cache.",
+        "Pages that were added to the page cache.",
         tables,
         SHORT,
         read_fields(),
@@ -67,7 +67,7 @@ fn fault_fields() -> Vec<Field> {
         ("counted", "Counted by the kernel as", Name),
         ("address", "Address", SanitizedString),
         ("disk", "Waited for disk", Duration),
-        ("otherRead", "Waited for another's read", Duration),
+        ("otherRead", "Waited for another thread's read", Duration),
         ("lock", "Waited for the address space", Duration),
         ("reclaim", "In reclaim or compaction", Duration),
         ("blocked", "Blocked otherwise", Duration),
@@ -89,7 +89,7 @@ fn read_fields() -> Vec<Field> {
     ]
 }
 
-/// What the library can't say of a schema: faults that waited have a colour of their own.
+/// Adds what the library's schema cannot express: faults that waited have a separate colour.
 pub fn complete(schema: &mut Value) {
     let waited = schema.get("name").is_some_and(|name| name == DISK_FAULT);
     if let (true, Some(schema)) = (waited, schema.as_object_mut()) {

@@ -1,6 +1,8 @@
-//! Profiles that other programs made, samply and Firefox among them: their CPU samples, processes, threads and functions. Hostile input.
+//! Profiles from other programs, such as samply and Firefox: their CPU samples, processes, threads
+//! and functions. The input is untrusted.
 //!
-//! Tables belong to each thread, or are shared by all; every index is checked, and what it names is left out if it is none.
+//! Tables are per thread or shared by all; every index is checked, and invalid references are
+//! skipped.
 
 use std::time::Duration;
 
@@ -19,13 +21,13 @@ use crate::fact::{
     Recording, SampleFact, StackId, StackNode, Tables, Thread, ThreadId,
 };
 
-/// Bytes of a build id that are read.
+/// Maximum bytes of a build id.
 const MOST_OF_BUILD_ID: usize = 64;
 
-/// The scope of such a recording.
+/// The scope of a recording by another program.
 pub const FOREIGN: &str = "foreign";
 
-/// A profile that another program made, as a source of CPU samples.
+/// A profile from another program, as a source of CPU samples.
 #[derive(Debug)]
 pub struct ForeignSource {
     tables: Tables,
@@ -33,7 +35,7 @@ pub struct ForeignSource {
     made_by: String,
 }
 
-/// Tells what Firefox itself writes from what its profiler's page makes of it.
+/// Distinguishes Firefox's raw format from the processed format of the profiler's page.
 #[derive(Deserialize)]
 struct Probe {
     meta: ProbeMeta,
@@ -51,7 +53,7 @@ impl ForeignSource {
     /// Reads a profile, compressed or not.
     ///
     /// # Errors
-    /// If the input fails, or is no profile in the processed format or in Firefox's own.
+    /// The input fails, or is neither in the processed format nor in Firefox's own.
     pub fn new(input: impl std::io::Read) -> Result<Self, ReadError> {
         let bytes = input::read_all(input, input::LIMIT)?;
         let probe: Probe = serde_json::from_slice(&bytes)?;
@@ -63,7 +65,7 @@ impl ForeignSource {
         Ok(Self::of(&raw))
     }
 
-    /// The program that made it, or what was recorded, as the profile says.
+    /// The program that wrote the profile, or what was recorded, according to the profile.
     pub fn made_by(&self) -> &str {
         &self.made_by
     }
@@ -82,7 +84,7 @@ impl ForeignSource {
                 .clone()
                 .unwrap_or_else(|| "another program".to_owned()),
         };
-        // Where all threads share their tables, these are read once.
+        // Tables that all threads share are read once.
         let shared = raw
             .shared
             .as_ref()
@@ -128,7 +130,7 @@ impl ForeignSource {
                 location,
                 is_return_address: false,
             });
-            // A profile without names calls functions by their addresses.
+            // An unsymbolicated profile names functions by their addresses.
             if let Some(name) = name.filter(|name| !name.starts_with("0x")) {
                 let symbol = name.into();
                 self.tables.names.insert(
@@ -147,7 +149,7 @@ impl ForeignSource {
                 .map(|frame| frame as usize)
                 .filter(|frame| *frame < raw.frame_table.func.len());
             let prefix = table.prefix.get(row).copied().flatten();
-            // A prefix comes before its stack; anything else is none.
+            // A prefix precedes its stack; any other prefix is invalid.
             let parent = prefix.and_then(|prefix| stacks.get(prefix as usize).copied().flatten());
             let node = frame
                 .and_then(|frame| u32::try_from(first + frame).ok())
@@ -175,7 +177,7 @@ impl ForeignSource {
             now = at(&raw.time).unwrap_or_else(|| now + at(&raw.time_deltas).unwrap_or_default());
             let cpu = match &raw.cpu {
                 Some(cpu) => cpu.get(row).copied().flatten().unwrap_or_default() * unit,
-                // Each sample stands for the time to the next.
+                // Each sample covers the time to the next one.
                 None => meta.interval / 1e3,
             };
             self.samples.push(SampleFact {
@@ -197,7 +199,7 @@ impl FactSource for ForeignSource {
     }
 }
 
-/// A time since 1970; of what is none, nothing.
+/// A time since 1970; zero if it is invalid.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -207,7 +209,7 @@ fn milliseconds(since_1970: f64) -> u64 {
     since_1970 as u64
 }
 
-/// A time; of what is none, nothing.
+/// A time; zero if it is invalid.
 fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
@@ -271,14 +273,14 @@ fn module(raw: &RawLib) -> Module {
     }
 }
 
-/// Of what are no hexadecimal digits, nothing.
+/// Decodes hexadecimal digits; empty if they are invalid.
 fn build_id(digits: &str) -> Vec<u8> {
     let pairs = digits.as_bytes().chunks(2).take(MOST_OF_BUILD_ID);
     let bytes = pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
     bytes.collect::<Option<Vec<u8>>>().unwrap_or_default()
 }
 
-/// Ids are numbers, or strings that may have a part after a point.
+/// Ids are numbers, or strings that may have a part after a dot.
 fn id(value: &serde_json::Value) -> u32 {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     text.split('.')
@@ -303,7 +305,7 @@ fn thread_of(thread: &RawThread, process: ProcessId) -> Thread {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)] // A test says what it needs by failing.
+#[allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 mod tests {
     use super::*;
 

@@ -1,6 +1,7 @@
-//! The part of the processed profile format, in any of its versions, that CPU samples need; what is missing is empty.
+//! The parts of the processed profile format, in any version, that CPU samples need; missing parts
+//! are empty.
 
-#![allow(missing_docs, reason = "fields are called what the format calls them")]
+#![allow(missing_docs, reason = "fields have the names of the format")]
 
 use serde::Deserialize;
 
@@ -14,7 +15,7 @@ pub struct RawProfile {
     pub shared: Option<RawTables>,
 }
 
-/// What it says of itself.
+/// `meta`
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RawMeta {
@@ -32,7 +33,7 @@ pub struct RawMeta {
     pub start_time: f64,
 }
 
-/// Units of its columns.
+/// Units of the sample columns.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RawUnits {
@@ -52,7 +53,7 @@ pub struct RawLib {
     pub code_id: Option<String>,
 }
 
-/// Tables that a thread has, or all share.
+/// Tables that belong to a thread, or are shared by all.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RawTables {

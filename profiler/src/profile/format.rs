@@ -1,4 +1,4 @@
-//! The parts of a profile that are read back, as the JSON has them: nothing is checked yet.
+//! The parts of a profile that are read back, as deserialized from JSON and unchecked.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -9,25 +9,25 @@ use super::exact_cause::RawCause;
 use super::exact_request::RawRequest;
 use super::exact_wait::RawWait;
 
-/// A reference to a row: missing, −1 or a number.
+/// A reference to a row: missing, −1 or an index.
 pub type Index = Option<i64>;
 
 /// A whole profile.
 #[derive(Debug, Deserialize)]
 pub struct RawProfile<'a> {
-    /// About the profile.
+    /// Metadata.
     pub meta: RawMeta,
     /// Libraries.
     pub libs: Vec<RawLib>,
     /// Counters.
     #[serde(default)]
     pub counters: Vec<RawCounter>,
-    /// Tables of all threads.
+    /// Tables shared by all threads.
     pub shared: RawShared,
     /// Threads with their own tables.
     #[serde(borrow)]
     pub threads: Vec<RawThread<'a>>,
-    /// Our own section.
+    /// The `ngmi` section.
     pub ngmi: Option<RawExact>,
 }
 
@@ -39,12 +39,12 @@ pub struct RawMeta {
     pub interval: f64,
     /// Categories.
     pub categories: Vec<RawCategory>,
-    /// Types of markers.
+    /// Marker schemas.
     pub marker_schema: Vec<RawSchema>,
-    /// Threads to show.
+    /// Indices of visible threads.
     #[serde(default)]
     pub initial_visible_threads: Vec<i64>,
-    /// Threads to select.
+    /// Indices of selected threads.
     #[serde(default)]
     pub initial_selected_threads: Vec<i64>,
 }
@@ -54,16 +54,16 @@ pub struct RawMeta {
 pub struct RawCategory {
     /// Its colour.
     pub color: String,
-    /// Names of its parts.
+    /// Names of its subcategories.
     pub subcategories: Vec<String>,
 }
 
-/// A type of markers.
+/// A marker schema.
 #[derive(Debug, Deserialize)]
 pub struct RawSchema {
     /// The `type` of its payloads.
     pub name: String,
-    /// What the front end shows of them.
+    /// The fields that the front end shows.
     #[serde(default)]
     pub fields: Vec<RawField>,
 }
@@ -73,7 +73,7 @@ pub struct RawSchema {
 pub struct RawField {
     /// Its key.
     pub key: String,
-    /// How it is shown.
+    /// Display format.
     pub format: String,
 }
 
@@ -83,7 +83,7 @@ pub struct RawField {
 pub struct RawLib {
     /// Display name.
     pub name: String,
-    /// Id for symbol servers.
+    /// Breakpad id for symbol servers.
     pub breakpad_id: String,
 }
 
@@ -93,11 +93,11 @@ pub struct RawLib {
 pub struct RawCounter {
     /// Its name.
     pub name: String,
-    /// First thread of its process.
+    /// Index of the first thread of its process.
     pub main_thread_index: i64,
     /// Its values.
     pub samples: RawCounterSamples,
-    /// How it is drawn.
+    /// Display options.
     pub display: Option<Value>,
 }
 
@@ -105,11 +105,11 @@ pub struct RawCounter {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RawCounterSamples {
-    /// Rows.
+    /// Number of rows.
     pub length: usize,
-    /// Since the row before, in ms.
+    /// Time since the previous row, in ms.
     pub time_deltas: Vec<f64>,
-    /// Value.
+    /// Values.
     pub count: Vec<f64>,
 }
 
@@ -123,7 +123,7 @@ pub struct RawShared {
     pub frame_table: RawFrames,
     /// Functions.
     pub func_table: RawFuncs,
-    /// Groups of functions.
+    /// Resources (groups of functions).
     pub resource_table: RawResources,
     /// Symbols.
     pub native_symbols: RawSymbols,
@@ -137,11 +137,11 @@ pub struct RawShared {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RawStacks {
-    /// Rows.
+    /// Number of rows.
     pub length: usize,
     /// Row of the frame table.
     pub frame: Vec<Index>,
-    /// How many rows before the caller is; 0: outermost.
+    /// Distance in rows to the caller; 0: outermost.
     pub prefix_offset: Vec<Index>,
 }
 
@@ -149,45 +149,45 @@ pub struct RawStacks {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RawFrames {
-    /// Rows.
+    /// Number of rows.
     pub length: usize,
     /// Relative address.
     pub address: Vec<Index>,
-    /// Library.
+    /// Row of `libs`.
     pub lib: Vec<Index>,
-    /// 0: not inlined.
+    /// Inline depth; 0: not inlined.
     pub inline_depth: Vec<Index>,
     /// Category.
     pub category: Vec<Index>,
-    /// Part of the category.
+    /// Subcategory.
     pub subcategory: Vec<Index>,
-    /// Function.
+    /// Row of the function table.
     pub func: Vec<Index>,
-    /// Symbol.
+    /// Row of the symbol table.
     pub native_symbol: Vec<Index>,
-    /// Line.
+    /// Line number.
     pub line: Vec<Index>,
 }
 
 /// `funcTable`
 #[derive(Debug, Deserialize)]
 pub struct RawFuncs {
-    /// Rows.
+    /// Number of rows.
     pub length: usize,
-    /// String.
+    /// Index of the name.
     pub name: Vec<Index>,
-    /// Resource.
+    /// Row of the resource table.
     pub resource: Vec<Index>,
-    /// Source file.
+    /// Row of the source table.
     pub source: Vec<Index>,
 }
 
 /// `resourceTable`
 #[derive(Debug, Deserialize)]
 pub struct RawResources {
-    /// Rows.
+    /// Number of rows.
     pub length: usize,
-    /// String.
+    /// Index of the name.
     pub name: Vec<Index>,
 }
 
@@ -195,26 +195,26 @@ pub struct RawResources {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RawSymbols {
-    /// Rows.
+    /// Number of rows.
     pub length: usize,
-    /// Library.
+    /// Row of `libs`.
     pub lib_index: Vec<Index>,
     /// Relative address.
     pub address: Vec<Index>,
-    /// String.
+    /// Index of the name.
     pub name: Vec<Index>,
-    /// Bytes.
+    /// Size in bytes.
     pub function_size: Vec<Index>,
 }
 
 /// `sources`
 #[derive(Debug, Deserialize)]
 pub struct RawSources {
-    /// Rows.
+    /// Number of rows.
     pub length: usize,
-    /// String.
+    /// Index of the file name.
     pub filename: Vec<Index>,
-    /// The text.
+    /// The source text.
     #[serde(default)]
     pub content: Vec<Option<String>>,
 }
@@ -230,12 +230,13 @@ pub struct RawThread<'a> {
     /// Markers.
     #[serde(borrow)]
     pub markers: RawMarkers<'a>,
-    /// Our own section.
+    /// The thread's `ngmi` section.
     pub ngmi: Option<RawThreadExact>,
-    /// It is no thread: its samples are the page faults of its process, or a device's requests.
+    /// It is a synthetic thread: its samples are the page faults of its process, or a device's
+    /// requests.
     #[serde(rename = "ngmiCompanion")]
     pub companion: Option<IgnoredAny>,
-    /// It weighs a difference (`ngmi diff --profile`).
+    /// Its samples are a difference (`ngmi diff --profile`).
     #[serde(default, rename = "ngmiDifference")]
     pub difference: Option<IgnoredAny>,
 }
@@ -244,17 +245,17 @@ pub struct RawThread<'a> {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RawSamples {
-    /// Rows.
+    /// Number of rows.
     pub length: usize,
     /// Row of the stack table.
     pub stack: Vec<Index>,
-    /// Since the row before, in ms.
+    /// Time since the previous row, in ms.
     pub time_deltas: Vec<f64>,
-    /// Samples that it stands for, or ms; a companion's: ms or bytes.
+    /// Number of samples that it represents, or ms; for a companion track: ms or bytes.
     pub weight: Option<Vec<f64>>,
     /// `samples`, `tracing-ms`, `bytes`
     pub weight_type: String,
-    /// On-CPU time since the row before, in ns; a companion has none.
+    /// CPU time since the previous row, in ns; absent for companion tracks.
     #[serde(rename = "threadCPUDelta", default)]
     pub thread_cpu_delta: Vec<Option<u64>>,
 }
@@ -263,18 +264,18 @@ pub struct RawSamples {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RawMarkers<'a> {
-    /// Rows.
+    /// Number of rows.
     pub length: usize,
     /// Category.
     pub category: Vec<Index>,
     /// Payload.
     #[serde(borrow)]
     pub data: Vec<&'a RawValue>,
-    /// String.
+    /// Index of the name.
     pub name: Vec<Index>,
-    /// In ms.
+    /// Start in ms.
     pub start_time: Vec<Option<f64>>,
-    /// In ms.
+    /// End in ms.
     pub end_time: Vec<Option<f64>>,
     /// 0: instant, 1: interval.
     pub phase: Vec<u8>,
@@ -284,18 +285,18 @@ pub struct RawMarkers<'a> {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RawThreadExact {
-    /// Its number in the tables.
+    /// Number of the thread in the tables.
     pub thread: u32,
-    /// The first row of the samples is no sample.
+    /// The first row of the samples is not a sample.
     pub lead: bool,
-    /// The last row of the samples is no sample.
+    /// The last row of the samples is not a sample.
     pub trail: bool,
-    /// Samples whose stack says the wrong thing about the kernel.
+    /// Samples whose `in_kernel` differs from what their stack shows.
     pub in_kernel_exceptions: Vec<usize>,
-    /// How many samples each stands for, where the table weighs time; none: 1 each.
+    /// Number of samples that each one represents, if the table weighs time; absent: 1 each.
     #[serde(default)]
     pub weights: Vec<u32>,
-    /// Its waits.
+    /// Waits of the thread.
     #[serde(default)]
     pub waits: Vec<RawWait>,
 }
@@ -315,17 +316,17 @@ pub struct RawExact {
     pub threads: Vec<Value>,
     /// Modules.
     pub modules: Vec<Value>,
-    /// Files that faults and reads touched.
+    /// Files of faults and reads.
     pub files: Vec<Value>,
     /// Block devices.
     pub devices: Vec<Value>,
     /// Block requests.
     pub requests: Vec<RawRequest>,
-    /// Why faults and waits took so long.
+    /// Causes of long faults and waits.
     pub causes: Vec<RawCause>,
     /// Row of the first labelled stack.
     pub labels: usize,
-    /// Frames, as `place` spells them.
+    /// Frames, encoded as in `place`.
     pub frames: Vec<String>,
     /// Starts and sizes of the rows of `nativeSymbols`.
     pub symbols: Vec<String>,

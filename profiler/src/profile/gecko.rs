@@ -1,5 +1,6 @@
-//! Profiles as Firefox itself writes them (`MOZ_PROFILER_SHUTDOWN`), before the Firefox Profiler's page has processed them: tables of rows below a
-//! schema, one for each thread of each process. Turned into the processed shape, as far as CPU samples need it. Hostile input.
+//! Profiles as Firefox writes them (`MOZ_PROFILER_SHUTDOWN`), before the Firefox Profiler's page
+//! has processed them: tables of rows with a schema, one per thread and process. Converted to the
+//! processed form as far as CPU samples need it. The input is untrusted.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use super::foreign_format::{
     RawFrames, RawFunctions, RawLib, RawMeta, RawProfile, RawResources, RawSamples, RawStacks, RawTables, RawThread,
 };
 
-/// A process, and its children.
+/// A process with its child processes.
 #[derive(Deserialize)]
 pub struct Gecko {
     meta: RawMeta,
@@ -56,7 +57,7 @@ struct Thread {
     string_table: Vec<String>,
 }
 
-/// Rows; the schema says which column is where.
+/// Rows; the schema maps names to columns.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Table {
@@ -80,10 +81,10 @@ impl Table {
     }
 }
 
-/// Start, end and number of a library.
+/// Start, end and index of a library.
 type Range = (u64, u64, usize);
 
-/// The library at an address, of those by address.
+/// Finds the library at an address among libraries sorted by address.
 fn lib_at(ranges: &[Range], address: u64) -> Option<Range> {
     let after = ranges.partition_point(|(start, ..)| *start <= address);
     let range = ranges.get(after.checked_sub(1)?)?;
@@ -91,7 +92,7 @@ fn lib_at(ranges: &[Range], address: u64) -> Option<Range> {
 }
 
 impl Gecko {
-    /// In the processed shape; processes one behind the other.
+    /// Converts to the processed form; processes follow one another.
     pub fn processed(self) -> RawProfile {
         let mut profile = RawProfile {
             meta: RawMeta {
@@ -103,7 +104,7 @@ impl Gecko {
             shared: None,
         };
         let begin = profile.meta.start_time;
-        // The children's own ones are none any more.
+        // The child processes have been moved out.
         let mut waiting = vec![(self.libs, self.threads, self.processes, begin)];
         while let Some((libs, threads, processes, start)) = waiting.pop() {
             let first = profile.libs.len();
@@ -123,7 +124,7 @@ impl Gecko {
 }
 
 impl Thread {
-    /// Its libraries are at these addresses, ascending; its times count from `later`, in ms.
+    /// Its libraries are at these ascending addresses; its times are relative to `later`, in ms.
     fn processed(self, ranges: &[Range], later: f64) -> RawThread {
         let mut frames = RawFrames::default();
         let mut functions = RawFunctions::default();

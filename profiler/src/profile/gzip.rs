@@ -1,4 +1,5 @@
-//! Compression of what is written, in a thread of its own: beside making the bytes it would be a fifth of a conversion's time.
+//! Compresses output in a separate thread: in the writing thread, it would take a fifth of a
+//! conversion's time.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -8,18 +9,19 @@ use anyhow::Result;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// The level of profiles, which are waited for.
+/// Compression level of profiles, which users wait for.
 pub const OF_PROFILES: u32 = 3;
 
-/// Bytes that go from thread to thread at once.
+/// Bytes passed between threads at once.
 const PIECE: usize = 1 << 18;
-/// Pieces under way at most.
+/// Maximum number of pieces in flight.
 const PIECES: usize = 4;
 
-/// Lets `write` write to something whose bytes come to `out` compressed, all of them when this returns.
+/// Calls `write` with a writer whose bytes are compressed to `out`, all of them before this
+/// returns.
 ///
 /// # Errors
-/// That of `out`, which `write` sees as a broken pipe, else that of `write`.
+/// The error of `out`, which `write` sees as a broken pipe, or else the error of `write`.
 pub fn gzip<T>(out: impl Write + Send, level: u32, write: impl FnOnce(&mut dyn Write) -> Result<T>) -> Result<T> {
     let (sender, pieces) = sync_channel(PIECES);
     thread::scope(|scope| {
@@ -50,7 +52,7 @@ fn pack(pieces: &Receiver<Vec<u8>>, out: impl Write, level: Compression) -> io::
     gzip.finish()?.flush()
 }
 
-/// Cuts what is written into pieces.
+/// Splits the written bytes into pieces.
 struct Cut {
     sender: SyncSender<Vec<u8>>,
     piece: Vec<u8>,
@@ -83,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// Has room for so many bytes.
+    /// Writes up to a limit of bytes.
     struct Small(usize);
 
     impl Write for Small {
@@ -97,7 +99,7 @@ mod tests {
         }
     }
 
-    /// Bytes that do not become fewer.
+    /// Incompressible bytes.
     fn noise(count: usize) -> Vec<u8> {
         let mut state = 1_u64;
         let next = |_| {
@@ -139,7 +141,7 @@ mod tests {
             io::ErrorKind::StorageFull
         );
         assert!(written < 20, "{written} pieces");
-        // Also when it is full only at the end.
+        // Also if it becomes full only at the end.
         assert!(gzip(Small(5), OF_PROFILES, |out| Ok(out.write_all(b"0123456789")?)).is_err());
     }
 

@@ -1,4 +1,4 @@
-//! The profile-info panel: how the recording was made and how complete it is.
+//! The profile-info panel: how the profile was recorded and how complete it is.
 
 use serde_json::{Value, json};
 
@@ -8,12 +8,12 @@ use crate::fact::budget::Collected;
 use crate::fact::fault::FaultClass;
 use crate::fact::{FoldedFaults, Recording, StackEnds, Tables};
 
-/// Modules with the most incomplete stacks that are listed.
+/// Maximum number of modules listed for incomplete stacks.
 const WORST: usize = 10;
-/// A command line's length in the panel, in characters.
+/// Maximum length of a command line in the panel, in characters.
 const COMMAND_LIMIT: usize = 1000;
 
-/// Sections for `meta.extra`.
+/// Builds the sections of `meta.extra`.
 pub fn sections(tables: &Tables, collected: &Collected) -> Value {
     let recording = &tables.recording;
     let mut sections = vec![
@@ -51,7 +51,7 @@ fn section(label: &str, entries: Vec<Value>) -> Value {
     )
 }
 
-/// A line of a section.
+/// An entry of a section.
 pub fn entry(label: &str, format: &str, value: impl serde::Serialize) -> Value {
     json!({"label": label, "format": format, "value": value})
 }
@@ -80,7 +80,7 @@ fn recorded(recording: &Recording) -> Vec<Value> {
             "Sampled by",
             format!("{} at {} Hz on each CPU", recording.sample_event, recording.sample_hz),
         ),
-        entry("Stack copied at most", "bytes", recording.stack_copy),
+        entry("Maximum stack copy", "bytes", recording.stack_copy),
     ]
 }
 
@@ -107,7 +107,7 @@ fn faults(tables: &Tables, collected: &Collected) -> Vec<Value> {
     let ms = |ns: u64| ns as f64 / super::NS_PER_MS;
     let watched = tier.map_or("unknown", FaultTier::words);
     let mut entries = vec![
-        entry("Watched by", "string", watched),
+        entry("Traced by", "string", watched),
         entry("Page faults", "integer", recording.faults_seen),
         entry("Major", "integer", totals.major),
         entry("Failed", "integer", totals.failed),
@@ -128,7 +128,7 @@ fn faults(tables: &Tables, collected: &Collected) -> Vec<Value> {
         ));
     }
     for folded in by_class(recording) {
-        let label = format!("No markers of their own: {}", folded.0);
+        let label = format!("Without individual markers: {}", folded.0);
         let time = std::time::Duration::from_nanos(folded.2);
         entries.push(entry(&label, "string", format!("{} in {time:?}", folded.1)));
     }
@@ -137,7 +137,7 @@ fn faults(tables: &Tables, collected: &Collected) -> Vec<Value> {
         .iter()
         .fold(0, |sum: u64, folded| sum.saturating_add(folded.runs));
     if runs > 0 {
-        entries.push(entry("Reads without markers of their own", "integer", runs));
+        entries.push(entry("Reads without individual markers", "integer", runs));
     }
     let account = account::check(tables);
     if account.threads > 0 {
@@ -145,19 +145,19 @@ fn faults(tables: &Tables, collected: &Collected) -> Vec<Value> {
             ("Account: counted by the kernel", account.kernel),
             ("Account: recorded", account.seen),
             ("Account: lost", account.lost),
-            ("Account: not asked for", account.filtered),
+            ("Account: not requested", account.filtered),
             ("Account: not visible to this tier", account.not_visible),
         ] {
             entries.push(entry(label, "integer", count));
         }
-        let closes = || format!("closes for each of {} threads that ended", account.threads);
+        let closes = || format!("reconciles for each of {} threads that ended", account.threads);
         let result = account.problem(tables).unwrap_or_else(closes);
         entries.push(entry("Account", "string", result));
     }
     entries
 }
 
-/// Folded faults: class, how many, and their time in ns.
+/// Aggregated faults: class, count, and time in ns.
 fn by_class(recording: &Recording) -> Vec<(&'static str, u64, u64)> {
     let of_class = |class: FaultClass| {
         let folded = recording
@@ -187,7 +187,7 @@ fn completeness(recording: &Recording, collected: &Collected) -> Vec<Value> {
         ),
     ];
     if recording.sample_thinning > 1 {
-        let thinned = format!("each stands for up to {}", recording.sample_thinning);
+        let thinned = format!("each represents up to {}", recording.sample_thinning);
         entries.push(entry("Samples are thinned", "string", thinned));
     }
     if collected.marks_dropped > 0 {
@@ -235,7 +235,7 @@ fn completeness(recording: &Recording, collected: &Collected) -> Vec<Value> {
     entries
 }
 
-/// How many samples ended so; a damaged profile may claim more than a number holds.
+/// Sums numbers of samples; saturating, because a damaged profile may contain larger ones.
 pub fn samples<'a>(ends: impl Iterator<Item = &'a StackEnds>) -> u64 {
     ends.fold(0, |sum, ends| sum.saturating_add(ends.samples))
 }

@@ -1,4 +1,4 @@
-//! The profile-info panel: what the recording itself cost.
+//! The profile-info panel: the cost of the recording.
 
 use serde_json::Value;
 
@@ -7,10 +7,10 @@ use super::info::entry;
 use crate::event::{HalfCost, ProgramCosts};
 use crate::fact::Recording;
 
-/// Programs that are listed: those that took the most time.
+/// Maximum number of programs listed: those that took the most time.
 const PROGRAMS: usize = 8;
 
-/// Entries of the section; none where the cost is unknown.
+/// The entries of the section; empty if the cost is unknown.
 pub fn entries(recording: &Recording) -> Vec<Value> {
     let Some(cost) = &recording.cost else {
         return Vec::new();
@@ -22,11 +22,11 @@ pub fn entries(recording: &Recording) -> Vec<Value> {
     if let Some(refused) = &cost.programs_refused {
         entries.push(entry("In the kernel", "string", refused));
     }
-    half("Recorder, root's half", cost.capture, &mut entries);
-    half("Recorder, the user's half", cost.record, &mut entries);
+    half("Privileged helper", cost.capture, &mut entries);
+    half("Recorder", cost.record, &mut entries);
     if let Some(ring) = cost.ring {
-        entries.push(entry("Ring of events", "bytes", ring.bytes));
-        entries.push(entry("Ring of events: at most in use", "bytes", ring.peak_bytes));
+        entries.push(entry("Event ring", "bytes", ring.bytes));
+        entries.push(entry("Event ring: peak use", "bytes", ring.peak_bytes));
     }
     if let Some(bytes) = cost.log_bytes {
         entries.push(entry("Event log", "bytes", bytes));
@@ -38,7 +38,8 @@ fn programs_of(costs: &ProgramCosts, cpu_time: u64, entries: &mut Vec<Value>) {
     let total = costs.total_ns();
     entries.push(entry("In the kernel", "duration", ms(total)));
     if cpu_time > 0 {
-        // Also for other threads than the recorded ones, but without what the kernel needs to call the programs.
+        // Includes time for threads that are not recorded, but excludes the kernel's overhead of
+        // calling the programs.
         entries.push(entry(
             "Estimated slowdown: time in the kernel of the recorded threads' CPU time",
             "percentage",
@@ -47,7 +48,7 @@ fn programs_of(costs: &ProgramCosts, cpu_time: u64, entries: &mut Vec<Value>) {
     }
     if !costs.is_exact() {
         let share = costs.counted_ns as f64 / costs.of_ns.max(1) as f64;
-        entries.push(entry("Counted for this part of the time", "percentage", share));
+        entries.push(entry("Share of the time that was measured", "percentage", share));
     }
     let mut programs: Vec<_> = costs.programs.iter().filter(|program| program.runs > 0).collect();
     programs.sort_by_key(|program| std::cmp::Reverse(program.time_ns));
@@ -67,7 +68,7 @@ fn half(name: &str, half: Option<HalfCost>, entries: &mut Vec<Value>) {
     ] {
         entries.push(entry(&format!("{name}: CPU time {when}"), "duration", ms(time)));
     }
-    entries.push(entry(&format!("{name}: memory at most"), "bytes", half.peak_rss_bytes));
+    entries.push(entry(&format!("{name}: peak memory"), "bytes", half.peak_rss_bytes));
 }
 
 fn ms(ns: u64) -> f64 {

@@ -10,7 +10,7 @@ use super::words;
 use crate::fact::budget::{Collected, WaitSum};
 use crate::fact::{DeviceId, Recording, Tables, WaitReason};
 
-/// What was recorded of waits and requests; nothing where nothing was.
+/// The sections on waits and requests; empty if neither was recorded.
 pub fn sections(tables: &Tables, collected: &Collected) -> Vec<(&'static str, Vec<Value>)> {
     let sections = [
         ("Waits", waits(&tables.recording, collected)),
@@ -33,8 +33,8 @@ fn waits(recording: &Recording, collected: &Collected) -> Vec<Value> {
     let total = |of: fn(&WaitSum) -> u64| sums.values().fold(0u64, |sum, more| sum.saturating_add(of(more)));
     let mut entries = vec![
         entry("Waits", "integer", recording.waits_seen),
-        entry("Time off CPUs, all threads", "duration", ms(total(|sum| sum.off))),
-        entry("Of it for want of a CPU", "duration", ms(total(|sum| sum.queued))),
+        entry("Off-CPU time, all threads", "duration", ms(total(|sum| sum.off))),
+        entry("Of that, waiting for a CPU", "duration", ms(total(|sum| sum.queued))),
     ];
     let ends = &recording.wait_stack_ends;
     let stacks = info::samples(ends.iter());
@@ -56,7 +56,7 @@ fn waits(recording: &Recording, collected: &Collected) -> Vec<Value> {
             (waits.saturating_add(folded.waits), off.saturating_add(folded.off))
         });
         if waits > 0 {
-            let label = format!("Not one by one: {}", words::reason(reason));
+            let label = format!("Aggregated: {}", words::reason(reason));
             let time = Duration::from_nanos(off);
             entries.push(entry(&label, "string", format!("{waits} in {time:.1?}")));
         }
@@ -85,7 +85,7 @@ fn requests(tables: &Tables, collected: &Collected) -> Vec<Value> {
         entries.push(entry(&name, "string", text));
         let folded = folded(&tables.recording, *device);
         if folded > 0 {
-            let label = format!("{name}: without markers of their own");
+            let label = format!("{name}: without individual markers");
             entries.push(entry(&label, "integer", folded));
         }
     }

@@ -1,4 +1,4 @@
-//! A profile's bytes, unpacked if need be, within limits.
+//! Reads a profile's bytes, decompressed if necessary, within limits.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -6,22 +6,22 @@ use flate2::read::MultiGzDecoder;
 
 use super::scan::{Scan, too_large};
 
-/// Bytes of JSON that are read at most: eight times what a browser opens.
+/// Maximum bytes of JSON: eight times what a browser opens.
 pub const LIMIT: u64 = 4 << 30;
-/// How a gzip file starts.
+/// Magic bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// Bytes of JSON for each byte that is compressed, at most: profiles have 5 to 12, and gzip can have 1,000.
+/// Maximum bytes of JSON per compressed byte: profiles have 5 to 12, and gzip can reach 1,000.
 const RATIO: u64 = 100;
-/// Up to here any ratio will do.
+/// Up to this size, any ratio is accepted.
 const SMALL: u64 = 64 << 20;
-/// Bytes that are read at once.
+/// Bytes read at once.
 const PIECE: usize = 1 << 16;
 
-/// Reads everything, through gunzip if it is compressed. An input above a limit is an error of kind
+/// Reads the whole input, decompressing gzip. An input above a limit is an error of kind
 /// [`io::ErrorKind::FileTooLarge`].
 ///
 /// # Errors
-/// The input's, or what is over a limit.
+/// The input's error, or an exceeded limit.
 pub fn read_all(input: impl Read, limit: u64) -> io::Result<Vec<u8>> {
     read_within(input, limit, SMALL)
 }
@@ -34,7 +34,7 @@ fn read_within(input: impl Read, limit: u64, small: u64) -> io::Result<Vec<u8>> 
             let packed = decoder.get_ref().get_ref().bytes;
             if len > small && len / RATIO > packed {
                 return Err(too_large(format_args!(
-                    "{len} bytes of JSON in {packed} compressed ones"
+                    "{len} bytes of JSON in {packed} compressed bytes"
                 )));
             }
             Ok(())
@@ -44,7 +44,7 @@ fn read_within(input: impl Read, limit: u64, small: u64) -> io::Result<Vec<u8>> 
     }
 }
 
-/// `check` sees how many bytes there are, again and again.
+/// Passes the number of bytes so far to `check` repeatedly.
 fn collect<R: Read>(input: &mut R, limit: u64, check: impl Fn(&R, u64) -> io::Result<()>) -> io::Result<Vec<u8>> {
     let (mut bytes, mut piece, mut scan) = (Vec::new(), vec![0; PIECE], Scan::default());
     loop {
@@ -64,7 +64,7 @@ fn collect<R: Read>(input: &mut R, limit: u64, check: impl Fn(&R, u64) -> io::Re
     }
 }
 
-/// Knows how much was read.
+/// Counts the bytes read.
 struct Counted<R> {
     input: R,
     bytes: u64,
@@ -79,7 +79,7 @@ impl<R: Read> Read for Counted<R> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)] // A test says what it needs by failing.
+#[allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 mod tests {
     use std::io::Write;
 
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn packed_or_not_and_never_more_than_the_limit() {
         let packed = gzip([vec![b' '; 5000]]);
-        assert!(packed.len() < 100, "a small file may hold much");
+        assert!(packed.len() < 100, "a small file may have a high ratio");
         assert_eq!(read_all(&packed[..], 5000).unwrap().len(), 5000);
         assert_eq!(
             read_all(&packed[..], 4999).unwrap_err().kind(),
@@ -104,7 +104,7 @@ mod tests {
         assert!(read_all(&packed[..20], 5000).is_err());
     }
 
-    /// The bomb of a string that is longer than any profile's.
+    /// A decompression bomb: a string longer than in any profile.
     fn long_string() -> Vec<u8> {
         let start = br#"{"meta":{"preprocessedProfileVersion":1},"ngmi":{},"threads":[],"x":""#.to_vec();
         gzip([start].into_iter().chain(vec![vec![b'x'; 1 << 20]; 100]))
@@ -118,7 +118,7 @@ mod tests {
         let mut rest = &packed[..];
         let error = read_all(&mut rest, LIMIT).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
-        assert!(rest.len() > packed.len() / 4, "it was unpacked to its end");
+        assert!(rest.len() > packed.len() / 4, "it was decompressed to its end");
         let why = "a string of more than 32 MiB, which no profile has";
         assert_eq!(error.to_string(), why);
         let chain = |error: anyhow::Error| format!("{error:#}");

@@ -1,5 +1,6 @@
-//! Labels: innermost frames that no program has. They say what a thread waits for, so that the call tree tells it, and give its samples a
-//! category. Their stacks stand behind all others, which is how the reader knows them.
+//! Labels: synthetic innermost frames. They name what a thread waits for, which shows it in the
+//! call tree and gives its samples a category. Their stacks follow all other stacks, which is how
+//! the reader recognizes them.
 
 use rustc_hash::FxHashMap;
 
@@ -9,12 +10,12 @@ use super::write::WriteError;
 use crate::fact::budget::Collected;
 use crate::fact::{StackId, WaitReason};
 
-/// What is said.
+/// The content of a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Label {
-    /// What a thread waits for, and whether it does so within a page fault.
+    /// What a thread waits for, and whether it waits within a page fault.
     Wait(WaitReason, bool),
-    /// A request's submitter that is not recorded.
+    /// The submitter of a request, if it is not recorded.
     Stranger,
 }
 
@@ -57,15 +58,15 @@ impl Label {
 #[derive(Debug, Default)]
 pub struct Labels {
     rows: FxHashMap<(Option<StackId>, Label), u32>,
-    /// The first of them.
+    /// The first labelled row.
     pub first: usize,
 }
 
-/// What a thread that could run waits for.
+/// The label for waiting for a CPU.
 pub const QUEUED: Label = Label::Wait(WaitReason::RunQueue, false);
 
 impl Labels {
-    /// Adds a stack for everything that waits and requests can say.
+    /// Adds a labelled stack for each label of the waits and requests.
     pub fn new(collected: &Collected, shared: &mut Shared<'_>) -> Result<Self, WriteError> {
         let first = shared.stack_rows();
         let mut adder = Adder {

@@ -1,4 +1,4 @@
-//! Modules as the profiler's libraries: the symbol server finds a file again by these ids.
+//! Modules as the profiler's libraries: the symbol server finds files by these ids.
 
 use debugid::DebugId;
 use fxprof_processed_profile::LibraryInfo;
@@ -19,7 +19,8 @@ pub fn library(module: &Module, arch: &str) -> LibraryInfo {
     }
 }
 
-/// The first 16 bytes of a build id, padded with zeros and read as a little-endian GUID: what Breakpad makes of it.
+/// The first 16 bytes of a build id, padded with zeros and read as a little-endian GUID, as
+/// Breakpad does.
 fn debug_id(build_id: &[u8]) -> DebugId {
     let mut guid = [0; 16];
     let len = build_id.len().min(guid.len());
@@ -43,7 +44,8 @@ mod tests {
 
     #[test]
     fn a_build_id_becomes_the_breakpad_id_that_symbol_servers_use() {
-        // The first three fields of a GUID are little-endian, the rest are bytes; a build id's tail is left out.
+        // The first three fields of a GUID are little-endian, the rest are bytes; the rest of the
+        // build id is dropped.
         let build_id = [
             0x51, 0x65, 0x7f, 0x81, 0x8b, 0xeb, 0xb2, 0xad, 0x51, 0x36, 0xd5, 0xe6, 0x17, 0xb0, 0xf2, 0xba, 0x01, 0x02,
             0x03, 0x04,

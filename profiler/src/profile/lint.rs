@@ -1,4 +1,5 @@
-//! Checks what the front end relies on and mostly does not check itself: a web page that stays blank has no message.
+//! Checks properties that the front end relies on but mostly does not check: it shows a blank page
+//! without a message.
 
 use std::io::Read;
 
@@ -9,12 +10,12 @@ use super::format::{Index, RawCounter, RawMeta, RawProfile, RawSamples, RawThrea
 use super::lint_problems::{Missing, Problems};
 use super::{FORMAT_VERSION, input, lint_markers, lint_tables};
 
-/// Every problem of a profile, compressed or not; none: the profile is sound.
+/// Lists all problems of a profile, compressed or not; empty: the profile is valid.
 pub fn lint(profile: impl Read) -> Vec<String> {
     let mut problems = Problems::default();
     match input::read_all(profile, input::LIMIT) {
         Ok(bytes) => lint_bytes(&bytes, &mut problems),
-        Err(error) => problems.add("profile", &format_args!("can't be read: {error}")),
+        Err(error) => problems.add("profile", &format_args!("cannot be read: {error}")),
     }
     problems.into_list()
 }
@@ -40,10 +41,7 @@ fn lint_bytes(bytes: &[u8], problems: &mut Problems) {
         Ok(Versioned {
             meta: Version { version },
         }) => {
-            return problems.add(
-                "meta",
-                &format_args!("format {version}, of which nothing is known here"),
-            );
+            return problems.add("meta", &format_args!("unknown format version {version}"));
         }
         Err(error) => return problems.add("profile", &format_args!("not a processed profile: {error}")),
     }
@@ -72,7 +70,7 @@ fn lint_bytes(bytes: &[u8], problems: &mut Problems) {
 
 fn lint_meta(meta: &RawMeta, threads: usize, problems: &mut Problems) {
     if threads == 0 {
-        problems.add("threads", &"there are none; the front end refuses that");
+        problems.add("threads", &"there are none; the front end rejects that");
     }
     for (name, indices) in [
         ("initialVisibleThreads", &meta.initial_visible_threads),
@@ -89,13 +87,13 @@ fn lint_meta(meta: &RawMeta, threads: usize, problems: &mut Problems) {
         problems.add("initialSelectedThreads", &"a selected thread is not visible");
     }
     if !meta.categories.iter().any(|category| category.color == "grey") {
-        problems.add("categories", &"none is grey; the front end needs a default");
+        problems.add("categories", &"no category is grey; the front end needs a default");
     }
     if meta.categories.iter().any(|category| category.subcategories.is_empty()) {
-        problems.add("categories", &"one has no subcategory");
+        problems.add("categories", &"a category has no subcategory");
     }
     if meta.interval.is_nan() || meta.interval <= 0.0 {
-        problems.add("meta", &"interval is not above 0");
+        problems.add("meta", &"interval is not positive");
     }
 }
 
@@ -115,7 +113,7 @@ fn lint_counter(counter: &RawCounter, threads: usize, problems: &mut Problems) {
     );
     lint_deltas(&place, &samples.time_deltas, problems);
     if counter.display.is_none() {
-        problems.add(&place, &"it does not say how it is drawn");
+        problems.add(&place, &"it has no display options");
     }
 }
 
@@ -146,7 +144,7 @@ fn lint_thread(thread: &RawThread<'_>, index: usize, profile: &RawProfile<'_>, p
     let is_difference = thread.difference.is_some();
     let is_wrong = |weight: &f64| weight.is_nan() || (*weight < 0.0 && !is_difference);
     if thread.samples.weight.iter().flatten().any(is_wrong) {
-        problems.add(&format!("{place}: samples"), &"a weight is below 0");
+        problems.add(&format!("{place}: samples"), &"a weight is negative");
     }
     lint_markers::markers(&format!("{place}: markers"), &thread.markers, profile, problems);
 }
@@ -162,7 +160,7 @@ fn lint_samples(place: &str, samples: &RawSamples, stacks: usize, problems: &mut
         problems.add(place, &format_args!("weightType {:?}", samples.weight_type));
     }
     if samples.weight_type != "samples" && samples.weight.is_none() {
-        problems.add(place, &"it weighs something else than samples, but has no weights");
+        problems.add(place, &"its weight type is not samples, but it has no weights");
     }
     problems.references(
         &format!("{place}.stack"),

@@ -1,4 +1,4 @@
-//! Lint of a thread's markers: their columns, and that each payload holds what its schema promises.
+//! Checks a thread's markers: their columns, and that each payload matches its schema.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,7 @@ use super::format::{Index, RawMarkers, RawProfile, RawSchema};
 use super::lint_problems::{Missing, Problems};
 use super::markers::{PHASE_INSTANT, PHASE_INTERVAL};
 
-/// Checks one thread's.
+/// Checks the markers of one thread.
 pub fn markers(place: &str, markers: &RawMarkers<'_>, profile: &RawProfile<'_>, problems: &mut Problems) {
     let columns = [
         ("category", markers.category.len()),
@@ -30,7 +30,7 @@ pub fn markers(place: &str, markers: &RawMarkers<'_>, profile: &RawProfile<'_>, 
             _ => false,
         };
         if !fits {
-            problems.add(place, &"start, end and phase do not fit");
+            problems.add(place, &"start, end and phase do not match");
         }
     }
     for data in &markers.data {

@@ -1,13 +1,13 @@
-//! What the lint found, told once for each kind of problem.
+//! Problems found by the lint, one line for each kind.
 
 use std::collections::BTreeMap;
 
 use super::format::Index;
 
-/// Problems that are told; a broken column has one in every row.
+/// Maximum number of reported problems; a broken column has one in every row.
 const TOLD: usize = 100;
 
-/// What was found, with the number of rows that have the same problem.
+/// Problems with the number of rows that have them.
 #[derive(Default)]
 pub struct Problems(BTreeMap<String, u64>);
 
@@ -19,7 +19,7 @@ impl Problems {
         }
     }
 
-    /// In words, sorted.
+    /// The problems in words, sorted.
     pub fn into_list(self) -> Vec<String> {
         let told = |(problem, count)| match count {
             1 => problem,
@@ -28,7 +28,7 @@ impl Problems {
         self.0.into_iter().map(told).collect()
     }
 
-    /// The columns of a table have its length.
+    /// Checks that the columns of a table have its length.
     pub fn lengths(&mut self, table: &str, length: usize, columns: &[(&str, usize)]) {
         for (column, len) in columns {
             if *len != length {
@@ -40,7 +40,7 @@ impl Problems {
         }
     }
 
-    /// Every reference of a column is a row of its target.
+    /// Checks that every reference of a column is a row of its target.
     pub fn references(&mut self, column: &str, indices: &[Index], missing: Missing, (target, rows): (&str, usize)) {
         for index in indices {
             let fits = match *index {
@@ -57,22 +57,22 @@ impl Problems {
         }
     }
 
-    /// Times ascend from 0.
+    /// Checks that times ascend from 0.
     pub fn sorted(&mut self, table: &str, times: impl Iterator<Item = f64>) {
         let mut last = 0.0;
         for time in times {
             if time.is_nan() || time < last {
-                self.add(table, &"time goes backward or starts below 0");
+                self.add(table, &"time decreases or starts below 0");
             }
             last = time;
         }
     }
 }
 
-/// How a column says that there is no row to refer to.
+/// How a column represents a missing reference.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Missing {
-    /// There always is one.
+    /// Never missing.
     Never,
     /// `null`
     Null,

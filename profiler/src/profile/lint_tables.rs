@@ -1,9 +1,9 @@
-//! Lint of the tables that all threads share.
+//! Checks the tables that all threads share.
 
 use super::format::{RawFrames, RawProfile, RawShared};
 use super::lint_problems::{Missing, Problems};
 
-/// Lengths, references and order of every shared table.
+/// Checks lengths, references and order of every shared table.
 pub fn shared(profile: &RawProfile<'_>, problems: &mut Problems) {
     lengths(&profile.shared, problems);
     references(profile, problems);

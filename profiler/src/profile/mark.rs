@@ -1,4 +1,4 @@
-//! Marks as markers: their payloads, and their schemas, which tell the front end how to show them.
+//! Marks as markers: their payloads, and the schemas that describe them to the front end.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 use super::shell;
 use crate::fact::{Mark, MarkKind};
 
-/// A marker's name is a row of the chart; the rest of a long text is in its payload.
+/// Maximum length of a marker name, which is a row of the chart; the payload contains the full
+/// text.
 const NAME_LIMIT: usize = 100;
 
-/// What a marker carries: the front end shows the fields that the schema names.
+/// The payload of a marker; the front end shows the fields that the schema names.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum Payload<'a> {
@@ -24,7 +25,7 @@ pub enum Payload<'a> {
     Exec {
         /// Path of the program.
         path: Cow<'a, str>,
-        /// Its arguments, quoted as a shell would take them.
+        /// Its arguments, quoted for a shell.
         #[serde(rename = "commandLine")]
         command_line: String,
     },
@@ -32,12 +33,12 @@ pub enum Payload<'a> {
     ProcessExit {
         /// Wait status.
         status: u32,
-        /// The same in words.
+        /// The status in words.
         result: String,
     },
     /// [`MarkKind::Program`]
     Program {
-        /// What the program wrote.
+        /// The text that the program wrote.
         text: Cow<'a, str>,
     },
 }
@@ -62,7 +63,7 @@ impl<'a> From<&'a MarkKind> for Payload<'a> {
 }
 
 impl Payload<'_> {
-    /// The fact that it was made of; `None` if no fact makes such a payload.
+    /// Converts back to the fact; `None` if no fact has such a payload.
     pub fn into_kind(self) -> Option<MarkKind> {
         Some(match self {
             Self::ProcessStart => MarkKind::ProcessStart,
@@ -78,7 +79,7 @@ impl Payload<'_> {
     }
 }
 
-/// A wait status in words.
+/// Describes a wait status in words.
 pub fn exit_words(status: u32) -> String {
     match (status & 0x7f, status >> 8 & 0xff) {
         (0, code) => format!("exit status {code}"),
@@ -86,7 +87,7 @@ pub fn exit_words(status: u32) -> String {
     }
 }
 
-/// What the chart calls a marker.
+/// The marker name in the chart.
 pub fn name(mark: &Mark) -> Cow<'_, str> {
     match &mark.kind {
         MarkKind::ProcessStart => Cow::Borrowed("Process start"),
@@ -100,7 +101,7 @@ pub fn name(mark: &Mark) -> Cow<'_, str> {
     }
 }
 
-/// Tells the front end about each type of payload.
+/// Registers each payload type.
 pub fn add_schemas(profile: &mut Profile) {
     let field = |key: &str, label: &str, format| RuntimeSchemaMarkerField {
         key: key.into(),
@@ -118,7 +119,7 @@ pub fn add_schemas(profile: &mut Profile) {
         fields,
         graphs: Vec::new(),
     };
-    profile.register_marker_type(schema("ProcessStart", "", "The process was born.", Vec::new()));
+    profile.register_marker_type(schema("ProcessStart", "", "The process started.", Vec::new()));
     profile.register_marker_type(schema(
         "Exec",
         "{marker.data.commandLine}",

@@ -1,4 +1,4 @@
-//! A thread's `markers` table: marks, page faults, reads, waits and requests together, starts ascending.
+//! A thread's `markers` table: marks, page faults, reads, waits and requests merged by start time.
 
 use std::borrow::Cow;
 
@@ -27,10 +27,10 @@ pub const PHASE_INSTANT: u8 = 0;
 /// `MarkerPhase.Interval`
 pub const PHASE_INTERVAL: u8 = 1;
 
-/// Names of all markers as numbers in the string array.
+/// Names of all markers, as indices into the string array.
 pub struct Names<'a> {
     tables: &'a Tables,
-    /// Of each thread's marks.
+    /// Names of each thread's marks.
     marks: Vec<Vec<u32>>,
     faults: FaultNames<'a>,
     wait: u32,
@@ -43,7 +43,7 @@ pub struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// Numbers what the markers of all threads can say.
+    /// Adds the strings that the markers of all threads use.
     pub fn new(tables: &'a Tables, collected: &'a Collected, shared: &mut Shared<'a>) -> Result<Self, WriteError> {
         let mut marks = Vec::with_capacity(collected.threads.len());
         for thread in &collected.threads {
@@ -98,7 +98,7 @@ enum Row<'a> {
     Fault(PackedRef<'a>),
     Read(&'a PagesReadFact),
     Wait(&'a WaitFact, Shown),
-    /// What the thread asked a device for.
+    /// A block request of the thread.
     Disk(&'a Part<'a>),
 }
 
@@ -147,7 +147,8 @@ impl Row<'_> {
 }
 
 impl<'a> Markers<'a> {
-    /// Of the thread with this number; `shared` and `names` were made of the same facts.
+    /// Builds the markers of the thread with this number; `shared` and `names` were built from the
+    /// same facts.
     pub fn new(
         (id, facts): (ThreadId, &'a ThreadFacts),
         names: &'a Names<'a>,
@@ -230,13 +231,13 @@ pub struct Cause {
     pub stack: u32,
 }
 
-/// What every payload has.
+/// The common part of all payloads.
 #[derive(Deserialize)]
 pub struct AnyData<'a> {
-    /// Its type.
+    /// Payload type.
     #[serde(borrow)]
     pub r#type: Cow<'a, str>,
-    /// Its backtrace.
+    /// Backtrace.
     pub cause: Option<Cause>,
 }
 

@@ -1,7 +1,8 @@
-//! The only code that knows the Firefox Profiler's format. See docs/profile.md.
+//! The only code that depends on the Firefox Profiler's format. See docs/profile.md.
 //!
-//! [`write()`] makes a profile of collected facts, [`ProfileSource`] reads one back into the same facts, and [`lint()`]
-//! checks what the profiler's web page relies on. One file a part of the format.
+//! [`write()`] writes a profile of collected facts, [`ProfileSource`] reads one back into the same
+//! facts, and [`lint()`] checks what the profiler's web page relies on. There is one file for each
+//! part of the format.
 
 mod categories;
 mod columns;
@@ -68,8 +69,9 @@ pub use named::named;
 pub use read::{ProfileSource, ReadError};
 pub use write::{ProfileStats, WriteError, write};
 
-/// The version of the processed profile format that is written and read: tables are shared between threads (60 and
-/// later), stacks refer back to their callers (66), frames to their libraries (70).
+/// The version of the processed profile format that is written and read: threads share tables (60
+/// and later), stacks refer to their callers by distance (66), and frames refer to their libraries
+/// (70).
 pub const FORMAT_VERSION: u32 = 70;
 
 /// Nanoseconds in a millisecond, the format's unit of time.
@@ -80,7 +82,7 @@ fn ms(time: Timestamp, zero: Timestamp) -> f64 {
     milliseconds(time.since(zero))
 }
 
-/// A duration in the format's unit: exact to the nanosecond when read back, as long as it is below 104 days.
+/// A duration in ms: exact to the nanosecond when read back, below 104 days.
 fn milliseconds(time: Duration) -> f64 {
     const JS_MAX: u128 = (1 << 53) - 1;
     time.as_nanos().min(JS_MAX) as f64 / NS_PER_MS

@@ -1,5 +1,5 @@
-//! What a profile names: its libraries and its source files. Reads these and skips the rest, so it takes a part of the time that
-//! reading the facts takes, and it works for profiles of other programs as well.
+//! The libraries and source files of a profile. Skips everything else, which takes a fraction of
+//! the time of reading all facts, and also works for profiles from other programs.
 
 use std::collections::HashSet;
 use std::io::{self, Read};
@@ -30,7 +30,7 @@ struct Lib {
     arch: Option<String>,
 }
 
-/// Profiles before format 60 have their strings in threads; of these no source is known.
+/// Profiles before format 60 have their strings in threads; their sources are unknown.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Shared {
@@ -47,7 +47,7 @@ struct Sources {
 /// Reads a profile, compressed or not.
 ///
 /// # Errors
-/// The input fails, or is no profile.
+/// The input fails, or is not a profile.
 pub fn named(profile: impl Read) -> io::Result<Named> {
     let bytes = input::read_all(profile, input::LIMIT)?;
     let outline: Outline = serde_json::from_slice(&bytes)?;

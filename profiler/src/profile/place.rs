@@ -1,8 +1,10 @@
-//! A frame as one short string, exact to the bit: JavaScript's numbers end at 2⁵³, addresses do not.
+//! Frames as short strings, bit-exact: JavaScript numbers are exact only up to 2⁵³, and addresses
+//! are larger.
 //!
-//! A letter for the kind, numbers of tables in decimal, addresses in hexadecimal after `+`, and `r` at the end of a
-//! return address: `m3+1a2br` is the return address 0x1a2b in module 3. `j2.5+7f00+1a+3`: 0x1a bytes into the function at
-//! 0x7f00 of process 5, the third piece of code in its jitdump.
+//! A letter for the kind, table indices in decimal, addresses in hexadecimal after `+`, and `r` at
+//! the end of a return address: `m3+1a2br` is the return address 0x1a2b in module 3.
+//! `j2.5+7f00+1a+3`: 0x1a bytes into the function at 0x7f00 of process 5, the third piece of code
+//! in its jitdump.
 
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
@@ -11,7 +13,7 @@ use serde::de::value::{Error, StrDeserializer};
 use crate::addr::{Avma, FileOffset, KernelOffset, Svma};
 use crate::fact::{Frame, Location, ModuleId, ProcessId, TruncationReason};
 
-/// Spells a frame.
+/// Encodes a frame.
 pub fn encode(frame: &Frame) -> String {
     let place = match &frame.location {
         Location::Module { module, svma } => format!("m{}+{:x}", module.0, svma.0),
@@ -34,10 +36,10 @@ pub fn encode(frame: &Frame) -> String {
     if frame.is_return_address { place + "r" } else { place }
 }
 
-/// Reads what [`encode`] wrote; `None` for anything else.
+/// Decodes what [`encode`] wrote; `None` for anything else.
 pub fn decode(text: &str) -> Option<Frame> {
     if let Some(reason) = text.strip_prefix('t') {
-        // A reason's name may end in `r` itself.
+        // A reason's name may itself end in `r`.
         return match truncated(reason) {
             Some(reason) => Some(Frame {
                 location: Location::Truncated(reason),
@@ -98,12 +100,12 @@ pub fn decode(text: &str) -> Option<Frame> {
     })
 }
 
-/// Start and size of a symbol: `1a00+40`, or `1a00` if the size is unknown.
+/// Encodes start and size of a symbol: `1a00+40`, or `1a00` if the size is unknown.
 pub fn encode_range(start: u64, size: Option<u64>) -> String {
     size.map_or_else(|| format!("{start:x}"), |size| format!("{start:x}+{size:x}"))
 }
 
-/// Reads what [`encode_range`] wrote.
+/// Decodes what [`encode_range`] wrote.
 pub fn decode_range(text: &str) -> Option<(u64, Option<u64>)> {
     match text.split_once('+') {
         Some((start, size)) => Some((hex(start)?, Some(hex(size)?))),

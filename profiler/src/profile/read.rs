@@ -1,4 +1,5 @@
-//! The mirroring reader: a profile back into the facts that it was made of. Its input is hostile.
+//! The reader: converts a profile back into the facts that it was written from. The input is
+//! untrusted.
 
 use std::io::{self, Read};
 use std::time::Duration;
@@ -16,37 +17,37 @@ use crate::fact::{Cause, FactSink, FactSource, RequestFact, SampleFact, Tables, 
 /// Why a profile could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The input failed, is no gzip file, or is too large.
+    /// The input failed, is not a gzip file, or is too large.
     #[error("the profile could not be read")]
     Io(#[from] io::Error),
-    /// It is not JSON, or not of a profile's shape.
+    /// The input is not JSON, or does not have the structure of a profile.
     #[error("not a profile: {0}")]
     Json(#[from] serde_json::Error),
-    /// Some other program's profile.
+    /// The profile is from another program.
     #[error(
-        "this profile was not written by ngmi: it has no page faults, waits and requests to tell of; open it at https://profiler.firefox.com instead"
+        "this profile was not written by ngmi: it contains no page faults, waits or requests; open it at https://profiler.firefox.com instead"
     )]
     Foreign,
-    /// Another version of ngmi or of the format.
+    /// The profile is from another version of ngmi or of the format.
     #[error("this profile has format {format} and ngmi section {section:?}; read it with the ngmi that wrote it")]
     Version {
         /// `meta.preprocessedProfileVersion`
         format: u32,
-        /// Version of the section; absent before it is known.
+        /// Version of the section, if it is known already.
         section: Option<u32>,
     },
-    /// Its parts contradict each other.
+    /// Parts of the profile contradict each other.
     #[error(
-        "the profile's {0} does not fit the rest: it is damaged, or the web page saved it with other contents; \
+        "the profile's {0} is inconsistent with the rest: it is damaged, or the web page changed it when saving; \
          use the file that ngmi wrote"
     )]
     Damaged(&'static str),
 }
 
-/// The table's weights are times.
+/// Whether the table's weights are times.
 const TIMED: &str = "tracing-ms";
 
-/// Facts of one thread.
+/// The facts of one thread.
 #[derive(Debug)]
 struct Lane {
     samples: Vec<SampleFact>,
@@ -64,7 +65,7 @@ pub struct ProfileSource {
     causes: Vec<Cause>,
 }
 
-/// Tells our profiles from others before their contents are looked at.
+/// Distinguishes our profiles from others before their contents are read.
 #[derive(Deserialize)]
 struct Probe {
     meta: Option<ProbeMeta>,
@@ -80,7 +81,7 @@ struct ProbeMeta {
 impl ProfileSource {
     /// Reads a profile, compressed or not.
     ///
-    /// Fails if the input does, if it is no profile of this version of ngmi, or if its parts contradict each other.
+    /// Fails if the input fails, is not a profile of this version of ngmi, or is inconsistent.
     pub fn new(input: impl Read) -> Result<Self, ReadError> {
         let bytes = input::read_all(input, input::LIMIT)?;
         let probe: Probe = serde_json::from_slice(&bytes)?;
@@ -116,7 +117,7 @@ impl ProfileSource {
         })
     }
 
-    /// For reports: all code in anonymous memory that nobody named has one name.
+    /// For reports: merges all unnamed code in anonymous memory under one name.
     pub fn merge_anonymous(&mut self) {
         for frame in &mut self.tables.frames {
             if let Some(merged) = frame.location.without_anonymous_address() {
@@ -138,7 +139,7 @@ impl FactSource for ProfileSource {
                     sink.mark(&self.tables, mark);
                 }
                 while let Some(fault) = faults.next_if(|fault| read_markers::end_of(fault) <= time) {
-                    // What it read comes before it, and what the next one reads does not.
+                    // What a command reads precedes it; the next command's reads do not count.
                     while let Some(read) = reads.next_if(|read| read.time <= read_markers::end_of(fault)) {
                         sink.pages_read(&self.tables, read);
                     }
@@ -213,7 +214,7 @@ fn samples(raw: &RawSamples, thread: ThreadId, zero: Timestamp, rows: &Rows) -> 
     }
     let mut time = zero;
     let mut samples = Vec::with_capacity(len);
-    // CPU time before a wait is part of the sample after it.
+    // CPU time before a wait belongs to the next sample.
     let mut cpu_time = 0u64;
     for row in 0..len {
         time = advance(time, raw.time_deltas[row])?;
@@ -237,9 +238,9 @@ fn samples(raw: &RawSamples, thread: ThreadId, zero: Timestamp, rows: &Rows) -> 
     Ok(samples)
 }
 
-/// A number of samples.
+/// Converts to a number of samples.
 fn whole(weight: f64) -> Result<u32, ReadError> {
-    // A comparison that NaN fails.
+    // NaN fails this comparison.
     if weight.fract() != 0.0 || !(0.0..=f64::from(u32::MAX)).contains(&weight) {
         return Err(ReadError::Damaged("sample's weight"));
     }
@@ -261,7 +262,7 @@ pub(super) fn duration_of(ms: f64) -> Result<Duration, ReadError> {
 
 fn whole_nanoseconds(ms: f64) -> Result<u64, ReadError> {
     let ns = (ms * NS_PER_MS).round();
-    // A comparison that NaN fails.
+    // NaN fails this comparison.
     if !(0.0..9_007_199_254_740_992.0).contains(&ns) {
         return Err(ReadError::Damaged("time"));
     }

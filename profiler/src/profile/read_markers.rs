@@ -1,4 +1,4 @@
-//! A thread's markers back into marks, page faults and reads.
+//! Converts a thread's markers back into marks, page faults and reads.
 
 use super::fault::{self, FaultPayload, Placed, ReadPayload};
 use super::format::RawMarkers;
@@ -10,7 +10,7 @@ use super::{request, wait};
 use crate::addr::Timestamp;
 use crate::fact::{FaultFact, MappedFileId, Mark, PagesReadFact, StackId, Tables, ThreadId};
 
-/// What a thread's markers were made of.
+/// The facts of a thread's markers.
 #[derive(Debug, Default)]
 pub struct Marked {
     /// Starts ascending.
@@ -21,12 +21,12 @@ pub struct Marked {
     pub reads: Vec<PagesReadFact>,
 }
 
-/// When a fault was over: faults are handed out in that order.
+/// When a fault ended; faults are emitted in this order.
 pub fn end_of(fault: &FaultFact) -> Timestamp {
     fault::end(fault).unwrap_or(fault.start)
 }
 
-/// Reads a table.
+/// Reads a `markers` table.
 pub fn marked(
     raw: &RawMarkers<'_>,
     thread: ThreadId,
@@ -72,7 +72,7 @@ pub fn marked(
         match &*r#type {
             fault::FAULT | fault::DISK_FAULT => marked.faults.push(fault(data, placed, tables)?),
             fault::READ => marked.reads.push(read(data, placed, tables)?),
-            // They are for the eye; the facts are in the section.
+            // Markers for display only; the facts are in the section.
             wait::WAIT | wait::IDLE | wait::FILE_IO | request::DISK_REQUEST => {}
             _ => {
                 let payload: Payload<'_> = serde_json::from_str(data)?;

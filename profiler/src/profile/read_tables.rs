@@ -1,4 +1,4 @@
-//! The tables of a profile, with every reference checked.
+//! Reads the tables of a profile, checking every reference.
 
 use std::sync::Arc;
 
@@ -12,25 +12,25 @@ use super::place;
 use super::read::ReadError;
 use crate::fact::{Frame, FrameId, FrameName, Location, SourceFrame, StackId, StackNode, Tables};
 
-/// Bytes of names at most: a small file may refer to one long string a million times.
+/// Maximum bytes of names: a small file may refer to one long string a million times.
 const NAMES_LIMIT: usize = 2 << 30;
 
-/// Which stack each row of the stack table completes.
+/// The stack that each row of the stack table completes.
 #[derive(Debug)]
 pub struct Rows {
     stacks: Vec<Option<StackId>>,
-    /// The first labelled one.
+    /// The first labelled row.
     labels: usize,
 }
 
 impl Rows {
-    /// A row ends in a label: it belongs to a wait.
+    /// Whether a row ends in a label, which means that it belongs to a wait.
     pub fn is_labelled(&self, row: Index) -> bool {
         row.and_then(|row| usize::try_from(row).ok())
             .is_some_and(|row| row >= self.labels)
     }
 
-    /// The stack at a row; it has to be the innermost row of one.
+    /// The stack at a row, which must be the innermost row of a stack.
     pub fn stack(&self, row: Index) -> Result<Option<StackId>, ReadError> {
         let Some(row) = row else { return Ok(None) };
         let stack = usize::try_from(row)
@@ -40,7 +40,7 @@ impl Rows {
     }
 }
 
-/// Everything that facts refer to.
+/// Reads the tables that facts refer to.
 pub fn tables(profile: &RawProfile<'_>) -> Result<(Tables, Rows), ReadError> {
     let exact = profile.ngmi.as_ref().ok_or(ReadError::Foreign)?;
     let mut tables = Tables {
@@ -126,7 +126,7 @@ fn check_frame(frame: &Frame, tables: &Tables) -> Result<(), ReadError> {
     }
 }
 
-/// First row of each frame, and the end: a frame starts where the inline depth is 0. Labels follow.
+/// First row of each frame, and the end: a frame starts at inline depth 0. Labels follow.
 fn frame_starts(raw: &RawFrames, frames: usize) -> Result<Vec<usize>, ReadError> {
     let len = raw.length;
     if [
@@ -157,7 +157,7 @@ fn frame_starts(raw: &RawFrames, frames: usize) -> Result<Vec<usize>, ReadError>
     Ok(starts)
 }
 
-/// Follows references within the shared tables.
+/// Resolves references within the shared tables.
 struct Lookup<'a> {
     shared: &'a RawShared,
     /// Bytes of names so far.
@@ -206,7 +206,7 @@ fn cell<T>(column: &[T], index: Index) -> Result<&T, ReadError> {
     cell.ok_or(ReadError::Damaged("row number"))
 }
 
-/// A frame has a name if it has a symbol; one without is called by its address.
+/// A frame has a name if it has a symbol; otherwise its function is named by the address.
 fn names(shared: &RawShared, exact: &RawExact, starts: &[usize]) -> Result<FxHashMap<FrameId, FrameName>, ReadError> {
     let mut lookup = Lookup { shared, bytes: 0 };
     let mut names = FxHashMap::default();
@@ -235,7 +235,8 @@ fn names(shared: &RawShared, exact: &RawExact, starts: &[usize]) -> Result<FxHas
     Ok(names)
 }
 
-/// Rows of a stack follow each other as those of its frame do; its caller is a whole stack before it.
+/// The rows of a stack follow each other like those of its frame; its caller is a complete earlier
+/// stack.
 fn stacks(
     (shared, labels): (&RawShared, usize),
     starts: &[usize],
@@ -256,7 +257,7 @@ fn stacks(
         let first = raw.frame[row]
             .and_then(|frame| usize::try_from(frame).ok())
             .ok_or_else(damaged)?;
-        // The last start is the end of the table, no frame.
+        // The last start is the end of the table, not a frame.
         let frame = starts[..starts.len() - 1]
             .binary_search(&first)
             .map_err(|_| damaged())?;

@@ -1,5 +1,5 @@
-//! Block requests as the payloads of markers, on their device's track and on the threads that asked for them. They are for the eye: the
-//! reader takes requests from the `ngmi` section.
+//! Block requests as the payloads of markers, on their device's track and on the threads that
+//! submitted them. They are for display only: the reader takes requests from the `ngmi` section.
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -10,24 +10,24 @@ use crate::addr::Timestamp;
 use crate::fact::request::{BioSource, Operation, RequestSight};
 use crate::fact::{BioFact, RequestFact, Tables, ThreadId};
 
-/// Type of a request on its device's track.
+/// Payload type of a request on its device's track.
 pub const REQUEST: &str = "BlockRequest";
-/// Type of a request on a thread that asked for it.
+/// Payload type of a request on a thread that submitted part of it.
 pub const DISK_REQUEST: &str = "DiskRequest";
 
-/// What a thread asked for of one request.
+/// The part of a request that a thread submitted.
 #[derive(Debug, Clone, Copy)]
 pub struct Part<'a> {
     /// The request.
     pub request: &'a RequestFact,
-    /// The first piece that the thread asked for.
+    /// The first piece that the thread submitted.
     pub first: &'a BioFact,
-    /// Bytes that it asked for.
+    /// Bytes that it submitted.
     bytes: u64,
 }
 
 impl Part<'_> {
-    /// When the thread asked.
+    /// When the thread submitted it.
     pub fn start(&self) -> Timestamp {
         self.first.time.min(self.request.end)
     }
@@ -64,7 +64,7 @@ pub fn by_thread(requests: &[RequestFact]) -> FxHashMap<ThreadId, Vec<Part<'_>>>
     threads
 }
 
-/// What the chart calls a thread's request.
+/// The marker name of a thread's request.
 pub fn disk_name(operation: Operation) -> &'static str {
     match operation {
         Operation::Read => "DiskRead",
@@ -76,7 +76,7 @@ pub fn disk_name(operation: Operation) -> &'static str {
     }
 }
 
-/// A request.
+/// Payload of a request.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestPayload {
@@ -115,12 +115,12 @@ pub struct RequestPayload {
 }
 
 impl RequestPayload {
-    /// On the track of its device.
+    /// The payload on the track of its device.
     pub fn of_device(request: &RequestFact, tables: &Tables) -> Self {
         Self::new(request, request.bios.first(), tables)
     }
 
-    /// On a thread that asked for it.
+    /// The payload on a thread that submitted part of it.
     pub fn of_thread(part: &Part<'_>, tables: &Tables) -> Self {
         Self {
             r#type: DISK_REQUEST,
@@ -178,7 +178,7 @@ fn remarks(request: &RequestFact, bio: Option<&BioFact>) -> Option<String> {
         (request.scheduled, "through a scheduler's queue".to_owned()),
         (request.bio_only, "a bio of a device without requests".to_owned()),
         (bio.is_some_and(|bio| bio.in_fault), "in a page fault".to_owned()),
-        (bio.is_none(), "nobody saw who asked for it".to_owned()),
+        (bio.is_none(), "unknown submitter".to_owned()),
         (
             request.sight == RequestSight::NoStart,
             "under way when the recording began".to_owned(),

@@ -1,4 +1,4 @@
-//! sample: CPU samples as a thread's `samples` table.
+//! CPU samples as a thread's `samples` table.
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
@@ -10,9 +10,10 @@ use crate::fact::{Location, StackId, Tables, Thread};
 
 /// A thread's samples as the front end needs them.
 ///
-/// It ignores the CPU time of a thread's first row, whose interval has no beginning, and knows nothing after the last
-/// one. So a row without a stack stands at the thread's start, and another one at its end if it ran after its last
-/// sample: neither is in any call tree, and the CPU times add up.
+/// The front end ignores the CPU time of a thread's first row, whose interval has no start, and
+/// nothing after the last row is counted. So a row without a stack is added at the thread's start,
+/// and another one at its end if it ran after its last sample: neither is in a call tree, and the
+/// CPU times add up.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows<'a> {
     /// The thread's start, if it is before its first sample.
@@ -24,7 +25,7 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// The rows of a thread within the profile's times.
+    /// Selects the rows of a thread within the profile's time range.
     pub fn new(thread: &Thread, samples: &'a [KeptSample], (zero, end): (Timestamp, Timestamp)) -> Self {
         let edge = |time, cpu_time| KeptSample {
             time,
@@ -63,9 +64,9 @@ impl<'a> Rows<'a> {
 
 /// A thread's `samples` table.
 pub struct Samples<'a> {
-    /// What it holds.
+    /// The rows.
     pub rows: Rows<'a>,
-    /// Where stacks are.
+    /// The tables with the stacks.
     pub shared: &'a Shared<'a>,
     /// The profile's time 0.
     pub zero: Timestamp,
@@ -91,7 +92,8 @@ impl Serialize for Samples<'_> {
     }
 }
 
-/// The samples whose `in_kernel` is not what their stack says (a kernel stack that could not be walked).
+/// Samples whose `in_kernel` differs from what their stack shows (a kernel stack that could not be
+/// walked).
 pub fn kernel_exceptions(tables: &Tables, samples: &[KeptSample]) -> Vec<usize> {
     let differs = |sample: &&KeptSample| sample.in_kernel != leaf_is_kernel(tables, sample.stack);
     samples
@@ -102,7 +104,7 @@ pub fn kernel_exceptions(tables: &Tables, samples: &[KeptSample]) -> Vec<usize> 
         .collect()
 }
 
-/// The innermost frame is the kernel's.
+/// Whether the innermost frame is in the kernel.
 pub fn leaf_is_kernel(tables: &Tables, stack: Option<StackId>) -> bool {
     let node = stack.and_then(|stack| tables.stacks.get(stack.index()));
     let frame = node.and_then(|node| tables.frames.get(node.frame.index()));

@@ -1,26 +1,27 @@
-//! Limits on JSON before it is kept: what no profile has is refused while it is unpacked.
+//! Limits on JSON while it is decompressed: rejects what no profile contains before it is stored.
 
 use std::io;
 
-/// Longest string, in bytes as written: screenshots and sources are the longest that profiles have.
+/// Maximum length of a string, in bytes as written: screenshots and sources are the longest in
+/// profiles.
 const LONGEST_STRING: usize = 32 << 20;
-/// Deepest nesting, which is `serde_json`'s own limit.
+/// Maximum nesting depth, which is that of `serde_json`.
 const DEEPEST: u32 = 128;
 
-/// Follows JSON byte by byte, without a look at its grammar.
+/// Scans JSON byte by byte, without parsing its grammar.
 #[derive(Debug, Default)]
 pub struct Scan {
-    /// Bytes of the string so far.
+    /// Bytes of the current string so far.
     string: Option<usize>,
     is_escaped: bool,
     depth: u32,
 }
 
 impl Scan {
-    /// The next bytes.
+    /// Scans the next bytes.
     ///
     /// # Errors
-    /// They are over a limit, of kind [`io::ErrorKind::FileTooLarge`], or not JSON.
+    /// They exceed a limit (kind [`io::ErrorKind::FileTooLarge`]), or are not JSON.
     pub fn feed(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let is_mark = match self.string {
@@ -42,12 +43,12 @@ impl Scan {
         Ok(())
     }
 
-    /// A byte that may mean something.
+    /// A byte that may be significant.
     fn mark(&mut self, byte: u8) -> io::Result<()> {
         match (self.string, byte) {
-            // A sparse file is full of them, and may be of any size.
+            // Sparse files consist of zero bytes, and may be of any size.
             (_, 0) => {
-                let why = "it has zero bytes, which JSON has not";
+                let why = "it contains zero bytes, which JSON never does";
                 return Err(io::Error::new(io::ErrorKind::InvalidData, why));
             }
             (Some(_), b'"') if !self.is_escaped => self.string = None,
@@ -67,7 +68,7 @@ impl Scan {
         Ok(())
     }
 
-    /// If it is in a string.
+    /// Scans a byte within a string.
     fn lengthen(&mut self, more: usize) -> io::Result<()> {
         let Some(len) = &mut self.string else { return Ok(()) };
         *len += more;
@@ -81,7 +82,7 @@ impl Scan {
     }
 }
 
-/// What the file has too much of.
+/// The error for an exceeded limit.
 pub fn too_large(what: std::fmt::Arguments<'_>) -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, format!("{what}, which no profile has"))
 }
@@ -102,7 +103,7 @@ mod tests {
         let over = scan(&[b"\"", &long, &[b'x'; 20]]).unwrap_err();
         assert_eq!(over.kind(), io::ErrorKind::FileTooLarge);
         assert_eq!(over.to_string(), "a string of more than 32 MiB, which no profile has");
-        // Escapes that are cut between two reads.
+        // Escapes that are split between two reads.
         scan(&[b"\"\\", b"\"", b"\"", &[b'['; 128]]).unwrap();
     }
 

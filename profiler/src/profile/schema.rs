@@ -1,4 +1,4 @@
-//! What the front end is told of a type of payload.
+//! Marker schemas, which describe payload types to the front end.
 
 use fxprof_processed_profile::{
     MarkerFieldFlags, MarkerFieldFormat, MarkerLocations, Profile, RuntimeSchemaMarkerField, RuntimeSchemaMarkerSchema,
@@ -7,14 +7,15 @@ use fxprof_processed_profile::{
 /// Key, label and format of a field.
 pub type Field = (&'static str, &'static str, MarkerFieldFormat);
 
-/// What a marker is called in the chart, and in the table; the tooltip has the marker's name before the latter.
+/// Marker labels in the chart and in the table; the tooltip shows the marker's name before the
+/// latter.
 #[derive(Clone, Copy)]
 pub struct Labels<'a> {
     pub chart: &'a str,
     pub table: &'a str,
 }
 
-/// Tells the front end about a type of payload.
+/// Builds the schema of a payload type.
 pub fn add(
     profile: &mut Profile,
     (name, description): (&str, &str),

@@ -1,7 +1,8 @@
 //! The tables that all threads share: frames, functions, stacks, symbols, sources, strings.
 //!
-//! A frame becomes one row for each function inlined at its address, outermost first; a stack likewise. Rows of a
-//! frame or stack follow each other in the order of the tables, which is how the reader finds them again.
+//! A frame becomes one row per function inlined at its address, outermost first; likewise a stack.
+//! The rows of a frame or stack are consecutive and in the order of the tables, which is how the
+//! reader finds them.
 
 mod json;
 
@@ -14,13 +15,13 @@ use super::place;
 use super::write::WriteError;
 use crate::fact::{Frame, FrameId, FrameName, Location, ModuleId, SourceFrame, StackId, Tables};
 
-/// What the format marks with −1: no address, no library, no resource.
+/// The format's −1 for a missing value: no address, no library, no resource.
 const NONE: i64 = -1;
 
 /// A row of the frame table: a function at an address.
 #[derive(Debug, Clone, Copy)]
 struct FrameRow {
-    /// Relative to the library, of the call instruction rather than after it.
+    /// Address relative to the library, of the call instruction rather than after it.
     address: i64,
     lib: i64,
     inline_depth: u32,
@@ -30,16 +31,16 @@ struct FrameRow {
     line: Option<u32>,
 }
 
-/// What makes two frames the same function.
+/// Identity of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Func {
     name: u32,
-    /// Its resource; resources are the modules, with the same numbers.
+    /// Its resource; resources are the modules, with the same indices.
     module: Option<ModuleId>,
     source: Option<u32>,
 }
 
-/// A symbol that frames lie in.
+/// A symbol that contains frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct NativeSymbol {
     name: u32,
@@ -48,7 +49,7 @@ struct NativeSymbol {
     size: Option<u64>,
 }
 
-/// Numbers distinct things in the order of their first appearance.
+/// Numbers distinct values in the order of their first appearance.
 #[derive(Debug)]
 struct Interner<T> {
     rows: Vec<T>,
@@ -74,7 +75,7 @@ impl<T: Clone + Eq + std::hash::Hash> Interner<T> {
     }
 }
 
-/// The front end keeps row numbers in signed 32-bit integers.
+/// The front end stores row numbers as signed 32-bit integers.
 fn row_number(len: usize) -> Result<u32, WriteError> {
     i32::try_from(len)
         .map(i32::unsigned_abs)
@@ -100,7 +101,7 @@ pub struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    /// Lays out every frame and stack of the tables.
+    /// Adds all frames and stacks of the tables.
     pub fn new(tables: &'a Tables) -> Result<Self, WriteError> {
         let mut shared = Self {
             tables,
@@ -130,12 +131,12 @@ impl<'a> Shared<'a> {
         Ok(shared)
     }
 
-    /// Number of a string in the profile's string array.
+    /// Index of a string in the profile's string array.
     pub fn string(&mut self, text: Cow<'a, str>) -> Result<u32, WriteError> {
         self.strings.number(text)
     }
 
-    /// Adds a frame that no program has; it comes after those of the tables.
+    /// Adds a synthetic frame, after those of the tables.
     pub fn add_label(&mut self, name: &'static str, category: Category) -> Result<u32, WriteError> {
         let row = row_number(self.frames.len())?;
         let func = self.func(Cow::Borrowed(name), None, None)?;
@@ -151,7 +152,7 @@ impl<'a> Shared<'a> {
         Ok(row)
     }
 
-    /// Adds a stack that ends in a label; it comes after those of the tables.
+    /// Adds a stack that ends in a label, after those of the tables.
     pub fn add_labelled(&mut self, caller: Option<StackId>, label: u32) -> Result<u32, WriteError> {
         let row = row_number(self.stack_frames.len())?;
         let caller = caller.and_then(|caller| self.stack_row(caller));
@@ -160,7 +161,7 @@ impl<'a> Shared<'a> {
         Ok(row)
     }
 
-    /// Rows of the stack table so far.
+    /// Number of rows of the stack table so far.
     pub fn stack_rows(&self) -> usize {
         self.stack_frames.len()
     }
@@ -235,7 +236,7 @@ impl<'a> Shared<'a> {
         self.funcs.number(Func { name, module, source })
     }
 
-    /// As the symbol server counts it; [`NONE`] where that does not fit its 32 bits.
+    /// The address in the symbol server's form; [`NONE`] if it does not fit 32 bits.
     fn relative_address(&self, frame: &Frame) -> i64 {
         let address = match &frame.location {
             Location::Module { module, svma } => {
@@ -247,7 +248,7 @@ impl<'a> Shared<'a> {
                 svma.0.checked_sub(base)
             }
             Location::Kernel { offset, .. } => Some(offset.0),
-            // Neither addresses at run time nor file offsets mean anything to a symbol server.
+            // Run-time addresses and file offsets mean nothing to a symbol server.
             _ => None,
         };
         let address = address.and_then(|address| address.checked_sub(u64::from(frame.is_return_address)));

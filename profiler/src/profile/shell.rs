@@ -1,4 +1,4 @@
-//! Command lines as one line that a shell would take apart again, and that [`split`] does.
+//! Command lines as one line with shell quoting, which [`split`] reverses.
 
 /// Quotes and joins arguments.
 pub fn join(arguments: &[String]) -> String {
@@ -18,7 +18,7 @@ fn quote(argument: &str) -> String {
     }
 }
 
-/// Takes apart what [`join`] made; `None` if a quote is not closed.
+/// Splits what [`join`] produced; `None` if a quote is not closed.
 pub fn split(line: &str) -> Option<Vec<String>> {
     let mut arguments = Vec::new();
     let mut argument: Option<String> = None;

@@ -1,5 +1,6 @@
-//! What `fxprof-processed-profile` makes of a recording: the meta data, the marker schemas, the processes and threads in
-//! the front end's order with distinct pids and tids, and the counters. See docs/decisions/0001-profile-tables.md.
+//! The parts of a profile that `fxprof-processed-profile` builds: metadata, marker schemas,
+//! processes and threads in the front end's order with distinct pids and tids, and the counters.
+//! See docs/decisions/0001-profile-tables.md.
 
 mod parts;
 
@@ -25,7 +26,7 @@ use crate::fact::{DeviceId, Process, Tables, ThreadId};
 pub struct Skeleton {
     /// `meta`
     pub meta: Map<String, Value>,
-    /// Rows of `threads` without their tables, in the profile's order.
+    /// Rows of `threads` without tables, in the profile's order.
     pub threads: Vec<(ThreadId, ThreadRow)>,
     /// Companion tracks, which follow the threads.
     pub companions: Vec<(Companion, ThreadRow)>,
@@ -35,7 +36,7 @@ pub struct Skeleton {
     pub counters: Vec<Value>,
 }
 
-/// Builds the small parts. The profile's times count from `zero`.
+/// Builds these parts. The profile's times are relative to `zero`.
 pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Timestamp) -> Result<Skeleton, WriteError> {
     let visible = visible::choose(tables, collected, (zero, end));
     let mut profile = new_profile(tables, zero);
@@ -52,7 +53,8 @@ pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Times
         (zero, end),
         &visible.shown,
     );
-    // The library sorts threads and tells their places only here: all are "shown" first, and `meta` corrected below.
+    // The library sorts threads and reveals their positions only in this list: all are "shown"
+    // first, and `meta` is corrected below.
     for thread in &threads {
         profile.add_initial_visible_thread(*thread);
     }
@@ -146,14 +148,14 @@ fn add_processes(profile: &mut Profile, tables: &Tables, zero: Timestamp) -> Vec
     tables.processes.iter().map(add).collect()
 }
 
-/// The program, and what the main thread calls itself if that is something else: the processes of a browser differ
-/// by nothing else.
+/// The program name, and the main thread's name if it differs: the processes of a browser differ
+/// only in that.
 fn process_name(tables: &Tables, process: &Process) -> String {
     let main = process
         .main_thread
         .and_then(|thread| tables.threads.get(thread.index()));
     match main {
-        // A thread's name is cut after 15 bytes.
+        // Thread names are cut after 15 bytes.
         Some(main) if !main.name.is_empty() && !process.name.starts_with(&main.name) => {
             format!("{} ({})", process.name, main.name)
         }
@@ -195,7 +197,7 @@ fn complete_meta(meta: &mut Map<String, Value>, tables: &Tables, visible: &Visib
         ("stackwalk", json!(1)),
         ("logicalCPUs", json!(recording.cpus)),
         ("profilingStartTime", json!(ms(recording.start, zero))),
-        // The front end shows what is before this, and many a wait ends with the recording.
+        // The front end hides what is after this time, and many waits end with the recording.
         (
             "profilingEndTime",
             json!(ms(Timestamp(recording.end.0.saturating_add(1)), zero)),
@@ -206,7 +208,7 @@ fn complete_meta(meta: &mut Map<String, Value>, tables: &Tables, visible: &Visib
     meta.extend(fields.map(|(key, value)| (key.to_owned(), value)));
 }
 
-/// Shows one more track.
+/// Makes one more track visible.
 fn show(meta: &mut Map<String, Value>, place: Option<usize>) {
     if let Some(shown) = meta.get_mut("initialVisibleThreads").and_then(Value::as_array_mut) {
         shown.extend(place.map(|place| json!(place)));

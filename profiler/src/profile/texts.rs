@@ -1,4 +1,4 @@
-//! Every text of a file of JSON, and where it is: for a last look at what is about to be shared.
+//! Visits every text of a JSON file with its location: the last check before a file is shared.
 
 use std::fmt;
 use std::io::{BufReader, Read};
@@ -6,10 +6,10 @@ use std::io::{BufReader, Read};
 use flate2::read::MultiGzDecoder;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// Parts of `meta` that hold this program's own words.
+/// Parts of `meta` that contain this program's own words.
 const OWN: [&str; 2] = ["markerSchema", "categories"];
 
-/// Where a text is, from the outermost part inwards.
+/// Location of a text, from the outermost part inwards.
 #[derive(Debug, Default)]
 pub struct Place(Vec<Step>);
 
@@ -32,7 +32,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Hands out each text of a packed profile, except its keys and the words of the format.
+/// Passes each text of a compressed profile to a callback, except keys and the words of the format.
 ///
 /// # Errors
 /// The input fails, or is not JSON.

@@ -1,9 +1,12 @@
-//! A thread's CPU samples and waits together as its `samples` table, so that its call tree is wall-clock time.
+//! A thread's CPU samples and waits merged in its `samples` table, so its call tree shows
+//! wall-clock time.
 //!
-//! The rows weigh milliseconds: a sample the CPU time since the one before, a wait its time off CPUs. A wait is a row without weight where
-//! it begins and one with its weight where it ends (several, where it is long: a selected part of it has its part of the weight); what of it
-//! was a wait for a CPU is a row of its own. The front end ignores CPU time that is longer than the time between two rows, so the CPU time of
-//! a sample is spread over the stretches in which the thread ran since the sample before.
+//! The rows weigh milliseconds: a sample weighs the CPU time since the previous one, a wait its
+//! off-CPU time. A wait has a row without weight at its start and one with its weight at its end
+//! (several if it is long, so a selected part of it has its share of the weight); the part that
+//! waited for a CPU is a separate row. The front end ignores CPU time that is longer than the time
+//! between two rows, so the CPU time of a sample is distributed over the intervals in which the
+//! thread ran since the previous sample.
 
 use rustc_hash::FxHashMap;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
@@ -17,42 +20,43 @@ use crate::addr::{Timestamp, ns};
 use crate::fact::budget::{Collected, FoldedWaitStack, ThreadFacts};
 use crate::fact::{ThreadId, WaitFact};
 
-/// Parts that a wait of the whole recording is cut into.
+/// Maximum parts of a wait that spans the whole recording.
 const PARTS: u64 = 250;
-/// Rows that all cuts together add at most.
+/// Maximum number of rows added by splitting waits.
 const CUTS: u64 = 50_000;
-/// Shortest part, in ns.
+/// Minimum length of a part, in ns.
 const SHORTEST_PART: u64 = 10_000_000;
-/// Waits of one thread at the same time that are told apart: only damaged data has more than two.
+/// Maximum number of simultaneous waits of one thread that are distinguished: only damaged data has
+/// more than two.
 const OPEN: usize = 16;
 
 /// A row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// When.
+    /// Time of the row.
     pub time: Timestamp,
     /// Row of the stack table.
     stack: Option<u32>,
-    /// In ns.
+    /// Weight in ns.
     weight: u64,
-    /// On-CPU time since the row before, in ns.
+    /// CPU time since the previous row, in ns.
     pub cpu: u64,
-    /// It ends the CPU time of a sample.
+    /// Whether it ends the CPU time of a sample.
     is_sample: bool,
 }
 
-/// What the waits of all threads have in common.
+/// Common data for the waits of all threads.
 #[derive(Debug)]
 pub struct Waiting<'a> {
-    /// Stacks with what a thread waits for.
+    /// Labelled stacks of what threads wait for.
     labels: &'a Labels,
-    /// Longest part of a wait, in ns.
+    /// Maximum length of a part of a wait, in ns.
     part: u64,
     folded: FxHashMap<ThreadId, Vec<FoldedWaitStack>>,
 }
 
 impl<'a> Waiting<'a> {
-    /// Of a profile of this length; `None`: nothing waits.
+    /// The data for a profile of this length; `None`: there are no waits.
     pub fn new(collected: &Collected, labels: &'a Labels, (zero, end): (Timestamp, Timestamp)) -> Option<Self> {
         if collected.waits.is_empty() {
             return None;
@@ -73,7 +77,8 @@ impl<'a> Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    /// All rows of a thread, times ascending. A row for the thread's start is taken back where a wait begins there.
+    /// All rows of a thread, times ascending. The row for the thread's start is removed if a wait
+    /// begins there.
     pub fn rows(
         &self,
         rows: &mut Rows<'_>,
@@ -98,7 +103,7 @@ impl Waiting<'_> {
         });
         let mut all: Vec<Row> = samples.collect();
         all.append(&mut waiting);
-        // A wait that ends as a sample is taken comes first.
+        // A wait that ends at the time of a sample precedes it.
         all.sort_by_key(|row| (row.time, row.is_sample));
         part_equal_times(&mut all);
         spread_cpu_time(&mut all, &facts.waits);
@@ -112,7 +117,7 @@ impl Waiting<'_> {
         let blocked = ns(wait.off) - queued;
         let (start, end) = (wait.start.0.min(wait.end.0), wait.end.0);
         if wait.count > 1 {
-            // It ran in between.
+            // The thread ran in between.
             rows.push(waiting_row(start + (end - start) / 2, stack, blocked));
             rows.extend((queued > 0).then(|| waiting_row(end, queued_stack, queued)));
             return;
@@ -124,7 +129,7 @@ impl Waiting<'_> {
         self.add_parts(rows, (middle, end), (queued_stack, queued));
     }
 
-    /// Rows at the ends of the parts of a stretch.
+    /// Rows at the ends of the parts of an interval.
     fn add_parts(&self, rows: &mut Vec<Row>, (start, end): (u64, u64), (stack, weight): (Option<u32>, u64)) {
         if weight == 0 {
             return;
@@ -161,7 +166,8 @@ fn waiting_row(time: u64, stack: Option<u32>, weight: u64) -> Row {
     }
 }
 
-/// The front end draws two rows at the same time as a busy CPU: those of waits are moved on by a nanosecond each, up to the next sample.
+/// The front end draws two rows at the same time as a busy CPU: rows of waits are moved by a
+/// nanosecond each, up to the next sample.
 fn part_equal_times(rows: &mut [Row]) {
     let mut limits = vec![u64::MAX; rows.len()];
     let mut limit = u64::MAX;
@@ -180,7 +186,7 @@ fn part_equal_times(rows: &mut [Row]) {
     }
 }
 
-/// Time off CPUs up to a moment that only moves forward.
+/// Off-CPU time up to a moment that only moves forward.
 struct OffTime<'a> {
     /// Starts ascending.
     coming: std::iter::Peekable<std::vec::IntoIter<&'a WaitFact>>,
@@ -221,10 +227,11 @@ impl<'a> OffTime<'a> {
     }
 }
 
-/// Spreads each sample's CPU time over the stretches since the sample before, by how long the thread ran in each.
+/// Distributes each sample's CPU time over the intervals since the previous sample, by how long the
+/// thread ran in each.
 fn spread_cpu_time(rows: &mut [Row], waits: &[WaitFact]) {
     let mut off = OffTime::new(waits);
-    // By row: time since the row before, and how much of it the thread ran.
+    // By row: time since the previous row, and how long the thread ran in it.
     let mut stretches: Vec<(u64, u64)> = Vec::with_capacity(rows.len());
     let mut last: Option<(Timestamp, u64)> = None;
     for row in rows.iter() {
@@ -245,7 +252,8 @@ fn spread_cpu_time(rows: &mut [Row], waits: &[WaitFact]) {
     }
 }
 
-/// By the time that the thread ran in each stretch; what is left goes where there is room, and at last to the sample itself.
+/// Distributes by the time that the thread ran in each interval; the remainder goes to intervals
+/// with capacity, and finally to the sample itself.
 fn share_out(cpu: u64, rows: &mut [Row], stretches: &[(u64, u64)]) {
     let ran = stretches.iter().fold(0u128, |sum, (_, ran)| sum + u128::from(*ran));
     let mut left = cpu;
@@ -266,7 +274,7 @@ fn share_out(cpu: u64, rows: &mut [Row], stretches: &[(u64, u64)]) {
 
 /// The table.
 pub struct Timeline {
-    /// Its rows.
+    /// The rows.
     pub rows: Vec<Row>,
     /// The profile's time 0.
     pub zero: Timestamp,

@@ -1,4 +1,4 @@
-//! Rows of waits and samples: where CPU time goes, and how waits are cut.
+//! Tests of rows of waits and samples: distribution of CPU time, and splitting of waits.
 
 use proptest::prelude::*;
 
@@ -99,7 +99,7 @@ proptest! {
         part_equal_times(&mut rows);
         prop_assert!(rows.is_sorted_by_key(|row| row.time));
         spread_cpu_time(&mut rows, &waits);
-        // As the reader takes it together again.
+        // As the reader merges it again.
         let (mut after, mut sum) = (Vec::new(), 0);
         for row in &rows {
             sum += row.cpu;

@@ -1,11 +1,11 @@
-//! From when to when a profile is.
+//! The time range of a profile.
 
 use super::fault;
 use crate::addr::Timestamp;
 use crate::fact::budget::Collected;
 use crate::fact::{Cause, Reason, RequestFact, Tables, WaitFact};
 
-/// From the recording's start to its end, and further where a fact lies outside.
+/// From the recording's start to its end, extended by facts outside.
 pub fn range(tables: &Tables, collected: &Collected) -> (Timestamp, Timestamp) {
     let recording = &tables.recording;
     let mut range = (recording.start, recording.end);

@@ -1,4 +1,4 @@
-//! Tracks that are no threads: their samples are things that took time or moved bytes, weighed by that.
+//! Synthetic tracks: their samples are items that took time or moved bytes, weighted by that.
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use serde_json::{Value, json};
@@ -9,20 +9,20 @@ use crate::addr::Timestamp;
 
 /// Shortest gap that is drawn, in ns.
 const SHORTEST_GAP: u64 = 20_000;
-/// Gaps that a whole track could draw: ten a pixel.
+/// Maximum number of gaps that a track can show: ten per pixel.
 const GAPS: u64 = 20_000;
 
-/// What a track weighs its items by.
+/// How a track weighs its items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
-    /// In ns.
+    /// Time in ns.
     Time,
     /// Bytes.
     Bytes,
 }
 
 impl Weight {
-    /// In the front end's unit.
+    /// A weight in the front end's unit.
     fn value(self, sum: u64) -> Value {
         match self {
             Self::Time => json!(milliseconds(std::time::Duration::from_nanos(sum))),
@@ -30,7 +30,7 @@ impl Weight {
         }
     }
 
-    /// In words.
+    /// The weight in words.
     pub fn name(self) -> &'static str {
         match self {
             Self::Time => "time",
@@ -47,16 +47,16 @@ impl Weight {
     }
 }
 
-/// A thing with a weight.
+/// An item with a weight.
 #[derive(Debug, Clone, Copy)]
 pub struct Item {
-    /// When it began.
+    /// Start time.
     pub start: Timestamp,
-    /// When it was over.
+    /// End time.
     pub end: Timestamp,
     /// Row of the stack table.
     pub stack: Option<u32>,
-    /// In ns or bytes.
+    /// Weight in ns or bytes.
     pub weight: u64,
 }
 
@@ -68,8 +68,9 @@ pub struct Row {
     weight: u64,
 }
 
-/// A sample at the end of each item. The front end draws a sample half way to its neighbours and at full height: so a long
-/// item has a sample without weight at its start, and one without a stack stands on either side of a gap.
+/// A sample at the end of each item. The front end draws a sample up to half way to its neighbours
+/// and at full height: so a long item has a sample without weight at its start, and there is one
+/// without a stack on either side of a gap.
 pub fn lay_out(mut items: Vec<Item>, (zero, end): (Timestamp, Timestamp)) -> Vec<Row> {
     let gap = (end.0.saturating_sub(zero.0) / GAPS).max(SHORTEST_GAP);
     items.retain(|item| item.weight > 0);
@@ -109,9 +110,9 @@ pub fn lay_out(mut items: Vec<Item>, (zero, end): (Timestamp, Timestamp)) -> Vec
 
 /// A track's `samples` table.
 pub struct Samples<'a> {
-    /// What it holds.
+    /// The samples.
     pub rows: &'a [Row],
-    /// What they weigh.
+    /// The weight of the samples.
     pub weight: Weight,
     /// The profile's time 0.
     pub zero: Timestamp,

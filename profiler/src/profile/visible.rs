@@ -1,8 +1,10 @@
-//! Which threads are shown when a profile opens.
+//! Selects the threads that are visible when a profile opens.
 //!
-//! The front end's own choice hides threads that mostly wait. Shown here: every thread with at least one percent of
-//! the recording's CPU time, those that were held up for a twentieth of its length, the main threads of the busiest processes, so
-//! that each of those has its track, and the command's main thread. Selected: the command's main thread if it is one of the busy ones, else the busiest thread.
+//! The front end's default hides threads that mostly wait. Visible are every thread with at least
+//! one percent of the recording's CPU time, threads that were held up for a twentieth of its
+//! length, the main threads of the busiest processes, so each of those has its track, and the
+//! command's main thread. Selected is the command's main thread if it is a busy one, else the
+//! busiest thread.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,23 +14,23 @@ use crate::addr::Timestamp;
 use crate::fact::budget::{Collected, ThreadFacts};
 use crate::fact::{Tables, Thread, ThreadId, WaitReason};
 
-/// A thread is busy with this much of the CPU time: one part in so many.
+/// A thread is busy with at least this fraction (one in N) of the CPU time.
 const BUSY_PART: u64 = 100;
-/// A thread was held up with this much of the recording's length: one part in so many.
+/// A thread is held up with at least this fraction (one in N) of the recording's length.
 const HELD_UP_PART: u64 = 20;
-/// Processes whose main threads are shown.
+/// Maximum number of processes whose main threads are visible.
 const BUSIEST_PROCESSES: usize = 10;
 
-/// The threads to show and the one to select; the latter is among the former.
+/// The visible threads and the selected one, which is among them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Visible {
-    /// In the order of their numbers.
+    /// Sorted by their numbers.
     pub shown: Vec<ThreadId>,
-    /// `None` only if there is no thread.
+    /// `None` only if there are no threads.
     pub selected: Option<ThreadId>,
 }
 
-/// Chooses, for a profile from the first of `times` to the second.
+/// Selects threads for a profile of this time range.
 pub fn choose(tables: &Tables, collected: &Collected, times: (Timestamp, Timestamp)) -> Visible {
     let cpu = |(thread, facts): (&Thread, &ThreadFacts)| Rows::new(thread, &facts.samples, times).cpu_time();
     let cpu = tables.threads.iter().zip(&collected.threads).map(cpu);
@@ -75,7 +77,7 @@ pub fn choose(tables: &Tables, collected: &Collected, times: (Timestamp, Timesta
     Visible { shown, selected }
 }
 
-/// Threads that waited long for something that somebody may want to do away with.
+/// Threads that were held up for long by something that a developer may want to eliminate.
 fn held_up(collected: &Collected, (zero, end): (Timestamp, Timestamp)) -> Vec<ThreadId> {
     use WaitReason::{Disk, FileSystem, Lock, Memory, RunQueue};
     let mut sums: BTreeMap<ThreadId, u64> = BTreeMap::new();

@@ -1,8 +1,9 @@
-//! Waits as the payloads of markers. They are for the eye: the reader takes waits from the `ngmi` section.
+//! Waits as the payloads of markers. They are for display only: the reader takes waits from the
+//! `ngmi` section.
 //!
-//! A marker have waits that hold a thread up for [`LONG`] or more, and, however short, those of file system calls, as Firefox's own
-//! `FileIO` markers. Long waits of a thread that has nothing to do are in the marker table alone. Time in the run queue is a marker of its
-//! own where it is long.
+//! Waits that hold a thread up for [`LONG`] or more have markers, and also shorter waits in file
+//! system calls, as Firefox's own `FileIO` markers. Long waits of an idle thread are only in the
+//! marker table. Time in the run queue has a separate marker if it is long.
 
 use serde::Serialize;
 
@@ -13,16 +14,16 @@ use crate::addr::{Timestamp, ns};
 use crate::fact::wait::WaitReason;
 use crate::fact::{About, Tables, WaitFact};
 
-/// Shortest wait that is a marker, in ns.
+/// Minimum length of a wait with a marker, in ns.
 pub const LONG: u128 = 1_000_000;
-/// Type of a wait that holds a thread up.
+/// Payload type of a wait that holds a thread up.
 pub const WAIT: &str = "Wait";
-/// Type of a wait of a thread that has nothing to do.
+/// Payload type of a wait of an idle thread.
 pub const IDLE: &str = "IdleWait";
-/// Type of a wait of a file system call.
+/// Payload type of a wait in a file system call.
 pub const FILE_IO: &str = "FileIO";
 
-/// Which marker a wait is.
+/// The kind of marker of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shown {
     /// [`WAIT`]
@@ -44,7 +45,7 @@ impl Shown {
         }
     }
 
-    /// When it begins.
+    /// When the marker begins.
     pub fn start(self, wait: &WaitFact) -> Timestamp {
         match self {
             Self::Queued => {
@@ -64,7 +65,7 @@ impl Shown {
     }
 }
 
-/// The markers that a wait makes.
+/// The markers of a wait.
 pub fn shown(wait: &WaitFact) -> impl Iterator<Item = Shown> {
     let long = wait.longest.as_nanos() >= LONG;
     let main = if operation(wait).is_some() {
@@ -78,7 +79,8 @@ pub fn shown(wait: &WaitFact) -> impl Iterator<Item = Shown> {
     main.into_iter().chain(queued.then_some(Shown::Queued))
 }
 
-/// What a file system call that waited for more than a CPU does; `None`: it waited in none.
+/// The operation of a file system call that waited for more than a CPU; `None`: the wait was not in
+/// one.
 fn operation(wait: &WaitFact) -> Option<&'static str> {
     let call = wait.call.as_ref().filter(|_| !wait.in_fault)?;
     let blocked = matches!(
@@ -92,7 +94,7 @@ fn operation(wait: &WaitFact) -> Option<&'static str> {
     match call.name.as_str() {
         "open" | "openat" | "openat2" | "creat" => Some("create/open"),
         "fsync" | "fdatasync" | "sync" | "syncfs" | "sync_file_range" | "msync" => Some("fsync"),
-        // What else it is that the kernel waits for there: a terminal, a device.
+        // Anything else that the kernel waits for there: a terminal, a device.
         _ if wait.reason == WaitReason::Kernel || !named => None,
         "read" | "pread64" | "readv" | "preadv" | "preadv2" | "sendfile" | "copy_file_range" | "splice" => Some("read"),
         "write" | "pwrite64" | "writev" | "pwritev" | "pwritev2" => Some("write"),
@@ -103,7 +105,7 @@ fn operation(wait: &WaitFact) -> Option<&'static str> {
     }
 }
 
-/// A wait.
+/// Payload of a wait.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitPayload<'a> {
@@ -137,7 +139,7 @@ pub struct WaitPayload<'a> {
 }
 
 impl<'a> WaitPayload<'a> {
-    /// One of the markers of a wait.
+    /// Builds the payload of one of the markers of a wait.
     pub fn new(wait: &'a WaitFact, shown: Shown, tables: &Tables, causes: &Causes<'_>) -> Self {
         let path = About::of(wait).and_then(|about| about.shown(tables));
         let (reason, off) = match shown {

@@ -1,4 +1,4 @@
-//! How the front end shows the markers of waits and block requests.
+//! Marker schemas of waits and block requests.
 
 use fxprof_processed_profile::{MarkerFieldFormat, MarkerLocations, Profile};
 
@@ -6,7 +6,7 @@ use super::request::{DISK_REQUEST, REQUEST};
 use super::schema::{self, Field, Labels};
 use super::wait::{FILE_IO, IDLE, WAIT};
 
-/// Tells the front end about the types of payload.
+/// Registers the payload types.
 pub fn add_to(profile: &mut Profile) {
     let table = MarkerLocations::MARKER_TABLE;
     let both = table | MarkerLocations::MARKER_CHART;
@@ -48,7 +48,7 @@ pub fn add_to(profile: &mut Profile) {
     let request = "{marker.data.device} {marker.data.size} {marker.data.place}";
     add(
         DISK_REQUEST,
-        "A block request that this thread asked for, from then to its completion.",
+        "A block request of this thread, from its submission to its completion.",
         overview | MarkerLocations::TIMELINE_FILEIO,
         request,
         request_fields(),
@@ -67,9 +67,9 @@ fn wait_fields() -> Vec<Field> {
     vec![
         ("reason", "Waited for", Text),
         ("off", "Did not run", Duration),
-        ("queued", "Of it, could have run", Duration),
+        ("queued", "Of that, runnable", Duration),
         ("count", "Waits", Integer),
-        ("longest", "The longest", Duration),
+        ("longest", "Longest", Duration),
         ("call", "System call", Text),
         ("path", "Path", FilePath),
         ("waker", "Woken by", Text),
@@ -86,12 +86,12 @@ fn request_fields() -> Vec<Field> {
         ("operation", "Operation", Text),
         ("size", "Size", Text),
         ("bytes", "Bytes of the request", Bytes),
-        ("own", "Bytes asked for here", Bytes),
+        ("own", "Bytes requested here", Bytes),
         ("place", "At", Text),
         ("path", "Path", FilePath),
         ("offset", "File offset", Text),
         ("sector", "Sector", Text),
-        ("submitter", "Asked for by", Text),
+        ("submitter", "Requested by", Text),
         ("function", "In", Text),
         ("source", "Between the device and", Text),
         ("queued", "Queued", Duration),

@@ -1,4 +1,4 @@
-//! What markers of waits and requests say in words.
+//! Texts of the markers of waits and requests.
 
 use rustc_hash::FxHashMap;
 
@@ -9,18 +9,18 @@ use crate::fact::{
     StackId, Tables, ThreadId, WaitReason,
 };
 
-/// Functions of a stack that are told.
+/// Maximum number of functions of a stack that are listed.
 const FUNCTIONS: usize = 4;
-/// Frames of a stack that are looked at.
+/// Maximum number of frames of a stack that are examined.
 const FRAMES: usize = 64;
-/// How the kernel's functions begin that run eBPF programs, and how these do.
+/// Name prefixes of the kernel's functions that run eBPF programs, and of these programs.
 const RECORDER: [&str; 2] = ["bpf_prog_", "bpf_trace_run"];
-/// Holders of holders that are told.
+/// Maximum depth of the chain of holders.
 const HOLDERS: u32 = 3;
-/// A function's name in a sentence, in characters.
+/// Maximum length of a function's name in a sentence, in characters.
 const NAME: usize = 100;
 
-/// Why faults and waits took so long.
+/// Causes of long faults and waits.
 #[derive(Debug)]
 pub struct Causes<'a> {
     tables: &'a Tables,
@@ -28,7 +28,7 @@ pub struct Causes<'a> {
 }
 
 impl<'a> Causes<'a> {
-    /// By what they explain.
+    /// Causes by the effect that they explain.
     pub fn new(tables: &'a Tables, causes: &'a [Cause]) -> Self {
         let mut by_effect: FxHashMap<Effect, Vec<&Reason>> = FxHashMap::default();
         for cause in causes {
@@ -79,8 +79,8 @@ impl<'a> Causes<'a> {
             place(self.tables, request.file, request.offset).map_or(String::new(), |place| format!(" at {place}"));
         let by = match request.by {
             _ if request.own => String::new(),
-            Some(thread) => format!(", asked for by {}", thread_words(self.tables, thread)),
-            None => ", asked for by somebody else".to_owned(),
+            Some(thread) => format!(", requested by {}", thread_words(self.tables, thread)),
+            None => ", requested by an unknown thread".to_owned(),
         };
         let ahead = if request.kind.read_ahead { ", read ahead" } else { "" };
         format!("{what}{place}{ahead}{by}, {:?}", request.time())
@@ -101,7 +101,7 @@ impl<'a> Causes<'a> {
     }
 }
 
-/// `vda`; a number where the tables do not have it.
+/// The name of a device, such as `vda`; a number if it is not in the tables.
 pub fn device(tables: &Tables, device: crate::fact::DeviceId) -> String {
     let known = tables.devices.get(device.index());
     known.map_or_else(|| format!("device {}", device.0), |device| device.name.clone())
@@ -128,7 +128,7 @@ pub fn thread_words(tables: &Tables, thread: ThreadId) -> String {
     format!("{} ({pid}/{})", cut(&of.name), of.tid)
 }
 
-/// Who asked for a part of a request.
+/// The submitter of a part of a request.
 pub fn submitter(tables: &Tables, bio: &BioFact) -> String {
     match bio.thread {
         Some(thread) => thread_words(tables, thread),
@@ -136,7 +136,7 @@ pub fn submitter(tables: &Tables, bio: &BioFact) -> String {
     }
 }
 
-/// Who woke a thread.
+/// The thread that woke another.
 pub fn waker(tables: &Tables, waker: &WakerFact) -> String {
     let who = match waker.thread {
         Some(thread) => thread_words(tables, thread),
@@ -158,7 +158,7 @@ pub fn functions(tables: &Tables, stack: Option<StackId>) -> Option<String> {
     (!told.is_empty()).then(|| told.join(" ← "))
 }
 
-/// The innermost function of a stack, the program's own if it has one.
+/// The innermost function of a stack, the program's own if there is one.
 pub fn innermost(tables: &Tables, stack: Option<StackId>) -> Option<String> {
     let (own, kernel) = split(tables, stack);
     own.into_iter().next().or_else(|| kernel.into_iter().next())
@@ -189,7 +189,7 @@ fn split(tables: &Tables, stack: Option<StackId>) -> (Vec<String>, Vec<String>) 
             }
         };
         let name = tables.function_name(node.frame);
-        // What records is not what happened.
+        // Frames of the recorder are not part of what happened.
         if !RECORDER.iter().any(|own| name.starts_with(own)) {
             list.push(cut(&name));
         }
@@ -214,7 +214,7 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// What a thread waits for.
+/// The reason of a wait in words.
 pub fn reason(reason: WaitReason) -> &'static str {
     match reason {
         WaitReason::RunQueue => "CPU (run queue)",
@@ -223,12 +223,12 @@ pub fn reason(reason: WaitReason) -> &'static str {
     }
 }
 
-/// What was not seen; `None`: all was.
+/// What is missing of a wait; `None`: it is complete.
 pub fn sight(sight: Sight) -> Option<&'static str> {
     match sight {
         Sight::Whole => None,
-        Sight::LikeEarlier => Some("its stack is that of an earlier wait at the same place"),
-        Sight::NoStart => Some("under way when the recording began: nobody saw its stack"),
+        Sight::LikeEarlier => Some("stack reused from an earlier wait with identical registers (rate limited)"),
+        Sight::NoStart => Some("under way when the recording began: stack unknown"),
         Sight::NoEnd => Some("under way when the recording ended"),
     }
 }

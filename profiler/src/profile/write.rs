@@ -1,4 +1,4 @@
-//! Facts as a profile: puts the parts together and streams them, a thread at a time.
+//! Writes facts as a profile: assembles its parts and streams them, one thread at a time.
 
 use std::io::{self, BufWriter, Write};
 
@@ -21,7 +21,7 @@ use crate::addr::Timestamp;
 use crate::fact::budget::{Collected, KeptSample, ThreadFacts};
 use crate::fact::{DeviceId, Tables, ThreadId};
 
-/// Bytes that are written at once.
+/// Size of the output buffer in bytes.
 const BUFFER: usize = 64 << 10;
 
 /// Why a profile could not be written.
@@ -30,41 +30,41 @@ pub enum WriteError {
     /// The output failed.
     #[error("the profile could not be written")]
     Io(#[from] io::Error),
-    /// The front end refuses a profile without threads.
+    /// The front end rejects a profile without threads.
     #[error("no thread was recorded, so there is nothing to show; see `ngmi doctor`")]
     Empty,
     /// A table has more than 2³¹ rows.
     #[error("the profile would be too large for the web page; record for a shorter time or with a lower rate (-F)")]
     TooLarge,
-    /// Tables refer to rows that they do not have: a bug of ngmi, or a damaged log.
+    /// Tables refer to rows that they do not have: a bug in ngmi, or a damaged log.
     #[error("{0} does not exist; please report this with the event log (--keep-events)")]
     Inconsistent(&'static str),
 }
 
-/// How large a profile is.
+/// Size of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct ProfileStats {
     /// Bytes before compression.
     pub bytes: u64,
-    /// Samples that were written.
+    /// Samples in the profile.
     pub samples: u64,
-    /// Marks that were written.
+    /// Marks in the profile.
     pub marks: u64,
-    /// Page faults that were written as markers.
+    /// Page faults with individual markers.
     pub faults: u64,
-    /// Reads that were written as markers.
+    /// Reads with individual markers.
     pub reads: u64,
-    /// Waits that were written one by one.
+    /// Individual waits.
     pub waits: u64,
-    /// Block requests that were written one by one.
+    /// Individual block requests.
     pub requests: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: u64,
-    /// Processes.
+    /// Number of processes.
     pub processes: u64,
-    /// Distinct frames.
+    /// Number of distinct frames.
     pub frames: u64,
-    /// Distinct stacks.
+    /// Number of distinct stacks.
     pub stacks: u64,
 }
 
@@ -93,7 +93,7 @@ pub fn write(tables: &Tables, collected: &Collected, out: &mut dyn Write) -> Res
         zero,
         end,
     };
-    // The serialiser writes a few bytes at a time.
+    // The serializer writes a few bytes at a time.
     let mut buffered = BufWriter::with_capacity(BUFFER, Counted { out, bytes: 0 });
     serde_json::to_writer(&mut buffered, &profile).map_err(io::Error::from)?;
     let out = buffered.into_inner().map_err(io::IntoInnerError::into_error)?;
@@ -211,13 +211,13 @@ struct Thread<'a> {
     row: &'a ThreadRow,
 }
 
-/// What the reader needs to know of a thread.
+/// The thread's data for the reader.
 #[derive(Serialize)]
 struct ThreadExact {
     thread: ThreadId,
-    /// The first row is no sample.
+    /// The first row is not a sample.
     lead: bool,
-    /// The last row is no sample.
+    /// The last row is not a sample.
     trail: bool,
     #[serde(rename = "inKernelExceptions")]
     in_kernel_exceptions: Vec<usize>,
@@ -272,7 +272,8 @@ impl Serialize for Thread<'_> {
     }
 }
 
-/// How many samples each row stands for, if the table weighs time and one stands for more than itself.
+/// Number of samples that each row represents, if the table weighs time and a row represents more
+/// than one.
 fn weights(samples: &[KeptSample], timed: bool) -> Vec<u64> {
     if timed && samples.iter().any(|sample| sample.weight != 1) {
         samples.iter().map(|sample| sample.weight).collect()
@@ -281,7 +282,7 @@ fn weights(samples: &[KeptSample], timed: bool) -> Vec<u64> {
     }
 }
 
-/// Counts what passes.
+/// Counts the bytes written.
 struct Counted<'a> {
     out: &'a mut dyn Write,
     bytes: u64,

@@ -22,8 +22,7 @@ pub struct Export {
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub format: ExportFormat,
     /// Tables to export: samples, faults, requests or waits (several for pprof and otlp). Default:
-    /// faults, or samples for a profile
-    /// from another program, which contains nothing else
+    /// faults, or samples for a profile from another program, which contains nothing else
     #[arg(
         long = "table",
         value_name = "TABLE",

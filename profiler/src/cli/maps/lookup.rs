@@ -96,8 +96,7 @@ fn mapped(binaries: &OpenBinaries, address: Avma, mapping: Mapping) -> Mapped {
 }
 
 /// The ELF address of the byte at a file offset. Segments share a page at their borders: then the
-/// mapping's
-/// execute permission decides which one is meant.
+/// mapping's execute permission decides which one is meant.
 fn svma(elf: &ElfFile, offset: FileOffset, executable: bool) -> Option<Svma> {
     let pages = |segment: &&Segment| {
         let end = segment.file_offset.saturating_add(segment.file_size);

@@ -1,11 +1,11 @@
-//! The shared tables as JSON, column by column.
+//! Serializes the shared tables as JSON, column by column.
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 use super::super::columns::{Column, Repeat};
 use super::{FrameRow, Func, NONE, NativeSymbol, Shared};
 
-/// JavaScript counts exactly up to here.
+/// Largest integer that JavaScript represents exactly, with all smaller ones.
 const JS_MAX: u64 = (1 << 53) - 1;
 /// `ResourceType.Library`
 const RESOURCE_LIBRARY: u32 = 1;

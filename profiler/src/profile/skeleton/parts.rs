@@ -1,7 +1,9 @@
-//! What is taken of the library's profile: all but the tables of its threads, which are written elsewhere.
+//! The parts of the library's profile that are kept: everything except the tables of its threads,
+//! which are written separately.
 //!
-//! A long recording has a hundred thousand threads. So the library's profile goes through a pipe as text, and neither that nor its tables are ever whole in
-//! memory; the rest of a thread's row is kept as text too, a fifth of what its fields would take.
+//! A long recording has a hundred thousand threads. So the library's profile is streamed through a
+//! pipe as text, and neither the profile nor its tables are ever complete in memory; the rest of a
+//! thread's row is also kept as text, in a fifth of the memory of its fields.
 
 use std::fmt;
 use std::io::{BufReader, BufWriter, Write as _, pipe};
@@ -14,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::profile::write::WriteError;
 
-/// Names in the thread rows of format 55 that belong to tables.
+/// Fields of thread rows of format 55 that belong to tables.
 const TABLES: [&str; 8] = [
     "frameTable",
     "funcTable",
@@ -38,10 +40,10 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Those of this profile.
+    /// Extracts the parts of a profile.
     ///
     /// # Errors
-    /// When there is no pipe to be had, or the library's profile is none.
+    /// There is no pipe available, or the library's profile is invalid.
     pub fn of(profile: &Profile) -> Result<Self, WriteError> {
         let (read, write) = pipe()?;
         thread::scope(|scope| {
@@ -64,14 +66,14 @@ impl Parts {
 pub struct ThreadRow(Box<str>);
 
 impl ThreadRow {
-    /// Of these fields.
+    /// Builds a row from these fields.
     pub fn new(fields: Map<String, Value>) -> Self {
         Self(Value::Object(fields).to_string().into())
     }
 
     /// Its fields.
     pub fn fields(&self) -> Map<String, Value> {
-        // It was made of such.
+        // The text was serialized from fields.
         serde_json::from_str(&self.0).unwrap_or_default()
     }
 }
