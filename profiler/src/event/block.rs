@@ -1,12 +1,12 @@
-//! Block requests as they were captured.
+//! Captured block requests.
 
 use super::{At, FileId};
 use crate::addr::Timestamp;
 
-/// A thread handed a bio to the block layer.
+/// A thread submitted a bio to the block layer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Bio {
-    /// Who and when.
+    /// The thread, and the time of submission.
     pub at: At,
     /// The submitter's name, bytes up to the first NUL.
     pub comm: Vec<u8>,
@@ -14,19 +14,19 @@ pub struct Bio {
     pub device: Device,
     /// First sector of 512 bytes.
     pub sector: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u32,
     /// `profiler_common::block::operation`: the operation and the flags above it.
     pub operation: u32,
     /// `profiler_common::block::BIO_*`
     pub flags: u32,
-    /// The file that is read or written.
+    /// The file of the data.
     pub file: Option<FileId>,
-    /// The [`super::FileName::number`] of the name that it had then; 0: unknown.
+    /// The [`super::FileName::number`] of its name at that time; 0: unknown.
     pub name: u64,
-    /// First page, counted in the file, valid with `BIO_CACHED`; the offset in bytes with `BIO_HAS_OFFSET`.
+    /// First page in the file, valid with `BIO_CACHED`; with `BIO_HAS_OFFSET`, the offset in bytes.
     pub page: u64,
-    /// Number of the system call that the thread is in.
+    /// Number of the thread's current system call.
     pub call: Option<u32>,
 }
 
@@ -40,7 +40,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// The one that a file is on.
+    /// The device of a file.
     pub fn of(file: &FileId) -> Self {
         Self {
             major: file.major,
@@ -49,32 +49,32 @@ impl Device {
     }
 }
 
-/// A request, or a bio of a device without requests, is complete.
+/// A request, or a bio of a device without requests, has completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Request {
-    /// When it was complete, and the thread that gave it to the device (0: unknown).
+    /// Time of completion, and the thread that issued it to the device (0: unknown).
     pub at: At,
     /// The whole disk.
     pub device: Device,
     /// First sector of 512 bytes.
     pub sector: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u32,
-    /// As [`Bio::operation`].
+    /// Like [`Bio::operation`].
     pub operation: u32,
-    /// When its first bio was queued; `None`: nobody saw.
+    /// When its first bio was queued; `None`: unknown.
     pub queued: Option<Timestamp>,
     /// When it was put into the scheduler's queue; `None`: it was not.
     pub inserted: Option<Timestamp>,
-    /// When the device got it first.
+    /// When it was first issued to the device.
     pub issued: Option<Timestamp>,
-    /// 0: none; else the kernel's number for the error.
+    /// The kernel's error number; 0: no error.
     pub error: i32,
-    /// How often it was given back to the queue.
+    /// How often it was requeued.
     pub requeues: u32,
-    /// Bios that were merged into it.
+    /// Number of bios that were merged into it.
     pub merges: u32,
-    /// Requests that the device had, this one included, when it got this one.
+    /// Requests in the device, including this one, when it was issued.
     pub depth: u32,
     /// `profiler_common::block::REQUEST_*`
     pub flags: u32,
@@ -83,12 +83,12 @@ pub struct Request {
 /// The name of a block device.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeviceName {
-    /// Which.
+    /// The device.
     pub device: Device,
     /// `vda`, `nvme0n1`, `dm-0`, ...
     pub name: String,
-    /// Numbers of the device's statistics when the recording began: `/sys/block/NAME/stat`.
+    /// The device's statistics when the recording began: `/sys/block/NAME/stat`.
     pub before: Vec<u64>,
-    /// The same when it ended.
+    /// The device's statistics when the recording ended.
     pub after: Vec<u64>,
 }

@@ -1,6 +1,7 @@
-//! Integers and byte strings of a chunk's payload: LEB128 varints, zigzag differences, length-prefixed bytes.
+//! Encoding of integers and byte strings in a chunk's payload: LEB128 varints, zigzag differences,
+//! length-prefixed bytes.
 
-/// Bytes were not what the format says; the chunk is damaged.
+/// The bytes do not match the format; the chunk is damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("malformed bytes in a chunk")]
 pub struct Malformed;
@@ -15,38 +16,38 @@ pub fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value.to_le_bytes()[0]);
 }
 
-/// Appends the difference of `value` to `previous`, small either way.
+/// Appends the difference between `value` and `previous`, which is short in either direction.
 #[inline]
 pub fn put_difference(out: &mut Vec<u8>, previous: u64, value: u64) {
     let difference = value.wrapping_sub(previous).cast_signed();
     put(out, ((difference << 1) ^ (difference >> 63)).cast_unsigned());
 }
 
-/// Appends at most `limit` bytes with their length.
+/// Appends the length of the bytes, and at most `limit` of them.
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8], limit: usize) {
     let bytes = &bytes[..bytes.len().min(limit)];
     put(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// Takes a payload apart from the front.
+/// Decodes a payload from its start.
 #[derive(Debug, Clone, Copy)]
 pub struct Bytes<'a>(pub &'a [u8]);
 
 impl<'a> Bytes<'a> {
-    /// Nothing is left.
+    /// Whether no bytes are left.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// One byte.
+    /// Reads one byte.
     pub fn byte(&mut self) -> Result<u8, Malformed> {
         let (first, rest) = self.0.split_first().ok_or(Malformed)?;
         self.0 = rest;
         Ok(*first)
     }
 
-    /// A varint.
+    /// Reads a varint.
     #[inline]
     pub fn get(&mut self) -> Result<u64, Malformed> {
         let mut value = 0;
@@ -64,19 +65,19 @@ impl<'a> Bytes<'a> {
         Err(Malformed)
     }
 
-    /// Eight bytes, little endian: for values without small ones.
+    /// Reads eight bytes, little endian, for values that are rarely small.
     pub fn get_u64_le(&mut self) -> Result<u64, Malformed> {
         let (bytes, rest) = self.0.split_first_chunk().ok_or(Malformed)?;
         self.0 = rest;
         Ok(u64::from_le_bytes(*bytes))
     }
 
-    /// A varint that fits 32 bits.
+    /// Reads a varint that fits 32 bits.
     pub fn get_u32(&mut self) -> Result<u32, Malformed> {
         u32::try_from(self.get()?).map_err(|_| Malformed)
     }
 
-    /// A count or length of at most `limit`.
+    /// Reads a count or length of at most `limit`.
     pub fn get_len(&mut self, limit: usize) -> Result<usize, Malformed> {
         usize::try_from(self.get()?)
             .ok()
@@ -84,7 +85,7 @@ impl<'a> Bytes<'a> {
             .ok_or(Malformed)
     }
 
-    /// What [`put_difference`] wrote.
+    /// Reads what [`put_difference`] wrote.
     #[inline]
     pub fn get_difference(&mut self, previous: u64) -> Result<u64, Malformed> {
         let zigzag = self.get()?;
@@ -92,14 +93,14 @@ impl<'a> Bytes<'a> {
         Ok(previous.wrapping_add(difference))
     }
 
-    /// So many bytes.
+    /// Reads `len` bytes.
     pub fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.0.split_at_checked(len).ok_or(Malformed)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    /// What [`put_bytes`] wrote.
+    /// Reads what [`put_bytes`] wrote.
     pub fn get_bytes(&mut self, limit: usize) -> Result<&'a [u8], Malformed> {
         let len = self.get_len(limit)?;
         self.take(len)

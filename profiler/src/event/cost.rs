@@ -1,54 +1,54 @@
-//! What a recording itself cost, as each of its halves measured it.
+//! The cost of a recording, as the recorder and the privileged helper measure it.
 
 use serde::{Deserialize, Serialize};
 
-/// Most programs that a log may tell of: several times those that we have.
+/// Maximum number of programs in a log: several times the number of our programs.
 pub const MAX_PROGRAMS: usize = 256;
 
-/// What the recording cost. Each half tells its part, so that a log may hold two of these.
+/// The cost of the recording. Each process reports its part, so a log may contain two of these.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Cost {
-    /// Of the privileged half.
+    /// Cost of the privileged helper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<HalfCost>,
-    /// Of the half that runs as the user, without making the profile.
+    /// Cost of the recorder, which runs as the user, without writing the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<HalfCost>,
-    /// Of the programs in the kernel.
+    /// Cost of the eBPF programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub programs: Option<ProgramCosts>,
-    /// Why that of the programs is unknown.
+    /// Why the cost of the programs is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub programs_refused: Option<String>,
-    /// Of memory for what was on its way.
+    /// Memory for events in transit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ring: Option<RingCost>,
-    /// Bytes that the privileged half had written to the log at its end.
+    /// Bytes that the privileged helper had written to the log by its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_bytes: Option<u64>,
 }
 
-/// What a process of ours used, CPU times in ns.
+/// Resources used by one of our processes; CPU times in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HalfCost {
-    /// Before the recording began.
+    /// CPU time before the recording began.
     pub before_ns: u64,
-    /// While it ran.
+    /// CPU time during the recording.
     pub during_ns: u64,
-    /// Afterwards, until the log was complete.
+    /// CPU time after the recording, until the log was complete.
     pub after_ns: u64,
-    /// Peak of resident memory, in bytes.
+    /// Peak resident memory in bytes.
     pub peak_rss_bytes: u64,
 }
 
-/// Time in the programs in the kernel, on all CPUs, whoever ran there.
+/// Time in the eBPF programs on all CPUs, whichever thread they interrupted.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ProgramCosts {
-    /// For how long the kernel counted, in ns.
+    /// Time during which the kernel measured, in ns.
     pub counted_ns: u64,
-    /// Of how long, in ns: figures stand for all of it.
+    /// Duration that the values are extrapolated to, in ns.
     pub of_ns: u64,
-    /// By program.
+    /// Times by program.
     pub programs: Vec<ProgramCost>,
 }
 
@@ -57,23 +57,23 @@ pub struct ProgramCosts {
 pub struct ProgramCost {
     /// Its name in the eBPF object.
     pub name: String,
-    /// How often it ran.
+    /// Number of runs.
     pub runs: u64,
-    /// How long, in ns.
+    /// Total time in ns.
     pub time_ns: u64,
 }
 
-/// How full the ring of events was.
+/// Usage of the event ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RingCost {
     /// Its size in bytes.
     pub bytes: u64,
-    /// The most that it held when it was emptied, in bytes.
+    /// Maximum fill level when it was drained, in bytes.
     pub peak_bytes: u64,
 }
 
 impl Cost {
-    /// Takes over what `other` knows.
+    /// Adds the values that `other` has.
     pub fn join(&mut self, other: Self) {
         self.capture = other.capture.or(self.capture);
         self.record = other.record.or(self.record);
@@ -85,13 +85,13 @@ impl Cost {
 }
 
 impl ProgramCosts {
-    /// Time in all programs, in ns.
+    /// Total time in all programs, in ns.
     pub fn total_ns(&self) -> u64 {
         let times = self.programs.iter().map(|program| program.time_ns);
         times.fold(0, u64::saturating_add)
     }
 
-    /// The kernel counted all the time: nothing is estimated.
+    /// Whether the kernel measured all the time, so nothing is estimated.
     pub fn is_exact(&self) -> bool {
         self.counted_ns >= self.of_ns
     }

@@ -1,4 +1,4 @@
-//! The bytes of a chunk's payload back to events; the mirror image of `encode`. The bytes are hostile.
+//! Decodes events from a chunk's payload; the inverse of `encode`. The input is untrusted.
 
 mod block;
 mod switch;
@@ -18,25 +18,25 @@ use super::{
 };
 use crate::addr::{Avma, FileOffset, KernelOffset, Timestamp};
 
-/// What the chunk's earlier events said.
+/// State from earlier events of the chunk.
 #[derive(Default)]
 pub struct Decoder {
     /// Time of the previous event.
     time: u64,
     /// Address of the previous fault.
     address: u64,
-    /// The stacks so far.
+    /// The stack memory so far.
     picture: Picture,
 }
 
 impl Decoder {
-    /// A chunk begins.
+    /// Resets the state for a new chunk.
     pub fn clear(&mut self) {
         (self.time, self.address) = (0, 0);
         self.picture.clear();
     }
 
-    /// The next event of an Events chunk.
+    /// Decodes the next event of an Events chunk.
     pub fn event(&mut self, bytes: &mut Bytes<'_>) -> Result<Event<'static>, Malformed> {
         let tag = Tag::from_number(bytes.byte()?).ok_or(Malformed)?;
         Ok(match tag {
@@ -317,7 +317,7 @@ fn mapping(at: At, bytes: &mut Bytes<'_>) -> Result<Mapping, Malformed> {
     })
 }
 
-/// The next symbol of a chunk of kernel symbols.
+/// Decodes the next symbol of a chunk of kernel symbols.
 pub fn kernel_symbol(bytes: &mut Bytes<'_>) -> Result<Event<'static>, Malformed> {
     let offset = bytes.get()?;
     let start = bytes.get_difference(offset)?;

@@ -1,4 +1,4 @@
-//! Events to the bytes of a chunk's payload; `decode` is the mirror image.
+//! Encodes events for a chunk's payload; `decode` is the inverse.
 
 mod block;
 mod switch;
@@ -28,7 +28,7 @@ pub enum Tag {
     TaskRename = 4,
     /// [`Event::Mapping`]
     Mapping = 5,
-    // 6 was the move of a mapping, which was never written: no other event may take its number.
+    // 6 was the move of a mapping, which was never written; the number must not be reused.
     /// [`Event::Sample`]
     Sample = 7,
     /// [`Event::Loss`]
@@ -66,7 +66,7 @@ pub enum Tag {
 }
 
 impl Tag {
-    /// The tag with this number.
+    /// The tag with this value.
     pub fn from_number(number: u8) -> Option<Self> {
         use Tag::{
             Bio, CallPath, DeviceName, End, Fault, FileName, KernelStack, Loss, Mapping, NumberedFileName, PagesRead,
@@ -102,25 +102,25 @@ impl Tag {
     }
 }
 
-/// What the chunk's later events may refer to.
+/// State that later events of the chunk refer to.
 #[derive(Default)]
 pub struct Encoder {
     /// Time of the previous event.
     time: u64,
     /// Address of the previous fault.
     address: u64,
-    /// The stacks so far.
+    /// The stack memory so far.
     picture: Picture,
 }
 
 impl Encoder {
-    /// A chunk begins.
+    /// Resets the state for a new chunk.
     pub fn clear(&mut self) {
         (self.time, self.address) = (0, 0);
         self.picture.clear();
     }
 
-    /// The event's stack fits into this chunk.
+    /// Whether the event's stack fits into this chunk.
     pub fn has_room(&self, event: &Event<'_>) -> bool {
         match event {
             Event::Sample(Sample { stacks, .. })
@@ -130,7 +130,7 @@ impl Encoder {
         }
     }
 
-    /// Appends an event that belongs into an Events chunk; others have chunks of their own and are ignored.
+    /// Appends an event of an Events chunk; events with separate chunk kinds are ignored.
     pub fn event(&mut self, out: &mut Vec<u8>, event: &Event<'_>) -> Result<(), Malformed> {
         match event {
             Event::TaskNew(task) => self.task_new(out, task),
@@ -256,7 +256,7 @@ impl Encoder {
     fn stacks(&mut self, out: &mut Vec<u8>, pid: u32, stacks: &Stacks<'_>) -> Result<(), Malformed> {
         put(out, u64::from(stacks.flags));
         out.extend(stacks.user.to_le_bytes());
-        // Most events happen in user mode, without one.
+        // Most events occur in user mode and have none.
         put(out, stacks.kernel);
         if has_registers(stacks.flags) {
             let regs = &stacks.regs;
@@ -343,12 +343,12 @@ impl Encoder {
     }
 }
 
-/// Registers are kept where they are valid and something is left to unwind.
+/// Registers are stored if they are valid and a part of the stack remains to be unwound.
 pub fn has_registers(flags: u32) -> bool {
     flags & FLAG_USER_REGS != 0 && (flags & FLAG_WALK_COMPLETE == 0 || flags & FLAG_CHECK != 0)
 }
 
-/// Frames of one stack lie close together.
+/// Frames of a stack have similar addresses.
 fn put_frames(out: &mut Vec<u8>, frames: impl ExactSizeIterator<Item = u64>) {
     let count = frames.len().min(MAX_FRAMES);
     put(out, count as u64);
@@ -359,7 +359,7 @@ fn put_frames(out: &mut Vec<u8>, frames: impl ExactSizeIterator<Item = u64>) {
     }
 }
 
-/// Where the stack copy begins: without valid registers the place is unknown, and any will do.
+/// Start of the stack copy: without valid registers it is unknown, and any value works.
 pub fn copy_start(stacks: &Stacks<'_>) -> u64 {
     if has_registers(stacks.flags) { stacks.regs.sp } else { 0 }
 }

@@ -1,42 +1,43 @@
-//! A page fault as it was captured, and pages that were read.
+//! Captured page faults and page reads.
 
 use profiler_common::fault::Waits;
 
 use super::{At, FileId, Stacks};
 use crate::addr::{Avma, FileOffset, Timestamp};
 
-/// A page fault of a recorded thread; its [`At::time`] is when it was over.
+/// A page fault of a recorded thread; its [`At::time`] is its end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fault<'a> {
-    /// Who, and when it was over.
+    /// The thread, and the end of the fault.
     pub at: At,
     /// CPU number at its end.
     pub cpu: u16,
-    /// The address that was touched.
+    /// The accessed address.
     pub address: Avma,
-    /// When it began; `None`: nobody saw.
+    /// Start time; `None`: unknown.
     pub start: Option<Timestamp>,
     /// `profiler_common::fault::FAULT_*`
     pub flags: u32,
-    /// The mapping, if it was read when the fault was handled.
+    /// The mapping, if it was read while the fault was handled.
     pub vma: Option<FaultVma>,
-    /// What it waited for, in ns.
+    /// Time by what it waited for, in ns.
     pub waits: Waits,
-    /// The attempts to handle it, valid with `FAULT_HANDLED`, and the processor's word, valid with `FAULT_EXCEPTION`.
+    /// The attempts to handle it, valid with `FAULT_HANDLED`, and the processor's error code, valid
+    /// with `FAULT_EXCEPTION`.
     pub attempts: Attempts,
-    /// First page that fault-around mapped, counted in the file.
+    /// Index in the file of the first page that fault-around mapped.
     pub around_first: u64,
-    /// Pages in the range that fault-around mapped: those of it that were in memory.
+    /// Number of pages in the range that fault-around mapped; those in memory were mapped.
     pub around: u32,
-    /// Pages that were read into the page cache meanwhile.
+    /// Pages that were read into the page cache during the fault.
     pub read: u32,
-    /// Signal that it ended with; 0: none.
+    /// Signal that it raised; 0: none.
     pub signal: u32,
-    /// Where the thread was.
+    /// Stack of the thread.
     pub stacks: Stacks<'a>,
 }
 
-/// How the kernel went about a fault.
+/// How the kernel handled a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Attempts {
     /// `profiler_common::fault::error_code`
@@ -45,50 +46,51 @@ pub struct Attempts {
     pub asked: u32,
     /// `profiler_common::fault::returned`
     pub returned: u32,
-    /// Attempts after the first.
+    /// Number of attempts after the first.
     pub retries: u32,
 }
 
-/// The mapping that a fault was in.
+/// The mapping of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FaultVma {
     /// `VM_*`
     pub flags: u64,
-    /// The file that it shows.
+    /// The mapped file.
     pub file: Option<FaultFile>,
 }
 
-/// The place in a file that a fault touched.
+/// The location in a file that a fault accessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FaultFile {
     /// The file.
     pub file: FileId,
-    /// Where the page starts.
+    /// Offset of the page's start.
     pub offset: FileOffset,
     /// Magic number of the file system.
     pub magic: u32,
-    /// How many more misses than hits the kernel saw: above 100 it does not read around.
+    /// How many more misses than hits the kernel counted: above 100, it does not read around.
     pub mmap_miss: u32,
 }
 
-/// Neighbouring pages that a recorded thread brought into the page cache.
+/// Consecutive pages that a recorded thread read into the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PagesRead {
-    /// Who, and when it was told.
+    /// The thread, and the time of the report.
     pub at: At,
-    /// When the first one came.
+    /// When the first page was added.
     pub since: Timestamp,
     /// The file.
     pub file: FileId,
-    /// First page, counted in the file.
+    /// Index of the first page in the file.
     pub first: u64,
-    /// How many.
+    /// Number of pages.
     pub count: u32,
-    /// Within a page fault; else by a system call.
+    /// Whether it was within a page fault; otherwise, within a system call.
     pub in_fault: bool,
     /// Binary logarithm of the pages of each folio, [`MAX_ORDER`] at most; `None`: written by a version that did not record it.
     pub order: Option<u8>,
 }
 
-/// Largest folio that a read can bring, as the binary logarithm of its pages: the kernel's own limit is below (`MAX_PAGECACHE_ORDER`).
+/// Largest folio of a read, as the binary logarithm of its pages: the kernel's limit is lower
+/// (`MAX_PAGECACHE_ORDER`).
 pub const MAX_ORDER: u8 = 15;

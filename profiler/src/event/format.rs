@@ -1,35 +1,36 @@
-//! The log's outer format: file header, chunk frames and the limits that every reader enforces.
+//! The log's outer format: file header, chunk frames, and the limits that every reader enforces.
 
 /// First bytes of every log.
 pub const FILE_MAGIC: [u8; 8] = *b"ngmi-log";
-/// Raised with every change that an older reader would misread.
+/// Incremented with every change that an older reader would misread.
 pub const VERSION: u32 = 6;
-/// The oldest version that is read: it has no numbers of names. Before version 6, reads have no folio order.
+/// The oldest supported version: it has no name numbers. Before version 6, reads have no folio
+/// order.
 pub const OLDEST_VERSION: u32 = 4;
 /// Bytes of the file header: magic, version, four zero bytes.
 pub const FILE_HEADER_LEN: usize = 16;
 
-/// First bytes of every chunk; the byte above 127 keeps it out of plain text.
+/// First bytes of every chunk; the byte above 127 distinguishes it from plain text.
 pub const CHUNK_MAGIC: [u8; 8] = *b"\x91ngmi\r\n\x1a";
-/// Bytes of a chunk's frame.
+/// Size of a chunk's frame in bytes.
 pub const FRAME_LEN: usize = 32;
 
-/// A chunk of events is written when its payload has reached this size, in bytes.
+/// A chunk of events is written when its payload reaches this size in bytes.
 pub const CHUNK_TARGET: usize = 2 << 20;
-/// Longest payload of one chunk, in bytes.
+/// Maximum payload of a chunk, in bytes.
 pub const MAX_PAYLOAD: usize = 32 << 20;
-/// Longest part of a blob (attachment, resolved names) in one chunk, in bytes.
+/// Maximum part of a blob (attachment, resolved names) in one chunk, in bytes.
 pub const BLOB_PART: usize = 8 << 20;
-/// Longest blob, in bytes.
+/// Maximum size of a blob, in bytes.
 pub const MAX_BLOB: usize = 1 << 30;
-/// Longest name, path or command line, in bytes.
+/// Maximum length of a name, path or command line, in bytes.
 pub const MAX_TEXT: usize = 64 << 10;
-/// Longest stack copy, in bytes.
+/// Maximum stack copy, in bytes.
 pub const MAX_STACK: usize = 1 << 20;
-/// Most frames of a stack.
+/// Maximum number of frames of a stack.
 pub const MAX_FRAMES: usize = 4096;
 
-/// What a chunk holds.
+/// Kinds of chunks.
 #[repr(u16)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ChunkKind {
@@ -43,7 +44,7 @@ pub enum ChunkKind {
     Module = 4,
     /// A part of an [`super::Attachment`].
     Attachment = 5,
-    /// A part of what [`super::Event::Resolved`] carries.
+    /// A part of the content of [`super::Event::Resolved`].
     Resolved = 6,
     /// JSON of one [`super::Cost`].
     Cost = 7,
@@ -74,16 +75,16 @@ impl ChunkKind {
 pub struct Frame {
     /// Number of a [`ChunkKind`]; an unknown one is skipped, so that later versions can add kinds.
     pub kind: u16,
-    /// Bytes of the payload.
+    /// Payload length in bytes.
     pub len: u32,
-    /// Counts up by one from 0.
+    /// Increments by one from 0.
     pub sequence: u64,
     /// CRC-32 of the payload.
     pub payload_crc: u32,
 }
 
 impl Frame {
-    /// As bytes.
+    /// Encodes the frame.
     pub fn encode(self) -> [u8; FRAME_LEN] {
         let mut bytes = [0; FRAME_LEN];
         bytes[..8].copy_from_slice(&CHUNK_MAGIC);
@@ -96,7 +97,7 @@ impl Frame {
         bytes
     }
 
-    /// From bytes; `None` if they are no frame or a damaged one.
+    /// Decodes a frame; `None` if the bytes are not a frame or are damaged.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.first_chunk::<FRAME_LEN>()?;
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
@@ -115,7 +116,7 @@ impl Frame {
         })
     }
 
-    /// Frame for a payload.
+    /// Builds the frame of a payload.
     pub fn of(kind: ChunkKind, sequence: u64, payload: &[u8]) -> Self {
         debug_assert!(payload.len() <= MAX_PAYLOAD);
         Self {

@@ -1,6 +1,8 @@
-//! The event log: everything that was captured, in the order in which it was drained. See docs/event-log.md.
+//! The event log: all captured events, in the order in which they were drained. See
+//! docs/event-log.md.
 //!
-//! [`Event`] is what a log holds; `write` makes a log, `read` takes one apart (hostile input), `order` sorts by time.
+//! [`Event`] is an entry of the log; `write` writes a log, `read` reads one (untrusted input),
+//! `order` sorts by time.
 
 mod block;
 pub mod bytes;
@@ -50,9 +52,9 @@ pub struct Header {
     pub cpus: u32,
     /// Samples per second and CPU.
     pub sample_hz: u32,
-    /// The event that samples: `cycles` or `cpu-clock`.
+    /// The sampling event: `cycles` or `cpu-clock`.
     pub sample_event: String,
-    /// Bytes of stack copied at most with each sample.
+    /// Maximum bytes of stack copied with each sample.
     pub stack_copy: u32,
     /// What was recorded: `command`, `pids` or `system`.
     pub scope: String,
@@ -60,26 +62,26 @@ pub struct Header {
     pub hooks: Vec<HookStatus>,
 }
 
-/// Begins [`HookStatus::hook`] of a recording during which the kernel mapped no page around a fault.
+/// Prefix of [`HookStatus::hook`] for a recording with fault-around turned off.
 pub const EXACT_TOUCH: &str = "exact touch";
 
-/// One hook and the tier that it got.
+/// A hook and its status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookStatus {
-    /// The noun it serves: `sample`, `task`, ...
+    /// The event kind of the hook: `sample`, `task`, ...
     pub noun: String,
     /// Its name: `tp_btf/sched_switch`, `perf mmap2`, ...
     pub hook: String,
     /// Why it is not attached; `None`: attached.
     pub refused: Option<String>,
-    /// What to do about a refusal.
+    /// Remedy for a refusal.
     pub remedy: Option<String>,
 }
 
-/// The thread that an event belongs to, and when it happened.
+/// The thread of an event, and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct At {
-    /// When.
+    /// Time of the event.
     pub time: Timestamp,
     /// Thread group.
     pub pid: u32,
@@ -87,7 +89,7 @@ pub struct At {
     pub tid: u32,
 }
 
-/// Which file a mapping shows.
+/// Identity of a mapped file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct FileId {
     /// Major device number.
@@ -96,7 +98,8 @@ pub struct FileId {
     pub minor: u32,
     /// Inode number; 0: no file.
     pub inode: u64,
-    /// Counts the files that had this number while the recording ran: a removed file's number is used again.
+    /// Generation of the number: the kernel reuses a removed file's number, and this counts its
+    /// uses during the recording.
     #[serde(default)]
     pub generation: u32,
 }
@@ -104,7 +107,7 @@ pub struct FileId {
 /// One event of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A thread or process was born, or existed when the recording began.
+    /// A thread or process started, or existed when the recording began.
     TaskNew(TaskNew),
     /// A process replaced its program.
     TaskExec(TaskExec),
@@ -112,19 +115,19 @@ pub enum Event<'a> {
     TaskExit(TaskExit),
     /// A thread was alive when the recording ended.
     TaskAlive {
-        /// Who, and the recording's end.
+        /// The thread, and the end of the recording.
         at: At,
-        /// On-CPU time since the thread's last sample, in ns.
+        /// CPU time since the thread's last sample, in ns.
         cpu_time: u64,
     },
-    /// A thread took another name.
+    /// A thread changed its name.
     TaskRename {
-        /// Who and when.
+        /// The thread, and the time of the change.
         at: At,
         /// The new name, bytes up to the first NUL.
         name: Vec<u8>,
     },
-    /// A mapping was made, or existed when the recording began.
+    /// A mapping was created, or existed when the recording began.
     Mapping(Mapping),
     /// A user stack that was walked while the program ran; later events refer to it by its key.
     UserStack(UserStack<'a>),
@@ -136,25 +139,25 @@ pub enum Event<'a> {
     Fault(Fault<'a>),
     /// Pages that were read into the page cache.
     PagesRead(PagesRead),
-    /// A thread did not run.
+    /// A thread was off-CPU.
     Wait(Wait),
     /// The stack of a record that follows later.
     StackAhead(StackAhead<'a>),
-    /// The path that a system call was called with, whose wait follows later.
+    /// The path argument of a system call whose wait follows later.
     CallPath(CallPath),
     /// The name of a file that later events refer to.
     FileName(FileName),
-    /// A thread handed a bio to the block layer.
+    /// A thread submitted a bio to the block layer.
     Bio(Bio),
-    /// A block request is complete.
+    /// A block request has completed.
     Request(Request),
     /// The name of a block device, and its statistics before and after.
     DeviceName(DeviceName),
-    /// A loss counter's value since the start of the recording (the last one counts).
+    /// A loss counter's value since the start of the recording; the last one counts.
     Loss {
         /// Number in [`profiler_common::Loss`].
         loss: u32,
-        /// How many so far.
+        /// Number of losses so far.
         count: u64,
     },
     /// Everything earlier than this time has been written.
@@ -168,22 +171,23 @@ pub enum Event<'a> {
         /// Its name, with ` [module]` for a module's.
         name: Vec<u8>,
     },
-    /// What was learned about a mapped file.
+    /// Information about a mapped file.
     Module(Module),
-    /// A file that the program wrote about itself, whole.
+    /// A file that the program wrote about itself, complete.
     Attachment(Attachment),
-    /// What the recording itself cost.
+    /// The cost of the recording.
     Cost(Box<Cost>),
-    /// The recording ended in order; absent after a crash.
+    /// The recording ended normally; absent after a crash.
     End(End),
-    /// Names, lines and unwound stacks: the last chunk of a log that needs neither binaries nor this machine.
+    /// Names, lines and unwound stacks: the last chunk of a log that requires neither binaries nor
+    /// this machine.
     Resolved(Vec<u8>),
 }
 
-/// Birth of a thread.
+/// Start of a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TaskNew {
-    /// The new thread and its birth time (start time of a thread that existed already).
+    /// The new thread and its start time, even if it existed already.
     pub at: At,
     /// Creator: thread group and thread (0: unknown).
     pub parent: (u32, u32),
@@ -200,34 +204,34 @@ pub struct TaskNew {
 pub struct TaskExec {
     /// The process after exec (tid = pid).
     pub at: At,
-    /// The program was running when the recording began: mappings stay.
+    /// The program was running when the recording began: mappings are kept.
     pub existed: bool,
     /// The thread that called execve.
     pub old_tid: u32,
     /// Name after exec.
     pub name: Vec<u8>,
-    /// Path of the program as execve got it.
+    /// Path of the program as passed to execve.
     pub path: Vec<u8>,
-    /// Arguments separated by NUL; may be cut.
+    /// Arguments separated by NUL; may be truncated.
     pub command_line: Vec<u8>,
 }
 
 /// End of a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TaskExit {
-    /// Who and when.
+    /// The thread, and its end.
     pub at: At,
     /// Wait status.
     pub exit_code: u32,
-    /// On-CPU time since the thread's last sample, in ns.
+    /// CPU time since the thread's last sample, in ns.
     pub cpu_time: u64,
-    /// The kernel's own on-CPU figure for the whole life, in ns (0: unknown).
+    /// The kernel's total CPU time of the thread, in ns (0: unknown).
     pub sum_exec_runtime: u64,
-    /// Minor faults of the whole life.
+    /// Minor faults in the thread's lifetime.
     pub minor_faults: u64,
-    /// Major faults of the whole life.
+    /// Major faults in the thread's lifetime.
     pub major_faults: u64,
-    /// What became of them, if they were watched.
+    /// What happened to them, if faults were traced.
     pub faults: Option<FaultCounts>,
 }
 
@@ -237,11 +241,11 @@ pub const PROT_EXEC: u32 = 4;
 /// A mapping of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mapping {
-    /// Who and when.
+    /// The process, and the time of the mapping.
     pub at: At,
     /// First address.
     pub start: Avma,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
     /// Offset of the first byte in the file.
     pub offset: FileOffset,
@@ -251,26 +255,26 @@ pub struct Mapping {
     pub protection: u32,
     /// `MAP_*`
     pub flags: u32,
-    /// Path or pseudo name as the kernel prints it (`[vdso]`, `//anon`, `/memfd:x (deleted)`).
+    /// Path or pseudo-name as printed by the kernel (`[vdso]`, `//anon`, `/memfd:x (deleted)`).
     pub path: Vec<u8>,
-    /// Build id, if it was known at once (`PROCMAP_QUERY`).
+    /// Build id, if it was available immediately (`PROCMAP_QUERY`).
     pub build_id: Vec<u8>,
 }
 
 /// A sample of a thread on a CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sample<'a> {
-    /// Who and when.
+    /// The thread, and the time of the sample.
     pub at: At,
     /// CPU number.
     pub cpu: u16,
-    /// On-CPU time of the thread since its previous sample, in ns.
+    /// CPU time of the thread since its previous sample, in ns.
     pub cpu_time: u64,
-    /// Where it was.
+    /// Its stack.
     pub stacks: Stacks<'a>,
 }
 
-/// Where a thread was at an event, as the kernel side captured it.
+/// The stack of a thread at an event, as captured by the eBPF programs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stacks<'a> {
     /// `profiler_common::stack::FLAG_*`
@@ -279,39 +283,40 @@ pub struct Stacks<'a> {
     pub user: u64,
     /// Key of the [`KernelStack`]; 0: none.
     pub kernel: u64,
-    /// User registers of the frame where the walk stopped (the leaf's, if there was none), valid with `FLAG_USER_REGS`.
+    /// User registers of the frame where the walk stopped (of the leaf without a walk), valid with
+    /// `FLAG_USER_REGS`.
     pub regs: UserRegs,
-    /// The user stack from `regs.sp` upward; empty where the walk reached the first frame.
+    /// The user stack from `regs.sp` upward; empty if the walk reached the first frame.
     pub copy: Cow<'a, [u8]>,
 }
 
-/// A user stack as the kernel side walked it.
+/// A user stack as walked by the eBPF programs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UserStack<'a> {
-    /// What events call it.
+    /// Key in later events.
     pub key: u64,
     /// Number of the [`profiler_common::unwind::WalkEnd`].
     pub end: u8,
-    /// Leaf first: instruction pointers of the leaf and of frames that a signal interrupted (these with
-    /// [`profiler_common::stack::INTERRUPTED`]), return addresses of all others.
+    /// Leaf first: instruction pointers of the leaf and of frames that a signal interrupted (marked
+    /// with [`profiler_common::stack::INTERRUPTED`]), return addresses of all others.
     pub frames: Cow<'a, [u64]>,
 }
 
 /// A kernel stack.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KernelStack<'a> {
-    /// What events call it.
+    /// Key in later events.
     pub key: u64,
     /// Leaf first.
     pub frames: Cow<'a, [KernelOffset]>,
 }
 
-/// What is known about a mapped file, so that a log can be read where the file is not.
+/// Information about a mapped file, so a log can be read without the file.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Module {
     /// The file.
     pub file: FileId,
-    /// Its path as the mapping spelled it.
+    /// Its path in the mapping.
     pub path: String,
     /// Build id, empty if it has none.
     pub build_id: Vec<u8>,
@@ -323,18 +328,18 @@ pub struct Module {
     pub problem: Option<String>,
 }
 
-/// One loadable segment of an ELF file.
+/// A loadable segment of an ELF file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Segment {
     /// Offset in the file.
     pub offset: u64,
-    /// Address in the file's own terms.
+    /// Address in the ELF file.
     pub svma: u64,
-    /// Bytes in the file.
+    /// Length in the file, in bytes.
     pub file_size: u64,
 }
 
-/// What kind of file an [`Attachment`] is.
+/// Kinds of [`Attachment`] files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AttachmentKind {
     /// `marker-PID.txt`: markers that the program wrote.
@@ -348,22 +353,22 @@ pub enum AttachmentKind {
 /// A file that the program wrote about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attachment {
-    /// What it is.
+    /// The kind of file.
     pub kind: AttachmentKind,
-    /// The process that wrote it, as the recorder's pid namespace numbers it.
+    /// Id of the process that wrote it, in the recorder's pid namespace.
     pub pid: u32,
-    /// Where it was.
+    /// Its path.
     pub path: Vec<u8>,
-    /// Its bytes.
+    /// Its contents.
     pub bytes: Vec<u8>,
 }
 
 /// Why and when the recording ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct End {
-    /// When.
+    /// Time of the end.
     pub time: Timestamp,
-    /// In words: `command exited`, `interrupted`, `duration reached`, ...
+    /// The reason in words: `command exited`, `interrupted`, `duration reached`, ...
     pub reason: String,
     /// Wait status of the command, if it ended.
     pub status: Option<i32>,

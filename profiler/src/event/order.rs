@@ -1,7 +1,8 @@
 //! Sorts the events of a log by time, in bounded memory.
 //!
-//! The log holds events in the order in which they were drained from several rings and CPUs. A watermark says that
-//! everything earlier has been drained, so what is older can be let go in order.
+//! The log contains events in the order in which they were drained from several rings and CPUs. A
+//! watermark states that everything earlier has been drained, so older events can be released in
+//! order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,20 +12,20 @@ use slab::Slab;
 use super::{At, Event};
 use crate::addr::Timestamp;
 
-/// Without a watermark for so long, in bytes of events, the oldest events are let go nevertheless.
+/// After this many bytes of events without a watermark, the oldest events are released anyway.
 pub const MAX_HELD: usize = 256 << 20;
 
-/// Puts events in order. Hand each to [`Order::push`], and take what is ready with [`Order::pop`].
+/// Sorts events. Pass each to [`Order::push`], and take the ready ones with [`Order::pop`].
 pub struct Order {
     held: BinaryHeap<Reverse<Held>>,
-    /// What waits, by [`Held::place`]: events are large, and a heap moves what it holds.
+    /// Pending events, by [`Held::place`]: events are large, and a heap moves its elements.
     events: Slab<Event<'static>>,
     held_bytes: usize,
     limit: usize,
     arrivals: u64,
-    /// Everything earlier is ready.
+    /// Events before this time are ready.
     watermark: Timestamp,
-    /// Time of the last event that was let go.
+    /// Time of the last released event.
     released: Timestamp,
     finished: bool,
     late: u64,
@@ -37,7 +38,7 @@ impl Default for Order {
 }
 
 impl Order {
-    /// Holds at most about so many bytes of events.
+    /// Creates a sorter that holds approximately at most this many bytes of events.
     pub fn with_limit(limit: usize) -> Self {
         Self {
             held: BinaryHeap::new(),
@@ -52,7 +53,8 @@ impl Order {
         }
     }
 
-    /// Takes an event. Events without a time keep their place among the arrivals: they get the last time let go.
+    /// Adds an event. Events without a time keep their position in the input: they get the time of
+    /// the last released event.
     pub fn push(&mut self, event: Event<'static>) {
         if let Event::Watermark(time) = event {
             self.watermark = self.watermark.max(time);
@@ -60,7 +62,7 @@ impl Order {
         }
         let mut time = time_of(&event).unwrap_or(self.released);
         if time < self.released {
-            // What existed before the recording says when it was born, and is news only now.
+            // Tasks from before the recording have their start time, but are only reported now.
             let news = matches!(&event, Event::TaskNew(task) if task.existed)
                 || matches!(&event, Event::TaskExec(exec) if exec.existed);
             if !news {
@@ -82,7 +84,7 @@ impl Order {
         self.arrivals += 1;
     }
 
-    /// Nothing more comes: everything is ready.
+    /// Ends the input: all events are ready.
     pub fn finish(&mut self) {
         self.finished = true;
     }
@@ -100,14 +102,14 @@ impl Order {
         Some(event)
     }
 
-    /// Events that came after later ones had been let go: samples, faults and waits among them are dropped, the others let go at once
-    /// ([`profiler_common::Loss::EventLate`]).
+    /// Events that arrived after later ones were released: samples, faults and waits are dropped,
+    /// the others are released immediately ([`profiler_common::Loss::EventLate`]).
     pub fn late(&self) -> u64 {
         self.late
     }
 }
 
-/// An event that waits, ordered by time, then rank, then arrival.
+/// A pending event, ordered by time, then rank, then arrival.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Held {
     time: Timestamp,
@@ -116,7 +118,7 @@ struct Held {
     place: usize,
 }
 
-/// Whose event it is and when it happened.
+/// The event's thread and time.
 fn at_of<'e>(event: &'e Event<'_>) -> Option<&'e At> {
     match event {
         Event::TaskNew(task) => Some(&task.at),
@@ -143,7 +145,7 @@ fn time_of(event: &Event<'_>) -> Option<Timestamp> {
     }
 }
 
-/// Among events of one time: a task is born before it does something, and ends after it.
+/// Rank among events of the same time: a task starts before its other events, and ends after them.
 fn rank(event: &Event<'_>) -> u8 {
     match event {
         Event::TaskNew(_) | Event::UserStack(_) | Event::KernelStack(_) => 0,
@@ -162,7 +164,7 @@ fn rank(event: &Event<'_>) -> u8 {
     }
 }
 
-/// About how much memory an event takes.
+/// Approximate memory of an event.
 fn size_of_event(event: &Event<'_>) -> usize {
     let heap = match event {
         Event::TaskNew(task) => task.name.len(),
@@ -217,7 +219,7 @@ mod tests {
     }
 
     proptest! {
-        /// Watermarks that tell the truth: everything comes out, in order, nothing late.
+        /// With correct watermarks, all events are released in order, and none is late.
         #[test]
         fn true_watermarks_sort_everything(batches in prop::collection::vec(prop::collection::vec(0..100u64, 0..20), 0..10)) {
             let (mut order, mut out, mut expected) = (Order::default(), Vec::new(), Vec::new());
@@ -238,7 +240,7 @@ mod tests {
             prop_assert_eq!(order.late(), 0);
         }
 
-        /// Whatever comes: the output is sorted, and what is missing is counted.
+        /// For any input, the output is sorted, and missing events are counted.
         #[test]
         fn the_output_is_always_sorted(events in prop::collection::vec((0..1000u64, any::<bool>()), 0..100)) {
             let mut order = Order::with_limit(4 * (size_of::<Held>() + size_of::<Event<'_>>()));

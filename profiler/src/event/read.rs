@@ -1,4 +1,5 @@
-//! Takes an event log apart. The log is hostile: every length has a limit, damage is skipped and counted, nothing panics.
+//! Reads an event log. The log is untrusted: every length is limited, damage is skipped and
+//! counted, nothing panics.
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
@@ -9,7 +10,7 @@ use super::format::{ChunkKind, MAX_BLOB, MAX_TEXT};
 use super::scan::{Chunk, Index, check_file_header, index};
 use super::{Attachment, AttachmentKind, Cost, Event, Header, Module};
 
-/// Most segments of a module: ELF's own limit.
+/// Maximum number of segments of a module: ELF's limit.
 const MAX_SEGMENTS: usize = 65_535;
 
 /// An open event log.
@@ -17,7 +18,8 @@ pub struct LogReader<R> {
     input: BufReader<R>,
     index: Index,
     header: Option<Header>,
-    /// Per chunk of the index: its payload was found damaged. Counted once, however often it is read.
+    /// For each chunk of the index, whether its payload is damaged. Counted once, however often it
+    /// is read.
     damaged: Vec<bool>,
 }
 
@@ -25,8 +27,8 @@ impl<R: Read + Seek> LogReader<R> {
     /// Opens a log: checks its version, finds its chunks and reads its header.
     ///
     /// # Errors
-    /// When the input can't be read, or is no log of this version ([`io::ErrorKind::InvalidData`], with the remedy). A
-    /// damaged log opens.
+    /// The input can't be read, or is not a log of a supported version
+    /// ([`io::ErrorKind::InvalidData`], with the remedy). A damaged log can be opened.
     pub fn new(input: R) -> io::Result<Self> {
         let mut input = BufReader::new(input);
         input.seek(SeekFrom::Start(0))?;
@@ -43,27 +45,27 @@ impl<R: Read + Seek> LogReader<R> {
         Ok(reader)
     }
 
-    /// What was recorded; `None` when that chunk is damaged.
+    /// The header; `None` if its chunk is damaged.
     pub fn header(&self) -> Option<&Header> {
         self.header.as_ref()
     }
 
-    /// A chunk of this kind is there.
+    /// Whether there is a chunk of this kind.
     pub fn has(&self, kind: ChunkKind) -> bool {
         self.index.chunks.iter().any(|chunk| chunk.frame.kind == kind as u16)
     }
 
-    /// Bytes of the log.
+    /// Size of the log in bytes.
     pub fn len_bytes(&self) -> u64 {
         self.index.len
     }
 
-    /// Chunks that are damaged, as far as was read: [`profiler_common::Loss::LogDamaged`].
+    /// Number of damaged chunks read so far: [`profiler_common::Loss::LogDamaged`].
     pub fn damaged_chunks(&self) -> u64 {
         self.index.lost + self.damaged.iter().filter(|damaged| **damaged).count() as u64
     }
 
-    /// Streams the events in chunks of these kinds, from the log's beginning.
+    /// Iterates over the events in chunks of these kinds, from the beginning of the log.
     pub fn events<'r>(&'r mut self, kinds: &'r [ChunkKind]) -> Events<'r, R> {
         Events {
             log: self,
@@ -101,20 +103,20 @@ impl<R: Read + Seek> LogReader<R> {
     }
 }
 
-/// A run through the events of a log. See [`LogReader::events`].
+/// An iterator over the events of a log. See [`LogReader::events`].
 pub struct Events<'r, R> {
     log: &'r mut LogReader<R>,
     kinds: &'r [ChunkKind],
-    /// Number of the next chunk.
+    /// Index of the next chunk.
     next: usize,
-    /// The chunk under way: its kind and how far it is read.
+    /// The current chunk: its kind and the read position.
     open: Option<(ChunkKind, usize)>,
     payload: Vec<u8>,
     decoder: Decoder,
 }
 
 impl<R: Read + Seek> Events<'_, R> {
-    /// How far the run is, in bytes of [`LogReader::len_bytes`].
+    /// Position of the iterator, in bytes of [`LogReader::len_bytes`].
     pub fn position(&self) -> u64 {
         self.next
             .checked_sub(1)
@@ -124,7 +126,7 @@ impl<R: Read + Seek> Events<'_, R> {
     /// The next event; `None` at the end.
     ///
     /// # Errors
-    /// When the input can't be read.
+    /// The input can't be read.
     pub fn next_event(&mut self) -> io::Result<Option<Event<'static>>> {
         loop {
             let event = match self.open {
@@ -143,7 +145,7 @@ impl<R: Read + Seek> Events<'_, R> {
         }
     }
 
-    /// Reads the next chunk of a kind that is wanted; false at the end.
+    /// Reads the next chunk of a requested kind; false at the end.
     fn open_next(&mut self) -> io::Result<bool> {
         self.open = None;
         while let Some(chunk) = self.log.index.chunks.get(self.next) {
@@ -161,14 +163,14 @@ impl<R: Read + Seek> Events<'_, R> {
         Ok(false)
     }
 
-    /// The current chunk says something impossible: what is left of it is lost.
+    /// The current chunk is invalid: the rest of it is lost.
     fn damage(&mut self) -> Option<Event<'static>> {
         self.open = None;
         self.log.damaged[self.next - 1] = true;
         None
     }
 
-    /// The next event of the open chunk; closes it at its end.
+    /// The next event of the current chunk; closes the chunk at its end.
     fn take(&mut self, kind: ChunkKind, at: usize) -> Result<Option<Event<'static>>, Malformed> {
         let mut bytes = Bytes(&self.payload[at..]);
         if bytes.is_empty() {
@@ -189,7 +191,8 @@ impl<R: Read + Seek> Events<'_, R> {
         Ok(Some(event))
     }
 
-    /// Puts a blob together from the open chunk and those that follow; `None` if a part is missing or damaged.
+    /// Assembles a blob from the current chunk and the following ones; `None` if a part is missing
+    /// or damaged.
     fn blob(&mut self, kind: ChunkKind) -> io::Result<Option<Event<'static>>> {
         let mut whole: Option<Part> = None;
         while self.open.is_some_and(|(open, _)| open == kind) {
@@ -198,9 +201,9 @@ impl<R: Read + Seek> Events<'_, R> {
             };
             match &mut whole {
                 Some(whole) if whole.goes_on_with(&part) => whole.bytes.extend_from_slice(&part.bytes),
-                // A part is lost, and here the next blob begins.
+                // A part is lost; the next blob begins here.
                 whole if part.offset == 0 => *whole = Some(part),
-                // The rest of a blob whose beginning is lost, and counted where that was found.
+                // The rest of a blob whose start is lost, and was counted there.
                 _ => {
                     self.open = None;
                     return Ok(None);
@@ -224,15 +227,15 @@ impl<R: Read + Seek> Events<'_, R> {
     }
 }
 
-/// What an attachment's part says about the whole.
+/// Properties of the whole blob, repeated in each part.
 type AttachmentHead = (AttachmentKind, u32, Vec<u8>);
 
 /// A part of a blob.
 struct Part {
     head: Option<AttachmentHead>,
-    /// Bytes of the whole.
+    /// Size of the blob in bytes.
     len: usize,
-    /// Where this part belongs.
+    /// Offset of this part.
     offset: usize,
     bytes: Vec<u8>,
 }
@@ -261,7 +264,7 @@ impl Part {
         })
     }
 
-    /// It lies within the whole, and is not empty unless that is.
+    /// Whether it is within the blob, and not empty unless the blob is.
     fn is_possible(&self) -> bool {
         self.bytes.len() <= self.len - self.offset && (!self.bytes.is_empty() || self.len == 0)
     }
@@ -271,7 +274,7 @@ impl Part {
     }
 }
 
-/// A Module chunk.
+/// Parses a Module chunk.
 fn module(payload: &[u8]) -> Result<Module, Malformed> {
     let module: Module = serde_json::from_slice(payload).map_err(|_| Malformed)?;
     let fits =
@@ -279,7 +282,7 @@ fn module(payload: &[u8]) -> Result<Module, Malformed> {
     if fits { Ok(module) } else { Err(Malformed) }
 }
 
-/// A Cost chunk.
+/// Parses a Cost chunk.
 fn cost(payload: &[u8]) -> Result<Cost, Malformed> {
     let cost: Cost = serde_json::from_slice(payload).map_err(|_| Malformed)?;
     let programs = cost.programs.iter().flat_map(|costs| &costs.programs);

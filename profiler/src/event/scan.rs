@@ -1,13 +1,14 @@
-//! Finds the chunks of a log by their frames alone, without reading payloads; behind damage it goes on at the next frame.
+//! Finds the chunks of a log by their frames, without reading payloads; after damage, it continues
+//! at the next frame.
 
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 
 use super::format::{CHUNK_MAGIC, FILE_HEADER_LEN, FILE_MAGIC, FRAME_LEN, Frame, OLDEST_VERSION, VERSION};
 
-/// Bytes that are searched for a frame at a time.
+/// Bytes searched for a frame at once.
 const WINDOW: usize = 64 << 10;
 
-/// Where a chunk's payload lies.
+/// Location of a chunk's payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chunk {
     /// Its frame.
@@ -17,7 +18,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Offset of the byte behind its payload.
+    /// Offset of the end of its payload.
     pub fn end(&self) -> u64 {
         self.payload + u64::from(self.frame.len)
     }
@@ -26,18 +27,18 @@ impl Chunk {
 /// The chunks of a log.
 #[derive(Debug, Default)]
 pub struct Index {
-    /// In the order of the file.
+    /// The chunks in file order.
     pub chunks: Vec<Chunk>,
-    /// Chunks whose frames are damaged or whose payload ends with the file: at least so many.
+    /// Chunks with damaged frames, or with payloads cut off by the end of the file: a lower bound.
     pub lost: u64,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub len: u64,
 }
 
-/// Checks that a log begins here, and that this version can read it.
+/// Checks that the input is a log of a supported version.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidData`] with the remedy when it can't; others when reading fails.
+/// [`ErrorKind::InvalidData`] with the remedy if it is not; other kinds if reading fails.
 pub fn check_file_header(input: &mut impl Read) -> io::Result<()> {
     let mut bytes = [0; FILE_HEADER_LEN];
     let invalid = |text: String| Err(io::Error::new(ErrorKind::InvalidData, text));
@@ -61,10 +62,11 @@ pub fn check_file_header(input: &mut impl Read) -> io::Result<()> {
     ))
 }
 
-/// Reads every frame. `input` stands behind the file header; where it stands afterwards is undefined.
+/// Reads every frame. `input` is positioned after the file header; its position afterwards is
+/// unspecified.
 ///
 /// # Errors
-/// When reading fails; damage is counted in [`Index::lost`].
+/// Reading fails; damage is counted in [`Index::lost`].
 pub fn index<R: Read + Seek>(input: &mut R) -> io::Result<Index> {
     let len = input.seek(SeekFrom::End(0))?;
     let mut index = Index {
@@ -82,7 +84,7 @@ pub fn index<R: Read + Seek>(input: &mut R) -> io::Result<Index> {
                 index.lost += 1;
                 break;
             };
-            // As many as the sequence says are missing, if so many can have been there.
+            // The number of missing chunks by sequence, if that many fit in the gap.
             let room = (start - at) / FRAME_LEN as u64;
             index.lost += frame.sequence.saturating_sub(expected).clamp(1, room.max(1));
             (frame, start)
@@ -102,7 +104,7 @@ pub fn index<R: Read + Seek>(input: &mut R) -> io::Result<Index> {
     Ok(index)
 }
 
-/// The frame at this offset, if a good one is there.
+/// The frame at this offset, if there is a valid one.
 fn frame_at<R: Read + Seek>(input: &mut R, at: u64) -> io::Result<Option<Frame>> {
     input.seek(SeekFrom::Start(at))?;
     let mut bytes = [0; FRAME_LEN];
@@ -113,7 +115,8 @@ fn frame_at<R: Read + Seek>(input: &mut R, at: u64) -> io::Result<Option<Frame>>
     }
 }
 
-/// The first good frame at or behind `from` whose sequence can follow: a recorded stack might hold the image of a frame.
+/// The first valid frame at or after `from` whose sequence can follow: a recorded stack might
+/// contain the image of a frame.
 fn resynchronise<R: Read + Seek>(
     input: &mut R,
     from: u64,
@@ -142,10 +145,10 @@ fn resynchronise<R: Read + Seek>(
     Ok(None)
 }
 
-/// End of the last whole chunk, and the sequence number that the next one gets.
+/// End of the last complete chunk, and the sequence number of the next one.
 ///
 /// # Errors
-/// When the file is no event log of this version, or can't be read.
+/// The file is not an event log of this version, or can't be read.
 pub fn find_end<R: Read + Seek>(input: &mut R) -> io::Result<(u64, u64)> {
     input.seek(SeekFrom::Start(0))?;
     check_file_header(input)?;

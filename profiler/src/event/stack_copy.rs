@@ -1,42 +1,43 @@
-//! Stack copies inside a chunk: only the 64-byte blocks that differ from what the chunk said before about the same
-//! memory are stored.
+//! Stack copies within a chunk: only the 64-byte blocks that differ from the chunk's previous
+//! content of the same memory are stored.
 //!
-//! Both sides keep the same picture of the stacks' memory, one page at a time, all zero at the chunk's start. Successive
-//! samples of a thread share everything but the frames that moved, and comparing memory costs the recorder far less than
-//! writing or compressing it.
+//! Writer and reader maintain the same image of the stack memory, in pages, all zero at the chunk's
+//! start. Successive samples of a thread share everything except the frames that changed, and
+//! comparing memory costs the recorder far less than writing or compressing it.
 
 use rustc_hash::FxHashMap;
 
 use super::bytes::{Bytes, Malformed, put};
 
-/// Bytes of a block: the unit that is stored or left out.
+/// Block size in bytes: the unit that is stored or omitted.
 const BLOCK: usize = 64;
-/// Bytes of a page of the picture.
+/// Page size of the image in bytes.
 const PAGE: usize = 4096;
-/// Most pages of a chunk's picture (16 MiB); a writer begins a new chunk before it needs more.
+/// Maximum number of pages in a chunk's image (16 MiB); a writer starts a new chunk before it needs
+/// more.
 pub const MAX_PAGES: usize = 4096;
 
-/// What a chunk has said so far about the memory that stacks lie in.
+/// The image of stack memory that the chunk has described so far.
 #[derive(Default)]
 pub struct Picture {
-    /// Process and page number to a slot of `pages`.
+    /// Maps process and page number to an index of `pages`.
     slots: FxHashMap<(u32, u64), usize>,
-    /// Kept from chunk to chunk, so that memory is not allocated again; the first `slots.len()` are in use.
+    /// Reused across chunks to avoid allocations; the first `slots.len()` are in use.
     pages: Vec<Box<[u8; PAGE]>>,
 }
 
 impl Picture {
-    /// Forgets everything: a chunk begins.
+    /// Resets the image for a new chunk.
     pub fn clear(&mut self) {
         self.slots.clear();
     }
 
-    /// A copy of `len` bytes can be added.
+    /// Whether a copy of `len` bytes fits.
     pub fn has_room(&self, len: usize) -> bool {
         self.slots.len() + len / PAGE + 2 <= MAX_PAGES
     }
 
-    /// The page, all zero if the chunk did not speak of it yet.
+    /// The page, all zero if the chunk has not described it yet.
     fn page(&mut self, pid: u32, number: u64) -> Result<&mut [u8; PAGE], Malformed> {
         let used = self.slots.len();
         let slot = *self.slots.entry((pid, number)).or_insert(used);
@@ -51,7 +52,8 @@ impl Picture {
         Ok(&mut self.pages[slot])
     }
 
-    /// Appends the copy `stack` of memory at `start` to `out`. The caller has asked [`Self::has_room`].
+    /// Appends the copy `stack` of memory at `start` to `out`. The caller has checked
+    /// [`Self::has_room`].
     pub fn encode(&mut self, out: &mut Vec<u8>, pid: u32, start: u64, stack: &[u8]) -> Result<(), Malformed> {
         put(out, stack.len() as u64);
         let mut run = Run::default();
@@ -73,7 +75,7 @@ impl Picture {
         Ok(())
     }
 
-    /// Reads what [`Self::encode`] wrote into `stack`, which is cleared first.
+    /// Decodes what [`Self::encode`] wrote to `stack`, which is cleared first.
     pub fn decode(
         &mut self,
         bytes: &mut Bytes<'_>,
@@ -116,12 +118,12 @@ fn place_in_page(address: u64) -> usize {
     usize::try_from(address % PAGE as u64).unwrap_or_default()
 }
 
-/// Blocks that `len` bytes from `in_page` touch.
+/// Number of blocks in `len` bytes from `in_page`.
 fn new_blocks(in_page: usize, len: usize) -> u64 {
     ((in_page + len).div_ceil(BLOCK) - in_page / BLOCK) as u64
 }
 
-/// Blocks of one page, some of which differ.
+/// Blocks of one page, some of which changed.
 fn encode_page(out: &mut Vec<u8>, run: &mut Run, in_page: usize, old: &mut [u8], new: &[u8]) {
     let mut at = 0;
     while at < new.len() {
@@ -136,12 +138,13 @@ fn encode_page(out: &mut Vec<u8>, run: &mut Run, in_page: usize, old: &mut [u8],
     }
 }
 
-/// A run under construction: so many equal blocks, then so many changed ones with their bytes.
+/// A run under construction: a number of equal blocks, then a number of changed ones with their
+/// bytes.
 #[derive(Default)]
 struct Run {
     same: u64,
     changed: u64,
-    /// Where the changed blocks' bytes begin in the output.
+    /// Where the bytes of the changed blocks begin in the output.
     from: usize,
 }
 
@@ -156,7 +159,7 @@ impl Run {
     fn changed(&mut self, out: &mut Vec<u8>, bytes: &[u8]) {
         if self.changed == 0 {
             put(out, self.same);
-            // One byte holds the count: a run ends before it outgrows it.
+            // The count is one byte: a run ends before it overflows.
             out.push(0);
             self.from = out.len();
         }
@@ -167,7 +170,7 @@ impl Run {
         }
     }
 
-    /// Writes what is open.
+    /// Writes the open run.
     fn end(&mut self, out: &mut Vec<u8>) {
         if self.changed > 0 {
             out[self.from - 1] = self.changed.to_le_bytes()[0];
@@ -186,7 +189,7 @@ mod tests {
 
     use super::*;
 
-    /// Copies of the same few stacks that differ in a few places.
+    /// Copies of the same few stacks with differences in a few places.
     fn copies() -> impl Strategy<Value = Vec<(u32, u64, Vec<u8>)>> {
         let one = (
             0..2u32,

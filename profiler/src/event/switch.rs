@@ -1,71 +1,74 @@
-//! Waits as they were captured, and what their records refer to.
+//! Captured waits, and the records that they refer to.
 
 use super::{At, FileId, Stacks};
 use crate::addr::Timestamp;
 
-/// A thread did not run; its [`At::time`] is when it ran again, or, of several waits, when they were told.
+/// A thread was off-CPU; its [`At::time`] is the end of the wait, or, for several merged waits, the
+/// time of the report.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wait {
-    /// Who, and when this was told.
+    /// The thread, and the time of the report.
     pub at: At,
     /// CPU number at its end.
     pub cpu: u16,
-    /// When it was switched out; of several waits, the first.
+    /// When it was switched out; for several waits, the first time.
     pub out: Timestamp,
-    /// When it ran again; of several, the last.
+    /// When it ran again; for several waits, the last time.
     pub end: Timestamp,
-    /// Time off CPUs in ns; of several waits, their sum.
+    /// Off-CPU time in ns; for several waits, the sum.
     pub off: u64,
-    /// The part of `off` in which the thread could have run, but for want of a CPU.
+    /// The part of `off` in which the thread was runnable, waiting for a CPU.
     pub queued: u64,
-    /// The longest of several, in ns.
+    /// The longest of several waits, in ns.
     pub longest: u64,
-    /// How many waits this stands for, at least 1.
+    /// Number of waits in this record, at least 1.
     pub count: u32,
     /// `profiler_common::switch::state`
     pub state: u32,
     /// `profiler_common::switch::WAIT_*`
     pub flags: u32,
-    /// The system call that the thread was in.
+    /// The thread's system call.
     pub call: Option<Call>,
-    /// Who woke it.
+    /// The waker of the thread.
     pub waker: Option<Waker>,
-    /// Where it was. No copy: what the walk did not reach is in a [`StackAhead`] of the same thread with the time `out`.
+    /// Its stack. No copy: the part that the walk did not reach is in a [`StackAhead`] of the same
+    /// thread with the time `out`.
     pub stacks: Stacks<'static>,
 }
 
 /// A system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Call {
-    /// Its number on the recorded machine's architecture.
+    /// Its number on the architecture of the recorded machine.
     pub number: u32,
     /// Its first arguments.
     pub arguments: [u64; 3],
-    /// What its descriptor refers to, if it has one that was looked at.
+    /// The file of its descriptor, if it has one that was read.
     pub file: Option<OpenFile>,
 }
 
-/// An open file, pipe, socket or the like.
+/// An open file, pipe, socket or similar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OpenFile {
-    /// Which.
+    /// The file.
     pub file: FileId,
-    /// `st_mode`: its type; 0: neither file nor pipe nor socket (epoll, eventfd, ...).
+    /// `st_mode`, which contains its type; 0: neither file nor pipe nor socket (epoll, eventfd,
+    /// ...).
     pub mode: u32,
     /// Magic number of the file system.
     pub magic: u32,
-    /// The [`FileName::number`] of the name that it had then; 0: unknown.
+    /// The [`FileName::number`] of its name at that time; 0: unknown.
     pub name: u64,
 }
 
-/// Who woke a thread.
+/// The waker of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Waker {
-    /// When.
+    /// Time of the wakeup.
     pub time: Timestamp,
     /// Thread group.
     pub pid: u32,
-    /// Thread; 0: the idle task, interrupted.
+    /// Thread; 0: the idle task, in an interrupt.
     pub tid: u32,
     /// Key of its [`super::UserStack`]; 0: none.
     pub user: u64,
@@ -73,31 +76,32 @@ pub struct Waker {
     pub kernel: u64,
 }
 
-/// The stack of a record that follows later, of the same thread, which calls this event's time `out` or `queued`.
+/// The stack of a later record of the same thread, in which `out` or `queued` is this event's time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StackAhead<'a> {
-    /// Who and when.
+    /// The thread, and the time.
     pub at: At,
-    /// Where it is.
+    /// Its stack.
     pub stacks: Stacks<'a>,
 }
 
-/// The path that a system call was called with, whose wait follows later with the time `out`.
+/// The path argument of a system call whose wait follows later, with the time `out`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallPath {
-    /// Who and when.
+    /// The thread, and the time.
     pub at: At,
-    /// As the program spelled it; may be cut.
+    /// As the program passed it; may be truncated.
     pub path: Vec<u8>,
 }
 
 /// The name of a file that later events refer to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileName {
-    /// Which.
+    /// The file.
     pub file: FileId,
-    /// What events call this name; 0: of whatever is called `file` (logs of version 4).
+    /// Number of this name in events; 0: the name of any event with this `file` (logs of version
+    /// 4).
     pub number: u64,
-    /// Its path, as the thread sees it that used the file first; relative where its mount is not known.
+    /// Its path, as seen by the first thread that used the file; relative if its mount is unknown.
     pub path: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! Makes an event log: events are gathered into chunks, each of which can be read by itself.
+//! Writes an event log: collects events in chunks, each of which can be read independently.
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -10,15 +10,15 @@ use super::format::{
 };
 use super::{Event, Header};
 
-/// Kernel symbols are gathered up to this size, in bytes.
+/// Kernel symbols are collected up to this size, in bytes.
 const SYMBOLS_TARGET: usize = 256 << 10;
 
 /// Writes an event log to `W`, which should not buffer: every chunk is one `write_all`.
 pub struct LogWriter<W: Write> {
     out: W,
-    /// Frame and payload of the Events chunk under construction.
+    /// Frame and payload of the current Events chunk.
     events: Vec<u8>,
-    /// The same for kernel symbols.
+    /// Frame and payload of the current chunk of kernel symbols.
     symbols: Vec<u8>,
     encoder: Encoder,
     sequence: u64,
@@ -27,10 +27,10 @@ pub struct LogWriter<W: Write> {
 }
 
 impl<W: Write> LogWriter<W> {
-    /// Begins a log with its header.
+    /// Creates a log and writes its header.
     ///
     /// # Errors
-    /// When `out` can't be written.
+    /// `out` can't be written.
     pub fn new(mut out: W, header: &Header) -> io::Result<Self> {
         out.write_all(&file_header())?;
         let mut writer = Self::at(out, FILE_HEADER_LEN as u64, 0);
@@ -50,13 +50,14 @@ impl<W: Write> LogWriter<W> {
         }
     }
 
-    /// Takes an event. It is in the log after the next [`Self::flush_chunk`], or earlier.
+    /// Adds an event. It is in the log after the next [`Self::flush_chunk`], or earlier.
     ///
-    /// Texts longer than 64 KiB and stack copies longer than 1 MiB are cut.
+    /// Texts longer than 64 KiB and stack copies longer than 1 MiB are truncated.
     ///
     /// # Errors
-    /// When a chunk could not be written: the events in it are lost, the log is good up to [`Self::good_bytes`], and
-    /// this writer takes nothing more. An attachment longer than 1 GiB is refused ([`ErrorKind::InvalidInput`]) without harm.
+    /// A chunk could not be written: its events are lost, the log is valid up to
+    /// [`Self::good_bytes`], and this writer accepts no more events. An attachment longer than 1
+    /// GiB is rejected ([`ErrorKind::InvalidInput`]) without other effects.
     pub fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
         self.check()?;
         match event {
@@ -91,7 +92,7 @@ impl<W: Write> LogWriter<W> {
         }
     }
 
-    /// Writes what is gathered, so that a reader (or a successor after a crash) finds it.
+    /// Writes the collected events, so a reader (or a successor after a crash) finds them.
     ///
     /// # Errors
     /// As [`Self::event`].
@@ -101,18 +102,18 @@ impl<W: Write> LogWriter<W> {
         self.flush_symbols()
     }
 
-    /// Bytes of the log so far, with those that are gathered and not yet written.
+    /// Size of the log so far in bytes, including events that are not yet written.
     pub fn bytes_written(&self) -> u64 {
         let gathered = self.events.len() + self.symbols.len() - 2 * FRAME_LEN;
         self.good_bytes + gathered as u64
     }
 
-    /// End of the last chunk that was written whole, in bytes: after an error, truncate the log to this.
+    /// End of the last complete chunk, in bytes: after an error, truncate the log to this.
     pub fn good_bytes(&self) -> u64 {
         self.good_bytes
     }
 
-    /// Writes what is gathered and hands the output back.
+    /// Writes the collected events and returns the output.
     ///
     /// # Errors
     /// As [`Self::event`].
@@ -125,7 +126,7 @@ impl<W: Write> LogWriter<W> {
     fn check(&self) -> io::Result<()> {
         if self.failed {
             Err(io::Error::other(
-                "the event log failed earlier; nothing more is written to it",
+                "writing the event log failed earlier; it accepts no more events",
             ))
         } else {
             Ok(())
@@ -147,7 +148,7 @@ impl<W: Write> LogWriter<W> {
         result
     }
 
-    /// Puts the frame into the room left for it, writes the chunk and leaves an empty one.
+    /// Fills in the reserved frame, writes the chunk and starts an empty one.
     fn framed(&mut self, kind: ChunkKind, chunk: &mut Vec<u8>) -> io::Result<()> {
         if chunk.len() == FRAME_LEN {
             return Ok(());
@@ -182,7 +183,8 @@ impl<W: Write> LogWriter<W> {
         }
     }
 
-    /// Writes `bytes` in parts: each has the blob's head, its whole length and its place in the blob.
+    /// Writes `bytes` in parts: each contains the blob's head, its total length and its offset in
+    /// the blob.
     fn blob(&mut self, kind: ChunkKind, head: &[u8], bytes: &[u8]) -> io::Result<()> {
         if bytes.len() > MAX_BLOB {
             return Err(io::Error::new(
@@ -209,11 +211,11 @@ impl<W: Write> LogWriter<W> {
 }
 
 impl<F: Read + Write + Seek> LogWriter<F> {
-    /// Goes on where an existing log ends; what an interrupted writer left behind its last whole chunk is overwritten
-    /// (truncate the file to [`Self::good_bytes`] to be rid of a longer rest).
+    /// Continues at the end of an existing log; an incomplete chunk of an interrupted writer is
+    /// overwritten (truncate the file to [`Self::good_bytes`] to remove a longer rest).
     ///
     /// # Errors
-    /// When the file is no event log of this version, or can't be read.
+    /// The file is not an event log of this version, or can't be read.
     pub fn append(mut file: F) -> io::Result<Self> {
         let (end, sequence) = super::scan::find_end(&mut file)?;
         file.seek(SeekFrom::Start(end))?;

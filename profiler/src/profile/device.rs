@@ -138,7 +138,8 @@ impl<'a> DeviceThread<'a> {
         requests.filter(move |request| request.device == device)
     }
 
-    /// What was asked for, and for the rest of each request the label of an unknown submitter.
+    /// The submitted parts of requests; the rest of each request has the label of an unknown
+    /// submitter.
     fn rows(&self) -> Vec<Row> {
         let stranger = self.labels.row(None, Label::Stranger);
         let mut items = Vec::new();

@@ -1,7 +1,9 @@
-//! The bytes of a table: in the cache, and in the memory that the user's half hands to the privileged one.
+//! The serialized form of a table: in the cache, and in the memory that the recorder passes to the
+//! privileged helper.
 //!
-//! A header of 128 bytes, the pages as u32, zeros up to a multiple of 8, the rows. All integers are little endian. A reader
-//! trusts nothing: [`TableView::from_bytes`] checks every promise that the kernel side leans on.
+//! A header of 128 bytes, the pages as u32, zeros up to a multiple of 8, the rows. All integers are
+//! little endian. The input is untrusted: [`TableView::from_bytes`] checks every invariant that the
+//! eBPF programs rely on.
 
 use profiler_common::unwind::{Arch, Row, TABLE_PAGE};
 use zerocopy::little_endian::{U32, U64};
@@ -9,22 +11,22 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{Digest, Stats, Table, TableView};
 
-/// First bytes of every table; the byte above 127 keeps it out of plain text.
+/// First bytes of every table; the byte above 127 distinguishes it from plain text.
 const MAGIC: [u8; 8] = *b"\x91ngmirow";
-/// Raised with every change of the layout, or of what the compiler makes of the same file.
+/// Incremented with every change of the layout, or of the compiler's output for the same file.
 pub const VERSION: u32 = 5;
-/// Most rows of a table: ten times those of libxul.so.
+/// Maximum number of rows of a table: ten times those of libxul.so.
 pub const MAX_ROWS: usize = 1 << 24;
-/// Most pages of a table: 2 GiB of text, which is what a call reaches.
+/// Maximum number of pages of a table: 2 GiB of text, the range of a call instruction.
 pub const MAX_TABLE_PAGES: usize = 1 << 22;
-/// The checksum covers what follows it.
+/// The checksum covers everything after it.
 const CHECKED_FROM: usize = 16;
-/// Pages of the address space of 64 bits.
+/// Pages of a 64-bit address space.
 const ALL_PAGES: u64 = u64::MAX / TABLE_PAGE;
 
 const _: () = assert!(
     cfg!(target_endian = "little"),
-    "rows are mapped as they lie in the file"
+    "rows are mapped in the layout of the file"
 );
 const _: () = assert!(size_of::<Header>() == 128 && size_of::<Row>() == 8);
 
@@ -33,13 +35,13 @@ const _: () = assert!(size_of::<Header>() == 128 && size_of::<Row>() == 8);
 struct Header {
     magic: [u8; 8],
     version: U32,
-    /// CRC-32 of everything behind it.
+    /// CRC-32 of everything after it.
     checksum: U32,
     /// 1: x86-64; 2: arm64.
     arch: U32,
     zero: [u8; 4],
     first_page: U64,
-    /// Entries of `pages`: one more than there are pages.
+    /// Number of entries of `pages`: one more than the number of pages.
     pages: U32,
     rows: U32,
     functions: U32,
@@ -50,30 +52,30 @@ struct Header {
     zeros: [u8; 40],
 }
 
-/// Why bytes are no table.
+/// Why bytes are not a valid table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TableBytesError {
-    /// Too short for a header, or of another kind.
+    /// Too short for a header, or not a table.
     #[error("these are not the bytes of an unwind table")]
     NotATable,
-    /// Another version wrote it.
+    /// Written by another version.
     #[error("an unwind table of version {0}, not {VERSION}; it is made again")]
     Version(u32),
-    /// The checksum is that of other bytes.
+    /// The checksum does not match.
     #[error("an unwind table that was damaged; it is made again")]
     Checksum,
     /// The bytes do not start at a multiple of 8.
     #[error("an unwind table at an address that is no multiple of 8")]
     Misaligned,
-    /// It breaks a promise.
+    /// A violated invariant.
     #[error("an unwind table that breaks a promise: {0}")]
     Invalid(&'static str),
 }
 
 impl Table {
-    /// The bytes that [`TableView::from_bytes`] reads.
+    /// Serializes the table for [`TableView::from_bytes`].
     pub fn to_bytes(&self) -> Vec<u8> {
-        // Tables over the limits are not made, so that no count is cut.
+        // The compiler never exceeds the limits, so no count is truncated.
         let count = |len: usize| U32::new(u32::try_from(len).unwrap_or(u32::MAX));
         let header = Header {
             magic: MAGIC,
@@ -101,10 +103,10 @@ impl Table {
         bytes
     }
 
-    /// Reads what [`Table::to_bytes`] wrote.
+    /// Reads the output of [`Table::to_bytes`].
     ///
     /// # Errors
-    /// As [`TableView::from_bytes`].
+    /// See [`TableView::from_bytes`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, TableBytesError> {
         let view = TableView::from_bytes(bytes)?;
         Ok(Self {
@@ -119,11 +121,11 @@ impl Table {
 }
 
 impl<'b> TableView<'b> {
-    /// Checks everything, and copies nothing. `bytes` start at a multiple of 8, as a mapping does.
+    /// Checks all invariants without copying. `bytes` start at a multiple of 8, like a mapping.
     ///
-    /// After it: the pages follow one another without a gap, from 0 to the number of rows; the first has a row at its first byte;
-    /// rows ascend within their page, and do not leave it; every rule exists. Bytes that another process can still change prove nothing: map a
-    /// sealed memory file.
+    /// Afterwards: the pages are contiguous, from 0 to the number of rows; the first has a row at
+    /// its first byte; rows ascend within their page and stay in it; every rule is valid. The check
+    /// is meaningless for bytes that another process can still change: map a sealed memory file.
     ///
     /// # Errors
     /// Every [`TableBytesError`].

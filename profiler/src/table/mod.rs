@@ -1,6 +1,7 @@
-//! Unwind tables as data: the rows of one ELF file, as the user's half makes them and the privileged half loads them.
+//! Unwind tables as data: the rows of one ELF file, compiled by the recorder and loaded by the
+//! privileged helper.
 //!
-//! [`crate::unwind::table`] compiles them; docs/unwinding.md tells the format and the rules.
+//! [`crate::unwind::table`] compiles them; docs/unwinding.md describes the format and the rules.
 
 mod bytes;
 #[cfg(test)]
@@ -11,63 +12,63 @@ use zerocopy::little_endian::U32;
 
 pub use bytes::{MAX_ROWS, MAX_TABLE_PAGES, TableBytesError, VERSION};
 
-/// SHA-256 of everything that a table is compiled from. A build id is a claim that any file can make.
+/// SHA-256 of all input of the compiler. A build id is not sufficient: any file can claim one.
 pub type Digest = [u8; 32];
 
 /// The rows of one ELF file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// Whose rules the rows are.
+    /// The processor of the rules.
     pub arch: Arch,
-    /// Of everything that it was compiled from.
+    /// Hash of the input that it was compiled from.
     pub source: Digest,
     /// The stated address (svma) of the first page, in pages of [`TABLE_PAGE`].
     pub first_page: u64,
-    /// `pages[p]..pages[p + 1]` are the rows that begin in page `first_page + p`.
+    /// `pages[p]..pages[p + 1]` is the range of rows that begin in page `first_page + p`.
     pub pages: Vec<u32>,
-    /// All rows, by address.
+    /// All rows, sorted by address.
     pub rows: Vec<Row>,
-    /// What they were made from.
+    /// Statistics of the input.
     pub stats: Stats,
 }
 
-/// What a table was made from.
+/// Statistics of the compiler's input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Functions that unwind information was found for.
+    /// Functions with unwind information.
     pub functions: u32,
-    /// Rows that say that a rule can't be held ([`Cfa::Unsupported`]).
+    /// Rows for rules that can't be represented ([`Cfa::Unsupported`]).
     pub unsupported_rows: u32,
-    /// Functions that lie, in part at least, where another one was already; that part is left out.
+    /// Functions that overlap an earlier one; the overlapping part is omitted.
     pub overlapping: u32,
-    /// Entries that could not be read, or not to their end.
+    /// Entries that could not be read completely.
     pub damaged: u32,
 }
 
-/// A [`Table`] in the bytes that hold it: checked once, and then used where they are.
+/// A [`Table`] within its serialized bytes: checked once, and then used in place.
 #[derive(Debug, Clone, Copy)]
 pub struct TableView<'b> {
-    /// Whose rules the rows are.
+    /// The processor of the rules.
     pub arch: Arch,
-    /// As [`Table::source`].
+    /// See [`Table::source`].
     pub source: &'b Digest,
-    /// As [`Table::first_page`].
+    /// See [`Table::first_page`].
     pub first_page: u64,
-    /// As [`Table::pages`].
+    /// See [`Table::pages`].
     pub pages: &'b [U32],
-    /// As [`Table::rows`].
+    /// See [`Table::rows`].
     pub rows: &'b [Row],
-    /// What they were made from.
+    /// Statistics of the input.
     pub stats: Stats,
 }
 
 impl Table {
-    /// The row that covers the stated address `svma`; [`Cfa::None`] where there is nothing.
+    /// The row that covers the stated address `svma`; [`Cfa::None`] if there is none.
     pub fn lookup(&self, svma: u64) -> Row {
         lookup(self.first_page, &self.pages, |index| *index, &self.rows, svma)
     }
 
-    /// The rows, each with the stated address that it begins at.
+    /// The rows, each with the stated address at which it begins.
     pub fn rows_by_address(&self) -> impl Iterator<Item = (u64, Row)> {
         let pages = self.pages.array_windows::<2>().zip(self.first_page..);
         pages.flat_map(|([start, end], page)| {
@@ -77,20 +78,21 @@ impl Table {
         })
     }
 
-    /// Bytes in the kernel: pages and rows.
+    /// Size in the kernel in bytes: pages and rows.
     pub fn size(&self) -> usize {
         size_of_val(self.pages.as_slice()) + size_of_val(self.rows.as_slice())
     }
 }
 
 impl TableView<'_> {
-    /// The row that covers the stated address `svma`; [`Cfa::None`] where there is nothing.
+    /// The row that covers the stated address `svma`; [`Cfa::None`] if there is none.
     pub fn lookup(&self, svma: u64) -> Row {
         lookup(self.first_page, self.pages, |index| index.get(), self.rows, svma)
     }
 }
 
-/// Two steps, as in the kernel: the page, then a binary search of at most ten turns in its rows; before the first of them the row before holds.
+/// Two steps, as in the eBPF program: the page, then a binary search of at most ten iterations in
+/// its rows; before the first row, the previous page's last row applies.
 fn lookup<I>(first_page: u64, pages: &[I], number: impl Fn(&I) -> u32, rows: &[Row], svma: u64) -> Row {
     let pc = u16::try_from(svma % TABLE_PAGE).unwrap_or_default();
     let found = || {

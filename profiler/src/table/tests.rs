@@ -1,4 +1,4 @@
-//! The bytes of tables: what is written is read, and what is damaged is refused.
+//! Serialized tables: what is written is read back, and damaged bytes are rejected.
 
 use profiler_common::unwind::{Arch, Cfa, Fp, Row, TABLE_PAGE};
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ use super::{Stats, Table, TableBytesError, TableView};
 const LAST: u16 = 511;
 const _: () = assert!(LAST as u64 + 1 == TABLE_PAGE);
 
-/// Three pages, of which the second has no row of its own.
+/// Three pages; no row begins in the second.
 fn table() -> Table {
     let sp = |pc, words| Row::new(pc, Cfa::Sp, words, Fp::AtCfa, -2, 1);
     Table {
@@ -40,7 +40,7 @@ fn read(bytes: &[u8]) -> Result<Table, TableBytesError> {
     Table::from_bytes(&zerocopy::IntoBytes::as_bytes(words.as_slice())[..bytes.len()])
 }
 
-/// The same table with a right checksum around whatever it says.
+/// The same table with a valid checksum for any content.
 fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     if bytes.len() > 16 {
         let checksum = crc32fast::hash(&bytes[16..]);
@@ -117,7 +117,8 @@ fn broken_promises_are_refused() {
 }
 
 proptest! {
-    /// Whatever was changed: refused, or all promises hold, which `check` asks of the result anew.
+    /// Any modified table is rejected, or satisfies all invariants, which `check` verifies
+    /// independently.
     #[test]
     fn damage_never_gets_through(
         changes in prop::collection::vec((0usize..200, any::<u8>()), 0..6),
@@ -141,7 +142,7 @@ proptest! {
     }
 }
 
-/// Every promise, in other words than the reader's.
+/// Every invariant, formulated independently of the reader.
 fn check(table: &Table) {
     assert!(table.pages.is_sorted() && table.pages[1] > 0 && table.rows[0].pc == 0);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Birth, exec, renaming and end of processes and threads.
+//! Start, exec, renaming and end of processes and threads.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,12 +16,12 @@ use crate::fact::{Process, ProcessId, Thread, ThreadId};
 /// `CLONE_VM` of linux/sched.h: the address space is shared.
 const CLONE_VM: u64 = 0x100;
 
-/// Something that a person would look for on the time line.
+/// An event that is shown on the time line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Happening {
-    /// The process was born.
+    /// The process started.
     Start(ProcessId),
-    /// The process replaced its program; what it runs now is in its record.
+    /// The process replaced its program; its record contains the new one.
     Exec(ProcessId),
     /// The last thread of the process ended.
     Exit(ProcessId),
@@ -42,7 +42,7 @@ impl Tasks {
             return None;
         }
         if task.existed && self.is_alive(at.pid, at.time) {
-            // The snapshot found what a live event had told already.
+            // The snapshot found what a live event has reported already.
             self.processes[self.by_pid[&at.pid].index()].existed = true;
             return None;
         }
@@ -68,7 +68,7 @@ impl Tasks {
         if exec.existed {
             return None;
         }
-        // The calling thread takes the first thread's place and number; that one ended a moment ago.
+        // The calling thread takes over the first thread's id; the first thread ended a moment ago.
         if self.threads[main.index()].end.take().is_some() {
             self.images[process.index()].alive += 1;
         }
@@ -84,7 +84,8 @@ impl Tasks {
         Some(Happening::Exec(process))
     }
 
-    /// Drops the old program's mappings. The new one's were made just before the exec was reported.
+    /// Drops the old program's mappings. The new program's were created just before the exec was
+    /// reported.
     fn replace_space(&mut self, process: ProcessId, now: Timestamp, name: &[u8]) {
         let code = self.new_code();
         let image = &mut self.images[process.index()];
@@ -130,7 +131,7 @@ impl Tasks {
         let id = self.thread(at.pid, at.tid, at.time);
         let thread = &mut self.threads[id.index()];
         thread.cpu_time_after_last_sample = thread.cpu_time_after_last_sample.saturating_add(exit.cpu_time);
-        // Two threads end in one place after an `execve` by another than the first.
+        // After an `execve` by another thread than the first, two threads end with the same id.
         let add = |sum: &mut Option<u64>, figure: u64| {
             if exit.sum_exec_runtime != 0 {
                 *sum = Some(sum.unwrap_or(0).saturating_add(figure));
@@ -162,14 +163,14 @@ impl Tasks {
             return None;
         }
         record.end = Some(at.time.max(self.recording_start));
-        // What a dead process does in its last moments, it does in the kernel.
+        // A process that has ended is in the kernel in its last moments.
         let dead = std::mem::take(image);
         image.since = at.time;
         self.left(&dead.space);
         Some(Happening::Exit(process))
     }
 
-    /// The thread goes on after the recording.
+    /// Whether the thread outlives the recording.
     pub(super) fn outlived(&mut self, at: &At, cpu_time: u64) -> Option<Happening> {
         let id = self.thread(at.pid, at.tid, at.time);
         let thread = &mut self.threads[id.index()];
@@ -177,7 +178,8 @@ impl Tasks {
         None
     }
 
-    /// What a thread did before is the recorder's, not the program's. False: it is no thread that was there before.
+    /// Attributes what a thread did before to the recorder, not to the program. False: the thread
+    /// did not exist before.
     pub fn begins(&mut self, id: ThreadId, time: Timestamp) -> bool {
         let Some(thread) = self.threads.get_mut(id.index()) else {
             return false;
@@ -189,7 +191,7 @@ impl Tasks {
         existed
     }
 
-    /// A process does not use an address space any more.
+    /// A process stops using an address space.
     fn left(&mut self, space: &Rc<RefCell<Space>>) {
         if Rc::strong_count(space) == 1 {
             self.regions = self.regions.saturating_sub(space.borrow().regions().len());
@@ -205,7 +207,7 @@ impl Tasks {
         }
     }
 
-    /// The current life of a pid began no later than `time` and goes on.
+    /// Whether the current lifetime of a pid began no later than `time` and has not ended.
     fn is_alive(&self, pid: u32, time: Timestamp) -> bool {
         self.process_of(pid).is_some_and(|id| {
             let process = &self.processes[id.index()];
@@ -213,7 +215,7 @@ impl Tasks {
         })
     }
 
-    /// The last life of a pid; one that was not seen before is taken to begin at `time`.
+    /// The last process with a pid; an unknown one is assumed to begin at `time`.
     fn process(&mut self, pid: u32, time: Timestamp) -> ProcessId {
         match self.process_of(pid) {
             Some(id) => id,
@@ -258,7 +260,7 @@ impl Tasks {
         id
     }
 
-    /// A life whose end was not seen ends when the number is used again.
+    /// If the end of a lifetime was missed, it ends when the id is reused.
     fn bury(&mut self, id: ProcessId, time: Timestamp) {
         let record = &mut self.processes[id.index()];
         record.end.get_or_insert(time);
@@ -269,7 +271,7 @@ impl Tasks {
         self.left(&dead.space);
     }
 
-    /// The last life of a tid in this process; one that was not seen before is taken to begin at `time`.
+    /// The last thread with a tid in this process; an unknown one is assumed to begin at `time`.
     pub(super) fn thread(&mut self, pid: u32, tid: u32, time: Timestamp) -> ThreadId {
         let process = self.process(pid, time);
         match self.by_tid.get(&tid) {
@@ -286,7 +288,7 @@ impl Tasks {
         if let Some(id) = self.by_tid.get(&tid).copied() {
             let thread = &mut self.threads[id.index()];
             if thread.process == process && thread.end.is_none() && thread.start >= start {
-                // The snapshot found what a live event had told already.
+                // The snapshot found what a live event has reported already.
                 thread.start = start;
                 return id;
             }
@@ -311,7 +313,7 @@ impl Tasks {
     }
 }
 
-/// Ids are 32 bits: four billion lives take more memory than there is.
+/// Ids are 32 bits: four billion lifetimes would exceed the available memory.
 fn number(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
@@ -329,7 +331,7 @@ fn arguments(bytes: &[u8]) -> Vec<String> {
     }
 }
 
-/// Base name of a program's path; `None` for one that was started through a descriptor.
+/// Base name of a program's path; `None` for one that was started through a file descriptor.
 fn program_name(path: &str) -> Option<&str> {
     let name = path.rsplit('/').next().unwrap_or(path);
     (!name.is_empty() && !path.starts_with("/dev/fd/") && !path.starts_with("/proc/self/fd/")).then_some(name)

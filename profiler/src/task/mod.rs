@@ -1,4 +1,5 @@
-//! Processes, threads and mappings over time, from the ordered events of a log: who ran, and what lay at an address.
+//! Processes, threads and mappings over time, from the ordered events of a log: which threads ran,
+//! and what was mapped at an address.
 
 mod lives;
 pub mod moved;
@@ -20,50 +21,52 @@ use crate::addr::{Avma, Timestamp};
 use crate::event::{At, Event, Mapping};
 use crate::fact::{Process, ProcessId, Thread, ThreadId};
 
-/// Most processes whose mappings are kept before anything else is known of them.
+/// Maximum number of processes for which mappings are kept before anything else is known of them.
 const MAX_STRANGERS: usize = 1 << 16;
-/// Most mappings of all living processes: several hundred times those of a browser. Beyond it a fork inherits none.
+/// Maximum number of mappings of all live processes: several hundred times those of a browser.
+/// Beyond it, a fork inherits none.
 const MAX_REGIONS: usize = 1 << 23;
 
-/// Every life of a process or thread so far, and the address spaces of those that live.
+/// All processes and threads so far, and the address spaces of the live ones.
 ///
-/// The kernel uses the numbers again: each life has an id of its own.
+/// The kernel reuses pids and tids: each lifetime has a unique id.
 #[derive(Debug, Default)]
 pub struct Tasks {
     /// Processes by [`ProcessId`].
     pub processes: Vec<Process>,
     /// Threads by [`ThreadId`].
     pub threads: Vec<Thread>,
-    /// Every file that was mapped.
+    /// All mapped files.
     pub files: Files,
-    /// The last life of each pid.
+    /// The last process with each pid.
     by_pid: FxHashMap<u32, ProcessId>,
-    /// The last life of each tid.
+    /// The last thread with each tid.
     by_tid: FxHashMap<u32, ThreadId>,
-    /// What is known beside the facts, by [`ProcessId`].
+    /// Further state of processes, by [`ProcessId`].
     images: Vec<Image>,
-    /// Mappings of processes that nothing else is known of: perf reports those of the whole system.
+    /// Mappings of otherwise unknown processes: perf reports those of the whole system.
     strangers: FxHashMap<u32, Space>,
     recording_start: Timestamp,
-    /// Mappings of all address spaces, those that are shared counted more than once.
+    /// Number of mappings of all address spaces; shared ones are counted more than once.
     regions: usize,
-    /// The last number of [`Space::code`].
+    /// The last value of [`Space::code`].
     last_code: u64,
 }
 
-/// A process's address space, and what is needed to see it replaced.
+/// A process's address space, with the state to detect its replacement.
 #[derive(Debug, Default)]
 struct Image {
-    /// Shared after vfork and its like, until one of the two execs.
+    /// Shared after vfork and similar calls, until one of the two processes calls exec.
     space: Rc<RefCell<Space>>,
-    /// Mappings since the last rename, while the space is shared: if an exec follows, they are the new program's.
+    /// Mappings since the last rename, while the space is shared: if an exec follows, they belong
+    /// to the new program.
     tentative: Option<Space>,
-    /// When the first thread was renamed last, and how: the kernel does this in exec, between dropping the old
-    /// mappings and making the new ones (`begin_new_exec`).
+    /// When the first thread was last renamed, and how: exec does this between dropping the old
+    /// mappings and creating the new ones (`begin_new_exec`).
     renamed: Option<(Timestamp, Vec<u8>)>,
-    /// Birth, or the last exec.
+    /// Start of the process, or its last exec.
     since: Timestamp,
-    /// Threads that are known and did not end yet.
+    /// Number of known live threads.
     alive: u32,
 }
 
@@ -74,7 +77,7 @@ impl Image {
 }
 
 impl Tasks {
-    /// Nothing is known yet.
+    /// Creates an empty state.
     pub fn new(recording_start: Timestamp) -> Self {
         Self {
             recording_start,
@@ -82,7 +85,8 @@ impl Tasks {
         }
     }
 
-    /// Takes in an event; those that do not concern tasks are ignored. Says what is worth a mark.
+    /// Processes an event; events that do not concern tasks are ignored. Returns what should be
+    /// marked on the time line.
     pub fn apply(&mut self, event: &Event<'_>) -> Option<Happening> {
         match event {
             Event::TaskNew(task) => self.born(task),
@@ -95,8 +99,8 @@ impl Tasks {
         }
     }
 
-    /// The thread that an event happened on; one that was not seen before is taken to begin now. A thread does a
-    /// little more after its exit was reported.
+    /// The thread of an event; an unknown one is assumed to begin now. A thread can still have
+    /// events shortly after its reported exit.
     pub fn thread_at(&mut self, at: &At) -> ThreadId {
         let id = self.thread(at.pid, at.tid, at.time);
         if let Some(end) = &mut self.threads[id.index()].end {
@@ -105,7 +109,7 @@ impl Tasks {
         id
     }
 
-    /// The thread that something happened on, if it is recorded: one that was not seen before stays a stranger.
+    /// The thread of an event, if it is recorded: an unknown one is not added.
     pub fn known_thread(&self, at: &At) -> Option<ThreadId> {
         let id = *self.by_tid.get(&at.tid)?;
         let thread = &self.threads[id.index()];
@@ -120,7 +124,8 @@ impl Tasks {
         tentative.or_else(|| image.space.borrow().find(address).copied())
     }
 
-    /// As [`Self::region`]; where code was moved to large pages, what was mapped there from its file.
+    /// Like [`Self::region`], but for code that was moved to large pages, the original file
+    /// mapping.
     pub fn code_region(&self, process: ProcessId, address: Avma) -> Option<Region> {
         let image = &self.images[process.index()];
         let tentative = image
@@ -131,20 +136,22 @@ impl Tasks {
         tentative.or_else(|| image.space.borrow().find_code(address).copied())
     }
 
-    /// A number for what code a process has mapped: while it is the same, an address of a file's code means the same. `None`: it is
-    /// about to change.
+    /// A version number of a process's mapped code: while it is unchanged, an address in a file's
+    /// code has the same meaning. `None`: it is about to change.
     pub fn code_of(&self, process: ProcessId) -> Option<u64> {
         let image = self.images.get(process.index())?;
         image.tentative.is_none().then(|| image.space.borrow().code)
     }
 
-    /// The process shares its address space with nobody, as it would after vfork, and it is the one that it had at that time.
+    /// Whether the process shares its address space with no other process, as it would after vfork,
+    /// and it is the same one as at that time.
     pub fn owns_space_since(&self, process: ProcessId, time: Timestamp) -> bool {
         let image = self.images.get(process.index());
         image.is_some_and(|image| !image.shares_space() && image.since <= time)
     }
 
-    /// The addresses around this one that are a file's code too, which does not change while it is mapped. `None`: it is none itself.
+    /// The range around this address with code of the same file, which does not change while it is
+    /// mapped. `None`: the address is not in one.
     pub fn code_of_file(&self, process: ProcessId, address: Avma) -> Option<Range<Avma>> {
         const NOT_FILES: [&str; 3] = ["/memfd:", "/dev/", "/SYSV"];
         let region = self.region(process, address)?;
@@ -154,19 +161,20 @@ impl Tasks {
         is_code.then_some(region.start..region.end)
     }
 
-    /// The addresses around this one that are code, of a file or not. `None`: it is none itself.
+    /// The range around this address with code, of a file or not. `None`: the address is not in
+    /// code.
     pub fn code_around(&self, process: ProcessId, address: Avma) -> Option<Range<Avma>> {
         let region = self.region(process, address)?;
         region.executable.then_some(region.start..region.end)
     }
 
-    /// A new number for a space whose code is another than before.
+    /// A new version number for a space with changed code.
     fn new_code(&mut self) -> u64 {
         self.last_code += 1;
         self.last_code
     }
 
-    /// The last life of a pid.
+    /// The last process with a pid.
     pub fn process_of(&self, pid: u32) -> Option<ProcessId> {
         self.by_pid.get(&pid).copied()
     }

@@ -1,5 +1,6 @@
-//! Code that a program moved to large pages: it copies its own text to anonymous memory in the same place (node's `--use-largepages`, and what
-//! links the same code of Intel's). To page faults this is memory without a file; the functions in it are the file's.
+//! Code that a program moved to large pages: it copies its text to anonymous memory at the same
+//! address (node's `--use-largepages`, and programs that link the same code from Intel). For page
+//! faults, this is memory without a file; its functions are the file's.
 
 use std::rc::Rc;
 
@@ -10,7 +11,8 @@ use crate::event;
 /// Large pages of x86-64, and of arm64 with small ones of 4 KiB.
 const LARGE: u64 = 2 << 20;
 
-/// Whether a mapping may be such memory: code in private anonymous memory that consists of large pages.
+/// Whether a mapping may be such memory: private, anonymous, executable, and consisting of large
+/// pages.
 pub fn may_be_copy(mapping: &event::Mapping) -> bool {
     let is_anonymous = mapping.file.inode == 0 && mapping.path != b"[vdso]";
     let is_code = mapping.protection & event::PROT_EXEC != 0 && mapping.flags & super::space::MAP_SHARED == 0;
@@ -18,7 +20,7 @@ pub fn may_be_copy(mapping: &event::Mapping) -> bool {
     is_anonymous && is_code && is_large
 }
 
-/// What was mapped from a file where such memory is now.
+/// The original file mappings of such memory.
 #[derive(Debug, Clone, Default)]
 pub struct Moved(Rc<Vec<Region>>);
 
@@ -30,7 +32,7 @@ impl Moved {
             .find(|region| region.start <= address && address < region.end)
     }
 
-    /// From `start` to `end` something new is mapped, a copy of `original` if there is one.
+    /// A new mapping from `start` to `end`, a copy of `original` if there is one.
     pub fn replace(&mut self, start: Avma, end: Avma, original: Option<Region>) {
         if original.is_none() && self.0.is_empty() {
             return;
@@ -40,7 +42,7 @@ impl Moved {
         regions.extend(original);
     }
 
-    /// Keeps only what was mapped at or after `time`.
+    /// Keeps only mappings created at or after `time`.
     pub fn forget_before(&mut self, time: Timestamp) {
         if !self.0.is_empty() {
             Rc::make_mut(&mut self.0).retain(|region| region.made >= time);

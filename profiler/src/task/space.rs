@@ -1,4 +1,5 @@
-//! An address space: which mapping covers an address. A later mapping replaces what it overlaps; munmap is not seen.
+//! An address space, which finds the mapping that covers an address. A later mapping replaces what
+//! it overlaps; munmap is not recorded.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,50 +19,52 @@ const PROT_WRITE: u32 = 2;
 pub(super) const MAP_SHARED: u32 = 1;
 const MAP_HUGETLB: u32 = 0x4_0000;
 
-/// Most mappings of an address space: twice the kernel's default limit.
+/// Maximum number of mappings of an address space: twice the kernel's default limit.
 const MAX_REGIONS: usize = 1 << 17;
 
-/// A distinct file (or pseudo file) that was mapped: index into [`Files`].
+/// A distinct mapped file or pseudo-file: index into [`Files`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileKey(pub u32);
 
 impl FileKey {
-    /// As an index into a table of files.
+    /// The index in a table of files.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A file as its mappings name it.
+/// A file, as identified by its mappings.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MappedFile {
     /// Device and inode; inode 0: no file.
     pub file: FileId,
-    /// Path or pseudo name, without ` (deleted)`; bytes that are no UTF-8 replaced. Files of one path share it.
+    /// Path or pseudo-name, without ` (deleted)`; invalid UTF-8 is replaced. Files with the same
+    /// path share it.
     pub path: Arc<str>,
-    /// The kernel said that the file was deleted.
+    /// The kernel reported that the file was deleted.
     pub deleted: bool,
-    /// Build id, if it was known when it was mapped.
+    /// Build id, if it was known at the time of the mapping.
     pub build_id: Box<[u8]>,
 }
 
 impl MappedFile {
-    /// Memory without a file, and without code of the kernel's.
+    /// Whether it is memory without a file, other than the vdso.
     pub fn is_anonymous(&self) -> bool {
         self.file.inode == 0 && !self.is_vdso()
     }
 
-    /// The code that the kernel lends to every process.
+    /// Whether it is the code that the kernel provides to every process.
     pub fn is_vdso(&self) -> bool {
         &*self.path == "[vdso]"
     }
 }
 
-/// Every distinct file that was mapped. A long recording has hundreds of thousands, nearly all of them shared memory of a few names.
+/// All distinct mapped files. A long recording has hundreds of thousands, nearly all of them shared
+/// memory with a few names.
 #[derive(Debug, Default)]
 pub struct Files {
     list: Vec<MappedFile>,
-    /// By what they are.
+    /// Ids by file.
     keys: HashTable<FileKey>,
     /// The first name of each file.
     by_id: HashTable<FileKey>,
@@ -69,14 +72,14 @@ pub struct Files {
 }
 
 impl Files {
-    /// The key of a mapping's file.
+    /// Builds the key of a mapping's file.
     pub fn intern(&mut self, mapping: &event::Mapping) -> FileKey {
         let path = String::from_utf8_lossy(&mapping.path);
         let (path, deleted) = match path.strip_suffix(" (deleted)") {
             Some(path) => (path, true),
             None => (&*path, false),
         };
-        // All anonymous memory is the same to us: heaps and stacks come in thousands.
+        // All anonymous memory is equivalent: there are thousands of heaps and stacks.
         let anonymous = mapping.file.inode == 0 && path != "[vdso]";
         let file = MappedFile {
             file: mapping.file,
@@ -105,24 +108,24 @@ impl Files {
         key
     }
 
-    /// A file as its first mapping names it.
+    /// A file, named as in its first mapping.
     pub fn of(&self, file: FileId) -> Option<FileKey> {
         let is_it = |key: &FileKey| self.list[key.index()].file == file;
         self.by_id.find(hash(&file), is_it).copied()
     }
 
-    /// The file behind a key.
+    /// The file with an id.
     pub fn get(&self, key: FileKey) -> &MappedFile {
         &self.list[key.index()]
     }
 }
 
-/// Texts of which there are few, and each comes often.
+/// Interned texts: few distinct ones, each used often.
 #[derive(Debug, Default)]
 pub struct Texts(FxHashSet<Arc<str>>);
 
 impl Texts {
-    /// The one copy of this text.
+    /// The shared copy of this text.
     pub fn shared(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.0.get(text) {
             return Arc::clone(known);
@@ -133,32 +136,32 @@ impl Texts {
     }
 }
 
-/// A mapping, or what later ones left of it.
+/// A mapping, or what later mappings left of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a bit of the mapping's own")]
 pub struct Region {
     /// First address.
     pub start: Avma,
-    /// Behind the last address.
+    /// End address (exclusive).
     pub end: Avma,
     /// Offset of the first byte in the file.
     pub offset: FileOffset,
-    /// What is mapped.
+    /// The mapped file.
     pub file: FileKey,
-    /// It can be executed.
+    /// Whether it is executable.
     pub executable: bool,
-    /// It can be written to.
+    /// Whether it is writable.
     pub writable: bool,
-    /// Writes go to the file, or to whoever shares the memory.
+    /// Whether writes go to the file, or to processes that share the memory.
     pub shared: bool,
     /// Of huge pages (`MAP_HUGETLB`).
     pub huge: bool,
-    /// When it was mapped.
+    /// Time of the mapping.
     pub made: Timestamp,
 }
 
 impl Region {
-    /// The part from `start` to `end`, which lie within.
+    /// The part from `start` to `end`, which must be within it.
     fn part(&self, start: Avma, end: Avma) -> Self {
         let offset = FileOffset(self.offset.0.wrapping_add(start.0 - self.start.0));
         Self {
@@ -169,7 +172,7 @@ impl Region {
         }
     }
 
-    /// Where `address`, which lies within, is in the file.
+    /// The file offset of `address`, which must be within it.
     pub fn file_offset(&self, address: Avma) -> FileOffset {
         self.part(address, self.end).offset
     }
@@ -178,11 +181,12 @@ impl Region {
 /// The mappings of one address space, shared between processes until one of them changes it.
 #[derive(Debug, Clone, Default)]
 pub struct Space {
-    /// Sorted, without overlaps.
+    /// Sorted, non-overlapping mappings.
     regions: Rc<Vec<Region>>,
-    /// Code of files that lies in anonymous memory now.
+    /// Code of files that is now in anonymous memory.
     moved: Moved,
-    /// Which mappings of code there are: spaces with the same number have the same. 0: none.
+    /// Version of the code mappings: spaces with the same version have the same code mappings. 0:
+    /// none.
     pub(super) code: u64,
 }
 
@@ -193,17 +197,17 @@ impl Space {
         self.regions[..behind].last().filter(|region| address < region.end)
     }
 
-    /// As [`Self::find`]; where code was moved to large pages, what was mapped there from its file.
+    /// Like [`Self::find`], but for code that was moved to large pages, the original file mapping.
     pub fn find_code(&self, address: Avma) -> Option<&Region> {
         self.moved.find(address).or_else(|| self.find(address))
     }
 
-    /// Every mapping, by address.
+    /// All mappings, sorted by address.
     pub fn regions(&self) -> &[Region] {
         &self.regions
     }
 
-    /// Adds a mapping; what it covers is gone. True: mappings of code came or went.
+    /// Adds a mapping, replacing what it overlaps. True: code mappings changed.
     pub fn map(&mut self, mapping: &event::Mapping, file: FileKey) -> bool {
         let Some(end) = mapping
             .start
@@ -230,7 +234,8 @@ impl Space {
         })
     }
 
-    /// The code that a copy at this place can be one of: all of it was in one mapping.
+    /// The original of a possible copy of code at this address: a single mapping must have covered
+    /// all of it.
     fn original(&self, start: Avma, end: Avma) -> Option<Region> {
         let covering = self.find_code(start)?;
         (covering.executable && !covering.writable && end <= covering.end).then(|| covering.part(start, end))
@@ -245,7 +250,7 @@ impl Space {
         covers_code || region.executable
     }
 
-    /// Removes what is mapped from `start` to `end`. True: there was code.
+    /// Removes the mappings from `start` to `end`. True: there was code.
     fn clear(&mut self, start: Avma, end: Avma) -> bool {
         let first = self.regions.partition_point(|region| region.end <= start);
         let behind = first + self.regions[first..].partition_point(|region| region.start < end);
@@ -260,7 +265,7 @@ impl Space {
         has_code
     }
 
-    /// Keeps only what was mapped at or after `time`.
+    /// Keeps only mappings created at or after `time`.
     pub fn forget_before(&mut self, time: Timestamp) {
         Rc::make_mut(&mut self.regions).retain(|region| region.made >= time);
         self.moved.forget_before(time);
@@ -290,7 +295,7 @@ mod tests {
     }
 
     proptest! {
-        /// The oracle is an array with one entry an address.
+        /// The oracle is an array with one entry per address.
         #[test]
         fn lookups_agree_with_an_array(made in prop::collection::vec((0..64u64, 1..24u64), 0..30)) {
             let mut space = Space::default();
@@ -353,13 +358,13 @@ mod tests {
         };
         let mut space = Space::default();
         space.map(&code(0x10_0000, 0x80_0000, 5), file);
-        // Twice: once when it is made, once when it can no longer be written to.
+        // Reported twice: when it is created, and when it becomes read-only.
         for _ in 0..2 {
             space.map(&code(0x20_0000, 0x40_0000, 0), anonymous);
             assert_eq!(found(&space, 0x20_0123), (file, 0x10_1123, anonymous));
             assert_eq!(found(&space, 0x10_0123), (file, 0x1123, file));
         }
-        // Of a compiler: it is not made of large pages, or not where a file was.
+        // A compiler's memory: it does not consist of large pages, or no file was mapped there.
         space.map(&code(0x20_0000, 0x10_0000, 0), anonymous);
         assert_eq!(found(&space, 0x20_0123).0, anonymous);
         space.map(&code(0x80_0000, 0x40_0000, 0), anonymous);

@@ -1,4 +1,4 @@
-//! Stories of processes and threads with known outcomes.
+//! Scenarios of processes and threads with known outcomes.
 
 use super::*;
 use crate::addr::FileOffset;
@@ -78,7 +78,7 @@ fn told(events: &[Event<'static>]) -> (Tasks, Vec<Happening>) {
     (tasks, happenings)
 }
 
-/// What lies at an address of the last life of a pid.
+/// The mapping at an address of the last process with a pid.
 fn path_at(tasks: &Tasks, pid: u32, address: u64) -> Option<String> {
     let region = tasks.region(tasks.process_of(pid)?, Avma(address))?;
     Some(tasks.files.get(region.file).path.to_string())
@@ -274,7 +274,7 @@ fn a_thread_that_execs_becomes_the_first_thread() {
         (tasks.threads[0].name.as_str(), tasks.threads[0].end),
         ("cat", Some(Timestamp(9)))
     );
-    // Two threads ended in its place.
+    // Two threads with its id have ended.
     assert_eq!(tasks.threads[0].sum_exec_runtime, Some(18));
     assert_eq!(tasks.threads[1].end, Some(Timestamp(5)));
     assert_eq!(tasks.threads.len(), 2);

@@ -1,4 +1,4 @@
-//! The modules of all processes: opened once each, with what unwinding needs of them.
+//! The modules of all processes: opened once each, with the data that unwinding needs.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use crate::addr::{FileOffset, Svma};
 use crate::event;
 use crate::task::space::{FileKey, Files, MappedFile};
 
-/// Bytes behind the entry point that count as the entry code: `_start` is shorter.
+/// Bytes after the entry point that count as the entry code: `_start` is shorter.
 const ENTRY_CODE: u64 = 64;
-/// The kernel maps whole pages, so a mapping shows a little more than its segment.
+/// The kernel maps whole pages, so a mapping covers slightly more than its segment.
 const PAGE: u64 = 4096;
 
 /// Number of an opened [`Binary`].
@@ -32,26 +32,26 @@ impl BinaryId {
     }
 }
 
-/// What a mapped file is to unwinding.
+/// The kind of a mapped file for unwinding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
     /// An ELF file.
     Binary(BinaryId),
-    /// No ELF file: code that was made at run time.
+    /// Not an ELF file: code generated at run time.
     MadeAtRunTime,
     /// A file that can't be read.
     Unreadable,
 }
 
-/// A file that was mapped executable, and what is known of it.
+/// A file that was mapped executable, with its properties.
 pub struct Known {
-    /// What it is.
+    /// The kind of file.
     pub content: Content,
-    /// Build id of the file, or what the mapping or the log says it is.
+    /// Build id of the file, or of the mapping or the log.
     pub build_id: Vec<u8>,
     /// Address of the first loadable segment.
     pub base_svma: Svma,
-    /// Why it can't be read.
+    /// Why the file can't be read.
     pub problem: Option<String>,
     /// Loadable segments: offset, address, bytes, executable.
     segments: Vec<Segment>,
@@ -68,32 +68,33 @@ struct Segment {
 
 /// An ELF file with its unwind tables.
 pub struct Binary {
-    /// Its tables.
+    /// Its unwind tables.
     pub cfi: Option<Cfi>,
-    /// Its code, to look at call instructions.
+    /// Its code, for checking call instructions.
     text: Option<Section>,
-    /// It is not for the processor that stacks are unwound of: of 32 bits, or made for another one.
+    /// Its code is for another processor than the unwinder's: 32-bit, or another architecture.
     pub is_foreign: bool,
     entry: Range<u64>,
-    /// Calls whose functions never return to anything.
+    /// Calls to functions whose callers have no caller.
     last_calls: Vec<Range<u64>>,
     base_svma: u64,
-    /// Where framehop has it: the start of a range of 4 GiB that no other module is in.
+    /// Its address in framehop's address space: the start of a 4 GiB range that no other module
+    /// uses.
     place: u64,
 }
 
 impl Binary {
-    /// The address is in the code that the kernel or the loader jumps to first.
+    /// Whether the address is in the code that the kernel or the loader jumps to first.
     pub fn is_entry_code(&self, svma: Svma) -> bool {
         self.entry.contains(&svma.0)
     }
 
-    /// The address is in a call whose function is the last one that a stack shows.
+    /// Whether the address is in a call from the outermost function of a stack.
     pub fn is_last_call(&self, svma: Svma) -> bool {
         self.last_calls.iter().any(|call| call.contains(&svma.0))
     }
 
-    /// Where framehop has this address.
+    /// The address in framehop's address space.
     pub fn hop_address(&self, svma: Svma) -> Option<u64> {
         let relative = svma.0.checked_sub(self.base_svma)?;
         u32::try_from(relative)
@@ -101,7 +102,7 @@ impl Binary {
             .map(|relative| self.place + u64::from(relative))
     }
 
-    /// A call instruction ends at this address. `None`: the code is not known.
+    /// Whether a call instruction ends at this address. `None`: the code is unknown.
     pub fn follows_call(&self, svma: Svma) -> Option<bool> {
         let code = self.code(Svma(svma.0.checked_sub(8)?))?;
         Some(is_call(unwind::Arch::X86_64, code))
@@ -119,19 +120,19 @@ impl Binary {
     }
 }
 
-/// Every file that was mapped executable.
+/// All files that were mapped executable.
 pub struct Modules<'b> {
     binaries: &'b dyn Binaries,
     /// By [`FileKey`].
     known: Vec<Option<Known>>,
     opened: Vec<Binary>,
-    /// What the log says about files, for those that can't be opened.
+    /// Modules from the log, for files that can't be opened.
     noted: FxHashMap<String, Vec<event::Module>>,
     pub(super) hop: UnwinderX86_64<ElfBytes>,
 }
 
 impl<'b> Modules<'b> {
-    /// Nothing is opened yet.
+    /// Creates an empty set.
     pub fn new(binaries: &'b dyn Binaries) -> Self {
         Self {
             binaries,
@@ -142,12 +143,12 @@ impl<'b> Modules<'b> {
         }
     }
 
-    /// Notes what a log says about a file.
+    /// Adds information about a file from the log.
     pub fn note(&mut self, module: event::Module) {
         self.noted.entry(module.path.clone()).or_default().push(module);
     }
 
-    /// What a file is; opened at the first call.
+    /// The kind of a file; opens it on the first call.
     pub fn known(&mut self, key: FileKey, files: &Files) -> &Known {
         let index = key.index();
         if self.known.len() <= index {
@@ -159,7 +160,7 @@ impl<'b> Modules<'b> {
         self.known[index].get_or_insert_with(Known::nothing)
     }
 
-    /// The ELF file that a file was found to be.
+    /// The ELF file of an opened module.
     pub fn binary_id(&self, key: FileKey) -> Option<BinaryId> {
         match self.known.get(key.index())?.as_ref()?.content {
             Content::Binary(id) => Some(id),
@@ -167,7 +168,7 @@ impl<'b> Modules<'b> {
         }
     }
 
-    /// An opened ELF file.
+    /// Opens an ELF file.
     pub fn binary(&self, id: BinaryId) -> &Binary {
         &self.opened[id.index()]
     }
@@ -184,7 +185,8 @@ impl<'b> Modules<'b> {
         }
         match self.binaries.elf(file.file, &file.path, &file.build_id) {
             Ok(elf) => self.add(&elf),
-            // Memory that only looks like a file: compilers map it twice, to write and to execute.
+            // Memory that only looks like a file: compilers map it twice, for writing and for
+            // executing.
             Err(_)
                 if ["/memfd:", "/dev/", "/SYSV"]
                     .iter()
@@ -200,7 +202,7 @@ impl<'b> Modules<'b> {
         }
     }
 
-    /// The log knows the segments of files that can't be opened here.
+    /// The log contains the segments of files that can't be opened here.
     fn fill_from_log(&self, file: &MappedFile, known: &mut Known) {
         let noted = self.noted.get(&*file.path).into_iter().flatten();
         let Some(module) = noted.rev().find(|module| module.file == file.file || file.is_vdso()) else {
@@ -235,7 +237,8 @@ impl<'b> Modules<'b> {
             .collect();
         let entry = elf.entry();
         let native = elf.arch() == Arch::X86_64;
-        // The place keeps the address's lowest bits, which the rule of the procedure linkage table looks at.
+        // The address keeps its lowest bits, which the rule of the procedure linkage table depends
+        // on.
         let binary = Binary {
             cfi: if native { Cfi::of(elf) } else { None },
             text: elf.section(".text").filter(|_| native),
@@ -272,7 +275,7 @@ impl<'b> Modules<'b> {
     }
 }
 
-/// Hands framehop the sections that [`Cfi`] reads.
+/// Passes the sections that [`Cfi`] reads to framehop.
 struct Sections<'e> {
     elf: &'e ElfFile,
     base_svma: u64,
@@ -312,8 +315,8 @@ impl Known {
         }
     }
 
-    /// The address, in the file's own terms, of a byte of the file. The executable segments come first: the edges of two
-    /// segments can lie on the same page.
+    /// The ELF address of a byte of the file. Executable segments have precedence: the edges of two
+    /// segments can be on the same page.
     pub fn svma(&self, offset: FileOffset) -> Option<Svma> {
         let inside = |segment: &&Segment, slack: u64| {
             let start = segment.offset - segment.offset % slack;
@@ -353,7 +356,7 @@ mod tests {
         };
         assert_eq!(known.svma(FileOffset(0x17ff)), Some(Svma(0x17ff)));
         assert_eq!(known.svma(FileOffset(0x1800)), Some(Svma(0x2800)));
-        // The page's rest behind the segment.
+        // The rest of the page after the segment.
         assert_eq!(known.svma(FileOffset(0x1a00)), Some(Svma(0x2a00)));
         assert_eq!(known.svma(FileOffset(0x2000)), None);
     }

@@ -1,4 +1,5 @@
-//! Steps by a file's unwind information: what framehop follows, and what it does not.
+//! Steps by a file's unwind information, both those that framehop supports and those that it does
+//! not.
 
 use framehop::x86_64::UnwindRegsX86_64;
 use framehop::{FrameAddress, Unwinder as _};
@@ -11,7 +12,7 @@ use super::walk::{CACHES, Walker};
 use crate::addr::Svma;
 use crate::fact::TruncationReason;
 
-/// Frames that are asked for a register that one of them may have saved.
+/// Maximum number of frames that are searched for a saved register.
 const FRAMES_SEARCHED: usize = 64;
 
 impl Walker<'_> {
@@ -52,7 +53,7 @@ impl Walker<'_> {
                     is_call: true,
                 }
             }
-            // A return address of zero is how a thread's, or a coroutine's, first frame is marked.
+            // A return address of zero marks the first frame of a thread or a coroutine.
             Ok(None) if zero => Step::Outermost,
             Ok(None) => Step::Stuck(TruncationReason::BadChain),
             Err(_) => Step::Stuck(match missing {
@@ -62,7 +63,8 @@ impl Walker<'_> {
         }
     }
 
-    /// A rule that framehop does not follow. It may ask for a register that some frame behind us saved.
+    /// Follows a rule that framehop does not support. It may need a register that an inner frame
+    /// saved.
     pub(super) fn by_tables(
         &mut self,
         trail: &mut Trail<'_>,

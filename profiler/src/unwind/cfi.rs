@@ -1,5 +1,5 @@
-//! The unwind tables of one ELF file (`.eh_frame`), read with gimli: what they say about an address, and the steps that
-//! framehop can't take.
+//! The unwind tables of one ELF file (`.eh_frame`), read with gimli: the rule for an address, and
+//! the steps that framehop does not support.
 
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, Evaluation, EvaluationResult, FrameDescriptionEntry,
@@ -13,29 +13,30 @@ type Slice<'b> = EndianSlice<'b, LittleEndian>;
 type Fde<'b> = FrameDescriptionEntry<Slice<'b>>;
 type Row = UnwindTableRow<usize>;
 
-/// More functions than this are not indexed, for files without the linker's own index.
+/// Maximum number of indexed functions, for files without the linker's index.
 const MAX_FUNCTIONS: usize = 1 << 23;
-/// Longest evaluation of an expression: real ones have ten operations, hostile ones go round for ever.
+/// Maximum length of an expression evaluation: real ones have ten operations, hostile ones loop
+/// forever.
 const MAX_OPERATIONS: u32 = 500;
 
-/// What the tables say about an address.
+/// The kind of rule for an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// A rule that framehop follows.
+    /// A rule that framehop supports.
     Ordinary,
-    /// A rule that only [`Cfi::step`] follows.
+    /// A rule that only [`Cfi::step`] supports.
     Special,
-    /// The frame that the kernel made to deliver a signal.
+    /// The frame that the kernel created to deliver a signal.
     Signal,
     /// The thread's first function: it has no caller.
     Outermost,
-    /// Nothing.
+    /// No rule.
     None,
-    /// Something that can't be understood.
+    /// An invalid rule.
     Unsupported,
 }
 
-/// The registers of a frame that unwinding always knows.
+/// The registers of a frame that are always known during unwinding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Registers {
     /// Instruction pointer.
@@ -67,11 +68,11 @@ pub struct Cfi {
     list: Vec<(u64, u64, usize)>,
 }
 
-/// Memory that gimli reuses from row to row.
+/// Memory that gimli reuses between rows.
 pub type Context = UnwindContext<usize>;
 
 impl Cfi {
-    /// The tables of `elf`; `None` if it has none.
+    /// Reads the tables of `elf`; `None` if it has none.
     pub fn of(elf: &ElfFile) -> Option<Self> {
         let eh_frame = elf.section(".eh_frame").filter(|section| !section.bytes.is_empty())?;
         let mut bases = BaseAddresses::default().set_eh_frame(eh_frame.svma.start);
@@ -97,7 +98,7 @@ impl Cfi {
         Some(cfi)
     }
 
-    /// The linker's own index is there and can be used.
+    /// Whether the linker's index exists and is usable.
     pub fn has_header(&self) -> bool {
         self.header().is_some_and(|header| header.table().is_some())
     }
@@ -114,7 +115,7 @@ impl Cfi {
             .ok()
     }
 
-    /// Every entry, by start.
+    /// Indexes all entries by start address.
     fn entries(&self) -> Vec<(u64, u64, usize)> {
         let eh_frame = self.eh_frame();
         let mut list = Vec::new();
@@ -159,7 +160,7 @@ impl Cfi {
         fde.contains(svma).then_some(fde)
     }
 
-    /// What the tables say about `svma`.
+    /// The rule for `svma`.
     pub fn rule(&self, context: &mut Context, svma: u64) -> Rule {
         let Some(fde) = self.entry(svma) else { return Rule::None };
         if fde.is_signal_trampoline() {
@@ -174,9 +175,10 @@ impl Cfi {
         }
     }
 
-    /// Goes from a frame to its caller. `find` finds the value of a register that unwinding does not follow.
+    /// Steps from a frame to its caller. `find` returns the value of a register that unwinding does
+    /// not track.
     ///
-    /// `None`: the rule can't be followed. An error: the memory that it asks for is not there.
+    /// `None`: the rule is not supported. An error: the memory that it reads is missing.
     pub fn step<E>(
         &self,
         context: &mut Context,
@@ -218,7 +220,7 @@ impl Cfi {
         Ok(Some(Registers { ip, sp: cfa, fp }))
     }
 
-    /// Where the function at `svma` saved `register`, relative to its CFA.
+    /// The offset from its CFA at which the function at `svma` saved `register`.
     pub fn saved(&self, context: &mut Context, svma: u64, register: Register) -> Saved {
         let Some(fde) = self.entry(svma) else {
             return Saved::Unknown;
@@ -232,18 +234,18 @@ impl Cfi {
     }
 }
 
-/// What a function did with a register of its caller.
+/// The location of a caller's register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Saved {
     /// It is at this offset from the CFA.
     At(i64),
     /// It still has the caller's value.
     Untouched,
-    /// The tables don't say.
+    /// The tables do not specify it.
     Unknown,
 }
 
-/// framehop follows this rule exactly, without evaluating anything.
+/// Whether framehop follows this rule exactly, without evaluating an expression.
 fn is_ordinary(row: &Row) -> bool {
     let CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else {
         return false;
@@ -261,7 +263,7 @@ fn is_ordinary(row: &Row) -> bool {
     }
 }
 
-/// Evaluates rules over memory and registers.
+/// Evaluates rules with memory and registers.
 struct Machine<'m, 'b, E> {
     eh_frame: &'m EhFrame<Slice<'b>>,
     encoding: gimli::Encoding,
@@ -270,7 +272,7 @@ struct Machine<'m, 'b, E> {
 }
 
 impl<E> Machine<'_, '_, E> {
-    /// The caller's value of a register.
+    /// Returns the caller's value of a register.
     fn register(&mut self, rule: Option<&RegisterRule<usize>>, cfa: u64, own: u64) -> Result<Option<u64>, E> {
         Ok(match rule {
             None | Some(RegisterRule::SameValue) => Some(own),
@@ -289,7 +291,7 @@ impl<E> Machine<'_, '_, E> {
         })
     }
 
-    /// The value of an expression; `None` if it asks for something that is not known.
+    /// Evaluates an expression; `None` if it needs an unknown value.
     fn evaluate(
         &mut self,
         expression: &gimli::UnwindExpression<usize>,

@@ -4,15 +4,16 @@ use profiler_common::stack::FLAG_STACK_CUT;
 
 use crate::event::Stacks;
 
-/// The bytes below the stack pointer that belong to a function (System V ABI of x86-64). A copy starts above them.
+/// Size of the area below the stack pointer that belongs to a function (System V ABI of x86-64). A
+/// copy starts above it.
 const RED_ZONE: u64 = 128;
 
-/// A word was not in the copy.
+/// Why a word is not in the copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
-    /// It lies on the same stack beyond the copied part: above it, or in the red zone below.
+    /// It is on the same stack beyond the copied part: above it, or in the red zone below.
     NotCopied,
-    /// It lies elsewhere.
+    /// It is elsewhere.
     Elsewhere,
 }
 
@@ -21,17 +22,18 @@ pub enum Missing {
 pub struct StackCopy<'s> {
     start: u64,
     bytes: &'s [u8],
-    /// Behind the last address that may belong to the same stack.
+    /// Upper bound of the addresses of the same stack.
     top: u64,
 }
 
 impl<'s> StackCopy<'s> {
-    /// The copy in `stacks`. `stack_top` is the end of the mapping that the stack pointer is in, if that is known.
+    /// The copy in `stacks`. `stack_top` is the end of the mapping of the stack pointer, if it is
+    /// known.
     pub fn new(stacks: &'s Stacks<'_>, stack_top: Option<u64>) -> Self {
         let start = stacks.regs.sp;
         let end = start.saturating_add(stacks.copy.len() as u64);
         let cut = stacks.flags & FLAG_STACK_CUT != 0;
-        // A stack that was cut goes on for an unknown while: eight megabytes is the usual limit.
+        // The extent of a truncated stack is unknown: eight megabytes is the usual limit.
         let beyond = if cut { end.saturating_add(8 << 20) } else { end };
         Self {
             start,
@@ -40,7 +42,7 @@ impl<'s> StackCopy<'s> {
         }
     }
 
-    /// The word at `address`.
+    /// Reads the word at `address`.
     pub fn read(&self, address: u64) -> Result<u64, Missing> {
         let word = address
             .checked_sub(self.start)

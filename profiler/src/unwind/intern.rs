@@ -1,4 +1,4 @@
-//! Frames and stacks as facts: each distinct one is in the tables once.
+//! Interns frames and stacks as facts: each distinct one is in the tables once.
 
 use std::hash::Hash;
 
@@ -16,31 +16,32 @@ use crate::fact::{
 use crate::hash::hash;
 use crate::task::space::{FileKey, Files};
 
-/// What is known about code that was made at run time.
+/// A function generated at run time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JitFunction {
     /// Its first address.
     pub start: Avma,
-    /// Which of the pieces of code that were there: see [`Location::Jit`].
+    /// Index among the functions at this address: see [`Location::Jit`].
     pub code: u32,
 }
 
-/// The files that frames lie in.
+/// The files of frames.
 pub struct Known<'k, 'b> {
-    /// What was opened.
+    /// Opened files.
     pub modules: &'k mut Modules<'b>,
-    /// What was mapped.
+    /// Mapped files.
     pub files: &'k Files,
 }
 
-/// What tells one module from another.
+/// Identity of a module.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Identity {
     File(FileId, String, Vec<u8>),
     Pseudo(ModuleKind),
 }
 
-/// Rows of a table by their content. Of each it keeps the number alone: a large recording has ten million stacks.
+/// Rows of a table by content. It stores only the numbers of rows: a large recording has ten
+/// million stacks.
 #[derive(Debug, Default)]
 struct Numbers(HashTable<u32>);
 
@@ -53,7 +54,7 @@ impl Numbers {
         Self(numbers)
     }
 
-    /// The number of a row, which is added if there is none like it.
+    /// The number of a row, which is added if it is new.
     fn number<T: Hash + Eq>(&mut self, rows: &mut Vec<T>, row: T) -> u32 {
         let is_it = |&number: &u32| rows.get(number as usize) == Some(&row);
         match self.0.entry(hash(&row), is_it, |&number| hash_at(rows, number)) {
@@ -67,21 +68,21 @@ impl Numbers {
     }
 }
 
-/// Puts frames and stacks into [`Tables`].
+/// Adds frames and stacks to [`Tables`].
 #[derive(Debug, Default)]
 pub struct Interner {
     frames: Numbers,
     stacks: Numbers,
     modules: FxHashMap<Identity, ModuleId>,
     by_file: FxHashMap<FileKey, ModuleId>,
-    /// Code in anonymous memory is one frame.
+    /// Whether all code in anonymous memory is one frame.
     merges: bool,
-    /// That frame.
+    /// The number of that frame.
     merged: Option<FrameId>,
 }
 
 impl Interner {
-    /// Goes on with tables that are filled already.
+    /// Continues with existing tables.
     pub fn of(tables: &Tables) -> Self {
         let mut interner = Self {
             frames: Numbers::of(&tables.frames),
@@ -100,29 +101,30 @@ impl Interner {
         interner
     }
 
-    /// Stacks and frames of the tables get new numbers: [`Self::number`] is to be called then.
+    /// Call [`Self::number`] after stacks and frames of the tables get new numbers.
     pub fn forget_numbers(&mut self) {
         (self.frames, self.stacks) = (Numbers::default(), Numbers::default());
         self.merged = None;
     }
 
-    /// Code in anonymous memory that nobody named is one frame in all stacks from now on: each process has it elsewhere, and stacks that differ
-    /// in that alone are most of those that a recording of many browsers has.
+    /// From now on, all unnamed code in anonymous memory is one frame in all stacks: its address
+    /// differs between processes, and stacks that differ only in that are the majority in a
+    /// recording of many browsers.
     pub fn merge_anonymous(&mut self) {
         self.merges = true;
     }
 
-    /// Whether it is.
+    /// Whether this is enabled.
     pub fn merges_anonymous(&self) -> bool {
         self.merges
     }
 
-    /// Takes the numbers of frames as the tables have them.
+    /// Indexes the frames of the tables.
     pub fn number_frames(&mut self, tables: &Tables) {
         self.frames = Numbers::of(&tables.frames);
     }
 
-    /// Takes the numbers of stacks and frames as the tables have them.
+    /// Indexes the stacks and frames of the tables.
     pub fn number(&mut self, tables: &Tables) {
         self.number_frames(tables);
         self.stacks = Numbers::of(&tables.stacks);
@@ -133,7 +135,7 @@ impl Interner {
         FrameId(self.frames.number(&mut tables.frames, frame))
     }
 
-    /// The stack that `frame` makes on top of `parent`.
+    /// The stack of `frame` on top of `parent`.
     pub fn stack(&mut self, tables: &mut Tables, parent: Option<StackId>, frame: FrameId) -> StackId {
         let frame = if self.merges { self.merged(tables, frame) } else { frame };
         StackId::new(self.stacks.number(&mut tables.stacks, StackNode { parent, frame }))
@@ -155,7 +157,7 @@ impl Interner {
         *self.merged.insert(merged)
     }
 
-    /// The outermost frame of a stack that is not complete.
+    /// The outermost frame of an incomplete stack.
     pub fn truncated(&mut self, tables: &mut Tables, reason: TruncationReason) -> StackId {
         let frame = Frame {
             location: Location::Truncated(reason),
@@ -165,7 +167,7 @@ impl Interner {
         self.stack(tables, None, frame)
     }
 
-    /// A frame of a user stack. `jit` is the function that covers it, if a compiler named one.
+    /// A frame of a user stack. `jit` is the function that covers it, if a JIT compiler named one.
     pub fn user_frame(
         &mut self,
         tables: &mut Tables,
@@ -251,7 +253,7 @@ impl Interner {
         id
     }
 
-    /// The module that stands for code without a file.
+    /// The module for code without a file.
     fn pseudo(&mut self, tables: &mut Tables, kind: ModuleKind) -> ModuleId {
         *self.modules.entry(Identity::Pseudo(kind)).or_insert_with(|| {
             let name = match kind {
@@ -266,7 +268,7 @@ impl Interner {
     }
 }
 
-/// Of a row that is in its table.
+/// The number of a row that is in its table.
 fn hash_at<T: Hash>(rows: &[T], number: u32) -> u64 {
     rows.get(number as usize).map_or(0, hash)
 }

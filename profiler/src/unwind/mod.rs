@@ -1,8 +1,10 @@
-//! Addresses to stacks: copied user stacks are unwound, kernel frames joined to them, and both interned.
+//! Converts addresses to stacks: unwinds copied user stacks, appends kernel frames, and interns
+//! both.
 //!
-//! framehop follows the ordinary rules, and remembers them; `cfi` says beforehand whether a rule is one of those, follows
-//! the others (signal frames, realigned stacks, the lazy binder), and tells why a stack ends where it does. All processes
-//! share one set of modules, because each module lies in an address range of its own that is none of theirs.
+//! framehop follows the ordinary rules and caches them; `cfi` determines in advance whether a rule
+//! is ordinary, follows the others (signal frames, realigned stacks, the lazy binder), and reports
+//! why a stack ends where it does. All processes share one set of modules: each module has a unique
+//! address range, independent of the processes.
 
 mod binary;
 mod by_rules;
@@ -25,17 +27,17 @@ pub use walked::{End, Walked};
 
 use crate::event::FileId;
 
-/// Opens the files behind mappings; implemented by the shell.
+/// Opens mapped files; implemented outside the pure layers.
 pub trait Binaries {
-    /// The ELF file that was mapped. `path` is as the process saw it, or `[vdso]`; `build_id` is empty if the mapping did not
-    /// tell it.
+    /// Opens the ELF file that was mapped. `path` is as the process saw it, or `[vdso]`; `build_id`
+    /// is empty if the mapping did not include it.
     ///
     /// # Errors
-    /// In words that a person reads: why it can't be read, or that it is another file by now.
+    /// A message for users: why the file can't be read, or that it is a different file now.
     fn elf(&self, file: FileId, path: &str, build_id: &[u8]) -> Result<Arc<ElfFile>, String>;
 }
 
-/// No file can be opened: for logs that are complete.
+/// Opens no files: for logs that are complete.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoBinaries;
 

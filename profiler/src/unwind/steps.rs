@@ -1,4 +1,5 @@
-//! The parts of a walk: where a step leads, what the walk has seen, and the steps that need no tables.
+//! The parts of a walk: the result of a step, the state of the walk, and the steps that need no
+//! tables.
 
 use super::binary::BinaryId;
 use super::cfi::Registers;
@@ -6,33 +7,33 @@ use super::copy::{Missing, StackCopy};
 use crate::addr::Svma;
 use crate::fact::TruncationReason;
 
-/// Where a step leads.
+/// The result of a step.
 pub enum Step {
-    /// To a caller. `is_call`: by a call; else by a signal, which interrupts anywhere.
+    /// To a caller. `is_call`: by a call; otherwise by a signal, which can interrupt anywhere.
     To { registers: Registers, is_call: bool },
     /// The frame has no caller.
     Outermost,
-    /// No further.
+    /// The walk ends here.
     Stuck(TruncationReason),
 }
 
-/// What a frame's memory and code say while one stack is walked.
+/// The memory and state for walking one stack.
 pub struct Trail<'s> {
     /// The stack.
     pub copy: StackCopy<'s>,
-    /// Frames behind us that have tables: where they are, and their CFA.
+    /// Inner frames with tables: their addresses and CFAs.
     pub passed: Vec<(BinaryId, Svma, u64)>,
-    /// A step was a guess, for this reason; nothing has confirmed it since.
+    /// A step was a guess for this reason, and no later step has confirmed it.
     pub doubt: Option<TruncationReason>,
-    /// A frame pointer has led from one frame to the next.
+    /// Whether a frame pointer has led from one frame to the next.
     pub chained: bool,
 }
 
-/// The kernel saved the interrupted registers in the `ucontext` that the stack pointer is at (arch/x86/kernel/signal.c,
-/// `struct rt_sigframe`).
+/// The kernel saved the interrupted registers in the `ucontext` at the stack pointer
+/// (arch/x86/kernel/signal.c, `struct rt_sigframe`).
 pub fn by_signal_frame(trail: &mut Trail<'_>, registers: Registers) -> Step {
     let read = |offset| trail.copy.read(registers.sp.wrapping_add(offset));
-    // Registers that were saved before the signal are not the interrupted function's.
+    // Registers saved before the signal do not belong to the interrupted function.
     match (read(168), read(160), read(120)) {
         (Ok(ip), Ok(sp), Ok(fp)) => {
             trail.passed.clear();
@@ -46,7 +47,7 @@ pub fn by_signal_frame(trail: &mut Trail<'_>, registers: Registers) -> Step {
     }
 }
 
-/// Follows the chain of frame pointers. `doubt`: why this is a guess.
+/// Follows the chain of frame pointers. `doubt` is the reason that this is a guess.
 pub fn by_frame_pointer(trail: &mut Trail<'_>, registers: Registers, doubt: Option<TruncationReason>) -> Step {
     if registers.fp == 0 && doubt.is_none() {
         return Step::Outermost;

@@ -1,4 +1,5 @@
-//! One user stack: from its registers step by step outward, until the thread's first frame or a reason to stop.
+//! Walks one user stack from its registers outward, to the thread's first frame or a reason to
+//! stop.
 
 use std::cell::RefCell;
 
@@ -20,36 +21,37 @@ use crate::fact::{ProcessId, TruncationReason};
 use crate::task::Tasks;
 use crate::task::space::{FileKey, Region};
 
-/// Frames of a stack that are kept; of a deeper one the innermost are.
+/// Maximum number of frames of a stack; of a deeper one, the innermost are kept.
 pub const FRAME_LIMIT: usize = 4096;
 /// framehop's cache has 509 entries, and a browser has ten thousand hot addresses.
 pub(super) const CACHES: u64 = 64;
-/// The vdso of a 32-bit process lies below: it is another one, which only such a process can read.
+/// The vdso of a 32-bit process is below this address: it is a different one, which only such a
+/// process can read.
 const FIRST_64_BIT: u64 = 1 << 32;
-/// `call rax`, as the end of eight bytes of code.
+/// `call rax` at the end of eight bytes of code.
 const ANY_CALL: u64 = 0xd0ff << 48;
 
-/// Where an address lies.
+/// The kind of memory at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// In a mapped file whose segments are known.
     Code(FileKey, Svma),
     /// In a mapped file that can't be read.
     Unreadable(FileKey, FileOffset),
-    /// In code that was made at run time.
+    /// In code generated at run time.
     MadeAtRunTime(FileKey),
     /// In no mapping.
     Unmapped,
 }
 
-/// A frame as it was found.
+/// A frame of the walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawFrame {
     /// The instruction pointer, or the return address.
     pub address: Avma,
-    /// It is a return address: the call is the instruction before it.
+    /// Whether it is a return address: the call is the instruction before it.
     pub is_return_address: bool,
-    /// Where it lies: for a return address, where the byte before it lies, and one byte on.
+    /// Its location: for a return address, the location of the byte before it, plus one.
     pub place: Place,
 }
 
@@ -58,25 +60,25 @@ pub struct RawFrame {
 pub struct Walk {
     /// Leaf first.
     pub frames: Vec<RawFrame>,
-    /// `Ok`: it reached the thread's first frame.
+    /// `Ok`: the walk reached the thread's first frame.
     pub end: Result<(), TruncationReason>,
 }
 
-/// Unwinds user stacks. Remembers what it learned about addresses, from any process.
+/// Unwinds user stacks, with a cache of rules shared by all processes.
 pub struct Walker<'b> {
-    /// The files that it reads.
+    /// The files of the modules.
     pub modules: Modules<'b>,
     pub(super) caches: Vec<CacheX86_64>,
     rules: FxHashMap<(BinaryId, Svma), Rule>,
     pub(super) context: Context,
 }
 
-/// The address space that a stack belongs to.
+/// The address space of a stack.
 #[derive(Clone, Copy)]
 pub struct Mapped<'t> {
-    /// What is mapped where, now.
+    /// The current mappings.
     pub tasks: &'t Tasks,
-    /// Whose stack it is.
+    /// The process of the stack.
     pub process: ProcessId,
 }
 
@@ -87,7 +89,7 @@ impl Mapped<'_> {
 }
 
 impl<'b> Walker<'b> {
-    /// A walker that has seen nothing.
+    /// Creates a walker with an empty cache.
     pub fn new(modules: Modules<'b>) -> Self {
         Self {
             modules,
@@ -97,7 +99,8 @@ impl<'b> Walker<'b> {
         }
     }
 
-    /// The user stack of a sample: what the kernel side walked, and from there on what the copy gives.
+    /// The user stack of a sample: the frames that the eBPF programs walked, continued with the
+    /// copy.
     pub fn stack(&mut self, mapped: Mapped<'_>, stacks: &Stacks<'_>, walked: Option<&Walked>) -> Walk {
         let Some(walked) = walked.filter(|_| stacks.flags & FLAG_CHECK == 0) else {
             return self.walk(mapped, stacks, Vec::with_capacity(64));
@@ -113,7 +116,8 @@ impl<'b> Walker<'b> {
         }
     }
 
-    /// Why a walk by the kernel side, which knows nothing of code that it has no rows of, is not complete; `None`: it is.
+    /// Why a walk by the eBPF programs, which know only code with rows, is incomplete; `None`: it
+    /// is complete.
     pub fn reason(&mut self, mapped: Mapped<'_>, walked: &Walked) -> Option<TruncationReason> {
         let reason = walked.end.reason()?;
         let depth = walked.frames.len().checked_sub(1);
@@ -127,7 +131,7 @@ impl<'b> Walker<'b> {
         })
     }
 
-    /// A frame of a walk by the kernel side, as [`Walked::frames`] has it at this depth.
+    /// A frame of a walk by the eBPF programs, from [`Walked::frames`] at this depth.
     pub fn frame(&mut self, mapped: Mapped<'_>, depth: usize, frame: u64) -> RawFrame {
         let (address, is_return_address) = (frame & !INTERRUPTED, depth > 0 && frame & INTERRUPTED == 0);
         let (place, _) = self.place(mapped, address, is_return_address);
@@ -138,8 +142,8 @@ impl<'b> Walker<'b> {
         }
     }
 
-    /// Unwinds the copied stack of a sample. `frames` were walked already; the last of them is the one that the sample's
-    /// registers are of.
+    /// Unwinds the copied stack of a sample. `frames` were walked already; the sample's registers
+    /// belong to the last of them.
     fn walk(&mut self, mapped: Mapped<'_>, stacks: &Stacks<'_>, mut frames: Vec<RawFrame>) -> Walk {
         if stacks.flags & FLAG_USER_REGS == 0 {
             return Walk {
@@ -189,7 +193,8 @@ impl<'b> Walker<'b> {
                     registers: next,
                     is_call: by_call,
                 } => {
-                    // A signal may have its own stack; a call's caller is always further up.
+                    // A signal may have a separate stack; the caller of a call is always further
+                    // up.
                     if by_call && next.sp <= registers.sp {
                         break Err(trail.doubt.unwrap_or(TruncationReason::BadChain));
                     }
@@ -200,9 +205,9 @@ impl<'b> Walker<'b> {
         Walk { frames, end }
     }
 
-    /// Where an address lies, and whether it can be executed there.
+    /// The location of an address, and whether it is executable.
     fn place(&mut self, mapped: Mapped<'_>, address: u64, is_call: bool) -> (Place, bool) {
-        // A call at the very end of a function, or of a mapping, returns behind it.
+        // A call at the end of a function or mapping returns to the address after it.
         let back = u64::from(is_call && address > 0);
         let Some(region) = mapped.tasks.code_region(mapped.process, Avma(address - back)) else {
             return (Place::Unmapped, false);
@@ -222,7 +227,7 @@ impl<'b> Walker<'b> {
         (place, region.executable)
     }
 
-    /// A return address must lie in code, and one that was guessed must follow a call.
+    /// A return address must be in code, and a guessed one must follow a call.
     fn is_led_astray(&self, trail: &mut Trail<'_>, place: Place, executable: bool) -> Option<TruncationReason> {
         if !executable {
             let reason = if place == Place::Unmapped {
@@ -247,7 +252,7 @@ impl<'b> Walker<'b> {
         Some((self.modules.binary(self.modules.binary_id(file)?), svma))
     }
 
-    /// From a frame to its caller.
+    /// Steps from a frame to its caller.
     fn step(
         &mut self,
         mapped: Mapped<'_>,
@@ -280,7 +285,8 @@ impl<'b> Walker<'b> {
             Rule::Unsupported => by_frame_pointer(trail, registers, Some(TruncationReason::UnsupportedRule)),
             Rule::None if self.modules.binary(id).is_last_call(lookup) => Step::Outermost,
             Rule::None if self.modules.binary(id).cfi.is_none() && trail.chained && registers.fp == 0 => {
-                // A file without any tables was compiled for frame pointers, and here their chain ends.
+                // A file without tables was compiled with frame pointers, and their chain ends
+                // here.
                 Step::Outermost
             }
             Rule::None => {
@@ -291,7 +297,7 @@ impl<'b> Walker<'b> {
         }
     }
 
-    /// The guess that the kernel side makes, too.
+    /// The same guess as in the eBPF programs.
     fn by_guess(
         &mut self,
         mapped: Mapped<'_>,
@@ -306,7 +312,7 @@ impl<'b> Walker<'b> {
         if !executable {
             return None;
         }
-        // The first step from a leaf may have been without its frame pointer.
+        // The first step from a leaf may have skipped a frame without frame pointer.
         trail.chained |= !leaf || caller.fp != registers.fp;
         trail.passed.clear();
         Some(Step::To {
@@ -315,7 +321,8 @@ impl<'b> Walker<'b> {
         })
     }
 
-    /// Eight bytes of code. What was made at run time can't be looked at any more, and counts as a call.
+    /// Eight bytes of code. Code generated at run time is no longer available, and counts as a
+    /// call.
     fn code(&mut self, mapped: Mapped<'_>, address: u64) -> Option<u64> {
         let (place, executable) = self.place(mapped, address, false);
         if let Place::MadeAtRunTime(_) = place {

@@ -1,24 +1,24 @@
-//! Stacks that the kernel side walked while the program ran.
+//! Stacks that the eBPF programs walked while the program ran.
 
 use profiler_common::unwind::WalkEnd;
 
 use crate::fact::TruncationReason;
 
-/// A stack that the kernel side walked.
+/// A stack that the eBPF programs walked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Walked {
-    /// As [`crate::event::UserStack::frames`].
+    /// See [`crate::event::UserStack::frames`].
     pub frames: Box<[u64]>,
     /// How it ended.
     pub end: End,
 }
 
-/// How a walk in the kernel ended.
+/// How an eBPF walk ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End(pub Option<WalkEnd>);
 
 impl End {
-    /// Why the stack is not complete; `None`: it is.
+    /// Why the stack is incomplete; `None`: it is complete.
     pub fn reason(self) -> Option<TruncationReason> {
         Some(match self.0 {
             Some(WalkEnd::Complete) => return None,

@@ -1,4 +1,4 @@
-//! Block requests, from bytes.
+//! Decodes block requests.
 
 use super::{file, text};
 use crate::addr::Timestamp;

@@ -1,4 +1,4 @@
-//! Waits and what they refer to, from bytes.
+//! Decodes waits and the records that they refer to.
 
 use super::{Decoder, cpu, file, text};
 use crate::addr::Timestamp;

@@ -1,4 +1,4 @@
-//! Block requests, as bytes.
+//! Encodes block requests.
 
 use super::{Encoder, Tag, put_file};
 use crate::addr::Timestamp;

@@ -1,4 +1,4 @@
-//! Waits and what they refer to, as bytes.
+//! Encodes waits and the records that they refer to.
 
 use super::{Encoder, Tag, put_file};
 use crate::event::bytes::{Malformed, put, put_bytes, put_difference};
@@ -12,7 +12,7 @@ impl Encoder {
         put(out, u64::from(wait.cpu));
         put_difference(out, time, wait.end.0);
         put_difference(out, time, wait.out.0);
-        // Of one wait this is all of its time.
+        // For a single wait, this is its total time.
         put_difference(out, wait.end.0.saturating_sub(wait.out.0), wait.off);
         put(out, wait.queued);
         put_difference(out, wait.off, wait.longest);

@@ -1,4 +1,4 @@
-//! The entries of one section: each function's (FDE), and the ones they share (CIE), which are read once.
+//! The entries of one section: one per function (FDE), and shared ones (CIE), which are read once.
 
 use gimli::{
     BaseAddresses, CieOrFde, CommonInformationEntry, FrameDescriptionEntry, PartialFrameDescriptionEntry, UnwindOffset,
@@ -8,16 +8,16 @@ use rustc_hash::FxHashMap;
 
 use super::Slice;
 
-/// A function's entry.
+/// The entry of a function.
 pub(super) type Fde<'b> = FrameDescriptionEntry<Slice<'b>>;
-/// An entry that functions share.
+/// A shared entry.
 type Cie<'b> = CommonInformationEntry<Slice<'b>>;
 
 /// `.eh_frame` or `.debug_frame`.
 pub(super) struct Entries<'b, S> {
     pub(super) section: S,
     pub(super) bases: &'b BaseAddresses,
-    /// By offset; `None`: it can't be read, and is not tried again.
+    /// Shared entries by offset; `None`: unreadable, and not retried.
     cies: FxHashMap<usize, Option<Cie<'b>>>,
 }
 
@@ -30,7 +30,8 @@ impl<'b, S: UnwindSection<Slice<'b>>> Entries<'b, S> {
         }
     }
 
-    /// Calls `each` with every function's entry, in the section's order, and with `None` for one that can't be read.
+    /// Calls `each` with every function's entry in section order, and with `None` for an unreadable
+    /// one.
     pub(super) fn each<E>(&mut self, mut each: impl FnMut(Option<Fde<'b>>) -> Result<(), E>) -> Result<(), E> {
         let mut entries = self.section.entries(self.bases);
         loop {
@@ -38,13 +39,13 @@ impl<'b, S: UnwindSection<Slice<'b>>> Entries<'b, S> {
                 Ok(Some(CieOrFde::Fde(partial))) => each(parse(&mut self.cies, &partial))?,
                 Ok(Some(CieOrFde::Cie(_))) => {}
                 Ok(None) => return Ok(()),
-                // gimli goes no further.
+                // gimli stops here.
                 Err(_) => return each(None),
             }
         }
     }
 
-    /// The function's entry at an offset of the section.
+    /// Reads the function's entry at an offset of the section.
     pub(super) fn fde(&mut self, offset: usize) -> Option<Fde<'b>> {
         let partial = self.section.partial_fde_from_offset(self.bases, offset.into()).ok()?;
         parse(&mut self.cies, &partial)

@@ -1,4 +1,4 @@
-//! Runs the instructions of one function after the other, and collects their rows.
+//! Evaluates the instructions of functions one after another, and collects their rows.
 
 use gimli::{UnwindContext, UnwindSection};
 use profiler_common::unwind::{Arch, Cfa, Row};
@@ -11,7 +11,7 @@ use super::stubs::Stubs;
 use super::{MAX_WORK, Slice, TableError};
 use crate::table::{Digest, Stats, Table};
 
-/// What is done so far.
+/// State of the compilation.
 pub(super) struct Compiler {
     arch: Arch,
     context: UnwindContext<usize>,
@@ -31,10 +31,10 @@ impl Compiler {
         }
     }
 
-    /// Adds the rows of a function, or of the part of it that no other one covers.
+    /// Adds the rows of a function, or of the part that no other function covers.
     ///
     /// # Errors
-    /// Limits.
+    /// A limit is exceeded.
     pub(super) fn function<'b, S: UnwindSection<Slice<'b>>>(
         &mut self,
         entries: &mut Entries<'b, S>,
@@ -78,7 +78,7 @@ impl Compiler {
                         done = end;
                     }
                 }
-                // A length that wraps round ends before it starts.
+                // A length that overflows ends before its start.
                 Ok(None) | Err(_) if done < part.end => return self.damaged(done),
                 Ok(None) | Err(_) => return Ok(()),
             }
@@ -88,7 +88,7 @@ impl Compiler {
     /// Adds the rows of a section of stubs.
     ///
     /// # Errors
-    /// Limits.
+    /// A limit is exceeded.
     pub(super) fn stubs(&mut self, stubs: Option<&Stubs>, part: Function) -> Result<(), TableError> {
         for (byte, row) in stubs.into_iter().flat_map(|stubs| &stubs.rows) {
             let svma = part.start.saturating_add(*byte);
@@ -99,13 +99,13 @@ impl Compiler {
         Ok(())
     }
 
-    /// The rules from here to the end of the function are not known.
+    /// From here to the end of the function, the rules are unknown.
     fn damaged(&mut self, svma: u64) -> Result<(), TableError> {
         self.stats.damaged = self.stats.damaged.saturating_add(1);
         self.rows.push(svma, Row::plain(0, Cfa::Unsupported))
     }
 
-    /// The table.
+    /// Returns the table.
     pub(super) fn finish(mut self, source: Digest) -> Table {
         self.rows.finish();
         let unsupported = Row::plain(0, Cfa::Unsupported).rules;

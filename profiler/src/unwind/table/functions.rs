@@ -1,4 +1,4 @@
-//! Which function is where: the entries of both sections by address, and the code that a program starts in.
+//! Locates functions: the entries of both sections by address, and the entry code of the program.
 
 use std::ops::Range;
 
@@ -10,40 +10,43 @@ use super::stubs::Stubs;
 use super::{Input, MAX_FUNCTIONS, Slice, TableError};
 use crate::table::Stats;
 
-/// Bytes behind an entry point without unwind information that count as the entry code: `_start` is shorter.
+/// Bytes after an entry point without unwind information that count as the entry code: `_start` is
+/// shorter.
 const ENTRY_CODE: u64 = 64;
-/// Functions that follow one another start at multiples of this, with padding between.
+/// Alignment of consecutive functions, with padding between them.
 const ALIGNMENT: u64 = 16;
 
-/// What tells the rules of a function.
+/// The source of a function's rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Source {
-    /// Nobody calls it: the kernel or the loader jumps to it.
+    /// An entry of the section, without a caller: the kernel or the loader jumps to it.
     EntryCode,
     EhFrame,
     DebugFrame,
-    /// Nothing: its code is known.
+    /// No entry: the code is a known stub.
     Stubs,
-    /// Nothing: what it calls is a thread's first function that a debugger would show.
+    /// No entry: the code is a call to the function that a debugger would show as the thread's
+    /// first.
     LastCall,
 }
 
-/// A range of code with its own rules. The order is that of addresses.
+/// A range of code with its rules, ordered by address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Function {
     pub(super) start: u64,
     pub(super) source: Source,
-    /// Of its entry in the section; of stubs: their index.
+    /// Offset of its entry in the section; for stubs, their index.
     pub(super) offset: usize,
     pub(super) end: u64,
 }
 
-/// Only padding fits between a function that ends here and one that starts there: it never runs, and costs no row.
+/// Whether only padding fits between a function that ends here and one that starts there: it never
+/// runs, and needs no row.
 pub(super) fn is_padding(end: u64, start: u64) -> bool {
     end == start || (start - end < ALIGNMENT && start.is_multiple_of(ALIGNMENT))
 }
 
-/// Every function in executable segments, by address.
+/// All functions in executable segments, sorted by address.
 ///
 /// # Errors
 /// [`TableError::TooManyFunctions`].
@@ -80,7 +83,7 @@ fn list<'b, S: UnwindSection<Slice<'b>>>(
             return Ok(());
         };
         let start = fde.initial_address();
-        // Linkers leave entries of functions that they dropped, at addresses where no code is.
+        // Linkers leave entries of removed functions, at addresses without code.
         let Some(segment) = code.iter().find(|segment| segment.contains(&start)) else {
             return Ok(());
         };
@@ -101,14 +104,14 @@ fn list<'b, S: UnwindSection<Slice<'b>>>(
     })
 }
 
-/// Adds the sections of stubs that no function lies in.
+/// Adds the sections of stubs that contain no function.
 pub(super) fn add_stubs(stubs: &[Stubs], found: &mut Vec<Function>) {
     for (offset, stubs) in stubs.iter().enumerate() {
         add(&stubs.svma, Source::Stubs, offset, found);
     }
 }
 
-/// Adds the calls that no function's entry tells of.
+/// Adds the calls without unwind information.
 pub(super) fn add_last_calls(calls: &[Range<u64>], found: &mut Vec<Function>) {
     for call in calls {
         add(call, Source::LastCall, 0, found);
@@ -132,10 +135,10 @@ fn add(range: &Range<u64>, source: Source, offset: usize, found: &mut Vec<Functi
     }
 }
 
-/// Where the kernel or the loader jumps to.
+/// The entry code, which the kernel or the loader jumps to.
 ///
-/// Binutils before 2.35 or so name the first byte of `.text` as the entry point of every shared library, where a function
-/// like any other may be.
+/// Binutils before about 2.35 declare the first byte of `.text` as the entry point of every shared
+/// library, where an ordinary function may be.
 pub(super) fn entry_of(elf: &ElfFile) -> Option<u64> {
     let entry = elf.entry();
     let is_program = || {
@@ -148,7 +151,8 @@ pub(super) fn entry_of(elf: &ElfFile) -> Option<u64> {
     (entry != 0 && (!is_start_of_text() || is_program())).then_some(entry)
 }
 
-/// `DT_FLAGS_1` of a dynamic section of 64 bits, and the flag of position-independent executables (elf.h).
+/// `DT_FLAGS_1` of a 64-bit dynamic section, and the flag of position-independent executables
+/// (elf.h).
 mod elf_flags {
     pub(super) const DT_FLAGS_1: u64 = 0x6fff_fffb;
     pub(super) const DF_1_PIE: u64 = 0x0800_0000;
@@ -163,7 +167,7 @@ fn dynamic_flags(dynamic: &[u8]) -> u64 {
         .map_or(0, |entry| word(&entry[8..]))
 }
 
-/// From `entry` to the end of its function, or for a few bytes, no rule counts.
+/// From `entry` to the end of its function, or for a few bytes, there are no rules.
 fn mark_entry_code(entry: u64, code: &[Range<u64>], found: &mut Vec<Function>) {
     let Some(segment) = code.iter().find(|segment| segment.contains(&entry)) else {
         return;

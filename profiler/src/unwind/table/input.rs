@@ -1,4 +1,5 @@
-//! Everything that a table is compiled from, copied out of the file: its owner may change it at any time, and what is hashed has to be what is compiled.
+//! The input of a table, copied from the file: its owner may change it at any time, and the hashed
+//! bytes must be the compiled ones.
 
 use std::ops::Range;
 
@@ -12,29 +13,30 @@ use super::stubs::{self, Stubs};
 use super::{TableError, functions, last_calls};
 use crate::table::Digest;
 
-/// Most bytes of unwind information: those of ten libraries as large as libxul.so.
+/// Maximum bytes of unwind information: those of ten libraries as large as libxul.so.
 pub(super) const MAX_SECTIONS: usize = 256 << 20;
 
-/// What a table is compiled from. The compiler reads nothing else, so that files with the same digest have the same table.
+/// The input of a table. The compiler reads nothing else, so files with the same digest have the
+/// same table.
 pub struct Input {
-    /// Of all the rest.
+    /// Digest of all other fields.
     pub digest: Digest,
     pub(super) arch: Arch,
     /// Stated addresses of the executable segments.
     pub(super) code: Vec<Range<u64>>,
-    /// Where the kernel or the loader jumps to.
+    /// Entry address, which the kernel or the loader jumps to.
     pub(super) entry: Option<u64>,
     pub(super) stubs: Vec<Stubs>,
-    /// Calls whose functions never return to anything.
+    /// Calls to functions whose callers have no caller.
     pub(super) last_calls: Vec<Range<u64>>,
     pub(super) eh_frame: Vec<u8>,
     pub(super) debug_frame: Vec<u8>,
-    /// Stated addresses that pointers in the sections may be relative to: of `.eh_frame`, `.text`, `.got`.
+    /// Base addresses for relative pointers in the sections: those of `.eh_frame`, `.text`, `.got`.
     starts: [Option<u64>; 3],
 }
 
 impl Input {
-    /// Reads them from `elf`.
+    /// Reads the input from `elf`.
     ///
     /// # Errors
     /// [`TableError::Processor`], [`TableError::TooLarge`].
@@ -88,7 +90,8 @@ impl Input {
         bases
     }
 
-    /// Each count is hashed before what it counts, so that different inputs are never the same bytes.
+    /// Each count is hashed before the counted items, so different inputs never produce the same
+    /// bytes.
     fn hash(&self) -> Digest {
         let Self {
             digest: _,

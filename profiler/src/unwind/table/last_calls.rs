@@ -1,16 +1,18 @@
-//! Where musl calls `main` and the functions of threads: it has no unwind information, so nothing else tells that these frames have no caller.
-//! What they return goes to `exit` or `pthread_exit` at once, which is recognised, at places that are known. Nothing else of the file's code
-//! is looked at: to read it would warm it.
+//! Finds where musl calls `main` and thread functions: musl has no unwind information, so these
+//! frames are not otherwise known to have no caller. Their return value goes directly to `exit` or
+//! `pthread_exit`, which is recognized at known places. No other code of the file is read, because
+//! reading it would load it into the page cache.
 
 use std::ops::Range;
 
 use symbols::elf::{Arch, ElfFile};
 
-/// Bytes of a function that are looked at: these are short.
+/// Maximum bytes of a function that are examined: these functions are short.
 const FUNCTION: u64 = 96;
-/// Bytes in front of `pthread_create` where a thread's first function is: both are of one object.
+/// Bytes before `pthread_create` that contain a thread's first function: both are in one object
+/// file.
 const BESIDE: u64 = 1024;
-/// `call REL`, `jmp REL`, and the bytes of each.
+/// `call REL`, `jmp REL`, and their length in bytes.
 const CALL: u8 = 0xe8;
 const JUMP: u8 = 0xe9;
 const CALL_LEN: u64 = 5;
@@ -20,7 +22,7 @@ const LEA_RIP: [u8; 3] = [0x05, 0x0d, 0x15];
 /// `mov %eax, %edi`, `mov %rax, %rdi`, `movslq %eax, %rdi`
 const PASSES_ON: [&[u8]; 3] = [&[0x48, 0x89, 0xc7], &[0x48, 0x63, 0xf8], &[0x89, 0xc7]];
 
-/// The stated addresses of those calls.
+/// Returns the stated addresses of those calls.
 pub fn find(elf: &ElfFile) -> Vec<Range<u64>> {
     if elf.arch() != Arch::X86_64 || elf.entry() == 0 || elf.section(".interp").is_some() {
         return Vec::new();
@@ -53,7 +55,7 @@ struct Code<'c> {
 }
 
 impl Code<'_> {
-    /// What of `range` is in the section.
+    /// The part of `range` that is in the section.
     fn part(&self, range: &Range<u64>) -> (u64, &[u8]) {
         let end = self.start.saturating_add(self.bytes.len() as u64);
         let (from, to) = (range.start.clamp(self.start, end), range.end.clamp(self.start, end));
@@ -61,7 +63,8 @@ impl Code<'_> {
         (from, self.bytes.get(index(from)..index(to)).unwrap_or_default())
     }
 
-    /// Where the instruction at `at`, of which the last four bytes are relative, leads: it is `len` bytes long.
+    /// The target of the instruction at `at`, which is `len` bytes long and ends with a relative
+    /// 32-bit offset.
     fn target(&self, at: u64, len: u64) -> Option<u64> {
         let end = at.checked_add(len)?;
         let (_, relative) = self.part(&(end.checked_sub(4)?..end));
@@ -69,20 +72,21 @@ impl Code<'_> {
         end.checked_add_signed(relative.into())
     }
 
-    /// Where the first instruction that begins so in the function at `function` leads.
+    /// The target of the first instruction with this prefix in the function at `function`.
     fn first(&self, function: u64, begins: impl Fn(&[u8]) -> bool, len: u64) -> Option<u64> {
         let (start, code) = self.part(&(function..function.saturating_add(FUNCTION)));
         let mut places = (0..code.len()).filter(|at| begins(&code[*at..]));
         self.target(start + places.next()? as u64, len)
     }
 
-    /// `__libc_start_main` of a static program: `_start` calls a function that ends by jumping to it.
+    /// `__libc_start_main` of a static program: `_start` calls a function that ends with a jump to
+    /// it.
     fn start_main(&self, entry: u64) -> Option<u64> {
         let start_c = self.first(entry, |code| code[0] == CALL, CALL_LEN)?;
         self.first(start_c, |code| code[0] == JUMP, CALL_LEN)
     }
 
-    /// The call of `main`: in `__libc_start_main`, or in the function whose address that takes.
+    /// The call of `main`: in `__libc_start_main`, or in the function whose address is taken there.
     fn call_of_main(&self, start_main: u64) -> Option<Range<u64>> {
         let begins = |code: &[u8]| code.starts_with(&LEA) && code.get(2).is_some_and(|byte| LEA_RIP.contains(byte));
         let stage_2 = self.first(start_main, begins, 7);
@@ -94,7 +98,7 @@ impl Code<'_> {
         calls.next()
     }
 
-    /// The calls through a pointer whose value goes to a function that `is_exit` takes for the end.
+    /// The calls through a pointer whose result goes to a function that `is_exit` accepts.
     fn last_calls(&self, range: Range<u64>, is_exit: impl Fn(u64) -> bool) -> Vec<Range<u64>> {
         let (start, code) = self.part(&range);
         let call = |at: usize| {

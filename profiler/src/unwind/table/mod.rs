@@ -1,7 +1,9 @@
-//! Compiles the unwind information of an ELF file (`.eh_frame`, `.debug_frame`) to rows that the kernel side can follow.
+//! Compiles the unwind information of an ELF file (`.eh_frame`, `.debug_frame`) to rows that the
+//! eBPF programs can follow.
 //!
-//! Parsing and evaluating are gimli's; here is what a row can hold (`rules`), how rows are laid out (`rows`), and what
-//! belongs to no function's information (`functions`: gaps, entry code; `stubs`).
+//! gimli parses and evaluates; this module determines what a row can represent (`rules`), how rows
+//! are laid out (`rows`), and the code without unwind information (`functions`: gaps, entry code;
+//! `stubs`).
 
 mod entries;
 mod evaluate;
@@ -26,34 +28,34 @@ pub use input::Input;
 
 type Slice<'b> = EndianSlice<'b, LittleEndian>;
 
-/// Most functions of a file: ten times those of libxul.so.
+/// Maximum number of functions of a file: ten times those of libxul.so.
 pub const MAX_FUNCTIONS: usize = 1 << 22;
-/// Most bytes of instructions that are followed, a common entry counted with each of its functions: ten times those of
-/// libxul.so.
+/// Maximum bytes of evaluated instructions, with a shared entry counted for each of its functions:
+/// ten times those of libxul.so.
 const MAX_WORK: usize = 256 << 20;
 
-/// Why there is no table. The caller knows the file's name.
+/// Why there is no table. The caller adds the file's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
-    /// Neither section, or nothing in them.
+    /// Both sections are missing or empty.
     #[error("it has no unwind information (.eh_frame, .debug_frame); its frame pointers are followed, if it keeps any")]
     Nothing,
-    /// Neither x86-64 nor arm64.
+    /// The processor is neither x86-64 nor arm64.
     #[error("it holds code for another kind of processor (ELF machine {0})")]
     Processor(u16),
-    /// More than [`MAX_FUNCTIONS`].
+    /// More than [`MAX_FUNCTIONS`] functions.
     #[error("it has more than {MAX_FUNCTIONS} functions, which no unwind table holds")]
     TooManyFunctions,
-    /// More than [`MAX_ROWS`].
+    /// More than [`MAX_ROWS`] rows.
     #[error("its unwind information has more than {MAX_ROWS} rows, which no table holds")]
     TooManyRows,
-    /// More than [`MAX_TABLE_PAGES`].
+    /// More than [`MAX_TABLE_PAGES`] pages.
     #[error("its code spans more than {} GiB, which no unwind table does", (MAX_TABLE_PAGES as u64 * TABLE_PAGE) >> 30)]
     TooWide,
-    /// More than `MAX_SECTIONS`.
+    /// Sections larger than `MAX_SECTIONS`.
     #[error("its unwind information has more than {} MiB", input::MAX_SECTIONS >> 20)]
     TooLarge,
-    /// More than `MAX_WORK`.
+    /// More work than `MAX_WORK`.
     #[error("its unwind information takes more than {MAX_WORK} bytes of instructions to follow")]
     TooMuchWork,
 }
@@ -61,16 +63,16 @@ pub enum TableError {
 /// Compiles the tables of `elf`.
 ///
 /// # Errors
-/// Every [`TableError`]. Damage in single entries is no error: it is counted in [`Stats::damaged`].
+/// Every [`TableError`]. Damaged entries are not an error: they are counted in [`Stats::damaged`].
 pub fn compile(elf: &ElfFile) -> Result<Table, TableError> {
     Input::of(elf)?.compile()
 }
 
 impl Input {
-    /// Compiles the table.
+    /// Compiles the table of this input.
     ///
     /// # Errors
-    /// As [`compile`].
+    /// See [`compile`].
     pub fn compile(&self) -> Result<Table, TableError> {
         let bases = self.bases();
         let mut eh_frame = Entries::new(self.eh_frame(), &bases);

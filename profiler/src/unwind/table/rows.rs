@@ -1,4 +1,4 @@
-//! Collects rows in the order of their addresses: equal neighbours become one, and pages are cut.
+//! Collects rows in address order: merges equal neighbours and splits pages.
 
 use profiler_common::unwind::{Cfa, Row, TABLE_PAGE};
 
@@ -8,15 +8,15 @@ use crate::table::{MAX_ROWS, MAX_TABLE_PAGES};
 /// Rows so far.
 pub(super) struct Rows {
     pub(super) first_page: u64,
-    /// Where each page's rows start.
+    /// Index of each page's first row.
     pub(super) pages: Vec<u32>,
     pub(super) list: Vec<Row>,
-    /// The rules that hold at the end.
+    /// The rules at the current end.
     last: Row,
 }
 
 impl Rows {
-    /// No row.
+    /// Creates an empty collector.
     pub(super) fn new() -> Self {
         Self {
             first_page: 0,
@@ -26,10 +26,11 @@ impl Rows {
         }
     }
 
-    /// From the stated address `svma` on, the rules of `row` hold. Addresses ascend; one that does not is left out.
+    /// Sets the rules of `row` from the stated address `svma` on. Addresses must ascend; others are
+    /// ignored.
     ///
     /// # Errors
-    /// One limit or the other.
+    /// A limit is exceeded.
     pub(super) fn push(&mut self, svma: u64, row: Row) -> Result<(), TableError> {
         let row = Row { pc: 0, ..row };
         if row == self.last {
@@ -80,12 +81,12 @@ impl Rows {
         Ok(())
     }
 
-    /// Nothing was said.
+    /// Whether there are no rows.
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Ends the last page.
+    /// Ends the last page, and returns the rows.
     pub(super) fn finish(&mut self) {
         self.start_page();
     }

@@ -1,4 +1,4 @@
-//! One row of gimli's as one of ours: which rules a row can hold.
+//! Converts gimli's rows to ours, as far as a row can represent the rules.
 
 use gimli::{
     AArch64, CfaRule, Encoding, Expression, Operation, Reader as _, Register, RegisterRule, UnwindExpression,
@@ -8,14 +8,15 @@ use profiler_common::unwind::{Arch, BX_LOST, BX_SAME, Cfa, FAR, Fp, RA_ABOVE_FP,
 
 use super::Slice;
 
-/// Longest expression that is looked at, in operations: the one of a PLT stub.
+/// Maximum number of operations of an expression: those of a PLT stub.
 const MAX_OPERATIONS: usize = 9;
-/// x86-64: where a call leaves the return address, as an offset from the CFA.
+/// x86-64: offset of the return address from the CFA.
 const RA_OF_CALLS: i64 = -8;
-/// Where the kernel's x86-64 signal frame holds the interrupted stack pointer (arch/x86/include/asm/sigframe.h).
+/// Offset of the interrupted stack pointer in the kernel's x86-64 signal frame
+/// (arch/x86/include/asm/sigframe.h).
 const SIGNAL_FRAME_RSP: i64 = 160;
 
-/// The registers of a processor that rules are about.
+/// The registers of a processor that rules refer to.
 #[derive(Clone, Copy)]
 struct Registers {
     sp: Register,
@@ -47,7 +48,7 @@ pub(super) struct Translator<'s, S> {
 }
 
 impl<'b, S: UnwindSection<Slice<'b>>> Translator<'_, S> {
-    /// The same rules; [`Cfa::Unsupported`] if a row can't hold them.
+    /// Converts a row; [`Cfa::Unsupported`] if our rows can't represent it.
     pub(super) fn row(&self, row: &UnwindTableRow<usize>) -> Row {
         let registers = registers(self.arch);
         if self.is_signal_frame {
@@ -73,8 +74,8 @@ impl<'b, S: UnwindSection<Slice<'b>>> Translator<'_, S> {
         translated().unwrap_or(Row::plain(0, Cfa::Unsupported))
     }
 
-    /// x86-64: the return address is always saved, so that no rule for it means that there is none. arm64: no rule means
-    /// that it is in its register still.
+    /// x86-64: the return address is always saved, so a missing rule means that there is none.
+    /// arm64: a missing rule means that it is still in its register.
     fn is_outermost(&self, ra: Option<&RegisterRule<usize>>) -> bool {
         match ra {
             Some(RegisterRule::Undefined) => true,
@@ -83,7 +84,8 @@ impl<'b, S: UnwindSection<Slice<'b>>> Translator<'_, S> {
         }
     }
 
-    /// Who marks a function as a signal frame means the kernel's; x86-64: held against where that has the stack pointer.
+    /// A signal frame is assumed to be the kernel's; on x86-64, this is checked against the offset
+    /// of its stack pointer.
     fn signal_frame(&self, cfa: &CfaRule<usize>) -> Row {
         let is_kernels = match (self.arch, cfa) {
             (Arch::Aarch64, _) => true,
@@ -159,7 +161,7 @@ impl<'b, S: UnwindSection<Slice<'b>>> Translator<'_, S> {
 
     fn fp(&self, registers: Registers, rule: Option<&RegisterRule<usize>>) -> Option<(Fp, i16)> {
         match rule {
-            // Undefined: nobody asks for it above, or the stack ends there anyway.
+            // Undefined: it is not needed further up, or the stack ends there anyway.
             None | Some(RegisterRule::SameValue | RegisterRule::Undefined) => Some((Fp::Same, 0)),
             Some(RegisterRule::Offset(offset)) => Some((Fp::AtCfa, words(*offset)?)),
             Some(RegisterRule::Expression(expression)) => match &*self.operations(expression) {
@@ -175,7 +177,7 @@ impl<'b, S: UnwindSection<Slice<'b>>> Translator<'_, S> {
         }
     }
 
-    /// The operations of an expression; none if they are too many or damaged.
+    /// Parses the operations of an expression; none if there are too many or they are damaged.
     fn operations(&self, expression: &UnwindExpression<usize>) -> Operations<'b> {
         let mut operations = Operations::default();
         let Ok(Expression(mut bytes)) = expression.get(self.section) else {
@@ -192,7 +194,7 @@ impl<'b, S: UnwindSection<Slice<'b>>> Translator<'_, S> {
     }
 }
 
-/// x86-64: where the caller's rbx is.
+/// x86-64: location of the caller's rbx.
 fn bx(rule: Option<&RegisterRule<usize>>) -> u8 {
     match rule {
         None | Some(RegisterRule::SameValue) => BX_SAME,
@@ -201,7 +203,7 @@ fn bx(rule: Option<&RegisterRule<usize>>) -> u8 {
     }
 }
 
-/// arm64: where the return address is.
+/// arm64: location of the return address.
 fn return_address(rule: Option<&RegisterRule<usize>>, fp: Option<&RegisterRule<usize>>) -> Option<u8> {
     match rule {
         None | Some(RegisterRule::SameValue | RegisterRule::Register(AArch64::X30)) => Some(RA_IN_LINK_REGISTER),
@@ -216,13 +218,13 @@ fn return_address(rule: Option<&RegisterRule<usize>>, fp: Option<&RegisterRule<u
     }
 }
 
-/// An offset from the CFA as words below it, if [`Row::link`] can hold it.
+/// Converts an offset from the CFA to words below it, if [`Row::link`] can represent it.
 fn words_below(offset: i64) -> Option<u8> {
     let below = u8::try_from(words(offset.checked_neg()?)?).ok()?;
     (1..u8::MAX).contains(&below).then_some(below)
 }
 
-/// A few operations, without memory of their own.
+/// A few operations, without heap memory.
 struct Operations<'b> {
     list: [Operation<Slice<'b>>; MAX_OPERATIONS],
     len: usize,
@@ -238,7 +240,7 @@ impl Default for Operations<'_> {
 }
 
 impl<'b> Operations<'b> {
-    /// There is room: see the only call.
+    /// The capacity suffices: see the only call.
     fn push(&mut self, operation: Operation<Slice<'b>>) {
         self.list[self.len] = operation;
         self.len += 1;
@@ -253,7 +255,7 @@ impl<'b> std::ops::Deref for Operations<'b> {
     }
 }
 
-/// What an operation adds to `register`.
+/// The constant that an operation adds to `register`.
 fn offset_from(operation: &Operation<Slice<'_>>, register: Register) -> Option<i64> {
     match operation {
         Operation::RegisterOffset {
@@ -263,13 +265,13 @@ fn offset_from(operation: &Operation<Slice<'_>>, register: Register) -> Option<i
     }
 }
 
-/// The stack pointer and so many bytes, more than words can tell.
+/// The stack pointer plus a number of bytes that does not fit a count of words.
 fn far(offset: i64) -> Option<(Cfa, i16)> {
     let offset = u64::try_from(offset).ok().filter(|offset| offset.is_multiple_of(FAR))?;
     Some((Cfa::FarSp, u16::try_from(offset / FAR).ok()?.cast_signed()))
 }
 
-/// Bytes as words, if they are whole ones and a row can hold them.
+/// Converts bytes to words, if they are whole words and a row can represent them.
 fn words(offset: i64) -> Option<i16> {
     if offset % WORD == 0 {
         i16::try_from(offset / WORD).ok()

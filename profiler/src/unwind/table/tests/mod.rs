@@ -1,4 +1,5 @@
-//! Tables of real files, held against the evaluator that walks copied stacks: same registers from the same memory.
+//! Compares tables of real files with the evaluator that walks copied stacks: same registers from
+//! the same memory.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -13,25 +14,25 @@ use super::super::cfi::{Cfi, Context, Registers, Rule, Saved};
 use super::functions::is_padding;
 use super::{Table, compile};
 
-/// What the checks of one file came to.
+/// Results of checking one file.
 #[derive(Debug, Default, PartialEq)]
 struct Count {
     checked: u32,
-    /// The row can't hold what the evaluator can follow.
+    /// The evaluator supports the rule, but a row can't represent it.
     beyond_rows: u32,
-    /// Bytes between functions that got the rules before them.
+    /// Bytes between functions that inherited the previous rules.
     padding: u32,
-    /// The entry point's function, whose rules say that somebody called it.
+    /// The entry point's function, whose unwind information claims that it has a caller.
     entry: u32,
 }
 
 fn open(path: &Path) -> Option<ElfFile> {
     let elf = ElfFile::open(File::open(path).ok()?).ok();
-    assert!(elf.is_some(), "{} is no ELF file", path.display());
+    assert!(elf.is_some(), "{} is not an ELF file", path.display());
     elf
 }
 
-/// The test itself, and the libraries that it runs with.
+/// The test binary, and the libraries that it runs with.
 fn mapped_files() -> Vec<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let mut files: Vec<PathBuf> = maps
@@ -55,7 +56,7 @@ const SP: u64 = 0x7ffd_0000_0000;
 const FP: u64 = SP + (1 << 24);
 const BX: u64 = SP + (1 << 25);
 
-/// One address: the row's registers are the evaluator's.
+/// Checks one address: the row's registers are the evaluator's.
 fn check(cfi: &Cfi, context: &mut Context, svma: u64, row: Row, count: &mut Count) {
     let registers = UserRegs {
         ip: svma,
@@ -96,7 +97,7 @@ fn check(cfi: &Cfi, context: &mut Context, svma: u64, row: Row, count: &mut Coun
             let bx = match cfi.saved(context, svma, X86_64::RBX) {
                 Saved::At(offset) => theirs.sp.wrapping_add_signed(offset) | 1,
                 Saved::Untouched => BX,
-                // Each register of a signal frame is told by an expression.
+                // Each register of a signal frame is given by an expression.
                 Saved::Unknown if by == By::Signal => (SP + 128) | 1,
                 Saved::Unknown => 0,
             };
@@ -108,7 +109,7 @@ fn check(cfi: &Cfi, context: &mut Context, svma: u64, row: Row, count: &mut Coun
     }
 }
 
-/// Every `every`th row: at its first and its last byte, and around them.
+/// Checks every `every`th row: at its first and its last byte, and around them.
 fn check_file(elf: &ElfFile, table: &Table, every: usize) -> Count {
     let cfi = Cfi::of(elf).unwrap();
     let mut context = Context::new();
@@ -128,17 +129,17 @@ fn check_file(elf: &ElfFile, table: &Table, every: usize) -> Count {
 #[test]
 fn rows_lead_where_the_evaluator_leads() {
     if cfg!(not(target_arch = "x86_64")) {
-        eprintln!("skipped: what this process maps is of another processor than the evaluator");
+        eprintln!("skipped: this process maps code for another processor than the evaluator's");
         return;
     }
     for path in mapped_files() {
         let elf = open(&path).unwrap();
         let table = compile(&elf).unwrap();
-        // Unoptimised, the test itself has a million rows.
+        // Without optimization, the test binary has a million rows.
         let every = table.rows.len() / 20_000 + 1;
         let count = check_file(&elf, &table, every);
         assert!(count.checked > 1_000, "{}: {count:?}", path.display());
-        // What libc and ld.so say beyond rows needs registers that no walk has.
+        // The rules of libc and ld.so that rows can't represent need registers that no walk has.
         assert_eq!(count.beyond_rows, 0, "{}: {count:?}", path.display());
         assert!(count.entry < 20, "{}: {count:?}", path.display());
         assert_eq!(table.stats.damaged, 0, "{}", path.display());
@@ -167,7 +168,7 @@ fn rows_of_large_libraries_lead_where_the_evaluator_leads() {
     }
 }
 
-/// Start and end of every function, by start.
+/// Start and end of every function, sorted by start.
 fn listed(elf: &ElfFile) -> Vec<(u64, u64)> {
     let section = elf.section(".eh_frame").unwrap();
     let bases = BaseAddresses::default().set_eh_frame(section.svma.start);
@@ -184,8 +185,8 @@ fn listed(elf: &ElfFile) -> Vec<(u64, u64)> {
     functions
 }
 
-/// Independent of what was compiled: every function that gimli lists has rows from its first to its last byte, and what lies
-/// between functions has none, but for padding.
+/// Independent of the compiler: every function that gimli lists has rows from its first to its last
+/// byte, and the code between functions has none, except for padding.
 #[test]
 fn functions_are_covered_and_gaps_are_not() {
     for path in mapped_files() {
