@@ -1,5 +1,6 @@
 //! `ngmi lint`: checks a profile as strictly as the front end requires.
 
+use crate::plural::counted;
 use std::fs::File;
 use std::process::ExitCode;
 
@@ -18,6 +19,10 @@ pub fn run(args: &Lint) -> Result<ExitCode> {
         tell(format_args!("{}: no problems found", args.profile.display()));
         return Ok(ExitCode::SUCCESS);
     }
-    tell(format_args!("{}: {} faults", args.profile.display(), faults.len()));
+    tell(format_args!(
+        "{}: {}",
+        args.profile.display(),
+        counted(faults.len() as u64, "problem")
+    ));
     Ok(ExitCode::FAILURE)
 }

@@ -22,6 +22,7 @@ use super::terminal::{fail, out, tell};
 use crate::addr::PAGE;
 use crate::capture::apart::{Side, apart};
 use crate::fact::Recording;
+use crate::plural::counted;
 use crate::record::preload::ahead::{Ahead, read};
 use crate::record::preload::identify::{Identified, identify};
 use crate::record::preload::read_list;
@@ -141,10 +142,10 @@ fn tell_made(
 
 fn totals(list: &List) -> String {
     format!(
-        "{} in {} ranges of {} files",
+        "{} in {} of {}",
         bytes(list.bytes()),
-        count(list.reads.len() as u64),
-        count(list.files.len() as u64)
+        counted(list.reads.len() as u64, "range"),
+        counted(list.files.len() as u64, "file")
     )
 }
 

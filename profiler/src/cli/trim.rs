@@ -11,6 +11,7 @@ use super::span::times;
 use super::terminal::tell;
 use crate::fact::trim::{Cut, trim};
 use crate::fact::{FactSink, FactSource as _, Mark, Process, SampleFact, Tables};
+use crate::plural::counted;
 use crate::profile::ProfileSource;
 use crate::record::finish::write_profile;
 use crate::record::spool::Output;
@@ -54,11 +55,11 @@ pub fn run(args: Trim) -> Result<ExitCode> {
     let bytes = output.finish()?;
     let before = std::fs::metadata(&args.profile).map_or(0, |file| file.len());
     tell(format_args!(
-        "{}: {} processes, {} threads, {} samples; {} kB instead of {} kB",
+        "{}: {}, {}, {}; {} kB instead of {} kB",
         args.output.display(),
-        tables.processes.len(),
-        tables.threads.len(),
-        tables.recording.samples_seen,
+        counted(tables.processes.len() as u64, "process"),
+        counted(tables.threads.len() as u64, "thread"),
+        counted(tables.recording.samples_seen, "sample"),
         bytes.div_ceil(1000),
         before.div_ceil(1000)
     ));

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Recording, Tables, ThreadId};
 use crate::event::EXACT_TOUCH;
+use crate::plural::{self, agreeing};
 
 /// Which hooks recorded page faults (docs/page-faults.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -144,7 +145,11 @@ impl AccountCheck {
         let tid = tables.threads.get(worst.thread.index()).map_or(0, |thread| thread.tid);
         let more = match self.open.len() - 1 {
             0 => String::new(),
-            others => format!(", and {others} more threads"),
+            others => format!(
+                ", and {} more {}",
+                plural::count(others as u64),
+                agreeing(others as u64, "thread")
+            ),
         };
         let (count, what) = (
             worst.difference.unsigned_abs(),

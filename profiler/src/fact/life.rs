@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{FactSink, Mark, SampleFact, Tables, Thread, ThreadId, WaitFact};
 use crate::addr::{Timestamp, ns};
+use crate::plural::{agreeing, count};
 
 /// One in this many parts of a lifetime may be missing.
 const PART: u64 = 1000;
@@ -158,7 +159,11 @@ impl LifeCheck {
         let tid = tables.threads.get(worst.thread.index()).map_or(0, |thread| thread.tid);
         let more = match self.open.len() - 1 {
             0 => String::new(),
-            others => format!(", and {others} more threads"),
+            others => format!(
+                ", and {} more {}",
+                count(others as u64),
+                agreeing(others as u64, "thread")
+            ),
         };
         let what = if worst.difference_ns < 0 { "missing" } else { "too much" };
         let ms = worst.difference_ns.unsigned_abs() as f64 / 1e6;

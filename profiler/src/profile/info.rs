@@ -7,6 +7,7 @@ use crate::fact::account::{self, FaultTier};
 use crate::fact::budget::Collected;
 use crate::fact::fault::FaultClass;
 use crate::fact::{FoldedFaults, Recording, StackEnds, Tables};
+use crate::plural::counted;
 
 /// Maximum number of modules listed for incomplete stacks.
 const WORST: usize = 10;
@@ -150,7 +151,12 @@ fn faults(tables: &Tables, collected: &Collected) -> Vec<Value> {
         ] {
             entries.push(entry(label, "integer", count));
         }
-        let closes = || format!("reconciles for each of {} threads that ended", account.threads);
+        let closes = || {
+            format!(
+                "reconciles for each of {} that ended",
+                counted(account.threads, "thread")
+            )
+        };
         let result = account.problem(tables).unwrap_or_else(closes);
         entries.push(entry("Account", "string", result));
     }

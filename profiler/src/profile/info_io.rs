@@ -9,6 +9,7 @@ use super::info::{self, entry};
 use super::words;
 use crate::fact::budget::{Collected, WaitSum};
 use crate::fact::{DeviceId, Recording, Tables, WaitReason};
+use crate::plural::counted;
 
 /// The sections on waits and requests; empty if neither was recorded.
 pub fn sections(tables: &Tables, collected: &Collected) -> Vec<(&'static str, Vec<Value>)> {
@@ -77,8 +78,8 @@ fn requests(tables: &Tables, collected: &Collected) -> Vec<Value> {
             unfinished => format!(", {unfinished} unfinished"),
         };
         let text = format!(
-            "{} requests{errors}, {} read, {} written{unfinished}",
-            totals.requests,
+            "{}{errors}, {} read, {} written{unfinished}",
+            counted(totals.requests, "request"),
             words::size(totals.read),
             words::size(totals.written)
         );

@@ -1,5 +1,7 @@
 //! Text for terminals: numbers with units, and untrusted names, truncated and escaped.
 
+pub use crate::plural::count;
+
 /// Width of a terminal in columns.
 pub const WIDTH: usize = 80;
 
@@ -238,19 +240,6 @@ pub fn counted(part: u64, whole: u64) -> String {
 
 fn of(part: u64, whole: u64) -> String {
     format!("{} of {}", count(part), count(whole))
-}
-
-/// Formats an integer with thousands separators: `12,345`.
-pub fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

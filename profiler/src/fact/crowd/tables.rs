@@ -7,6 +7,7 @@ use crate::addr::Timestamp;
 use crate::fact::Location;
 use crate::fact::budget::Collected;
 use crate::fact::fault::FaultAccount;
+use crate::plural::counted;
 
 /// Replaces the old processes and threads by the new ones, and notes in the recording which rows are merged.
 pub fn gather(tables: &mut Tables, plan: &Plan, collected: &Collected) {
@@ -81,11 +82,11 @@ fn thread(tables: &Tables, plan: &Plan, group: &Group, members: &[ThreadId]) -> 
     let first = all().next();
     let old = first.map_or(ProcessId(0), |thread| thread.process);
     let name = match group {
-        Group::Rest(_) => counted(members.len(), "other thread"),
+        Group::Rest(_) => counted(members.len() as u64, "other thread"),
         Group::Program(_) => {
             let processes: FxHashSet<ProcessId> = all().map(|thread| thread.process).collect();
-            let threads = counted(members.len(), "thread");
-            format!("{threads} of {}", counted(processes.len(), "process"))
+            let threads = counted(members.len() as u64, "thread");
+            format!("{threads} of {}", counted(processes.len() as u64, "process"))
         }
     };
     let start = all().map(|thread| thread.start).min().unwrap_or_default();
@@ -134,11 +135,6 @@ fn process(tables: &Tables, name: &str, members: &[ThreadId], row: ThreadId) -> 
         main_thread: Some(row),
         ..Process::born(pid, name.to_owned(), start)
     }
-}
-
-fn counted(count: usize, what: &str) -> String {
-    let many = if what.ends_with('s') { "es" } else { "s" };
-    format!("{count} {what}{}", if count == 1 { "" } else { many })
 }
 
 /// The last end, if all have ended.

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::system::Dropped;
 use super::{Entry, Why};
 use crate::cli::options::Wanted;
+use crate::plural::counted;
 use crate::report::repeat::CacheState;
 
 /// Files that are named, at most.
@@ -72,7 +73,7 @@ impl Report<'_> {
     }
 
     fn head(&self, known: &[&Entry], total: u64, wrong: u64) -> String {
-        let files = plural(known.len() as u64, "file");
+        let files = counted(known.len() as u64, "file");
         let part = format!("{} ({:.1} %)", bytes(wrong), 100.0 * wrong as f64 / total.max(1) as f64);
         let moved = |by: fn(u64, u64) -> u64| {
             let moved = known.iter().map(|entry| Some(by(entry.before?, entry.after?)));
@@ -103,7 +104,7 @@ impl Report<'_> {
         if sampled > 0 {
             let text = format!(
                 "{} of other owners by sample: only root is told more",
-                plural(sampled, "file")
+                counted(sampled, "file")
             );
             lines.extend(wrapped(&text));
         }
@@ -113,7 +114,7 @@ impl Report<'_> {
             let did = if self.wanted == Wanted::Warm { "read" } else { "advised" };
             lines.extend(wrapped(&format!(
                 "{}, {size}: {did}, but this kernel does not tell how much is in memory; root can ask",
-                plural(unknown.len() as u64, "file")
+                counted(unknown.len() as u64, "file")
             )));
         }
         lines
@@ -152,7 +153,7 @@ fn table(left: &[&Entry], wrong: &dyn Fn(&Entry) -> u64) -> Vec<String> {
         .collect();
     if !rest.is_empty() {
         let size = bytes(sum(rest.iter().map(|entry| wrong(entry))));
-        let size = format!("{:INDENT$}{size:>9} in {} more", "", plural(rest.len() as u64, "file"));
+        let size = format!("{:INDENT$}{size:>9} in {} more", "", counted(rest.len() as u64, "file"));
         let mapped = rest
             .iter()
             .filter(|entry| matches!(entry.why, Some(Why::Mapped(_))))
@@ -175,7 +176,7 @@ fn reason(entry: &Entry, room: usize) -> String {
             let long = format!("{short} ({})", holders.pid);
             if long.chars().count() <= room { long } else { short }
         }
-        Some(Why::Mapped(holders)) => format!("mapped by {} processes", holders.count),
+        Some(Why::Mapped(holders)) => format!("mapped by {}", counted(holders.count as u64, "process")),
         Some(Why::Hidden) => "perhaps mapped by others".to_owned(),
         Some(Why::Unwritten) => "is being written".to_owned(),
         Some(Why::NoRoom) => "no memory is free for it".to_owned(),
@@ -192,7 +193,7 @@ pub fn missed(files: &[&Path], warm: bool, is_kept: bool) -> Vec<String> {
         *folders.entry(file.parent().unwrap_or(file)).or_default() += 1;
     }
     let (flag, state) = if warm { ("--warm", "cold") } else { ("--cold", "warm") };
-    let count = plural(files.len() as u64, "file");
+    let count = counted(files.len() as u64, "file");
     let mut lines = vec![format!(
         "{flag} did not foresee {count}, mapped later and perhaps {state}:"
     )];
@@ -237,7 +238,7 @@ fn unreadable(entries: &[Entry]) -> Vec<String> {
     } else {
         String::new()
     };
-    let files = plural(closed.len() as u64, "file");
+    let files = counted(closed.len() as u64, "file");
     wrapped(&format!("{files} can't be read and stay as they are: {some}{more}"))
 }
 
@@ -286,10 +287,6 @@ fn wrapped(text: &str) -> Vec<String> {
         }
     }
     lines
-}
-
-fn plural(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Sparse files may be of any size.

@@ -10,6 +10,7 @@ use super::tally::{Tally, TimeParts};
 use super::text_pages;
 use super::warn::{Tier, warnings};
 use crate::fact::account::is_exact_touch;
+use crate::plural::counted;
 use crate::report::export::ns;
 use crate::report::findings::Finding;
 use crate::report::text::{WIDTH, columns, count, duration, fit, path, percent, warning, wrapped};
@@ -75,7 +76,7 @@ fn head(report: &FaultReport) -> Vec<String> {
             format!("{} more", count(folded.faults)),
             format!("{} major", count(folded.major)),
             format!("{} in all", duration(folded.time_ns)),
-            format!("{} pages read", count(folded.pages_read)),
+            format!("{} read", counted(folded.pages_read, "page")),
             "aggregated in this profile, not in the tables".to_owned(),
         ];
         lines.extend(wrapped("folded: ", &words, ", "));

@@ -9,6 +9,7 @@ use super::report::{FunctionRow, IoReport, ProcessRow};
 use super::tally::Tally;
 use super::text_devices;
 use super::warn::warnings;
+use crate::plural::counted;
 use crate::report::export::ns;
 use crate::report::text::{WIDTH, bytes, columns, count, duration, fit, path, percent, warning, wrapped};
 
@@ -72,10 +73,11 @@ fn head(report: &IoReport) -> Vec<String> {
 /// Compares the recorded requests of each device with the device's own counters.
 fn account(devices: &[DeviceRow]) -> Vec<String> {
     let figures = |counts: &Counts| {
-        let (reads, writes) = (count(counts.reads), count(counts.writes));
         format!(
-            "{reads} reads {}, {writes} writes {}",
+            "{} {}, {} {}",
+            counted(counts.reads, "read"),
             size(counts.read_bytes),
+            counted(counts.writes, "write"),
             size(counts.written_bytes)
         )
     };

@@ -17,7 +17,7 @@ pub fn warnings(report: &IoReport) -> Vec<String> {
         let device = fit(device, 30);
         let why = if lost > 0 {
             format!(
-                "{} records were lost; `ngmi record` lists the losses and how to avoid them",
+                "records lost: {}; `ngmi record` lists the losses and how to avoid them",
                 count(lost)
             )
         } else {

@@ -3,6 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use super::{Asleep, FaultSummary, MainThread, Summary};
+use crate::plural::{counted, loss};
 use crate::report::findings::Finding;
 use crate::report::text::{WIDTH, bytes, columns, count, duration, estimate, fit, fit_middle, percent};
 
@@ -76,12 +77,9 @@ impl Summary {
 
     fn asleep_line(main: &MainThread, asleep: &Asleep) -> String {
         let head = format!("no thread ran in {}: ", duration(main.wall_ns));
-        let threads = match asleep.threads {
-            1 => "1 thread".to_owned(),
-            threads => format!("{} threads", count(threads)),
-        };
+        let threads = counted(asleep.threads, "thread");
         if asleep.processes > 1 {
-            return format!("{head}{threads} in {} processes", count(asleep.processes));
+            return format!("{head}{threads} in {}", counted(asleep.processes, "process"));
         }
         let rest = format!(" ({}), {threads}", main.pid);
         let room = WIDTH.saturating_sub(columns(&head) + columns(&rest));
@@ -115,6 +113,8 @@ impl Summary {
             let module = function
                 .module
                 .as_ref()
+                // A function without a name is called by its module and offset already.
+                .filter(|module| !function.function.starts_with(&format!("{module} + ")))
                 .map_or(String::new(), |module| format!(" ({})", fit_middle(module, 24)));
             let width = WIDTH.saturating_sub(columns(&head) + columns(&module));
             lines.push(head + &fit_middle(&function.function, width) + &module);
@@ -126,9 +126,9 @@ impl Summary {
         let mut lines = Vec::new();
         let of = if self.samples > 0 {
             format!(
-                " of {} threads in {} processes",
-                count(self.threads),
-                count(self.processes)
+                " of {} in {}",
+                counted(self.threads, "thread"),
+                counted(self.processes, "process")
             )
         } else {
             String::new()
@@ -152,10 +152,7 @@ impl Summary {
 
     /// Losses; if there are none, the line also has the cost of the recording.
     fn lost_line(&self) -> String {
-        let losses = self
-            .losses
-            .iter()
-            .map(|(name, lost)| format!("{} {name}", count(*lost)));
+        let losses = self.losses.iter().map(|(name, lost)| loss(name, *lost));
         let line = list("lost:    ", losses, "nothing");
         match &self.cost {
             Some(cost) if self.losses.is_empty() => cost.line(&format!("{line}; cost ")),

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use super::report::{ReasonRow, StackRow, WaitReport, WakerRow};
 use super::tally::Tally;
+use crate::plural::counted;
 use crate::report::text::{columns, count, duration, escaped, fit, path, percent, warning};
 
 /// Width of the terminal in columns.
@@ -74,10 +75,7 @@ fn head(report: &WaitReport) -> Vec<String> {
         let known = account.on_ns.saturating_add(account.off_ns);
         lines.push(format!(
             "{} = {} on + {} off CPU: {} of {}",
-            match account.threads {
-                1 => "lifetime of 1 thread".to_owned(),
-                threads => format!("lifetime of {} threads", count(threads)),
-            },
+            format_args!("lifetime of {}", counted(account.threads, "thread")),
             duration(account.on_ns),
             duration(account.off_ns),
             percent(known, account.life_ns),
