@@ -224,8 +224,7 @@ impl Collector {
     }
 
     /// Ends collecting: notes in `tables` what was thinned or dropped and, if anything was, removes the stacks and
-    /// frames that
-    /// no fact refers to any more.
+    /// frames that no fact refers to any more.
     pub fn finish(mut self, tables: &mut Tables) -> Collected {
         let (waits, requests) = (self.waits.fit(), self.requests.fit());
         while self.kept > 0 && self.kept + WAIT_ROWS * waits > self.budget.samples {

@@ -191,7 +191,7 @@ pub struct Recording {
     pub folded_requests: Vec<FoldedRequests>,
     /// Sum of the samples' and the exits' on-CPU time, in ns, before thinning.
     pub cpu_time_seen: u64,
-    /// What the recording itself cost; `None` if the recorder was killed, or is an older version.
+    /// What the recording itself cost; `None` if the recorder was killed, or is older.
     #[serde(default)]
     pub cost: Option<Cost>,
     /// Rows of merged threads.

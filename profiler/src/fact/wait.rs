@@ -121,7 +121,7 @@ pub struct WakerFact {
 pub enum WaitReason {
     /// A CPU: it was preempted, or had just been created.
     RunQueue,
-    /// A disk: a read or write that it started, or that another thread had.
+    /// A disk: a read or write that it, or another thread, had started.
     Disk,
     /// A lock in the program: a futex that is held.
     Lock,
@@ -137,7 +137,7 @@ pub enum WaitReason {
     Sleep,
     /// The end of a child.
     Child,
-    /// To be resumed after a stop: by a signal or a debugger.
+    /// The end of a stop by a signal or a debugger.
     Stopped,
     /// A lock or an event of the file system, without disk I/O for this thread.
     FileSystem,

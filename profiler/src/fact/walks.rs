@@ -1,6 +1,5 @@
 //! User stacks walked by the kernel side: their frames, how the walks ended, and (with `--check-walks`) whether
-//! framehop
-//! agrees.
+//! framehop agrees.
 
 mod kept;
 

@@ -113,8 +113,7 @@ fn check_times(recording: &Recording, pid: u32, before: u64) {
             .filter(|sample| sample.at.tid == exit.at.tid)
             .count() as f64;
         // One per millisecond of CPU time: by chance a few more of a thread that shares it (331 of 300 ms, observed
-        // during a build), fewer
-        // where the machine has no time for every tick (an emulated one lost nine of ten).
+        // during a build), fewer where the machine has no time for every tick (an emulated one lost nine of ten).
         let rate = samples * 1e6 / recording.cpu_time(exit.at.tid) as f64;
         assert!((0.05..1.3).contains(&rate), "{samples} samples, {rate} a millisecond");
         assert!(exit.minor_faults > 0);

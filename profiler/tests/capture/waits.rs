@@ -1,6 +1,5 @@
 //! Waits of programs with known waits: each switch is recorded once, and a thread's off-CPU time is its lifetime
-//! minus its time on
-//! CPUs.
+//! minus its time on CPUs.
 
 use std::path::Path;
 use std::process::Command;

@@ -2,8 +2,7 @@
 //! with it.
 //!
 //! The eBPF programs ensure this themselves (`profiler-ebpf/src/scope.rs`). Logs of earlier versions contain waits,
-//! requests and
-//! CPU time from before, since hooks were attached up to a second earlier.
+//! requests and CPU time from before, since hooks were attached up to a second earlier.
 
 use std::borrow::Cow;
 

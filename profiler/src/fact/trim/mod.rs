@@ -1,8 +1,7 @@
 //! Cuts a recording to an interval or to some processes. What remains is renumbered, the rest is removed.
 //!
 //! A fact that overlaps the interval is kept. Waits and marks are cut to it, since both may be as long as the
-//! recording;
-//! so is the CPU time of a sample, which counts from the sample before. Faults and requests stay whole.
+//! recording; so is the CPU time of a sample, which counts from the sample before. Faults and requests stay whole.
 
 mod compact;
 mod filter;
