@@ -93,8 +93,9 @@ fn without(names: &Names, kind: Kind, text: &str) -> Option<String> {
     plain.flatten().or(replaced)
 }
 
-/// The program of a command line. Programs overwrite theirs with their activity (`postgres: alice db 10.1.2.3
-/// SELECT`), so the result is the name in the program's path, unless the first word is a shorter or longer form of it.
+/// The program of a command line. Programs overwrite theirs with their activity
+/// (`postgres: alice db 10.1.2.3 SELECT`), so the result is the name in the program's path, unless the first word is
+/// a shorter or longer form of it.
 fn program_name(program: &Program<'_>) -> Option<String> {
     let first = program.command_line.first()?;
     let path = program.path.map(|path| path.strip_suffix(" (deleted)").unwrap_or(path));

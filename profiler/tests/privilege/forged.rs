@@ -80,7 +80,7 @@ fn a_forged_start_is_refused() {
     }
 }
 
-/// A command without no_new_privs: ngmi's recorder always sets it.
+/// A command without `no_new_privs`: ngmi's recorder always sets it.
 #[test]
 fn a_forged_command_is_judged_as_any_process() {
     needs_capture!();
