@@ -56,7 +56,7 @@ pub struct FaultFact {
 }
 
 impl FaultFact {
-    /// Whether it was switched out for a disk, or for another thread's read.
+    /// It was switched out for a disk, or for somebody else's read.
     pub fn waited(&self) -> bool {
         self.waits.disk.is_some_and(|time| !time.is_zero()) || self.waits.other_read.is_some_and(|time| !time.is_zero())
     }
@@ -367,32 +367,32 @@ impl FaultAccount {
     }
 }
 
-/// Faults of one thread that exceeded the profile's budget: the shortest minor ones are folded first.
+/// Faults of one thread that the profile's budget had no room for one by one: the shortest minor ones go first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoldedFaults {
-    /// The thread.
+    /// Whose.
     pub thread: ThreadId,
-    /// The class of the faults.
+    /// Which.
     pub class: FaultClass,
-    /// Whether the kernel counts them as major.
+    /// The kernel counts them as major.
     pub major: bool,
-    /// Number of faults.
+    /// How many.
     pub faults: u64,
     /// Sum of [`FaultFact::time`], in ns.
     pub time: u64,
-    /// Pages read into the page cache during the faults.
+    /// Pages that were read into the page cache meanwhile.
     pub pages_read: u64,
 }
 
-/// Page-cache reads of one file that exceeded the profile's budget.
+/// Pages of one file that the profile's budget had no room for run by run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoldedReads {
     /// The file.
     pub file: MappedFileId,
-    /// Whether they were within page faults, not system calls.
+    /// Within page faults; else by system calls.
     pub in_fault: bool,
-    /// Number of [`PagesReadFact`]s.
+    /// How many [`PagesReadFact`]s.
     pub runs: u64,
-    /// Number of pages.
+    /// Their pages.
     pub pages: u64,
 }

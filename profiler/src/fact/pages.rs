@@ -33,19 +33,19 @@ const MAX_READS: usize = 1 << 21;
 /// Maximum number of pages that one fault maps around itself: those of a page table.
 const MAX_AROUND: u32 = 512;
 
-/// Default size of the fault-around window in pages (`fault_around_bytes`).
+/// Pages of fault-around's window unless it was changed (`fault_around_bytes`).
 const USUAL_AROUND: u64 = 16;
 
-/// Pages that a fault read, and its thread's stack.
+/// Pages that a fault read, and where its thread was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FaultRead {
     /// When the fault began.
     pub time: Timestamp,
-    /// The reading thread.
+    /// Who read.
     pub thread: ThreadId,
-    /// Stack of the fault.
+    /// With which stack.
     pub stack: Option<StackId>,
-    /// The pages.
+    /// Which pages.
     pub pages: PageRange,
 }
 
@@ -62,26 +62,26 @@ pub struct FilePages {
     first_fault: Option<Timestamp>,
     /// Mapped around a fault; they were in memory.
     pub around: PageSet,
-    /// In the range around a fault; mapped if they were in memory, which is unknown: no recorded thread read them.
+    /// In the range around a fault; mapped if they were in memory, which nobody saw: no recorded thread read them.
     pub maybe_around: PageSet,
     /// Faulted in.
     pub faulted: PageSet,
-    /// The reads behind `read_by_faults`, in order of arrival; only those with pages left untouched at first.
+    /// Who read what is in `read_by_faults`, in the order in which it came; only reads of which something was not touched right then.
     pub reads: Vec<FaultRead>,
-    /// [`FilePages::spots`], for the few files that have any.
+    /// [`FilePages::spots`], of those few files that have any.
     read_around_off: Option<Box<FxHashMap<Option<FrameId>, Spot>>>,
-    /// Folios of more than one page, for files that have any.
+    /// Folios of more than one page, of files that have any.
     folios: Option<Box<Folios>>,
 }
 
 impl FilePages {
-    /// Pages that faults read and certainly did not map: a lower bound, since [`FilePages::maybe_mapped`] is left out.
+    /// Pages that faults read and certainly did not map: a lower bound, since what [`FilePages::maybe_mapped`] has is left out.
     pub fn wasted(&self) -> PageSet {
         let mapped = [&self.faulted, &self.around, &self.maybe_mapped()];
         self.read_by_faults.without(&mapped)
     }
 
-    /// The same by read: the number of wasted pages in each. A page that was read repeatedly counts for the first read.
+    /// The same by read: how many pages of each were wasted. A page that was read several times counts for the first one.
     pub fn wasted_reads(&self) -> impl Iterator<Item = (FaultRead, u64)> {
         let mut left = self.wasted();
         self.reads.iter().filter_map(move |read| {
@@ -90,7 +90,7 @@ impl FilePages {
         })
     }
 
-    /// Pages that may have been mapped without a fault on them: in the range around a fault, or in the
+    /// Pages that may have been mapped without a fault for them, and whether they were is not known: in the range around a fault, or in the
     /// folio of a page that was mapped.
     pub fn maybe_mapped(&self) -> PageSet {
         let mut maybe = self.in_mapped_folios();
@@ -98,8 +98,8 @@ impl FilePages {
         maybe.without(&[&self.faulted, &self.around])
     }
 
-    /// All pages of folios with a page that was, or may have been, mapped. Newer kernels map them at once
-    /// (`mm/memory.c`: `finish_fault`; `mm/filemap.c`: `filemap_map_pages`), and no tracepoint reports it.
+    /// All pages of the folios that hold a page that was, or may have been, mapped. Newer kernels map them at once (`mm/memory.c`: `finish_fault`;
+    /// `mm/filemap.c`: `filemap_map_pages`), and no tracepoint reports it.
     pub fn in_mapped_folios(&self) -> PageSet {
         let sets = [&self.faulted, &self.around, &self.maybe_around];
         let folios = self.folios.as_ref();
@@ -117,8 +117,7 @@ impl FilePages {
         all.all(|page| self.faulted.contains(page) || self.around.contains(page))
     }
 
-    /// Maps the range around a fault, as far as it was in memory; pages that `is_own` matches were read too late for
-    /// it.
+    /// The range around a fault was mapped, as far as it was in memory; what `is_own` says came too late for it.
     fn map_around(&mut self, around: Option<PageRange>, is_own: impl Fn(u64) -> bool) {
         let Some(PageRange { first, count }) = around else {
             return;
@@ -135,8 +134,7 @@ impl FilePages {
         }
     }
 
-    /// The kernel may have mapped pages around a fault without reporting which: those of its usual window, wherever
-    /// that begins.
+    /// The kernel may have mapped pages around a fault and did not report which: those of its usual window, wherever that begins.
     fn may_map_around(&mut self, page: u64, is_own: impl Fn(u64) -> bool) {
         let window = page.saturating_sub(USUAL_AROUND - 1)..page.saturating_add(USUAL_AROUND);
         for page in window.filter(|page| !is_own(*page)) {
@@ -144,7 +142,7 @@ impl FilePages {
         }
     }
 
-    /// Returns true if it is a new spot.
+    /// True if it is a new one.
     fn note_spot(&mut self, function: Option<FrameId>, fault: &FaultFact, page: u64, room: bool) -> bool {
         let is_known = self
             .read_around_off
@@ -172,7 +170,7 @@ impl FilePages {
     }
 }
 
-/// Pages that a fault in progress has read.
+/// What a fault under way has read.
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     time: Timestamp,
@@ -190,7 +188,7 @@ pub struct Pages {
     files: Vec<(FileId, FilePages)>,
     /// [`hides_around`] of the recording.
     hides_around: Option<bool>,
-    /// What each thread has read since its last fault ended.
+    /// What a thread has read since its last fault was over.
     pending: FxHashMap<ThreadId, Vec<Pending>>,
     spots: usize,
     reads: usize,
@@ -205,7 +203,7 @@ impl Pages {
         let Some(id) = tables.files.get(read.file.index()).map(|file| file.id) else {
             return;
         };
-        // They were not in memory, so no earlier fault could have mapped them around itself.
+        // They were not in memory: what an earlier fault could have mapped around did not have them.
         self.change(id, |file| {
             file.maybe_around.remove_range(read.pages);
             if Folios::order(read) > 0 {
@@ -240,7 +238,7 @@ impl Pages {
         for read in own.extract_if(.., |read| read.time < fault.start) {
             self.leave_out(read);
         }
-        // Only a repeated attempt finds what the first one read; tier 1 counts attempts, and where the tier does not, a
+        // Only an attempt that is repeated finds what the first one read; tier 1 counts them, and where the tier does not, a
         // wait means that the first one gave up.
         let repeated = fault.retries.map_or_else(|| fault.waited(), |retries| retries > 0);
         if repeated {

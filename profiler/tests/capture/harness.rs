@@ -60,7 +60,7 @@ impl Waiting {
     }
 }
 
-/// Everything that a recording produced.
+/// Everything that a recording left behind.
 pub struct Recording {
     pub header: Header,
     pub ended: Ended,

@@ -44,7 +44,7 @@ fn a_user_cuts_off_mapped_files_under_roots_recorder() {
     );
 }
 
-/// Kills the process whose pid is in a file.
+/// Ends the process that a file's text names.
 struct Ended(std::path::PathBuf);
 
 impl Drop for Ended {
@@ -56,7 +56,7 @@ impl Drop for Ended {
     }
 }
 
-/// The program is on a file system that answers only while the program runs. Its names are left out, with a message.
+/// The program is on a file system that answers as long as the program runs. Its names are left out, and that is said.
 #[test]
 fn a_file_system_that_stands_still_costs_names() {
     needs_capture!();
@@ -65,7 +65,7 @@ fn a_file_system_that_stands_still_costs_names() {
     std::fs::create_dir(&folder).unwrap();
     let _ended = Ended(note.clone());
     let burn = Oracle::c("burn").path;
-    // Until the recorder has built its unwind table.
+    // Until the recorder has made its unwind table.
     let words = [burn.as_os_str(), folder.as_os_str(), note.as_os_str(), "3000".as_ref()];
     let outcome = Ngmi::record().program(Oracle::c("standstill").path, words).run();
     if outcome.code() == 77 {
