@@ -1,4 +1,4 @@
-//! Events of every kind, made at random.
+//! Random events of every kind.
 
 mod waits;
 
@@ -80,7 +80,7 @@ fn file() -> impl Strategy<Value = FileId> {
     })
 }
 
-/// Mostly absent, as in life.
+/// Mostly the default, as in real logs.
 fn rarely<T: Default + std::fmt::Debug>(some: impl Strategy<Value = T>) -> impl Strategy<Value = T> {
     prop::option::weighted(0.3, some).prop_map(Option::unwrap_or_default)
 }
@@ -258,7 +258,7 @@ pub fn stream() -> impl Strategy<Value = Vec<Event<'static>>> {
     )
 }
 
-/// Events with chunks of their own.
+/// Events in separate chunks.
 pub fn extras() -> impl Strategy<Value = Vec<Event<'static>>> {
     let segment = any::<(u64, u64, u64)>().prop_map(|(offset, svma, file_size)| Segment {
         offset,

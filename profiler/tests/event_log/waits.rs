@@ -1,4 +1,4 @@
-//! Waits and block requests, made at random.
+//! Random waits and block requests.
 
 use profiler::addr::Timestamp;
 use profiler::event::{
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::{at, file, stacks, text};
 
-/// Waits, and what comes ahead of them.
+/// Waits, and the records that precede them.
 pub fn waits() -> impl Strategy<Value = Event<'static>> {
     let open = (file(), any::<(u32, u32, u64)>()).prop_map(|(file, (mode, magic, name))| OpenFile {
         file,
@@ -36,7 +36,7 @@ pub fn waits() -> impl Strategy<Value = Event<'static>> {
         prop::option::of(call),
         prop::option::of(waker),
     );
-    // A wait has no copy of its own.
+    // A wait has no copy of the stack.
     let stacks_of_wait = stacks().prop_map(|stacks| Stacks {
         copy: std::borrow::Cow::default(),
         ..stacks

@@ -1,4 +1,4 @@
-//! A log that is made up, of a process with one thread.
+//! A synthetic log of a process with one thread.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,7 +10,7 @@ use profiler::event::{At, Event, Header, HookStatus, TaskNew};
 /// When the recording starts.
 pub const START: u64 = 1_000_000_000;
 
-/// The thread, so many ns after the start.
+/// The thread, this many ns after the start.
 pub fn at(time: u64) -> At {
     At {
         time: Timestamp(START + time),
@@ -19,7 +19,7 @@ pub fn at(time: u64) -> At {
     }
 }
 
-/// A log in which the thread of this name was born.
+/// A log in which the thread with this name was born.
 pub fn begin(path: &Path, name: &str, hooks: Vec<HookStatus>) -> LogWriter<File> {
     let header = Header {
         start: Timestamp(START),

@@ -1,9 +1,9 @@
-//! Rows of tables that are made up: what a test does not say of them is nothing.
+//! Table rows for tests: all fields that a test does not set are empty.
 
 use profiler::addr::Timestamp;
 use profiler::fact::{Module, ModuleKind, Process, ProcessId, Thread};
 
-/// When every recording that is made up starts.
+/// When every synthetic recording starts.
 pub const START: u64 = 5_000_000_000;
 
 pub fn process(pid: u32, name: &str) -> Process {

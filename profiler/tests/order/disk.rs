@@ -1,19 +1,19 @@
-//! A disk of one's own.
+//! A separate disk.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A disk that reads nothing ahead, so that each page that is touched is a read: where the code is, newer kernels read around also what was
-/// advised to be read at random (`mm/filemap.c`: `do_sync_mmap_readahead`).
+/// A disk without read-ahead, where each touched page is a read: newer kernels read around code even if it was
+/// advised as random (`mm/filemap.c`: `do_sync_mmap_readahead`).
 pub struct Disk {
     device: String,
-    /// Where it is mounted.
+    /// Mount point.
     pub folder: PathBuf,
 }
 
 impl Disk {
-    /// Made in this folder; `None`: this machine has none to give.
+    /// Creates a disk in this folder; `None` if this machine can't.
     pub fn new(folder: &Path) -> Option<Self> {
         let image = folder.join("image");
         fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
@@ -27,7 +27,10 @@ impl Disk {
             .output()
             .unwrap();
         if !made.status.success() {
-            println!("skipped: no disk of our own: {}", String::from_utf8_lossy(&made.stderr));
+            println!(
+                "skipped: cannot create a disk: {}",
+                String::from_utf8_lossy(&made.stderr)
+            );
             return None;
         }
         Some(Self {

@@ -1,4 +1,4 @@
-//! Any page fault, and any read, of the threads and files of `everything`.
+//! Any page fault and any read of the threads and files of `everything`.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ fn place(address: u64) -> impl Strategy<Value = Option<FilePlace>> {
         place.map(|(file, offset, byte)| FilePlace {
             file: MappedFileId(file),
             offset: FileOffset(offset),
-            // Mostly as the address says.
+            // Usually according to the address.
             byte: FileOffset(byte.unwrap_or(offset.saturating_add(address % 4096))),
         })
     })
@@ -64,7 +64,7 @@ fn fault() -> impl Strategy<Value = FaultFact> {
         |((thread, time, stack, latency), kinds, (address, place), waits, flags, counts)| {
             let [major, in_kernel, remote, read_around_off] = flags;
             FaultFact {
-                // Some lie before the recording's start.
+                // Some are before the recording's start.
                 start: Timestamp(START - 1000 + time),
                 latency,
                 thread: ThreadId(thread),

@@ -100,7 +100,7 @@ pub fn recordings() -> impl Strategy<Value = Synthetic> {
             tables.recording.requests_seen = requests_seen;
             (tables.frames, tables.stacks, tables.names) = Default::default();
             for ((location, is_return_address, name), id) in frames.into_iter().zip(0..) {
-                // What lies in no module has no symbol.
+                // A location outside modules has no symbol.
                 if let Some(name) = name.filter(|_| location.module().is_some()) {
                     tables.names.insert(FrameId(id), name);
                 }
@@ -133,7 +133,7 @@ pub fn recordings() -> impl Strategy<Value = Synthetic> {
             for (thread, time, stack, cpu, in_kernel, weight) in facts {
                 let stack = stack.index(tables.stacks.len() + 1);
                 let stack = (stack < tables.stacks.len()).then(|| StackId::new(u32::try_from(stack).unwrap()));
-                // Some lie before the recording's start.
+                // Some are before the recording's start.
                 let (time, thread) = (Timestamp(START - 1000 + time), ThreadId(thread));
                 let kind = MarkKind::Program { text: cpu.to_string() };
                 let end = in_kernel.then(|| Timestamp(time.0 + cpu % 1000));
@@ -159,7 +159,7 @@ pub fn recordings() -> impl Strategy<Value = Synthetic> {
     )
 }
 
-/// One for each fault and each wait.
+/// One cause for each fault and each wait.
 fn causes(facts: &Synthetic) -> Vec<Cause> {
     let read = request(10, 13);
     let faults = facts

@@ -1,4 +1,4 @@
-//! Any wait, any request, of the threads, files and devices of `everything`.
+//! Any wait and any request of the threads, files and devices of `everything`.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ fn wait() -> impl Strategy<Value = WaitFact> {
         |((start, length, thread), (off, queued, longest, count), (reason, sight, in_fault), (stack, call, waker))| {
             let off = off.unwrap_or(Duration::from_nanos(length));
             WaitFact {
-                // Some lie before the recording's start.
+                // Some are before the recording's start.
                 start: Timestamp(START - 1000 + start),
                 end: Timestamp(START - 1000 + start + length),
                 thread: ThreadId(thread),

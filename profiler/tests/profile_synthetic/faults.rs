@@ -11,7 +11,7 @@ use profiler::fact::{FaultFact, MappedFile, MappedFileId, PagesReadFact, StackId
 
 use super::{MS, Synthetic, at};
 
-/// A minor fault that a tier-1 recording saw: a page of a file that was in memory.
+/// A minor fault recorded in tier 1: a page of a file that was in memory.
 pub fn fault(ms: u64, thread: u32, latency: u64) -> FaultFact {
     let none = Some(Duration::ZERO);
     FaultFact {
@@ -97,7 +97,7 @@ pub fn files(evil: &[String]) -> Vec<MappedFile> {
     ]
 }
 
-/// Adds the files, faults that differ in everything, reads, and what the kernel counted.
+/// Adds the files, faults that differ in every field, reads, and the kernel's counts.
 pub fn add(synthetic: &mut Synthetic, evil: &[String]) {
     synthetic.tables.files = files(evil);
     let place = |file, offset, byte| FilePlace {
@@ -149,7 +149,7 @@ pub fn add(synthetic: &mut Synthetic, evil: &[String]) {
         place: Some(place(2, 0, 5)),
         ..fault(18, 0, 123_456)
     };
-    // Within the one before it, and as long as it.
+    // Within the one before it, and of the same length.
     let nested = FaultFact {
         address: Avma(1),
         ..remote

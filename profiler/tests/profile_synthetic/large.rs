@@ -78,7 +78,7 @@ fn functions(tables: &mut Tables) {
 }
 
 fn stacks(tables: &mut Tables) {
-    // A number of a linear congruential generator for each stack: its caller is one of the 5,000 before it.
+    // A linear congruential generator picks each stack's caller among the 5,000 before it.
     let mut random = 1u64;
     for id in 0..STACKS {
         random = random

@@ -1,5 +1,5 @@
-//! Made-up recordings whose every number is known.
-// Each test uses some of it.
+//! Synthetic recordings with known numbers.
+// Each test uses a part of it.
 #![allow(dead_code, unused_imports, clippy::unwrap_used)]
 
 mod faults;
@@ -27,10 +27,10 @@ pub use waits::{cause, request, wait};
 
 /// Milliseconds in ns.
 pub const MS: u64 = 1_000_000;
-/// The recording's first moment: far enough up that a JavaScript number would not hold it.
+/// The recording's first moment: beyond the precision of a JavaScript number.
 pub const START: u64 = (1 << 60) + 123_456_789;
 
-/// A recording: what a source would hand out.
+/// A recording: the facts that a source would emit.
 #[derive(Debug, Clone, Default)]
 pub struct Synthetic {
     pub tables: Tables,
@@ -144,7 +144,7 @@ pub fn hostile() -> [String; 6] {
     ]
 }
 
-/// Every kind of frame, hostile names everywhere, a pid that lived twice, inline chains, marks of every kind.
+/// Every kind of frame, hostile names everywhere, a reused pid, inline chains, marks of every kind.
 pub fn everything() -> Synthetic {
     let evil = hostile();
     let mut tables = Tables {

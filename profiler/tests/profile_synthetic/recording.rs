@@ -1,4 +1,4 @@
-//! What is said of the recording as a whole.
+//! Metadata of the recording as a whole.
 
 use profiler::event::{Cost, HalfCost, HookStatus, ProgramCost, ProgramCosts, RingCost};
 use profiler::fact::{Recording, StackEnds, TruncationReason, Walks};
@@ -72,7 +72,7 @@ pub fn recording() -> Recording {
     }
 }
 
-/// With integers that a double does not hold.
+/// With integers beyond the precision of a double.
 fn cost() -> Cost {
     let half = |during_ns| HalfCost {
         before_ns: 1,

@@ -12,7 +12,7 @@ use profiler::fact::{
 
 use super::{Synthetic, at};
 
-/// A whole wait of a thread, from and to a time in ms, of which nothing was for a CPU.
+/// A completely observed wait of a thread, from and to a time in ms, without waiting for a CPU.
 pub fn wait(start: u64, end: u64, thread: u32, reason: WaitReason) -> WaitFact {
     let off = Duration::from_millis(end - start);
     WaitFact {
@@ -96,7 +96,7 @@ pub fn cause(request: &RequestFact, kind: EffectKind, thread: u32, start: Timest
     }
 }
 
-/// Adds two devices, waits that differ in everything, requests, and causes of both kinds.
+/// Adds two devices, waits that differ in every field, requests, and causes of both kinds.
 pub fn add(synthetic: &mut Synthetic, evil: &[String]) {
     let device = |minor, name: &str| BlockDevice {
         major: 254,
@@ -112,7 +112,7 @@ pub fn add(synthetic: &mut Synthetic, evil: &[String]) {
     synthetic.tables.recording.requests_seen = 3;
 }
 
-/// Thread 0 waits for a disk, 1 for a lock, a pipe and a file system, 2 for its first CPU, 4 has nothing to do.
+/// Thread 0 waits for a disk, 1 for a lock, a pipe and a file system, 2 for its first CPU, 4 is idle.
 fn waits(evil: &[String]) -> Vec<WaitFact> {
     let read = WaitCall {
         number: 0,
@@ -194,7 +194,7 @@ fn waits(evil: &[String]) -> Vec<WaitFact> {
     ]
 }
 
-/// A read, a write of two threads one of which is not recorded, and one that is odd in everything.
+/// A read, a write by two threads one of which is not recorded, and one that is odd in every field.
 fn requests(evil: &[String]) -> Vec<RequestFact> {
     let odd = RequestFact {
         device: DeviceId(1),
@@ -241,7 +241,7 @@ fn requests(evil: &[String]) -> Vec<RequestFact> {
     vec![request(10, 13), shared, odd]
 }
 
-/// Of the faults and the wait for the read, and of the wait for the lock of the one who faulted.
+/// Causes of the faults and the wait for the read, and of the wait for a lock held by the faulting thread.
 fn causes(read: &RequestFact) -> Vec<Cause> {
     let holder = Cause {
         effect: Effect {

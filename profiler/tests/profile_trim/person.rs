@@ -1,4 +1,4 @@
-//! Sanitized, a profile holds no name of a person or machine anywhere, however it was spelled; other words stay.
+//! A sanitized profile contains no name of a person or machine, in any spelling; other words stay.
 
 use profiler::fact::Tables;
 use profiler::fact::budget::{Budget, Collected};
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::profile_synthetic::everything;
 use super::{json, read, sums};
 
-/// A text in every place that has texts, as a function of the place's kind; arguments on every command line.
+/// Puts a text into every text field, as a function of the field's kind; arguments on every command line.
 fn planted(text: impl Fn(Kind) -> String) -> (Tables, Collected) {
     let mut facts = everything();
     facts.tables.sources = [("src/main.c".to_owned(), String::new())].into_iter().collect();
@@ -37,7 +37,7 @@ fn planted(text: impl Fn(Kind) -> String) -> (Tables, Collected) {
     (tables, collected)
 }
 
-/// Written without the person.
+/// Writes the profile without personal data.
 fn sanitized((mut tables, mut collected): (Tables, Collected), mut person: Person) -> String {
     person.add_seen(&mut tables, &mut collected);
     let before = sums(&tables, &collected);
@@ -45,7 +45,7 @@ fn sanitized((mut tables, mut collected): (Tables, Collected), mut person: Perso
     assert_eq!(sums(&tables, &collected), before);
     let after = String::from_utf8(json(&tables, &collected)).unwrap();
     assert_eq!(lint(after.as_bytes()), Vec::<String>::new());
-    // Read back it is the same.
+    // Reading it back gives the same.
     assert_eq!(read(after.as_bytes()).0.processes, tables.processes);
     let lines = reveals(&mut tables, &mut collected, &person).join("\n");
     assert!(lines.contains("no arguments") && lines.contains("not named"), "{lines}");
@@ -73,7 +73,7 @@ fn without_the_person_nothing_tells_of_the_person() {
     assert!(after.contains("/home/somebody/x of somebody@host"));
 }
 
-/// Characters other than letters, as URLs, JSON and systemd spell it.
+/// Encodes characters other than letters as in URLs, JSON and systemd.
 fn spelled(text: &str, how: usize) -> String {
     let bytes = |c: char, spell: fn(u8) -> String| -> String {
         let spelled: Vec<String> = c.to_string().bytes().map(spell).collect();
@@ -92,7 +92,7 @@ fn spelled(text: &str, how: usize) -> String {
 }
 
 fn name() -> impl Strategy<Value = String> {
-    // Rare letters, so that no word of the profile is one by chance.
+    // Rare letters, to avoid matching a word of the profile by chance.
     let part = "[qzxj][qzxj][a-z0-9éü]{1,6}";
     let more = prop::collection::vec(("[-._@]", part), 0..3);
     (part, more).prop_map(|(first, more)| {
@@ -114,7 +114,7 @@ proptest! {
         around in ("[a-z]{0,2}", "[-_./: ~=]", "[-_./: =]"),
     ) {
         prop_assume!(!user.contains(&host) && !host.contains(&user));
-        // A longer word that begins or ends with the name is another one.
+        // A longer word that begins or ends with the name is a different word.
         let longer = [format!("{user}qq"), format!("qq{user}")];
         let written = if upper { user.to_uppercase() } else { user.clone() };
         let place = |name: &str| {
@@ -134,7 +134,7 @@ proptest! {
             person.users.insert(user.clone());
         }
         let after = sanitized(planted(|_| text.clone()), person);
-        // As JSON has them.
+        // As spelled in JSON.
         let escaped = [&written, &host].map(|name| spelled(name, how).replace('\\', "\\\\"));
         for name in [&user, &written, &host, &escaped[0], &escaped[1]] {
             for (at, _) in after.match_indices(name.as_str()) {
@@ -144,7 +144,7 @@ proptest! {
             }
         }
         prop_assert!(!after.contains("hunter2"));
-        // Those with @ may be addresses of e-mail.
+        // Those with @ may be e-mail addresses.
         if !user.contains(['@', '.', '-', '_']) {
             prop_assert!(longer.iter().all(|word| after.contains(word)));
         }

@@ -58,7 +58,7 @@ fn waits_weigh_their_time_apart_by_what_they_are_for() {
     );
 }
 
-/// The front end ignores CPU time that is longer than the time since the row before.
+/// The front end ignores CPU time that exceeds the time since the previous row.
 #[test]
 fn cpu_time_is_where_the_thread_ran() {
     let profile = profile();

@@ -1,13 +1,14 @@
-//! A storage of shared profiles that insists on the protocol: version in `Accept`, a stated length, gzip of JSON, the right to delete.
+//! A storage of shared profiles that enforces the protocol: version in `Accept`, a stated length, gzip of JSON, the
+//! deletion token.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// What every request has to accept.
+/// Required `Accept` header of every request.
 const ACCEPT: &str = "application/vnd.firefox-profiler+json;version=1.0";
 
-/// How it treats uploads.
+/// How it responds to uploads.
 #[derive(Debug, Clone, Copy)]
 pub enum Mood {
     Kind,
@@ -19,7 +20,7 @@ pub enum Mood {
     SayNonsense,
 }
 
-/// One that runs until the test ends.
+/// A storage that runs until the test ends.
 pub struct Storage {
     pub url: String,
     kept: Arc<Mutex<Kept>>,
@@ -27,7 +28,7 @@ pub struct Storage {
 
 #[derive(Default)]
 struct Kept {
-    /// Token, right to delete, bytes.
+    /// Token, deletion token, bytes.
     profiles: Vec<(String, String, Vec<u8>)>,
     count: usize,
     jwt: String,
@@ -38,7 +39,7 @@ impl Storage {
         Self::watched(mood, |_| {})
     }
 
-    /// `asked` hears the first line of each question before it is answered.
+    /// `asked` gets the first line of each request before it is answered.
     pub fn watched(mood: Mood, asked: impl Fn(&str) + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         // Below a path, as behind a proxy.
