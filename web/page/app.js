@@ -1,4 +1,4 @@
-// The state of the page, and the one place that changes it: every view is drawn again, at most once a frame.
+// The state of the page. Only this module changes it; views are redrawn at most once per frame.
 
 import { ALL, FileIndex, KINDS, NO_FILE, Selection, filesByTime, gather, kindsOf, longestSelected, nextSelected, placesBetween, tally, weightsOf } from "./model.js";
 import { GROUPINGS, groupKeys } from "./groups.js";
@@ -18,9 +18,9 @@ import { Chooser } from "./chooser.js";
 import { Detail, describeFault } from "./detail.js";
 import { fillHelp, listenToKeys } from "./keys.js";
 
-/** Milliseconds of a frame after which what can wait has to wait: half of what 30 frames a second leave. */
+/** Milliseconds of a frame after which deferrable work is postponed: half of a frame at 30 frames per second. */
 const BUDGET = 16;
-/** Points that are drawn while the view moves, at least; all of them when it stops. */
+/** Minimum number of points drawn while the view moves; all are drawn when it stops. */
 const MOVING = 100_000;
 const byId = (id) => document.getElementById(id);
 
@@ -33,13 +33,13 @@ export class App {
     this.index = new FileIndex(recording);
     this.files = filesByTime(recording, this.weights, this.index);
     const all = tally(recording, this.weights, this.index.all);
-    this.files.push({ file: ALL, path: "everything", ...all });
+    this.files.push({ file: ALL, path: "all faults", ...all });
     this.flame = new FlameTree(recording);
     this.decades = decadesOf(recording);
     const starts = recording.columns.fault_start;
     this.duration = Math.max(1, recording.about.duration_ns, starts[starts.length - 1] ?? 0);
     this.grouping = "function";
-    /** The recording tells how long faults took; tier 3 can't. */
+    /** Whether the recording has fault latencies; tier 3 has none. */
     this.isTimed = all.time > 0;
     this.byTime = this.isTimed;
     this.focus = 0;
@@ -78,7 +78,7 @@ export class App {
     new ResizeObserver(() => this.schedule()).observe(byId("main"));
   }
 
-  /** Everything is drawn anew: the charts in the next frame, the rest when there is time, in turn. */
+  /** Schedules a redraw of everything: the charts in the next frame, the other parts in turn as time permits. */
   schedule() {
     if (!this.selection) return;
     this.isStale = true;
@@ -93,14 +93,14 @@ export class App {
     this.wasStale = this.isStale;
     if (this.isStale) this.draw();
     this.isStale = false;
-    // While something moves, one part a frame: the browser has to paint them, too.
+    // While something moves, one part per frame, since the browser must paint them as well.
     do this.drawPart(this.queue.shift());
     while (this.queue.length > 0 && !moved && performance.now() < end);
     if (this.queue.length > 0) this.pending = requestAnimationFrame(() => this.frame());
     this.frames = (this.frames ?? 0) + 1;
   }
 
-  /** What follows every move of the pointer. */
+  /** Draws what follows every move of the pointer. */
   draw() {
     const hasOffsets = this.file >= 0;
     byId("scatter").hidden = !hasOffsets;
@@ -116,7 +116,7 @@ export class App {
     byId("weight").textContent = this.byTime ? "by time" : "by number of faults";
   }
 
-  /** What may follow a moment later. */
+  /** Draws a part that may follow slightly later. */
   drawPart(part) {
     if (part === "groups") this.table.draw();
     if (part === "flame") this.flameGraph.draw();
@@ -131,7 +131,7 @@ export class App {
     }
   }
 
-  /** Looks at a file; what was selected of the other one is dropped. */
+  /** Shows a file and drops the selection of the previous one. */
   choose(file) {
     this.file = file;
     const list = this.index.of(file);
@@ -151,8 +151,8 @@ export class App {
     byId("file-path").textContent = file >= 0 ? path : "";
     byId("no-offsets").textContent =
       file === NO_FILE
-        ? "Memory of no file has no offsets: choose a file to see where in it the faults are. Everything else on this page works as usual."
-        : "Choose a file to see where in it the faults are.";
+        ? "Memory without a file has no offsets: choose a file to see the offsets of its faults. Everything else on this page works as usual."
+        : "Choose a file to see the offsets of its faults.";
     this.resetView();
     this.chooser.draw();
     this.chooser.reveal();
@@ -163,7 +163,7 @@ export class App {
     if (next !== undefined) this.choose(next);
   }
 
-  /** The whole time, and the file up to where nothing happens any more. */
+  /** The whole time range, and the file up to the last used page. */
   get whole() {
     const margin = this.used * 0.01;
     return { time: [0, this.duration], pages: [-margin, this.used + margin] };
@@ -174,7 +174,7 @@ export class App {
     return this.view.time[0] > time[0] || this.view.time[1] < time[1] || this.view.pages[0] > pages[0] || this.view.pages[1] < pages[1];
   }
 
-  /** Shows a piece of time and file, within the whole of both. */
+  /** Shows a range of time and pages, limited to the whole. */
   look({ time = this.view.time, pages = this.view.pages }) {
     const whole = this.whole;
     this.isMoving = true;
@@ -187,7 +187,7 @@ export class App {
     this.schedule();
   }
 
-  /** Which places of the list are in view, and whether all of them are drawn: while it moves, a part of very many is enough. */
+  /** The places of the list that are in view, and the step between drawn ones: while the view moves, a sample of very many is enough. */
   shownPlaces() {
     const places = placesBetween(this.selection.starts, this.view.time);
     const step = this.isMoving ? Math.max(1, Math.floor((places.end - places.first) / MOVING)) : 1;
@@ -199,13 +199,13 @@ export class App {
     this.schedule();
   }
 
-  /** Makes what is shown smaller by a factor, about a point. */
+  /** Scales the shown range by a factor, around a point. */
   zoom(factor, time, page) {
     const about = ([from, to], at = (from + to) / 2) => [at + (from - at) * factor, at + (to - at) * factor];
     this.look({ time: about(this.view.time, time), pages: about(this.view.pages, page) });
   }
 
-  /** Moves what is shown by shares of it. */
+  /** Moves the shown range by shares of its size. */
   move(inTime, inFile) {
     const by = ([from, to], share) => [from + (to - from) * share, to + (to - from) * share];
     this.look({ time: by(this.view.time, inTime), pages: by(this.view.pages, inFile) });
@@ -216,7 +216,7 @@ export class App {
     this.look({ ...(time && { time }), ...(pages && { pages: [pages[0], pages[1] + 1] }) });
   }
 
-  /** Selects times and pages; what is not named stays as it is. */
+  /** Selects times and pages; omitted ones stay unchanged. */
   brush({ time, pages }) {
     if (time) this.selection.setTime(time);
     if (pages) this.selection.setPages(pages);
@@ -269,7 +269,7 @@ export class App {
     this.schedule();
   }
 
-  /** Shows the stack of the fault at a place of the list; -1 closes it. */
+  /** Shows the details of the fault at a place of the list; -1 closes them. */
   pin(place) {
     this.pinned = place;
     this.tooltip.hide();
@@ -317,7 +317,7 @@ function heldIn([from, to], [low, high], least) {
   return [start, start + span];
 }
 
-/** Disk reads of a file; of everything, all. */
+/** Indices of the disk reads of a file, or of all. */
 function requestsOfFile(recording, file) {
   const files = recording.columns.request_file;
   const found = [];
@@ -325,7 +325,7 @@ function requestsOfFile(recording, file) {
   return found;
 }
 
-/** Powers of ten of ns that hold nearly all latencies. */
+/** Range of the latency axis, as powers of ten in ns. */
 function decadesOf(recording) {
   let high = 4;
   for (const name of ["fault_duration", "request_duration"]) {

@@ -1,8 +1,8 @@
-// Faults and reads over time: how many in each piece of it, and how long they took.
+// Histograms of faults over time, and quantiles of latencies.
 
 import { placesBetween } from "./model.js";
 
-/** Counts of faults in `count` equal pieces of [from, to], for each kind: all of them, and the selected ones. */
+/** Counts faults in `count` equal bins of [from, to]: all faults, and the selected ones by kind. */
 export function histogram(selection, kindCount, [from, to], count) {
   const { starts, fails, kinds } = selection;
   const all = new Uint32Array(count);
@@ -10,7 +10,7 @@ export function histogram(selection, kindCount, [from, to], count) {
   const scale = count / (to - from);
   const { first, end } = placesBetween(starts, [from, to]);
   for (let i = first; i < end; i++) {
-    // What begins at the very end is in the last piece.
+    // A fault at the very end belongs to the last bin.
     const bin = Math.min(count - 1, ((starts[i] - from) * scale) | 0);
     all[bin] += 1;
     if (fails[i] === 0) selected[bin * kindCount + kinds[i]] += 1;
@@ -18,14 +18,14 @@ export function histogram(selection, kindCount, [from, to], count) {
   return { all, selected };
 }
 
-/** The value below which a share of the values lies; NaN of none. Reorders the values. */
+/** The quantile of the values for a share; NaN if there are none. Sorts the values in place. */
 export function quantile(values, share) {
   if (values.length === 0) return NaN;
   values.sort();
   return values[Math.min(values.length - 1, Math.max(0, Math.ceil(share * values.length) - 1))];
 }
 
-/** Latencies of the selected faults: how they spread. */
+/** Quantiles of the selected faults' latencies. */
 export function latencies(selection) {
   const durations = selection.recording.columns.fault_duration;
   const known = new Float64Array(selection.list.length);

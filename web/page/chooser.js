@@ -1,4 +1,4 @@
-// The list of files with what they took; one is looked at.
+// The list of files with their totals, from which one is chosen.
 
 import { ALL, NO_FILE } from "./model.js";
 import { baseName, formatCount, formatSum } from "./format.js";
@@ -19,7 +19,7 @@ export class Chooser {
     });
   }
 
-  /** Files that the search leaves. */
+  /** Files that match the search. */
   matching() {
     const words = this.search.value.toLowerCase().split(/\s+/).filter(Boolean);
     return this.app.files.filter(({ path }) => words.every((word) => path.toLowerCase().includes(word)));
@@ -31,7 +31,7 @@ export class Chooser {
     const most = app.files.reduce((time, row) => Math.max(time, row.file === ALL ? 0 : row.time), 1);
     replaceContent(this.list, this.shown.slice(0, MOST_FILES).map((row) => this.item(row, most)));
     const rest = this.shown.length - MOST_FILES;
-    this.rest.textContent = this.shown.length === 0 ? "No file has this in its name." : rest > 0 ? `and ${formatCount(rest)} more: search by name` : "";
+    this.rest.textContent = this.shown.length === 0 ? "No file matches this search." : rest > 0 ? `and ${formatCount(rest)} more; search by name to find them` : "";
   }
 
   item(row, most) {
@@ -50,7 +50,7 @@ export class Chooser {
     return element("li", "", button);
   }
 
-  /** The file that many steps down the list; the ends stop. */
+  /** The file `step` places further down the list, limited to its ends. */
   neighbour(step) {
     const at = this.shown.findIndex(({ file }) => file === this.app.file);
     const next = Math.min(this.shown.length - 1, Math.max(0, at + step));

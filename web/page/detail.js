@@ -1,4 +1,4 @@
-// One fault: what it was, where its time went, and its whole stack.
+// Details of a fault: its attributes, the parts of its latency, and its whole stack.
 
 import { FLAG, NONE } from "./document.js";
 import { KINDS } from "./model.js";
@@ -24,18 +24,18 @@ export function stackOf(recording, fault) {
   return frames;
 }
 
-/** The parts of a fault's time that are known, and the rest: [{ name, time }]. */
+/** Known parts of a fault's latency, and the rest: [{ name, time }]. */
 export function partsOf(recording, fault) {
   const { wait_fault: faults, wait_kind: kinds, wait_time: times, fault_duration: durations } = recording.columns;
   const parts = [];
   let rest = durations[fault];
   for (let i = firstAt(faults, fault); i < faults.length && faults[i] === fault; i++) {
     const name = recording.waits[kinds[i]];
-    // Reclaim lies within the others.
+    // Reclaim is included in the other parts.
     if (name !== "reclaim") rest -= times[i];
     parts.push({ name, time: times[i] });
   }
-  if (parts.length > 0 && rest > 0) parts.push({ name: "the kernel's work", time: rest });
+  if (parts.length > 0 && rest > 0) parts.push({ name: "kernel work", time: rest });
   return parts;
 }
 
@@ -50,7 +50,7 @@ function firstAt(sorted, value) {
   return low;
 }
 
-/** Disk reads that a fault waited for. */
+/** Indices of the disk reads that a fault waited for. */
 export function requestsOf(recording, fault) {
   const { cause_fault: faults, cause_request: requests } = recording.columns;
   const found = [];
@@ -58,7 +58,7 @@ export function requestsOf(recording, fault) {
   return found;
 }
 
-/** What can be said of a fault: [name, text]. */
+/** Attributes of a fault: [name, text]. */
 export function factsOf(recording, fault) {
   const { columns: c, strings } = recording;
   const flags = c.fault_flags[fault];
@@ -71,7 +71,7 @@ export function factsOf(recording, fault) {
     flags & FLAG.waited && "waited for a read",
     flags & FLAG.inKernel && "within a system call",
     flags & FLAG.remote && "in another process's memory",
-    flags & FLAG.readAroundOff && "the kernel had stopped reading around",
+    flags & FLAG.readAroundOff && "the kernel had disabled read-around",
     flags & FLAG.failed && `failed: ${recording.failures[flags >> 12] ?? "unknown"}`,
   ].filter(Boolean);
   const facts = [
@@ -89,13 +89,13 @@ export function factsOf(recording, fault) {
   if (process) facts.push(["process", `${strings[process.name]} (${process.pid})`]);
   const phase = recording.phases[c.fault_phase[fault]];
   if (phase) facts.push(["phase", phase]);
-  if (c.fault_around_count[fault] > 0) facts.push(["mapped around", `up to ${c.fault_around_count[fault]} pages`]);
-  if (c.fault_pages_read[fault] > 0) facts.push(["read meanwhile", `${c.fault_pages_read[fault]} pages`]);
+  if (c.fault_around_count[fault] > 0) facts.push(["pages mapped around", `up to ${c.fault_around_count[fault]}`]);
+  if (c.fault_pages_read[fault] > 0) facts.push(["pages read", String(c.fault_pages_read[fault])]);
   if (notes.length > 0) facts.push(["notes", notes.join("; ")]);
   return facts;
 }
 
-/** A fault in a few lines, for the pointer. */
+/** A short description of a fault for the tooltip, in lines. */
 export function describeFault(recording, kinds, fault) {
   const { columns: c } = recording;
   const { byte, section, symbol } = placeOf(recording, fault);
@@ -109,7 +109,7 @@ export function describeFault(recording, kinds, fault) {
   return lines;
 }
 
-/** The drawer at the side. */
+/** The side panel with details. */
 export class Detail {
   constructor(app, root) {
     this.app = app;
@@ -139,7 +139,7 @@ export class Detail {
     this.drawParts(fault);
     const frames = stackOf(recording, fault);
     this.stack.replaceChildren(...frames.map((frame) => this.frame(frame)));
-    if (frames.length === 0) this.stack.append(element("li", "missing", "no stack was recorded with this fault"));
+    if (frames.length === 0) this.stack.append(element("li", "missing", "no stack was recorded for this fault"));
     this.root.scrollTop = 0;
   }
 

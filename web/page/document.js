@@ -1,7 +1,7 @@
-// The document as the profiler writes it (docs/explorer.md): a header in JSON, then columns of little-endian numbers. Everything is
-// checked here, once: the rest of the page may index with whatever it reads.
+// Parses the document that ngmi writes (docs/explorer.md): a JSON header, then columns of little-endian numbers. All references are
+// checked once, here: the rest of the page may use any value as an index.
 
-/** Stands for nothing in a column of numbers of rows. */
+/** Encodes a missing reference in a column of row numbers. */
 export const NONE = 0xffffffff;
 const LONG = 0xfffffffe;
 const MAGIC = "NGMIPAGE";
@@ -11,21 +11,21 @@ const TYPES = { u8: Uint8Array, u16: Uint16Array, u32: Uint32Array };
 /** Bits of a fault's `flags`. */
 export const FLAG = { major: 1, waited: 2, read: 4, write: 8, execute: 16, inKernel: 32, failed: 64, remote: 128, readAroundOff: 256 };
 
-/** What is wrong with a document, in words for a person. */
+/** Describes a problem with a document to the user. */
 export class DocumentError extends Error {}
 
 /** Parses a document: an ArrayBuffer. */
 export function parseDocument(buffer) {
   const bytes = new Uint8Array(buffer);
   if (bytes.length < 16 || String.fromCharCode(...bytes.subarray(0, 8)) !== MAGIC) {
-    throw new DocumentError("this is no document of the page-fault explorer");
+    throw new DocumentError("this is not a document of the page-fault explorer");
   }
   const view = new DataView(buffer);
   if (view.getUint32(8, true) !== VERSION) {
-    throw new DocumentError("another version of ngmi made this document; make the page again with this one");
+    throw new DocumentError("this document was created by another version of ngmi; create the page again with this version");
   }
   const length = view.getUint32(12, true);
-  if (16 + length > bytes.length) throw new DocumentError("the document is cut short; make the page again");
+  if (16 + length > bytes.length) throw new DocumentError("the document is truncated; create the page again");
   const header = JSON.parse(new TextDecoder().decode(bytes.subarray(16, 16 + length)));
   const columns = readColumns(header.columns, buffer, 16 + length);
   const recording = { ...header, columns };
@@ -40,7 +40,7 @@ function readColumns(described, buffer, start) {
     const Kind = TYPES[type] ?? Uint32Array;
     const size = count * Kind.BYTES_PER_ELEMENT;
     if (!Number.isSafeInteger(size) || size < 0 || at + size > buffer.byteLength) {
-      throw new DocumentError("the document is cut short; make the page again");
+      throw new DocumentError("the document is truncated; create the page again");
     }
     const raw = new Kind(buffer, at, count);
     columns[name] = type in TYPES ? raw : widen(raw, type, long ?? []);
@@ -53,7 +53,7 @@ function align(at) {
   return (at + 7) & ~7;
 }
 
-/** Times in ns: `time` has NaN for what is not known, `delta` is what comes after the row before. Those too long for 32 bits are beside. */
+/** Times in ns: `time` has NaN for unknown values, `delta` is relative to the previous row. Values too long for 32 bits are in `long`. */
 function widen(raw, type, long) {
   const wide = new Float64Array(raw.length);
   const beside = new Map(long);
@@ -71,7 +71,7 @@ function widen(raw, type, long) {
   return wide;
 }
 
-/** Columns that point into tables: [column, length of the table]. */
+/** Checks that all references of columns into tables are valid. */
 function checkReferences(recording) {
   const { columns: c, strings, threads, processes, files, classes, phases, devices } = recording;
   const nodes = c.node_parent.length;
@@ -80,7 +80,7 @@ function checkReferences(recording) {
     const column = c[name];
     if (!column) throw new DocumentError(`the document has no column ${name}`);
     for (let i = 0; i < column.length; i++) {
-      if (column[i] >= length && column[i] !== NONE) throw new DocumentError(`the document's column ${name} points nowhere`);
+      if (column[i] >= length && column[i] !== NONE) throw new DocumentError(`the document's column ${name} has an invalid reference`);
     }
   };
   within("fault_thread", threads.length);
@@ -104,7 +104,7 @@ function checkReferences(recording) {
     if (thread.process !== null && !(thread.process < processes.length)) throw new DocumentError("the document has a thread without a process");
   }
   for (let i = 0; i < nodes; i++) {
-    // A parent comes before its children: then no stack is a ring.
-    if (c.node_parent[i] >= i && c.node_parent[i] !== NONE) throw new DocumentError("the document's stacks are no tree");
+    // A parent precedes its children, so no stack contains a cycle.
+    if (c.node_parent[i] >= i && c.node_parent[i] !== NONE) throw new DocumentError("the document's stacks are not a tree");
   }
 }

@@ -1,19 +1,19 @@
-// The flame graph: stacks merged by function, their widths the time (or the number) of the selected faults below them.
+// Data of the flame graph: stacks merged by function, weighted by time or number of the selected faults.
 
 import { NONE } from "./document.js";
 
-/** Merges the tree of frames into one of functions. The root, number 0, is everything; parents come before their children. */
+/** Merges the tree of frames into a tree of functions. Node 0 is the root with all faults; parents precede their children. */
 export class FlameTree {
   constructor(recording) {
     const { node_parent: parents, node_function: functions } = recording.columns;
-    /** By node of the document: its number here. */
+    /** By node of the document: its node in this tree. */
     this.nodeOf = new Uint32Array(parents.length);
     const parentOf = [0];
     const functionOf = [NONE];
     const known = new Map();
     for (let node = 0; node < parents.length; node++) {
       const parent = parents[node] === NONE ? 0 : this.nodeOf[parents[node]];
-      // One number for both, exact below 2^53: the document has fewer than 2^22 nodes, and no more functions.
+      // Combines both into one number, exact below 2^53: the document has fewer than 2^22 nodes, and not more functions.
       const name = parent * 2 ** 23 + (functions[node] === NONE ? 2 ** 23 - 1 : functions[node]);
       let number = known.get(name);
       if (number === undefined) {
@@ -31,7 +31,7 @@ export class FlameTree {
     this.childLists();
   }
 
-  /** Children of each node, in the order of their numbers. */
+  /** Builds the list of children of each node, in ascending order. */
   childLists() {
     const count = this.parent.length;
     this.firstChild = new Uint32Array(count + 1);
@@ -42,7 +42,7 @@ export class FlameTree {
     for (let i = 1; i < count; i++) this.children[next[this.parent[i]]++] = i;
   }
 
-  /** What the faults below each node amount to; `fails[i] & ~leaveOut` must be 0 for one to count, `weight` null counts each as one. */
+  /** Sums the faults below each node. A fault counts if `fails[i] & ~leaveOut` is 0; each counts as one if `weight` is null. */
   weigh(selection, weight, leaveOut) {
     const sums = new Float64Array(this.parent.length);
     const stacks = selection.recording.columns.fault_stack;
@@ -57,7 +57,7 @@ export class FlameTree {
     return sums;
   }
 
-  /** 1 at a node and at all below it. */
+  /** By node: 1 for a node and all nodes below it. */
   below(node) {
     const inside = new Uint8Array(this.parent.length);
     inside[node] = 1;
@@ -72,7 +72,7 @@ export class FlameTree {
     return path;
   }
 
-  /** Boxes from `focus` on, and the way to it: [{ node, depth, from, to }] with shares of the width; none narrower than `least`. */
+  /** Boxes from `focus` on and the path to it: [{ node, depth, from, to }] as shares of the width; none is narrower than `least`. */
   layout(sums, focus, least) {
     const boxes = this.pathTo(focus).map((node) => ({ node, depth: this.depth[node], from: 0, to: 1 }));
     const whole = sums[focus];

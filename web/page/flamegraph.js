@@ -1,4 +1,4 @@
-// The flame graph, from the outermost function down; widths are the time of the selected faults, or their number.
+// Draws the flame graph, from the outermost function down; widths are the time or the number of the selected faults.
 
 import { FILTER } from "./model.js";
 import { functionName, moduleName } from "./groups.js";
@@ -34,7 +34,7 @@ export class FlameGraph {
     const { context } = surface(this.canvas);
     context.textAlign = "left";
     for (const box of this.boxes) this.drawBox(context, box, width);
-    this.canvas.setAttribute("aria-label", `Flame graph: ${this.boxes.length} functions, ${this.amount(this.sums[0])} in all`);
+    this.canvas.setAttribute("aria-label", `Flame graph: ${this.boxes.length} functions, ${this.amount(this.sums[0])} in total`);
   }
 
   drawBox(context, { node, depth, from, to }, width) {

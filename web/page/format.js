@@ -1,18 +1,18 @@
-// Numbers as people read them: times, counts, sizes, and where an axis has its marks.
+// Formats times, counts and sizes, and computes the ticks of axes.
 
 const THIN = "\u202f";
 
-/** A sum of times; "–" if the recording could not tell any. */
+/** Formats a sum of times; "–" if the recording has no times. */
 export function formatSum(ns, isTimed) {
   return isTimed ? formatTime(ns) : "–";
 }
 
-/** A whole number with thin spaces between thousands. */
+/** Formats an integer with thin spaces between thousands. */
 export function formatCount(number) {
   return String(Math.round(number)).replace(/\B(?=(\d{3})+(?!\d))/g, THIN);
 }
 
-/** A time with three digits and its unit; NaN is not known. */
+/** Formats a time with three digits and a unit; NaN is unknown. */
 export function formatTime(ns) {
   if (Number.isNaN(ns)) return "unknown";
   if (ns === 0) return "0";
@@ -27,7 +27,7 @@ function digits(number) {
   return number.toPrecision(3);
 }
 
-/** A size in binary units. */
+/** Formats a size in binary units. */
 export function formatBytes(bytes) {
   if (bytes < 1024) return `${bytes} B`;
   const units = ["KiB", "MiB", "GiB", "TiB"];
@@ -40,19 +40,19 @@ export function formatBytes(bytes) {
   return `${size >= 99.95 ? Math.round(size) : Number(size.toPrecision(3))} ${units[unit]}`;
 }
 
-/** An offset in a file, as tools for ELF files spell it. */
+/** Formats a file offset in hexadecimal, as ELF tools do. */
 export function formatOffset(bytes) {
   return `0x${bytes.toString(16)}`;
 }
 
-/** A share as a percentage with one digit; never 0 % or 100 % of what is not quite that. */
+/** Formats a share as a percentage with one decimal; 0 % and 100 % are shown only if exact. */
 export function formatShare(share) {
   if (share > 0 && share < 0.001) return "<0.1 %";
   if (share < 1 && share > 0.999) return ">99.9 %";
   return `${(share * 100).toFixed(1)} %`;
 }
 
-/** Round values between two ends, about `wanted` of them: steps of 1, 2 or 5. */
+/** About `wanted` round values between two ends, in steps of 1, 2 or 5 times a power of ten. */
 export function ticks(low, high, wanted) {
   const span = high - low;
   if (!(span > 0) || !(wanted > 0)) return [];
@@ -64,7 +64,7 @@ export function ticks(low, high, wanted) {
   return values;
 }
 
-/** The same for sizes: steps are powers of two. */
+/** The same for sizes, in steps of powers of two. */
 export function binaryTicks(low, high, wanted) {
   const span = high - low;
   if (!(span > 0) || !(wanted > 0)) return [];
@@ -74,7 +74,7 @@ export function binaryTicks(low, high, wanted) {
   return values;
 }
 
-/** Labels of marks on an axis of times: one unit for all, and as many digits as tell them apart. */
+/** Labels of ticks on a time axis: one unit for all, and enough digits to distinguish them. */
 export function timeLabels(marks) {
   if (marks.length === 0) return [];
   const step = marks.length > 1 ? marks[1] - marks[0] : marks[0] || 1;
@@ -84,7 +84,7 @@ export function timeLabels(marks) {
   return marks.map((mark) => (mark === 0 ? "0" : `${(mark / size).toFixed(decimals)} ${unit}`));
 }
 
-/** Labels of marks on an axis of offsets: in MiB where these tell them apart, else as addresses are spelled. */
+/** Labels of ticks on an offset axis: in MiB or GiB if that distinguishes them, otherwise hexadecimal. */
 export function offsetLabels(marks) {
   const step = marks.length > 1 ? marks[1] - marks[0] : 1;
   const spelled = (mark) => {
@@ -94,7 +94,7 @@ export function offsetLabels(marks) {
   return marks.map((mark) => (mark === 0 ? "0" : spelled(mark)));
 }
 
-/** The last part of a path. */
+/** The last component of a path. */
 export function baseName(path) {
   const at = path.lastIndexOf("/");
   return at >= 0 && at < path.length - 1 ? path.slice(at + 1) : path;

@@ -1,12 +1,12 @@
-// The table: the faults that pass the other filters, grouped by function, symbol, section, thread, ... .
+// Data of the table: the faults that pass the other filters, grouped by function, symbol, section, thread and so on.
 
 import { FLAG, NONE } from "./document.js";
 import { FILTER } from "./model.js";
 
-/** What the table can be grouped by. */
+/** Groupings of the table. */
 export const GROUPINGS = ["function", "symbol", "section", "class", "phase", "thread", "process"];
 
-/** The group of each fault of the list, as a number below `names.length`; the last name is that of faults without one. */
+/** The group of each fault of the list, as a number, and a function that names groups. */
 export function groupKeys(recording, list, grouping) {
   const { columns: c, strings } = recording;
   const keys = new Uint32Array(list.length);
@@ -37,19 +37,19 @@ export function groupKeys(recording, list, grouping) {
   }
 }
 
-/** The name of a function, with its module where the name does not say it. */
+/** The name of a function, or a placeholder if there is none. */
 export function functionName(recording, id) {
   if (!(id < recording.columns.function_name.length)) return "no function of the program";
   return recording.strings[recording.columns.function_name[id]];
 }
 
-/** The module of a function; empty: it has none. */
+/** The module of a function; empty if it has none. */
 export function moduleName(recording, id) {
   const module = recording.columns.function_module[id];
   return module === undefined || module === NONE ? "" : recording.strings[module];
 }
 
-/** Sections and symbols of all files, numbered through: those of equal name in one file are one. */
+/** Groups by section or symbol over all files; equal names in one file share a group. */
 function placeKeys(recording, list, grouping, keys) {
   const { fault_file: files } = recording.columns;
   const numbers = new Map();
@@ -69,7 +69,7 @@ function placeKeys(recording, list, grouping, keys) {
   return { keys, name: (key) => names[key] };
 }
 
-/** Where in its file a fault was: the byte, its section and its symbol, or null. */
+/** Location of a fault in its file: offset, section and symbol, or null for each. */
 export function placeOf(recording, fault) {
   const { columns: c, strings } = recording;
   const file = recording.files[c.fault_file[fault]];
@@ -85,7 +85,7 @@ export function placeOf(recording, fault) {
   };
 }
 
-/** Which of `count` ranges, by offset, holds a byte; -1: none. */
+/** Index of the range that contains a byte, of `count` ranges sorted by offset; -1: none. */
 function within(count, offset, size, byte) {
   let low = 0;
   let high = count;
@@ -98,7 +98,7 @@ function within(count, offset, size, byte) {
   return at >= 0 && byte - offset(at) < size(at) ? at : -1;
 }
 
-/** Rows of the table: the faults that pass all filters but the table's own. */
+/** Rows of the table, from the faults that pass all filters except the table's own. */
 export function groupRows(selection, weights, { keys, name }) {
   const { list, fails } = selection;
   const flags = selection.recording.columns.fault_flags;
@@ -122,7 +122,7 @@ export function groupRows(selection, weights, { keys, name }) {
   return { rows, total, name };
 }
 
-/** Sorts rows by a column, the largest first; equal ones by the others. */
+/** Sorts rows by a column, largest first; ties are sorted by the other columns. */
 export function sortRows(rows, column) {
   const order = [column, "time", "faults", "waited"];
   return rows.sort((a, b) => {

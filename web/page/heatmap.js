@@ -1,4 +1,4 @@
-// A map of the file's pages, a cell a page or several: what became of them, and which of them the selection touched.
+// Draws the map of the file's pages, with one or several pages per cell: how they were used, and which of them the selection touched.
 
 import { FATES, cellsOf, pagesPerCell, touchedPages } from "./pages.js";
 import { formatBytes, formatCount, formatOffset } from "./format.js";
@@ -20,7 +20,7 @@ export class HeatMap {
     });
   }
 
-  /** Which pages are shown, and how. */
+  /** The shown pages and their arrangement. */
   layout() {
     const { app } = this;
     const columns = Math.max(8, Math.floor(this.canvas.clientWidth / PITCH));
@@ -52,14 +52,14 @@ export class HeatMap {
       this.drawCell(context, colours, cells.subarray(cell * FATES.length, (cell + 1) * FATES.length), x, y);
     }
     context.globalAlpha = 1;
-    const notes = [`a cell is ${formatBytes(layout.perCell * PAGE_BYTES)}`];
+    const notes = [`${formatBytes(layout.perCell * PAGE_BYTES)} per cell`];
     if (app.isZoomed) notes.push(`from ${formatOffset(layout.first * PAGE_BYTES)}`);
     const rest = app.fates.length - app.used;
-    if (rest > 0) notes.push(`nothing happened to the last ${formatBytes(rest * PAGE_BYTES)} of the file`);
+    if (rest > 0) notes.push(`the last ${formatBytes(rest * PAGE_BYTES)} of the file are unused`);
     this.note.textContent = notes.join("; ");
   }
 
-  /** Several pages in a cell share its width by their number. */
+  /** Divides a cell's width among the fates of its pages, by number. */
   drawCell(context, colours, counts, x, y) {
     const whole = counts.reduce((sum, count) => sum + count, 0);
     const side = PITCH - 1;

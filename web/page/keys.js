@@ -1,34 +1,34 @@
-// What keys do; the list on `?` is made of the same table.
+// Keyboard shortcuts, and the help dialog that lists them.
 
 import { element } from "./surface.js";
 
-/** [keys, what they do, action]. */
+/** [keys, description, action]. */
 export function bindings(app) {
   return [
-    [["?"], "this list", () => app.toggleHelp()],
-    [["Escape"], "close, then clear the selection, then show everything", () => app.escape()],
+    [["?"], "show this help", () => app.toggleHelp()],
+    [["Escape"], "close panels, then clear the selection, then show everything", () => app.escape()],
     [["/"], "search for a file", () => app.chooser.search.focus()],
-    [["["], "the file before", () => app.chooseNeighbour(-1)],
-    [["]"], "the next file", () => app.chooseNeighbour(1)],
-    [["l"], "the slowest fault of the selection, with its stack", () => app.pinLongest()],
-    [["j"], "the next fault of the selection", () => app.step(1)],
-    [["k"], "the fault before", () => app.step(-1)],
-    [["b"], "select what is in view", () => app.brushView()],
+    [["["], "previous file", () => app.chooseNeighbour(-1)],
+    [["]"], "next file", () => app.chooseNeighbour(1)],
+    [["l"], "slowest fault of the selection, with its stack", () => app.pinLongest()],
+    [["j"], "next fault of the selection", () => app.step(1)],
+    [["k"], "previous fault of the selection", () => app.step(-1)],
+    [["b"], "select everything in view", () => app.brushView()],
     [["z"], "zoom to the selection", () => app.zoomToBrush()],
-    [["0"], "show the whole time and file", () => app.resetView()],
+    [["0"], "show the whole time range and file", () => app.resetView()],
     [["+", "="], "zoom in", () => app.zoom(0.7)],
     [["-"], "zoom out", () => app.zoom(1 / 0.7)],
-    [["ArrowLeft"], "earlier", () => app.move(-0.2, 0)],
-    [["ArrowRight"], "later", () => app.move(0.2, 0)],
-    [["."], "further up in the file", () => app.move(0, 0.2)],
-    [[","], "further down in the file", () => app.move(0, -0.2)],
-    [["g"], "group the table by something else", () => app.nextGrouping()],
-    [["w"], "flame graph by time, or by number of faults", () => app.toggleWeight()],
-    [["t"], "light, dark, or as the system", () => app.theme.next()],
+    [["ArrowLeft"], "move to earlier times", () => app.move(-0.2, 0)],
+    [["ArrowRight"], "move to later times", () => app.move(0.2, 0)],
+    [["."], "move to higher offsets", () => app.move(0, 0.2)],
+    [[","], "move to lower offsets", () => app.move(0, -0.2)],
+    [["g"], "next grouping of the table", () => app.nextGrouping()],
+    [["w"], "switch the flame graph between time and number of faults", () => app.toggleWeight()],
+    [["t"], "switch the theme: system, light or dark", () => app.theme.next()],
   ];
 }
 
-/** Listens; keys of controls and of the browser stay theirs. */
+/** Installs the shortcuts. Keys for form controls and browser shortcuts are not intercepted. */
 export function listenToKeys(app) {
   const actions = new Map();
   for (const [keys, , action] of bindings(app)) for (const key of keys) actions.set(key, action);
@@ -42,18 +42,18 @@ export function listenToKeys(app) {
   });
 }
 
-/** The dialog with all keys, and what the pointer does. */
+/** Fills the help dialog with all keyboard and mouse actions. */
 export function fillHelp(app, dialog) {
   const list = element("dl", "keys");
   for (const [keys, what] of bindings(app)) {
     list.append(element("dt", "", ...keys.map((key) => element("kbd", "", key.replace("Arrow", "")))), element("dd", "", what));
   }
   for (const [how, what] of [
-    ["drag", "select: time and offset, time, or pages"],
-    ["click", "a fault's whole stack; a function or file: only its faults"],
-    ["Shift + drag", "move the scatter"],
+    ["drag", "select time and offset, time, or pages"],
+    ["click", "fault: show its whole stack; function or file: show only its faults"],
+    ["Shift + drag", "move the offset chart"],
     ["Ctrl + wheel", "zoom"],
-    ["double click", "show everything"],
+    ["double-click", "show everything"],
   ]) {
     list.append(element("dt", "", element("kbd", "", how)), element("dd", "", what));
   }

@@ -1,6 +1,6 @@
-// Where the document comes from: the element that the single file carries it in, or a file beside the page.
+// Loads the document, from an element of the single file or from a file next to the page.
 
-/** The document's bytes, inflated: an ArrayBuffer. */
+/** The document's uncompressed bytes as an ArrayBuffer. */
 export async function loadDocument() {
   const element = document.getElementById("document");
   const bytes = element ? decodeBase64(element) : await fetchBytes();
@@ -9,7 +9,7 @@ export async function loadDocument() {
 
 function decodeBase64(element) {
   const text = element.textContent;
-  // Of no use any more, and large.
+  // Large, and no longer needed.
   element.textContent = "";
   if (typeof Uint8Array.fromBase64 === "function") return Uint8Array.fromBase64(text);
   const binary = atob(text);
@@ -21,9 +21,9 @@ function decodeBase64(element) {
 async function fetchBytes() {
   const response = await fetch("data.bin", { cache: "no-store" });
   if (!response.ok) {
-    // The server's word for it is text, and shown as such.
-    const why = response.status === 500 ? (await response.text()).trim().slice(0, 500) : `the server answered ${response.status}`;
-    throw new Error(`${why}; start \`ngmi load\` again, and use the link that it prints`);
+    // The server's message is shown as text.
+    const why = response.status === 500 ? (await response.text()).trim().slice(0, 500) : `the server responded with status ${response.status}`;
+    throw new Error(`${why}; run \`ngmi load\` again and open the link that it prints`);
   }
   return new Uint8Array(await response.arrayBuffer());
 }
@@ -31,7 +31,7 @@ async function fetchBytes() {
 async function inflate(bytes) {
   const compressed = bytes[0] === 0x1f && bytes[1] === 0x8b;
   if (!compressed) return bytes.slice().buffer;
-  if (typeof DecompressionStream !== "function") throw new Error("this browser is too old to unpack its data; use Firefox 113, Chrome 103, Safari 16.4, or newer");
+  if (typeof DecompressionStream !== "function") throw new Error("this browser is too old to decompress the data; use Firefox 113, Chrome 103, Safari 16.4 or newer");
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).arrayBuffer();
 }

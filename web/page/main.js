@@ -1,23 +1,23 @@
-// Starts the page, or says why it can't.
+// Starts the page, or shows why it can't.
 
 import { loadDocument } from "./load.js";
 import { parseDocument } from "./document.js";
 import { formatCount, formatTime } from "./format.js";
 import { App } from "./app.js";
 
-/** What the page can't show of the recording, in sentences. */
+/** Sentences about data of the recording that the page does not show. */
 function notes({ totals, about }) {
   const said = [];
   if (totals.selected < totals.in_input) {
-    said.push(`${formatCount(totals.selected)} of the ${formatCount(totals.in_input)} faults were asked for; pages and disk reads are the whole recording's.`);
+    said.push(`Showing ${formatCount(totals.selected)} of ${formatCount(totals.in_input)} faults as requested; pages and disk reads cover the whole recording.`);
   }
   if (totals.left_out > 0) {
-    said.push(`The page has room for ${formatCount(totals.shown)} faults: the shortest ${formatCount(totals.left_out)}, ${formatTime(totals.left_out_ns)} together, are not shown. Narrow it down with --file, --process, --from and --to.`);
+    said.push(`The page is limited to ${formatCount(totals.shown)} faults; shortest faults not shown: ${formatCount(totals.left_out)}, ${formatTime(totals.left_out_ns)} in total. Narrow the selection with --file, --process, --from and --to.`);
   }
   if (totals.folded > 0) {
-    said.push(`The profile had no room for ${formatCount(totals.folded)} short faults, ${formatTime(totals.folded_ns)} together: the event log (--keep-events) has each of them.`);
+    said.push(`Short faults aggregated in the profile and not shown: ${formatCount(totals.folded)}, ${formatTime(totals.folded_ns)} in total; the event log (--keep-events) has all of them.`);
   }
-  if (about.losses > 0) said.push(`${formatCount(about.losses)} events were lost while recording; \`ngmi faults\` tells more.`);
+  if (about.losses > 0) said.push(`Events lost while recording: ${formatCount(about.losses)}; run \`ngmi faults\` for details.`);
   return said;
 }
 
@@ -38,15 +38,15 @@ async function start() {
     document.getElementById("about").textContent = describeRecording(recording);
     document.getElementById("notes").textContent = notes(recording).join(" ");
     if (recording.columns.fault_start.length === 0) {
-      status.textContent = recording.why_empty ?? "None of the faults that were asked for is in this recording: ask for others, or for all of them.";
+      status.textContent = recording.why_empty ?? "This recording contains none of the requested faults; change the selection, or request all faults.";
       root.dataset.state = "empty";
       return;
     }
     root.dataset.state = "ready";
-    // For tests, and for whoever opens the console.
+    // For tests, and for use in the console.
     globalThis.explorer = new App(recording);
   } catch (error) {
-    status.textContent = `The page can't be shown: ${error.message}`;
+    status.textContent = `Cannot show the page: ${error.message}`;
     root.dataset.state = "failed";
   }
 }

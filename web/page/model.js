@@ -1,14 +1,14 @@
-// What is looked at: the faults of one file, and which of them pass the filters. Each filter has a bit of its own, set where it fails, so
-// that a view can leave its own filter out and a changed filter is the only one that is computed again.
+// The faults of the chosen file, and which of them pass the filters. Each filter has its own bit, set for the faults that fail it: a
+// view can ignore its own filter, and only a changed filter is computed again.
 
 import { FLAG, NONE } from "./document.js";
 
-/** Stands for a file: all faults; those on memory of no file. */
+/** Pseudo files: all faults, and faults on memory without a file. */
 export const ALL = -1;
 export const NO_FILE = -2;
 
-/** What a fault was, as the page tells it apart. The order is that of drawing: the last is on top. */
-export const KINDS = ["memory of no file", "page of a file, in memory", "copied when written", "waited for a read, or major"];
+/** Kinds of faults that the page distinguishes, in drawing order: the last is on top. */
+export const KINDS = ["memory without a file", "file page in memory", "copied on write", "waited for a read, or major"];
 export const KIND = { memory: 0, mapped: 1, copied: 2, waited: 3 };
 
 /** Bits of filters. */
@@ -16,7 +16,7 @@ export const FILTER = { time: 1, pages: 2, group: 4, under: 8, kind: 16 };
 
 const COPIED = new Set(["file-cow", "shared-dirty"]);
 
-/** The kind of every fault. */
+/** By fault: its kind. */
 export function kindsOf(recording) {
   const { fault_class: classes, fault_flags: flags, fault_file: files } = recording.columns;
   const copied = recording.classes.map((name) => COPIED.has(name));
@@ -29,12 +29,12 @@ export function kindsOf(recording) {
   return kinds;
 }
 
-/** Time of every fault for sums: what is not known counts nothing. */
+/** By fault: its time for sums; unknown times count as zero. */
 export function weightsOf(recording) {
   return recording.columns.fault_duration.map((time) => (time > 0 ? time : 0));
 }
 
-/** Faults by file, each file's by time; those of no file come last. */
+/** Faults by file, sorted by time within each file; faults without a file are last. */
 export class FileIndex {
   constructor(recording) {
     const files = recording.columns.fault_file;
@@ -54,7 +54,7 @@ export class FileIndex {
     return file === NONE ? this.noFile : file;
   }
 
-  /** The numbers of a file's faults, by time. */
+  /** Indices of a file's faults, by time. */
   of(file) {
     if (file === ALL) return this.all;
     const slot = file === NO_FILE ? this.noFile : file;
@@ -62,7 +62,7 @@ export class FileIndex {
   }
 }
 
-/** Faults, major and waited ones, and time, of the faults of a list; with `fails`, of those that fail nothing. */
+/** Counts faults, major and waited ones, and their time, of a list; with `fails`, only of those that pass all filters. */
 export function tally(recording, weights, list, fails = null) {
   const flags = recording.columns.fault_flags;
   const sum = { faults: 0, major: 0, waited: 0, time: 0 };
@@ -77,7 +77,7 @@ export function tally(recording, weights, list, fails = null) {
   return sum;
 }
 
-/** Files with what they took, the dearest first; then memory of no file, if there is such a fault. */
+/** Files with their totals, most time first; then memory without a file, if it has faults. */
 export function filesByTime(recording, weights, index) {
   const rows = [];
   for (let file = 0; file < recording.files.length; file++) {
@@ -85,11 +85,11 @@ export function filesByTime(recording, weights, index) {
   }
   rows.sort((a, b) => b.time - a.time || b.faults - a.faults || a.file - b.file);
   const rest = tally(recording, weights, index.of(NO_FILE));
-  if (rest.faults > 0) rows.push({ file: NO_FILE, path: "memory of no file", ...rest });
+  if (rest.faults > 0) rows.push({ file: NO_FILE, path: "memory without a file", ...rest });
   return rows;
 }
 
-/** The values of a list's faults, side by side: what is gone through for every frame is near each other in memory. */
+/** Copies the values of a list's faults into a contiguous array, for fast iteration in every frame. */
 export function gather(column, list) {
   if (list.length === column.length) return column;
   const gathered = new column.constructor(list.length);
@@ -97,13 +97,13 @@ export function gather(column, list) {
   return gathered;
 }
 
-/** The faults of a file, and which filters each fails. */
+/** The faults of a file, and the filters that each fails. */
 export class Selection {
   constructor(recording, kinds, list) {
     this.recording = recording;
     this.list = list;
     this.kinds = gather(kinds, list);
-    /** Places of those that waited: few, and drawn whatever else is left out. */
+    /** Places of the faults that waited: few, and always drawn. */
     this.rare = Uint32Array.from(this.kinds.keys()).filter((place) => this.kinds[place] === KIND.waited);
     this.starts = gather(recording.columns.fault_start, list);
     this.pages = gather(recording.columns.fault_page, list);
@@ -111,7 +111,7 @@ export class Selection {
     this.filters = { time: null, pages: null, group: null, under: null, kind: null };
   }
 
-  /** Some filter is set. */
+  /** Whether any filter is set. */
   get isNarrowed() {
     return Object.values(this.filters).some((filter) => filter !== null);
   }
@@ -126,11 +126,11 @@ export class Selection {
     for (let i = 0; i < fails.length; i++) fails[i] = passes(list[i], i) ? fails[i] & keep : fails[i] | bit;
   }
 
-  /** Faults that began within [from, to], in ns; null: any. */
+  /** Selects faults that start within [from, to], in ns; null selects all. */
   setTime(range) {
     this.filters.time = range;
     if (!range) return this.set(FILTER.time, null);
-    // The list is by time: what passes is one run of it.
+    // The list is sorted by time, so one contiguous range passes.
     const { fails } = this;
     const { first, end } = placesBetween(this.starts, range);
     for (let i = 0; i < first; i++) fails[i] |= FILTER.time;
@@ -139,7 +139,7 @@ export class Selection {
     return undefined;
   }
 
-  /** Faults of pages within [first, last]; null: any. */
+  /** Selects faults on pages within [first, last]; null selects all. */
   setPages(range) {
     this.filters.pages = range;
     if (!range) return this.set(FILTER.pages, null);
@@ -154,33 +154,33 @@ export class Selection {
     return undefined;
   }
 
-  /** Faults whose key (by place in the list) is `key`; null: any. */
+  /** Selects faults with the key `key` in `keys` (by place in the list); null selects all. */
   setGroup(filter) {
     this.filters.group = filter;
     this.set(FILTER.group, filter && ((fault, i) => filter.keys[i] === filter.key));
   }
 
-  /** Faults whose stack goes through a node of the flame graph: `nodes[node]` is 1 there; null: any. */
+  /** Selects faults with a stack through nodes of the flame graph where `nodes[node]` is 1; null selects all. */
   setUnder(filter) {
     this.filters.under = filter;
     const stacks = this.recording.columns.fault_stack;
     this.set(FILTER.under, filter && ((fault) => stacks[fault] !== NONE && filter.nodes[filter.nodeOf[stacks[fault]]] === 1));
   }
 
-  /** Faults of some kinds, as bits; null: any. */
+  /** Selects faults by a bit set of kinds; null selects all. */
   setKinds(bits) {
     this.filters.kind = bits;
     this.set(FILTER.kind, bits === null ? null : (_, i) => (bits >> this.kinds[i]) & 1);
   }
 
-  /** Drops every filter. */
+  /** Removes all filters. */
   clear() {
     this.filters = { time: null, pages: null, group: null, under: null, kind: null };
     this.fails.fill(0);
   }
 }
 
-/** The first place, of ascending times, that is at `time` or later; with `after`, that is later. */
+/** The first place in ascending times at or after `time`; with `after`, strictly after it. */
 export function firstFrom(starts, time, after = false) {
   let low = 0;
   let high = starts.length;
@@ -193,12 +193,12 @@ export function firstFrom(starts, time, after = false) {
   return low;
 }
 
-/** The places, in ascending times, of what began between two times, both included. */
+/** The range of places in ascending times between two times, both included. */
 export function placesBetween(starts, [from, to]) {
   return { first: firstFrom(starts, from), end: firstFrom(starts, to, true) };
 }
 
-/** The place of the next selected fault after (or, backwards, before) a place; -1: there is none. */
+/** The place of the next selected fault in the direction of `step`; -1: there is none. */
 export function nextSelected(fails, place, step) {
   for (let i = place + step; i >= 0 && i < fails.length; i += step) {
     if (fails[i] === 0) return i;
@@ -206,7 +206,7 @@ export function nextSelected(fails, place, step) {
   return -1;
 }
 
-/** The place of the selected fault that took longest; -1: there is none. */
+/** The place of the longest selected fault; -1: there is none. */
 export function longestSelected(selection, weights) {
   let best = -1;
   for (let i = 0; i < selection.list.length; i++) {
@@ -216,7 +216,7 @@ export function longestSelected(selection, weights) {
   return best;
 }
 
-/** The place nearest to a point of a plot; `toX` and `toY` say where a fault is drawn; -1: none within `reach`. */
+/** The place of the fault nearest to a point of a plot, where `toX` and `toY` give its position; -1: none within `reach`. */
 export function nearest(selection, toX, toY, [x, y], [from, to], reach) {
   const { list, fails, kinds, starts } = selection;
   let best = -1;
@@ -227,7 +227,7 @@ export function nearest(selection, toX, toY, [x, y], [from, to], reach) {
     const dy = toY(list[i]) - y;
     let distance = dx * dx + dy * dy;
     if (!(distance <= reach * reach)) continue;
-    // Of two at the same place, the one that can be seen: selected, and drawn last.
+    // Of two faults at the same position, prefer the visible one: selected, and drawn last.
     if (fails[i] !== 0) distance += reach * reach;
     distance -= kinds[i] / 8;
     if (distance <= least) {

@@ -1,16 +1,16 @@
-// The pages of a file: what became of each, and how many of each fate are in a cell of the map.
+// The pages of a file: the fate of each, and the number of pages by fate in the cells of the map.
 
 import { NONE } from "./document.js";
 
-/** Fates of a page, from what counts least to what counts most. */
-export const FATES = ["untouched", "read by calls", "wasted", "mapped around", "faulted", "dirtied"];
+/** Fates of a page, in ascending precedence. */
+export const FATES = ["untouched", "read by system calls", "wasted", "mapped around", "faulted", "dirtied"];
 export const FATE = { untouched: 0, called: 1, wasted: 2, around: 3, faulted: 4, dirtied: 5 };
-/** Pages of which fates are kept: those of 64 GiB. */
+/** Maximum number of pages with a fate: 64 GiB. */
 const MOST_PAGES = 1 << 24;
-/** Places in a file's `pages`: its runs of faulted pages and so on. */
+/** Indices into a file's `pages`, which has runs of pages by kind. */
 const SET = { faulted: 0, around: 1, maybeAround: 2, readByFaults: 3, readByCalls: 4, wasted: 5 };
 
-/** The fate of every page of a file, in the whole recording. */
+/** By page of a file: its fate in the whole recording. */
 export function fatesOf(recording, file, list) {
   const { run_first: firsts, run_count: counts, fault_class: classes, fault_page: pages } = recording.columns;
   const extent = extentOf(recording, file, list);
@@ -34,7 +34,7 @@ export function fatesOf(recording, file, list) {
   return fates;
 }
 
-/** Pages of a file, as far as anything tells. */
+/** Number of pages of a file, as far as known. */
 export function extentOf(recording, file, list) {
   const pages = recording.columns.fault_page;
   let extent = recording.files[file]?.extent ?? 0;
@@ -42,7 +42,7 @@ export function extentOf(recording, file, list) {
   return Math.max(1, extent);
 }
 
-/** Pages up to the last one that something happened to: debug information at the end of a file is as large as the rest, and never mapped. */
+/** Number of pages up to the last used one: debug information at the end of a file may be as large as the rest, and is never mapped. */
 export function usedOf(recording, fates, list) {
   const pages = recording.columns.fault_page;
   let used = fates.length;
@@ -51,21 +51,21 @@ export function usedOf(recording, fates, list) {
   return used;
 }
 
-/** How many pages of each fate there are. */
+/** Number of pages by fate. */
 export function countFates(fates) {
   const counts = new Array(FATES.length).fill(0);
   for (let page = 0; page < fates.length; page++) counts[fates[page]] += 1;
   return counts;
 }
 
-/** Pages of a cell so that [first, last] fits `columns` × `rows` cells: a power of two. */
+/** Number of pages per cell, a power of two, with which [first, last] fits `columns` × `rows` cells. */
 export function pagesPerCell(first, last, columns, rows) {
   const pages = Math.max(1, last - first + 1);
   const room = Math.max(1, columns * rows);
   return 2 ** Math.max(0, Math.ceil(Math.log2(pages / room)));
 }
 
-/** How many pages of each fate are in each cell from page `first` to `last`. */
+/** Number of pages by cell and fate, from page `first` to `last`. */
 export function cellsOf(fates, first, last, perCell) {
   const end = Math.min(last + 1, fates.length);
   const count = Math.max(0, Math.ceil((end - first) / perCell));
@@ -76,10 +76,10 @@ export function cellsOf(fates, first, last, perCell) {
   return cells;
 }
 
-/** Which pages the selected faults, and reads in the selected time, touched: 1 there. */
+/** By page: 1 if the selected faults, or reads in the selected time, touched it. */
 export function touchedPages(recording, file, selection, fates) {
   const touched = new Uint8Array(fates.length);
-  // How many ranges around faults begin, less those that end, at a page.
+  // By page: number of ranges around faults that start there minus those that end there.
   const edges = new Int32Array(fates.length + 1);
   const { fault_page: pages, fault_around_before: before, fault_around_count: count } = recording.columns;
   for (let i = 0; i < selection.list.length; i++) {
@@ -94,7 +94,7 @@ export function touchedPages(recording, file, selection, fates) {
       edges[end] -= 1;
     }
   }
-  // Of the range around a fault, only what was mapped by one and not faulted itself.
+  // Of the ranges around faults, only pages that were mapped by one and did not fault themselves.
   for (let page = 0, open = 0; page < fates.length; page++) {
     open += edges[page];
     if (open > 0 && fates[page] === FATE.around) touched[page] = 1;
@@ -103,7 +103,7 @@ export function touchedPages(recording, file, selection, fates) {
   return touched;
 }
 
-/** Pages that were read, and neither faulted nor mapped: no fault tells of them, the read does. */
+/** Marks pages that were read but neither faulted nor mapped, which only reads report. */
 function markReads(recording, file, selection, fates, touched) {
   const { time, group, under, kind } = selection.filters;
   if (group || under || kind !== null) return;

@@ -1,6 +1,6 @@
-// Points into pixels: no canvas here, only arrays of 32-bit colours, so that half a million points take a few milliseconds.
+// Draws points into arrays of 32-bit colours instead of a canvas: half a million points take a few milliseconds.
 
-/** A point of a kind, in pixels: `size` squares, or a diamond. */
+/** Draws a point as a square or a diamond of `size` pixels. */
 export function stamp(pixels, width, height, x, y, size, colour, isDiamond) {
   const half = size >> 1;
   for (let row = 0; row < size; row++) {
@@ -14,8 +14,8 @@ export function stamp(pixels, width, height, x, y, size, colour, isDiamond) {
 }
 
 /**
- * Draws the points that are selected or, with `all`, every one as what is not selected. `style` has, for each kind, a colour and a size, and
- * those of what is not selected. Of ordinary points every `step`th; the rare ones, whose places are told, are diamonds, and on top.
+ * Draws the selected points or, with `all`, every point in the style of unselected ones. `style` has a colour and a size for each kind and for
+ * unselected points. Of ordinary points, every `step`th is drawn; the `rare` ones are drawn as diamonds on top.
  */
 export function paintPoints(pixels, width, height, points, style, all = false) {
   const { first = 0, end = points.xs.length, step = 1, xs, ys, fails, kinds, rare, xFrom, xScale, yFrom, yScale } = points;
@@ -39,9 +39,9 @@ export function paintPoints(pixels, width, height, points, style, all = false) {
   }
 }
 
-/** An image of points. What is not selected is drawn once, and kept as long as nothing but the selection changes. */
+/** An image of points. Unselected points are drawn once and reused while only the selection changes. */
 export class PointImage {
-  /** Draws; `key` tells apart all that the picture depends on but the selection. */
+  /** Draws the points; `key` identifies everything that the image depends on except the selection. */
   draw(width, height, points, style, isNarrowed, key) {
     if (this.image?.width !== width || this.image?.height !== height) {
       this.image = new ImageData(width, height);
@@ -90,14 +90,14 @@ function square(pixels, width, height, x, y, size, colour) {
   if (below && left) pixels[at + width - 1] = colour;
 }
 
-/** `#rrggbb` and an opacity as ImageData has it on a little-endian machine. */
+/** Converts `#rrggbb` and an opacity to a pixel of ImageData on a little-endian machine. */
 export function pixelOf(hex, opacity = 1) {
   const number = parseInt(hex.slice(1), 16);
   const [red, green, blue] = [(number >> 16) & 255, (number >> 8) & 255, number & 255];
   return ((Math.round(opacity * 255) << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 }
 
-/** Moves ascending places apart until none is nearer than `least` to the next, and the last one is not beyond `end`. */
+/** Spreads ascending positions until each is at least `least` from the next and none is beyond `end`. */
 export function spread(places, least, end) {
   const apart = [];
   places.forEach((place, i) => apart.push(i === 0 ? place : Math.max(place, apart[i - 1] + least)));
@@ -109,14 +109,14 @@ export function spread(places, least, end) {
   return apart;
 }
 
-/** Logarithm of times, for the axis of latencies: Float32Array, with what is unknown below everything. */
+/** Decimal logarithms of times for the latency axis, as a Float32Array; unknown times are below all others. */
 export function logarithms(times) {
   const logs = new Float32Array(times.length);
   for (let i = 0; i < logs.length; i++) logs[i] = times[i] > 0 ? Math.log10(times[i]) : -1;
   return logs;
 }
 
-/** A chart over the view's time: `area` says where it lies, in pixels. */
+/** A chart over the view's time range; `area` is its position in pixels. */
 export class TimeChart {
   constructor(app) {
     this.app = app;

@@ -1,4 +1,5 @@
-// Offset over time: each fault of the file is a point, sections are bands, the dearest symbols are named at the edge, reads are strokes.
+// Draws offset over time: faults of the file are points, sections are bands, reads are strokes; the symbols with the most time are labeled at
+// the edge.
 
 import { NONE } from "./document.js";
 import { KIND, nearest } from "./model.js";
@@ -9,7 +10,7 @@ import { fitted, listen, rule, surface } from "./surface.js";
 
 const PAGE_SIZE = 4096;
 const REACH = 9;
-/** Room at the right for names; charts over the same time have the same. */
+/** Width at the right for names, the same for all charts over time. */
 export const EDGE = 196;
 
 export class Scatter extends TimeChart {
@@ -31,7 +32,7 @@ export class Scatter extends TimeChart {
     this.front.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
   }
 
-  /** Where the plot is within the canvas: asked once a frame, for asking makes the browser lay out the page. */
+  /** Position of the plot within the canvas. It is read once per frame, since reading it makes the browser lay out the page. */
   measure() {
     const width = this.front.clientWidth;
     const height = this.front.clientHeight;
@@ -69,7 +70,7 @@ export class Scatter extends TimeChart {
       rare: app.selection.rare,
       xFrom: from,
       xScale: w / (to - from),
-      // The middle of a page; offsets grow upwards.
+      // The middle of a page; offsets increase upwards.
       yFrom: end - 0.5,
       yScale: -h / (end - first),
     };
@@ -86,7 +87,7 @@ export class Scatter extends TimeChart {
     );
   }
 
-  /** What does not change with the selection, but for the symbols. */
+  /** Draws what does not depend on the selection, and the symbols. */
   drawBack(isStale) {
     if (!isStale) return;
     const { app } = this;
@@ -170,7 +171,7 @@ export class Scatter extends TimeChart {
     });
   }
 
-  /** Which pages were read when. */
+  /** Draws which pages were read when. */
   drawReads(context, colours) {
     const { read_start: starts, read_file: files, read_first: firsts, read_count: counts } = this.app.recording.columns;
     const { left, top, width, height } = this.area;
@@ -248,13 +249,13 @@ export class Scatter extends TimeChart {
     else this.app.tooltip.show([event.clientX, event.clientY], this.app.describe(place));
   }
 
-  /** Which symbols are named at the edge. */
+  /** The symbols to label at the edge. */
   static hot(app) {
     return app.file < 0 ? [] : hotSymbols(app.recording, app.file, app.selection, app.weights, 10);
   }
 }
 
-/** How points look, by how many there are. */
+/** Style of points, depending on their number. */
 export function pointStyle(app, ratio) {
   const colours = app.theme.colours;
   const count = app.selection.list.length;
@@ -271,7 +272,7 @@ export function pointStyle(app, ratio) {
   };
 }
 
-/** What is selected by dragging. */
+/** Draws the range selected by dragging. */
 export function drawBrush(context, colours, [x0, y0, x1, y1]) {
   context.save();
   context.globalAlpha = 0.1;
@@ -283,7 +284,7 @@ export function drawBrush(context, colours, [x0, y0, x1, y1]) {
   context.strokeRect(Math.round(x0) + 0.5, Math.round(y0) + 0.5, Math.max(1, Math.round(x1 - x0)), Math.max(1, Math.round(y1 - y0)));
 }
 
-/** Marks the fault whose stack is shown. */
+/** Marks the fault with the shown details. */
 export function ring(context, colour, x, y) {
   context.strokeStyle = colour;
   context.lineWidth = 2;
@@ -292,7 +293,7 @@ export function ring(context, colour, x, y) {
   context.stroke();
 }
 
-/** A box within the plot. */
+/** Limits a box to the plot. */
 export function clip([x0, y0, x1, y1], { left, top, width, height }) {
   const inside = (value, low, high) => Math.min(Math.max(value, low), high);
   return [inside(x0, left, left + width), inside(y0, top, top + height), inside(x1, left, left + width), inside(y1, top, top + height)];

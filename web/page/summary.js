@@ -1,4 +1,4 @@
-// What stands around the charts: figures of the selection, its filters, and legends.
+// Draws what surrounds the charts: numbers of the selection, its filters, and legends.
 
 import { KINDS, tally } from "./model.js";
 import { functionName } from "./groups.js";
@@ -7,7 +7,7 @@ import { FATES } from "./pages.js";
 import { formatBytes, formatCount, formatOffset, formatSum, formatTime } from "./format.js";
 import { element, replaceContent } from "./surface.js";
 
-/** Faults beyond which the spread of latencies, which takes a sort, waits until the selection stays as it is. */
+/** Number of faults above which latency quantiles, which need a sort, are computed only when the selection is stable. */
 const MANY = 20_000;
 const place = (id) => document.getElementById(id);
 
@@ -28,19 +28,19 @@ export class Summary {
     const sum = tally(app.recording, app.weights, selection.list, selection.fails);
     const figures = [
       [formatCount(sum.faults), selection.isNarrowed ? `of ${formatCount(selection.list.length)} faults` : "faults"],
-      [formatSum(sum.time, app.isTimed), "in all"],
+      [formatSum(sum.time, app.isTimed), "in total"],
       [formatCount(sum.major), "major"],
       [formatCount(sum.waited), "waited for a read"],
     ];
     const spread = this.spread(sum);
     if (spread && app.isTimed) {
       const said = (time) => (Number.isNaN(time) ? "–" : formatTime(time));
-      figures.push([said(spread.median), "median"], [said(spread.p99), "99 % within"], [said(spread.max), "slowest"]);
+      figures.push([said(spread.median), "median"], [said(spread.p99), "99th percentile"], [said(spread.max), "slowest"]);
     }
     place("summary").replaceChildren(...figures.map(([figure, label]) => element("div", "", element("b", "", figure), element("span", "", label))));
   }
 
-  /** How latencies spread; of very many only once the selection has stayed the same for a moment. */
+  /** Latency quantiles; for very many faults, only after the selection has been stable for a moment. */
   spread(sum) {
     const name = `${this.app.file} ${sum.faults} ${sum.time}`;
     if (this.spreadOf === name) return this.spreadNow;
@@ -72,7 +72,7 @@ export class Summary {
     }
     if (group) chips.push(this.chip("group", `${app.grouping}: ${group.name}`, () => app.setGroup(null)));
     if (under) chips.push(this.chip("under", `under ${functionName(app.recording, app.flame.function[under.node])}`, () => app.setUnder(0)));
-    if (kind !== null) chips.push(this.chip("kind", "some kinds only", () => app.showAllKinds()));
+    if (kind !== null) chips.push(this.chip("kind", "some kinds", () => app.showAllKinds()));
     replaceContent(place("chips"), chips);
     place("chips-empty").hidden = chips.length > 0;
   }
@@ -80,7 +80,7 @@ export class Summary {
   chip(key, text, drop) {
     const button = element("button", "chip", text, element("span", "cross", "×"));
     button.type = "button";
-    button.title = "Drop this filter";
+    button.title = "Remove this filter";
     button.dataset.key = key;
     button.addEventListener("click", () => {
       drop();

@@ -1,6 +1,6 @@
-// A canvas as sharp as the screen, the axes on it, and what a pointer does there.
+// Helpers for canvases, elements, pointer events and the tooltip.
 
-/** Fits a canvas to the space that it has: its context, scaled so that one unit is a CSS pixel. */
+/** Fits a canvas to its size on the screen; returns its context, scaled to CSS pixels. */
 export function surface(canvas) {
   const ratio = Math.min(3, devicePixelRatio || 1);
   const width = Math.max(1, canvas.clientWidth);
@@ -17,7 +17,7 @@ export function surface(canvas) {
   return { context, width, height, ratio };
 }
 
-/** An element with text; nothing of a recording is ever anything but text. */
+/** Creates an element with text; data of a recording is always inserted as text. */
 export function element(name, className, ...content) {
   const made = document.createElement(name);
   if (className) made.className = className;
@@ -25,7 +25,7 @@ export function element(name, className, ...content) {
   return made;
 }
 
-/** Replaces what an element holds; the one with the focus is followed by the one with its key. */
+/** Replaces the content of an element; the focus moves to the new element with the same key. */
 export function replaceContent(parent, children) {
   const focused = parent.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
   parent.replaceChildren(...children);
@@ -34,7 +34,7 @@ export function replaceContent(parent, children) {
   next?.focus({ preventScroll: true });
 }
 
-/** A line from [x, y] to [x, y], sharp. */
+/** Draws a sharp line from [x, y] to [x, y]. */
 export function rule(context, [fromX, fromY], [toX, toY], colour) {
   context.strokeStyle = colour;
   context.lineWidth = 1;
@@ -44,7 +44,7 @@ export function rule(context, [fromX, fromY], [toX, toY], colour) {
   context.stroke();
 }
 
-/** As much of a text as fits a width. */
+/** Truncates a text to a width. */
 export function fitted(context, text, width) {
   if (context.measureText(text).width <= width) return text;
   let low = 0;
@@ -91,13 +91,13 @@ export function listen(target, { drag, dragged, click, hover, leave }) {
   target.addEventListener("pointerleave", () => leave?.());
 }
 
-/** The text that follows the pointer. */
+/** The tooltip at the pointer. */
 export class Tooltip {
   constructor(box) {
     this.box = box;
   }
 
-  /** Shows lines of text beside a place of the window; the first one stands out. */
+  /** Shows lines of text next to a position in the window; the first line is emphasized. */
   show([x, y], lines) {
     this.box.replaceChildren(...lines.map((line, i) => element("div", i === 0 ? "first" : "", line)));
     this.box.hidden = false;

@@ -1,4 +1,4 @@
-// The table of groups: sortable, and a click on a row makes it a filter.
+// The sortable table of groups; a click on a row filters by it.
 
 import { GROUPINGS, groupRows, sortRows } from "./groups.js";
 import { formatCount, formatShare, formatSum } from "./format.js";
@@ -40,7 +40,7 @@ export class GroupTable {
     body.append(...shown.map((row) => this.row(row, name(row.key), total, row.key === chosen)));
     replaceContent(this.table, [this.head(), body]);
     const rest = rows.length - shown.length;
-    this.more.textContent = rest > 0 ? `and ${formatCount(rest)} more` : rows.length === 0 ? "No fault is selected: Escape clears the selection." : "";
+    this.more.textContent = rest > 0 ? `and ${formatCount(rest)} more` : rows.length === 0 ? "No faults selected; press Escape to clear the selection." : "";
   }
 
   head() {

@@ -1,5 +1,5 @@
-// Light and dark: the page's own colours are in page.css; here are those of what is drawn. Kinds and fates differ in lightness as well as
-// in hue, and what waited is a diamond besides: nothing depends on telling red from green.
+// Light and dark themes: colours of the charts; the page's own colours are in page.css. Kinds and fates differ in lightness and hue, and
+// faults that waited are diamonds: nothing depends on distinguishing red from green.
 
 const LIGHT = {
   kinds: ["#8d95a1", "#2f77b4", "#dc9a2a", "#b8280f"],
@@ -32,9 +32,9 @@ const DARK = {
 };
 
 const CHOICES = ["auto", "light", "dark"];
-const NAMES = { auto: "as the system", light: "light", dark: "dark" };
+const NAMES = { auto: "system", light: "light", dark: "dark" };
 
-/** Which theme is on, and what to draw with. */
+/** The current theme and its colours. */
 export class Theme {
   constructor(changed) {
     this.choice = "auto";
@@ -42,7 +42,7 @@ export class Theme {
     this.system = matchMedia("(prefers-color-scheme: dark)");
     this.changed = changed;
     this.system.addEventListener("change", () => this.apply());
-    // Paper is white.
+    // Paper is white: print in the light theme.
     addEventListener("beforeprint", () => this.print(true));
     addEventListener("afterprint", () => this.print(false));
     this.apply();
@@ -62,13 +62,13 @@ export class Theme {
     return this.isDark ? DARK : LIGHT;
   }
 
-  /** The next of automatic, light, dark. */
+  /** Switches to the next of system, light and dark. */
   next() {
     this.choice = CHOICES[(CHOICES.indexOf(this.choice) + 1) % CHOICES.length];
     this.apply();
   }
 
-  /** In words, for the button. */
+  /** Name of the choice, for the button. */
   get words() {
     return NAMES[this.choice];
   }

@@ -1,4 +1,4 @@
-// Over time: how many faults, and below them how long faults and disk reads took, on a scale of powers of ten.
+// Draws the number of faults over time and, below, the latencies of faults and disk reads on a logarithmic scale.
 
 import { KINDS, nearest } from "./model.js";
 import { histogram } from "./bins.js";
@@ -7,7 +7,7 @@ import { baseName, formatBytes, formatCount, formatTime, ticks, timeLabels } fro
 import { listen, rule, surface } from "./surface.js";
 import { EDGE, clip, drawBrush, pointStyle, ring } from "./scatter.js";
 
-/** Height of the counts; the rest is for latencies. */
+/** Height of the counts in pixels; the rest is for latencies. */
 const COUNTS = 62;
 const GAP = 16;
 const BIN = 3;
@@ -27,7 +27,7 @@ export class Timeline extends TimeChart {
     this.overlay.addEventListener("dblclick", () => app.resetView());
   }
 
-  /** Where the latencies are within the canvas. */
+  /** Position of the latencies within the canvas. */
   measure() {
     const width = this.overlay.clientWidth;
     const isNarrow = width < 560;
@@ -37,7 +37,7 @@ export class Timeline extends TimeChart {
     return { left, top, width: Math.max(1, width - left - right), height: Math.max(1, this.overlay.clientHeight - top - 26), isNarrow };
   }
 
-  /** Powers of ten of ns between which latencies are. */
+  /** Range of the latency axis, as powers of ten in ns. */
   get decades() {
     return this.app.decades;
   }
@@ -104,7 +104,7 @@ export class Timeline extends TimeChart {
     if (!app.isTimed) {
       context.textAlign = "center";
       context.fillStyle = colours.soft;
-      context.fillText("This recording can't tell how long faults took (see `ngmi doctor`).", left + width / 2, top + height / 2);
+      context.fillText("This recording has no fault latencies (see `ngmi doctor`).", left + width / 2, top + height / 2);
     }
     rule(context, [left, top + height], [left + width, top + height], colours.soft);
     rule(context, [left, 8 + COUNTS], [left + width, 8 + COUNTS], colours.soft);
@@ -123,7 +123,7 @@ export class Timeline extends TimeChart {
     context.fillText(formatCount(most), left - 6, 12);
     context.fillText("0", left - 6, 8 + COUNTS);
     context.textAlign = "left";
-    const label = `faults in ${formatTime((to - from) / count)}`;
+    const label = `faults per ${formatTime((to - from) / count)}`;
     context.fillStyle = colours.soft;
     if (isNarrow) context.fillText(label, left + 6, 12);
     else {
@@ -142,7 +142,7 @@ export class Timeline extends TimeChart {
       context.fillRect(x, 8 + COUNTS - whole, BIN - 1, whole);
       context.globalAlpha = 1;
       let base = 8 + COUNTS;
-      // The rare kinds first, at the bottom: there they can be compared.
+      // The rare kinds are at the bottom, where they can be compared.
       for (let kind = KINDS.length - 1; kind >= 0; kind--) {
         const some = selected[bin * KINDS.length + kind];
         if (some === 0) continue;
@@ -154,7 +154,7 @@ export class Timeline extends TimeChart {
     }
   }
 
-  /** Disk reads: from when they were asked for to when they were complete, as high as they took long. */
+  /** Draws disk reads from submission to completion, at the height of their latency. */
   drawReads(context, colours) {
     const { request_start: starts, request_duration: durations } = this.app.recording.columns;
     const { left, top, width, height } = this.area;
@@ -244,14 +244,14 @@ export class Timeline extends TimeChart {
   }
 }
 
-/** A disk read in a few lines. */
+/** A short description of a disk read for the tooltip, in lines. */
 export function describeRequest(recording, i) {
   const { columns: c, strings } = recording;
   const device = recording.devices[c.request_device[i]];
   const thread = recording.threads[c.request_thread[i]];
   const file = recording.files[c.request_file[i]];
   const lines = [`disk read of ${formatBytes(c.request_bytes[i] || 0)} in ${formatTime(c.request_duration[i])}`];
-  lines.push(`${device === undefined ? "unknown device" : strings[device]}, asked for at ${formatTime(c.request_start[i])}`);
+  lines.push(`${device === undefined ? "unknown device" : strings[device]}, submitted at ${formatTime(c.request_start[i])}`);
   if (file) lines.push(`${baseName(strings[file.path])}${c.request_offset[i] >= 0 ? ` + 0x${c.request_offset[i].toString(16)}` : ""}`);
   if (thread) lines.push(`for ${strings[thread.name]} (${thread.tid})${c.request_flags[i] & 2 ? ", read ahead" : ""}`);
   return lines;

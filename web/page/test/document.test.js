@@ -5,7 +5,7 @@ import { generate, pack } from "../../../tests/explorer/generate.mjs";
 import { NONE, parseDocument } from "../document.js";
 import { inflated, numbers, sample } from "./recording.js";
 
-test("columns and names are what the generator wrote", () => {
+test("columns and names match the generator", () => {
   const { recording, known } = sample(500);
   const { columns: c } = recording;
   assert.equal(c.fault_start.length, 500);
@@ -14,7 +14,7 @@ test("columns and names are what the generator wrote", () => {
   for (let i = 1; i < 500; i++) assert.ok(c.fault_start[i] >= c.fault_start[i - 1]);
 });
 
-test("times that do not fit 32 bits are beside, and unknown ones are NaN", () => {
+test("times that do not fit 32 bits are listed separately, and unknown ones are NaN", () => {
   const { bytes } = generate(3);
   const raw = Buffer.from(inflated(bytes));
   const length = raw.readUInt32LE(12);
@@ -46,14 +46,14 @@ test("times that do not fit 32 bits are beside, and unknown ones are NaN", () =>
   assert.deepEqual(Array.from(c.fault_duration), [NaN, 6e9, 7]);
 });
 
-test("what is no document, or cut short, is refused with a remedy", () => {
-  assert.throws(() => parseDocument(new ArrayBuffer(0)), /no document/);
-  assert.throws(() => parseDocument(new TextEncoder().encode("NGMIPAGE\x02\0\0\0\0\0\0\0").buffer), /make the page again/);
+test("an invalid or truncated document is rejected with a remedy", () => {
+  assert.throws(() => parseDocument(new ArrayBuffer(0)), /not a document/);
+  assert.throws(() => parseDocument(new TextEncoder().encode("NGMIPAGE\x02\0\0\0\0\0\0\0").buffer), /create the page again/);
   const whole = inflated(generate(50).bytes);
   for (const length of [20, 400, whole.byteLength - 64]) assert.throws(() => parseDocument(whole.slice(0, length)), Error);
 });
 
-test("whatever bytes a document has, it is parsed or refused, and what is parsed points nowhere but into its tables", () => {
+test("damaged documents are rejected or parsed with valid references only", () => {
   const whole = new Uint8Array(inflated(generate(40).bytes));
   const next = numbers();
   let parsed = 0;
@@ -77,7 +77,7 @@ test("whatever bytes a document has, it is parsed or refused, and what is parsed
   assert.ok(parsed > 0);
 });
 
-test("a column that points nowhere is refused", () => {
+test("a column with an invalid reference is rejected", () => {
   const raw = gunzipSync(generate(4).bytes);
   const length = raw.readUInt32LE(12);
   const header = JSON.parse(raw.subarray(16, 16 + length));
@@ -86,5 +86,5 @@ test("a column that points nowhere is refused", () => {
   let offset = (16 + length + 7) & ~7;
   for (const { type, count } of header.columns.slice(0, at)) offset = (offset + count * (sizes[type] ?? 4) + 7) & ~7;
   raw.writeUInt32LE(77, offset);
-  assert.throws(() => parseDocument(raw.buffer.slice(raw.byteOffset, raw.byteOffset + raw.length)), /fault_file points nowhere/);
+  assert.throws(() => parseDocument(raw.buffer.slice(raw.byteOffset, raw.byteOffset + raw.length)), /fault_file has an invalid reference/);
 });

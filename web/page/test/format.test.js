@@ -16,7 +16,7 @@ test("counts, sizes, offsets and shares", () => {
   assert.deepEqual([0, 0.0004, 0.5, 0.9996, 1].map(formatShare), ["0.0 %", "<0.1 %", "50.0 %", ">99.9 %", "100.0 %"]);
 });
 
-test("marks of an axis are round, within it, and about as many as wanted", () => {
+test("ticks of an axis are round, within it, and about as many as requested", () => {
   for (const [low, high] of [[0, 1], [0, 4.37e9], [1e6, 1.0001e6], [-3, 17]]) {
     for (const wanted of [2, 5, 9]) {
       const marks = ticks(low, high, wanted);
@@ -29,7 +29,7 @@ test("marks of an axis are round, within it, and about as many as wanted", () =>
   assert.deepEqual([ticks(1, 1, 5), ticks(NaN, 1, 5), binaryTicks(5, 1, 4)], [[], [], []]);
 });
 
-test("labels of an axis differ wherever its marks do", () => {
+test("different ticks have different labels", () => {
   assert.deepEqual(timeLabels([0, 1e9, 2e9]), ["0", "1 s", "2 s"]);
   assert.deepEqual(timeLabels([5e8, 1e9]), ["0.5 s", "1.0 s"]);
   assert.deepEqual(timeLabels([200, 400]), ["200 ns", "400 ns"]);
@@ -45,6 +45,6 @@ test("labels of an axis differ wherever its marks do", () => {
   }
 });
 
-test("the last part of a path", () => {
+test("the last component of a path", () => {
   assert.deepEqual(["/usr/lib/libc.so.6", "plain", "/ends/in/"].map(baseName), ["libc.so.6", "plain", "/ends/in/"]);
 });

@@ -4,7 +4,7 @@ import { FLAG, NONE } from "../document.js";
 import { ALL, FILTER, KIND, NO_FILE, filesByTime, firstFrom, longestSelected, nearest, nextSelected, tally } from "../model.js";
 import { numbers, sample } from "./recording.js";
 
-test("each fault is in the list of its file, by time, and in no other", () => {
+test("each fault is only in the list of its file, sorted by time", () => {
   const { recording, index, known } = sample();
   const { fault_file: files, fault_start: starts } = recording.columns;
   let sum = 0;
@@ -21,7 +21,7 @@ test("each fault is in the list of its file, by time, and in no other", () => {
   assert.equal(index.of(ALL).length, files.length);
 });
 
-test("totals of files add up to all, and the dearest comes first", () => {
+test("totals of files add up to all faults, and the most time comes first", () => {
   const { recording, index, weights, known } = sample();
   const rows = filesByTime(recording, weights, index);
   const sum = (key) => rows.reduce((total, row) => total + row[key], 0);
@@ -32,7 +32,7 @@ test("totals of files add up to all, and the dearest comes first", () => {
   files.forEach((row, i) => assert.ok(i === 0 || files[i - 1].time >= row.time));
 });
 
-test("filters select what a plain comparison selects, alone and together, in any order", () => {
+test("filters select the same faults as a plain comparison, alone and combined, in any order", () => {
   const { recording, kinds, select } = sample();
   const { fault_start: starts, fault_page: pages, fault_class: classes } = recording.columns;
   const next = numbers();
@@ -69,7 +69,7 @@ test("filters select what a plain comparison selects, alone and together, in any
   assert.ok(!selection.isNarrowed && selection.fails.every((bits) => bits === 0));
 });
 
-test("a filter leaves the bits of the others alone", () => {
+test("a filter does not change the bits of the others", () => {
   const { select } = sample(200);
   const selection = select(ALL);
   selection.setTime([1, 0.5]);
@@ -79,7 +79,7 @@ test("a filter leaves the bits of the others alone", () => {
   assert.ok(selection.fails.every((bits) => bits === FILTER.kind));
 });
 
-test("the kind of a fault is what it waited for, then what it copied, then where it was", () => {
+test("the kind of a fault depends on waiting first, then on copying, then on its file", () => {
   const { recording, kinds } = sample();
   const { fault_flags: flags, fault_class: classes, fault_file: files } = recording.columns;
   kinds.forEach((kind, fault) => {
@@ -89,7 +89,7 @@ test("the kind of a fault is what it waited for, then what it copied, then where
   });
 });
 
-test("the slowest, the next and the one before are found", () => {
+test("the slowest, next and previous faults are found", () => {
   const { select, weights, known } = sample();
   const selection = select(ALL);
   assert.equal(selection.list[longestSelected(selection, weights)], known.longestAt);
@@ -103,7 +103,7 @@ test("the slowest, the next and the one before are found", () => {
   assert.equal(tally(selection.recording, weights, selection.list, fails).faults, places.length);
 });
 
-test("the nearest fault is the one that comparing all finds", () => {
+test("the nearest fault matches a comparison of all faults", () => {
   const { recording, select, kinds } = sample();
   const { fault_start: starts, fault_page: pages } = recording.columns;
   const selection = select(0);
@@ -121,14 +121,14 @@ test("the nearest fault is the one that comparing all finds", () => {
       continue;
     }
     found += 1;
-    // What lies on top may be half a pixel further off.
+    // A fault on top may be half a pixel further away.
     const score = (i) => far(i) - kinds[selection.list[i]] / 8;
     assert.equal(score(place), Math.min(...close.map(score)));
   }
   assert.ok(found > 50);
 });
 
-test("a place in time is found in lists with equal times", () => {
+test("a place is found in lists with equal times", () => {
   const starts = [1, 2, 2, 2, 5];
   assert.deepEqual([0, 1, 2, 3, 5, 9].map((time) => firstFrom(starts, time)), [0, 0, 1, 4, 4, 5]);
   assert.deepEqual([0, 1, 2, 3, 5, 9].map((time) => firstFrom(starts, time, true)), [0, 1, 4, 4, 5, 5]);

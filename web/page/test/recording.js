@@ -1,16 +1,16 @@
-// A recording to test with: the synthetic one of tests/explorer, small, and what a test needs of it.
+// Provides tests with a small synthetic recording of tests/explorer.
 import { gunzipSync } from "node:zlib";
 import { generate } from "../../../tests/explorer/generate.mjs";
 import { parseDocument } from "../document.js";
 import { FileIndex, Selection, kindsOf, weightsOf } from "../model.js";
 
-/** Bytes of a document as an ArrayBuffer of their own. */
+/** Uncompressed bytes of a document in a separate ArrayBuffer. */
 export function inflated(bytes) {
   const raw = gunzipSync(bytes);
   return raw.buffer.slice(raw.byteOffset, raw.byteOffset + raw.length);
 }
 
-/** A parsed recording, with all that the page makes of it first. */
+/** A parsed recording, with the data that the page derives from it at the start. */
 export function sample(count = 3_000) {
   const { bytes, known } = generate(count);
   const recording = parseDocument(inflated(bytes));
@@ -19,7 +19,7 @@ export function sample(count = 3_000) {
   return { recording, known, kinds, weights: weightsOf(recording), index, select: (file) => new Selection(recording, kinds, index.of(file)) };
 }
 
-/** Numbers below 1, always the same. */
+/** Pseudorandom numbers below 1, the same in every run. */
 export function numbers(seed = 7) {
   let state = seed;
   return () => {

@@ -9,7 +9,7 @@ import { FlameTree } from "../flame.js";
 import { PointImage, paintPoints, pixelOf, spread, stamp } from "../plot.js";
 import { sample } from "./recording.js";
 
-test("every grouping adds up to the selection, and its own filter does not change it", () => {
+test("every grouping adds up to the selection, regardless of its own filter", () => {
   const { select, weights, known } = sample();
   const selection = select(ALL);
   for (const grouping of GROUPINGS) {
@@ -37,7 +37,7 @@ test("rows are sorted by the column, then by time", () => {
   assert.deepEqual(sortRows(rows, "time").map(({ key }) => key), [2, 1, 0]);
 });
 
-test("section and symbol are those that hold the byte", () => {
+test("section and symbol contain the byte", () => {
   const { recording } = sample(800);
   const { columns: c, files, strings } = recording;
   for (let fault = 0; fault < 800; fault++) {
@@ -67,7 +67,7 @@ test("the hottest symbols are those with the most time", () => {
   assert.deepEqual(hotSymbols(recording, 0, selection, weights, 5).map(({ name }) => name), best);
 });
 
-test("a histogram has every fault of its range once", () => {
+test("a histogram counts every fault of its range once", () => {
   const { select, kinds } = sample();
   const selection = select(ALL);
   selection.setKinds(0b0111);
@@ -76,7 +76,7 @@ test("a histogram has every fault of its range once", () => {
   assert.equal(selected.reduce((sum, count) => sum + count, 0), kinds.filter((kind) => kind !== 3).length);
 });
 
-test("quantiles are values, and those of nothing are unknown", () => {
+test("quantiles are values of the list, and NaN for an empty list", () => {
   const values = () => Float64Array.from([5, 1, 4, 2, 3]);
   assert.deepEqual([0, 0.5, 0.6, 0.99, 1].map((share) => quantile(values(), share)), [1, 3, 3, 5, 5]);
   assert.ok(Number.isNaN(quantile(new Float64Array(0), 0.5)));
@@ -84,7 +84,7 @@ test("quantiles are values, and those of nothing are unknown", () => {
   assert.equal(latencies(select(ALL)).max, known.longest);
 });
 
-test("pages have the fate that counts most", () => {
+test("pages have the fate with the highest precedence", () => {
   const { recording, index } = sample();
   const list = index.of(0);
   const fates = fatesOf(recording, 0, list);
@@ -96,7 +96,7 @@ test("pages have the fate that counts most", () => {
   assert.equal(countFates(fates).reduce((sum, count) => sum + count, 0), 40_000);
 });
 
-test("a file is used up to its last page that something happened to", () => {
+test("a file is used up to its last page with a fate", () => {
   const { recording, index } = sample();
   const of = (...fates) => usedOf(recording, Uint8Array.from(fates), []);
   assert.deepEqual([of(0, 0, 0), of(1, 0, 0), of(0, 4, 0), of(0, 0, 2)], [1, 1, 2, 3]);
@@ -105,7 +105,7 @@ test("a file is used up to its last page that something happened to", () => {
   assert.ok(usedOf(recording, fatesOf(recording, 0, list), list) > last);
 });
 
-test("labels are moved apart, in their order, and not beyond the end", () => {
+test("labels are spread in order, and not beyond the end", () => {
   for (const places of [[0, 1, 2, 50, 98, 99], [99, 99, 99], [10, 40, 70], []]) {
     const apart = spread(places, 10, 100);
     apart.forEach((place, i) => assert.ok(place <= 100 && (i === 0 || place - apart[i - 1] >= 10)));
@@ -113,7 +113,7 @@ test("labels are moved apart, in their order, and not beyond the end", () => {
   assert.deepEqual(spread([10, 40, 70], 10, 100), [10, 40, 70]);
 });
 
-test("cells hold every page once, and fit", () => {
+test("cells contain every page once, and fit", () => {
   const { recording, index } = sample();
   const fates = fatesOf(recording, 0, index.of(0));
   for (const [first, last] of [[0, 39_999], [17, 17], [100, 4_321], [39_000, 39_999]]) {
@@ -124,7 +124,7 @@ test("cells hold every page once, and fit", () => {
   }
 });
 
-test("touched pages are those of the selected faults, what they mapped around, and what was read then", () => {
+test("touched pages are those of the selected faults, mapped around them, or read in the selected time", () => {
   const { recording, index, select } = sample();
   const selection = select(0);
   selection.setTime([1e9, 1.3e9]);
@@ -172,7 +172,7 @@ test("the flame graph merges by function, and each box is the time of the stacks
   assert.equal(checked, through.size);
 });
 
-test("boxes lie within those above them, and beside each other", () => {
+test("boxes are within their parents and do not overlap", () => {
   const { recording, select, weights } = sample();
   const flame = new FlameTree(recording);
   const sums = flame.weigh(select(0), weights, 0);
@@ -191,7 +191,7 @@ test("boxes lie within those above them, and beside each other", () => {
   }
 });
 
-test("below a node are the stacks that go through it", () => {
+test("the faults below a node are those with stacks through it", () => {
   const { recording, select, weights } = sample();
   const flame = new FlameTree(recording);
   const selection = select(ALL);
@@ -203,7 +203,7 @@ test("below a node are the stacks that go through it", () => {
   assert.equal(weights.length, 3_000);
 });
 
-test("points are where they belong, nothing is drawn beyond the edge, and diamonds are on top", () => {
+test("points are at their positions, nothing is drawn beyond the edge, and diamonds are on top", () => {
   const pixels = new Uint32Array(10 * 10);
   const points = { xs: [1, 8, 99], ys: [1, 8, 99], fails: Uint8Array.from([0, 1, 0]), kinds: [0, 1, 1], rare: [], xFrom: 0, xScale: 1, yFrom: 0, yScale: 1 };
   const style = { dim: 9, dimSize: 1, colours: [1, 2, 3, 4], sizes: [1, 1, 1, 3], diamond: 3, halo: 7 };
@@ -215,7 +215,7 @@ test("points are where they belong, nothing is drawn beyond the edge, and diamon
   const rare = { ...points, fails: Uint8Array.from([0, 0, 0]), kinds: [0, 3, 1], rare: [1] };
   paintPoints(pixels, 10, 10, rare, style);
   assert.deepEqual([pixels[88], pixels[78], pixels[87]], [4, 4, 4]);
-  // However many are left out while something moves, the rare ones are there.
+  // The rare points are drawn even if others are skipped during movement.
   pixels.fill(0);
   paintPoints(pixels, 10, 10, { ...rare, step: 3 }, style);
   assert.deepEqual([pixels[11], pixels[88]], [1, 4]);
@@ -224,7 +224,7 @@ test("points are where they belong, nothing is drawn beyond the edge, and diamon
   assert.equal(pixelOf("#102030"), 0xff302010);
 });
 
-test("what is not selected is painted again when the picture changes, and only then", () => {
+test("unselected points are repainted only when the image changes", () => {
   globalThis.ImageData ??= class {
     constructor(width, height) {
       Object.assign(this, { width, height, data: new Uint8ClampedArray(width * height * 4) });
