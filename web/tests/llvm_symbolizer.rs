@@ -26,7 +26,7 @@ fn base_name(path: &str) -> String {
     path.rsplit('/').next().unwrap_or(path).to_owned()
 }
 
-/// The last word of a name, without arguments and hash: demanglers differ in the rest.
+/// The last component of a function name, without arguments and hash: demanglers differ in the rest.
 fn plain(name: &str) -> String {
     let is_hash = |(_, end): &(&str, &str)| {
         end.len() == 17 && end.starts_with('h') && end[1..].bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -34,7 +34,7 @@ fn plain(name: &str) -> String {
     let name = name.rsplit_once("::").filter(is_hash).map_or(name, |(name, _)| name);
     let mut name = name.to_owned();
     for (found, instead) in [
-        // Rust's names, half demangled.
+        // Partially demangled Rust names.
         ("$LT$", "<"),
         ("$GT$", ">"),
         ("$u7b$", "{"),

@@ -215,7 +215,7 @@ impl Metrics {
         if !by.tells(metric) {
             let told = By::ALL.into_iter().filter(|by| by.tells(metric)).map(By::name);
             let told: Vec<&str> = told.collect();
-            return Some(format!("only available by {}", told.join(", ")));
+            return Some(format!("available only by {}", told.join(", ")));
         }
         self.unknown.get(&(by, metric)).cloned()
     }

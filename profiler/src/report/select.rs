@@ -186,7 +186,7 @@ pub fn id_or_name(id: u32, name: &str, pattern: &str) -> bool {
     pattern.parse() == Ok(id) || glob(pattern, name)
 }
 
-/// Whether a name is the pattern, in which `*` stands for anything and `?` for one character.
+/// Whether a name matches a pattern, in which `*` matches any text and `?` one character.
 pub fn glob(pattern: &str, name: &str) -> bool {
     if pattern == name {
         return true;

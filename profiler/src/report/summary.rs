@@ -56,7 +56,7 @@ pub struct Summary {
     pub threads: u64,
     /// Losses by name; only those above zero.
     pub losses: Vec<(String, u64)>,
-    /// How the user stacks ended.
+    /// Completeness of the user stacks.
     pub stacks: StackSummary,
     /// Page faults; `None`: they were not traced.
     pub faults: Option<FaultSummary>,

@@ -21,9 +21,9 @@ pub const PROFILER: &str = "https://profiler.firefox.com";
 
 /// A server that stops with the test.
 pub struct Running {
-    /// `127.0.0.1:PORT`
+    /// `127.0.0.1:PORT` of the server.
     pub address: String,
-    /// `/TOKEN`
+    /// `/TOKEN`, the prefix of all paths.
     pub base: String,
     pub page: String,
     /// URL that a browser would be started with.

@@ -70,7 +70,7 @@ pub struct TinyRow {
     pub time_ns: u64,
 }
 
-/// Small reads by place, under construction.
+/// Collects tiny reads by place.
 #[derive(Debug, Default)]
 pub struct Tiny(FxHashMap<(Place, Option<MappedFileId>), (u64, u64, u64)>);
 
@@ -90,7 +90,7 @@ impl Tiny {
         *time = time.saturating_add(ns(request.end.since(part.time)));
     }
 
-    /// Places with at least [`MANY`] reads, longest time first.
+    /// Places with at least `MANY` reads, longest time first.
     pub fn finish(self, view: &View<'_>) -> Vec<TinyRow> {
         let mut places: Vec<_> = self.0.into_iter().filter(|(_, (reads, ..))| *reads >= MANY).collect();
         places.sort_unstable_by_key(|(place, (reads, _, time))| (Reverse((*time, *reads)), *place));

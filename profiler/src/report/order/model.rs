@@ -99,8 +99,8 @@ mod tests {
                 read_bytes: 32 * PAGE
             }
         );
-        walk.run(115 * PAGE, 10); // read already
-        walk.run(116 * PAGE, 10); // not: 100..132, of which 16 are new
+        walk.run(115 * PAGE, 10); // already read
+        walk.run(116 * PAGE, 10); // not yet read: 100..132, of which 16 are new
         walk.run(0, 0);
         walk.run(999 * PAGE, 10); // 983..1000
         assert_eq!(

@@ -10,7 +10,7 @@ pub const MAX_RANGES: usize = 1 << 18;
 /// A part of a file that is read in one go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
-    /// Index of the file.
+    /// Index into the list of files.
     pub file: usize,
     /// Offset of the first byte.
     pub offset: u64,
@@ -131,15 +131,15 @@ mod tests {
     #[test]
     fn what_is_needed_first_comes_first() {
         assert_eq!(planned(&[(0, 900), (100, 5)]), [(100, 1, 5), (0, 1, 900)]);
-        // The neighbour below is needed soon enough.
+        // The page before is needed soon enough to be included.
         assert_eq!(planned(&[(9, 15), (10, 5)]), [(9, 2, 5)]);
     }
 
     #[test]
     fn what_is_needed_much_later_is_no_more_than_a_gap() {
-        // The later one lies between, and costs less than a seek.
+        // The page between is needed later, but reading it costs less than a seek.
         assert_eq!(planned(&[(0, 5), (1, 900), (2, 6)]), [(0, 3, 5)]);
-        // At the end it waits for its own turn.
+        // At the end of a range, it gets a separate range.
         assert_eq!(planned(&[(0, 5), (1, 900)]), [(0, 1, 5), (1, 1, 900)]);
     }
 
