@@ -1,4 +1,4 @@
-//! What is said when a command was over at once, what root leaves in another user's home, and where no profile can go.
+//! Advice for commands that end immediately, files that root leaves in another user's home, and invalid output paths.
 
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::harness::{Ngmi, Oracle, procfs};
 
 const NOBODY: u32 = 65534;
 
-/// A process that sleeps under this name, ended with this.
+/// A sleeping process with a given name, which ends with this value.
 struct Sleeper(Child);
 
 impl Sleeper {
@@ -29,7 +29,7 @@ impl Drop for Sleeper {
 #[test]
 fn only_programs_that_hand_over_are_said_to_have_done_so() {
     needs_capture!();
-    // Another shell is running: this one's.
+    // Another shell is running: the one below.
     let ngmi = Ngmi::record().program("bash", ["-c", "true"]);
     let shell = ngmi.dir().join("bash");
     let _other = Sleeper::called(&shell);
@@ -76,7 +76,7 @@ fn root_leaves_nothing_in_another_users_home() {
     assert!(outcome.profile().share("burn_here") > 0.5, "it is unwound all the same");
     let left: Vec<_> = std::fs::read_dir(home.path()).unwrap().flatten().collect();
     assert!(left.is_empty(), "{left:?}");
-    // A home of its own is used.
+    // A home that belongs to root is used.
     chown(home.path(), Some(0), Some(0)).unwrap();
     let again = Ngmi::record().env("HOME", home.path()).env("XDG_CACHE_HOME", "");
     again.program(Oracle::c("burn"), ["100"]).run().expect_code(0);

@@ -1,5 +1,5 @@
-//! A recording has one beginning and one end: no CPU time from outside is counted, and nothing in the profile is from before. The whole
-//! system, and each record by itself, is a test of `capture`.
+//! A recording has one start and one end: CPU time outside of it is not counted, and the profile contains nothing from before. The
+//! tests of `capture` cover the whole system and each record.
 
 use std::fs::File;
 use std::process::{Child, Command};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle, Outcome};
 
-/// A program that is busy in every way; ended with the test.
+/// A program that is busy in every way and ends with the test.
 struct Busy {
     child: Child,
     _folder: tempfile::TempDir,
@@ -36,7 +36,7 @@ impl Drop for Busy {
     }
 }
 
-/// Compares each thread's life with what it did in it, by `ngmi waits`.
+/// Compares each thread's lifetime with its on-CPU and off-CPU time, by `ngmi waits`.
 fn check_lives(outcome: &Outcome) {
     let said = Ngmi::verb("waits").arg(outcome.file("log")).arg("--json").run();
     said.expect_code(0);
@@ -48,7 +48,7 @@ fn check_lives(outcome: &Outcome) {
             number(&life["off_ns"]),
             number(&life["life_ns"]),
         );
-        // A switch that the kernel did not show leaves a gap, and never an excess.
+        // A context switch that the kernel did not report leaves a gap, never an excess.
         assert!(on <= lived && on + off <= lived + lived / 1000 + 100_000, "{life}");
     }
 }
@@ -105,7 +105,7 @@ fn of_a_process_that_runs_already() {
     let profile = outcome.profile();
     let own = profile.threads.iter().filter(|thread| thread.pid == pid.to_string());
     let ours: f64 = own.flat_map(|thread| &thread.samples).map(|sample| sample.cpu_ns).sum();
-    // The kernel leaves out what interrupts took, which is little.
+    // The kernel excludes the time of interrupts, which is short.
     assert!(
         ours > 0.0 && ours <= most as f64 * 1.1,
         "{ours} ns, the kernel says {most} ns at most"

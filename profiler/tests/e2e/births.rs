@@ -1,4 +1,4 @@
-//! Processes are followed through every way of being born, and nothing is lost or named wrongly on the way.
+//! Processes are followed through every way to create them; nothing is lost or misnamed.
 
 use crate::harness::profile::Thread;
 use crate::harness::skip::needs_capture;
@@ -14,7 +14,7 @@ fn record(mode: &str) -> (Outcome, Profile) {
     (outcome, profile)
 }
 
-/// The process that became `burn`, judged by what it printed itself.
+/// Checks the process that became `burn` against its own output.
 fn burned<'a>(outcome: &Outcome, profile: &'a Profile) -> &'a Thread {
     let thread = profile.main_of_pid(said(&outcome.stdout, "pid"));
     assert_eq!(thread.process, "burn", "the executable gives the process its name");

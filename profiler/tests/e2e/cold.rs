@@ -1,4 +1,4 @@
-//! `--cold` and `--warm`: what the program finds in memory when it starts, asked by the program itself.
+//! `--cold` and `--warm`: what is in memory when the program starts, as reported by the program itself.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use crate::harness::Ngmi;
 use crate::harness::reclaim::expect_pages;
 use crate::harness::skip::{needs_capture, skip};
 
-/// Debian's, beside which nothing else is installed.
+/// Debian's Python.
 const PYTHON: &str = "/usr/bin/python3";
 const PAGES: u64 = 256;
 
-/// A program that says how many pages of a file are in memory before it reads any.
+/// A program that reports how many pages of a file are in memory before it reads any.
 const ASK: &str = r#"
 import ctypes, mmap, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -27,7 +27,7 @@ assert libc.mincore(address, size, pages) == 0
 open(sys.argv[2], "w").write(str(sum(byte & 1 for byte in pages.raw)))
 "#;
 
-/// Pages of a file in memory as a recorded program sees them, and what `ngmi` said.
+/// Number of a file's pages in memory as seen by a recorded program, and the output of `ngmi`.
 fn pages_seen(flag: &str, folder: &Path) -> (u64, String) {
     let [script, data, answer] = ["ask.py", "data", "answer"].map(|name| folder.join(name));
     std::fs::write(&script, ASK).unwrap();

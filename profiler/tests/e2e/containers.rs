@@ -1,9 +1,9 @@
-//! Programs that only another mount namespace can see: their files are gone with it when names are looked for.
+//! Programs that are visible only in another mount namespace: it no longer exists when names are looked up.
 
 use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle};
 
-/// Records `script` in a mount namespace of its own, where it becomes the program `name`.
+/// Records `script` in a separate mount namespace, where it becomes the program `name`.
 fn in_a_namespace(name: &str, script: &str) {
     let split = Oracle::c("split");
     let script = format!("set -e\nprogram={}\n{script}", split.as_ref().display());

@@ -1,4 +1,4 @@
-//! How a recording ends: the command's status is ours, Ctrl-C writes the profile, and no end loses what was recorded.
+//! How a recording ends: ngmi returns the command's status, Ctrl-C writes the profile, and no ending loses recorded data.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::harness::ngmi::Running;
 use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle, Outcome, Profile, assert_near, procfs};
 
-/// Starts a recording of a program that runs for `ms`, and waits until it has run for a while.
+/// Starts a recording of a program that runs for `ms` milliseconds, and waits until it has run for a while.
 fn under_way(ngmi: Ngmi, ms: &str) -> (Running, u32) {
     let mut running = ngmi.program(Oracle::c("burn"), [ms]).start();
     let find = |running: &Running| {
@@ -72,7 +72,8 @@ fn the_first_interrupt_writes_the_profile() {
     }
 }
 
-/// Interrupts a recording, and again while its profile is being made; what makes it is held up, so that this takes longer than a person does.
+/// Interrupts a recording, and again while its profile is being created. The converter is stopped, which makes the creation take
+/// longer than a user takes for the second interrupt.
 fn interrupted_twice() -> Outcome {
     let (running, burn) = under_way(Ngmi::record(), "30000");
     running.signal(Signal::SIGINT);
@@ -91,7 +92,7 @@ fn interrupted_twice() -> Outcome {
     std::thread::sleep(Duration::from_millis(600));
     running.signal(Signal::SIGINT);
     let outcome = running.wait();
-    // Stopped before it said that it wants to end with its recorder, it stays.
+    // The converter survives if it was stopped before it requested to end with its recorder.
     if let Some(pid) = converter.filter(converts) {
         let _ = kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGKILL);
     }
@@ -102,7 +103,7 @@ fn interrupted_twice() -> Outcome {
 #[test]
 fn the_second_interrupt_keeps_the_log_and_names_it() {
     needs_capture!();
-    // On a busy machine the profile may be there before this test sees that it is being made: that takes another try.
+    // On a busy machine, the profile may be finished before this test notices its creation: then try again.
     let mut log = None;
     let outcome = (0..5)
         .map(|_| interrupted_twice())
@@ -187,7 +188,7 @@ fn a_kept_log_needs_neither_the_binaries_nor_their_names() {
         .args(["-o", "out.json.gz"])
         .run()
         .profile();
-    // How the parts share a busy machine is its affair; while the file was there the recording named them too.
+    // The shares of the parts vary on a busy machine, so compare with the names found while the file still existed.
     let share = |profile: &Profile| profile.main_of("gone-soon").share("takes_three_parts");
     assert!(share(&first) > 0.6, "{}", share(&first));
     assert_near("the share without the file", share(&profile), share(&first), 0.001);
@@ -197,7 +198,7 @@ fn a_kept_log_needs_neither_the_binaries_nor_their_names() {
 fn nothing_is_lost_in_a_quiet_recording() {
     needs_capture!();
     let outcome = Ngmi::record()
-        // Other tests keep the machine's disks busy, and where their recorders come and go a tracepoint drops a switch now and then.
+        // Other tests keep the disks busy, and a tracepoint occasionally drops a context switch while their recorders start or stop.
         .args(["--block", "off", "--off-cpu", "off"])
         .arg("--fail-on-loss")
         .program(Oracle::c("threads"), [""; 0])

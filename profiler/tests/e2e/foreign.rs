@@ -1,10 +1,10 @@
-//! Stacks of programs with another C library, and of those for another mode of the processor.
+//! Stacks of programs with another C library, and of programs for another processor mode.
 
 use crate::harness::profile::share;
 use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle};
 
-/// What is not supported is said to be so.
+/// Unsupported programs are reported as such.
 #[test]
 fn stacks_of_32_bit_programs_say_why_they_are_cut() {
     needs_capture!();
@@ -24,7 +24,7 @@ fn stacks_of_32_bit_programs_say_why_they_are_cut() {
     }
 }
 
-/// musl has no unwind information: what calls `main` and the functions of threads is known all the same.
+/// musl has no unwind information, but the callers of `main` and of thread functions are known.
 #[test]
 fn programs_with_musl_have_whole_stacks() {
     needs_capture!();
@@ -55,7 +55,7 @@ fn programs_with_musl_have_whole_stacks() {
     }
 }
 
-/// node copies its own text to anonymous memory, in the same place.
+/// node copies its own code to anonymous memory at the same address.
 #[test]
 fn code_that_was_moved_to_large_pages_keeps_its_names() {
     needs_capture!();

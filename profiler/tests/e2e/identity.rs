@@ -1,4 +1,4 @@
-//! Whom the program runs as, and how the privileged half is reached.
+//! The user that the program runs as, and how the privileged helper is started.
 
 use std::io::Read as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, chown};
@@ -12,7 +12,7 @@ use crate::harness::{Ngmi, Oracle, ngmi};
 
 const NOBODY: u32 = 65534;
 
-/// A run in a folder that belongs to nobody.
+/// A run in a folder that belongs to the user `nobody`.
 fn nobodys(ngmi: Ngmi) -> Ngmi {
     chown(ngmi.dir(), Some(NOBODY), Some(NOBODY)).unwrap();
     ngmi
@@ -62,7 +62,7 @@ fn under_sudo_the_program_is_the_persons() {
     expect_nobodys_profile(&outcome);
 }
 
-/// A command line of `ngmi` for an ordinary user: the binary where they can reach it, and `path` as the only PATH.
+/// A command line of `ngmi` for an unprivileged user: the binary in an accessible place, and `path` as the only PATH.
 fn as_nobody(dir: &std::path::Path, path: &std::ffi::OsStr) -> Command {
     chown(dir, Some(NOBODY), Some(NOBODY)).unwrap();
     let binary = dir.join("ngmi");
@@ -104,7 +104,7 @@ fn an_ordinary_user_gets_the_privileged_half_through_sudo() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path();
     Oracle::c("burn").copied(&folder.join("burn"));
-    // Stands for sudo: hands its arguments to this test, which is root.
+    // Replaces sudo: passes its arguments to this test, which is root.
     let fifo = folder.join("asked");
     nix::unistd::mkfifo(&fifo, Mode::from_bits_truncate(0o666)).unwrap();
     chown(&fifo, Some(NOBODY), None).unwrap();
@@ -133,7 +133,7 @@ fn an_ordinary_user_gets_the_privileged_half_through_sudo() {
     .output()
     .unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
-    // Whoever waits to be asked still would wait for ever.
+    // If sudo was not called, opening the FIFO releases the thread that would otherwise wait for its arguments forever.
     let unasked = std::fs::OpenOptions::new()
         .write(true)
         .custom_flags(libc::O_NONBLOCK)

@@ -1,4 +1,4 @@
-//! The recipes of docs/jit.md: programs in languages that are compiled at run time, with names.
+//! The recipes of docs/jit.md: names of functions in languages that are compiled at run time.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -25,7 +25,7 @@ fn oracle(file: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracles").join(file)
 }
 
-/// Records the command; what it writes to `/tmp` about its code is removed.
+/// Records the command, and removes the files about its code that it writes to `/tmp`.
 fn record(command: &str, arguments: &[&str]) -> Profile {
     let outcome = Ngmi::record().program(command, arguments).run();
     let profile = outcome.profile();
@@ -35,7 +35,7 @@ fn record(command: &str, arguments: &[&str]) -> Profile {
     profile
 }
 
-/// Shares of all samples whose innermost frame is `inner`, and of those the ones that `outer` called.
+/// Share of samples whose innermost frame is `inner`, and the share of these that `outer` called.
 #[track_caller]
 fn expect(profile: &Profile, inner: &str, outer: &str) {
     let samples: Vec<_> = profile.samples().collect();
@@ -44,7 +44,7 @@ fn expect(profile: &Profile, inner: &str, outer: &str) {
         leaf.is_some_and(|frame| frame.function.contains(inner) && !frame.function.contains(outer))
     };
     let named = share(samples.iter().copied(), innermost);
-    // What is left is the start of the virtual machine, and its compiler.
+    // The rest is the startup of the virtual machine, and its compiler.
     assert!(named > 0.75, "{inner}: {named}");
     let called = share(samples.into_iter().filter(|sample| innermost(sample)), |sample| {
         sample.stack.iter().any(|frame| frame.function.contains(outer))
@@ -79,7 +79,7 @@ fn node_with_a_jitdump() {
         "--interpreted-frames-native-stack",
         script.to_str().unwrap(),
     ];
-    // It writes to the working folder, which is the test's own.
+    // It writes to the working folder, which only this test uses.
     expect(&record("node", &flags), "burnsInNode", "callsBurnsInNode");
 }
 
@@ -104,6 +104,6 @@ fn java() {
         folder.path().to_str().unwrap(),
         "Burn",
     ];
-    // The loop that calls it is interpreted: the virtual machine has one name for all of that.
+    // The calling loop is interpreted: the virtual machine has a single name for all interpreted code.
     expect(&record("java", &flags), "Burn.burnsInJava(int)", "Interpreter");
 }

@@ -1,4 +1,4 @@
-//! `ngmi` end to end: it records programs whose behaviour is known, and the profile has to say so.
+//! `ngmi` end to end: records programs with known behaviour and checks the profile against it.
 //!
 //! Every test needs root and eBPF; without them it prints "skipped: reason" and is counted (see docs/testing.md).
 #![allow(

@@ -1,4 +1,4 @@
-//! Code is named by what was mapped at that moment: also after dlclose, mremap, deletion and replacement.
+//! Code is named by what was mapped at that time, even after dlclose, mremap, deletion and replacement.
 
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -6,7 +6,7 @@ use crate::harness::profile::{Sample, Thread, share};
 use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle};
 
-/// Asserts that what ran inside `phase` was `function` of `module`, and never one of `others`.
+/// Asserts that the code inside `phase` was `function` of `module`, and never one of `others`.
 fn expect_phase(thread: &Thread, phase: &str, function: &str, module: &str, others: &[&str]) {
     let samples: Vec<&Sample> = thread.samples.iter().filter(|sample| sample.holds(phase)).collect();
     assert!(samples.len() > 100, "{phase}: {} samples", samples.len());
@@ -83,7 +83,7 @@ fn a_program_that_is_replaced_while_it_runs() {
     assert!(main.share("burn_here") > 0.9, "{}", main.share("burn_here"));
 }
 
-/// As `configure` does: the same name and, on most file systems, the same inode number, for one program after the other.
+/// Like `configure`, runs one program after another under the same name and, on most file systems, the same inode number.
 #[test]
 fn programs_that_follow_one_another_in_one_place() {
     needs_capture!();
@@ -105,7 +105,7 @@ fn programs_that_follow_one_another_in_one_place() {
     assert_eq!(ran, [[true, false], [false, true], [true, false]]);
 }
 
-/// Children of `parent` whose program has that base name.
+/// Children of `parent` whose program has this base name.
 fn children_named(parent: nix::unistd::Pid, name: &str) -> Vec<u32> {
     crate::harness::procfs::descendants(parent.as_raw().unsigned_abs())
         .into_iter()
@@ -193,7 +193,7 @@ fn code_in_a_file_that_is_no_elf() {
     expect_raw_code(&outcome.profile(), "code.bin", &[]);
 }
 
-/// The time is `module`'s, under a name that may be missing but is never another function's.
+/// Asserts that the time belongs to `module`; function names may be missing, but are never wrong.
 fn expect_raw_code(profile: &crate::harness::Profile, module: &str, names: &[&str]) {
     let main = profile.main_of("rawcode");
     let inside = share(&main.samples, |sample| {

@@ -1,4 +1,4 @@
-//! `ngmi maps`: what it prints of a process whose mappings are known, by both ways.
+//! `ngmi maps`: its output for a process with known mappings, by both methods.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::harness::{Ngmi, Outcome};
 
-/// A copy of `sleep` under a name of the test's choice, running until the test is over.
+/// A copy of `sleep` under a chosen name, which runs until the test ends.
 struct Sleeper {
     child: Child,
     program: PathBuf,
@@ -20,7 +20,7 @@ impl Sleeper {
         let program = folder.path().join(name);
         copy(Path::new("/bin/sleep"), &program);
         let child = Command::new(&program).arg("100").spawn().unwrap();
-        // The loader is done once it waits in the kernel: clock_nanosleep on x86-64, on arm64.
+        // The loader has finished when the process waits in the kernel: clock_nanosleep on x86-64 or arm64.
         let call = format!("/proc/{}/syscall", child.id());
         while !std::fs::read_to_string(&call).is_ok_and(|call| call.starts_with("230 ") || call.starts_with("115 ")) {
             std::thread::sleep(std::time::Duration::from_millis(1));
@@ -44,7 +44,8 @@ impl Drop for Sleeper {
     }
 }
 
-/// By another process: a copy that is open for writing here would be inherited by what other tests start, and can't be run.
+/// Copies in another process: a file open for writing here would be inherited by processes that other tests start, and could not
+/// be executed.
 fn copy(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
 }
@@ -61,7 +62,7 @@ fn json(outcome: &Outcome) -> Value {
     serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {}", outcome.stdout))
 }
 
-/// Start address and build id of the program's code, as JSON tells them.
+/// Start address and build ID of the program's code, from the JSON output.
 fn code(listed: &Value, program: &Path) -> (String, Value) {
     let own = |mapping: &&Value| mapping["path"] == program.to_str().unwrap() && mapping["permissions"] == "r-xp";
     let mapping = listed["mappings"].as_array().unwrap().iter().find(own).unwrap();
@@ -71,7 +72,7 @@ fn code(listed: &Value, program: &Path) -> (String, Value) {
     )
 }
 
-/// The build id as binutils reads it.
+/// The build ID as read by binutils.
 fn build_id_of(path: &Path) -> String {
     let notes = Command::new("readelf").arg("-n").arg(path).output().unwrap();
     let text = String::from_utf8_lossy(&notes.stdout).into_owned();

@@ -1,4 +1,4 @@
-//! Markers that the program wrote itself, and the variables that ask it to.
+//! Markers that the program writes itself, and the environment variables that request them.
 
 use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle, assert_near, said};

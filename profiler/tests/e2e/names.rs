@@ -1,4 +1,4 @@
-//! Functions, inline chains, files and lines.
+//! Names of functions, inline chains, files and lines.
 
 use std::path::Path;
 use std::process::Command;
@@ -38,7 +38,7 @@ fn rust_inline_chain_with_lines() {
     };
     let chain = share(&main.samples, |sample| {
         let user: Vec<&Frame> = sample.stack.iter().map(|frame| &**frame).collect();
-        // black_box and the wrapping operations may be inlined frames of their own above.
+        // black_box and the wrapping operations may be additional inlined frames above.
         user.windows(3).any(|three| {
             position(three[0], "inner")
                 && position(three[1], "middle")
@@ -80,7 +80,8 @@ fn c_functions_have_lines() {
     assert!((there - 0.75).abs() < 0.05, "{there}");
 }
 
-/// What makes the profile may read few files: debug info in objects elsewhere in the build is among them, as is that of a stripped program.
+/// The converter may read only a few files. These include debug info in objects elsewhere in the build and that of a stripped
+/// program.
 #[test]
 fn debug_info_in_other_files_is_found() {
     needs_capture!();
@@ -171,7 +172,7 @@ fn the_kernel_is_named_and_its_place_is_not_told() {
     }
 }
 
-/// The kernel adds the same words to the name of a file that was deleted.
+/// A file name with the suffix that the kernel adds to the names of deleted files.
 #[test]
 fn a_file_that_is_really_called_deleted_has_its_names() {
     needs_capture!();

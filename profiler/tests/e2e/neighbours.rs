@@ -1,4 +1,4 @@
-//! What another user of the machine gets of a profile that is served: nothing, whatever they read in the list of processes.
+//! Other users of the machine can't access a served profile, even with what they read in the process list.
 
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt as _;
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use crate::harness::{ngmi, skip};
 use crate::profile_synthetic;
 
-/// Two users of whom no file of the machine is.
+/// Two users who own no files on the machine.
 const PERSON: u32 = 64_131;
 const NEIGHBOUR: u32 = 64_132;
 
-/// `ngmi load`, started by the person.
+/// `ngmi load`, started by `PERSON`.
 struct Served {
     child: Child,
     folder: tempfile::TempDir,
@@ -27,7 +27,7 @@ impl Drop for Served {
 }
 
 impl Served {
-    /// A script in the browser's place writes down what it is started with.
+    /// A script that replaces the browser and records its arguments.
     fn start() -> Self {
         let folder = tempfile::Builder::new().prefix("ngmi-test-").tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
@@ -58,7 +58,7 @@ impl Served {
         self.folder.path().join(name)
     }
 
-    /// What the browser was started with.
+    /// Arguments of the browser.
     fn argv(&self) -> String {
         let begin = Instant::now();
         while !self.path("argv").exists() {
@@ -68,7 +68,7 @@ impl Served {
         std::fs::read_to_string(self.path("argv")).unwrap().trim().to_owned()
     }
 
-    /// The address of the profile, as the person's terminal has it.
+    /// The address of the profile, as shown in the terminal.
     fn profile(&self) -> String {
         let shown = std::fs::read_to_string(self.path("stderr")).unwrap();
         let encoded = shown.split("/from-url/").nth(1).unwrap().split('/').next().unwrap();
@@ -76,7 +76,7 @@ impl Served {
     }
 }
 
-/// What a GET by this user is answered, whole.
+/// The whole response to a GET by this user.
 fn get(uid: u32, url: &str) -> String {
     let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     let (address, port) = host.split_once(':').unwrap();
@@ -105,7 +105,7 @@ fn a_neighbour_can_not_fetch_a_profile_that_is_served() {
     let profile = served.profile();
     let token = profile.split('/').nth(3).unwrap();
     assert!(token.len() == 32 && !argv.contains(token), "{argv}: {token}");
-    // Whatever the neighbour knows, even the link itself: not a byte.
+    // The neighbour gets no byte, even with the link itself.
     for url in [&argv, &profile] {
         assert_eq!(get(NEIGHBOUR, url), "", "{url}");
     }
@@ -114,7 +114,7 @@ fn a_neighbour_can_not_fetch_a_profile_that_is_served() {
         get(0, &profile).starts_with("HTTP/1.1 200"),
         "root reads everything anyway"
     );
-    // The browser comes in, and then what it was started with is worth nothing.
+    // After the browser has connected, its arguments are useless.
     let answer = get(PERSON, &argv);
     assert!(answer.starts_with("HTTP/1.1 303") && answer.contains(token), "{answer}");
     assert!(get(PERSON, &argv).starts_with("HTTP/1.1 404"));

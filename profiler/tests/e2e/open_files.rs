@@ -1,4 +1,4 @@
-//! Limits of open files: a recording holds each executable file that was mapped, and the command keeps the limits that it would have without.
+//! Limits of open files: a recording keeps each mapped executable file open, and the command has the same limits as without ngmi.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle, Outcome};
 
-/// More than there are descriptors where 256 files may be open.
+/// More than the available descriptors with a limit of 256 open files.
 const COPIES: usize = 300;
 
-/// Records a program that maps so many copies of a library, under these limits.
+/// Records a program that maps `COPIES` copies of a library, under these limits.
 fn copies(limits: &str) -> Outcome {
     let ngmi = Ngmi::record_under(limits);
     let library = Oracle::library("pure.c", "pure_spin");
@@ -21,7 +21,7 @@ fn copies(limits: &str) -> Outcome {
         .run()
 }
 
-/// Asserts that the time is in functions of the copies, and in nearly all of them.
+/// Asserts that the time is spent in functions of the copies, in nearly all of them.
 #[track_caller]
 fn expect_names(outcome: &Outcome) {
     let profile = outcome.profile();

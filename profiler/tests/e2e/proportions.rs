@@ -1,10 +1,10 @@
-//! CPU time goes where the program spent it.
+//! CPU time is attributed to the functions that spent it.
 
 use crate::emulated::is_emulated;
 use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle, assert_near, said};
 
-/// The least share of a short program's time that is its work: on an emulated machine being started takes as long.
+/// Minimum share of a short program's time that is its work: on an emulated machine, startup takes as long.
 pub fn share_of_work(on_a_machine: f64) -> f64 {
     if is_emulated() {
         on_a_machine / 2.0
@@ -13,7 +13,7 @@ pub fn share_of_work(on_a_machine: f64) -> f64 {
     }
 }
 
-/// Of three recordings the one in the middle: a machine that takes a CPU away for a while takes it from one part.
+/// Uses the median of three recordings: a CPU that is taken away for a while affects only one part.
 #[test]
 fn three_to_one_is_three_to_one() {
     needs_capture!();
@@ -25,7 +25,7 @@ fn three_to_one_is_three_to_one() {
         let profile = outcome.profile();
         let main = profile.main_of("split");
         let three = main.share("takes_three_parts");
-        // The program's own clock is the judge of the judge.
+        // The program's own clock verifies the expected share.
         let measured = said(&outcome.stdout, "three_ns") as f64 / said(&outcome.stdout, "cpu_ns") as f64;
         let one = main.share("takes_one_part");
         [measured, three - measured, one - (1.0 - measured)]
@@ -35,7 +35,7 @@ fn three_to_one_is_three_to_one() {
         values.sort_by(f64::total_cmp);
         values[1]
     };
-    // The work is three to one; a machine that is busy otherwise makes one part of it dearer than the other.
+    // The work is three to one; other load on the machine can make one part more expensive than the other.
     assert_near("three parts, as the program measured them", middle(0), 0.75, 0.08);
     let apart = if is_emulated() { 0.1 } else { 0.03 };
     assert_near("takes_three_parts, less what it measured itself", middle(1), 0.0, apart);
@@ -53,7 +53,7 @@ fn cpu_time_is_the_kernels_and_not_a_count_of_samples() {
         let profile = outcome.profile();
         let cpu = profile.main_of("split").cpu_ms();
         let measured = said(&outcome.stdout, "cpu_ns") as f64 / 1e6;
-        // A guest's clocks differ by some hundredths (docs/testing.md).
+        // The clocks of a guest differ by some percent (docs/testing.md).
         let apart = if is_emulated() { 0.1 } else { 0.02 };
         outcome.assert_cpu_ms(&format!("split at {rate} Hz"), cpu, measured, apart * measured + 25.0);
     }
@@ -62,7 +62,7 @@ fn cpu_time_is_the_kernels_and_not_a_count_of_samples() {
 #[test]
 fn the_rate_is_the_rate() {
     needs_capture!();
-    // A prime, so that the kernel's own tick does not fall into step with it.
+    // A prime, which avoids synchronization with the kernel's tick.
     let outcome = Ngmi::record()
         .args(["-F", "199"])
         .program(Oracle::c("burn"), ["4000"])

@@ -1,4 +1,4 @@
-//! Bad input: a clear error that names the thing and the remedy, the old profile untouched, nothing half-written left.
+//! Bad input: a clear error with the cause and the remedy; the old profile is unchanged, and no partial file is left.
 
 use std::path::Path;
 
@@ -7,14 +7,14 @@ use crate::harness::{Ngmi, Oracle, Outcome, ngmi};
 
 const OLD: &str = "the old profile";
 
-/// A run beside an old profile.
+/// A run in a folder with an old profile.
 fn beside_an_old_profile() -> Ngmi {
     let ngmi = Ngmi::record();
     std::fs::write(ngmi.dir().join("out.json.gz"), OLD).unwrap();
     ngmi
 }
 
-/// Asserts a refusal that says every word of `words`, with the old profile as it was and nothing beside it.
+/// Asserts a refusal with all `words`; the old profile must be unchanged and no other file may exist.
 #[track_caller]
 fn refused(outcome: &Outcome, words: &[&str]) {
     outcome.expect_refusal(words);
@@ -37,7 +37,7 @@ fn an_unknown_user() {
     refused(&outcome, &["no such one"]);
 }
 
-/// As on kernels that refuse them: the command, which waited to be let go, ends without a word of its own.
+/// As on kernels that refuse eBPF programs: the command, which waits for its release, ends without output.
 #[test]
 fn programs_that_do_not_load() {
     needs_capture!();
@@ -53,14 +53,14 @@ fn programs_that_do_not_load() {
     assert!(!outcome.stderr.contains("recorder is gone"), "{}", outcome.stderr);
 }
 
-/// A run beside an old profile that is to keep its event log where an old one is.
+/// A run in a folder with an old profile, whose event log would replace an old one.
 fn over_an_old_log() -> Ngmi {
     let ngmi = beside_an_old_profile().args(["--keep-events", "log"]);
     std::fs::write(ngmi.dir().join("log"), OLD).unwrap();
     ngmi
 }
 
-/// Asserts a refusal that says `why`, with the old log as it was and no word of another one.
+/// Asserts a refusal with the reason `why`; the old log must be unchanged, and no other log may be mentioned.
 #[track_caller]
 fn refused_beside_a_log(outcome: &Outcome, why: &str) {
     outcome.expect_refusal(&[why]);
@@ -83,7 +83,7 @@ fn an_old_event_log_outlives_a_start_that_fails() {
     refused_beside_a_log(&outcome, "/nowhere/object.o");
 }
 
-/// What the log holds then is of the process that was to become the command.
+/// The new log then only covers the process that should have become the command.
 #[test]
 fn an_old_event_log_outlives_a_command_that_can_not_be_executed() {
     needs_capture!();
@@ -151,7 +151,7 @@ fn a_program_of_another_format() {
     std::fs::write(&program, b"\x7fELF nonsense").unwrap();
     std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let outcome = ngmi.program(&program, [""; 0]).run();
-    // As shells do, execvp may try it as a script: then it is a program that fails, and was recorded.
+    // Like shells, execvp may try to run it as a script: then it is a failing program, which was recorded.
     assert!(
         (1..=127).contains(&outcome.code()),
         "{}: {}",
@@ -173,7 +173,7 @@ fn a_pid_that_is_gone() {
     }
 }
 
-/// It is there for whoever looks at its number, but its end is over, and a recording would wait for it for ever.
+/// A zombie still has its process ID but has already ended; a recording would wait for its end forever.
 #[test]
 fn a_pid_that_nobody_has_waited_for() {
     needs_capture!();
@@ -230,7 +230,7 @@ fn no_event_log_at_all() {
     refused(&ngmi.args(["no-such-log", "-o", "out.json.gz"]).run(), &["no-such-log"]);
 }
 
-/// Converts a damaged log: a profile of what is left, or a refusal; never a panic, never half a profile.
+/// Converts a damaged log, which must produce a profile of the rest or a refusal, never a panic or a partial profile.
 fn convert_damaged(log: &[u8], what: &str) -> Option<Outcome> {
     let ngmi = Ngmi::verb("convert");
     std::fs::write(ngmi.dir().join("out.json.gz"), OLD).unwrap();
@@ -266,7 +266,7 @@ fn an_event_log_that_is_cut_or_flipped() {
     for cut in [0, 1, 7, 16, 100, log.len() - 1, log.len() - 100] {
         convert_damaged(&log[..cut], &format!("{cut} bytes of it"));
     }
-    // Positions spread over the whole file by a fixed rule, so that a failure comes again.
+    // Positions spread over the whole file by a fixed rule, which makes failures reproducible.
     let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
     let mut converted = 0;
     for _ in 0..24 {

@@ -1,4 +1,4 @@
-//! Code made at run time: perf maps, jitdump, nothing at all, and maps of nonsense.
+//! Code generated at run time: with perf maps, jitdump, no information, or invalid maps.
 
 use crate::harness::profile::share;
 use crate::harness::skip::needs_capture;
@@ -76,11 +76,11 @@ fn a_perf_map_that_was_written_before_the_recording() {
     assert!(inside > 0.9, "{inside}");
 }
 
-/// The program itself may lie below /tmp.
+/// The program itself may be below /tmp.
 const HIDE_TMP: &str = "mount -t tmpfs none /mnt\ncp \"$0\" /mnt/jit\nmount -t tmpfs none /tmp\nset -- /mnt/jit\n";
 const OWN: [&str; 5] = ["--mount", "--pid", "--fork", "--propagation", "private"];
 
-/// Records `jit` in namespaces of its own, which are gone when names are looked for.
+/// Records `jit` in separate namespaces, which no longer exist when names are looked up.
 fn in_namespaces(arguments: &[&str], script: &str, mode: &str) -> crate::harness::Profile {
     let jit = Oracle::c("jit");
     let script = format!("set -e\n{script}exec \"${{1:-$0}}\" {mode}");
@@ -110,7 +110,7 @@ fn a_jitdump_that_only_the_container_saw() {
 #[test]
 fn a_perf_map_in_our_folder_under_the_containers_pid() {
     needs_capture!();
-    // The shell becomes the program, and is process 1 to itself.
+    // The shell becomes the program, with process ID 1 in its namespace.
     let stale = std::path::Path::new("/tmp/perf-1.map");
     let profile = in_namespaces(&["--pid", "--fork"], "", "map /none");
     let _ = std::fs::remove_file(stale);

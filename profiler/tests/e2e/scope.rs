@@ -1,4 +1,4 @@
-//! What is asked for is recorded, and nothing else.
+//! Only the requested processes are recorded.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle, Profile, procfs};
 
-/// A busy program that no recorder started; ended with the test.
+/// A busy program that was not started by a recorder and ends with the test.
 struct Bystander(Child);
 
 impl Bystander {
@@ -76,7 +76,7 @@ fn the_whole_system_without_the_recorder() {
 fn a_running_process_with_its_threads_and_children_to_be() {
     needs_capture!();
     let burn = Oracle::c("burn");
-    // It ends by itself, and the recording with it, however long a busy machine takes to begin.
+    // The program ends by itself, and the recording with it, however slow the start is on a busy machine.
     let script = format!("sleep 8; {} 400; sleep 1", burn.path.display());
     let threads = Bystander::start("sh", &["-c", &script]);
     let other = Bystander::start(&burn, &["60000"]);

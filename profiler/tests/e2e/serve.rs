@@ -1,4 +1,4 @@
-//! `ngmi record` ends by serving its profile, `ngmi load` begins with it: the link works, and a signal ends it.
+//! `ngmi record` serves its profile at the end, `ngmi load` from the start: the link works, and a signal stops the server.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -12,11 +12,11 @@ use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle, ngmi};
 use crate::profile_synthetic;
 
-/// Address and path of the symbol server in the link that was printed.
+/// Address and path of the symbol server in the printed link.
 fn server(running: &mut Running, folder: &Path) -> (String, String) {
     let link = || {
         let said = ngmi::read_lossy(&folder.join("stderr"));
-        // The line may be half written.
+        // The line may be incomplete.
         let (before, _) = said.split_once("the browser may ask")?;
         let encoded = before.split("symbolServer=").nth(1)?.trim().lines().next()?.to_owned();
         Some(encoded.replace("%3A", ":").replace("%2F", "/"))
@@ -31,7 +31,7 @@ fn ask(server: &(String, String), method: &str, path: &str, body: &str) -> (u16,
     ask_from("Origin: https://profiler.firefox.com\r\n", server, method, path, body)
 }
 
-/// `origin`: the header of the page that asks.
+/// Sends a request; `origin` is the requesting page's header.
 fn ask_from(origin: &str, (address, base): &(String, String), method: &str, path: &str, body: &str) -> (u16, Vec<u8>) {
     let mut stream = TcpStream::connect(address).unwrap();
     let length = body.len();
@@ -66,7 +66,7 @@ fn a_recording_is_served_until_a_signal_and_ends_like_its_command() {
     assert!(TcpStream::connect(&server.0).is_err(), "nobody listens any more");
 }
 
-/// As after Ctrl-Z and `fg`: who asks meanwhile waits, and gets it.
+/// As after Ctrl-Z and `fg`: a client that connects meanwhile waits and is served.
 #[test]
 fn a_server_that_stands_still_answers_when_it_goes_on() {
     needs_capture!();
@@ -88,7 +88,7 @@ fn a_server_that_stands_still_answers_when_it_goes_on() {
     running.wait().expect_code(0);
 }
 
-/// Another recording may take the profile's place while it is served: everything that is answered is of the first one.
+/// Another recording may replace the profile while it is served: all responses must be from the first one.
 #[test]
 fn what_takes_the_profile_s_place_is_in_no_answer() {
     let ngmi = Ngmi::verb("load").args(["--no-open", "profile.json"]);
@@ -135,7 +135,7 @@ fn a_loaded_profile_shows_the_source_of_what_ran() {
     assert_eq!(running.wait().status.code(), Some(0));
 }
 
-/// Name and id of a library, an address in it, and the source file that the profile has for it.
+/// Name and ID of a library, an address in it, and the source file that the profile has for the address.
 fn a_source(profile: &Path) -> Option<((String, String), u64, String)> {
     let bytes = std::io::read_to_string(flate2::read::GzDecoder::new(std::fs::File::open(profile).unwrap())).unwrap();
     let profile: Value = serde_json::from_str(&bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Stacks reach their thread's first frame, or say why they do not.
+//! Stacks reach their thread's first frame, or have a reason why not.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -7,7 +7,7 @@ use crate::harness::profile::{Sample, Thread, share};
 use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle, Profile};
 
-/// Samples that hold `function`: start-up and exit of the program are not what a test is about.
+/// Samples that contain `function`, which excludes startup and exit of the program.
 fn inside<'a>(thread: &'a Thread, function: &str) -> Vec<&'a Sample> {
     let samples: Vec<_> = thread.samples.iter().filter(|sample| sample.holds(function)).collect();
     let all = thread.samples.len();
@@ -19,7 +19,7 @@ fn inside<'a>(thread: &'a Thread, function: &str) -> Vec<&'a Sample> {
     samples
 }
 
-/// Asserts that a stack that calls itself complete has the program's whole chain below `main`.
+/// Asserts that a stack marked as complete has the program's whole chain below `main`.
 fn expect_whole(sample: &Sample) {
     let functions = sample.functions();
     assert_eq!(
@@ -45,7 +45,7 @@ fn a_thousand_small_frames_are_complete() {
     }
 }
 
-/// The kernel side's own steps: nothing is copied.
+/// Tests only the walk in the kernel: no stack is copied.
 #[test]
 fn code_without_rules_is_passed_where_calls_confirm_the_way() {
     needs_capture!();
@@ -62,7 +62,7 @@ fn code_without_rules_is_passed_where_calls_confirm_the_way() {
     for chain in chains {
         let samples: Vec<_> = profile.samples().filter(|sample| sample.holds(chain[0])).collect();
         assert!(samples.len() > 50, "{} samples in {}", samples.len(), chain[0]);
-        // In the first milliseconds of a program neither its mappings nor its tables are known, and nothing is copied here.
+        // In the first milliseconds of a program, neither its mappings nor its tables are known, and no stack is copied here.
         let (whole, cut): (Vec<&Sample>, Vec<_>) = samples.into_iter().partition(|sample| !sample.is_truncated());
         for sample in &whole {
             let functions = sample.functions();
@@ -129,7 +129,7 @@ fn a_signal_handler_stands_on_what_it_interrupted() {
     assert!(whole > 0.99, "{whole}");
     for sample in samples.iter().filter(|sample| !sample.is_truncated()) {
         expect_whole(sample);
-        // What the handler returns to is a function of its own, with a name where libc's symbols are.
+        // The handler returns to a separate function, which has a name if libc's symbols are installed.
         let functions = sample.functions();
         let outermost = functions
             .iter()
@@ -160,7 +160,7 @@ fn stripped_cpp_without_frame_pointers() {
     expect_visits(&profile, &with_symbols);
 }
 
-/// Holds the addresses of the stripped program against the symbols of its twin.
+/// Compares the addresses of the stripped program with the symbols of the unstripped one.
 fn expect_visits(profile: &Profile, twin: &Oracle) {
     let symbols: BTreeMap<u64, _> = twin
         .symbols()
@@ -186,7 +186,7 @@ fn expect_visits(profile: &Profile, twin: &Oracle) {
                     .next_back()
                     .expect("an address of the program");
                 assert!(address <= symbol.start + symbol.size, "{address:#x} is in no function");
-                // What `.eh_frame` does not tell of either, as `_init`, begins where its section does.
+                // A function that `.eh_frame` does not cover either, such as `_init`, starts where its section does.
                 assert_eq!(
                     frame.function,
                     format!("virtuals + {:#x}", symbol.start),
@@ -304,7 +304,7 @@ fn without_the_walker_moved_code_is_still_found() {
     assert!(share(moved, |sample| sample.holds("spin_in_b")) > 0.9);
 }
 
-/// A forked process gets tables of its own while it runs: a walk that they overtake begins once more, at its leaf.
+/// A forked process gets separate tables while it runs: a walk that is overtaken by them restarts at its leaf.
 #[test]
 fn walks_that_new_tables_overtake_keep_their_leaf() {
     needs_capture!();
@@ -323,12 +323,12 @@ fn walks_that_new_tables_overtake_keep_their_leaf() {
         Ngmi::verb("faults").arg(outcome.file("log")).args(only).run().stdout
     };
     assert!(copies("storm_of_copies").lines().count() > 20 * 3000);
-    // Nothing of glibc's start copies a page itself.
+    // glibc's startup code copies no pages itself.
     let by_start = copies("_start");
     assert_eq!(by_start.lines().count(), 1, "{by_start}");
 }
 
-/// lld puts the end of one segment of code and the start of the next into one page of the file, which both mappings show.
+/// lld puts the end of one code segment and the start of the next into the same page of the file, which both mappings contain.
 #[test]
 fn segments_of_code_that_share_a_page_are_walked() {
     needs_capture!();

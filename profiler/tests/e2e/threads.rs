@@ -1,4 +1,4 @@
-//! Every thread has a track of its own: names, life times, CPU time, also when born late or gone soon.
+//! Every thread has its own track with name, lifetime and CPU time, even if it starts late or ends early.
 
 use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle, said_text};
@@ -21,10 +21,10 @@ fn each_thread_has_its_name_time_and_life() {
             thread.tid
         );
         let measured = said_text(line, "cpu_ns").parse::<f64>().unwrap() / 1e6;
-        // What follows the last sample of a thread belongs to no sample. The kernel's figure goes on after the program's own last
-        // look at its clock.
+        // Time after the last sample of a thread belongs to no sample. The kernel's counter continues after the program last
+        // reads its clock.
         outcome.assert_cpu_ms(name, thread.cpu_ms(), measured, 0.02 * measured + 4.0);
-        // A short life is in part its birth and its end.
+        // Start and end take a significant part of a short lifetime.
         let least = if name.starts_with("brief") { 0.7 } else { 0.9 };
         assert!(
             thread.share("thread_work") > share_of_work(least),

@@ -1,4 +1,4 @@
-//! Disks that fill up while recording or finishing: said, counted, and the old profile stays.
+//! Disks that fill up during or after recording: this is reported and counted, and the old profile is kept.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle};
 
-/// A file system of a given size, gone with the test.
+/// A file system of a given size, removed with the test.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -60,7 +60,7 @@ fn a_disk_that_fills_while_recording() {
     let says = outcome.stderr.contains("space") || outcome.stderr.contains("full");
     assert!(says, "the disk is full: {}", outcome.stderr);
     assert_ne!(outcome.code(), 0, "{}", outcome.stderr);
-    // What was recorded may stay, as the old profile or a whole new one beside a log that is named.
+    // Either the old profile or a complete new one exists, possibly next to a log that was named in the output.
     let bytes = std::fs::read(&old).unwrap();
     if bytes != b"old" {
         crate::harness::Profile::read(&old);
@@ -85,7 +85,7 @@ fn a_disk_too_small_for_the_profile() {
     assert_eq!(disk.names(), ["out.json.gz"]);
 }
 
-/// Whatever lies on the disk beside the profile was named to the person.
+/// Asserts that the output names every file other than the profile.
 fn expect_nothing_unnamed(disk: &SmallDisk, stderr: &str) {
     for name in disk.names() {
         assert!(

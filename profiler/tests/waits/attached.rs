@@ -1,4 +1,4 @@
-//! Attaching to a program that hangs: no thread runs while one looks, and all the same each wait has its stack, call, file and reason.
+//! Attaching to a hanging program: no thread runs during the recording, but each wait has its stack, call, file and reason.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use crate::harness::skip::{self, needs_capture};
 use crate::harness::{Ngmi, Oracle, Outcome};
 use crate::run::scratch;
 
-/// What a thread of the oracle says of itself.
+/// What a thread of the oracle reports about itself.
 #[derive(Debug, Deserialize)]
 struct Sleeper {
     tid: u32,
@@ -33,7 +33,7 @@ struct Wait {
     stack_complete: bool,
 }
 
-/// The oracle, until the test ends.
+/// The running oracle, which stops with the test.
 struct Hung {
     child: Child,
     sleepers: Vec<Sleeper>,
@@ -49,7 +49,7 @@ impl Hung {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // It closes its output when all of them sleep.
+        // The oracle closes its output when all threads sleep.
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let sleepers = lines
             .map(|line| serde_json::from_str(&line.unwrap()).unwrap())
@@ -61,7 +61,7 @@ impl Hung {
         }
     }
 
-    /// Attaches for a second; both what was printed and the waits.
+    /// Attaches for a second and returns the printed text and the waits.
     fn record(&self) -> (Outcome, Vec<Wait>) {
         let pid = self.child.id().to_string();
         let outcome = Ngmi::record()
@@ -92,7 +92,7 @@ fn a_program_that_hangs() {
         let [wait] = own[..] else {
             panic!("{sleeper:?}: {own:#?}")
         };
-        // From the recording's beginning to its end, which its own options say.
+        // From the start of the recording to its end, as its options determine.
         assert!(wait.time_ns == 0 && wait.off_ns >= 1_000_000_000, "{wait:?}");
         assert_eq!(wait.reason, sleeper.reason, "{wait:?}");
         assert_eq!(wait.call.as_deref(), Some(&*sleeper.call), "{wait:?}");
@@ -101,7 +101,7 @@ fn a_program_that_hangs() {
         let stack: Vec<&str> = wait.stack.as_deref().unwrap_or_default().split(';').collect();
         let place = stack.iter().position(|function| *function == sleeper.function);
         assert!(place.is_some_and(|place| place > 0), "{sleeper:?}: {wait:?}");
-        // The kernel's part is inward of it, as /proc has it.
+        // The kernel frames, as /proc has them, are further in.
         assert!(stack.len() > place.unwrap() + 2 && wait.stack_complete, "{wait:?}");
     }
     let said = &outcome.stderr;
@@ -134,7 +134,7 @@ fn a_program_that_is_stopped() {
     }
 }
 
-/// The recorder goes on without it, and tells the wait all the same.
+/// The recorder continues without it, and still reports the wait.
 #[test]
 fn a_stack_that_can_not_be_read() {
     needs_capture!();

@@ -1,11 +1,11 @@
-//! Time on CPUs and the wait for one, held against the kernel's own figures.
+//! On-CPU time and time waiting for a CPU, compared with the kernel's own counters.
 
 use crate::emulated::is_emulated;
 use crate::harness::skip::needs_capture;
 use crate::run::record;
 
-/// Of the kernel's figure so much may be missing, or be too much: 1 %. Under emulation a thread takes some 20 ms to end after its last look at the
-/// figure, and single threads were seen 2 % off the kernel's figure at their end.
+/// Tolerance against the kernel's counter: 1 %. Under emulation, a thread takes some 20 ms to end after it last reads the counter,
+/// and single threads were seen to deviate by 2 % from the kernel's counter at their end.
 fn allowed(kernels: u64) -> u64 {
     kernels / if is_emulated() { 10 } else { 100 }
 }
@@ -23,7 +23,7 @@ fn a_hog_on_the_same_cpu() {
     let life = run.episodes("whole life")[0];
     let of_thread = run.waits.iter().filter(|wait| wait.tid == life.tid);
     let told: u64 = of_thread.map(|wait| wait.queued_ns).sum();
-    // schedstat's second figure, and the known share: while the hog ran, nobody else did.
+    // The second field of schedstat, and the known share: while the hog ran, no other thread did.
     let (kernels, hogs) = (life.offset, life.bytes);
     assert!(
         told.abs_diff(kernels) <= allowed(kernels),
@@ -46,10 +46,10 @@ fn lives_add_up_and_are_the_kernels() {
     for episode in &run.episodes {
         let life = run.lives.iter().find(|life| life.tid == episode.tid).unwrap();
         if episode.name == "sleeps" {
-            // It hardly runs: most of the kernel's figure is the switching itself, which begins before it is told.
+            // The thread hardly runs: most of the kernel's counter is the switch itself, which starts before it is reported.
             continue;
         }
-        // The kernel leaves out what a hypervisor took. After its last look at the figure the thread ends.
+        // The kernel excludes time taken by a hypervisor. The thread ends after it last reads the counter.
         let (kernels, stolen) = (episode.offset, episode.bytes);
         assert!(
             life.on_ns >= kernels - allowed(kernels),

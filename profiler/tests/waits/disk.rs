@@ -4,7 +4,7 @@ use crate::emulated::is_emulated;
 use crate::harness::skip::{needs_capture, skip};
 use crate::run::{Request, Run, Wait, record};
 
-/// Asserts that the wait is due to a request for that place of that file.
+/// Asserts that the wait was caused by a request for that offset of that file.
 #[track_caller]
 fn expect_cause(wait: &Wait, file: Option<&str>, offset: Option<u64>) {
     assert_eq!(wait.cause.as_deref(), Some("request"), "{wait:?}");
@@ -14,7 +14,7 @@ fn expect_cause(wait: &Wait, file: Option<&str>, offset: Option<u64>) {
     }
 }
 
-/// The bytes that were read from the file, as requests of this source.
+/// Bytes read from the file by requests with this source.
 fn read_of(requests: &[Request], file: Option<&str>, source: &str) -> u64 {
     let of_it = |request: &&Request| {
         request.operation == "read" && request.file.as_deref() == file && request.source.as_deref() == Some(source)
@@ -32,14 +32,14 @@ fn direct_buffered_and_in_memory() {
         let file = run.episodes(name)[0].file.as_deref();
         for (episode, wait) in run.expect_waits(name, &["disk"], &["pread64"]) {
             assert_eq!(wait.file, episode.file, "{wait:?}");
-            // A direct read is several requests: the last one of them ended the wait.
+            // A direct read consists of several requests: the last one ended the wait.
             expect_cause(wait, file, (name == "buffered").then_some(episode.offset));
         }
         expect_requests_of(&run, &requests, name, source);
         let asked: u64 = run.episodes(name).iter().map(|episode| episode.bytes).sum();
         assert_eq!(read_of(&requests, file, source), asked, "{name}");
     }
-    // What is in memory is not waited for.
+    // Data in memory causes no wait.
     run.expect_times("hit");
     for episode in run.episodes("hit") {
         assert_eq!(episode.switches, 0, "{episode:?}");
@@ -65,7 +65,8 @@ fn two_threads_that_wait_for_one_page() {
             continue;
         };
         both += 1;
-        // An emulated interrupt may take longer from the request's end to the waking than the rule allows for somebody else's.
+        // Under emulation, an interrupt may take longer from the request's end to the wakeup than the rule allows for another
+        // thread's request.
         if is_emulated() && [one, other].iter().any(|wait| wait.cause.is_none()) {
             late += 1;
             continue;
@@ -90,14 +91,14 @@ fn io_uring() {
     let Some(requests) = run.requests() else { return };
     for name in ["direct", "direct by a worker", "buffered"] {
         run.expect_times(name);
-        // It may have to wait for a request's own memory before it waits for its end.
+        // The thread may have to wait for memory for a request before it waits for the request's end.
         run.expect_waits(name, &["poll", "disk"], &["io_uring_enter"]);
     }
     let asked = |name: &str| run.episodes(name).iter().map(|episode| episode.bytes).sum::<u64>();
     let file = run.episodes("buffered")[0].file.as_deref();
     assert_eq!(read_of(&requests, file, "cache"), asked("buffered"));
     expect_requests_of(&run, &requests, "buffered", "cache");
-    // Direct ones are of their file, too, though no system call has its descriptor, and a worker of the kernel's may queue them.
+    // Direct requests have their file as well, although no system call has its descriptor, and a kernel worker may queue them.
     let file = run.episodes("direct")[0].file.as_deref();
     let both = asked("direct") + asked("direct by a worker");
     assert_eq!(read_of(&requests, file, "direct"), both);
@@ -111,7 +112,7 @@ fn memory_that_goes_to_swap_and_comes_back() {
     needs_capture!();
     let Some(run) = record("swap") else { return };
     let Some(requests) = run.requests() else { return };
-    // Whoever asked for it: the kernel counts so, too.
+    // Regardless of the submitter, as the kernel counts too.
     for (operation, name) in [("write", "out"), ("read", "in")] {
         let of_swap = requests
             .iter()
@@ -122,8 +123,8 @@ fn memory_that_goes_to_swap_and_comes_back() {
     }
 }
 
-/// Asserts that the requests for what the episodes of that name read are of the recorded process, lie where the program read, and make
-/// up the whole of it.
+/// Asserts that the requests for the reads of the episodes with that name belong to the recorded process, are at the offsets that
+/// the program read, and cover everything it read.
 fn expect_requests_of(run: &Run, requests: &[Request], name: &str, source: &str) {
     for episode in run.episodes(name) {
         let range = episode.offset..episode.offset + episode.bytes;

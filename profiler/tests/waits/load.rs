@@ -1,4 +1,4 @@
-//! fio as the load of a device that nobody else uses: what was seen is what fio says it did, and what the device counted.
+//! fio as the only load on a device: recorded requests equal fio's own report and the device's counters.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,8 +10,8 @@ use crate::harness::Ngmi;
 use crate::harness::skip::{needs_capture, skip};
 use crate::run::{self, TURN};
 
-/// One job after the other: reads and writes of many sizes all over the device by two threads at once, with flushes of its cache; the same in a deep
-/// queue; and neighbours, which become one request.
+/// Jobs that run in sequence: reads and writes of many sizes all over the device by two threads at once, with flushes of its cache;
+/// the same with a deep queue; and adjacent I/Os, which become one request.
 const JOBS: &[&str] = &[
     "--direct=1",
     "--rw=randrw",
@@ -72,7 +72,7 @@ struct Tables {
     by_process: Vec<Process>,
 }
 
-/// One direction of one job, as fio tells it.
+/// One direction of one job, as fio reports it.
 #[derive(Debug, Default, Deserialize)]
 struct Done {
     io_bytes: u64,
@@ -90,7 +90,7 @@ struct Fio {
     jobs: Vec<Job>,
 }
 
-/// A device of the test's own: the one that `NGMI_WAIT_DEVICE` names, whose contents are lost, or else a loop device.
+/// A device for this test only: the one that `NGMI_WAIT_DEVICE` names, whose contents are lost, or a loop device.
 struct Disk {
     path: PathBuf,
     _image: Option<(tempfile::TempDir, Detach)>,
@@ -130,7 +130,7 @@ impl Disk {
         self.path.file_name().unwrap().to_str().unwrap()
     }
 
-    /// False: the kernel has no such scheduler.
+    /// Returns false if the kernel does not have this scheduler.
     fn schedule(&self, scheduler: &str) -> bool {
         let file = Path::new("/sys/block").join(self.name()).join("queue/scheduler");
         std::fs::write(file, scheduler).is_ok()
@@ -144,11 +144,11 @@ fn tables(log: &Path, device: &str) -> Tables {
     serde_json::from_str(&said.stdout).unwrap()
 }
 
-/// Records fio; `None`: the recording has losses, whoever made them.
+/// Records fio; `None` if the recording has losses, whatever their cause.
 #[track_caller]
 fn record(disk: &Disk) -> Option<(Tables, Fio)> {
     let ngmi = Ngmi::record().args(["--keep-events", "log", "--faults", "off", "--off-cpu", "off"]);
-    // What stands before the first job is every job's.
+    // Options before the first job apply to all jobs.
     let device = format!("--filename={}", disk.path.display());
     let arguments = std::iter::once(&*device).chain(JOBS.iter().copied());
     let outcome = ngmi.program("fio", arguments).run();
@@ -172,7 +172,8 @@ fn expect(disk: &Disk) {
     let mut last = None;
     for _ in 0..run::ATTEMPTS {
         last = record(disk).or(last);
-        // Seen once, on a guest whose host was busy: one was under way when the recording ended, which the kernel did not count either.
+        // Seen once, on a guest with a busy host: a request was in flight when the recording ended, and the kernel did not count it
+        // either.
         if last
             .as_ref()
             .is_some_and(|(tables, _)| device_of(tables).unfinished == 0)
@@ -187,7 +188,7 @@ fn expect(disk: &Disk) {
     assert_eq!(fio.jobs.len(), 4);
     let device = device_of(&tables);
     assert_eq!(device.unfinished, 0, "{device:?}");
-    // Each figure of the device's own, its flushes too.
+    // All counters of the device, including flushes.
     assert_eq!(Some(&device.done), device.counted.as_ref());
     let sum = |of: fn(&Job) -> u64| fio.jobs.iter().map(of).sum::<u64>();
     let asked = (sum(|job| job.read.io_bytes), sum(|job| job.write.io_bytes));

@@ -1,5 +1,5 @@
-//! Waits and disk requests end to end: programs that know how long they waited, for what and for whom are recorded, and `ngmi waits` and
-//! `ngmi io` have to say the same.
+//! Waits and disk requests end to end: records programs that know how long they waited, and for what and which thread, and
+//! compares the output of `ngmi waits` and `ngmi io`.
 //!
 //! It needs root and eBPF; without them each test prints "skipped: reason" and is counted (see docs/testing.md).
 #![allow(

@@ -1,10 +1,10 @@
-//! Each wait and each read has the name that its file had at that moment, on file systems that use inode numbers again at once and on
-//! those that do not.
+//! Each wait and each read has the name that its file had at that time, on file systems that reuse inode numbers immediately and
+//! on those that do not.
 
 use crate::harness::skip::{self, needs_capture};
 use crate::run::{Request, Run, Wait, record_as};
 
-/// Records the oracle below a folder that `script` prepares, in a mount namespace of its own. `$folder` is on a disk.
+/// Records the oracle below a folder that `script` prepares, in a separate mount namespace. `$folder` is on a disk.
 fn record_in(script: &str) -> Option<Run> {
     record_as("names", |oracle, folder| {
         let script = format!(
@@ -28,11 +28,11 @@ fn check(run: &Run) {
             }
         }
     }
-    // On a busy machine the lock is free now and then before it is waited for.
+    // On a busy machine, the lock is sometimes free before the thread waits for it.
     assert!(waits > 10, "{waits} waits");
 }
 
-/// Where the file system can be mounted.
+/// Whether the file system can be mounted; if not, the test is counted as skipped.
 fn can_mount(what: &str, script: &str) -> bool {
     let folder = tempfile::tempdir().unwrap();
     let script = format!("set -e; folder={}\n{script}", folder.path().display());
@@ -59,7 +59,7 @@ const MEMORY: &str = "mkdir $folder/memory; place=$folder/memory; mount -t tmpfs
 fn on_an_overlay() {
     needs_capture!();
     for script in [OVERLAY, OVERLAY_IN_MEMORY] {
-        // Its folders may be on a file system that no overlay can be above of.
+        // The folders may be on a file system that overlayfs can't use.
         if can_mount("overlay", OVERLAY_IN_MEMORY)
             && let Some(run) = record_in(script)
         {

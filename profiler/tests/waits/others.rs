@@ -23,7 +23,7 @@ fn pipe() {
     run.expect_waits("pipe", &["pipe"], &["read"]);
 }
 
-/// A 64-bit program's calls of the i386 table, whose numbers mean others in its own.
+/// A 64-bit program's calls through the i386 table, whose numbers are different calls in the 64-bit table.
 #[test]
 fn int80() {
     needs_capture!();
@@ -58,18 +58,18 @@ fn lock() {
     let waits = run.expect_waits("lock", &["lock"], &["futex"]);
     assert!(waits.len() >= 9, "the owner unlocks once the other one sleeps");
     for (_, wait) in waits {
-        // The owner sleeps 20 ms, from a moment on at which the other one may not quite have left its CPU.
+        // The owner sleeps for 20 ms, starting when the other thread may not have left its CPU yet.
         assert!(wait.off_ns >= 10_000_000, "{wait:?}");
         assert_eq!(wait.cause, None, "a sleeping owner is held up by nothing: {wait:?}");
     }
-    // The owner reads from the disk, and that is told where it can be seen.
+    // The owner reads from the disk, which is reported where it is visible.
     let name = "lock behind a read";
     run.expect_times(name);
     let mut held_up = 0;
     for (episode, wait) in run.expect_waits(name, &["lock"], &["futex"]) {
         let read = |other: &Wait| other.tid == episode.waker && other.reason == "disk";
         let meanwhile = |other: &Wait| other.time_ns < wait.end_ns && other.end_ns > wait.time_ns;
-        // A disk may answer before the owner gets to wait for it: then nothing held it up.
+        // A disk may respond before the owner starts to wait: then nothing held it up.
         if run.waits.iter().any(|other| read(other) && meanwhile(other)) {
             assert_eq!(wait.cause.as_deref(), Some("holder's wait"), "{wait:?}");
             assert_eq!(wait.cause_tid, Some(episode.waker), "{wait:?}");

@@ -1,4 +1,4 @@
-//! Records an oracle of `tests/oracles/waits`, and reads what it said beside what `ngmi waits` and `ngmi io` say.
+//! Records an oracle of `tests/oracles/waits`, and reads its output and that of `ngmi waits` and `ngmi io`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use serde::de::DeserializeOwned;
 
 use crate::harness::{Ngmi, Oracle, Outcome, skip};
 
-/// Recorders that come and go make the kernel skip a switch or a request's end for others now and then, which counts as a loss. So these tests
-/// take turns, and a recording with losses is made again, so often.
+/// Maximum number of attempts. When other recorders start or stop, the kernel occasionally skips a switch or a request's end, which
+/// counts as a loss. Therefore these tests run one at a time, and a recording with losses is repeated.
 pub const ATTEMPTS: u32 = 4;
 
-/// See [`ATTEMPTS`].
+/// Held by the test that records; see [`ATTEMPTS`].
 pub static TURN: Mutex<()> = Mutex::new(());
 
-/// An episode is accounted for if no more than this is left of it, in ns.
+/// An episode is accounted for if at most this time is unexplained, in ns.
 const UNEXPLAINED: u64 = 1_000_000;
 
-/// What a program knows of one moment of its life. Times are `CLOCK_MONOTONIC`, in ns.
+/// What a program knows about an episode of its run. Times are `CLOCK_MONOTONIC`, in ns.
 #[derive(Debug, Deserialize)]
 pub struct Episode {
     #[serde(rename = "episode")]
@@ -28,11 +28,11 @@ pub struct Episode {
     pub tid: u32,
     pub start: u64,
     pub end: u64,
-    /// Time on CPUs meanwhile.
+    /// On-CPU time during the episode.
     pub cpu: u64,
-    /// How often it gave up its CPU of its own accord, by the kernel's count.
+    /// Number of voluntary context switches, as counted by the kernel.
     pub switches: u64,
-    /// Who ended it; 0: no thread.
+    /// Thread that ended the wait; 0: no thread.
     pub waker: u32,
     pub file: Option<String>,
     pub offset: u64,
@@ -91,7 +91,7 @@ struct Tables {
 
 #[derive(Debug, Deserialize)]
 pub struct Recording {
-    /// On the clock of [`Episode`].
+    /// On the same clock as [`Episode`].
     start: u64,
     hooks: Vec<Hook>,
     pub losses: Vec<(String, u64)>,
@@ -109,7 +109,7 @@ struct Lives {
     each: Vec<Life>,
 }
 
-/// A recording with both sides of the story.
+/// A recording with the program's episodes and ngmi's output.
 pub struct Run {
     pub episodes: Vec<Episode>,
     pub waits: Vec<Wait>,
@@ -118,14 +118,14 @@ pub struct Run {
     start: u64,
 }
 
-/// A folder on a disk: most machines' /tmp is memory.
+/// A folder on a disk; /tmp is in memory on most machines.
 pub fn scratch() -> tempfile::TempDir {
     let place =
         std::env::var_os("NGMI_WAIT_DIR").map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from);
     tempfile::Builder::new().prefix("waits-").tempdir_in(place).unwrap()
 }
 
-/// A guest of `tests/kernels/check` has them from here: a compiler takes a multiple of its time there.
+/// Guests of `tests/kernels/check` use prebuilt oracles from here, since a compiler is several times slower there.
 #[test]
 fn oracles_build() {
     for name in [
@@ -136,13 +136,13 @@ fn oracles_build() {
     }
 }
 
-/// Records the oracle `waits/NAME`; its argument is a folder on a disk. `None`: the test is counted as skipped.
+/// Records the oracle `waits/NAME` with a folder on a disk as its argument. `None`: the test is counted as skipped.
 #[track_caller]
 pub fn record(name: &str) -> Option<Run> {
     record_as(name, |oracle, folder| vec![oracle.into(), folder.into()])
 }
 
-/// As [`record`], by a command that is made of the oracle's path and of the folder.
+/// Like [`record`], with a command built from the oracle's path and the folder.
 #[track_caller]
 pub fn record_as(name: &str, command: impl Fn(&Path, &Path) -> Vec<OsString>) -> Option<Run> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -165,7 +165,7 @@ pub fn record_as(name: &str, command: impl Fn(&Path, &Path) -> Vec<OsString>) ->
 fn record_once(name: &str, command: &dyn Fn(&Path, &Path) -> Vec<OsString>) -> Option<(Run, Vec<(String, u64)>)> {
     let folder = scratch();
     let oracle = Oracle::c(&format!("waits/{name}"));
-    // Faults are another test's.
+    // Other tests cover faults.
     let ngmi = Ngmi::record().args(["--keep-events", "log", "--faults", "off"]);
     let command = command(&oracle.path, folder.path());
     let outcome = ngmi.program(&command[0], &command[1..]).run();
@@ -197,7 +197,7 @@ fn record_once(name: &str, command: &dyn Fn(&Path, &Path) -> Vec<OsString>) -> O
     Some((run, recording.losses))
 }
 
-/// What a verb says of the log, value by value. `None`: it has nothing to say.
+/// Output of a subcommand for the log, value by value. `None` if it reports nothing and fails.
 #[track_caller]
 fn print<T: DeserializeOwned>(outcome: &Outcome, verb: &str, form: &str) -> Option<Vec<T>> {
     let said = Ngmi::verb(verb).arg(outcome.file("log")).arg(form).run();
@@ -210,14 +210,14 @@ fn print<T: DeserializeOwned>(outcome: &Outcome, verb: &str, form: &str) -> Opti
 }
 
 impl Episode {
-    /// Two threads wanted the same.
+    /// Whether both episodes accessed the same page of the same file.
     pub fn is_same_page(&self, other: &Self) -> bool {
         self.file == other.file && self.offset == other.offset
     }
 }
 
 impl Run {
-    /// The episodes of that name.
+    /// Episodes with this name.
     #[track_caller]
     pub fn episodes(&self, name: &str) -> Vec<&Episode> {
         let found: Vec<_> = self.episodes.iter().filter(|episode| episode.name == name).collect();
@@ -225,7 +225,7 @@ impl Run {
         found
     }
 
-    /// The waits of the episode's thread that lie within it.
+    /// Waits of the episode's thread within the episode.
     pub fn within(&self, episode: &Episode) -> Vec<&Wait> {
         let lies = |wait: &&Wait| {
             wait.tid == episode.tid && {
@@ -236,8 +236,8 @@ impl Run {
         self.waits.iter().filter(lies).collect()
     }
 
-    /// Asserts that the episodes of that name are accounted for: what they waited, and what they computed, are the time that they took by the
-    /// program's own clock, within a millisecond in the median, and never more. What the hypervisor took is in neither.
+    /// Asserts that the episodes with this name are accounted for: waiting plus computing time equals the duration by the program's own
+    /// clock, within a millisecond in the median, and never exceeds it. Time taken by the hypervisor is in neither.
     #[track_caller]
     pub fn expect_times(&self, name: &str) {
         let mut left: Vec<u64> = Vec::new();
@@ -245,12 +245,12 @@ impl Run {
             let took = episode.end - episode.start;
             let waited: u64 = self.within(episode).iter().map(|wait| wait.off_ns).sum();
             assert!(waited <= took, "waited {waited} ns of {took}: {episode:?}");
-            // The CPU time is looked at a little before the clock, and a little after it.
+            // The CPU time is read slightly before the clock, and slightly after it.
             left.push((took - waited).saturating_sub(episode.cpu));
         }
         left.sort_unstable();
         let median = left[left.len() / 2];
-        // Half of the episodes, at least, have the median or more of it.
+        // At least half of the episodes have the median or more.
         let taken = (self.outcome.taken_ms + 10.0) * 1e6 / left.len().div_ceil(2) as f64;
         assert!(
             (median as f64) < UNEXPLAINED as f64 + taken,
@@ -258,8 +258,8 @@ impl Run {
         );
     }
 
-    /// Asserts that each episode in which the kernel saw the thread sleep is a wait for one of these reasons in one of these calls, ended by whom the
-    /// program names; returns the wait of each. Beside it there may be waits for a CPU.
+    /// Asserts that each episode in which the kernel saw the thread sleep has a wait for one of these reasons in one of these calls,
+    /// ended by the thread that the program names. Returns the wait of each; there may be waits for a CPU in addition.
     #[track_caller]
     pub fn expect_waits(&self, name: &str, reasons: &[&str], calls: &[&str]) -> Vec<(&Episode, &Wait)> {
         let mut found = Vec::new();
@@ -285,8 +285,7 @@ impl Run {
         found
     }
 
-    /// The requests of the recording, but for those of devices that are made of others. `None`: there are none, and the test is counted as
-    /// skipped.
+    /// Requests of the recording, except those of stacked devices. `None`: there are none, and the test is counted as skipped.
     #[track_caller]
     pub fn requests(&self) -> Option<Vec<Request>> {
         let rows: Option<Vec<Request>> = print(&self.outcome, "io", "--ndjson");

@@ -1,6 +1,6 @@
-//! What the tests' machine is: of those that run in guests.
+//! Detects emulated machines, for tests that run in guests.
 
-/// Whether all this runs under emulation, several times slower than on a machine: `tests/kernels/check` says so.
+/// Whether the tests run under emulation, several times slower than on hardware, as set by `tests/kernels/check`.
 pub fn is_emulated() -> bool {
     std::env::var_os("NGMI_FAULT_SLOW").is_some()
 }

@@ -1,4 +1,4 @@
-//! What the tests share: building the oracle programs, running `ngmi`, and reading the profile it wrote.
+//! Shared code of the tests: builds the oracle programs, runs `ngmi`, and reads the profile it writes.
 
 pub mod ngmi;
 pub mod oracle;
@@ -12,14 +12,14 @@ pub use ngmi::{Ngmi, Outcome};
 pub use oracle::Oracle;
 pub use profile::Profile;
 
-/// `key=value` out of what an oracle program printed.
+/// The number of `key=value` in the output of an oracle program.
 pub fn said(output: &str, key: &str) -> u64 {
     said_text(output, key)
         .parse()
         .unwrap_or_else(|_| panic!("{key} is no number in {output:?}"))
 }
 
-/// `key=value` as text.
+/// The text of `key=value` in the output of an oracle program.
 pub fn said_text<'a>(output: &'a str, key: &str) -> &'a str {
     output
         .split_whitespace()
@@ -27,7 +27,7 @@ pub fn said_text<'a>(output: &'a str, key: &str) -> &'a str {
         .unwrap_or_else(|| panic!("no {key}= in {output:?}"))
 }
 
-/// Asserts that `value` lies within `tolerance` of `expected`.
+/// Asserts that `value` is within `tolerance` of `expected`.
 #[track_caller]
 pub fn assert_near(what: &str, value: f64, expected: f64, tolerance: f64) {
     assert!(

@@ -1,4 +1,4 @@
-//! Runs `ngmi` in a folder of its own and keeps what it printed, returned and wrote.
+//! Runs `ngmi` in a separate folder and keeps its output, exit status and files.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt as _;
@@ -9,34 +9,34 @@ use std::time::{Duration, Instant};
 use super::taken::taken;
 use super::{Oracle, Profile};
 
-/// Longest that any single run may take.
+/// Time limit of a single run.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// A run of `ngmi` to be.
+/// A configured run of `ngmi`.
 pub struct Ngmi {
     command: Command,
     dir: tempfile::TempDir,
     program: Vec<OsString>,
 }
 
-/// A run of `ngmi` that goes on.
+/// A run of `ngmi` in progress.
 pub struct Running {
     child: Child,
     taken_before: Duration,
     dir: tempfile::TempDir,
 }
 
-/// A run of `ngmi` that ended.
+/// A finished run of `ngmi`.
 pub struct Outcome {
-    /// How it ended.
+    /// Exit status.
     pub status: ExitStatus,
-    /// What it and the program printed.
+    /// Standard output of ngmi and the program.
     pub stdout: String,
-    /// What it and the program complained about.
+    /// Standard error of ngmi and the program.
     pub stderr: String,
-    /// What the hypervisor and interrupts took from the machine's CPUs meanwhile, in ms.
+    /// Time that the hypervisor and interrupts took from the machine's CPUs during the run, in ms.
     pub taken_ms: f64,
-    /// Its folder: `out.json.gz` is the profile.
+    /// Folder of the run; `out.json.gz` is the profile.
     pub dir: tempfile::TempDir,
 }
 
@@ -46,7 +46,7 @@ pub fn binary() -> PathBuf {
 }
 
 impl Ngmi {
-    /// `ngmi VERB` and nothing else.
+    /// `ngmi VERB` without arguments.
     pub fn verb(verb: &str) -> Self {
         Self::started_by(Command::new(binary()), verb)
     }
@@ -54,7 +54,7 @@ impl Ngmi {
     fn started_by(mut command: Command, verb: &str) -> Self {
         let dir = tempfile::Builder::new().prefix("ngmi-test-").tempdir().unwrap();
         command.arg(verb).current_dir(dir.path()).stdin(Stdio::null());
-        // The tests themselves may have been started through sudo; only tests that are about it say so.
+        // The tests themselves may run under sudo; only tests about sudo set its variables.
         for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER", "SUDO_COMMAND", "DEBUGINFOD_URLS"] {
             command.env_remove(name);
         }
@@ -70,7 +70,7 @@ impl Ngmi {
         Self::verb("record").args(["--save-only", "-o", "out.json.gz"])
     }
 
-    /// As [`Self::record`], by a shell that has set limits before (`ulimit -n 100`).
+    /// Like [`Self::record`], in a shell that sets limits first (`ulimit -n 100`).
     pub fn record_under(limits: &str) -> Self {
         let mut shell = Command::new("sh");
         shell
@@ -79,7 +79,7 @@ impl Ngmi {
         Self::started_by(shell, "record").args(["--save-only", "-o", "out.json.gz"])
     }
 
-    /// As [`Self::record`], as root under sudo that this user typed. What [`Self::env`] sets is that user's, and not root's.
+    /// Like [`Self::record`], as root under sudo started by this user. [`Self::env`] sets that user's variables, not root's.
     pub fn record_as_sudo(user: u32) -> Self {
         let mut sudo = Command::new(Oracle::c("assudo").path);
         sudo.arg(user.to_string()).arg(binary());
@@ -103,19 +103,19 @@ impl Ngmi {
         self
     }
 
-    /// Where it will run.
+    /// Folder in which it will run.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The program to record.
+    /// Sets the program to record.
     pub fn program<S: AsRef<OsStr>>(mut self, program: impl AsRef<OsStr>, args: impl IntoIterator<Item = S>) -> Self {
         self.program = vec![program.as_ref().to_owned()];
         self.program.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
         self
     }
 
-    /// Starts it.
+    /// Starts the run.
     pub fn start(mut self) -> Running {
         if !self.program.is_empty() {
             self.command.arg("--").args(&self.program);
@@ -135,19 +135,19 @@ impl Ngmi {
         }
     }
 
-    /// Runs it to its end.
+    /// Runs it until it ends.
     pub fn run(self) -> Outcome {
         self.start().wait()
     }
 }
 
 impl Running {
-    /// Its process id.
+    /// Process ID of `ngmi`.
     pub fn pid(&self) -> nix::unistd::Pid {
         nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap())
     }
 
-    /// Its folder.
+    /// Folder of the run.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -157,12 +157,12 @@ impl Running {
         nix::sys::signal::kill(self.pid(), signal).unwrap();
     }
 
-    /// What it has complained about so far.
+    /// Standard error so far.
     pub fn stderr(&self) -> String {
         read_lossy(&self.dir.path().join("stderr"))
     }
 
-    /// Waits until `ready` says so, at most as long as any run may take: a guest on a busy machine needs half a minute to begin.
+    /// Waits until `ready` returns true, up to the time limit of a run: a guest on a busy machine needs half a minute to start.
     pub fn wait_until(&mut self, what: &str, mut ready: impl FnMut(&Self) -> bool) {
         let end = Instant::now() + LIMIT;
         while !ready(self) {
@@ -174,7 +174,7 @@ impl Running {
         }
     }
 
-    /// Waits for its end.
+    /// Waits until it ends.
     pub fn wait(mut self) -> Outcome {
         let end = Instant::now() + LIMIT;
         let status = loop {
@@ -199,22 +199,22 @@ impl Running {
 }
 
 impl Outcome {
-    /// A file in its folder.
+    /// Path of a file in the run's folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// Asserts that a thread's CPU time, in ms, is what its own clock measured, within `tolerance`. That clock stands still while the CPU is taken
-    /// away: so much more may have gone by between a thread's switches.
+    /// Asserts that a thread's CPU time in ms equals its own clock's measurement, within `tolerance`. That clock stops while the CPU is
+    /// taken away, so the time between a thread's context switches may be longer by that time.
     #[track_caller]
     pub fn assert_cpu_ms(&self, what: &str, value: f64, measured: f64, tolerance: f64) {
-        // /proc/stat counts in steps of 10 ms, of each kind.
+        // /proc/stat counts each kind in steps of 10 ms.
         let taken = (value - measured).clamp(0.0, self.taken_ms + 10.0);
         let what = format!("CPU time of {what}, in ms ({:.0} taken away)", self.taken_ms);
         super::assert_near(&what, value - taken, measured, tolerance);
     }
 
-    /// The exit status, with 128 + N for a signal.
+    /// Exit status, or 128 + N for signal N.
     pub fn code(&self) -> i32 {
         self.status
             .code()
@@ -229,14 +229,14 @@ impl Outcome {
         self.expect_no_panic()
     }
 
-    /// Asserts that neither half of it panicked.
+    /// Asserts that neither the recorder nor the privileged helper panicked.
     #[track_caller]
     pub fn expect_no_panic(&self) -> &Self {
         assert!(!self.stderr.contains("panicked at"), "{}", self.stderr);
         self
     }
 
-    /// Asserts that it was refused, with a message that holds every one of `words`.
+    /// Asserts that it was refused, with a message that contains all `words`.
     #[track_caller]
     pub fn expect_refusal(&self, words: &[&str]) {
         self.expect_no_panic();
@@ -250,14 +250,14 @@ impl Outcome {
         }
     }
 
-    /// The profile of a run that went well.
+    /// The profile of a successful run.
     #[track_caller]
     pub fn profile(&self) -> Profile {
         self.expect_code(0);
         self.profile_at("out.json.gz")
     }
 
-    /// The profile in that file.
+    /// The profile in this file.
     #[track_caller]
     pub fn profile_at(&self, name: &str) -> Profile {
         self.expect_no_panic();
@@ -271,7 +271,7 @@ impl Outcome {
         Profile::read(&path)
     }
 
-    /// Asserts that the folder holds nothing but what `expected` names: nothing half-written stays behind.
+    /// Asserts that the folder contains only the `expected` files, and no partial ones.
     #[track_caller]
     pub fn expect_files(&self, expected: &[&str]) {
         let mut found: Vec<String> = std::fs::read_dir(self.dir.path())
@@ -284,7 +284,7 @@ impl Outcome {
     }
 }
 
-/// A file's text; bytes that are no UTF-8 are replaced.
+/// A file's text; invalid UTF-8 is replaced.
 pub fn read_lossy(path: &Path) -> String {
     std::fs::read(path)
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())

@@ -1,4 +1,4 @@
-//! Builds the programs of `tests/oracles`, each once per content.
+//! Builds the programs of `tests/oracles`, once per content.
 
 use std::collections::hash_map::DefaultHasher;
 use std::ffi::OsStr;
@@ -9,43 +9,43 @@ use std::process::Command;
 /// A built program or library.
 #[derive(Debug, Clone)]
 pub struct Oracle {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
 }
 
 /// A function of a built program.
 #[derive(Debug, Clone)]
 pub struct Symbol {
-    /// Address in the file's own terms.
+    /// Address as stated in the file.
     pub start: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Demangled name.
     pub name: String,
 }
 
-/// What most C programs are built with: optimised, without frame pointers, as distributions ship them.
+/// Usual flags of C programs: optimised, without frame pointers, as distributions ship them.
 const C: &[&str] = &["-O2", "-g", "-fomit-frame-pointer", "-pthread"];
 
 impl Oracle {
-    /// A C program of that name; `folder/name` is one in a folder below.
+    /// A C program with this name; `folder/name` is in a subfolder.
     pub fn c(name: &str) -> Self {
         let output = name.rsplit('/').next().unwrap_or(name);
         build("gcc", C, &format!("{name}.c"), output)
     }
 
-    /// A C program or library from `source`, called `output`, with these flags after the usual ones.
+    /// A C program or library from `source`, named `output`, with these flags after the usual ones.
     pub fn c_with(source: &str, output: &str, flags: &[&str]) -> Self {
         build("gcc", &[C, flags].concat(), source, output)
     }
 
-    /// A C program of that name with another C library, musl; `None`: it is not installed.
+    /// A C program with this name and the C library musl; `None` if musl is not installed.
     pub fn musl(name: &str, flags: &[&str]) -> Option<Self> {
         Command::new("musl-gcc").arg("--version").output().ok()?;
         Some(build("musl-gcc", &[C, flags].concat(), &format!("{name}.c"), name))
     }
 
-    /// A C program of that name for 32 bits; `None`: the compiler makes none.
+    /// A 32-bit C program with this name; `None` if the compiler can't build it.
     pub fn c_32_bit(name: &str) -> Option<Self> {
         let mut libraries = Command::new("gcc");
         let found = libraries
@@ -53,24 +53,24 @@ impl Oracle {
             .output()
             .ok()?
             .stdout;
-        // Without a folder if there is none.
+        // Without a folder if the name has none.
         found
             .starts_with(b"/")
             .then(|| build("gcc", &[C, &["-m32"]].concat(), &format!("{name}.c"), name))
     }
 
-    /// A C library from `source`, whose busy function is called `function`.
+    /// A C library from `source`, with a busy function named `function`.
     pub fn library(source: &str, function: &str) -> Self {
         let spin = format!("-DSPIN={function}");
         Self::c_with(source, &format!("lib{function}.so"), &["-shared", "-fPIC", &spin])
     }
 
-    /// A C++ program of that name, without frame pointers, with its symbols.
+    /// A C++ program with this name, without frame pointers, with symbols.
     pub fn cpp(name: &str) -> Self {
         build("g++", C, &format!("{name}.cpp"), name)
     }
 
-    /// A Rust program of that name, optimised, with debug information.
+    /// A Rust program with this name, optimised, with debug information.
     pub fn rust(name: &str) -> Self {
         build(
             "rustc",
@@ -80,7 +80,7 @@ impl Oracle {
         )
     }
 
-    /// A copy without symbols and debug information, under the same base name.
+    /// A copy without symbols and debug information, with the same base name.
     pub fn stripped(&self) -> Self {
         let dir = self.path.with_extension("stripped.d");
         let path = dir.join(self.path.file_name().unwrap());
@@ -99,7 +99,7 @@ impl Oracle {
         Self { path: to.to_owned() }
     }
 
-    /// Where its symbol table says the function is, as `0x…`.
+    /// Address of a function from the symbol table, as `0x…`.
     pub fn address_of(&self, function: &str) -> String {
         let symbol = self.symbols().into_iter().find(|symbol| symbol.name == function);
         format!(
@@ -110,12 +110,12 @@ impl Oracle {
         )
     }
 
-    /// Its functions as binutils sees them, demangled, by address; a table of stubs (`.plt`) is one, with the section's name.
+    /// Functions from binutils, demangled, sorted by address; a table of stubs (`.plt`) is one function with the section's name.
     pub fn symbols(&self) -> Vec<Symbol> {
         let text = self.asked("nm", &["-nSC", "--defined-only"]);
         let symbol = |line: &str| {
             let (start, rest) = line.split_once(' ')?;
-            // What the C runtime brings along has no size.
+            // Functions of the C runtime have no size.
             let (size, rest) = match rest.split_once(' ') {
                 Some((size, rest)) if size.len() == 16 => (u64::from_str_radix(size, 16).ok()?, rest),
                 _ => (0, rest),
@@ -134,7 +134,7 @@ impl Oracle {
         symbols
     }
 
-    /// The sections of stubs that the linker made for calls of other files: no symbol tells of them.
+    /// Sections of stubs that the linker created for calls to other files, which have no symbols.
     fn stubs(&self) -> Vec<Symbol> {
         let text = self.asked("readelf", &["-SW"]);
         let stub = |line: &str| {
@@ -154,7 +154,7 @@ impl Oracle {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Base name.
+    /// Base name of the file.
     pub fn name(&self) -> String {
         self.path.file_name().unwrap().to_string_lossy().into_owned()
     }
@@ -175,7 +175,7 @@ pub fn source_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracles")
 }
 
-/// The text of every header that the source may include: those beside it.
+/// The text of all headers next to the source, which it may include.
 fn headers(source_file: &str) -> Vec<String> {
     let folder = source_dir().join(source_file).parent().unwrap().to_owned();
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -202,7 +202,7 @@ fn build(compiler: &str, flags: &[&str], source_file: &str, output: &str) -> Ora
             .arg("-o")
             .arg(&scratch)
             .arg(source_dir().join(source_file)));
-        // Tests build at the same time: the last one wins, with equal bytes.
+        // Tests build concurrently: the last one wins, with equal bytes.
         std::fs::rename(scratch, &path).unwrap();
     }
     Oracle { path }

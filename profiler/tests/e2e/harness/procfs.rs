@@ -1,6 +1,6 @@
-//! What /proc says about the processes that a test started.
+//! Information from /proc about the processes that a test started.
 
-/// Every child, grandchild and so on of `pid`, its own id not included.
+/// All descendants of `pid`, without itself.
 pub fn descendants(pid: u32) -> Vec<u32> {
     let mut found = vec![pid];
     let mut next = 0;
@@ -23,7 +23,7 @@ pub fn descendants(pid: u32) -> Vec<u32> {
     found
 }
 
-/// The process's arguments.
+/// Arguments of the process.
 pub fn command_line(pid: u32) -> Vec<String> {
     let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     bytes
@@ -32,7 +32,7 @@ pub fn command_line(pid: u32) -> Vec<String> {
         .collect()
 }
 
-/// The process exists and is no zombie.
+/// Whether the process exists and is not a zombie.
 pub fn is_alive(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
         stat.rsplit(')')

@@ -1,4 +1,4 @@
-//! Reads a profile as the Firefox Profiler would, on its own: nothing here knows how `ngmi` writes one.
+//! Reads a profile as the Firefox Profiler would, independently of the code that writes it.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -9,45 +9,45 @@ use serde_json::Value;
 
 /// A whole profile.
 pub struct Profile {
-    /// `meta`
+    /// The `meta` object.
     pub meta: Value,
-    /// Every thread, in the profile's order.
+    /// All threads, in the profile's order.
     pub threads: Vec<Thread>,
 }
 
 /// One thread's track.
 pub struct Thread {
-    /// Its name.
+    /// Thread name.
     pub name: String,
-    /// Its process's name.
+    /// Process name.
     pub process: String,
-    /// Its process's id, as the profile spells it.
+    /// Process ID, as written in the profile.
     pub pid: String,
-    /// Its id, as the profile spells it.
+    /// Thread ID, as written in the profile.
     pub tid: String,
-    /// It is its process's first.
+    /// It is the first thread of its process.
     pub is_main: bool,
-    /// Life time in ms since the profile's start; `None`: it did not end.
+    /// Start and end of its lifetime in ms since the profile's start; `None`: it did not end.
     pub life: (f64, Option<f64>),
-    /// Its samples, times ascending.
+    /// Samples in ascending order of time.
     pub samples: Vec<Sample>,
-    /// Its markers.
+    /// Markers of the thread.
     pub markers: Vec<Marker>,
 }
 
 /// One sample.
 pub struct Sample {
-    /// ms since the profile's start.
+    /// Time in ms since the profile's start.
     pub time: f64,
-    /// On-CPU time since the sample before, in ns.
+    /// On-CPU time since the previous sample, in ns.
     pub cpu_ns: f64,
-    /// How many samples it stands for.
+    /// Number of samples that it represents.
     pub weight: f64,
-    /// Innermost frame first.
+    /// Frames, innermost first.
     pub stack: Rc<[Rc<Frame>]>,
 }
 
-/// One frame of a stack; inlined functions are frames of their own.
+/// One frame of a stack; inlined functions are separate frames.
 #[derive(Debug)]
 pub struct Frame {
     /// Function name.
@@ -56,18 +56,18 @@ pub struct Frame {
     pub file: Option<String>,
     /// Source line.
     pub line: Option<u64>,
-    /// Name of the library or pseudo module that it belongs to.
+    /// Name of its library or pseudo module.
     pub module: Option<String>,
     /// Address relative to the library.
     pub address: Option<u64>,
-    /// 0 for a real function.
+    /// Inlining depth; 0 for a function that is not inlined.
     pub inline_depth: u64,
     /// Name of its category.
     pub category: String,
 }
 
 impl Frame {
-    /// As the innermost frame it says that the thread did not run.
+    /// Whether this frame, as the innermost, means that the thread did not run.
     pub fn is_wait(&self) -> bool {
         self.category == "Idle" || self.category.starts_with("Waiting: ")
     }
@@ -75,11 +75,11 @@ impl Frame {
 
 /// One marker.
 pub struct Marker {
-    /// Its name.
+    /// Marker name.
     pub name: String,
     /// Start and end in ms.
     pub time: (Option<f64>, Option<f64>),
-    /// Its payload.
+    /// Payload of the marker.
     pub data: Value,
 }
 
@@ -95,7 +95,7 @@ impl Profile {
             .as_array()
             .unwrap()
             .iter()
-            // The tracks of page faults and block devices are no threads and use no CPU.
+            // The tracks of page faults and block devices are not threads and use no CPU.
             .filter(|thread| thread["samples"]["threadCPUDelta"].is_array())
             .map(|thread| Tables::new(&root, thread).thread())
             .collect();
@@ -118,13 +118,13 @@ impl Profile {
         found[0]
     }
 
-    /// The only thread of that name.
+    /// The only thread with this name.
     #[track_caller]
     pub fn named(&self, name: &str) -> &Thread {
         self.the_thread(&format!("named {name:?}"), |thread| thread.name == name)
     }
 
-    /// The first thread of the only process of that name.
+    /// The first thread of the only process with this name.
     #[track_caller]
     pub fn main_of(&self, process: &str) -> &Thread {
         self.the_thread(&format!("main of {process:?}"), |thread| {
@@ -132,7 +132,7 @@ impl Profile {
         })
     }
 
-    /// The first thread of that process id.
+    /// The first thread of the process with this ID.
     #[track_caller]
     pub fn main_of_pid(&self, pid: u64) -> &Thread {
         let pid = pid.to_string();
@@ -149,36 +149,36 @@ impl Profile {
             .collect()
     }
 
-    /// Every sample of every thread.
+    /// All samples of all threads.
     pub fn samples(&self) -> impl Iterator<Item = &Sample> {
         self.threads.iter().flat_map(|thread| &thread.samples)
     }
 
-    /// Share of all samples that hold the function anywhere.
+    /// Share of all samples that contain the function anywhere in the stack.
     pub fn share(&self, function: &str) -> f64 {
         share(self.samples(), |sample| sample.holds(function))
     }
 }
 
 impl Thread {
-    /// Share of its samples that hold the function anywhere.
+    /// Share of the thread's samples that contain the function anywhere in the stack.
     pub fn share(&self, function: &str) -> f64 {
         share(&self.samples, |sample| sample.holds(function))
     }
 
-    /// Its CPU time as the samples say, in ms.
+    /// CPU time of the thread's samples, in ms.
     pub fn cpu_ms(&self) -> f64 {
         self.samples.iter().map(|sample| sample.cpu_ns).sum::<f64>() / 1e6
     }
 }
 
 impl Sample {
-    /// The function is on its stack.
+    /// Whether the function is on the stack.
     pub fn holds(&self, function: &str) -> bool {
         self.stack.iter().any(|frame| frame.function == function)
     }
 
-    /// How often the function is on its stack.
+    /// How often the function is on the stack.
     pub fn count(&self, function: &str) -> usize {
         self.stack.iter().filter(|frame| frame.function == function).count()
     }
@@ -193,7 +193,7 @@ impl Sample {
         self.stack.last().map(|frame| &**frame)
     }
 
-    /// It says of itself that it is not complete.
+    /// Whether the stack is marked as truncated.
     pub fn is_truncated(&self) -> bool {
         self.outermost()
             .is_none_or(|frame| frame.function.starts_with("[truncated: "))
@@ -289,7 +289,7 @@ impl<'a> Tables<'a> {
         let mut frames = HashMap::new();
         let mut stacks: HashMap<usize, Rc<[Rc<Frame>]>> = HashMap::new();
         let mut time = 0.0;
-        // Where the table weighs time, each sample stands for itself.
+        // If the table's weights are times, each sample counts as one.
         let timed = samples["weightType"] == "tracing-ms";
         let mut all: Vec<Sample> = (0..length)
             .map(|i| {
@@ -319,7 +319,7 @@ impl<'a> Tables<'a> {
                 }
             })
             .collect();
-        // CPU time before a wait belongs to the sample after it.
+        // CPU time before a wait belongs to the next sample.
         let mut cpu_ns = 0.0;
         all.retain_mut(|sample| {
             cpu_ns += sample.cpu_ns;

@@ -1,10 +1,10 @@
-//! Pages that the kernel took back: memory that is short, or somebody who drops caches, may take any page of a file at any time.
+//! Pages that the kernel reclaims: low memory or a dropped cache may remove any file page at any time.
 
 use std::collections::BTreeMap;
 
-/// The counters of `/proc/vmstat` that move when pages leave memory.
+/// The counters of `/proc/vmstat` that change when pages are removed from memory.
 const COUNTERS: [&str; 4] = ["pgsteal_", "drop_pagecache", "balloon_inflate", "pginodesteal"];
-/// So often is looked, before missing pages count.
+/// Number of attempts before missing pages are a failure.
 const ATTEMPTS: u32 = 5;
 
 fn counters() -> BTreeMap<String, u64> {
@@ -16,8 +16,8 @@ fn counters() -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// Asserts that `look` finds `expected` pages in memory, in one of a few attempts. Where it never does and the kernel took pages
-/// back meanwhile, each time, gives the reason to skip the test.
+/// Asserts that `look` finds `expected` pages in memory, in one of a few attempts. If no attempt succeeds but the kernel
+/// reclaimed pages during each, returns the reason to skip the test.
 #[track_caller]
 pub fn expect_pages(expected: u64, mut look: impl FnMut() -> (u64, String)) -> Result<(), String> {
     let mut always_taken = true;

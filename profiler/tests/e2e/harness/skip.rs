@@ -1,9 +1,9 @@
-//! Tests that can't run here say why, and are counted by `scripts/test` through the file that `NGMI_SKIP_FILE` names.
+//! Tests that can't run here print the reason, and `scripts/test` counts them with the file named by `NGMI_SKIP_FILE`.
 
 use std::io::Write as _;
 use std::path::Path;
 
-/// Leaves the test, counted as skipped, unless this process may record.
+/// Returns from the test, counted as skipped, unless this process may record.
 macro_rules! needs_capture {
     () => {
         if let Some(reason) = $crate::harness::skip::no_capture() {
@@ -14,7 +14,7 @@ macro_rules! needs_capture {
 }
 pub(crate) use needs_capture;
 
-/// Says and counts that the running test is skipped. The caller returns.
+/// Prints and counts that the current test is skipped. The caller must return.
 pub fn skip(reason: &str) {
     let thread = std::thread::current();
     let line = format!("skipped: {}: {reason}\n", thread.name().unwrap_or("a test"));
@@ -29,7 +29,7 @@ pub fn skip(reason: &str) {
     }
 }
 
-/// Why nothing can be recorded here, found without asking `ngmi`: a broken `ngmi` must fail, not be skipped.
+/// Why recording is impossible here, determined without `ngmi`: a broken `ngmi` must fail, not skip the tests.
 pub fn no_capture() -> Option<String> {
     if !nix::unistd::geteuid().is_root() {
         return Some("not root".to_owned());

@@ -1,8 +1,8 @@
-//! What the machine itself took from its CPUs: on a shared host, up to half of a second's time for a while.
+//! CPU time taken by the machine itself: on a shared host, up to half of the time for a while.
 
 use std::time::Duration;
 
-/// What hardware and software interrupts and the hypervisor took so far, all CPUs together: `proc_stat(5)`, in steps of 10 ms of each kind.
+/// Time that hardware and software interrupts and the hypervisor took so far on all CPUs: `proc_stat(5)`, in steps of 10 ms per kind.
 pub fn taken() -> Duration {
     let stat = std::fs::read_to_string("/proc/stat").unwrap();
     let counts = stat.lines().next().unwrap().split_whitespace().skip(1);
