@@ -1,4 +1,4 @@
-// Draws offset over time: faults of the file are points, sections are bands, reads are strokes; the symbols with the most time are labeled at
+// Draws offset over time: faults of the file are points, sections are bands, reads are strokes; the symbols with the most time are labelled at
 // the edge.
 
 import { NONE } from "./document.js";

@@ -14,7 +14,7 @@ fn record(mode: &str) -> (Outcome, Profile) {
     (outcome, profile)
 }
 
-/// Checks the process that became `burn` against its own output.
+/// The first thread of the process that became `burn`, checked against its own output.
 fn burned<'a>(outcome: &Outcome, profile: &'a Profile) -> &'a Thread {
     let thread = profile.main_of_pid(said(&outcome.stdout, "pid"));
     assert_eq!(thread.process, "burn", "the executable gives the process its name");

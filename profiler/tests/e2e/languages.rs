@@ -35,7 +35,7 @@ fn record(command: &str, arguments: &[&str]) -> Profile {
     profile
 }
 
-/// Share of samples whose innermost frame is `inner`, and the share of these that `outer` called.
+/// Asserts that most samples have the innermost frame `inner`, and that `outer` called nearly all of these.
 #[track_caller]
 fn expect(profile: &Profile, inner: &str, outer: &str) {
     let samples: Vec<_> = profile.samples().collect();

@@ -180,7 +180,7 @@ fn counts(view: &View<'_>, selected: Option<&[bool]>) -> Vec<bool> {
     bases(devices, &has_some)
 }
 
-/// By device: whether it is in totals over all devices. Stacked devices are not, if a device below has requests.
+/// By device: whether it is in totals over all devices. Stacked devices are not, unless only they have requests.
 pub fn bases(devices: &[BlockDevice], has_some: &[bool]) -> Vec<bool> {
     let is_base: Vec<bool> = devices.iter().map(|device| !device.is_stacked()).collect();
     // There may be no disk below: the data can be in a file in memory or on another machine.
