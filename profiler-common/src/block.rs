@@ -1,7 +1,7 @@
-//! block: what is asked of block devices, from the moment it is queued to its completion.
+//! block: requests to block devices, from submission to completion.
 //!
-//! A *bio* is what a thread asks for; a *request* is what the device is asked for: one bio, a piece of one, or several merged ones. Both are
-//! told apart by where they are: the same device, and the request's sectors hold the bio's.
+//! A *bio* is what a thread submits; a *request* is what the device receives: one bio, a part of one, or several merged ones. They are
+//! matched by location: the same device, and the bio's sectors are within the request's.
 
 use crate::RecordHeader;
 use crate::switch::OpenFile;
@@ -25,15 +25,15 @@ pub mod operation {
     pub const SECURE_ERASE: u32 = 5;
     /// Write zeroes.
     pub const WRITE_ZEROES: u32 = 9;
-    /// Passed through by the driver (`REQ_OP_DRV_IN`, and `_OUT` one above): no I/O of sectors.
+    /// Passed through by the driver (`REQ_OP_DRV_IN`, and `_OUT` one above): not I/O of sectors.
     pub const DRIVER: u32 = 34;
 
-    /// In the event log, above the operation: somebody waits for it. (In records there are the kernel's own flags, whose places its BTF
-    /// tells.)
+    /// In the event log, above the operation: a thread waits for it. (Records contain the kernel's own flags, whose positions are in its
+    /// BTF.)
     pub const SYNC: u32 = 1 << 8;
     /// As above: metadata of a file system.
     pub const META: u32 = 1 << 9;
-    /// As above: read ahead.
+    /// As above: read-ahead.
     pub const READ_AHEAD: u32 = 1 << 10;
     /// As above: through the device's cache.
     pub const FUA: u32 = 1 << 11;
@@ -41,7 +41,7 @@ pub mod operation {
     pub const PREFLUSH: u32 = 1 << 12;
 }
 
-/// [`BioBody::flags`]: the submitter is recorded; its stack came before, in a stack-ahead record with this record's time.
+/// [`BioBody::flags`]: the submitter is recorded; its stack is in an earlier stack-ahead record with this record's time.
 pub const BIO_RECORDED: u32 = 1;
 /// [`BioBody::flags`]: [`BioBody::file`] is known.
 pub const BIO_HAS_FILE: u32 = 2;
@@ -51,27 +51,27 @@ pub const BIO_CACHED: u32 = 4;
 pub const BIO_DIRECT: u32 = 8;
 /// [`BioBody::flags`]: the file is the device itself: a file system's metadata, or the device opened as a file.
 pub const BIO_DEVICE: u32 = 16;
-/// [`BioBody::flags`]: anonymous memory goes to or comes from swap.
+/// [`BioBody::flags`]: anonymous memory that is written to or read from swap.
 pub const BIO_SWAP: u32 = 32;
 /// [`BioBody::flags`]: within a page fault.
 pub const BIO_IN_FAULT: u32 = 64;
 /// [`BioBody::flags`]: within the system call `call`.
 pub const BIO_IN_CALL: u32 = 128;
-/// [`BioBody::flags`]: a kernel thread (writeback, a worker).
+/// [`BioBody::flags`]: submitted by a kernel thread (writeback, a worker).
 pub const BIO_KERNEL_THREAD: u32 = 256;
-/// [`BioBody::flags`]: with [`BIO_DIRECT`]; `page` is the first byte's place in the file.
+/// [`BioBody::flags`]: with [`BIO_DIRECT`]; `page` is the byte offset in the file.
 pub const BIO_HAS_OFFSET: u32 = 512;
 
-/// [`RequestBody::flags`]: nobody saw it begin.
+/// [`RequestBody::flags`]: its start was not recorded.
 pub const REQUEST_UNSEEN_START: u32 = 1;
-/// [`RequestBody::flags`]: there is no request: the device takes bios (zram, dm, md), and this is one.
+/// [`RequestBody::flags`]: this is a bio, not a request: the device has no requests (zram, dm, md).
 pub const REQUEST_BIO_ONLY: u32 = 2;
-/// [`RequestBody::flags`]: it was under way when the recording ended.
+/// [`RequestBody::flags`]: it was in flight when the recording ended.
 pub const REQUEST_UNFINISHED: u32 = 4;
 /// [`RequestBody::flags`]: the kernel counts it in the device's statistics.
 pub const REQUEST_COUNTED: u32 = 8;
 
-/// What a thread asked for.
+/// A submitted bio.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(
@@ -81,13 +81,13 @@ pub const REQUEST_COUNTED: u32 = 8;
 pub struct BioBody {
     /// First sector, of the whole disk.
     pub sector: u64,
-    /// First page, counted in the file, with [`BIO_CACHED`]; the offset in bytes with [`BIO_HAS_OFFSET`].
+    /// First page in the file, with [`BIO_CACHED`]; the offset in bytes with [`BIO_HAS_OFFSET`].
     pub page: u64,
     /// The file, with [`BIO_HAS_FILE`].
     pub file: OpenFile,
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u32,
-    /// Whole disk, as the kernel numbers it: major << 20 | minor.
+    /// Whole disk, in the kernel's encoding: major << 20 | minor.
     pub device: u32,
     /// [`operation`] and flags.
     pub operation: u32,
@@ -99,7 +99,7 @@ pub struct BioBody {
     pub pad: u32,
 }
 
-/// A bio was handed to the block layer: by the header's thread at the header's time.
+/// A bio was submitted to the block layer, by the header's thread at the header's time.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
@@ -109,13 +109,13 @@ pub struct BioBody {
 pub struct Bio {
     /// Kind [`crate::RecordKind::Bio`].
     pub header: RecordHeader,
-    /// What.
+    /// The bio.
     pub body: BioBody,
     /// The submitter's name.
     pub comm: [u8; 16],
 }
 
-/// What a device was asked for.
+/// A device's request.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(
@@ -125,31 +125,31 @@ pub struct Bio {
 pub struct RequestBody {
     /// First sector, of the whole disk.
     pub sector: u64,
-    /// When the first bio was queued, if it was seen; else 0.
+    /// When the first bio was queued; 0: unknown.
     pub queued: u64,
-    /// When it was put into the scheduler's queue; 0: it went straight to the device.
+    /// When it was put into the scheduler's queue; 0: it went directly to the device.
     pub inserted: u64,
-    /// When the device got it first; 0: never, or nobody saw.
+    /// When it was first issued to the device; 0: never, or unknown.
     pub issued: u64,
-    /// Bytes, all its bios together.
+    /// Total bytes of all its bios.
     pub bytes: u32,
-    /// As [`BioBody::device`].
+    /// See [`BioBody::device`].
     pub device: u32,
-    /// As [`BioBody::operation`].
+    /// See [`BioBody::operation`].
     pub operation: u32,
     /// `blk_status_t`, or a negative error number on kernels before 5.16; 0: none.
     pub error: i32,
-    /// How often it was given back to the queue.
+    /// How often it was requeued.
     pub requeues: u32,
-    /// Bios that were merged into it.
+    /// Number of bios that were merged into it.
     pub merges: u32,
-    /// Requests that the device had, this one included, when it got this one.
+    /// Requests in the device, including this one, when it was issued.
     pub depth: u32,
     /// `REQUEST_*`
     pub flags: u32,
 }
 
-/// A request is complete, at the header's time. The header's thread is the one that issued it, or 0.
+/// A request has completed, at the header's time. The header's thread is the one that issued it, or 0.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
@@ -159,11 +159,11 @@ pub struct RequestBody {
 pub struct Request {
     /// Kind [`crate::RecordKind::Request`].
     pub header: RecordHeader,
-    /// What.
+    /// The request.
     pub body: RequestBody,
 }
 
-/// A request under way, as the kernel side keeps it.
+/// A request in flight, as stored by the eBPF programs.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(
@@ -173,9 +173,9 @@ pub struct Request {
 pub struct PendingRequest {
     /// What is known so far.
     pub body: RequestBody,
-    /// Who issued it: pid << 32 | tid.
+    /// The thread that issued it: pid << 32 | tid.
     pub who: u64,
-    /// 1: the device has it.
+    /// 1: it has been issued to the device.
     pub issued_now: u32,
     /// Explicit padding.
     pub pad: u32,

@@ -2,7 +2,7 @@
 
 /// Offsets (bytes) of the kernel's struct fields, from the running kernel's BTF, and the recording's settings.
 ///
-/// An offset of [`MISSING`] turns off exactly what needs it.
+/// An offset of [`MISSING`] disables exactly the features that need it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
@@ -12,17 +12,17 @@
 pub struct Config {
     /// [`crate::ABI_VERSION`] of user space.
     pub abi_version: u32,
-    /// 1: every task is in scope (`-a`).
+    /// 1: every task is recorded (`-a`).
     pub whole_system: u32,
-    /// Bytes of stack to copy at most; 0 turns the copy off.
+    /// Maximum bytes of stack to copy; 0 disables the copy.
     pub stack_copy: u32,
-    /// A CPU rings for the recorder whenever it has put so many bytes into the bulk ring.
+    /// A CPU wakes the recorder each time it has added this many bytes to the bulk ring.
     pub doorbell: u32,
     /// 1: user stacks are walked with unwind tables.
     pub walk: u32,
-    /// 1: the stack is copied from its leaf even where the walk succeeded, to check the one against the other.
+    /// 1: the stack is copied from its leaf even if the walk succeeded, to compare the two.
     pub check_walks: u32,
-    /// The recorder's own thread groups, never in scope.
+    /// The recorder's own thread groups, which are never recorded.
     pub exclude_pid: [u32; 3],
     /// `task_struct.pid`
     pub task_pid: u32,
@@ -46,7 +46,7 @@ pub struct Config {
     pub task_mm: u32,
     /// `task_struct.flags`
     pub task_flags: u32,
-    /// `task_struct.thread.fsbase` (x86-64): the thread control block sits above a thread's stack.
+    /// `task_struct.thread.fsbase` (x86-64): the thread control block is above a thread's stack.
     pub task_fsbase: u32,
     /// `mm_struct.start_stack`
     pub mm_start_stack: u32,
@@ -54,13 +54,13 @@ pub struct Config {
     pub mm_arg_start: u32,
     /// `mm_struct.arg_end`
     pub mm_arg_end: u32,
-    /// `mm_struct.flags`, whose lowest two bits say who may look into the process (before 7.2)
+    /// `mm_struct.flags`, whose lowest two bits determine who may inspect the process (before 7.2)
     pub mm_flags: u32,
     /// `task_struct.exec_state` (7.2 and later)
     pub task_exec_state: u32,
-    /// `task_exec_state.dumpable`, which says it there
+    /// `task_exec_state.dumpable`, which determines it there
     pub exec_state_dumpable: u32,
-    /// Whether processes that their user may not look into are left out: 0: no, else a `crate::scope::HIDES_*`.
+    /// Whether processes that their user may not inspect are excluded: 0: no, else a `crate::scope::HIDES_*`.
     pub hides: u32,
     /// `linux_binprm.filename`
     pub bprm_filename: u32,
@@ -68,7 +68,7 @@ pub struct Config {
     pub task_state: u32,
     /// Which page faults are recorded: 0: none, else a `crate::fault::FAULTS_*`.
     pub faults: u32,
-    /// 1: the mapping of a fault is looked up when the fault is over (`bpf_find_vma`, kernel 5.17 and later).
+    /// 1: the mapping of a fault is looked up at the end of the fault (`bpf_find_vma`, kernel 5.17 and later).
     pub find_vma: u32,
     /// `task_struct.in_iowait`: its byte
     pub task_in_iowait: u32,
@@ -78,7 +78,7 @@ pub struct Config {
     pub task_pagefault_disabled: u32,
     /// `mm_struct.mm_lock_seq` (6.4 and later)
     pub mm_lock_seq: u32,
-    /// 1: it is odd while a change is under way (6.13 and later).
+    /// 1: it is odd during a change (6.13 and later).
     pub mm_lock_seq_is_count: u32,
     /// `vm_area_struct.vm_start`
     pub vma_start: u32,
@@ -130,29 +130,29 @@ pub struct Config {
     pub page_head: u32,
     /// Bit of `PG_swapbacked` in a page's flags
     pub page_swapbacked: u32,
-    /// `REQ_SWAP` in an operation; 0: the kernel has none
+    /// `REQ_SWAP` in an operation; 0: the kernel does not have it
     pub operation_swap: u32,
     /// 1: waits are recorded.
     pub waits: u32,
-    /// Shorter waits than this, in ns, are only counted.
+    /// Shorter waits than this, in ns, are only aggregated.
     pub wait_min: u32,
-    /// So many waits of a thread are looked at, however fast they come.
+    /// Burst limit: this many waits of a thread have their stacks walked, however fast they occur.
     pub wait_burst: u32,
-    /// 1: bits 0 to 19 of the CPU's `preempt_count` can be read through the two addresses below.
+    /// 1: bits 0 to 19 of the CPU's `preempt_count` can be read at the two addresses below.
     pub preempt_count_known: u32,
-    /// 1: `iomap_dio.size` is without the bio that is being queued.
+    /// 1: `iomap_dio.size` excludes the bio that is being queued.
     pub dio_size_is_before: u32,
     /// Address of the kernel's array `__per_cpu_offset`.
     pub per_cpu_offset: u64,
-    /// What `preempt_count` of a CPU is above that CPU's offset.
+    /// Address of a CPU's `preempt_count`, relative to that CPU's offset.
     pub preempt_count: u64,
-    /// System calls whose first argument is a descriptor.
+    /// System calls whose first argument is a file descriptor.
     pub calls_with_file: CallSet,
     /// System calls whose first argument is a path.
     pub calls_with_path: CallSet,
     /// System calls whose second argument is a path.
     pub calls_with_path_second: CallSet,
-    /// `task_struct.thread_info.status` (x86-64): what kind of system call the thread is in.
+    /// `task_struct.thread_info.status` (x86-64): the kind of system call that the thread is in.
     pub task_status: u32,
     /// `task_struct.files`
     pub task_files: u32,

@@ -1,4 +1,4 @@
-//! What a remembered walk expects of the stack: the words that a step outward reads. While they stay, it leads where it led.
+//! The words of the stack that a remembered walk expects: those that a step outward reads. While they are unchanged, the step has the same result.
 
 #![allow(clippy::inline_always)] // As in [`crate::unwind`].
 
@@ -6,26 +6,26 @@ use crate::last_walk::LastFrame;
 use crate::piece::Piece;
 use crate::stack::INTERRUPTED;
 
-/// The words of one step. Both lie in the frame that it leads from, at multiples of 8.
+/// The words of one step. Both are in the frame that it starts from, at multiples of 8.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Expected {
-    /// Where the return address is.
+    /// Address of the return address.
     back_at: u64,
     /// The return address.
     back: u64,
-    /// Where the caller's frame pointer is; where that did not change, the return address once more.
+    /// Address of the caller's frame pointer; if that did not change, the return address again.
     saved_at: u64,
-    /// What is there. After a step that is [`crate::last_walk::OPAQUE`] it can't be: the return address is in the same place.
+    /// Its value. After an [`crate::last_walk::OPAQUE`] step, it can't match: the return address is in the same place.
     saved: u64,
 }
 
 impl Expected {
-    /// Of the step to the frame `outer`, which is what [`LastFrame::step`] says.
+    /// The words of the step to the frame `outer`, from [`LastFrame::step`].
     #[inline(always)]
     pub const fn of(step: u32, outer: &LastFrame) -> Self {
         let (step, back) = (step as u64, outer.frame & !INTERRUPTED);
-        // All bits, or none: the verifier would follow each way.
+        // All bits, or none: the verifier would follow each branch.
         let is_opaque = 0_u64.wrapping_sub((step + 1) >> 32);
         let is_none = (step.wrapping_sub(1).cast_signed() >> 63).cast_unsigned() | is_opaque;
         let words = step & !is_none | 1 & is_none;
@@ -43,13 +43,13 @@ impl Expected {
         self.back_at.wrapping_add(8)
     }
 
-    /// The words are there. `read` reads one, and is asked upward.
+    /// Whether the words are unchanged. `read` reads one; the addresses ascend.
     #[inline(always)]
     pub fn holds(&self, read: impl Fn(u64) -> Option<u64>) -> bool {
         read(self.saved_at) == Some(self.saved) && read(self.back_at) == Some(self.back)
     }
 
-    /// 0: the words are there, in a piece in which the frame lies. By bits and not by branches: hundreds are added up.
+    /// 0: the words are unchanged, in a piece that contains the frame. Without branches: hundreds are combined.
     #[inline(always)]
     pub const fn differs(&self, piece: &Piece) -> u64 {
         (piece.word(self.saved_at) ^ self.saved) | (piece.word(self.back_at) ^ self.back)

@@ -1,6 +1,6 @@
-//! What every record starts with.
+//! The header of every record.
 
-/// What a record holds; the first field of its header.
+/// The kind of a record; the first field of its header.
 #[repr(u16)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordKind {
@@ -34,11 +34,11 @@ pub enum RecordKind {
     TaskExit = 18,
     /// [`crate::task::TaskRename`]
     TaskRename = 19,
-    /// A header alone: the bulk ring fills fast ([`crate::Config::doorbell`]).
+    /// Only a header: the bulk ring fills quickly ([`crate::Config::doorbell`]).
     Doorbell = 20,
 }
 
-/// Starts every record.
+/// The start of every record.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
@@ -48,15 +48,15 @@ pub enum RecordKind {
 pub struct RecordHeader {
     /// A [`RecordKind`].
     pub kind: u16,
-    /// The CPU that the event happened on.
+    /// The CPU of the event.
     pub cpu: u16,
-    /// Bytes of the whole record, header included.
+    /// Size of the whole record in bytes, including the header.
     pub len: u32,
     /// `bpf_ktime_get_ns`: `CLOCK_MONOTONIC` in ns.
     pub time: u64,
-    /// The thread group, as user space's `getpid`.
+    /// The thread group, as `getpid` returns it.
     pub pid: u32,
-    /// The thread, as user space's `gettid`.
+    /// The thread, as `gettid` returns it.
     pub tid: u32,
 }
 

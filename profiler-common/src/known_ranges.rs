@@ -1,33 +1,33 @@
-//! Code ranges that walks met lately: a stack goes back and forth between few files, and a search takes ten looks at memory that is
-//! rarely near.
+//! A cache of recently used code ranges: a stack alternates between few files, and a search takes ten reads of memory that is
+//! rarely cached.
 
 #![allow(clippy::inline_always)] // As in [`crate::unwind`].
 #![allow(clippy::cast_possible_truncation)] // A place among few.
 
 use crate::space::CodeRange;
 
-/// How many are remembered, a power of two.
+/// Number of cached ranges, a power of two.
 const COUNT: usize = 8;
 
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 struct KnownRange {
-    /// The run that it is of, as its word: another one each time that a run is written.
+    /// Word of the run that the range belongs to; it changes each time a run is written.
     run: u64,
     range: CodeRange,
 }
 
-/// The last ranges that were searched for. Zeroed memory is an empty one: no address lies within its ranges.
+/// The ranges of the last searches. Zeroed memory is an empty cache: no address is within its ranges.
 #[repr(C)]
 #[derive(Debug, Clone, Default)]
 pub struct KnownRanges {
     known: [KnownRange; COUNT],
-    /// The place that the next one takes.
+    /// Index of the next entry to replace.
     next: u64,
 }
 
 impl KnownRanges {
-    /// The range of the run with the word `run` that covers `address`, if it is remembered.
+    /// The range of the run with the word `run` that covers `address`, if it is cached.
     #[inline(always)]
     pub fn recall(&self, run: u64, address: u64) -> Option<&CodeRange> {
         self.known
@@ -36,7 +36,7 @@ impl KnownRanges {
             .map(|known| &known.range)
     }
 
-    /// Remembers a range that was just found.
+    /// Adds a range that was just found.
     #[inline(always)]
     pub fn learn(&mut self, run: u64, range: &CodeRange) {
         if let Some(known) = self.known.get_mut(self.next as usize & (COUNT - 1)) {

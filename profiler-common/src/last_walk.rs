@@ -1,7 +1,7 @@
-//! The walk that a thread took last: most of a thread's stacks differ in their inner frames only.
+//! A thread's previous walk: most of a thread's stacks differ only in their inner frames.
 //!
-//! Where a walk comes to a frame that the last one came to, with the same registers, what is outside of it is the same if the words are that the
-//! steps read there. To compare them costs a fraction of the steps: no range, no row, no rule. Nothing is believed without a look at the stack.
+//! If a walk reaches a frame of the previous one with the same registers, everything outside it is the same if the words that the steps
+//! read there are unchanged. Comparing them costs a fraction of the steps: no range, no row, no rule. Every word is compared on the stack.
 
 #![allow(clippy::inline_always)] // As in [`crate::unwind`].
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)] // Rows count in small numbers.
@@ -10,26 +10,26 @@ use crate::expected::Expected;
 use crate::stack::{INTERRUPTED, UserRegs};
 use crate::unwind::Row;
 
-/// Frames that are remembered of a walk, a power of two; a deeper one is not.
+/// Maximum number of frames of a remembered walk, a power of two; deeper walks are not remembered.
 pub const LAST_FRAMES: usize = 256;
-/// Walks that each CPU remembers, by thread, a power of two.
+/// Number of walks that each CPU remembers, by thread, a power of two.
 pub const LAST_WALKS: u32 = 16;
-/// [`LastFrame::step`]: what led outward was more than two words.
+/// [`LastFrame::step`]: the step depended on more than two words.
 pub const OPAQUE: u32 = u32::MAX;
-/// Frames that [`LastWalk::reached`] goes by one by one: a walk goes outward as the last one did, mostly.
+/// Frames that [`LastWalk::reached`] checks one by one: a walk mostly goes outward like the previous one.
 const NEAR: u32 = 4;
 
-/// A number of a frame as an index. The compiler must not see that the mask is needless: the kernel's verifier does not see it.
+/// The number of a frame as an index. The compiler must not see that the mask is redundant, because the kernel's verifier does not.
 #[inline(always)]
 pub fn within(number: u32) -> usize {
     core::hint::black_box(number) as usize & (LAST_FRAMES - 1)
 }
 
-/// A frame that a walk passed.
+/// A frame of a walk.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LastFrame {
-    /// As a stack keeps it: the instruction pointer, with [`INTERRUPTED`].
+    /// In the form of a stack's frames: the instruction pointer, with [`INTERRUPTED`].
     pub frame: u64,
     /// Stack pointer.
     pub sp: u64,
@@ -37,12 +37,12 @@ pub struct LastFrame {
     pub fp: u64,
     /// [`UserRegs::lr`]
     pub lr: u64,
-    /// The hash of this frame and of all that are outside of it.
+    /// The hash of this frame and of all frames outside it.
     pub key: u64,
     /// 1: the instruction pointer is a return address.
     pub caller: u32,
-    /// How its caller was found, beside the return address below the caller's stack pointer: so many words below that, the caller's frame
-    /// pointer; 0: that did not change. [`OPAQUE`]
+    /// How its caller was found, in addition to the return address below the caller's stack pointer: distance in words below that of the caller's
+    /// saved frame pointer; 0: it did not change. [`OPAQUE`]
     pub step: u32,
 }
 
@@ -58,7 +58,7 @@ impl LastFrame {
         }
     }
 
-    /// A walk that is here takes the way that the other one took, as far as the words are the same.
+    /// Whether a walk in this state takes the same path as the other one, while the words are the same.
     #[inline(always)]
     pub const fn is_here(&self, other: &Self) -> bool {
         self.frame == other.frame
@@ -69,8 +69,8 @@ impl LastFrame {
     }
 }
 
-/// The number for [`LastFrame::step`] of a frame with these registers, whose caller's stack pointer is `caller_sp`, by the row's rules. But for [`OPAQUE`]
-/// ones both words lie between the two stack pointers, at multiples of 8.
+/// The value of [`LastFrame::step`] for a frame with these registers, whose caller's stack pointer is `caller_sp`, by the row's rules. Except for
+/// [`OPAQUE`] ones, both words are between the two stack pointers, at multiples of 8.
 #[inline(always)]
 pub const fn step_of_row(row: Row, regs: &UserRegs, caller_sp: u64) -> u32 {
     if !caller_sp.is_multiple_of(8) {
@@ -92,24 +92,24 @@ pub const fn step_of_row(row: Row, regs: &UserRegs, caller_sp: u64) -> u32 {
     (below / 8) as u32
 }
 
-/// [`LastFrame::step`] of a step by the frame pointer: its word lies below the return address.
+/// [`LastFrame::step`] of a step by the frame pointer: its word is below the return address.
 pub const STEP_OF_FRAME_POINTER: u32 = 2;
 
-/// The frames of a walk that came to the thread's first one, outermost first. Zeroed memory is none.
+/// The frames of a walk that reached the thread's first one, outermost first. Zeroed memory is an empty walk.
 #[repr(C)]
 #[derive(Debug, Clone)]
 pub struct LastWalk {
     /// The address space.
     pub space: u64,
-    /// Word of the run of code ranges that it was by.
+    /// Word of the run of code ranges that it used.
     pub run: u64,
-    /// Frames.
+    /// Number of frames.
     pub count: u64,
-    /// Of which `count` count.
+    /// The frames, of which `count` are valid.
     pub frames: [LastFrame; LAST_FRAMES],
     /// The steps outward from each.
     expected: [Expected; LAST_FRAMES],
-    /// [`LastFrame::frame`] of each once more, outermost last, so that those outside of any frame are a piece of a stack's record.
+    /// [`LastFrame::frame`] of each again, outermost last, so those outside any frame are a contiguous part of a stack's record.
     pub pointers: [u64; LAST_FRAMES],
 }
 
@@ -127,13 +127,13 @@ impl Default for LastWalk {
 }
 
 impl LastWalk {
-    /// The frame of this number from outside; numbers wrap.
+    /// The frame with this number, counted from outside; numbers wrap.
     #[inline(always)]
     pub fn frame(&self, number: u32) -> &LastFrame {
         &self.frames[within(number)]
     }
 
-    /// How many frames a walk in this space and by this run may look among.
+    /// How many frames a walk in this space and with this run may compare.
     #[inline(always)]
     pub const fn among(&self, space: u64, run: u64) -> u32 {
         if self.space == space && self.run == run {
@@ -143,9 +143,9 @@ impl LastWalk {
         }
     }
 
-    /// How many of the outermost `among` frames a walk at the stack pointer `sp` has not passed. If it is at one of them now, that is the innermost of these.
+    /// How many of the outermost `among` frames a walk at the stack pointer `sp` has not passed. If it is at one of them, that is the innermost of these.
     ///
-    /// The innermost are asked one by one, and they are near in memory; the rest is halved. By signs and not by branches: the verifier would follow each way.
+    /// The innermost are checked one by one, and are close in memory; the rest is bisected. Without branches, because the verifier would follow each one.
     #[inline(always)]
     pub fn reached(&self, sp: u64, among: u32) -> u32 {
         let mut left = among;
@@ -166,13 +166,13 @@ impl LastWalk {
         found
     }
 
-    /// All bits: the stack pointer of the frame of this number is below `sp`. They fall from frame to frame inward.
+    /// All bits if the stack pointer of the frame with this number is below `sp`. Stack pointers decrease from frame to frame inward.
     #[inline(always)]
     fn is_inside(&self, number: u32, sp: u64) -> u32 {
         (self.frame(number).sp.wrapping_sub(sp).cast_signed() >> 63) as u32
     }
 
-    /// Takes a frame for the one of this number. Those outside of it are there.
+    /// Sets the frame with this number. Those outside it are already set.
     #[inline(always)]
     pub fn put(&mut self, number: u32, frame: LastFrame) {
         self.expected[within(number)] = Expected::of(frame.step, self.frame(number.wrapping_sub(1)));
@@ -180,13 +180,13 @@ impl LastWalk {
         self.pointers[within(LAST_FRAMES as u32 - 1 - number)] = frame.frame;
     }
 
-    /// Where in `pointers` the outermost `count` frames begin.
+    /// The start in `pointers` of the outermost `count` frames.
     #[inline(always)]
     pub fn outermost(&self, count: u32) -> *const u64 {
         &raw const self.pointers[within(LAST_FRAMES as u32 - count)]
     }
 
-    /// What the step from the frame of this number outward expects. The outermost one has none to take.
+    /// The expected words of the step outward from the frame with this number. The outermost frame has no step.
     #[inline(always)]
     pub fn expected(&self, number: u32) -> &Expected {
         &self.expected[within(number)]
@@ -205,7 +205,7 @@ mod tests {
 
     const TOP: u64 = 0x7fff_0000;
 
-    /// A function's rule by its address: each has a frame of its own size, some save the frame pointer, some have their frame by it.
+    /// A function's rule by its address: each has a different frame size, some save the frame pointer, some find their frame by it.
     fn row(ip: u64) -> Row {
         match ip {
             1 => Row::plain(0, Cfa::Outermost),
@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// A stack as these functions leave it, outermost first, and the registers in the innermost one.
+    /// The stack of these functions, outermost first, and the registers in the innermost one.
     fn build(functions: &[u64]) -> (BTreeMap<u64, u64>, UserRegs) {
         let mut memory = BTreeMap::new();
         let mut regs = UserRegs {
@@ -249,7 +249,7 @@ mod tests {
         (memory, regs)
     }
 
-    /// The stack from an address to its top; where nothing is, is a word that nobody looks for.
+    /// The stack from an address to its top; unset words have an unused value.
     fn piece_of(memory: &BTreeMap<u64, u64>, from: u64) -> Box<Piece> {
         let mut piece = crate::piece::tests::empty();
         piece.fill(from, TOP, |to, len, at| {
@@ -261,7 +261,7 @@ mod tests {
         piece
     }
 
-    /// A walk beside the last one, and how many steps it took itself.
+    /// Walks with the previous walk, and returns how many steps were taken without it.
     fn walk(memory: &BTreeMap<u64, u64>, mut regs: UserRegs, last: &mut LastWalk) -> (Vec<u64>, usize) {
         let read = |at: u64| memory.get(&at).copied();
         let (mut among, mut caller, mut outer, mut steps) = (last.among(1, 1), 0, 0, 0);
@@ -329,7 +329,7 @@ mod tests {
         let (mut state, mut last, mut functions) = (1, LastWalk::default(), Vec::new());
         let (mut all, mut taken) = (0, 0);
         for _ in 0..20_000 {
-            // Mostly the inner frames change; now and then a single one far outside, by one of the same size.
+            // Mostly the inner frames change; occasionally a single one far outside, by one of the same size.
             let keep = match random(&mut state, 4) {
                 0 => random(&mut state, functions.len() as u64 + 1) as usize,
                 _ => functions.len().saturating_sub(random(&mut state, 4) as usize),

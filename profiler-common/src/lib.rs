@@ -1,7 +1,7 @@
-//! The bytes that cross the border between the kernel and user space.
+//! The binary interface between the eBPF programs and user space.
 //!
-//! Every record starts with a [`RecordHeader`]; one file a noun. Both sides are built from this crate, and
-//! [`ABI_VERSION`] is checked when the object is loaded, so that an object of another build is refused by name.
+//! Every record starts with a [`RecordHeader`]; there is one file per event kind. Both sides are built from this crate, and
+//! [`ABI_VERSION`] is checked when the object is loaded: an object from another build is rejected with a clear message.
 #![cfg_attr(not(any(feature = "user", test)), no_std)]
 
 pub mod block;
@@ -29,10 +29,10 @@ pub use config::Config;
 pub use header::{RecordHeader, RecordKind};
 pub use loss::Loss;
 
-/// Raised with every change of a record's layout or of the configuration.
+/// Incremented with every change of a record's layout or of the configuration.
 pub const ABI_VERSION: u32 = 13;
 
-/// The symbol that an object with this [`ABI_VERSION`] has: an object of another build is refused by name.
+/// The symbol of an object with this [`ABI_VERSION`]: an object from another build is rejected.
 pub const ABI_SYMBOL: &str = "NGMI_ABI_13";
 
 const _: () = assert!(

@@ -1,7 +1,7 @@
-//! The registry of losses: everything that can be lost has a name here, a per-CPU counter in the kernel or a counter
-//! in user space, a line at the end of `record` and a place in the profile.
+//! The registry of losses: each kind of loss has a name, a per-CPU counter in the kernel or a counter
+//! in user space, a line at the end of `record`, and an entry in the profile.
 
-/// A way to lose something.
+/// A kind of loss.
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Loss {
@@ -11,9 +11,9 @@ pub enum Loss {
     SampleRingFull = 1,
     /// The table of recorded threads was full: a thread was not recorded.
     ThreadTableFull = 2,
-    /// The kernel skipped a program because it was running already on that CPU (recursion misses).
+    /// The kernel skipped a program because it was already running on that CPU (recursion misses).
     ProgramMissed = 3,
-    /// `PERF_RECORD_LOST`: mapping records that did not fit perf's own ring.
+    /// `PERF_RECORD_LOST`: mapping records that did not fit in perf's own ring.
     PerfRecordLost = 4,
     /// The sampling event was throttled by the kernel.
     SampleThrottled = 5,
@@ -21,19 +21,19 @@ pub enum Loss {
     LogWriteFailed = 6,
     /// A chunk of the event log was damaged and skipped.
     LogDamaged = 7,
-    /// An event arrived too late to be put in order.
+    /// An event arrived too late to be sorted.
     EventLate = 8,
     /// The bulk ring was full: a stack was not sent, and its sample has none.
     StackRingFull = 9,
     /// The table of address spaces was full: stacks of a process were not walked in the kernel.
     SpaceTableFull = 10,
-    /// A sample refers to a stack that the log does not hold (its chunk was damaged).
+    /// A sample refers to a stack that is not in the log (its chunk was damaged).
     StackUnknown = 11,
-    /// Programs that interrupted each other had all of a CPU's walks in use: an event has no stack.
+    /// Programs that interrupted each other used all walks of a CPU: an event has no stack.
     WalkerBusy = 12,
     /// The bulk ring was full: a page fault was not recorded.
     FaultRingFull = 13,
-    /// Faults within faults within faults: the outermost was given up.
+    /// Faults were nested too deep: the outermost was dropped.
     FaultNested = 14,
     /// The bulk ring was full: pages that were read were not recorded.
     PagesRingFull = 15,
@@ -41,21 +41,21 @@ pub enum Loss {
     WaitRingFull = 16,
     /// The bulk ring was full: a bio or a request was not recorded.
     BlockRingFull = 17,
-    /// The table of requests under way was full: the times of a request are not known.
+    /// The table of requests in flight was full: the times of a request are unknown.
     RequestTableFull = 18,
     /// The bulk ring was full: the name of a file was not recorded.
     NameRingFull = 19,
-    /// The end of a block request was not seen.
+    /// The completion of a block request was missed.
     RequestEndMissed = 20,
-    /// A thread ran although nobody saw it switched in, or the other way about: a wait is missing.
+    /// A thread ran although its switch-in was not recorded, or vice versa: a wait is missing.
     SwitchMissed = 21,
 }
 
-/// How many losses the registry names.
+/// Number of losses in the registry.
 pub const LOSS_COUNT: usize = 22;
 
 impl Loss {
-    /// Every loss, in the order of its number.
+    /// All losses, in numeric order.
     pub const ALL: [Self; LOSS_COUNT] = [
         Self::TaskRingFull,
         Self::SampleRingFull,
@@ -81,7 +81,7 @@ impl Loss {
         Self::SwitchMissed,
     ];
 
-    /// The name that people and machines see.
+    /// The name for users and in machine-readable output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::TaskRingFull => "task ring full",
@@ -104,8 +104,8 @@ impl Loss {
             Self::BlockRingFull => "block request ring full",
             Self::RequestTableFull => "request table full",
             Self::NameRingFull => "file names (ring full)",
-            Self::RequestEndMissed => "block request's end missed",
-            Self::SwitchMissed => "switches missed",
+            Self::RequestEndMissed => "block request completions missed",
+            Self::SwitchMissed => "context switches missed",
         }
     }
 

@@ -1,25 +1,25 @@
-//! A block of user memory that is read at once: a frame's saved registers and its return address are neighbours, and so are small
-//! frames. Every read is a call that costs more than what it copies.
+//! A block of user memory that is read at once: a frame's saved registers and its return address are adjacent, and so are small
+//! frames. Each read is a call that costs more than the copy.
 
 #![allow(clippy::inline_always)] // As in [`crate::unwind`].
 #![allow(clippy::cast_possible_truncation)] // A place within a block.
 
 use crate::piece::{Piece, WORD};
 
-/// Bytes of a walk's first block: most short stacks lie within it.
+/// Bytes of a walk's first block: it covers most short stacks.
 pub const FIRST_BLOCK: u64 = 512;
-/// Of its second one. A walk that meets the thread's last one soon needs little; one that does not needs all.
+/// Bytes of its second block. A walk that soon meets the thread's previous one needs little; others need everything.
 pub const SECOND_BLOCK: u64 = 1024;
-/// The others go up to the end of their page: what is read at once within a page can be read if each of its words can.
+/// Further blocks extend to the end of their page: a block within a page is readable if each of its words is.
 const PAGE: u64 = 4096;
 const WORDS: usize = (PAGE / WORD) as usize;
 
-/// The block that was read last: the words from an address upward, since a walk goes up.
+/// The last block: the words from an address upward, because a walk goes up.
 #[repr(C)]
 #[derive(Debug, Clone)]
 pub struct Block {
     piece: Piece<WORDS>,
-    /// Blocks that were asked for.
+    /// Number of blocks read.
     number: u64,
 }
 
@@ -35,27 +35,27 @@ impl Default for Block {
 }
 
 impl Block {
-    /// Forgets what was read: another thread's memory comes next, or the same thread's at a later time.
+    /// Discards the block: the next read is of another thread's memory, or at a later time.
     #[inline(always)]
     pub const fn forget(&mut self) {
         self.piece.forget();
         self.number = 0;
     }
 
-    /// The word at `at` was read already. No block holds one that is not aligned.
+    /// Whether the word at `at` is in the block. Unaligned words never are.
     #[inline(always)]
     pub const fn holds(&self, at: u64) -> bool {
         let offset = at.wrapping_sub(self.piece.at);
         offset < self.piece.len && offset.is_multiple_of(WORD)
     }
 
-    /// The word at `at`, if the block holds it or if [`Block::fetch`] has just fetched it.
+    /// The word at `at`, if the block contains it or [`Block::fetch`] has just read it.
     #[inline(always)]
     pub const fn word(&self, at: u64) -> u64 {
         self.piece.word(at)
     }
 
-    /// Reads the block that begins with the word at `at`; of one that is not aligned, only itself. `read` reads so many bytes, at most a page, from an
+    /// Reads the block that begins with the word at `at`, or only the word if it is unaligned. `read` reads a number of bytes, at most a page, from an
     /// address to the words. False: they can't be read.
     #[inline(always)]
     pub fn fetch(&mut self, at: u64, read: impl Fn(&mut [u64; WORDS], u64, u64) -> bool) -> bool {
@@ -83,7 +83,7 @@ mod tests {
     /// Memory whose words hold their own address; the page at 0x3000 is missing.
     fn word(block: &mut Block, at: u64, reads: &Cell<u32>) -> Option<u64> {
         let read = |to: &mut [u64; WORDS], len: u64, at: u64| {
-            // One that is not aligned may cross.
+            // An unaligned word may cross a page.
             assert!(len == 8 || (len.is_multiple_of(8) && at / PAGE == (at + len - 1) / PAGE));
             reads.set(reads.get() + 1);
             if at & !0xfff == 0x3000 || (at + len - 1) & !0xfff == 0x3000 {

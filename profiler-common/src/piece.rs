@@ -1,44 +1,44 @@
-//! A piece of a user stack that is read at once: what the steps of a whole walk read lies close together, and each read is a call.
+//! A piece of a user stack that is read at once: the words that the steps of a whole walk read are close together, and each read is a call.
 //!
-//! [`crate::last_walk`] holds a walk's words against it. It is all or nothing; [`crate::memory`]'s blocks are pieces that lie within a page.
+//! [`crate::last_walk`] compares a walk's words with it. Reading is all or nothing; the blocks of [`crate::memory`] are pieces within a page.
 
 #![allow(clippy::inline_always)] // As in [`crate::unwind`].
 #![allow(clippy::cast_possible_truncation)] // A place within a piece.
 
-/// Words of a piece that a walk is held against: 32 KiB. A browser's stack is 24 KiB, of which a fault's walk passes the innermost frames by itself.
+/// Words of a piece for comparing a walk: 32 KiB. A browser's stack is 24 KiB, of which a fault's walk passes the innermost frames itself.
 pub const WORDS: usize = 4096;
-/// Bytes of a word.
+/// Size of a word in bytes.
 pub(crate) const WORD: u64 = size_of::<u64>() as u64;
 
-/// The words from an address upward, `N` at most, a power of two. Zeroed memory is an empty one.
+/// The words from an address upward, at most `N`, a power of two. Zeroed memory is an empty piece.
 #[repr(C)]
 #[derive(Debug, Clone)]
 pub struct Piece<const N: usize = WORDS> {
     /// Address of the first word, a multiple of 8.
     pub(crate) at: u64,
-    /// Bytes that were read, a multiple of 8.
+    /// Number of bytes read, a multiple of 8.
     pub(crate) len: u64,
     pub(crate) words: [u64; N],
 }
 
 impl<const N: usize> Piece<N> {
-    /// Bytes that there is room for.
+    /// Capacity in bytes.
     pub const BYTES: u64 = N as u64 * WORD;
 
-    /// Forgets what was read.
+    /// Discards the content.
     #[inline(always)]
     pub const fn forget(&mut self) {
         (self.at, self.len) = (0, 0);
     }
 
-    /// The words below `top`, which is not 0, are here, as far down as the piece goes.
+    /// Whether the words below `top`, which is not 0, are here, as far down as the piece extends.
     #[inline(always)]
     pub const fn reaches(&self, top: u64) -> bool {
         top.wrapping_sub(self.at) <= self.len
     }
 
-    /// Reads from `from` up to `top`, or as far as there is room. `read` reads so many bytes, at most [`Piece::BYTES`], from an address to the words. False: that can't be
-    /// read, or there is nothing to read.
+    /// Reads from `from` up to `top`, or as far as the capacity allows. `read` copies bytes, at most [`Piece::BYTES`], from an address to the words. False:
+    /// the memory can't be read, or there is nothing to read.
     #[inline(always)]
     pub fn fill(&mut self, from: u64, top: u64, read: impl Fn(&mut [u64; N], u64, u64) -> bool) -> bool {
         self.len = 0;
@@ -53,8 +53,8 @@ impl<const N: usize> Piece<N> {
         true
     }
 
-    /// The word at `at`, a multiple of 8 between where it was filled from and what it [`Piece::reaches`]; any word elsewhere. The caller knows:
-    /// hundreds are looked at.
+    /// The word at `at`, a multiple of 8 between the start and what it [`Piece::reaches`]; an arbitrary word elsewhere. The caller checks the
+    /// range: hundreds are read.
     #[inline(always)]
     pub const fn word(&self, at: u64) -> u64 {
         self.words[(at.wrapping_sub(self.at) / WORD) as usize & (N - 1)]

@@ -3,7 +3,7 @@
 use crate::RecordHeader;
 use crate::stack::Stacks;
 
-/// Starts a sample's record; the copy of the stack follows.
+/// Start of a sample's record; the copy of the stack follows.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
@@ -13,9 +13,9 @@ use crate::stack::Stacks;
 pub struct SampleHead {
     /// Kind [`crate::RecordKind::Sample`].
     pub header: RecordHeader,
-    /// The thread's time on CPUs since its previous sample, in ns.
+    /// The thread's CPU time since its previous sample, in ns.
     pub cpu_time: u64,
-    /// Where it was.
+    /// Its stack.
     pub stacks: Stacks,
 }
 

@@ -1,14 +1,14 @@
-//! Which stacks the kernel side remembers to have sent: a table with a pair of places for each key.
+//! The stacks that the eBPF programs have sent: a table with a pair of entries for each key.
 //!
-//! A stack that arrives takes the pair's first place and moves what was there to the second, so a key is driven out by the second one after it. Two CPUs
-//! that write at once may lose the newer one of a pair; that stack is sent again when it comes back.
+//! A new stack takes the pair's first entry and moves the previous one to the second, so a key is evicted by the second one after it. Two CPUs
+//! that write at once may lose the newer one of a pair; that stack is sent again when it recurs.
 
 #![allow(clippy::inline_always)] // As in [`crate::unwind`].
 #![allow(clippy::cast_possible_truncation)] // Any bits of a hash do.
 
-/// Places in the table, a power of two.
+/// Number of entries of the table, a power of two.
 pub const PLACES: u32 = 1 << 18;
-/// Pairs of them.
+/// Number of pairs.
 pub const PAIRS: u32 = PLACES / 2;
 
 /// The pair of a key.
@@ -17,7 +17,7 @@ pub const fn pair(key: u64) -> u32 {
     (key >> 21) as u32 & (PAIRS - 1)
 }
 
-/// The first of a pair's two places; the other one is behind it.
+/// The first of a pair's two entries; the other one follows it.
 #[inline(always)]
 pub const fn first_place(pair: u32) -> u32 {
     pair << 1

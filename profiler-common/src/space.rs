@@ -1,11 +1,11 @@
-//! Address spaces: which code is mapped where, for the walker.
+//! Address spaces: the mapped code, for the walker.
 //!
-//! A thread's address space has an id ([`space_id`]), which its [`crate::scope::ThreadState`] holds. User space keeps, for each
-//! id, a *run*: the code ranges of that space, sorted by start, as neighbours in one large array. A new mapping writes a
-//! new run elsewhere and then replaces the space's run number, so a walk always sees a whole run, old or new. A child takes
-//! over its parent's run at birth and keeps it until user space writes one for the child.
+//! A thread's address space has an id ([`space_id`]), which is in its [`crate::scope::ThreadState`]. User space maintains, for each
+//! id, a *run*: the code ranges of that space, sorted by start, contiguous in one large array. A new mapping writes a
+//! new run elsewhere and then replaces the space's run number, so a walk always sees a complete run, old or new. A child takes
+//! over its parent's run when it is created and keeps it until user space writes one for the child.
 
-/// One range of code of an address space.
+/// One code range of an address space.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(
@@ -15,13 +15,13 @@
 pub struct CodeRange {
     /// First address.
     pub start: u64,
-    /// Behind the last one.
+    /// End address (exclusive).
     pub end: u64,
-    /// Subtracted from an address it gives the place in the table: upper bits the page, counted from the table's first one.
+    /// Subtracted from an address, it gives the position in the table: upper bits the page, counted from the table's first one.
     pub bias: u64,
-    /// Where the table's pages start in the array of pages.
+    /// Index of the table's first page in the array of pages.
     pub first_page: u32,
-    /// How many pages the table has.
+    /// Number of pages of the table.
     pub pages: u32,
     /// [`TABLE`], [`FRAME_POINTERS`] or [`PENDING`].
     pub unwinding: u32,
@@ -29,17 +29,17 @@ pub struct CodeRange {
     pub pad: u32,
 }
 
-/// [`CodeRange::unwinding`]: the file's table is not here yet.
+/// [`CodeRange::unwinding`]: the file's table is not loaded yet.
 pub const PENDING: u32 = 0;
 /// [`CodeRange::unwinding`]: by the table.
 pub const TABLE: u32 = 1;
-/// [`CodeRange::unwinding`]: code without a table, made at run time for example; its frame pointers may be good.
+/// [`CodeRange::unwinding`]: code without a table, for example generated at run time; its frame pointers may be valid.
 pub const FRAME_POINTERS: u32 = 2;
 
-/// Most ranges of one address space that the walker searches.
+/// Maximum number of ranges of one address space that the walker searches.
 pub const MAX_RANGES: u32 = 1 << 16;
 
-/// The id of an address space: of the process `pid`, made at `time` (ns). 0 is no id.
+/// The id of an address space: of the process `pid`, created at `time` (ns). 0 is not an id.
 pub const fn space_id(pid: u32, time: u64) -> u64 {
     (pid as u64) << 32 | (time >> 8 & 0xffff_fffe) | 1
 }
@@ -49,25 +49,25 @@ pub const fn first_space_id(pid: u32) -> u64 {
     (pid as u64) << 32
 }
 
-/// Most places for ranges that there are: what the words of runs can name.
+/// Maximum number of entries for ranges: what the words of runs can address.
 pub const MAX_PLACES: u32 = 1 << PLACE_BITS;
 const PLACE_BITS: u32 = 20;
-/// A run may fill all places.
+/// A run may fill all entries.
 const COUNT_BITS: u32 = PLACE_BITS + 1;
 
-/// A run as one word, so that it can be replaced at once.
+/// A run as one word, so it can be replaced atomically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Run {
     /// Index of its first range, less than [`MAX_PLACES`].
     pub first: u32,
-    /// How many ranges, at most [`MAX_PLACES`].
+    /// Number of ranges, at most [`MAX_PLACES`].
     pub count: u32,
-    /// Another one each time that a run is written, of 23 bits: what is remembered of a run is not believed of the next one in its place.
+    /// Version of 23 bits, which changes each time a run is written: cached data of a run is not used for the next one in its place.
     pub version: u32,
 }
 
 impl Run {
-    /// As one word. What does not fit is cut.
+    /// Packs the run into one word, truncating what does not fit.
     pub const fn to_word(self) -> u64 {
         let version = (self.version as u64) << (PLACE_BITS + COUNT_BITS);
         let count = self.count as u64 & ((1 << COUNT_BITS) - 1);
@@ -75,7 +75,7 @@ impl Run {
         version | count << PLACE_BITS | first
     }
 
-    /// From one word.
+    /// Unpacks a word.
     pub const fn from_word(word: u64) -> Self {
         Self {
             first: (word & ((1 << PLACE_BITS) - 1)) as u32,

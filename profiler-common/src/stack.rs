@@ -1,32 +1,32 @@
-//! Where a thread was at an event: user and kernel stacks, which are sent once and referred to by their keys, and the copy of what a
+//! The stacks of a thread at an event: user and kernel stacks, which are sent once and referred to by their keys, and the copy of the part that a
 //! walk did not reach.
 
 use crate::RecordHeader;
 
-/// Kernel frames of a stack, at most: the kernel's own limit (`PERF_MAX_STACK_DEPTH`).
+/// Maximum number of kernel frames of a stack: the kernel's limit (`PERF_MAX_STACK_DEPTH`).
 pub const MAX_KERNEL_FRAMES: usize = 127;
 
-/// The stack copies come in these sizes, in bytes, or there is none: a ring buffer reserves constant sizes only.
+/// The sizes of stack copies in bytes, if there is one: a ring buffer only reserves constant sizes.
 pub const STACK_CLASSES: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
 
-/// The user registers were valid (the thread is no kernel thread).
+/// The user registers are valid (the thread is not a kernel thread).
 pub const FLAG_USER_REGS: u32 = 1;
-/// The event happened while the CPU was in the kernel.
+/// The event occurred while the CPU was in the kernel.
 pub const FLAG_IN_KERNEL: u32 = 2;
-/// The stack copy ends before the stack does: the limit was reached, or the ring was half full and nothing was copied.
+/// The stack copy ends before the stack: the limit was reached, or the ring was half full and nothing was copied.
 pub const FLAG_STACK_CUT: u32 = 4;
-/// The stack pointer could not be read at all.
+/// Memory at the stack pointer could not be read at all.
 pub const FLAG_STACK_UNREADABLE: u32 = 8;
-/// The stack copy ends before a page that could not be read: the end of the mapping, or a page that is not in memory.
+/// The stack copy ends before an unreadable page: the end of the mapping, or a page that is not in memory.
 pub const FLAG_STACK_STOPPED: u32 = 16;
-/// The walk ended at the thread's first frame: nothing is left to unwind.
+/// The walk ended at the thread's first frame: there is nothing left to unwind.
 pub const FLAG_WALK_COMPLETE: u32 = 32;
-/// The registers are those of the leaf although the stack was walked: the copy is there to check the walk.
+/// The registers are those of the leaf although the stack was walked: the copy is for checking the walk.
 pub const FLAG_CHECK: u32 = 64;
 /// The registers' instruction pointer is a return address.
 pub const FLAG_CALLER: u32 = 128;
 
-/// The user registers that unwinding starts from.
+/// The user registers from which unwinding starts.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(
@@ -40,11 +40,11 @@ pub struct UserRegs {
     pub sp: u64,
     /// Frame pointer (rbp, x29).
     pub fp: u64,
-    /// Link register (x30). x86-64: 0, and within a walk what `unwind::link_of_bx` says.
+    /// Link register (x30). x86-64: 0, and within a walk the value of `unwind::link_of_bx`.
     pub lr: u64,
 }
 
-/// Where a thread was at an event.
+/// The stacks of a thread at an event.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(
@@ -52,21 +52,21 @@ pub struct UserRegs {
     derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
 )]
 pub struct Stacks {
-    /// Key of the user stack as far as it was walked; 0: not at all.
+    /// Key of the user stack as far as it was walked; 0: not walked.
     pub user: u64,
     /// Key of the kernel stack; 0: none.
     pub kernel: u64,
-    /// The address at which the walk found no mapping; 0: none.
+    /// The address for which the walk found no mapping; 0: none.
     pub unmapped: u64,
     /// User registers, if [`FLAG_USER_REGS`]: of the frame at which the walk stopped, or of the leaf.
     pub regs: UserRegs,
     /// `FLAG_*`
     pub flags: u32,
-    /// Valid bytes of [`Stacked::copy`], read upward from `regs.sp`.
+    /// Number of valid bytes of [`Stacked::copy`], read upward from `regs.sp`.
     pub copied: u32,
 }
 
-/// A record with room for `N` bytes of stack.
+/// A record with capacity for `N` bytes of stack.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Stacked<H, const N: usize> {
@@ -76,13 +76,13 @@ pub struct Stacked<H, const N: usize> {
     pub copy: [u8; N],
 }
 
-/// User frames that a walk keeps; of a deeper stack, the innermost.
+/// Maximum number of user frames of a walk; of a deeper stack, the innermost are kept.
 pub const MAX_USER_FRAMES: usize = 1024;
 
-/// This bit of a user frame says that a signal interrupted it: it is no return address. Addresses of user space never have it.
+/// This bit of a user frame marks one that a signal interrupted: it is not a return address. User addresses never have it set.
 pub const INTERRUPTED: u64 = 1 << 63;
 
-/// Starts a stack's record; `count` frames of 8 bytes follow, leaf first.
+/// Start of a stack's record; `count` frames of 8 bytes follow, leaf first.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
@@ -92,9 +92,9 @@ pub const INTERRUPTED: u64 = 1 << 63;
 pub struct StackHead {
     /// Kind [`crate::RecordKind::UserStack`] or [`crate::RecordKind::KernelStack`].
     pub header: RecordHeader,
-    /// The hash of everything below, and of the address space.
+    /// Hash of everything below, and of the address space.
     pub key: u64,
-    /// Frames.
+    /// Number of frames.
     pub count: u32,
     /// Number of a [`crate::unwind::WalkEnd`] (0 for kernel stacks).
     pub end: u32,

@@ -1,12 +1,12 @@
-//! switch: a thread that does not run, from its switch-out to its switch-in.
+//! switch: off-CPU times of threads, from switch-out to switch-in.
 //!
-//! One record is one wait, sent when the thread runs again; where waits come faster than they can be told apart at a bearable cost, one
-//! record stands for several of them, with their sums.
+//! One record is one wait, sent when the thread runs again; if waits occur too fast to be recorded individually at an acceptable cost, one
+//! record represents several of them, with their sums.
 
 use crate::RecordHeader;
 use crate::stack::{MAX_KERNEL_FRAMES, Stacks, UserRegs};
 
-/// It could have run on: another thread took the CPU.
+/// It was runnable: another thread took the CPU.
 pub const WAIT_PREEMPTED: u32 = 1;
 /// For I/O (`in_iowait`).
 pub const WAIT_IO: u32 = 2;
@@ -16,41 +16,41 @@ pub const WAIT_IN_FAULT: u32 = 4;
 pub const WAIT_IN_CALL: u32 = 8;
 /// The waker is known.
 pub const WAIT_WOKEN: u32 = 16;
-/// An interrupt woke it, and interrupted the thread that is named as the waker.
+/// An interrupt woke it, while the thread that is named as the waker was running.
 pub const WAIT_BY_INTERRUPT: u32 = 32;
-/// Its stack is that of an earlier wait with the same registers: waits came too fast to look at each.
+/// Its stack is that of an earlier wait with the same registers: waits occurred too fast to walk each stack.
 pub const WAIT_LIKE_EARLIER: u32 = 64;
-/// The thread's life begins with this wait: for its first CPU.
+/// The thread starts with this wait, for its first CPU.
 pub const WAIT_BIRTH: u32 = 128;
-/// It was under way when the thread began to be recorded: nobody saw its stack.
+/// It was in progress when the recording of the thread began: its stack is unknown.
 pub const WAIT_UNSEEN_START: u32 = 256;
-/// It was under way when the recording ended.
+/// It was in progress when the recording ended.
 pub const WAIT_UNFINISHED: u32 = 512;
 /// [`WaitBody::file`] is the file of the system call's descriptor.
 pub const WAIT_HAS_FILE: u32 = 1024;
-/// Whether an interrupt woke it is not known.
+/// It is unknown whether an interrupt woke it.
 pub const WAIT_WAKER_UNSURE: u32 = 2048;
 
-/// In the number of a system call: it is one of the i386 table, as 32-bit programs make them, and 64-bit ones by `int 0x80`.
+/// Flag in the number of a system call: it is from the i386 table, as called by 32-bit programs, and by 64-bit ones with `int 0x80`.
 pub const CALL_I386: u32 = 1 << 31;
 
-/// States of a task (`include/linux/sched.h`), as far as they tell waits apart.
+/// States of a task (`include/linux/sched.h`), as far as they distinguish waits.
 pub mod state {
     /// A signal may end the wait.
     pub const INTERRUPTIBLE: u32 = 1;
-    /// Nothing but what it waits for.
+    /// Only the awaited event ends the wait.
     pub const UNINTERRUPTIBLE: u32 = 2;
-    /// By a signal.
+    /// Stopped by a signal.
     pub const STOPPED: u32 = 4;
-    /// By a tracer.
+    /// Stopped by a tracer.
     pub const TRACED: u32 = 8;
-    /// A deadly signal ends it, too.
+    /// A fatal signal also ends the wait.
     pub const WAKEKILL: u32 = 0x100;
     /// An idle kernel thread.
     pub const NOLOAD: u32 = 0x400;
 }
 
-/// A file that a descriptor refers to.
+/// The file of a descriptor.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(
@@ -60,19 +60,19 @@ pub mod state {
 pub struct OpenFile {
     /// Inode.
     pub inode: u64,
-    /// Device as the kernel numbers it: major << 20 | minor.
+    /// Device in the kernel's encoding: major << 20 | minor.
     pub device: u32,
     /// `inode->i_generation`
     pub generation: u32,
-    /// `inode->i_mode`: its type tells files, pipes and sockets apart; 0: none of them (epoll, eventfd, ...).
+    /// `inode->i_mode`: its type distinguishes files, pipes and sockets; 0: none of them (epoll, eventfd, ...).
     pub mode: u32,
     /// Magic number of the file system.
     pub magic: u32,
-    /// Key of the file under the name that it had then, as in [`FileNameHead`]; 0: it has none.
+    /// Key of the file under its name at that time, as in [`FileNameHead`]; 0: it has none.
     pub name: u64,
 }
 
-/// Who woke a thread.
+/// The waker of a thread.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(
@@ -80,11 +80,11 @@ pub struct OpenFile {
     derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
 )]
 pub struct Waker {
-    /// When (`CLOCK_MONOTONIC` in ns).
+    /// Time of the wakeup (`CLOCK_MONOTONIC` in ns).
     pub time: u64,
     /// Key of its user stack; 0: not walked.
     pub user: u64,
-    /// Key of its kernel stack; 0: not looked at.
+    /// Key of its kernel stack; 0: not recorded.
     pub kernel: u64,
     /// Thread group.
     pub pid: u32,
@@ -92,7 +92,7 @@ pub struct Waker {
     pub tid: u32,
 }
 
-/// What a wait's record tells beside who, where, and its end.
+/// The content of a wait's record, in addition to thread, stack and end.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(
@@ -100,17 +100,17 @@ pub struct Waker {
     derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
 )]
 pub struct WaitBody {
-    /// When the thread was switched out; of several waits, the first.
+    /// When the thread was switched out; for several waits, the first time.
     pub out: u64,
-    /// When it ran again; of several, the last.
+    /// When it ran again; for several waits, the last time.
     pub end: u64,
-    /// Time off CPUs, in ns: of one wait, from `out` to `end`; of several, their sum.
+    /// Off-CPU time in ns: for one wait, from `out` to `end`; for several, the sum.
     pub off: u64,
-    /// The part of `off` in which the thread could have run, but for want of a CPU.
+    /// The part of `off` in which the thread was runnable, waiting for a CPU.
     pub queued: u64,
-    /// The longest of several, in ns.
+    /// The longest of several waits, in ns.
     pub longest: u64,
-    /// Who woke it, with [`WAIT_WOKEN`]; of several waits, the last.
+    /// The waker, with [`WAIT_WOKEN`]; of several waits, the last one's.
     pub waker: Waker,
     /// The file of the call's descriptor, with [`WAIT_HAS_FILE`].
     pub file: OpenFile,
@@ -118,7 +118,7 @@ pub struct WaitBody {
     pub arguments: [u64; 3],
     /// Number of the system call, with [`WAIT_IN_CALL`].
     pub call: u32,
-    /// How many waits the record stands for.
+    /// Number of waits in the record.
     pub count: u32,
     /// [`state`]s at switch-out.
     pub state: u32,
@@ -126,7 +126,7 @@ pub struct WaitBody {
     pub flags: u32,
 }
 
-/// A wait's record. The header's time is that of the switch-in, or, of several waits, when they were told.
+/// A wait's record. The header's time is the switch-in, or, for several waits, the time of the report.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
@@ -136,16 +136,16 @@ pub struct WaitBody {
 pub struct Wait {
     /// Kind [`crate::RecordKind::Wait`].
     pub header: RecordHeader,
-    /// What happened.
+    /// The wait.
     pub body: WaitBody,
-    /// Where the thread was when it was switched out. What the walk did not reach follows in no copy, but came before, in a
+    /// Stack of the thread at the switch-out. The part that the walk did not reach is not copied here, but in an earlier
     /// [`StackAheadHead`] of the same thread with the time `body.out`.
     pub stacks: Stacks,
 }
 
-/// Starts the record of a stack that a later record of the same thread refers to by this record's time; the copy of the stack follows.
+/// Start of the record of a stack that a later record of the same thread refers to by this record's time; the copy of the stack follows.
 ///
-/// A wait's own record is made when another thread's memory is in place, and the owner of a request may be gone when it completes.
+/// A wait's own record is written when another thread's memory is mapped, and the submitter of a request may be gone when it completes.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
@@ -155,14 +155,14 @@ pub struct Wait {
 pub struct StackAheadHead {
     /// Kind [`crate::RecordKind::StackAhead`].
     pub header: RecordHeader,
-    /// Where the thread is.
+    /// Stack of the thread.
     pub stacks: Stacks,
 }
 
-/// Longest path that a record carries, in bytes.
+/// Maximum length of a path in a record, in bytes.
 pub const PATH_LEN: usize = 256;
 
-/// The path that the system call of a coming wait was called with (`open` and its kind).
+/// The path argument of the system call of a coming wait (`open` and similar ones).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
@@ -172,20 +172,20 @@ pub const PATH_LEN: usize = 256;
 pub struct CallPath {
     /// Kind [`crate::RecordKind::CallPath`]; the time is the wait's `out`.
     pub header: RecordHeader,
-    /// Valid bytes of `path`.
+    /// Number of valid bytes of `path`.
     pub len: u32,
     /// Explicit padding.
     pub pad: u32,
-    /// As the program spelled it.
+    /// As the program passed it.
     pub path: [u8; PATH_LEN],
 }
 
-/// In [`ThreadWaits::seen`].
+/// Bit in [`ThreadWaits::seen`].
 pub const ENDED_LATER: u32 = 2;
 
-/// The waits of a thread, as the kernel side keeps them.
+/// The waits of a thread, as stored by the eBPF programs.
 ///
-/// Wakers of other CPUs write `waker` and `waker_flags`, all else belongs to the CPU that switches the thread out or in.
+/// Wakers on other CPUs write `waker` and `waker_flags`; everything else belongs to the CPU that switches the thread out or in.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(
@@ -193,31 +193,31 @@ pub const ENDED_LATER: u32 = 2;
     derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
 )]
 pub struct ThreadWaits {
-    /// The wait under way, or that was last: `out` is 0 while the thread runs.
+    /// The current wait, or the last one: `out` is 0 while the thread runs.
     pub now: WaitBody,
-    /// Where it is.
+    /// Its stack.
     pub stacks: Stacks,
-    /// Short waits that were not told yet: `count` is 0 if there are none.
+    /// Short waits that were not sent yet: `count` is 0 if there are none.
     pub merged: WaitBody,
-    /// Where they were.
+    /// Their stack.
     pub merged_stacks: Stacks,
     /// The last waker.
     pub waker: Waker,
-    /// `WAIT_BY_INTERRUPT` and `WAIT_WAKER_UNSURE` as they apply to it.
+    /// `WAIT_BY_INTERRUPT` and `WAIT_WAKER_UNSURE` for that waker.
     pub waker_flags: u32,
-    /// 1: the thread was seen to be switched in or out. [`ENDED_LATER`]: it ended after the recording did.
+    /// 1: a switch of the thread was recorded. [`ENDED_LATER`]: it ended after the recording.
     pub seen: u32,
-    /// Stacks that may be walked before the budget is used up.
+    /// Remaining budget of stacks to walk.
     pub tokens: u32,
-    /// Bytes of the stack that are left to copy.
+    /// Remaining bytes of the stack to copy.
     pub want: u32,
-    /// When tokens were added last.
+    /// When tokens were last added.
     pub refilled: u64,
-    /// The thread's switches, as the kernel counts them, that were seen or are counted as missed.
+    /// The kernel's count of the thread's switches that were recorded or are counted as missed.
     pub switches: u64,
 }
 
-/// A thread that is off CPUs when the recording begins: its wait began unseen, and may not end. Written by the iterator over tasks.
+/// A thread that is off-CPU when the recording begins: the start of its wait was not recorded, and it may not end. Written by the iterator over tasks.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
@@ -229,11 +229,11 @@ pub struct Asleep {
     pub pid: u32,
     /// Thread.
     pub tid: u32,
-    /// [`WaitBody::out`] of its wait: when it, or the recording, began.
+    /// [`WaitBody::out`] of its wait: when the wait, or the recording, began.
     pub out: u64,
     /// Its registers in user space.
     pub regs: UserRegs,
-    /// As in [`WaitBody`].
+    /// See [`WaitBody`].
     pub file: OpenFile,
     /// As above.
     pub arguments: [u64; 3],
@@ -241,16 +241,16 @@ pub struct Asleep {
     pub call: u32,
     /// As above.
     pub state: u32,
-    /// Of `WAIT_*` those that tell of call, file and I/O.
+    /// The `WAIT_*` bits on call, file and I/O.
     pub flags: u32,
-    /// Valid frames of `kernel`.
+    /// Number of valid frames of `kernel`.
     pub frames: u32,
     /// Its kernel stack, leaf first.
     pub kernel: [u64; MAX_KERNEL_FRAMES],
 }
 
-/// The name of a file that is read or written by requests, or that a wait is for: sent before the first record that refers to it by
-/// [`OpenFile::name`]. A file that is renamed has another key, as has another file that takes over its inode number.
+/// The name of a file that requests read or write, or that a wait is for: sent before the first record that refers to it by
+/// [`OpenFile::name`]. A renamed file has a different key, as does another file that reuses its inode number.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
@@ -260,15 +260,15 @@ pub struct Asleep {
 pub struct FileNameHead {
     /// Kind [`crate::RecordKind::FileName`].
     pub header: RecordHeader,
-    /// Which.
+    /// The file.
     pub file: OpenFile,
-    /// Bytes that follow: the names from the file up to the root of its file system, each ended by a NUL.
+    /// Number of bytes that follow: the names from the file up to the root of its file system, each terminated by NUL.
     pub len: u32,
-    /// 1: there were more than fit.
+    /// 1: not all names fit.
     pub cut: u32,
 }
 
-/// Longest list of names of a [`FileNameHead`], in bytes.
+/// Maximum length of the names of a [`FileNameHead`], in bytes.
 pub const NAMES_LEN: usize = 1024;
 
 const _: () = assert!(size_of::<OpenFile>() == 32);

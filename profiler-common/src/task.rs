@@ -1,16 +1,16 @@
-//! task: births, executables, names and ends of threads.
+//! task: starts, executables, names and ends of threads.
 
 use crate::RecordHeader;
 use crate::fault::FaultCounts;
 
 /// `TASK_COMM_LEN` of the kernel.
 pub const COMM_LEN: usize = 16;
-/// Longest executable path that a record carries, in bytes.
+/// Maximum length of an executable path in a record, in bytes.
 pub const PATH_LEN: usize = 256;
-/// Longest command line that a record carries, in bytes (arguments separated by NUL).
+/// Maximum length of a command line in a record, in bytes (arguments separated by NUL).
 pub const COMMAND_LINE_LEN: usize = 1024;
 
-/// A thread or process was born (`task:task_newtask`). The header's pid and tid are the child's.
+/// A thread or process started (`task:task_newtask`). The header's pid and tid are the child's.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
@@ -24,11 +24,11 @@ pub struct TaskNew {
     pub parent_pid: u32,
     /// Thread that created it.
     pub parent_tid: u32,
-    /// Clone flags (`CLONE_VM` tells a shared address space).
+    /// Clone flags (`CLONE_VM` means a shared address space).
     pub clone_flags: u64,
     /// Its address space ([`crate::space::space_id`]).
     pub space: u64,
-    /// Name at birth.
+    /// Name at its start.
     pub comm: [u8; COMM_LEN],
 }
 
@@ -44,9 +44,9 @@ pub struct TaskExec {
     pub header: RecordHeader,
     /// The thread that called execve; it takes over the group leader's tid.
     pub old_tid: u32,
-    /// Valid bytes of `path`.
+    /// Number of valid bytes of `path`.
     pub path_len: u32,
-    /// Valid bytes of `command_line`.
+    /// Number of valid bytes of `command_line`.
     pub command_line_len: u32,
     /// Explicit padding.
     pub pad: u32,
@@ -74,19 +74,19 @@ pub struct TaskExit {
     pub exit_code: u32,
     /// Explicit padding.
     pub pad: u32,
-    /// Time on CPUs since the thread's last sample, in ns.
+    /// CPU time since the thread's last sample, in ns.
     pub cpu_time: u64,
-    /// The kernel's own figure: `task->se.sum_exec_runtime` in ns (0: unknown).
+    /// The kernel's own value: `task->se.sum_exec_runtime` in ns (0: unknown).
     pub sum_exec_runtime: u64,
     /// `task->min_flt`
     pub minor_faults: u64,
     /// `task->maj_flt`
     pub major_faults: u64,
-    /// What became of them.
+    /// Their outcomes.
     pub faults: FaultCounts,
 }
 
-/// A thread took another name (`task:task_rename`).
+/// A thread changed its name (`task:task_rename`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(

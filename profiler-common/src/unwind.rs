@@ -1,9 +1,9 @@
-//! Unwind tables as the kernel side reads them, and one step of unwinding, which both sides take with the same code.
+//! Unwind tables in the form that the eBPF programs read, and one step of unwinding, with the same code on both sides.
 //!
-//! A table is the rows of one ELF file, sorted by address and cut into pages of 512 bytes: `pages[p]..pages[p + 1]` are the rows that
-//! begin in page `p`; before the first of them the row before holds. A table's first row starts at its first page's first byte.
-//! Compilers write a row for some 50 bytes, so a page's rows are one cache line or two: each look at another one is slow.
-//! Offsets are counted in words of 8 bytes, because stack slots are.
+//! A table contains the rows of one ELF file, sorted by address and divided into pages of 512 bytes: `pages[p]..pages[p + 1]` are the rows
+//! that begin in page `p`; before the first of them, the preceding row applies. A table's first row starts at its first page's first byte.
+//! Compilers emit a row for about 50 bytes, so a page's rows are one or two cache lines: each access to another one is slow.
+//! Offsets are in words of 8 bytes, because stack slots are.
 
 #![allow(clippy::inline_always)] // The kernel's verifier follows a step best when it is part of the walk.
 
@@ -11,10 +11,10 @@ use crate::stack::UserRegs;
 
 /// Bytes of text that one page of a table covers.
 pub const TABLE_PAGE: u64 = 1 << 9;
-/// Bytes of a word: the unit of [`Row`]'s offsets.
+/// Size of a word in bytes: the unit of [`Row`]'s offsets.
 pub const WORD: i64 = 8;
 
-/// The rules of unwinding from the byte `pc` of a table's page up to the next row.
+/// The unwind rules from the byte `pc` of a table's page up to the next row.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(
@@ -22,24 +22,24 @@ pub const WORD: i64 = 8;
     derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
 )]
 pub struct Row {
-    /// First byte, counted from the page's start.
+    /// First byte, relative to the page's start.
     pub pc: u16,
-    /// What [`Cfa`] says it is.
+    /// Offset whose meaning depends on the [`Cfa`].
     pub cfa_offset: i16,
-    /// What [`Fp`] says it is.
+    /// Offset whose meaning depends on the [`Fp`].
     pub fp_offset: i16,
     /// A [`Cfa`] (lower four bits) and a [`Fp`] (upper four bits).
     pub rules: u8,
-    /// The one register more that each processor needs ([`UserRegs::lr`]), at `n` words below the CFA, or as a constant says.
+    /// Location of the additional register that each processor needs ([`UserRegs::lr`]): `n` words below the CFA, or a constant.
     /// arm64: the return address, [`RA_IN_LINK_REGISTER`] or [`RA_ABOVE_FP`]. x86-64, where the return address is always the
     /// word below the CFA: the caller's rbx, [`BX_SAME`] or [`BX_LOST`].
     pub link: u8,
 }
 
-/// Bytes that [`Cfa::FarSp`] counts in: what both processors align the stack to, so that a frame up to 1 MiB can be told.
+/// Unit of [`Cfa::FarSp`] in bytes: the stack alignment of both processors, so frames up to 1 MiB can be represented.
 pub const FAR: u64 = 16;
 
-/// Where the rows are that begin in one page of a table, in the kernel's array of all rows. (An element of such an array has 8 bytes at least.)
+/// The rows that begin in one page of a table, in the kernel's array of all rows. (An element of such an array has at least 8 bytes.)
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(
@@ -49,7 +49,7 @@ pub const FAR: u64 = 16;
 pub struct PageRows {
     /// Index of the first row.
     pub first: u32,
-    /// Behind the last one.
+    /// Index after the last row.
     pub end: u32,
 }
 
@@ -59,22 +59,22 @@ pub const RA_IN_LINK_REGISTER: u8 = 0;
 pub const RA_ABOVE_FP: u8 = 255;
 /// [`Row::link`], x86-64: unchanged.
 pub const BX_SAME: u8 = 0;
-/// [`Row::link`], x86-64: the row can't say where it is.
+/// [`Row::link`], x86-64: the row can't represent its location.
 pub const BX_LOST: u8 = 255;
 
 /// x86-64: [`UserRegs::lr`] of the innermost frame. The lazy binder of glibc (`_dl_runtime_resolve_*`) keeps its frame in rbx,
-/// which is the only rule that needs it: so a walk carries rbx where lr has no meaning, as a value (a multiple of 8: an
-/// address in the stack), or as the odd number above the address of the word that it was saved in, which is read when it is
-/// asked for; 0: not known.
+/// which is the only rule that needs it. So a walk carries rbx where lr has no meaning, as a value (a multiple of 8: an
+/// address in the stack), or as the odd number above the address of the word that it was saved in, which is read on
+/// demand; 0: unknown.
 pub const fn link_of_bx(bx: u64) -> u64 {
     if bx.is_multiple_of(8) { bx } else { 0 }
 }
 
-/// How the canonical frame address (the stack pointer before the call) is found.
+/// How to find the canonical frame address (the stack pointer before the call).
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cfa {
-    /// No function is here.
+    /// There is no function here.
     None = 0,
     /// Stack pointer + offset.
     Sp = 1,
@@ -84,24 +84,24 @@ pub enum Cfa {
     AtFp = 3,
     /// The word at stack pointer + offset.
     AtSp = 4,
-    /// The word at stack pointer + offset, and 8 more.
+    /// The word at stack pointer + offset, plus 8.
     AtSpPlus8 = 5,
-    /// x86-64: a stub of the procedure linkage table. Stack pointer + 8, and 8 more when the instruction pointer's lowest four
-    /// bits are at least the offset (which is not counted in words here).
+    /// x86-64: a stub of the procedure linkage table. Stack pointer + 8, plus 8 if the instruction pointer's lowest four
+    /// bits are at least the offset (which is not in words here).
     Plt = 6,
-    /// The frame that the kernel made to deliver a signal: all registers are in it.
+    /// The frame that the kernel created to deliver a signal: it contains all registers.
     Signal = 7,
     /// The thread's first function: it has no caller.
     Outermost = 8,
-    /// The tables say something that a row can't hold.
+    /// The tables have a rule that a row can't represent.
     Unsupported = 9,
     /// x86-64: rbx + offset (see [`link_of_bx`]).
     Bx = 10,
-    /// Stack pointer + offset, which has no sign and counts in [`FAR`] bytes: a frame that is too large for words.
+    /// Stack pointer + offset, which is unsigned and in units of [`FAR`] bytes: a frame that is too large for words.
     FarSp = 11,
 }
 
-/// How the caller's frame pointer is found.
+/// How to find the caller's frame pointer.
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fp {
@@ -116,7 +116,7 @@ pub enum Fp {
 }
 
 impl Row {
-    /// A row with these rules.
+    /// Creates a row with these rules.
     pub const fn new(pc: u16, cfa: Cfa, cfa_offset: i16, fp: Fp, fp_offset: i16, link: u8) -> Self {
         Self {
             pc,
@@ -127,12 +127,12 @@ impl Row {
         }
     }
 
-    /// A row without offsets: nothing, a signal frame, an outermost function, or something that is not supported.
+    /// Creates a row without offsets: no function, a signal frame, an outermost function, or an unsupported rule.
     pub const fn plain(pc: u16, cfa: Cfa) -> Self {
         Self::new(pc, cfa, 0, Fp::Same, 0, 0)
     }
 
-    /// The rules are ones that exist.
+    /// Whether the rules are valid.
     pub const fn is_valid(self) -> bool {
         self.rules & 15 <= Cfa::FarSp as u8 && self.rules >> 4 <= Fp::AtSp as u8
     }
@@ -150,22 +150,22 @@ pub enum WalkEnd {
     NoTable = 2,
     /// The table has no row for the address.
     NoRow = 3,
-    /// The table has a rule that no row can hold.
+    /// The table has a rule that no row can represent.
     Unsupported = 4,
-    /// The stack could not be read: a page that is not in memory, or a wrong address.
+    /// The stack could not be read: a page that is not in memory, or an invalid address.
     ReadFailed = 5,
-    /// Following the rules led nowhere: not an ascending chain of frames.
+    /// The rules do not lead to an ascending chain of frames.
     BadChain = 6,
-    /// More frames than are kept.
+    /// The maximum number of frames was reached.
     Limit = 7,
-    /// Nothing is known yet of the address space.
+    /// The mappings of the address space are not known yet.
     NoSpace = 8,
-    /// No walk was made: the walker is switched off, or in use by programs that this one interrupted.
+    /// There was no walk: the walker is disabled, or in use by programs that this one interrupted.
     NotWalked = 9,
 }
 
 impl WalkEnd {
-    /// Every end, in the order of its number.
+    /// All ends, in numeric order.
     pub const ALL: [Self; 10] = [
         Self::Complete,
         Self::NoMapping,
@@ -179,7 +179,7 @@ impl WalkEnd {
         Self::NotWalked,
     ];
 
-    /// In words.
+    /// The end in words.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Complete => "complete",
@@ -201,7 +201,7 @@ impl WalkEnd {
     }
 }
 
-/// The processor whose rules apply.
+/// The processor for which rules apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arch {
     /// x86-64
@@ -210,10 +210,10 @@ pub enum Arch {
     Aarch64,
 }
 
-/// arm64: the bits of an address that are no signature of pointer authentication (48-bit address spaces).
+/// arm64: the bits of an address that are not a signature of pointer authentication (48-bit address spaces).
 pub const ARM64_ADDRESS: u64 = (1 << 48) - 1;
 
-/// How a step led to the next frame.
+/// The kind of the next frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// Its address is a return address.
@@ -222,10 +222,10 @@ pub enum By {
     Signal,
 }
 
-/// Goes from a frame to its caller by the rules of `row`. `read` reads a word of user memory.
+/// Steps from a frame to its caller by the rules of `row`. `read` reads a word of user memory.
 ///
 /// # Errors
-/// Why the walk ends here; `registers` are those to go on from by other means.
+/// Why the walk ends here; `registers` are those for continuing by other means.
 #[inline(always)]
 pub fn step(
     arch: Arch,
@@ -267,7 +267,7 @@ pub fn step(
     let caller_fp = match fp_at.map(|at| (at, read(at))) {
         None => fp,
         Some((_, Some(value))) => value,
-        // Epilogues pop it and don't say so: it is back in its register, and its slot need not be in memory any more.
+        // Epilogues pop it without declaring it: it is back in its register, and its slot may not be in memory any more.
         Some((at, None)) if at < sp => fp,
         Some((_, None)) => return Err(WalkEnd::ReadFailed),
     };
@@ -300,7 +300,7 @@ fn bx(link: u64, read: impl Fn(u64) -> Option<u64>) -> Option<u64> {
     if link & 1 == 0 { Some(link) } else { read(link & !1) }
 }
 
-/// A return address of zero is how a thread's, or a coroutine's, first frame is marked.
+/// A return address of zero marks the first frame of a thread or a coroutine.
 #[inline(always)]
 fn arrive(ip: u64, sp: u64, fp: u64, lr: u64) -> Result<(UserRegs, By), WalkEnd> {
     if ip == 0 {
@@ -309,11 +309,11 @@ fn arrive(ip: u64, sp: u64, fp: u64, lr: u64) -> Result<(UserRegs, By), WalkEnd>
     Ok((UserRegs { ip, sp, fp, lr }, By::Call))
 }
 
-/// Goes from a frame to its caller by the frame pointer, for code that keeps one: the word that it points to is the caller's
+/// Steps from a frame to its caller by the frame pointer, for code that keeps one: the word that it points to is the caller's
 /// frame pointer, and the word above is the return address.
 ///
 /// # Errors
-/// As [`step`].
+/// See [`step`].
 #[inline(always)]
 pub fn step_by_frame_pointer(
     arch: Arch,

@@ -1,4 +1,4 @@
-//! Ids of address spaces and runs as words.
+//! Ids of address spaces, and runs as words.
 
 use std::collections::HashSet;
 
@@ -25,7 +25,7 @@ fn a_run_survives_its_word() {
         }
         .to_word()
     };
-    assert_eq!((of(after), of(after + last)), (of(0), of(last)), "versions begin again");
+    assert_eq!((of(after), of(after + last)), (of(0), of(last)), "versions wrap around");
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn ids_are_never_zero_and_of_one_process_differ() {
     let mut ids = HashSet::new();
     for pid in [1, 2, 4_194_304, u32::MAX] {
         assert!(ids.insert(first_space_id(pid)));
-        // exec after exec, as fast as a process can.
+        // Repeated exec, as fast as a process can.
         for number in 0..1000 {
             let id = space_id(pid, 77 * second + number * 1024);
             assert!(id != 0 && ids.insert(id), "{pid} {number}");

@@ -1,4 +1,5 @@
-//! One step of unwinding, against frames that are laid out by hand as the processors' calling conventions say.
+//! One step of unwinding, compared with frames laid out manually according to the processors'
+//! calling conventions.
 
 #![cfg(feature = "user")]
 
@@ -126,7 +127,8 @@ fn rbx_leads_on_as_a_value_and_from_where_it_was_saved() {
     assert_eq!(with(0x10f8), Ok((regs(0x4444, 0x1108, 9, 0x10f8), By::Call)));
     assert_eq!(with(0x3001), Ok((regs(0x4444, 0x1108, 9, 0x3001), By::Call)));
     assert_eq!(with(0x5001), Err(WalkEnd::ReadFailed));
-    // A number that is no address in the stack is not kept, and without it the rule leads nowhere.
+    // A number that is not an address in the stack is not kept, and without it the rule leads
+    // nowhere.
     assert_eq!(link_of_bx(0x10f9), 0);
     assert_eq!(with(0), Err(WalkEnd::Unsupported));
 }
@@ -169,7 +171,7 @@ fn arm64_return_addresses_lose_their_signature() {
         step(Arch::Aarch64, in_register, &leaf, |_| None),
         Ok((regs(0x4444, 0x1000, 0x1000, 0), By::Call))
     );
-    // Twice would go round for ever.
+    // Twice would loop forever.
     let caller = regs(0x4444, 0x1000, 0x1000, 0);
     assert_eq!(
         step(Arch::Aarch64, in_register, &caller, |_| None),
@@ -200,7 +202,7 @@ fn ends_say_why() {
         assert_eq!(by(Row::plain(0, Cfa::Unsupported)), WalkEnd::Unsupported);
         // A return address of zero marks the first frame.
         assert_eq!(by(Row::new(0, Cfa::Sp, 2, Fp::Same, 0, 1)), WalkEnd::Complete);
-        // A frame that does not lie above its callee's.
+        // A frame that is not above its callee's.
         assert_eq!(by(Row::new(0, Cfa::Sp, -1, Fp::Same, 0, 1)), WalkEnd::BadChain);
         assert_eq!(by(Row::new(0, Cfa::Sp, 0, Fp::Same, 0, 1)), WalkEnd::BadChain);
         let unreadable = Row::new(0, Cfa::Sp, 2, Fp::AtCfa, -2, 1);
@@ -214,7 +216,8 @@ fn ends_say_why() {
 
 #[test]
 fn an_epilogue_has_the_frame_pointer_back_already() {
-    // pop %rbp was done: its slot, which the row still names, is below the stack and not in the copy.
+    // pop %rbp was executed: its slot, which the row still names, is below the stack and not in the
+    // copy.
     let row = Row::new(0, Cfa::Sp, 1, Fp::AtCfa, -2, BX_SAME);
     let read = memory([(0x1000, 0x4444)]);
     assert_eq!(

@@ -1,4 +1,5 @@
-//! Where functions start and end according to `.eh_frame`: the only word on functions that have no symbol.
+//! Start and end of functions according to `.eh_frame`: the only information about functions
+//! without symbols.
 
 use std::ops::Range;
 
@@ -9,10 +10,11 @@ use object::Object as _;
 
 use crate::elf::{ElfFile, Section};
 
-/// Functions beyond this many are not listed: four times those of the largest programs.
+/// Maximum number of listed functions: four times those of the largest programs.
 const MAX_FUNCTIONS: usize = 1 << 23;
 
-/// How every linker encodes the number of entries in `.eh_frame_hdr`. Wider numbers overflow in gimli.
+/// The encoding of the number of entries in `.eh_frame_hdr` by all linkers. Wider numbers overflow
+/// in gimli.
 const DW_EH_PE_UDATA4: u8 = 3;
 
 type Slice<'data> = EndianSlice<'data, RunTimeEndian>;
@@ -26,7 +28,7 @@ pub(crate) struct UnwindSections {
 }
 
 impl UnwindSections {
-    /// The unwind sections of `elf`, or `None` if it has no `.eh_frame`.
+    /// Reads the unwind sections of `elf`; `None` if it has no `.eh_frame`.
     pub(crate) fn of(elf: &ElfFile) -> Option<Self> {
         let object = elf.object().ok()?;
         Some(Self {
@@ -42,11 +44,11 @@ impl UnwindSections {
     }
 }
 
-/// A function as `.eh_frame` has it.
+/// A function of `.eh_frame`.
 pub(crate) struct Described {
     pub range: Range<u64>,
-    /// It is what a signal handler returns to. Who unwinds looks one byte in front of a return address, so its entry begins there, in front of
-    /// the function.
+    /// A signal handler returns to it. Unwinders look one byte before a return address, so its
+    /// entry begins there, before the function.
     pub is_signal_return: bool,
 }
 
@@ -61,7 +63,8 @@ pub(crate) struct FunctionRanges<'data> {
 enum Index<'data> {
     /// The linker's sorted table.
     Header(ParsedEhFrameHdr<Slice<'data>>),
-    /// Start and end of every function, and whether it is a signal's return, sorted, for files without the table.
+    /// Start and end of every function, and whether it is a signal's return, sorted, for files
+    /// without that table.
     List(Vec<(u64, u64, bool)>),
 }
 
@@ -100,7 +103,7 @@ impl<'data> FunctionRanges<'data> {
         self.last_before(svma).filter(|found| found.range.contains(&svma))
     }
 
-    /// The last function that starts at `svma` or before it.
+    /// The last function that starts at or before `svma`.
     pub(crate) fn last_before(&self, svma: u64) -> Option<Described> {
         match &self.index {
             Index::Header(header) => {

@@ -1,5 +1,6 @@
-//! An ELF file as the library that reads DWARF is to see it: debug information decompressed, within limits, and without the sections
-//! that lead it astray. The file itself stays mapped; what differs lies beside it in memory.
+//! An ELF file in the form for the library that reads DWARF: debug information decompressed, within
+//! limits, and without the sections that mislead the library. The file stays mapped; replaced parts
+//! are in memory.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,9 +12,10 @@ use samply_symbols::{FileAndPathHelperResult, FileContents};
 
 use crate::elf::{ElfBytes, ElfFile, compressed};
 
-/// Bytes of decompressed debug information that one binary may need, with all the files that it names: those of a browser.
+/// Maximum bytes of decompressed debug information for one binary and all files that it names:
+/// those of a browser.
 const MAX_DECOMPRESSED: u64 = 8 << 30;
-/// The sections that the library reads, without the `.debug_` in front and the `.dwo` behind.
+/// The sections that the library reads, without the prefix `.debug_` and the suffix `.dwo`.
 const READ: &[&[u8]] = &[
     b"abbrev",
     b"addr",
@@ -34,12 +36,12 @@ const READ: &[&[u8]] = &[
     b"types",
 ];
 
-/// How much more may be decompressed.
+/// The remaining budget for decompression.
 #[derive(Debug)]
 pub(crate) struct Room(AtomicU64);
 
 impl Room {
-    /// That of one binary: a quarter of this machine's memory at most.
+    /// The budget of one binary: at most a quarter of this machine's memory.
     pub(crate) fn new() -> Self {
         let memory = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
             let kib: u64 = text.lines().next()?.split_ascii_whitespace().nth(1)?.parse().ok()?;
@@ -59,33 +61,36 @@ impl Room {
     }
 }
 
-/// The file, with a section table of our own.
+/// The file, with a replaced section table.
 pub(crate) struct Contents {
     file: ElfBytes,
-    /// Where the section table is in the file, and what stands there instead.
+    /// Offset of the section table in the file, and its replacement.
     table: Option<(u64, Vec<u8>)>,
-    /// Decompressed sections, by the offset behind the file's end where the section table says that they are.
+    /// Decompressed sections, by the offset after the file's end that the section table assigns to
+    /// them.
     sections: Vec<(u64, Vec<u8>)>,
 }
 
-/// What becomes of a section.
+/// The replacement of a section.
 enum Change {
-    /// It has no bytes.
+    /// It is empty.
     Hide,
-    /// It is these bytes.
+    /// These bytes.
     Replace(Vec<u8>),
 }
 
 impl Contents {
-    /// `None`: its debug information is damaged, or claims to be larger than what it is compressed to can be, or than there is room for.
+    /// Prepares the file. `None`: its debug information is damaged, or its claimed size is
+    /// implausible for its compressed size or exceeds the budget.
     pub(crate) fn of(elf: &ElfFile, room: &Room) -> Option<Self> {
         let hide_eh_frame = relative_and_stated_addresses_overlap(elf);
         let mut changes = Vec::new();
         for section in elf.object().ok()?.sections() {
             let name = section.name_bytes().unwrap_or_default();
-            // The library forgets to subtract the base address from `.eh_frame` addresses, so that in a large executable with fixed
-            // addresses functions begin and end in the middle of others; and it reads `.gnu_debugdata`, in which there are no lines,
-            // instead of the DWARF beside it.
+            // The library fails to subtract the base address from `.eh_frame` addresses, so in a
+            // large executable with fixed addresses, functions begin and end in the middle of
+            // others; and it reads `.gnu_debugdata`, which contains no lines, instead of the DWARF
+            // of the file.
             let is_misleading = name == b".gnu_debugdata" || (name == b".eh_frame" && hide_eh_frame);
             let Ok(stored) = section.compressed_file_range() else {
                 changes.push((section.index().0, Change::Hide));
@@ -95,7 +100,8 @@ impl Contents {
                 changes.push((section.index().0, Change::Hide));
             } else if stored.format != CompressionFormat::None {
                 let change = match is_read(name) {
-                    // The older way to compress goes by the name, which stays; the library makes no more than the header says.
+                    // The older compression is indicated by the name, which stays; the library
+                    // decompresses no more than the header says.
                     Some(Naming::Old) => {
                         compressed::is_plausible(&stored).then(|| room.take(stored.uncompressed_size))??;
                         continue;
@@ -149,7 +155,7 @@ impl Contents {
         Some(())
     }
 
-    /// The bytes of `range`, all in one place.
+    /// The bytes of `range`, contiguous.
     fn slice(&self, range: Range<u64>) -> Option<&[u8]> {
         let within = |start: u64, bytes: &[u8]| {
             let offset = range.start.checked_sub(start)?;
@@ -201,11 +207,11 @@ impl FileContents for Contents {
     }
 }
 
-/// How a section says that it is compressed.
+/// How a section is marked as compressed.
 enum Naming {
     /// By `SHF_COMPRESSED`.
     New,
-    /// As `.zdebug_info`.
+    /// By its name, such as `.zdebug_info`.
     Old,
 }
 
@@ -218,7 +224,8 @@ fn is_read(name: &[u8]) -> Option<Naming> {
         .then_some(naming)
 }
 
-/// Whether the file reaches so far above its base that an address counted from there can be another's stated one.
+/// Whether the file extends so far above its base that a relative address can be mistaken for a
+/// stated one.
 fn relative_and_stated_addresses_overlap(elf: &ElfFile) -> bool {
     let segments = elf.segments().iter();
     let end = segments
@@ -228,7 +235,7 @@ fn relative_and_stated_addresses_overlap(elf: &ElfFile) -> bool {
     base != 0 && end.is_some_and(|end| end.saturating_sub(base) > base)
 }
 
-/// A section header whose section is another.
+/// A section header that can be redirected to another section.
 trait Changed: pod::Pod + Clone {
     fn hide(&mut self, endian: Endianness);
     fn place(&mut self, endian: Endianness, offset: u64, size: u64) -> Option<()>;
@@ -240,7 +247,7 @@ impl Changed for elf::SectionHeader64<Endianness> {
     }
 
     fn place(&mut self, endian: Endianness, offset: u64, size: u64) -> Option<()> {
-        self.sh_flags = U64::default(); // not compressed, and nothing else that is looked at
+        self.sh_flags = U64::default(); // not compressed; no other flag is used
         self.sh_offset.set(endian, offset);
         self.sh_size.set(endian, size);
         Some(())
@@ -253,7 +260,7 @@ impl Changed for elf::SectionHeader32<Endianness> {
     }
 
     fn place(&mut self, endian: Endianness, offset: u64, size: u64) -> Option<()> {
-        self.sh_flags = U32::default(); // not compressed, and nothing else that is looked at
+        self.sh_flags = U32::default(); // not compressed; no other flag is used
         self.sh_offset.set(endian, u32::try_from(offset).ok()?);
         self.sh_size.set(endian, u32::try_from(size).ok()?);
         Some(())

@@ -1,12 +1,13 @@
-//! Names as people write them.
+//! Demangles names.
 
 use symbolic_common::{Language, Name, NameMangling};
 use symbolic_demangle::{Demangle as _, DemangleOptions};
 
-/// Longer names are cut off before anything looks at them.
+/// Longer names are truncated before any processing.
 const MAX_NAME: usize = 16 << 10;
 
-/// The readable form of a C++ or Rust symbol name, without hash and return type; other names as they are.
+/// The readable form of a C++ or Rust symbol name, without hash and return type; other names
+/// unchanged.
 pub fn demangle(name: &str) -> String {
     let end = name.floor_char_boundary(MAX_NAME);
     let name = name.get(..end).unwrap_or(name);
@@ -16,7 +17,7 @@ pub fn demangle(name: &str) -> String {
         .into_owned()
 }
 
-/// [`demangle`] for the bytes of a string table, in which anything can stand.
+/// Like [`demangle`], for the bytes of a string table, which may contain anything.
 pub(crate) fn demangle_bytes(name: &[u8]) -> String {
     demangle(&String::from_utf8_lossy(name.get(..MAX_NAME).unwrap_or(name)))
 }

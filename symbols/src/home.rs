@@ -1,4 +1,5 @@
-//! The user's folders for what programs keep: not those of another user whose `HOME` root was given.
+//! The user's folders for files of programs, without those of another user's `HOME` that root
+//! inherited.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,17 +8,19 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::Uid;
 
-/// `XDG_CACHE_HOME` of this process, or `.cache` in its `HOME`; `None`: there is none, or it is not this user's.
+/// `XDG_CACHE_HOME` of this process, or `.cache` in its `HOME`; `None`: there is none, or it
+/// belongs to another user.
 pub fn cache_folder() -> Option<PathBuf> {
     cache_folder_of(|name| env::var_os(name))
 }
 
-/// The same of another environment.
+/// The same for another environment.
 pub fn cache_folder_of(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     folder(variable, "XDG_CACHE_HOME", ".cache")
 }
 
-/// `XDG_STATE_HOME` of this process, or `.local/state` in its `HOME`; `None`: there is none, or it is not this user's.
+/// `XDG_STATE_HOME` of this process, or `.local/state` in its `HOME`; `None`: there is none, or it
+/// belongs to another user.
 pub fn state_folder() -> Option<PathBuf> {
     folder(|name| env::var_os(name), "XDG_STATE_HOME", ".local/state")
 }
@@ -31,7 +34,8 @@ fn folder(variable: impl Fn(&str) -> Option<OsString>, name: &str, in_home: &str
     is_own(&place).then_some(folder)
 }
 
-/// What root creates in another user's folder (`su`, `sudo -E`), that user could not change any more. The kernel keeps others from it.
+/// Files that root creates in another user's folder (`su`, `sudo -E`) could not be changed by that
+/// user. For other users, the kernel checks permissions.
 fn is_own(place: &Path) -> bool {
     let existing = place.ancestors().find_map(|path| path.metadata().ok());
     !Uid::effective().is_root() || existing.is_some_and(|meta| meta.uid() == 0)

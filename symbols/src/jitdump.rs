@@ -1,5 +1,5 @@
-//! jitdump files: the functions that a JIT compiler made, when, and where it moved them.
-//! Format: `tools/perf/Documentation/jitdump-specification.txt` in the kernel's source.
+//! jitdump files: the functions that a JIT compiler generated, with their times and moves. Format:
+//! `tools/perf/Documentation/jitdump-specification.txt` in the kernel's source.
 
 use linux_perf_data::Endianness;
 use linux_perf_data::jitdump::{
@@ -10,11 +10,11 @@ use rustc_hash::FxHashMap;
 
 use crate::spans::{Span, Spans};
 
-/// Longer names are cut off.
+/// Longer names are truncated.
 const MAX_NAME: usize = 4096;
-/// More functions, or more places in their sources, are dropped and counted.
+/// Additional functions, and additional source locations, are dropped and counted.
 const MAX_FUNCTIONS: usize = 4 << 20;
-/// An entry of debug info has two numbers, an address and the end of a name.
+/// Minimum size of a debug info entry: two numbers, an address and the end of a name.
 const MIN_DEBUG_ENTRY: u64 = 17;
 /// `JITDUMP_FLAGS_ARCH_TIMESTAMP`: times are the CPU's cycles.
 const FLAG_ARCH_TIMESTAMP: u64 = 1;
@@ -22,7 +22,7 @@ const FLAG_ARCH_TIMESTAMP: u64 = 1;
 /// Why a file can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JitDumpError {
-    /// The header is of another format, or incomplete.
+    /// The header has another format, or is incomplete.
     #[error("not a jitdump file: {0}")]
     Header(String),
     /// Times can't be compared with those of the recording.
@@ -30,12 +30,13 @@ pub enum JitDumpError {
     ArchTimestamp,
 }
 
-/// A compiled function, and the place in its source if the compiler wrote it down.
+/// A compiled function, with the source location if the compiler recorded it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JitDumpSymbol<'a> {
-    /// Its number in the file: tells it from what was at its address before and after.
+    /// Its number in the file, which distinguishes it from earlier and later functions at the same
+    /// address.
     pub index: u32,
-    /// Its address in the process at the time asked for.
+    /// Its address in the process at the requested time.
     pub start: u64,
     /// Its size in bytes.
     pub size: u64,
@@ -68,7 +69,7 @@ struct Function {
     lines: Lines,
 }
 
-/// What is known while the records are read in order.
+/// State of reading the records in order.
 #[derive(Default)]
 struct Reader {
     dump: JitDump,
@@ -77,13 +78,13 @@ struct Reader {
     by_code_index: FxHashMap<u64, (u32, u64)>,
     file_indexes: FxHashMap<String, u32>,
     line_count: usize,
-    /// Debug info precedes the function that it is about.
+    /// Debug info precedes its function.
     pending_lines: Option<(u64, Lines)>,
 }
 
 impl JitDump {
-    /// Reads the contents of a jitdump file, of either byte order. Records that make no sense are counted, and so is an
-    /// incomplete one at the end: the process may have been killed while it wrote.
+    /// Reads the contents of a jitdump file, in either byte order. Invalid records are counted, as
+    /// is an incomplete one at the end: the process may have been killed while it wrote.
     ///
     /// Errors: [`JitDumpError`].
     pub fn parse(contents: &[u8]) -> Result<Self, JitDumpError> {
@@ -110,7 +111,8 @@ impl JitDump {
         Ok(dump)
     }
 
-    /// The function at `address` at `time_ns` (`CLOCK_MONOTONIC`): the one loaded or moved there last before that.
+    /// The function at `address` at `time_ns` (`CLOCK_MONOTONIC`): the last one loaded or moved
+    /// there before that.
     pub fn lookup(&self, time_ns: u64, address: u64) -> Option<JitDumpSymbol<'_>> {
         let span = self.spans.lookup(time_ns, address)?;
         let index = span.value?;
@@ -138,7 +140,7 @@ impl JitDump {
         self.pid
     }
 
-    /// Records that could not be used.
+    /// Number of invalid records.
     pub fn bad_records(&self) -> u64 {
         self.bad_records.saturating_add(self.spans.dropped())
     }
@@ -149,8 +151,8 @@ impl JitDump {
     }
 }
 
-/// The first record, its body, and what follows. `None` if it is not all there, or says that it is shorter than its own
-/// header, so that nobody knows where the next one starts.
+/// The first record, its body, and the rest. `None` if it is incomplete, or claims to be shorter
+/// than its header, so the start of the next one is unknown.
 fn split_record(endian: Endianness, bytes: &[u8]) -> Option<(JitDumpRecordHeader, &[u8], &[u8])> {
     let header = JitDumpRecordHeader::parse(endian, RawData::Single(bytes)).ok()?;
     let (record, after) = bytes.split_at_checked(header.total_size as usize)?;
@@ -168,7 +170,7 @@ impl Reader {
                 .ok()
                 .and_then(|record| self.move_code(header.timestamp, &record)),
             JitDumpRecordType::JIT_CODE_DEBUG_INFO => self.debug_info(endian, body),
-            // Nothing follows JIT_CODE_CLOSE that concerns us, and the rest is for other purposes.
+            // No relevant records follow JIT_CODE_CLOSE, and other kinds have other purposes.
             _ => Some(()),
         };
         self.dump.bad_records += u64::from(understood.is_none());
@@ -208,7 +210,7 @@ impl Reader {
         let (function, old_start) = self.by_code_index.get_mut(&record.code_index)?;
         let size = self.dump.functions.get(*function as usize)?.size;
         let (start, end) = (record.new_code_addr, record.new_code_addr.checked_add(size)?);
-        // The function's own size is believed: that of the move may be anything.
+        // The function's own size is used: that of the move may be invalid.
         self.spans.push(Span {
             time,
             start: *old_start,
@@ -236,7 +238,7 @@ impl Reader {
         } else {
             u64::from_le_bytes(number)
         };
-        // The parser reserves memory for as many entries as the record claims.
+        // The parser allocates memory for as many entries as the record claims.
         if entries > body.len() as u64 / MIN_DEBUG_ENTRY || self.line_count > MAX_FUNCTIONS {
             return None;
         }

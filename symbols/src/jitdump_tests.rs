@@ -1,4 +1,4 @@
-//! jitdump files written here, record by record, in both byte orders.
+//! jitdump files written by the tests, record by record, in both byte orders.
 
 use super::*;
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ impl Writer {
         for number in [1, 40, 62, 0, 4321] {
             writer.u32(number);
         }
-        writer.u64(5); // when the file was made
+        writer.u64(5); // creation time of the file
         writer.u64(0); // flags
         writer
     }

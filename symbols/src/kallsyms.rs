@@ -4,11 +4,12 @@ use std::io::{self, BufRead, Read as _};
 
 /// Longer lines are skipped: the kernel's names have at most 512 bytes (`KSYM_NAME_LEN`).
 const MAX_LINE: usize = 1024;
-/// A list with more symbols is refused; kernels have about 200,000.
+/// A list with more symbols is rejected; kernels have about 200,000.
 const MAX_SYMBOLS: usize = 8 << 20;
-/// A list with more bytes in its names is refused.
+/// A list with more bytes in its names is rejected.
 const MAX_NAME_BYTES: usize = 256 << 20;
-/// How far the last function of a module reaches at most, in bytes: the list does not say where a module ends.
+/// Maximum extent of a module's last function, in bytes: the list does not include the end of a
+/// module.
 const LAST_FUNCTION_SIZE: u64 = 4096;
 /// [`Entry::name`] of an address at which a function ends and none starts.
 const NO_FUNCTION: u32 = u32::MAX;
@@ -37,16 +38,16 @@ pub struct KernelSymbol<'a> {
     pub start: u64,
     /// Its name.
     pub name: &'a str,
-    /// The module it is in; `bpf` for programs. `None`: the kernel itself.
+    /// Its module; `bpf` for eBPF programs. `None`: the kernel itself.
     pub module: Option<&'a str>,
 }
 
 /// The kernel's functions by address.
 #[derive(Debug, Default)]
 pub struct KernelSymbols {
-    /// Sorted by address, one an address.
+    /// Sorted by address, one per address.
     entries: Vec<Entry>,
-    /// All names, each followed by the next.
+    /// All names, concatenated.
     names: String,
     modules: Vec<String>,
     text_base: Option<u64>,
@@ -70,20 +71,21 @@ struct Line<'a> {
     module: Option<&'a str>,
 }
 
-/// What a line says about its address; lower is better.
+/// The meaning of a line for its address; lower is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Global,
     Weak,
     Local,
-    /// The linker script's mark for the start of a part, such as `_stext`: better than nothing.
+    /// The linker script's mark for the start of a part, such as `_stext`: better than no name.
     StartMark,
     /// An end, or the start of something that is not code.
     Boundary,
 }
 
 impl KernelSymbols {
-    /// Reads a list in the format of `/proc/kallsyms`. Lines that are not in it are skipped and counted.
+    /// Reads a list in the format of `/proc/kallsyms`. Lines in other formats are skipped and
+    /// counted.
     ///
     /// Errors: [`KallsymsError`].
     pub fn parse(mut reader: impl BufRead) -> Result<Self, KallsymsError> {
@@ -98,7 +100,7 @@ impl KernelSymbols {
             };
             saw_function |= is_text(parsed.kind);
             if parsed.address == 0 || parsed.kind.eq_ignore_ascii_case(&b'a') {
-                // Offsets into the per-CPU area, or hidden.
+                // Offsets in the per-CPU area, or hidden.
                 continue;
             }
             if ranked.len() >= MAX_SYMBOLS || symbols.names.len() > MAX_NAME_BYTES {
@@ -127,7 +129,7 @@ impl KernelSymbols {
         self.text_base
     }
 
-    /// Lines that were not in the format.
+    /// Number of lines in other formats.
     pub fn skipped_lines(&self) -> u64 {
         self.skipped_lines
     }
@@ -178,7 +180,7 @@ impl KernelSymbols {
         })
     }
 
-    /// One more than the index of module `name`. Symbols of one module stand together in the list.
+    /// The index of module `name` plus one. Symbols of one module are adjacent in the list.
     fn module(&mut self, name: &str) -> Result<u16, KallsymsError> {
         if self.modules.last().is_none_or(|last| last != name) {
             self.modules.push(name.to_owned());
@@ -190,7 +192,7 @@ impl KernelSymbols {
         // Stable: the first of equal names in the list stays first.
         ranked.sort_by_key(|(rank, entry)| (entry.start, *rank));
         ranked.dedup_by_key(|(_, entry)| entry.start);
-        // A run of boundaries says no more than its first, as long as the module stays the same.
+        // In a run of boundaries only the first matters, as long as the module stays the same.
         ranked.dedup_by(|(_, next), (_, kept)| {
             next.name == NO_FUNCTION && kept.name == NO_FUNCTION && next.module == kept.module
         });
@@ -199,7 +201,8 @@ impl KernelSymbols {
     }
 }
 
-/// Reads the next line without its end into `line`; of an overlong line nothing. False at the end.
+/// Reads the next line, without its end, into `line`; an overlong line is read as empty. False at
+/// the end.
 fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     if reader.by_ref().take(MAX_LINE as u64).read_until(b'\n', line)? == 0 {
@@ -214,7 +217,7 @@ fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> 
     Ok(true)
 }
 
-/// `ffffffff81000000 T _text`; in a module a tab and `[module]` follow.
+/// `ffffffff81000000 T _text`; for a module, followed by a tab and `[module]`.
 fn parse_line(line: &str) -> Option<Line<'_>> {
     let (address, rest) = line.split_once(' ')?;
     let (kind, rest) = rest.split_once(' ')?;
@@ -236,7 +239,7 @@ fn is_text(kind: u8) -> bool {
     matches!(kind, b't' | b'T' | b'w' | b'W')
 }
 
-/// Marks come from the kernel's linker scripts (`include/asm-generic/vmlinux.lds.h`).
+/// Marks are from the kernel's linker scripts (`include/asm-generic/vmlinux.lds.h`).
 fn rank(line: &Line<'_>) -> Rank {
     if !is_text(line.kind)
         || matches!(line.name, "_etext" | "_einittext" | "__init_end")
@@ -382,7 +385,7 @@ ffffffffc0100000 t bpf_prog_6deef7357e7b4530\t[bpf]
             }
         }
 
-        /// Against a plain search of the list.
+        /// Compared with a linear search of the list.
         #[test]
         fn finds_the_nearest_before(mut starts in prop::collection::btree_set(1_u64..10_000, 1..50), probe in 0_u64..12_000) {
             starts.insert(10_000);

@@ -1,4 +1,4 @@
-//! Bytes of an ELF file that can be cloned and kept: slices of a mapping, or of memory.
+//! Bytes of an ELF file that can be cloned and kept: slices of a mapping or of memory.
 
 use std::fs::File;
 use std::io;
@@ -17,7 +17,7 @@ pub struct ElfBytes {
 }
 
 enum Backing {
-    /// The guard is dropped before the memory goes.
+    /// The guard is dropped before the memory.
     Mapped(Guard, Mmap),
     Shared(Arc<[u8]>),
     Owned(Vec<u8>),
@@ -37,10 +37,11 @@ impl ElfBytes {
     /// Maps the whole of `file`.
     #[allow(unsafe_code)]
     pub(super) fn map(file: &File) -> io::Result<Self> {
-        // SAFETY: `Mmap` asks that nobody changes the file meanwhile, which nobody can promise for the files of other
-        // programs. The map is private and read-only, and every reader of it treats the bytes as hostile: each length
-        // and offset is checked against the map on each use, so a change in place gives a wrong name or an error.
-        // A part that is cut off reads as zeros: the guard sees to it.
+        // SAFETY: `Mmap` requires that the file is not changed meanwhile, which cannot be
+        // guaranteed for the files of other programs. The map is private and read-only, and every
+        // reader treats the bytes as untrusted: each length and offset is checked against the map
+        // on each use, so a change in place results in a wrong name or an error. A part that is cut
+        // off reads as zeros, because of the guard.
         let map = unsafe { Mmap::map(file)? };
         Ok(Self {
             range: 0..map.len(),
@@ -48,7 +49,7 @@ impl ElfBytes {
         })
     }
 
-    /// The bytes of `range`, counted from the start of these bytes, or `None` if they do not all exist.
+    /// The bytes of `range`, relative to the start of these bytes; `None` if they do not all exist.
     pub(super) fn slice(&self, range: Range<u64>) -> Option<Self> {
         let start = self.range.start.checked_add(usize::try_from(range.start).ok()?)?;
         let end = self.range.start.checked_add(usize::try_from(range.end).ok()?)?;
@@ -58,12 +59,12 @@ impl ElfBytes {
         })
     }
 
-    /// Others have them, too.
+    /// Whether the bytes are shared.
     pub(crate) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.backing) > 1
     }
 
-    /// The file was cut off while it was read: what was made of its bytes may be wrong.
+    /// Whether the file was cut off while it was read: results from its bytes may be wrong.
     pub fn was_cut(&self) -> bool {
         matches!(&*self.backing, Backing::Mapped(guard, _) if guard.was_cut())
     }

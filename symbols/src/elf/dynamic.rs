@@ -1,4 +1,5 @@
-//! What the dynamic loader reads of a file: its interpreter, and the libraries that it needs.
+//! The information in a file for the dynamic loader: its interpreter, and the libraries that it
+//! needs.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -9,12 +10,12 @@ use object::read::elf::{Dyn as _, FileHeader, ProgramHeader as _};
 
 use super::ElfFile;
 
-/// More libraries than this are not listed: the largest programs need two hundred.
+/// Maximum number of listed libraries: the largest programs need two hundred.
 const MAX_NEEDED: usize = 1024;
-/// Longer names are left out: the kernel's longest path.
+/// Longer names are skipped: the kernel's longest path.
 const MAX_NAME: usize = 4096;
 
-/// What the dynamic loader reads of a file.
+/// Information for the dynamic loader.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Dynamic {
     /// `PT_INTERP`: the loader itself.
@@ -28,7 +29,8 @@ pub struct Dynamic {
 }
 
 impl ElfFile {
-    /// What the dynamic loader reads of this file; nothing of a static program, or where it is damaged.
+    /// Reads the information for the dynamic loader; empty for a static program, or where the file
+    /// is damaged.
     pub fn dynamic(&self) -> Dynamic {
         let data: &[u8] = self.bytes();
         let mut dynamic = Dynamic::default();
@@ -37,7 +39,7 @@ impl ElfFile {
         } else {
             read::<elf::FileHeader64<Endianness>>(data, &mut dynamic)
         };
-        // What was read before the damage is as good as it was.
+        // Everything before the damage is still valid.
         let _ = read;
         if self.was_cut() { Dynamic::default() } else { dynamic }
     }

@@ -1,4 +1,4 @@
-//! The functions that a file's symbol tables name, as linkers spell them.
+//! The functions in a file's symbol tables, with the names that linkers use.
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SymbolKind};
 use rustc_hash::FxHashMap;
@@ -6,9 +6,9 @@ use rustc_hash::FxHashMap;
 use super::ElfFile;
 
 const SHF_EXECINSTR: u64 = 4;
-/// Functions that are told at most: five times a browser's.
+/// Maximum number of functions: five times a browser's.
 const MAX_FUNCTIONS: usize = 1 << 22;
-/// Longest name that is told: longer ones are not in order files of people.
+/// Maximum length of a name: longer ones are not used in order files.
 const MAX_NAME: usize = 1 << 14;
 
 /// A function of a file.
@@ -16,19 +16,19 @@ const MAX_NAME: usize = 1 << 14;
 pub struct FunctionSymbol {
     /// Stated address of its first byte.
     pub svma: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Mangled; of several at one address one that other files see.
+    /// The mangled name; of several at one address, one that is visible to other files.
     pub name: String,
-    /// No other file sees it: others may have the same name.
+    /// Whether the symbol is local: other files may have the same name.
     pub local: bool,
     /// Other names at this address.
     pub aliases: u32,
 }
 
 impl ElfFile {
-    /// Its functions with a size, by address, each address once; those of `.dynsym` alone if the file has been stripped, and none if it was cut
-    /// off meanwhile.
+    /// The functions with a size, sorted by address, one per address; only those of `.dynsym` if
+    /// the file has been stripped, and none if it was cut off meanwhile.
     pub fn functions(&self) -> Vec<FunctionSymbol> {
         let Ok(object) = self.object() else { return Vec::new() };
         let is_code = |section: &object::Section<'_, '_>| matches!(section.flags(), SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & SHF_EXECINSTR != 0);
@@ -44,7 +44,8 @@ impl ElfFile {
             if !is_function || !code.iter().any(|(start, end)| (*start..*end).contains(&svma)) {
                 continue;
             }
-            // A name that is no text could not be written, and one with a line break would be two.
+            // A name that is not text could not be written to an order file, and one with a line
+            // break would become two.
             let Some(name) = symbol.name().ok().filter(|name| is_writable(name)) else {
                 continue;
             };
@@ -62,7 +63,7 @@ impl ElfFile {
                 }
                 continue;
             };
-            // Both tables have what is exported.
+            // Exported functions are in both tables.
             let others = names.entry(svma).or_default();
             let before = &mut functions[index];
             if before.name == function.name || others.contains(&function.name) {
@@ -85,7 +86,7 @@ impl ElfFile {
 }
 
 impl ElfFile {
-    /// Where functions of these names are, by `.dynsym`, or else by `.symtab`.
+    /// Addresses of functions with these names, from `.dynsym` or else `.symtab`.
     pub fn functions_named<const N: usize>(&self, names: [&str; N]) -> [Option<u64>; N] {
         let mut found = [None; N];
         let Ok(object) = self.object() else { return found };

@@ -1,5 +1,6 @@
-//! A mapped file that another program cuts off raises SIGBUS at the next read beyond its new end. The guard answers it: the mapping
-//! shows zeros from then on and says that it was cut. docs/decisions/0003-mapped-files.md.
+//! A mapped file that another program truncates raises SIGBUS at the next read beyond its new end.
+//! The guard handles it: the mapping reads as zeros from then on and reports that it was cut.
+//! docs/decisions/0003-mapped-files.md.
 
 use std::io;
 use std::ops::Range;
@@ -10,14 +11,15 @@ use nix::errno::Errno;
 use nix::libc::{self, BUS_ADRERR, c_int, c_void, siginfo_t};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
-/// Mappings that one part of the register holds.
+/// Number of mappings in one part of the register.
 const PART: usize = 64;
 
-/// The register that the handler reads: parts are added at the end and never removed, and a place is used again.
+/// The register that the handler reads: parts are appended and never removed, and entries are
+/// reused.
 static REGISTER: Link = Link::new();
-/// Places without a mapping. The handler never takes this lock.
+/// Unused entries. The handler never takes this lock.
 static FREE: Mutex<Vec<&'static Place>> = Mutex::new(Vec::new());
-/// What SIGBUS did before.
+/// The previous action for SIGBUS.
 static BEFORE: OnceLock<SigAction> = OnceLock::new();
 
 type Link = OnceLock<&'static Part>;
@@ -31,11 +33,11 @@ fn places() -> impl Iterator<Item = &'static Place> {
     std::iter::successors(REGISTER.get(), |part| part.next.get()).flat_map(|part| &part.places)
 }
 
-/// Where the register has one mapping.
+/// The register's entry of one mapping.
 struct Place {
     /// First address; 0 while there is no mapping.
     start: AtomicUsize,
-    /// Address behind it.
+    /// End address (exclusive).
     end: AtomicUsize,
     cut: AtomicBool,
 }
@@ -49,8 +51,8 @@ impl Place {
         }
     }
 
-    /// The mapping that `address` is in. A mapping that comes or goes meanwhile is another one than the one that was read: it is
-    /// taken only if its start is the same before and after its end was read.
+    /// Finds the mapping that contains `address`. An entry may change concurrently: it is accepted
+    /// only if its start is the same before and after its end is read.
     fn range_around(&self, address: usize) -> Option<Range<usize>> {
         let start = self.start.load(Ordering::SeqCst);
         let range = start..self.end.load(Ordering::SeqCst);
@@ -58,14 +60,14 @@ impl Place {
     }
 }
 
-/// A mapping in the register. To be dropped before the memory is unmapped.
+/// A mapping in the register. It must be dropped before the memory is unmapped.
 pub(super) struct Guard(&'static Place);
 
 impl Guard {
-    /// Registers mapped memory, and makes sure that SIGBUS is answered.
+    /// Registers mapped memory, and installs the SIGBUS handler if necessary.
     ///
     /// # Errors
-    /// The system refuses the handler.
+    /// The system rejects the handler.
     pub(super) fn new(memory: &[u8]) -> io::Result<Self> {
         install()?;
         let place = free_place();
@@ -76,7 +78,7 @@ impl Guard {
         Ok(Self(place))
     }
 
-    /// Bytes that were read may be zeros that the file never had.
+    /// Whether bytes that were read may be zeros that the file never contained.
     pub(super) fn was_cut(&self) -> bool {
         self.0.cut.load(Ordering::SeqCst)
     }
@@ -102,7 +104,7 @@ fn free_place() -> &'static Place {
     while let Some(known) = end.get() {
         end = &known.next;
     }
-    let _ = end.set(part); // nobody else does so without the lock
+    let _ = end.set(part); // only done with the lock held
     let [first, rest @ ..] = &part.places;
     free.extend(rest);
     first
@@ -124,11 +126,13 @@ fn install() -> io::Result<()> {
     Ok(())
 }
 
-/// A fault in a registered mapping puts zeros in its place; any other is left to what SIGBUS did before.
+/// A fault in a registered mapping replaces it with zeros; any other fault is left to the previous
+/// action for SIGBUS.
 #[allow(unsafe_code)]
 extern "C" fn on_bus_error(_: c_int, info: *mut siginfo_t, _: *mut c_void) {
     let errno = Errno::last_raw();
-    // SAFETY: the kernel hands a handler with SA_SIGINFO a valid `info`; SIGBUS of the kernel's own has an address in it.
+    // SAFETY: the kernel passes a valid `info` to a handler with SA_SIGINFO; a SIGBUS raised by the
+    // kernel contains an address.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
     let answered = code == BUS_ADRERR && answer(address);
     if !answered {
@@ -141,12 +145,13 @@ extern "C" fn on_bus_error(_: c_int, info: *mut siginfo_t, _: *mut c_void) {
 fn answer(address: usize) -> bool {
     let found = places().find_map(|place| place.range_around(address).map(|range| (place, range)));
     let Some((place, range)) = found else { return false };
-    // Before anybody reads the first zero.
+    // Before any thread reads the first zero.
     place.cut.store(true, Ordering::SeqCst);
-    // The whole mapping at once: a fault for each page would be the other program's to ask for.
+    // The whole mapping at once: otherwise, the other program could cause a fault for each page.
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-    // SAFETY: the range is a mapping of ours, made by `Mapping::new`: whoever faulted in it keeps it alive, so that it can't be
-    // unmapped meanwhile. It stays readable, and readers treat its bytes as hostile: they may change at any time.
+    // SAFETY: the range is one of our mappings, created by `Mapping::new`: the faulting thread
+    // keeps it alive, so it can't be unmapped meanwhile. It stays readable, and readers treat its
+    // bytes as untrusted: they may change at any time.
     let zeros = unsafe {
         libc::mmap(
             std::ptr::with_exposed_provenance_mut(range.start),
@@ -160,11 +165,12 @@ fn answer(address: usize) -> bool {
     zeros != libc::MAP_FAILED
 }
 
-/// What raised the signal does so again when the handler returns, unless somebody sent it.
+/// The faulting access is repeated when the handler returns, unless the signal was sent by a
+/// process.
 #[allow(unsafe_code)]
 fn give_back(code: c_int) {
     if let Some(before) = BEFORE.get() {
-        // SAFETY: it was the process's own action before; Rust's is to say that a stack overflowed.
+        // SAFETY: it was the process's previous action; Rust's reports a stack overflow.
         let _ = unsafe { sigaction(Signal::SIGBUS, before) };
     }
     if code <= 0 {
@@ -176,7 +182,7 @@ fn give_back(code: c_int) {
 mod tests {
     use super::*;
 
-    /// More mappings than one part holds, twice: places are used again.
+    /// More mappings than fit in one part, twice: entries are reused.
     #[test]
     fn every_mapping_has_a_place() {
         let memory = vec![0_u8; 4096 * 3 * PART];

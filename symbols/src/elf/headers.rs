@@ -1,4 +1,4 @@
-//! Reads the headers of an ELF file once, and checks that everything they point to is there.
+//! Reads the headers of an ELF file once, and checks that everything they refer to exists.
 
 use object::Endianness;
 use object::elf;
@@ -6,10 +6,10 @@ use object::read::elf::{Dyn as _, FileHeader, ProgramHeader as _, SectionHeader 
 
 use super::{Arch, ElfError, Segment};
 
-/// Longest SONAME that is believed: the kernel's longest file name.
+/// Maximum length of a SONAME: the kernel's longest file name.
 const MAX_SONAME: usize = 255;
 
-/// What the headers say.
+/// The content of the headers.
 pub(super) struct Headers {
     pub arch: Arch,
     pub entry: u64,
@@ -17,7 +17,7 @@ pub(super) struct Headers {
     pub soname: Option<String>,
 }
 
-/// How much of the file has to be there.
+/// Which parts of the file must be present.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
     /// Segments and sections.
@@ -26,7 +26,7 @@ pub(super) enum Extent {
     Sections,
 }
 
-/// Reads the headers of `data`. Errors: not an ELF file, or something it points to is missing.
+/// Reads the headers of `data`. Errors: not an ELF file, or a part that they refer to is missing.
 pub(super) fn read(data: &[u8], extent: Extent) -> Result<Headers, ElfError> {
     let ident = data.get(..5).ok_or_else(|| truncated("the ELF header", 64, data))?;
     if !ident.starts_with(&elf::ELFMAG) {
@@ -58,7 +58,7 @@ fn read_class<E: FileHeader<Endian = Endianness>>(data: &[u8], extent: Extent) -
     )?;
     let section_table: u64 = header.e_shoff(endian).into();
     if section_table != 0 {
-        // The count of sections may itself be kept in the first section header.
+        // The number of sections may be stored in the first section header.
         require(
             "the section header table",
             section_table,

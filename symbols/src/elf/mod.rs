@@ -24,9 +24,9 @@ pub use sections::SectionPlace;
 
 use crate::patience;
 
-/// Larger files are refused.
+/// Larger files are rejected.
 const MAX_FILE_SIZE: u64 = 16 << 30;
-/// Longer build ids are refused: SHA-512 is the longest hash in use.
+/// Longer build ids are rejected: SHA-512 is the longest hash in use.
 const MAX_BUILD_ID: usize = 64;
 
 /// Why a file can't be used as an ELF file.
@@ -44,7 +44,7 @@ pub enum ElfError {
     /// More than 16 GiB.
     #[error("{size} bytes are more than an ELF file can be here ({MAX_FILE_SIZE})")]
     TooLarge {
-        /// Bytes in the file.
+        /// Size of the file in bytes.
         size: u64,
     },
     /// The end of the file is missing.
@@ -52,15 +52,15 @@ pub enum ElfError {
     Truncated {
         /// What is missing or incomplete.
         what: String,
-        /// Bytes that the file would need to have.
+        /// Required size of the file in bytes.
         needed: u64,
-        /// Bytes in the file.
+        /// Size of the file in bytes.
         found: u64,
     },
-    /// The file contradicts itself.
+    /// The file is inconsistent.
     #[error("the file is damaged: {0}")]
     Malformed(String),
-    /// It was changed meanwhile, or its end went away.
+    /// The file was changed or truncated while it was read.
     #[error("the file was changed or cut off while it was read, so nothing of it is used; try again once it is whole")]
     Cut,
 }
@@ -71,7 +71,7 @@ impl From<object::read::Error> for ElfError {
     }
 }
 
-/// The machine that a file is for.
+/// The machine of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Arch {
     /// `EM_X86_64`.
@@ -95,13 +95,13 @@ impl Arch {
 /// A part of the file that is mapped when it runs (`PT_LOAD`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
-    /// Where its bytes start in the file.
+    /// Offset in the file.
     pub file_offset: u64,
-    /// The address that the file states for its first byte.
+    /// Stated address of its first byte.
     pub svma: u64,
-    /// Bytes in the file.
+    /// Size in the file in bytes.
     pub file_size: u64,
-    /// Bytes in memory; those beyond `file_size` are zero.
+    /// Size in memory in bytes; those beyond `file_size` are zero.
     pub memory_size: u64,
     /// `PF_X`.
     pub executable: bool,
@@ -118,7 +118,7 @@ pub struct Section {
     pub bytes: ElfBytes,
 }
 
-/// An ELF file whose headers have been read and whose segments and sections are all there.
+/// An ELF file whose headers are read, and whose segments and sections are complete.
 #[derive(Debug, Clone)]
 pub struct ElfFile {
     bytes: ElfBytes,
@@ -132,22 +132,23 @@ pub struct ElfFile {
 impl ElfFile {
     /// Maps `file` and reads its headers.
     ///
-    /// The mapping lives as long as anything made from it. A file that is cut off while it is mapped reads as zeros from the next read
-    /// of the missing part on, and [`ElfFile::was_cut`] says so: ask when everything that was to be known of it is.
+    /// The mapping lives as long as any value that refers to it. A file that is truncated while it
+    /// is mapped reads as zeros from the next read of the missing part on, and [`ElfFile::was_cut`]
+    /// reports it: check it after the last read.
     ///
-    /// Errors: every [`ElfError`]; its file system does not answer.
+    /// Errors: every [`ElfError`]; the file system does not respond.
     pub fn open(file: File) -> Result<Self, ElfError> {
         let path = patience::name_of(&file);
         let here = patience::patiently(&path, move |progress| patience::here(file, progress))?;
         Self::open_here(&here)
     }
 
-    /// As [`ElfFile::open`], of a file on a file system that answers.
+    /// As [`ElfFile::open`], for a file on a file system that responds.
     pub(crate) fn open_here(file: &File) -> Result<Self, ElfError> {
         Self::parse(map(file)?, Extent::Whole)
     }
 
-    /// Reads an ELF image in memory, such as the vdso's. Errors: every [`ElfError`] but `Io`.
+    /// Reads an ELF image in memory, such as the vdso's. Errors: every [`ElfError`] except `Io`.
     pub fn from_bytes(bytes: Arc<[u8]>) -> Result<Self, ElfError> {
         Self::parse(bytes.into(), Extent::Whole)
     }
@@ -194,13 +195,13 @@ impl ElfFile {
         &self.build_id
     }
 
-    /// The parts of the file that are mapped when it runs, in the file's order.
+    /// The parts of the file that are mapped when it runs, in file order.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
-    /// The stated address that relative addresses count from: that of the first segment, as in samply and the
-    /// Firefox Profiler. Zero for libraries and position-independent executables.
+    /// The base of relative addresses: the stated address of the first segment, as in samply and
+    /// the Firefox Profiler. Zero for libraries and position-independent executables.
     pub fn base_svma(&self) -> u64 {
         self.segments.first().map_or(0, |segment| segment.svma)
     }
@@ -210,18 +211,19 @@ impl ElfFile {
         self.entry
     }
 
-    /// The machine that the file is for.
+    /// The machine of the file.
     pub fn arch(&self) -> Arch {
         self.arch
     }
 
-    /// `DT_SONAME`: the name under which other files ask for this library.
+    /// `DT_SONAME`: the name by which other files refer to this library.
     pub fn soname(&self) -> Option<&str> {
         self.soname.as_deref()
     }
 
-    /// The section `name`, decompressed if need be. `None` if there is none, if it has no bytes in this file, or if they
-    /// can't be decompressed, or are more than unwinding can need. [`ElfFile::section_size`] decompresses nothing.
+    /// The section `name`, decompressed if necessary. `None` if there is none, if it has no bytes
+    /// in this file, or if they can't be decompressed or are larger than unwinding can need.
+    /// [`ElfFile::section_size`] decompresses nothing.
     pub fn section(&self, name: &str) -> Option<Section> {
         let object = self.object().ok()?;
         let section = object.section_by_name(name)?;
@@ -253,12 +255,12 @@ impl ElfFile {
         Ok(object::File::parse(&*self.bytes)?)
     }
 
-    /// The whole file.
+    /// The bytes of the whole file.
     pub(crate) fn bytes(&self) -> &ElfBytes {
         &self.bytes
     }
 
-    /// The file was cut off while it was read: what was made of it may be wrong.
+    /// Whether the file was truncated while it was read: the results may be wrong.
     pub fn was_cut(&self) -> bool {
         self.bytes.was_cut()
     }

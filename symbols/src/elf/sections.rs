@@ -1,28 +1,28 @@
-//! Where the sections of a file lie: what a byte of the file is, wherever it is mapped.
+//! The sections of a file by offset: they identify a byte of the file, wherever it is mapped.
 
 use object::{Object as _, ObjectSection as _, SectionFlags};
 
 use super::ElfFile;
 
 const SHF_ALLOC: u64 = 2;
-/// Sections that are told at most: a file has some forty.
+/// Maximum number of sections: a file has about forty.
 const MAX_SECTIONS: usize = 4096;
-/// Longest name that is told.
+/// Maximum length of a name.
 const MAX_NAME: usize = 256;
 const PAGE: u64 = 4096;
 
-/// A section's bytes in the file.
+/// The part of the file that a section occupies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SectionPlace {
     /// Its name.
     pub name: String,
-    /// First byte in the file.
+    /// Offset in the file.
     pub offset: u64,
-    /// Bytes in the file.
+    /// Size in the file in bytes.
     pub size: u64,
     /// Stated address of the first byte; 0 if it is not loaded.
     pub svma: u64,
-    /// It is loaded when the file runs.
+    /// Whether it is loaded when the file runs.
     pub loaded: bool,
 }
 
@@ -33,11 +33,11 @@ impl SectionPlace {
 }
 
 impl ElfFile {
-    /// The sections, by offset, none reaching into the next.
+    /// The sections, sorted by offset, without overlaps.
     ///
-    /// Memory without bytes in the file begins in the middle of a page, and so in the file's last page of that segment: those
-    /// bytes count as `.bss`, which they are wherever the file runs, and not as the section that they show in the file, which is none
-    /// that is loaded.
+    /// Memory without bytes in the file begins in the middle of a page, and so in the file's last
+    /// page of that segment: those bytes count as `.bss`, which they are in memory, and not as the
+    /// section that they belong to in the file, which is not loaded.
     pub fn section_places(&self) -> Vec<SectionPlace> {
         let Ok(object) = self.object() else { return Vec::new() };
         let places: Vec<SectionPlace> = object
@@ -60,8 +60,9 @@ impl ElfFile {
         if self.was_cut() {
             return Vec::new();
         }
-        // Of several that lie at one place, the loaded one is meant, and what has bytes before what has none: two segments may show
-        // one page of the file. A damaged file may claim any number of them.
+        // Of several at one place, loaded ones have precedence, and those with bytes over those
+        // without: two segments may map the same page of the file. A damaged file may contain any
+        // number of them.
         let (mut loaded, mut others): (Vec<_>, Vec<_>) = places.into_iter().partition(|place| place.loaded);
         loaded.sort_by_key(|place| (place.offset, place.size));
         others.sort_by_key(|place| (place.offset, place.size));
@@ -136,7 +137,7 @@ mod tests {
         }
         let data = named(".data").unwrap();
         let bss = named(".bss").unwrap();
-        assert_eq!(data.end(), bss.offset, "nothing lies between data and zeroed data");
+        assert_eq!(data.end(), bss.offset, "there is nothing between data and zeroed data");
         assert!(bss.end().is_multiple_of(PAGE) || bss.size < PAGE);
     }
 }

@@ -1,4 +1,4 @@
-//! ELF headers made of anything.
+//! ELF headers with arbitrary content.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A 64-bit little-endian header with nothing behind it.
+/// A 64-bit little-endian header with nothing after it.
 fn header() -> Vec<u8> {
     let mut bytes = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0];
     bytes.resize(64, 0);
@@ -64,7 +64,7 @@ proptest! {
         let _ = open(&bytes);
     }
 
-    /// Plausible tables at any place, of any length.
+    /// Plausible tables at any offset, of any length.
     #[test]
     fn any_tables(
         offsets in any::<(u64, u64)>(),
