@@ -1,16 +1,19 @@
-//! Address to function, inline chain, file and line. Knows no eBPF and no profile.
+//! Maps addresses to functions, inline chains, files and lines. Independent of eBPF and of
+//! profiles.
 //!
-//! - [`elf`]: what a binary is: build id, segments, sections for the unwinder.
+//! - [`elf`]: properties of a binary: build id, segments, sections for the unwinder.
 //! - [`Symbolicator`]: names of addresses in binaries. Functions come from symbol tables and `.eh_frame`, read here so
 //!   that a name never reaches beyond its function; inline chains and lines come from samply-symbols.
-//! - [`server`]: the profiler's questions about symbols, sources and machine code, answered.
-//! - [`home`]: the user's folders for what is kept.
-//! - [`kallsyms`], [`perf_map`], [`jitdump`]: names of addresses in the kernel and in code made at run time.
+//! - [`server`]: answers the profiler's requests for symbols, sources and machine code.
+//! - [`home`]: the user's folders for cached and saved files.
+//! - [`kallsyms`], [`perf_map`], [`jitdump`]: names of addresses in the kernel and in code
+//! generated at run time.
 //!
-//! Every file is hostile: all lengths have limits, and damage costs names, not the program.
+//! Every file is untrusted: all lengths are limited, and damage costs names but never ends the
+//! program.
 
 #![deny(unsafe_code)] // One exception: the mapping of ELF files.
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))] // Tests say what they need by failing.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))] // A failed unwrap fails the test.
 
 mod cfi;
 mod contents;

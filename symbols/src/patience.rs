@@ -1,5 +1,6 @@
-//! Opens files on file systems that may never answer: a program can run one itself (FUSE), and stand still. What takes too long is
-//! left to a thread of its own, and left out. Nothing of such a file is mapped: it is copied first.
+//! Opens files on file systems that may never respond: a program can run one itself (FUSE), and
+//! stop it. A slow operation is left to a separate thread, and its file is skipped. Such files are
+//! never mapped: they are copied first.
 
 use std::fs::{self, File};
 use std::io::{self, Seek as _, Write as _};
@@ -15,22 +16,22 @@ use nix::sys::statfs::{FsType, fstatfs};
 
 use crate::symbolicator::Config;
 
-/// Of `linux/magic.h`.
+/// Magic numbers from `linux/magic.h`.
 const FUSE_SUPER_MAGIC: FsType = FsType(0x6573_5546);
-/// How long is waited at once. A process that was stopped meanwhile has lost one of them.
+/// Length of one waiting step. A process that was stopped meanwhile has lost one of them.
 const STEP: Duration = Duration::from_millis(500);
-/// Steps without an answer after which a file is left out.
+/// Number of steps without a response after which a file is skipped.
 const STEPS: u32 = 20;
-/// Steps that all files of a process may take together: from then on a file has two.
+/// Total number of steps for all files of a process: after that, each file has two.
 const STEPS_OF_ALL: u32 = 60;
-/// Bytes that are read between two signs of life.
+/// Bytes read between two progress signals.
 const PIECE: usize = 1 << 20;
 /// Larger files are not copied.
 const MAX_COPY: u64 = 2 << 30;
-/// Files that are named afterwards.
+/// Maximum number of skipped files that are reported.
 const NAMED: usize = 16;
 
-/// What did not answer.
+/// Files that did not respond.
 static LEFT_OUT: Mutex<LeftOut> = Mutex::new(LeftOut {
     steps: 0,
     files: Vec::new(),
@@ -41,25 +42,25 @@ struct LeftOut {
     files: Vec<PathBuf>,
 }
 
-/// Says that a file still answers.
+/// Signals that a file still responds.
 pub struct Progress(Sender<()>);
 
 impl Progress {
-    /// It went on: whoever waits, waits on.
+    /// Progress: the caller continues to wait.
     pub fn is_made(&self) {
-        let _ = self.0.send(()); // who waits may have lost patience
+        let _ = self.0.send(()); // the caller may have stopped waiting
     }
 }
 
-/// The files that did not answer and were left out, the first ones.
+/// The first files that did not respond and were skipped.
 pub fn left_out() -> Vec<PathBuf> {
     LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner).files.clone()
 }
 
-/// Does something with the file at `path`.
+/// Performs an operation on the file at `path`.
 ///
 /// # Errors
-/// What `act` says; the file does not answer.
+/// The error of `act`, or the file does not respond.
 pub fn patiently<T: Send + 'static>(
     path: &Path,
     act: impl FnOnce(&Progress) -> io::Result<T> + Send + 'static,
@@ -80,7 +81,7 @@ pub fn patiently<T: Send + 'static>(
     loop {
         match sign.recv_timeout(STEP) {
             Ok(()) => steps = 0,
-            // It is done, and has dropped its end.
+            // It has finished, and dropped its end.
             Err(RecvTimeoutError::Disconnected) => {
                 return thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             }
@@ -101,18 +102,18 @@ pub fn patiently<T: Send + 'static>(
 fn no_answer() -> io::Error {
     io::Error::new(
         io::ErrorKind::TimedOut,
-        "its file system does not answer, so it is left out",
+        "its file system does not respond, so it is skipped",
     )
 }
 
-/// `file`, or a copy where memory that shows it could wait for ever.
+/// Returns `file`, or a copy if a mapping of it could block forever.
 pub(crate) fn here(file: File, progress: &Progress) -> io::Result<File> {
     if fstatfs(file.as_fd())?.filesystem_type() != FUSE_SUPER_MAGIC {
         return Ok(file);
     }
     let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Ok(file); // is refused elsewhere
+        return Ok(file); // rejected elsewhere
     }
     if metadata.len() > MAX_COPY {
         return Err(io::ErrorKind::FileTooLarge.into());
@@ -121,7 +122,7 @@ pub(crate) fn here(file: File, progress: &Progress) -> io::Result<File> {
     let mut piece = vec![0; PIECE];
     let mut offset = 0;
     while offset < metadata.len() {
-        // Not from where the descriptor stands, which other processes may share.
+        // Not from the descriptor's position, which other processes may share.
         let read = file.read_at(&mut piece, offset)?;
         let Some(bytes) = piece.get(..read).filter(|bytes| !bytes.is_empty()) else {
             break;
@@ -134,7 +135,7 @@ pub(crate) fn here(file: File, progress: &Progress) -> io::Result<File> {
     Ok(copy)
 }
 
-/// The name of an open file, as far as it has one.
+/// The name of an open file, if it has one.
 pub(crate) fn name_of(file: &File) -> PathBuf {
     fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default()
 }

@@ -1,25 +1,26 @@
-//! Named address ranges that replace each other over time: what perf maps and jitdump files describe.
+//! Named address ranges that replace each other over time, as described by perf maps and jitdump
+//! files.
 
 use rustc_hash::FxHashMap;
 
 /// Ranges are found by the pages they touch.
 const PAGE_SHIFT: u32 = 12;
-/// A range over more pages is kept in a list of its own.
+/// A range over more pages is kept in a separate list.
 const MAX_PAGES: u64 = 256;
 /// More ranges than this in one page, or in the list of large ones, are dropped and counted.
 const MAX_PER_BUCKET: usize = 1 << 16;
-/// More ranges than this in all are dropped and counted.
+/// More ranges than this in total are dropped and counted.
 const MAX_SPANS: usize = 16 << 20;
 
-/// A range of addresses that means `value` from `time` on, or nothing from then on.
+/// A range of addresses that has the meaning `value` from `time` on, or none from then on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span<T> {
-    /// When it came to be; ties are decided by the order of insertion.
+    /// Start time; ties are resolved by the order of insertion.
     pub time: u64,
     pub start: u64,
     /// Exclusive.
     pub end: u64,
-    /// `None`: the code that was here is gone.
+    /// `None`: the code that was here was removed.
     pub value: Option<T>,
 }
 
@@ -44,7 +45,7 @@ impl<T> Default for Spans<T> {
 }
 
 impl<T: Copy> Spans<T> {
-    /// Collects `spans`; of those with equal times the later ones win.
+    /// Collects `spans`; of those with equal times, later ones have precedence.
     pub(crate) fn new(spans: impl Iterator<Item = Span<T>>) -> Self {
         let mut collected = Self::default();
         for span in spans.filter(|span| span.start < span.end) {
@@ -70,7 +71,7 @@ impl<T: Copy> Spans<T> {
         collected
     }
 
-    /// What `address` meant at `time`.
+    /// The value for `address` at `time`.
     pub(crate) fn lookup(&self, time: u64, address: u64) -> Option<&Span<T>> {
         let page = self.pages.get(&(address >> PAGE_SHIFT)).map_or(&[][..], Vec::as_slice);
         let newest = [page, &self.large]
@@ -80,7 +81,7 @@ impl<T: Copy> Spans<T> {
         self.sorted.get(newest as usize).filter(|span| span.value.is_some())
     }
 
-    /// Ranges that did not fit.
+    /// Number of dropped ranges.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -107,7 +108,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against a plain search of the list, with ranges small and large.
+        /// Compared with a linear search of the list, with small and large ranges.
         #[test]
         fn the_newest_that_covers_wins(
             list in prop::collection::vec((0_u64..20, 0_u64..(4 << 20), 1_u64..(3 << 20), any::<bool>()), 0..40),
@@ -121,7 +122,7 @@ mod tests {
             prop_assert_eq!(spans.dropped(), 0);
             for (time, address) in probes {
                 let covering = all.iter().filter(|span| span.time <= time && (span.start..span.end).contains(&address));
-                // Of equal times `max_by_key` takes the last.
+                // Of equal times, `max_by_key` takes the last.
                 let expected = covering.max_by_key(|span| span.time).and_then(|span| span.value);
                 prop_assert_eq!(spans.lookup(time, address).and_then(|span| span.value), expected);
             }

@@ -1,7 +1,7 @@
-//! The symbols of functions, or of data, in one or more symbol tables as ranges of addresses.
+//! The symbols of functions, or of data, in one or more symbol tables, as address ranges.
 //!
-//! samply-symbols' own list lets a symbol of `.dynsym` reach as far as the next one, so that a private function between two
-//! exported ones would get the first one's name. Here a symbol covers what its size says.
+//! samply-symbols' own list extends a symbol of `.dynsym` to the next one, so a private function
+//! between two exported ones would get the first one's name. Here, a symbol covers its size.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -12,11 +12,11 @@ use object::{
 };
 use rustc_hash::FxHashMap;
 
-/// Symbols nested deeper than this are not searched: real ones nest once or twice.
+/// Maximum nesting depth of symbols: real ones nest once or twice.
 const MAX_NESTING: usize = 64;
-/// Code is in sections with this flag.
+/// Section flag of code.
 const SHF_EXECINSTR: u64 = 4;
-/// Added to the rank of a symbol that does not say that it is a function.
+/// Added to the rank of a symbol that is not marked as a function.
 const UNTYPED: u8 = 3;
 /// No enclosing symbol.
 const NONE: u32 = u32::MAX;
@@ -25,7 +25,8 @@ const NONE: u32 = u32::MAX;
 pub(crate) struct SymbolTable<'data, 'files> {
     files: &'files [File<'data>],
     entries: Vec<Entry>,
-    /// Names of functions that are known by another one, if they begin with an underscore and are not mangled; by address.
+    /// Other names of functions that have several, if they begin with an underscore and are not
+    /// mangled; by address.
     underscored: Vec<(u64, NameIndex)>,
 }
 
@@ -33,13 +34,13 @@ pub(crate) struct SymbolTable<'data, 'files> {
 struct Entry {
     start: u64,
     end: u64,
-    /// Where the name is.
+    /// Location of the name.
     name: NameIndex,
-    /// The nearest earlier entry that reaches into this one.
+    /// The nearest earlier entry that extends into this one.
     enclosing: u32,
-    /// Whether `end` is the symbol's own word, or a guess.
+    /// Whether `end` is from the symbol, or a guess.
     extent: SymbolExtent,
-    /// Lower is better among symbols of one address.
+    /// Rank among symbols of one address; lower is better.
     rank: u8,
 }
 
@@ -50,12 +51,12 @@ struct NameIndex {
     symbol: u32,
 }
 
-/// How far a symbol reaches.
+/// The extent of a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SymbolExtent {
     /// The symbol has a size.
     Sized,
-    /// It has none, in a complete table: it reaches to the next symbol.
+    /// It has none, in a complete table: it extends to the next symbol.
     ToNext,
     /// It has none, in a table of exported symbols only: it may end anywhere before the next one.
     Unknown,
@@ -67,7 +68,7 @@ pub(crate) struct Hit<'data> {
     pub start: u64,
     pub end: u64,
     pub extent: SymbolExtent,
-    /// It has neither a type nor a size: it may mark a place inside a function.
+    /// It has neither a type nor a size: it may mark a location inside a function.
     pub is_label: bool,
     pub name: &'data [u8],
 }
@@ -79,12 +80,13 @@ impl Entry {
 }
 
 impl<'data, 'files> SymbolTable<'data, 'files> {
-    /// The symbols of all `files`, which share one address space (a binary and its debug files; at most 255).
+    /// The symbols of all `files`, which share one address space (a binary and its debug files; at
+    /// most 255).
     pub(crate) fn new(files: &'files [File<'data>]) -> Self {
         Self::with(files, Self::add)
     }
 
-    /// The same of data: objects that state their size.
+    /// The same for data: objects that have a size.
     pub(crate) fn of_data(files: &'files [File<'data>]) -> Self {
         Self::with(files, Self::add_data)
     }
@@ -138,7 +140,8 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
         range.contains(&start).then(|| self.lookup(start))?
     }
 
-    /// Where the last symbol in front of `svma` ends, which no symbol covers; of one without a size, where it starts.
+    /// The end of the last symbol before `svma` that does not cover it; for one without a size, its
+    /// start.
     pub(crate) fn end_before(&self, svma: u64) -> Option<u64> {
         let behind = self.entries.partition_point(|entry| entry.start <= svma);
         let mut index = behind.checked_sub(1)?;
@@ -159,8 +162,9 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
         Some(last.min(svma))
     }
 
-    /// Whether a symbol other than the one that [`Self::lookup`] finds gives the function at `start` this name, which begins with an
-    /// underscore. What a compiler added (`.constprop.0`) does not count.
+    /// Whether a symbol other than the one that [`Self::lookup`] finds gives the function at
+    /// `start` this name, which begins with an underscore. Suffixes that a compiler added
+    /// (`.constprop.0`) are ignored.
     pub(crate) fn is_alias(&self, start: u64, name: &str) -> bool {
         let first = self.underscored.partition_point(|(address, _)| *address < start);
         let here = self.underscored.get(first..).unwrap_or_default().iter();
@@ -168,7 +172,8 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
             .any(|(_, index)| self.name(*index).is_some_and(|alias| is_named(alias, name)))
     }
 
-    /// Adds the function symbols of `file`; `section_ends` learns where the section of each unsized one ends.
+    /// Adds the function symbols of `file`; `section_ends` receives the section end of each unsized
+    /// one.
     fn add(&mut self, file: &File<'data>, file_index: u8, section_ends: &mut FxHashMap<u64, u64>) {
         let executable = executable_ranges(file);
         let complete = file.symbol_table().is_some();
@@ -214,7 +219,8 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
         }
     }
 
-    /// Adds the objects of `file`. Those of a thread's own have no address, and those without a size could end anywhere.
+    /// Adds the objects of `file`. Thread-local ones have no address, and those without a size
+    /// could end anywhere.
     fn add_data(&mut self, file: &File<'data>, file_index: u8, _: &mut FxHashMap<u64, u64>) {
         let tables = [(false, file.symbol_table()), (true, file.dynamic_symbol_table())];
         for (dynamic, symbol) in tables.into_iter().flat_map(|(dynamic, table)| {
@@ -265,7 +271,8 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
         self.underscored = underscored;
     }
 
-    /// Whether people know a function by the first name rather than by the second: `malloc`, not `__libc_malloc`.
+    /// Whether the first name of a function is more common than the second: `malloc`, not
+    /// `__libc_malloc`.
     fn plainer(&self, first: NameIndex, second: NameIndex) -> bool {
         let key = |index| {
             let name = self.name(index).unwrap_or_default();
@@ -279,7 +286,7 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
         key(first) < key(second)
     }
 
-    /// Links each entry to the symbol around it, and drops unsized symbols inside others.
+    /// Links each entry to its enclosing symbol, and drops unsized symbols inside others.
     fn link_enclosing(&mut self) {
         let mut kept: Vec<Entry> = Vec::with_capacity(self.entries.len());
         let mut open: Vec<u32> = Vec::new();
@@ -304,7 +311,8 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
         self.entries = kept;
     }
 
-    /// Whether a label is a place inside of what the symbol before it names: assemblers call it `function.place` then.
+    /// Whether a label marks a location inside the preceding symbol: assemblers then use the form
+    /// `function.place`.
     fn is_part(&self, label: &Entry, before: Option<&Entry>) -> bool {
         let names = before.and_then(|before| Some((self.name(before.name)?, self.name(label.name)?)));
         label.is_label()
@@ -312,7 +320,7 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
                 .is_some_and(|(before, label)| label.strip_prefix(before).is_some_and(|rest| rest.starts_with(b".")))
     }
 
-    /// Lets unsized symbols reach to the next symbol or the end of their section.
+    /// Extends unsized symbols to the next symbol or the end of their section.
     fn close_unsized(&mut self, section_ends: &FxHashMap<u64, u64>) {
         let mut next_start = u64::MAX;
         for entry in self.entries.iter_mut().rev() {
@@ -340,7 +348,7 @@ impl<'data, 'files> SymbolTable<'data, 'files> {
     }
 }
 
-/// Global symbols are better than weak ones, and those better than local ones.
+/// Global symbols are better than weak ones, and those are better than local ones.
 fn binding(symbol: &Symbol<'_, '_>) -> u8 {
     if symbol.is_weak() {
         1
@@ -351,24 +359,24 @@ fn binding(symbol: &Symbol<'_, '_>) -> u8 {
     }
 }
 
-/// Whether a label is more than a mark of the assembler's own: `.L5`, or arm64's `$x`.
+/// Whether a label is more than an internal mark of the assembler: `.L5`, or arm64's `$x`.
 fn is_named_label(symbol: &Symbol<'_, '_>) -> bool {
     let name = symbol.name_bytes().unwrap_or_default();
     !name.is_empty() && !name.starts_with(b".L") && !name.starts_with(b"$")
 }
 
-/// Whether a symbol is a plain C name with an underscore in front.
+/// Whether a symbol is a plain C name that starts with an underscore.
 fn is_underscored(symbol: &[u8]) -> bool {
     symbol.starts_with(b"_") && !symbol.starts_with(b"_Z") && !symbol.starts_with(b"_R")
 }
 
-/// Whether a symbol is the function `name`, or a variant that a compiler made of it.
+/// Whether a symbol is the function `name`, or a variant that a compiler generated.
 pub(crate) fn is_named(symbol: &[u8], name: &str) -> bool {
     let rest = symbol.strip_prefix(name.as_bytes());
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
 }
 
-/// Start and end of every section with code, sorted.
+/// Start and end of every code section, sorted.
 pub(crate) fn executable_ranges(file: &File<'_>) -> Vec<(u64, u64)> {
     let is_code = |flags| matches!(flags, SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & SHF_EXECINSTR != 0);
     let mut ranges: Vec<_> = file

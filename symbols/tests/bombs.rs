@@ -1,7 +1,7 @@
-//! Small files that claim, or hold, any amount of bytes: what they cost is bounded by their own size. The peak of this process's memory is
-//! compared, so that the tests take turns.
+//! Small files that claim, or contain, any amount of bytes: their cost is bounded by their own
+//! size. The peak of this process's memory is compared, so the tests run one after another.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)] // Tests say what they need by failing.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // A failed unwrap fails the test.
 
 mod build;
 
@@ -15,9 +15,9 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use symbols::elf::ElfFile;
 
-/// Bytes that the bombs hold.
+/// Decompressed size of the bombs in bytes.
 const HELD: u64 = 512 << 20;
-/// Bytes that reading one may take: the largest is believed to hold 64 times its half megabyte.
+/// Maximum bytes for reading one: the largest is accepted with 64 times its half megabyte.
 const MAY_TAKE: u64 = 96 << 20;
 
 const SHF_ALLOC: u64 = 2;
@@ -27,7 +27,7 @@ const ZSTD: u32 = 2;
 
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Bytes that this process had at most while `action` ran, beyond what it had before.
+/// Peak memory of this process in bytes during `action`, beyond that before it.
 fn peak(action: impl FnOnce()) -> u64 {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let resident = |name: &str| {
@@ -62,7 +62,7 @@ fn zstd(size: u64) -> Vec<u8> {
     frame
 }
 
-/// A compressed section: its header (`Elf64_Chdr`) and what is behind it.
+/// A compressed section: its header (`Elf64_Chdr`) and its content.
 fn section(kind: u32, claimed: u64, compressed: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend_from_slice(&kind.to_le_bytes());
@@ -114,18 +114,18 @@ fn unwind_information_that_claims_or_holds_too_much() {
     let bombs = [
         (ZLIB, zlib(HELD), HELD),
         (ZSTD, zstd(HELD), HELD),
-        // It holds more than it claims.
+        // It contains more than it claims.
         (ZLIB, zlib(HELD), 1 << 20),
         (ZSTD, zstd(HELD), 1 << 20),
     ];
     for (kind, compressed, claimed) in bombs {
         for name in [".debug_frame", ".eh_frame", ".text"] {
-            // What is loaded is never compressed.
+            // Loaded sections are never compressed.
             let loaded = if name == ".debug_frame" { 0 } else { SHF_ALLOC };
             let bytes = elf(&[(name, SHF_COMPRESSED | loaded, section(kind, claimed, &compressed))]);
             let elf = ElfFile::from_bytes(Arc::from(bytes)).unwrap();
             let taken = peak(|| {
-                // One that holds more than it claims is what it claims.
+                // One that contains more than it claims is read as what it claims.
                 let made = elf.section(name).map_or(0, |section| section.bytes.len() as u64);
                 assert!(
                     made == 0 || (made == claimed && claimed < HELD && name == ".debug_frame"),
@@ -138,7 +138,7 @@ fn unwind_information_that_claims_or_holds_too_much() {
     }
 }
 
-/// A length is a header's to say: nothing is decompressed for it.
+/// The length is in the header: nothing is decompressed for it.
 #[test]
 fn what_is_plausible_is_decompressed_once() {
     let mut noise = 1_u64;

@@ -1,6 +1,7 @@
-//! Files that another program cuts off while they are mapped: zeros and an error, never the end of the process.
+//! Files that another program truncates while they are mapped: zeros and an error, but never the
+//! end of the process.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)] // Tests say what they need by failing.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // A failed unwrap fails the test.
 
 mod build;
 
@@ -14,7 +15,7 @@ use symbols::elf::{ElfError, ElfFile};
 const C_SOURCE: &str = include_str!("programs/functions.c");
 const PAGE: u64 = 4096;
 
-/// Ends the other thread, also when this one panics.
+/// Ends the other thread, even if this one panics.
 struct Done<'a>(&'a AtomicBool);
 
 impl Drop for Done<'_> {
@@ -37,19 +38,19 @@ fn what_was_cut_off_reads_as_zeros_and_is_said() {
         .unwrap()
         .set_len(PAGE)
         .unwrap();
-    assert!(!cut.was_cut(), "nobody has read what is missing");
-    // The text is at the second page or behind it.
+    assert!(!cut.was_cut(), "the missing part was not read yet");
+    // The text is at the second page or after it.
     assert!(text.svma.start >= PAGE);
     assert!(text.bytes.iter().all(|byte| *byte == 0));
     assert!(cut.was_cut() && text.bytes.was_cut());
     assert!(cut.functions().is_empty() && cut.section_places().is_empty());
     assert!(!whole.was_cut() && !whole.functions().is_empty());
-    // What a mapping gave back can be mapped again.
+    // Memory of a released mapping can be mapped again.
     drop((cut, text));
     assert!(!open("whole").functions().is_empty());
 }
 
-/// Every instant of reading: names are right or there are none.
+/// At every moment of reading, names are right or absent.
 #[test]
 fn cut_again_and_again_while_it_is_read() {
     let build = Build::new("cut", "c", C_SOURCE, &["-O1", "-g"]);
@@ -71,7 +72,8 @@ fn cut_again_and_again_while_it_is_read() {
         let _done = Done(&done);
         while answered + refused < 300 {
             match symbolicator.resolve(&request, &symbol.probes()) {
-                // A file that was cut between two pages and written again meanwhile may lack names, and has no others.
+                // A file that was cut between two pages and written again meanwhile may lack names,
+                // but has no wrong ones.
                 Ok(names) => {
                     answered += 1;
                     for name in names.into_iter().flatten() {
@@ -90,7 +92,7 @@ fn cut_again_and_again_while_it_is_read() {
             }
         }
     });
-    println!("{answered} times whole, {refused} times not");
+    println!("complete {answered} times, incomplete {refused} times");
 }
 
 /// The lines of a program may be in another file, which its library opens.

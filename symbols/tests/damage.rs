@@ -1,6 +1,6 @@
 //! Damaged ELF files: an error or fewer names, never a panic and never a wrong name.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)] // Tests say what they need by failing.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // A failed unwrap fails the test.
 
 mod build;
 
@@ -99,7 +99,8 @@ fn cut_in_half_says_what_is_missing() {
     );
 }
 
-/// Of a file without section headers, as `sstrip` makes them, the segments have to be there.
+/// For a file without section headers, such as the output of `sstrip`, the segments must be
+/// complete.
 #[test]
 fn truncated_at_every_sixteenth() {
     let build = Build::new("whole", "c", C_SOURCE, &["-O1", "-g"]);
@@ -156,7 +157,7 @@ fn a_damaged_debug_file_costs_only_its_names() {
     }
 }
 
-/// Many single bytes set to other values: whatever the answer, there is one.
+/// Many single bytes set to other values: there is always some answer.
 #[test]
 fn flipped_bytes() {
     let build = Build::new("whole", "c", C_SOURCE, &["-O1", "-g"]);
@@ -164,7 +165,7 @@ fn flipped_bytes() {
     let symbol = build.symbol("private_middle");
     let path = build.path("flipped");
     let symbolicator = symbolicator();
-    // The headers densely, the rest here and there; the steps are prime so that they meet every field.
+    // The headers densely, the rest sparsely; the steps are prime so that they hit every field.
     let places = (0..64)
         .chain((64..contents.len()).step_by(97))
         .chain(contents.len() - 2400..contents.len());
@@ -236,7 +237,7 @@ fn inside_an_async_runtime() {
     assert!(names[0].as_ref().unwrap().inline_chain[0].line.is_some());
 }
 
-/// The search table says that the unwind entries lie before their section.
+/// The search table claims that the unwind entries are before their section.
 #[test]
 fn a_misleading_search_table_costs_only_placeholders() {
     let build = Build::new("library.so", "c", C_SOURCE, &["-O1", "-shared", "-fPIC"]);

@@ -1,6 +1,6 @@
 //! Code without typed symbols: labels of assemblers, the entry point.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)] // Tests say what they need by failing.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // A failed unwrap fails the test.
 
 mod build;
 
@@ -20,7 +20,7 @@ fn functions(names: &[Option<AddressName>]) -> Vec<&str> {
         .collect()
 }
 
-/// Labels as people write them: without a type and a size, some with unwind information.
+/// Labels in handwritten assembly: without a type and a size, some with unwind information.
 const LABELS: &str = r#"
     __asm__(".text\nplain:\n nop\n ret\n.globl seen\nseen:\n nop\nseen.loop:\n nop\n.Lmark:\n ret\n"
             ".globl described\ndescribed:\n.cfi_startproc\n nop\ninner:\n nop\n ret\n.cfi_endproc\n"
@@ -37,7 +37,8 @@ fn labels_without_a_type_name_their_code() {
         u32::from_str_radix(&line.unwrap()[..16], 16).unwrap()
     };
     let (plain, seen, described, late) = (address("plain"), address("seen"), address("described"), address("late"));
-    // Two bytes each, but for `seen`, which has three, and the last two, whose labels are at their second.
+    // Two bytes each, except `seen`, which has three, and the last two, whose labels are at their
+    // second byte.
     let probes = [
         plain,
         plain + 1,
@@ -93,7 +94,8 @@ fn code_at_the_entry_point_is_one_function() {
     assert!(names.iter().flatten().all(|name| name.is_nameless));
 }
 
-/// As glibc describes `__restore_rt`: who unwinds looks in front of its first byte, which the handler returns to.
+/// As glibc describes `__restore_rt`: unwinders look before its first byte, which the handler
+/// returns to.
 #[test]
 fn what_signal_handlers_return_to_is_named_from_its_entry_on() {
     let source = r#"

@@ -1,6 +1,6 @@
-//! Inline chains with file and line, against the sources and against binutils' `addr2line`.
+//! Inline chains with file and line, compared with the sources and with binutils' `addr2line`.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)] // Tests say what they need by failing.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // A failed unwrap fails the test.
 
 mod build;
 
@@ -60,7 +60,7 @@ fn assert_cpp_chain(symbolicator: &Symbolicator, build: &Build) {
 
 #[test]
 fn functions_with_several_names_keep_their_underscores() {
-    // As in libc: the function is `__NAME_impl`, and people know it by the other name.
+    // As in libc: the function is `__NAME_impl`, but is commonly known by the other name.
     let source = "
         __attribute__((noinline)) int __twin_impl(int x) { return x * 3; }
         int twin(int x) __attribute__((alias(\"__twin_impl\")));
@@ -125,7 +125,7 @@ fn cpp_inlining_in_split_dwarf_5() {
         &["-O2", "-g", "-gdwarf-5", "-gsplit-dwarf"],
     );
     assert_cpp_chain(&symbolicator(), &build);
-    // Another unit's file is not taken for it.
+    // Another unit's file is not accepted for it.
     let dwo = fs::read_dir(&build.directory)
         .unwrap()
         .map(|entry| entry.unwrap().path());
@@ -190,8 +190,9 @@ fn names_that_start_with_an_underscore_keep_it() {
     }
 }
 
-/// An executable at fixed addresses that is larger than its base address. Counted from the base, the long function at
-/// its end has the addresses that the unwind tables state for the short functions at its start.
+/// An executable at fixed addresses that is larger than its base address. Relative to the base, the
+/// long function at its end has the addresses that the unwind tables state for the short functions
+/// at its start.
 #[test]
 fn large_executable_with_fixed_addresses() {
     let build = Build::new("small", "c", C_SOURCE, &[]);
@@ -264,7 +265,8 @@ struct Server {
 }
 
 impl Server {
-    /// Serves `contents` at `path` and nothing else; with `None` it accepts connections and never answers.
+    /// Serves `contents` at `path` and nothing else; with `None`, it accepts connections and never
+    /// responds.
     fn start(path: String, contents: Option<Vec<u8>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -291,7 +293,7 @@ impl Server {
                     "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
                     body.len()
                 );
-                // The client may hang up on an answer that it does not want.
+                // The client may close the connection on a response that it rejects.
                 let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
             }
         });

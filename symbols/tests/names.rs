@@ -1,6 +1,6 @@
-//! Names from symbol tables and `.eh_frame`, against what `nm` said before stripping.
+//! Names from symbol tables and `.eh_frame`, compared with the output of `nm` before stripping.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)] // Tests say what they need by failing.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // A failed unwrap fails the test.
 
 mod build;
 
@@ -136,7 +136,7 @@ fn an_unsized_symbol_of_a_library_is_not_stretched() {
     assert_eq!(
         functions(&names),
         ["from_assembly", "hidden", "hidden"],
-        "the whole table says where the next one is"
+        "the complete table contains the next one"
     );
     build.tool("strip", &["--strip-all", "assembly.so"]);
     let unknown = format!("fun_{from_assembly:x}");
@@ -215,7 +215,7 @@ fn without_a_build_id_the_checksum_decides() {
 #[test]
 fn mini_debug_info() {
     let build = Build::new("library.so", "c", C_SOURCE, LIBRARY);
-    // As Fedora's find-debuginfo makes it: the functions that .dynsym does not have.
+    // As Fedora's find-debuginfo does: the functions that .dynsym does not have.
     fs::write(build.path("keep"), "private_middle\n").unwrap();
     build.tool("objcopy", &["--only-keep-debug", "library.so", "debug"]);
     let sections = [
@@ -298,7 +298,7 @@ fn odd_paths() {
     }
 }
 
-/// The C library of this machine, against `nm` and `readelf`.
+/// The C library of this machine, compared with `nm` and `readelf`.
 #[test]
 fn system_library() {
     let library = Path::new("/lib/x86_64-linux-gnu/libc.so.6");
@@ -306,7 +306,7 @@ fn system_library() {
         println!("skipped: no {}", library.display());
         return;
     }
-    // Without its build id, because a debug file that may be installed would know more than this test.
+    // Without its build id, because an installed debug file would know more than this test.
     let directory = tempfile::tempdir().unwrap();
     let copy = directory.path().join("library.so");
     build::run(
@@ -361,14 +361,14 @@ fn system_library() {
             let frame = frames.iter().find(|(start, end)| (*start..*end).contains(probe));
             match (frame, name) {
                 (Some((start, _)), _) => {
-                    // The entry of `__restore_rt` begins in front of it.
+                    // The entry of `__restore_rt` begins before it.
                     let is_its = symbol == Some(format!("fun_{start:x}").as_str());
                     if !is_its {
                         assert_eq!(symbol, Some(format!("fun_{:x}", start + 1).as_str()), "{probe:#x}");
                         signal_returns.insert(*start);
                     }
                 }
-                // Nothing known is from there to the probe.
+                // Nothing is known between there and the probe.
                 (None, Some(name)) => assert!(
                     !frames
                         .iter()

@@ -1,6 +1,7 @@
-//! Pipes that take a debug file's place between looking and opening: nothing waits for their other end.
+//! Pipes that replace a debug file between checking and opening: no thread blocks on their other
+//! end.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)] // Tests say what they need by failing.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // A failed unwrap fails the test.
 
 mod build;
 
@@ -17,7 +18,7 @@ use nix::unistd::mkfifo;
 
 const C_SOURCE: &str = include_str!("programs/functions.c");
 
-/// What is at `path` is by turns the file that was there and a pipe.
+/// The original file and a pipe alternate at `path`.
 fn swap(path: PathBuf, done: Arc<AtomicBool>) -> std::thread::JoinHandle<()> {
     let beside = |suffix: &str| PathBuf::from(format!("{}{suffix}", path.display()));
     let (file, pipe) = (beside(".file"), beside(".pipe"));
@@ -32,7 +33,7 @@ fn swap(path: PathBuf, done: Arc<AtomicBool>) -> std::thread::JoinHandle<()> {
                     fs::hard_link(from, &fresh).unwrap();
                 }
                 fs::rename(&fresh, &path).unwrap();
-                // Two names of one file stay where they are when one is renamed to the other.
+                // Two names of one file both stay if one is renamed to the other.
                 let _ = fs::remove_file(&fresh);
             }
         }
@@ -43,7 +44,7 @@ fn beside_of(path: &Path) -> PathBuf {
     PathBuf::from(format!("{}.fresh", path.display()))
 }
 
-/// Names are asked for again and again; whoever waits for a pipe fails here.
+/// Names are requested again and again; a thread that blocks on a pipe fails here.
 fn names_while_swapped(build: Build, swapped: PathBuf) {
     let done = Arc::new(AtomicBool::new(false));
     let swapping = swap(swapped, Arc::clone(&done));
@@ -59,7 +60,7 @@ fn names_while_swapped(build: Build, swapped: PathBuf) {
     let answer = told.recv_timeout(Duration::from_mins(2));
     done.store(true, Ordering::SeqCst);
     swapping.join().unwrap();
-    answer.expect("names are waited for");
+    answer.expect("naming blocks");
 }
 
 #[test]

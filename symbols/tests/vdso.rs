@@ -1,6 +1,6 @@
 //! The image that the kernel maps into every process: an ELF file that is only in memory.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)] // Tests say what they need by failing.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // A failed unwrap fails the test.
 
 use std::fs;
 use std::os::unix::fs::FileExt as _;

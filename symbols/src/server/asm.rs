@@ -1,4 +1,4 @@
-//! `/asm/v1`: machine code of a library, disassembled by samply-api.
+//! `/asm/v1`: disassembled machine code of a library, from samply-api.
 
 use samply_symbols::LookupAddress;
 use serde::Deserialize;
@@ -7,10 +7,10 @@ use serde_json::json;
 use super::libraries::{Asked, Entry, Libraries};
 use super::{Known, address, parse};
 
-/// Bytes of code in one answer: larger functions are cut.
+/// Maximum bytes of code in a response: larger functions are truncated.
 const MAX_BYTES: u32 = 1 << 20;
 
-/// The question.
+/// The request.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Request {
@@ -23,7 +23,7 @@ struct Request {
     continue_until_function_end: bool,
 }
 
-/// Answers the question, or says why not.
+/// Answers the request, or returns the reason why not.
 pub(super) async fn answer(known: &Known, question: &str) -> Result<String, String> {
     let request: Request = parse(question)?;
     let entry = known.libraries.find(Asked {
@@ -38,7 +38,7 @@ pub(super) async fn answer(known: &Known, question: &str) -> Result<String, Stri
     {
         size = size.max(end.saturating_sub(start));
     }
-    // Asked anew in our own words: nothing but what was checked goes on.
+    // The request is rebuilt: only checked values are passed on.
     let checked = json!({
         "name": entry.name,
         "codeId": entry.code_id,

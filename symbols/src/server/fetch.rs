@@ -1,5 +1,6 @@
-//! Sources that are not on this machine: from debuginfod, or from where a release's debug info says that they are. Only with
-//! `--fetch-source`, and only from hosts that are known here: debug info may name any.
+//! Downloads sources that are not on this machine, from debuginfod or from the location in a
+//! release's debug info. Only with `--fetch-source`, and only from the hosts listed here: debug
+//! info may name any host.
 
 use std::time::Duration;
 
@@ -10,16 +11,16 @@ use super::libraries::Entry;
 use super::source::{MAX_BYTES, text};
 use crate::Debuginfod;
 
-/// For one file.
+/// Timeout for one file.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// The host of Firefox's repositories, and the bucket of the sources that its build makes.
+/// The host of Firefox's repositories, and the bucket of the sources that its build generates.
 const MOZILLA_HG: &str = "hg.mozilla.org";
 const MOZILLA_BUCKET: &str = "gecko-generated-sources";
 
-/// The text of a source file.
+/// Returns the text of a source file.
 ///
 /// # Errors
-/// Nobody has it: the reason of the last that was asked.
+/// No server has it: the reason of the last one.
 pub(super) async fn source(
     path: &SourceFilePath,
     entry: &Entry,
@@ -32,7 +33,7 @@ pub(super) async fn source(
         .build()
         .map_err(|error| error.to_string())?;
     let on_the_web = path.mapped_path().and_then(web_address);
-    let mut last = "the source is not on this machine, and its debug info does not say where else".to_owned();
+    let mut last = "the source is not on this machine, and its debug info names no other location".to_owned();
     for url in on_the_web
         .into_iter()
         .chain(debuginfod_addresses(path.raw_path(), entry, debuginfod))
@@ -45,7 +46,7 @@ pub(super) async fn source(
     Err(last)
 }
 
-/// Where a public repository has the file.
+/// Location of the file in a public repository.
 fn web_address(path: &MappedPath) -> Option<Url> {
     let (host, parts) = match path {
         MappedPath::Git { repo, path, rev } => {
@@ -75,7 +76,8 @@ fn debuginfod_addresses(raw: &str, entry: &Entry, debuginfod: Option<&Debuginfod
     debuginfod.urls.iter().filter_map(address).collect()
 }
 
-/// An address with more path; what has a meaning in addresses is encoded, and `..` is refused.
+/// Builds a URL from a host and path segments; special characters are encoded, and `..` is
+/// rejected.
 fn below<'p>(base: &str, parts: impl Iterator<Item = &'p str>) -> Option<Url> {
     let mut url = Url::parse(base).ok()?;
     let mut path = url.path_segments_mut().ok()?;

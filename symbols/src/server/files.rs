@@ -1,4 +1,5 @@
-//! The files of the libraries that a profile names, and where their debug files may be. Every name may be a stranger's.
+//! The files of the libraries in a profile, and the locations of their debug files. All names are
+//! untrusted.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use crate::symbolicator::debug_files::{self, Location, Read};
 use crate::symbolicator::debuginfod::{Client, Kind};
 use crate::symbolicator::locate::{SYSTEM_DEBUG_DIRECTORY, build_id_path};
 
-/// Finds and opens them.
+/// Finds and opens the files of libraries.
 pub(super) struct Files {
     known: Mutex<HashMap<Key, LibraryInfo>>,
     debuginfod: Option<Client>,
@@ -33,7 +34,7 @@ impl Files {
         }
     }
 
-    /// A library that the profile names.
+    /// A library of the profile.
     pub fn add(&self, library: LibraryInfo) {
         if let (Some(name), Some(id)) = (&library.debug_name, library.debug_id) {
             let key = (name.clone(), id);
@@ -44,12 +45,12 @@ impl Files {
         }
     }
 
-    /// A file was cut off while it was read for an answer.
+    /// Whether a file was truncated while it was read for a response.
     pub fn was_cut(&self) -> bool {
         self.read.was_cut()
     }
 
-    /// What the profile says about a library, with what the question says.
+    /// Combines the profile's information about a library with the request's.
     fn known(&self, asked: &LibraryInfo) -> LibraryInfo {
         let mut info = asked.clone();
         if let (Some(name), Some(id)) = (&asked.debug_name, asked.debug_id)
@@ -78,7 +79,7 @@ impl Files {
         let path = match &location {
             Location::First(path) | Location::At(path) => path.clone(),
             Location::Download(build_id, kind) => {
-                let client = self.debuginfod.as_ref().ok_or("no debuginfod server is named")?;
+                let client = self.debuginfod.as_ref().ok_or("no debuginfod server is configured")?;
                 client
                     .file(build_id, *kind)
                     .await
@@ -133,9 +134,9 @@ impl FileAndPathHelper for Files {
         name: &str,
     ) -> FileAndPathHelperResult<Vec<Location>> {
         let path = first.path().ok_or("only files of this machine have one")?;
-        // A name with folders in it could lead anywhere.
+        // A name that contains folders could lead anywhere.
         if Path::new(name).file_name() != Some(name.as_ref()) {
-            return Err("it is no name of a file".into());
+            return Err("it is not a file name".into());
         }
         let folder = path.parent().ok_or("it is in no folder")?.canonicalize()?;
         let below = folder.strip_prefix("/").unwrap_or(&folder);

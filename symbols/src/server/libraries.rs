@@ -1,4 +1,4 @@
-//! The libraries that a profile names, by the ids that questions name them with.
+//! The libraries of a profile, by the ids that requests use.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -12,37 +12,37 @@ use super::files::Files;
 use crate::Debuginfod;
 use crate::vetted::{self, Vetted};
 
-/// A library as the profile has it.
+/// A library in the profile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Library {
     /// Base name.
     pub name: String,
-    /// Where it was.
+    /// Its path.
     pub path: String,
-    /// Base name of its debug file, or its own.
+    /// Base name of its debug file, or of the library itself.
     pub debug_name: String,
-    /// Where its debug file was, or it itself.
+    /// Path of its debug file, or of the library itself.
     pub debug_path: String,
-    /// In Breakpad's spelling.
+    /// Breakpad id.
     pub breakpad_id: String,
-    /// The build id in hexadecimal.
+    /// Build id in hexadecimal.
     pub code_id: Option<String>,
-    /// As `uname -m` says it.
+    /// Architecture, as `uname -m` prints it.
     pub arch: Option<String>,
 }
 
-/// What a question names a library with.
+/// The id of a library in a request.
 pub(super) type Key = (String, DebugId);
 
-/// All of them.
+/// The libraries, and their symbols.
 pub(super) struct Libraries {
-    /// Finds their symbols.
+    /// Finds the symbols of libraries.
     pub manager: SymbolManager<Files>,
     by_debug_id: HashMap<Key, Entry>,
     by_code_id: HashMap<String, Key>,
 }
 
-/// What is needed of a library besides its symbols.
+/// Properties of a library for reading its symbols.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub key: Key,
@@ -51,7 +51,7 @@ pub(super) struct Entry {
     pub code_id: Option<String>,
 }
 
-/// How a question names a library.
+/// The library id of a request.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Asked<'q> {
     pub debug_name: Option<&'q str>,
@@ -73,15 +73,15 @@ impl Libraries {
         all
     }
 
-    /// What samply answers.
+    /// The response of samply.
     pub async fn query(&self, path: &str, question: &str) -> String {
         Api::new(&self.manager).query_api(path, question).await
     }
 
-    /// The symbols of a library.
+    /// Loads the symbols of a library.
     ///
     /// # Errors
-    /// There are none: why, as a sentence for the person.
+    /// There are no symbols; the reason is a sentence for the user.
     pub async fn symbols(&self, key: &Key) -> Result<SymbolMap<Files>, String> {
         let info = LibraryInfo {
             debug_name: Some(key.0.clone()),
@@ -93,11 +93,11 @@ impl Libraries {
     }
 
     fn add(&mut self, library: &Library, contested: &HashSet<DebugId>) {
-        // Without an id nothing tells whether the file is still the one that ran.
+        // Without an id, it is unknown whether the file is still the one that ran.
         let Some(debug_id) = debug_id(&library.breakpad_id) else {
             return;
         };
-        // A path that may not be opened is left out: symbols may come from a debug file.
+        // A path that may not be opened is skipped: symbols may come from a debug file.
         let is_usable = |path: &str| !contested.contains(&debug_id) && vetted::is_library(Path::new(path));
         let usable = |path: &str| is_usable(path).then(|| path.to_owned());
         let key = (library.debug_name.clone(), debug_id);
@@ -123,7 +123,7 @@ impl Libraries {
         self.by_debug_id.insert(key, entry);
     }
 
-    /// The library that a question is about, if the profile names it.
+    /// The library of a request, if it is in the profile.
     pub fn find(&self, asked: Asked<'_>) -> Result<&Entry, String> {
         let by_debug_id = || {
             let key = (asked.debug_name?.to_owned(), debug_id(asked.debug_id?)?);
@@ -135,11 +135,12 @@ impl Libraries {
         };
         by_debug_id()
             .or_else(by_code_id)
-            .ok_or_else(|| "the profile names no such library".to_owned())
+            .ok_or_else(|| "there is no such library in the profile".to_owned())
     }
 }
 
-/// The ids that files with different contents claim: a forged one would answer for the other. Of these no file is opened that the profile names.
+/// Ids that files with different contents claim: a forged file could answer for the other. For
+/// these, no file of the profile is opened.
 fn contested(libraries: &[Library]) -> HashSet<DebugId> {
     let mut paths: HashMap<DebugId, Vec<&str>> = HashMap::new();
     for library in libraries {
@@ -162,7 +163,7 @@ fn contested(libraries: &[Library]) -> HashSet<DebugId> {
         .collect()
 }
 
-/// Both are there, with the same contents.
+/// Whether both files exist, with the same contents.
 fn is_same(one: &Path, other: &Path) -> bool {
     let vetted = |path: &Path| path.is_absolute().then(|| Vetted::new(path).ok())?;
     let (Some(one), Some(other)) = (vetted(one), vetted(other)) else {

@@ -1,8 +1,9 @@
-//! The profiler's symbol server without its network: questions and answers are JSON, as Mozilla's and samply's servers
-//! speak it. <https://tecken.readthedocs.io/en/latest/symbolication.html>
+//! The profiler's symbol server without its network part: requests and responses are JSON in the
+//! protocol of Mozilla's and samply's servers.
+//! <https://tecken.readthedocs.io/en/latest/symbolication.html>
 //!
-//! Only libraries that the profile names are looked at, and only sources that both the profile and such a library's debug info
-//! name: see docs/server.md. Files are opened when they are first asked about.
+//! Only libraries in the profile are read, and only sources that both the profile and the debug
+//! info of such a library name: see docs/server.md. Files are opened on the first request for them.
 
 mod asm;
 mod fetch;
@@ -29,30 +30,31 @@ use crate::Debuginfod;
 use crate::elf::ElfError;
 use libraries::Libraries;
 
-/// Addresses in one question: the largest library of a browser's profile has a tenth.
+/// Maximum number of addresses in a request: the largest library of a browser's profile has a
+/// tenth.
 const MAX_FRAMES: usize = 500_000;
 
-/// What a profile names.
+/// The names in a profile.
 #[derive(Debug, Clone, Default)]
 pub struct Named {
     /// Its libraries.
     pub libraries: Vec<Library>,
-    /// Its source files, as spelled.
+    /// Its source files, as spelled in the profile.
     pub sources: HashSet<String>,
 }
 
-/// What the server may do.
+/// Configuration of the server.
 #[derive(Debug, Clone, Default)]
 pub struct ServerConfig {
-    /// Where sources may be.
+    /// Folders with sources.
     pub roots: SourceRoots,
     /// debuginfod servers, for debug files.
     pub debuginfod: Option<Debuginfod>,
-    /// Sources that are not here may be downloaded.
+    /// Whether missing sources may be downloaded.
     pub fetch_source: bool,
 }
 
-/// What can be asked.
+/// Kinds of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Query {
     /// Names of addresses.
@@ -64,7 +66,7 @@ pub enum Query {
 }
 
 impl Query {
-    /// The question of a path.
+    /// The kind of request for a path.
     pub fn from_path(path: &str) -> Option<Self> {
         match path {
             "/symbolicate/v5" => Some(Self::Symbolicate),
@@ -75,10 +77,10 @@ impl Query {
     }
 }
 
-/// Finds out what the profile names; an error is a sentence for the person.
+/// Reads the names in the profile; an error is a sentence for the user.
 type Read = dyn Fn() -> Result<Named, String> + Send + Sync;
 
-/// Answers questions about one profile.
+/// Answers requests about one profile.
 pub struct SymbolServer {
     config: ServerConfig,
     read: Box<Read>,
@@ -87,17 +89,18 @@ pub struct SymbolServer {
     runtime: Option<Runtime>,
 }
 
-/// What is known once the profile has been read.
+/// State that is initialized once the profile has been read.
 struct Known {
     sources: HashSet<String>,
     libraries: Libraries,
 }
 
 impl SymbolServer {
-    /// `read` is called at the first question, so that a link is there before a large profile has been read.
+    /// `read` is called on the first request, so the link is available before a large profile has
+    /// been read.
     ///
     /// # Errors
-    /// The system refuses a thread or a descriptor.
+    /// The system could not create a thread or a descriptor.
     pub fn new(
         config: ServerConfig,
         read: impl Fn() -> Result<Named, String> + Send + Sync + 'static,
@@ -115,10 +118,10 @@ impl SymbolServer {
         })
     }
 
-    /// Answers a question, in JSON; what can't be answered is `{"error": WHY}`. Blocks, perhaps for seconds; not for use
-    /// on a thread that drives an async runtime.
+    /// Answers a request, in JSON; the response to an unanswerable one is `{"error": WHY}`. Blocks,
+    /// possibly for seconds; not for use on a thread that drives an async runtime.
     pub fn answer(&self, query: Query, question: &[u8]) -> Vec<u8> {
-        // Damaged debug info can make samply-symbols panic. It costs this answer.
+        // Damaged debug info can make samply-symbols panic. Only this response fails.
         let answer = catch_unwind(AssertUnwindSafe(|| self.try_answer(query, question)))
             .unwrap_or_else(|_| Err("the debug info is damaged, and reading it failed".to_owned()));
         answer
@@ -128,7 +131,7 @@ impl SymbolServer {
 
     fn try_answer(&self, query: Query, question: &[u8]) -> Result<String, String> {
         let question = std::str::from_utf8(question).map_err(|_| "the question is not UTF-8".to_owned())?;
-        let runtime = self.runtime.as_ref().ok_or("the server is ending")?;
+        let runtime = self.runtime.as_ref().ok_or("the server is shutting down")?;
         let known = self.known.get_or_init(|| self.know()).as_ref().map_err(Clone::clone)?;
         let answer = match query {
             Query::Symbolicate => {
@@ -138,7 +141,7 @@ impl SymbolServer {
             Query::Source => runtime.block_on(source::answer(known, &self.config, question)),
             Query::Asm => runtime.block_on(asm::answer(known, question)),
         };
-        // An answer that was made of zeros would look like any other.
+        // A response based on zeros would look like any other.
         if known.libraries.manager.helper().was_cut() {
             return Err(ElfError::Cut.to_string());
         }
@@ -163,7 +166,7 @@ impl Drop for SymbolServer {
     }
 }
 
-/// A question is answered with as many names as it has addresses: that number has to have a limit.
+/// The response has at least one name per address, so the number of addresses is limited.
 fn check_size(question: &str) -> Result<(), String> {
     #[derive(Deserialize)]
     struct Job {
@@ -182,7 +185,7 @@ fn check_size(question: &str) -> Result<(), String> {
     let frames: usize = jobs.iter().flat_map(|job| &job.stacks).map(Vec::len).sum();
     if frames > MAX_FRAMES {
         return Err(format!(
-            "{frames} addresses are more than the {MAX_FRAMES} that one question may have"
+            "{frames} addresses are more than the limit of {MAX_FRAMES} per request"
         ));
     }
     Ok(())
@@ -192,7 +195,7 @@ fn parse<'q, T: Deserialize<'q>>(question: &'q str) -> Result<T, String> {
     serde_json::from_str(question).map_err(|error| format!("Couldn't parse request: {error}"))
 }
 
-/// `0x1a2b`, as the protocol writes addresses.
+/// Parses an address in the protocol's form: `0x1a2b`.
 fn address(text: &str) -> Result<u32, String> {
     let digits = text.strip_prefix("0x").ok_or_else(|| not_hexadecimal(&text))?;
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -202,5 +205,5 @@ fn address(text: &str) -> Result<u32, String> {
 }
 
 fn not_hexadecimal(text: &dyn Display) -> String {
-    format!("Couldn't parse request: {text} is no address as in 0x1a2b")
+    format!("Couldn't parse request: {text} is not an address like 0x1a2b")
 }

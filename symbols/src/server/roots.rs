@@ -1,4 +1,5 @@
-//! Where sources may be. A profile may come from anybody, and name any file: see docs/server.md.
+//! Folders with sources. A profile may be from an untrusted source, and name any file: see
+//! docs/server.md.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
@@ -7,9 +8,9 @@ use std::path::{Component, Path, PathBuf};
 use super::source;
 use crate::vetted::Vetted;
 
-/// Where packages, containers and build farms keep sources and headers.
+/// Folders in which packages, containers and build farms keep sources and headers.
 const SYSTEM: &[&str] = &["/usr", "/opt", "/build", "/nix/store", "/gnu/store"];
-/// Where no source is, whoever names it as a root.
+/// Folders without sources, even if they are named as a root.
 const NEVER: &[&str] = &[
     "/etc",
     "/run",
@@ -19,7 +20,7 @@ const NEVER: &[&str] = &[
     "/var/mail",
     "/var/spool",
 ];
-/// Hidden folders that hold sources. What else is hidden is somebody's key or mail.
+/// Hidden folders with sources. Other hidden folders may contain keys or mail.
 const HIDDEN: &[&str] = &[
     ".cargo/registry",
     ".cargo/git",
@@ -29,21 +30,21 @@ const HIDDEN: &[&str] = &[
     ".cache/bazel",
 ];
 
-/// Entries of a root that are let in one by one.
+/// Maximum number of entries of a root that are allowed individually.
 const ENTRIES: usize = 10_000;
 
 /// Folders below which sources may be opened.
 #[derive(Debug, Clone, Default)]
 pub struct SourceRoots {
-    /// Named by the person: hidden folders below them count, too.
+    /// Roots named by the user: hidden folders below them are included.
     named: Vec<PathBuf>,
-    /// Others.
+    /// Default roots.
     usual: Vec<PathBuf>,
 }
 
 impl SourceRoots {
-    /// The usual ones (the home folder, the working directory, the system's packages), and those that the person names.
-    /// Folders that do not exist are left out, and `/` is none unless it is named.
+    /// The default roots (the home folder, the working directory, the system's packages), and those
+    /// named by the user. Missing folders are skipped, and `/` is only a root if it is named.
     pub fn new(home: Option<&Path>, working: Option<&Path>, named: &[PathBuf]) -> Self {
         let real = |path: &Path| path.canonicalize().ok();
         let system = SYSTEM.iter().map(Path::new);
@@ -54,7 +55,8 @@ impl SourceRoots {
         }
     }
 
-    /// Files and folders that hold every source which may be read, as few others as can be: what is hidden at the top of a usual root is not among them.
+    /// A small set of files and folders that contains every readable source: hidden entries at the
+    /// top of a default root are excluded.
     pub fn readable(&self) -> Vec<PathBuf> {
         let usual = self.usual.iter().flat_map(|root| {
             let visible = root.read_dir().into_iter().flatten().flatten().take(ENTRIES);
@@ -64,10 +66,10 @@ impl SourceRoots {
         self.named.iter().cloned().chain(usual).collect()
     }
 
-    /// The text of a source file.
+    /// Returns the text of a source file.
     ///
     /// # Errors
-    /// It does not exist, may not be read, or is no text: why, as a sentence for the person.
+    /// It does not exist, may not be read, or is not text; the reason is a sentence for the user.
     pub fn read(&self, path: &Path) -> Result<String, String> {
         source::text_of(&self.open(path)?)
     }
@@ -75,7 +77,7 @@ impl SourceRoots {
     /// Opens a source file.
     ///
     /// # Errors
-    /// It does not exist or may not be served: why, as a sentence for the person.
+    /// It does not exist or may not be served; the reason is a sentence for the user.
     fn open(&self, path: &Path) -> Result<File, String> {
         let path = without_dots(path).ok_or("the path of the source is not absolute")?;
         let shown = path.display();
@@ -87,12 +89,14 @@ impl SourceRoots {
         }
         let is_public = vetted.metadata.mode() & 0o004 != 0;
         if !is_public && vetted.metadata.uid() != nix::unistd::geteuid().as_raw() {
-            return Err(format!("{shown} is somebody else's, and not for everybody to read"));
+            return Err(format!(
+                "{shown} belongs to another user and is not readable by everyone"
+            ));
         }
         vetted.open().map_err(|error| format!("{shown}: {error}"))
     }
 
-    /// `real`: a path without symbolic links.
+    /// `real` is a path without symbolic links.
     fn contain(&self, real: &Path) -> bool {
         if NEVER.iter().any(|never| real.starts_with(never)) {
             return false;
@@ -105,8 +109,8 @@ impl SourceRoots {
     }
 }
 
-/// Resolves `.` and `..` by name, as compilers mean them: they join the folder that they ran in and the path they were given.
-/// `None`: not absolute.
+/// Resolves `.` and `..` lexically, as compilers do when they join their working directory and a
+/// path. `None`: the path is not absolute.
 fn without_dots(path: &Path) -> Option<PathBuf> {
     if !path.is_absolute() {
         return None;
@@ -148,7 +152,7 @@ mod tests {
         assert_eq!(without_dots(Path::new("a/../b.c")), None);
     }
 
-    /// A home with a source, a key, and links that lead out.
+    /// A home folder with a source, a key, and links that lead outside.
     fn home() -> tempfile::TempDir {
         let home = tempfile::tempdir().unwrap();
         let at = |name: &str| home.path().join(name);
@@ -242,7 +246,7 @@ mod tests {
     #[test]
     fn what_is_somebody_elses_stays_so() {
         if !nix::unistd::geteuid().is_root() {
-            println!("skipped: only root can read what is not its own");
+            println!("skipped: only root can read files of other users");
             return;
         }
         let home = home();
@@ -250,7 +254,7 @@ mod tests {
         std::os::unix::fs::chown(&file, Some(12_345), None).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
         let roots = SourceRoots::new(Some(home.path()), None, &[]);
-        assert!(read(&roots, &file).unwrap_err().contains("somebody else's"));
+        assert!(read(&roots, &file).unwrap_err().contains("another user"));
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
         assert!(read(&roots, &file).is_ok());
     }
@@ -261,6 +265,6 @@ mod tests {
         let pipe = home.path().join("project/pipe.c");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let roots = SourceRoots::new(Some(home.path()), None, &[]);
-        assert!(read(&roots, &pipe).unwrap_err().contains("no plain file"));
+        assert!(read(&roots, &pipe).unwrap_err().contains("not a regular file"));
     }
 }

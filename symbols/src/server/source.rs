@@ -1,4 +1,4 @@
-//! `/source/v1`: a source file that the profile and a library's debug info name alike.
+//! `/source/v1`: a source file that both the profile and a library's debug info name.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -11,10 +11,10 @@ use serde_json::json;
 use super::libraries::{Asked, Entry};
 use super::{Known, ServerConfig, address, fetch, parse};
 
-/// Bytes of a source file at most.
+/// Maximum size of a source file in bytes.
 pub(super) const MAX_BYTES: u64 = 16 << 20;
 
-/// The question.
+/// The request.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Request {
@@ -24,7 +24,7 @@ struct Request {
     file: String,
 }
 
-/// Answers the question, or says why not.
+/// Answers the request, or returns the reason why not.
 pub(super) async fn answer(known: &Known, config: &ServerConfig, question: &str) -> Result<String, String> {
     let request: Request = parse(question)?;
     let entry = known.libraries.find(Asked {
@@ -52,7 +52,8 @@ pub(super) async fn answer(known: &Known, config: &ServerConfig, question: &str)
     Ok(answer.to_string())
 }
 
-/// The path in the debug info at `offset` that `file` means: by itself, or in the spelling for files that are on the web.
+/// The path in the debug info at `offset` that `file` refers to: by its plain name, or by the
+/// spelling for files on the web.
 async fn named_path(known: &Known, entry: &Entry, offset: u32, file: &str) -> Result<SourceFilePath, String> {
     let map = known.libraries.symbols(&entry.key).await?;
     let found = map.lookup(LookupAddress::Relative(offset)).await;
@@ -70,12 +71,12 @@ async fn named_path(known: &Known, entry: &Entry, offset: u32, file: &str) -> Re
 }
 
 fn local(entry: &Entry, config: &ServerConfig, raw: &str) -> Result<String, String> {
-    // A relative path is one beside the library.
+    // A relative path is relative to the library's folder.
     let beside = Path::new(&entry.path).parent().unwrap_or(Path::new("")).join(raw);
     config.roots.read(&beside)
 }
 
-/// The text in a file, whatever its encoding.
+/// Reads the text of a file in any encoding.
 pub(super) fn text_of(file: &File) -> Result<String, String> {
     let mut bytes = Vec::new();
     let mut limited = file.take(MAX_BYTES + 1);
@@ -83,13 +84,13 @@ pub(super) fn text_of(file: &File) -> Result<String, String> {
     text(bytes)
 }
 
-/// Bytes as text, if they are some.
+/// Converts bytes to text, if they are text.
 pub(super) fn text(bytes: Vec<u8>) -> Result<String, String> {
     if bytes.len() as u64 > MAX_BYTES {
-        return Err("it is larger than 16 MiB, which is no source".to_owned());
+        return Err("it is larger than 16 MiB, too large for a source".to_owned());
     }
     if bytes.contains(&0) {
-        return Err("it is no text".to_owned());
+        return Err("it is not text".to_owned());
     }
     Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }

@@ -1,5 +1,5 @@
-//! The files that hold the DWARF of one binary: itself, or its debug file, and what those name: `.dwo`, `.dwp` and `.gnu_debugaltlink`
-//! files. A hostile binary may name any.
+//! The files with the DWARF of one binary: the binary itself, or its debug file, and the `.dwo`,
+//! `.dwp` and `.gnu_debugaltlink` files that those name. An untrusted binary may name any file.
 
 use std::fmt;
 use std::future::ready;
@@ -18,19 +18,20 @@ use crate::contents::{Contents, Room};
 use crate::elf::{ElfBytes, ElfFile};
 use crate::vetted;
 
-/// Names a file to samply-symbols.
+/// Identifies a file for samply-symbols.
 #[derive(Clone)]
 pub(crate) enum Location {
-    /// The file that was opened before; its path only says where others are.
+    /// The file that is already open; its path is only the base for other paths.
     First(PathBuf),
     /// Another file.
     At(PathBuf),
-    /// A file that a debuginfod server has of the build with this id. What it names is on the machine that built it.
+    /// A file from a debuginfod server for the build with this id. Paths in it are from the machine
+    /// that built it.
     Download(Vec<u8>, Kind),
 }
 
 impl Location {
-    /// Its path, if it has one here.
+    /// Its path, if it is on this machine.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::First(path) | Self::At(path) => Some(path),
@@ -38,7 +39,7 @@ impl Location {
         }
     }
 
-    /// In the same folder, unless `path` is absolute.
+    /// A path relative to the same folder, unless `path` is absolute.
     fn beside(&self, path: impl AsRef<Path>) -> Option<Self> {
         Some(Self::At(self.path()?.parent()?.join(path)))
     }
@@ -48,7 +49,7 @@ impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::First(path) | Self::At(path) => path.display().fmt(f),
-            Self::Download(build_id, _) => write!(f, "build {} of a debuginfod server", super::hex(build_id)),
+            Self::Download(build_id, _) => write!(f, "build {} from a debuginfod server", super::hex(build_id)),
         }
     }
 }
@@ -85,19 +86,19 @@ impl FileLocation for Location {
     }
 }
 
-/// Where the second file of a `.gnu_debugaltlink` may be.
+/// Location of the second file of a `.gnu_debugaltlink`.
 pub(crate) fn supplementary(first: &Location, name: &str, build_id: &ElfBuildId) -> Vec<Location> {
     let by_build_id = super::locate::build_id_path(&build_id.0)
         .map(|relative| Location::At(Path::new(SYSTEM_DEBUG_DIRECTORY).join(relative)));
     first.beside(name).into_iter().chain(by_build_id).collect()
 }
 
-/// The files that were read, to ask whether one of them was cut off.
+/// The files that were read, to check whether one of them was truncated.
 #[derive(Default)]
 pub(crate) struct Read(Mutex<Vec<ElfBytes>>);
 
 impl Read {
-    /// Opens a file that a hostile one may have named.
+    /// Opens a file that an untrusted file may have named.
     pub(crate) fn open(&self, path: &Path, room: &Room) -> FileAndPathHelperResult<Contents> {
         self.contents(&ElfFile::open_debug(&vetted::open_stored(path)?)?, room)
     }
@@ -109,7 +110,7 @@ impl Read {
         Ok(contents)
     }
 
-    /// One was. Those that are no longer in use are forgotten.
+    /// Whether a file was truncated. Files that are no longer in use are removed.
     pub(crate) fn was_cut(&self) -> bool {
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let was_cut = files.iter().any(ElfBytes::was_cut);
@@ -118,7 +119,7 @@ impl Read {
     }
 }
 
-/// Opens them.
+/// Opens debug files.
 pub(super) struct DebugFiles {
     first: Mutex<Option<Contents>>,
     room: Room,
@@ -126,7 +127,7 @@ pub(super) struct DebugFiles {
 }
 
 impl DebugFiles {
-    /// `None`: the debug information of `elf` is damaged, or larger than it can be.
+    /// `None`: the debug information of `elf` is damaged or implausibly large.
     pub(super) fn new(elf: &ElfFile) -> Option<Self> {
         let (room, read) = (Room::new(), Read::default());
         let first = read.contents(elf, &room).ok()?;
@@ -137,7 +138,7 @@ impl DebugFiles {
         })
     }
 
-    /// One of the files was cut off while it was read.
+    /// Whether a file was truncated while it was read.
     pub(super) fn was_cut(&self) -> bool {
         self.read.was_cut()
     }

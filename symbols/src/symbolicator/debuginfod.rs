@@ -1,4 +1,5 @@
-//! Debug files from debuginfod servers, in a cache of our own. <https://www.mankier.com/8/debuginfod#Webapi>
+//! Debug files from debuginfod servers, in our own cache.
+//! <https://www.mankier.com/8/debuginfod#Webapi>
 
 use std::env;
 use std::io::{self, Write as _};
@@ -8,25 +9,26 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
-/// How long to wait for one file unless `DEBUGINFOD_TIMEOUT` says otherwise; elfutils' own default.
+/// Default timeout for one file, without `DEBUGINFOD_TIMEOUT`; that of elfutils.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(90);
-/// Larger files are not kept: no debug file that can be read is.
+/// Larger files are not saved: no readable debug file is larger.
 const MAX_BYTES: u64 = 16 << 30;
 
-/// The servers to ask for debug files, and where to keep what they send.
+/// The servers for debug files, and the cache for downloads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Debuginfod {
-    /// Base URLs, asked in this order.
+    /// Base URLs, in the order of requests.
     pub urls: Vec<String>,
-    /// Downloaded files are kept here, as `BUILD_ID/debuginfo`.
+    /// Cache folder; files are saved as `BUILD_ID/debuginfo`.
     pub cache_directory: PathBuf,
-    /// How long one file may take. After the first that takes longer no more are asked for.
+    /// Timeout for one file. After the first timeout, no more files are requested.
     pub timeout: Duration,
 }
 
 impl Debuginfod {
-    /// What `DEBUGINFOD_URLS` and `DEBUGINFOD_TIMEOUT` (seconds) ask for: `None` if no server is named, or there is no place for files. Files are
-    /// kept in `symbols/debuginfod` of the user's cache directory.
+    /// Reads `DEBUGINFOD_URLS` and `DEBUGINFOD_TIMEOUT` (seconds): `None` if no server is named, or
+    /// there is no cache folder. Files are saved in `symbols/debuginfod` of the user's cache
+    /// directory.
     pub fn from_env() -> Option<Self> {
         // elfutils also allows words such as `ima:enforcing` in the list.
         let urls: Vec<String> = env::var("DEBUGINFOD_URLS")
@@ -51,12 +53,12 @@ impl Debuginfod {
     }
 }
 
-/// Which of a build's files.
+/// The kind of a build's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Its debug information.
     DebugInfo,
-    /// What runs.
+    /// The executable.
     Executable,
 }
 
@@ -69,7 +71,7 @@ impl Kind {
     }
 }
 
-/// Asks the servers until one of them hangs.
+/// Requests files until a server times out.
 pub(crate) struct Client {
     config: Debuginfod,
     gave_up: AtomicBool,
@@ -83,7 +85,7 @@ impl Client {
         }
     }
 
-    /// Whether a server hung, and the rest was not asked for.
+    /// Whether a server timed out, so the remaining files were not requested.
     pub(super) fn gave_up(&self) -> bool {
         self.gave_up.load(Ordering::Relaxed)
     }
@@ -115,7 +117,7 @@ impl Client {
         found.then_some(path)
     }
 
-    /// From the first server that has the file.
+    /// Downloads from the first server that has the file.
     async fn download(&self, build_id: &str, kind: Kind, folder: &Path, path: &Path) -> bool {
         let Ok(client) = reqwest::Client::builder()
             .user_agent(concat!("ngmi/", env!("CARGO_PKG_VERSION")))
@@ -141,7 +143,7 @@ impl Client {
     }
 }
 
-/// Puts what a server sends into its place, once it is whole.
+/// Renames a download into place when it is complete.
 async fn keep(mut response: reqwest::Response, folder: &Path, path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;

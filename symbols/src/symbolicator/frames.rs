@@ -1,4 +1,4 @@
-//! Inline chains with files and lines, from DWARF by way of samply-symbols.
+//! Inline chains with files and lines, from DWARF, read by samply-symbols.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,12 +12,12 @@ use super::debug_files::{DebugFiles, Location};
 use super::locate::Opened;
 use super::split::Split;
 
-/// Deeper inlining is cut off, from the outside.
+/// Maximum inline depth; outer levels beyond it are dropped.
 const MAX_INLINE_DEPTH: usize = 512;
 
 const NAMELESS_INLINED: &str = "[inlined function without a name]";
 
-/// Whether a function has this name, perhaps among others.
+/// Whether a function has this name, possibly among others.
 type IsSymbol<'a> = &'a dyn Fn(&str) -> bool;
 
 /// The DWARF of one module.
@@ -25,14 +25,14 @@ pub(super) struct Frames<'runtime> {
     runtime: &'runtime Runtime,
     map: SymbolMap<DebugFiles>,
     files: Arc<DebugFiles>,
-    /// For what samply-symbols finds nothing of.
+    /// Fallback for code that samply-symbols finds nothing for.
     split: Option<Split>,
-    /// After a panic inside samply-symbols.
+    /// Set after a panic inside samply-symbols.
     broken: Cell<bool>,
 }
 
 impl<'runtime> Frames<'runtime> {
-    /// Loads the DWARF of `opened`, or `None` if it has none that can be read.
+    /// Loads the DWARF of `opened`; `None` if it has no readable DWARF.
     pub(super) fn load(runtime: &'runtime Runtime, opened: &Opened) -> Option<Self> {
         if !opened.elf.has_section(".debug_info") {
             return None;
@@ -50,18 +50,18 @@ impl<'runtime> Frames<'runtime> {
         })
     }
 
-    /// A file was cut off while it was read: lines may be wrong.
+    /// Whether a file was truncated while it was read: lines may be wrong.
     pub(super) fn was_cut(&self) -> bool {
         self.files.was_cut() || self.split.as_ref().is_some_and(Split::was_cut)
     }
 
-    /// The functions at `svma`, innermost first; empty if unknown. `symbol` is the name of the outermost one, and `is_symbol`
-    /// tells all of its names.
+    /// The functions at `svma`, innermost first; empty if unknown. `symbol` is the name of the
+    /// outermost one, and `is_symbol` tests for all of its names.
     pub(super) fn lookup(&self, svma: u64, symbol: &str, is_symbol: IsSymbol<'_>) -> Vec<SourceFrame> {
         if self.broken.get() {
             return Vec::new();
         }
-        // Damaged DWARF can make samply-symbols panic. It costs the lines then, not the names.
+        // Damaged DWARF can make samply-symbols panic. Then lines are missing, but not names.
         let lookup = || {
             let found = self.lookup_unguarded(svma, symbol, is_symbol);
             let split = self.split.as_ref().filter(|_| found.is_empty());
@@ -79,7 +79,7 @@ impl<'runtime> Frames<'runtime> {
         };
         let frames = match info.frames {
             Some(FramesLookupResult::Available(frames)) => frames,
-            // The unit is in another file (`-gsplit-dwarf`), which samply-symbols keeps from now on.
+            // The unit is in another file (`-gsplit-dwarf`), which samply-symbols caches.
             Some(FramesLookupResult::External(reference)) => self
                 .runtime
                 .block_on(self.map.lookup_external(&reference))
@@ -100,7 +100,7 @@ impl<'runtime> Frames<'runtime> {
     }
 }
 
-/// Frames that have no name get the one that stands for it.
+/// Replaces missing names of frames with a placeholder.
 fn of_split(mut frames: Vec<SourceFrame>, symbol: &str) -> Vec<SourceFrame> {
     let outermost = frames.len().saturating_sub(1);
     for (depth, frame) in frames
@@ -114,7 +114,7 @@ fn of_split(mut frames: Vec<SourceFrame>, symbol: &str) -> Vec<SourceFrame> {
     frames
 }
 
-/// `outermost`: the function's symbol, and a test for all of its names.
+/// `outermost` is the function's symbol with a test for all of its names.
 fn source_frame(frame: FrameDebugInfo, outermost: Option<(&str, IsSymbol<'_>)>) -> SourceFrame {
     let function = match (frame.function.filter(|name| !name.is_empty()), outermost) {
         (Some(name), Some((_, is_symbol))) => with_its_underscore(name, is_symbol),
@@ -132,8 +132,8 @@ fn source_frame(frame: FrameDebugInfo, outermost: Option<(&str, IsSymbol<'_>)>) 
     }
 }
 
-/// samply-symbols takes one underscore from the front of plain C names. Nothing tells where an inlined function's had one: `get` may well
-/// be inlined, and call `_get`.
+/// samply-symbols removes one underscore from the front of plain C names. For an inlined function
+/// it is unknown whether there was one: `get` may be inlined, and call `_get`.
 fn with_its_underscore(name: String, is_symbol: IsSymbol<'_>) -> String {
     let whole = format!("_{name}");
     if !is_symbol(&name) && is_symbol(&whole) {

@@ -1,5 +1,5 @@
-//! Finds the separate debug file of a binary: `.gnu_debuglink` and build-id directories, as gdb does.
-//! <https://sourceware.org/gdb/current/onlinedocs/gdb.html/Separate-Debug-Files.html>
+//! Finds the separate debug file of a binary by `.gnu_debuglink` and build-id directories, like
+//! gdb. <https://sourceware.org/gdb/current/onlinedocs/gdb.html/Separate-Debug-Files.html>
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,20 +12,20 @@ use object::Object as _;
 use crate::elf::{ElfError, ElfFile};
 use crate::vetted;
 
-/// Where the system's debug packages put their files.
+/// Folders in which the system's debug packages install their files.
 pub(crate) const SYSTEM_DEBUG_DIRECTORY: &str = "/usr/lib/debug";
 
 /// An opened file.
 pub(super) struct Opened {
     pub elf: ElfFile,
-    /// Where it is, or was for the process that ran it: what it names is looked for beside it.
+    /// Its path, or its path in the process that ran it: the base for the files that it names.
     pub path: PathBuf,
     file: File,
-    /// What it was when it was opened.
+    /// Its state when it was opened.
     stamp: Option<Stamp>,
 }
 
-/// Size, and when the contents changed last.
+/// Size, and time of the last change of the contents.
 type Stamp = (u64, i64, i64);
 
 fn stamp(file: &File) -> Option<Stamp> {
@@ -34,7 +34,7 @@ fn stamp(file: &File) -> Option<Stamp> {
 }
 
 impl Opened {
-    /// `open`: reads the headers of the file.
+    /// Reads the headers of a file with `open`.
     pub(super) fn new(
         file: File,
         path: &Path,
@@ -49,19 +49,19 @@ impl Opened {
         })
     }
 
-    /// The file was changed or cut off since it was opened: what was made of it may be wrong.
+    /// Whether the file was changed or truncated since it was opened: the results may be wrong.
     pub(super) fn was_changed(&self) -> bool {
         self.elf.was_cut() || stamp(&self.file) != self.stamp
     }
 
-    /// Whether the file has functions or lines to name.
+    /// Whether the file has functions or lines.
     fn is_useful(&self) -> bool {
         self.elf.has_section(".symtab") || self.elf.has_section(".debug_info")
     }
 }
 
-/// The debug file of `binary`, which the process saw at `path`. Only a file with the same build id is taken; for
-/// binaries without one, a file with the checksum that the debug link states.
+/// The debug file of `binary`, which the process saw at `path`. Only a file with the same build id
+/// is accepted; for binaries without one, a file with the checksum in the debug link.
 pub(super) fn debug_file(binary: &ElfFile, path: &Path, extra_directories: &[PathBuf]) -> Option<Opened> {
     let link = debug_link(binary);
     let name = link.as_ref().map(|(name, _)| name.as_path());
@@ -116,7 +116,7 @@ fn debug_link(binary: &ElfFile) -> Option<(PathBuf, u32)> {
     let object = binary.object().ok()?;
     let (name, checksum) = object.gnu_debuglink().ok().flatten()?;
     let name = Path::new(OsStr::from_bytes(name));
-    // A name with directories in it could lead anywhere.
+    // A name that contains directories could lead anywhere.
     (name.file_name() == Some(name.as_os_str())).then(|| (name.to_path_buf(), checksum))
 }
 

@@ -1,5 +1,5 @@
-//! `MiniDebugInfo`: a small symbol table, compressed with xz, in `.gnu_debugdata` (Fedora's packages have it).
-//! Format: <https://sourceware.org/gdb/current/onlinedocs/gdb.html/MiniDebugInfo.html>.
+//! `MiniDebugInfo`: a small symbol table, compressed with xz, in `.gnu_debugdata` (in Fedora's
+//! packages). Format: <https://sourceware.org/gdb/current/onlinedocs/gdb.html/MiniDebugInfo.html>.
 
 use std::io::Read as _;
 
@@ -7,9 +7,9 @@ use lzma_rust2::XzReader;
 
 use crate::elf::{ElfFile, compressed};
 
-/// Larger contents are refused; those of the largest libraries are a tenth of it.
+/// Larger contents are rejected; those of the largest libraries are a tenth of it.
 const MAX_SIZE: u64 = 256 << 20;
-/// Memory that the decompressor may use, in KiB.
+/// Memory limit of the decompressor in KiB.
 const MEMORY_LIMIT_KIB: u32 = 128 << 10;
 
 /// The ELF file inside `elf`, or `None` if there is none or it is damaged.

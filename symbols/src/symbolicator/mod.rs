@@ -1,4 +1,5 @@
-//! Names addresses of binaries: symbol tables and `.eh_frame` for functions, samply-symbols for debug info.
+//! Names the addresses of binaries: symbol tables and `.eh_frame` for functions, samply-symbols for
+//! debug info.
 
 pub(crate) mod debug_files;
 pub(crate) mod debuginfod;
@@ -23,17 +24,17 @@ pub use debuginfod::Debuginfod;
 use crate::elf::{ElfError, ElfFile};
 use crate::vetted;
 
-/// Where to look for debug files besides the usual places.
+/// Additional locations of debug files.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
-    /// debuginfod servers to ask; none if absent.
+    /// debuginfod servers to query, if any.
     pub debuginfod: Option<Debuginfod>,
-    /// Directories with debug files: `NAME`, `NAME.debug`, or `.build-id/ab/cdef.debug` inside them.
+    /// Directories with debug files: `NAME`, `NAME.debug`, or `.build-id/ab/cdef.debug`.
     pub extra_symbol_directories: Vec<PathBuf>,
 }
 
 impl Config {
-    /// The configuration that the environment asks for: [`Debuginfod::from_env`], no extra directories.
+    /// The configuration from the environment: [`Debuginfod::from_env`], no extra directories.
     pub fn from_env() -> Self {
         Self {
             debuginfod: Debuginfod::from_env(),
@@ -41,55 +42,57 @@ impl Config {
         }
     }
 
-    /// Where files may be that memory has no room for: the folder that `TMPDIR` names; else the usual one, unless that is memory, too.
+    /// The folder for temporary files that do not fit in memory: `TMPDIR`, or else the default one,
+    /// unless that is in memory, too.
     pub fn scratch_folder() -> PathBuf {
         scratch::folder()
     }
 }
 
-/// A binary whose addresses are to be named.
+/// A binary with addresses to name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BinaryRequest {
     /// Opens the binary: its path, or a descriptor that the caller keeps open (`/proc/self/fd/N`). An image that has no
     /// file, such as the vdso, can be put into a memfd.
     pub open_path: PathBuf,
-    /// The path as the process saw it; separate debug files are looked for beside it.
+    /// The path as the process saw it, next to which separate debug files are searched.
     pub path: PathBuf,
-    /// The build id of the binary that ran, empty if it had none. Another file is refused.
+    /// The build id of the binary that ran, empty if it had none. A different file is rejected.
     pub build_id: Vec<u8>,
 }
 
-/// What is at an address.
+/// The result for an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressName {
     /// The function in the symbol table, demangled.
     pub symbol: String,
-    /// Only its place is known, from `.eh_frame` or from what is known around it: `symbol` is `fun_` and its start, as samply-symbols has it.
+    /// Only the location is known, from `.eh_frame` or from its neighbours: `symbol` is `fun_` with
+    /// its start, as in samply-symbols.
     pub is_nameless: bool,
     /// Its relative address.
     pub symbol_start: u32,
     /// Its size in bytes, if known.
     pub symbol_size: Option<u32>,
-    /// The functions inlined into each other at the address, innermost first. Never empty: without debug info it holds
-    /// `symbol` alone, without a file.
+    /// The functions inlined into each other at the address, innermost first. Never empty: without
+    /// debug info it contains only `symbol`, without a file.
     pub inline_chain: Vec<SourceFrame>,
 }
 
-/// A function, and the place in it.
+/// A function, and the location in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceFrame {
     /// Its name, demangled.
     pub function: String,
-    /// The source file, as the compiler wrote it down.
+    /// The source file, as the compiler recorded it.
     pub file: Option<String>,
-    /// The line, from 1.
+    /// The line, counted from 1.
     pub line: Option<u32>,
 }
 
 /// Why the addresses of a binary can't be named.
 #[derive(Debug, thiserror::Error)]
 pub enum SymbolError {
-    /// The binary is gone or may not be read.
+    /// The binary is missing or may not be read.
     #[error("{path} can't be opened: {source}")]
     Open {
         /// The binary.
@@ -102,10 +105,10 @@ pub enum SymbolError {
     Elf {
         /// The binary.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         source: ElfError,
     },
-    /// Another file took the binary's place.
+    /// A different file is at the binary's path.
     #[error(
         "{path} is no longer the file that ran (build id {found}, recorded {expected}): record again, or put the old \
          file into a symbol directory"
@@ -118,7 +121,7 @@ pub enum SymbolError {
         /// The build id of the file.
         found: String,
     },
-    /// A library gave up on the file's contents in a way that it should not.
+    /// A library failed on the file's contents in an unexpected way.
     #[error("{path}: the debug info is damaged, and reading it failed: {reason}")]
     Crashed {
         /// The binary.
@@ -128,10 +131,10 @@ pub enum SymbolError {
     },
 }
 
-/// Names, one an address, in the order of the addresses. `None`: nothing is known to be there.
+/// Results, one per address, in the order of the addresses. `None`: the address is unknown.
 pub type Names = Vec<Option<AddressName>>;
 
-/// Names addresses. One is enough for a program; it can be shared between threads.
+/// Names addresses. One is sufficient for a program; it can be shared between threads.
 pub struct Symbolicator {
     /// Taken by `drop`.
     runtime: Option<Runtime>,
@@ -140,7 +143,7 @@ pub struct Symbolicator {
 }
 
 impl Symbolicator {
-    /// Errors: the system refuses a thread or a descriptor.
+    /// Errors: the system could not create a thread or a descriptor.
     pub fn new(config: Config) -> io::Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
@@ -154,18 +157,19 @@ impl Symbolicator {
         })
     }
 
-    /// Names `addresses` of one binary: relative addresses, stated address minus [`ElfFile::base_svma`]. For a return
-    /// address subtract 1 first, so that it lies in the call.
+    /// Names `addresses` of one binary: relative addresses, stated address minus
+    /// [`ElfFile::base_svma`]. For a return address, subtract 1 first, so that it is in the call.
     ///
-    /// Errors: the binary can't be read, or is not the one with the build id asked for.
+    /// Errors: the binary can't be read, or does not have the requested build id.
     pub fn resolve(&self, binary: &BinaryRequest, addresses: &[u32]) -> Result<Names, SymbolError> {
         let jobs = [(binary.clone(), addresses.to_vec())];
         let mut results = self.resolve_many(&jobs, |_| {});
         results.pop().unwrap_or_else(|| Err(crashed(binary, "no answer")))
     }
 
-    /// [`Symbolicator::resolve`] for many binaries, on all CPUs. `progress` is called on some thread after each binary,
-    /// with the count of those done. Blocks; safe to call inside an async runtime that may block.
+    /// [`Symbolicator::resolve`] for many binaries, on all CPUs. `progress` is called on any thread
+    /// after each binary, with the number of completed ones. Blocks; safe to call inside an async
+    /// runtime that may block.
     pub fn resolve_many(
         &self,
         jobs: &[(BinaryRequest, Vec<u32>)],
@@ -176,7 +180,7 @@ impl Symbolicator {
             .min(jobs.len());
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let results: Mutex<Vec<_>> = Mutex::new(jobs.iter().map(|_| None).collect());
-        // The largest first, so that the last thread to finish has not just begun it.
+        // The largest first, so that the last thread to finish has not just started it.
         let mut order: Vec<_> = (0..jobs.len()).zip(jobs).collect();
         order.sort_by_key(|(_, (_, addresses))| std::cmp::Reverse(addresses.len()));
         let work = || {
@@ -203,7 +207,7 @@ impl Symbolicator {
         results.into_iter().zip(jobs).map(finish).collect()
     }
 
-    /// Whether a debuginfod server hung, so that the rest of the debug files was not asked for.
+    /// Whether a debuginfod server timed out, so the remaining debug files were not requested.
     pub fn debuginfod_gave_up(&self) -> bool {
         self.debuginfod.as_ref().is_some_and(debuginfod::Client::gave_up)
     }
@@ -248,7 +252,7 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
         .unwrap_or("no message")
 }
 
-/// Lower-case hexadecimal, as build ids are written.
+/// Lower-case hexadecimal, the usual form of build ids.
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut text, byte| {

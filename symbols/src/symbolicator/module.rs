@@ -1,4 +1,4 @@
-//! One binary and its debug files: which function, or which object of data, is at an address.
+//! One binary and its debug files: finds the function, or the data object, at an address.
 
 use std::cell::LazyCell;
 use std::ops::Range;
@@ -11,16 +11,17 @@ use crate::demangle::demangle_bytes;
 use crate::elf::{ElfError, ElfFile};
 use crate::table::{Hit, SymbolExtent, SymbolTable, executable_ranges, is_named, section_of};
 
-/// A function's place and, if it has one, its name.
+/// The location of a function, and its name if it has one.
 struct Function {
     start: u64,
-    /// `None`: somewhere before the next one.
+    /// `None`: somewhere before the next function.
     end: Option<u64>,
     name: Option<String>,
 }
 
 impl Symbolicator {
-    /// Names `addresses` of `opened`, whose build id has been checked. Errors: its tables are damaged, or one of its files was cut off meanwhile.
+    /// Names `addresses` of `opened`, whose build id has been checked. Errors: its tables are
+    /// damaged, or one of its files was truncated meanwhile.
     pub(super) fn name_all(
         &self,
         opened: &Opened,
@@ -61,13 +62,13 @@ impl Symbolicator {
             Some(describe(svma, base, function, frames.as_ref(), &table))
         };
         let names = addresses.iter().map(name).collect();
-        // Names that were made of zeros would look like any other.
+        // Names based on zeros would look like any other.
         let was_cut =
             [opened, described].iter().any(|file| file.was_changed()) || frames.is_some_and(|frames| frames.was_cut());
         if was_cut { Err(ElfError::Cut) } else { Ok(names) }
     }
 
-    /// The separate debug file of `opened`, unless it has debug info of its own.
+    /// The separate debug file of `opened`, unless it contains debug info itself.
     fn debug_file(&self, opened: &Opened, binary: &BinaryRequest) -> Option<Opened> {
         if opened.elf.has_section(".debug_info") {
             return None;
@@ -82,9 +83,9 @@ impl Symbolicator {
     }
 }
 
-/// Where a file's code is.
+/// The code of a file.
 struct Code {
-    /// Start and end of each section with code, by address.
+    /// Start and end of each code section, sorted by address.
     sections: Vec<(u64, u64)>,
     entry: u64,
 }
@@ -101,7 +102,8 @@ impl Code {
         section_of(&self.sections, svma)
     }
 
-    /// Code that neither a symbol nor `.eh_frame` tells of is one function, from the end of the last known one on, or from the entry point.
+    /// Code that is in neither a symbol nor `.eh_frame` is one function, from the end of the last
+    /// known one on, or from the entry point.
     fn between_functions(
         &self,
         svma: u64,
@@ -122,9 +124,9 @@ impl Code {
     }
 }
 
-/// The function at `svma`. A symbol that states its size is believed; one that does not has to agree with `.eh_frame`,
-/// because the next symbol may be a function or two further on; and a label names a function only if it is at its start. Without a symbol, what
-/// `.eh_frame` says has no name.
+/// The function at `svma`. A symbol with a size is trusted; one without must agree with
+/// `.eh_frame`, because the next symbol may be a function or two further on; and a label names a
+/// function only if it is at its start. Without a symbol, a function of `.eh_frame` has no name.
 fn function_at(svma: u64, table: &SymbolTable<'_, '_>, ranges: Option<&FunctionRanges<'_>>) -> Option<Function> {
     let mut symbol = table.lookup(svma);
     if let Some(hit) = symbol.as_ref().filter(|hit| hit.extent == SymbolExtent::Sized) {
@@ -156,7 +158,7 @@ fn function_at(svma: u64, table: &SymbolTable<'_, '_>, ranges: Option<&FunctionR
             end: Some(range.end),
             name: None,
         }),
-        // One that `.eh_frame` tells of has ended where that says.
+        // A function of `.eh_frame` ends where that specifies.
         (Some(hit), None) if hit.extent == SymbolExtent::ToNext && !is_described(hit.start) => Some(Function {
             start: hit.start,
             end: Some(hit.end),
@@ -166,7 +168,7 @@ fn function_at(svma: u64, table: &SymbolTable<'_, '_>, ranges: Option<&FunctionR
     }
 }
 
-/// The function in an entry that begins in front of it.
+/// The function of an entry that begins before it.
 fn signal_return(range: &Range<u64>, table: &SymbolTable<'_, '_>) -> Function {
     let symbol = table.first_in(range);
     Function {
@@ -176,7 +178,7 @@ fn signal_return(range: &Range<u64>, table: &SymbolTable<'_, '_>) -> Function {
     }
 }
 
-/// The object of data that covers an address.
+/// The data object that covers an address.
 fn describe_data(hit: &Hit<'_>, base: u64) -> AddressName {
     let symbol = demangle_bytes(hit.name);
     let function = symbol.clone();

@@ -1,13 +1,13 @@
-//! Where files without a name may be that memory has no room for.
+//! The folder for unnamed files that do not fit in memory.
 
 use std::path::{Path, PathBuf};
 
 use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
 
-/// Of `linux/magic.h`.
+/// Magic numbers from `linux/magic.h`.
 const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
 
-/// The one that the environment names; else the usual one, unless that is memory, too.
+/// The folder from the environment; else the default one, unless that is in memory, too.
 pub(super) fn folder() -> PathBuf {
     let usual = std::env::temp_dir();
     if std::env::var_os("TMPDIR").is_none() && is_memory(&usual) {

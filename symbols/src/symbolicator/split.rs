@@ -1,5 +1,5 @@
-//! Split DWARF of version 5, which samply-symbols 0.24 can't read: the addr2line that it is built with looks for the names of source files in
-//! the wrong one of the two files.
+//! Split DWARF of version 5, which samply-symbols 0.24 can't read: its version of addr2line looks
+//! for the names of source files in the wrong one of the two files.
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -14,21 +14,23 @@ use crate::demangle::demangle;
 use crate::elf::ElfFile;
 use crate::vetted;
 
-/// Bytes of DWARF that are kept of one program, with its other files: of those only the ones with code that is asked for are read.
+/// Maximum bytes of DWARF kept for one program with its other files: of those, only the ones with
+/// requested code are read.
 const MAX_BYTES: usize = 1 << 30;
-/// Files that are kept open for one program: each is a mapping, of which the kernel allows four times as many.
+/// Maximum number of files kept open for one program: each is a mapping, of which the kernel allows
+/// four times as many.
 const MAX_FILES: usize = 1 << 14;
 
 type Bytes = EndianArcSlice<RunTimeEndian>;
 
-/// What is left of the DWARF in the program, and the files with the rest.
+/// The DWARF that is in the program, and the files with the rest.
 pub(super) struct Split {
     context: Context<Bytes>,
-    /// Where the program is, or was.
+    /// The program's path when it ran.
     path: PathBuf,
-    /// All that were read.
+    /// All files that were read.
     files: RefCell<Vec<ElfFile>>,
-    /// Bytes that may be kept yet.
+    /// Remaining bytes of the limit.
     room: Cell<usize>,
 }
 
@@ -50,12 +52,12 @@ impl Split {
         })
     }
 
-    /// One of the files was cut off while it was read.
+    /// Whether a file was truncated while it was read.
     pub(super) fn was_cut(&self) -> bool {
         self.files.borrow().iter().any(ElfFile::was_cut)
     }
 
-    /// The functions at `svma`, innermost first, without the name of one that has none.
+    /// The functions at `svma`, innermost first; unnamed ones have no name.
     pub(super) fn lookup(&self, svma: u64, limit: usize) -> Vec<SourceFrame> {
         let mut result = self.context.find_frames(svma);
         let frames = loop {
@@ -73,7 +75,7 @@ impl Split {
         found
     }
 
-    /// The file that a unit is in, if it is still that unit's.
+    /// The file of a unit, if it still contains that unit.
     fn other(&self, load_of: &SplitDwarfLoad<Bytes>) -> Option<Arc<Dwarf<Bytes>>> {
         let text = |text: &Option<Bytes>| text.as_ref()?.to_string().ok().map(std::borrow::Cow::into_owned);
         let folder = self.path.parent()?.join(text(&load_of.comp_dir).unwrap_or_default());
@@ -92,7 +94,7 @@ impl Split {
     }
 }
 
-/// The DWARF in a file, if it is not too large.
+/// The DWARF in a file, unless it is too large.
 fn load(
     elf: &ElfFile,
     name_of: impl Fn(SectionId) -> Option<&'static str>,

@@ -1,4 +1,4 @@
-//! Compiles small programs, and asks `nm` where their functions are.
+//! Compiles small programs, and gets the addresses of their functions from `nm`.
 #![allow(dead_code)] // Not every test file uses every helper.
 
 use std::fs;
@@ -7,16 +7,16 @@ use std::process::Command;
 
 use symbols::{BinaryRequest, Config, Names, SymbolError, Symbolicator};
 
-/// A compiled program in a directory of its own.
+/// A compiled program in a separate directory.
 pub struct Build {
     pub directory: tempfile::TempDir,
     pub binary: PathBuf,
-    /// What `nm` said before anything was stripped.
+    /// The output of `nm` before stripping.
     symbols: Vec<Symbol>,
     base: u64,
 }
 
-/// A function as `nm` knows it; relative addresses.
+/// A function in the output of `nm`; relative addresses.
 #[derive(Debug, Clone)]
 pub struct Symbol {
     pub name: String,
@@ -29,7 +29,7 @@ impl Symbol {
         self.start + self.size
     }
 
-    /// Some addresses inside: first, middle, last.
+    /// Some addresses inside it: first, middle, last.
     pub fn probes(&self) -> [u32; 3] {
         [self.start, self.start + self.size / 2, self.end() - 1]
     }
@@ -149,7 +149,7 @@ pub fn request(binary: &Path) -> BinaryRequest {
     }
 }
 
-/// A symbolicator that looks nowhere but in the usual places.
+/// A symbolicator that searches only the default locations.
 pub fn symbolicator() -> Symbolicator {
     Symbolicator::new(Config::default()).unwrap()
 }
