@@ -104,8 +104,8 @@ impl Loss {
             Self::BlockRingFull => "block request ring full",
             Self::RequestTableFull => "request table full",
             Self::NameRingFull => "file names (ring full)",
-            Self::RequestEndMissed => "block request completions missed",
-            Self::SwitchMissed => "context switches missed",
+            Self::RequestEndMissed => "block request's end missed",
+            Self::SwitchMissed => "switches missed",
         }
     }
 

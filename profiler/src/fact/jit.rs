@@ -122,6 +122,6 @@ mod tests {
         let found = index.lookup(7, Avma(0x1010), Timestamp(0)).unwrap();
         assert_eq!((found.start(), &*found.name().symbol), (Avma(0x1000), "Interpreter"));
         assert!(index.lookup(8, Avma(0x1010), Timestamp(0)).is_none());
-        assert!(index.add(&file(b"garbage\n")).unwrap().contains("1 entries"));
+        assert!(index.add(&file(b"garbage\n")).unwrap().contains("entries: 1;"));
     }
 }

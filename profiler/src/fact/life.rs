@@ -274,7 +274,7 @@ mod tests {
         let problem = check.problem(&tables).unwrap();
         assert_eq!(
             problem,
-            "thread times do not add up: 10.0 ms too much of thread 970, and 1 more threads"
+            "thread times do not add up: 10.0 ms too much of thread 970, and 1 more thread"
         );
         // A thousandth is negligible.
         lives.wait(&tables, &wait(1, 10));

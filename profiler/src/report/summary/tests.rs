@@ -151,9 +151,9 @@ fn the_printed_summary_says_the_answer_first() {
         "demo: main thread 80.0 ms = 20.0 ms on CPU (25.0 %) + 60.0 ms not running\n\
          hottest: 50 ± 15 % hot (lib.so)\n         \
          30 ± 14 % warm (lib.so)\n         \
-         10 ± 10 % lib.so + 0x0 (lib.so)\n\
+         10 ± 10 % lib.so + 0x0\n\
          samples: 40 of 2 threads in 2 processes, 45.0 ms of CPU time\n\
-         lost:    1,234 sample ring full\n\
+         lost:    1,234 samples lost (ring full)\n\
          stacks:  97.0 % complete; cut: 2.0 % libxul.so (no unwind information), 1 more\n\
          profile: profile.json.gz, 3.40 MB\n"
     );
