@@ -229,27 +229,14 @@ fn export_s_page() {
     assert!(std::fs::metadata(kitchen.path().join("faults.svg")).unwrap().len() > 0);
 }
 
-/// The code in the second column of README's table of recipes that is a command.
+/// The commands below README's heading "Recipes", without their comments.
 fn recipes(page: &str) -> Vec<String> {
-    let table = page
-        .split_once("## Recipes")
-        .unwrap()
-        .1
-        .split_once("\n\nThe exit status")
-        .unwrap()
-        .0;
-    let mut all = Vec::new();
-    for row in table.lines().filter(|line| line.starts_with("| ")) {
-        let Some(cell) = row.split(" | ").nth(1) else { continue };
-        all.extend(
-            cell.split('`')
-                .skip(1)
-                .step_by(2)
-                .filter(|code| code.starts_with("ngmi "))
-                .map(str::to_owned),
-        );
-    }
-    all
+    let section = page.split_once("## Recipes").unwrap().1;
+    lines_of(section)
+        .into_iter()
+        .filter(|line| line.starts_with("ngmi "))
+        .map(|line| line.split(" # ").next().unwrap_or_default().trim_end().to_owned())
+        .collect()
 }
 
 #[test]
