@@ -1,4 +1,5 @@
-//! Judging figures: what is over, what nobody can tell, what is not mentioned; and how CI is told.
+//! Checking metrics against a budget: which are exceeded, unknown or not mentioned, and what CI
+//! gets to see.
 
 use crate::made::{Made, fault, recording};
 use profiler::fact::fault::FaultClass;
@@ -23,7 +24,7 @@ fn written(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Storms that a person would look for: 300 copies in `main`.
+/// The kind of storm that a person would look for: 300 copies in `main`.
 fn storm() -> Made {
     let mut made = recording();
     let copies = (0..300).map(|i| fault(100_000 + 20 * i, FaultClass::Cow, None, crate::made::MAIN));

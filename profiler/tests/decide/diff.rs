@@ -1,4 +1,4 @@
-//! Comparisons: what changed is found by name, and chance is not taken for change.
+//! Comparisons: changes are found by name, and noise is not reported as a change.
 
 use crate::made::{LOAD, MAIN, Made, fault, recording};
 use crate::verb::{OTHERS, log, told};
@@ -6,7 +6,7 @@ use profiler::fact::fault::FaultClass;
 use profiler::report::diff::{Diff, Verdict, text};
 use profiler::report::metrics::{By, Metric, Runs};
 
-/// A run whose figures are its own: noise of a few faults.
+/// A run that differs from the others by a few faults of noise.
 fn run(seed: u64, storm: u64) -> Made {
     let mut made = recording();
     let noise = (0..100 + seed * 7 % 5).map(|i| fault(100_000 + 20 * i, FaultClass::FileRead, Some(2), LOAD));

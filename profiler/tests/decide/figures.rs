@@ -1,4 +1,4 @@
-//! Every figure of a recording whose sums are known, and why others are not.
+//! Every metric of a recording with known sums, and why some are unknown.
 
 use crate::made::{Made, recording};
 use profiler::event::HookStatus;
@@ -8,7 +8,7 @@ use profiler::report::metrics::{By, Metric, Metrics};
 
 const MS: u64 = 1_000_000;
 
-/// What is known of a figure, and whether that is all.
+/// The known part of a metric, and whether it is complete.
 fn figure(metrics: &Metrics, by: By, pattern: &str, key: &str) -> (u64, bool) {
     let (_, figure) = metrics.sum(by, pattern, Metric::of_key(key).unwrap());
     (figure.at_least, figure.unknown.is_none())
@@ -38,7 +38,7 @@ fn totals_are_sums_of_what_succeeded_and_was_asked_for_by_recorded_threads() {
         ("cow_pages", 3),
         ("relocated_pages", 1),
         ("bytes_read", 16384),
-        // Pages 1 and 3: 0 and 2 were touched.
+        // Pages 1 and 3; pages 0 and 2 were touched.
         ("wasted_readahead_bytes", 8192),
         ("disk_wait_ms", 7 * MS),
         ("poll_wait_ms", 100 * MS),
@@ -58,7 +58,7 @@ fn parts_are_told_by_name() {
         ("relocated_pages", 1),
         ("bytes_read", 16384),
         ("wasted_readahead_bytes", 8192),
-        // The wait within the fault on its page.
+        // The wait that occurs within the fault, on the page of that fault.
         ("disk_wait_ms", 5 * MS),
     ];
     expect(&metrics, By::File, "libdemo.so", &of_file);
@@ -101,7 +101,7 @@ fn parts_are_told_by_name() {
             ("faults", 2),
             ("disk_wait_ms", 7 * MS),
             ("bytes_read", 16384),
-            // Its fault read them.
+            // They were read by its fault.
             ("wasted_readahead_bytes", 8192),
         ],
     );
@@ -167,7 +167,7 @@ fn without(noun: &str, refused: Option<&str>) -> Made {
     made
 }
 
-/// Why a total is not known.
+/// Why a total is unknown.
 fn why(made: &Made, by: By, key: &str) -> Option<String> {
     made.metrics().unknown(by, Metric::of_key(key).unwrap())
 }

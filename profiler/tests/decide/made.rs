@@ -1,4 +1,4 @@
-//! A made-up recording whose every figure is known.
+//! A synthetic recording in which every metric is known.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use profiler::fact::{
 };
 use profiler::report::metrics::{Facts, Metrics};
 
-/// What happens, one kind after the other.
+/// The facts of the recording, one list per kind.
 #[derive(Debug, Clone, Default)]
 pub struct Made {
     pub tables: Tables,
@@ -30,7 +30,7 @@ impl FactSource for Made {
     fn replay(&mut self, sink: &mut dyn FactSink) -> anyhow::Result<Tables> {
         let tables = &self.tables;
         self.samples.iter().for_each(|sample| sink.sample(tables, sample));
-        // What a fault read comes before it, as in a recording.
+        // As in a recording, the pages that a fault reads are reported before the fault.
         let mut reads = self.reads.iter().peekable();
         for fault in &self.faults {
             let end = Timestamp(fault.start.0 + u64::try_from(fault.time().as_nanos()).unwrap());
@@ -58,7 +58,8 @@ pub fn at(us: u64) -> Timestamp {
     Timestamp(START + us * 1000)
 }
 
-/// Stacks: `main`, `load` called by it and then in the kernel, the dynamic linker's relocation.
+/// The stacks: `main`; `load`, called by it and then in the kernel; and a relocation by the dynamic
+/// linker.
 pub const MAIN: Option<StackId> = Some(StackId::new(0));
 pub const LOAD: Option<StackId> = Some(StackId::new(2));
 pub const RELOCATE: Option<StackId> = Some(StackId::new(3));
@@ -163,7 +164,7 @@ fn file() -> MappedFile {
     }
 }
 
-/// A fault of 10 µs of the main thread.
+/// A fault of the main thread that takes 10 µs.
 pub fn fault(us: u64, class: FaultClass, page: Option<u64>, stack: Option<StackId>) -> FaultFact {
     let place = page.map(|page| FilePlace {
         file: MappedFileId(0),
@@ -191,7 +192,7 @@ pub fn fault(us: u64, class: FaultClass, page: Option<u64>, stack: Option<StackI
     }
 }
 
-/// A wait of so many µs of the main thread in `load`.
+/// A wait of the main thread in `load`, `long` µs long.
 pub fn wait(us: u64, long: u64, reason: WaitReason) -> WaitFact {
     WaitFact {
         start: at(us),
@@ -210,7 +211,8 @@ pub fn wait(us: u64, long: u64, reason: WaitReason) -> WaitFact {
     }
 }
 
-/// So many bytes of libdemo.so, asked for by the thread, or by a kernel thread.
+/// A request for `bytes` bytes of libdemo.so, submitted by the thread, or by a kernel thread if
+/// `None`.
 pub fn request(us: u64, bytes: u32, thread: Option<u32>, operation: Operation) -> RequestFact {
     let bio = BioFact {
         time: at(us),
@@ -258,7 +260,7 @@ fn sample(us: u64, ms: u64, stack: Option<StackId>) -> SampleFact {
     }
 }
 
-/// 7 faults of which one failed, 3 waits, 3 requests, 3 samples.
+/// 7 faults, of which one failed, 3 waits, 3 requests and 3 samples.
 pub fn recording() -> Made {
     let major = FaultFact {
         major: true,

@@ -1,8 +1,9 @@
-//! What recordings are decided by: figures with known sums, budgets (`ngmi check`), differences (`ngmi diff`), repeated runs.
+//! What decisions are based on: metrics with known sums, budgets (`ngmi check`), comparisons (`ngmi
+//! diff`) and repeated runs.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a test that can't go on should stop where it stands"
+    reason = "a test that can't continue should fail on the spot"
 )]
 
 #[path = "../made_up/tables.rs"]
@@ -14,7 +15,7 @@ mod made_up_log;
 #[allow(
     dead_code,
     unused_imports,
-    reason = "each test program uses its own part of what they share"
+    reason = "each test program uses only part of the shared code"
 )]
 mod harness;
 

@@ -1,4 +1,5 @@
-//! Real recordings: a seeded storm and wasted reads are found by name, repeated runs end as they should, and the recipe of docs/check.md works.
+//! Real recordings: a seeded storm and wasted reads are found by name, repeated runs end as they
+//! should, and the recipe in docs/check.md works.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +10,7 @@ use crate::harness::ngmi::binary;
 use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle, Outcome};
 
-/// A folder on a file system with a page cache of its own: most machines' /tmp is memory.
+/// A folder on a file system with a page cache: /tmp is in memory on most machines.
 fn scratch() -> tempfile::TempDir {
     let place = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     tempfile::Builder::new().prefix("decide-").tempdir_in(place).unwrap()
@@ -20,7 +21,7 @@ fn json(outcome: &Outcome) -> Value {
         .unwrap_or_else(|error| panic!("{error}: {}{}", outcome.stdout, outcome.stderr))
 }
 
-/// Four runs of the oracle, as profiles in a folder of their own.
+/// Four runs of the oracle, as profiles in a separate folder.
 fn set(folder: &Path, copies: u32, touches: u32) {
     std::fs::create_dir(folder).unwrap();
     let file = folder.join("seeded.bin");
@@ -56,7 +57,7 @@ fn a_seeded_storm_and_wasted_reads_are_found_by_name() {
             .iter()
             .take(4)
     };
-    // Four runs are few: some rows have a question mark. None is noise.
+    // Four runs are few: some rows have a question mark, but none is noise.
     let is_named = |line: &str, name: &str| {
         ["  ", "? "]
             .into_iter()
@@ -72,7 +73,8 @@ fn a_seeded_storm_and_wasted_reads_are_found_by_name() {
         "{}",
         diff.stdout
     );
-    // Each page is copied once: the known answer. The recording may hold others'.
+    // Each page is copied once, so the answer is known. The recording may also contain pages of
+    // others.
     let budget = "[function.storm_of_copies]\ncow_pages = 2999\n[file.\"seeded.bin\"]\nwasted_readahead_bytes = 0\nbytes_read = 65535\n";
     std::fs::write(scratch.path().join("budget.toml"), budget).unwrap();
     let check = Ngmi::verb("check")
@@ -88,14 +90,14 @@ fn a_seeded_storm_and_wasted_reads_are_found_by_name() {
     assert_eq!(row("cow_pages")["measured"], 3000, "{told}: {:?}", accounts(&storm));
     assert_eq!(row("cow_pages")["verdict"], serde_json::json!({ "over": 1 }));
     let waste = &row("wasted_readahead_bytes");
-    // A file system without a read-ahead reads nothing for nothing.
+    // A file system without read-ahead wastes no reads.
     if row("bytes_read")["measured"].as_u64().unwrap() > 16 * 4096 {
         assert!(waste["measured"].as_u64().unwrap() > 0, "{told}");
     }
     outcome.expect_code(1);
 }
 
-/// What each recording of a folder says of its faults: it has to tell where one is missing.
+/// What each recording of a folder reports about its faults, including any that are missing.
 fn accounts(folder: &Path) -> Vec<String> {
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let recordings = files.filter(|file| file.extension().is_some_and(|end| end == "gz"));
@@ -153,7 +155,7 @@ fn culprits_are_named_in_the_first_lines() {
         let wasted = findings.iter().find(|one| one["cause"] == "wasted-read-ahead");
         assert_eq!(wasted.unwrap()["bytes"], waste, "{faults}");
     }
-    // Without a storm nothing is said of one.
+    // Without a storm, none is reported.
     let calm = record("calm.bin", "1", "0");
     let summary = format!("{}{}", calm.stdout, calm.stderr);
     assert!(
@@ -270,7 +272,7 @@ fn a_command_that_fails_ends_the_runs_unless_told_otherwise() {
 #[test]
 fn an_interruption_ends_all_and_sums_up_what_there_is() {
     needs_capture!();
-    // The first run ends at once, the second one waits to be interrupted.
+    // The first run ends at once, the second waits to be interrupted.
     let scratch = scratch();
     let program = "test -e \"$0/first\" || { touch \"$0/first\"; exit 0; }; touch \"$0/second\"; exec sleep 60";
     let arguments = [Path::new("-c"), Path::new(program), scratch.path()];
@@ -288,7 +290,7 @@ fn an_interruption_ends_all_and_sums_up_what_there_is() {
     assert!(outcome.file("run.2.json.gz").exists() && !outcome.file("run.3.json.gz").exists());
 }
 
-/// The text between the first fence of that language and its end.
+/// The text of the first code block in this language.
 fn block<'a>(page: &'a str, language: &str) -> &'a str {
     let start = page.split_once(&format!("```{language}\n")).unwrap().1;
     start.split_once("\n```").unwrap().0
@@ -312,7 +314,8 @@ fn the_recipe_for_ci_works() {
         .args(["-c", &script])
         .current_dir(place)
         .env("PATH", path)
-        // Tests may run below a sudo: then the recorder would be whoever typed it.
+        // The tests may run under sudo, and then the recorder would belong to the user who ran
+        // sudo.
         .env_remove("SUDO_UID")
         .output()
         .unwrap();

@@ -1,4 +1,5 @@
-//! The verb itself, on a log that was made up and on a profile that another program made: exit status, files, and what it says when it can't.
+//! The subcommands on a synthetic log and on another program's profile: exit status, files and
+//! error messages.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -50,7 +51,7 @@ pub fn ngmi(folder: &Path, arguments: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// What it printed, if that is how it ended.
+/// Standard output and standard error, after a check of the exit status.
 #[track_caller]
 pub fn told(folder: &Path, code: i32, arguments: &[&str]) -> (String, String) {
     let output = ngmi(folder, arguments);
@@ -85,7 +86,7 @@ fn the_exit_status_tells_ci_what_it_is_about() {
     let (json, _) = check(1, &[&budget[..], &["--json"]].concat());
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["rows"][0]["verdict"], serde_json::json!({ "over": 1 }));
-    // Twice what the baseline read.
+    // The new log reads twice as much as the baseline.
     std::fs::write(
         folder.path().join("budget.toml"),
         "[total]\nbytes_read = { percent = 99 }\n",
@@ -99,7 +100,7 @@ fn the_exit_status_tells_ci_what_it_is_about() {
     )
     .unwrap();
     check(0, &against);
-    // The made-up log has no hook for page faults: nobody knows.
+    // The synthetic log has no hook for page faults, so their number is unknown.
     std::fs::write(folder.path().join("budget.toml"), "[total]\nfaults = 1\n").unwrap();
     assert!(check(2, &budget).0.contains("faults: not known: not recorded"));
 }
@@ -193,10 +194,10 @@ fn of_another_program_s_profile_each_verb_says_what_is_missing_and_does_the_rest
         .map(|entry| entry.unwrap().file_name())
         .collect();
     assert_eq!(left.len(), 2, "{left:?}");
-    // CPU samples are there: they are compared, and tell which functions ran.
+    // The CPU samples are present: they are compared, and show which functions ran.
     let (out, _) = told(path, 0, &["diff", "other.json", "slower.json"]);
     let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("hot cpu") && words.contains("made by samply"), "{out}");
+    assert!(words.contains("hot cpu") && words.contains("written by samply"), "{out}");
     let (_, error) = told(path, 1, &["order", "other.json", "--file", "nothing"]);
     assert!(
         error.contains("no file of the recording is called `nothing`"),
