@@ -1,4 +1,4 @@
-//! What does not fit into memory is put aside and read again: no verb's answer differs for it.
+//! What doesn't fit into memory is spooled to disk and read back; no subcommand's output changes.
 
 use std::fs::File;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use crate::made;
 
-/// Everything that reads rows. `INPUT` stands for the log.
+/// Every subcommand that reads rows. `INPUT` is replaced by the log.
 const VERBS: [&[&str]; 14] = [
     &["faults", "INPUT"],
     &["faults", "INPUT", "--csv"],
@@ -51,7 +51,7 @@ fn verbs_say_the_same_beyond_memory_and_without_a_place_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     made::write(File::create(&log).unwrap(), made::Size::Events(2000), 50).unwrap();
-    // Some ten rows.
+    // Some ten rows fit.
     let tiny = ("NGMI_ROWS_BYTES", "1000");
     let place = ("TMPDIR", folder.path().to_str().unwrap());
     for verb in VERBS {
@@ -72,6 +72,6 @@ fn verbs_say_the_same_beyond_memory_and_without_a_place_for_it() {
     assert_eq!(
         std::fs::read_dir(folder.path()).unwrap().count(),
         1,
-        "nothing is left behind"
+        "no file is left behind"
     );
 }

@@ -1,4 +1,4 @@
-//! `-` is standard output of the verbs that write lists, too, and no file of that name.
+//! `-` also means standard output for the subcommands that write lists, not a file of that name.
 
 use std::fs::File;
 use std::path::Path;
@@ -12,7 +12,7 @@ use profiler::fact::{
 
 use super::profile_synthetic::{self as synthetic, MS, Synthetic, at, fault};
 
-/// One thread that did nothing yet.
+/// A thread that has not done anything yet.
 fn idle() -> Synthetic {
     Synthetic {
         tables: Tables {
@@ -35,7 +35,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What the verb writes; with `-o -` it is the same.
+/// The subcommand's output, which is the same with `-o -`.
 fn list(verb: &str, arguments: &[&str], folder: &Path) -> String {
     let dash = run(verb, &[arguments, &["-o", "-"]].concat(), folder);
     assert!(dash.status.success(), "{}", said(&dash));
@@ -81,7 +81,7 @@ fn an_order_goes_to_standard_output() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("recording.json"), facts.json()).unwrap();
     assert_eq!(list("order", &["--file", program], folder.path()), "main\n");
-    // Both would be there.
+    // Both would go to standard output.
     let both = run("order", &["--file", program, "--json", "-o", "-"], folder.path());
     assert!(!both.status.success() && both.stdout.is_empty());
     assert!(said(&both).contains("name a file for the order"), "{}", said(&both));
@@ -89,12 +89,12 @@ fn an_order_goes_to_standard_output() {
 
 #[test]
 fn a_list_to_read_ahead_goes_to_standard_output() {
-    // Most machines' /tmp is memory.
+    // /tmp is in memory on most machines.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let folder = folder.path().canonicalize().unwrap();
     let path = folder.join("data");
     std::fs::write(&path, vec![7; 1 << 16]).unwrap();
-    // Older than the recording.
+    // The file is older than the recording.
     let file = File::options().write(true).open(&path).unwrap();
     file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
     let path = path.to_str().unwrap();

@@ -1,7 +1,8 @@
-//! `ngmi export`: what it writes is read by programs that others wrote, and adds up to what ngmi's own verbs say.
+//! `ngmi export`: third-party programs can read its output, and the sums match those of ngmi's
+//! other subcommands.
 //!
-//! The readers are fetched by `tests/export/readers`; without one, the tests that need it are skipped.
-#![allow(clippy::unwrap_used)] // Tests say what they need by failing.
+//! `tests/export/readers` fetches the readers; a test whose reader is missing is skipped.
+#![allow(clippy::unwrap_used)] // A test fails by panicking.
 
 #[path = "../profile_synthetic/any_fault.rs"]
 mod any_fault;
@@ -31,12 +32,12 @@ use std::process::{Command, Output};
 use profile_synthetic::{Synthetic, everything};
 use profiler::fact::FactSink;
 
-/// The order is no matter here.
+/// The order doesn't matter here.
 fn sorted(facts: Synthetic) -> Synthetic {
     facts
 }
 
-/// Hands all of a recording out, as a source does.
+/// Replays all facts of a recording, as a source does.
 fn replay(facts: &Synthetic, sink: &mut dyn FactSink) {
     let tables = &facts.tables;
     facts.samples.iter().for_each(|sample| sink.sample(tables, sample));
@@ -46,7 +47,7 @@ fn replay(facts: &Synthetic, sink: &mut dyn FactSink) {
     facts.causes.iter().for_each(|cause| sink.joined(tables, cause));
 }
 
-/// A folder with a profile of every kind of fact, with names that want to break readers.
+/// A folder with a profile that has every kind of fact, and names that are hard on readers.
 fn profile() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("everything.json");
@@ -60,14 +61,14 @@ fn ngmi(arguments: &[&str], input: &Path) -> Output {
     command.output().unwrap()
 }
 
-/// What a verb says as JSON.
+/// A subcommand's JSON output.
 fn json(verb: &str, input: &Path) -> serde_json::Value {
     let output = ngmi(&[verb, "--json"], input);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Exports into a file beside the input.
+/// Exports into a file next to the input.
 fn exported(input: &Path, arguments: &[&str], name: &str) -> PathBuf {
     let path = input.with_file_name(name);
     let all = [&["export", "-o", path.to_str().unwrap()], arguments].concat();

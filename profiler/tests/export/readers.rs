@@ -1,11 +1,11 @@
-//! Where the programs that others wrote are, if they are.
+//! Where the third-party readers are, if they are installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::skip::skip;
 
-/// Of the project.
+/// A path below the project's root.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
@@ -20,7 +20,7 @@ fn fetched(path: &str) -> Option<PathBuf> {
     None
 }
 
-/// Runs a script of `tests/export` in the fetched Python; returns what it says as JSON.
+/// Runs a script of `tests/export` in the fetched Python and returns the JSON it prints.
 pub fn python(script: &str, arguments: &[&Path]) -> Option<serde_json::Value> {
     fetched("venv/done")?;
     let mut command = Command::new(fetched("venv/bin/python")?);
@@ -28,7 +28,7 @@ pub fn python(script: &str, arguments: &[&Path]) -> Option<serde_json::Value> {
     Some(said(command))
 }
 
-/// The same in node, for npm's pprof-format.
+/// The same in Node, for npm's pprof-format.
 pub fn node(script: &str, arguments: &[&Path]) -> Option<serde_json::Value> {
     let modules = fetched("node_modules/pprof-format")?;
     let mut command = Command::new("node");

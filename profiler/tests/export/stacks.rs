@@ -1,4 +1,4 @@
-//! pprof, OTLP and folded stacks, in the readers of others.
+//! pprof, OTLP and folded stacks, as third-party programs read them.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::{exported, json, profile};
 
 const ALL: &str = "--table=samples,waits,faults,requests";
 
-/// What ngmi's verbs say: each type of value, its unit and its total.
+/// What ngmi's own subcommands report: each value type, its unit and its total.
 fn expected(input: &Path) -> Vec<(&'static str, &'static str, u64)> {
     let (faults, waits, io) = (json("faults", input), json("waits", input), json("io", input));
     let of = |value: &Value| value.as_u64().unwrap();
@@ -31,7 +31,7 @@ fn expected(input: &Path) -> Vec<(&'static str, &'static str, u64)> {
     ]
 }
 
-/// As the readers tell it.
+/// The value types in the form that the readers print.
 fn types(input: &Path) -> Value {
     let types = expected(input).into_iter();
     types
@@ -39,7 +39,8 @@ fn types(input: &Path) -> Value {
         .collect()
 }
 
-/// The location at which three functions are inlined into each other, as a reader tells it.
+/// The location at which three functions are inlined into each other, in the form that the readers
+/// print.
 fn inlined() -> Value {
     json!({
         "address": (0x40_1000).to_string(),
@@ -116,7 +117,7 @@ fn googles_pprof_takes_it_and_counts_the_same() {
         .collect();
     assert_eq!(types, wanted);
     let mut totals = vec![0_u64; types.len()];
-    // A label's line begins with its name, a sample's with its values.
+    // A line of labels begins with a label's name, a line of samples with its values.
     for line in lines.filter(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit())) {
         let Some((values, _)) = line.split_once(": ") else {
             continue;

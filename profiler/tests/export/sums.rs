@@ -1,4 +1,4 @@
-//! Sums by stack are those of the verbs, whatever was recorded.
+//! Sums by stack match those of the other subcommands, whatever was recorded.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ fn totals(facts: &Synthetic) -> Vec<(Table, [u64; 3])> {
     Table::ALL.map(|table| (table, three(table))).to_vec()
 }
 
-/// Count and time of the waits that are about a file, and how these are called.
+/// Count and time of the waits that refer to a file, and the names of those files.
 fn about_files(facts: &Synthetic) -> ([u64; 2], BTreeSet<String>) {
     let mut sums = Sums::new(&[Table::Waits]);
     replay(facts, &mut sums);

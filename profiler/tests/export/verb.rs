@@ -1,4 +1,4 @@
-//! The verb itself: where it writes, and what it says when it can't.
+//! The subcommand itself: where it writes, and its error messages.
 
 use std::io::Read as _;
 
@@ -7,7 +7,7 @@ use profiler::fact::{DeviceId, FoldedRequests};
 
 use super::{everything, ngmi, profile};
 
-/// The exit status is 1, and all of this is told.
+/// Expects exit status 1 and a message with all of these parts.
 fn refused(arguments: &[&str], input: &std::path::Path, parts: &[&str]) {
     let output = ngmi(arguments, input);
     let error = String::from_utf8(output.stderr).unwrap();
@@ -107,7 +107,7 @@ fn what_can_not_be_done_is_told_with_the_remedy() {
     );
 }
 
-/// A request may be several I/Os, and an unfinished one is none.
+/// A request may consist of several I/Os, and an unfinished one of none.
 #[test]
 fn requests_that_had_no_room_are_told_and_no_others() {
     let folder = tempfile::tempdir().unwrap();
@@ -122,11 +122,11 @@ fn requests_that_had_no_room_are_told_and_no_others() {
         String::from_utf8(output.stderr).unwrap()
     };
     let mut facts = everything();
-    // A read, and one that is unfinished.
+    // A read, and an unfinished request.
     facts.requests.remove(1);
     facts.tables.recording.requests_seen = 2;
     assert_eq!(told(&facts), "");
-    // As many I/Os as requests were seen.
+    // As many I/Os as there were requests.
     let part = facts.requests[0].bios[0].clone();
     facts.requests[0].bios.extend([part.clone(), part.clone(), part]);
     facts.tables.recording.requests_seen = 4;
@@ -150,14 +150,15 @@ fn requests_that_had_no_room_are_told_and_no_others() {
     );
 }
 
-/// A profile of a thread that spent 1.5 ms in `hot`, called by `main`, and 0.5 ms in `main`, as samply writes it.
+/// A profile of a thread that spent 1.5 ms in `hot`, called by `main`, and 0.5 ms in `main`, as
+/// samply writes it.
 const OTHERS: &str = r#"{"meta":{"interval":1,"startTime":1000,"preprocessedProfileVersion":49,"importer":"samply",
     "sampleUnits":{"threadCPUDelta":"µs"}},"libs":[{"name":"demo","path":"/bin/demo"}],"threads":[{"name":"t","processName":"demo",
     "pid":"7","tid":8,"samples":{"stack":[1,0],"timeDeltas":[1,1],"threadCPUDelta":[1500,500]},"stringArray":["main","hot"],
     "frameTable":{"address":[16,32],"func":[0,1]},"funcTable":{"name":[0,1],"resource":[0,0]},"resourceTable":{"lib":[0]},
     "stackTable":{"prefix":[null,0],"frame":[0,1]}}]}"#;
 
-/// The same as Firefox itself would write it.
+/// The same profile as Firefox itself would write it.
 const GECKO: &str = r#"{"meta":{"version":27,"interval":1,"startTime":1000,"sampleUnits":{"threadCPUDelta":"µs"}},"libs":[],"processes":[],
     "threads":[{"name":"t","processName":"demo","pid":7,"tid":8,"samples":{"schema":{"stack":0,"time":1,"threadCPUDelta":2},
     "data":[[1,1,1500],[0,2,500]]},"frameTable":{"schema":{"location":0},"data":[[0],[1]]},
@@ -166,7 +167,7 @@ const GECKO: &str = r#"{"meta":{"version":27,"interval":1,"startTime":1000,"samp
 #[test]
 fn of_other_programs_profiles_cpu_samples_are_exported() {
     let folder = tempfile::tempdir().unwrap();
-    for (text, by) in [(OTHERS, "made by samply"), (GECKO, "made by Firefox's own profiler")] {
+    for (text, by) in [(OTHERS, "written by samply"), (GECKO, "written by Firefox's own profiler")] {
         let input = folder.path().join("other.json");
         std::fs::write(&input, text).unwrap();
         let as_folded = |more: &[&str]| {
@@ -177,7 +178,7 @@ fn of_other_programs_profiles_cpu_samples_are_exported() {
         };
         let (stacks, error) = as_folded(&["--table=samples"]);
         assert_eq!((&*stacks, &*error), ("demo;main 500000\ndemo;main;hot 1500000\n", ""));
-        // Not asked for: what there is, and a word why.
+        // No table is requested: what is available is exported, with a note that says why.
         let (stacks, error) = as_folded(&[]);
         assert!(
             stacks.contains("demo;main;hot 1500000\n") && error.contains(by),
