@@ -1,4 +1,5 @@
-//! What is told beside the tables: faults that are only sums, functions where reading around stopped, what a profile can't know.
+//! What is reported in addition to the tables: aggregated faults, functions at which fault-around
+//! stopped, and what a profile can't know.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The document of the page: every column says what the facts say, of all faults and of some, whatever names and numbers there are.
+//! The document of the explorer page: every column matches the facts, for all faults and for some,
+//! whatever the names and numbers.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -13,7 +14,7 @@ use super::synthetic::{Made, empty, many};
 
 const NONE: u32 = u32::MAX;
 
-/// A document, taken apart as docs/explorer.md says.
+/// A document, parsed as docs/explorer.md describes.
 struct Document {
     header: Value,
     columns: HashMap<String, Vec<u64>>,

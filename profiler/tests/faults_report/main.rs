@@ -1,5 +1,6 @@
-//! `ngmi faults`: tables that add up, selections that partition, rows that any program can read, with names that want to break them.
-#![allow(clippy::unwrap_used)] // Tests say what they need by failing.
+//! `ngmi faults`: tables that add up, selections that partition the faults, and rows that any
+//! program can read, despite hostile names.
+#![allow(clippy::unwrap_used)] // A test fails by panicking.
 
 #[path = "../made_up/tables.rs"]
 mod made_up;
@@ -18,7 +19,7 @@ use profiler::fact::{FactSource as _, Tables};
 use profiler::report::faults::{Facts, FaultReport, Selection, Selector, View};
 use synthetic::Made;
 
-/// What the verb does with a source.
+/// What the subcommand does with a source.
 fn collected(made: &Made) -> (Tables, Facts) {
     let mut facts = Facts::default();
     let tables = made.clone().replay(&mut facts).unwrap();

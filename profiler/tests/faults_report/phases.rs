@@ -38,7 +38,8 @@ fn a_process_goes_through_its_phases() {
         path: String::new(),
         command_line: Vec::new().into(),
     };
-    // The exec at 80 µs is told when the kernel has set the program up: the fault at 71 µs, without a frame, is part of it.
+    // The exec at 80 µs is reported once the kernel has set the program up: the fault at 71 µs,
+    // without a frame, is part of it.
     made.marks = vec![
         mark(10, exec.clone()),
         mark(
@@ -68,7 +69,8 @@ fn a_process_goes_through_its_phases() {
             ..fault(10 * i + 1)
         })
         .collect();
-    // The child has not shown a phase of its own: it is in its parent's at its birth, which is none yet.
+    // The child has not entered a phase yet: it is in the phase of its parent at its birth, which
+    // has none yet.
     made.faults.push(profiler::fact::FaultFact {
         thread: profiler::fact::ThreadId(2),
         ..fault(99)

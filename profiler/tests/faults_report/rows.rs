@@ -1,4 +1,4 @@
-//! A row a fault: CSV, NDJSON, the list.
+//! One row per fault: CSV, NDJSON and the list.
 
 use std::time::Instant;
 
@@ -54,7 +54,7 @@ fn fields(line: &str) -> Vec<String> {
     fields
 }
 
-/// What other programs rely on.
+/// Other programs rely on these columns.
 #[test]
 fn the_columns_are_fixed() {
     let csv = csv(&many(50));
@@ -65,13 +65,13 @@ fn the_columns_are_fixed() {
          in_kernel,failed,lock_ns,disk_ns,other_read_ns,reclaim_ns,blocked_ns,preempted_ns,retries,pages_around,pages_read,device,\
          inode,build_id,stack_complete,phase"
     );
-    // Fault 0: page 0 of the library, in front of its first section.
+    // Fault 0 is on page 0 of the library, before its first section.
     assert_eq!(
         lines.next().unwrap(),
         "0,100,100,/usr/lib/libdemo.so,0,,,file-read,read,true,false,0,0x7f0000000000,inlined,demo,demo,false,,0,0,0,,0,0,0,16,0,8:1,\
          7,abcd,true,main"
     );
-    // Fault 16: .data, below a symbol; fault 11 waited; fault 49 has no latency and no file.
+    // Fault 16 is in .data, below a symbol; fault 11 waited; fault 49 has no latency and no file.
     let row = |i: usize| csv.lines().nth(i + 1).unwrap();
     assert!(
         row(16).starts_with("48000,100,101,/usr/lib/libdemo.so,65536,.data,table,anonymous,read,false,"),
@@ -109,7 +109,7 @@ fn csv_and_json_say_the_same_in_the_order_of_the_start() {
     assert_eq!(total, report(&made, &Selection::default()).totals.time_ns);
 }
 
-/// What a careless writer would let through.
+/// Names that a careless writer would let through.
 fn hostile() -> Made {
     let mut made = many(500);
     let evil = [
@@ -152,7 +152,7 @@ fn hostile_names_break_no_row_and_reach_no_terminal() {
     let harmful = |text: &str| text.chars().any(|c| c != '\n' && profiler::report::text::is_unsafe(c));
     assert!(!harmful(&csv));
     let json = ndjson(&made);
-    assert_eq!(json[0]["process"], "line\nend\r\u{2028}", "JSON says it exactly");
+    assert_eq!(json[0]["process"], "line\nend\r\u{2028}", "JSON keeps it exactly");
     let report = report(&made, &Selection::default());
     let text = text(&report, 100);
     assert!(!harmful(&text), "{text:?}");
@@ -207,7 +207,7 @@ fn the_list_has_the_files_faults_by_time() {
         "    0.000003       1000 .text          file-cow      1.00 µs recurse"
     );
     assert!(lines[1..].is_sorted(), "times ascend");
-    // With two files each line says which.
+    // With two files, each line shows which one it refers to.
     let both = listed(&Selection::default());
     assert_eq!(both.lines().count(), 601);
     assert!(both.lines().nth(3).unwrap().contains("data, \"1\".bin"), "{both}");

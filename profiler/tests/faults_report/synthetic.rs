@@ -1,4 +1,4 @@
-//! A made-up recording of faults whose every sum is known.
+//! A synthetic recording of faults in which every sum is known.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ use profiler::fact::{
     Process, ProcessId, Recording, SourceFrame, StackId, StackNode, Tables, ThreadId, TruncationReason,
 };
 
-/// Tables, faults and marks, as a source hands them out.
+/// Tables, faults and marks, as a source provides them.
 #[derive(Debug, Clone, Default)]
 pub struct Made {
     pub tables: Tables,
@@ -118,7 +118,7 @@ pub fn stack(tables: &mut Tables, frames: &[(&str, Option<&[&str]>)]) -> StackId
     parent.unwrap()
 }
 
-/// A fault of which nothing is known but the time.
+/// A fault of which only the time is known.
 pub fn fault(us: u64) -> FaultFact {
     FaultFact {
         start: at(us),
@@ -145,8 +145,8 @@ pub fn fault(us: u64) -> FaultFact {
     }
 }
 
-/// The page of a file.
-#[expect(clippy::unnecessary_wraps, reason = "as a fact has it")]
+/// A page of a file.
+#[expect(clippy::unnecessary_wraps, reason = "it has the type of the fact's field")]
 pub fn place(file: u32, page: u64) -> Option<FilePlace> {
     Some(FilePlace {
         file: MappedFileId(file),
@@ -172,7 +172,7 @@ fn recording() -> Recording {
     }
 }
 
-/// Two processes, three threads, two files, three stacks, no fault.
+/// Two processes, three threads, two files and three stacks, but no faults.
 pub fn empty() -> Made {
     let mut tables = Tables {
         recording: recording(),
@@ -194,7 +194,7 @@ pub fn empty() -> Made {
             ("libdemo.so", Some(&["inlined", "outer"])),
         ],
     );
-    // 7: main → recurse → recurse → memcpy without a name, then the kernel
+    // 7: main → recurse → recurse → memcpy, unnamed, then the kernel
     stack(
         &mut tables,
         &[
@@ -205,7 +205,7 @@ pub fn empty() -> Made {
             ("[kernel]", Some(&["copy_to_user"])),
         ],
     );
-    // 9: a frame without a name, then cut
+    // 9: an unnamed frame, then truncated
     stack(&mut tables, &[("[truncated]", None), ("other.so", None)]);
     Made {
         tables,
@@ -221,17 +221,18 @@ pub const STACKS: [Option<StackId>; 4] = [
     None,
 ];
 
-/// `n` faults that differ in everything, by rules that a test can follow with remainders. Number i starts at 3 i µs and takes i % 1000 µs.
+/// `n` faults that differ in every field, by rules that a test can recompute with remainders. Fault
+/// i starts at 3 i µs and takes i % 1000 µs.
 pub fn many(n: u64) -> Made {
     let mut made = empty();
     made.faults = (0..n).map(numbered).collect();
-    // The order in which sources hand them out.
+    // Sources provide them in this order.
     made.faults
         .sort_by_key(|fault| fault.start.0 + u64::try_from(fault.time().as_nanos()).unwrap());
     made
 }
 
-/// Fault number i of [`many`].
+/// Fault i of [`many`].
 pub fn numbered(i: u64) -> FaultFact {
     let us = Duration::from_micros;
     let latency = i % 1000;
@@ -265,7 +266,8 @@ pub fn numbered(i: u64) -> FaultFact {
     }
 }
 
-/// Three accounts: one that closes, one with faults that are not visible, one of a thread that was not watched.
+/// Three accounts: one that adds up, one with faults that are not visible, and one of a thread that
+/// was not traced.
 pub fn with_accounts(mut made: Made, not_visible: u64) -> Made {
     let account = |seen, before| FaultAccount {
         seen,

@@ -1,4 +1,4 @@
-//! The tables.
+//! The tables of faults.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ fn adds_up(report: &FaultReport) {
 fn totals_are_those_of_the_faults_and_every_table_adds_up() {
     let report = report(&many(N), &Selection::default());
     adds_up(&report);
-    // By the rules of `many`, with plain arithmetic.
+    // Computed from the rules of `many` with plain arithmetic.
     let numbers = || 0..N;
     assert_eq!(report.totals.faults, N);
     assert_eq!(report.totals.major, numbers().filter(|i| i % 7 == 0).count() as u64);
@@ -72,7 +72,7 @@ fn totals_are_those_of_the_faults_and_every_table_adds_up() {
     assert_eq!(demo.tally.faults, N * 2 / 5);
     assert_eq!(demo.device.as_deref(), Some("8:1"));
     assert_eq!(report.read_around_off[0].tally.faults, N / 500);
-    // Pages 1 to 15 are .text, 16 to 31 .data, page 0 is in no section.
+    // Pages 1 to 15 are .text, 16 to 31 .data, and page 0 is in no section.
     let section = |name: Option<&str>| {
         let rows = report.by_section.iter().filter(|row| row.id == demo.id);
         rows.filter(|row| row.section.as_deref() == name)
@@ -101,7 +101,7 @@ fn functions_have_their_own_faults_and_those_of_their_callees() {
             .unwrap()
     };
     let quarter = N / 4;
-    // The innermost function that has a name: the inlined one; memcpy has none, so who called it.
+    // The innermost named function: the inlined one; memcpy is unnamed, so its caller counts.
     for (name, own, inclusive) in [
         (Some("inlined"), quarter, quarter),
         (Some("outer"), 0, quarter),
@@ -118,7 +118,7 @@ fn functions_have_their_own_faults_and_those_of_their_callees() {
             assert_eq!(row.tally.time_ns, row.inclusive_time_ns, "{name:?}");
         }
     }
-    // A name that was made of an address tells nothing without its module, but does tell functions apart.
+    // A name built from an address says nothing without its module, but does distinguish functions.
     let mut made = empty();
     let stack = stack(
         &mut made.tables,
@@ -142,8 +142,8 @@ fn functions_have_their_own_faults_and_those_of_their_callees() {
     );
 }
 
-/// Faults that a selection takes.
-#[expect(clippy::needless_pass_by_value, reason = "each is made for one call")]
+/// The number of faults that a selection takes.
+#[expect(clippy::needless_pass_by_value, reason = "each is built for one call")]
 fn taken(made: &Made, selection: Selection) -> u64 {
     let report = report(made, &selection);
     adds_up(&report);
@@ -182,7 +182,7 @@ fn selections_partition() {
         ..process("demo")
     };
     assert_eq!(taken(&made, thread("work*")), N / 3);
-    assert_eq!(taken(&made, thread("200")), 0, "of another process");
+    assert_eq!(taken(&made, thread("200")), 0, "it belongs to another process");
     let function = |name| Selection {
         functions: text(name),
         ..Selection::default()
@@ -246,7 +246,7 @@ fn the_text_fits_a_terminal_and_says_what_is_left_out() {
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
-    // The lines of a table add up to its total.
+    // The rows of a table add up to its total.
     let classes = text
         .split("by class")
         .nth(1)
@@ -303,7 +303,7 @@ fn the_account_closes_or_is_told() {
     assert!(
         warnings(&report(&lower, &Selection::default()))
             .iter()
-            .any(|warning| warning.contains("of 1 threads more"))
+            .any(|warning| warning.contains("than the kernel counted (threads: 1)"))
     );
 }
 
@@ -347,7 +347,7 @@ fn pages_are_told_by_file() {
         in_fault: true,
         order: Some(0),
     }];
-    // Reads 16 to 47, repeats and maps 16 to 31 around page 20: 32 to 47 were read for nothing.
+    // Reads 16 to 47, repeats, and maps 16 to 31 around page 20: 32 to 47 were read but not used.
     made.faults = vec![FaultFact {
         class: FaultClass::FileCow,
         place: place(0, 20),

@@ -1,4 +1,4 @@
-//! The verb itself, on a log that was made up: what it prints, and what it says when it can't.
+//! The subcommand on a synthetic log: what it prints, and its error messages.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -9,7 +9,7 @@ use profiler::event::{Event, Fault, HookStatus};
 
 use crate::made_up_log::{START, at, begin};
 
-/// A log of one thread with `n` faults, one each 10 µs.
+/// A log of one thread with `n` faults, one every 10 µs.
 fn log(path: &Path, n: u64, hooks: Vec<HookStatus>) {
     let mut writer = begin(path, "storm", hooks);
     for i in 0..n {

@@ -1,5 +1,6 @@
-//! `ngmi io`: tables that add up, devices that count themselves, selections, rows that any program can read.
-#![allow(clippy::unwrap_used)] // Tests say what they need by failing.
+//! `ngmi io`: tables that add up, devices with their own counters, selections, and rows that any
+//! program can read.
+#![allow(clippy::unwrap_used)] // A test fails by panicking.
 
 #[path = "../made_up/tables.rs"]
 mod made_up;
@@ -14,7 +15,7 @@ use profiler::fact::{FactSource as _, Tables};
 use profiler::report::io::{Facts, IoReport, Selection, Selector, View};
 use synthetic::Made;
 
-/// What the verb does with a source.
+/// What the subcommand does with a source.
 fn collected(made: &Made) -> (Tables, Facts) {
     let mut facts = Facts::default();
     let tables = made.clone().replay(&mut facts).unwrap();

@@ -1,4 +1,4 @@
-//! A made-up recording of requests whose every sum is known.
+//! A synthetic recording of requests in which every sum is known.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use profiler::fact::{
     MappedFileId, ModuleId, ModuleKind, Recording, RequestFact, StackId, StackNode, Tables, ThreadId, WaitFact,
 };
 
-/// What happens, in order.
+/// The facts of the recording, in order.
 #[derive(Debug, Clone)]
 pub enum Fact {
     Request(RequestFact),
@@ -20,7 +20,7 @@ pub enum Fact {
     Cause(Cause),
 }
 
-/// Tables and facts, as a source hands them out.
+/// Tables and facts, as a source provides them.
 #[derive(Debug, Clone, Default)]
 pub struct Made {
     pub tables: Tables,
@@ -67,7 +67,7 @@ fn file(path: &str, inode: u64) -> MappedFile {
     }
 }
 
-/// Two processes, two files, three devices of which one is stacked, two functions below `main`.
+/// Two processes, two files, three devices of which one is stacked, and two functions below `main`.
 pub fn empty() -> Made {
     let frame = |location| Frame {
         location,
@@ -106,7 +106,7 @@ pub fn empty() -> Made {
         threads: vec![thread(0, 100, "demo"), thread(1, 201, "worker")],
         modules: vec![module(ModuleKind::File, "demo"), module(ModuleKind::Kernel, "[kernel]")],
         frames: vec![user(0), user(16), user(32), kernel],
-        // 2: main, load_page, the kernel; 4: main, save, the kernel; 5: the kernel alone.
+        // 2: main, load_page, the kernel; 4: main, save, the kernel; 5: the kernel only.
         stacks: vec![
             node(None, 0),
             node(Some(0), 1),
@@ -126,7 +126,7 @@ pub fn empty() -> Made {
     }
 }
 
-/// A read or write by thread 0 in `load_page`, of libdemo.so.
+/// A read or write of libdemo.so by thread 0 in `load_page`.
 pub fn bio(us: u64, sector: u64, bytes: u32) -> BioFact {
     BioFact {
         time: at(us),
@@ -145,7 +145,7 @@ pub fn bio(us: u64, sector: u64, bytes: u32) -> BioFact {
     }
 }
 
-/// What kworker writes back of the other file.
+/// A part of the other file that a kworker writes back.
 pub fn written_back(us: u64, sector: u64, bytes: u32) -> BioFact {
     BioFact {
         pid: 9,
@@ -159,7 +159,7 @@ pub fn written_back(us: u64, sector: u64, bytes: u32) -> BioFact {
     }
 }
 
-/// A request of `vda` that took 20 µs to get to the device and 100 µs there.
+/// A request of `vda` that took 20 µs to reach the device and 100 µs there.
 pub fn request(operation: Operation, bios: Vec<BioFact>) -> RequestFact {
     let start = bios.iter().map(|bio| bio.time).min().unwrap_or(at(1));
     RequestFact {

@@ -1,4 +1,4 @@
-//! Tables whose figures are known, and that add up whatever the requests are.
+//! Tables with known numbers, which add up whatever the requests are.
 
 use std::time::Duration;
 
@@ -30,7 +30,8 @@ fn only(change: impl FnOnce(&mut Selection)) -> Selection {
     selection
 }
 
-/// Read by two bios, written back by a kworker, flushed by nobody, through the device above, failed.
+/// Requests read by two bios, written back by a kworker, flushed by an unknown submitter, sent
+/// through the device above, and failed.
 fn story() -> Made {
     let ahead = RequestKind {
         read_ahead: true,
@@ -87,7 +88,7 @@ fn every_table_has_its_figures() {
     let totals = &report.totals;
     assert_eq!((totals.ios, totals.read_bytes, totals.written_bytes), (6, 12_800, 2048));
     assert_eq!((totals.read_ahead_bytes, totals.errors), (12_288, 1));
-    // 120 µs each, less what later bios did not wait; the flush from its start.
+    // 120 µs each, less the time that later bios did not wait; the flush counts from its start.
     assert_eq!(totals.time_ns, (120 + 115 + 120 + 119 + 120 + 120) * 1000);
 
     let files: Vec<(&str, u64, u64)> = (report.by_file.iter())
@@ -150,7 +151,7 @@ fn a_device_that_counted_the_same_is_said_to() {
             && other.contains("the counts of vda differ from the device's own counters"),
         "{other}"
     );
-    // Of a selection there is nothing to compare.
+    // For a selection there is nothing to compare.
     let part = text(
         &report(&made, &only(|some| some.operations = vec![Operation::Read])),
         10,
@@ -176,7 +177,7 @@ fn a_selection_is_about_parts() {
     );
     assert_eq!(ios(|some| some.from = Some(Duration::from_micros(50))), (2, 3, 2560));
     assert_eq!(ios(|some| some.to = Some(Duration::from_micros(50))), (2, 3, 12_288));
-    // Who wants the device above gets it.
+    // The device above is included on request.
     assert_eq!(ios(|some| some.devices = vec!["dm-0".into()]), (1, 1, 4096));
 
     let (tables, facts) = collected(&story());
@@ -296,7 +297,7 @@ fn pages_read_for_faults_and_never_touched() {
     let without = report(&made, &Selection::default());
     assert!(
         without.waste.is_empty(),
-        "no fault is known: nobody knows what was touched"
+        "no faults were recorded, so the touched pages are unknown"
     );
     made.facts.extend([2, 5, 100].map(|page| Fact::Fault(fault(page))));
     let report = report(&made, &Selection::default());
@@ -363,7 +364,7 @@ fn sum<'r, R: 'r>(rows: &'r [R], tally: impl Fn(&'r R) -> &'r Tally) -> Tally {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Hostile names and numbers: tables add up, fit 80 columns, and rows are lines.
+    /// Hostile names and numbers: tables add up and fit into 80 columns, and each row is one line.
     #[test]
     fn tables_add_up_and_fit(requests in prop::collection::vec(any_request(), 1..30), top in 0..5_usize) {
         let made = made(requests);

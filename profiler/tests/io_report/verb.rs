@@ -1,4 +1,4 @@
-//! The verb itself, on a log that was made up: what it prints, and what it says when it can't.
+//! The subcommand on a synthetic log: what it prints, and its error messages.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -11,7 +11,7 @@ use crate::made_up_log::{START, at, begin};
 
 const DISK: Device = Device { major: 254, minor: 0 };
 
-/// A log of one thread with `n` reads of 4 KiB, one each 10 µs, 5 µs long.
+/// A log of one thread with `n` reads of 4 KiB, one every 10 µs, 5 µs long each.
 fn log(path: &Path, n: u64, hooks: Vec<HookStatus>) {
     let mut writer = begin(path, "reader", hooks);
     let mut write = |event| writer.event(&event).unwrap();

@@ -1,4 +1,4 @@
-//! A made-up recording of waits whose every sum is known.
+//! A synthetic recording of waits in which every sum is known.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use profiler::fact::{
 };
 use profiler::report::waits::Facts;
 
-/// A name that wants to break terminals and tables.
+/// A name that is hard on terminals and tables.
 pub const EVIL: &str = "a,\"b\"\n\u{1b}[31m;c";
 
 pub fn at(us: u64) -> Timestamp {
     Timestamp(START + us * 1000)
 }
 
-/// Adds frames, outermost first: module number and name. Returns the innermost stack.
+/// Adds frames (module number and name), outermost first, and returns the innermost stack.
 fn stack(tables: &mut Tables, frames: &[(u32, &str)]) -> StackId {
     let mut parent = None;
     for (module, name) in frames {
@@ -58,7 +58,7 @@ fn stack(tables: &mut Tables, frames: &[(u32, &str)]) -> StackId {
     parent.unwrap()
 }
 
-/// Two processes, three threads, a file, four stacks.
+/// Two processes, three threads, a file and four stacks.
 pub fn tables() -> (Tables, Vec<StackId>) {
     let mut tables = Tables::default();
     tables.recording.command = vec!["demo".into()];
@@ -78,7 +78,7 @@ pub fn tables() -> (Tables, Vec<StackId>) {
     }];
     let stacks = vec![
         stack(&mut tables, &[(1, "main"), (1, "load"), (2, "read"), (0, "vfs_read")]),
-        // A runtime's wrapper, and the C library, stand for who called them.
+        // A runtime's wrapper and the C library are attributed to their caller.
         stack(
             &mut tables,
             &[
@@ -94,13 +94,13 @@ pub fn tables() -> (Tables, Vec<StackId>) {
             &mut tables,
             &[(1, "main"), (1, EVIL), (2, "pthread_mutex_lock"), (0, "futex_wait")],
         ),
-        // Nothing but the C library.
+        // Only the C library.
         stack(&mut tables, &[(2, "start_thread"), (2, "pause")]),
     ];
     (tables, stacks)
 }
 
-/// Wait number i: begins at 3 i µs, takes i % 1000 µs, a tenth of it queued.
+/// Wait i begins at 3 i µs and takes i % 1000 µs, a tenth of it queued.
 pub fn numbered(i: u64, stacks: &[StackId]) -> WaitFact {
     let us = Duration::from_micros;
     let off = i % 1000;
@@ -140,7 +140,7 @@ pub fn numbered(i: u64, stacks: &[StackId]) -> WaitFact {
     }
 }
 
-/// `n` waits, handed in backwards: sources tell them when they are over.
+/// `n` waits in reverse order, because sources report waits when they end.
 pub fn facts(n: u64) -> (Tables, Facts) {
     let (tables, stacks) = tables();
     let mut facts = Facts::default();

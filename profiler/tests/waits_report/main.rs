@@ -1,5 +1,6 @@
-//! `ngmi waits`: tables that add up, selections that partition, rows that any program can read, with names that want to break them.
-#![allow(clippy::unwrap_used)] // Tests say what they need by failing.
+//! `ngmi waits`: tables that add up, selections that partition the waits, and rows that any program
+//! can read, despite hostile names.
+#![allow(clippy::unwrap_used)] // A test fails by panicking.
 
 #[path = "../made_up/tables.rs"]
 mod made_up;

@@ -1,4 +1,4 @@
-//! Sums, selections and rows of waits that are known.
+//! Sums, selections and rows of known waits.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ fn the_function_is_the_programs_and_names_tell_locks_apart() {
     );
     assert!(
         waits(WaitReason::Condition, "work") > 0,
-        "a futex without a telling name stays what it was"
+        "a futex without a recognizable name keeps its reason"
     );
 }
 
@@ -126,7 +126,8 @@ fn selections_partition_the_waits() {
     assert_eq!(long.waits, expected.map(|wait| u64::from(wait.count)).sum::<u64>());
 }
 
-/// Waits of 1, 2, 4, ... µs, about descriptors of files of every kind, and about paths that only calls name, of which one is a file's.
+/// Waits of 1, 2, 4, ... µs on descriptors of every kind of file, and on paths that only calls
+/// name, one of which belongs to a file.
 fn about_files() -> (Tables, Facts) {
     let (mut tables, stacks) = tables();
     let id = FileId {
@@ -205,7 +206,10 @@ fn each_row_by_file_can_be_selected_whole() {
         files: vec!["shown".into()],
         ..Selection::default()
     };
-    assert!(Selector::new(&view, &not_shown).is_err(), "the descriptor says it");
+    assert!(
+        Selector::new(&view, &not_shown).is_err(),
+        "the descriptor identifies it"
+    );
 }
 
 #[test]
@@ -255,7 +259,7 @@ fn a_row_is_one_line_with_every_column() {
     for (i, row) in (0..).zip(&rows) {
         let wait = numbered(i, &stacks);
         assert_eq!(row.as_object().unwrap().len(), COLUMNS.len());
-        assert_eq!(row["time_ns"], 3000 * i, "by the time at which they began");
+        assert_eq!(row["time_ns"], 3000 * i, "sorted by start time");
         assert_eq!(u128::from(row["off_ns"].as_u64().unwrap()), wait.off.as_nanos());
         assert_eq!(row["count"], wait.count);
         assert_eq!(row["path"].as_str(), wait.call.and_then(|call| call.path).as_deref());

@@ -1,4 +1,4 @@
-//! The verb itself, on a log that was made up.
+//! The subcommand on a synthetic log.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -9,7 +9,7 @@ use profiler_common::switch::state;
 
 use crate::made_up_log::{at, begin};
 
-/// A log of one thread with `n` waits of 2 µs, one each 10 µs.
+/// A log of one thread with `n` waits of 2 µs, one every 10 µs.
 fn log(path: &Path, n: u64, hooks: Vec<HookStatus>) {
     let mut log = begin(path, "waiter", hooks);
     for i in 0..n {
