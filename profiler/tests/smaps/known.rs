@@ -1,4 +1,5 @@
-//! What a recording knows of memory: pages that faults touched, each once in each process, and who did so first.
+//! What a recording knows about memory: the pages that faults touched, each counted once per
+//! process, and what touched them first.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +12,7 @@ use serde_json::Value;
 use super::profile_synthetic::{Synthetic, everything};
 use super::{fits_a_terminal, ngmi, refused, said};
 
-/// Faults of every kind, over and over, on other pages.
+/// Faults of every kind, repeated on other pages.
 fn recording() -> Synthetic {
     let mut facts = everything();
     let first = facts.faults.clone();
@@ -21,7 +22,7 @@ fn recording() -> Synthetic {
             fault.start.0 += round * 1000;
             fault.thread.0 = u32::try_from(index).unwrap() % 4;
             if let Some(place) = &mut fault.place {
-                // Some pages come again.
+                // Some pages repeat.
                 let by = (round % 13) * 4096;
                 (place.offset.0, place.byte.0) = (place.offset.0.wrapping_add(by), place.byte.0.wrapping_add(by));
             }

@@ -1,5 +1,6 @@
-//! `ngmi smaps`: the memory of a program that knows its own pages, the kernel's own sums, and what a recording knows.
-#![allow(clippy::unwrap_used)] // Tests say what they need by failing.
+//! `ngmi smaps`: the memory of a program that knows its own pages, the kernel's own sums, and what
+//! a recording knows.
+#![allow(clippy::unwrap_used)] // A test fails by panicking.
 
 #[path = "../e2e/harness/oracle.rs"]
 #[allow(dead_code)]
@@ -21,14 +22,14 @@ fn ngmi(arguments: &[&str]) -> Output {
     command.arg("smaps").args(arguments).output().unwrap()
 }
 
-/// Standard output of a run that succeeds.
+/// The standard output of a successful run.
 fn said(arguments: &[&str]) -> String {
     let output = ngmi(arguments);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What standard error says of a run that fails.
+/// The standard error of a failed run.
 fn refused(arguments: &[&str]) -> String {
     let output = ngmi(arguments);
     assert_eq!(output.status.code(), Some(1));

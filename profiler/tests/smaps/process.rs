@@ -1,4 +1,5 @@
-//! A program of known mappings, alone and with a child: each figure is known, and the sums are the kernel's.
+//! A program with known mappings, alone and with a child: each number is known, and the sums match
+//! the kernel's.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -10,7 +11,7 @@ use super::{fits_a_terminal, refused, said, skip};
 
 const PAGE: u64 = 4096;
 
-/// The running program; ends with the test.
+/// The running program, killed when the test ends.
 struct Footprint {
     parent: Child,
     child: u32,
@@ -19,12 +20,13 @@ struct Footprint {
 
 impl Footprint {
     fn new(more: &[&str]) -> Self {
-        // Not in /tmp, which is memory on most machines: another kind of page.
+        // Not in /tmp, which is in memory on most machines and has another kind of pages.
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        // Of its own, and without libraries: who else maps a page changes its share of it.
+        // A separate, static copy: another process that maps a page would change this one's share
+        // of it.
         let program = Oracle::c_with("footprint.c", "footprint", &["-static"]);
         let program = program.copied(&folder.path().join("footprint")).path;
-        // What was just copied waits to be written to the disk, and is dirty.
+        // The fresh copy is dirty until it is written to the disk.
         std::fs::File::open(&program).unwrap().sync_all().unwrap();
         let mut command = Command::new(&program);
         let mut parent = command
@@ -45,8 +47,8 @@ impl Footprint {
         }
     }
 
-    /// What the verb says of these processes, held against the kernel's sums: those before and after, if they are the same. Dirty pages may be
-    /// written back at any time.
+    /// The subcommand's output for these processes, checked against the kernel's sums, once those
+    /// are the same before and after. Dirty pages may be written back at any time.
     fn json(&self, more: &[&str], pids: &[u32]) -> Value {
         let pid = self.parent.id().to_string();
         for _ in 0..100 {
@@ -57,7 +59,7 @@ impl Footprint {
                 return found;
             }
         }
-        panic!("the kernel's sums never stay the same");
+        panic!("the kernel's sums keep changing");
     }
 }
 
@@ -106,7 +108,8 @@ fn sum(rows: &Value, column: &str) -> u64 {
         .sum()
 }
 
-/// The table by file, the table by section and the totals are the kernel's sums of these processes.
+/// The table by file, the table by section and the totals equal the kernel's sums for these
+/// processes.
 fn check_sums(found: &Value, pids: &[u32], sums: &[u64]) {
     assert_eq!(found["changed"].as_array().unwrap().len(), 0);
     for ((column, _), expected) in FIELDS.iter().zip(sums.iter().copied()) {
@@ -120,7 +123,7 @@ fn check_sums(found: &Value, pids: &[u32], sums: &[u64]) {
     }
     let rounding = found["pss_rounding_bytes"].as_u64().unwrap();
     assert_eq!(sum(&found["by_file"], "pss_bytes") + rounding, sums[0]);
-    // Less than a kB for each region.
+    // Less than 1 kB per region.
     let regions: usize = pids
         .iter()
         .map(|pid| {
@@ -133,7 +136,7 @@ fn check_sums(found: &Value, pids: &[u32], sums: &[u64]) {
     assert!(rounding < 1024 * regions as u64, "{rounding} of {regions}");
 }
 
-/// Pages in columns of the row of a file's section.
+/// Pages in the columns of the row for a section of a file.
 fn pages<'f>(found: &'f Value, pid: u32, file: &str, section: Option<&str>) -> impl Fn(&str) -> u64 + 'f {
     let is_it = |row: &&Value| {
         row["pid"] == pid && row["section"].as_str() == section && row["file"].as_str().unwrap().contains(file)
@@ -156,7 +159,7 @@ fn each_page_of_a_program_alone_is_where_it_belongs() {
     assert_eq!((private("private_dirty_bytes"), private("anonymous_bytes")), (50, 50));
     assert_eq!(private("private_clean_bytes"), 50);
     let shared = pages(&found, pid, "/shared.dat", None);
-    // The kernel may have written them back meanwhile, and others may still be to be written back.
+    // The kernel may have written any number of them back meanwhile, so only the sum is known.
     assert_eq!(shared("private_clean_bytes") + shared("private_dirty_bytes"), 100);
     assert_eq!(shared("anonymous_bytes"), 0);
     assert_eq!(pages(&found, pid, "/memfd:known", None)("private_dirty_bytes"), 30);
@@ -184,7 +187,7 @@ fn a_tree_shares_what_a_fork_shares() {
         let known = pages(&found, pid, "/footprint", Some(".known"));
         assert_eq!((known("shared_dirty_bytes"), known("shared_clean_bytes")), (10, 54));
     }
-    // Only the parent is told without --tree.
+    // Without --tree, only the parent is reported.
     program.json(&[], &pids[..1]);
     let pid = pids[0].to_string();
     let text = said(&[&pid, "--tree", "--top", "1000"]);
@@ -194,7 +197,7 @@ fn a_tree_shares_what_a_fork_shares() {
     assert_eq!(csv.lines().count() - 1, found["by_section"].as_array().unwrap().len());
 }
 
-/// A program that its recorder left; ends with the test.
+/// A program that outlives its recording, killed when the test ends.
 struct Outlived(nix::unistd::Pid);
 
 impl Drop for Outlived {
@@ -216,7 +219,7 @@ fn a_recording_says_who_touched_what_is_there() {
     record
         .args(["record", "--save-only", "--duration", "5", "-o"])
         .arg(&profile);
-    // The program outlives its recording, and holds a pipe open: what it says goes into a file.
+    // The program outlives its recording and would hold a pipe open, so its output goes to a file.
     let out = folder.path().join("out");
     record
         .stdout(std::fs::File::create(&out).unwrap())
@@ -228,7 +231,7 @@ fn a_recording_says_who_touched_what_is_there() {
         .next()
         .map(str::to_owned)
     else {
-        let why = format!("the program did not get to run within its recording, which ended with {status}");
+        let why = format!("the program did not run during its recording, which ended with {status}");
         skip::skip(&why);
         return;
     };
@@ -239,7 +242,7 @@ fn a_recording_says_who_touched_what_is_there() {
         .iter()
         .find(|row| row["file"].as_str().unwrap().ends_with("/private.dat"))
         .unwrap();
-    // Reads map pages around; each page that is written is a fault of its own.
+    // Reads map surrounding pages too; each written page has its own fault.
     assert!(row["touched_bytes"].as_u64().unwrap() >= 50 * PAGE, "{row}");
     let by: Vec<&str> = row["touched_by"]
         .as_array()
@@ -255,7 +258,7 @@ fn a_recording_says_who_touched_what_is_there() {
 
 #[test]
 fn our_own_pages_are_told_without_root() {
-    // Whoever runs this may see its own page table.
+    // A process may read its own page table.
     let found: Value = serde_json::from_str(&said(&[&std::process::id().to_string(), "--json"])).unwrap();
     assert!(found["totals"]["rss_bytes"].as_u64() > Some(0));
     let sections = found["by_section"].as_array().unwrap().iter();
@@ -269,7 +272,7 @@ fn our_own_pages_are_told_without_root() {
 fn what_has_no_memory_is_told() {
     let gone = u32::MAX.to_string();
     assert!(refused(&[&gone]).contains("no such process"));
-    // kthreadd, where it can be seen.
+    // kthreadd, where it is visible.
     if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
         assert!(refused(&["2"]).contains("kernel thread"));
     }

@@ -1,4 +1,4 @@
-//! arm64: functions whose rules are known, and what a step makes of them.
+//! arm64: functions with known rules, and the result of a step by each.
 
 use std::path::Path;
 
@@ -67,7 +67,7 @@ fn steps() {
     };
     let go = |row| step(Arch::Aarch64, row, &registers, word).map(|(to, by)| (to.ip, to.sp, to.lr, by));
     let leaf = Row::new(0, Cfa::Sp, 0, Fp::Same, 0, RA_IN_LINK_REGISTER);
-    // Bits of a signature are no part of the address.
+    // The bits of a signature are not part of the address.
     assert_eq!(go(leaf), Ok((0x4000, 0x7000, 0, By::Call)));
     let saved = Row::new(0, Cfa::Sp, 4, Fp::AtCfa, -4, 3);
     assert_eq!(go(saved), Ok((0x7020 - 24 + 0x100, 0x7020, 0, By::Call)));
@@ -76,7 +76,8 @@ fn steps() {
     let caller = UserRegs { lr: 0, ..registers };
     assert_eq!(step(Arch::Aarch64, leaf, &caller, word), Err(WalkEnd::BadChain));
 
-    // struct rt_sigframe: siginfo 128 bytes, then a ucontext whose registers start at its byte 184.
+    // struct rt_sigframe: siginfo of 128 bytes, then a ucontext with its registers from byte 184
+    // on.
     let pure = |at: u64| Some(at);
     let (to, by) = step(Arch::Aarch64, Row::plain(0, Cfa::Signal), &registers, pure).unwrap();
     let register = |number: u64| 0x7000 + 128 + 184 + number * 8;

@@ -1,4 +1,4 @@
-//! Assembles functions whose rules are known, and looks their rows up.
+//! Assembles functions with known rules and looks up their rows.
 
 use std::fs::File;
 use std::path::Path;
@@ -8,16 +8,16 @@ use profiler::unwind::table::{Table, compile};
 use profiler_common::unwind::Row;
 use symbols::elf::ElfFile;
 
-/// Functions of the assembler files start at multiples of this.
+/// Functions in the assembler files start at multiples of this.
 pub const FUNCTION: u64 = 0x100;
 
-/// A library made of an assembler file or of C.
+/// A library built from an assembler file or from C.
 pub struct Library {
     pub elf: ElfFile,
     pub table: Table,
 }
 
-/// The bytes of a library; `None` (and a line that says so) where there is no such compiler.
+/// The bytes of a library; `None`, with a note on standard error, if the compiler is not installed.
 pub fn bytes(compiler: &str, source: &str, flags: &[&str]) -> Option<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     let library = folder.path().join("library.so");
@@ -43,18 +43,18 @@ pub fn library(compiler: &str, source: &str, flags: &[&str]) -> Option<Library> 
     Some(Library { elf, table })
 }
 
-/// gcc can link with lld.
+/// Whether gcc can link with lld.
 pub fn has_lld() -> bool {
     Command::new("ld.lld").arg("--version").output().is_ok()
 }
 
-/// An ELF file that is there.
+/// An ELF file, if it exists.
 pub fn open(path: &Path) -> Option<ElfFile> {
     ElfFile::open(File::open(path).ok()?).ok()
 }
 
 impl Library {
-    /// The row of a byte of the function with this number, without its place.
+    /// The row for a byte of the function with this number, without its address.
     pub fn row(&self, function: u64, byte: u64) -> Row {
         let text = self.elf.section(".text").unwrap().svma.start;
         Row {

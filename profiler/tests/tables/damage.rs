@@ -1,4 +1,4 @@
-//! Damaged files: no panic, no table that breaks a promise.
+//! Damaged files cause no panic and no table that violates an invariant.
 
 use profiler::unwind::table::{Table, compile};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use symbols::elf::ElfFile;
 
 use super::build::bytes;
 
-/// A table, if it is made, is one that the other half takes.
+/// If a table is built, the unprivileged process accepts it.
 fn try_compile(file: Vec<u8>) {
     let Ok(elf) = ElfFile::from_bytes(file.into()) else {
         return;

@@ -1,4 +1,4 @@
-//! Random addresses of real files: a step by the table leads where framehop leads.
+//! Random addresses of real files: a step by the table leads to the same place as framehop's.
 
 use std::path::{Path, PathBuf};
 
@@ -14,20 +14,21 @@ use super::build::open;
 
 const SP: u64 = 0x7ffd_0000_0000;
 const FP: u64 = SP + (1 << 24);
-/// Addresses of each file.
+/// The number of addresses per file.
 const ADDRESSES: u64 = 40_000;
 
-/// What comparing came to.
+/// The results of the comparison.
 #[derive(Debug, Default)]
 struct Count {
     same: u32,
     /// No rule covers the address: framehop guesses, a table does not.
     uncovered: u32,
-    /// Rules that read memory or rbx to find the frame, and signal frames: framehop can't follow them.
+    /// Rules that need memory or rbx to find the frame, and signal frames: framehop can't follow
+    /// them.
     beyond_framehop: u32,
-    /// A row can't hold the rule.
+    /// A row can't represent the rule.
     unsupported: u32,
-    /// Code that the loader starts, which its rules don't say.
+    /// Code that the loader starts, which its rules don't mark as such.
     entry: u32,
 }
 
@@ -43,7 +44,7 @@ fn word(at: u64) -> u64 {
     SP + 8 * (mix(at) >> 44)
 }
 
-/// Start and end of every function.
+/// The start and end of every function.
 fn functions(elf: &ElfFile) -> Vec<(u64, u64)> {
     let section = elf.section(".eh_frame").unwrap();
     let bases = BaseAddresses::default().set_eh_frame(section.svma.start);
@@ -83,7 +84,7 @@ fn compare(elf: &ElfFile) -> Count {
     let mut count = Count::default();
     for number in 0..ADDRESSES {
         let (start, end) = functions[usize::try_from(mix(number) >> 8).unwrap() % functions.len()];
-        // Some lie behind the function: what covers it there is another one, padding, or nothing.
+        // Some addresses are past the function, where there is another one, padding or nothing.
         let address = start + mix(!number) % (end - start + 2);
         let is_call = number % 2 == 1 && address > start;
         let lookup = address - u64::from(is_call);
@@ -140,7 +141,7 @@ fn steps_lead_where_framehop_leads() {
         "/usr/lib/x86_64-linux-gnu/libstdc++.so.6",
         "/usr/lib/firefox-esr/libxul.so",
     ];
-    // The steps are x86-64's, and this program is that only there.
+    // These are x86-64 steps, and this test program has x86-64 code only on that architecture.
     let own = cfg!(target_arch = "x86_64").then(|| std::env::current_exe().unwrap());
     for path in own.into_iter().chain(others.map(PathBuf::from)) {
         let Some(elf) = open(Path::new(&path)) else {

@@ -1,6 +1,6 @@
-//! Unwind tables of code whose rules are known, and of real files, held against framehop.
+//! Unwind tables of code with known rules, and of real files, compared with framehop.
 
-#![allow(clippy::unwrap_used)] // Tests say what they need by failing.
+#![allow(clippy::unwrap_used)] // A test fails by panicking.
 
 mod arm64;
 mod build;

@@ -1,4 +1,4 @@
-// Two functions, one with a frame; the other one is elsewhere if EXTERNAL.
+// Two functions, one with a frame; with EXTERNAL, the other one is defined elsewhere.
 #ifdef EXTERNAL
 int leaf(int n);
 #else

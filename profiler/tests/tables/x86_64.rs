@@ -1,4 +1,4 @@
-//! x86-64: functions whose rules are known, and what a step makes of them.
+//! x86-64: functions with known rules, and the result of a step by each.
 
 use std::path::Path;
 
@@ -91,7 +91,7 @@ fn only_debug_frame() {
     };
     assert!(
         known.elf.section(".debug_frame").is_some(),
-        "the compiler was told to make one"
+        "the flags request a .debug_frame"
     );
     assert!(
         known
@@ -103,7 +103,7 @@ fn only_debug_frame() {
     assert_eq!(known.table.stats.functions, 2);
 }
 
-/// Words of an imaginary stack from `0x7000` on, each with a value of its own.
+/// Words of an imaginary stack from `0x7000` on, each with a distinct value.
 fn word(at: u64) -> Option<u64> {
     (at.is_multiple_of(8) && (0x7000..0x8000).contains(&at)).then_some(at + 0x100)
 }
@@ -128,7 +128,8 @@ fn a_stub_is_left_before_and_behind_its_push() {
 
 #[test]
 fn rbx_is_followed_to_the_lazy_binder() {
-    // A function that saved rbx three words below its CFA, called by one that did not touch it, called by the binder.
+    // A function that saved rbx three words below its CFA, called by one that did not touch rbx,
+    // called by the binder.
     let saved = Row::new(0, Cfa::Sp, 6, Fp::Same, 0, 3);
     let binder = Row::new(0, Cfa::Bx, 4, Fp::Same, 0, 4);
     let (one, _) = step(Arch::X86_64, saved, &registers(1), word).unwrap();
@@ -136,7 +137,7 @@ fn rbx_is_followed_to_the_lazy_binder() {
     let rbx = 0x7030 - 24 + 0x100;
     let (three, _) = step(Arch::X86_64, binder, &two, word).unwrap();
     assert_eq!((three.sp, three.ip), (rbx + 32, rbx + 24 + 0x100));
-    // The binder's own rbx is where it says, and read only when it is asked for.
+    // The binder's own rbx is at the location given by its row, and is read only when needed.
     assert_eq!(three.lr, rbx | 1);
 
     // In the binder itself, rbx is in its register.
@@ -176,7 +177,7 @@ fn libc() -> Option<(symbols::elf::ElfFile, Table)> {
     Some((elf, table))
 }
 
-/// The rules of `__restore_rt` are where its code is: `mov $15, %rax; syscall`.
+/// The rule for `__restore_rt` is found by its code: `mov $15, %rax; syscall`.
 #[test]
 fn the_signal_frame_of_libc() {
     let Some((elf, table)) = libc() else { return };
@@ -191,7 +192,7 @@ fn the_signal_frame_of_libc() {
         },
         nothing(Cfa::Signal)
     );
-    // A return address is looked up one byte before.
+    // A return address is looked up one byte earlier.
     assert_eq!(
         Row {
             pc: 0,
@@ -243,7 +244,7 @@ fn stacks_end_in_entry_code() {
     assert!(table.rows.iter().any(|row| row.rules == outermost), "clone's child");
 }
 
-/// The entry point that old binutils state for libraries is a function like any other.
+/// The entry point that old binutils set for libraries is an ordinary function.
 #[test]
 fn a_library_does_not_start_where_its_text_does() {
     let Some(known) = library("gcc", "x86_64.s", &["-Wl,--entry=0"]) else {
