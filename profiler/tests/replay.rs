@@ -1,6 +1,6 @@
 //! A small committed recording: it replays without root, kernel or binaries, always to the same profile.
 
-#![allow(clippy::unwrap_used)] // Tests say what they need by failing.
+#![allow(clippy::unwrap_used)] // A test fails by panicking.
 
 use std::io::Cursor;
 

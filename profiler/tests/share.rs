@@ -1,5 +1,5 @@
 //! `ngmi share` against the test's own storage, which enforces the documented protocol; and with all kinds of failures.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // Tests say what they need by failing.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // A test fails by panicking.
 
 mod profile_synthetic;
 #[path = "share/storage.rs"]
