@@ -197,7 +197,10 @@ fn of_another_program_s_profile_each_verb_says_what_is_missing_and_does_the_rest
     // The CPU samples are present: they are compared, and show which functions ran.
     let (out, _) = told(path, 0, &["diff", "other.json", "slower.json"]);
     let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("hot cpu") && words.contains("written by samply"), "{out}");
+    assert!(
+        words.contains("hot cpu") && words.contains("written by samply"),
+        "{out}"
+    );
     let (_, error) = told(path, 1, &["order", "other.json", "--file", "nothing"]);
     assert!(
         error.contains("no file of the recording is called `nothing`"),

@@ -54,7 +54,7 @@ fn a_daemon_that_forks_away_is_named_with_how_to_record_it() {
         .program("sh", ["-c".as_ref(), script.as_ref(), burn.path.as_os_str()])
         .run();
     let daemon: u32 = outcome.stdout.trim().parse().unwrap();
-    assert!(procfs::is_alive(daemon), "it is left alone");
+    assert!(procfs::is_alive(daemon), "ngmi does not end it");
     let daemons_pid = nix::unistd::Pid::from_raw(i32::try_from(daemon).unwrap());
     nix::sys::signal::kill(daemons_pid, nix::sys::signal::Signal::SIGKILL).unwrap();
     let advice = format!("still running (burn {daemon}): record them with `ngmi record -p {daemon}`");
@@ -73,7 +73,7 @@ fn root_leaves_nothing_in_another_users_home() {
         .program(Oracle::c("burn"), ["100"])
         .run();
     outcome.expect_code(0);
-    assert!(outcome.profile().share("burn_here") > 0.5, "it is unwound all the same");
+    assert!(outcome.profile().share("burn_here") > 0.5, "it is unwound nevertheless");
     let left: Vec<_> = std::fs::read_dir(home.path()).unwrap().flatten().collect();
     assert!(left.is_empty(), "{left:?}");
     // A home that belongs to root is used.

@@ -108,6 +108,6 @@ fn of_a_process_that_runs_already() {
     // The kernel excludes the time of interrupts, which is short.
     assert!(
         ours > 0.0 && ours <= most as f64 * 1.1,
-        "{ours} ns, the kernel says {most} ns at most"
+        "{ours} ns, at most {most} ns according to the kernel"
     );
 }

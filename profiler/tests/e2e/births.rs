@@ -41,7 +41,7 @@ fn fork_and_exec() {
         .count();
     assert!(
         execs >= 1,
-        "a marker says that the process became burn: {:?}",
+        "a marker shows that the process became burn: {:?}",
         marker_names(burn)
     );
     assert_eq!(
@@ -114,7 +114,7 @@ fn start_and_exit_are_marked() {
         .threads
         .iter()
         .find(|thread| thread.is_main)
-        .expect("the process is there without a sample");
+        .expect("the process exists without a sample");
     let names = marker_names(thread);
     assert!(
         names.iter().any(|name| name.to_lowercase().contains("exit")),

@@ -135,7 +135,7 @@ fn a_killed_recorder_leaves_a_log_that_converts() {
         .into_iter()
         .filter(|&pid| procfs::command_line(pid).iter().any(|word| word == "__capture"))
         .collect();
-    assert!(!capture.is_empty(), "the capture half is a child of the record half");
+    assert!(!capture.is_empty(), "the privileged helper is a child of the recorder");
     std::thread::sleep(Duration::from_millis(500));
     running.signal(Signal::SIGKILL);
     let outcome = running.wait();
@@ -145,7 +145,7 @@ fn a_killed_recorder_leaves_a_log_that_converts() {
     std::thread::sleep(Duration::from_secs(2));
     assert!(
         capture.into_iter().all(|pid| !procfs::is_alive(pid)),
-        "nothing keeps running as root"
+        "no process keeps running as root"
     );
 }
 

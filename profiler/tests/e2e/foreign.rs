@@ -30,7 +30,7 @@ fn programs_with_musl_have_whole_stacks() {
     needs_capture!();
     for flags in [&[][..], &["-static"], &["-static-pie"]] {
         let (Some(burn), Some(threads)) = (Oracle::musl("burn", flags), Oracle::musl("threads", flags)) else {
-            crate::harness::skip::skip("there is no musl-gcc");
+            crate::harness::skip::skip("musl-gcc is not installed");
             return;
         };
         for (program, function) in [(&burn, "burn_here"), (&threads, "run")] {
@@ -60,7 +60,7 @@ fn programs_with_musl_have_whole_stacks() {
 fn code_that_was_moved_to_large_pages_keeps_its_names() {
     needs_capture!();
     if std::process::Command::new("node").arg("--version").output().is_err() {
-        crate::harness::skip::skip("there is no node");
+        crate::harness::skip::skip("node is not installed");
         return;
     }
     let script = "const end = Date.now() + 600; let x = 0;

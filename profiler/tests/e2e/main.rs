@@ -4,7 +4,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a test that can't go on should stop where it stands"
+    reason = "a test that can't continue should fail on the spot"
 )]
 
 #[path = "harness/emulated.rs"]

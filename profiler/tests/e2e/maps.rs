@@ -113,7 +113,8 @@ fn an_address_is_normalised() {
     outcome.expect_code(1);
     let found = &json(&outcome)["addresses"];
     assert_eq!(found[0]["build_id"], expected.as_str());
-    // `sleep` is position-independent: its code segment has the same offset in the file and in memory.
+    // `sleep` is position-independent: its code segment has the same offset in the file and in
+    // memory.
     assert_eq!(found[0]["svma"], found[0]["file_offset"]);
     let offset = u64::from_str_radix(found[0]["file_offset"].as_str().unwrap().trim_start_matches("0x"), 16).unwrap();
     assert_eq!(offset & 0xfff, 0x123);
@@ -176,7 +177,7 @@ fn what_has_no_mappings_is_told_apart() {
 #[test]
 fn another_persons_process_asks_for_sudo() {
     if !nix::unistd::geteuid().is_root() {
-        crate::harness::skip::skip("not root: nobody to become");
+        crate::harness::skip::skip("not root: cannot switch to another user");
         return;
     }
     let sleeper = Sleeper::named("asleep");

@@ -14,7 +14,7 @@ fn a_programs_own_markers_are_in_the_profile() {
         .iter()
         .flat_map(|thread| &thread.markers)
         .find(|marker| has("the long phase", &marker.data, &marker.name))
-        .unwrap_or_else(|| panic!("no marker of the program; it said {}", outcome.stdout));
+        .unwrap_or_else(|| panic!("no marker of the program; it printed {}", outcome.stdout));
     let length = marker.time.1.expect("it has an end") - marker.time.0.expect("it has a start");
     assert_near(
         "length of the phase, in ms",
@@ -26,7 +26,7 @@ fn a_programs_own_markers_are_in_the_profile() {
     assert!(all.iter().any(|marker| has("an instant", &marker.data, &marker.name)));
     assert!(
         !all.iter().any(|marker| has("overflow", &marker.data, &marker.name)),
-        "garbage is no marker"
+        "garbage is not a marker"
     );
 }
 
@@ -50,6 +50,6 @@ fn a_value_that_the_person_set_wins() {
     assert_eq!(
         std::fs::read_dir(&own).unwrap().count(),
         1,
-        "the program's file stays where the person wanted it"
+        "the program's file stays where the user put it"
     );
 }

@@ -7,7 +7,7 @@ use crate::harness::profile::{Frame, share};
 use crate::harness::skip::needs_capture;
 use crate::harness::{Ngmi, Oracle, oracle};
 
-/// First and last line between `BEGIN name` and `END name`.
+/// The first and last line between `BEGIN name` and `END name`.
 fn lines_of(source: &str, name: &str) -> std::ops::RangeInclusive<u64> {
     let line = |mark: &str| {
         let mark = format!("// {mark} {name}");
@@ -199,7 +199,7 @@ fn labels_without_a_type_are_names_and_what_has_none_has_one_everywhere() {
         let told = told["function"].as_str().unwrap();
         assert!(
             hot.contains(&told),
-            "the summary calls a function {told}, which the profile does not"
+            "the summary names a function {told} that is not in the profile"
         );
     }
 
@@ -223,7 +223,7 @@ fn functions_of_the_vdso_have_names() {
         .map(|frame| &**frame)
         .collect();
     if in_vdso.len() < 50 {
-        crate::harness::skip::skip("this machine's clock is read by a system call");
+        crate::harness::skip::skip("this machine reads the clock with a system call");
         return;
     }
     let named = in_vdso.iter().filter(|frame| frame.function.contains("clock_gettime"));

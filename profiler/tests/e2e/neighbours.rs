@@ -97,7 +97,7 @@ fn get(uid: u32, url: &str) -> String {
 #[test]
 fn a_neighbour_can_not_fetch_a_profile_that_is_served() {
     if !nix::unistd::geteuid().is_root() {
-        skip::skip("not root, who can become two users");
+        skip::skip("not root: cannot switch to two other users");
         return;
     }
     let served = Served::start();
@@ -109,7 +109,10 @@ fn a_neighbour_can_not_fetch_a_profile_that_is_served() {
     for url in [&argv, &profile] {
         assert_eq!(get(NEIGHBOUR, url), "", "{url}");
     }
-    assert!(get(PERSON, &profile).starts_with("HTTP/1.1 200"), "the person's own");
+    assert!(
+        get(PERSON, &profile).starts_with("HTTP/1.1 200"),
+        "the profile belongs to the person"
+    );
     assert!(
         get(0, &profile).starts_with("HTTP/1.1 200"),
         "root reads everything anyway"

@@ -42,7 +42,7 @@ fn an_unknown_user() {
 fn programs_that_do_not_load() {
     needs_capture!();
     if std::env::var_os("NGMI_BIN").is_some() {
-        crate::harness::skip::skip("only debug builds take another object, and NGMI_BIN names another one");
+        crate::harness::skip::skip("only debug builds accept another object, and NGMI_BIN selects another binary");
         return;
     }
     let outcome = beside_an_old_profile()
@@ -73,7 +73,7 @@ fn refused_beside_a_log(outcome: &Outcome, why: &str) {
 fn an_old_event_log_outlives_a_start_that_fails() {
     needs_capture!();
     if std::env::var_os("NGMI_BIN").is_some() {
-        crate::harness::skip::skip("only debug builds take another object, and NGMI_BIN names another one");
+        crate::harness::skip::skip("only debug builds accept another object, and NGMI_BIN selects another binary");
         return;
     }
     let outcome = over_an_old_log()
@@ -261,7 +261,7 @@ fn an_event_log_that_is_cut_or_flipped() {
     let half = convert_damaged(&log[..log.len() / 2], "half of it").expect("half a log converts");
     assert!(
         half.profile().main_of("split").share("takes_three_parts") > 0.6,
-        "what is left is right"
+        "what remains is correct"
     );
     for cut in [0, 1, 7, 16, 100, log.len() - 1, log.len() - 100] {
         convert_damaged(&log[..cut], &format!("{cut} bytes of it"));

@@ -60,7 +60,7 @@ fn the_whole_system_without_the_recorder() {
     let main = profile.main_of_pid(u64::from(bystander.0.id()));
     assert!(
         main.share("burn_here") > 0.9,
-        "mapped before we came, and named: {}",
+        "mapped before the recording started, and named: {}",
         main.share("burn_here")
     );
     assert!(main.cpu_ms() > 100.0, "{}", main.cpu_ms());

@@ -63,7 +63,7 @@ fn a_recording_is_served_until_a_signal_and_ends_like_its_command() {
     running.signal(Signal::SIGINT);
     let outcome = running.wait();
     assert_eq!(outcome.status.code(), Some(3), "{}", outcome.stderr);
-    assert!(TcpStream::connect(&server.0).is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(&server.0).is_err(), "the server no longer listens");
 }
 
 /// As after Ctrl-Z and `fg`: a client that connects meanwhile waits and is served.
@@ -78,7 +78,7 @@ fn a_server_that_stands_still_answers_when_it_goes_on() {
     std::thread::scope(|scope| {
         let asked = scope.spawn(|| ask(&server, "GET", "/profile.json", ""));
         std::thread::sleep(std::time::Duration::from_millis(300));
-        assert!(!asked.is_finished(), "a process that stands still answers nobody");
+        assert!(!asked.is_finished(), "a stopped process does not answer");
         running.signal(Signal::SIGCONT);
         let (status, body) = asked.join().unwrap();
         assert_eq!(status, 200);

@@ -112,7 +112,7 @@ fn a_smaller_copy_truncates_sooner() {
     for sample in inside(small.main_of("deep"), "deep_leaf") {
         assert!(
             sample.is_truncated() || sample.count("descend") == 1000,
-            "cut, and says nothing: {:?}",
+            "truncated, but not marked: {:?}",
             sample.functions()
         );
     }
@@ -250,7 +250,7 @@ fn threads_end_in_the_code_that_starts_threads() {
 fn without_the_walker_the_copy_is_enough_and_said_so() {
     needs_capture!();
     if std::env::var_os("NGMI_BIN").is_some() {
-        crate::harness::skip::skip("only debug builds can be told not to walk, and NGMI_BIN names another one");
+        crate::harness::skip::skip("only debug builds can disable walks, and NGMI_BIN selects another binary");
         return;
     }
     // As on kernels before 5.17.
@@ -333,7 +333,7 @@ fn walks_that_new_tables_overtake_keep_their_leaf() {
 fn segments_of_code_that_share_a_page_are_walked() {
     needs_capture!();
     if std::process::Command::new("ld.lld").arg("--version").output().is_err() {
-        crate::harness::skip::skip("there is no ld.lld");
+        crate::harness::skip::skip("ld.lld is not installed");
         return;
     }
     let packed = ["-fuse-ld=lld", "-Wl,--section-start=.text_far=0x800000"];

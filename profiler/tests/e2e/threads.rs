@@ -70,7 +70,7 @@ fn a_worker_of_io_uring_belongs_to_its_process() {
     let oracle = Oracle::c("iouring");
     let outcome = Ngmi::record().program(&oracle, [&oracle.path]).run();
     if outcome.code() == 77 {
-        crate::harness::skip::skip("the kernel gives us no io_uring");
+        crate::harness::skip::skip("io_uring is not available here");
         return;
     }
     let profile = outcome.profile();

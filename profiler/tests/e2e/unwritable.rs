@@ -90,7 +90,7 @@ fn expect_nothing_unnamed(disk: &SmallDisk, stderr: &str) {
     for name in disk.names() {
         assert!(
             name == "out.json.gz" || stderr.contains(&name),
-            "{name} is left, and nobody says so: {stderr}"
+            "{name} is left, but not mentioned: {stderr}"
         );
     }
 }

@@ -167,7 +167,10 @@ const GECKO: &str = r#"{"meta":{"version":27,"interval":1,"startTime":1000,"samp
 #[test]
 fn of_other_programs_profiles_cpu_samples_are_exported() {
     let folder = tempfile::tempdir().unwrap();
-    for (text, by) in [(OTHERS, "written by samply"), (GECKO, "written by Firefox's own profiler")] {
+    for (text, by) in [
+        (OTHERS, "written by samply"),
+        (GECKO, "written by Firefox's own profiler"),
+    ] {
         let input = folder.path().join("other.json");
         std::fs::write(&input, text).unwrap();
         let as_folded = |more: &[&str]| {

@@ -16,7 +16,7 @@ pub use profile::Profile;
 pub fn said(output: &str, key: &str) -> u64 {
     said_text(output, key)
         .parse()
-        .unwrap_or_else(|_| panic!("{key} is no number in {output:?}"))
+        .unwrap_or_else(|_| panic!("{key} is not a number in {output:?}"))
 }
 
 /// The text of `key=value` in the output of an oracle program.

@@ -244,7 +244,7 @@ impl Outcome {
         for word in words {
             assert!(
                 self.stderr.contains(word),
-                "the message does not say {word:?}: {}",
+                "the message does not contain {word:?}: {}",
                 self.stderr
             );
         }

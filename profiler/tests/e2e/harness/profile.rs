@@ -15,7 +15,7 @@ pub struct Profile {
     pub threads: Vec<Thread>,
 }
 
-/// One thread's track.
+/// The track of one thread.
 pub struct Thread {
     /// Thread name.
     pub name: String,
@@ -105,7 +105,7 @@ impl Profile {
         }
     }
 
-    /// The only thread for which `wanted` holds.
+    /// The only thread that `wanted` accepts.
     #[track_caller]
     pub fn the_thread(&self, what: &str, wanted: impl Fn(&Thread) -> bool) -> &Thread {
         let found: Vec<_> = self.threads.iter().filter(|thread| wanted(thread)).collect();
@@ -200,7 +200,7 @@ impl Sample {
     }
 }
 
-/// Share, by weight, of the samples for which `wanted` holds.
+/// The share, by weight, of the samples that `wanted` accepts.
 pub fn share<'a>(samples: impl IntoIterator<Item = &'a Sample>, wanted: impl Fn(&Sample) -> bool) -> f64 {
     let (mut all, mut hits) = (0.0, 0.0);
     for sample in samples {

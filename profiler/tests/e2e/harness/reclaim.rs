@@ -35,6 +35,6 @@ pub fn expect_pages(expected: u64, mut look: impl FnMut() -> (u64, String)) -> R
     }
     assert!(always_taken, "{last}");
     Err(format!(
-        "the kernel takes pages back faster than they can be counted, {ATTEMPTS} times in turn"
+        "the kernel reclaimed pages while they were counted, in each of {ATTEMPTS} attempts"
     ))
 }

@@ -7,6 +7,6 @@ pub fn taken() -> Duration {
     let stat = std::fs::read_to_string("/proc/stat").unwrap();
     let counts = stat.lines().next().unwrap().split_whitespace().skip(1);
     let ticks: u64 = counts.skip(5).take(3).map(|ticks| ticks.parse::<u64>().unwrap()).sum();
-    // USER_HZ is 100 on every architecture that ngmi runs on.
+    // USER_HZ is 100 on every architecture that ngmi supports.
     Duration::from_millis(ticks * 10)
 }
