@@ -155,7 +155,7 @@ fn record(disk: &Disk) -> Option<(Tables, Fio)> {
     outcome.expect_code(0);
     let json = outcome.stdout.find('{').map_or("", |at| &outcome.stdout[at..]);
     let fio = serde_json::Deserializer::from_str(json).into_iter().next();
-    let fio = fio.expect("fio said nothing").unwrap();
+    let fio = fio.expect("fio printed nothing").unwrap();
     let tables = tables(&outcome.file("log"), disk.name());
     if !tables.recording.losses.is_empty() {
         eprintln!("once more: {:?}", tables.recording.losses);
@@ -182,7 +182,7 @@ fn expect(disk: &Disk) {
         }
     }
     let Some((tables, fio)) = last else {
-        skip("each recording has losses, as with others' recorders beside it");
+        skip("each recording has losses, as happens while other recorders run");
         return;
     };
     assert_eq!(fio.jobs.len(), 4);
@@ -209,7 +209,7 @@ fn fio_on_a_quiet_device() {
         return;
     }
     let Some(disk) = Disk::new() else {
-        skip("no loop device can be had");
+        skip("no loop device is available");
         return;
     };
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,15 +1,16 @@
 //! Waits and disk requests end to end: records programs that know how long they waited, and for what and which thread, and
 //! compares the output of `ngmi waits` and `ngmi io`.
 //!
-//! It needs root and eBPF; without them each test prints "skipped: reason" and is counted (see docs/testing.md).
+//! They need root and eBPF; without them each test prints "skipped: reason" and is counted (see
+//! docs/testing.md).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a test that can't go on should stop where it stands; fields are called as in the JSON"
+    reason = "a test that can't continue should fail on the spot; fields are named as in the JSON"
 )]
 #![allow(
     clippy::struct_field_names,
-    reason = "fields are called as the columns of what ngmi prints"
+    reason = "fields are named after the columns that ngmi prints"
 )]
 
 #[path = "../e2e/harness/emulated.rs"]
@@ -18,7 +19,7 @@ mod emulated;
 #[allow(
     dead_code,
     unused_imports,
-    reason = "each test program uses its own part of what they share"
+    reason = "each test program uses only part of the shared code"
 )]
 mod harness;
 

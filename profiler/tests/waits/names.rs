@@ -42,7 +42,7 @@ fn can_mount(what: &str, script: &str) -> bool {
         .unwrap();
     if !mounts.status.success() {
         let reason = String::from_utf8_lossy(&mounts.stderr).into_owned();
-        skip::skip(&format!("no {what} can be mounted: {}", reason.trim()));
+        skip::skip(&format!("cannot mount {what}: {}", reason.trim()));
     }
     mounts.status.success()
 }
@@ -96,6 +96,6 @@ fn on_a_disk() {
         }
     }
     if found == 0 {
-        skip::skip("files here are on no disk that is read from");
+        skip::skip("files here are not read from a disk");
     }
 }

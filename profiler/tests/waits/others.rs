@@ -56,11 +56,11 @@ fn lock() {
     let Some(run) = record("lock") else { return };
     run.expect_times("lock");
     let waits = run.expect_waits("lock", &["lock"], &["futex"]);
-    assert!(waits.len() >= 9, "the owner unlocks once the other one sleeps");
+    assert!(waits.len() >= 9, "the owner unlocks once the other thread sleeps");
     for (_, wait) in waits {
         // The owner sleeps for 20 ms, starting when the other thread may not have left its CPU yet.
         assert!(wait.off_ns >= 10_000_000, "{wait:?}");
-        assert_eq!(wait.cause, None, "a sleeping owner is held up by nothing: {wait:?}");
+        assert_eq!(wait.cause, None, "nothing holds up a sleeping owner: {wait:?}");
     }
     // The owner reads from the disk, which is reported where it is visible.
     let name = "lock behind a read";
@@ -77,6 +77,6 @@ fn lock() {
         }
     }
     if held_up == 0 {
-        crate::harness::skip::skip("files here are on no disk that is waited for");
+        crate::harness::skip::skip("no disk has to be waited for here");
     }
 }

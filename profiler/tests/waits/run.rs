@@ -156,7 +156,7 @@ pub fn record_as(name: &str, command: impl Fn(&Path, &Path) -> Vec<OsString>) ->
         last = losses;
     }
     skip::skip(&format!(
-        "each recording has losses, as with others' recorders beside it: {last:?}"
+        "each recording has losses, as happens while other recorders run: {last:?}"
     ));
     None
 }
@@ -254,7 +254,7 @@ impl Run {
         let taken = (self.outcome.taken_ms + 10.0) * 1e6 / left.len().div_ceil(2) as f64;
         assert!(
             (median as f64) < UNEXPLAINED as f64 + taken,
-            "{name}: unexplained are {left:?} ns, of which {taken} may be taken away"
+            "{name}: {left:?} ns are unexplained, of which {taken} may have been taken away"
         );
     }
 
@@ -290,7 +290,7 @@ impl Run {
     pub fn requests(&self) -> Option<Vec<Request>> {
         let rows: Option<Vec<Request>> = print(&self.outcome, "io", "--ndjson");
         if rows.is_none() {
-            skip::skip("files here are on no block device");
+            skip::skip("files here are not on a block device");
         }
         Some(rows?.into_iter().filter(|request| !request.stacked).collect())
     }

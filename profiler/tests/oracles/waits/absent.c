@@ -1,4 +1,4 @@
-// Sleeps with its stack pointer in memory that can't be read: userfaultfd, and nobody supplies it.
+// Sleeps with its stack pointer in unreadable memory: userfaultfd that no thread handles.
 #include "wait.h"
 
 #include <linux/userfaultfd.h>
@@ -24,7 +24,7 @@ int main(void) {
     }
     dprintf(1, "{\"tid\":%ld}\n", (long)gettid());
     close(1);
-    // Nothing is pushed: a system call needs no stack of the program's.
+    // Nothing is pushed: a system call does not need the program's stack.
 #ifdef __x86_64__
     asm volatile("mov %0, %%rsp\n"
                  "mov $34, %%eax\n" // pause

@@ -1,4 +1,4 @@
-// Waits for a child that sleeps 20 ms and ends.
+// Waits for a child that sleeps 20 ms and exits.
 #include "wait.h"
 #include <sys/wait.h>
 

@@ -1,4 +1,4 @@
-// Reads a file directly, then through the page cache while it is not there, then what is there.
+// Reads a file directly, then through the page cache while it is not cached, then once it is.
 #include "wait.h"
 
 #define DIRECT ((size_t)1 << 20)

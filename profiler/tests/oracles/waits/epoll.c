@@ -1,4 +1,4 @@
-// Waits for one of three descriptors; another thread rings one after 20 ms.
+// Waits for one of three descriptors; another thread writes to one after 20 ms.
 #include "wait.h"
 #include <sys/epoll.h>
 #include <sys/eventfd.h>

@@ -1,5 +1,5 @@
-// Two threads want the same CPU. The kernel counts how long the one could have run and did not; the other one's CPU time is how long it was
-// in the way.
+// Two threads compete for the same CPU. The kernel counts how long one was runnable but did not
+// run; the CPU time of the other is how long it was in the way.
 #include "wait.h"
 
 static pthread_t hogs_thread;
@@ -21,7 +21,7 @@ static void *victim(void *unused) {
         end(episode);
     }
     life->bytes = clock_ns(of_hog) - hogged;
-    // Nobody is in the way while it looks at the kernel's figures: ns on CPUs, ns of waiting for one.
+    // No thread is in the way while it reads the kernel's counters: ns on CPUs, ns waiting for one.
     __atomic_store_n(&is_over, true, __ATOMIC_RELEASE);
     pthread_join(hogs_thread, 0);
     end(life);

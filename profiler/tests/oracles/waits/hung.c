@@ -1,4 +1,5 @@
-// Threads that never run again: each sleeps in a function of its own, and says which, by which system call, for what. Its argument is a folder.
+// Threads that never run again: each sleeps in a separate function, and prints the function, the
+// system call and the object it waits for. The argument is a folder.
 #include "wait.h"
 
 #include <poll.h>

@@ -1,4 +1,5 @@
-// Waits in system calls of the i386 table, as 64-bit programs can make them, too: `int $0x80`. Number and arguments are that table's.
+// Waits in system calls of the i386 table, which 64-bit programs can also make: `int $0x80`. Number
+// and arguments are those of that table.
 #include "wait.h"
 
 #include <poll.h>

@@ -1,4 +1,5 @@
-// Threads that compute, sleep, and do both, and know how much of their life the kernel says they ran.
+// Threads that compute, sleep, or do both, and know for how much of their lifetime they ran
+// according to the kernel.
 #include "wait.h"
 
 static uint64_t stolen(void) {
@@ -18,7 +19,7 @@ static void *live(void *how) {
         if (strcmp(how, "sleeps")) burn_ms(20);
         if (strcmp(how, "computes")) sleep_ms(20);
     }
-    // What the machine's owner took from its CPUs meanwhile.
+    // The time that the host took from this machine's CPUs meanwhile.
     episode->bytes = stolen() - before;
     end(episode);
     char path[64];

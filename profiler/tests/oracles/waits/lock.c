@@ -1,6 +1,8 @@
-// Two threads hand a mutex to and fro: who has it keeps it 20 ms beyond the moment at which the other one is seen to sleep for it.
+// Two threads pass a mutex back and forth: its owner keeps it until 20 ms after the other thread is
+// seen to sleep for it.
 //
-// lock FOLDER: after that the owner keeps it while it reads a file directly from the disk, several times.
+// lock FOLDER: afterwards, the owner keeps it while it reads a file directly from the disk, several
+// times.
 #include "wait.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -9,7 +11,7 @@ static unsigned held, done;
 static int fd;
 static char *buffer;
 
-// The state of the other thread, by the kernel's word.
+// The state of the other thread according to the kernel.
 static bool sleeps(long tid) {
     char path[64], text[512];
     snprintf(path, sizeof path, "/proc/self/task/%ld/stat", tid);

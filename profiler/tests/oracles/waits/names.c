@@ -1,5 +1,6 @@
-// Waits for locks of files, and reads from files, whose names change: files are removed and others made, which on some file systems have the
-// inode numbers of the first; files and directories are renamed; a file has two names. Each episode has the name of that moment.
+// Waits for locks of files, and reads from files, while their names change: files are removed and
+// others created, on some file systems with the inode numbers of the first; files and directories
+// are renamed; a file has two names. Each episode has the name at that moment.
 #include "wait.h"
 
 #include <semaphore.h>
@@ -23,7 +24,7 @@ static void *hold(void *path) {
     return 0;
 }
 
-// Waits for the lock of the open file, which is called `name` by now.
+// Waits for the lock of the open file, which is now called `name`.
 static void wait_for(const char *what, int fd, const char *name) {
     pthread_t thread;
     char *path = path_of(name);

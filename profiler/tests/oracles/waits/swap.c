@@ -1,4 +1,5 @@
-// Memory that goes to swap and comes back, since its control group may have less: how many bytes each, by the kernel's own count.
+// Memory that is swapped out and in, because its control group has too low a limit; counts the
+// bytes in each direction, according to the kernel.
 #include "wait.h"
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -13,7 +14,7 @@ static char group[600], mounted[512];
 static void leave(void) {
     char path[700];
     if (area) swapoff(area);
-    // The group ends with its last process, so a child that is not in it takes it away.
+    // The group can be removed after its last process has ended, so a child outside it removes it.
     if (!fork()) {
         snprintf(path, sizeof path, "%s/../cgroup.procs", group);
         int fd = open(path, O_WRONLY);
@@ -25,7 +26,8 @@ static void leave(void) {
     }
 }
 
-// What `mkswap` writes (union swap_header of include/linux/swap.h): a version and the last page at 1024, the signature at the page's end.
+// What `mkswap` writes (union swap_header of include/linux/swap.h): a version and the last page at
+// 1024, the signature at the end of the page.
 static void make_area(const char *folder) {
     const char *path = new_file(folder, "swap", 4 * MEMORY);
     char first[PAGE];
@@ -54,7 +56,7 @@ static bool enter_group(const char *parent, const char *limit) {
     snprintf(path, sizeof path, "%s/cgroup.subtree_control", parent);
     int fd = open(path, O_WRONLY);
     if (fd >= 0) {
-        if (write(fd, "+memory", 7) != 7) errno = 0; // it may be there already
+        if (write(fd, "+memory", 7) != 7) errno = 0; // it may be enabled already
         close(fd);
     }
     snprintf(group, sizeof group, "%s/ngmi-swap-%d", parent, getpid());
@@ -101,14 +103,14 @@ int main(int argc, char **argv) {
     madvise(memory, MEMORY, MADV_NOHUGEPAGE);
     uint64_t out = counted("pswpout "), in = counted("pswpin ");
     struct episode *writing = begin("out");
-    // No page is like another, or all zeroes: those are only noted.
+    // The pages all differ and are not all zeros: such pages would only be noted.
     for (uint64_t i = 0; i < MEMORY / sizeof i; i++) ((uint64_t *)memory)[i] = i * 0x9e3779b97f4a7c15u;
     end(writing);
     struct episode *reading = begin("in");
     for (uint64_t i = 0; i < MEMORY; i += PAGE) (void)*(volatile char *)(memory + i);
     end(reading);
     munmap(memory, MEMORY);
-    sleep_ms(100); // what is on its way to the disk arrives
+    sleep_ms(100); // lets pending writes reach the disk
     writing->bytes = counted("pswpout ") - out;
     reading->bytes = counted("pswpin ") - in;
     if (!writing->bytes || !reading->bytes) skip("nothing went to swap");

@@ -1,4 +1,4 @@
-// Two threads read the same cold page at the same moment: one asks the disk for it, both wait.
+// Two threads read the same cold page at the same moment: one requests it from the disk, both wait.
 #include "wait.h"
 
 #define PAGES 48

@@ -1,4 +1,5 @@
-// Reads through io_uring, without a library: directly and through the page cache, in the calling thread and by a worker of the kernel's.
+// Reads through io_uring without a library: directly and through the page cache, in the calling
+// thread and in a worker of the kernel.
 #include "wait.h"
 #include <linux/io_uring.h>
 #include <sys/mman.h>

@@ -1,7 +1,9 @@
-// A program that waits, and writes down when, for how long by the clock, and who ended it.
+// A program that waits, and prints when, for how long by the clock, and which thread ended the
+// wait.
 //
-// Around every episode stand the clock, the thread's CPU time and the kernel's count of voluntary switches, so that the program knows whether it
-// waited at all. Each episode is one line of JSON, written when everything is over. What can't be done here is {"skip":"reason"} and status 4.
+// Every episode is enclosed in readings of the clock, the thread's CPU time and the kernel's count
+// of voluntary switches, which show whether it waited at all. Each episode is one line of JSON,
+// written at the end. What can't be done here is printed as {"skip":"reason"}, with exit status 4.
 #pragma once
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -23,7 +25,7 @@
 #include <unistd.h>
 
 #define NOINLINE __attribute__((noinline, noclone))
-// Of every kind, so that one that a busy machine spoiled is in nobody's way.
+// Episodes of each kind: enough to tolerate those that a busy machine disturbs.
 #define EPISODES 9
 #define MS 1000000u
 
@@ -31,7 +33,7 @@ struct episode {
     const char *name;
     long tid, switches;
     uint64_t start, end, cpu;
-    // Who ended it; 0: no thread. Of what file, from where, how much.
+    // The thread that ended it, 0 if none. Then the file, the offset and the number of bytes.
     long waker;
     const char *file;
     uint64_t offset, bytes;
@@ -81,7 +83,7 @@ static long switches(void) {
     return usage.ru_nvcsw;
 }
 
-// Threads take episodes at the same time.
+// Threads start episodes in parallel.
 __attribute__((unused)) static struct episode *begin(const char *name) {
     unsigned at = __atomic_fetch_add(&count, 1, __ATOMIC_RELAXED);
     if (at >= sizeof episodes / sizeof *episodes) abort();
@@ -112,7 +114,7 @@ __attribute__((unused)) static void print_episodes(void) {
     fflush(stdout);
 }
 
-// ---- Files that lie on a disk.
+// ---- Files on a disk.
 
 __attribute__((unused)) static const char *new_file(const char *folder, const char *name, size_t bytes) {
     static char paths[8][512];
@@ -131,7 +133,7 @@ __attribute__((unused)) static const char *new_file(const char *folder, const ch
     return path;
 }
 
-// Nothing of it is in the page cache afterwards, and reading brings what is asked for only.
+// Afterwards none of its pages are in the page cache, and a read loads only the requested pages.
 __attribute__((unused)) static int open_cold(const char *path) {
     int fd = open(path, O_RDONLY);
     if (fd < 0) die(path);
