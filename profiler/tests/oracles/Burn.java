@@ -1,4 +1,5 @@
-// Java that burns a second of CPU time in a named method, which is compiled; its caller stays interpreted.
+// Java that burns a second of CPU time in a named method, which is compiled; its caller stays
+// interpreted.
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
 

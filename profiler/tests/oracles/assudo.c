@@ -1,4 +1,5 @@
-// Runs a program as sudo does for a user: as root, with an environment of root's, below a process of the user's that has this one's environment.
+// Runs a program as sudo does for a user: as root, with root's environment, as a child of a process
+// of that user that has the environment of this one.
 //
 //   assudo UID PROGRAM ARGUMENT...
 #define _GNU_SOURCE
@@ -28,7 +29,7 @@ int main(int argc, char **argv) {
         return 127;
     }
     if (setresgid(user, user, user) != 0 || setresuid(user, user, user) != 0) return 2;
-    // As the process of a person who logged in: its environment can be read.
+    // Like a login process, whose environment is readable.
     prctl(PR_SET_DUMPABLE, 1);
     if (write(go[1], &byte, 1) != 1 || waitpid(child, &status, 0) < 0) return 2;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

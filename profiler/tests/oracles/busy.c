@@ -1,4 +1,5 @@
-// busy FILE: until it is killed it computes, sleeps, faults, reads FILE from its disk and has children, each all the time.
+// busy FILE: computes, sleeps, faults, reads FILE from its disk and starts children, all at the
+// same time, until it is killed.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>

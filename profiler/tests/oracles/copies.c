@@ -1,4 +1,5 @@
-// copies LIBRARY...: loads one library after the other, each with a function pure_spin, and uses 4 ms of CPU time in each.
+// copies LIBRARY...: loads the libraries in sequence, each with a function pure_spin, and uses 4 ms
+// of CPU time in each.
 #include <dlfcn.h>
 
 #include "spin.h"

@@ -1,5 +1,5 @@
-// cutter FILE ROUNDS: in the working directory makes copies of FILE, each with a build id of its own, maps each as code, and cuts it off
-// to one page a moment later.
+// cutter FILE ROUNDS: creates copies of FILE in the working directory, each with a different build
+// id, maps each as code, and truncates it to one page a moment later.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -33,10 +33,10 @@ int main(int argc, char **argv) {
         void *code = mmap(NULL, whole.st_size, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
         if (code == MAP_FAILED)
             return 1;
-        usleep(2000 << round % 8); // tables are made meanwhile, on a fast machine or a slow one
+        usleep(2000 << round % 8); // tables are built meanwhile, whether the machine is fast or slow
         if (ftruncate(file, 4096))
             return 1;
-        usleep(200000); // so that none waits for the one before
+        usleep(200000); // prevents each from waiting for the previous one
         munmap(code, whole.st_size);
         close(file);
     }

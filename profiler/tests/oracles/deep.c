@@ -1,4 +1,5 @@
-// Recursion of a known depth: deep DEPTH FRAME_BYTES burns in deep_leaf below DEPTH calls of descend.
+// Recursion of a known depth: deep DEPTH FRAME_BYTES burns in deep_leaf below DEPTH calls of
+// descend.
 #include <stdlib.h>
 
 #include "spin.h"

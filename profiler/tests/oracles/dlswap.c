@@ -1,6 +1,8 @@
-// Code that changes under an address: library A, then B at the same place, then B's code moved by mremap.
+// Code that changes at an address: library A, then B in the same place, then B's code moved by
+// mremap.
 //
-// dlswap A.so B.so: prints where each function was; exit status 4 if the loader did not reuse the place.
+// dlswap A.so B.so: prints where each function was; exit status 4 if the loader did not reuse the
+// place.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
@@ -34,8 +36,9 @@ NOINLINE void phase_moved(spinner f) {
     __asm__ volatile("# moved");
 }
 
-// Moves the whole library, so that its code finds its data at the same distance: the code in one call, the rest by pages,
-// because one call can't cross the border of two mappings. Returns the new base, or null.
+// Moves the whole library, to keep its data at the same distance from its code: the code in one
+// call, the rest page by page, because one call can't cross the border of two mappings. Returns the
+// new base, or null.
 static char *move_library(char *base) {
     const ElfW(Ehdr) *elf = (const ElfW(Ehdr) *)base;
     const ElfW(Phdr) *segments = (const ElfW(Phdr) *)(base + elf->e_phoff);
@@ -76,6 +79,6 @@ int main(int argc, char **argv) {
     phase_moved(in_moved);
     printf("a=%p b=%p moved=%p\n", (void *)in_a, (void *)in_b, (void *)in_moved);
     fflush(stdout);
-    // The loader's lists point into the library's old place: leave without running its exit code.
+    // The loader's lists point to the library's old place: leave without running its exit code.
     _exit(in_a == in_b ? 0 : 4);
 }

@@ -1,4 +1,5 @@
-// far MS: burns CPU time in functions of a section that the linker puts far from .text, called from there and calling back.
+// far MS: burns CPU time in functions of a section that the linker puts far from .text; they are
+// called from .text and call back.
 #include <stdlib.h>
 
 #include "spin.h"

@@ -1,12 +1,13 @@
-// Memory of which every page is known: footprint FOLDER [fork]
+// Memory in which every page is known: footprint FOLDER [fork]
 //
 //   private.dat  100 pages, mapped private: all read, then 50 written: 50 copies
 //   shared.dat   100 pages, mapped shared: all read, then 50 written; forked, the child reads all
 //   memfd:known   30 pages, all written; forked, the child reads all
 //   .known        64 pages of this program: all read, 10 written
-//   a huge page: 4 MB of anonymous memory, written whole (after the fork, so that it is nobody else's)
+//   a huge page: 4 MB of anonymous memory, written whole (after the fork, to keep it private)
 //
-// With `fork` the child has copies of the page tables of what was copied. Prints the pids, and waits to be killed.
+// With `fork`, the child has copies of the page tables of what was copied. Prints the pids, and
+// waits to be killed.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -21,7 +22,7 @@
 #define PAGE 4096
 #define HUGE (4 << 20)
 
-// In a section of its own that begins and ends with a page.
+// In a separate section that begins and ends at a page boundary.
 __attribute__((section(".known,\"aw\",@progbits#"), aligned(PAGE))) static volatile char known[64 * PAGE] = {1};
 
 static void check(int ok, const char *what) {

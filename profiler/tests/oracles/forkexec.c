@@ -1,4 +1,5 @@
-// Every way to a new process: fork with exec, grandchildren, vfork, exec from a second thread, a daemon by double fork.
+// Every way to create a process: fork with exec, grandchildren, vfork, exec from a second thread, a
+// daemon by double fork.
 //
 // forkexec BURN MODE, where BURN is the program that the last process of each chain becomes ("burn 150").
 #define _GNU_SOURCE
@@ -76,7 +77,7 @@ int main(int argc, char **argv) {
         }
         close(gone[1]);
         finish(child);
-        // The write end is inherited by the daemon only: end of file is its end.
+        // Only the daemon inherits the write end: end of file means that it ended.
         char byte;
         while (read(gone[0], &byte, 1) > 0) {}
     } else if (!strcmp(mode, "hostile")) {

@@ -1,4 +1,5 @@
-// hiding MS [hide]: has a word on its stack that is nowhere in its file, and burns CPU time there; with "hide" other processes of its user can't look into it.
+// hiding MS [hide]: has a word on its stack that does not occur in its file, and burns CPU time
+// there; with "hide", other processes of its user can't inspect it.
 //
 // Prints whether they can: "dumpable=1".
 #define _GNU_SOURCE
@@ -9,7 +10,7 @@
 #include "spin.h"
 
 NOINLINE void hiding_here(uint64_t ms) {
-    static const volatile char scrambled[] = "rvnseghri,no,uid,ru`bj"; // each letter is another
+    static const volatile char scrambled[] = "rvnseghri,no,uid,ru`bj"; // the lowest bit of each character is flipped
     volatile char word[1024];
     for (unsigned i = 0; i < sizeof word; i++) word[i] = (char)(scrambled[i % (sizeof scrambled - 1)] ^ 1);
     spin_cpu_ms(ms);

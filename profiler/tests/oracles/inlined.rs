@@ -1,4 +1,5 @@
-//! A chain of inlined functions with known lines: `outer` holds `middle`, which holds `inner`.
+//! A chain of inlined functions with known lines: `outer` contains `middle`, which contains
+//! `inner`.
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-// Makes the kernel give this process an io_uring worker thread; exit status 77 if the kernel has no io_uring for us.
+// Makes the kernel create an io_uring worker thread for this process; exit status 77 if io_uring is
+// not available.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

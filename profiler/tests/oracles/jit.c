@@ -1,6 +1,6 @@
-// A tiny compiler at run time: jit map|dump|replace|garbage|none DIR [MS]. Announces its code in
-// /tmp/perf-PID.map or DIR/jit-PID.dump; "garbage" writes a map of nonsense, and
-// "replace" puts other code, which looks the same, in the place of the first one.
+// A tiny run-time compiler: jit map|dump|replace|garbage|none DIR [MS]. Announces its code in
+// /tmp/perf-PID.map or DIR/jit-PID.dump; "garbage" writes a nonsensical map, and "replace" replaces
+// the first code with other code that looks the same.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static int announce_map(const void *place) {
     snprintf(path, sizeof path, "/tmp/perf-%d.map", getpid());
     FILE *map = fopen(path, "w");
     if (!map) return 3;
-    // A neighbour on each side: the wrong name would be seen.
+    // A neighbor on each side would reveal a wrong name.
     fprintf(map, "%lx 40 jit_before\n", (uintptr_t)place - 0x40);
     fprintf(map, "%lx %zx jit_hot_loop with spaces\n", (uintptr_t)place, sizeof code);
     fprintf(map, "%lx 40 jit_after\n", (uintptr_t)place + 0x40);
@@ -42,7 +42,7 @@ static int announce_garbage(void) {
 
 static int dump_fd;
 
-// A function's code, as of now.
+// The code of a function, from now on.
 static int announce_load(const char *name, const void *place, uint64_t index) {
     size_t len = strlen(name) + 1;
     struct {
@@ -65,7 +65,7 @@ static int announce_dump(const char *dir, const void *place) {
     dump_fd = open(path, O_CREAT | O_RDWR | O_TRUNC, 0644);
     if (dump_fd < 0) return 3;
     if (write(dump_fd, &head, 40) != 40 || announce_load("jit_dumped_loop", place, 1)) return 3;
-    // The mapping is how a profiler learns of the file.
+    // The mapping is how a profiler finds the file.
     return mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, dump_fd, 0) == MAP_FAILED;
 }
 

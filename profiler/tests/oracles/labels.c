@@ -1,4 +1,5 @@
-// labels MS [clock]: burns CPU time in functions that are labels without a type or a size; or, with `clock`, in the vdso.
+// labels MS [clock]: burns CPU time in functions that are labels without a type or a size; or, with
+// `clock`, in the vdso.
 #include <stdlib.h>
 
 #include "spin.h"

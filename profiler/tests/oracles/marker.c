@@ -1,4 +1,5 @@
-// Writes markers as Firefox does: DIR/marker-PID.txt, mapped so that a profiler learns of it. Lines are "start end name".
+// Writes markers as Firefox does to DIR/marker-PID.txt, which it maps to let a profiler find it.
+// Lines are "start end name".
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ int main(void) {
     uint64_t end = clock_ns(CLOCK_MONOTONIC);
     int n = snprintf(line, sizeof line, "%lu %lu the long phase\n%lu %lu an instant\n", start, end, end, end);
     if (write(fd, line, (size_t)n) != n) return 3;
-    // Garbage after it must not cost the good lines.
+    // Garbage after the good lines must not make them unreadable.
     static const char garbage[] = "x y z\n\xff\xfe\n99999999999999999999999 1 overflow\n5 3 backwards\n\n";
     if (write(fd, garbage, sizeof garbage - 1) < 0) return 3;
     spin_cpu_ms(200);

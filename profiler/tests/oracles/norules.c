@@ -1,11 +1,12 @@
-// Code without unwind rules in a module that has them: assembly that keeps frame pointers, as JIT compilers' builtins do, and
-// assembly that keeps nothing. Each function is called by one other, so every stack is known.
+// Code without unwind rules in a module that has rules for other code: assembly that keeps frame
+// pointers, as builtins of JIT compilers do, and assembly that keeps none. Each function has a
+// single caller, so every stack is known.
 #include "spin.h"
 
 __asm__(".text\n"
         ".globl keeps_frame_pointer\n.type keeps_frame_pointer, @function\nkeeps_frame_pointer:\n"
         "push %rbp\nmov %rsp, %rbp\nsub $32, %rsp\ncall *%rdi\nleave\nret\n.size keeps_frame_pointer, . - keeps_frame_pointer\n"
-        // A loop of calls so short that every instruction of the callee is met.
+        // A loop of calls so short that samples hit every instruction of the callee.
         ".globl runs_tiny\n.type runs_tiny, @function\nruns_tiny:\n"
         "push %rbp\nmov %rsp, %rbp\n1: call tiny\ndec %rdi\njnz 1b\npop %rbp\nret\n.size runs_tiny, . - runs_tiny\n"
         ".globl tiny\n.type tiny, @function\ntiny:\n"

@@ -1,4 +1,5 @@
-// A library with one busy function that needs no data, so that it also runs from half a file.
+// A library with one busy function that needs no data, and therefore also runs from a truncated
+// file.
 #include <stdint.h>
 
 __attribute__((noinline)) uint64_t pure_spin(uint64_t rounds) {

@@ -1,4 +1,5 @@
-// rawcode FILE OFFSET: maps a file executable without asking any loader, and runs the function at that offset of it.
+// rawcode FILE OFFSET: maps a file as executable without the loader, and runs the function at that
+// file offset.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,7 +1,9 @@
-// What a start should not do, on request: a storm of copies after a fork, and reads of which most is for nothing.
+// What a start-up should avoid, on request: a storm of copies after a fork, and reads that are
+// mostly wasted.
 //
-// seeded FILE COPIES TOUCHES: a child writes COPIES pages that it shares with its parent; then TOUCHES single pages of FILE are touched, a
-// MiB apart. The file is made, 16 MiB long, and dropped from the page cache first.
+// seeded FILE COPIES TOUCHES: a child writes COPIES pages that it shares with its parent; then
+// TOUCHES single pages of FILE are touched, 1 MiB apart. FILE is created first, 16 MiB long, and
+// dropped from the page cache.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

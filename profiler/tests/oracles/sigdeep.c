@@ -1,4 +1,4 @@
-// Burns in a signal handler, 50 calls deep, above the function that the signal interrupted.
+// Burns in a signal handler, 50 calls deep, above the interrupted function.
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/syscall.h>

@@ -1,4 +1,5 @@
-// Work whose duration does not depend on alignment: a chain of multiplications, each waiting for the last.
+// Work with a duration that does not depend on alignment: a chain of multiplications, each waiting
+// for the previous one.
 #pragma once
 #include <stdint.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@ static inline uint64_t clock_ns(clockid_t clock) {
 
 static inline uint64_t thread_cpu_ns(void) { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
 
-// Burns `ms` of this thread's CPU time, so that a busy machine changes the wall time only.
+// Burns `ms` of this thread's CPU time: on a busy machine, only the wall time changes.
 static inline __attribute__((always_inline)) void spin_cpu_ms(uint64_t ms) {
     uint64_t end = thread_cpu_ns() + ms * 1000000u;
     while (thread_cpu_ns() < end) spin(20000);

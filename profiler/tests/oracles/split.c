@@ -1,4 +1,4 @@
-// Spends CPU time 3:1 in two named functions, and says what it measured itself.
+// Spends CPU time 3:1 in two named functions, and prints its own measurements.
 #include <stdlib.h>
 
 #include "spin.h"
@@ -11,7 +11,7 @@ int main(int argc, char **argv) {
     uint64_t unit = 0, three = 0, one = 0, seed = 1;
     uint64_t end = thread_cpu_ns() + total_ms * 1000000u;
     while (thread_cpu_ns() < end) {
-        // No fixed period: a sampling clock must not fall into step with us.
+        // The period varies, to avoid synchronizing with a sampling clock.
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         unit = 160000 + (seed >> 45);
         uint64_t a = thread_cpu_ns();

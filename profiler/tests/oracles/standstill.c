@@ -1,8 +1,9 @@
-// A file system that stands still: it holds one file, answers while the program in it runs, and never afterwards.
+// A file system that hangs: it contains one file, and answers only while the program in it runs.
 //
-// standstill FILE FOLDER NOTE ARGUMENTS...: mounts a file system (FUSE) at FOLDER in a mount namespace of its own, with FILE in it as
-// "program", and runs it with ARGUMENTS. Then the file system's process, whose number is in NOTE, does nothing any more.
-// Protocol: include/uapi/linux/fuse.h. Exit status 77: this machine has no FUSE.
+// standstill FILE FOLDER NOTE ARGUMENTS...: mounts a file system (FUSE) at FOLDER in a separate
+// mount namespace, with FILE in it as "program", and runs it with ARGUMENTS. Afterwards the file
+// system's process, whose id is written to NOTE, stops answering. Protocol:
+// include/uapi/linux/fuse.h. Exit status 77: FUSE is not available.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -80,7 +81,7 @@ static void answer(struct fuse_in_header *in) {
     case FUSE_BATCH_FORGET:
     case FUSE_INTERRUPT:
         return;
-    default: // FUSE_FLUSH among them: closing waits for nothing then
+    default: // includes FUSE_FLUSH: then a close does not wait
         return reply(in->unique, -ENOSYS, NULL, 0);
     }
 }
@@ -92,13 +93,13 @@ static void serve(void) {
     } request;
     struct sigaction action = {.sa_handler = stand_still};
     sigaction(SIGUSR1, &action, NULL);
-    alarm(300); // whatever becomes of the test
+    alarm(300); // even if the test fails
     while (!still)
         if (read(device, &request, sizeof request) > 0)
             answer(&request.header);
     for (;;)
         if (read(device, &request, sizeof request) < 0 && errno != EINTR)
-            pause(); // it takes requests, which can't be given up then
+            pause(); // it has read requests, which then can't be aborted
 }
 
 int main(int argc, char **argv) {

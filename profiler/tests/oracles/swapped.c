@@ -1,4 +1,5 @@
-// A library with one busy function, whose name the build gives (-DSPIN=name), so that two of equal size can be told apart.
+// A library with one busy function, named by the build (-DSPIN=name), to distinguish two libraries
+// of the same size.
 #include "spin.h"
 
 NOINLINE void SPIN(uint64_t rounds) { spin(rounds); }

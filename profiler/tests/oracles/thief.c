@@ -1,10 +1,12 @@
-// Takes the socket to the privileged half from a recorder of the user's own, and sends a message of its own on it.
+// Takes the socket to the privileged helper from a recorder of the same user, and sends its own
+// message on it.
 //
 //   thief PROGRAM LOG MESSAGE [SECONDS]
 //
-// The recorder is that of PROGRAM. LOG is made, and goes along with the message. What was taken is held open for so long.
+// The recorder is that of PROGRAM. LOG is created and attached to the message. The stolen socket is
+// kept open for SECONDS.
 //
-// Prints "found", as soon as there is a recorder that has become this user, and then "stolen" or "refused: why".
+// Prints "found" as soon as a recorder has become this user, and then "stolen" or "refused: why".
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -28,7 +30,7 @@ static int read_file(const char *pid, const char *name, char *to, int size) {
     return len;
 }
 
-// A recorder of the program that runs with this user's id.
+// Whether this is the recorder of the program, running as this user.
 static int is_recorder(const char *pid, const char *program) {
     char text[4096], wanted[32];
     int len = read_file(pid, "cmdline", text, sizeof text), is_ours = 0;

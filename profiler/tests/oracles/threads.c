@@ -1,4 +1,5 @@
-// Threads of known names and CPU time: four from the start, one born late, ten short ones; all others only wait.
+// Threads with known names and CPU time: four from the start, one created late, ten short ones; all
+// others only wait.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/syscall.h>

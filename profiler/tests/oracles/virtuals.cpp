@@ -1,4 +1,5 @@
-// C++ as it is shipped: virtual calls, recursion through them, exceptions; built without frame pointers and stripped.
+// C++ as shipped: virtual calls, recursion through them, exceptions; built without frame pointers
+// and stripped.
 #include <cstdlib>
 #include <memory>
 #include <stdexcept>

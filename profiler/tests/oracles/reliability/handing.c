@@ -1,4 +1,5 @@
-// Two threads hand a byte to and fro TURNS times, and say how often the kernel switched away from them of their own will.
+// Two threads pass a byte back and forth TURNS times, and print how often they switched voluntarily
+// according to the kernel.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,9 @@
-// many processes N: so many children, born one after the other, that exit at once; eight at a time are not waited for.
-// many threads N: so many threads that all live at the same time.
-// many mappings N FILE: so many mappings of FILE's first page as code, none beside another, and then 300 ms of CPU time.
-// many execs N: becomes itself again so many times, with a little CPU time in each life.
+// many processes N: N children, started in sequence, that exit at once; up to eight at a time are
+// not waited for.
+// many threads N: N threads that all live at the same time.
+// many mappings N FILE: N non-adjacent mappings of FILE's first page as code, then 300 ms of CPU
+// time.
+// many execs N: executes itself again N times, each time with a little CPU time.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
