@@ -1,4 +1,5 @@
-//! `made-log FILE SIZE [STACKS]`: an event log that is made up, of SIZE events, or of SIZE bytes if it ends with G (GiB) or M (MiB).
+//! `made-log FILE SIZE [STACKS]`: writes a synthetic event log of SIZE events, or of SIZE bytes if
+//! it ends with G (GiB) or M (MiB).
 
 #[path = "../benches/made/mod.rs"]
 mod made;
@@ -12,7 +13,7 @@ fn main() -> std::io::Result<ExitCode> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let size = words.get(1).and_then(|word| size(word));
     let (Some(path), Some(size)) = (words.first(), size) else {
-        eprintln!("made-log FILE SIZE [STACKS]: SIZE is a number of events, or of bytes with G or M behind it");
+        eprintln!("made-log FILE SIZE [STACKS]: SIZE is a number of events, or of bytes with the suffix G or M");
         return Ok(ExitCode::from(2));
     };
     let stacks = words.get(2).and_then(|word| word.parse().ok()).unwrap_or(400_000);

@@ -1,6 +1,8 @@
-//! `repeat-log LOG FILE TIMES`: a log of the events of LOG, so many times one after another: what a recording that goes on like this one holds.
+//! `repeat-log LOG FILE TIMES`: writes a log that repeats the events of LOG, as a recording of
+//! TIMES times the length would contain them.
 //!
-//! Each time all processes, threads, walks and temporary files are others; programs, libraries and what the machine has for good stay the same.
+//! Each repetition has different processes, threads, walks and temporary files; programs, libraries
+//! and the permanent files of the machine stay the same.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -12,15 +14,15 @@ use profiler::event::read::LogReader;
 use profiler::event::write::LogWriter;
 use profiler::event::{At, Event, FileId, Stacks};
 
-/// Between two times, in ns: what the last one kept open is over then.
+/// The pause between two repetitions, in ns, after which everything still open has ended.
 const PAUSE: u64 = 15_000_000_000;
 /// Pids are below 2²² (`PID_MAX_LIMIT` of linux/threads.h).
 const PID_BITS: u32 = 22;
-/// Inode numbers of temporary files are below that.
+/// Inode numbers of temporary files are below 2⁴⁸.
 const INODE_BITS: u32 = 48;
-/// Makes keys of stacks others: odd, so that no two times are the same.
+/// Changes the keys of stacks; it is odd, which makes those of each repetition distinct.
 const KEYS: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Where the files lie that are the same each time.
+/// The folders of files that stay the same in each repetition.
 const FOR_GOOD: [&[u8]; 6] = [b"/usr/", b"/lib", b"/etc/", b"/bin/", b"/opt/", b"/var/"];
 
 fn main() -> std::io::Result<ExitCode> {
@@ -87,10 +89,10 @@ fn note(for_good: &mut HashSet<FileId>, file: FileId, path: &[u8]) {
     }
 }
 
-/// What makes events those of another time.
+/// Changes the events for one repetition.
 struct Again<'a> {
     number: u64,
-    /// Later by this, in ns.
+    /// How much later this repetition is, in ns.
     time: u64,
     for_good: &'a HashSet<FileId>,
 }
