@@ -36,7 +36,7 @@ fn peak(action: impl FnOnce()) -> u64 {
         line.split_ascii_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
     };
     let before = resident("VmRSS:");
-    fs::write("/proc/self/clear_refs", "5").unwrap(); // the peak begins anew (proc_pid_clear_refs(5))
+    fs::write("/proc/self/clear_refs", "5").unwrap(); // resets the peak (proc_pid_clear_refs(5))
     action();
     resident("VmHWM:").saturating_sub(before)
 }

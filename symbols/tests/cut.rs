@@ -95,7 +95,7 @@ fn cut_again_and_again_while_it_is_read() {
     println!("complete {answered} times, incomplete {refused} times");
 }
 
-/// The lines of a program may be in another file, which its library opens.
+/// The lines of a program may be in another file, which the library opens.
 #[test]
 fn a_dwo_file_that_is_cut_off() {
     let build = Build::new("split", "c", C_SOURCE, &["-O1", "-g", "-gsplit-dwarf"]);

@@ -1,4 +1,4 @@
-//! Code without typed symbols: labels of assemblers, the entry point.
+//! Code without typed symbols: assembler labels and the entry point.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // A failed unwrap fails the test.
 

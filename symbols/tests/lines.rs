@@ -336,7 +336,7 @@ fn debuginfod_server() {
     assert_eq!(
         server.requests.load(Ordering::SeqCst),
         requests,
-        "the second time it comes from the cache"
+        "the second answer is from the cache"
     );
 }
 

@@ -18,7 +18,7 @@ use symbols::{AddressName, BinaryRequest, SymbolError};
 const C_SOURCE: &str = include_str!("programs/functions.c");
 const LIBRARY: &[&str] = &["-O1", "-shared", "-fPIC"];
 
-/// The name at each address, `-` where there is none.
+/// The name at each address, or `-` if there is none.
 fn functions(names: &[Option<AddressName>]) -> Vec<&str> {
     names
         .iter()
@@ -238,7 +238,7 @@ fn mini_debug_info() {
 fn damaged_mini_debug_info_costs_only_its_names() {
     let build = Build::new("library.so", "c", C_SOURCE, LIBRARY);
     build.tool("strip", &["--strip-all", "library.so"]);
-    // Four hundred megabytes of zeros in 60 kilobytes, and a stream that ends early.
+    // Four hundred megabytes of zeros in 60 kilobytes, and a truncated stream.
     build.tool(
         "sh",
         &[

@@ -1,4 +1,4 @@
-//! The image that the kernel maps into every process: an ELF file that is only in memory.
+//! The image that the kernel maps into every process: an ELF file that exists only in memory.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // A failed unwrap fails the test.
 
@@ -28,7 +28,7 @@ fn vdso() -> Option<Vec<u8>> {
 #[test]
 fn functions_of_the_vdso() {
     let Some(bytes) = vdso() else {
-        println!("skipped: this kernel maps no vdso");
+        println!("skipped: this kernel does not map a vdso");
         return;
     };
     let elf = ElfFile::from_bytes(Arc::from(&*bytes)).unwrap();
@@ -59,7 +59,7 @@ fn functions_of_the_vdso() {
         .resolve(&request, &addresses)
         .unwrap();
     let has = |name: &str| names.iter().flatten().any(|found| found.symbol == name);
-    // x86 has `clock_gettime` as an alias; arm64 has `__kernel_clock_gettime`.
+    // x86 has the alias `clock_gettime`; arm64 has `__kernel_clock_gettime`.
     assert!(
         ["clock_gettime", "__vdso_clock_gettime", "__kernel_clock_gettime"]
             .into_iter()

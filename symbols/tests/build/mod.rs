@@ -87,7 +87,7 @@ impl Build {
         found.unwrap_or_else(|| panic!("nm lists no {name}")).clone()
     }
 
-    /// The function whose mangled name contains `part`.
+    /// The function with `part` in its mangled name.
     pub fn symbol_with(&self, part: &str) -> Symbol {
         let found = self.symbols.iter().find(|symbol| symbol.name.contains(part));
         found.unwrap_or_else(|| panic!("nm lists nothing with {part}")).clone()

@@ -1,4 +1,4 @@
-/* Functions whose names are known: exported and private ones, side by side. */
+/* Functions with known names: exported and private ones, side by side. */
 #include <stdio.h>
 
 volatile int sink;
