@@ -1,5 +1,5 @@
 //! The symbol API: its responses equal samply's, and it serves no forbidden files.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // Tests say what they need by failing.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // A test fails by panicking.
 
 mod harness;
 
