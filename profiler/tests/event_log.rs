@@ -1,6 +1,6 @@
 //! The event log as a whole: what is written can be read, and damage costs only the chunks that it hits.
 
-#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A test fails by panicking.
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A failed unwrap fails the test.
 
 #[path = "event_log/strategies.rs"]
 mod strategies;

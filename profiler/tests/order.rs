@@ -1,6 +1,6 @@
 //! Proves `ngmi order`: lld relinks a library of 2,000 badly ordered functions with the list; faults match the
 //! prediction, reads halve.
-#![allow(clippy::unwrap_used)] // A test fails by panicking.
+#![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
 #[path = "order/disk.rs"]
 mod disk;

@@ -1,5 +1,5 @@
 //! `ngmi preload`: a recording's list, and the runner, compared with the kernel's report of what is in memory.
-#![allow(clippy::unwrap_used)] // A test fails by panicking.
+#![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt as _, symlink};

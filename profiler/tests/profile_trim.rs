@@ -1,5 +1,5 @@
 //! A part of a profile is a valid profile, and the parts add up to the whole; sanitizing removes all personal data.
-#![allow(clippy::unwrap_used)] // A test fails by panicking.
+#![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
 #[path = "profile_synthetic/any_fault.rs"]
 mod any_fault;

@@ -1,6 +1,6 @@
 //! A small committed recording: it replays without root, kernel or binaries, always to the same profile.
 
-#![allow(clippy::unwrap_used)] // A test fails by panicking.
+#![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
 use std::io::Cursor;
 

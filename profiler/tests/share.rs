@@ -1,5 +1,5 @@
 //! `ngmi share` against the test's own storage, which enforces the documented protocol; and with all kinds of failures.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // A test fails by panicking.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // A failed unwrap fails the test.
 
 mod profile_synthetic;
 #[path = "share/storage.rs"]

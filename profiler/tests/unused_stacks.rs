@@ -1,6 +1,6 @@
 //! Stacks that no kept fact needs are dropped while a log is read, or never built; kept stacks do not change.
 
-#![allow(clippy::unwrap_used)] // A test fails by panicking.
+#![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
 #[path = "../benches/made/mod.rs"]
 mod made;

@@ -3,7 +3,7 @@
 //! By default, the server listens on this machine only, serves everything below a random token, and responds only to the
 //! profiler's page. docs/server.md describes the attacks that it prevents. [`explorer`] is the page-fault explorer.
 
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))] // A test fails by panicking.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))] // A failed unwrap fails the test.
 
 mod answer;
 mod entrance;

@@ -1,5 +1,5 @@
 //! Attacks on the server: by other pages, other users, and clients that never finish.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // A test fails by panicking.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // A failed unwrap fails the test.
 
 mod harness;
 

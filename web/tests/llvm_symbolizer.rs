@@ -1,5 +1,5 @@
 //! Compares names and lines of a thousand addresses of each program with llvm-symbolizer's.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // A test fails by panicking.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // A failed unwrap fails the test.
 
 mod harness;
 

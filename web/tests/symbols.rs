@@ -1,5 +1,5 @@
 //! The symbol API: its responses equal samply's, and it serves no forbidden files.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // A test fails by panicking.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // A failed unwrap fails the test.
 
 mod harness;
 

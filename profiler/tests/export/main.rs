@@ -2,7 +2,7 @@
 //! other subcommands.
 //!
 //! `tests/export/readers` fetches the readers; a test whose reader is missing is skipped.
-#![allow(clippy::unwrap_used)] // A test fails by panicking.
+#![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
 #[path = "../profile_synthetic/any_fault.rs"]
 mod any_fault;

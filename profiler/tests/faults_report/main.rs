@@ -1,6 +1,6 @@
 //! `ngmi faults`: tables that add up, selections that partition the faults, and rows that any
 //! program can read, despite hostile names.
-#![allow(clippy::unwrap_used)] // A test fails by panicking.
+#![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
 #[path = "../made_up/tables.rs"]
 mod made_up;

@@ -1,6 +1,6 @@
 //! `ngmi io`: tables that add up, devices with their own counters, selections, and rows that any
 //! program can read.
-#![allow(clippy::unwrap_used)] // A test fails by panicking.
+#![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
 #[path = "../made_up/tables.rs"]
 mod made_up;

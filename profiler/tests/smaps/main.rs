@@ -1,6 +1,6 @@
 //! `ngmi smaps`: the memory of a program that knows its own pages, the kernel's own sums, and what
 //! a recording knows.
-#![allow(clippy::unwrap_used)] // A test fails by panicking.
+#![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
 #[path = "../e2e/harness/oracle.rs"]
 #[allow(dead_code)]

@@ -1,7 +1,7 @@
 //! Real stacks of programs that know their own call chains: unwound, and through a log to facts and back; and logs
 //! with known contents.
 
-#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A test fails by panicking.
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A failed unwrap fails the test.
 
 mod beginning;
 mod blocks;

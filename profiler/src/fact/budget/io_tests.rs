@@ -1,5 +1,5 @@
 //! Sums of waits and requests are conserved, however few the budget keeps.
-#![allow(clippy::unwrap_used)] // A test says what it needs by failing.
+#![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
 use proptest::prelude::*;
 

@@ -1,5 +1,5 @@
 //! Totals are conserved, however far samples are thinned.
-#![allow(clippy::unwrap_used)] // A test says what it needs by failing.
+#![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
 use std::cmp::Reverse;
 

@@ -1,5 +1,5 @@
 //! Findings from synthetic data.
-#![allow(clippy::unwrap_used)] // A failing test reports what it needs.
+#![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
 use std::time::Duration;
 

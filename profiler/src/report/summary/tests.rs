@@ -1,5 +1,5 @@
 //! The summary of a recording with known numbers.
-#![allow(clippy::unwrap_used)] // A test says what it needs by failing.
+#![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
 use std::time::Duration;
 
