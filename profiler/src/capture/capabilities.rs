@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(Set::default().names(), "");
     }
 
-    /// Of a thread: the others keep theirs.
+    /// In a separate thread: the other threads keep their capabilities.
     #[test]
     fn what_is_given_up_is_gone() {
         std::thread::spawn(|| {
@@ -245,7 +245,11 @@ mod tests {
             keep(Set::default()).unwrap();
             assert_eq!(permitted().unwrap(), Set::default());
             keep(Set::needed()).unwrap();
-            assert_eq!(permitted().unwrap(), Set::default(), "it does not come back");
+            assert_eq!(
+                permitted().unwrap(),
+                Set::default(),
+                "a dropped capability can't be regained"
+            );
         })
         .join()
         .unwrap();

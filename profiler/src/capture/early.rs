@@ -75,13 +75,13 @@ mod tests {
             born(1, 1, 7, 7),
             born(2, 7, 7, 8),
             exit(3, 7, 8),
-            // A process that is over, and one that is over with a child that lives.
+            // A process that has ended, and another that has ended but has a live child.
             born(4, 7, 9, 9),
             exit(5, 9, 9),
             born(6, 7, 10, 10),
             born(7, 10, 11, 11),
             exit(8, 10, 10),
-            // The number of one that is over.
+            // A new process that reuses the pid of one that has ended.
             born(9, 7, 9, 9),
             exit(30, 7, 7),
         ];

@@ -1,8 +1,8 @@
-//! Tests of `exact_touch` with a folder in the place of the kernel's debug file system.
+//! Tests of `exact_touch` with a folder instead of the kernel's debug file system.
 
 use super::*;
 
-/// Somebody else's value, and the kernel's.
+/// The value of another program, and the kernel's default.
 const USUAL: u64 = 65536;
 
 struct Machine(tempfile::TempDir);
@@ -38,7 +38,7 @@ impl Machine {
     }
 }
 
-/// As SIGKILL ends a recorder: its descriptors are closed, and nothing else happens.
+/// Like SIGKILL of a recorder: its descriptors are closed, and nothing else happens.
 fn kill(mut recorder: ExactTouch) {
     drop(recorder.remembered.take());
 }
@@ -52,7 +52,7 @@ fn a_recording_puts_it_back() {
     one.end().unwrap();
     assert_eq!(machine.setting(), USUAL);
     assert!(!machine.remembered().exists());
-    // A second end changes nothing of what comes after it.
+    // A second end does not affect the next recording.
     let (_other, _) = machine.begin();
     one.end().unwrap();
     drop(one);

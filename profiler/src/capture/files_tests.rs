@@ -1,4 +1,4 @@
-//! Which file is opened for whom, on real file systems.
+//! Which files are opened with whose rights, on real file systems.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
@@ -23,7 +23,7 @@ fn mounts() -> Vec<Mounted> {
     Mounted::each(|why| println!("skipped: {why}"))
 }
 
-/// A process that is gone.
+/// The pid of a process that has ended.
 fn gone() -> u32 {
     let mut child = Command::new("true").spawn().unwrap();
     child.wait().unwrap();
@@ -34,7 +34,7 @@ fn mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// How this process shows a file: `map` has to be a mapping of it.
+/// The mapping as this process's maps show it; `map` has to map the file.
 fn shown(map: &Mmap) -> Mapping {
     let start = Avma(map.as_ptr() as u64);
     let pid = std::process::id();
@@ -79,7 +79,8 @@ fn opened(mapping: &Mapping, reader: &Rights) {
     assert!(file.is_some(), "{message:?}");
 }
 
-/// The program's process is gone, its path leads to root's file now, and the inode has the right number: it chose all three.
+/// The program's process has ended, its path now leads to root's file, and the inode has the right
+/// number: the program controls all three.
 #[test]
 fn a_link_in_the_files_place_is_not_followed() {
     if !is_root() {
@@ -116,7 +117,8 @@ fn a_link_in_the_files_place_is_not_followed() {
     }
 }
 
-/// A file of a file system that the program mounted has the same number as one of the machine's.
+/// A file on a file system that the program mounted has the same inode number as one on the
+/// machine's.
 #[test]
 fn the_same_number_elsewhere_is_another_file() {
     if !is_root() {
@@ -140,7 +142,7 @@ fn the_same_number_elsewhere_is_another_file() {
     }
 }
 
-/// Short programs, and files that are there no more.
+/// Short-lived programs, and files that no longer exist.
 #[test]
 fn the_mapped_file_is_opened_on_each_file_system() {
     if !is_root() {
@@ -150,7 +152,7 @@ fn the_mapped_file_is_opened_on_each_file_system() {
     for system in mounts() {
         let path = system.top().join("file");
         fs::write(&path, "x").unwrap();
-        // Below an overlay a file is another one until it is changed.
+        // In an overlay, a file is a different one until it is changed.
         let below = Some(system.top().join("below")).filter(|below| below.exists());
         for path in below.iter().chain([&path]) {
             let mapping = shown(&map(path));
@@ -164,7 +166,7 @@ fn the_mapped_file_is_opened_on_each_file_system() {
     }
 }
 
-/// Everybody may execute it, its owner alone may read it.
+/// All users may execute it, but only its owner may read it.
 #[test]
 fn the_reader_gets_what_the_reader_may_read() {
     if !is_root() {
@@ -184,7 +186,7 @@ fn the_reader_gets_what_the_reader_may_read() {
             assert_eq!(opened, may, "{} {bits:o}", system.kind);
         }
         mode(&path, 0o644);
-        // Of a process of another user's, in a folder that is closed to this one.
+        // It belongs to another user's process, in a folder that is closed to this user.
         mode(&folder, 0o700);
         refused(&mapping, &bob);
         refused(&of(gone(), &mapping), &bob);
@@ -206,13 +208,13 @@ fn anothers_memory_file_is_not_passed_on() {
     let memory = nix::sys::memfd::memfd_create("secret", nix::sys::memfd::MFdFlags::MFD_CLOEXEC).unwrap();
     let memory = File::from(memory);
     io::Write::write_all(&mut &memory, b"x").unwrap();
-    // SAFETY: nothing changes the file.
+    // SAFETY: the file does not change.
     let map = unsafe { Mmap::map(&memory) }.unwrap();
     refused(&shown(&map), &Rights::of_user(BOB).unwrap());
     opened(&shown(&map), &Rights::own().unwrap());
 }
 
-/// Ended with the test.
+/// Killed when the test ends.
 struct Running(Child);
 
 impl Drop for Running {
@@ -222,7 +224,7 @@ impl Drop for Running {
     }
 }
 
-/// Root's recording takes nothing that the recorded program's own user may not read.
+/// A recording by root takes no file that the recorded program's own user may not read.
 #[test]
 fn the_process_itself_may_read_what_root_is_handed() {
     if !is_root() {

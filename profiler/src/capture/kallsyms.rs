@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(kernel.offset(0xffff_1105, false), KernelOffset(0x105));
         assert_eq!(kernel.offset(0xffff_a020, true), KernelOffset(0x9020));
         assert_eq!(kernel.offset(0xffff_2500, true), KernelOffset(0x1500));
-        // The same address as a return address is behind a call in the function before.
+        // As a return address, the same address follows a call in the previous function.
         assert_eq!(kernel.offset(0xffff_1200, false), KernelOffset(0x200));
         assert_eq!(kernel.offset(0xffff_1200, true), KernelOffset(0x200));
         let names = kernel.look_up(&KernelSymbols::parse(LIST).unwrap());

@@ -160,7 +160,8 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    /// What the kernel takes at once for what grows with the threads.
+    /// The bytes that the kernel allocates up front in the maps that grow with the number of
+    /// threads.
     fn locked(sizes: Sizes) -> u64 {
         let space = 8 + 8 + 48 + 16;
         let wanted = 8 + 24 + 48 + 16;
@@ -172,7 +173,8 @@ mod tests {
     #[test]
     fn the_tables_grow_with_what_is_recorded_and_not_beyond_a_share_of_the_memory() {
         let threads = |tasks, gib| Sizes::for_machine(8, tasks, gib * GIB).threads;
-        // A command, whatever else runs; a process of many threads; a whole system of few and of many.
+        // A command, whatever else runs; a process with many threads; a whole system with few
+        // threads, and one with many.
         assert_eq!(threads(1, 16), USUAL_THREADS);
         assert_eq!(threads(20_000, 16), 40_000);
         assert_eq!(threads(800, 16), USUAL_THREADS);
@@ -185,6 +187,6 @@ mod tests {
                 assert!(sizes.spaces >= sizes.threads && sizes.ranges <= MAX_PLACES);
             }
         }
-        assert_eq!(threads(1, 0), THREADS_LIMITS.0, "the memory is not known");
+        assert_eq!(threads(1, 0), THREADS_LIMITS.0, "the memory size is unknown");
     }
 }

@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(scaled(1000, ms(200), ms(20)), 10_000);
         assert_eq!(scaled(u64::MAX, ms(200), ms(20)), u64::MAX);
         assert_eq!(scaled(1000, ms(200), Duration::ZERO), 200_000_000_000);
-        assert!(is_due(FIRST, FIRST), "after the first stretch another follows");
+        assert!(is_due(FIRST, FIRST), "a second interval follows the first");
         assert!(!is_due(ms(50), ms(499)) && is_due(ms(50), ms(500)));
     }
 

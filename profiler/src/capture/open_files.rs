@@ -78,7 +78,7 @@ pub fn is_limited(test: &str, limit: u32) -> bool {
     false
 }
 
-/// All descriptors that are left.
+/// Opens files until no descriptor is left.
 #[cfg(test)]
 pub fn take_all() -> Vec<std::fs::File> {
     std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect()
@@ -99,11 +99,11 @@ mod tests {
         let all = take_all();
         assert!(is_of_the_last(all.last().unwrap()) && !is_of_the_last(&all[0]));
         drop(raised);
-        assert_eq!(limits().0, 64, "more are open than before could be");
+        assert_eq!(limits().0, 64, "more files are open than the old limit allows");
         let raised = raise();
         drop(all);
         drop(raised);
-        assert_eq!(limits().0, 64, "it was that when it was raised again");
+        assert_eq!(limits().0, 64, "this was the limit when it was raised again");
         setrlimit(Resource::RLIMIT_NOFILE, 32, 64).unwrap();
         drop(raise());
         assert_eq!(limits(), (32, 64));

@@ -143,7 +143,7 @@ mod tests {
                 "{calm:?} fills {filled}"
             );
         }
-        // Nothing helps against what fills the ring in a millisecond.
+        // No interval prevents a ring from filling up within a millisecond.
         assert_eq!(Pace::new(1 << 20, 64, 100_000, 65_536).calm, SHORTEST);
         assert_eq!(Pace::new(16 << 20, 0, 0, 0).calm, CALM);
     }

@@ -132,7 +132,7 @@ mod tests {
             packet.len == 5 && packet.descriptor.is_none() && !packet.is_over_limits,
             "{packet:?}"
         );
-        // Of many, those that found room are closed.
+        // Of many descriptors, those that fit are closed.
         drop(all.split_off(all.len() - 3));
         assert!(next(2).is_over_limits);
         assert!(next(20).is_over_limits);

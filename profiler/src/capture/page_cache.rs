@@ -250,7 +250,7 @@ mod tests {
         file.write_all_at(&vec![7; 300 * usize::try_from(page_size()).unwrap()], 0)
             .unwrap();
         file.sync_all().unwrap();
-        // Not every file system keeps what was written.
+        // Not every file system keeps written pages in memory.
         let mut page = [0; 4096];
         (0..300 * page_size())
             .step_by(4096)
@@ -288,7 +288,7 @@ mod tests {
         }
         advise(&file, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
         advise(&file, PosixFadviseAdvice::POSIX_FADV_RANDOM);
-        // Three pages apart from each other, read by us.
+        // Three separate pages, read by this process.
         for page in [0, 100, 299] {
             file.read_exact_at(&mut [0], page * page_size()).unwrap();
         }
@@ -324,7 +324,7 @@ mod tests {
         }
         file.write_all_at(&[1; 10], 0).unwrap();
         match cached_by(Way::Cachestat, &file) {
-            Ok(cached) if cached.unwritten == 0 => println!("skipped: this file system writes at once"),
+            Ok(cached) if cached.unwritten == 0 => println!("skipped: this file system writes immediately"),
             Ok(cached) => assert_eq!((cached.resident, cached.unwritten), (page_size(), page_size())),
             Err(why) => println!("skipped: {why}"),
         }

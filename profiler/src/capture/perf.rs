@@ -340,10 +340,10 @@ mod tests {
         }
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(3 << 12).unwrap();
-        // Many more than fit the ring at once, so that records wrap.
+        // Many more than fit into the ring at once, to make records wrap around.
         let mut names = 0;
         for _ in 0..2000 {
-            // SAFETY: nobody changes the file.
+            // SAFETY: the file does not change.
             let map = unsafe { memmap2::Mmap::map(file.as_file()) }.unwrap();
             for ring in &mut rings {
                 ring.drain(|kind, _, record| {

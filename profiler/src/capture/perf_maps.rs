@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// Removes the file at its end.
+    /// Removes the file when dropped.
     struct Written(String);
 
     impl Drop for Written {
@@ -209,7 +209,10 @@ mod tests {
         std::fs::write(&written.0, "1000 10 f\n").unwrap();
         let file = File::options().write(true).open(&written.0).unwrap();
         file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
-        assert!(maps.next(true, &own).is_none(), "of an earlier process with this pid");
+        assert!(
+            maps.next(true, &own).is_none(),
+            "it belongs to an earlier process with this pid"
+        );
         file.set_modified(SystemTime::now()).unwrap();
         if nix::unistd::geteuid().is_root() {
             let user = nix::unistd::getuid().as_raw();
@@ -229,13 +232,13 @@ mod tests {
         maps.ended(std::process::id());
         maps.mapped(&code(b"//anon"));
         assert_eq!(maps.compilers.len(), 1);
-        // Written before its end, found after it.
+        // Written before the process ended, and found afterwards.
         maps.ended(std::process::id());
         assert!(maps.next(true, &own).is_some());
         maps.mapped(&code(b"//anon"));
         std::fs::remove_file(&written.0).unwrap();
         maps.ended(std::process::id());
         assert!(maps.next(true, &own).is_none());
-        assert!(maps.compilers.is_empty(), "nobody waits for what can't come");
+        assert!(maps.compilers.is_empty(), "a file that can't appear is not waited for");
     }
 }

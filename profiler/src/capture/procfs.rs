@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(pid_inside(pid).unwrap(), pid);
         let stat = stat(pid, pid).unwrap();
         assert_eq!(stat.parent, std::os::unix::process::parent_id());
-        // Born in the last minutes, in whole ticks.
+        // Born in the last few minutes, in whole ticks.
         assert!(stat.started <= now() && now().since(stat.started).as_secs() < 3600);
         let (path, command_line) = program(pid);
         assert!(!path.is_empty() && !command_line.is_empty());

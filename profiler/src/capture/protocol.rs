@@ -188,7 +188,10 @@ mod tests {
             Ok(Action::Ignore)
         );
         assert!(protocol.accept::<()>(table(None), None).is_err());
-        assert!(protocol.accept::<()>(Request::Stop, None).is_err(), "it is over");
+        assert!(
+            protocol.accept::<()>(Request::Stop, None).is_err(),
+            "the recording has ended"
+        );
     }
 
     fn requests() -> impl Strategy<Value = Request> {
@@ -201,7 +204,8 @@ mod tests {
     }
 
     proptest! {
-        /// One beginning, before everything; one answer for each code; nothing after the end or after a message that is refused.
+        /// One start, before everything else; one answer for each code file; nothing after the end
+        /// or after a rejected message.
         #[test]
         fn no_sequence_gets_more(sequence in proptest::collection::vec((requests(), proptest::option::of(0_u8..3)), 0..12)) {
             let mut protocol = Protocol::new(&terms(Scope::Command));

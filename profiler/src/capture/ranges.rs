@@ -113,7 +113,7 @@ mod tests {
         assert!(room.gaps.is_empty());
     }
 
-    /// What may happen to an array.
+    /// The changes that may happen to an array.
     #[derive(Debug, Clone)]
     enum Step {
         Take(u32),

@@ -187,11 +187,17 @@ mod tests {
         assert!(!read(0o600, rights(BOB, &[TEAM], false)));
         assert!(read(0o640, rights(BOB, &[TEAM], false)));
         assert!(!read(0o640, rights(BOB, &[], false)));
-        assert!(!read(0o711, rights(BOB, &[TEAM], false)), "what one may execute only");
+        assert!(
+            !read(0o711, rights(BOB, &[TEAM], false)),
+            "execute permission alone is not enough"
+        );
         assert!(read(0o644, rights(BOB, &[], false)));
         assert!(!read(0o600, rights(0, &[], false)), "root without its capabilities");
         assert!(read(0o600, rights(0, &[], true)));
-        assert!(read(0o600, rights(BOB, &[], true)), "another user with them");
+        assert!(
+            read(0o600, rights(BOB, &[], true)),
+            "another user with root's capabilities"
+        );
         assert!(!read(0o640, Rights::of_user(BOB).unwrap()));
         assert_eq!(procfs::access(std::process::id()).unwrap(), before);
     }

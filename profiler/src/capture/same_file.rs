@@ -129,7 +129,7 @@ mod tests {
         );
         match as_records_show(&file) {
             Ok(recorded) => assert!(is_same(recorded, shown), "{recorded:?}, not {shown:?}"),
-            Err(why) => println!("skipped: no records of our own mappings: {why}"),
+            Err(why) => println!("skipped: no records of this process's mappings: {why}"),
         }
     }
 }

@@ -104,7 +104,7 @@ mod tests {
         recorded.born(10, 11);
         recorded.ended(Timestamp(5), 10, 11);
         recorded.ended(Timestamp(7), 10, 10);
-        // These mapping records were read before the process made its last ones, and ended.
+        // These mapping records were read before the process created its last mappings and ended.
         assert!(recorded.settle(Timestamp(6)).is_empty());
         assert!(recorded.contains(10) && !recorded.knows(10, 11));
         assert_eq!(recorded.settle(Timestamp(8)), [10]);

@@ -49,7 +49,7 @@ mod tests {
         }
     }
 
-    /// As lld lays out `.text_far` in front of `.text`.
+    /// lld puts `.text_far` before `.text` in this way.
     #[test]
     fn bytes_belong_to_the_segment_that_holds_them() {
         let packed = [segment(0x1000, 0x80_0000, 0xcb), segment(0x14a0, 0x80_24a0, 0x230)];

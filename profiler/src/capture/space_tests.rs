@@ -1,4 +1,4 @@
-//! What address spaces hold after each change.
+//! The contents of address spaces after each change.
 
 use std::collections::BTreeSet;
 
@@ -131,13 +131,13 @@ fn a_process_that_is_over_is_asked_once() {
     spaces.ended(at.pid);
     assert_eq!(spaces.find(at, 0x2000), None);
     spaces.born(1, at.pid, 10);
-    assert!(spaces.over.is_empty(), "the number is another process's now");
+    assert!(spaces.over.is_empty(), "the pid now belongs to another process");
 }
 
-/// Bytes of the model's address spaces.
+/// Size of the model's address spaces in bytes.
 const BYTES: usize = 64;
 
-/// What holds each byte of a space: an inode and the byte's offset in the file.
+/// The content of each byte of a space: an inode and the byte's offset in the file.
 type Bytes = [Option<(u64, u64)>; BYTES];
 
 #[derive(Debug, Clone)]

@@ -1,4 +1,4 @@
-//! Tables that lie, and those that do not fit.
+//! Tables with false contents, and tables that do not fit.
 
 use std::io::Write as _;
 
@@ -22,7 +22,7 @@ const SIZES: Sizes = Sizes {
     spaces: 16,
 };
 
-/// `None`: skipped.
+/// Empty tables; `None` if the test is skipped.
 fn tables() -> Option<Tables> {
     if !nix::unistd::geteuid().is_root() {
         println!("skipped: needs root");
@@ -131,7 +131,7 @@ fn a_table_without_room_leaves_the_others() {
         .unwrap_err();
     assert!(error.to_string().contains("segments"), "{error}");
     let used = tables.bytes();
-    // The first one counts.
+    // The first table of a file counts.
     tables
         .add(file(1), vec![segment(1, 1, 1)], sealed_memory(&table(ARCH, 1, 96)))
         .unwrap();
@@ -187,7 +187,7 @@ fn segments_that_lie_lead_nowhere() {
 #[test]
 fn an_honest_range_finds_its_rows() {
     let Some(mut tables) = tables() else { return };
-    // The second page of the table holds the text, which starts in the middle of a page of the kernel.
+    // The second page of the table has the text, which starts in the middle of a kernel page.
     tables
         .add(
             file(1),
@@ -208,7 +208,7 @@ fn an_honest_range_finds_its_rows() {
     };
     let range = only(piece);
     assert_eq!((range.unwinding, range.first_page, range.pages), (TABLE, 0, 2));
-    // The text's first byte, 0x234 in the file's own terms, is mapped at 0x70001234.
+    // The text's first byte, at stated address 0x234, is mapped at 0x70001234.
     assert_eq!(0x7000_1234 - range.bias, 0x234);
     let beyond = Piece {
         offset: 0x2000,
@@ -226,7 +226,8 @@ fn an_honest_range_finds_its_rows() {
     assert_eq!(tables.ranges(0x7000_1000, other)[0].unwinding, FRAME_POINTERS);
 }
 
-/// Both mappings show the page of the file that holds the end of one and the start of the other.
+/// Both mappings include the page of the file with the end of one segment and the start of the
+/// other.
 #[test]
 fn segments_that_share_a_page_have_their_own_rows() {
     let Some(mut tables) = tables() else { return };
@@ -249,7 +250,7 @@ fn segments_that_share_a_page_have_their_own_rows() {
     assert_eq!(place(0x7000_2000, 0x7000_20e0), 0x20e0);
 }
 
-/// A mapping of process 5 that touches none with another number.
+/// A mapping of process 5 that is not adjacent to those with other numbers.
 fn numbered(number: u64) -> Mapping {
     Mapping {
         at: At {
@@ -283,7 +284,8 @@ fn a_space_that_found_no_room_is_tried_again() {
     let Some(mut tables) = tables() else { return };
     let (mut spaces, mut losses, began) = (Spaces::default(), Losses::default(), Instant::now());
     let id = profiler_common::space::first_space_id(5);
-    // Publishes so many ranges, so many times the grace after the beginning; 0: nothing was mapped.
+    // Publishes these ranges at `graces` times the grace period after the start; 0: nothing was
+    // mapped.
     let mut publish = |ranges: std::ops::Range<u64>, graces: u32| {
         for number in ranges {
             spaces.mapped(&numbered(number));
@@ -294,11 +296,11 @@ fn a_space_that_found_no_room_is_tried_again() {
         (tables.runs.get(&id).map_or(0, |run| run.count), losses.total())
     };
     assert_eq!(publish(0..150, 0), (150, 0));
-    // The old run rests still.
+    // The grace period of the old run has not passed.
     assert_eq!(publish(150..151, 0), (0, 1));
     assert_eq!(publish(0..0, 0), (0, 1));
     assert_eq!(publish(0..0, 1), (151, 1));
-    // It does not fit at all, which is one loss more, however often it is tried.
+    // It does not fit at all, which counts as one more loss, however often it is retried.
     assert_eq!(publish(151..257, 3), (0, 2));
     for graces in 4..9 {
         assert_eq!(publish(0..0, graces), (0, 2));
@@ -316,7 +318,7 @@ fn the_walker_is_told_of_each_change() {
         tables.publish(spaces, &mut losses);
         u64::from_ne_bytes(*tables.changes.0.first_chunk().unwrap())
     };
-    // What the walker has before it has looked anything up is 0.
+    // The walker starts with 0, before its first lookup.
     assert_eq!(publish(&mut spaces), 1);
     spaces.mapped(&Mapping {
         at: At {

@@ -226,7 +226,8 @@ mod tests {
     fn calls_of_both_tables_are_found_by_name() {
         let has = |words: &[u32; CALL_WORDS], number: usize| words[number / 32] >> (number % 32) & 1 == 1;
         let set = calls(WITH_DESCRIPTOR, I386_WITH_DESCRIPTOR);
-        // `read` and `getdents`, and `fstat64`, which only the i386 table has; 0 is `restart_syscall` there.
+        // `read` and `getdents`, and `fstat64`, which exists only in the i386 table; 0 is
+        // `restart_syscall` there.
         assert!(has(&set.native, 0) && has(&set.native, 78));
         assert!(has(&set.i386, 3) && has(&set.i386, 141) && has(&set.i386, 197) && !has(&set.i386, 0));
         for name in [I386_WITH_DESCRIPTOR, I386_WITH_PATH, I386_WITH_PATH_SECOND].concat() {

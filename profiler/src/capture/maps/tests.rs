@@ -1,4 +1,4 @@
-//! Both ways tell the same of processes that map what is hard to tell.
+//! Both ways of reading mappings agree about processes with difficult ones.
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,7 +14,7 @@ fn elf_build_id(file: File) -> Vec<u8> {
     ElfFile::open(file).map_or(Vec::new(), |elf| elf.build_id().to_vec())
 }
 
-/// Both ways, or none where the kernel has only one.
+/// Both ways, or `None` if the kernel has only one.
 fn both(pid: u32) -> Option<[Box<dyn AddressSpace>; 2]> {
     if !kernel_has_query().unwrap() {
         println!("skipped: no PROCMAP_QUERY before kernel 6.11");
@@ -24,14 +24,15 @@ fn both(pid: u32) -> Option<[Box<dyn AddressSpace>; 2]> {
     Some([open(Way::Query), open(Way::Text)])
 }
 
-/// A process that maps what it was told and then does nothing, so that it can be asked twice.
+/// A process that creates certain mappings and then does nothing, to be read twice.
 struct Sleeper(Child);
 
 impl Sleeper {
-    /// Runs `sleep` from that file.
+    /// Runs a copy of `sleep` at this path.
     fn from(program: &Path) -> Self {
         let mut child = Command::new(program).arg("60").stdin(Stdio::null()).spawn().unwrap();
-        // It has become the program, and the loader is done, once it waits in the kernel's nanosleep.
+        // It has become the program, and the loader is done, once it waits in the kernel's
+        // nanosleep.
         for _ in 0..500 {
             let waits = fs::read_to_string(format!("/proc/{}/syscall", child.id()));
             if waits.is_ok_and(|call| call.starts_with("230 ") || call.starts_with("115 "))
@@ -56,7 +57,7 @@ impl Drop for Sleeper {
     }
 }
 
-/// `map_files`, through which a file without a name is opened, is root's.
+/// Only root may use `map_files`, through which a file without a name is opened.
 fn is_root() -> bool {
     let root = nix::unistd::geteuid().is_root();
     if !root {
@@ -65,7 +66,7 @@ fn is_root() -> bool {
     root
 }
 
-/// Lists of mappings are long: the first difference is enough.
+/// Lists of mappings are long, so only the first difference is shown.
 #[track_caller]
 fn same(one: &[Mapping], other: &[Mapping]) {
     for (one, other) in one.iter().zip(other) {
@@ -80,7 +81,7 @@ fn a_file_with_a_hostile_name() {
     let path = folder.path().join("line\nbreak \\ and \u{e9}");
     fs::write(&path, vec![0; 10_000]).unwrap();
     let file = File::open(&path).unwrap();
-    // SAFETY: nobody changes the file.
+    // SAFETY: the file does not change.
     let map = unsafe { memmap2::Mmap::map(&file) }.unwrap();
     let Some(mut ways) = both(std::process::id()) else {
         return;
@@ -116,7 +117,7 @@ fn a_name_longer_than_any_path() {
     let flags = nix::fcntl::OFlag::O_CREAT | nix::fcntl::OFlag::O_RDWR;
     let file = File::from(nix::fcntl::openat(&inner, "deep", flags, nix::sys::stat::Mode::S_IRWXU).unwrap());
     file.set_len(4096).unwrap();
-    // SAFETY: nobody changes the file.
+    // SAFETY: the file does not change.
     let map = unsafe { memmap2::Mmap::map(&file) }.unwrap();
     let Some(mut ways) = both(std::process::id()) else {
         return;
@@ -136,7 +137,8 @@ fn a_process_whose_program_was_deleted() {
     }
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("gone");
-    // By another process: a file that is open for writing in a child of another test can't be run.
+    // Copied by another process: if a child of another test inherits a file open for writing, it
+    // can't be run.
     let copied = Command::new("cp").arg("/bin/sleep").arg(&program).status();
     assert!(copied.unwrap().success());
     let sleeper = Sleeper::from(&program);
@@ -168,7 +170,7 @@ fn a_memory_file() {
     let flags = nix::sys::memfd::MFdFlags::MFD_CLOEXEC;
     let file = File::from(nix::sys::memfd::memfd_create("no \x1b[31m name", flags).unwrap());
     io::Write::write_all(&mut &file, &fs::read("/bin/sleep").unwrap()).unwrap();
-    // SAFETY: nobody changes the file.
+    // SAFETY: the file does not change.
     let map = unsafe { memmap2::Mmap::map(&file) }.unwrap();
     let Some(mut ways) = both(std::process::id()) else {
         return;

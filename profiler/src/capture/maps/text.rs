@@ -225,7 +225,7 @@ mod tests {
             (&b"[stack]"[..], 3, 1)
         );
         assert_eq!((mappings[2].path.as_slice(), mappings[2].protection), (&b""[..], 4));
-        assert_eq!(mappings.len(), 3, "the kernel's own page is no mapping");
+        assert_eq!(mappings.len(), 3, "the kernel's own page is not a mapping");
     }
 
     #[test]
