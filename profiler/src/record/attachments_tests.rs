@@ -18,7 +18,8 @@ fn names_tell_kind_and_pid() {
     assert_eq!(kind_of(Path::new("perf-99999999999.map")), None);
 }
 
-/// What is collected of a program that wrote these files to the folder that it was told, and was passed on nothing else.
+/// What is collected from a program that wrote these files to its folder, if capture passes on only these
+/// perf maps.
 fn written(files: &[(&str, &[u8])], jit: bool, perf_maps: &[(PerfMap, File)]) -> (Vec<Attachment>, Vec<String>) {
     let began = SystemTime::now() - std::time::Duration::from_secs(5);
     let folders = Folders::prepare(&mut Environment::new(), jit);
@@ -61,7 +62,7 @@ fn jitdumps_that_were_asked_for_and_did_not_come_are_missed() {
 
 #[test]
 fn a_perf_map_of_another_pid_namespace_is_taken_once() {
-    // Process 4000000 is 4000001 to itself, and writes to the /tmp that is ours too.
+    // Process 4000000 has the pid 4000001 in its namespace, and shares /tmp with us.
     let path = "/tmp/perf-4000001.map";
     fs::write(path, "1000 10 f\n").unwrap();
     let map = PerfMap {
@@ -86,7 +87,7 @@ fn holes_and_zeroes_are_not_taken() {
     let mut collector = Collector::new(TOTAL_LIMIT, &mut keep);
     let block = "1000 10 f\n".repeat(1000);
     for pid in 1..=4 {
-        // All that a sparse file costs its writer is its name; zeroes cost as little where they are compressed.
+        // A sparse file costs its writer only its name; compressed zeros cost as little.
         let path = dir.path().join(format!("perf-{pid}.map"));
         fs::write(&path, &block).unwrap();
         let file = File::options().read(true).append(true).open(&path).unwrap();
@@ -111,7 +112,7 @@ fn holes_and_zeroes_are_not_taken() {
 
 #[test]
 fn what_capture_did_not_pass_on_is_no_perf_map() {
-    // Of a process that is not recorded, where every user writes.
+    // The file of a process that is not recorded, in a folder that every user can write to.
     let path = format!("/tmp/perf-{}.map", 4_100_000 + std::process::id());
     fs::write(&path, "1000 10 f\n").unwrap();
     let (attachments, problems) = written(&[("perf-42.map", b"1000 10 f\n")], false, &[]);
@@ -180,7 +181,8 @@ fn one_user_leaves_room_for_others() {
     );
 }
 
-/// Takes perf maps of so many bytes each, of processes 0, 1, ..., as long as there is room for `room` bytes and `keep` says yes.
+/// Takes perf maps of these sizes from processes 0, 1, ..., as long as `room` bytes suffice and
+/// `keep` succeeds.
 fn take_all(room: u64, sizes: &[usize], keep: &mut dyn FnMut(Attachment) -> io::Result<()>) -> Collected {
     let dir = tempfile::tempdir().unwrap();
     let mut collector = Collector::new(room, keep);

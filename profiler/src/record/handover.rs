@@ -193,7 +193,7 @@ mod tests {
         for name in ["bash", "python3", "true", "make", "firefox-helper"] {
             assert_eq!(advice(name, &[name]), None, "{name}");
         }
-        assert_eq!(advice("firefox", &["bash"]), None, "no other one is running");
+        assert_eq!(advice("firefox", &["bash"]), None, "no other instance is running");
         for (name, running, option) in [
             ("firefox-esr", "firefox-esr", "--no-remote --profile"),
             ("google-chrome-stable", "google-chrome-s", "--user-data-dir="),

@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// One library, behind as many entries of the old format.
+    /// One library, preceded by `old` entries of the old format.
     fn cache(old: u32) -> Vec<u8> {
         let mut bytes = Vec::new();
         if old > 0 {
@@ -90,7 +90,7 @@ mod tests {
         for word in [2u32, 30, 0, 0, 0, 0, 0] {
             bytes.extend(word.to_le_bytes());
         }
-        // The first is for some processors only.
+        // The first entry is for certain processors only.
         for (capability, path) in [(1u32, 101u32), (0, 101)] {
             for word in [0x303u32, 96, path, 0, capability, 0] {
                 bytes.extend(word.to_le_bytes());

@@ -1,10 +1,10 @@
-//! What a command will map, held against what ldd says.
+//! The files that a command will map, compared with ldd.
 
 use std::process::Command;
 
 use super::*;
 
-/// Paths that ldd lists; `None` where there is no ldd or no such program.
+/// Paths that ldd lists; `None` if ldd or the program is missing.
 fn ldd(program: &Path, library_path: &str) -> Option<Vec<PathBuf>> {
     let output = Command::new("ldd")
         .arg(program)
@@ -12,7 +12,7 @@ fn ldd(program: &Path, library_path: &str) -> Option<Vec<PathBuf>> {
         .output()
         .ok();
     let Some(output) = output.filter(|output| output.status.success()) else {
-        eprintln!("skipped: ldd is missing, or says nothing of {}", program.display());
+        eprintln!("skipped: ldd is missing, or prints nothing about {}", program.display());
         return None;
     };
     let text = String::from_utf8(output.stdout).unwrap();
@@ -69,10 +69,10 @@ fn firefox_and_what_it_loads_by_itself() {
     for library in xul.iter().chain([&folder.join("libxul.so")]) {
         assert!(canonical(&found).contains(library), "{}", library.display());
     }
-    // Firefox's own, and not the distribution's of the same name.
+    // Firefox's copy, and not the distribution's library of the same name.
     let nss = found.iter().filter(|path| path.ends_with("libnss3.so")).count();
     assert_eq!(nss, 1, "{found:?}");
-    // Debian's wrapper.
+    // Debian's wrapper script.
     let found = closure(Path::new("/usr/bin/firefox"), &environment(&[("PATH", "/usr/bin")]));
     assert!(found.contains(&folder.join("libxul.so")), "{found:?}");
     assert!(
@@ -81,7 +81,8 @@ fn firefox_and_what_it_loads_by_itself() {
     );
 }
 
-/// A program that needs `liba.so` in its own folder's `lib`, which needs `libb.so` beside itself.
+/// A program that needs `liba.so` in the `lib` folder next to it, which needs `libb.so` in the same
+/// folder.
 struct Built {
     folder: tempfile::TempDir,
 }

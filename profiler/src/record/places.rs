@@ -124,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    /// Symbols as (start, size), nested or not; the innermost one covers a byte.
+    /// Symbols as (start, size), possibly nested; the innermost one covers a byte.
     fn name_at(symbols: &[(u32, u32)], at: u32) -> Option<AddressName> {
         let covering = symbols
             .iter()

@@ -164,7 +164,8 @@ mod tests {
     use super::Action::{End, GiveUp};
     use super::*;
 
-    /// What each of these signals asks for, by the milliseconds at which it comes; the recording is over at `finishing`.
+    /// The action for each of these signals, given with the milliseconds at which it arrives; the
+    /// recording has finished at `finishing`.
     fn actions(finishing: u64, signals: &[(i32, u64)]) -> Vec<Action> {
         let (mut requests, begin) = (Requests::default(), Instant::now());
         let take =
@@ -183,7 +184,7 @@ mod tests {
     #[test]
     fn ctrl_c_that_is_repeated_at_once_counts_once() {
         let presses = [(SIGINT, 0), (SIGINT, 1), (SIGINT, 499), (SIGINT, 500)];
-        // As by `timeout -s INT`: the second one may come when the recording is over already.
+        // As with `timeout -s INT`: the second one may arrive after the recording has finished.
         assert_eq!(actions(1, &presses), [End, End, End, GiveUp]);
         assert_eq!(actions(9000, &presses), [End, End, End, GiveUp]);
         assert_eq!(actions(1, &[(SIGTERM, 0), (SIGINT, 1)]), [End; 2]);
@@ -201,7 +202,7 @@ mod tests {
         let terms = [(SIGTERM, 0), (SIGTERM, 0), (SIGTERM, 999), (SIGTERM, 1000)];
         assert_eq!(actions(1, &terms), [End, End, End, GiveUp]);
         assert_eq!(actions(9000, &terms), [End, End, End, GiveUp]);
-        // A session that ends sends both.
+        // When a session ends, it sends both.
         assert_eq!(actions(1, &[(SIGHUP, 0), (SIGTERM, 5)]), [End; 2]);
         assert_eq!(actions(1, &[(SIGTERM, 0), (SIGHUP, 5)]), [End; 2]);
         assert_eq!(actions(0, &[(SIGTERM, 0)]), [GiveUp]);

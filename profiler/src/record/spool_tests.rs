@@ -1,4 +1,4 @@
-//! Old files stay until new ones are worth their place.
+//! Old files stay until the new ones have content.
 
 use std::io::Write;
 use std::os::unix::fs::chown;
@@ -58,7 +58,7 @@ fn a_leftover_log_is_not_overwritten() {
     assert!(path.exists());
 }
 
-/// A log to be kept where an old one is, and that place.
+/// A log that is to replace an old one, and its path.
 fn over_an_old_one(folder: &Path) -> (Spool, PathBuf) {
     let place = folder.join("log");
     fs::write(&place, "old").unwrap();
@@ -97,7 +97,7 @@ fn what_did_not_begin_leaves_the_old_log_and_no_other() {
         if begins {
             spool.begin();
         } else {
-            // Of the process that was to become the command.
+            // Events of the process that was to become the command.
             write_events(&spool);
         }
         assert_eq!(spool.keep_or_remove(), None);
@@ -106,7 +106,7 @@ fn what_did_not_begin_leaves_the_old_log_and_no_other() {
     }
 }
 
-/// Another user's, in a folder that both write to.
+/// Creates a file of another user in a folder that both can write to.
 fn of_another_user(path: &Path) {
     fs::write(path, "theirs").unwrap();
     chown(path, Some(64_131), Some(64_131)).unwrap();
@@ -147,7 +147,7 @@ fn another_users_file_is_neither_replaced_nor_taken_as_an_example() {
     }
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("p.json.gz");
-    // Once there before, once since.
+    // In one case it already existed, in the other it appeared since.
     let output = Output::create(&path).unwrap();
     of_another_user(&path);
     let refused = [

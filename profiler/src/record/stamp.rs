@@ -75,7 +75,7 @@ mod tests {
     fn a_file_that_was_just_changed_has_none() {
         let file = tempfile::tempfile().unwrap();
         assert_eq!(Stamp::from(&file.metadata().unwrap()), None);
-        // Whatever its owner says.
+        // Whatever modification time its owner sets.
         file.set_modified(SystemTime::now() - Duration::from_hours(1)).unwrap();
         assert_eq!(Stamp::from(&file.metadata().unwrap()), None);
     }

@@ -1,4 +1,4 @@
-//! The cache of tables: what is trusted, what is made again, what is removed.
+//! The cache of tables: what is trusted, what is rebuilt, and what is removed.
 
 use std::os::unix::fs::{FileExt, symlink};
 use std::time::Duration;
@@ -69,7 +69,7 @@ fn the_second_time_it_comes_from_the_cache() {
     );
 }
 
-/// The kernel's own code in each process has unwind information like any library.
+/// The code that the kernel maps into each process has unwind information, like any library.
 #[test]
 fn the_vdso_has_a_table() {
     use crate::record::binaries::{OpenBinaries, Vdso};
@@ -119,7 +119,7 @@ fn what_can_not_be_trusted_is_made_again() {
     assert!(elsewhere.exists());
     let other = cache.folder.join(format!("00.{VERSION}"));
     fs::rename(&file, &other).unwrap();
-    assert_eq!(cached(&other, Some(&[0; 32])), None, "another file's table");
+    assert_eq!(cached(&other, Some(&[0; 32])), None, "the table of another file");
     nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRUSR).unwrap();
     made_again("a pipe");
 }
@@ -150,7 +150,7 @@ fn what_was_not_used_for_longest_goes_first() {
     cache.tables.of(&cache.elf, None).unwrap();
     let left = |name: &str| cache.folder.join(name).exists();
     assert!(left("new") && !left("middle") && !left("old") && cache.file().exists());
-    // Used is new again.
+    // A table that is used counts as new again.
     let long_ago = SystemTime::now() - Duration::from_secs(400);
     File::open(cache.file()).unwrap().set_modified(long_ago).unwrap();
     assert!(cache.tables.of(&cache.elf, None).unwrap().is_cached);
@@ -175,7 +175,7 @@ fn the_cache_is_where_the_person_has_it() {
     assert_eq!(folder(&[]), None);
 }
 
-/// The library with another byte somewhere: its build id stays, as does the size of each section.
+/// The library with some bytes changed: its build id stays, and so does the size of each section.
 fn edited(change: impl FnOnce(&mut Vec<u8>)) -> ElfFile {
     let mut bytes = fs::read(libc()).unwrap();
     change(&mut bytes);
@@ -202,12 +202,12 @@ fn an_edited_file_is_not_taken_for_the_one_that_it_was() {
     );
 }
 
-/// A file that claims to be the library, with rules that are wrong for it, is recorded first.
+/// A file that claims to be the library, but has wrong rules, is recorded first.
 #[test]
 fn a_forged_file_does_not_poison_the_tables_of_another() {
     let cache = cache();
     let right = contents(&Tables::new(None).of(&cache.elf, None).unwrap());
-    // `DW_CFA_def_cfa_offset 16` of every function that pushes a word becomes 24.
+    // `DW_CFA_def_cfa_offset 16` becomes 24 in every function that pushes a word.
     let forged = edited(|bytes| {
         let elf = ElfFile::from_bytes(bytes.as_slice().into()).unwrap();
         let section = elf.section_places().into_iter().find(|place| place.name == ".eh_frame");
@@ -233,7 +233,7 @@ fn a_forged_file_does_not_poison_the_tables_of_another() {
     );
 }
 
-/// With a stamp the contents are not even read: here they are another file's.
+/// With a stamp, the contents are not even read: here they are those of another file.
 #[test]
 fn a_file_with_its_stamp_is_not_read_again() {
     let cache = cache();
@@ -242,7 +242,7 @@ fn a_file_with_its_stamp_is_not_read_again() {
     let second = cache.tables.of(&without_eh_frame(), Some(&stamp)).unwrap();
     assert!(!first.is_cached && second.is_cached);
     assert!(contents(&first) == contents(&second));
-    // Both names go together.
+    // Both names are removed together.
     tidy(&cache.folder, 0).unwrap();
     assert_eq!(fs::read_dir(&cache.folder).unwrap().count(), 0);
 }

@@ -1,4 +1,4 @@
-//! What is listed, and what is left alone.
+//! Which files are listed, and which are left alone.
 
 use std::os::unix::fs::symlink;
 
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A folder that is deeper than those that programs share.
+/// A folder deeper than those that programs share.
 fn folder() -> TempDir {
     tempfile::tempdir().unwrap()
 }
@@ -18,7 +18,7 @@ fn write(path: &Path) {
     fs::write(path, "x").unwrap();
 }
 
-/// What is listed for a command that maps nothing, below `within`.
+/// The files listed below `within` for a command that maps nothing.
 fn listed(within: &Path, arguments: &[&OsStr], also: &[PathBuf]) -> Result<Listing> {
     let command: Vec<OsString> = [OsStr::new("x")].iter().chain(arguments).map(OsString::from).collect();
     let environment = Environment::from([("HOME".into(), within.join("home").into_os_string())]);
@@ -29,7 +29,7 @@ fn listed(within: &Path, arguments: &[&OsStr], also: &[PathBuf]) -> Result<Listi
         also,
         environment: &environment,
     })?;
-    // The folder of the program is ours: its files are looked at apart.
+    // The program's folder belongs to the test: its files are checked separately.
     listing.entries.retain(|entry| entry.path.starts_with(within));
     Ok(listing)
 }
@@ -94,7 +94,7 @@ fn what_is_no_regular_file_is_left_alone_and_loops_end() {
     let odd = tree.join(OsStr::from_bytes(b"caf\xe9\n\x1b[31m"));
     write(&odd);
     let listing = listed(folder.path(), &[tree.as_os_str()], &[]).unwrap();
-    // The file and its other name count once.
+    // A file with two names counts once.
     assert_eq!(listing.entries.len(), 3, "{:?}", listing.entries);
     assert!(listing.entries.iter().any(|entry| entry.path == odd));
     assert!(listing.entries.iter().any(|entry| entry.path == tree.join("link")));
@@ -166,7 +166,7 @@ fn a_program_brings_what_is_installed_with_it() {
     write(&root.join("jdk/bin/java"));
     write(&root.join("jdk/lib/modules"));
     assert_eq!(installed("jdk/bin/java"), [(root.join("jdk"), DEPTH_LIMIT)]);
-    // A build's results and a working copy hold much that the program never opens.
+    // A build directory and a working copy contain much that the program never opens.
     write(&root.join("target/release/program"));
     write(&root.join("target/CACHEDIR.TAG"));
     assert_eq!(installed("target/release/program"), [(root.join("target/release"), 0)]);
@@ -181,7 +181,7 @@ fn a_program_brings_what_is_installed_with_it() {
     for shared in ["/usr/bin/env", "/bin/sh", "/usr/lib/x86_64-linux-gnu/libc.so.6"] {
         assert_eq!(folders.installed_with(Path::new(shared)), [], "{shared}");
     }
-    // By a link, both places count: that of the link may be a Python environment.
+    // For a link, both places count: that of the link may be a Python environment.
     write(&root.join("venv/lib/site"));
     fs::create_dir_all(root.join("venv/bin")).unwrap();
     symlink(root.join("browser/browser"), root.join("venv/bin/browser")).unwrap();

@@ -1,4 +1,4 @@
-//! What a person reads.
+//! The report that a person reads.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Files that are really evicted and really read, held against what mincore says to the test.
+//! Files that are actually evicted and read, compared with what mincore reports to the test.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use super::*;
 const MIB: usize = 1 << 20;
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Bytes of a file in memory, by the test's own question.
+/// The number of a file's bytes in memory, as queried by the test.
 fn in_memory(path: &Path) -> usize {
     let file = File::open(path).unwrap();
     let len = usize::try_from(file.metadata().unwrap().len()).unwrap();
@@ -26,25 +26,26 @@ fn in_memory(path: &Path) -> usize {
     let address = unsafe { mmap(None, size, ProtFlags::PROT_NONE, MapFlags::MAP_SHARED, file.as_fd(), 0).unwrap() };
     // SAFETY: the range is that mapping, with a byte for each page.
     assert_eq!(unsafe { libc::mincore(address.as_ptr(), len, pages.as_mut_ptr()) }, 0);
-    // SAFETY: nobody refers to the mapping.
+    // SAFETY: there is no reference to the mapping.
     unsafe { munmap(address, len).unwrap() };
     pages.iter().filter(|page| **page & 1 != 0).count() * page
 }
 
-/// A folder on disk; `None`, and said, if temporary files are in memory.
+/// A folder on disk; `None`, with a message, if temporary files are in memory.
 fn on_disk() -> Option<TempDir> {
     let folder = tempfile::tempdir().unwrap();
     let place = File::open(folder.path()).unwrap();
-    // The upper folder of an overlay is often in memory, as in the guests of scripts/vm; FUSE drops a file's pages when it is opened.
+    // The upper folder of an overlay is often in memory, as in the guests of scripts/vm; FUSE drops
+    // a file's pages when it is opened.
     let kind = nix::sys::statfs::fstatfs(&place).unwrap().filesystem_type();
     if evict::memory(&place).is_some() || [OVERLAYFS_SUPER_MAGIC, FUSE_SUPER_MAGIC].contains(&kind) {
-        println!("skipped: the folder for temporary files is no plain folder on a disk");
+        println!("skipped: the folder for temporary files is not a plain folder on a disk");
         return None;
     }
     Some(folder)
 }
 
-/// A file of some MiB, on disk and in memory.
+/// A file of `mib` MiB, on disk and in memory.
 fn warm_file(folder: &TempDir, name: &str, mib: usize) -> PathBuf {
     let path = folder.path().join(name);
     let mut file = File::create(&path).unwrap();
@@ -52,7 +53,7 @@ fn warm_file(folder: &TempDir, name: &str, mib: usize) -> PathBuf {
         file.write_all(&vec![u8::try_from(number % 256).unwrap(); MIB]).unwrap();
     }
     file.sync_all().unwrap();
-    // Not every file system keeps what was written.
+    // Not every file system keeps written pages in memory.
     assert_eq!(fs::read(&path).unwrap().len(), mib * MIB);
     path
 }
@@ -103,7 +104,7 @@ fn locked_pages_stay_and_the_process_is_named() {
     let path = warm_file(&folder, "locked", 8);
     let file = File::open(&path).unwrap();
     let size = NonZeroUsize::new(MIB).unwrap();
-    // SAFETY: a new mapping of a file that nobody shortens.
+    // SAFETY: a new mapping of a file that is not truncated.
     let address = unsafe { mmap(None, size, ProtFlags::PROT_READ, MapFlags::MAP_SHARED, file.as_fd(), 0).unwrap() };
     // SAFETY: exactly that mapping.
     if let Err(why) = unsafe { mlock(address, MIB) } {
@@ -117,7 +118,7 @@ fn locked_pages_stay_and_the_process_is_named() {
         panic!("{:?}", files[0].why)
     };
     assert_eq!((holders.count, holders.pid), (1, std::process::id()));
-    // SAFETY: nobody refers to the mapping.
+    // SAFETY: there is no reference to the mapping.
     unsafe { munmap(address, MIB).unwrap() };
     evict::evict_again(&mut files);
     assert_eq!((in_memory(&path), files[0].after), (0, Some(0)));
@@ -127,7 +128,7 @@ fn locked_pages_stay_and_the_process_is_named() {
 fn files_that_are_nowhere_but_in_memory_are_said_to_stay() {
     let folder = match tempfile::tempdir_in("/dev/shm") {
         Ok(folder) if evict::memory(&File::open(folder.path()).unwrap()) == Some("tmpfs") => folder,
-        _ => return println!("skipped: /dev/shm is no tmpfs that can be written to"),
+        _ => return println!("skipped: /dev/shm is not a writable tmpfs"),
     };
     let path = folder.path().join("model");
     fs::write(&path, vec![3; MIB]).unwrap();
@@ -179,7 +180,7 @@ fn a_sample_tells_the_share_in_memory() {
     let share = || evict::sample(&File::open(&path).unwrap(), 64);
     assert_eq!(share(), Some(1.0));
     evict(&mut entries(&[&path]));
-    // A quarter of it is read again, from the front, and nothing ahead of that.
+    // A quarter of the file is read again from the start, without read-ahead.
     let file = File::open(&path).unwrap();
     nix::fcntl::posix_fadvise(&file, 0, 0, nix::fcntl::PosixFadviseAdvice::POSIX_FADV_RANDOM).unwrap();
     file.read_exact_at(&mut vec![0; 4 * MIB], 0).unwrap();
