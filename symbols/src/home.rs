@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(cache(&[("HOME", home)]), Some(home.join(".cache")));
         assert_eq!(cache(&[("HOME", Path::new("relative"))]), None);
         if !Uid::effective().is_root() {
-            eprintln!("skipped: only root can give a folder away");
+            eprintln!("skipped: only root can change the owner of a folder");
             return;
         }
         chown(home, Some(65534), None).unwrap();

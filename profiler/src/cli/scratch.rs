@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// A thousand numbers, the last one first.
+    /// A thousand numbers in descending order.
     fn thousand(scratch: &Arc<Scratch>) -> Vec<u64> {
         let mut rows = Sorted::beyond_memory(&scratch.rows());
         for number in (0..1000).rev() {

@@ -6,7 +6,7 @@ use symbols::elf::ElfFile;
 
 use super::build::bytes;
 
-/// If a table is built, the unprivileged process accepts it.
+/// If a table is built, the privileged helper accepts it.
 fn try_compile(file: Vec<u8>) {
     let Ok(elf) = ElfFile::from_bytes(file.into()) else {
         return;

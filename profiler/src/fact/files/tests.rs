@@ -134,7 +134,7 @@ fn the_mapping_may_name_the_file_above() {
         .index
         .place_in_region(&mut world.list, &world.files, Avma(0x11008), &region);
     assert_eq!(again, Some(place));
-    // At another offset it is not that mapping any more.
+    // At another offset, it is no longer that mapping.
     let moved = world.fault(0x11008, id(DISK, 5), 0x9000);
     assert_eq!(world.path(moved), "");
 }
