@@ -1,5 +1,7 @@
-// check.mjs NGMI RECORDING: the page in a headless Chromium, as one file and served, with a small document, a real one and one of half a million
-// faults. A line a test: "pass: NAME", "fail: NAME: why"; figures are printed, none is asserted. Screenshots go to $NGMI_SHOTS, if set.
+// check.mjs NGMI RECORDING: tests the page in headless Chromium, as a single file and served, with a
+// small document, a real one and one of half a million faults. Prints one line per test, "pass: NAME"
+// or "fail: NAME: why". Measurements are printed, but not asserted. Screenshots are written to
+// $NGMI_SHOTS, if set.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -17,7 +19,7 @@ const [ngmi, recorded] = process.argv.slice(2);
 const root = fileURLToPath(new URL("../../", import.meta.url));
 const work = mkdtempSync(join(tmpdir(), "ngmi-explorer-"));
 const shots = process.env.NGMI_SHOTS;
-// What the server sends is written in one place.
+// The policy that the server sends is defined in one place.
 const policy = /pub const POLICY: &str = "([^"]*)"/.exec(readFileSync(join(root, "web/src/explorer.rs"), "utf8"))[1].replace(/\\\n\s*/g, "");
 let failed = false;
 
@@ -32,7 +34,7 @@ async function check(name, run) {
   }
 }
 
-/** The single page that ngmi writes, with another document in it. */
+/** The single-file page that ngmi writes, with another document in it. */
 function pageWith(bytes, name) {
   const html = readFileSync(join(work, "real.html"), "utf8");
   const path = join(work, name);
@@ -45,7 +47,7 @@ function parsed(bytes) {
   return parseDocument(raw.buffer.slice(raw.byteOffset, raw.byteOffset + raw.length));
 }
 
-/** Opens a page and waits until it is drawn, or says why it is not. */
+/** Opens a page and waits until it is drawn or shows an error. */
 async function opened(browser, url, options = {}) {
   const page = await browser.page(options);
   await page.open(url);
@@ -56,7 +58,7 @@ async function opened(browser, url, options = {}) {
   return page;
 }
 
-/** Nothing went wrong, and nothing was asked of anybody else. */
+/** Asserts that nothing went wrong, and that no other server was contacted. */
 function quiet(page) {
   assert.deepEqual(page.problems, []);
   const elsewhere = page.requests.filter((url) => !/^(file:|data:|about:|blob:|http:\/\/127\.0\.0\.1:)/.test(url));
@@ -66,7 +68,7 @@ function quiet(page) {
 const figure = (page) => page.value(`document.querySelector("#summary b").textContent.replace(/\\D/g, "")`).then(Number);
 const text = (page, selector) => page.value(`document.querySelector(${JSON.stringify(selector)}).textContent`);
 
-/** Faults of file 0 within times and pages, counted from the document. */
+/** Faults of file 0 within these times and pages, taken from the document. */
 function within(recording, time, pages) {
   const { fault_file: files, fault_start: starts, fault_page: all } = recording.columns;
   return Array.from(files.keys()).filter(
@@ -78,7 +80,7 @@ async function usage(browser, url, recording) {
   const page = await opened(browser, url);
   const layers = async (chart) => page.box(`${chart} canvas:last-child`);
 
-  await check("a drag over the scatter selects what lies there, and all views follow", async () => {
+  await check("a drag over the scatter selects the faults in it, and all views follow", async () => {
     const box = await layers("#scatter");
     await page.drag([box.x + box.width * 0.25, box.y + box.height * 0.2], [box.x + box.width * 0.5, box.y + box.height * 0.6]);
     await page.settled();
@@ -124,7 +126,7 @@ async function usage(browser, url, recording) {
     return [box.x + x, box.y + y];
   };
 
-  await check("hovering over a fault tells its function, latency and class", async () => {
+  await check("hovering over a fault shows its function, latency and class", async () => {
     await page.mouse("mouseMoved", ...(await pointOf(longest)));
     await page.settled();
     const lines = await page.value("[...document.querySelectorAll('#tooltip div')].map((line) => line.textContent)");
@@ -166,13 +168,13 @@ async function usage(browser, url, recording) {
     await page.settled();
   });
 
-  await check("what is pressed by keyboard keeps the focus", async () => {
+  await check("a button pressed by keyboard keeps the focus", async () => {
     for (const selector of ["#groups tbody button.pick", "#legend button:not(:disabled)", "#chooser li button"]) {
       const state = "[document.activeElement.dataset.key, document.activeElement.getAttribute('aria-pressed')]";
       const [key, pressed] = await page.value(`(() => { document.querySelector(${JSON.stringify(selector)}).focus(); return ${state}; })()`);
       await page.key("Enter");
       await page.settled();
-      // The file that is chosen stays chosen.
+      // A chosen file stays chosen.
       const expected = selector.startsWith("#chooser") ? pressed : String(pressed === "false");
       assert.deepEqual(await page.value(state), [key, expected], selector);
     }
@@ -214,7 +216,7 @@ async function usage(browser, url, recording) {
     assert.deepEqual(await page.value("[globalThis.hacked, document.querySelectorAll('img').length]").then(([hacked, images]) => [hacked ?? null, images]), [null, 0]);
   });
 
-  await check("nothing went wrong, and nobody else was asked", () => quiet(page));
+  await check("nothing went wrong, and no other server was contacted", () => quiet(page));
   await page.close();
 }
 
@@ -237,7 +239,7 @@ async function looks(browser, url, name) {
   }
 }
 
-/** Our own server, with its own headers. */
+/** The page from ngmi's own server, with its headers. */
 async function loaded(browser) {
   await check("ngmi load serves the page of a profile", async () => {
     const profile = join(work, "profile.json.gz");
@@ -248,7 +250,7 @@ async function loaded(browser) {
         let said = "";
         const hear = (data) => {
           said += data;
-          const [, found] = /page faults: (http:\S+)/.exec(said) ?? [];
+          const [, found] = /page-fault explorer: (http:\S+)/.exec(said) ?? [];
           if (found) resolve(found);
         };
         server.stdout.on("data", hear);
@@ -269,8 +271,8 @@ async function loaded(browser) {
 
 async function states(browser) {
   const cases = {
-    "a recording without faults says what to do": [generate(0).bytes, "empty", /ngmi record --faults all/],
-    "a damaged document says what to do": [Buffer.from("NGMIPAGEx"), "failed", /not a document|create the page again/],
+    "a recording without faults shows what to do": [generate(0).bytes, "empty", /ngmi record --faults all/],
+    "a damaged document shows what to do": [Buffer.from("NGMIPAGEx"), "failed", /not a document|create the page again/],
   };
   for (const [name, [bytes, state, words]] of Object.entries(cases)) {
     await check(name, async () => {
@@ -282,7 +284,7 @@ async function states(browser) {
     });
   }
 
-  await check("the policy keeps other scripts out, in the file and served", async () => {
+  await check("the policy blocks other scripts, in the file and served", async () => {
     const served = await serve(join(root, "web/page"), policy, () => generate(20).bytes);
     for (const url of [pageWith(generate(20).bytes, "policy.html"), served.url]) {
       const page = await opened(browser, url);
@@ -297,7 +299,7 @@ async function states(browser) {
     served.close();
   });
 
-  await check("it prints, light, whatever the theme is", async () => {
+  await check("it prints in light colors, whatever the theme", async () => {
     const page = await opened(browser, pageWith(generate(2_000).bytes, "print.html"), { dark: true });
     await page.value("globalThis.printed = []; addEventListener('beforeprint', () => printed.push(document.documentElement.dataset.theme))");
     const { data } = await page.send("Page.printToPDF", { printBackground: true });
@@ -312,7 +314,7 @@ async function states(browser) {
   });
 }
 
-/** Half a million faults: how long it takes to open, and how many frames a second while something moves. */
+/** Half a million faults: measures the time to open, and the frames per second while something moves. */
 async function large(browser) {
   await check("500,000 faults", async () => {
     const { bytes, known } = generate(500_000);
@@ -321,7 +323,7 @@ async function large(browser) {
     const begin = performance.now();
     await page.open(url);
     await page.until("globalThis.explorer?.frames > 0", "the page is drawn");
-    console.log(`500,000 faults: drawn ${Math.round(await page.value("performance.now()"))} ms after the page was asked for (${Math.round(performance.now() - begin)} ms with the driver)`);
+    console.log(`500,000 faults: drawn ${Math.round(await page.value("performance.now()"))} ms after the page was requested (${Math.round(performance.now() - begin)} ms with the driver)`);
     assert.equal(await page.value("explorer.recording.columns.fault_start.length"), 500_000);
     assert.equal(await page.value("explorer.files.find(({ file }) => file === -1).time"), known.time);
     await page.settled();
@@ -331,11 +333,11 @@ async function large(browser) {
       for (let i = 0; i < 120; i++) { ${move}; await new Promise(requestAnimationFrame); }
       return Math.round(120_000 / (performance.now() - begin));
     })()`);
-    console.log(`500,000 faults: ${await rate("app.brush({ time: [2e8 + i * 1e6, 1e9 + i * 1.2e7], pages: [100, 3000 + i * 150] })")} frames a second while a selection grows`);
-    console.log(`500,000 faults: ${await rate("app.zoom(i % 40 < 20 ? 0.97 : 1 / 0.97)")} frames a second while it zooms`);
+    console.log(`500,000 faults: ${await rate("app.brush({ time: [2e8 + i * 1e6, 1e9 + i * 1.2e7], pages: [100, 3000 + i * 150] })")} frames per second while a selection grows`);
+    console.log(`500,000 faults: ${await rate("app.zoom(i % 40 < 20 ? 0.97 : 1 / 0.97)")} frames per second while it zooms`);
     await page.value("explorer.choose(-1)");
     await page.settled();
-    console.log(`500,000 faults: ${await rate("app.brush({ time: [2e8 + i * 1e6, 1e9 + i * 1.2e7] })")} frames a second on the time line of all files`);
+    console.log(`500,000 faults: ${await rate("app.brush({ time: [2e8 + i * 1e6, 1e9 + i * 1.2e7] })")} frames per second on the time line of all files`);
     quiet(page);
     await page.close();
   });
@@ -357,7 +359,7 @@ try {
   });
   await usage(browser, pageWith(small, "small.html"), parsed(small));
   const served = await serve(join(root, "web/page"), policy, () => small);
-  await check("served, with all its files and no script inline, it is the same page", async () => {
+  await check("served as separate files without inline scripts, the page is the same", async () => {
     const page = await opened(browser, served.url);
     assert.equal(await figure(page), within(parsed(small)).length);
     quiet(page);
