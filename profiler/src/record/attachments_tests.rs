@@ -18,8 +18,8 @@ fn names_tell_kind_and_pid() {
     assert_eq!(kind_of(Path::new("perf-99999999999.map")), None);
 }
 
-/// What is collected from a program that wrote these files to its folder, if capture passes on only these
-/// perf maps.
+/// What is collected from a program that wrote these files to its folder, if capture passes on
+/// only these perf maps.
 fn written(files: &[(&str, &[u8])], jit: bool, perf_maps: &[(PerfMap, File)]) -> (Vec<Attachment>, Vec<String>) {
     let began = SystemTime::now() - std::time::Duration::from_secs(5);
     let folders = Folders::prepare(&mut Environment::new(), jit);

@@ -148,7 +148,7 @@ fn the_number_of_a_process_that_ended_stands_for_nothing() {
     needs_capture!();
     let mut named = Command::new("/bin/sleep").arg("60").spawn().unwrap();
     let (mut child, link) = capture(Scope::Pids(vec![named.id()]));
-    // By now it holds the process, or never will.
+    // By now it has the process, or never will.
     std::thread::sleep(std::time::Duration::from_millis(500));
     named.kill().unwrap();
     named.wait().unwrap();

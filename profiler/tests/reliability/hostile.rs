@@ -56,7 +56,7 @@ impl Drop for Ended {
     }
 }
 
-/// The program is on a file system that answers as long as the program runs. Its names are left out, and that is said.
+/// The program is on a file system that answers as long as the program runs. Its names are left out, which is reported.
 #[test]
 fn a_file_system_that_stands_still_costs_names() {
     needs_capture!();

@@ -1,4 +1,4 @@
-// A function whose address is chosen when it is called first: the choice runs below the dynamic linker's lazy binder.
+// A function with an address that is chosen at its first call: the choice runs below the dynamic linker's lazy binder.
 void (*lazy_hook)(void);
 
 static int chosen(int n) { return n + 1; }

@@ -1,4 +1,4 @@
-// Functions whose rules are known, one every 256 bytes.
+// Functions with known rules, one every 256 bytes.
         .text
         .macro  function number
         .org    \number * 0x100
@@ -47,7 +47,7 @@
         nop
         .cfi_endproc
 
-        function 4                      // nobody called it
+        function 4                      // has no caller
         .cfi_startproc
         .cfi_undefined 30
         nop

@@ -1,4 +1,4 @@
-# Functions whose rules are known, one every 256 bytes.
+# Functions with known rules, one every 256 bytes.
         .text
         .macro  function number
         .org    \number * 0x100, 0xcc
@@ -67,7 +67,7 @@
         nop
         ret
 
-        function 6                      # nobody called it
+        function 6                      # has no caller
         .cfi_startproc
         .cfi_undefined %rip
         nop
@@ -81,24 +81,24 @@
         nop                             # 1
         .cfi_endproc
 
-        function 8                      # what no row holds
+        function 8                      # rules that a row cannot represent
         .cfi_startproc
         .cfi_def_cfa_offset 12
-        nop                             # 0: no whole word
+        nop                             # 0: not a multiple of a word
         .cfi_def_cfa_offset 16 * 65536
         nop                             # 1: too far
         .cfi_def_cfa %r11, 8
         nop                             # 2: another register
         .cfi_escape 0x0f, 0x02, 0x77, 0x08
-        nop                             # 3: an expression that is none of the known
+        nop                             # 3: an unknown expression
         .cfi_def_cfa %rsp, 8 * 32767
         nop                             # 4: just near enough
         .cfi_def_cfa_offset 8 * 32768
-        nop                             # 5: too far for words
+        nop                             # 5: too far in words
         .cfi_def_cfa_offset 16 * 65535
-        nop                             # 6: just near enough for more
+        nop                             # 6: just near enough in units of 16
         .cfi_def_cfa_offset 8 * 32769
-        nop                             # 7: no whole ones of these
+        nop                             # 7: not a multiple of 16
         .cfi_def_cfa_offset 16
         .cfi_register %rbp, %rax
         nop                             # 8: the frame pointer in another register

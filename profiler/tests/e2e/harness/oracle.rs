@@ -53,7 +53,7 @@ impl Oracle {
             .output()
             .ok()?
             .stdout;
-        // Without a folder if the name has none.
+        // gcc prints the bare name if it does not have the library.
         found
             .starts_with(b"/")
             .then(|| build("gcc", &[C, &["-m32"]].concat(), &format!("{name}.c"), name))
