@@ -147,7 +147,7 @@ fn a_device_that_counted_the_same_is_said_to() {
     made.tables.devices[0].counted[2] = 26;
     let other = text(&report(&made, &Selection::default()), 10);
     assert!(
-        other.contains("vda counted 2 reads 13.3 kB, 1 writes 2.05 kB; seen 2 reads 12.8 kB")
+        other.contains("vda counted 2 reads 13.3 kB, 1 write 2.05 kB; seen 2 reads 12.8 kB")
             && other.contains("the counts of vda differ from the device's own counters"),
         "{other}"
     );
