@@ -1,5 +1,5 @@
-//! What decisions are based on: metrics with known sums, budgets (`ngmi check`), comparisons (`ngmi
-//! diff`) and repeated runs.
+//! What decisions are based on: metrics with known sums, budgets (`ngmi check`), comparisons
+//! (`ngmi diff`) and repeated runs.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

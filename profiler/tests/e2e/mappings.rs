@@ -154,7 +154,7 @@ fn a_thread_name_of_newlines_escapes_and_no_utf_8() {
     assert!(child.name.contains("a b\n\u{fffd}"), "{:?}", child.name);
     assert!(
         !outcome.stderr.contains("\u{1b}[31m"),
-        "a recorded program does not colour our terminal"
+        "a recorded program does not color our terminal"
     );
 }
 

@@ -170,7 +170,7 @@ mod tests {
         walks.put(7, walk);
         assert_eq!(walks.take(8).stack(), None);
         assert_eq!(walks.take(7).stack(), Some(StackId::new(3)));
-        assert_eq!(walks.take(7).stack(), None, "taken is taken");
+        assert_eq!(walks.take(7).stack(), None, "it was already taken");
         walks.forget();
         assert_eq!(walks.take(7).stack(), None);
     }
