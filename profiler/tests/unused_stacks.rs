@@ -18,8 +18,8 @@ use profiler::event::{Event, FileId};
 use profiler::fact::budget::{Budget, Collected, Collector};
 use profiler::fact::log::LogSource;
 use profiler::fact::{
-    Cause, FactSink, FactSource, FaultFact, Mark, Noun, PagesReadFact, RequestFact, SampleFact, StackId, Tables, Visit,
-    WaitFact,
+    Cause, EventKind, FactSink, FactSource, FaultFact, Mark, PagesReadFact, RequestFact, SampleFact, StackId, Tables,
+    Visit, WaitFact,
 };
 use profiler::unwind::NoBinaries;
 use rustc_hash::FxBuildHasher;
@@ -175,13 +175,13 @@ fn sums(tables: &Tables, collected: &Collected) -> Vec<String> {
         ];
         lines.push(line("waits", sum.stack, &numbers));
     }
-    for sum in &collected.clues.copies {
+    for sum in &collected.inputs.copies {
         let place = sum
             .frame
             .map(|frame| tables.address_name(&tables.frames[frame.index()].location));
         lines.push(format!("copies {place:?} {} {}", sum.process.0, sum.pages));
     }
-    for sum in &collected.clues.wasted {
+    for sum in &collected.inputs.wasted {
         lines.push(line("wasted", sum.stack, &[sum.file.0.into(), sum.pages, sum.of]));
     }
     lines.sort();
@@ -258,7 +258,7 @@ fn kept(log: &[u8], apart: Option<usize>) -> (Stacks, Vec<String>, Tables) {
     let mut source = LogSource::new(LogReader::new(Cursor::new(log)).unwrap(), &NoBinaries);
     source.forget_stacks();
     match apart {
-        Some(most) => source.tell_apart(most),
+        Some(most) => source.keep_nameless_apart(most),
         None => source.merge_anonymous(),
     }
     let mut few = Both::new(true);
@@ -318,8 +318,8 @@ fn code_without_a_name_is_one_in_what_was_kept_before_too() {
 struct OfWaits(Noted);
 
 impl FactSink for OfWaits {
-    fn wants_stacks(&self, noun: Noun) -> bool {
-        noun == Noun::Wait
+    fn wants_stacks(&self, kind: EventKind) -> bool {
+        kind == EventKind::Wait
     }
 
     fn sample(&mut self, _: &Tables, sample: &SampleFact) {

@@ -12,9 +12,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::asleep::Unseen;
 use super::attach::Hooks;
-use super::borrowed::LeftOut;
 use super::disks::{Disks, Flags};
 use super::early;
+use super::file_capabilities::LeftOut;
 use super::file_names::FileNames;
 use super::files::{self, Files};
 use super::fill::Fill;

@@ -14,7 +14,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 
 use crate::addr::ns;
-use crate::event::{Cost, HalfCost, ProgramCost, ProgramCosts, RingCost};
+use crate::event::{Cost, ProcessCost, ProgramCost, ProgramCosts, RingCost};
 
 /// Short recordings are counted whole.
 const FIRST: Duration = Duration::from_millis(500);
@@ -60,10 +60,10 @@ impl Phases {
     }
 
     /// Everything up to now.
-    pub fn cost(&self) -> HalfCost {
+    pub fn cost(&self) -> ProcessCost {
         let now = cpu_time();
         let stopped = self.stopped.unwrap_or(now);
-        HalfCost {
+        ProcessCost {
             before_ns: ns(self.begun),
             during_ns: ns(stopped.saturating_sub(self.begun)),
             after_ns: ns(now.saturating_sub(stopped)),

@@ -4,7 +4,7 @@ use anyhow::{Context as _, bail};
 use profiler_common::stack::STACK_CLASSES;
 
 use super::terms::{Scope, Terms};
-use super::{borrowed, machine, procfs};
+use super::{file_capabilities, machine, procfs};
 
 /// Samples a second and CPU, at most.
 pub const HZ_LIMIT: u32 = 100_000;
@@ -33,7 +33,7 @@ pub fn check(terms: &mut Terms, pids: &mut [u32]) -> anyhow::Result<Vec<String>>
             "ngmi runs in a container that numbers processes for itself: run it outside, or with `docker run --pid=host --privileged`"
         );
     }
-    let mut warnings = borrowed::limit(terms)?;
+    let mut warnings = file_capabilities::limit(terms)?;
     check_pids(terms, pids)?;
     if let Some(highest) = machine::highest_rate().filter(|&highest| highest > 0 && highest < terms.sample_hz) {
         warnings.push(format!(
@@ -60,7 +60,7 @@ fn recordable(pid: u32, terms: &Terms) -> anyhow::Result<u32> {
     let process =
         procfs::identity(pid).with_context(|| format!("there is no process {pid}; `ps -e` lists those that run"));
     let process = process?;
-    borrowed::judge(&process, terms)?;
+    file_capabilities::judge(&process, terms)?;
     Ok(process.pid)
 }
 

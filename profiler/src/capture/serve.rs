@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use nix::sys::signal::{SigHandler, Signal, signal};
 
-use super::borrowed::Judged;
 use super::channel::{Channel, ChannelError};
+use super::file_capabilities::Judged;
 use super::protocol::{Action, Protocol};
 use super::rights::Rights;
 use super::session::{self, FAREWELL, Session};

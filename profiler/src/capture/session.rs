@@ -7,26 +7,26 @@ use anyhow::Context as _;
 use profiler_common::config::Config;
 
 use super::attach::{self, Hooks, Nouns};
-use super::borrowed::{self, Judged};
 use super::bounds::Bounds;
 use super::btf::{self, Btf, FIND_VMA};
 use super::channel::{Channel, ChannelError};
 use super::disks::{Disks, Flags};
 use super::drain::Drain;
 use super::exact_touch::{self, ExactTouch};
+use super::file_capabilities::{self, Judged};
 use super::fill::Fill;
 use super::hotplug::Cpus;
 use super::load::{self, Sizes};
 use super::log::Log;
 use super::memory::Memory;
 use super::meter::{self, Meter};
-use super::pace::Pace;
+use super::poll::PollInterval;
 use super::protocol::{Action, Protocol};
 use super::scope::Recorded;
 use super::space::Code;
 use super::terms::{Scope, Terms};
 use super::wire::{Ended, Progress, Reply, TableOf};
-use super::{asleep, doctor, machine, open_files, procfs, require, snapshot, survivors, threads, waits};
+use super::{asleep, doctor, live_threads, machine, open_files, procfs, require, snapshot, threads, waits};
 use crate::addr::Timestamp;
 use crate::event::Event;
 
@@ -48,7 +48,7 @@ pub(super) struct Session {
     drain: Drain,
     bounds: Bounds,
     beginning: Timestamp,
-    pace: Pace,
+    poll: PollInterval,
     flushed: Instant,
     told: Instant,
     counted: Instant,
@@ -92,7 +92,7 @@ pub(super) fn begin(
     config.faults = terms.faults.mode.number();
     config.find_vma = u32::from(types.has_function(FIND_VMA));
     waits::configure(&mut config, terms.off_cpu, &types);
-    borrowed::configure(&mut config, &terms)?;
+    file_capabilities::configure(&mut config, &terms)?;
     for (place, pid) in config.exclude_pid.iter_mut().zip(&excluded) {
         *place = *pid;
     }
@@ -149,7 +149,7 @@ pub(super) fn begin(
         drain,
         bounds,
         beginning,
-        pace: Pace::new(sizes.bulk_bytes, cpus.len(), terms.sample_hz, terms.stack_copy),
+        poll: PollInterval::new(sizes.bulk_bytes, cpus.len(), terms.sample_hz, terms.stack_copy),
         flushed: now,
         told: now,
         counted: now,
@@ -184,7 +184,7 @@ pub fn privilege_remedy() -> &'static str {
 
 impl Session {
     pub(super) fn record(mut self, channel: &mut Channel, protocol: &mut Protocol) -> anyhow::Result<()> {
-        let mut interval = self.pace.first();
+        let mut interval = self.poll.first();
         let end = loop {
             let received = channel.receive(interval, Some(self.drain.news()));
             let has_message = matches!(received, Ok(Some(_)));
@@ -200,11 +200,11 @@ impl Session {
                 Ok(None) => {}
                 Err(error) => break Err(error),
             }
-            if has_message && let Some(wait) = self.pace.gather(Instant::now()) {
+            if has_message && let Some(wait) = self.poll.gather(Instant::now()) {
                 interval = wait;
                 continue;
             }
-            interval = self.pace.after(self.drain.cycle(&mut self.hooks));
+            interval = self.poll.after(self.drain.cycle(&mut self.hooks));
             if let Err(error) = self.report(channel) {
                 break Err(error);
             }
@@ -339,17 +339,17 @@ impl Session {
     /// Drains what is left, names the kernel's functions, and detaches.
     fn finish(&mut self, time: Timestamp) -> Ended {
         self.drain.end = time;
-        survivors::switch_out();
+        live_threads::switch_out();
         for _ in 0..LAST_CYCLES {
             if self.drain.cycle(&mut self.hooks).records == 0 {
                 break;
             }
         }
-        let survivors = survivors::find(&mut self.drain);
+        let live_threads = live_threads::find(&mut self.drain);
         // Whoever ended since then has told the rest of its time itself.
         self.drain.cycle(&mut self.hooks);
         let within = (self.beginning, time);
-        survivors::write(&mut self.drain, within, &survivors, self.hooks.has_waits);
+        live_threads::write(&mut self.drain, within, &live_threads, self.hooks.has_waits);
         self.drain.write_open_requests(time);
         for device in self.drain.disks.names() {
             self.drain.write(&Event::DeviceName(device));

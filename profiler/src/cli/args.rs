@@ -5,7 +5,7 @@ mod diff;
 mod export;
 mod faults;
 mod file;
-mod halves;
+mod internal;
 mod io;
 mod load;
 mod maps;
@@ -25,7 +25,7 @@ pub use self::check::Check;
 pub use self::diff::Diff;
 pub use self::export::{Export, ExportFormat};
 pub use self::faults::Faults;
-pub use self::halves::{CaptureHalf, ExecHalf, Inherited};
+pub use self::internal::{CaptureArgs, ExecArgs, Inherited};
 pub use self::io::Io;
 pub use self::load::{Load, Serve, Sources};
 pub use self::maps::{Maps, Way};
@@ -42,12 +42,12 @@ pub use self::waits::Waits;
 pub struct Cli {
     /// Subcommand to run.
     #[command(subcommand)]
-    pub verb: Verb,
+    pub verb: Action,
 }
 
 /// The subcommands of `ngmi`.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum Action {
     /// Record a program or running processes, and write a profile
     Record(Record),
     /// Convert an event log to a profile
@@ -92,10 +92,10 @@ pub enum Verb {
     Man(Man),
     /// The privileged helper; started by `record`
     #[command(name = "__capture", hide = true)]
-    Capture(CaptureHalf),
+    Capture(CaptureArgs),
     /// Waits for the signal to start, then executes the command; started by `record`
     #[command(name = "__exec", hide = true)]
-    Exec(ExecHalf),
+    Exec(ExecArgs),
     /// Writes the profile of a recording; started by `record`
     #[command(name = "__convert", hide = true)]
     Conversion(Inherited),

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use super::args::Convert;
 use super::options::ResultOptions;
-use super::wall;
+use super::sandbox;
 use crate::record::conversion::Maker;
 use crate::record::finish::{self, OpenLog, Plan};
 use crate::record::sources::SourcePlaces;
@@ -18,7 +18,7 @@ pub fn run(args: Convert) -> Result<ExitCode> {
     // A file system that never answers would keep this process from ending, so a separate process
     // writes the profile. It is started before the sandbox applies.
     let maker = Maker::start(None, None)?;
-    wall::around_output(&args.output);
+    sandbox::around_output(&args.output);
     let result = ResultOptions::try_from(args.result)?;
     let file = File::open(&args.log).with_context(|| {
         format!(

@@ -7,8 +7,8 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::args::Doctor as Args;
+use super::sandbox;
 use super::terminal::{fail, out};
-use super::wall;
 use crate::capture::doctor::{Doctor, doctor};
 use crate::event::HookStatus;
 
@@ -18,7 +18,7 @@ const WIDTH: usize = 80;
 /// Returns exit status 0 only if `ngmi record` can run.
 pub fn run(args: &Args) -> ExitCode {
     let mut found = doctor();
-    found.rows.push(wall::status());
+    found.rows.push(sandbox::status());
     match show(args, &found) {
         Ok(()) if found.refused.is_none() => ExitCode::SUCCESS,
         Ok(()) => ExitCode::FAILURE,

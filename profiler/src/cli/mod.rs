@@ -8,7 +8,7 @@ mod doctor;
 pub mod explorer;
 mod export;
 mod faults;
-mod halves;
+mod internal;
 mod io;
 mod lint;
 mod load;
@@ -22,6 +22,7 @@ mod preload;
 mod record;
 mod repeat;
 mod runs;
+pub mod sandbox;
 mod scratch;
 mod serve;
 mod share;
@@ -32,7 +33,6 @@ mod tables;
 pub mod terminal;
 mod trim;
 mod waits;
-pub mod wall;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -40,7 +40,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 use crate::report::summary::Summary;
-use args::{Cli, Verb};
+use args::{Action, Cli};
 use options::ResultOptions;
 
 /// Runs the command line and returns the exit status: that of the subcommand, 1 for a failure, 2
@@ -48,8 +48,8 @@ use options::ResultOptions;
 pub fn main() -> ExitCode {
     let verb = Cli::parse().verb;
     let failure = match verb {
-        Verb::Record(_) | Verb::Exec(_) => 125,
-        Verb::Check(_) => 2,
+        Action::Record(_) | Action::Exec(_) => 125,
+        Action::Check(_) => 2,
         _ => 1,
     };
     run(verb).unwrap_or_else(|error| {
@@ -58,37 +58,37 @@ pub fn main() -> ExitCode {
     })
 }
 
-fn run(verb: Verb) -> anyhow::Result<ExitCode> {
-    wall::around(&verb);
+fn run(verb: Action) -> anyhow::Result<ExitCode> {
+    sandbox::around(&verb);
     match verb {
-        Verb::Record(record) => record::run(record),
-        Verb::Convert(convert) => convert::run(convert),
-        Verb::Load(load) => load::run(&load),
-        Verb::Share(args) => share::run(&args),
-        Verb::Trim(args) => trim::run(args),
-        Verb::Export(args) => export::run(args),
-        Verb::Completions { shell } => {
+        Action::Record(record) => record::run(record),
+        Action::Convert(convert) => convert::run(convert),
+        Action::Load(load) => load::run(&load),
+        Action::Share(args) => share::run(&args),
+        Action::Trim(args) => trim::run(args),
+        Action::Export(args) => export::run(args),
+        Action::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "ngmi", &mut script);
             print(&script)
         }
-        Verb::Man(args) => man::run(&args),
-        Verb::Capture(half) => halves::capture(&half),
-        Verb::Exec(half) => halves::exec(&half),
-        Verb::Conversion(inherited) => halves::convert(&inherited),
-        Verb::DropCaches => halves::drop_caches(),
-        Verb::Tables(args) => tables::run(&args),
-        Verb::Lint(args) => lint::run(&args),
-        Verb::Maps(args) => maps::run(&args),
-        Verb::Smaps(args) => smaps::run(&args),
-        Verb::Faults(args) => faults::run(args),
-        Verb::Io(args) => io::run(args),
-        Verb::Waits(args) => waits::run(args),
-        Verb::Order(args) => order::run(&args),
-        Verb::Preload(args) => preload::run(args),
-        Verb::Check(args) => check::run(&args),
-        Verb::Diff(args) => diff::run(&args),
-        Verb::Doctor(args) => Ok(doctor::run(&args)),
+        Action::Man(args) => man::run(&args),
+        Action::Capture(half) => internal::capture(&half),
+        Action::Exec(half) => internal::exec(&half),
+        Action::Conversion(inherited) => internal::convert(&inherited),
+        Action::DropCaches => internal::drop_caches(),
+        Action::Tables(args) => tables::run(&args),
+        Action::Lint(args) => lint::run(&args),
+        Action::Maps(args) => maps::run(&args),
+        Action::Smaps(args) => smaps::run(&args),
+        Action::Faults(args) => faults::run(args),
+        Action::Io(args) => io::run(args),
+        Action::Waits(args) => waits::run(args),
+        Action::Order(args) => order::run(&args),
+        Action::Preload(args) => preload::run(args),
+        Action::Check(args) => check::run(&args),
+        Action::Diff(args) => diff::run(&args),
+        Action::Doctor(args) => Ok(doctor::run(&args)),
     }
 }
 

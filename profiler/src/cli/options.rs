@@ -267,7 +267,7 @@ mod tests {
 
     fn parse(line: &[&str]) -> Result<RecordOptions> {
         match args::Cli::try_parse_from(line)?.verb {
-            args::Verb::Record(record) => record.try_into(),
+            args::Action::Record(record) => record.try_into(),
             other => bail!("{other:?}"),
         }
     }

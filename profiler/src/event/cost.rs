@@ -10,10 +10,10 @@ pub const MAX_PROGRAMS: usize = 256;
 pub struct Cost {
     /// Cost of the privileged helper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capture: Option<HalfCost>,
+    pub capture: Option<ProcessCost>,
     /// Cost of the recorder, which runs as the user, without writing the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub record: Option<HalfCost>,
+    pub record: Option<ProcessCost>,
     /// Cost of the eBPF programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub programs: Option<ProgramCosts>,
@@ -30,7 +30,7 @@ pub struct Cost {
 
 /// Resources used by one of our processes; CPU times in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct HalfCost {
+pub struct ProcessCost {
     /// CPU time before the recording began.
     pub before_ns: u64,
     /// CPU time during the recording.
@@ -103,9 +103,9 @@ mod tests {
 
     #[test]
     fn each_half_tells_its_part_and_no_more() {
-        let half = |during_ns| HalfCost {
+        let half = |during_ns| ProcessCost {
             during_ns,
-            ..HalfCost::default()
+            ..ProcessCost::default()
         };
         let mut cost = Cost {
             capture: Some(half(1)),

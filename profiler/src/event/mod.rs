@@ -25,7 +25,7 @@ use profiler_common::stack::UserRegs;
 use serde::{Deserialize, Serialize};
 
 pub use block::{Bio, Device, DeviceName, Request};
-pub use cost::{Cost, HalfCost, ProgramCost, ProgramCosts, RingCost};
+pub use cost::{Cost, ProcessCost, ProgramCost, ProgramCosts, RingCost};
 pub use fault::{Attempts, Fault, FaultFile, FaultVma, MAX_ORDER, PagesRead};
 pub use switch::{Call, CallPath, FileName, OpenFile, StackAhead, Wait, Waker};
 

@@ -165,7 +165,7 @@ mod tests {
     use crate::event::HookStatus;
     use crate::fact::Thread;
     use crate::fact::fault::FaultAccount;
-    use crate::fact::made_up;
+    use crate::fact::fixtures;
 
     fn hook(name: &str, refused: Option<&str>) -> HookStatus {
         HookStatus {
@@ -181,7 +181,7 @@ mod tests {
             minor_faults: Some(minor),
             major_faults: Some(1),
             faults: account,
-            ..made_up::thread(0, tid)
+            ..fixtures::thread(0, tid)
         }
     }
 

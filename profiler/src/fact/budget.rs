@@ -19,7 +19,7 @@ use self::limits::{STACKS, WAIT_ROWS};
 use self::markers::Markers;
 use self::requests::Requests;
 use self::waits::Waits;
-use super::clues::{Clues, Gather};
+use super::finding_inputs::{FindingInputs, Gather};
 use super::packed::PackedFaults;
 use super::pages::Pages;
 use super::prune::{Visit, prune};
@@ -109,7 +109,7 @@ pub struct Collected {
     /// Why faults and waits took so long, sorted by the fault or wait.
     pub causes: Vec<Cause>,
     /// Input for findings, from all faults, folded or not.
-    pub clues: Clues,
+    pub inputs: FindingInputs,
 }
 
 impl Collected {
@@ -189,7 +189,7 @@ pub struct Collector {
     causes: Vec<Cause>,
     /// Number of causes at which those of folded faults and waits are removed.
     causes_room: usize,
-    clues: Gather,
+    inputs: Gather,
     pages: Pages,
 }
 
@@ -210,7 +210,7 @@ impl Collector {
             requests: Requests::new(budget.requests()),
             causes: Vec::new(),
             causes_room: budget.marks,
-            clues: Gather::default(),
+            inputs: Gather::default(),
             pages: Pages::default(),
         }
     }
@@ -270,7 +270,7 @@ impl Collector {
             folded_wait_stacks,
             requests,
             request_totals,
-            clues: self.clues.finish(tables, &self.pages),
+            inputs: self.inputs.finish(tables, &self.pages),
         };
         if self.group > 1 || marks_dropped > 0 || folded {
             prune(tables, |visit| collected.visit(visit));
@@ -324,14 +324,14 @@ impl FactSink for Collector {
     }
 
     fn mark(&mut self, tables: &Tables, mark: &Mark) {
-        self.clues.mark(tables, mark);
+        self.inputs.mark(tables, mark);
         self.markers.mark(mark);
     }
 
     fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
         self.faults.add(tables, fault);
         self.pages.fault(tables, fault);
-        self.clues.fault(tables, fault);
+        self.inputs.fault(tables, fault);
         self.markers.fault(fault);
     }
 
@@ -364,7 +364,7 @@ impl FactSink for Collector {
         self.markers.visit(visit);
         self.waits.visit(visit);
         self.requests.visit(visit);
-        self.clues.visit(visit);
+        self.inputs.visit(visit);
         self.pages.visit(visit);
     }
 

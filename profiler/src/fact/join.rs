@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use super::cause::{Cause, Effect, EffectKind, HolderRef, Reason, RequestRef};
 use super::fault::FaultFact;
 use super::request::RequestFact;
-use super::wait::{Sight, WaitFact, WaitReason};
+use super::wait::{Coverage, WaitFact, WaitReason};
 use super::{Tables, ThreadId};
 use crate::addr::{Timestamp, ns};
 use crate::event::FileId;
@@ -166,7 +166,7 @@ impl Join {
         let lane = self.lanes.entry(wait.thread).or_default();
         let awake = lane.awake;
         lane.awake = awake.max(wait.end);
-        if wait.count != 1 || matches!(wait.sight, Sight::NoStart | Sight::NoEnd) {
+        if wait.count != 1 || matches!(wait.coverage, Coverage::StartMissed | Coverage::EndMissed) {
             return;
         }
         let woken = wait.waker.as_ref().map_or_else(

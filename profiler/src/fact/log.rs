@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::files::FileIndex;
 use super::marker_file;
-use super::replay::{Beside, Findings, Replay};
+use super::replay::{Findings, Preamble, Replay};
 use super::resolved::{self, EventStacks};
 use super::{FactSink, FactSource, Recording, StackNode, Tables};
 use crate::event::format::ChunkKind;
@@ -79,7 +79,7 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
     }
 
     /// Distinguishes nameless code in anonymous memory by address only until this many stacks are kept.
-    pub fn tell_apart(&mut self, most: usize) {
+    pub fn keep_nameless_apart(&mut self, most: usize) {
         self.apart = Some(most);
     }
 
@@ -115,27 +115,27 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
     }
 
     /// Reads the chunks that precede the event stream.
-    fn beside(&mut self, modules: &mut Modules<'b>, notes: &mut Vec<String>) -> std::io::Result<Beside> {
-        let mut beside = Beside::default();
+    fn preamble(&mut self, modules: &mut Modules<'b>, notes: &mut Vec<String>) -> std::io::Result<Preamble> {
+        let mut preamble = Preamble::default();
         let mut run = self.reader.events(&BESIDE);
         while let Some(event) = run.next_event()? {
             match event {
                 Event::KernelSymbol { offset, start, name } => {
-                    beside.kernel.insert(offset, (start, String::from_utf8_lossy(&name).into_owned()));
+                    preamble.kernel.insert(offset, (start, String::from_utf8_lossy(&name).into_owned()));
                 }
                 Event::Module(module) => modules.note(module),
-                Event::Cost(more) => beside.cost.get_or_insert_default().join(*more),
+                Event::Cost(more) => preamble.cost.get_or_insert_default().join(*more),
                 Event::Attachment(file) if file.kind == AttachmentKind::Markers => {
                     let (markers, bad) = marker_file::parse(&file);
-                    beside.markers.extend(markers);
+                    preamble.markers.extend(markers);
                     if bad > 0 {
                         let path = String::from_utf8_lossy(&file.path);
                         notes.push(format!("{path}: ignored lines that are not markers (start, end in ns, text): {bad}"));
                     }
                 }
-                Event::Attachment(file) => notes.extend(beside.jit.add(&file)),
+                Event::Attachment(file) => notes.extend(preamble.jit.add(&file)),
                 Event::Resolved(bytes) => match resolved::decode(&bytes) {
-                    Ok(resolved) => beside.resolved = Some(resolved),
+                    Ok(resolved) => preamble.resolved = Some(resolved),
                     Err(_) => notes.push(
                         "the names at the log's end can't be read; names are looked up again where the binaries are available"
                             .to_owned(),
@@ -144,8 +144,8 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
                 _ => {}
             }
         }
-        beside.markers.make_contiguous().sort_by_key(|marker| marker.start);
-        Ok(beside)
+        preamble.markers.make_contiguous().sort_by_key(|marker| marker.start);
+        Ok(preamble)
     }
 }
 
@@ -159,12 +159,12 @@ impl<R: Read + Seek> FactSource for LogSource<'_, R> {
             notes.push("the log's header is damaged: the recorded command and machine are unknown".to_owned());
         }
         let mut modules = Modules::new(self.binaries);
-        let beside = self
-            .beside(&mut modules, &mut notes)
+        let preamble = self
+            .preamble(&mut modules, &mut notes)
             .context("cannot read the event log")?;
-        self.complete = beside.resolved.is_some();
+        self.complete = preamble.resolved.is_some();
         tables.recording.notes = notes;
-        let mut replay = Replay::new(tables, Walker::new(modules), beside, sink);
+        let mut replay = Replay::new(tables, Walker::new(modules), preamble, sink);
         if let Some(most) = self.notes_stacks {
             replay.note_stacks(most);
         }
@@ -172,7 +172,7 @@ impl<R: Read + Seek> FactSource for LogSource<'_, R> {
             replay.merge_anonymous();
         }
         if let Some(most) = self.apart {
-            replay.tell_apart(most);
+            replay.keep_nameless_apart(most);
         }
         let mut order = Order::default();
         let mut run = self.reader.events(&[ChunkKind::Events]);

@@ -24,20 +24,20 @@ pub mod account;
 mod blocks;
 pub mod budget;
 pub mod cause;
-pub mod clues;
-pub mod crowd;
 pub mod dirty;
 mod display;
 pub mod fault;
 mod faults;
 pub mod files;
+pub mod finding_inputs;
+#[cfg(test)]
+pub(crate) mod fixtures;
 mod jit;
 pub mod join;
-pub mod life;
+pub mod lifetime;
 pub mod log;
-#[cfg(test)]
-pub(crate) mod made_up;
 mod marker_file;
+pub mod merged;
 pub mod packed;
 pub mod pages;
 mod prune;
@@ -63,15 +63,16 @@ use serde::{Deserialize, Serialize};
 
 pub use about::About;
 pub use cause::{Cause, Effect, EffectKind, HolderRef, Reason, RequestRef};
-pub use crowd::Crowd;
 pub use display::{nameless, place_of_nameless, short_path};
 pub use fault::{FaultFact, FoldedFaults, FoldedReads, MappedFile, MappedFileId, PagesReadFact};
+pub use merged::MergedThreads;
 pub use prune::Visit;
 pub(crate) use prune::{visit_keys, visit_stack};
 pub use request::{BioFact, BlockDevice, DeviceId, FoldedRequests, RequestFact};
 pub use sink::{FactSink, FactSource};
 pub use stack::{
-    Frame, FrameName, Location, Module, ModuleKind, Noun, SourceFrame, StackId, StackNode, TruncationReason, upwards,
+    EventKind, Frame, FrameName, Location, Module, ModuleKind, SourceFrame, StackId, StackNode, TruncationReason,
+    upwards,
 };
 pub use wait::{FoldedWaits, WaitFact, WaitReason};
 
@@ -195,8 +196,8 @@ pub struct Recording {
     #[serde(default)]
     pub cost: Option<Cost>,
     /// Rows of merged threads.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub crowds: Vec<Crowd>,
+    #[serde(rename = "merged_threads", default, skip_serializing_if = "Vec::is_empty")]
+    pub merged_threads: Vec<MergedThreads>,
     /// Notes for the user, each a sentence with its remedy.
     pub notes: Vec<String>,
 }

@@ -7,7 +7,7 @@ use std::mem::take;
 use rustc_hash::FxHashMap;
 
 use super::budget::{Collected, KeptSample};
-use super::clues::Clues;
+use super::finding_inputs::FindingInputs;
 use super::{BioFact, FrameId, FrameName, StackId, StackNode, Tables, WaitFact};
 
 /// Visits the number of each stack and frame that is kept, and may replace it.
@@ -78,7 +78,7 @@ impl WaitFact {
     }
 }
 
-impl Clues {
+impl FindingInputs {
     fn visit(&mut self, visit: &mut dyn Visit) {
         let frames = self.copies.iter_mut().filter_map(|one| one.frame.as_mut());
         frames.for_each(|frame| visit.frame(frame));
@@ -107,7 +107,7 @@ impl Collected {
             visit_stack(&mut folded.stack, visit);
         }
         visit_bios(self.requests.iter_mut().flat_map(|request| &mut request.bios), visit);
-        self.clues.visit(visit);
+        self.inputs.visit(visit);
     }
 }
 

@@ -8,7 +8,7 @@ mod user;
 use profiler_common::switch::{WAIT_BIRTH, WAIT_IN_FAULT, WAIT_IO, WAIT_PREEMPTED, WAIT_UNSEEN_START, state};
 
 pub use self::calls::call_name;
-pub use self::kernel::{Clue, Rank, clue, in_interrupt, of_kernel};
+pub use self::kernel::{Clue, Rank, in_interrupt, input, of_kernel};
 pub use self::user::refined;
 
 use super::WaitReason;
@@ -36,7 +36,7 @@ pub struct CallScene<'a> {
     pub mode: Option<u32>,
 }
 
-/// Why a thread waited. `clue` is the result of [`of_kernel`] for its stack.
+/// Why a thread waited. `input` is the result of [`of_kernel`] for its stack.
 ///
 /// The first rule that applies counts:
 /// 1. a runnable or newborn thread waits for a CPU;
@@ -46,7 +46,7 @@ pub struct CallScene<'a> {
 /// 5. within a page fault, or within a function of memory management or of a file system: that;
 /// 6. the system call and its descriptor;
 /// 7. otherwise something in the kernel, or unknown if its start was not seen.
-pub fn reason(scene: &Scene<'_>, clue: Option<Clue>) -> WaitReason {
+pub fn reason(scene: &Scene<'_>, input: Option<Clue>) -> WaitReason {
     let is = |flag: u32| scene.flags & flag != 0;
     let call = scene.call.as_ref();
     let unseen = is(WAIT_UNSEEN_START);
@@ -56,12 +56,12 @@ pub fn reason(scene: &Scene<'_>, clue: Option<Clue>) -> WaitReason {
     if scene.state & (state::STOPPED | state::TRACED) != 0 {
         return WaitReason::Stopped;
     }
-    let told = |rank: Rank| clue.filter(|clue| clue.rank == rank).map(|clue| clue.reason(call));
+    let told = |rank: Rank| input.filter(|input| input.rank == rank).map(|input| input.reason(call));
     if let Some(reason) = told(Rank::Wait) {
         return reason;
     }
     let for_ring = call.is_some_and(|call| call.name == "io_uring_enter");
-    if clue.is_some_and(|clue| clue.rank == Rank::Io) || (is(WAIT_IO) && !for_ring) {
+    if input.is_some_and(|input| input.rank == Rank::Io) || (is(WAIT_IO) && !for_ring) {
         return WaitReason::Disk;
     }
     if let Some(reason) = told(Rank::Place) {
@@ -72,7 +72,7 @@ pub fn reason(scene: &Scene<'_>, clue: Option<Clue>) -> WaitReason {
     }
     match call.map(calls::reason) {
         Some(reason) => reason,
-        None if unseen || (scene.state == 0 && clue.is_none()) => WaitReason::Unknown,
+        None if unseen || (scene.state == 0 && input.is_none()) => WaitReason::Unknown,
         None => WaitReason::Kernel,
     }
 }

@@ -22,7 +22,7 @@ use self::beginning::FirstReports;
 use self::known::KnownStacks;
 use self::last::LastWalks;
 use self::memo::Memo;
-use self::wait::{Ahead, Clues};
+use self::wait::{Ahead, FindingInputs};
 use super::files::FileIndex;
 use super::jit::JitIndex;
 use super::join::Join;
@@ -30,7 +30,7 @@ use super::marker_file::ProgramMarker;
 use super::resolved::{EventStacks, Resolved};
 use super::stack_ends::{Ends, Tally};
 use super::walks::{Dictionary, KernelNames};
-use super::{FactSink, Mark, MarkKind, Noun, ProcessId, SampleFact, StackNode, Tables, ThreadId};
+use super::{EventKind, FactSink, Mark, MarkKind, ProcessId, SampleFact, StackNode, Tables, ThreadId};
 use crate::addr::Timestamp;
 use crate::event::{At, Cost, End, Event, Sample, TaskExit};
 use crate::task::{Happening, Tasks};
@@ -41,7 +41,7 @@ const MAX_STACKS: usize = 1 << 26;
 
 /// Preamble: the chunks of a log outside its event stream.
 #[derive(Default)]
-pub struct Beside {
+pub struct Preamble {
     /// Names of the kernel's functions.
     pub kernel: KernelNames,
     /// Names of code generated at run time.
@@ -82,7 +82,7 @@ pub struct Replay<'b, 's> {
     tasks: Tasks,
     walker: Walker<'b>,
     interner: Interner,
-    beside: Beside,
+    preamble: Preamble,
     tallies: Tallies,
     /// Files that faults, reads, waits and requests touched.
     files: FileIndex,
@@ -107,21 +107,21 @@ pub struct Replay<'b, 's> {
     /// Number of kept stacks at which code in anonymous memory becomes one frame.
     stacks_apart: usize,
     ahead: Ahead,
-    clues: Clues,
+    inputs: FindingInputs,
     first_reports: FirstReports,
     /// Last value of each loss counter.
     losses: FxHashMap<u32, u64>,
     /// Markers of processes that are not in the log.
-    strangers: u64,
+    unrecorded: u64,
     sink: &'s mut dyn FactSink,
 }
 
 impl<'b, 's> Replay<'b, 's> {
     /// Begins with what is known about the recording.
-    pub fn new(mut tables: Tables, walker: Walker<'b>, mut beside: Beside, sink: &'s mut dyn FactSink) -> Self {
-        tables.recording.cost = beside.cost.take();
+    pub fn new(mut tables: Tables, walker: Walker<'b>, mut preamble: Preamble, sink: &'s mut dyn FactSink) -> Self {
+        tables.recording.cost = preamble.cost.take();
         let (mut files, mut known) = (FileIndex::default(), KnownStacks::default());
-        if let Some(resolved) = &mut beside.resolved {
+        if let Some(resolved) = &mut preamble.resolved {
             files = FileIndex::of(&resolved.tables.files, &resolved.mapped_as);
             let recording = std::mem::take(&mut tables.recording);
             known = KnownStacks::new(std::mem::take(&mut resolved.tables.stacks));
@@ -135,7 +135,7 @@ impl<'b, 's> Replay<'b, 's> {
             interner: Interner::of(&tables),
             tables,
             walker,
-            beside,
+            preamble,
             tallies: Tallies::default(),
             files,
             block: block::State::default(),
@@ -149,10 +149,10 @@ impl<'b, 's> Replay<'b, 's> {
             stacks_room: unused::LOOK,
             stacks_apart: unused::APART,
             ahead: Ahead::default(),
-            clues: Clues::default(),
+            inputs: FindingInputs::default(),
             first_reports: FirstReports::default(),
             losses: FxHashMap::default(),
-            strangers: 0,
+            unrecorded: 0,
             sink,
         }
     }
@@ -169,7 +169,7 @@ impl<'b, 's> Replay<'b, 's> {
     }
 
     /// Treats nameless code in anonymous memory as one frame when more stacks than this are kept.
-    pub fn tell_apart(&mut self, most: usize) {
+    pub fn keep_nameless_apart(&mut self, most: usize) {
         self.stacks_apart = most;
     }
 
@@ -217,7 +217,7 @@ impl<'b, 's> Replay<'b, 's> {
             }
             Event::KernelStack(stack) => {
                 let now = self.tables.recording.end;
-                if self.dictionary.kernel(stack, &self.beside.kernel, now) {
+                if self.dictionary.kernel(stack, &self.preamble.kernel, now) {
                     self.memo.clear();
                 }
                 return;
@@ -255,8 +255,8 @@ impl<'b, 's> Replay<'b, 's> {
     pub fn finish(mut self) -> (Tables, Findings) {
         self.markers_until(Timestamp(u64::MAX));
         self.finish_requests();
-        if self.strangers > 0 {
-            let count = self.strangers;
+        if self.unrecorded > 0 {
+            let count = self.unrecorded;
             let note = format!("ignored markers of unrecorded processes: {count}");
             self.tables.recording.notes.push(note);
         }
@@ -337,13 +337,13 @@ impl<'b, 's> Replay<'b, 's> {
 
     /// Emits the program's own markers that began by now.
     fn markers_until(&mut self, time: Timestamp) {
-        while let Some(marker) = self.beside.markers.pop_front_if(|marker| marker.start <= time) {
+        while let Some(marker) = self.preamble.markers.pop_front_if(|marker| marker.start <= time) {
             let last = marker.end.unwrap_or(marker.start);
             if last < self.tables.recording.start {
                 continue;
             }
             let Some(process) = self.tasks.process_of(marker.pid) else {
-                self.strangers += 1;
+                self.unrecorded += 1;
                 continue;
             };
             let start = marker.start.max(self.tables.recording.start);
@@ -380,7 +380,7 @@ impl<'b, 's> Replay<'b, 's> {
 
     fn sample(&mut self, sample: &Sample<'_>) {
         let thread = self.tasks.thread_at(&sample.at);
-        let stack = self.stack_of(&sample.at, thread, &sample.stacks, Noun::Sample);
+        let stack = self.stack_of(&sample.at, thread, &sample.stacks, EventKind::Sample);
         let recording = &mut self.tables.recording;
         recording.samples_seen += 1;
         recording.cpu_time_seen = recording.cpu_time_seen.saturating_add(sample.cpu_time);

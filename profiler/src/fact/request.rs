@@ -70,7 +70,7 @@ pub struct RequestFact {
     /// How often it was requeued.
     pub requeues: u32,
     /// How much of it was seen.
-    pub sight: RequestSight,
+    pub coverage: RequestCoverage,
     /// Whether the device takes bios, not requests (zram, dm, md): it may turn one into a request to another device.
     pub bio_only: bool,
     /// The submitted parts, by sector; empty if none was seen.
@@ -206,14 +206,17 @@ pub struct RequestKind {
 /// How much of a request was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum RequestSight {
+pub enum RequestCoverage {
     /// All of it.
     #[default]
-    Whole,
+    #[serde(rename = "whole")]
+    Full,
     /// It was in progress when the recording began.
-    NoStart,
+    #[serde(rename = "no-start")]
+    StartMissed,
     /// It was in progress when the recording ended.
-    NoEnd,
+    #[serde(rename = "no-end")]
+    EndMissed,
 }
 
 /// Requests of one device that exceeded the profile's budget: the smallest are folded first.

@@ -1,7 +1,7 @@
 //! The source and the consumer of facts.
 
 use super::{
-    Cause, FaultFact, MappedFileId, Mark, Noun, PagesReadFact, ProcessId, RequestFact, SampleFact, Tables, Visit,
+    Cause, EventKind, FaultFact, MappedFileId, Mark, PagesReadFact, ProcessId, RequestFact, SampleFact, Tables, Visit,
     WaitFact,
 };
 
@@ -39,7 +39,7 @@ pub trait FactSink {
     fn over(&mut self, _: &Tables, _: ProcessId) {}
     /// Whether it uses the stacks of such facts; others may be left out, which saves most of the time and memory of
     /// a replay.
-    fn wants_stacks(&self, _: Noun) -> bool {
+    fn wants_stacks(&self, _: EventKind) -> bool {
         true
     }
     /// Whether it can visit each stack and frame number that it keeps: then the others may be dropped.

@@ -49,7 +49,7 @@ impl From<StackId> for u32 {
 
 /// The kind of event that a stack belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Noun {
+pub enum EventKind {
     /// A CPU sample.
     Sample,
     /// A page fault.

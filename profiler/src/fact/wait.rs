@@ -33,7 +33,7 @@ pub struct WaitFact {
     /// The thread that ended it.
     pub waker: Option<WakerFact>,
     /// How completely it was seen.
-    pub sight: Sight,
+    pub coverage: Coverage,
     /// Whether it was within a page fault.
     pub in_fault: bool,
 }
@@ -73,16 +73,20 @@ fn parts(reason: WaitReason, off: Duration, queued: Duration) -> impl Iterator<I
 /// How completely a wait was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Sight {
+pub enum Coverage {
     /// All of it.
     #[default]
-    Whole,
+    #[serde(rename = "whole")]
+    Full,
     /// Stack reused from an earlier wait with identical registers (rate limited).
-    LikeEarlier,
+    #[serde(rename = "like-earlier")]
+    StackReused,
     /// It was in progress when the thread began to be recorded: its stack was not seen.
-    NoStart,
+    #[serde(rename = "no-start")]
+    StartMissed,
     /// It was in progress when the recording ended.
-    NoEnd,
+    #[serde(rename = "no-end")]
+    EndMissed,
 }
 
 /// The system call that a thread waited in.

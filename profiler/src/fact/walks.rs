@@ -11,7 +11,7 @@ use profiler_common::unwind::WalkEnd;
 use rustc_hash::FxHashMap;
 
 use self::kept::{Arrived, KeptStacks, Use};
-use super::{Noun, ProcessId, TruncationReason, Walks};
+use super::{EventKind, ProcessId, TruncationReason, Walks};
 use crate::addr::{KernelOffset, Timestamp};
 use crate::event::{KernelStack, Stacks, UserStack};
 use crate::unwind::{End, Walk, Walked};
@@ -97,17 +97,17 @@ impl Dictionary {
     pub fn end_of(
         &mut self,
         stacks: &Stacks<'_>,
-        noun: Noun,
+        kind: EventKind,
         owner: impl FnOnce() -> Option<ProcessId>,
     ) -> Option<End> {
-        let used = match noun {
-            Noun::Sample | Noun::Fault => Use::AtOnce,
-            Noun::Wait => Use::Later,
+        let used = match kind {
+            EventKind::Sample | EventKind::Fault => Use::AtOnce,
+            EventKind::Wait => Use::Later,
         };
         let end = self.user.end_of(stacks.user, used, owner);
         self.missing += u64::from(stacks.user != 0 && end.is_none());
         let counted = end.and_then(|end| end.0).unwrap_or(WalkEnd::NotWalked);
-        self.ends[counted as usize] += u64::from(noun == Noun::Sample);
+        self.ends[counted as usize] += u64::from(kind == EventKind::Sample);
         end
     }
 
@@ -222,7 +222,7 @@ mod tests {
             user,
             ..Stacks::default()
         };
-        let mut end = |user| dictionary.end_of(&stacks(user), Noun::Sample, || None);
+        let mut end = |user| dictionary.end_of(&stacks(user), EventKind::Sample, || None);
         assert!(end(5).is_some() && end(6).is_none());
         assert_eq!((dictionary.finish().resent, dictionary.missing()), (1, 1));
     }

@@ -141,13 +141,13 @@ impl<'a> DeviceThread<'a> {
     /// The submitted parts of requests; the rest of each request has the label of an unknown
     /// submitter.
     fn rows(&self) -> Vec<Row> {
-        let stranger = self.labels.row(None, Label::Stranger);
+        let unrecorded = self.labels.row(None, Label::Unrecorded);
         let mut items = Vec::new();
         for request in self.requests().filter(|request| request.operation.moves_bytes()) {
             let item = |stack: Option<u32>, weight| Item {
                 start: request.start.min(request.end),
                 end: request.end,
-                stack: stack.or(stranger),
+                stack: stack.or(unrecorded),
                 weight,
             };
             let mut left = u64::from(request.bytes);

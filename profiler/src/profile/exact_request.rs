@@ -9,7 +9,7 @@ use super::read::ReadError;
 use super::read_tables::Rows;
 use super::shared::Shared;
 use crate::addr::Timestamp;
-use crate::fact::request::{BioFact, BioSource, Operation, RequestFact, RequestKind, RequestSight};
+use crate::fact::request::{BioFact, BioSource, Operation, RequestCoverage, RequestFact, RequestKind};
 use crate::fact::{DeviceId, MappedFileId, StackId, Tables, ThreadId};
 
 /// A request.
@@ -34,7 +34,7 @@ pub struct RawRequest(
     Option<Big>,
     /// Requests in the device, error code, requeues.
     (u32, i32, u32),
-    RequestSight,
+    RequestCoverage,
     Vec<RawBio>,
 );
 
@@ -110,14 +110,15 @@ impl RawRequest {
             request.queued.map(big),
             request.service.map(big),
             (request.depth, request.error, request.requeues),
-            request.sight,
+            request.coverage,
             request.bios.iter().map(bio).collect(),
         )
     }
 
     /// Converts back to the request.
     pub fn fact(&self, zero: Timestamp, (tables, rows): (&Tables, &Rows)) -> Result<RequestFact, ReadError> {
-        let Self(start, length, device, sector, bytes, operation, flags, queued, service, counts, sight, bios) = self;
+        let Self(start, length, device, sector, bytes, operation, flags, queued, service, counts, coverage, bios) =
+            self;
         let start = after(zero, *start)?;
         let flag = |bit: u32| flags >> bit & 1 == 1;
         let device = DeviceId(*device);
@@ -144,7 +145,7 @@ impl RawRequest {
             depth: counts.0,
             error: counts.1,
             requeues: counts.2,
-            sight: *sight,
+            coverage: *coverage,
             bio_only: flag(5),
             bios: bios?,
         })

@@ -10,7 +10,7 @@ use super::read::ReadError;
 use super::read_tables::Rows;
 use super::shared::Shared;
 use crate::addr::{Timestamp, ns};
-use crate::fact::wait::{Sight, WaitCall, WaitFact, WaitReason, WakerFact};
+use crate::fact::wait::{Coverage, WaitCall, WaitFact, WaitReason, WakerFact};
 use crate::fact::{MappedFileId, StackId, Tables, ThreadId};
 
 /// A wait. Values that follow from the others are `null`.
@@ -32,7 +32,7 @@ pub struct RawWait(
     u32,
     /// Index in [`WaitReason::ALL`].
     usize,
-    /// Index in [`SIGHTS`], and whether the wait was within a page fault.
+    /// Index in [`COVERAGES`], and whether the wait was within a page fault.
     (usize, bool),
     Option<RawCall>,
     Option<RawWaker>,
@@ -47,7 +47,12 @@ struct RawCall(u32, String, Option<u32>, Option<String>);
 #[derive(Debug, Serialize, Deserialize)]
 struct RawWaker(Big, u32, u32, Option<u32>, Option<u32>, Option<bool>);
 
-const SIGHTS: [Sight; 4] = [Sight::Whole, Sight::LikeEarlier, Sight::NoStart, Sight::NoEnd];
+const COVERAGES: [Coverage; 4] = [
+    Coverage::Full,
+    Coverage::StackReused,
+    Coverage::StartMissed,
+    Coverage::EndMissed,
+];
 
 impl RawWait {
     /// Converts a wait of the thread that the section belongs to.
@@ -64,7 +69,7 @@ impl RawWait {
             RawWaker(time, waker.pid, waker.tid, thread, row(waker.stack), waker.by_interrupt)
         });
         let place = |found: Option<usize>| found.unwrap_or(0);
-        let sight = place(SIGHTS.iter().position(|sight| *sight == wait.sight));
+        let coverage = place(COVERAGES.iter().position(|coverage| *coverage == wait.coverage));
         Self(
             Big(wait.start.0.saturating_sub(zero.0)),
             big(length),
@@ -74,7 +79,7 @@ impl RawWait {
             (wait.longest != wait.off).then(|| big(wait.longest)),
             wait.count,
             place(WaitReason::ALL.iter().position(|reason| *reason == wait.reason)),
-            (sight, wait.in_fault),
+            (coverage, wait.in_fault),
             call,
             waker,
         )
@@ -88,7 +93,7 @@ impl RawWait {
         (tables, rows): (&Tables, &Rows),
     ) -> Result<WaitFact, ReadError> {
         let damaged = || ReadError::Damaged("list of waits");
-        let Self(start, length, stack, off, queued, longest, count, reason, (sight, in_fault), call, waker) = self;
+        let Self(start, length, stack, off, queued, longest, count, reason, (coverage, in_fault), call, waker) = self;
         let after = |time: Timestamp, more: &Big| time.0.checked_add(more.0).map(Timestamp).ok_or_else(damaged);
         let fits = |thread: &u32| usize::try_from(*thread).is_ok_and(|thread| thread < tables.threads.len());
         let stack_at = |row: &Option<u32>| rows.stack(row.map(i64::from));
@@ -138,7 +143,7 @@ impl RawWait {
             reason: *WaitReason::ALL.get(*reason).ok_or_else(damaged)?,
             call,
             waker,
-            sight: *SIGHTS.get(*sight).ok_or_else(damaged)?,
+            coverage: *COVERAGES.get(*coverage).ok_or_else(damaged)?,
             in_fault: *in_fault,
         })
     }

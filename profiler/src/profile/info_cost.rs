@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::NS_PER_MS;
 use super::info::entry;
-use crate::event::{HalfCost, ProgramCosts};
+use crate::event::{ProcessCost, ProgramCosts};
 use crate::fact::Recording;
 
 /// Maximum number of programs listed: those that took the most time.
@@ -59,7 +59,7 @@ fn programs_of(costs: &ProgramCosts, cpu_time: u64, entries: &mut Vec<Value>) {
     }
 }
 
-fn half(name: &str, half: Option<HalfCost>, entries: &mut Vec<Value>) {
+fn half(name: &str, half: Option<ProcessCost>, entries: &mut Vec<Value>) {
     let Some(half) = half else { return };
     for (when, time) in [
         ("before", half.before_ns),

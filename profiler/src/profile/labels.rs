@@ -16,7 +16,7 @@ pub enum Label {
     /// What a thread waits for, and whether it waits within a page fault.
     Wait(WaitReason, bool),
     /// The submitter of a request, if it is not recorded.
-    Stranger,
+    Unrecorded,
 }
 
 impl Label {
@@ -49,7 +49,7 @@ impl Label {
     fn category(self) -> Category {
         match self {
             Self::Wait(reason, in_fault) => Category::of_wait(reason, in_fault),
-            Self::Stranger => Category::Other,
+            Self::Unrecorded => Category::Other,
         }
     }
 }
@@ -87,7 +87,7 @@ impl Labels {
             }
         }
         if !collected.requests.is_empty() {
-            adder.add(None, Label::Stranger)?;
+            adder.add(None, Label::Unrecorded)?;
         }
         Ok(Self {
             rows: adder.rows,

@@ -94,7 +94,7 @@ fn check_tasks(tables: &Tables) -> Result<(), ReadError> {
     let devices = tables.devices.len();
     let folded_threads = recording.folded_faults.iter().map(|folded| folded.thread);
     let folded_threads = folded_threads.chain(recording.folded_waits.iter().map(|folded| folded.thread));
-    let mut folded_threads = folded_threads.chain(recording.crowds.iter().map(|crowd| crowd.thread));
+    let mut folded_threads = folded_threads.chain(recording.merged_threads.iter().map(|merged| merged.thread));
     let mut folded_files = recording.folded_reads.iter().map(|folded| folded.file);
     let mut folded_devices = recording.folded_requests.iter().map(|folded| folded.device);
     let folded_fits = folded_threads.all(|thread| thread.index() < threads)

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::milliseconds;
 use super::words;
 use crate::addr::Timestamp;
-use crate::fact::request::{BioSource, Operation, RequestSight};
+use crate::fact::request::{BioSource, Operation, RequestCoverage};
 use crate::fact::{BioFact, RequestFact, Tables, ThreadId};
 
 /// Payload type of a request on its device's track.
@@ -180,11 +180,11 @@ fn remarks(request: &RequestFact, bio: Option<&BioFact>) -> Option<String> {
         (bio.is_some_and(|bio| bio.in_fault), "in a page fault".to_owned()),
         (bio.is_none(), "unknown submitter".to_owned()),
         (
-            request.sight == RequestSight::NoStart,
+            request.coverage == RequestCoverage::StartMissed,
             "under way when the recording began".to_owned(),
         ),
         (
-            request.sight == RequestSight::NoEnd,
+            request.coverage == RequestCoverage::EndMissed,
             "under way when the recording ended".to_owned(),
         ),
     ];

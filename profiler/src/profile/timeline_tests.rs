@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::fact::wait::{Sight, WaitReason};
+use crate::fact::wait::{Coverage, WaitReason};
 
 fn row(time: u64, cpu: u64, is_sample: bool) -> Row {
     Row {
@@ -28,7 +28,7 @@ fn wait(start: u64, end: u64, off: u64) -> WaitFact {
         reason: WaitReason::Disk,
         call: None,
         waker: None,
-        sight: Sight::Whole,
+        coverage: Coverage::Full,
         in_fault: false,
     }
 }

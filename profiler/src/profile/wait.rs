@@ -171,7 +171,7 @@ impl<'a> WaitPayload<'a> {
 fn remarks(wait: &WaitFact, shown: Shown) -> Option<String> {
     let after = (shown == Shown::Queued).then(|| format!("after a wait for {}", words::reason(wait.reason)));
     let fault = wait.in_fault.then(|| "in a page fault".to_owned());
-    let sight = words::sight(wait.sight).map(str::to_owned);
-    let remarks: Vec<String> = after.into_iter().chain(fault).chain(sight).collect();
+    let coverage = words::coverage(wait.coverage).map(str::to_owned);
+    let remarks: Vec<String> = after.into_iter().chain(fault).chain(coverage).collect();
     (!remarks.is_empty()).then(|| remarks.join("; "))
 }

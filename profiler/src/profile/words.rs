@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::addr::FileOffset;
-use crate::fact::wait::{Sight, WakerFact};
+use crate::fact::wait::{Coverage, WakerFact};
 use crate::fact::{
     BioFact, Cause, Effect, EffectKind, FaultFact, HolderRef, Location, MappedFileId, ModuleKind, Reason, RequestRef,
     StackId, Tables, ThreadId, WaitReason,
@@ -224,12 +224,12 @@ pub fn reason(reason: WaitReason) -> &'static str {
 }
 
 /// What is missing of a wait; `None`: it is complete.
-pub fn sight(sight: Sight) -> Option<&'static str> {
-    match sight {
-        Sight::Whole => None,
-        Sight::LikeEarlier => Some("stack reused from an earlier wait with identical registers (rate limited)"),
-        Sight::NoStart => Some("under way when the recording began: stack unknown"),
-        Sight::NoEnd => Some("under way when the recording ended"),
+pub fn coverage(coverage: Coverage) -> Option<&'static str> {
+    match coverage {
+        Coverage::Full => None,
+        Coverage::StackReused => Some("stack reused from an earlier wait with identical registers (rate limited)"),
+        Coverage::StartMissed => Some("under way when the recording began: stack unknown"),
+        Coverage::EndMissed => Some("under way when the recording ended"),
     }
 }
 

@@ -26,7 +26,7 @@ use super::spool::{Output, Spool};
 use crate::capture::link::Link;
 use crate::capture::open_files;
 use crate::capture::wire::Mapped;
-use crate::cli::wall;
+use crate::cli::sandbox;
 use crate::report::Summary;
 
 /// Bytes of its answer, which may be that of a hostile file that took it over.
@@ -171,7 +171,7 @@ pub fn serve(socket: OwnedFd) -> Result<()> {
     }
     // It holds each file that was mapped, too.
     let _raised = open_files::raise();
-    wall::around_conversion();
+    sandbox::around_conversion();
     let answer: Answer = convert(&Link::from(socket)).map_err(|error| format!("{error:#}"));
     let mut line = serde_json::to_vec(&answer)?;
     line.push(b'\n');
@@ -201,7 +201,7 @@ fn convert(link: &Link) -> Result<Summary> {
         .context("this verb is for ngmi itself; use `ngmi record`")?;
     let vdso = Vdso::of_this_kernel();
     if plan.reads_only_mapped {
-        wall::around_reads(&Reach::of(&mapped, &plan));
+        sandbox::around_reads(&Reach::of(&mapped, &plan));
     }
     let binaries = OpenBinaries::new(mapped, vdso);
     finish::finish(OpenLog::new(log, path)?, &mut output, &binaries, &plan)

@@ -21,7 +21,7 @@ use crate::event::write::LogWriter;
 use crate::event::{Event, Header};
 use crate::fact::budget::{Budget, Collected, Collector};
 use crate::fact::log::LogSource;
-use crate::fact::{FactSource, Tables, crowd};
+use crate::fact::{FactSource, Tables, merged};
 use crate::profile::gzip;
 use crate::report::Summary;
 
@@ -108,7 +108,7 @@ pub fn finish(log: OpenLog, output: &mut Output, binaries: &OpenBinaries, plan: 
         append(&mut file, &resolved).with_context(|| format!("cannot complete {}", log_path.display()))?;
     }
     let mut collected = collector.finish(&mut tables);
-    crowd::gather(crowd::THREADS, &mut tables, &mut collected);
+    merged::gather(merged::THREADS, &mut tables, &mut collected);
     if !plan.complete_log && !source.is_complete() {
         named(&mut tables);
     }

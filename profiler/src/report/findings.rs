@@ -8,8 +8,8 @@ use super::functions::Functions;
 use super::text::{WIDTH, bytes, columns, count, duration, fit, fit_middle, percent};
 use crate::addr::{PAGE, ns};
 use crate::fact::account::{is_exact_touch, misses_faults};
-use crate::fact::clues::{Clues, is_library};
-use crate::fact::life::life;
+use crate::fact::finding_inputs::{FindingInputs, is_library};
+use crate::fact::lifetime::lifetime;
 use crate::fact::{FrameId, MappedFile, MappedFileId, StackId, Tables, upwards};
 
 /// The smallest number of wasted or copied pages to report: a MiB.
@@ -91,21 +91,21 @@ impl Finding {
 }
 
 /// The findings of a recording: the worst case of each cause, most bytes first, then cold reads.
-pub fn find(tables: &Tables, clues: &Clues) -> Vec<Finding> {
+pub fn find(tables: &Tables, inputs: &FindingInputs) -> Vec<Finding> {
     // Resolving the functions of all stacks takes time, and most recordings do not need it.
     let sum = |pages: &mut dyn Iterator<Item = u64>| pages.fold(0, u64::saturating_add);
-    let copied = sum(&mut clues.copies.iter().map(|one| one.pages));
-    let wasted = sum(&mut clues.wasted.iter().map(|one| one.pages));
+    let copied = sum(&mut inputs.copies.iter().map(|one| one.pages));
+    let wasted = sum(&mut inputs.wasted.iter().map(|one| one.pages));
     let functions = (copied >= MANY || wasted >= MANY).then(|| Functions::new(tables));
     let functions = functions.unwrap_or_default();
-    let culprits = Culprits {
+    let finder = Finder {
         tables,
         functions: &functions,
     };
-    let found = [culprits.copies(clues), culprits.wasted(clues), scattered(tables, clues)];
+    let found = [finder.copies(inputs), finder.wasted(inputs), scattered(tables, inputs)];
     let mut found: Vec<Finding> = found.into_iter().flatten().collect();
     found.sort_by_key(|one| std::cmp::Reverse(one.bytes));
-    found.extend(cold(tables, clues));
+    found.extend(cold(tables, inputs));
     found
 }
 
@@ -118,12 +118,12 @@ fn in_line(words: impl Fn(&dyn Fn(&str) -> String) -> String) -> String {
 }
 
 /// Attributes waste to functions and files.
-struct Culprits<'a> {
+struct Finder<'a> {
     tables: &'a Tables,
     functions: &'a Functions,
 }
 
-impl Culprits<'_> {
+impl Finder<'_> {
     /// The innermost function outside of the C library: the caller of `memset` is responsible, not `memset`.
     fn function(&self, stack: Option<StackId>) -> Option<&str> {
         let functions = upwards(self.tables, stack?).flat_map(|frame| self.functions.of_frame(frame));
@@ -148,9 +148,9 @@ impl Culprits<'_> {
         Some(known.or_else(|| of_frame().next())?.name.as_str())
     }
 
-    fn copies(&self, clues: &Clues) -> Option<Finding> {
+    fn copies(&self, inputs: &FindingInputs) -> Option<Finding> {
         let mut sums: FxHashMap<(&str, Option<&str>), (u64, u64)> = FxHashMap::default();
-        for one in &clues.copies {
+        for one in &inputs.copies {
             let process = self.tables.processes.get(one.process.index());
             let key = (
                 process.map_or("", |process| &*process.name),
@@ -184,12 +184,12 @@ impl Culprits<'_> {
         })
     }
 
-    fn wasted(&self, clues: &Clues) -> Option<Finding> {
-        if clues.wasted.is_empty() || misses_faults(self.tables) {
+    fn wasted(&self, inputs: &FindingInputs) -> Option<Finding> {
+        if inputs.wasted.is_empty() || misses_faults(self.tables) {
             return None;
         }
         let mut files: FxHashMap<MappedFileId, (u64, u64)> = FxHashMap::default();
-        for one in &clues.wasted {
+        for one in &inputs.wasted {
             let sum = files.entry(one.file).or_default();
             *sum = (sum.0.saturating_add(one.pages), one.of);
         }
@@ -200,7 +200,7 @@ impl Culprits<'_> {
         let (id, (pages, of)) = worst.max_by_key(most).filter(|(_, (pages, _))| *pages >= MANY)?;
         let file = self.tables.files.get(id.index())?;
         let mut readers: FxHashMap<&str, u64> = FxHashMap::default();
-        for one in clues.wasted.iter().filter(|one| one.file == id) {
+        for one in inputs.wasted.iter().filter(|one| one.file == id) {
             if let Some(function) = self.function(one.stack) {
                 let sum = readers.entry(function).or_default();
                 *sum = sum.saturating_add(one.pages);
@@ -231,11 +231,11 @@ impl Culprits<'_> {
     }
 }
 
-fn scattered(tables: &Tables, clues: &Clues) -> Option<Finding> {
+fn scattered(tables: &Tables, inputs: &FindingInputs) -> Option<Finding> {
     let exact = is_exact_touch(&tables.recording);
     // Which of the pages that the kernel mapped around faults ran is unknown.
     let is_seen = |windows: u64, pages: u64| exact || pages >= windows.saturating_mul(2);
-    let scattered = clues.code.iter().filter(|code| {
+    let scattered = inputs.code.iter().filter(|code| {
         let places = code.places >= SCATTERED && code.pages < code.places.saturating_mul(SHORT);
         places && is_seen(code.windows, code.pages)
     });
@@ -259,11 +259,11 @@ fn scattered(tables: &Tables, clues: &Clues) -> Option<Finding> {
     })
 }
 
-fn cold(tables: &Tables, clues: &Clues) -> Option<Finding> {
+fn cold(tables: &Tables, inputs: &FindingInputs) -> Option<Finding> {
     let process = tables.processes.get(tables.command_process()?.index())?;
     let main = process.main_thread?;
-    let wall = ns(life(tables, tables.threads.get(main.index())?));
-    let own = || clues.waits.iter().filter(|one| one.thread == main);
+    let wall = ns(lifetime(tables, tables.threads.get(main.index())?));
+    let own = || inputs.waits.iter().filter(|one| one.thread == main);
     let time_ns = own().fold(0_u64, |sum, one| sum.saturating_add(ns(one.time)));
     if time_ns < LONG || time_ns.saturating_mul(SHARE) < wall {
         return None;

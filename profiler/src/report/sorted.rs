@@ -1,8 +1,8 @@
 //! External merge sort for rows that arrive almost in the order of their keys. Rows beyond a memory limit are written to a file
 //! as sorted runs, which are merged on reading. Every run is written and read sequentially, so there is no index and no seek.
 
-mod beside;
 mod merge;
+mod side_table;
 
 use std::fmt::Debug;
 use std::io;
@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-pub use beside::Beside;
 pub use merge::Merge;
+pub use side_table::SideTable;
 
 /// Number of rows in a block of memory.
 const BLOCK: usize = 1 << 15;

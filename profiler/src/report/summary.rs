@@ -16,7 +16,7 @@ use super::findings::{Finding, find};
 use super::text::WIDTH;
 use crate::addr::ns;
 use crate::fact::budget::Collected;
-use crate::fact::{Crowd, FactSink, FrameId, Location, Mark, ModuleId, SampleFact, Tables, Thread, ThreadId};
+use crate::fact::{FactSink, FrameId, Location, Mark, MergedThreads, ModuleId, SampleFact, Tables, Thread, ThreadId};
 
 pub use cost::CostSummary;
 pub use faults::FaultSummary;
@@ -192,7 +192,7 @@ impl Summary {
             marks_left_out,
             faults: FaultSummary::new(tables, &collected.faults),
             waits: main.and_then(|_| WaitSummary::new(tables, collected, whose)),
-            findings: find(tables, &collected.clues),
+            findings: find(tables, &collected.inputs),
             ..summary
         }
     }
@@ -215,7 +215,12 @@ impl Accumulator {
         processes.dedup();
         let recording = &tables.recording;
         // A row of merged threads was counted as one above.
-        let more = |count: fn(&Crowd) -> u64| sum(recording.crowds.iter().map(|crowd| count(crowd).saturating_sub(1)));
+        let more = |count: fn(&MergedThreads) -> u64| {
+            sum(recording
+                .merged_threads
+                .iter()
+                .map(|merged| count(merged).saturating_sub(1)))
+        };
         Summary {
             main_thread: main_thread(tables, &cpu),
             asleep: asleep(tables, &cpu),
@@ -225,8 +230,8 @@ impl Accumulator {
             samples: self.samples,
             samples_without_stack: self.samples_without_stack,
             cpu_time_ns: cpu.iter().fold(0, |sum, cpu| sum.saturating_add(*cpu)),
-            processes: (processes.len() as u64).saturating_add(more(|crowd| crowd.processes_ran)),
-            threads: (ran.count() as u64).saturating_add(more(|crowd| crowd.ran)),
+            processes: (processes.len() as u64).saturating_add(more(|merged| merged.processes_ran)),
+            threads: (ran.count() as u64).saturating_add(more(|merged| merged.ran)),
             losses: recording.losses.clone(),
             stacks: StackSummary::new(&recording.stack_ends, &recording.walks),
             faults: None,
@@ -234,8 +239,8 @@ impl Accumulator {
             marks_left_out: 0,
             waits_folded: sum(recording.folded_waits.iter().map(|folded| folded.waits)),
             requests_folded: sum(recording.folded_requests.iter().map(|folded| folded.requests)),
-            threads_together: sum(recording.crowds.iter().map(|crowd| crowd.threads)),
-            shared_rows: recording.crowds.len() as u64,
+            threads_together: sum(recording.merged_threads.iter().map(|merged| merged.threads)),
+            shared_rows: recording.merged_threads.len() as u64,
             cost: CostSummary::new(recording),
             notes: recording.notes.clone(),
             left: left(tables),

@@ -229,7 +229,7 @@ impl Tasks {
             parent,
             ..Process::born(pid, String::new(), start.max(self.recording_start))
         };
-        let stranger = self.strangers.remove(&pid);
+        let unrecorded = self.unrecorded.remove(&pid);
         let mut image = Image {
             since: start,
             ..Image::default()
@@ -247,7 +247,7 @@ impl Tasks {
                 image.space = Rc::new(RefCell::new(space.borrow().clone()));
                 self.regions += mappings;
             }
-        } else if let Some(mut space) = stranger {
+        } else if let Some(mut space) = unrecorded {
             space.code = self.new_code();
             self.regions += space.regions().len();
             image.space = Rc::new(RefCell::new(space));

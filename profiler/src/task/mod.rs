@@ -22,7 +22,7 @@ use crate::event::{At, Event, Mapping};
 use crate::fact::{Process, ProcessId, Thread, ThreadId};
 
 /// Maximum number of processes for which mappings are kept before anything else is known of them.
-const MAX_STRANGERS: usize = 1 << 16;
+const MAX_UNRECORDED: usize = 1 << 16;
 /// Maximum number of mappings of all live processes: several hundred times those of a browser.
 /// Beyond it, a fork inherits none.
 const MAX_REGIONS: usize = 1 << 23;
@@ -45,7 +45,7 @@ pub struct Tasks {
     /// Further state of processes, by [`ProcessId`].
     images: Vec<Image>,
     /// Mappings of otherwise unknown processes: perf reports those of the whole system.
-    strangers: FxHashMap<u32, Space>,
+    unrecorded: FxHashMap<u32, Space>,
     recording_start: Timestamp,
     /// Number of mappings of all address spaces; shared ones are counted more than once.
     regions: usize,
@@ -182,8 +182,8 @@ impl Tasks {
     fn map(&mut self, mapping: &Mapping) -> Option<Happening> {
         let file = self.files.intern(mapping);
         let Some(process) = self.process_of(mapping.at.pid) else {
-            if self.strangers.len() < MAX_STRANGERS || self.strangers.contains_key(&mapping.at.pid) {
-                self.strangers.entry(mapping.at.pid).or_default().map(mapping, file);
+            if self.unrecorded.len() < MAX_UNRECORDED || self.unrecorded.contains_key(&mapping.at.pid) {
+                self.unrecorded.entry(mapping.at.pid).or_default().map(mapping, file);
             }
             return None;
         };

@@ -11,7 +11,7 @@ use profiler::event::read::LogReader;
 use profiler::event::write::LogWriter;
 use profiler::event::{End, Event};
 use profiler::fact::FactSource as _;
-use profiler::fact::life::Lives;
+use profiler::fact::lifetime::Lifetimes;
 use profiler::fact::log::LogSource;
 use profiler::unwind::NoBinaries;
 use profiler_common::Loss;
@@ -108,7 +108,7 @@ fn check_lives(recording: &Recording) {
     };
     log.event(&Event::End(end)).unwrap();
     let log = LogReader::new(Cursor::new(log.finish().unwrap())).unwrap();
-    let mut lives = Lives::default();
+    let mut lives = Lifetimes::default();
     let tables = LogSource::new(log, &NoBinaries).replay(&mut lives).unwrap();
     let check = lives.check(&tables);
     assert!(check.threads > 5, "{} threads", check.threads);

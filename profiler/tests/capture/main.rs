@@ -11,10 +11,10 @@ mod endings;
 mod exchange;
 mod faults;
 mod harness;
+mod live_threads;
 mod program;
 mod scopes;
 mod stacks;
-mod survivors;
 #[path = "../e2e/harness/taken.rs"]
 mod taken;
 mod verifier;

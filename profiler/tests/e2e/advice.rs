@@ -89,7 +89,7 @@ fn root_leaves_nothing_in_another_users_home() {
 #[test]
 fn a_profile_does_not_go_to_standard_output() {
     for verb in ["record", "convert", "trim"] {
-        let outcome = Ngmi::verb(verb).args(["-o", "-"]).run();
+        let outcome = Ngmi::subcommand(verb).args(["-o", "-"]).run();
         outcome.expect_code(2);
         assert!(outcome.stderr.contains("name a file (`./-`"), "{}", outcome.stderr);
         outcome.expect_files(&[]);

@@ -38,7 +38,7 @@ impl Drop for Busy {
 
 /// Compares each thread's lifetime with its on-CPU and off-CPU time, by `ngmi waits`.
 fn check_lives(outcome: &Outcome) {
-    let said = Ngmi::verb("waits").arg(outcome.file("log")).arg("--json").run();
+    let said = Ngmi::subcommand("waits").arg(outcome.file("log")).arg("--json").run();
     said.expect_code(0);
     let waits: Value = serde_json::from_str(&said.stdout).unwrap();
     let number = |value: &Value| value.as_u64().unwrap();

@@ -150,7 +150,7 @@ fn a_killed_recorder_leaves_a_log_that_converts() {
 }
 
 fn convert(log: &std::path::Path) {
-    let outcome = Ngmi::verb("convert").arg(log).args(["-o", "out.json.gz"]).run();
+    let outcome = Ngmi::subcommand("convert").arg(log).args(["-o", "out.json.gz"]).run();
     assert!(outcome.profile().main_of("burn").share("burn_here") > 0.9);
 }
 
@@ -162,7 +162,7 @@ fn a_kept_log_gives_the_same_profile_again() {
         .program(Oracle::c("split"), ["1000"])
         .run();
     let first = outcome.profile();
-    let again = Ngmi::verb("convert")
+    let again = Ngmi::subcommand("convert")
         .arg(outcome.file("log"))
         .args(["-o", "out.json.gz"])
         .run()
@@ -183,7 +183,7 @@ fn a_kept_log_needs_neither_the_binaries_nor_their_names() {
     outcome.expect_code(0);
     let first = outcome.profile();
     std::fs::remove_file(&split.path).unwrap();
-    let profile = Ngmi::verb("convert")
+    let profile = Ngmi::subcommand("convert")
         .arg(outcome.file("log"))
         .args(["-o", "out.json.gz"])
         .run()
@@ -216,5 +216,8 @@ fn every_profile_passes_the_lint() {
     needs_capture!();
     let outcome = Ngmi::record().program(Oracle::c("threads"), [""; 0]).run();
     outcome.expect_code(0);
-    Ngmi::verb("lint").arg(outcome.file("out.json.gz")).run().expect_code(0);
+    Ngmi::subcommand("lint")
+        .arg(outcome.file("out.json.gz"))
+        .run()
+        .expect_code(0);
 }

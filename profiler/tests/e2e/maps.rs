@@ -33,7 +33,10 @@ impl Sleeper {
     }
 
     fn maps(&self, args: &[&str]) -> Outcome {
-        Ngmi::verb("maps").arg(self.child.id().to_string()).args(args).run()
+        Ngmi::subcommand("maps")
+            .arg(self.child.id().to_string())
+            .args(args)
+            .run()
     }
 }
 
@@ -158,19 +161,22 @@ fn what_has_no_mappings_is_told_apart() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     for way in [&[][..], &["--way", "text"]] {
-        let run = || Ngmi::verb("maps").arg(&pid).args(way).run();
+        let run = || Ngmi::subcommand("maps").arg(&pid).args(way).run();
         run().expect_refusal(&["has ended", &pid]);
     }
     child.wait().unwrap();
-    Ngmi::verb("maps")
+    Ngmi::subcommand("maps")
         .arg(&pid)
         .run()
         .expect_refusal(&["no such process", "pgrep"]);
-    Ngmi::verb("maps").arg("0").run().expect_refusal(&["0"]);
+    Ngmi::subcommand("maps").arg("0").run().expect_refusal(&["0"]);
     if nix::unistd::geteuid().is_root()
         && std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n")
     {
-        Ngmi::verb("maps").arg("2").run().expect_refusal(&["kernel thread"]);
+        Ngmi::subcommand("maps")
+            .arg("2")
+            .run()
+            .expect_refusal(&["kernel thread"]);
     }
 }
 

@@ -194,7 +194,7 @@ fn a_pid_that_nobody_has_waited_for() {
 fn an_output_that_can_not_be_written() {
     needs_capture!();
     for place in ["/proc/profile.json.gz", "/no/such/folder/p.json.gz", "/", ".."] {
-        let outcome = Ngmi::verb("record")
+        let outcome = Ngmi::subcommand("record")
             .args(["--save-only", "-o", place])
             .program("touch", ["it-ran"])
             .run();
@@ -218,21 +218,21 @@ fn an_output_through_a_link_is_not_followed() {
 #[test]
 fn no_event_log_at_all() {
     for (name, bytes) in [("empty", &b""[..]), ("text", b"hello\n"), ("zeros", &[0; 1 << 12])] {
-        let ngmi = Ngmi::verb("convert");
+        let ngmi = Ngmi::subcommand("convert");
         std::fs::write(ngmi.dir().join("out.json.gz"), OLD).unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         let log = elsewhere.path().join(name);
         std::fs::write(&log, bytes).unwrap();
         refused(&ngmi.arg(&log).args(["-o", "out.json.gz"]).run(), &[name]);
     }
-    let ngmi = Ngmi::verb("convert");
+    let ngmi = Ngmi::subcommand("convert");
     std::fs::write(ngmi.dir().join("out.json.gz"), OLD).unwrap();
     refused(&ngmi.args(["no-such-log", "-o", "out.json.gz"]).run(), &["no-such-log"]);
 }
 
 /// Converts a damaged log, which must produce a profile of the rest or a refusal, never a panic or a partial profile.
 fn convert_damaged(log: &[u8], what: &str) -> Option<Outcome> {
-    let ngmi = Ngmi::verb("convert");
+    let ngmi = Ngmi::subcommand("convert");
     std::fs::write(ngmi.dir().join("out.json.gz"), OLD).unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
     let path = elsewhere.path().join("damaged");
@@ -286,10 +286,10 @@ fn an_event_log_that_is_cut_or_flipped() {
 
 #[test]
 fn a_profile_that_is_none() {
-    let ngmi = Ngmi::verb("lint");
+    let ngmi = Ngmi::subcommand("lint");
     std::fs::write(ngmi.dir().join("p.json.gz"), "no profile").unwrap();
     ngmi.arg("p.json.gz").run().expect_refusal(&["p.json.gz"]);
-    Ngmi::verb("lint")
+    Ngmi::subcommand("lint")
         .arg("absent.json.gz")
         .run()
         .expect_refusal(&["absent.json.gz"]);

@@ -51,7 +51,7 @@ fn ask_from(origin: &str, (address, base): &(String, String), method: &str, path
 #[test]
 fn a_recording_is_served_until_a_signal_and_ends_like_its_command() {
     needs_capture!();
-    let ngmi = Ngmi::verb("record").args(["-o", "out.json.gz", "--no-open"]);
+    let ngmi = Ngmi::subcommand("record").args(["-o", "out.json.gz", "--no-open"]);
     let folder = ngmi.dir().to_owned();
     let mut running = ngmi.program("sh", ["-c", "exit 3"]).start();
     let server = server(&mut running, &folder);
@@ -70,7 +70,7 @@ fn a_recording_is_served_until_a_signal_and_ends_like_its_command() {
 #[test]
 fn a_server_that_stands_still_answers_when_it_goes_on() {
     needs_capture!();
-    let ngmi = Ngmi::verb("record").args(["-o", "out.json.gz", "--no-open"]);
+    let ngmi = Ngmi::subcommand("record").args(["-o", "out.json.gz", "--no-open"]);
     let folder = ngmi.dir().to_owned();
     let mut running = ngmi.program("true", [""; 0]).start();
     let server = server(&mut running, &folder);
@@ -91,7 +91,7 @@ fn a_server_that_stands_still_answers_when_it_goes_on() {
 /// Another recording may replace the profile while it is served: all responses must be from the first one.
 #[test]
 fn what_takes_the_profile_s_place_is_in_no_answer() {
-    let ngmi = Ngmi::verb("load").args(["--no-open", "profile.json"]);
+    let ngmi = Ngmi::subcommand("load").args(["--no-open", "profile.json"]);
     let folder = ngmi.dir().to_owned();
     let profile = folder.join("profile.json");
     let first = profile_synthetic::everything().json();
@@ -116,7 +116,7 @@ fn a_loaded_profile_shows_the_source_of_what_ran() {
     let profile = outcome.file("out.json.gz");
     let (library, offset, file) = a_source(&profile).expect("the oracle has debug info");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let ngmi = Ngmi::verb("load")
+    let ngmi = Ngmi::subcommand("load")
         .args(["--no-open", "--source-root"])
         .arg(root)
         .arg(&profile);

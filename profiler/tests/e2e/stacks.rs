@@ -270,7 +270,7 @@ fn without_the_walker_the_copy_is_enough_and_said_so() {
     }
     let (says, meta) = ("unwind tables in the kernel", profile.meta.to_string());
     assert!(meta.contains(says) && meta.contains("NGMI_NO_WALK is set"));
-    let doctor = Ngmi::verb("doctor").env("NGMI_NO_WALK", "1").run();
+    let doctor = Ngmi::subcommand("doctor").env("NGMI_NO_WALK", "1").run();
     let row = doctor
         .stdout
         .lines()
@@ -320,7 +320,11 @@ fn walks_that_new_tables_overtake_keep_their_leaf() {
     outcome.expect_code(0);
     let copies = |function: &str| {
         let only = ["--class", "cow", "--csv", "--function", function];
-        Ngmi::verb("faults").arg(outcome.file("log")).args(only).run().stdout
+        Ngmi::subcommand("faults")
+            .arg(outcome.file("log"))
+            .args(only)
+            .run()
+            .stdout
     };
     assert!(copies("storm_of_copies").lines().count() > 20 * 3000);
     // glibc's startup code copies no pages itself.

@@ -50,7 +50,7 @@ fn a_disk_that_fills_while_recording() {
     let disk = SmallDisk::new("64k");
     let old = disk.file("out.json.gz");
     std::fs::write(&old, "old").unwrap();
-    let outcome = Ngmi::verb("record")
+    let outcome = Ngmi::subcommand("record")
         .arg("--save-only")
         .arg("-o")
         .arg(&old)
@@ -79,7 +79,11 @@ fn a_disk_too_small_for_the_profile() {
         .program(Oracle::c("threads"), [""; 0])
         .run();
     log.expect_code(0);
-    let outcome = Ngmi::verb("convert").arg(log.file("log")).arg("-o").arg(&old).run();
+    let outcome = Ngmi::subcommand("convert")
+        .arg(log.file("log"))
+        .arg("-o")
+        .arg(&old)
+        .run();
     outcome.expect_refusal(&["out.json.gz"]);
     assert_eq!(std::fs::read(&old).unwrap(), b"old");
     assert_eq!(disk.names(), ["out.json.gz"]);

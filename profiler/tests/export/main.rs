@@ -23,8 +23,8 @@ mod lists;
 mod readers;
 mod rows;
 mod stacks;
+mod subcommand;
 mod sums;
-mod verb;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -88,7 +88,7 @@ fn every_touch_is_a_fault(tier: Tier) {
     assert_eq!(fault_around(), before);
     assert!(exact.outcome.stderr.contains("exact touch"), "{}", exact.outcome.stderr);
     for file in ["log", "out.json.gz"] {
-        let told = Ngmi::verb("faults").arg(exact.outcome.file(file)).run();
+        let told = Ngmi::subcommand("faults").arg(exact.outcome.file(file)).run();
         assert!(told.stdout.contains("exact touch"), "{file}: {}", told.stdout);
     }
 }
@@ -158,7 +158,7 @@ fn what_sigkill_leaves_the_doctor_puts_back() {
             killed.wait();
             assert_eq!(fault_around(), Some(PAGE), "still changed after SIGKILL");
             let told = match next {
-                "doctor" => Ngmi::verb("doctor").run(),
+                "doctor" => Ngmi::subcommand("doctor").run(),
                 _ => Ngmi::record().program("true", [""; 0]).run(),
             };
             told.expect_code(0);

@@ -36,5 +36,5 @@ mod mapped;
 mod memory;
 mod names;
 mod pressure;
-mod verb;
+mod subcommand;
 mod writes;

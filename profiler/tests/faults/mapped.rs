@@ -85,7 +85,7 @@ fn report(tier: Tier, (kind, pattern): (&str, &str), folder: &Path) -> Option<(K
 }
 
 fn read(file: &Path) -> Report {
-    let outcome = Ngmi::verb("faults").arg(file).arg("--json").run();
+    let outcome = Ngmi::subcommand("faults").arg(file).arg("--json").run();
     outcome.expect_code(0);
     serde_json::from_str(&outcome.stdout).unwrap()
 }

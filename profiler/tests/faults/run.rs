@@ -100,7 +100,11 @@ pub fn read_said(outcome: &Outcome) -> Option<Said> {
 /// `ngmi faults FILE --ndjson`, as text.
 #[track_caller]
 pub fn ndjson(file: &Path, arguments: &[&str]) -> String {
-    let outcome = Ngmi::verb("faults").arg(file).arg("--ndjson").args(arguments).run();
+    let outcome = Ngmi::subcommand("faults")
+        .arg(file)
+        .arg("--ndjson")
+        .args(arguments)
+        .run();
     outcome.expect_code(0);
     outcome.stdout
 }
@@ -116,7 +120,7 @@ pub fn rows(file: &Path, arguments: &[&str]) -> Vec<Row> {
 /// The tables of a log or of a profile.
 #[track_caller]
 pub fn tables(file: &Path) -> Tables {
-    let outcome = Ngmi::verb("faults").arg(file).arg("--json").run();
+    let outcome = Ngmi::subcommand("faults").arg(file).arg("--json").run();
     outcome.expect_code(0);
     serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {}", outcome.stdout))
 }

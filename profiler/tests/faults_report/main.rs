@@ -2,18 +2,18 @@
 //! program can read, despite hostile names.
 #![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
-#[path = "../made_up/tables.rs"]
-mod made_up;
-#[path = "../made_up/log.rs"]
-mod made_up_log;
+#[path = "../fixtures/log.rs"]
+mod fixture_log;
+#[path = "../fixtures/tables.rs"]
+mod fixtures;
 
 mod beside;
 mod explorer;
 mod phases;
 mod rows;
+mod subcommand;
 mod synthetic;
 mod tables;
-mod verb;
 
 use profiler::fact::{FactSource as _, Tables};
 use profiler::report::faults::{Facts, FaultReport, Selection, Selector, View};

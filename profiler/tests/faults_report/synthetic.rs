@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::made_up::{self, START, module, thread};
+use crate::fixtures::{self, START, module, thread};
 use profiler::addr::{Avma, FileOffset, Svma, Timestamp};
 use profiler::event::{FileId, HookStatus};
 use profiler::fact::fault::{Access, Failure, FaultAccount, FaultClass, FaultWaits, FilePlace, MappedFile, PageRange};
@@ -40,7 +40,7 @@ fn process(pid: u32, name: &str, parent: Option<u32>) -> Process {
         path: format!("/usr/bin/{name}"),
         command_line: vec![name.into()].into(),
         parent: parent.map(ProcessId),
-        ..made_up::process(pid, name)
+        ..fixtures::process(pid, name)
     }
 }
 

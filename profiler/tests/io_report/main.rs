@@ -2,14 +2,14 @@
 //! program can read.
 #![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
-#[path = "../made_up/tables.rs"]
-mod made_up;
-#[path = "../made_up/log.rs"]
-mod made_up_log;
+#[path = "../fixtures/log.rs"]
+mod fixture_log;
+#[path = "../fixtures/tables.rs"]
+mod fixtures;
 
+mod subcommand;
 mod synthetic;
 mod tables;
-mod verb;
 
 use profiler::fact::{FactSource as _, Tables};
 use profiler::report::io::{Facts, IoReport, Selection, Selector, View};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::made_up::{START, module, process, thread};
+use crate::fixtures::{START, module, process, thread};
 use profiler::addr::{KernelOffset, Svma, Timestamp};
 use profiler::event::FileId;
-use profiler::fact::request::{BioSource, DeviceId, Operation, RequestKind, RequestSight};
+use profiler::fact::request::{BioSource, DeviceId, Operation, RequestCoverage, RequestKind};
 use profiler::fact::{
     BioFact, BlockDevice, Cause, FactSink, FactSource, FaultFact, Frame, FrameId, FrameName, Location, MappedFile,
     MappedFileId, ModuleId, ModuleKind, Recording, RequestFact, StackId, StackNode, Tables, ThreadId, WaitFact,
@@ -176,7 +176,7 @@ pub fn request(operation: Operation, bios: Vec<BioFact>) -> RequestFact {
         depth: 1,
         error: 0,
         requeues: 0,
-        sight: RequestSight::Whole,
+        coverage: RequestCoverage::Full,
         bio_only: false,
         bios,
     }

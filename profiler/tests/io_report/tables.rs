@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use profiler::addr::{Avma, FileOffset};
 use profiler::fact::fault::{Access, FaultClass, FaultWaits, FilePlace};
-use profiler::fact::request::{BioSource, DeviceId, Operation, RequestKind, RequestSight};
-use profiler::fact::wait::Sight;
+use profiler::fact::request::{BioSource, DeviceId, Operation, RequestCoverage, RequestKind};
+use profiler::fact::wait::Coverage;
 use profiler::fact::{
     BioFact, Cause, Effect, EffectKind, FaultFact, MappedFileId, Reason, RequestFact, RequestRef, StackId, ThreadId,
     WaitFact, WaitReason,
@@ -71,7 +71,7 @@ fn story() -> Made {
             ..request(Operation::Read, vec![bio(90, 300, 512)])
         },
         RequestFact {
-            sight: RequestSight::NoEnd,
+            coverage: RequestCoverage::EndMissed,
             ..request(Operation::Read, vec![bio(99, 700, 4096)])
         },
     ])
@@ -218,7 +218,7 @@ fn rows_tell_the_largest_part_and_how_long_it_held_up_threads() {
         reason: WaitReason::Disk,
         call: None,
         waker: None,
-        sight: Sight::Whole,
+        coverage: Coverage::Full,
         in_fault: false,
     };
     let cause = Cause {
@@ -330,7 +330,7 @@ prop_compose! {
     fn any_request()(
         (start, length, device) in (0..900_000_u64, 0..1_000_000_000_000_u64, 0..4_u32),
         (operation, error, depth) in (0..6_usize, any::<i32>(), 0..2000_u32),
-        (bytes, sight) in (any::<u32>(), 0..3_u8),
+        (bytes, coverage) in (any::<u32>(), 0..3_u8),
         parts in prop::collection::vec((any::<u32>(), 0..4_u32, 0..4_u32, 0..8_u32, any::<bool>()), 0..5),
     ) -> RequestFact {
         let bios = parts.into_iter().map(|(bytes, thread, file, stack, in_fault)| BioFact {
@@ -346,7 +346,7 @@ prop_compose! {
             queued: Some(Duration::from_nanos(length)),
             service: Some(Duration::from_nanos(length / 2)),
             device: DeviceId(device),
-            sight: [RequestSight::Whole, RequestSight::NoStart, RequestSight::NoEnd][usize::from(sight)],
+            coverage: [RequestCoverage::Full, RequestCoverage::StartMissed, RequestCoverage::EndMissed][usize::from(coverage)],
             error, depth, bytes,
             ..request(Operation::ALL[operation], bios.collect())
         }

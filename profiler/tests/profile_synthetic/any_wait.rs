@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use profiler::addr::Timestamp;
-use profiler::fact::request::{BioFact, BioSource, Operation, RequestKind, RequestSight};
-use profiler::fact::wait::{Sight, WaitCall, WaitReason, WakerFact};
+use profiler::fact::request::{BioFact, BioSource, Operation, RequestCoverage, RequestKind};
+use profiler::fact::wait::{Coverage, WaitCall, WaitReason, WakerFact};
 use profiler::fact::{DeviceId, MappedFileId, RequestFact, StackId, ThreadId, WaitFact};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -59,11 +59,21 @@ fn wait() -> impl Strategy<Value = WaitFact> {
         prop_oneof![Just(None), ns().prop_map(Some)],
         prop_oneof![Just(1), any::<u32>()],
     );
-    let sight = select(vec![Sight::Whole, Sight::LikeEarlier, Sight::NoStart, Sight::NoEnd]);
-    let what = (select(WaitReason::ALL.to_vec()), sight, any::<bool>());
+    let coverage = select(vec![
+        Coverage::Full,
+        Coverage::StackReused,
+        Coverage::StartMissed,
+        Coverage::EndMissed,
+    ]);
+    let what = (select(WaitReason::ALL.to_vec()), coverage, any::<bool>());
     let who = (stack(), prop::option::of(call()), prop::option::of(waker()));
     (when, sums, what, who).prop_map(
-        |((start, length, thread), (off, queued, longest, count), (reason, sight, in_fault), (stack, call, waker))| {
+        |(
+            (start, length, thread),
+            (off, queued, longest, count),
+            (reason, coverage, in_fault),
+            (stack, call, waker),
+        )| {
             let off = off.unwrap_or(Duration::from_nanos(length));
             WaitFact {
                 // Some are before the recording's start.
@@ -78,7 +88,7 @@ fn wait() -> impl Strategy<Value = WaitFact> {
                 reason,
                 call,
                 waker,
-                sight,
+                coverage,
                 in_fault,
             }
         },
@@ -135,20 +145,30 @@ fn request() -> impl Strategy<Value = RequestFact> {
         Operation::WriteZeroes,
         Operation::Other,
     ]);
-    let sight = select(vec![RequestSight::Whole, RequestSight::NoStart, RequestSight::NoEnd]);
+    let coverage = select(vec![
+        RequestCoverage::Full,
+        RequestCoverage::StartMissed,
+        RequestCoverage::EndMissed,
+    ]);
     let flags: [_; 6] = std::array::from_fn(|_| any::<bool>());
     let when = (0..1u64 << 45, 0..1u64 << 40, 0u32..2, any::<u64>(), any::<u32>());
     let times = (prop::option::of(ns()), prop::option::of(ns()));
     let counts = (any::<u32>(), any::<i32>(), any::<u32>());
     (
         when,
-        (operation, sight, flags),
+        (operation, coverage, flags),
         times,
         counts,
         prop::collection::vec(bio(), 0..4),
     )
         .prop_map(
-            |((start, length, device, sector, bytes), (operation, sight, flags), (queued, service), counts, bios)| {
+            |(
+                (start, length, device, sector, bytes),
+                (operation, coverage, flags),
+                (queued, service),
+                counts,
+                bios,
+            )| {
                 RequestFact {
                     start: Timestamp(START + start),
                     end: Timestamp(START + start + length),
@@ -168,7 +188,7 @@ fn request() -> impl Strategy<Value = RequestFact> {
                     depth: counts.0,
                     error: counts.1,
                     requeues: counts.2,
-                    sight,
+                    coverage,
                     bio_only: flags[5],
                     bios,
                 }

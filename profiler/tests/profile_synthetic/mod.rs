@@ -3,9 +3,9 @@
 #![allow(dead_code, unused_imports, clippy::unwrap_used)]
 
 mod faults;
+#[path = "../fixtures/tables.rs"]
+mod fixtures;
 mod large;
-#[path = "../made_up/tables.rs"]
-mod made_up;
 mod recording;
 mod waits;
 
@@ -80,7 +80,7 @@ pub fn process(pid: u32, name: &str, parent: Option<u32>, main: u32) -> Process 
         parent: parent.map(ProcessId),
         main_thread: Some(ThreadId(main)),
         start: at(0),
-        ..made_up::process(pid, name)
+        ..fixtures::process(pid, name)
     }
 }
 
@@ -88,7 +88,7 @@ pub fn thread(process: u32, tid: u32, name: &str, is_main: bool) -> Thread {
     Thread {
         is_main,
         start: at(0),
-        ..made_up::thread(process, tid, name)
+        ..fixtures::thread(process, tid, name)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Metadata of the recording as a whole.
 
-use profiler::event::{Cost, HalfCost, HookStatus, ProgramCost, ProgramCosts, RingCost};
+use profiler::event::{Cost, HookStatus, ProcessCost, ProgramCost, ProgramCosts, RingCost};
 use profiler::fact::{Recording, StackEnds, TruncationReason, Walks};
 
 use super::{MS, at};
@@ -67,14 +67,14 @@ pub fn recording() -> Recording {
         requests_seen: 0,
         folded_requests: Vec::new(),
         cpu_time_seen: 99 * MS,
-        crowds: Vec::new(),
+        merged_threads: Vec::new(),
         notes: vec!["Kernel names are hidden; run as root.".into()],
     }
 }
 
 /// With integers beyond the precision of a double.
 fn cost() -> Cost {
-    let half = |during_ns| HalfCost {
+    let half = |during_ns| ProcessCost {
         before_ns: 1,
         during_ns,
         after_ns: 3,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use profiler::addr::Timestamp;
-use profiler::fact::request::{BioFact, BioSource, Operation, RequestKind, RequestSight};
-use profiler::fact::wait::{Sight, WaitCall, WaitReason, WakerFact};
+use profiler::fact::request::{BioFact, BioSource, Operation, RequestCoverage, RequestKind};
+use profiler::fact::wait::{Coverage, WaitCall, WaitReason, WakerFact};
 use profiler::fact::{
     BlockDevice, Cause, DeviceId, Effect, EffectKind, HolderRef, MappedFileId, Reason, RequestFact, RequestRef,
     StackId, ThreadId, WaitFact,
@@ -27,7 +27,7 @@ pub fn wait(start: u64, end: u64, thread: u32, reason: WaitReason) -> WaitFact {
         reason,
         call: None,
         waker: None,
-        sight: Sight::Whole,
+        coverage: Coverage::Full,
         in_fault: false,
     }
 }
@@ -67,7 +67,7 @@ pub fn request(start: u64, end: u64) -> RequestFact {
         depth: 1,
         error: 0,
         requeues: 0,
-        sight: RequestSight::Whole,
+        coverage: RequestCoverage::Full,
         bio_only: false,
         bios: vec![bio],
     }
@@ -156,7 +156,7 @@ fn waits(evil: &[String]) -> Vec<WaitFact> {
         queued: Duration::from_micros(20),
         longest: Duration::from_micros(90),
         count: 12,
-        sight: Sight::LikeEarlier,
+        coverage: Coverage::StackReused,
         ..wait(42, 48, 1, WaitReason::Pipe)
     };
     let opened = WaitFact {
@@ -179,7 +179,7 @@ fn waits(evil: &[String]) -> Vec<WaitFact> {
         },
         WaitFact {
             stack: None,
-            sight: Sight::NoStart,
+            coverage: Coverage::StartMissed,
             ..wait(0, 90, 4, WaitReason::Poll)
         },
         WaitFact {
@@ -187,7 +187,7 @@ fn waits(evil: &[String]) -> Vec<WaitFact> {
             ..wait(0, 3, 2, WaitReason::RunQueue)
         },
         WaitFact {
-            sight: Sight::NoEnd,
+            coverage: Coverage::EndMissed,
             ..wait(99, 100, 4, WaitReason::Sleep)
         },
         wait(20, 20, 3, WaitReason::Unknown),
@@ -211,7 +211,7 @@ fn requests(evil: &[String]) -> Vec<RequestFact> {
         depth: u32::MAX,
         error: -5,
         requeues: 3,
-        sight: RequestSight::NoEnd,
+        coverage: RequestCoverage::EndMissed,
         bio_only: true,
         bios: Vec::new(),
         ..request(80, 100)

@@ -5,7 +5,7 @@ use profiler::fact::budget::{Budget, Collected};
 use profiler::fact::sanitize::{Person, sanitize};
 use profiler::fact::strings::{self, Kind};
 use profiler::profile::lint;
-use profiler::report::reveals::reveals;
+use profiler::report::privacy::disclosures;
 use proptest::prelude::*;
 
 use super::profile_synthetic::everything;
@@ -47,7 +47,7 @@ fn sanitized((mut tables, mut collected): (Tables, Collected), mut person: Perso
     assert_eq!(lint(after.as_bytes()), Vec::<String>::new());
     // Reading it back gives the same.
     assert_eq!(read(after.as_bytes()).0.processes, tables.processes);
-    let lines = reveals(&mut tables, &mut collected, &person).join("\n");
+    let lines = disclosures(&mut tables, &mut collected, &person).join("\n");
     assert!(lines.contains("no arguments") && lines.contains("not named"), "{lines}");
     after
 }
@@ -62,7 +62,7 @@ fn without_the_person_nothing_tells_of_the_person() {
     let (mut tables, mut collected) = alice();
     let mut seen = person.clone();
     seen.add_seen(&mut tables, &mut collected);
-    let lines = reveals(&mut tables, &mut collected, &seen).join("\n");
+    let lines = disclosures(&mut tables, &mut collected, &seen).join("\n");
     for word in ["command lines: 1, e.g. tool: ", "/home/alice.smith", "wonderland"] {
         assert!(lines.contains(word), "{lines}");
     }

@@ -59,7 +59,7 @@ fn the_kernels_own_count_is_told_exactly_on_request() {
 
 /// The kept log reports the same as the recording did, except the cost of building the profile.
 fn kept(outcome: &Outcome, cost: &Value) {
-    let again = Ngmi::verb("convert")
+    let again = Ngmi::subcommand("convert")
         .args(["--json", "-o", "out.json.gz"])
         .arg(outcome.file("log"))
         .run();

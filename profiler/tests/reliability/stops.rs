@@ -189,7 +189,7 @@ fn both_halves_are_killed() {
 
 /// The profile contains everything that reached the log up to a quarter of a second before the end.
 fn expect_convertible(log: &Path) {
-    let outcome = Ngmi::verb("convert").arg(log).args(["-o", "out.json.gz"]).run();
+    let outcome = Ngmi::subcommand("convert").arg(log).args(["-o", "out.json.gz"]).run();
     let profile = outcome.profile();
     let burn = profile.main_of("burn");
     assert!(
@@ -232,7 +232,7 @@ fn the_process_that_makes_the_profile_is_killed() {
 #[test]
 fn the_server_is_killed() {
     needs_capture!();
-    let ngmi = Ngmi::verb("record").args(["-o", "out.json.gz", "--no-open"]);
+    let ngmi = Ngmi::subcommand("record").args(["-o", "out.json.gz", "--no-open"]);
     let folder = ngmi.dir().to_owned();
     let mut running = ngmi.program(Oracle::c("burn"), ["300"]).start();
     running.wait_until("the link", |_| {

@@ -8,10 +8,10 @@ use profiler::event::read::LogReader;
 use profiler::event::write::LogWriter;
 use profiler::event::{Bio, Device, End, Event, Fault, Header, PagesRead, Request, Sample, TaskExit, TaskNew, Wait};
 use profiler::fact::log::LogSource;
-use profiler::fact::request::RequestSight;
-use profiler::fact::wait::Sight;
+use profiler::fact::request::RequestCoverage;
+use profiler::fact::wait::Coverage;
 use profiler::fact::{
-    BioFact, FactSink, FactSource, FaultFact, Mark, PagesReadFact, RequestFact, SampleFact, Tables, WaitFact, life,
+    BioFact, FactSink, FactSource, FaultFact, Mark, PagesReadFact, RequestFact, SampleFact, Tables, WaitFact, lifetime,
 };
 use profiler::unwind::NoBinaries;
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ struct Facts {
     reads: Vec<PagesReadFact>,
     requests: Vec<RequestFact>,
     marks: Vec<Mark>,
-    lives: life::Lives,
+    lives: lifetime::Lifetimes,
 }
 
 impl FactSink for Facts {
@@ -194,7 +194,10 @@ fn what_was_before_is_no_fact_and_what_was_under_way_begins_with_the_recording()
     let [wait] = &facts.waits[..] else {
         panic!("{:?}", facts.waits)
     };
-    assert_eq!((wait.start.0, ns(wait.off), wait.sight), (START, 500, Sight::NoStart));
+    assert_eq!(
+        (wait.start.0, ns(wait.off), wait.coverage),
+        (START, 500, Coverage::StartMissed)
+    );
     let [fault] = &facts.faults[..] else {
         panic!("{:?}", facts.faults)
     };
@@ -204,10 +207,15 @@ fn what_was_before_is_no_fact_and_what_was_under_way_begins_with_the_recording()
         panic!("{:?}", facts.requests)
     };
     assert_eq!(
-        (under_way.start.0, under_way.sight, under_way.service, under_way.queued),
-        (START, RequestSight::NoStart, None, None)
+        (
+            under_way.start.0,
+            under_way.coverage,
+            under_way.service,
+            under_way.queued
+        ),
+        (START, RequestCoverage::StartMissed, None, None)
     );
-    assert_eq!((whole.start.0, whole.sight), (after, RequestSight::Whole));
+    assert_eq!((whole.start.0, whole.coverage), (after, RequestCoverage::Full));
     assert_eq!(facts.marks, Vec::new());
     assert!(tables.threads.iter().all(|thread| thread.start.0 >= START));
     assert_eq!(tables.recording.end.0, END);

@@ -10,7 +10,7 @@ use profiler::event::{
     StackAhead, Stacks, Wait, Waker,
 };
 use profiler::fact::log::LogSource;
-use profiler::fact::request::{BioSource, Operation, RequestSight};
+use profiler::fact::request::{BioSource, Operation, RequestCoverage};
 use profiler::fact::{Cause, EffectKind, FactSink, FactSource, Mark, Reason, RequestFact, SampleFact, Tables};
 use profiler::unwind::NoBinaries;
 use profiler_common::block::{
@@ -271,8 +271,8 @@ fn what_a_kernel_thread_writes_and_what_nobody_saw_begin() {
         panic!("{:?}", facts.requests)
     };
     assert_eq!(
-        (early.sight, early.bios.len(), early.service),
-        (RequestSight::NoStart, 0, None)
+        (early.coverage, early.bios.len(), early.service),
+        (RequestCoverage::StartMissed, 0, None)
     );
     assert_eq!((early.start, early.end), (Timestamp(1050), Timestamp(1050)));
     assert_eq!(
@@ -293,8 +293,8 @@ fn what_a_kernel_thread_writes_and_what_nobody_saw_begin() {
     assert_eq!((mapped.bio_only, mapped.queued, mapped.service), (true, ns(0), ns(100)));
     assert_eq!(tables.devices[mapped.device.index()].name, "253:0");
     assert_eq!(
-        (unfinished.sight, unfinished.end),
-        (RequestSight::NoEnd, Timestamp(1500))
+        (unfinished.coverage, unfinished.end),
+        (RequestCoverage::EndMissed, Timestamp(1500))
     );
     assert_eq!(
         (unfinished.start, unfinished.bytes, unfinished.service),

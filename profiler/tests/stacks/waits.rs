@@ -9,7 +9,7 @@ use profiler::event::{
     Call, CallPath, Event, FileId, FileName, KernelStack, OpenFile, StackAhead, Stacks, TaskNew, UserStack, Wait, Waker,
 };
 use profiler::fact::log::LogSource;
-use profiler::fact::wait::{Sight, WaitReason};
+use profiler::fact::wait::{Coverage, WaitReason};
 use profiler::fact::{FactSink, FactSource, Location, Mark, SampleFact, Tables, WaitFact};
 use profiler::unwind::NoBinaries;
 use profiler_common::stack::{FLAG_USER_REGS, FLAG_WALK_COMPLETE};
@@ -161,7 +161,7 @@ fn a_stack_that_came_ahead_is_the_waits() {
         (fact.off, fact.queued, fact.blocked(), fact.longest),
         (ns(100), ns(30), ns(70), ns(100))
     );
-    assert_eq!((fact.sight, fact.count, fact.in_fault), (Sight::Whole, 1, false));
+    assert_eq!((fact.coverage, fact.count, fact.in_fault), (Coverage::Full, 1, false));
     let ends = &tables.recording.wait_stack_ends;
     assert_eq!(ends.iter().map(|end| end.samples).sum::<u64>(), 1);
     assert_eq!((tables.recording.waits_seen, tables.recording.stack_ends.len()), (1, 0));
@@ -183,7 +183,7 @@ fn a_wait_without_one_has_its_own() {
         }),
     ];
     let (tables, fact) = only(&events);
-    assert_eq!((fact.reason, fact.sight), (WaitReason::Sleep, Sight::LikeEarlier));
+    assert_eq!((fact.reason, fact.coverage), (WaitReason::Sleep, Coverage::StackReused));
     assert_eq!((fact.off, fact.count), (Duration::from_nanos(40), 5));
     assert_eq!(locations(&tables, fact.stack).len(), 2);
     assert_eq!(tables.recording.waits_seen, 5);
@@ -335,15 +335,19 @@ fn what_was_not_seen_is_said() {
         with(500, sw::WAIT_PREEMPTED, 0),
         with(600, 0, state::STOPPED),
     ];
-    let told: Vec<_> = facts(&events).1.iter().map(|fact| (fact.sight, fact.reason)).collect();
+    let told: Vec<_> = facts(&events)
+        .1
+        .iter()
+        .map(|fact| (fact.coverage, fact.reason))
+        .collect();
     assert_eq!(
         told,
         [
-            (Sight::NoStart, WaitReason::Unknown),
-            (Sight::NoEnd, WaitReason::Kernel),
-            (Sight::Whole, WaitReason::RunQueue),
-            (Sight::Whole, WaitReason::RunQueue),
-            (Sight::Whole, WaitReason::Stopped),
+            (Coverage::StartMissed, WaitReason::Unknown),
+            (Coverage::EndMissed, WaitReason::Kernel),
+            (Coverage::Full, WaitReason::RunQueue),
+            (Coverage::Full, WaitReason::RunQueue),
+            (Coverage::Full, WaitReason::Stopped),
         ]
     );
 }

@@ -68,7 +68,7 @@ impl Hung {
             .args(["-d", "1", "--keep-events", "log", "-p", &pid])
             .run();
         outcome.expect_code(0);
-        let said = Ngmi::verb("waits").arg(outcome.file("log")).arg("--ndjson").run();
+        let said = Ngmi::subcommand("waits").arg(outcome.file("log")).arg("--ndjson").run();
         let rows = serde_json::Deserializer::from_str(&said.stdout).into_iter();
         (outcome, rows.map(Result::unwrap).collect())
     }

@@ -139,7 +139,10 @@ impl Disk {
 
 #[track_caller]
 fn tables(log: &Path, device: &str) -> Tables {
-    let said = Ngmi::verb("io").arg(log).args(["--json", "--device", device]).run();
+    let said = Ngmi::subcommand("io")
+        .arg(log)
+        .args(["--json", "--device", device])
+        .run();
     said.expect_code(0);
     serde_json::from_str(&said.stdout).unwrap()
 }

@@ -86,7 +86,7 @@ pub struct Life {
 #[derive(Debug, Deserialize)]
 struct Tables {
     recording: Recording,
-    lives: Lives,
+    lives: Lifetimes,
 }
 
 #[derive(Debug, Deserialize)]
@@ -105,7 +105,7 @@ struct Hook {
 }
 
 #[derive(Debug, Deserialize)]
-struct Lives {
+struct Lifetimes {
     each: Vec<Life>,
 }
 
@@ -200,7 +200,7 @@ fn record_once(name: &str, command: &dyn Fn(&Path, &Path) -> Vec<OsString>) -> O
 /// Output of a subcommand for the log, value by value. `None` if it reports nothing and fails.
 #[track_caller]
 fn print<T: DeserializeOwned>(outcome: &Outcome, verb: &str, form: &str) -> Option<Vec<T>> {
-    let said = Ngmi::verb(verb).arg(outcome.file("log")).arg(form).run();
+    let said = Ngmi::subcommand(verb).arg(outcome.file("log")).arg(form).run();
     said.expect_no_panic();
     if said.code() != 0 {
         return None;

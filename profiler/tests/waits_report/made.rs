@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::made_up::{START, module, process, thread};
+use crate::fixtures::{START, module, process, thread};
 use profiler::addr::{KernelOffset, Svma, Timestamp};
-use profiler::fact::wait::{Sight, WaitCall, WakerFact};
+use profiler::fact::wait::{Coverage, WaitCall, WakerFact};
 use profiler::fact::{
     Cause, Effect, EffectKind, FactSink, Frame, FrameId, FrameName, HolderRef, Location, MappedFile, MappedFileId,
     ModuleId, ModuleKind, Reason, SourceFrame, StackId, StackNode, Tables, ThreadId, WaitFact, WaitReason,
@@ -135,7 +135,12 @@ pub fn numbered(i: u64, stacks: &[StackId]) -> WaitFact {
             2 => Some(waker(None, Some(true))),
             _ => Some(waker(None, None)),
         },
-        sight: [Sight::Whole, Sight::LikeEarlier, Sight::NoStart, Sight::NoEnd][index(4)],
+        coverage: [
+            Coverage::Full,
+            Coverage::StackReused,
+            Coverage::StartMissed,
+            Coverage::EndMissed,
+        ][index(4)],
         in_fault: i.is_multiple_of(9),
     }
 }

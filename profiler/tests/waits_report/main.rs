@@ -2,11 +2,11 @@
 //! can read, despite hostile names.
 #![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
-#[path = "../made_up/tables.rs"]
-mod made_up;
-#[path = "../made_up/log.rs"]
-mod made_up_log;
+#[path = "../fixtures/log.rs"]
+mod fixture_log;
+#[path = "../fixtures/tables.rs"]
+mod fixtures;
 
 mod made;
+mod subcommand;
 mod tables;
-mod verb;

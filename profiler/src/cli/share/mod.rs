@@ -38,7 +38,7 @@ fn share(args: &Share) -> Result<ExitCode> {
         "anyone with the link will be able to read, in {}:",
         args.profile.display()
     ));
-    for line in &prepared.reveals {
+    for line in &prepared.disclosures {
         say(format_args!("  {line}"));
     }
     if !args.sanitize {

@@ -15,7 +15,7 @@ use crate::fact::budget::{Budget, Collector};
 use crate::fact::sanitize::{Names, sanitize};
 use crate::fact::strings::Kind;
 use crate::profile::{gzip, texts};
-use crate::report::reveals::reveals;
+use crate::report::privacy::disclosures;
 use crate::report::text::fit;
 
 /// Magic bytes of a gzip file.
@@ -31,7 +31,7 @@ pub struct Prepared {
     /// The gzip-compressed profile.
     pub file: File,
     /// What it reveals, in sentences.
-    pub reveals: Vec<String>,
+    pub disclosures: Vec<String>,
     /// Names of users and machines that are kept, because they are also common words.
     pub common_words: Vec<String>,
 }
@@ -69,11 +69,11 @@ pub fn prepare(args: &Share) -> Result<Prepared> {
         as_it_is(profile)?
     };
     check_size(&file)?;
-    let reveals = reveals(&mut tables, &mut collected, &person);
+    let disclosures = disclosures(&mut tables, &mut collected, &person);
     let common_words = person.common_words().filter(|_| args.sanitize).cloned().collect();
     Ok(Prepared {
         file,
-        reveals,
+        disclosures,
         common_words,
     })
 }

@@ -4,19 +4,19 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::fact::made_up;
-use crate::fact::request::{BioFact, BioSource, Operation, RequestKind, RequestSight};
-use crate::fact::wait::{Sight, WaitReason};
+use crate::fact::fixtures;
+use crate::fact::request::{BioFact, BioSource, Operation, RequestCoverage, RequestKind};
+use crate::fact::wait::{Coverage, WaitReason};
 use crate::fact::{DeviceId, Effect, EffectKind, HolderRef, Process, Reason, Thread};
 
 fn tables() -> Tables {
     let process = Process {
         main_thread: Some(ThreadId(0)),
-        ..made_up::process(1, "p")
+        ..fixtures::process(1, "p")
     };
     let thread = |tid| Thread {
         is_main: tid == 1,
-        ..made_up::thread(0, tid)
+        ..fixtures::thread(0, tid)
     };
     Tables {
         processes: vec![process],
@@ -38,7 +38,7 @@ pub(super) fn wait(start: u64, off: u64, kind: usize) -> WaitFact {
         reason: WaitReason::ALL[kind % 7],
         call: None,
         waker: None,
-        sight: Sight::Whole,
+        coverage: Coverage::Full,
         in_fault: kind.is_multiple_of(2),
     }
 }
@@ -77,10 +77,10 @@ fn request(start: u64, length: u64, bytes: u32) -> RequestFact {
         depth: 0,
         error: 0,
         requeues: 0,
-        sight: if bytes.is_multiple_of(7) {
-            RequestSight::NoEnd
+        coverage: if bytes.is_multiple_of(7) {
+            RequestCoverage::EndMissed
         } else {
-            RequestSight::Whole
+            RequestCoverage::Full
         },
         bio_only: false,
         bios: vec![bio; usize::try_from(bytes % 4).unwrap()],

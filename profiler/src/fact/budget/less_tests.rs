@@ -39,7 +39,7 @@ fn the_totals_stay() {
 }
 
 /// Faults and waits with a stack each, in a collector with less capacity afterwards.
-fn crowded(shrinks: bool) -> Collected {
+fn thinned(shrinks: bool) -> Collected {
     let mut tables = tables(9);
     let mut collector = Collector::new(Budget {
         samples: 450_000,
@@ -66,7 +66,7 @@ fn crowded(shrinks: bool) -> Collected {
 
 #[test]
 fn sums_stay_when_their_stacks_go() {
-    let [before, after] = [false, true].map(crowded);
+    let [before, after] = [false, true].map(thinned);
     let faults = |collected: &Collected| {
         let sums = collected.folded_stacks.iter();
         sums.fold([0; 3], |all, sum| {

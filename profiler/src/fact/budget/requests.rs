@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::load::Load;
 use crate::addr::{Timestamp, ns};
 use crate::fact::prune::{Visit, visit_bios};
-use crate::fact::request::{Operation, RequestSight};
+use crate::fact::request::{Operation, RequestCoverage};
 use crate::fact::{DeviceId, FoldedRequests, Recording, RequestFact};
 
 /// Exact sums of one device's requests, folded or not.
@@ -61,7 +61,7 @@ impl DeviceTotals {
         let moves_bytes = request.operation.moves_bytes();
         let moved = if moves_bytes { request.bytes } else { 0 };
         // As `ngmi io` counts: whether it succeeded, and how long it took, is unknown.
-        if request.sight == RequestSight::NoEnd {
+        if request.coverage == RequestCoverage::EndMissed {
             self.unfinished += 1;
             self.load.add_unfinished(in_device(request), moved);
             return;

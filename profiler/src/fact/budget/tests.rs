@@ -8,19 +8,19 @@ use proptest::prelude::*;
 use super::*;
 use crate::addr::{Avma, FileOffset};
 use crate::fact::fault::{FaultClass, FilePlace, PageRange};
-use crate::fact::made_up;
+use crate::fact::fixtures;
 use crate::fact::{Frame, FrameId, Location, MappedFileId, MarkKind, Process, StackNode, Thread, TruncationReason};
 
 pub(super) fn tables(threads: u32) -> Tables {
     let thread = |tid| Thread {
         name: format!("t{tid}"),
         is_main: tid == 1,
-        ..made_up::thread(0, tid)
+        ..fixtures::thread(0, tid)
     };
     Tables {
         processes: vec![Process {
             main_thread: Some(ThreadId(0)),
-            ..made_up::process(1, "p")
+            ..fixtures::process(1, "p")
         }],
         threads: (1..=threads).map(thread).collect(),
         ..Tables::default()
@@ -197,7 +197,7 @@ pub(super) fn fault(start: u64, latency: u64, major: bool) -> FaultFact {
         }),
         major,
         pages_read: u32::from(major) * 32,
-        ..made_up::fault()
+        ..fixtures::fault()
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::addr::{Avma, FileOffset, KernelOffset, Svma};
 use crate::fact::fault::{Access, FilePlace, MappedFile};
-use crate::fact::made_up;
+use crate::fact::fixtures;
 use crate::fact::{
     Frame, FrameId, FrameName, Location, Module, ModuleId, ModuleKind, StackNode, Thread, TruncationReason,
 };
@@ -26,7 +26,7 @@ fn tables() -> Tables {
     let (loader, library) = ("/lib64/ld-linux-x86-64.so.2", "/lib/libx.so");
     let thread = Thread {
         is_main: true,
-        ..made_up::thread(0, 1)
+        ..fixtures::thread(0, 1)
     };
     Tables {
         modules: vec![
@@ -89,7 +89,7 @@ fn copied(stack: Option<StackId>, file: MappedFileId, page: u64) -> FaultFact {
             offset: FileOffset(page * 4096),
             byte: FileOffset(page * 4096),
         }),
-        ..made_up::fault()
+        ..fixtures::fault()
     }
 }
 
@@ -230,7 +230,7 @@ fn pages_count_once_and_faults_each_time() {
 #[test]
 fn what_a_process_copied_stays_in_the_sums_when_it_is_over() {
     let mut tables = tables();
-    tables.threads.push(made_up::thread(1, 2));
+    tables.threads.push(fixtures::thread(1, 2));
     let stack = stack(&mut tables, &[(LOADER, "_dl_relocate_object")]);
     let mut dirtied = Dirtied::default();
     let copy = |thread, page| FaultFact {

@@ -11,7 +11,7 @@ use super::ns;
 use crate::addr::Timestamp;
 use crate::event::FileId;
 use crate::fact::cause::RequestRef;
-use crate::fact::request::{BioFact, BioSource, RequestFact, RequestSight};
+use crate::fact::request::{BioFact, BioSource, RequestCoverage, RequestFact};
 use crate::fact::{MappedFileId, Tables, ThreadId};
 
 /// Maximum number of requests: one followed by this many completions did not just wake a thread.
@@ -129,7 +129,7 @@ pub struct Recent {
 impl Recent {
     /// Keeps a completed request; `None` if its submitters are unknown.
     pub fn push(&mut self, tables: &Tables, request: &RequestFact) -> Option<Arc<Done>> {
-        if request.bios.is_empty() || request.sight == RequestSight::NoEnd {
+        if request.bios.is_empty() || request.coverage == RequestCoverage::EndMissed {
             return None;
         }
         if self.kept.len() >= MAX_REQUESTS {

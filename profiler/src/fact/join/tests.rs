@@ -5,9 +5,9 @@ mod machine;
 use super::*;
 use crate::addr::FileOffset;
 use crate::fact::fault::{FaultClass, FaultWaits, FilePlace};
-use crate::fact::request::{BioFact, BioSource, DeviceId, Operation, RequestKind, RequestSight};
+use crate::fact::request::{BioFact, BioSource, DeviceId, Operation, RequestCoverage, RequestKind};
 use crate::fact::wait::{WaitCall, WakerFact};
-use crate::fact::{MappedFile, MappedFileId, made_up};
+use crate::fact::{MappedFile, MappedFileId, fixtures};
 
 const PAGE: u64 = 4096;
 
@@ -48,7 +48,7 @@ fn fault(thread: u32, page: u64, from: u64, to: u64) -> FaultFact {
             other_read: Some(Duration::ZERO),
             ..FaultWaits::default()
         },
-        ..made_up::fault()
+        ..fixtures::fault()
     }
 }
 
@@ -85,7 +85,7 @@ fn request(end: u64, bios: Vec<BioFact>) -> RequestFact {
         depth: 1,
         error: 0,
         requeues: 0,
-        sight: RequestSight::Whole,
+        coverage: RequestCoverage::Full,
         bio_only: false,
         bios,
     }
@@ -105,7 +105,7 @@ fn wait(thread: u32, reason: WaitReason, from: u64, woken: u64) -> WaitFact {
         reason,
         call: None,
         waker: Some(waker(None, woken, true)),
-        sight: Sight::Whole,
+        coverage: Coverage::Full,
         in_fault: false,
     }
 }

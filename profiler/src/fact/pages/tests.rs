@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::fact::fault::{FaultClass, FilePlace, MappedFile};
-use crate::fact::made_up;
+use crate::fact::fixtures;
 
 const FILE: MappedFileId = MappedFileId(0);
 
@@ -46,7 +46,7 @@ fn fault(page: u64, around: Option<(u64, u32)>, retries: Option<u32>) -> FaultFa
         }),
         retries,
         around: around.map(|(first, count)| PageRange { first, count }),
-        ..made_up::fault()
+        ..fixtures::fault()
     }
 }
 

@@ -156,34 +156,34 @@ const BORDER: Names =
     "handle_mm_fault do_user_addr_fault exc_page_fault asm_exc_page_fault do_page_fault do_mem_abort el0_da el1_abort";
 
 /// What a kernel function says, by its name in the kernel's symbol table.
-pub fn clue(function: &str) -> Option<Clue> {
+pub fn input(function: &str) -> Option<Clue> {
     let name = plain(function);
     let is = |names: Names| names.split(' ').any(|pattern| fits(pattern, name));
-    let clue = |rank, meaning| Some(Clue { rank, meaning });
+    let input = |rank, meaning| Some(Clue { rank, meaning });
     if is(FUTEX) {
-        return clue(Rank::Wait, Meaning::Futex);
+        return input(Rank::Wait, Meaning::Futex);
     }
     if is(IO) {
-        return clue(Rank::Io, Meaning::Is(Disk));
+        return input(Rank::Io, Meaning::Is(Disk));
     }
     let find = |table: &[(WaitReason, Names)]| table.iter().find(|(_, names)| is(names)).map(|(reason, _)| *reason);
     if let Some(reason) = find(&WAITS) {
-        return clue(Rank::Wait, Meaning::Is(reason));
+        return input(Rank::Wait, Meaning::Is(reason));
     }
-    clue(Rank::Place, Meaning::Is(find(&PLACES)?))
+    input(Rank::Place, Meaning::Is(find(&PLACES)?))
 }
 
-/// What the kernel's part of a stack says, innermost function first; `known` may cache results of [`clue`] by key.
+/// What the kernel's part of a stack says, innermost function first; `known` may cache results of [`input`] by key.
 pub fn of_kernel<'f, K>(
     functions: impl IntoIterator<Item = (K, &'f str)>,
     mut known: impl FnMut(K, &'f str) -> Option<Clue>,
 ) -> Option<Clue> {
     let mut best: Option<Clue> = None;
     for (key, function) in functions {
-        if let Some(clue) = known(key, function)
-            && best.is_none_or(|best| clue.rank < best.rank)
+        if let Some(input) = known(key, function)
+            && best.is_none_or(|best| input.rank < best.rank)
         {
-            best = Some(clue);
+            best = Some(input);
         }
         if BORDER.split(' ').any(|border| border == plain(function)) {
             break;

@@ -13,7 +13,7 @@ use crate::addr::{PAGE, Timestamp};
 use crate::event::{At, Bio, Device, DeviceName, Request};
 use crate::fact::blocks::{Blocks, Unfinished};
 use crate::fact::prune::Visit;
-use crate::fact::request::{BioSource, BlockDevice, DeviceId, Operation, RequestKind, RequestSight};
+use crate::fact::request::{BioSource, BlockDevice, DeviceId, Operation, RequestCoverage, RequestKind};
 use crate::fact::{BioFact, RequestFact, Tables, WaitFact};
 
 /// Maximum number of devices; on a machine with more, the last ones share an id.
@@ -200,12 +200,12 @@ fn fact(request: &Request, beginning: Timestamp, device: DeviceId, mut bios: Vec
         depth: request.depth,
         error: request.error,
         requeues: request.requeues,
-        sight: if has(REQUEST_UNFINISHED) {
-            RequestSight::NoEnd
+        coverage: if has(REQUEST_UNFINISHED) {
+            RequestCoverage::EndMissed
         } else if has(REQUEST_UNSEEN_START) || was_under_way {
-            RequestSight::NoStart
+            RequestCoverage::StartMissed
         } else {
-            RequestSight::Whole
+            RequestCoverage::Full
         },
         bio_only: has(REQUEST_BIO_ONLY),
         bios,
@@ -228,7 +228,7 @@ fn unfinished_fact(unfinished: Unfinished, device: DeviceId, end: Timestamp) -> 
         depth: 0,
         error: 0,
         requeues: 0,
-        sight: RequestSight::NoEnd,
+        coverage: RequestCoverage::EndMissed,
         bio_only: false,
         bios: vec![bio],
     }

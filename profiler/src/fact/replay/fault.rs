@@ -2,7 +2,7 @@
 
 use profiler_common::fault::{FAULT_HAS_VMA, FAULT_REMOTE};
 
-use super::{Noun, Replay};
+use super::{EventKind, Replay};
 use crate::addr::Avma;
 use crate::event::{Fault, PagesRead};
 use crate::fact::ProcessId;
@@ -13,7 +13,7 @@ use crate::task::space::Region;
 impl Replay<'_, '_> {
     pub(super) fn fault(&mut self, fault: &Fault<'_>) {
         let thread = self.tasks.thread_at(&fault.at);
-        let stack = self.stack_of(&fault.at, thread, &fault.stacks, Noun::Fault);
+        let stack = self.stack_of(&fault.at, thread, &fault.stacks, EventKind::Fault);
         let recording = &mut self.tables.recording;
         recording.faults_seen = recording.faults_seen.saturating_add(1);
         let process = self.tasks.threads[thread.index()].process;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::memo::{Key, Lasting, Spot, lasts};
-use super::{MAX_STACKS, Noun, Replay};
+use super::{EventKind, MAX_STACKS, Replay};
 use crate::addr::{Avma, KernelOffset, Timestamp};
 use crate::event::{At, Stacks};
 use crate::fact::walks::KernelWalk;
@@ -13,13 +13,19 @@ use profiler_common::stack::{FLAG_CHECK, FLAG_USER_REGS};
 
 impl Replay<'_, '_> {
     /// The stack of an event, found again or new; counts how it ended.
-    pub(super) fn stack_of(&mut self, at: &At, thread: ThreadId, stacks: &Stacks<'_>, noun: Noun) -> Option<StackId> {
-        let stack = self.resolved_stack(at, thread, stacks, noun);
+    pub(super) fn stack_of(
+        &mut self,
+        at: &At,
+        thread: ThreadId,
+        stacks: &Stacks<'_>,
+        kind: EventKind,
+    ) -> Option<StackId> {
+        let stack = self.resolved_stack(at, thread, stacks, kind);
         let tallies = &mut self.tallies;
-        let tally = match noun {
-            Noun::Sample => &mut tallies.samples,
-            Noun::Fault => &mut tallies.faults,
-            Noun::Wait => &mut tallies.waits,
+        let tally = match kind {
+            EventKind::Sample => &mut tallies.samples,
+            EventKind::Fault => &mut tallies.faults,
+            EventKind::Wait => &mut tallies.waits,
         };
         if let Some(stack) = stack {
             tally.count(&self.tables, &mut tallies.ends, stack);
@@ -33,10 +39,10 @@ impl Replay<'_, '_> {
         at: &At,
         thread: ThreadId,
         stacks: &Stacks<'_>,
-        noun: Noun,
+        kind: EventKind,
     ) -> Option<StackId> {
         let process = self.tasks.threads[thread.index()].process;
-        self.resolved((at.time, at.tid), at, Some(process), stacks, noun)
+        self.resolved((at.time, at.tid), at, Some(process), stacks, kind)
     }
 
     /// As above, for a process that may be unrecorded; a kept log finds the stack by `key`, with the time of the
@@ -47,16 +53,16 @@ impl Replay<'_, '_> {
         at: &At,
         process: Option<ProcessId>,
         stacks: &Stacks<'_>,
-        noun: Noun,
+        kind: EventKind,
     ) -> Option<StackId> {
         // Without user registers it is a kernel thread, or one that has lost them.
         let has_registers = stacks.flags & FLAG_USER_REGS != 0;
         // Also where the stack is not wanted: it is dropped when its process has ended.
         let owner = || process.filter(|process| self.tasks.owns_space_since(*process, at.time));
         let end = has_registers
-            .then(|| self.dictionary.end_of(stacks, noun, owner))
+            .then(|| self.dictionary.end_of(stacks, kind, owner))
             .flatten();
-        if self.noted_events.is_off() && !self.sink.wants_stacks(noun) {
+        if self.noted_events.is_off() && !self.sink.wants_stacks(kind) {
             return None;
         }
         let kernel = self.dictionary.kernel_of(stacks);
@@ -83,12 +89,12 @@ impl Replay<'_, '_> {
     /// What a kept log says about the event's stack.
     #[expect(clippy::option_option, reason = "the absence of a stack is known too")]
     fn known(&mut self, (time, tid): (Timestamp, u32)) -> Option<Option<StackId>> {
-        let resolved = self.beside.resolved.as_mut()?;
+        let resolved = self.preamble.resolved.as_mut()?;
         let known = resolved.stack(time, tid);
         let known = known.map(|stack| self.known.stack(&mut self.tables, &mut self.interner, stack?));
         if resolved.is_used_up() {
             self.known.give_up();
-            self.beside.resolved = None;
+            self.preamble.resolved = None;
         }
         known
     }
@@ -110,7 +116,7 @@ impl Replay<'_, '_> {
         let user = same.and_then(|same| self.memo.user_part(&self.tasks, same));
         let walked = end.filter(|_| user.is_none());
         let walked = walked.and_then(|_| self.dictionary.user.get(stacks.user));
-        let has_dump = self.beside.jit.has_dump(at.pid);
+        let has_dump = self.preamble.jit.has_dump(at.pid);
         let is_lasting =
             |same: &Key| user.is_some() || lasts(&self.tasks, *same, walked.as_ref(), Lasting::new(has_dump));
         let is_full = self.tables.stacks.len() >= MAX_STACKS;
@@ -174,7 +180,7 @@ impl Replay<'_, '_> {
         if stack.is_none() {
             stack = reason.map(|reason| self.interner.truncated(&mut self.tables, reason));
         }
-        let mut lasting = Lasting::new(self.beside.jit.has_dump(at.pid));
+        let mut lasting = Lasting::new(self.preamble.jit.has_dump(at.pid));
         for (depth, address) in walked.frames.iter().enumerate().rev().skip(shared) {
             let spot = code.map(|code| Spot::new(code, depth, *address));
             let known = spot.and_then(|spot| self.memo.frame(spot));
@@ -227,10 +233,11 @@ impl Replay<'_, '_> {
     fn user_frame(&mut self, at: &At, process: ProcessId, raw: &RawFrame) -> FrameId {
         let back = u64::from(raw.is_return_address);
         let found = match raw.place {
-            Place::MadeAtRunTime(_) => self
-                .beside
-                .jit
-                .lookup(at.pid, Avma(raw.address.0.wrapping_sub(back)), at.time),
+            Place::MadeAtRunTime(_) => {
+                self.preamble
+                    .jit
+                    .lookup(at.pid, Avma(raw.address.0.wrapping_sub(back)), at.time)
+            }
             _ => None,
         };
         let jit = found.as_ref().map(|found| JitFunction {
@@ -259,7 +266,7 @@ impl Replay<'_, '_> {
         // A call that never returns may be its function's last instruction: the address behind it is another function's. Early
         // logs name only the address itself.
         let call = KernelOffset(offset.0.wrapping_sub(u64::from(is_return_address)));
-        let kernel = &self.beside.kernel;
+        let kernel = &self.preamble.kernel;
         let known = kernel
             .get(&call)
             .or_else(|| kernel.get(&offset).filter(|(start, _)| *start != offset));

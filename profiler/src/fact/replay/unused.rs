@@ -37,7 +37,7 @@ impl Replay<'_, '_> {
         self.memo.forget();
         self.last_walks.forget();
         self.known.forget();
-        self.clues.forget();
+        self.inputs.forget();
         self.tallies.ends = Ends::default();
         loop {
             self.prune();
@@ -54,7 +54,7 @@ impl Replay<'_, '_> {
     }
 
     fn prune(&mut self) {
-        let frames = self.frames_beside();
+        let frames = self.frames_of_preamble();
         let Self {
             tables,
             sink,
@@ -72,7 +72,7 @@ impl Replay<'_, '_> {
 
     /// Frames kept regardless of use: those of stacks that a kept log contains or will contain, and those that the
     /// log has named.
-    fn frames_beside(&self) -> Vec<FrameId> {
+    fn frames_of_preamble(&self) -> Vec<FrameId> {
         if self.noted.is_some() || self.known.is_used() {
             let frames = u32::try_from(self.tables.frames.len()).unwrap_or(u32::MAX);
             return (0..frames).map(FrameId).collect();

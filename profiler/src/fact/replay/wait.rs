@@ -10,12 +10,12 @@ use profiler_common::switch::{
 };
 use rustc_hash::FxHashMap;
 
-use super::{Noun, Replay};
+use super::{EventKind, Replay};
 use crate::addr::Timestamp;
 use crate::event::{At, Call, CallPath, OpenFile, StackAhead, Stacks, Wait, Waker};
 use crate::fact::prune::{Visit, visit_stack};
 use crate::fact::reasons::{self, CallScene, Clue, Scene};
-use crate::fact::wait::{Sight, WaitCall, WaitReason, WakerFact};
+use crate::fact::wait::{Coverage, WaitCall, WaitReason, WakerFact};
 use crate::fact::{FrameId, Location, MappedFileId, StackId, Tables, WaitFact};
 
 /// Maximum number of stacks with pending waits or requests; the oldest are dropped first.
@@ -43,7 +43,7 @@ impl Ahead {
 
 /// Results for kernel stacks, computed once for each.
 #[derive(Default)]
-pub(super) struct Clues {
+pub(super) struct FindingInputs {
     stacks: FxHashMap<StackId, Option<Clue>>,
     frames: FxHashMap<FrameId, Option<Clue>>,
     calls: FxHashMap<u32, String>,
@@ -51,7 +51,7 @@ pub(super) struct Clues {
     interrupts: FxHashMap<StackId, Option<bool>>,
 }
 
-impl Clues {
+impl FindingInputs {
     /// Stacks and frames have new numbers.
     pub fn forget(&mut self) {
         self.stacks.clear();
@@ -64,7 +64,7 @@ impl Replay<'_, '_> {
     /// A stack arrived early: it uses the current mappings.
     pub(super) fn stack_came_ahead(&mut self, ahead: &StackAhead<'_>) {
         let thread = self.tasks.thread_at(&ahead.at);
-        let stack = self.resolved_stack(&ahead.at, thread, &ahead.stacks, Noun::Wait);
+        let stack = self.resolved_stack(&ahead.at, thread, &ahead.stacks, EventKind::Wait);
         let stacks = &mut self.ahead.stacks;
         stacks.insert((ahead.at.time, ahead.at.tid), stack);
         if stacks.len() > MAX_STACKS_AHEAD {
@@ -95,7 +95,7 @@ impl Replay<'_, '_> {
         }
         let stack = match self.stack_ahead(wait.out, wait.at.tid) {
             Some(stack) => stack,
-            None => self.resolved_stack(&wait.at, thread, &wait.stacks, Noun::Wait),
+            None => self.resolved_stack(&wait.at, thread, &wait.stacks, EventKind::Wait),
         };
         if let Some(stack) = stack {
             let tallies = &mut self.tallies;
@@ -122,14 +122,14 @@ impl Replay<'_, '_> {
             reason: self.reason(wait, call.as_ref(), stack),
             call,
             waker: wait.waker.as_ref().map(|waker| self.waker(wait, waker)),
-            sight: if is(WAIT_UNSEEN_START) || wait.out < start {
-                Sight::NoStart
+            coverage: if is(WAIT_UNSEEN_START) || wait.out < start {
+                Coverage::StartMissed
             } else if is(WAIT_UNFINISHED) {
-                Sight::NoEnd
+                Coverage::EndMissed
             } else if is(WAIT_LIKE_EARLIER) {
-                Sight::LikeEarlier
+                Coverage::StackReused
             } else {
-                Sight::Whole
+                Coverage::Full
             },
             in_fault: is(WAIT_IN_FAULT),
         };
@@ -150,7 +150,7 @@ impl Replay<'_, '_> {
 
     fn call(&mut self, wait: &Wait, call: &Call) -> WaitCall {
         let arch = &self.tables.recording.arch;
-        let name = self.clues.calls.entry(call.number);
+        let name = self.inputs.calls.entry(call.number);
         let name = name.or_insert_with(|| reasons::call_name(arch, call.number)).clone();
         WaitCall {
             number: call.number,
@@ -177,7 +177,7 @@ impl Replay<'_, '_> {
     }
 
     fn reason(&mut self, wait: &Wait, call: Option<&WaitCall>, stack: Option<StackId>) -> WaitReason {
-        let clue = stack.and_then(|stack| self.clue(stack));
+        let input = stack.and_then(|stack| self.input(stack));
         let scene = Scene {
             state: wait.state,
             flags: wait.flags,
@@ -187,20 +187,20 @@ impl Replay<'_, '_> {
                 mode: call.file.map(|file| file.mode),
             }),
         };
-        reasons::reason(&scene, clue)
+        reasons::reason(&scene, input)
     }
 
     /// What the kernel's part of a stack says.
-    fn clue(&mut self, stack: StackId) -> Option<Clue> {
-        if let Some(known) = self.clues.stacks.get(&stack) {
+    fn input(&mut self, stack: StackId) -> Option<Clue> {
+        if let Some(known) = self.inputs.stacks.get(&stack) {
             return *known;
         }
-        let frames = &mut self.clues.frames;
-        let clue = reasons::of_kernel(kernel_functions(&self.tables, stack), |frame, name| {
-            *frames.entry(frame).or_insert_with(|| reasons::clue(name))
+        let frames = &mut self.inputs.frames;
+        let input = reasons::of_kernel(kernel_functions(&self.tables, stack), |frame, name| {
+            *frames.entry(frame).or_insert_with(|| reasons::input(name))
         });
-        self.clues.stacks.insert(stack, clue);
-        clue
+        self.inputs.stacks.insert(stack, input);
+        input
     }
 
     fn waker(&mut self, wait: &Wait, waker: &Waker) -> WakerFact {
@@ -225,7 +225,7 @@ impl Replay<'_, '_> {
             // The woken thread's record refers to it now, and finds it by that thread.
             let key = (wait.at.time, wait.at.tid | OF_WAKER);
             let process = thread.map(|thread| self.tasks.threads[thread.index()].process);
-            self.resolved(key, &at, process, &stacks, Noun::Wait)
+            self.resolved(key, &at, process, &stacks, EventKind::Wait)
         };
         let unsure = wait.flags & WAIT_WAKER_UNSURE != 0;
         WakerFact {
@@ -244,7 +244,7 @@ impl Replay<'_, '_> {
 
     /// What the waker's stack says.
     fn woken_by_interrupt(&mut self, stack: StackId) -> Option<bool> {
-        let (tables, known) = (&self.tables, &mut self.clues.interrupts);
+        let (tables, known) = (&self.tables, &mut self.inputs.interrupts);
         *known.entry(stack).or_insert_with(|| {
             let functions = kernel_functions(tables, stack);
             reasons::in_interrupt(functions.map(|(_, name)| name))

@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 use super::{Cut, Renumbering, new_number};
 use crate::addr::Timestamp;
 use crate::fact::cause::{Cause, Effect, EffectKind, Reason, RequestRef};
-use crate::fact::wait::Sight;
+use crate::fact::wait::Coverage;
 use crate::fact::{
     BioFact, DeviceId, FaultFact, Mark, PagesReadFact, RequestFact, SampleFact, Tables, ThreadId, WaitFact,
 };
@@ -157,7 +157,7 @@ impl<'a> Filter<'a> {
         }
         wait.longest = wait.longest.min(wait.off);
         if !late.is_zero() {
-            wait.sight = Sight::NoEnd;
+            wait.coverage = Coverage::EndMissed;
             wait.waker = None;
         }
         (wait.start, wait.end) = (start, end);

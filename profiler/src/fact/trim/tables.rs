@@ -114,7 +114,7 @@ fn recording(recording: &mut Recording, cut: &Cut, threads: &Renumbering) {
     };
     recording.folded_faults.retain_mut(|folded| kept(&mut folded.thread));
     recording.folded_waits.retain_mut(|folded| kept(&mut folded.thread));
-    recording.crowds.retain_mut(|crowd| kept(&mut crowd.thread));
+    recording.merged_threads.retain_mut(|merged| kept(&mut merged.thread));
     if cut.is_in_time() || cut.processes.is_some() {
         recording.folded_reads.clear();
         recording.folded_requests.clear();

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::limits;
 use crate::addr::Timestamp;
 use crate::fact::fault::MappedFileId;
-use crate::fact::request::{DeviceId, Operation, RequestSight};
+use crate::fact::request::{DeviceId, Operation, RequestCoverage};
 use crate::fact::{
-    BioFact, Cause, EffectKind, FactSink, FaultFact, Mark, Noun, PagesReadFact, ProcessId, Reason, RequestFact,
+    BioFact, Cause, EffectKind, EventKind, FactSink, FaultFact, Mark, PagesReadFact, ProcessId, Reason, RequestFact,
     SampleFact, Tables, ThreadId,
 };
 use crate::report::export::ns;
@@ -68,8 +68,8 @@ impl Facts {
 }
 
 impl FactSink for Facts {
-    fn wants_stacks(&self, noun: Noun) -> bool {
-        noun == Noun::Fault
+    fn wants_stacks(&self, kind: EventKind) -> bool {
+        kind == EventKind::Fault
     }
 
     fn sample(&mut self, tables: &Tables, sample: &SampleFact) {
@@ -139,7 +139,7 @@ fn read(request: &RequestFact, bio: Option<&BioFact>) -> Read {
     Read {
         start: request.start,
         end: request.end,
-        duration_ns: (request.sight == RequestSight::Whole).then(|| ns(request.end.since(request.start))),
+        duration_ns: (request.coverage == RequestCoverage::Full).then(|| ns(request.end.since(request.start))),
         queued_ns: request.queued.map(ns),
         device: request.device,
         sector: request.sector,

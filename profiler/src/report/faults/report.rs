@@ -234,12 +234,12 @@ impl FaultReport {
             totals: sums.totals,
             time: sums.time,
             findings: if is_all {
-                let mut clues = view.clues();
+                let mut inputs = view.inputs();
                 // In a profile that aggregates some faults, the pages of these faults look untouched.
                 if !tables.recording.folded_faults.is_empty() {
-                    clues.wasted.clear();
+                    inputs.wasted.clear();
                 }
-                find(tables, &clues)
+                find(tables, &inputs)
             } else {
                 Vec::new()
             },

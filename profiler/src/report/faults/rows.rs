@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::addr::Timestamp;
-use crate::fact::clues::Gather;
 use crate::fact::dirty::{Dirtied, FirstCopy};
 use crate::fact::fault::{FaultFact, MappedFileId};
+use crate::fact::finding_inputs::Gather;
 use crate::fact::packed::{LongTimes, PackedFault};
 use crate::fact::pages::Pages;
-use crate::fact::{FactSink, Mark, MarkKind, Noun, PagesReadFact, ProcessId, SampleFact, Tables, ThreadId};
+use crate::fact::{EventKind, FactSink, Mark, MarkKind, PagesReadFact, ProcessId, SampleFact, Tables, ThreadId};
 use crate::report::sorted::{Ordered, Row, Scratch, Sorted};
 
 /// Compact rows of faults, which can be read back sorted by start.
@@ -87,7 +87,7 @@ pub struct Facts {
     /// Copies of the files' pages, by process.
     pub dirtied: Dirtied,
     /// The data from which findings are derived.
-    pub clues: Gather,
+    pub inputs: Gather,
     /// The source keeps no mappings, which leaves unknown which anonymous memory is `.bss`.
     pub is_without_mappings: bool,
 }
@@ -104,21 +104,21 @@ impl Facts {
     /// Adds a fault. Returns what it copied if its stack shows by which code, and its process did not have the page yet.
     pub(in crate::report) fn take(&mut self, tables: &Tables, fault: &FaultFact) -> Option<FirstCopy> {
         self.pages.fault(tables, fault);
-        self.clues.fault(tables, fault);
+        self.inputs.fault(tables, fault);
         self.rows.push(fault);
         self.dirtied.fault(tables, fault)
     }
 }
 
 impl FactSink for Facts {
-    fn wants_stacks(&self, noun: Noun) -> bool {
-        noun == Noun::Fault
+    fn wants_stacks(&self, kind: EventKind) -> bool {
+        kind == EventKind::Fault
     }
 
     fn sample(&mut self, _: &Tables, _: &SampleFact) {}
 
     fn mark(&mut self, tables: &Tables, mark: &Mark) {
-        self.clues.mark(tables, mark);
+        self.inputs.mark(tables, mark);
         let is_exec = match &mark.kind {
             MarkKind::Exec { .. } => true,
             MarkKind::Program { text } if is_first_window(text) => false,

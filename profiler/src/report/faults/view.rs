@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::phase::{Phase, Phases};
 use super::rows::Facts;
-use crate::fact::clues::Clues;
 use crate::fact::dirty::Dirtied;
 use crate::fact::fault::{FilePlace, MappedFile};
+use crate::fact::finding_inputs::FindingInputs;
 use crate::fact::packed::PackedFault;
 use crate::fact::pages::Pages;
 use crate::fact::{FaultFact, Location, Process, StackId, Tables, Thread, upwards};
@@ -62,8 +62,8 @@ impl<'a> View<'a> {
     }
 
     /// The data from which findings are derived.
-    pub fn clues(&self) -> Clues {
-        self.facts.clues.finish(self.tables, &self.facts.pages)
+    pub fn inputs(&self) -> FindingInputs {
+        self.facts.inputs.finish(self.tables, &self.facts.pages)
     }
 
     /// The number of faults.

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::*;
 use crate::addr::{Svma, Timestamp};
-use crate::fact::clues::{Code, Copies, ReadWaits, Wasted};
 use crate::fact::fault::{FileSection, MappedFile};
+use crate::fact::finding_inputs::{Code, Copies, ReadWaits, Wasted};
 use crate::fact::{
     Frame, FrameId, FrameName, Location, Module, ModuleId, ModuleKind, ProcessId, Recording, StackNode, ThreadId,
-    made_up,
+    fixtures,
 };
 
 /// `main` and `lookup` of the program, and `memset` of the C library: stacks 0, 1 and 2, each the parent of the next.
@@ -47,7 +47,7 @@ fn tables() -> Tables {
         sections,
         ..MappedFile::default()
     };
-    let mut process = made_up::process(100, "demo");
+    let mut process = fixtures::process(100, "demo");
     process.main_thread = Some(ThreadId(0));
     Tables {
         recording: Recording {
@@ -56,7 +56,7 @@ fn tables() -> Tables {
             ..Recording::default()
         },
         processes: vec![process],
-        threads: vec![made_up::thread(0, 100)],
+        threads: vec![fixtures::thread(0, 100)],
         modules: vec![module("demo"), module("libc.so.6")],
         frames: vec![frame(0, 0), frame(0, 16), frame(1, 0)],
         stacks: vec![node(None, 0), node(Some(0), 1), node(Some(1), 2)],
@@ -97,41 +97,41 @@ fn code(pages: u64, places: u64, windows: u64) -> Code {
     }
 }
 
-fn lines(clues: &Clues) -> Vec<String> {
-    find(&tables(), clues).iter().map(Finding::line).collect()
+fn lines(inputs: &FindingInputs) -> Vec<String> {
+    find(&tables(), inputs).iter().map(Finding::line).collect()
 }
 
 #[test]
 fn copies_are_summed_up_by_function() {
-    let clues = Clues {
+    let inputs = FindingInputs {
         copies: vec![copies(0, 100), copies(1, 2000), copies(1, 1000)],
-        ..Clues::default()
+        ..FindingInputs::default()
     };
-    let found = find(&tables(), &clues);
+    let found = find(&tables(), &inputs);
     assert_eq!(found[0].function.as_deref(), Some("lookup"));
     assert_eq!((found[0].bytes, found[0].time_ns), (3000 * 4096, 3_000_000));
     assert_eq!(
         found[0].line(),
         "copied:  3,000 pages (12.3 MB) after a fork, by lookup in demo"
     );
-    let few = Clues {
+    let few = FindingInputs {
         copies: vec![copies(1, 255)],
-        ..Clues::default()
+        ..FindingInputs::default()
     };
     assert_eq!(lines(&few), [""; 0]);
 }
 
 #[test]
 fn a_file_of_which_most_was_read_for_nothing_is_told_with_its_reader() {
-    let clues = Clues {
+    let inputs = FindingInputs {
         wasted: vec![
             wasted(0, 0, 10, 1000),
             wasted(0, 2, 700, 1000),
             wasted(1, 1, 1000, 8000),
         ],
-        ..Clues::default()
+        ..FindingInputs::default()
     };
-    let found = find(&tables(), &clues);
+    let found = find(&tables(), &inputs);
     assert_eq!(found.len(), 1, "an eighth of a library is not reported: {found:?}");
     assert_eq!(
         found[0].line(),
@@ -142,14 +142,14 @@ fn a_file_of_which_most_was_read_for_nothing_is_told_with_its_reader() {
 
 #[test]
 fn nothing_is_called_wasted_where_faults_were_lost() {
-    let clues = Clues {
+    let inputs = FindingInputs {
         wasted: vec![wasted(0, 2, 700, 1000)],
-        ..Clues::default()
+        ..FindingInputs::default()
     };
     let mut tables = tables();
-    assert_eq!(find(&tables, &clues).len(), 1);
+    assert_eq!(find(&tables, &inputs).len(), 1);
     tables.recording.losses = vec![("fault ring full".to_owned(), 1)];
-    assert!(find(&tables, &clues).is_empty());
+    assert!(find(&tables, &inputs).is_empty());
 }
 
 #[test]
@@ -159,11 +159,11 @@ fn names_are_shortened_and_the_words_around_them_are_not() {
     let name = tables.names.get_mut(&FrameId(1)).unwrap();
     let function = format!("{}::sum", "n".repeat(60));
     (name.symbol, name.inline_chain) = (function.into(), Vec::new());
-    let clues = Clues {
+    let inputs = FindingInputs {
         wasted: vec![wasted(0, 1, 70_000, 70_000)],
-        ..Clues::default()
+        ..FindingInputs::default()
     };
-    let line = find(&tables, &clues)[0].line();
+    let line = find(&tables, &inputs)[0].line();
     assert!(
         line.contains("w.npy by nnn") && line.ends_with("n::sum, never mapped"),
         "{line}"
@@ -174,9 +174,9 @@ fn names_are_shortened_and_the_words_around_them_are_not() {
 #[test]
 fn scattered_code_is_told_where_each_page_is_seen() {
     let of = |one| {
-        lines(&Clues {
+        lines(&FindingInputs {
             code: vec![one],
-            ..Clues::default()
+            ..FindingInputs::default()
         })
     };
     let expected = "scatter: code of libdemo.so ran on 577 pages in 250 places; see `ngmi order`";
@@ -195,18 +195,18 @@ fn reads_that_the_main_thread_waited_for_come_last() {
         faults: 9,
         time: Duration::from_millis(ms),
     };
-    let clues = |ms| Clues {
+    let inputs = |ms| FindingInputs {
         copies: vec![copies(1, 2000)],
         waits: vec![wait(0, ms), wait(1, 900)],
-        ..Clues::default()
+        ..FindingInputs::default()
     };
-    let found = find(&tables(), &clues(250));
+    let found = find(&tables(), &inputs(250));
     assert_eq!(found.len(), 2);
     assert_eq!(
         found[1].line(),
         "disk:    250 ms (25.0 %) for reads, mostly of libdemo.so; see `ngmi preload`"
     );
-    assert_eq!(find(&tables(), &clues(150)).len(), 1);
+    assert_eq!(find(&tables(), &inputs(150)).len(), 1);
 }
 
 #[test]
@@ -217,13 +217,13 @@ fn lines_fit_whatever_the_names_are() {
     }
     tables.processes[0].name = "p".repeat(500);
     tables.files[0].path = format!("/{}", "f".repeat(500)).into();
-    let clues = Clues {
+    let inputs = FindingInputs {
         copies: vec![copies(1, u64::MAX), copies(0, u64::MAX)],
         wasted: vec![wasted(0, 0, u64::MAX, u64::MAX), wasted(9, 9, u64::MAX, 0)],
         code: vec![code(u64::MAX, u64::MAX, 0)],
-        ..Clues::default()
+        ..FindingInputs::default()
     };
-    for line in find(&tables, &clues)
+    for line in find(&tables, &inputs)
         .iter()
         .flat_map(|one| [vec![one.line()], one.lines()].concat())
     {

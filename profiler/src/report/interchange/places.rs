@@ -192,7 +192,7 @@ impl<'a> Places<'a> {
                     text(Label::Thread, &name.thread);
                 }
             }
-            Who::Nobody => {}
+            Who::Unknown => {}
         }
         let mut text = |label, text: &str| labels.push((label, Value::Text(harmless(text).into_owned())));
         match key.what {
@@ -224,7 +224,7 @@ impl<'a> Places<'a> {
                 let name = sums.name(number);
                 harmless(name.map_or("[unknown]", |name| name.process.as_deref().unwrap_or(&name.thread)))
             }
-            Who::Nobody => Cow::Borrowed("[unknown]"),
+            Who::Unknown => Cow::Borrowed("[unknown]"),
         }
     }
 }

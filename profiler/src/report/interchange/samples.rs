@@ -6,7 +6,7 @@ use std::time::Duration;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::addr::{Timestamp, ns};
-use crate::fact::{FactSink, Location, Mark, Noun, SampleFact, StackId, Tables, ThreadId, upwards};
+use crate::fact::{EventKind, FactSink, Location, Mark, SampleFact, StackId, Tables, ThreadId, upwards};
 use crate::report::export::{Cell, Type};
 use crate::report::functions::{Functions, outermost_first};
 use crate::report::sorted::{Row, Scratch, Sorted};
@@ -88,8 +88,8 @@ impl From<Sample> for SampleFact {
 pub struct Facts(Sorted<Sample>);
 
 impl FactSink for Facts {
-    fn wants_stacks(&self, noun: Noun) -> bool {
-        noun == Noun::Sample
+    fn wants_stacks(&self, kind: EventKind) -> bool {
+        kind == EventKind::Sample
     }
 
     fn sample(&mut self, _: &Tables, sample: &SampleFact) {

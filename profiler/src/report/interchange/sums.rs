@@ -18,9 +18,9 @@ pub use subject::Subject;
 use crate::addr::ns;
 use crate::fact::fault::FaultClass;
 use crate::fact::reasons::refined;
-use crate::fact::request::{Operation, RequestSight};
+use crate::fact::request::{Operation, RequestCoverage};
 use crate::fact::{
-    BioFact, DeviceId, FactSink, FaultFact, MappedFileId, Mark, Noun, ProcessId, RequestFact, SampleFact, StackId,
+    BioFact, DeviceId, EventKind, FactSink, FaultFact, MappedFileId, Mark, ProcessId, RequestFact, SampleFact, StackId,
     Tables, ThreadId, Visit, WaitFact, WaitReason,
 };
 use crate::report::io::select::bases;
@@ -33,7 +33,7 @@ pub enum Who {
     /// An unrecorded thread, or several threads with the same name; index into the names.
     Named(u32),
     /// Unknown.
-    Nobody,
+    Unknown,
 }
 
 /// The kind of event that was measured.
@@ -266,7 +266,7 @@ impl Sums {
     fn who(&mut self, bio: &BioFact) -> Who {
         match bio.thread {
             Some(thread) => Who::Thread(thread),
-            None if bio.name.is_empty() => Who::Nobody,
+            None if bio.name.is_empty() => Who::Unknown,
             None => {
                 // The kernel's workers serve all threads in turn: their numbers mean nothing.
                 let thread = match bio.name.split_once('/') {
@@ -325,7 +325,7 @@ impl FactSink for Sums {
 
     /// Counts like `ngmi io`: each part of a request, and the rest of it, if any.
     fn request(&mut self, tables: &Tables, request: &RequestFact) {
-        if !self.wants(Table::Requests) || request.sight == RequestSight::NoEnd {
+        if !self.wants(Table::Requests) || request.coverage == RequestCoverage::EndMissed {
             return;
         }
         let what = What::Io(request.device, request.operation);
@@ -352,7 +352,7 @@ impl FactSink for Sums {
                 },
                 bytes: moved(left),
             };
-            self.add(tables, what, Who::Nobody, (None, None), sum);
+            self.add(tables, what, Who::Unknown, (None, None), sum);
         }
     }
 
@@ -360,12 +360,12 @@ impl FactSink for Sums {
         self.over.insert(process);
     }
 
-    fn wants_stacks(&self, noun: Noun) -> bool {
+    fn wants_stacks(&self, kind: EventKind) -> bool {
         let wants = |table| self.wants(table);
-        match noun {
-            Noun::Sample => wants(Table::Samples),
-            Noun::Fault => wants(Table::Faults),
-            Noun::Wait => wants(Table::Waits) || wants(Table::Requests),
+        match kind {
+            EventKind::Sample => wants(Table::Samples),
+            EventKind::Fault => wants(Table::Faults),
+            EventKind::Wait => wants(Table::Waits) || wants(Table::Requests),
         }
     }
 

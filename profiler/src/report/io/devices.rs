@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::fact::request::{BlockDevice, Operation, RequestSight};
+use crate::fact::request::{BlockDevice, Operation, RequestCoverage};
 use crate::fact::{RequestFact, Tables};
 use crate::report::export::ns;
 
@@ -158,7 +158,7 @@ impl DeviceRow {
 
     /// Counts a request that was built from `bios` bios.
     pub fn add(&mut self, request: &RequestFact, bios: usize) {
-        if request.sight == RequestSight::NoEnd {
+        if request.coverage == RequestCoverage::EndMissed {
             self.unfinished += 1;
             return;
         }
@@ -179,7 +179,7 @@ impl DeviceRow {
         self.errors += u64::from(request.error != 0);
         self.requeues = self.requeues.saturating_add(u64::from(request.requeues));
         self.merged += bios.saturating_sub(1) as u64;
-        self.unseen_start += u64::from(request.sight == RequestSight::NoStart);
+        self.unseen_start += u64::from(request.coverage == RequestCoverage::StartMissed);
         if let Some(time) = request.queued {
             self.queue.add(ns(time));
         }

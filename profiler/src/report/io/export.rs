@@ -3,7 +3,7 @@
 use super::report::main_part;
 use super::rows::Asked;
 use super::view::View;
-use crate::fact::request::RequestSight;
+use crate::fact::request::RequestCoverage;
 use crate::report::export::{Cell, Type};
 
 /// Column names in order; new columns are appended.
@@ -68,10 +68,10 @@ pub fn row<'v>(view: &'v View<'_>, asked: &Asked) -> [Cell<'v>; COLUMNS.len()] {
     let name = part
         .and_then(|part| view.facts.names.get(part.name as usize))
         .map(String::as_str);
-    let seen = match request.sight {
-        RequestSight::Whole => "whole",
-        RequestSight::NoStart => "no-start",
-        RequestSight::NoEnd => "no-end",
+    let seen = match request.coverage {
+        RequestCoverage::Full => "whole",
+        RequestCoverage::StartMissed => "no-start",
+        RequestCoverage::EndMissed => "no-end",
     };
     [
         Cell::Number(view.time_ns(request.start)),

@@ -8,13 +8,17 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use super::rows::{Asked, Part};
 use crate::addr::{Timestamp, ns};
 use crate::fact::packed::{among, place};
-use crate::fact::request::{BioSource, DeviceId, Operation, RequestKind, RequestSight};
+use crate::fact::request::{BioSource, DeviceId, Operation, RequestCoverage, RequestKind};
 use crate::fact::{MappedFileId, RequestFact, RequestRef, StackId, ThreadId};
-use crate::report::sorted::{Beside, Merge, Row};
+use crate::report::sorted::{Merge, Row, SideTable};
 
 /// Encodes a missing value.
 const NONE: u32 = u32::MAX;
-const SIGHTS: [RequestSight; 3] = [RequestSight::Whole, RequestSight::NoStart, RequestSight::NoEnd];
+const COVERAGES: [RequestCoverage; 3] = [
+    RequestCoverage::Full,
+    RequestCoverage::StartMissed,
+    RequestCoverage::EndMissed,
+];
 const SOURCES: [BioSource; 6] = [
     BioSource::Unknown,
     BioSource::Cache,
@@ -40,9 +44,9 @@ pub(super) struct RequestRow {
     error: i32,
     /// Number of part rows that belong to the request.
     parts: u32,
-    /// Index into [`Operation::ALL`]; `sight` is an index into [`SIGHTS`].
+    /// Index into [`Operation::ALL`]; `coverage` is an index into [`COVERAGES`].
     operation: u8,
-    sight: u8,
+    coverage: u8,
     /// Bit set in the layout of [`RequestRow::flags`].
     flags: u8,
     rest: [u8; 5],
@@ -117,7 +121,7 @@ impl RequestRow {
             error: request.error,
             parts: u32::try_from(request.bios.len()).unwrap_or(u32::MAX),
             operation: place(&Operation::ALL, &request.operation),
-            sight: place(&SIGHTS, &request.sight),
+            coverage: place(&COVERAGES, &request.coverage),
             flags: Self::flags(request),
             rest: [0; 5],
         }
@@ -159,7 +163,7 @@ impl RequestRow {
             depth: self.depth,
             error: self.error,
             requeues: self.requeues,
-            sight: among(&SIGHTS, self.sight),
+            coverage: among(&COVERAGES, self.coverage),
             bio_only: has(1),
             bios: Vec::new(),
         }
@@ -230,7 +234,7 @@ pub(super) struct Requests<'r> {
     rows: Merge<'r, RequestRow>,
     /// In the order of their requests: rows with the same start keep their insertion order.
     parts: Merge<'r, PartRow>,
-    waited: Beside<'r, WaitedRow>,
+    waited: SideTable<'r, WaitedRow>,
 }
 
 impl<'r> Requests<'r> {
@@ -238,7 +242,7 @@ impl<'r> Requests<'r> {
         Self {
             rows,
             parts,
-            waited: Beside::new(waited),
+            waited: SideTable::new(waited),
         }
     }
 

@@ -11,7 +11,7 @@ use super::rows::{Asked, Part};
 use super::select::Selector;
 use super::tally::{Groups, Tally};
 use super::view::{Place, View, no_file};
-use crate::fact::request::{BioSource, Operation, RequestSight};
+use crate::fact::request::{BioSource, Operation, RequestCoverage};
 use crate::fact::{MappedFileId, ProcessId, Recording, RequestFact};
 use crate::report::export::ns;
 
@@ -210,7 +210,7 @@ impl IoReport {
             if let Some(row) = by_device.get_mut(asked.request.device.index()) {
                 row.add(&asked.request, bios);
             }
-            if selector.counts(&asked.request) && asked.request.sight != RequestSight::NoEnd {
+            if selector.counts(&asked.request) && asked.request.coverage != RequestCoverage::EndMissed {
                 sums.add(view, &asked, all);
             }
         }

@@ -13,7 +13,7 @@ use crate::fact::fault::PageRange;
 use crate::fact::pages::{PageSet, Pages};
 use crate::fact::request::{BioSource, DeviceId, Operation};
 use crate::fact::{
-    BioFact, Cause, EffectKind, FactSink, FaultFact, MappedFileId, Mark, Noun, PagesReadFact, Reason, RequestFact,
+    BioFact, Cause, EffectKind, EventKind, FactSink, FaultFact, MappedFileId, Mark, PagesReadFact, Reason, RequestFact,
     SampleFact, StackId, Tables, ThreadId, WaitFact, WaitReason,
 };
 use crate::report::sorted::{self, Scratch, Sorted};
@@ -184,8 +184,8 @@ impl Facts {
 }
 
 impl FactSink for Facts {
-    fn wants_stacks(&self, noun: Noun) -> bool {
-        noun == Noun::Wait
+    fn wants_stacks(&self, kind: EventKind) -> bool {
+        kind == EventKind::Wait
     }
 
     fn sample(&mut self, _: &Tables, _: &SampleFact) {}

@@ -138,11 +138,11 @@ fn faults(tables: &Tables, facts: &Facts, reasons: &mut Reasons) {
         let why = format!("some reads are aggregated in the profile (not listed individually); {LOG}");
         reasons.add(By::ALL, &[Metric::WastedReadahead], &why);
     }
-    crowded(facts, reasons);
+    with_merged_threads(facts, reasons);
 }
 
 /// Adds the reason for reads without a known reader: very long recordings do not keep the reader of each page.
-fn crowded(facts: &Facts, reasons: &mut Reasons) {
+fn with_merged_threads(facts: &Facts, reasons: &mut Reasons) {
     let by_whom = [By::Phase, By::Function, By::Thread];
     let reads = facts.faults.pages.reads_left_out();
     if reads > 0 {

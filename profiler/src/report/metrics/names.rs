@@ -39,12 +39,12 @@ impl Pids {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fact::made_up;
+    use crate::fact::fixtures;
 
     #[test]
     fn only_ids_of_processes_are_taken_out() {
         let tables = Tables {
-            processes: vec![made_up::process(9286, "firefox"), made_up::process(7, "init")],
+            processes: vec![fixtures::process(9286, "firefox"), fixtures::process(7, "init")],
             ..Tables::default()
         };
         let pids = Pids::of(&tables);

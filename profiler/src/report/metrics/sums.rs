@@ -13,9 +13,9 @@ use super::{Figures, Metric, Metrics, Place};
 use crate::addr::{PAGE, Timestamp, ns};
 use crate::fact::About;
 use crate::fact::fault::{FaultClass, FaultFact, MappedFile, MappedFileId};
-use crate::fact::life::life;
+use crate::fact::lifetime::lifetime;
 use crate::fact::pages::FilePages;
-use crate::fact::request::{Operation, RequestSight};
+use crate::fact::request::{Operation, RequestCoverage};
 use crate::fact::{ModuleId, ProcessId, StackId, Tables, ThreadId, WaitFact};
 use crate::report::faults::phase::Phase;
 use crate::report::faults::view::path_of;
@@ -122,7 +122,10 @@ impl Views<'_> {
             .command_process()
             .and_then(|id| self.tables.processes.get(id.index()));
         let main = process.and_then(|process| self.tables.threads.get(process.main_thread?.index()));
-        let wall = main.map_or_else(|| recording.end.since(recording.start), |main| life(self.tables, main));
+        let wall = main.map_or_else(
+            || recording.end.since(recording.start),
+            |main| lifetime(self.tables, main),
+        );
         sums.add([Key::Total], &[(Metric::Wall, ns(wall))]);
     }
 
@@ -266,7 +269,7 @@ impl Views<'_> {
         let reads = || {
             let all = self.requests.requests();
             all.filter(|Asked { request, .. }| {
-                request.operation == Operation::Read && request.sight != RequestSight::NoEnd
+                request.operation == Operation::Read && request.coverage != RequestCoverage::EndMissed
             })
         };
         let is_recorded = |asked: &Asked| asked.parts.iter().any(|part| part.thread.is_some());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::addr::ns;
 use crate::fact::RequestFact;
-use crate::fact::request::RequestSight;
+use crate::fact::request::RequestCoverage;
 use crate::report::metrics::median;
 
 /// Reads up to this size in bytes consist almost entirely of the seek.
@@ -67,7 +67,7 @@ pub struct Services {
 impl Services {
     /// Adds a read if its start and end were both recorded.
     pub fn add(&mut self, request: &RequestFact) {
-        let Some(service) = request.service.filter(|_| request.sight == RequestSight::Whole) else {
+        let Some(service) = request.service.filter(|_| request.coverage == RequestCoverage::Full) else {
             return;
         };
         if request.bytes <= SMALL && self.small.len() < MAX_KEPT {
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     fn read(bytes: u32, service: u64) -> RequestFact {
-        let mut request = crate::fact::made_up::request();
+        let mut request = crate::fact::fixtures::request();
         (request.bytes, request.service) = (bytes, Some(Duration::from_nanos(service)));
         request
     }

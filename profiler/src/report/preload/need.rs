@@ -12,7 +12,7 @@ use crate::fact::account::knows_waste;
 use crate::fact::pages::{FilePages, Pages, page_of};
 use crate::fact::request::{BioSource, Operation};
 use crate::fact::{
-    BioFact, FactSink, FaultFact, MappedFile, Mark, Noun, PagesReadFact, RequestFact, SampleFact, Tables,
+    BioFact, EventKind, FactSink, FaultFact, MappedFile, Mark, PagesReadFact, RequestFact, SampleFact, Tables,
 };
 
 /// Limit of pages with times, over all files: 16 GiB.
@@ -138,7 +138,7 @@ impl Needs {
 }
 
 impl FactSink for Needs {
-    fn wants_stacks(&self, _: Noun) -> bool {
+    fn wants_stacks(&self, _: EventKind) -> bool {
         false
     }
 

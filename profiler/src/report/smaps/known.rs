@@ -15,7 +15,7 @@ use crate::addr::PAGE;
 use crate::event::FileId;
 use crate::fact::fault::{Access, FaultClass};
 use crate::fact::pages::{PageSet, page_of};
-use crate::fact::{FactSink, FaultFact, MappedFileId, Mark, Noun, ProcessId, SampleFact, Tables};
+use crate::fact::{EventKind, FactSink, FaultFact, MappedFileId, Mark, ProcessId, SampleFact, Tables};
 use crate::report::faults::view::path_of;
 use crate::report::faults::{Facts, View};
 
@@ -27,8 +27,8 @@ const LOOK: usize = if cfg!(debug_assertions) { 16 } else { 1 << 16 };
 pub struct Faults(pub Facts);
 
 impl FactSink for Faults {
-    fn wants_stacks(&self, noun: Noun) -> bool {
-        noun == Noun::Fault
+    fn wants_stacks(&self, kind: EventKind) -> bool {
+        kind == EventKind::Fault
     }
 
     fn sample(&mut self, _: &Tables, _: &SampleFact) {}
@@ -108,7 +108,7 @@ struct Sums {
 
 /// Touched pages of a live process.
 #[derive(Default)]
-struct Life {
+struct Lifetime {
     touched: FxHashMap<MappedFileId, PageSet>,
     written: FxHashMap<MappedFileId, PageSet>,
     sections: FxHashMap<(MappedFileId, Option<u32>), Sums>,
@@ -117,7 +117,7 @@ struct Life {
 /// Accumulates touches, fault by fault.
 #[derive(Default)]
 struct Gathered {
-    lives: FxHashMap<ProcessId, Life>,
+    lives: FxHashMap<ProcessId, Lifetime>,
     seen: FxHashMap<MappedFileId, PageSet>,
     /// Number of distinct pages by section.
     distinct: FxHashMap<Key, u32>,

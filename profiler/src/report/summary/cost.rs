@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use serde::{Deserialize, Serialize};
 
 use super::WIDTH;
-use crate::event::{Cost, HalfCost};
+use crate::event::{Cost, ProcessCost};
 use crate::fact::Recording;
 use crate::report::text::{bytes, columns, duration, percent};
 
@@ -47,7 +47,7 @@ impl CostSummary {
     /// the recorder, and size of the log. The profile's panel and the JSON output have more details.
     pub fn line(&self, head: &str) -> String {
         let halves = [self.cost.capture, self.cost.record];
-        let sum = |of: fn(&HalfCost) -> u64| halves.iter().flatten().map(of).fold(0, u64::saturating_add);
+        let sum = |of: fn(&ProcessCost) -> u64| halves.iter().flatten().map(of).fold(0, u64::saturating_add);
         let about = if self.programs_exact { "" } else { "~" };
         let share = (self.programs_ns.filter(|_| self.recorded_cpu_ns > 0))
             .map(|time| format!("{about}{} CPU", percent(time, self.recorded_cpu_ns)));

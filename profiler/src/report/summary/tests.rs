@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::*;
 use crate::addr::{Svma, Timestamp};
-use crate::event::{Cost, HalfCost, HookStatus, ProgramCost, ProgramCosts};
+use crate::event::{Cost, HookStatus, ProcessCost, ProgramCost, ProgramCosts};
 use crate::fact::StackEnds;
 use crate::fact::budget::{Budget, Collector, FaultTotals};
 use crate::fact::fault::FaultAccount;
-use crate::fact::made_up;
+use crate::fact::fixtures;
 use crate::fact::{
     Frame, FrameName, Location, MappedFile, MappedFileId, Module, ModuleKind, Process, ProcessId, Recording,
     SourceFrame, StackId, StackNode, Thread, TruncationReason,
@@ -22,7 +22,7 @@ fn process(pid: u32, name: &str, main: u32) -> Process {
     Process {
         parent: (pid != 100).then_some(ProcessId(0)),
         main_thread: Some(ThreadId(main)),
-        ..made_up::process(pid, name)
+        ..fixtures::process(pid, name)
     }
 }
 
@@ -32,7 +32,7 @@ fn thread(process: u32, tid: u32, end: Option<u64>, after: u64) -> Thread {
         is_main: true,
         end: end.map(Timestamp),
         cpu_time_after_last_sample: after,
-        ..made_up::thread(process, tid)
+        ..fixtures::thread(process, tid)
     }
 }
 
@@ -319,7 +319,7 @@ fn the_hottest_functions_give_way_where_ten_lines_are_full() {
 }
 
 fn cost() -> Cost {
-    let half = HalfCost {
+    let half = ProcessCost {
         before_ns: 90 * MS,
         during_ns: 4 * MS,
         after_ns: 10 * MS,

@@ -201,7 +201,7 @@ mod tests {
     use super::*;
     use crate::addr::Timestamp;
     use crate::fact::budget::WaitSum;
-    use crate::fact::wait::{Sight, WaitCall};
+    use crate::fact::wait::{Coverage, WaitCall};
     use crate::fact::{MappedFile, WaitFact};
 
     const MS: u64 = 1_000_000;
@@ -225,7 +225,7 @@ mod tests {
                 path: None,
             }),
             waker: None,
-            sight: Sight::Whole,
+            coverage: Coverage::Full,
             in_fault,
         }
     }

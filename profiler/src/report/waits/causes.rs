@@ -4,7 +4,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::fact::{Cause, DeviceId, EffectKind, MappedFileId, Reason, ThreadId, WaitFact};
-use crate::report::sorted::{Beside, Ordered, Row};
+use crate::report::sorted::{Ordered, Row, SideTable};
 
 /// Encodes a missing value.
 const NONE: u32 = u32::MAX;
@@ -115,11 +115,11 @@ impl CauseRow {
 
 /// Looks up the causes of waits in the order of their start times.
 #[derive(Debug)]
-pub struct Causes<'v>(Beside<'v, CauseRow>);
+pub struct Causes<'v>(SideTable<'v, CauseRow>);
 
 impl<'v> Causes<'v> {
     pub(super) fn new(rows: &'v Ordered<'_, CauseRow>) -> Self {
-        Self(Beside::new(rows.iter()))
+        Self(SideTable::new(rows.iter()))
     }
 
     /// The cause of a wait, if known. Waits must be looked up in the order of their start times.

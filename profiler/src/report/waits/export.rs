@@ -3,7 +3,7 @@
 use super::causes::{Causes, Due};
 use super::report::WakerKey;
 use super::view::View;
-use crate::fact::wait::Sight;
+use crate::fact::wait::Coverage;
 use crate::fact::{EffectKind, StackId, WaitFact};
 use crate::report::export::{Cell, Type, ns};
 use crate::report::functions::outermost_first;
@@ -102,7 +102,7 @@ impl<'v, 'a> Exporter<'v, 'a> {
             Cell::text(thread.map(|thread| thread.name.as_str())),
             Cell::Number(view.time_ns(wait.end)),
             Cell::Number(ns(wait.longest)),
-            Cell::Text(sight(wait.sight).into()),
+            Cell::Text(coverage(wait.coverage).into()),
             Cell::Flag(wait.in_fault),
             Cell::number(waker.map(|waker| view.time_ns(waker.time))),
             Cell::text(view.function_name(waker_stack)),
@@ -123,7 +123,7 @@ impl<'v, 'a> Exporter<'v, 'a> {
         match WakerKey::of(wait.waker.as_ref()) {
             WakerKey::Thread(id) => Cell::text(self.view.thread(id).map(|thread| thread.name.as_str())),
             WakerKey::Interrupt => Cell::Text("interrupt".into()),
-            WakerKey::Stranger(..) | WakerKey::Nobody => Cell::None,
+            WakerKey::Unrecorded(..) | WakerKey::Unknown => Cell::None,
         }
     }
 
@@ -170,11 +170,11 @@ impl<'v, 'a> Exporter<'v, 'a> {
     }
 }
 
-fn sight(sight: Sight) -> &'static str {
-    match sight {
-        Sight::Whole => "whole",
-        Sight::LikeEarlier => "like-earlier",
-        Sight::NoStart => "no-start",
-        Sight::NoEnd => "no-end",
+fn coverage(coverage: Coverage) -> &'static str {
+    match coverage {
+        Coverage::Full => "whole",
+        Coverage::StackReused => "like-earlier",
+        Coverage::StartMissed => "no-start",
+        Coverage::EndMissed => "no-end",
     }
 }

@@ -9,8 +9,8 @@ use super::select::Selector;
 use super::tally::{Groups, Histogram, Tally};
 use super::view::View;
 use crate::fact::About;
-use crate::fact::life::LifeCheck;
-use crate::fact::wait::{Sight, WakerFact};
+use crate::fact::lifetime::LifetimeCheck;
+use crate::fact::wait::{Coverage, WakerFact};
 use crate::fact::{Recording, StackId, ThreadId, WaitFact, WaitReason};
 use crate::report::functions::FunctionId;
 
@@ -45,7 +45,7 @@ pub struct WaitReport {
     /// Rows by thread.
     pub by_thread: Vec<ThreadRow>,
     /// Comparison of on-CPU and off-CPU time with the lifetimes of the threads, for the whole recording.
-    pub lives: LifeCheck,
+    pub lives: LifetimeCheck,
     /// Description of a mismatch in `lives`.
     pub problem: Option<String>,
 }
@@ -154,22 +154,22 @@ pub enum WakerKey {
     /// A recorded thread.
     Thread(ThreadId),
     /// An unrecorded thread: process ID and thread ID.
-    Stranger(u32, u32),
+    Unrecorded(u32, u32),
     /// An interrupt, such as a timer or a device, regardless of the thread it interrupted.
     Interrupt,
     /// Unknown or none: a runnable thread needs no waker.
-    Nobody,
+    Unknown,
 }
 
 impl WakerKey {
     /// Key of a wait's waker.
     pub fn of(waker: Option<&WakerFact>) -> Self {
         match waker {
-            None => Self::Nobody,
+            None => Self::Unknown,
             Some(waker) if waker.by_interrupt == Some(true) || waker.tid == 0 => Self::Interrupt,
             Some(waker) => match waker.thread {
                 Some(thread) => Self::Thread(thread),
-                None => Self::Stranger(waker.pid, waker.tid),
+                None => Self::Unrecorded(waker.pid, waker.tid),
             },
         }
     }
@@ -196,7 +196,7 @@ struct Sums {
 impl Sums {
     fn add(&mut self, view: &View<'_>, wait: &WaitFact) {
         self.totals.add(wait);
-        if wait.sight == Sight::LikeEarlier {
+        if wait.coverage == Coverage::StackReused {
             self.like_earlier = self.like_earlier.saturating_add(u64::from(wait.count));
         }
         self.reasons.of(wait.reason).add(wait);
@@ -306,9 +306,9 @@ fn waker(view: &View<'_>, key: WakerKey, tally: Tally) -> WakerRow {
                 view.thread(id).map(|thread| thread.tid),
             )
         }
-        WakerKey::Stranger(pid, tid) => (None, Some(pid), Some(tid)),
+        WakerKey::Unrecorded(pid, tid) => (None, Some(pid), Some(tid)),
         WakerKey::Interrupt => (Some("interrupt".to_owned()), None, None),
-        WakerKey::Nobody => (None, None, None),
+        WakerKey::Unknown => (None, None, None),
     };
     WakerRow { waker, pid, tid, tally }
 }

@@ -9,15 +9,20 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::causes::CauseRow;
 use crate::addr::{Timestamp, ns};
-use crate::fact::life::Lives;
+use crate::fact::lifetime::Lifetimes;
 use crate::fact::packed::{among, place};
-use crate::fact::wait::{Sight, WaitCall, WakerFact};
-use crate::fact::{Cause, FactSink, Mark, Noun, SampleFact, StackId, Tables, ThreadId, WaitFact, WaitReason};
+use crate::fact::wait::{Coverage, WaitCall, WakerFact};
+use crate::fact::{Cause, EventKind, FactSink, Mark, SampleFact, StackId, Tables, ThreadId, WaitFact, WaitReason};
 use crate::report::sorted::{self, Ordered, Scratch, Sorted};
 
 /// Encodes a missing value.
 const NONE: u32 = u32::MAX;
-const SIGHTS: [Sight; 4] = [Sight::Whole, Sight::LikeEarlier, Sight::NoStart, Sight::NoEnd];
+const COVERAGES: [Coverage; 4] = [
+    Coverage::Full,
+    Coverage::StackReused,
+    Coverage::StartMissed,
+    Coverage::EndMissed,
+];
 /// Limit of system calls distinguished by their file; calls beyond it have no known file.
 const MAX_CALLS: usize = 1 << 18;
 /// Encodings of the waker: none recorded; or a waker, for which an interrupt is unknown, false or true.
@@ -52,9 +57,9 @@ pub(super) struct Row {
     waker_tid: u32,
     waker_thread: u32,
     waker_stack: u32,
-    /// Index into [`WaitReason::ALL`]; `sight` and `waker` are indices into [`SIGHTS`] and [`WAKERS`].
+    /// Index into [`WaitReason::ALL`]; `coverage` and `waker` are indices into [`COVERAGES`] and [`WAKERS`].
     reason: u8,
-    sight: u8,
+    coverage: u8,
     waker: u8,
     in_fault: u8,
     rest: u32,
@@ -110,7 +115,7 @@ impl Rows {
             waker_thread: waker.and_then(|waker| waker.thread).map_or(NONE, |thread| thread.0),
             waker_stack: waker.and_then(|waker| waker.stack).map_or(NONE, StackId::number),
             reason: place(&WaitReason::ALL, &wait.reason),
-            sight: place(&SIGHTS, &wait.sight),
+            coverage: place(&COVERAGES, &wait.coverage),
             waker: place(&WAKERS, &waker.map(|waker| waker.by_interrupt)),
             in_fault: wait.in_fault.into(),
             rest: 0,
@@ -163,7 +168,7 @@ impl Rows {
                 stack: stack(row.waker_stack),
                 by_interrupt,
             }),
-            sight: among(&SIGHTS, row.sight),
+            coverage: among(&COVERAGES, row.coverage),
             in_fault: row.in_fault != 0,
         }
     }
@@ -185,7 +190,7 @@ pub struct Facts {
     /// Collected waits.
     pub rows: Rows,
     /// On-CPU and off-CPU times, to compare with the threads' lifetimes.
-    pub lives: Lives,
+    pub lives: Lifetimes,
     causes: Sorted<CauseRow>,
 }
 
@@ -206,8 +211,8 @@ impl Facts {
 }
 
 impl FactSink for Facts {
-    fn wants_stacks(&self, noun: Noun) -> bool {
-        noun == Noun::Wait
+    fn wants_stacks(&self, kind: EventKind) -> bool {
+        kind == EventKind::Wait
     }
 
     fn sample(&mut self, tables: &Tables, sample: &SampleFact) {
@@ -240,7 +245,7 @@ mod tests {
             (start, end, off, queued, longest) in any::<(u64, u64, u64, u64, u64)>(),
             (thread, count, in_fault) in any::<(u32, u32, bool)>(),
             stack in prop::option::of(0..NONE),
-            (reason, sight) in (0..WaitReason::ALL.len(), 0..4_usize),
+            (reason, coverage) in (0..WaitReason::ALL.len(), 0..4_usize),
             call in prop::option::of((0..3_u32, prop::option::of(0..3_u32), prop::option::of("[ab]{0,2}"))),
             waker in prop::option::of((any::<u64>(), any::<(u32, u32)>(), prop::option::of(0..NONE), any::<Option<bool>>())),
         ) -> WaitFact {
@@ -258,7 +263,7 @@ mod tests {
                 waker: waker.map(|(time, (pid, tid), thread, by_interrupt)| WakerFact {
                     time: Timestamp(time), pid, tid, thread: thread.map(ThreadId), stack: thread.map(StackId::new), by_interrupt,
                 }),
-                sight: SIGHTS[sight],
+                coverage: COVERAGES[coverage],
                 in_fault,
             }
         }

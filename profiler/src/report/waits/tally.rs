@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use crate::addr::Timestamp;
     use crate::fact::ThreadId;
-    use crate::fact::wait::Sight;
+    use crate::fact::wait::Coverage;
 
     fn wait(off: u64, count: u32) -> WaitFact {
         WaitFact {
@@ -132,7 +132,7 @@ mod tests {
             reason: WaitReason::Sleep,
             call: None,
             waker: None,
-            sight: Sight::Whole,
+            coverage: Coverage::Full,
             in_fault: false,
         }
     }

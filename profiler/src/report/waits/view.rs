@@ -8,7 +8,7 @@ use super::causes::{CauseRow, Causes};
 use super::rows::{Facts, Row};
 use crate::addr::Timestamp;
 use crate::fact::About;
-use crate::fact::life::{LifeCheck, Lives};
+use crate::fact::lifetime::{LifetimeCheck, Lifetimes};
 use crate::fact::reasons::refined;
 use crate::fact::{Location, ModuleKind, Process, StackId, Tables, Thread, ThreadId, WaitFact, WaitReason, upwards};
 use crate::report::export::ns;
@@ -99,8 +99,8 @@ impl<'a> View<'a> {
     }
 
     /// Compares on-CPU and off-CPU time with the threads' lifetimes.
-    pub fn lives(&self) -> LifeCheck {
-        Lives::check(&self.facts.lives, self.tables)
+    pub fn lives(&self) -> LifetimeCheck {
+        Lifetimes::check(&self.facts.lives, self.tables)
     }
 
     /// Time since the start of the recording, in ns.

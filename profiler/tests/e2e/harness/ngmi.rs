@@ -47,8 +47,8 @@ pub fn binary() -> PathBuf {
 
 impl Ngmi {
     /// `ngmi VERB` without arguments.
-    pub fn verb(verb: &str) -> Self {
-        Self::started_by(Command::new(binary()), verb)
+    pub fn subcommand(subcommand: &str) -> Self {
+        Self::started_by(Command::new(binary()), subcommand)
     }
 
     fn started_by(mut command: Command, verb: &str) -> Self {
@@ -67,7 +67,7 @@ impl Ngmi {
 
     /// `ngmi record --save-only -o out.json.gz`, at the default rate.
     pub fn record() -> Self {
-        Self::verb("record").args(["--save-only", "-o", "out.json.gz"])
+        Self::subcommand("record").args(["--save-only", "-o", "out.json.gz"])
     }
 
     /// Like [`Self::record`], in a shell that sets limits first (`ulimit -n 100`).

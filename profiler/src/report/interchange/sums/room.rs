@@ -123,7 +123,7 @@ impl Sums {
 /// A key with half of the frames; without a stack and a file, the thread is removed.
 fn lighter(tables: &Tables, key: Key) -> Key {
     let who = if key.stack.is_none() && key.file.is_none() {
-        Who::Nobody
+        Who::Unknown
     } else {
         key.who
     };

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::addr::FileOffset;
 use crate::fact::fault::{FilePlace, MappedFile};
-use crate::fact::made_up::{fault, process, thread};
+use crate::fact::fixtures::{fault, process, thread};
 use crate::fact::{
     FactSink as _, FaultFact, Frame, FrameId, Location, MappedFileId, ProcessId, StackNode, ThreadId, TruncationReason,
 };

@@ -8,11 +8,11 @@ use profiler_common::stack::{MAX_KERNEL_FRAMES, MAX_USER_FRAMES, STACK_CLASSES, 
 use super::drain::Cycle;
 
 /// Nothing happens but samples that all fit into the ring.
-const CALM: Duration = Duration::from_millis(50);
+const IDLE: Duration = Duration::from_millis(50);
 /// While processes come and go: a file has to be opened before the last process that maps it is gone.
-const EAGER: Duration = Duration::from_millis(10);
-/// Processes that came are followed by others: so many cycles stay eager.
-const EAGER_CYCLES: u32 = 10;
+const BUSY: Duration = Duration::from_millis(10);
+/// Processes that came are followed by others: so many cycles stay busy.
+const BUSY_CYCLES: u32 = 10;
 /// However fast the ring could fill.
 const SHORTEST: Duration = Duration::from_millis(1);
 /// After a cycle that found this many bytes of samples the next one follows at once.
@@ -26,14 +26,14 @@ const NEW_STACKS: usize = 2 * (size_of::<StackHead>() + RECORD_HEADER) + (MAX_US
 
 /// Chooses the time to the next cycle.
 #[derive(Debug, Clone, Copy)]
-pub struct Pace {
-    calm: Duration,
-    eager_cycles: u32,
+pub struct PollInterval {
+    idle: Duration,
+    busy_cycles: u32,
     /// When the messages that arrive now must have had their cycle.
     gathers_until: Option<Instant>,
 }
 
-impl Pace {
+impl PollInterval {
     /// For a ring of `ring_bytes` that samples of `cpus` CPUs at `hz` fill, with stack copies of at most `stack_copy` bytes: even
     /// if every sample is as large as it can be, and brings its stacks along, half of the ring stays free.
     pub fn new(ring_bytes: u32, cpus: usize, hz: u32, stack_copy: u32) -> Self {
@@ -48,15 +48,15 @@ impl Pace {
             .max(1);
         let half_full = u64::from(ring_bytes / 2).saturating_mul(1_000_000) / bytes_per_second;
         Self {
-            calm: Duration::from_micros(half_full).clamp(SHORTEST, CALM),
-            eager_cycles: EAGER_CYCLES,
+            idle: Duration::from_micros(half_full).clamp(SHORTEST, IDLE),
+            busy_cycles: BUSY_CYCLES,
             gathers_until: None,
         }
     }
 
     /// How long to wait before the first cycle: processes are about to come.
     pub fn first(&self) -> Duration {
-        self.calm.min(EAGER)
+        self.idle.min(BUSY)
     }
 
     /// How long to wait, after a message, for the next one before the cycle. `None`: the cycle is due.
@@ -69,17 +69,17 @@ impl Pace {
     /// How long to wait after a cycle.
     pub fn after(&mut self, cycle: Cycle) -> Duration {
         self.gathers_until = None;
-        self.eager_cycles = if cycle.has_news {
-            EAGER_CYCLES
+        self.busy_cycles = if cycle.has_news {
+            BUSY_CYCLES
         } else {
-            self.eager_cycles.saturating_sub(1)
+            self.busy_cycles.saturating_sub(1)
         };
         if cycle.bytes > FLOOD_BYTES {
             Duration::ZERO
-        } else if self.eager_cycles > 0 {
-            self.calm.min(EAGER)
+        } else if self.busy_cycles > 0 {
+            self.idle.min(BUSY)
         } else {
-            self.calm
+            self.idle
         }
     }
 }
@@ -98,32 +98,32 @@ mod tests {
 
     #[test]
     fn processes_make_it_eager_and_floods_relentless() {
-        let mut pace = Pace::new(16 << 20, 2, 1000, 65_536);
-        for _ in 0..EAGER_CYCLES {
-            pace.after(cycle(10_000, false));
+        let mut poll = PollInterval::new(16 << 20, 2, 1000, 65_536);
+        for _ in 0..BUSY_CYCLES {
+            poll.after(cycle(10_000, false));
         }
-        assert_eq!(pace.after(cycle(10_000, false)), CALM);
-        assert_eq!(pace.after(cycle(10_000, true)), EAGER);
-        assert_eq!(pace.after(cycle(10_000, false)), EAGER);
-        assert_eq!(pace.after(cycle(FLOOD_BYTES + 1, false)), Duration::ZERO);
-        for _ in 0..EAGER_CYCLES {
-            pace.after(cycle(0, false));
+        assert_eq!(poll.after(cycle(10_000, false)), IDLE);
+        assert_eq!(poll.after(cycle(10_000, true)), BUSY);
+        assert_eq!(poll.after(cycle(10_000, false)), BUSY);
+        assert_eq!(poll.after(cycle(FLOOD_BYTES + 1, false)), Duration::ZERO);
+        for _ in 0..BUSY_CYCLES {
+            poll.after(cycle(0, false));
         }
-        assert_eq!(pace.after(cycle(0, false)), CALM);
+        assert_eq!(poll.after(cycle(0, false)), IDLE);
     }
 
     #[test]
     fn messages_are_gathered_for_no_longer_than_a_short_cycle() {
-        let mut pace = Pace::new(16 << 20, 2, 1000, 65_536);
+        let mut poll = PollInterval::new(16 << 20, 2, 1000, 65_536);
         let begin = Instant::now();
         let at = |ms| begin + Duration::from_millis(ms);
         for _ in 0..2 {
-            assert_eq!(pace.gather(at(0)), Some(TOGETHER));
-            assert_eq!(pace.gather(at(7)), Some(TOGETHER));
-            assert_eq!(pace.gather(at(9)), Some(Duration::from_millis(1)));
-            assert_eq!(pace.gather(at(10)), None);
-            assert_eq!(pace.gather(at(11)), None);
-            pace.after(cycle(0, false));
+            assert_eq!(poll.gather(at(0)), Some(TOGETHER));
+            assert_eq!(poll.gather(at(7)), Some(TOGETHER));
+            assert_eq!(poll.gather(at(9)), Some(Duration::from_millis(1)));
+            assert_eq!(poll.gather(at(10)), None);
+            assert_eq!(poll.gather(at(11)), None);
+            poll.after(cycle(0, false));
         }
     }
 
@@ -136,15 +136,15 @@ mod tests {
             (16 << 20, 2, 10_000, 65_536),
             (16 << 20, 4, 1000, 16_384),
         ] {
-            let calm = Pace::new(ring, cpus, hz, copy).calm;
-            let filled = calm.as_secs_f64() * f64::from(hz) * cpus as f64 * f64::from(copy);
+            let idle = PollInterval::new(ring, cpus, hz, copy).idle;
+            let filled = idle.as_secs_f64() * f64::from(hz) * cpus as f64 * f64::from(copy);
             assert!(
-                calm >= SHORTEST && filled <= f64::from(ring / 2),
-                "{calm:?} fills {filled}"
+                idle >= SHORTEST && filled <= f64::from(ring / 2),
+                "{idle:?} fills {filled}"
             );
         }
         // No interval prevents a ring from filling up within a millisecond.
-        assert_eq!(Pace::new(1 << 20, 64, 100_000, 65_536).calm, SHORTEST);
-        assert_eq!(Pace::new(16 << 20, 0, 0, 0).calm, CALM);
+        assert_eq!(PollInterval::new(1 << 20, 64, 100_000, 65_536).idle, SHORTEST);
+        assert_eq!(PollInterval::new(16 << 20, 0, 0, 0).idle, IDLE);
     }
 }

@@ -24,7 +24,7 @@ const OTHERS: &str = "other programs";
 
 /// A row of merged threads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Crowd {
+pub struct MergedThreads {
     /// The row.
     pub thread: ThreadId,
     /// Number of merged threads.

@@ -17,7 +17,7 @@ use crate::event::{At, Event, Wait};
 
 /// A living thread, as the kernel side knows it.
 #[derive(Debug, Clone, Copy)]
-pub struct Survivor {
+pub struct LiveThread {
     pid: u32,
     tid: u32,
     state: ThreadState,
@@ -46,13 +46,13 @@ pub fn switch_out() {
 }
 
 /// The living threads.
-pub fn find(drain: &mut Drain) -> Vec<Survivor> {
+pub fn find(drain: &mut Drain) -> Vec<LiveThread> {
     drain.note_told();
     let states = drain.threads.states();
     let of = |(pid, tid)| {
         let state = states.of(pid, tid)?;
         let is_gone = state.waits.seen != ENDED_LATER && procfs::stat(pid, tid).is_err();
-        Some(Survivor {
+        Some(LiveThread {
             pid,
             tid,
             state,
@@ -63,15 +63,20 @@ pub fn find(drain: &mut Drain) -> Vec<Survivor> {
 }
 
 /// Writes what is known of those that still live, by thread. The others have told it themselves.
-pub fn write(drain: &mut Drain, (beginning, time): (Timestamp, Timestamp), survivors: &[Survivor], has_waits: bool) {
-    let mut alive: Vec<&Survivor> = survivors
+pub fn write(
+    drain: &mut Drain,
+    (beginning, time): (Timestamp, Timestamp),
+    live_threads: &[LiveThread],
+    has_waits: bool,
+) {
+    let mut alive: Vec<&LiveThread> = live_threads
         .iter()
         .filter(|one| drain.recorded.knows(one.pid, one.tid))
         .collect();
     alive.sort_unstable_by_key(|one| (one.pid, one.tid));
     let missed = alive.iter().filter(|one| one.is_gone).count() as u64;
     drain.losses.count(Loss::SwitchMissed, missed);
-    for &Survivor { pid, tid, state, .. } in alive {
+    for &LiveThread { pid, tid, state, .. } in alive {
         let at = At { time, pid, tid };
         let read = records::read_run(at, &state.faults.run);
         if read.count > 0 && !drain.was_told(tid, read.since) {

@@ -6,10 +6,10 @@
     reason = "a test that can't continue should fail on the spot"
 )]
 
-#[path = "../made_up/tables.rs"]
-mod made_up;
-#[path = "../made_up/log.rs"]
-mod made_up_log;
+#[path = "../fixtures/log.rs"]
+mod fixture_log;
+#[path = "../fixtures/tables.rs"]
+mod fixtures;
 
 #[path = "../e2e/harness/mod.rs"]
 #[allow(
@@ -21,8 +21,8 @@ mod harness;
 
 mod check;
 mod diff;
-mod figures;
 mod made;
+mod metrics;
 mod recipes;
 mod recorded;
-mod verb;
+mod subcommand;

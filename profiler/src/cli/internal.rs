@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr, sockopt};
 
-use super::args::{CaptureHalf, ExecHalf, Inherited};
+use super::args::{CaptureArgs, ExecArgs, Inherited};
 use crate::capture::channel::ChannelError;
 use crate::capture::link::inherited;
 use crate::capture::open_files;
@@ -17,7 +17,7 @@ use crate::record::cache::system::serve;
 use crate::record::command::become_command;
 use crate::record::conversion;
 
-pub fn capture(half: &CaptureHalf) -> Result<ExitCode> {
+pub fn capture(half: &CaptureArgs) -> Result<ExitCode> {
     let mut terms = half.terms.clone();
     let socket = match (&half.fd, &half.socket) {
         (Some(fd), None) => inherited(*fd)?,
@@ -55,7 +55,7 @@ fn connect(path: &Path, terms: &mut Terms) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-pub fn exec(half: &ExecHalf) -> Result<ExitCode> {
+pub fn exec(half: &ExecArgs) -> Result<ExitCode> {
     become_command(inherited(half.fd)?, &half.command)?;
     Ok(ExitCode::from(125))
 }

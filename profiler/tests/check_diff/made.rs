@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::made_up::{START, module, process, thread};
+use crate::fixtures::{START, module, process, thread};
 use profiler::addr::{Avma, FileOffset, KernelOffset, Svma, Timestamp};
 use profiler::event::{FileId, HookStatus};
 use profiler::fact::fault::{Access, Failure, FaultClass, FaultWaits, FilePlace, FileSection, PageRange};
-use profiler::fact::request::{BioSource, Operation, RequestKind, RequestSight};
-use profiler::fact::wait::{Sight, WaitCall};
+use profiler::fact::request::{BioSource, Operation, RequestCoverage, RequestKind};
+use profiler::fact::wait::{Coverage, WaitCall};
 use profiler::fact::{
     BioFact, BlockDevice, DeviceId, FactSink, FactSource, FaultFact, Frame, FrameId, FrameName, Location, MappedFile,
     MappedFileId, ModuleId, ModuleKind, PagesReadFact, Recording, RequestFact, SampleFact, StackId, StackNode, Tables,
@@ -206,7 +206,7 @@ pub fn wait(us: u64, long: u64, reason: WaitReason) -> WaitFact {
         reason,
         call: None,
         waker: None,
-        sight: Sight::Whole,
+        coverage: Coverage::Full,
         in_fault: false,
     }
 }
@@ -243,7 +243,7 @@ pub fn request(us: u64, bytes: u32, thread: Option<u32>, operation: Operation) -
         depth: 1,
         error: 0,
         requeues: 0,
-        sight: RequestSight::Whole,
+        coverage: RequestCoverage::Full,
         bio_only: false,
         bios: vec![bio],
     }

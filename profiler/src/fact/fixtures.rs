@@ -1,7 +1,7 @@
 //! Table rows for tests: all fields that a test does not set are empty.
 
 use super::fault::{Access, FaultClass, FaultWaits};
-use super::request::{Operation, RequestKind, RequestSight};
+use super::request::{Operation, RequestCoverage, RequestKind};
 use super::{DeviceId, FaultFact, Process, ProcessId, RequestFact, Thread, ThreadId};
 use crate::addr::{Avma, Timestamp};
 
@@ -31,7 +31,7 @@ pub fn request() -> RequestFact {
         depth: 0,
         error: 0,
         requeues: 0,
-        sight: RequestSight::Whole,
+        coverage: RequestCoverage::Full,
         bio_only: false,
         bios: Vec::new(),
     }

@@ -25,7 +25,7 @@ fn json(outcome: &Outcome) -> Value {
 fn set(folder: &Path, copies: u32, touches: u32) {
     std::fs::create_dir(folder).unwrap();
     let file = folder.join("seeded.bin");
-    let outcome = Ngmi::verb("record")
+    let outcome = Ngmi::subcommand("record")
         .args(["--runs", "4", "-o"])
         .arg(folder.join("run.json.gz"))
         .program(
@@ -48,7 +48,7 @@ fn a_seeded_storm_and_wasted_reads_are_found_by_name() {
     let [calm, storm] = ["calm", "storm"].map(|name| scratch.path().join(name));
     set(&calm, 1, 0);
     set(&storm, 3000, 16);
-    let diff = Ngmi::verb("diff").args([&calm, &storm]).run();
+    let diff = Ngmi::subcommand("diff").args([&calm, &storm]).run();
     diff.expect_code(0);
     let lines: Vec<&str> = diff.stdout.lines().collect();
     let below = |title: &str| {
@@ -77,7 +77,7 @@ fn a_seeded_storm_and_wasted_reads_are_found_by_name() {
     // others.
     let budget = "[function.storm_of_copies]\ncow_pages = 2999\n[file.\"seeded.bin\"]\nwasted_readahead_bytes = 0\nbytes_read = 65535\n";
     std::fs::write(scratch.path().join("budget.toml"), budget).unwrap();
-    let check = Ngmi::verb("check")
+    let check = Ngmi::subcommand("check")
         .arg(&storm)
         .arg("--budget")
         .arg(scratch.path().join("budget.toml"));
@@ -102,7 +102,7 @@ fn accounts(folder: &Path) -> Vec<String> {
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let recordings = files.filter(|file| file.extension().is_some_and(|end| end == "gz"));
     let account = |file: PathBuf| {
-        let told = json(&Ngmi::verb("faults").arg(&file).arg("--json").run());
+        let told = json(&Ngmi::subcommand("faults").arg(&file).arg("--json").run());
         format!("{}, {}, {}", told["by_class"], told["by_function"], told["accounts"])
     };
     recordings.map(account).collect()
@@ -114,7 +114,7 @@ fn first_lines(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn culprits_are_named_in_the_first_lines() {
+fn findings_are_named_in_the_first_lines() {
     needs_capture!();
     let scratch = scratch();
     let record = |name: &str, copies: &str, touches: &str| {
@@ -127,7 +127,7 @@ fn culprits_are_named_in_the_first_lines() {
         outcome
     };
     let outcome = record("seeded.bin", "3000", "16");
-    let of = |input: &str| Ngmi::verb("faults").arg(outcome.file(input)).run().stdout;
+    let of = |input: &str| Ngmi::subcommand("faults").arg(outcome.file(input)).run().stdout;
     let summary = format!("{}{}", outcome.stdout, outcome.stderr);
     let (profile, log) = (of("out.json.gz"), of("log"));
     for text in [&summary, &profile, &log] {
@@ -136,7 +136,7 @@ fn culprits_are_named_in_the_first_lines() {
         let copied = copied.unwrap_or_else(|| panic!("{text}"));
         assert!(copied.contains("storm_of_copies in seeded"), "{text}");
     }
-    let faults = json(&Ngmi::verb("faults").arg(outcome.file("log")).arg("--json").run());
+    let faults = json(&Ngmi::subcommand("faults").arg(outcome.file("log")).arg("--json").run());
     let rows = faults["pages"].as_array().unwrap();
     let row = rows
         .iter()
@@ -174,7 +174,7 @@ fn figures_are_those_of_the_other_verbs() {
         .run();
     outcome.expect_code(0);
     let log = outcome.file("log");
-    let faults = json(&Ngmi::verb("faults").arg(&log).arg("--json").run());
+    let faults = json(&Ngmi::subcommand("faults").arg(&log).arg("--json").run());
     let budget = scratch.path().join("budget.toml");
     std::fs::write(
         &budget,
@@ -182,7 +182,7 @@ fn figures_are_those_of_the_other_verbs() {
     )
     .unwrap();
     let check = json(
-        &Ngmi::verb("check")
+        &Ngmi::subcommand("check")
             .arg(&log)
             .arg("--budget")
             .arg(&budget)
@@ -214,7 +214,7 @@ fn figures_are_those_of_the_other_verbs() {
 }
 
 fn runs(arguments: &[&str], program: &str) -> Outcome {
-    let record = Ngmi::verb("record")
+    let record = Ngmi::subcommand("record")
         .args(["--runs", "3", "-o", "run.json.gz"])
         .args(arguments);
     record.program("/bin/sh", ["-c", program]).run()
@@ -263,7 +263,10 @@ fn a_command_that_fails_ends_the_runs_unless_told_otherwise() {
         (&["--runs", "0"][..], "from 1 to 50"),
         (&["--runs", "2", "-a"], "leave out -a and -p"),
     ] {
-        let outcome = Ngmi::verb("record").args(arguments).program("true", [""; 0]).run();
+        let outcome = Ngmi::subcommand("record")
+            .args(arguments)
+            .program("true", [""; 0])
+            .run();
         outcome.expect_code(125);
         assert!(outcome.stderr.contains(part), "{}", outcome.stderr);
     }
@@ -276,7 +279,7 @@ fn an_interruption_ends_all_and_sums_up_what_there_is() {
     let scratch = scratch();
     let program = "test -e \"$0/first\" || { touch \"$0/first\"; exit 0; }; touch \"$0/second\"; exec sleep 60";
     let arguments = [Path::new("-c"), Path::new(program), scratch.path()];
-    let record = Ngmi::verb("record").args(["--runs", "3", "-o", "run.json.gz"]);
+    let record = Ngmi::subcommand("record").args(["--runs", "3", "-o", "run.json.gz"]);
     let mut running = record.program("/bin/sh", arguments).start();
     running.wait_until("the second run", |_| scratch.path().join("second").exists());
     running.signal(nix::sys::signal::Signal::SIGINT);

@@ -6,10 +6,10 @@ use super::*;
 use crate::addr::{Avma, Timestamp, ns};
 use crate::fact::budget::{Budget, Collector};
 use crate::fact::fault::{Access, FaultAccount};
-use crate::fact::wait::{Sight, WakerFact};
+use crate::fact::wait::{Coverage, WakerFact};
 use crate::fact::{
     Effect, EffectKind, FactSink as _, FaultFact, HolderRef, Mark, MarkKind, Reason, SampleFact, WaitFact, WaitReason,
-    account, made_up,
+    account, fixtures,
 };
 
 /// Processes of three threads each, by program name; the higher its number, the more a thread does.
@@ -78,7 +78,7 @@ fn facts_of(collector: &mut Collector, tables: &Tables, number: u32) {
         latency: Some(Duration::from_nanos(5)),
         address: Avma(u64::from(number) << 12),
         access: Access::Write,
-        ..made_up::fault()
+        ..fixtures::fault()
     };
     collector.fault(tables, &fault);
     let wait = WaitFact {
@@ -100,7 +100,7 @@ fn facts_of(collector: &mut Collector, tables: &Tables, number: u32) {
             stack: None,
             by_interrupt: None,
         }),
-        sight: Sight::Whole,
+        coverage: Coverage::Full,
         in_fault: false,
     };
     collector.wait(tables, &wait);
@@ -175,10 +175,10 @@ fn sums_stay_whoever_is_told_together() {
         gather(most, &mut tables, &mut collected);
         assert_eq!(totals(&tables, &collected), before, "{most}");
         assert_eq!(collected.threads.len(), tables.threads.len());
-        let crowds = &tables.recording.crowds;
-        let alone = tables.threads.len() - crowds.len();
+        let merged_threads = &tables.recording.merged_threads;
+        let alone = tables.threads.len() - merged_threads.len();
         assert!(alone <= most, "{alone} of {most}");
-        let all = alone as u64 + crowds.iter().map(|crowd| crowd.threads).sum::<u64>();
+        let all = alone as u64 + merged_threads.iter().map(|merged| merged.threads).sum::<u64>();
         assert_eq!(all, 21);
         for (facts, thread) in collected.threads.iter().zip((0..).map(ThreadId)) {
             assert!(facts.samples.is_sorted_by_key(|sample| sample.time));

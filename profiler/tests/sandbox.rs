@@ -29,7 +29,7 @@ use nix::sys::socket::SockType;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use profiler::capture::wire::Mapped;
-use profiler::cli::wall;
+use profiler::cli::sandbox;
 use profiler::event::FileId;
 use profiler::record::finish::Plan;
 use profiler::record::privilege::joint;
@@ -68,7 +68,7 @@ fn only_what_was_named_can_be_written() {
     let address = listener.local_addr().unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            assert!(wall::restrict(&[inside.path().to_owned()], false).unwrap());
+            assert!(sandbox::restrict(&[inside.path().to_owned()], false).unwrap());
             let (at, theirs) = (inside.path().join("new"), outside.path().join("theirs"));
             fs::write(&at, "x").unwrap();
             fs::rename(&at, inside.path().join("renamed")).unwrap();
@@ -188,7 +188,7 @@ fn lines_are_read_behind_it() {
     };
     let names = std::thread::scope(|scope| {
         let walled = scope.spawn(|| {
-            assert!(wall::restrict(std::slice::from_ref(&inside), false).unwrap());
+            assert!(sandbox::restrict(std::slice::from_ref(&inside), false).unwrap());
             Symbolicator::new(Config::default())
                 .unwrap()
                 .resolve(&request, &[address])
@@ -252,7 +252,7 @@ fn conversion_reads_what_was_mapped_and_its_debug_info() {
     reach.folders.retain(|folder| !home.path().starts_with(folder));
     let names = std::thread::scope(|scope| {
         let walled = scope.spawn(|| {
-            assert!(wall::restrict_reads(&reach).unwrap());
+            assert!(sandbox::restrict_reads(&reach).unwrap());
             for secret in [
                 ".ssh/id_ed25519",
                 "notes.txt",

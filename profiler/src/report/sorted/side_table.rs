@@ -9,13 +9,13 @@ const MAX: usize = 1 << 16;
 
 /// Finds the rows of a key; keys must not decrease.
 #[derive(Debug)]
-pub struct Beside<'r, T: Row> {
+pub struct SideTable<'r, T: Row> {
     rows: Peekable<Merge<'r, T>>,
     key: u64,
     here: Vec<T>,
 }
 
-impl<'r, T: Row> Beside<'r, T> {
+impl<'r, T: Row> SideTable<'r, T> {
     /// Starts with the first row.
     pub fn new(rows: Merge<'r, T>) -> Self {
         Self {
@@ -67,8 +67,8 @@ mod tests {
             rows.push(Pair { key, value });
         }
         let ordered = rows.ordered();
-        let mut beside = Beside::new(ordered.iter());
-        let mut values = |key| beside.of(key).iter().map(|pair| pair.value).collect::<Vec<_>>();
+        let mut side_table = SideTable::new(ordered.iter());
+        let mut values = |key| side_table.of(key).iter().map(|pair| pair.value).collect::<Vec<_>>();
         assert_eq!(values(0), [9]);
         assert_eq!(values(5), [2]);
         assert_eq!(values(7), [1, 3]);
@@ -84,8 +84,8 @@ mod tests {
         }
         rows.push(Pair { key: 2, value: 0 });
         let ordered = rows.ordered();
-        let mut beside = Beside::new(ordered.iter());
-        assert_eq!(beside.of(1).len(), MAX);
-        assert_eq!(beside.of(2).len(), 1);
+        let mut side_table = SideTable::new(ordered.iter());
+        assert_eq!(side_table.of(1).len(), MAX);
+        assert_eq!(side_table.of(2).len(), 1);
     }
 }

@@ -1,7 +1,7 @@
 //! Comparisons: changes are found by name, and noise is not reported as a change.
 
 use crate::made::{LOAD, MAIN, Made, fault, recording};
-use crate::verb::{OTHERS, log, told};
+use crate::subcommand::{OTHERS, log, told};
 use profiler::fact::fault::FaultClass;
 use profiler::report::diff::{Diff, Verdict, text};
 use profiler::report::metrics::{By, Metric, Runs};

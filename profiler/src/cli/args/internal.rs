@@ -9,7 +9,7 @@ use crate::capture::terms::Terms;
 
 /// `ngmi __capture`
 #[derive(Debug, Args)]
-pub struct CaptureHalf {
+pub struct CaptureArgs {
     /// Inherited descriptor of the socket
     #[arg(long, conflicts_with = "socket")]
     pub fd: Option<i32>,
@@ -30,7 +30,7 @@ pub struct Inherited {
 
 /// `ngmi __exec`
 #[derive(Debug, Args)]
-pub struct ExecHalf {
+pub struct ExecArgs {
     /// Inherited descriptor; one byte on it is the signal to start
     pub fd: i32,
     /// Command to execute

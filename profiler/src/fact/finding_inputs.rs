@@ -65,7 +65,7 @@ pub struct ReadWaits {
 
 /// The collected input.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Clues {
+pub struct FindingInputs {
     /// Copies by process and frame.
     pub copies: Vec<Copies>,
     /// Unused reads by file and stack.
@@ -152,7 +152,7 @@ impl Gather {
     }
 
     /// Returns the result. `pages` must be those of the same faults.
-    pub fn finish(&self, tables: &Tables, pages: &Pages) -> Clues {
+    pub fn finish(&self, tables: &Tables, pages: &Pages) -> FindingInputs {
         let waits = self.waits.iter().map(|(&(thread, file), sum)| ReadWaits {
             thread,
             file,
@@ -166,16 +166,16 @@ impl Gather {
             windows: windows(pages),
             time: *time,
         });
-        let mut clues = Clues {
+        let mut inputs = FindingInputs {
             copies: self.copies.all(),
             wasted: wasted(tables, pages),
             code: code.collect(),
             waits: waits.collect(),
         };
-        clues.wasted.sort_unstable_by_key(|one| (one.file, one.stack));
-        clues.code.sort_unstable_by_key(|one| one.file);
-        clues.waits.sort_unstable_by_key(|one| (one.thread, one.file));
-        clues
+        inputs.wasted.sort_unstable_by_key(|one| (one.file, one.stack));
+        inputs.code.sort_unstable_by_key(|one| one.file);
+        inputs.waits.sort_unstable_by_key(|one| (one.thread, one.file));
+        inputs
     }
 }
 

@@ -83,7 +83,10 @@ fn major_faults_only(tier: Tier) {
 fn no_faults(tier: Tier) {
     let outcome = recorder(tier, "off").program(Oracle::c("faults/anon"), ["zero"]).run();
     outcome.expect_code(0);
-    let verb = Ngmi::verb("faults").arg(outcome.file("log")).arg("--ndjson").run();
+    let verb = Ngmi::subcommand("faults")
+        .arg(outcome.file("log"))
+        .arg("--ndjson")
+        .run();
     verb.expect_refusal(&["no page fault", "--faults all"]);
     assert_eq!(verb.stdout, "");
 }

@@ -11,7 +11,7 @@ use landlock::{
 };
 use symbols::{Config, Debuginfod};
 
-use super::args::Verb;
+use super::args::Action;
 use crate::event::HookStatus;
 use crate::record::reach::Reach;
 
@@ -21,7 +21,7 @@ const NEWEST: ABI = ABI::V10;
 /// Applies the sandbox to the rest of the process if the subcommand only reads, as far as the
 /// kernel supports it. Call it before the first byte is read, with a single thread: it applies to
 /// that thread and to those that it starts.
-pub fn around(verb: &Verb) {
+pub fn around(verb: &Action) {
     if let Some(outputs) = outputs(verb) {
         build(&outputs);
     }
@@ -115,17 +115,17 @@ pub fn restrict(places: &[PathBuf], connects: bool) -> Result<bool, RulesetError
 
 /// The files that the subcommand writes in addition to standard output; `None`: it does more than
 /// read a recording.
-fn outputs(verb: &Verb) -> Option<Vec<&Path>> {
+fn outputs(verb: &Action) -> Option<Vec<&Path>> {
     let output = match verb {
-        Verb::Trim(args) => Some(&args.output),
-        Verb::Export(args) => Some(&args.output),
-        Verb::Order(args) => args.output.as_ref(),
-        Verb::Preload(args) if args.action.is_none() => args.output.as_ref(),
-        Verb::Faults(args) => args.html.as_ref(),
-        Verb::Check(args) => args.junit.as_ref(),
-        Verb::Diff(args) => args.profile.as_ref(),
-        Verb::Smaps(args) if args.pid().is_none() => None,
-        Verb::Io(_) | Verb::Waits(_) | Verb::Lint(_) => None,
+        Action::Trim(args) => Some(&args.output),
+        Action::Export(args) => Some(&args.output),
+        Action::Order(args) => args.output.as_ref(),
+        Action::Preload(args) if args.action.is_none() => args.output.as_ref(),
+        Action::Faults(args) => args.html.as_ref(),
+        Action::Check(args) => args.junit.as_ref(),
+        Action::Diff(args) => args.profile.as_ref(),
+        Action::Smaps(args) if args.pid().is_none() => None,
+        Action::Io(_) | Action::Waits(_) | Action::Lint(_) => None,
         _ => return None,
     };
     Some(output.into_iter().map(PathBuf::as_path).collect())

@@ -4,7 +4,7 @@ use std::mem::take;
 
 use super::{Plan, ThreadId};
 use crate::fact::budget::{Collected, FoldedStack, FoldedWaitStack, ThreadFacts, WaitTotals};
-use crate::fact::clues::Clues;
+use crate::fact::finding_inputs::FindingInputs;
 use crate::fact::sums::{Sum, Sums};
 use crate::fact::{Cause, Effect, EffectKind, FoldedWaits, Reason, Recording, WaitFact};
 
@@ -39,7 +39,7 @@ pub fn gather(collected: &mut Collected, recording: &mut Recording, plan: &Plan)
         bio.thread = bio.thread.map(|thread| plan.thread(thread));
     }
     causes(&mut collected.causes, plan);
-    clues(&mut collected.clues, plan);
+    inputs(&mut collected.inputs, plan);
     collected.faults.rates.join(|process| plan.process(process));
 }
 
@@ -110,11 +110,11 @@ fn causes(causes: &mut Vec<Cause>, plan: &Plan) {
     causes.sort_by_key(|cause| cause.effect);
 }
 
-fn clues(clues: &mut Clues, plan: &Plan) {
-    clues.waits = joined(take(&mut clues.waits), |sum| {
+fn inputs(inputs: &mut FindingInputs, plan: &Plan) {
+    inputs.waits = joined(take(&mut inputs.waits), |sum| {
         sum.thread = plan.thread(sum.thread);
     });
-    clues.copies = joined(take(&mut clues.copies), |sum| {
+    inputs.copies = joined(take(&mut inputs.copies), |sum| {
         sum.process = plan.process(sum.process);
     });
 }

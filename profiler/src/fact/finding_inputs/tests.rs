@@ -4,7 +4,7 @@ use super::*;
 use crate::addr::{Avma, FileOffset, PAGE, Svma, Timestamp};
 use crate::event::FileId;
 use crate::fact::fault::{FaultClass, FaultWaits, FilePlace, MappedFile, PageRange, PagesReadFact};
-use crate::fact::{Frame, FrameId, Location, Module, ModuleId, ModuleKind, ProcessId, StackNode, made_up};
+use crate::fact::{Frame, FrameId, Location, Module, ModuleId, ModuleKind, ProcessId, StackNode, fixtures};
 
 const FILE: MappedFileId = MappedFileId(0);
 
@@ -17,8 +17,8 @@ fn tables() -> Tables {
         ..MappedFile::default()
     };
     Tables {
-        processes: vec![made_up::process(100, "demo")],
-        threads: vec![made_up::thread(0, 100)],
+        processes: vec![fixtures::process(100, "demo")],
+        threads: vec![fixtures::thread(0, 100)],
         files: vec![file],
         ..Tables::default()
     }
@@ -38,7 +38,7 @@ fn fault(class: FaultClass, access: Access, page: u64) -> FaultFact {
             byte: FileOffset(page * PAGE + 5),
         }),
         retries: Some(0),
-        ..made_up::fault()
+        ..fixtures::fault()
     }
 }
 
@@ -51,14 +51,14 @@ fn a_copy_of_the_page_of_zeroes_is_no_fork_s() {
     }
     // The second copy of page 7 is of a page of the process's own.
     gather.fault(&tables, &fault(FaultClass::Cow, Access::Write, 7));
-    let clues = gather.finish(&tables, &Pages::default());
+    let inputs = gather.finish(&tables, &Pages::default());
     let copies = Copies {
         process: ProcessId(0),
         frame: None,
         pages: 3,
         time: Duration::from_micros(6),
     };
-    assert_eq!(clues.copies, [copies]);
+    assert_eq!(inputs.copies, [copies]);
 }
 
 /// `main` of the program calls `memset` of the C library: stacks 3 and 4. Three processes with two names, a thread
@@ -77,8 +77,8 @@ fn writers() -> Tables {
         frame: FrameId(frame),
     };
     Tables {
-        processes: ["demo", "sh", "demo"].map(|name| made_up::process(100, name)).to_vec(),
-        threads: [0, 1, 2].map(|process| made_up::thread(process, 100)).to_vec(),
+        processes: ["demo", "sh", "demo"].map(|name| fixtures::process(100, name)).to_vec(),
+        threads: [0, 1, 2].map(|process| fixtures::thread(process, 100)).to_vec(),
         modules: vec![module("demo"), module("libc.so.6")],
         frames: vec![frame(0), frame(1)],
         stacks: vec![
@@ -166,14 +166,14 @@ fn what_was_read_for_nothing_is_its_reader_s() {
     pages.read(&tables, &read);
     pages.fault(&tables, &touch);
     gather.fault(&tables, &touch);
-    let clues = gather.finish(&tables, &pages);
+    let inputs = gather.finish(&tables, &pages);
     let wasted = Wasted {
         file: FILE,
         stack: Some(StackId::new(3)),
         pages: 31,
         of: 32,
     };
-    assert_eq!(clues.wasted, [wasted]);
-    let waits = &clues.waits[0];
+    assert_eq!(inputs.wasted, [wasted]);
+    let waits = &inputs.waits[0];
     assert_eq!((waits.faults, waits.time), (1, Duration::from_millis(3)));
 }

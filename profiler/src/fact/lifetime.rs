@@ -16,7 +16,7 @@ const AT_LEAST: u64 = 100_000;
 
 /// Times of threads while facts arrive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Lives {
+pub struct Lifetimes {
     /// By thread: on CPUs and off CPUs, in ns.
     threads: Vec<Times>,
 }
@@ -30,7 +30,7 @@ struct Times {
 
 /// Totals over all threads' lifetimes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct LifeCheck {
+pub struct LifetimeCheck {
     /// Threads that ran or waited.
     pub threads: u64,
     /// Their time on CPUs, in ns.
@@ -44,14 +44,14 @@ pub struct LifeCheck {
     /// Time that is counted as both, or outside their lifetimes, in ns.
     pub excess_ns: u64,
     /// Threads with times that do not add up.
-    pub open: Vec<OpenLife>,
+    pub open: Vec<OpenLifetime>,
     /// Times of each thread.
-    pub each: Vec<Life>,
+    pub each: Vec<Lifetime>,
 }
 
 /// How a thread spent its lifetime within the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Life {
+pub struct Lifetime {
     /// Process id.
     pub pid: u32,
     /// Thread id.
@@ -69,7 +69,7 @@ pub struct Life {
 
 /// A thread with times that do not add up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct OpenLife {
+pub struct OpenLifetime {
     /// The thread.
     pub thread: ThreadId,
     /// Its lifetime, in ns.
@@ -78,7 +78,7 @@ pub struct OpenLife {
     pub difference_ns: i64,
 }
 
-impl FactSink for Lives {
+impl FactSink for Lifetimes {
     fn sample(&mut self, _: &Tables, sample: &SampleFact) {
         let on = &mut self.of(sample.thread).on;
         *on = on.saturating_add(ns(sample.cpu_time));
@@ -92,7 +92,7 @@ impl FactSink for Lives {
     }
 }
 
-impl Lives {
+impl Lifetimes {
     fn of(&mut self, thread: ThreadId) -> &mut Times {
         if thread.index() >= self.threads.len() {
             self.threads.resize(thread.index() + 1, Times::default());
@@ -101,24 +101,29 @@ impl Lives {
     }
 
     /// Compares each thread's times with its lifetime.
-    pub fn check(&self, tables: &Tables) -> LifeCheck {
-        let mut check = LifeCheck::default();
+    pub fn check(&self, tables: &Tables) -> LifetimeCheck {
+        let mut check = LifetimeCheck::default();
         let mut folded: FxHashMap<ThreadId, u64> = FxHashMap::default();
         for more in &tables.recording.folded_waits {
             let off = folded.entry(more.thread).or_default();
             *off = off.saturating_add(more.off);
         }
-        let crowds: FxHashSet<ThreadId> = tables.recording.crowds.iter().map(|crowd| crowd.thread).collect();
+        let merged_threads: FxHashSet<ThreadId> = tables
+            .recording
+            .merged_threads
+            .iter()
+            .map(|merged| merged.thread)
+            .collect();
         for (thread, id) in tables.threads.iter().zip((0..).map(ThreadId)) {
             // A thread with neither samples nor waits may still have run, after its last switch.
             let times = self.threads.get(id.index()).copied().unwrap_or_default();
             let on = times.on.saturating_add(thread.cpu_time_after_last_sample);
             let off = times.off.saturating_add(folded.get(&id).copied().unwrap_or(0));
             // Times of merged threads overlap, and do not add up to a lifetime.
-            if on == 0 && off == 0 || crowds.contains(&id) {
+            if on == 0 && off == 0 || merged_threads.contains(&id) {
                 continue;
             }
-            let life = ns(life(tables, thread));
+            let life = ns(lifetime(tables, thread));
             let known = on.saturating_add(off);
             let difference = i64::try_from(i128::from(known) - i128::from(life)).unwrap_or(i64::MAX);
             check.threads += 1;
@@ -132,7 +137,7 @@ impl Lives {
                 *sum = sum.saturating_add(part);
             }
             let process = tables.processes.get(thread.process.index());
-            check.each.push(Life {
+            check.each.push(Lifetime {
                 pid: process.map_or(0, |process| process.pid),
                 tid: thread.tid,
                 on_ns: on,
@@ -141,7 +146,7 @@ impl Lives {
                 kernel_on_ns: thread.sum_exec_runtime,
             });
             if difference.unsigned_abs() > (life / PART).max(AT_LEAST) {
-                check.open.push(OpenLife {
+                check.open.push(OpenLifetime {
                     thread: id,
                     life_ns: life,
                     difference_ns: difference,
@@ -152,7 +157,7 @@ impl Lives {
     }
 }
 
-impl LifeCheck {
+impl LifetimeCheck {
     /// The largest difference, in one line; `None` if all times add up.
     pub fn problem(&self, tables: &Tables) -> Option<String> {
         let worst = self.open.iter().max_by_key(|open| open.difference_ns.unsigned_abs())?;
@@ -174,7 +179,7 @@ impl LifeCheck {
 }
 
 /// A thread's lifetime within the recording.
-pub fn life(tables: &Tables, thread: &Thread) -> Duration {
+pub fn lifetime(tables: &Tables, thread: &Thread) -> Duration {
     let recording = &tables.recording;
     let end: Timestamp = thread.end.unwrap_or(recording.end).min(recording.end);
     end.since(thread.start.max(recording.start))
@@ -183,9 +188,9 @@ pub fn life(tables: &Tables, thread: &Thread) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fact::made_up;
-    use crate::fact::wait::{Sight, WaitReason};
-    use crate::fact::{Crowd, FoldedWaits, StackId};
+    use crate::fact::fixtures;
+    use crate::fact::wait::{Coverage, WaitReason};
+    use crate::fact::{FoldedWaits, MergedThreads, StackId};
 
     const MS: u64 = 1_000_000;
 
@@ -194,7 +199,7 @@ mod tests {
             start: Timestamp(start),
             end: end.map(Timestamp),
             cpu_time_after_last_sample: after,
-            ..made_up::thread(0, u32::try_from(70 + start / MS).unwrap_or(0))
+            ..fixtures::thread(0, u32::try_from(70 + start / MS).unwrap_or(0))
         }
     }
 
@@ -222,7 +227,7 @@ mod tests {
             reason: WaitReason::Poll,
             call: None,
             waker: None,
-            sight: Sight::Whole,
+            coverage: Coverage::Full,
             in_fault: false,
         }
     }
@@ -239,7 +244,7 @@ mod tests {
             ..Tables::default()
         };
         tables.recording.end = Timestamp(1000 * MS);
-        let mut lives = Lives::default();
+        let mut lives = Lifetimes::default();
         lives.sample(&tables, &sample(0, 100));
         lives.sample(&tables, &sample(0, 80));
         lives.wait(&tables, &wait(0, 300));
@@ -296,13 +301,13 @@ mod tests {
             queued: 0,
             longest: MS,
         }];
-        tables.recording.crowds = vec![Crowd {
+        tables.recording.merged_threads = vec![MergedThreads {
             thread: ThreadId(1),
             threads: 4,
             ran: 4,
             processes_ran: 2,
         }];
-        let check = Lives::default().check(&tables);
+        let check = Lifetimes::default().check(&tables);
         assert_eq!((check.threads, check.off_ns, check.open), (1, 15 * MS, Vec::new()));
     }
 
@@ -313,7 +318,7 @@ mod tests {
             ..Tables::default()
         };
         tables.recording.end = Timestamp(100 * MS);
-        let check = Lives::default().check(&tables);
+        let check = Lifetimes::default().check(&tables);
         assert_eq!((check.threads, check.on_ns, check.missing_ns), (1, 30 * MS, 0));
     }
 
@@ -323,7 +328,7 @@ mod tests {
             threads: vec![thread(u64::MAX, Some(0), u64::MAX)],
             ..Tables::default()
         };
-        let mut lives = Lives::default();
+        let mut lives = Lifetimes::default();
         lives.wait(&tables, &wait(0, u64::MAX / MS));
         lives.wait(&tables, &wait(9, u64::MAX / MS));
         assert_eq!(lives.check(&tables).open.len(), 1);

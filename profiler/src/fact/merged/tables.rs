@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashSet;
 
-use super::{Crowd, Group, Plan, Process, ProcessId, Tables, Thread, ThreadId, number};
+use super::{Group, MergedThreads, Plan, Process, ProcessId, Tables, Thread, ThreadId, number};
 use crate::addr::Timestamp;
 use crate::fact::Location;
 use crate::fact::budget::Collected;
@@ -12,8 +12,8 @@ use crate::plural::counted;
 /// Replaces the old processes and threads by the new ones, and notes in the recording which rows are merged.
 pub fn gather(tables: &mut Tables, plan: &Plan, collected: &Collected) {
     let rows_of = || (plan.members.iter().zip(plan.singles..)).map(|(members, row)| (members, ThreadId(number(row))));
-    let crowds: Vec<Crowd> = rows_of()
-        .map(|((group, members), row)| crowd(tables, collected, (group, members), row))
+    let merged_threads: Vec<MergedThreads> = rows_of()
+        .map(|((group, members), row)| merged(tables, collected, (group, members), row))
         .collect();
     let rows: Vec<Thread> = (plan.members.iter())
         .map(|(group, members)| thread(tables, plan, group, members))
@@ -53,11 +53,16 @@ pub fn gather(tables: &mut Tables, plan: &Plan, collected: &Collected) {
             *process = plan.process(*process);
         }
     }
-    tables.recording.notes.push(note(&crowds));
-    tables.recording.crowds = crowds;
+    tables.recording.notes.push(note(&merged_threads));
+    tables.recording.merged_threads = merged_threads;
 }
 
-fn crowd(tables: &Tables, collected: &Collected, (group, members): (&Group, &[ThreadId]), row: ThreadId) -> Crowd {
+fn merged(
+    tables: &Tables,
+    collected: &Collected,
+    (group, members): (&Group, &[ThreadId]),
+    row: ThreadId,
+) -> MergedThreads {
     let ran = members.iter().filter(|member| {
         let facts = collected.threads.get(member.index());
         facts.is_some_and(|facts| !facts.samples.is_empty())
@@ -65,7 +70,7 @@ fn crowd(tables: &Tables, collected: &Collected, (group, members): (&Group, &[Th
     let processes: FxHashSet<ProcessId> = (ran.clone())
         .filter_map(|member| Some(tables.threads.get(member.index())?.process))
         .collect();
-    Crowd {
+    MergedThreads {
         thread: row,
         threads: members.len() as u64,
         ran: ran.count() as u64,
@@ -149,11 +154,13 @@ fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     }
 }
 
-fn note(crowds: &[Crowd]) -> String {
-    let threads = crowds.iter().fold(0u64, |sum, crowd| sum.saturating_add(crowd.threads));
+fn note(merged_threads: &[MergedThreads]) -> String {
+    let threads = merged_threads
+        .iter()
+        .fold(0u64, |sum, merged| sum.saturating_add(merged.threads));
     format!(
         "{threads} least active threads are merged into {} rows by program: their waits are summed up by stack; keep all \
          with --keep-events.",
-        crowds.len()
+        merged_threads.len()
     )
 }

@@ -14,7 +14,7 @@ const EXAMPLES: usize = 3;
 const LENGTH: usize = 60;
 
 /// Lines that describe what the profile reveals, the most sensitive first. The facts are not changed.
-pub fn reveals(tables: &mut Tables, collected: &mut Collected, person: &Person) -> Vec<String> {
+pub fn disclosures(tables: &mut Tables, collected: &mut Collected, person: &Person) -> Vec<String> {
     let mut lines = Vec::new();
     let names = person.names();
     let lists = strings::programs(tables, collected).map(|program| program.command_line);
