@@ -20,7 +20,7 @@ use super::source;
 use super::span::moment;
 use super::terminal::{fail, out, tell};
 use crate::addr::PAGE;
-use crate::capture::detached::{Side, detach};
+use crate::capture::daemon::{Side, daemonize};
 use crate::fact::Recording;
 use crate::plural::counted;
 use crate::record::preload::ahead::{Ahead, read};
@@ -254,7 +254,7 @@ fn beside(path: &Path, list: &List) -> io::Result<()> {
     // Identified by the process's /proc folder: another process with the same id has a different
     // one.
     let here = File::open(format!("/proc/{}", std::process::id()))?;
-    if detach(here.as_fd())? == Side::Here {
+    if daemonize(here.as_fd())? == Side::Here {
         return Ok(());
     }
     // All files of the list are open at once, in this process only.

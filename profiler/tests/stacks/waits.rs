@@ -13,8 +13,7 @@ use profiler::fact::wait::{Coverage, WaitReason};
 use profiler::fact::{FactSink, FactSource, Location, Mark, SampleFact, Tables, WaitFact};
 use profiler::unwind::NoBinaries;
 use profiler_common::stack::{FLAG_USER_REGS, FLAG_WALK_COMPLETE};
-use profiler_common::switch as sw;
-use profiler_common::switch::state;
+use profiler_common::switch::{self as sw, state};
 use profiler_common::unwind::WalkEnd;
 use proptest::prelude::*;
 
@@ -335,11 +334,8 @@ fn what_was_not_seen_is_said() {
         with(500, sw::WAIT_PREEMPTED, 0),
         with(600, 0, state::STOPPED),
     ];
-    let told: Vec<_> = facts(&events)
-        .1
-        .iter()
-        .map(|fact| (fact.coverage, fact.reason))
-        .collect();
+    let (_, found) = facts(&events);
+    let told: Vec<_> = found.iter().map(|fact| (fact.coverage, fact.reason)).collect();
     assert_eq!(
         told,
         [

@@ -15,14 +15,14 @@ pub enum Side {
     /// The one that was there before, with the same id.
     Here,
     /// The new one. It has no descriptors but standard error and the one that it was to keep, and no folder of anybody's.
-    Detached,
+    Daemon,
 }
 
 /// Makes a process that the caller, and what the caller becomes, need never wait for. It keeps one descriptor.
 ///
 /// # Errors
 /// When this process has several threads, or no process can be made.
-pub fn detach(keep: BorrowedFd<'_>) -> io::Result<Side> {
+pub fn daemonize(keep: BorrowedFd<'_>) -> io::Result<Side> {
     // A thread that is not there any more may have held a lock.
     if fs::read_dir("/proc/self/task")?.count() != 1 {
         return Err(io::Error::other("the process has several threads"));
@@ -45,7 +45,7 @@ pub fn detach(keep: BorrowedFd<'_>) -> io::Result<Side> {
                 // SAFETY: as above; nobody would know what to do with the error.
                 unsafe { libc::_exit(1) }
             }
-            Ok(Side::Detached)
+            Ok(Side::Daemon)
         }
     }
 }
