@@ -56,6 +56,12 @@ pub struct FaultFact {
 }
 
 impl FaultFact {
+    /// When it was over; where it is not known how long it took, `start` is that time.
+    pub fn end(&self) -> Timestamp {
+        let latency = self.latency.unwrap_or_default().as_nanos();
+        Timestamp(self.start.0.saturating_add(u64::try_from(latency).unwrap_or(u64::MAX)))
+    }
+
     /// It was switched out for a disk, or for somebody else's read.
     pub fn waited(&self) -> bool {
         self.waits.disk.is_some_and(|time| !time.is_zero()) || self.waits.other_read.is_some_and(|time| !time.is_zero())
@@ -365,34 +371,4 @@ impl FaultAccount {
         let known = self.seen.checked_add(self.lost)?.checked_add(self.filtered)?;
         watched.checked_sub(i64::try_from(known).ok()?)
     }
-}
-
-/// Faults of one thread that the profile's budget had no room for one by one: the shortest minor ones go first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FoldedFaults {
-    /// Whose.
-    pub thread: ThreadId,
-    /// Which.
-    pub class: FaultClass,
-    /// The kernel counts them as major.
-    pub major: bool,
-    /// How many.
-    pub faults: u64,
-    /// Sum of [`FaultFact::time`], in ns.
-    pub time: u64,
-    /// Pages that were read into the page cache meanwhile.
-    pub pages_read: u64,
-}
-
-/// Pages of one file that the profile's budget had no room for run by run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FoldedReads {
-    /// The file.
-    pub file: MappedFileId,
-    /// Within page faults; else by system calls.
-    pub in_fault: bool,
-    /// How many [`PagesReadFact`]s.
-    pub runs: u64,
-    /// Their pages.
-    pub pages: u64,
 }

@@ -32,6 +32,7 @@ pub mod files;
 pub mod finding_inputs;
 #[cfg(test)]
 pub(crate) mod fixtures;
+mod folded;
 mod jit;
 pub mod join;
 pub mod lifetime;
@@ -64,7 +65,8 @@ use serde::{Deserialize, Serialize};
 pub use about::About;
 pub use cause::{Cause, Effect, EffectKind, HolderRef, Reason, RequestRef};
 pub use display::{nameless, place_of_nameless, short_path};
-pub use fault::{FaultFact, FoldedFaults, FoldedReads, MappedFile, MappedFileId, PagesReadFact};
+pub use fault::{FaultFact, MappedFile, MappedFileId, PagesReadFact};
+pub use folded::{FoldedFaults, FoldedReads};
 pub use merged::MergedThreads;
 pub use prune::Visit;
 pub(crate) use prune::{visit_keys, visit_stack};

@@ -2,21 +2,29 @@
 //!
 //! Pass in every fact in replay order. docs/page-faults.md explains each set, and where it can only be a bound.
 
+mod attempts;
+mod file;
 mod folios;
+mod latest;
 mod set;
 mod spot;
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 
+pub use file::{FaultRead, FilePages};
 pub use set::PageSet;
 pub use spot::{Spot, innermost};
 
+use self::attempts::Attempts;
 use self::folios::Folios;
+use self::latest::Latest;
 
 use super::account::hides_around;
 use super::fault::{FaultFact, MappedFileId, PageRange, PagesReadFact};
 use super::prune::{Visit, visit_keys, visit_stack};
-use super::{FrameId, StackId, Tables, ThreadId};
+use super::{FrameId, Tables, ThreadId};
 use crate::addr::{FileOffset, PAGE, Timestamp};
 use crate::event::FileId;
 
@@ -32,144 +40,8 @@ const MAX_BYTES: usize = 1 << 29;
 const MAX_READS: usize = 1 << 21;
 /// Maximum number of pages that one fault maps around itself: those of a page table.
 const MAX_AROUND: u32 = 512;
-
 /// Pages of fault-around's window unless it was changed (`fault_around_bytes`).
-const USUAL_AROUND: u64 = 16;
-
-/// Pages that a fault read, and where its thread was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FaultRead {
-    /// When the fault began.
-    pub time: Timestamp,
-    /// Who read.
-    pub thread: ThreadId,
-    /// With which stack.
-    pub stack: Option<StackId>,
-    /// Which pages.
-    pub pages: PageRange,
-}
-
-/// The pages of one file.
-#[derive(Debug, Clone, Default)]
-pub struct FilePages {
-    /// Read by faults of recorded threads.
-    pub read_by_faults: PageSet,
-    /// Read by system calls of recorded threads: `read`, `readahead`, `madvise`.
-    pub read_by_calls: PageSet,
-    /// Pages that system calls read after the first fault.
-    pub read_later_by_calls: u64,
-    /// When the first fault began.
-    first_fault: Option<Timestamp>,
-    /// Mapped around a fault; they were in memory.
-    pub around: PageSet,
-    /// In the range around a fault; mapped if they were in memory, which nobody saw: no recorded thread read them.
-    pub maybe_around: PageSet,
-    /// Faulted in.
-    pub faulted: PageSet,
-    /// Who read what is in `read_by_faults`, in the order in which it came; only reads of which something was not touched right then.
-    pub reads: Vec<FaultRead>,
-    /// [`FilePages::spots`], of those few files that have any.
-    read_around_off: Option<Box<FxHashMap<Option<FrameId>, Spot>>>,
-    /// Folios of more than one page, of files that have any.
-    folios: Option<Box<Folios>>,
-}
-
-impl FilePages {
-    /// Pages that faults read and certainly did not map: a lower bound, since what [`FilePages::maybe_mapped`] has is left out.
-    pub fn wasted(&self) -> PageSet {
-        let mapped = [&self.faulted, &self.around, &self.maybe_mapped()];
-        self.read_by_faults.without(&mapped)
-    }
-
-    /// The same by read: how many pages of each were wasted. A page that was read several times counts for the first one.
-    pub fn wasted_reads(&self) -> impl Iterator<Item = (FaultRead, u64)> {
-        let mut left = self.wasted();
-        self.reads.iter().filter_map(move |read| {
-            let pages = left.remove_range(read.pages);
-            (pages > 0).then_some((*read, pages))
-        })
-    }
-
-    /// Pages that may have been mapped without a fault for them, and whether they were is not known: in the range around a fault, or in the
-    /// folio of a page that was mapped.
-    pub fn maybe_mapped(&self) -> PageSet {
-        let mut maybe = self.in_mapped_folios();
-        maybe.union(&self.maybe_around);
-        maybe.without(&[&self.faulted, &self.around])
-    }
-
-    /// All pages of the folios that hold a page that was, or may have been, mapped. Newer kernels map them at once (`mm/memory.c`: `finish_fault`;
-    /// `mm/filemap.c`: `filemap_map_pages`), and no tracepoint reports it.
-    pub fn in_mapped_folios(&self) -> PageSet {
-        let sets = [&self.faulted, &self.around, &self.maybe_around];
-        let folios = self.folios.as_ref();
-        folios.map_or_else(PageSet::default, |folios| folios.with_any_of(&sets))
-    }
-
-    /// Where the kernel had stopped reading around, by the innermost function.
-    pub fn spots(&self) -> impl Iterator<Item = (&Option<FrameId>, &Spot)> {
-        self.read_around_off.iter().flat_map(|spots| spots.iter())
-    }
-
-    /// Each of these pages was faulted in or mapped: none can be wasted any more.
-    fn are_touched(&self, pages: PageRange) -> bool {
-        let mut all = pages.first..pages.first.saturating_add(u64::from(pages.count));
-        all.all(|page| self.faulted.contains(page) || self.around.contains(page))
-    }
-
-    /// The range around a fault was mapped, as far as it was in memory; what `is_own` says came too late for it.
-    fn map_around(&mut self, around: Option<PageRange>, is_own: impl Fn(u64) -> bool) {
-        let Some(PageRange { first, count }) = around else {
-            return;
-        };
-        let pages = first..first.saturating_add(u64::from(count.min(MAX_AROUND)));
-        for page in pages.filter(|page| !is_own(*page)) {
-            let was_read = self.read_by_faults.contains(page) || self.read_by_calls.contains(page);
-            let set = if was_read {
-                &mut self.around
-            } else {
-                &mut self.maybe_around
-            };
-            set.insert(page);
-        }
-    }
-
-    /// The kernel may have mapped pages around a fault and did not report which: those of its usual window, wherever that begins.
-    fn may_map_around(&mut self, page: u64, is_own: impl Fn(u64) -> bool) {
-        let window = page.saturating_sub(USUAL_AROUND - 1)..page.saturating_add(USUAL_AROUND);
-        for page in window.filter(|page| !is_own(*page)) {
-            self.maybe_around.insert(page);
-        }
-    }
-
-    /// True if it is a new one.
-    fn note_spot(&mut self, function: Option<FrameId>, fault: &FaultFact, page: u64, room: bool) -> bool {
-        let is_known = self
-            .read_around_off
-            .as_ref()
-            .is_some_and(|spots| spots.contains_key(&function));
-        if !room && !is_known {
-            return false;
-        }
-        let one = Spot::of(fault, page);
-        let spots = self.read_around_off.get_or_insert_default().entry(function);
-        spots.and_modify(|spot| spot.join(&one)).or_insert(one);
-        !is_known
-    }
-
-    fn bytes(&self) -> usize {
-        let sets = [
-            &self.read_by_faults,
-            &self.read_by_calls,
-            &self.around,
-            &self.maybe_around,
-            &self.faulted,
-        ];
-        let folios = self.folios.as_ref().map_or(0, |folios| folios.bytes());
-        folios + sets.into_iter().map(PageSet::bytes).sum::<usize>()
-    }
-}
-
+const USUAL_AROUND: u32 = 16;
 /// What a fault under way has read.
 #[derive(Debug, Clone, Copy)]
 struct Pending {
@@ -188,6 +60,8 @@ pub struct Pages {
     files: Vec<(FileId, FilePages)>,
     /// [`hides_around`] of the recording.
     hides_around: Option<bool>,
+    /// Ranges around the latest faults.
+    latest: Latest,
     /// What a thread has read since its last fault was over.
     pending: FxHashMap<ThreadId, Vec<Pending>>,
     spots: usize,
@@ -203,9 +77,12 @@ impl Pages {
         let Some(id) = tables.files.get(read.file.index()).map(|file| file.id) else {
             return;
         };
-        // They were not in memory: what an earlier fault could have mapped around did not have them.
+        // They were not in memory before: a fault that ended by then did not map them.
+        let later = self.latest.since(read.time, id);
         self.change(id, |file| {
-            file.maybe_around.remove_range(read.pages);
+            if let Some(later) = later {
+                file.were_not_in_memory(read, &later);
+            }
             if Folios::order(read) > 0 {
                 file.folios.get_or_insert_default().add(read);
             }
@@ -238,19 +115,13 @@ impl Pages {
         for read in own.extract_if(.., |read| read.time < fault.start) {
             self.leave_out(read);
         }
-        // Only an attempt that is repeated finds what the first one read; tier 1 counts them, and where the tier does not, a
-        // wait means that the first one gave up.
-        let repeated = fault.retries.map_or_else(|| fault.waited(), |retries| retries > 0);
-        if repeated {
-            for read in &own {
-                self.settle(*read);
-            }
+        let attempts = Attempts::of(fault);
+        if attempts == Attempts::Several {
+            own.iter().for_each(|read| self.settle(*read));
         }
-        self.mapped(tables, fault, if repeated { &[] } else { &own });
-        if !repeated {
-            for read in &own {
-                self.settle(*read);
-            }
+        self.mapped(tables, fault, if attempts == Attempts::One { &own } else { &[] });
+        if attempts != Attempts::Several {
+            own.iter().for_each(|read| self.settle(*read));
         }
         for read in &own {
             self.note_read(*read, fault);
@@ -309,14 +180,24 @@ impl Pages {
         };
         let page = page_of(place.offset);
         let room = self.spots < MAX_SPOTS;
-        let unseen_around = fault.around.is_none() && *self.hides_around.get_or_insert_with(|| hides_around(tables));
+        let hides_around = *self.hides_around.get_or_insert_with(|| hides_around(tables));
+        let unseen = (fault.around.is_none() && hides_around).then(|| usual_around(page));
+        let around = fault.around.map(|around| PageRange {
+            count: around.count.min(MAX_AROUND),
+            ..around
+        });
+        if let Some(range) = around.or(unseen) {
+            self.latest.add(fault.end(), id, range);
+        }
         let off = fault.read_around_off && (fault.pages_read > 0 || fault.waited());
         let is_new = self.change(id, |file| {
             let is_own = |page| own.iter().any(|read| read.file == id && holds(read.pages, page));
-            if unseen_around {
-                file.may_map_around(page, is_own);
+            if let Some(window) = unseen {
+                file.may_map_around(window, is_own);
             }
-            file.map_around(fault.around, is_own);
+            if let Some(around) = around {
+                file.map_around(around, is_own);
+            }
             file.faulted.insert(page);
             fault.start.keep_earliest(&mut file.first_fault);
             let function = || fault.stack.and_then(|stack| innermost(tables, stack));
@@ -377,6 +258,19 @@ impl Pages {
         self.bytes = (self.bytes + file.bytes()).saturating_sub(before);
         Some(changed)
     }
+}
+
+/// The usual window around a fault, wherever it begins.
+fn usual_around(page: u64) -> PageRange {
+    let first = page.saturating_sub(u64::from(USUAL_AROUND) - 1);
+    PageRange {
+        first,
+        count: u32::try_from(page - first).unwrap_or(0) + USUAL_AROUND,
+    }
+}
+
+fn pages_of(PageRange { first, count }: PageRange) -> Range<u64> {
+    first..first.saturating_add(u64::from(count))
 }
 
 fn holds(pages: PageRange, page: u64) -> bool {

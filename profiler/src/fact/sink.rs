@@ -7,7 +7,7 @@ use super::{
 
 /// A stream of facts with the tables that they refer to.
 pub trait FactSource {
-    /// Hands every fact to `sink`, times ascending per thread, and returns the finished tables.
+    /// Hands every fact to `sink`, times ascending per thread and page faults and reads in the order of their times, and returns the finished tables.
     ///
     /// # Errors
     /// If the source can't be read at all; damage that leaves the rest readable is a loss in
@@ -34,8 +34,7 @@ pub trait FactSink {
     fn request(&mut self, _: &Tables, _: &RequestFact) {}
     /// Why a fault or a wait, passed before, took so long, if known.
     fn joined(&mut self, _: &Tables, _: &Cause) {}
-    /// A process ended a while ago, and no fact of it comes any more: what is kept of it one by one may be summed up. Only the log can say; a profile
-    /// hands out one thread after another.
+    /// A process ended a while ago, and no fact of it comes any more: what is kept of it one by one may be summed up. Only the log can say.
     fn over(&mut self, _: &Tables, _: ProcessId) {}
     /// Whether it uses the stacks of such facts; others may be left out, which saves most of the time and memory of
     /// a replay.

@@ -29,6 +29,7 @@ mod info_cost;
 mod info_io;
 mod input;
 mod labels;
+mod lanes;
 mod libs;
 mod lint;
 mod lint_markers;

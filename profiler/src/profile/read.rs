@@ -8,7 +8,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::format::{RawProfile, RawSamples, RawThread};
-use super::read_markers::{self, Marked};
+use super::lanes::{self, Lane};
+use super::read_markers;
 use super::read_tables::{self, Rows};
 use super::{FORMAT_VERSION, NS_PER_MS, exact, input, sample};
 use crate::addr::Timestamp;
@@ -46,15 +47,6 @@ pub enum ReadError {
 
 /// Whether the table's weights are times.
 const TIMED: &str = "tracing-ms";
-
-/// The facts of one thread.
-#[derive(Debug)]
-struct Lane {
-    samples: Vec<SampleFact>,
-    marked: Marked,
-    /// Ends ascending.
-    waits: Vec<WaitFact>,
-}
 
 /// A profile that ngmi wrote, as a source of facts.
 #[derive(Debug)]
@@ -129,35 +121,7 @@ impl ProfileSource {
 
 impl FactSource for ProfileSource {
     fn replay(&mut self, sink: &mut dyn FactSink) -> anyhow::Result<Tables> {
-        for Lane { samples, marked, waits } in &self.lanes {
-            let mut waits = waits.iter().peekable();
-            let mut marks = marked.marks.iter().peekable();
-            let mut faults = marked.faults.iter().peekable();
-            let mut reads = marked.reads.iter().peekable();
-            let mut until = |sink: &mut dyn FactSink, time: Timestamp| {
-                while let Some(mark) = marks.next_if(|mark| mark.start <= time) {
-                    sink.mark(&self.tables, mark);
-                }
-                while let Some(fault) = faults.next_if(|fault| read_markers::end_of(fault) <= time) {
-                    // What a command reads precedes it; the next command's reads do not count.
-                    while let Some(read) = reads.next_if(|read| read.time <= read_markers::end_of(fault)) {
-                        sink.pages_read(&self.tables, read);
-                    }
-                    sink.fault(&self.tables, fault);
-                }
-                while let Some(read) = reads.next_if(|read| read.time <= time) {
-                    sink.pages_read(&self.tables, read);
-                }
-                while let Some(wait) = waits.next_if(|wait| wait.end <= time) {
-                    sink.wait(&self.tables, wait);
-                }
-            };
-            for sample in samples {
-                until(sink, sample.time);
-                sink.sample(&self.tables, sample);
-            }
-            until(sink, Timestamp(u64::MAX));
-        }
+        lanes::replay(&self.lanes, &self.tables, sink);
         self.requests
             .iter()
             .for_each(|request| sink.request(&self.tables, request));

@@ -21,12 +21,7 @@ pub struct Marked {
     pub reads: Vec<PagesReadFact>,
 }
 
-/// When a fault ended; faults are emitted in this order.
-pub fn end_of(fault: &FaultFact) -> Timestamp {
-    fault::end(fault).unwrap_or(fault.start)
-}
-
-/// Reads a `markers` table.
+/// Reads a table.
 pub fn marked(
     raw: &RawMarkers<'_>,
     thread: ThreadId,
@@ -87,7 +82,7 @@ pub fn marked(
             }
         }
     }
-    marked.faults.sort_by_key(end_of);
+    marked.faults.sort_by_key(FaultFact::end);
     Ok(marked)
 }
 

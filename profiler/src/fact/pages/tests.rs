@@ -82,13 +82,30 @@ fn a_single_attempt_looked_around_before_it_read() {
 }
 
 #[test]
-fn without_a_count_of_attempts_a_wait_means_that_there_were_two() {
-    let (tables, mut all) = (tables(), Pages::default());
+fn without_a_count_of_attempts_a_wait_or_the_kernels_word_major_means_several() {
+    let tables = tables();
     let mut waited = fault(0, Some((0, 16)), None);
     waited.waits.disk = Some(Duration::from_nanos(1));
-    all.read(&tables, &read(FILE, 0, 8, true));
-    all.fault(&tables, &waited);
-    assert_eq!(all.of(&tables, FILE).unwrap().around.len(), 8);
+    let major = FaultFact {
+        major: true,
+        ..fault(0, Some((0, 16)), None)
+    };
+    for repeated in [waited, major] {
+        let mut all = Pages::default();
+        all.read(&tables, &read(FILE, 0, 8, true));
+        all.fault(&tables, &repeated);
+        assert_eq!(all.of(&tables, FILE).unwrap().around.len(), 8);
+    }
+}
+
+#[test]
+fn without_any_sign_of_the_number_of_attempts_a_fault_may_have_mapped_what_it_read() {
+    let (tables, mut all) = (tables(), Pages::default());
+    all.read(&tables, &read(FILE, 8, 16, true));
+    all.fault(&tables, &fault(3, Some((0, 16)), None));
+    let file = all.of(&tables, FILE).unwrap();
+    assert!(file.around.is_empty());
+    assert_eq!(pages(&file.wasted()), (16..24).collect::<Vec<_>>());
 }
 
 #[test]
@@ -114,6 +131,62 @@ fn what_is_read_later_was_not_mapped_before() {
     let file = all.of(&tables, FILE).unwrap();
     assert_eq!(pages(&file.maybe_around), (16..30).collect::<Vec<_>>());
     assert_eq!(pages(&file.wasted()), [30, 31]);
+}
+
+/// Over at that time.
+fn ends_at(time: u64, fault: FaultFact) -> FaultFact {
+    FaultFact {
+        latency: Some(Duration::from_nanos(time)),
+        ..fault
+    }
+}
+
+/// Of another thread.
+fn of_another(fault: FaultFact) -> FaultFact {
+    FaultFact {
+        thread: ThreadId(1),
+        ..fault
+    }
+}
+
+#[test]
+fn what_was_read_before_another_thread_s_fault_ended_may_be_mapped_by_it() {
+    let (tables, mut all) = (tables(), Pages::default());
+    // It waits for what the first thread reads from time 1 on, and ends before it.
+    all.fault(&tables, &ends_at(3, of_another(fault(20, Some((16, 16)), Some(1)))));
+    all.read(&tables, &read(FILE, 0, 32, true));
+    all.fault(&tables, &ends_at(4, fault(5, Some((0, 16)), Some(1))));
+    assert!(all.of(&tables, FILE).unwrap().wasted().is_empty());
+    // One that had ended before the read mapped nothing of it.
+    let mut all = Pages::default();
+    all.fault(&tables, &ends_at(1, of_another(fault(20, Some((16, 16)), Some(0)))));
+    all.read(&tables, &read(FILE, 0, 32, true));
+    all.fault(&tables, &ends_at(4, fault(5, Some((0, 16)), Some(1))));
+    let wasted = all.of(&tables, FILE).unwrap().wasted();
+    assert_eq!(pages(&wasted), (16..32).filter(|page| *page != 20).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_a_call_read_counts_from_then_on_and_not_from_when_it_was_recorded() {
+    let (tables, mut all) = (tables(), Pages::default());
+    all.fault(&tables, &ends_at(1, of_another(fault(40, Some((40, 8)), Some(0)))));
+    all.fault(&tables, &ends_at(3, of_another(fault(20, Some((16, 16)), Some(0)))));
+    all.read(&tables, &read(FILE, 0, 64, false));
+    let file = all.of(&tables, FILE).unwrap();
+    assert_eq!(pages(&file.around), (16..32).collect::<Vec<_>>());
+    assert!(file.maybe_around.is_empty());
+}
+
+#[test]
+fn what_was_mapped_around_is_kept_where_too_many_faults_ended_to_know() {
+    let (tables, mut all) = (tables(), Pages::default());
+    all.fault(&tables, &ends_at(3, of_another(fault(20, Some((16, 16)), Some(1)))));
+    for _ in 0..5000 {
+        all.fault(&tables, &ends_at(4, of_another(fault(900, Some((900, 1)), Some(0)))));
+    }
+    all.read(&tables, &read(FILE, 0, 32, true));
+    all.fault(&tables, &ends_at(5, fault(5, Some((0, 16)), Some(1))));
+    assert!(all.of(&tables, FILE).unwrap().wasted().is_empty());
 }
 
 #[test]

@@ -1,16 +1,27 @@
-// Touches a file of 16 MiB that is not in the page cache through a mapping, and reports what the kernel mapped according to pagemap and smaps.
+// Touches files of 8 MiB through mappings, and reports what the kernel mapped of each, by its own pagemap and smaps.
 //
-// mapped KIND PATTERN FOLDER: KIND is how the file is mapped, advised and populated; PATTERN is all, half or sparse (one page in 64).
+// mapped FOLDER KIND:PATTERN...: KIND is how the file is mapped, advised and brought in; PATTERN is all, half, sparse (one page in 64) or
+// scattered. Each line of output is about the file FOLDER/mapped-KIND-PATTERN-PID.
 #include "fault.h"
 
+#include <pthread.h>
 #include <sys/wait.h>
 
-#define PAGES ((size_t)4096)
+#define PAGES ((size_t)2048)
 #define PMD ((size_t)2 << 20)
+// Threads or processes at the same time.
+#define CROWD 4
+// Of /proc/kpageflags (include/uapi/linux/kernel-page-flags.h).
+#define COMPOUND (((uint64_t)1 << 15) | ((uint64_t)1 << 16))
 
 static bool is(const char *one, const char *other) { return !strcmp(one, other); }
 
-// A free address range for the whole file, `after` bytes behind a boundary of 2 MiB.
+static const char *kind, *pattern;
+static char *map;
+// Pages that any process had mapped.
+static unsigned char *mapped;
+
+// Where the whole of it is free, `after` bytes behind a boundary of 2 MiB.
 static char *place_for(size_t after) {
     char *place = mmap(0, PAGES * PAGE + 2 * PMD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (place == MAP_FAILED) die("mmap");
@@ -18,41 +29,52 @@ static char *place_for(size_t after) {
     return (char *)(((uintptr_t)place + PMD - 1) & ~(PMD - 1)) + after;
 }
 
-static char *map_it(const char *kind, int fd) {
-    int flags = is(kind, "private") ? MAP_PRIVATE : MAP_SHARED;
-    if (is(kind, "populate")) flags |= MAP_POPULATE;
-    int protection = PROT_READ | (is(kind, "exec") ? PROT_EXEC : 0);
-    char *place = place_for(is(kind, "aligned") || is(kind, "huge") ? 0 : 3 * PAGE);
-    char *map = mmap(place, PAGES * PAGE, protection, flags | MAP_FIXED_NOREPLACE, fd, 0);
-    if (map != place) die("mmap");
-    int advice = is(kind, "huge")         ? MADV_HUGEPAGE
-                 : is(kind, "nohuge")     ? MADV_NOHUGEPAGE
-                 : is(kind, "random")     ? MADV_RANDOM
-                 : is(kind, "sequential") ? MADV_SEQUENTIAL
-                                          : MADV_NORMAL;
-    if (madvise(map, PAGES * PAGE, advice) && advice != MADV_HUGEPAGE) die("madvise");
-    if (is(kind, "locked") && mlock(map, PAGES * PAGE)) skip("mlock is not allowed");
-    return map;
+static int advice(void) {
+    return is(kind, "huge") || is(kind, "warmhuge") ? MADV_HUGEPAGE
+           : is(kind, "nohuge")     ? MADV_NOHUGEPAGE
+           : is(kind, "random")     ? MADV_RANDOM
+           : is(kind, "sequential") ? MADV_SEQUENTIAL
+           : is(kind, "willneed")   ? MADV_WILLNEED
+                                    : MADV_NORMAL;
 }
 
-// Marks the pages that this process has mapped.
-static size_t mark_mapped(const char *map, unsigned char *mapped) {
+// Null, or what the kernel does not allow.
+static const char *map_it(int fd) {
+    bool is_private = is(kind, "private") || is(kind, "copied");
+    int flags = (is_private ? MAP_PRIVATE : MAP_SHARED) | (is(kind, "populate") ? MAP_POPULATE : 0);
+    int protection = PROT_READ | (is(kind, "exec") ? PROT_EXEC : 0) | (is(kind, "copied") || is(kind, "written") ? PROT_WRITE : 0);
+    char *place = place_for(is(kind, "aligned") || advice() == MADV_HUGEPAGE ? 0 : 3 * PAGE);
+    map = mmap(place, PAGES * PAGE, protection, flags | MAP_FIXED_NOREPLACE, fd, 0);
+    if (map != place) die("mmap");
+    if (madvise(map, PAGES * PAGE, advice()) && advice() != MADV_HUGEPAGE) die("madvise");
+    // The number of MADV_POPULATE_READ, which headers of that age lack.
+    if (is(kind, "advised") && madvise(map, PAGES / 4 * PAGE, 22)) return "MADV_POPULATE_READ is not allowed";
+    return is(kind, "locked") && mlock(map, PAGES * PAGE) ? "mlock is not allowed" : 0;
+}
+
+// Marks the pages that this process has mapped; how many, and of how many the folio has others, too.
+static size_t mark_mapped(size_t *large) {
     static uint64_t entries[PAGES];
-    int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC), flags = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
     off_t at = (off_t)((uintptr_t)map / PAGE * sizeof *entries);
     if (fd < 0 || pread(fd, entries, sizeof entries, at) != sizeof entries) die("pagemap");
-    close(fd);
     size_t count = 0;
-    for (size_t i = 0; i < PAGES; i++)
-        if (entries[i] >> 63) {
-            mapped[i] = 1;
-            count++;
-        }
+    for (size_t i = 0; i < PAGES; i++) {
+        if (!(entries[i] >> 63)) continue;
+        mapped[i] = 1;
+        count++;
+        uint64_t flag = COMPOUND;
+        off_t frame = (off_t)((entries[i] & (((uint64_t)1 << 55) - 1)) * sizeof flag);
+        if (pread(flags, &flag, sizeof flag, frame) != sizeof flag) flag = COMPOUND;
+        *large += (flag & COMPOUND) != 0;
+    }
+    close(fd);
+    close(flags);
     return count;
 }
 
-// The number of pages that smaps counts in the mapping.
-static size_t resident_set(const char *map) {
+// Pages that smaps counts in the mapping.
+static size_t resident_set(void) {
     char line[1024], start[32];
     snprintf(start, sizeof start, "%lx-", (unsigned long)(uintptr_t)map);
     FILE *smaps = fopen("/proc/self/smaps", "re");
@@ -68,33 +90,89 @@ static size_t resident_set(const char *map) {
     return kilobytes * 1024 / PAGE;
 }
 
-static void touch_from(const char *map, size_t first, size_t last, size_t step) {
-    for (size_t i = first; i < last; i += step) (void)*(volatile const char *)(map + i * PAGE);
+static void touch(size_t page) {
+    volatile char *at = map + page * PAGE;
+    if (is(kind, "copied") || is(kind, "written")) *at = 1;
+    (void)*at;
 }
 
-int main(int argc, char **argv) {
-    if (argc < 4) return 2;
-    const char *kind = argv[1], *pattern = argv[2];
-    struct source *file = new_file(argv[3], "mapped", PAGES);
-    unsigned char *mapped = mmap(0, PAGES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (mapped == MAP_FAILED) die("mmap");
-    evict(file, PAGES);
-    char *map = map_it(kind, file->fd);
+// The part of the pattern that falls to one of `crowd`: windows of 16 pages in turn, so that no window is another one's.
+static void touch_part(size_t one, size_t crowd) {
     size_t step = is(pattern, "sparse") ? 64 : 1, last = is(pattern, "half") ? PAGES / 2 : PAGES;
-    bool shares = is(kind, "processes");
-    touch_from(map, 0, shares ? last / 2 : last, step);
-    pid_t child = shares ? fork() : 0;
-    if (shares && child == 0) {
-        touch_from(map, last / 2, last, step);
-        mark_mapped(map, mapped);
-        _exit(0);
+    if (is(pattern, "scattered")) {
+        size_t page = 1;
+        for (size_t i = 0; i < 64; i++, page = (page * 1103515245 + 12345) % PAGES)
+            if (i % crowd == one) touch(page);
+        return;
     }
-    if (child > 0 && waitpid(child, 0, 0) != child) die("waitpid");
-    size_t count = mark_mapped(map, mapped), rss = resident_set(map);
+    for (size_t i = 0; i < last; i += step)
+        if (i / 16 % crowd == one) touch(i);
+}
+
+static void *in_thread(void *one) {
+    touch_part((size_t)(uintptr_t)one, CROWD);
+    return 0;
+}
+
+static void touch_in_threads(void) {
+    pthread_t threads[CROWD];
+    for (uintptr_t i = 0; i < CROWD; i++)
+        if (pthread_create(&threads[i], 0, in_thread, (void *)i)) die("pthread_create");
+    for (size_t i = 0; i < CROWD; i++) pthread_join(threads[i], 0);
+}
+
+// One after the other, or all at once.
+static void touch_in_processes(bool at_once, size_t *large) {
+    for (size_t i = 0; i < CROWD; i++) {
+        pid_t child = fork();
+        if (child < 0) die("fork");
+        if (child == 0) {
+            touch_part(i, CROWD);
+            mark_mapped(large);
+            _exit(0);
+        }
+        if (!at_once && waitpid(child, 0, 0) != child) die("waitpid");
+    }
+    while (at_once && wait(0) > 0) {
+    }
+}
+
+static void examine(const char *folder) {
+    char name[64];
+    snprintf(name, sizeof name, "mapped-%s-%s", kind, pattern);
+    struct source *file = new_file(folder, name, PAGES);
+    memset(mapped, 0, PAGES);
+    if (strncmp(kind, "warm", 4)) evict(file, PAGES);
+    const char *refused = map_it(file->fd);
+    size_t *large = (size_t *)(void *)(mapped + PAGES);
+    *large = 0;
+    if (is(kind, "threads"))
+        touch_in_threads();
+    else if (is(kind, "processes") || is(kind, "crowd"))
+        touch_in_processes(is(kind, "crowd"), large);
+    else
+        touch_part(0, 1);
+    size_t count = mark_mapped(large), rss = resident_set();
     if (count != rss) skip("pagemap has %zu pages, smaps %zu", count, rss);
     count = 0;
     for (size_t i = 0; i < PAGES; i++) count += mapped[i];
-    dprintf(1, "{\"mapped\":%zu}\n", count);
+    dprintf(1, "{\"kind\":\"%s\",\"pattern\":\"%s\",\"mapped\":%zu,\"large\":%zu,\"refused\":%s%s%s}\n", kind, pattern, count, *large, refused ? "\"" : "", refused ? refused : "null", refused ? "\"" : "");
+    munmap(map, PAGES * PAGE);
+    close(file->fd);
     unlink(file->path);
+}
+
+int main(int argc, char **argv) {
+    if (argc < 3) return 2;
+    mapped = mmap(0, PAGES + sizeof(size_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) die("mmap");
+    for (int i = 2; i < argc; i++) {
+        char *colon = strchr(argv[i], ':');
+        if (!colon) return 2;
+        *colon = 0;
+        kind = argv[i];
+        pattern = colon + 1;
+        examine(argv[1]);
+    }
     return 0;
 }

@@ -1,0 +1,155 @@
+//! What became of one file's pages.
+
+use rustc_hash::FxHashMap;
+
+use super::folios::Folios;
+use super::{PageSet, Spot, holds, pages_of};
+use crate::addr::Timestamp;
+use crate::fact::fault::{FaultFact, PageRange, PagesReadFact};
+use crate::fact::{FrameId, StackId, ThreadId};
+
+/// Pages that a fault read, and where its thread was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FaultRead {
+    /// When the fault began.
+    pub time: Timestamp,
+    /// Who read.
+    pub thread: ThreadId,
+    /// With which stack.
+    pub stack: Option<StackId>,
+    /// Which pages.
+    pub pages: PageRange,
+}
+
+/// The pages of one file.
+#[derive(Debug, Clone, Default)]
+pub struct FilePages {
+    /// Read by faults of recorded threads.
+    pub read_by_faults: PageSet,
+    /// Read by system calls of recorded threads: `read`, `readahead`, `madvise`.
+    pub read_by_calls: PageSet,
+    /// Pages that system calls read after the first fault.
+    pub read_later_by_calls: u64,
+    /// When the first fault began.
+    pub(super) first_fault: Option<Timestamp>,
+    /// Mapped around a fault; they were in memory.
+    pub around: PageSet,
+    /// In the range around a fault; mapped if they were in memory, which nobody saw: no recorded thread read them.
+    pub maybe_around: PageSet,
+    /// Faulted in.
+    pub faulted: PageSet,
+    /// Who read what is in `read_by_faults`, in the order in which it came; only reads of which something was not touched right then.
+    pub reads: Vec<FaultRead>,
+    /// [`FilePages::spots`], of those few files that have any.
+    pub(super) read_around_off: Option<Box<FxHashMap<Option<FrameId>, Spot>>>,
+    /// Folios of more than one page, of files that have any.
+    pub(super) folios: Option<Box<Folios>>,
+}
+
+impl FilePages {
+    /// Pages that faults read and certainly did not map: a lower bound, since what [`FilePages::maybe_mapped`] has is left out.
+    pub fn wasted(&self) -> PageSet {
+        let mapped = [&self.faulted, &self.around, &self.maybe_mapped()];
+        self.read_by_faults.without(&mapped)
+    }
+
+    /// The same by read: how many pages of each were wasted. A page that was read several times counts for the first one.
+    pub fn wasted_reads(&self) -> impl Iterator<Item = (FaultRead, u64)> {
+        let mut left = self.wasted();
+        self.reads.iter().filter_map(move |read| {
+            let pages = left.remove_range(read.pages);
+            (pages > 0).then_some((*read, pages))
+        })
+    }
+
+    /// Pages that may have been mapped without a fault for them, and whether they were is not known: in the range around a fault, or in the
+    /// folio of a page that was mapped.
+    pub fn maybe_mapped(&self) -> PageSet {
+        let mut maybe = self.in_mapped_folios();
+        maybe.union(&self.maybe_around);
+        maybe.without(&[&self.faulted, &self.around])
+    }
+
+    /// All pages of the folios that hold a page that was, or may have been, mapped. Newer kernels map them at once (`mm/memory.c`: `finish_fault`;
+    /// `mm/filemap.c`: `filemap_map_pages`), and no tracepoint reports it.
+    pub fn in_mapped_folios(&self) -> PageSet {
+        let sets = [&self.faulted, &self.around, &self.maybe_around];
+        let folios = self.folios.as_ref();
+        folios.map_or_else(PageSet::default, |folios| folios.with_any_of(&sets))
+    }
+
+    /// Where the kernel had stopped reading around, by the innermost function.
+    pub fn spots(&self) -> impl Iterator<Item = (&Option<FrameId>, &Spot)> {
+        self.read_around_off.iter().flat_map(|spots| spots.iter())
+    }
+
+    /// Each of these pages was faulted in or mapped: none can be wasted any more.
+    pub(super) fn are_touched(&self, pages: PageRange) -> bool {
+        let mut all = pages.first..pages.first.saturating_add(u64::from(pages.count));
+        all.all(|page| self.faulted.contains(page) || self.around.contains(page))
+    }
+
+    /// A fault mapped these pages around itself, as far as they were in memory; what `is_own` says came too late for it.
+    pub(super) fn map_around(&mut self, around: PageRange, is_own: impl Fn(u64) -> bool) {
+        for page in pages_of(around).filter(|page| !is_own(*page)) {
+            let was_read = self.read_by_faults.contains(page) || self.read_by_calls.contains(page);
+            let set = if was_read {
+                &mut self.around
+            } else {
+                &mut self.maybe_around
+            };
+            set.insert(page);
+        }
+    }
+
+    /// The kernel may have mapped these pages around a fault, and did not report which.
+    pub(super) fn may_map_around(&mut self, window: PageRange, is_own: impl Fn(u64) -> bool) {
+        for page in pages_of(window).filter(|page| !is_own(*page)) {
+            self.maybe_around.insert(page);
+        }
+    }
+
+    /// Pages were not in memory before they were read: of the ranges around faults only those `later` can have mapped them.
+    pub(super) fn were_not_in_memory(&mut self, read: &PagesReadFact, later: &[PageRange]) {
+        let kept: Vec<u64> = (later.iter().flat_map(|range| pages_of(*range)))
+            .filter(|page| holds(read.pages, *page) && self.maybe_around.contains(*page))
+            .collect();
+        self.maybe_around.remove_range(read.pages);
+        // What a call read is recorded when its thread does something else; what a fault read is there when that is over.
+        let set = if read.in_fault {
+            &mut self.maybe_around
+        } else {
+            &mut self.around
+        };
+        for page in kept {
+            set.insert(page);
+        }
+    }
+
+    /// True if it is a new one.
+    pub(super) fn note_spot(&mut self, function: Option<FrameId>, fault: &FaultFact, page: u64, room: bool) -> bool {
+        let is_known = self
+            .read_around_off
+            .as_ref()
+            .is_some_and(|spots| spots.contains_key(&function));
+        if !room && !is_known {
+            return false;
+        }
+        let one = Spot::of(fault, page);
+        let spots = self.read_around_off.get_or_insert_default().entry(function);
+        spots.and_modify(|spot| spot.join(&one)).or_insert(one);
+        !is_known
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let sets = [
+            &self.read_by_faults,
+            &self.read_by_calls,
+            &self.around,
+            &self.maybe_around,
+            &self.faulted,
+        ];
+        let folios = self.folios.as_ref().map_or(0, |folios| folios.bytes());
+        folios + sets.into_iter().map(PageSet::bytes).sum::<usize>()
+    }
+}

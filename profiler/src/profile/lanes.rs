@@ -1,0 +1,158 @@
+//! The facts of all threads of a profile, in one order: that of their times.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::iter::Peekable;
+use std::slice::Iter;
+
+use super::read_markers::Marked;
+use crate::addr::Timestamp;
+use crate::fact::{FactSink, FaultFact, Mark, PagesReadFact, SampleFact, Tables, WaitFact};
+
+/// Facts of one thread.
+#[derive(Debug)]
+pub struct Lane {
+    /// Times ascending.
+    pub samples: Vec<SampleFact>,
+    /// What markers were made of.
+    pub marked: Marked,
+    /// Ends ascending.
+    pub waits: Vec<WaitFact>,
+}
+
+/// What a thread's lane has left.
+struct Rest<'l> {
+    marks: Peekable<Iter<'l, Mark>>,
+    reads: Peekable<Iter<'l, PagesReadFact>>,
+    faults: Peekable<Iter<'l, FaultFact>>,
+    waits: Peekable<Iter<'l, WaitFact>>,
+    samples: Peekable<Iter<'l, SampleFact>>,
+}
+
+/// Hands out every fact: what one thread read may be what another one mapped, so a thread can't be handed out after the other.
+pub fn replay(lanes: &[Lane], tables: &Tables, sink: &mut dyn FactSink) {
+    let mut rest: Vec<Rest<'_>> = lanes.iter().map(Rest::of).collect();
+    let first = rest.iter_mut().enumerate();
+    let mut next: BinaryHeap<_> = first
+        .filter_map(|(lane, rest)| Some(Reverse((rest.time()?, lane))))
+        .collect();
+    while let Some(Reverse((_, lane))) = next.pop() {
+        let until = next.peek().map_or(Timestamp(u64::MAX), |Reverse((time, _))| *time);
+        let Some(rest) = rest.get_mut(lane) else { continue };
+        while let Some(time) = rest.time() {
+            if time > until {
+                next.push(Reverse((time, lane)));
+                break;
+            }
+            rest.hand_out(time, tables, sink);
+        }
+    }
+}
+
+impl<'l> Rest<'l> {
+    fn of(lane: &'l Lane) -> Self {
+        Self {
+            marks: lane.marked.marks.iter().peekable(),
+            reads: lane.marked.reads.iter().peekable(),
+            faults: lane.marked.faults.iter().peekable(),
+            waits: lane.waits.iter().peekable(),
+            samples: lane.samples.iter().peekable(),
+        }
+    }
+
+    /// Of the next fact; `None`: there is none.
+    fn time(&mut self) -> Option<Timestamp> {
+        let times = [
+            self.marks.peek().map(|mark| mark.start),
+            self.reads.peek().map(|read| read.time),
+            self.faults.peek().map(|fault| fault.end()),
+            self.waits.peek().map(|wait| wait.end),
+            self.samples.peek().map(|sample| sample.time),
+        ];
+        times.into_iter().flatten().min()
+    }
+
+    /// All facts of that time. What a fault read comes before it.
+    fn hand_out(&mut self, time: Timestamp, tables: &Tables, sink: &mut dyn FactSink) {
+        while let Some(mark) = self.marks.next_if(|mark| mark.start <= time) {
+            sink.mark(tables, mark);
+        }
+        while let Some(read) = self.reads.next_if(|read| read.time <= time) {
+            sink.pages_read(tables, read);
+        }
+        while let Some(fault) = self.faults.next_if(|fault| fault.end() <= time) {
+            sink.fault(tables, fault);
+        }
+        while let Some(wait) = self.waits.next_if(|wait| wait.end <= time) {
+            sink.wait(tables, wait);
+        }
+        while let Some(sample) = self.samples.next_if(|sample| sample.time <= time) {
+            sink.sample(tables, sample);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fact::fault::PageRange;
+    use crate::fact::{MappedFileId, ThreadId, fixtures};
+
+    #[derive(Default)]
+    struct Order(Vec<(&'static str, u64)>);
+
+    impl FactSink for Order {
+        fn sample(&mut self, _: &Tables, _: &SampleFact) {}
+
+        fn mark(&mut self, _: &Tables, _: &Mark) {}
+
+        fn fault(&mut self, _: &Tables, fault: &FaultFact) {
+            self.0.push(("fault", fault.end().0));
+        }
+
+        fn pages_read(&mut self, _: &Tables, read: &PagesReadFact) {
+            self.0.push(("read", read.time.0));
+        }
+    }
+
+    fn lane(faults: &[u64], reads: &[u64]) -> Lane {
+        let fault = |time: &u64| FaultFact {
+            start: Timestamp(*time),
+            ..fixtures::fault()
+        };
+        let read = |time: &u64| PagesReadFact {
+            time: Timestamp(*time),
+            thread: ThreadId(0),
+            file: MappedFileId(0),
+            pages: PageRange { first: 0, count: 1 },
+            in_fault: true,
+            order: Some(0),
+        };
+        Lane {
+            samples: Vec::new(),
+            marked: Marked {
+                marks: Vec::new(),
+                faults: faults.iter().map(fault).collect(),
+                reads: reads.iter().map(read).collect(),
+            },
+            waits: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn threads_are_handed_out_by_time_and_a_read_before_its_fault() {
+        let lanes = [lane(&[5, 9], &[]), lane(&[], &[]), lane(&[4, 7, 9], &[1, 7])];
+        let mut order = Order::default();
+        replay(&lanes, &Tables::default(), &mut order);
+        let expected = [
+            ("read", 1),
+            ("fault", 4),
+            ("fault", 5),
+            ("read", 7),
+            ("fault", 7),
+            ("fault", 9),
+            ("fault", 9),
+        ];
+        assert_eq!(order.0, expected);
+    }
+}
