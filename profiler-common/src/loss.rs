@@ -49,10 +49,12 @@ pub enum Loss {
     RequestEndMissed = 20,
     /// A thread ran although its switch-in was not recorded, or vice versa: a wait is missing.
     SwitchMissed = 21,
+    /// The kernel skipped the program that records which pages are mapped around a fault: it was running on that CPU.
+    AroundMissed = 22,
 }
 
 /// Number of losses in the registry.
-pub const LOSS_COUNT: usize = 22;
+pub const LOSS_COUNT: usize = 23;
 
 impl Loss {
     /// All losses, in numeric order.
@@ -79,6 +81,7 @@ impl Loss {
         Self::NameRingFull,
         Self::RequestEndMissed,
         Self::SwitchMissed,
+        Self::AroundMissed,
     ];
 
     /// The name for users and in machine-readable output.
@@ -106,6 +109,7 @@ impl Loss {
             Self::NameRingFull => "file names (ring full)",
             Self::RequestEndMissed => "block request's end missed",
             Self::SwitchMissed => "switches missed",
+            Self::AroundMissed => "pages mapped around faults (program missed)",
         }
     }
 

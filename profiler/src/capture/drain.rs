@@ -312,7 +312,8 @@ impl Drain {
     pub fn read_losses(&mut self, hooks: &Hooks) {
         self.losses.read(&self.counters);
         self.missed = Missed::read(&hooks.ebpf);
-        self.losses.set(Loss::ProgramMissed, self.missed.total());
+        self.losses.set(Loss::ProgramMissed, self.missed.others());
+        self.losses.set(Loss::AroundMissed, self.missed.around());
         if let Some(log) = &mut self.log {
             self.losses.write(log);
         }

@@ -52,12 +52,13 @@ pub fn is_exact_touch(recording: &Recording) -> bool {
     hooks.any(|hook| hook.noun == "fault" && hook.hook.starts_with(EXACT_TOUCH) && hook.refused.is_none())
 }
 
-/// Whether page faults are missing from a recording: lost, or not requested. Their pages then look untouched.
+/// Whether page faults or the ranges mapped around them are missing from a recording: lost, or not requested. Their
+/// pages then look untouched.
 pub fn misses_faults(tables: &Tables) -> bool {
     let mut losses = tables.recording.losses.iter();
-    let of_faults = [Loss::FaultRingFull, Loss::FaultNested].map(Loss::name);
+    let of_faults = [Loss::FaultRingFull, Loss::FaultNested, Loss::AroundMissed].map(Loss::name);
     let check = check(tables);
-    losses.any(|(loss, _)| of_faults.contains(&loss.as_str())) || check.lost > 0 || check.filtered > 0
+    losses.any(|(loss, count)| *count > 0 && of_faults.contains(&loss.as_str())) || check.lost > 0 || check.filtered > 0
 }
 
 /// Whether unused reads are known: every fault is recorded individually.
@@ -242,6 +243,20 @@ mod tests {
             [open(1, 1), open(2, -1)],
             "tier 1 sees every fault"
         );
+    }
+
+    #[test]
+    fn waste_is_known_only_where_each_fault_and_what_it_mapped_is() {
+        let losing = |loss: Loss| {
+            let mut tables = Tables::default();
+            tables.recording.losses = vec![(loss.name().to_owned(), 1)];
+            tables
+        };
+        assert!(knows_waste(&Tables::default()));
+        assert!(knows_waste(&losing(Loss::ProgramMissed)));
+        for loss in [Loss::FaultRingFull, Loss::FaultNested, Loss::AroundMissed] {
+            assert!(!knows_waste(&losing(loss)), "{}", loss.name());
+        }
     }
 
     #[test]

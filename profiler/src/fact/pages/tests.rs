@@ -106,6 +106,16 @@ fn without_any_sign_of_the_number_of_attempts_a_fault_may_have_mapped_what_it_re
     let file = all.of(&tables, FILE).unwrap();
     assert!(file.around.is_empty());
     assert_eq!(pages(&file.wasted()), (16..24).collect::<Vec<_>>());
+    // A major one whose repetition nothing saw.
+    let mut all = Pages::default();
+    let major = FaultFact {
+        major: true,
+        ..fault(3, Some((0, 16)), Some(0))
+    };
+    all.read(&tables, &read(FILE, 8, 16, true));
+    all.fault(&tables, &major);
+    let wasted = all.of(&tables, FILE).unwrap().wasted();
+    assert_eq!(pages(&wasted), (16..24).collect::<Vec<_>>());
 }
 
 #[test]
