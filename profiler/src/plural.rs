@@ -68,7 +68,7 @@ fn phrase(loss: Loss) -> (&'static str, &'static str) {
         Loss::NameRingFull => ("file name", "lost (ring full)"),
         Loss::RequestEndMissed => ("block request completion", "missed"),
         Loss::SwitchMissed => ("context switch", "missed"),
-        Loss::AroundMissed => ("range mapped around a fault", "missed"),
+        Loss::AroundMissed => ("mapped range", "missed"),
     }
 }
 
