@@ -20,7 +20,7 @@ fuzz_target!(|data: &[u8]| {
             return;
         }
         let mut channel = Channel::new(theirs, Rights::own().unwrap());
-        if let Ok(Some((request, descriptor))) = channel.receive(Duration::ZERO, None) {
+        if let Ok(Some((request, descriptor))) = channel.receive(Duration::ZERO, &[]) {
             assert!(descriptor.is_none());
             let again = serde_json::to_vec(&request).unwrap();
             assert_eq!(serde_json::from_slice::<Request>(&again).unwrap(), request);

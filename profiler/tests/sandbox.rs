@@ -239,6 +239,7 @@ fn conversion_reads_what_was_mapped_and_its_debug_info() {
         file: FileId::default(),
         path: binary.to_str().unwrap().to_owned(),
         problem: None,
+        is_silent: false,
     };
     let plan = Plan {
         sources: None,
@@ -246,6 +247,7 @@ fn conversion_reads_what_was_mapped_and_its_debug_info() {
         complete_log: true,
         this_boot: false,
         reads_only_mapped: true,
+        left_out: Vec::new(),
     };
     let mut reach = Reach::of(&[(mapped, Some(file.try_clone().unwrap()))], &plan);
     // The test's own folder is below the folder where rows would be stored temporarily.

@@ -57,6 +57,14 @@ pub fn left_out() -> Vec<PathBuf> {
     LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner).files.clone()
 }
 
+/// Leaves out a file that did not respond to another process: it is not tried again, and is listed with the others.
+pub fn leave_out(path: &Path) {
+    let mut left_out = LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner);
+    if left_out.files.len() < NAMED && !left_out.files.iter().any(|known| known == path) {
+        left_out.files.push(path.to_owned());
+    }
+}
+
 /// Performs an operation on the file at `path`.
 ///
 /// # Errors

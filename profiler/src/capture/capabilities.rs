@@ -205,7 +205,9 @@ pub fn settle() -> anyhow::Result<()> {
         let _ = LENT.set(permitted);
     }
     let verb = std::env::args_os().nth(1).unwrap_or_default();
-    let uses_them = ["__capture", "doctor"].iter().any(|word| verb == OsStr::new(word));
+    let uses_them = ["__capture", "__open", "doctor"]
+        .iter()
+        .any(|word| verb == OsStr::new(word));
     let kept = if uses_them { Set::needed() } else { Set::default() };
     keep(kept).context("giving up capabilities")?;
     if !uses_them {

@@ -71,21 +71,21 @@ impl Channel {
         &self.reader
     }
 
-    /// Waits for a message, at most this long, and no longer than until `other` can be read.
+    /// Waits for a message, at most this long, and no longer than until one of the `others` can be read.
     pub fn receive(
         &mut self,
         timeout: Duration,
-        other: Option<BorrowedFd<'_>>,
+        others: &[BorrowedFd<'_>],
     ) -> Result<Option<(Request, Option<OwnedFd>)>, ChannelError> {
         let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
         let mut events = PollFlags::POLLIN;
         if !self.waiting.is_empty() {
             events |= PollFlags::POLLOUT;
         }
-        let other = other.map(|other| PollFd::new(other, PollFlags::POLLIN));
+        let others = others.iter().map(|other| PollFd::new(*other, PollFlags::POLLIN));
         let mut all: Vec<PollFd<'_>> = [PollFd::new(self.socket.as_fd(), events)]
             .into_iter()
-            .chain(other)
+            .chain(others)
             .collect();
         match poll(&mut all, timeout) {
             Ok(0) | Err(Errno::EINTR) => return Ok(None),
@@ -201,12 +201,12 @@ mod tests {
             &vec![b'['; 100_000],
         ] {
             send(theirs.as_raw_fd(), message, MsgFlags::empty()).unwrap();
-            let answer = channel.receive(Duration::from_secs(1), None);
+            let answer = channel.receive(Duration::from_secs(1), &[]);
             assert!(matches!(answer, Err(ChannelError::Malformed(_))), "{answer:?}");
         }
         drop(theirs);
         assert!(matches!(
-            channel.receive(Duration::from_secs(1), None),
+            channel.receive(Duration::from_secs(1), &[]),
             Err(ChannelError::Closed)
         ));
     }
@@ -225,7 +225,7 @@ mod tests {
             None,
         )
         .unwrap();
-        let (request, descriptor) = channel.receive(Duration::from_secs(1), None).unwrap().unwrap();
+        let (request, descriptor) = channel.receive(Duration::from_secs(1), &[]).unwrap().unwrap();
         assert_eq!(request, Request::Stop);
         assert!(descriptor.is_some());
     }

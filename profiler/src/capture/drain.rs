@@ -16,7 +16,7 @@ use super::disks::{Disks, Flags};
 use super::early;
 use super::file_capabilities::LeftOut;
 use super::file_names::FileNames;
-use super::files::{self, Files};
+use super::files::Files;
 use super::fill::Fill;
 use super::kallsyms::KernelAddresses;
 use super::load::Sizes;
@@ -26,12 +26,10 @@ use super::mappings::{self, Record};
 use super::missed::Missed;
 use super::mounts::Mounts;
 use super::perf_maps::PerfMaps;
-use super::rights::Rights;
 use super::scope::Recorded;
 use super::space::{Change, Code, Spaces};
 use super::tables::Tables;
 use super::threads::{Full, Threads};
-use super::wire::Mapped;
 use super::{procfs, records};
 use crate::addr::Timestamp;
 use crate::event::{Event, Mapping};
@@ -254,10 +252,9 @@ impl Drain {
         self.write(&Event::Mapping(mapping));
     }
 
-    /// The next executable file that was mapped for the first time, with its descriptor if `open` and `reader` may read it.
-    pub fn next_file(&mut self, open: bool, reader: &Rights) -> Option<(Mapped, Option<std::os::fd::OwnedFd>)> {
-        let mapping = self.new_files.pop()?;
-        Some(files::mapped(&mapping, open, reader))
+    /// The executable files that were mapped for the first time.
+    pub fn new_files(&mut self) -> Vec<Mapping> {
+        std::mem::take(&mut self.new_files)
     }
 
     /// Empties the rings into the log; that of samples once there is one.

@@ -40,27 +40,24 @@ impl Files {
     }
 }
 
-/// Opens the file behind a mapping for `reader`; with `open` false it is only named.
-pub fn mapped(mapping: &Mapping, open: bool, reader: &Rights) -> (Mapped, Option<OwnedFd>) {
-    let opened = if open {
-        open_mapped(mapping, reader)
-    } else {
-        Err(io::Error::other("too many new files at once"))
-    };
-    let (problem, file) = match opened {
+/// Opens the file behind a mapping for `reader`.
+pub fn mapped(mapping: &Mapping, reader: &Rights) -> (Mapped, Option<OwnedFd>) {
+    let (problem, file) = match open_mapped(mapping, reader) {
         Ok(file) => (None, Some(file.into())),
         Err(error) => (Some(error.to_string()), None),
     };
-    let path = String::from_utf8_lossy(&mapping.path).into_owned();
-    (
-        Mapped {
-            pid: mapping.at.pid,
-            file: mapping.file,
-            path,
-            problem,
-        },
-        file,
-    )
+    (named(mapping, problem), file)
+}
+
+/// What is said of a mapped file.
+pub(super) fn named(mapping: &Mapping, problem: Option<String>) -> Mapped {
+    Mapped {
+        pid: mapping.at.pid,
+        file: mapping.file,
+        path: String::from_utf8_lossy(&mapping.path).into_owned(),
+        problem,
+        is_silent: false,
+    }
 }
 
 /// By the mapping itself, which is the very file even if its name is gone or means another one now; or by its name below the process's root folder, or (if the

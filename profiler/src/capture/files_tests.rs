@@ -68,14 +68,14 @@ fn is_root() -> bool {
 
 #[track_caller]
 fn refused(mapping: &Mapping, reader: &Rights) -> String {
-    let (message, file) = mapped(mapping, true, reader);
+    let (message, file) = mapped(mapping, reader);
     assert!(file.is_none(), "{message:?}");
     message.problem.unwrap()
 }
 
 #[track_caller]
 fn opened(mapping: &Mapping, reader: &Rights) {
-    let (message, file) = mapped(mapping, true, reader);
+    let (message, file) = mapped(mapping, reader);
     assert!(file.is_some(), "{message:?}");
 }
 
@@ -182,7 +182,7 @@ fn the_reader_gets_what_the_reader_may_read() {
         let bob = Rights::of_user(BOB).unwrap();
         for (bits, may) in [(0o711, false), (0o755, true), (0o600, false)] {
             mode(&path, bits);
-            let opened = mapped(&mapping, true, &bob).1.is_some();
+            let opened = mapped(&mapping, &bob).1.is_some();
             assert_eq!(opened, may, "{} {bits:o}", system.kind);
         }
         mode(&path, 0o644);
@@ -247,7 +247,7 @@ fn the_process_itself_may_read_what_root_is_handed() {
         assert!(!code.is_empty());
         for mapping in code {
             let is_program = mapping.path == program.as_os_str().as_bytes();
-            let file = mapped(mapping, true, &root).1;
+            let file = mapped(mapping, &root).1;
             assert_eq!(file.is_some(), may || !is_program, "{:?}", mapping.path);
         }
     }

@@ -4,16 +4,15 @@
 //! recording ends. So the folder is held open from the first executable memory without a file on, and the file is opened
 //! once it is there and passed on. It is never parsed here.
 
-use std::fs::{File, OpenOptions};
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::opener::helper::Ask;
+use super::opener::{Folder, Job, Opened};
 use super::procfs;
-use super::rights::Rights;
 use super::wire::PerfMap;
 use crate::event::{Mapping, PROT_EXEC};
 
@@ -29,6 +28,7 @@ const SLACK: Duration = Duration::from_secs(2);
 /// A process that may write a perf map.
 #[derive(Debug)]
 struct Compiler {
+    number: u64,
     pid: u32,
     /// Its user, whose the file has to be.
     user: u32,
@@ -36,7 +36,10 @@ struct Compiler {
     born: SystemTime,
     /// `perf-PID.map`, the pid as its namespace numbers it.
     name: String,
-    folder: Rc<File>,
+    /// `None`: it is still to be opened.
+    folder: Option<Rc<Folder>>,
+    /// It is being looked for; true: for the last time.
+    asked: Option<bool>,
     /// Its process ended, or is another program: what it has not written by now it will not write.
     is_over: bool,
 }
@@ -46,8 +49,10 @@ struct Compiler {
 pub struct PerfMaps {
     seen: FxHashSet<u32>,
     compilers: Vec<Compiler>,
+    /// How many there were.
+    numbers: u64,
     /// By device and inode.
-    folders: FxHashMap<(u64, u64), Rc<File>>,
+    folders: FxHashMap<(u64, u64), Rc<Folder>>,
     looked: Option<Instant>,
 }
 
@@ -56,9 +61,9 @@ impl PerfMaps {
     pub fn mapped(&mut self, mapping: &Mapping) {
         let pid = mapping.at.pid;
         if is_made_at_run_time(mapping) && self.compilers.len() < PROCESS_LIMIT && self.seen.insert(pid) {
+            self.numbers += 1;
             // Gone again already, or not to be looked into: then nothing is found.
-            let compiler = self.compiler(pid);
-            self.compilers.extend(compiler);
+            self.compilers.extend(compiler(pid, self.numbers));
         }
     }
 
@@ -70,80 +75,82 @@ impl PerfMaps {
         }
     }
 
-    /// The next perf map that was written and that `reader` may read; all of them with `last`, however shortly ago they were looked for.
-    pub fn next(&mut self, last: bool, reader: &Rights) -> Option<(PerfMap, OwnedFd)> {
-        if !last && self.looked.is_some_and(|looked| looked.elapsed() < INTERVAL) {
-            return None;
+    /// What is to be opened now: folders at once, files every now and then; with `last` all of them.
+    pub fn wanted(&mut self, last: bool) -> Vec<Job> {
+        let is_due = last || self.looked.is_none_or(|looked| looked.elapsed() >= INTERVAL);
+        if is_due {
+            self.looked = Some(Instant::now());
         }
-        let mut compilers = self.compilers.iter().enumerate();
-        let found = compilers.find_map(|(index, compiler)| Some((index, compiler.open(reader)?)));
-        let Some((index, file)) = found else {
-            self.compilers.retain(|compiler| !compiler.is_over);
-            self.looked = (!last).then(Instant::now);
+        let free = self.compilers.iter_mut().filter(|compiler| compiler.asked.is_none());
+        free.filter_map(|compiler| {
+            let job = match &compiler.folder {
+                None => Job::Folder(compiler.number, compiler.pid),
+                Some(folder) if is_due => {
+                    Job::PerfMap(compiler.number, compiler.pid, compiler.ask(last), folder.clone())
+                }
+                Some(_) => return None,
+            };
+            compiler.asked = Some(compiler.is_over);
+            Some(job)
+        })
+        .collect()
+    }
+
+    /// What became of it: a perf map.
+    pub fn answered(&mut self, job: &Job, opened: Option<Opened>) -> Option<(PerfMap, OwnedFd)> {
+        let (Job::Folder(number, _) | Job::PerfMap(number, ..)) = job else {
             return None;
         };
-        let compiler = self.compilers.swap_remove(index);
-        let path = format!("/tmp/{}", compiler.name);
-        Some((
-            PerfMap {
-                pid: compiler.pid,
-                path,
-            },
-            file.into(),
-        ))
-    }
-
-    fn compiler(&mut self, pid: u32) -> Option<Compiler> {
-        let user = procfs::identity(pid).ok()?.user?;
-        let inner = procfs::pid_inside(pid).ok()?;
-        let age = procfs::now().since(procfs::stat(pid, pid).ok()?.started);
-        let born = SystemTime::now().checked_sub(age.checked_add(SLACK)?)?;
-        let folder = self.folder(pid)?;
-        let name = format!("perf-{inner}.map");
-        Some(Compiler {
-            pid,
-            user,
-            born,
-            name,
-            folder,
-            is_over: false,
-        })
-    }
-
-    /// The `/tmp` of a process. A link is not followed: it would lead out of the process's root.
-    fn folder(&mut self, pid: u32) -> Option<Rc<File>> {
-        let folder = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW)
-            .open(format!("/proc/{pid}/root/tmp"))
-            .ok()?;
-        let metadata = folder.metadata().ok()?;
-        let key = (metadata.dev(), metadata.ino());
-        if let Some(known) = self.folders.get(&key) {
-            return Some(known.clone());
-        }
-        let folder = Rc::new(folder);
-        if self.folders.len() < FOLDER_LIMIT {
-            self.folders.insert(key, folder.clone());
-            return Some(folder);
+        let index = self.compilers.iter().position(|compiler| compiler.number == *number)?;
+        let was_last = self.compilers[index].asked.take() == Some(true);
+        match (job, opened) {
+            (Job::PerfMap(..), Some((file, _))) => {
+                let Compiler { pid, name, .. } = self.compilers.swap_remove(index);
+                let path = format!("/tmp/{name}");
+                return Some((PerfMap { pid, path }, file));
+            }
+            (Job::PerfMap(..), None) if !was_last => {}
+            (Job::Folder(..), Some((file, id)))
+                if self.folders.len() < FOLDER_LIMIT || self.folders.contains_key(&id) =>
+            {
+                let folder = || Rc::new(Folder { file: file.into(), id });
+                let folder = self.folders.entry(id).or_insert_with(folder).clone();
+                self.compilers[index].folder = Some(folder);
+                // Its first look is not to wait.
+                self.looked = None;
+            }
+            _ => drop(self.compilers.swap_remove(index)),
         }
         None
     }
 }
 
 impl Compiler {
-    /// Its file: a regular one, its own, and of its life time.
-    fn open(&self, reader: &Rights) -> Option<File> {
-        let place = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_PATH | libc::O_NOFOLLOW)
-            .open(format!("/proc/self/fd/{}/{}", self.folder.as_raw_fd(), self.name))
-            .ok()?;
-        let metadata = place.metadata().ok()?;
-        let is_its_own = metadata.is_file() && metadata.uid() == self.user && metadata.modified().ok()? >= self.born;
-        // Opened for reading only now: a device or a pipe would have noticed.
-        is_its_own.then(|| reader.reopen(&place).ok())?
+    fn ask(&self, last: bool) -> Ask {
+        Ask::PerfMap {
+            name: self.name.clone(),
+            user: self.user,
+            born: self.born,
+            may_copy: last || self.is_over,
+        }
     }
+}
+
+fn compiler(pid: u32, number: u64) -> Option<Compiler> {
+    let user = procfs::identity(pid).ok()?.user?;
+    let inner = procfs::pid_inside(pid).ok()?;
+    let age = procfs::now().since(procfs::stat(pid, pid).ok()?.started);
+    let born = SystemTime::now().checked_sub(age.checked_add(SLACK)?)?;
+    Some(Compiler {
+        number,
+        pid,
+        user,
+        born,
+        name: format!("perf-{inner}.map"),
+        folder: None,
+        asked: None,
+        is_over: false,
+    })
 }
 
 /// Executable memory that shows no file, or one in memory or without a name only. `[vdso]` and its like are the kernel's.
@@ -156,8 +163,34 @@ fn is_made_at_run_time(mapping: &Mapping) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
+    use crate::capture::opener::helper::act;
+    use crate::capture::rights::Rights;
     use crate::event::At;
+
+    impl PerfMaps {
+        /// Opens in this process what is wanted, until nothing is.
+        fn next(&mut self, last: bool) -> Option<(PerfMap, OwnedFd)> {
+            let own = Rights::own().unwrap();
+            // The folder, then what is in it.
+            for _ in 0..2 {
+                for job in self.wanted(last) {
+                    let found = match &job {
+                        Job::Folder(_, pid) => act(&Ask::Folder(*pid), None, &own, 0, &|| {}),
+                        Job::PerfMap(_, _, ask, folder) => act(ask, Some(&folder.file), &own, 0, &|| {}),
+                        Job::Mapped(_) => panic!("{job:?}"),
+                    };
+                    let opened = found.ok().map(|found| (found.file.into(), found.id));
+                    if let Some(found) = self.answered(&job, opened) {
+                        return Some(found);
+                    }
+                }
+            }
+            None
+        }
+    }
 
     fn code(path: &[u8]) -> Mapping {
         Mapping {
@@ -196,21 +229,20 @@ mod tests {
 
     #[test]
     fn a_map_is_found_once_and_only_if_it_is_new_and_a_file() {
-        let own = Rights::own().unwrap();
         let mut maps = PerfMaps::default();
         maps.mapped(&code(b"//anon"));
         assert_eq!(maps.compilers.len(), 1);
-        assert!(maps.next(true, &own).is_none());
+        assert!(maps.next(true).is_none());
         let inner = procfs::pid_inside(std::process::id()).unwrap();
         let written = Written(format!("/tmp/perf-{inner}.map"));
         std::os::unix::fs::symlink("/etc/passwd", &written.0).unwrap();
-        assert!(maps.next(true, &own).is_none(), "a link is not followed");
+        assert!(maps.next(true).is_none(), "a link is not followed");
         std::fs::remove_file(&written.0).unwrap();
         std::fs::write(&written.0, "1000 10 f\n").unwrap();
         let file = File::options().write(true).open(&written.0).unwrap();
         file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
         assert!(
-            maps.next(true, &own).is_none(),
+            maps.next(true).is_none(),
             "it belongs to an earlier process with this pid"
         );
         file.set_modified(SystemTime::now()).unwrap();
@@ -218,15 +250,15 @@ mod tests {
             let user = nix::unistd::getuid().as_raw();
             std::os::unix::fs::chown(&written.0, Some(user + 1), None).unwrap();
             assert!(
-                maps.next(true, &own).is_none(),
+                maps.next(true).is_none(),
                 "of another user, who may put names on our code"
             );
             std::os::unix::fs::chown(&written.0, Some(user), None).unwrap();
         }
-        let (map, file) = maps.next(true, &own).unwrap();
+        let (map, file) = maps.next(true).unwrap();
         assert_eq!((map.pid, &map.path), (std::process::id(), &written.0));
         assert_eq!(std::io::read_to_string(File::from(file)).unwrap(), "1000 10 f\n");
-        assert!(maps.next(true, &own).is_none());
+        assert!(maps.next(true).is_none());
         maps.mapped(&code(b"//anon"));
         assert!(maps.compilers.is_empty());
         maps.ended(std::process::id());
@@ -234,11 +266,11 @@ mod tests {
         assert_eq!(maps.compilers.len(), 1);
         // Written before the process ended, and found afterwards.
         maps.ended(std::process::id());
-        assert!(maps.next(true, &own).is_some());
+        assert!(maps.next(true).is_some());
         maps.mapped(&code(b"//anon"));
         std::fs::remove_file(&written.0).unwrap();
         maps.ended(std::process::id());
-        assert!(maps.next(true, &own).is_none());
+        assert!(maps.next(true).is_none());
         assert!(maps.compilers.is_empty(), "a file that can't appear is not waited for");
     }
 }

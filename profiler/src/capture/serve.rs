@@ -8,17 +8,18 @@ use nix::sys::signal::{SigHandler, Signal, signal};
 
 use super::channel::{Channel, ChannelError};
 use super::file_capabilities::Judged;
+use super::opener::{Opener, Start};
 use super::protocol::{Action, Protocol};
 use super::rights::Rights;
 use super::session::{self, FAREWELL, Session};
 use super::terms::Terms;
 use super::wire::Reply;
 
-/// Serves one recording by these terms on a connected `SOCK_SEQPACKET` socket, and returns when it is over.
+/// Serves one recording by these terms on a connected `SOCK_SEQPACKET` socket, and returns when it is over. `start` starts what opens files.
 ///
 /// SIGINT, SIGTERM, SIGHUP and SIGQUIT are ignored from here on: the record half decides when to stop, and if it is killed, the end
 /// of its socket ends us, with everything drained into a log that can be read.
-pub fn run(socket: OwnedFd, terms: Terms) -> anyhow::Result<()> {
+pub fn run(socket: OwnedFd, terms: Terms, start: Start) -> anyhow::Result<()> {
     for number in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
         // SAFETY: no handler is installed, only the default of being ended is taken away.
         unsafe { signal(number, SigHandler::SigIgn)? };
@@ -28,7 +29,7 @@ pub fn run(socket: OwnedFd, terms: Terms) -> anyhow::Result<()> {
     let reader = reader.context("cannot look up the rights of the user who records")?;
     let mut channel = Channel::new(socket, reader);
     let mut protocol = Protocol::new(&terms);
-    let started = Judged::named(&terms).and_then(|judged| wait(&mut channel, &mut protocol, terms, judged));
+    let started = Judged::named(&terms).and_then(|judged| wait(&mut channel, &mut protocol, (terms, start), judged));
     match started {
         Ok(session) => session.map_or(Ok(()), |session| session.record(&mut channel, &mut protocol)),
         Err(error) => {
@@ -43,11 +44,11 @@ pub fn run(socket: OwnedFd, terms: Terms) -> anyhow::Result<()> {
 fn wait(
     channel: &mut Channel,
     protocol: &mut Protocol,
-    terms: Terms,
+    (terms, start): (Terms, Start),
     judged: Judged,
 ) -> anyhow::Result<Option<Session>> {
     let (request, descriptor) = loop {
-        match channel.receive(Duration::from_mins(1), None) {
+        match channel.receive(Duration::from_mins(1), &[]) {
             Ok(None) => {}
             Ok(Some(message)) => break message,
             Err(ChannelError::Closed) => return Ok(None),
@@ -58,6 +59,7 @@ fn wait(
     let Action::Begin { pids, command, log } = action else {
         return Ok(None);
     };
+    let opener = Opener::new(start, terms.user).context("starting the process that opens files")?;
     let judged = judged.and_command(&terms, &pids)?;
-    session::begin(terms, pids, &judged, (command, log), channel).map(Some)
+    session::begin(terms, pids, &judged, (command, log), (channel, opener)).map(Some)
 }

@@ -20,13 +20,14 @@ use super::load::{self, Sizes};
 use super::log::Log;
 use super::memory::Memory;
 use super::meter::{self, Meter};
+use super::opener::Opener;
 use super::poll::PollInterval;
 use super::protocol::{Action, Protocol};
 use super::scope::Recorded;
 use super::space::Code;
 use super::terms::{Scope, Terms};
 use super::wire::{Ended, Progress, Reply, TableOf};
-use super::{asleep, doctor, live_threads, machine, open_files, procfs, require, snapshot, threads, waits};
+use super::{asleep, doctor, live_threads, machine, open_files, pass_on, procfs, require, snapshot, threads, waits};
 use crate::addr::Timestamp;
 use crate::event::Event;
 
@@ -46,6 +47,7 @@ pub(super) const FAREWELL: Duration = Duration::from_secs(10);
 pub(super) struct Session {
     hooks: Hooks,
     drain: Drain,
+    opener: Opener,
     bounds: Bounds,
     beginning: Timestamp,
     poll: PollInterval,
@@ -65,7 +67,7 @@ pub(super) fn begin(
     mut pids: Vec<u32>,
     judged: &Judged,
     (command, log): (Vec<String>, OwnedFd),
-    channel: &mut Channel,
+    (channel, opener): (&mut Channel, Opener),
 ) -> anyhow::Result<Session> {
     for warning in require::check(&mut terms, &mut pids)? {
         channel.send(&Reply::Warning(warning), None)?;
@@ -80,7 +82,8 @@ pub(super) fn begin(
     }
     let watched = Cpus::new(terms.sample_hz);
     let cpus = machine::cpus()?;
-    let excluded: Vec<u32> = terms.exclude_pids.iter().copied().chain([std::process::id()]).collect();
+    let excluded = terms.exclude_pids.iter().copied().chain([std::process::id()]);
+    let excluded: Vec<u32> = excluded.chain(opener.pids()).collect();
     let mut config = Config::NOTHING;
     let types = Btf::of_kernel()?;
     let missing = btf::locate(&types, &mut config);
@@ -147,6 +150,7 @@ pub(super) fn begin(
     Ok(Session {
         hooks,
         drain,
+        opener,
         bounds,
         beginning,
         poll: PollInterval::new(sizes.bulk_bytes, cpus.len(), terms.sample_hz, terms.stack_copy),
@@ -186,7 +190,8 @@ impl Session {
     pub(super) fn record(mut self, channel: &mut Channel, protocol: &mut Protocol) -> anyhow::Result<()> {
         let mut interval = self.poll.first();
         let end = loop {
-            let received = channel.receive(interval, Some(self.drain.news()));
+            let others: Vec<_> = self.opener.sockets().chain([self.drain.news()]).collect();
+            let received = channel.receive(interval, &others);
             let has_message = matches!(received, Ok(Some(_)));
             match received {
                 Ok(Some((request, descriptor))) => {
@@ -200,7 +205,13 @@ impl Session {
                 Ok(None) => {}
                 Err(error) => break Err(error),
             }
-            if has_message && let Some(wait) = self.poll.gather(Instant::now()) {
+            let has_files = match pass_on::turn(&mut self.drain, &mut self.opener, channel) {
+                Ok(any) => any,
+                Err(error) => break Err(error),
+            };
+            if (has_message || has_files)
+                && let Some(wait) = self.poll.gather(Instant::now())
+            {
                 interval = wait;
                 continue;
             }
@@ -213,8 +224,7 @@ impl Session {
         let ended = self.finish(time);
         match end {
             Ok(()) => {
-                self.name_files(channel)?;
-                self.pass_perf_maps(channel, true)?;
+                pass_on::last(&mut self.drain, &mut self.opener, channel)?;
                 self.tell_failure(channel)?;
                 channel.warn(self.drain.missed.sentence())?;
                 channel.warn(self.drain.left_out.sentence())?;
@@ -268,8 +278,8 @@ impl Session {
         self.meter.turn(&self.hooks.ebpf);
         self.memory.turn();
         self.cpus.follow(&mut self.hooks);
-        self.name_files(channel)?;
-        self.pass_perf_maps(channel, false)?;
+        pass_on::open_new(&mut self.drain, &mut self.opener);
+        pass_on::turn(&mut self.drain, &mut self.opener, channel)?;
         if self.flushed.elapsed() >= FLUSH_INTERVAL {
             self.flushed = Instant::now();
             if let Some(log) = self.drain.log() {
@@ -284,22 +294,6 @@ impl Session {
         if self.told.elapsed() >= PROGRESS_INTERVAL && channel.is_idle() {
             self.told = Instant::now();
             channel.send(&Reply::Progress(self.progress()), None)?;
-        }
-        Ok(())
-    }
-
-    fn name_files(&mut self, channel: &mut Channel) -> Result<(), ChannelError> {
-        while let Some((mapped, file)) = self.drain.next_file(channel.has_room_for_file(), channel.reader()) {
-            channel.send(&Reply::Mapped(mapped), file)?;
-        }
-        Ok(())
-    }
-
-    fn pass_perf_maps(&mut self, channel: &mut Channel, last: bool) -> Result<(), ChannelError> {
-        while (last || channel.has_room_for_file())
-            && let Some((map, file)) = self.drain.perf_maps.next(last, channel.reader())
-        {
-            channel.send(&Reply::PerfMap(map), Some(file))?;
         }
         Ok(())
     }

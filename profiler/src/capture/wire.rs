@@ -74,6 +74,8 @@ pub struct Mapped {
     pub path: String,
     /// Why no descriptor comes along.
     pub problem: Option<String>,
+    /// Its file system does not answer: nobody is to ask it again.
+    pub is_silent: bool,
 }
 
 /// A perf map: names of code that a process made at run time.

@@ -25,7 +25,7 @@ pub use self::check::Check;
 pub use self::diff::Diff;
 pub use self::export::{Export, ExportFormat};
 pub use self::faults::Faults;
-pub use self::internal::{CaptureArgs, ExecArgs, Inherited};
+pub use self::internal::{CaptureArgs, ExecArgs, Inherited, OpenArgs};
 pub use self::io::Io;
 pub use self::load::{Load, Serve, Sources};
 pub use self::maps::{Maps, Way};
@@ -93,6 +93,9 @@ pub enum Action {
     /// The privileged helper; started by `record`
     #[command(name = "__capture", hide = true)]
     Capture(CaptureArgs),
+    /// Opens files of recorded programs; started by the privileged helper
+    #[command(name = "__open", hide = true)]
+    Open(OpenArgs),
     /// Waits for the signal to start, then executes the command; started by `record`
     #[command(name = "__exec", hide = true)]
     Exec(ExecArgs),

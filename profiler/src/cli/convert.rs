@@ -39,6 +39,7 @@ pub fn run(args: Convert) -> Result<ExitCode> {
         complete_log: false,
         this_boot,
         reads_only_mapped: false,
+        left_out: Vec::new(),
     };
     drop(log);
     let mut summary = maker.make((&file, &args.log), &mut output, Vec::new(), plan)?;

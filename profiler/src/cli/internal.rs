@@ -1,5 +1,5 @@
-//! The internal subcommands that `record` starts: the privileged helper, the process that executes
-//! the command, the one that writes the profile, and the one that drops caches.
+//! The internal subcommands that `record` starts: the privileged helper, the process that opens files for it, the one
+//! that executes the command, the one that writes the profile, and the one that drops caches.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
@@ -8,11 +8,11 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr, sockopt};
 
-use super::args::{CaptureArgs, ExecArgs, Inherited};
+use super::args::{CaptureArgs, ExecArgs, Inherited, OpenArgs};
 use crate::capture::channel::ChannelError;
 use crate::capture::link::inherited;
-use crate::capture::open_files;
 use crate::capture::terms::Terms;
+use crate::capture::{open_files, opener};
 use crate::record::cache::system::serve;
 use crate::record::command::become_command;
 use crate::record::conversion;
@@ -26,7 +26,7 @@ pub fn capture(half: &CaptureArgs) -> Result<ExitCode> {
     };
     // Four perf events are open for each CPU.
     let _raised = open_files::raise();
-    match crate::capture::run(socket, terms) {
+    match crate::capture::run(socket, terms, opener::process) {
         // The recorder gave up, and has printed the reason.
         Err(error) if matches!(error.downcast_ref(), Some(ChannelError::Closed)) => Ok(ExitCode::FAILURE),
         ended => ended.map(|()| ExitCode::SUCCESS),
@@ -53,6 +53,11 @@ fn connect(path: &Path, terms: &mut Terms) -> Result<OwnedFd> {
     }
     terms.user = Some(peer.uid()).filter(|&uid| uid != 0);
     Ok(socket)
+}
+
+pub fn open(half: &OpenArgs) -> Result<ExitCode> {
+    opener::helper::serve(inherited(half.fd)?, half.user)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 pub fn exec(half: &ExecArgs) -> Result<ExitCode> {

@@ -74,6 +74,7 @@ fn run(verb: Action) -> anyhow::Result<ExitCode> {
         }
         Action::Man(args) => man::run(&args),
         Action::Capture(half) => internal::capture(&half),
+        Action::Open(half) => internal::open(&half),
         Action::Exec(half) => internal::exec(&half),
         Action::Conversion(inherited) => internal::convert(&inherited),
         Action::DropCaches => internal::drop_caches(),

@@ -16,6 +16,7 @@ use nix::sys::signal::Signal;
 use nix::sys::socket::SockType;
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use symbols::patience::leave_out;
 
 use super::binaries::{OpenBinaries, Vdso};
 use super::finish::{self, OpenLog, Plan};
@@ -200,6 +201,7 @@ fn convert(link: &Link) -> Result<Summary> {
         .zip(output)
         .context("this verb is for ngmi itself; use `ngmi record`")?;
     let vdso = Vdso::of_this_kernel();
+    plan.left_out.iter().for_each(|path| leave_out(path));
     if plan.reads_only_mapped {
         sandbox::around_reads(&Reach::of(&mapped, &plan));
     }

@@ -38,6 +38,8 @@ pub struct Plan {
     pub this_boot: bool,
     /// The files that were mapped are handed over: no others are read but their debug info. A log that was kept names files anywhere.
     pub reads_only_mapped: bool,
+    /// Files that did not answer while the program was recorded.
+    pub left_out: Vec<PathBuf>,
 }
 
 /// A log to be finished.

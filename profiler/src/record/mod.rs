@@ -25,6 +25,7 @@ pub mod table_maker;
 pub mod tables;
 pub mod watch;
 
+use std::fs::File;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Result, anyhow, bail};
 use nix::unistd::Uid;
 
+use crate::capture::wire::Mapped;
 use crate::cli::options::{RecordOptions, Target, Wanted};
 use crate::cli::terminal::tell;
 use crate::event::write::LogWriter;
@@ -271,6 +273,7 @@ fn conclude(
         complete_log: spool.is_kept() && captured.log_failed.is_none(),
         this_boot: false,
         reads_only_mapped: true,
+        left_out: left_out(&captured.mapped),
     };
     let mapped = std::mem::take(&mut captured.mapped);
     let scratch = setting.folders.scratch();
@@ -278,6 +281,13 @@ fn conclude(
     finish::place(output, &mut summary)?;
     handover::warn(options, captured, &summary.left);
     Ok(summary)
+}
+
+/// The files that answered neither half.
+fn left_out(mapped: &[(Mapped, Option<File>)]) -> Vec<PathBuf> {
+    let silent = mapped.iter().filter(|(mapped, _)| mapped.is_silent);
+    let silent = silent.map(|(mapped, _)| PathBuf::from(&mapped.path));
+    silent.chain(symbols::patience::left_out()).collect()
 }
 
 /// Appends to the log what only this half knows.

@@ -132,7 +132,7 @@ pub fn run(
     let Unwinding { vdso, tables, expected } = unwinding;
     session.tables.start(session.link.clone(), vdso, tables, expected);
     let cached = page_cache.map(|page_cache| {
-        session.tables.settle(SETTLE_LIMIT);
+        session.tables.settle_or_tell(SETTLE_LIMIT);
         page_cache.finish()
     });
     let (began, mut phases) = (Instant::now(), Phases::begin());

@@ -1,10 +1,10 @@
 //! Makes unwind tables while the program runs, on a thread of its own, and hands them to the capture half.
 
 use std::fs::File;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use std::time::Duration;
 use nix::sys::stat::{major, minor};
 use rustc_hash::FxHashSet;
 use symbols::elf::ElfFile;
+use symbols::patience::patiently;
 
 use super::binaries::Vdso;
 use super::stamp::Stamp;
@@ -19,6 +20,7 @@ use super::tables::Tables;
 use crate::capture::files::open_regular;
 use crate::capture::link::Link;
 use crate::capture::wire::{Mapped, Request, TableOf};
+use crate::cli::terminal::tell;
 use crate::event::{FileId, Segment};
 
 /// How long the command waits for the tables of the files that it is going to map: those that the cache has take a few
@@ -40,6 +42,17 @@ enum Job {
     Tell(Sender<()>),
 }
 
+impl Job {
+    fn name(&self) -> Option<String> {
+        match self {
+            Self::Mapped(mapped, _) => Some(mapped.path.clone()),
+            Self::Expected(path) => Some(path.display().to_string()),
+            Self::Vdso => Some("[vdso]".to_owned()),
+            Self::Tell(_) => None,
+        }
+    }
+}
+
 /// The queue of files. Dropping it lets the thread end after the file that it is at.
 #[derive(Debug)]
 pub struct TableMaker {
@@ -47,6 +60,8 @@ pub struct TableMaker {
     jobs: Option<Receiver<Job>>,
     /// False once the capture half takes no more; held while a table is sent.
     open: Arc<Mutex<bool>>,
+    /// The file that the thread is at.
+    at: Arc<Mutex<String>>,
 }
 
 impl Default for TableMaker {
@@ -56,6 +71,7 @@ impl Default for TableMaker {
             queue,
             jobs: Some(jobs),
             open: Arc::new(Mutex::new(true)),
+            at: Arc::default(),
         }
     }
 }
@@ -70,13 +86,14 @@ impl TableMaker {
             vdso,
             tables,
             open: self.open.clone(),
+            at: self.at.clone(),
             made: FxHashSet::default(),
         };
-        let (tell, told) = mpsc::channel();
+        let (done, settled) = mpsc::channel();
         let first = expected.into_iter().map(Job::Expected);
-        let first: Vec<Job> = [Job::Vdso].into_iter().chain(first).chain([Job::Tell(tell)]).collect();
+        let first: Vec<Job> = [Job::Vdso].into_iter().chain(first).chain([Job::Tell(done)]).collect();
         thread::spawn(move || first.into_iter().chain(jobs).for_each(|job| worker.make(job)));
-        let _ = told.recv_timeout(PATIENCE);
+        let _ = settled.recv_timeout(PATIENCE);
     }
 
     /// A file was mapped.
@@ -91,11 +108,15 @@ impl TableMaker {
         *self.open.lock().unwrap_or_else(PoisonError::into_inner) = false;
     }
 
-    /// Waits until every file that was named so far has been read, or until that takes too long.
-    pub fn settle(&self, limit: Duration) {
-        let (tell, told) = mpsc::channel();
-        if self.queue.send(Job::Tell(tell)).is_ok() {
-            let _ = told.recv_timeout(limit); // a slow file is read while the command runs
+    /// Waits until every file that was named so far has been read, or until that takes too long: then it names the file that does.
+    pub fn settle_or_tell(&self, limit: Duration) {
+        let (done, settled) = mpsc::channel();
+        if self.queue.send(Job::Tell(done)).is_ok() && settled.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+            let at = self.at.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            tell(format_args!(
+                "the unwind table of {at} takes more than {} s, which is not waited for",
+                limit.as_secs()
+            ));
         }
     }
 
@@ -103,7 +124,7 @@ impl TableMaker {
     /// the tables of its libraries are made would never have them.
     pub fn finish(self) {
         if self.jobs.is_none() {
-            self.settle(LAST_PATIENCE);
+            self.settle_or_tell(LAST_PATIENCE);
         }
     }
 }
@@ -114,11 +135,15 @@ struct Worker {
     vdso: Vdso,
     tables: Tables,
     open: Arc<Mutex<bool>>,
+    at: Arc<Mutex<String>>,
     made: FxHashSet<FileId>,
 }
 
 impl Worker {
     fn make(&mut self, job: Job) {
+        if let Some(name) = job.name() {
+            *self.at.lock().unwrap_or_else(PoisonError::into_inner) = name;
+        }
         let (file, name, opened) = match job {
             // Not even its header is read again: a program whose files are cold is not to find them warmed by us.
             Job::Mapped(mapped, _) if self.made.contains(&mapped.file) => return,
@@ -169,7 +194,9 @@ struct Opened {
 
 impl Opened {
     fn new(file: File) -> Option<Self> {
-        let stamp = Stamp::of(&file);
+        let name = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let stamped = patiently(&name, move |_| Ok((Stamp::of(&file), file)));
+        let (stamp, file) = stamped.ok()?;
         let elf = ElfFile::open(file).ok()?;
         Some(Self { elf, stamp })
     }
@@ -181,8 +208,12 @@ impl Opened {
 
 /// A file as its mappings will show it. (On overlayfs and btrfs they show another device; there the table comes with the mapping.)
 fn expected(path: &Path) -> Option<(FileId, Opened)> {
-    let file = open_regular(path).ok()?;
-    let metadata = file.metadata().ok()?;
+    let own = path.to_owned();
+    let opened = patiently(path, move |_| {
+        let file = open_regular(&own)?;
+        Ok((file.metadata()?, file))
+    });
+    let (metadata, file) = opened.ok()?;
     let number = |number: u64| u32::try_from(number).ok();
     let id = FileId {
         major: number(major(metadata.dev()))?,

@@ -1,9 +1,9 @@
-// A file system that hangs: it contains one file, and answers only while the program in it runs.
+// A file system that stands still: it holds one file, answers while the program in it runs, and never afterwards.
 //
-// standstill FILE FOLDER NOTE ARGUMENTS...: mounts a file system (FUSE) at FOLDER in a separate
-// mount namespace, with FILE in it as "program", and runs it with ARGUMENTS. Afterwards the file
-// system's process, whose id is written to NOTE, stops answering. Protocol:
-// include/uapi/linux/fuse.h. Exit status 77: FUSE is not available.
+// standstill FILE FOLDER NOTE ARGUMENTS...: mounts a file system (FUSE) at FOLDER in a mount namespace of its own, with FILE in it as
+// "program", and runs it with ARGUMENTS. Then the file system's process, whose number is in NOTE, does nothing any more.
+// With STANDSTILL=open in the environment it never answers who opens the file once it runs, and all else.
+// Protocol: include/uapi/linux/fuse.h. Exit status 77: this machine has no FUSE.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +22,7 @@
 static int device, source;
 static struct stat file;
 static volatile sig_atomic_t still;
+static int opens, opens_once;
 
 static void stand_still(int signal) {
     (void)signal;
@@ -61,6 +62,8 @@ static void answer(struct fuse_in_header *in) {
         return reply(in->unique, 0, &out, sizeof out);
     }
     case FUSE_OPEN: {
+        if (opens_once && opens++)
+            return;
         struct fuse_open_out out = {0};
         return reply(in->unique, 0, &out, sizeof out);
     }
@@ -81,7 +84,7 @@ static void answer(struct fuse_in_header *in) {
     case FUSE_BATCH_FORGET:
     case FUSE_INTERRUPT:
         return;
-    default: // includes FUSE_FLUSH: then a close does not wait
+    default: // FUSE_FLUSH among them: closing waits for nothing then
         return reply(in->unique, -ENOSYS, NULL, 0);
     }
 }
@@ -93,19 +96,20 @@ static void serve(void) {
     } request;
     struct sigaction action = {.sa_handler = stand_still};
     sigaction(SIGUSR1, &action, NULL);
-    alarm(300); // even if the test fails
+    alarm(300); // whatever becomes of the test
     while (!still)
         if (read(device, &request, sizeof request) > 0)
             answer(&request.header);
     for (;;)
         if (read(device, &request, sizeof request) < 0 && errno != EINTR)
-            pause(); // it has read requests, which then can't be aborted
+            pause(); // it takes requests, which can't be given up then
 }
 
 int main(int argc, char **argv) {
     char options[128], program[4096];
     if (argc < 4)
         return 2;
+    opens_once = getenv("STANDSTILL") != NULL;
     device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
     source = open(argv[1], O_RDONLY | O_CLOEXEC);
     if (device < 0 || source < 0 || fstat(source, &file) || unshare(CLONE_NEWNS) ||

@@ -1,14 +1,18 @@
-//! Files that another program changes, removes or withholds while they are read.
+//! Files that another program changes, takes away or holds back while they are read.
 
+use std::ffi::OsString;
 use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use profiler_common::Loss;
 
 use crate::harness::skip::{needs_capture, skip};
 use crate::harness::{Ngmi, Oracle};
+use crate::log::Log;
 
-/// Owner of the files: a user without any programs on this machine.
+/// Whose files they are: of none of the machine's own programs.
 const USER: u32 = 64_123;
 
 /// The C library that this program runs with.
@@ -22,7 +26,7 @@ fn libc() -> String {
         .to_owned()
 }
 
-/// An ordinary user maps files as code and truncates them while root's recorder builds unwind tables from them.
+/// An ordinary user maps files as code and cuts them off while root's recorder makes unwind tables of them.
 #[test]
 fn a_user_cuts_off_mapped_files_under_roots_recorder() {
     needs_capture!();
@@ -34,7 +38,7 @@ fn a_user_cuts_off_mapped_files_under_roots_recorder() {
     let program = [cutter.path.display().to_string(), libc(), "25".to_owned()];
     let outcome = recorder.program("setpriv", words.into_iter().chain(program)).run();
     outcome.expect_code(0);
-    assert!(outcome.file("cut-24.so").exists(), "the program ran to its end");
+    assert!(outcome.file("cut-24.so").exists(), "the program went to its end");
     assert!(
         outcome
             .profile()
@@ -45,7 +49,7 @@ fn a_user_cuts_off_mapped_files_under_roots_recorder() {
 }
 
 /// Ends the process that a file's text names.
-struct Ended(std::path::PathBuf);
+struct Ended(PathBuf);
 
 impl Drop for Ended {
     fn drop(&mut self) {
@@ -56,30 +60,67 @@ impl Drop for Ended {
     }
 }
 
-/// The program is on a file system that answers as long as the program runs. Its names are left out, which is reported.
+/// What `standstill` is told to run `burn` on a file system of its own, which a process serves whose number is in the second place.
+fn served(folder: &Path) -> (Vec<OsString>, PathBuf) {
+    let (mounted, note) = (folder.join("mounted"), folder.join("note"));
+    std::fs::create_dir(&mounted).unwrap();
+    let words = [
+        Oracle::c("standstill").path,
+        Oracle::c("burn").path,
+        mounted,
+        note.clone(),
+    ];
+    (words.map(Into::into).to_vec(), note)
+}
+
+/// The program is on a file system that answers as long as the program runs. What is needed of it is copied meanwhile: nobody waits for it afterwards.
 #[test]
-fn a_file_system_that_stands_still_costs_names() {
+fn a_file_system_that_stands_still_afterwards_costs_nothing() {
     needs_capture!();
     let place = tempfile::tempdir().unwrap();
-    let (folder, note) = (place.path().join("mounted"), place.path().join("note"));
-    std::fs::create_dir(&folder).unwrap();
-    let _ended = Ended(note.clone());
-    let burn = Oracle::c("burn").path;
-    // Until the recorder has made its unwind table.
-    let words = [burn.as_os_str(), folder.as_os_str(), note.as_os_str(), "3000".as_ref()];
-    let outcome = Ngmi::record().program(Oracle::c("standstill").path, words).run();
+    let (words, note) = served(place.path());
+    let _ended = Ended(note);
+    let outcome = Ngmi::record()
+        .program(&words[0], words[1..].iter().chain([&"2000".into()]))
+        .run();
     if outcome.code() == 77 {
-        skip("FUSE is not available (/dev/fuse)");
+        skip("no FUSE here (/dev/fuse)");
+        return;
+    }
+    outcome.expect_code(0);
+    assert!(!outcome.stderr.contains("left out"), "{}", outcome.stderr);
+    assert!(outcome.profile().main_of("program").share("burn_here") > 0.9);
+}
+
+/// Nobody who opens the program once it runs is answered. The recorder goes on without it, ends, and says so.
+#[test]
+fn a_file_system_that_does_not_answer_costs_names_and_no_time_of_the_drain() {
+    needs_capture!();
+    let place = tempfile::tempdir().unwrap();
+    let (words, note) = served(place.path());
+    let _ended = Ended(note);
+    let script = "\"$@\" 1500; status=$?; [ $status = 0 ] && \"$2\" 1000; exit $status";
+    let outcome = Ngmi::record()
+        .args(["--keep-events", "kept.events"])
+        .env("STANDSTILL", "open")
+        .program("sh", ["-c", script, "sh"].map(OsString::from).iter().chain(&words))
+        .run();
+    if outcome.code() == 77 {
+        skip("no FUSE here (/dev/fuse)");
         return;
     }
     outcome.expect_code(0);
     let said = "mounted/program was left out: its file system does not answer";
     assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
+    let mut losses = Log::read(&outcome.file("kept.events")).losses;
+    // Of the whole machine, whose switches others are busy with.
+    losses.remove(&Loss::SwitchMissed);
+    losses.remove(&Loss::RequestEndMissed);
+    assert!(losses.is_empty(), "{losses:?}");
+    let profile = outcome.profile();
+    assert!(profile.threads.iter().any(|thread| thread.process == "program"));
     assert!(
-        outcome
-            .profile()
-            .threads
-            .iter()
-            .any(|thread| thread.process == "program")
+        profile.main_of("burn").share("burn_here") > 0.9,
+        "what is elsewhere has its names"
     );
 }

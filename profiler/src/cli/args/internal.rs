@@ -37,3 +37,13 @@ pub struct ExecArgs {
     #[arg(last = true, required = true)]
     pub command: Vec<OsString>,
 }
+
+/// `ngmi __open`
+#[derive(Debug, Args)]
+pub struct OpenArgs {
+    /// An inherited descriptor of a socket, on which it is told what to open
+    pub fd: i32,
+    /// For whom
+    #[arg(long)]
+    pub user: Option<u32>,
+}

@@ -45,7 +45,7 @@ pub fn places(pid: u32, addresses: &[Avma], mappings: Vec<Option<Mapping>>, own:
     let files = mappings.iter().flatten().filter(|mapping| mapping.file.inode != 0);
     let opened = files.filter(|mapping| seen.insert(mapping.file)).map(|mapping| {
         let at = At { pid, ..At::default() };
-        let (mapped, file) = files::mapped(&Mapping { at, ..mapping.clone() }, true, own);
+        let (mapped, file) = files::mapped(&Mapping { at, ..mapping.clone() }, own);
         (mapped, file.map(Into::into))
     });
     let opened = opened.collect();

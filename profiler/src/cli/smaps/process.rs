@@ -208,7 +208,7 @@ fn sections_of(pid: u32, region: &Region) -> FileSections {
         ..Mapping::default()
     };
     let own = Rights::own().map_err(|error| error.to_string())?;
-    let (named, file) = files::mapped(&mapping, true, &own);
+    let (named, file) = files::mapped(&mapping, &own);
     let file = file.ok_or_else(|| named.problem.unwrap_or_default())?;
     // A file that is not ELF is known to have no sections.
     let elf = ElfFile::open(file.into());
