@@ -13,6 +13,7 @@ pub mod channel;
 pub mod daemon;
 mod debugfs;
 pub mod disks;
+pub mod dispositions;
 pub mod doctor;
 pub mod drain;
 mod early;

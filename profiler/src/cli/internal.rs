@@ -61,7 +61,7 @@ pub fn open(half: &OpenArgs) -> Result<ExitCode> {
 }
 
 pub fn exec(half: &ExecArgs) -> Result<ExitCode> {
-    become_command(inherited(half.fd)?, &half.command)?;
+    become_command(inherited(half.fd)?, half.ignored, &half.command)?;
     Ok(ExitCode::from(125))
 }
 

@@ -3,10 +3,11 @@
 //! The child is this very binary (`ngmi __exec`). It says that it is there, waits for one byte on a socket (to go, or to leave), marks the socket
 //! close-on-exec and becomes the command: the socket then closes without a word, or carries the error number of the failed exec.
 
-use std::ffi::OsString;
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
@@ -14,10 +15,11 @@ use std::process::{Child, Command, ExitStatus};
 use anyhow::{Context, Result, bail};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::socket::SockType;
+use nix::unistd::execvpe;
 
 use super::identity::{Environment, own_environment};
 use super::privilege::joint;
-use crate::capture::capabilities;
+use crate::capture::{capabilities, dispositions};
 
 /// Become the command.
 const GO: u8 = b'g';
@@ -41,7 +43,8 @@ impl Waiting {
         let (ours, theirs) = joint(SockType::Stream)?;
         let child = Command::new("/proc/self/exe")
             .arg0("ngmi")
-            .args(["__exec", &theirs.as_raw_fd().to_string(), "--"])
+            .args(["__exec", &theirs.as_raw_fd().to_string()])
+            .args(["--ignored", &dispositions::ignored().to_string(), "--"])
             .arg(&program)
             .args(command)
             .env_clear()
@@ -91,23 +94,27 @@ impl Waiting {
     }
 }
 
-/// The body of `ngmi __exec FD -- PROGRAM ARGV0 ARGS…`: returns only if it did not become the command.
+/// The body of `ngmi __exec FD --ignored SIGNALS -- PROGRAM ARGV0 ARGS…`: returns only if it did not become the command.
 ///
 /// # Errors
 /// When the recorder is gone, or exec failed. `Ok`: there is to be no command.
-pub fn become_command(socket: OwnedFd, command: &[OsString]) -> Result<()> {
-    let [program, name, arguments @ ..] = command else {
+pub fn become_command(socket: OwnedFd, ignored: u64, command: &[OsString]) -> Result<()> {
+    let text = |word: &OsStr| CString::new(word.as_bytes());
+    let [program, arguments @ ..] = command else {
         bail!("__exec is for ngmi itself; use `ngmi record`")
     };
+    let program = text(program)?;
+    let arguments = arguments.iter().map(|word| text(word)).collect::<Result<Vec<_>, _>>()?;
     fcntl(&socket, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
     let mut socket = File::from(socket);
-    let mut command = Command::new(program);
-    command.arg0(name).args(arguments);
+    let mut environment = std::env::vars_os().collect();
     if capabilities::lent().records() {
         // Or it could start a program that has more rights than its user, whose memory would be in the recording (docs/privilege.md).
         nix::sys::prctl::set_no_new_privs().context("no_new_privs")?;
-        command.env_clear().envs(own_environment());
+        environment = own_environment();
     }
+    let variable = |(name, value): (&OsString, &OsString)| text(&[name.as_os_str(), value].join(OsStr::new("=")));
+    let environment = environment.iter().map(variable).collect::<Result<Vec<_>, _>>()?;
     socket.write_all(b"r")?;
     let mut word = [0];
     if socket.read(&mut word)? == 0 {
@@ -117,8 +124,9 @@ pub fn become_command(socket: OwnedFd, command: &[OsString]) -> Result<()> {
     if word != [GO] {
         return Ok(());
     }
-    let error = command.exec();
-    socket.write_all(&error.raw_os_error().unwrap_or(libc::ENOEXEC).to_ne_bytes())?;
+    dispositions::ignore_only(ignored);
+    let Err(error) = execvpe(&program, &arguments, &environment);
+    socket.write_all(&(error as i32).to_ne_bytes())?;
     Err(error.into())
 }
 

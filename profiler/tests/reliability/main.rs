@@ -19,6 +19,7 @@ mod harness;
 
 mod log;
 
+mod alone;
 mod cost;
 mod crowds;
 mod hostile;

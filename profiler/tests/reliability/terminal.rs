@@ -19,7 +19,7 @@ const BURN_MS: f64 = 30_000.0;
 
 /// A program that leads a session in a separate terminal. `None`, and the running test is skipped, if that is
 /// impossible here.
-fn in_terminal(words: &[&str], folder: &Path) -> Option<(Child, OpenptyResult)> {
+pub fn in_terminal(words: &[&str], folder: &Path) -> Option<(Child, OpenptyResult)> {
     let terminal = nix::pty::openpty(None, None).unwrap();
     // A process that inherited the other side would keep the terminal alive.
     for end in [&terminal.master, &terminal.slave] {

@@ -33,6 +33,9 @@ pub struct Inherited {
 pub struct ExecArgs {
     /// Inherited descriptor; one byte on it is the signal to start
     pub fd: i32,
+    /// Bit mask of the signals that it ignores
+    #[arg(long, default_value_t)]
+    pub ignored: u64,
     /// Command to execute
     #[arg(last = true, required = true)]
     pub command: Vec<OsString>,

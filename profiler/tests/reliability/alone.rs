@@ -1,0 +1,136 @@
+//! The program is left alone: what it sees of how it was started is what it sees without a recorder, but for what is listed here with its reason.
+
+use std::os::unix::fs::chown;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::harness::skip::{needs_capture, skip};
+use crate::harness::{Ngmi, Oracle, ngmi};
+use crate::terminal::in_terminal;
+
+const NOBODY: u32 = 65534;
+
+/// Facts that differ, as they begin, and why they have to.
+const INHERENT: &[(&str, &str)] = &[
+    ("parent\t", "the recorder starts the program, and waits for it"),
+    (
+        "environment\tMOZ_USE_PERFORMANCE_MARKER_FILE=",
+        "asks a Firefox for its own markers (docs/profile.md)",
+    ),
+    ("environment\tMOZ_PERFORMANCE_MARKER_DIR=", "where it writes them"),
+    ("environment\t_=", "a shell's own, which names what that shell started"),
+];
+
+/// What shells and their tools change for what they start.
+const SURROUNDINGS: &str = "trap '' HUP INT PIPE USR1 RTMIN; umask 027; ulimit -c 0; ulimit -n 500; exec 7</etc/passwd 8>/dev/null; \
+                            exec nice -n 3 ionice -c 2 -n 6 taskset -c 0 choom -n 50 -- \"$0\" \"$@\"";
+
+/// What the program wrote, in order.
+fn facts(path: &Path) -> Vec<String> {
+    let text = ngmi::read_lossy(path);
+    let mut facts: Vec<String> = text.lines().map(str::to_owned).collect();
+    assert!(facts.len() > 100, "{}: {text}", path.display());
+    facts.sort();
+    facts
+}
+
+/// Holds what the recorded program saw against what the other one did.
+#[track_caller]
+fn expect_the_same(bare: &Path, recorded: &Path) {
+    let (bare, recorded) = (facts(bare), facts(recorded));
+    let only = |these: &[String], others: &[String]| -> Vec<String> {
+        let is_inherent = |fact: &str| INHERENT.iter().any(|(start, _)| fact.starts_with(start));
+        let new = these.iter().filter(|fact| !others.contains(fact) && !is_inherent(fact));
+        new.cloned().collect()
+    };
+    let (lost, new) = (only(&bare, &recorded), only(&recorded, &bare));
+    assert!(lost.is_empty() && new.is_empty(), "bare: {lost:#?}\nrecorded: {new:#?}");
+    let count = |facts: &[String]| facts.iter().filter(|fact| fact.starts_with("fd ")).count();
+    assert_eq!(count(&bare), count(&recorded), "descriptors");
+    assert!(recorded.iter().any(|fact| fact == "parent\tngmi"));
+}
+
+/// Runs `command` and keeps what the program wrote to `facts` in `folder` as `bare`. The standard descriptors are those of a run of [`Ngmi`].
+fn run_bare(mut command: Command, folder: &Path) {
+    let file = |name: &str| std::fs::File::create(folder.join(name)).unwrap();
+    let status = command
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(file("stdout"))
+        .stderr(file("stderr"))
+        .status()
+        .unwrap();
+    assert!(status.success(), "{}", ngmi::read_lossy(&folder.join("stderr")));
+    std::fs::rename(folder.join("facts"), folder.join("bare")).unwrap();
+}
+
+/// The program's own words: where it writes, and where it mounts.
+fn words(folder: &Path) -> [String; 2] {
+    ["facts".to_owned(), folder.display().to_string()]
+}
+
+/// In surroundings of which each is another one than usual.
+#[test]
+fn roots_program_sees_what_it_sees_without() {
+    needs_capture!();
+    let alone = Oracle::c("alone").path;
+    for setup in ["exec \"$0\" \"$@\"", SURROUNDINGS] {
+        let recorder = Ngmi::record_under(setup);
+        let mut bare = Command::new("sh");
+        bare.args(["-c", setup]).arg(&alone).args(words(recorder.dir()));
+        run_bare(bare, recorder.dir());
+        let words = words(recorder.dir());
+        let outcome = recorder.program(&alone, words).run();
+        outcome.expect_code(0);
+        expect_the_same(&outcome.file("bare"), &outcome.file("facts"));
+    }
+}
+
+#[test]
+fn a_persons_program_under_sudo_sees_what_it_sees_without() {
+    needs_capture!();
+    let recorder = Ngmi::record_as_sudo(NOBODY);
+    let alone = Oracle::c("alone").copied(&recorder.dir().join("alone")).path;
+    chown(recorder.dir(), Some(NOBODY), Some(NOBODY)).unwrap();
+    let id = NOBODY.to_string();
+    let mut bare = Command::new("setpriv");
+    bare.args(["--reuid", &id, "--regid", &id, "--init-groups", "--"])
+        .arg(&alone)
+        .args(words(recorder.dir()));
+    run_bare(bare, recorder.dir());
+    let words = words(recorder.dir());
+    let outcome = recorder.program(&alone, words).run();
+    outcome.expect_code(0);
+    expect_the_same(&outcome.file("bare"), &outcome.file("facts"));
+}
+
+/// A shell leads the session, as in a window of a person's.
+#[test]
+fn a_program_in_a_terminal_sees_what_it_sees_without() {
+    needs_capture!();
+    let place = tempfile::tempdir().unwrap();
+    let alone = Oracle::c("alone").path.display().to_string();
+    let ngmi = ngmi::binary().display().to_string();
+    let recorder = [&ngmi, "record", "--save-only", "-oout.json.gz", "--"];
+    for (recorder, file) in [(&recorder[..0], "bare"), (&recorder[..], "recorded")] {
+        let shell = ["sh", "-c", "\"$@\"; true", "sh"];
+        let own = [alone.as_str(), file, "/nonexistent"];
+        let Some((mut child, _terminal)) = in_terminal(&[&shell, recorder, &own].concat(), place.path()) else {
+            skip("no setsid here");
+            return;
+        };
+        let end = Instant::now() + Duration::from_mins(2);
+        while child.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < end, "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    let at = |name| place.path().join(name);
+    // Where it writes is in its words.
+    for name in ["bare", "recorded"] {
+        let text = ngmi::read_lossy(&at(name)).replace("argument\tbare", "argument\trecorded");
+        std::fs::write(at(name), text).unwrap();
+    }
+    expect_the_same(&at("bare"), &at("recorded"));
+}
