@@ -288,9 +288,7 @@ impl ModuleSectionInfo<ElfBytes> for Sections<'_> {
     }
 
     fn section_svma_range(&mut self, name: &[u8]) -> Option<Range<u64>> {
-        self.elf
-            .section(std::str::from_utf8(name).ok()?)
-            .map(|section| section.svma)
+        self.elf.section_svma(std::str::from_utf8(name).ok()?)
     }
 
     fn section_data(&mut self, name: &[u8]) -> Option<ElfBytes> {

@@ -80,11 +80,11 @@ impl Cfi {
         if let Some(header) = &eh_frame_hdr {
             bases = bases.set_eh_frame_hdr(header.svma.start);
         }
-        if let Some(text) = elf.section(".text") {
-            bases = bases.set_text(text.svma.start);
+        if let Some(text) = elf.section_svma(".text") {
+            bases = bases.set_text(text.start);
         }
-        if let Some(got) = elf.section(".got") {
-            bases = bases.set_got(got.svma.start);
+        if let Some(got) = elf.section_svma(".got") {
+            bases = bases.set_got(got.start);
         }
         let mut cfi = Self {
             eh_frame,

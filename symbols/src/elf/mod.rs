@@ -3,6 +3,7 @@
 mod bytes;
 pub(crate) mod compressed;
 mod dynamic;
+mod excerpt;
 mod functions;
 mod guard;
 mod headers;
@@ -18,6 +19,7 @@ use object::{Object as _, ObjectSection as _};
 
 pub use bytes::ElfBytes;
 pub use dynamic::Dynamic;
+pub use excerpt::{Excerpt, Limits, excerpt};
 pub use functions::FunctionSymbol;
 use headers::{Extent, Headers};
 pub use sections::SectionPlace;
@@ -226,7 +228,7 @@ impl ElfFile {
     /// [`ElfFile::section_size`] decompresses nothing.
     pub fn section(&self, name: &str) -> Option<Section> {
         let object = self.object().ok()?;
-        let section = object.section_by_name(name)?;
+        let section = object.section_by_name(name).filter(excerpt::is_here)?;
         section.file_range()?;
         let stored = section.compressed_file_range().ok()?;
         let bytes = if stored.format == CompressionFormat::None {
@@ -242,11 +244,20 @@ impl ElfFile {
         })
     }
 
+    /// The stated addresses of the section `name`, if it has a place in the file; its bytes may not be here.
+    pub fn section_svma(&self, name: &str) -> Option<Range<u64>> {
+        let object = self.object().ok()?;
+        let section = object.section_by_name(name)?;
+        section.file_range()?;
+        Some(section.address()..section.address().checked_add(section.size())?)
+    }
+
     /// Whether the file has a section `name` with bytes in it.
     pub(crate) fn has_section(&self, name: &str) -> bool {
         let Ok(object) = self.object() else { return false };
         object
             .section_by_name(name)
+            .filter(excerpt::is_here)
             .is_some_and(|section| section.file_range().is_some_and(|(_, size)| size > 0))
     }
 

@@ -147,7 +147,7 @@ pub(super) fn entry_of(elf: &ElfFile) -> Option<u64> {
         };
         elf.section(".interp").is_some() || dynamic_flags(&dynamic.bytes) & elf_flags::DF_1_PIE != 0
     };
-    let is_start_of_text = || elf.section(".text").is_some_and(|text| text.svma.start == entry);
+    let is_start_of_text = || elf.section_svma(".text").is_some_and(|text| text.start == entry);
     (entry != 0 && (!is_start_of_text() || is_program())).then_some(entry)
 }
 

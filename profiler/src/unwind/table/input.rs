@@ -51,7 +51,7 @@ impl Input {
         if size(&eh_frame).saturating_add(size(&debug_frame)) > MAX_SECTIONS {
             return Err(TableError::TooLarge);
         }
-        let start = |name| elf.section(name).map(|section| section.svma.start);
+        let start = |name| elf.section_svma(name).map(|svma| svma.start);
         let bytes = |section: Option<Section>| section.map_or_else(Vec::new, |section| section.bytes.to_vec());
         let executable = elf.segments().iter().filter(|segment| segment.executable);
         let mut input = Self {
