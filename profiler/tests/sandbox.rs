@@ -248,6 +248,7 @@ fn conversion_reads_what_was_mapped_and_its_debug_info() {
         this_boot: false,
         reads_only_mapped: true,
         left_out: Vec::new(),
+        notes: Vec::new(),
     };
     let mut reach = Reach::of(&[(mapped, Some(file.try_clone().unwrap()))], &plan);
     // The test's own folder is below the folder where rows would be stored temporarily.

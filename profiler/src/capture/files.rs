@@ -14,6 +14,7 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 use rustc_hash::FxHashSet;
 
+use super::detached::detached;
 use super::rights::Rights;
 use super::same_file::require_same;
 use super::wire::Mapped;
@@ -132,7 +133,7 @@ impl Opening<'_> {
     fn by_mapping(&self, mapping: &Mapping) -> Result<File, Failure> {
         let (start, end) = (mapping.start.0, mapping.start.0.saturating_add(mapping.len));
         let link = PathBuf::from(format!("/proc/{}/map_files/{start:x}-{end:x}", mapping.at.pid));
-        let place = place(&link).map_err(Failure::Missing)?;
+        let place = detached(place(&link).map_err(Failure::Missing)?);
         let file = self.read(&place)?;
         if !self.is_own() {
             let name = std::fs::read_link(&link).map_err(Failure::Missing)?;
@@ -146,7 +147,7 @@ impl Opening<'_> {
         let found = root(mapping.at.pid)
             .or_else(|_| root_folder())
             .and_then(|root| self.reader.within(|| inside(&root, name)));
-        self.read(&found.map_err(Failure::Missing)?)
+        self.read(&detached(found.map_err(Failure::Missing)?))
     }
 
     /// Whether the reader may look into whatever the process may.
@@ -207,7 +208,7 @@ fn root_folder() -> io::Result<File> {
 }
 
 /// What is at a path, without access to its contents: that has no effect on a device or a pipe.
-fn place(path: &Path) -> io::Result<File> {
+pub(super) fn place(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_PATH | libc::O_CLOEXEC)

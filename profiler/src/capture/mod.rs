@@ -12,6 +12,7 @@ pub mod capabilities;
 pub mod channel;
 pub mod daemon;
 mod debugfs;
+pub mod detached;
 pub mod disks;
 pub mod dispositions;
 pub mod doctor;

@@ -40,6 +40,7 @@ pub fn run(args: Convert) -> Result<ExitCode> {
         this_boot,
         reads_only_mapped: false,
         left_out: Vec::new(),
+        notes: Vec::new(),
     };
     drop(log);
     let mut summary = maker.make((&file, &args.log), &mut output, Vec::new(), plan)?;

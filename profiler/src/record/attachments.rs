@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -256,6 +256,30 @@ fn read(kind: AttachmentKind, mut file: &File, size: u64) -> io::Result<Vec<u8>>
             return Ok(bytes);
         }
     }
+}
+
+/// Copies what was written to a file, with its owner as far as we may, since no one user's files take all of the capacity.
+///
+/// # Errors
+/// It is larger than what is taken, or can't be read.
+pub fn copy(mut from: &File, mut to: File) -> io::Result<File> {
+    let metadata = from.metadata()?;
+    let size = filled(from, metadata.size());
+    if size > SIZE_LIMIT {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    from.rewind()?;
+    io::copy(&mut from.take(size), &mut to)?;
+    let _ = fchown(&to, Some(metadata.uid()), None); // root's own copies are everybody's
+    Ok(to)
+}
+
+/// Whether a file of this name is one that a program writes about itself.
+pub fn is_written(path: &Path) -> bool {
+    matches!(
+        kind_of(path),
+        Some((AttachmentKind::JitDump | AttachmentKind::Markers, _))
+    )
 }
 
 /// `marker-PID.txt`, `perf-PID.map`, `jit-PID.dump`: the kind and the pid in the name.

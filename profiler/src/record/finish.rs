@@ -40,6 +40,8 @@ pub struct Plan {
     pub reads_only_mapped: bool,
     /// Files that did not answer while the program was recorded.
     pub left_out: Vec<PathBuf>,
+    /// Notes on the recording, for the profile.
+    pub notes: Vec<String>,
 }
 
 /// A log to be finished.
@@ -118,6 +120,7 @@ pub fn finish(log: OpenLog, output: &mut Output, binaries: &OpenBinaries, plan: 
     if let Some(places) = &plan.sources {
         sources::include(&mut tables, &collected, &places.roots());
     }
+    tables.recording.notes.extend_from_slice(&plan.notes);
     let left_out = symbols::patience::left_out();
     tables.recording.notes.extend(
         left_out

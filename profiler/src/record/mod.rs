@@ -1,5 +1,6 @@
 //! The half that runs as the user: starts the command, watches over the recording, and finishes it.
 
+mod anchors;
 pub mod attachments;
 pub mod binaries;
 pub mod cache;
@@ -9,6 +10,7 @@ pub mod finish;
 pub mod folders;
 mod handover;
 pub mod identity;
+mod keeper;
 mod loader_cache;
 pub mod names;
 pub mod needed;
@@ -212,6 +214,7 @@ impl Ready<'_> {
             vdso: self.setting.vdso.clone(),
             tables: Tables::new(Tables::default_folder(environment)),
             expected,
+            copies: self.setting.folders.scratch().map(Path::to_owned),
         };
         let subject = program.map(|program| Subject {
             program,
@@ -274,6 +277,7 @@ fn conclude(
         this_boot: false,
         reads_only_mapped: true,
         left_out: left_out(&captured.mapped),
+        notes: std::mem::take(&mut captured.notes),
     };
     let mapped = std::mem::take(&mut captured.mapped);
     let scratch = setting.folders.scratch();

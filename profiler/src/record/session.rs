@@ -11,9 +11,11 @@ use anyhow::{Context, Result, anyhow, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::anchors::Anchors;
 use super::binaries::Vdso;
 use super::cache::{Known, Prepared};
 use super::command::Waiting;
+use super::keeper::{Keeper, Kept};
 use super::spool::Spool;
 use super::table_maker::TableMaker;
 use super::tables::Tables;
@@ -58,6 +60,8 @@ pub struct Captured {
     pub mapped: Vec<(Mapped, Option<File>)>,
     /// Perf maps of recorded processes.
     pub perf_maps: Vec<(PerfMap, File)>,
+    /// What could not be kept of files, for the profile.
+    pub notes: Vec<String>,
     /// The files that were made cold or warm.
     pub cached: Option<Known>,
     /// The log is cut: why.
@@ -75,6 +79,8 @@ pub struct Unwinding {
     pub tables: Tables,
     /// Files that the command is going to map.
     pub expected: Vec<PathBuf>,
+    /// Where copies of files go that can't be kept open.
+    pub copies: Option<PathBuf>,
 }
 
 /// A recording that is under way.
@@ -82,8 +88,7 @@ struct Session<'a> {
     watch: &'a Watch,
     link: Arc<Link>,
     tables: TableMaker,
-    mapped: Vec<(Mapped, Option<File>)>,
-    perf_maps: Vec<(PerfMap, File)>,
+    keeper: Keeper,
     /// Files of both kinds that came without a descriptor, for want of room.
     not_held: u64,
     progress: Progress,
@@ -108,12 +113,18 @@ pub fn run(
     // The command has been started, and keeps the limit that it was given.
     let open_files = open_files::raise();
     watch.replies(link.clone());
+    let Unwinding {
+        vdso,
+        tables,
+        expected,
+        copies,
+    } = unwinding;
+    let maker = TableMaker::default();
     let mut session = Session {
         watch,
-        tables: TableMaker::default(),
+        keeper: Keeper::start(Anchors::new(&[spool.file()]), copies, maker.feed()),
+        tables: maker,
         link,
-        mapped: Vec::new(),
-        perf_maps: Vec::new(),
         not_held: 0,
         progress: Progress::default(),
         log_failed: None,
@@ -129,7 +140,6 @@ pub fn run(
             return Err(error);
         }
     };
-    let Unwinding { vdso, tables, expected } = unwinding;
     session.tables.start(session.link.clone(), vdso, tables, expected);
     let cached = page_cache.map(|page_cache| {
         session.tables.settle_or_tell(SETTLE_LIMIT);
@@ -149,6 +159,11 @@ pub fn run(
     let ended = ended.inspect_err(|_| session.tell_left_alone(pid))?;
     session.tell_not_held();
     let status = session.status;
+    let Kept {
+        mapped,
+        perf_maps,
+        notes,
+    } = session.keeper.finish();
     Ok(Captured {
         header,
         ended,
@@ -159,8 +174,9 @@ pub fn run(
         wall,
         phases,
         open_files,
-        mapped: session.mapped,
-        perf_maps: session.perf_maps,
+        mapped,
+        perf_maps,
+        notes,
         cached,
         log_failed: session.log_failed,
         tables: session.tables,
@@ -293,12 +309,13 @@ impl Session<'_> {
                     self.not_held += 1;
                     mapped.problem = Some(open_files::remedy());
                 }
-                self.tables.mapped(&mapped, file.as_ref());
-                self.mapped.push((mapped, file));
+                self.keeper.mapped(mapped, file);
             }
             Reply::PerfMap(map) => {
                 self.not_held += u64::from(file.is_none());
-                self.perf_maps.extend(file.map(|file| (map, file)));
+                if let Some(file) = file {
+                    self.keeper.perf_map(map, file);
+                }
             }
             Reply::Progress(progress) => self.progress = progress,
             Reply::Warning(text) => tell(text),

@@ -1,7 +1,7 @@
 //! Makes unwind tables while the program runs, on a thread of its own, and hands them to the capture half.
 
 use std::fs::File;
-use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -31,9 +31,10 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const LAST_PATIENCE: Duration = Duration::from_secs(3);
 
 /// What the thread does next.
+#[derive(Debug)]
 enum Job {
-    /// A file that was mapped.
-    Mapped(Mapped, File),
+    /// A file that was mapped, and its state before anything of it was read.
+    Mapped(Mapped, File, Option<Stamp>),
     /// A file that the command is going to map.
     Expected(PathBuf),
     /// The kernel's own code in every process.
@@ -45,7 +46,7 @@ enum Job {
 impl Job {
     fn name(&self) -> Option<String> {
         match self {
-            Self::Mapped(mapped, _) => Some(mapped.path.clone()),
+            Self::Mapped(mapped, ..) => Some(mapped.path.clone()),
             Self::Expected(path) => Some(path.display().to_string()),
             Self::Vdso => Some("[vdso]".to_owned()),
             Self::Tell(_) => None,
@@ -62,6 +63,19 @@ pub struct TableMaker {
     open: Arc<Mutex<bool>>,
     /// The file that the thread is at.
     at: Arc<Mutex<String>>,
+}
+
+/// Where the queue of files begins.
+#[derive(Debug, Clone)]
+pub struct Feed(Sender<Job>);
+
+impl Feed {
+    /// A file was mapped; it, or a copy of what tables are made of, is kept open until its table is there.
+    pub fn file(&self, mapped: &Mapped, file: &File, stamp: Option<Stamp>) {
+        if let Ok(file) = file.try_clone() {
+            let _ = self.0.send(Job::Mapped(mapped.clone(), file, stamp)); // after the thread's end nobody needs it
+        }
+    }
 }
 
 impl Default for TableMaker {
@@ -96,11 +110,9 @@ impl TableMaker {
         let _ = settled.recv_timeout(PATIENCE);
     }
 
-    /// A file was mapped.
-    pub fn mapped(&self, mapped: &Mapped, file: Option<&File>) {
-        if let Some(file) = file.and_then(|file| file.try_clone().ok()) {
-            let _ = self.queue.send(Job::Mapped(mapped.clone(), file)); // after the thread's end nobody needs it
-        }
+    /// For another thread.
+    pub fn feed(&self) -> Feed {
+        Feed(self.queue.clone())
     }
 
     /// Sends nothing from now on: a message that nobody reads would break the connection.
@@ -146,8 +158,8 @@ impl Worker {
         }
         let (file, name, opened) = match job {
             // Not even its header is read again: a program whose files are cold is not to find them warmed by us.
-            Job::Mapped(mapped, _) if self.made.contains(&mapped.file) => return,
-            Job::Mapped(mapped, file) => (Some(mapped.file), mapped.path, Opened::new(file)),
+            Job::Mapped(mapped, ..) if self.made.contains(&mapped.file) => return,
+            Job::Mapped(mapped, file, stamp) => (Some(mapped.file), mapped.path, Opened::new(file, stamp)),
             Job::Expected(path) => {
                 let Some((id, opened)) = expected(&path) else { return };
                 (Some(id), path.to_string_lossy().into_owned(), Some(opened))
@@ -193,10 +205,7 @@ struct Opened {
 }
 
 impl Opened {
-    fn new(file: File) -> Option<Self> {
-        let name = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        let stamped = patiently(&name, move |_| Ok((Stamp::of(&file), file)));
-        let (stamp, file) = stamped.ok()?;
+    fn new(file: File, stamp: Option<Stamp>) -> Option<Self> {
         let elf = ElfFile::open(file).ok()?;
         Some(Self { elf, stamp })
     }
@@ -221,7 +230,8 @@ fn expected(path: &Path) -> Option<(FileId, Opened)> {
         inode: metadata.ino(),
         generation: 0,
     };
-    Some((id, Opened::new(file)?))
+    let stamp = Stamp::of(&file);
+    Some((id, Opened::new(file, stamp)?))
 }
 
 /// The executable segments of a file.

@@ -22,6 +22,7 @@ mod log;
 mod alone;
 mod cost;
 mod crowds;
+mod held;
 mod hostile;
 mod rings;
 mod stops;

@@ -247,7 +247,8 @@ fn sections<E: FileHeader<Endian = Endianness>>(copy: &mut Copy<'_>, data: &[u8]
         };
         let name = sections.section_name(endian, section).unwrap_or_default();
         has_loader |= name == b".interp";
-        let flags = section.sh_flags(endian).0 as u32 | ABSENT;
+        let low = section.sh_flags(endian).0 & u64::from(u32::MAX);
+        let flags = u32::try_from(low).unwrap_or(0) | ABSENT;
         all.push(Section {
             flags_at: at + FLAGS_AT + half,
             absent: if header.is_big_endian() {

@@ -1,3 +1,5 @@
+//! Copies are what the file was, without what was left out; damaged files are no danger.
+
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 

@@ -1,0 +1,254 @@
+//! Keeps what the profile needs of mapped files, without keeping a file system busy or the space of a deleted file taken.
+//!
+//! A file is held open only on a mount that the recorder keeps busy anyway, and only as long as it has a name. Of any other one the parts are copied at once that
+//! unwinding and naming need, into a file without a name in our own folder. Files that programs write about themselves grow, and are held while the program
+//! lives.
+
+mod shelf;
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub use shelf::Kept;
+use shelf::{Form, Identity, Shelf, What};
+use symbols::elf::{Excerpt, Limits, excerpt};
+use symbols::patience::patiently;
+
+use super::anchors::Anchors;
+use super::attachments;
+use super::stamp::Stamp;
+use super::table_maker::Feed;
+use crate::capture::open_files;
+use crate::capture::wire::{Mapped, PerfMap};
+use crate::report::text::bytes;
+
+/// How often it is looked whether files still have a name, and programs still live.
+const INTERVAL: Duration = Duration::from_millis(500);
+/// How long the end of a recording may take for files that are still being copied.
+const LAST_PATIENCE: Duration = Duration::from_mins(1);
+/// Files that are held.
+const HELD_LIMIT: usize = 2048;
+/// Copies, each of which is an open file.
+const COPIES_LIMIT: usize = 4096;
+/// Bytes of all copies.
+const BYTES_LIMIT: u64 = 1 << 30;
+/// Bytes of one copy.
+const FILE_LIMIT: u64 = 256 << 20;
+/// Debug information that is copied of one file.
+const DEBUG_LIMIT: u64 = 32 << 20;
+
+enum Job {
+    Keep(What, Option<File>),
+    Finish(Sender<()>),
+}
+
+/// The thread's queue.
+#[derive(Debug)]
+pub struct Keeper {
+    queue: Sender<Job>,
+    shelf: Arc<Mutex<Shelf>>,
+}
+
+impl Keeper {
+    /// Starts the thread. Copies go below `folder`; `tables` has each file that unwind tables can be made of.
+    pub fn start(anchors: Anchors, folder: Option<PathBuf>, tables: Feed) -> Self {
+        let (queue, jobs) = mpsc::channel();
+        let shelf = Arc::<Mutex<Shelf>>::default();
+        let worker = Worker {
+            anchors,
+            folder,
+            tables,
+            shelf: shelf.clone(),
+        };
+        thread::spawn(move || worker.run(&jobs));
+        Self { queue, shelf }
+    }
+
+    /// A file was mapped.
+    pub fn mapped(&self, mapped: Mapped, file: Option<File>) {
+        let _ = self.queue.send(Job::Keep(What::Mapped(mapped), file)); // the thread ends with the queue
+    }
+
+    /// A program wrote names of its code.
+    pub fn perf_map(&self, map: PerfMap, file: File) {
+        let _ = self.queue.send(Job::Keep(What::PerfMap(map), Some(file))); // as above
+    }
+
+    /// Everything, once what came so far is kept.
+    pub fn finish(self) -> Kept {
+        let (tell, done) = mpsc::channel();
+        if self.queue.send(Job::Finish(tell)).is_ok() {
+            let _ = done.recv_timeout(LAST_PATIENCE); // a file system that does not answer costs its own files
+        }
+        lock(&self.shelf).take()
+    }
+}
+
+fn lock(shelf: &Mutex<Shelf>) -> MutexGuard<'_, Shelf> {
+    shelf.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Worker {
+    anchors: Anchors,
+    folder: Option<PathBuf>,
+    tables: Feed,
+    shelf: Arc<Mutex<Shelf>>,
+}
+
+impl Worker {
+    fn run(&self, jobs: &Receiver<Job>) {
+        let mut looked = Instant::now();
+        loop {
+            match jobs.recv_timeout(INTERVAL.saturating_sub(looked.elapsed())) {
+                Ok(Job::Keep(what, file)) => self.keep(what, file),
+                Ok(Job::Finish(done)) => {
+                    let _ = done.send(()); // who asked may have lost patience
+                    return;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if looked.elapsed() >= INTERVAL {
+                self.let_go();
+                looked = Instant::now();
+            }
+        }
+    }
+
+    fn keep(&self, mut what: What, file: Option<File>) {
+        let form = match file {
+            None => Form::Nothing,
+            Some(file) if what.is_growing() => Form::Growing(file),
+            Some(file) => {
+                // Of the time before it is read.
+                let stamp = Stamp::of(&file);
+                let form = if self.may_hold(&file) {
+                    lock(&self.shelf).held += 1;
+                    Form::Held(file)
+                } else {
+                    self.copied(&mut what, file)
+                };
+                if let (What::Mapped(mapped), Form::Held(file) | Form::Copied(file, ..)) = (&what, &form) {
+                    self.tables.file(mapped, file, stamp);
+                }
+                form
+            }
+        };
+        lock(&self.shelf).all.push((what, form));
+    }
+
+    fn may_hold(&self, file: &File) -> bool {
+        self.anchors.hold(file) && has_name(file) && lock(&self.shelf).held < HELD_LIMIT
+    }
+
+    /// Copies a file, and closes it.
+    fn copied(&self, what: &mut What, file: File) -> Form {
+        let (_, path) = what.place();
+        let copied = Identity::of(&file).and_then(|identity| Ok((identity, self.copy(path, file)?)));
+        match copied {
+            Ok((identity, (copy, excerpt))) => Form::Copied(copy, identity, excerpt),
+            Err(error) => {
+                let why = lock(&self.shelf).lose(path, &error);
+                if let What::Mapped(mapped) = what {
+                    mapped.problem = Some(why);
+                }
+                Form::Nothing
+            }
+        }
+    }
+
+    fn copy(&self, path: &str, file: File) -> io::Result<(File, Excerpt)> {
+        let (taken, count) = lock(&self.shelf).copied;
+        let room = BYTES_LIMIT.saturating_sub(taken).min(FILE_LIMIT);
+        if count >= COPIES_LIMIT || room == 0 {
+            let limits = format!(
+                "no more than {COPIES_LIMIT} files and {} are copied",
+                bytes(BYTES_LIMIT)
+            );
+            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, limits));
+        }
+        let limits = Limits {
+            bytes: room,
+            debug: DEBUG_LIMIT.min(room / 2),
+            // No other program finds it in memory for our having read it.
+            code: !has_name(&file),
+        };
+        let copy = self.unnamed()?;
+        let to = copy.try_clone()?;
+        let excerpt = patiently(Path::new(path), move |progress| excerpt(&file, &to, limits, progress))?;
+        lock(&self.shelf).copied = (taken + excerpt.bytes, count + 1);
+        Ok((copy, excerpt))
+    }
+
+    fn unnamed(&self) -> io::Result<File> {
+        let folder = self
+            .folder
+            .as_deref()
+            .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        let file = tempfile::tempfile_in(folder)?;
+        if open_files::is_of_the_last(&file) {
+            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, open_files::remedy()));
+        }
+        Ok(file)
+    }
+
+    /// Lets go of files that have no name any more, and of those that ended programs wrote. Not under the lock: a file system may not answer.
+    fn let_go(&self) {
+        for (index, mut what, form) in self.leaving() {
+            let form = match form {
+                Form::Held(file) => {
+                    lock(&self.shelf).held -= 1;
+                    self.copied(&mut what, file)
+                }
+                Form::Growing(file) => self.written(what.place().1, file).map_or(Form::Nothing, Form::Written),
+                other => other,
+            };
+            if let Some(place) = lock(&self.shelf).all.get_mut(index) {
+                *place = (what, form);
+            }
+        }
+    }
+
+    /// What is to be copied by now.
+    fn leaving(&self) -> Vec<(usize, What, Form)> {
+        let mut locked = lock(&self.shelf);
+        let all = locked.all.iter_mut().enumerate();
+        let leaving = all.filter_map(|(index, (what, form))| {
+            let is_due = match form {
+                Form::Held(file) => !has_name(file),
+                Form::Growing(file) => is_over(what.place().0) && !(has_name(file) && self.anchors.hold(file)),
+                Form::Nothing | Form::Written(_) | Form::Copied(..) => false,
+            };
+            is_due.then(|| (index, what.clone(), std::mem::replace(form, Form::Nothing)))
+        });
+        leaving.collect()
+    }
+
+    /// A copy of what a program wrote.
+    fn written(&self, path: &str, file: File) -> Option<File> {
+        let copied = self
+            .unnamed()
+            .and_then(|to| patiently(Path::new(path), move |_| attachments::copy(&file, to)));
+        copied
+            .inspect_err(|error| drop(lock(&self.shelf).lose(path, error)))
+            .ok()
+    }
+}
+
+fn has_name(file: &File) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
+}
+
+fn is_over(pid: u32) -> bool {
+    !Path::new(&format!("/proc/{pid}")).exists()
+}
+
+#[cfg(test)]
+#[path = "keeper_tests.rs"]
+mod tests;

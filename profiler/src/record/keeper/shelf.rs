@@ -1,0 +1,164 @@
+//! What is kept of the files that capture passed on, and what the profile gets of it.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use symbols::elf::Excerpt;
+
+use super::DEBUG_LIMIT;
+use crate::capture::files::open_without_links;
+use crate::capture::wire::{Mapped, PerfMap};
+use crate::record::attachments::is_written;
+use crate::report::text::bytes;
+
+/// What is left at the end.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// Mapped files: the file, or a copy of what it is needed for.
+    pub mapped: Vec<(Mapped, Option<File>)>,
+    /// Perf maps of recorded processes.
+    pub perf_maps: Vec<(PerfMap, File)>,
+    /// What was lost, for the profile.
+    pub notes: Vec<String>,
+}
+
+/// What capture passed on.
+#[derive(Debug, Clone)]
+pub(super) enum What {
+    Mapped(Mapped),
+    PerfMap(PerfMap),
+}
+
+impl What {
+    /// The process that has it, and its path there.
+    pub(super) fn place(&self) -> (u32, &str) {
+        match self {
+            Self::Mapped(mapped) => (mapped.pid, &mapped.path),
+            Self::PerfMap(map) => (map.pid, &map.path),
+        }
+    }
+
+    /// A program writes to it while it runs.
+    pub(super) fn is_growing(&self) -> bool {
+        match self {
+            Self::Mapped(mapped) => is_written(Path::new(&mapped.path)),
+            Self::PerfMap(_) => true,
+        }
+    }
+}
+
+/// Which state of which file was copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+    size: u64,
+    /// Set by the kernel alone.
+    changed: (i64, i64),
+}
+
+impl Identity {
+    pub(super) fn of(file: &File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        Ok(Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+}
+
+/// How a file is kept.
+#[derive(Debug)]
+pub(super) enum Form {
+    /// Not at all: why is with a mapping.
+    Nothing,
+    /// Open.
+    Held(File),
+    /// Open, and its program may write on.
+    Growing(File),
+    /// What was written, copied.
+    Written(File),
+    /// What names need, copied.
+    Copied(File, Identity, Excerpt),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Shelf {
+    pub(super) all: Vec<(What, Form)>,
+    pub(super) held: usize,
+    /// Bytes of all copies, and how many there are.
+    pub(super) copied: (u64, usize),
+    /// Files of which nothing could be kept: how many, and the first with the reason.
+    lost: (u64, String),
+}
+
+impl Shelf {
+    /// Returns the reason.
+    pub(super) fn lose(&mut self, path: &str, error: &io::Error) -> String {
+        let why = format!("it could not be copied: {error}");
+        self.lost.0 += 1;
+        if self.lost.0 == 1 {
+            self.lost.1 = format!("{path}, {why}");
+        }
+        why
+    }
+
+    /// As the profile is made of them.
+    pub(super) fn take(&mut self) -> Kept {
+        let mut kept = Kept::default();
+        let mut without_lines = Vec::new();
+        for (what, form) in std::mem::take(&mut self.all) {
+            let file = match form {
+                Form::Nothing => None,
+                Form::Held(file) | Form::Growing(file) | Form::Written(file) => Some(file),
+                Form::Copied(copy, identity, excerpt) => {
+                    let (_, path) = what.place();
+                    let whole = again(path, identity, excerpt);
+                    if whole.is_none() && excerpt.debug_left_out > 0 {
+                        without_lines.push((path.to_owned(), excerpt.debug_left_out));
+                    }
+                    Some(whole.unwrap_or(copy))
+                }
+            };
+            match what {
+                What::Mapped(mapped) => kept.mapped.push((mapped, file)),
+                What::PerfMap(map) => kept.perf_maps.extend(file.map(|file| (map, file))),
+            }
+        }
+        if self.lost.0 > 0 {
+            let (count, first) = &self.lost;
+            kept.notes
+                .push(format!("{} could not be kept: {first}", number_of_files(*count)));
+        }
+        if let Some((path, size)) = without_lines.first() {
+            kept.notes.push(format!(
+                "{} went away with more debug information than is copied of one ({}): functions have names but no lines; {path} ({}) is the first",
+                number_of_files(without_lines.len() as u64),
+                bytes(DEBUG_LIMIT),
+                bytes(*size)
+            ));
+        }
+        kept
+    }
+}
+
+/// The whole file, if it is still there as it was when it was copied.
+fn again(path: &str, identity: Identity, excerpt: Excerpt) -> Option<File> {
+    if !excerpt.is_partial {
+        return None;
+    }
+    let file = symbols::open_patiently(Path::new(path), open_without_links).ok()?;
+    (Identity::of(&file).ok()? == identity).then_some(file)
+}
+
+fn number_of_files(count: u64) -> String {
+    if count == 1 {
+        "1 file".to_owned()
+    } else {
+        format!("{count} files")
+    }
+}
