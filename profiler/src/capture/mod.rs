@@ -48,6 +48,7 @@ mod perf;
 pub mod perf_maps;
 pub mod poll;
 mod preempt;
+pub mod priority;
 pub mod procfs;
 pub mod protocol;
 pub mod ranges;

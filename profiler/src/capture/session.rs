@@ -27,7 +27,9 @@ use super::scope::Recorded;
 use super::space::Code;
 use super::terms::{Scope, Terms};
 use super::wire::{Ended, Progress, Reply, TableOf};
-use super::{asleep, doctor, live_threads, machine, open_files, pass_on, procfs, require, snapshot, threads, waits};
+use super::{
+    asleep, doctor, live_threads, machine, open_files, pass_on, priority, procfs, require, snapshot, threads, waits,
+};
 use crate::addr::Timestamp;
 use crate::event::Event;
 
@@ -146,6 +148,7 @@ pub(super) fn begin(
     // What existed already is in the log whatever comes.
     drain.log().into_iter().for_each(Log::flush);
     channel.send(&Reply::Ready(Box::new(header)), None)?;
+    priority::drain();
     let now = Instant::now();
     Ok(Session {
         hooks,

@@ -12,7 +12,7 @@ use super::args::{CaptureArgs, ExecArgs, Inherited, OpenArgs};
 use crate::capture::channel::ChannelError;
 use crate::capture::link::inherited;
 use crate::capture::terms::Terms;
-use crate::capture::{open_files, opener};
+use crate::capture::{open_files, opener, priority};
 use crate::record::cache::system::serve;
 use crate::record::command::become_command;
 use crate::record::conversion;
@@ -24,6 +24,7 @@ pub fn capture(half: &CaptureArgs) -> Result<ExitCode> {
         (None, Some(path)) => connect(path, &mut terms)?,
         _ => bail!("this subcommand is internal; use `ngmi record`"),
     };
+    priority::start();
     // Four perf events are open for each CPU.
     let _raised = open_files::raise();
     match crate::capture::run(socket, terms, opener::process) {
@@ -56,6 +57,8 @@ fn connect(path: &Path, terms: &mut Terms) -> Result<OwnedFd> {
 }
 
 pub fn open(half: &OpenArgs) -> Result<ExitCode> {
+    // It was started with the privileged helper's priority.
+    priority::drain();
     opener::helper::serve(inherited(half.fd)?, half.user)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::harness::skip::{needs_capture, skip};
-use crate::harness::{Ngmi, Oracle, ngmi};
+use crate::harness::{Ngmi, Oracle, ngmi, procfs};
 use crate::terminal::in_terminal;
 
 const NOBODY: u32 = 65534;
@@ -133,4 +133,40 @@ fn a_program_in_a_terminal_sees_what_it_sees_without() {
         std::fs::write(at(name), text).unwrap();
     }
     expect_the_same(&at("bare"), &at("recorded"));
+}
+
+/// How nice each thread of a process is (proc(5): the 19th word of `stat`).
+fn nice(pid: u32) -> Vec<i32> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let stats = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
+    let words = stats.filter_map(|stat| stat.rsplit_once(") ")?.1.split(' ').nth(16)?.parse().ok());
+    words.collect()
+}
+
+/// Neither the program nor the user's half has anything of it.
+#[test]
+fn the_privileged_half_alone_has_a_better_place() {
+    needs_capture!();
+    let allowed = Command::new("nice").args(["-n", "-10", "nice"]).output().unwrap();
+    let own = nice(std::process::id())[0];
+    if allowed.stdout.trim_ascii() != (own - 10).to_string().as_bytes() {
+        skip("no right to a better place (CAP_SYS_NICE)");
+        return;
+    }
+    let mut running = Ngmi::record().program(Oracle::c("burn").path, ["1500"]).start();
+    let recorder = running.pid().as_raw().unsigned_abs();
+    let words = |pid: u32, name: &str| procfs::command_line(pid).iter().any(|word| word == name);
+    let of = |name: &str| procfs::descendants(recorder).into_iter().find(|&pid| words(pid, name));
+    // Before it is the command it has words of ngmi's before that.
+    let command = || of("1500").filter(|&pid| !words(pid, "__exec"));
+    running.wait_until("the command", |_| command().is_some());
+    let (capture, opener) = (of("__capture").unwrap(), of("__open").unwrap());
+    running.wait_until("its place", |_| nice(capture)[0] == -10 && nice(opener) == [-10]);
+    for pid in [recorder, command().unwrap()] {
+        assert!(nice(pid).iter().all(|&nice| nice == own), "{pid}: {:?}", nice(pid));
+    }
+    running.wait().expect_code(0);
 }
