@@ -1,5 +1,5 @@
-//! Loads programs side by side before they are attached one by one: the kernel takes up to a tenth of a second to check one, and checks those of
-//! a privileged process at the same time.
+//! Loads programs in parallel before they are attached one by one: the kernel takes up to a tenth of a second to
+//! verify one, and verifies those of a privileged process in parallel.
 
 use std::cmp::Reverse;
 use std::sync::{Mutex, PoisonError};
@@ -8,18 +8,20 @@ use std::thread;
 use aya::programs::{Program, ProgramError};
 use aya::{Btf, Ebpf};
 
-/// More at one time take more of the kernel's memory, and end no sooner: the longest one is a quarter of all.
+/// Threads that load programs. More take more of the kernel's memory and do not finish sooner: the slowest program
+/// takes a quarter of the total time.
 const AT_ONCE: usize = 4;
 
-/// A program, and the tracepoint or function that it is for.
+/// A program, and the tracepoint or function it attaches to.
 pub type Wanted = (&'static str, &'static str);
 
-/// Programs that are named like what they are for.
+/// Programs named like their attach points.
 pub fn by_name<'n>(names: &'n [&'static str]) -> impl Iterator<Item = Wanted> + 'n {
     names.iter().map(|&name| (name, name))
 }
 
-/// Loads those of the programs that the kernel takes, the first ones first. A refused one is loaded again by whoever attaches it, and told of then.
+/// Loads those of the programs that the kernel accepts, in order. A refused one is loaded again, and reported, when
+/// it is attached.
 pub fn load(ebpf: &mut Ebpf, btf: &Btf, wanted: impl IntoIterator<Item = Wanted>) {
     let wanted: Vec<Wanted> = wanted.into_iter().collect();
     let mut programs: Vec<(usize, &mut Program)> = ebpf
@@ -33,12 +35,12 @@ pub fn load(ebpf: &mut Ebpf, btf: &Btf, wanted: impl IntoIterator<Item = Wanted>
     let next = || programs.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let work = || {
         while let Some((place, program)) = next() {
-            let _ = load_one(program, wanted[place].1, btf); // as said above
+            let _ = load_one(program, wanted[place].1, btf); // reported when it is attached
         }
     };
     thread::scope(|scope| {
         for _ in 1..workers {
-            // One that can't be started is one less.
+            // A thread that can't be started only reduces the parallelism.
             let _ = thread::Builder::new().spawn_scoped(scope, work);
         }
         work();
@@ -56,7 +58,7 @@ fn load_one(program: &mut Program, name: &str, btf: &Btf) -> Result<(), ProgramE
     }
 }
 
-/// Of an attempt to load a program: it may have been loaded ahead.
+/// The result of loading a program, which may have been loaded ahead.
 pub fn or_loaded(result: Result<(), ProgramError>) -> Result<(), ProgramError> {
     match result {
         Err(ProgramError::AlreadyLoaded) => Ok(()),

@@ -1,5 +1,5 @@
-//! Threads that are off CPUs when the recording begins. No switch shows where they are until they run again, and one that hangs never does: an
-//! iterator over the kernel's tasks tells it.
+//! Threads that are off-CPU when the recording begins. No switch shows where they are until they run again, and a
+//! hanging one never does. An iterator over the kernel's tasks finds them.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -24,23 +24,23 @@ use super::{records, waits};
 use crate::addr::Timestamp;
 use crate::event::{At, Call, CallPath, Event, KernelStack, StackAhead, Stacks, Wait};
 
-/// The program, and what it iterates over.
+/// The program, and the type it iterates over.
 pub const PROGRAM: (&str, &str) = ("asleep", "task");
-/// Stacks of threads without number can't be told from memory without limit, in bytes.
+/// The limit of a stack copy, in bytes: the number of threads is unlimited, memory is not.
 const COPIES_LIMIT: usize = 64 << 20;
-/// For the memory of all of them.
+/// The limit of all copies, in bytes.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A thread, and what the iterator can't read of its memory.
+/// A thread, and the part of its memory that the iterator can't read.
 pub struct Sleeper {
     asleep: Asleep,
     /// Its user stack from the stack pointer upward.
     copy: Vec<u8>,
-    /// Of a system call that has one.
+    /// The path argument of its system call, if there is one.
     path: Vec<u8>,
 }
 
-/// What a wait that began unseen was.
+/// What is known of a wait whose start was not seen.
 pub struct Unseen {
     state: u32,
     flags: u32,
@@ -56,7 +56,7 @@ impl Unseen {
         }
     }
 
-    /// Says so in the wait's own record.
+    /// Adds it to the wait's own record.
     pub fn complete(self, wait: &mut Wait) {
         wait.state = self.state;
         wait.flags |= self.flags;
@@ -64,7 +64,7 @@ impl Unseen {
     }
 }
 
-/// Has the kernel check the program.
+/// Has the kernel verify the program.
 pub fn load(ebpf: &mut Ebpf, btf: &Btf) -> Result<(), ProgramError> {
     ahead::or_loaded(program(ebpf)?.load(PROGRAM.1, btf))
 }
@@ -96,9 +96,10 @@ pub fn find(ebpf: &mut Ebpf, config: &Config) -> anyhow::Result<Vec<Sleeper>> {
     Ok(found)
 }
 
-/// Copies what can be read. The kernel judges whether we may.
+/// Copies the memory that can be read. The kernel decides whether it may be.
 ///
-/// A stack pointer may point at a file of a server that does not answer: who reads there waits for ever, so another thread does it.
+/// A stack pointer may point into a file of a server that does not answer: reading there blocks forever, so another
+/// thread does it.
 fn read_memory(sleepers: &mut [Sleeper], config: &Config) {
     let places: Vec<(u32, u64, Option<u64>)> = sleepers
         .iter()
@@ -112,7 +113,7 @@ fn read_memory(sleepers: &mut [Sleeper], config: &Config) {
     let reader = move || {
         let (mut left, mut open) = (COPIES_LIMIT, None);
         for (index, (pid, sp, path)) in places.into_iter().enumerate() {
-            // Threads of a process are neighbours.
+            // Threads of a process are adjacent.
             if open.as_ref().is_none_or(|(of, _)| *of != pid) {
                 open = Some((pid, File::open(format!("/proc/{pid}/mem")).ok()));
             }
@@ -122,7 +123,7 @@ fn read_memory(sleepers: &mut [Sleeper], config: &Config) {
             let mut path = path.map_or_else(Vec::new, |address| read(memory, address, PATH_LEN));
             path.truncate(path.iter().position(|byte| *byte == 0).unwrap_or(0));
             if send.send((index, copy, path)).is_err() {
-                return; // nobody waits any more
+                return; // the receiver has gone
             }
         }
     };
@@ -143,10 +144,11 @@ fn read(memory: &File, address: u64, limit: usize) -> Vec<u8> {
     bytes
 }
 
-/// Writes where the recorded ones are, ahead of their waits, which [`Drain`] completes when they are told.
+/// Writes where the recorded threads are, before their waits, which [`Drain`] completes when they are emitted.
 pub fn write(drain: &mut Drain, sleepers: Vec<Sleeper>, limit: u32) {
     for Sleeper { asleep, copy, path } in sleepers {
-        // Whoever ended or became another program that may not be looked into has told it by now.
+        // A thread that has ended since, or has become a program that may not be inspected, has already reported its
+        // wait.
         if !drain.recorded.knows(asleep.pid, asleep.tid) {
             continue;
         }

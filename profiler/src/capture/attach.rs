@@ -1,4 +1,4 @@
-//! Attaches hook by hook. Each degrades alone: a refusal becomes a [`HookStatus`] with its reason and remedy.
+//! Attaches hook by hook. Each degrades separately: a refusal becomes a [`HookStatus`] with its reason and remedy.
 
 use std::error::Error as _;
 use std::io;
@@ -16,7 +16,7 @@ use super::perf::{self, Clock, Ring};
 use super::waits::{self, OffCpu};
 use crate::event::HookStatus;
 
-/// Programs on BTF tracepoints: noun and name. Those of [`ESSENTIAL`] must be there.
+/// Programs on BTF tracepoints: event kind and name. Those of [`ESSENTIAL`] have to attach.
 const TRACEPOINTS: [(&str, &str); 5] = [
     ("switch", "sched_switch"),
     ("task", "task_newtask"),
@@ -24,45 +24,45 @@ const TRACEPOINTS: [(&str, &str); 5] = [
     ("task", "sched_process_exit"),
     ("task", "task_rename"),
 ];
-/// Without these, nobody would know who is recorded.
+/// Without these it is unknown which threads are recorded.
 const ESSENTIAL: [&str; 3] = ["task_newtask", "sched_process_exec", "sched_process_exit"];
-/// Pages of a CPU's ring of mapping records: 512 KiB hold about 3,000.
+/// Pages of each CPU's ring of mapping records: 512 KiB hold about 3,000.
 const MAPPING_PAGES: usize = 128;
-/// Records of throttling are few.
+/// Pages of a sampling event's ring: records of throttling are few.
 const SAMPLING_PAGES: usize = 1;
 
 /// Everything that is attached. Dropping it detaches.
 pub struct Hooks {
     /// The object with its programs and the maps that were not taken.
     pub ebpf: Ebpf,
-    /// How each hook fared.
+    /// The result of each hook.
     pub status: Vec<HookStatus>,
     /// A ring of mapping records for each CPU.
     pub mappings: Vec<(u32, Ring)>,
-    /// They are there on every CPU.
+    /// Every CPU has such a ring.
     pub has_mappings: bool,
     /// A sampling event for each CPU.
     pub sampling: Vec<(u32, Ring)>,
-    /// What makes samples.
+    /// The clock that triggers samples.
     pub clock: Clock,
     /// On-CPU times are measured.
     pub has_switches: bool,
-    /// How page faults are watched.
+    /// How page faults are traced.
     pub faults: Watched,
     /// Waits are recorded.
     pub has_waits: bool,
 }
 
-/// What is recorded beside samples and tasks.
+/// What is recorded in addition to samples and tasks.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Nouns {
-    /// Page faults.
+    /// Which page faults.
     pub faults: Faults,
-    /// Waits.
+    /// Which waits.
     pub off_cpu: OffCpu,
-    /// Block requests.
+    /// Which block requests.
     pub block: BlockMode,
-    /// Where threads are that sleep already.
+    /// Whether to record where threads that already sleep are.
     pub asleep: bool,
 }
 
@@ -70,7 +70,7 @@ pub struct Nouns {
 pub fn attach(mut ebpf: Ebpf, cpus: &[u32], nouns: Nouns) -> anyhow::Result<Hooks> {
     let mut status = Vec::new();
     let btf = Btf::from_sys_fs()
-        .context("the kernel's types can't be read: one built with CONFIG_DEBUG_INFO_BTF is needed")?;
+        .context("cannot read the kernel's types: a kernel built with CONFIG_DEBUG_INFO_BTF is needed")?;
     let mut names = TRACEPOINTS.map(|(_, name)| name).to_vec();
     names.extend(disks::programs(nouns.block));
     names.extend(waits::programs(nouns.off_cpu));
@@ -83,7 +83,7 @@ pub fn attach(mut ebpf: Ebpf, cpus: &[u32], nouns: Nouns) -> anyhow::Result<Hook
     }
     waits::watch(&mut ebpf, &btf, nouns.off_cpu, &mut status);
     if asleep.is_some() {
-        let remedy = "none is needed: where threads wait that slept already is left out (docs/waits.md)";
+        let remedy = "no action needed: where threads that already slept wait is left out (docs/waits.md)";
         let result = asleep::load(&mut ebpf, &btf);
         status.push(with_remedy(hook("switch", "iter/task", result), remedy));
     }
@@ -97,7 +97,7 @@ pub fn attach(mut ebpf: Ebpf, cpus: &[u32], nouns: Nouns) -> anyhow::Result<Hook
         hook: "perf mmap2".to_owned(),
         refused: result.as_ref().err().map(ToString::to_string),
         remedy: result.err().map(|_| {
-            "none is needed: mappings of code are asked for when a sample falls outside the known ones".to_owned()
+            "no action needed: code mappings are looked up when a sample falls outside the known ones".to_owned()
         }),
     });
     Ok(Hooks {
@@ -113,14 +113,14 @@ pub fn attach(mut ebpf: Ebpf, cpus: &[u32], nouns: Nouns) -> anyhow::Result<Hook
     })
 }
 
-/// Loads and attaches a program that is named like its tracepoint.
+/// Loads and attaches a program that has the name of its tracepoint.
 pub fn attach_tracepoint(ebpf: &mut Ebpf, name: &str, btf: &Btf) -> Result<(), ProgramError> {
     let program: &mut BtfTracePoint = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
     ahead::or_loaded(program.load(name, btf))?;
     program.attach().map(|_| ())
 }
 
-/// As [`attach_tracepoint`], each of these programs of a noun; a refused one has this remedy.
+/// Attaches each of these programs of an event kind as [`attach_tracepoint`] does; a refused one gets this remedy.
 pub fn attach_tracepoints(ebpf: &mut Ebpf, btf: &Btf, (noun, names): (&str, &[&str]), remedy: &str) -> Vec<HookStatus> {
     let attached = names.iter().map(|name| {
         let result = attach_tracepoint(ebpf, name, btf);
@@ -129,7 +129,7 @@ pub fn attach_tracepoints(ebpf: &mut Ebpf, btf: &Btf, (noun, names): (&str, &[&s
     attached.collect()
 }
 
-/// A refusal whose own remedy says too little.
+/// Replaces the remedy of a refusal whose own one is too vague.
 pub fn with_remedy(status: HookStatus, remedy: &str) -> HookStatus {
     HookStatus {
         remedy: status.refused.is_some().then(|| remedy.to_owned()),
@@ -137,7 +137,7 @@ pub fn with_remedy(status: HookStatus, remedy: &str) -> HookStatus {
     }
 }
 
-/// All CPUs or none: a mapping that is made on an unwatched CPU would be missing silently.
+/// Opens the rings on all CPUs or on none: a mapping created on an untraced CPU would be missing silently.
 fn watch_mappings(cpus: &[u32]) -> (Vec<(u32, Ring)>, io::Result<()>) {
     let rings: io::Result<Vec<(u32, Ring)>> = cpus.iter().map(|&cpu| Ok((cpu, watch_mappings_on(cpu)?))).collect();
     match rings {
@@ -162,7 +162,7 @@ pub fn sample(hooks: &mut Hooks, cpus: &[u32], hz: u32) {
     for clock in [Clock::Cycles, Clock::CpuClock] {
         let opened = open_sampling(&hooks.ebpf, clock, cpus, hz);
         let remedy = |error| match clock {
-            Clock::Cycles => "none is needed: cpu-clock takes its place",
+            Clock::Cycles => "no action needed: falling back to cpu-clock",
             Clock::CpuClock => io_remedy(error),
         };
         hooks.status.push(HookStatus {
@@ -218,7 +218,7 @@ pub fn attend(hooks: &mut Hooks, cpu: u32, hz: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets go of the events of a CPU that went offline.
+/// Closes the events of a CPU that went offline.
 pub fn release(hooks: &mut Hooks, cpu: u32) {
     hooks.sampling.retain(|(of, _)| *of != cpu);
     hooks.mappings.retain(|(of, _)| *of != cpu);
@@ -227,12 +227,12 @@ pub fn release(hooks: &mut Hooks, cpu: u32) {
 
 fn no_counter(error: &io::Error) -> String {
     match error.raw_os_error() {
-        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => "this machine shows no cycle counter".to_owned(),
+        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => "no hardware cycle counter available".to_owned(),
         _ => error.to_string(),
     }
 }
 
-/// Fails if a recording would tell nothing or would not know who is recorded.
+/// Fails if a recording would contain nothing, or if it would be unknown which threads are recorded.
 pub fn require(hooks: &Hooks) -> anyhow::Result<()> {
     let essential = |status: &&HookStatus| {
         let name = status.hook.trim_start_matches("tp_btf/");
@@ -251,20 +251,20 @@ pub fn require(hooks: &Hooks) -> anyhow::Result<()> {
     }) = refused.next_back()
     {
         anyhow::bail!(
-            "{hook} is refused: {reason}: {}",
-            remedy.as_deref().unwrap_or("`ngmi doctor` tells more")
+            "{hook} was refused: {reason}: {}",
+            remedy.as_deref().unwrap_or("run `ngmi doctor` for details")
         );
     }
     Ok(())
 }
 
-/// Starts sampling and counting everywhere.
+/// Starts sampling and counting on all CPUs.
 pub fn start(hooks: &Hooks) -> anyhow::Result<()> {
     for (_, ring) in &hooks.sampling {
-        perf::enable(ring.as_fd()).context("the sampling event can't be started")?;
+        perf::enable(ring.as_fd()).context("cannot start the sampling event")?;
     }
     for (_, event) in &hooks.faults.events {
-        perf::enable(event.as_fd()).context("the event of page faults can't be started")?;
+        perf::enable(event.as_fd()).context("cannot start the page fault event")?;
     }
     Ok(())
 }
@@ -272,20 +272,20 @@ pub fn start(hooks: &Hooks) -> anyhow::Result<()> {
 /// Stops sampling and the records of mappings; the programs stay until [`Hooks`] is dropped.
 pub fn stop(hooks: &Hooks) {
     for (_, ring) in hooks.sampling.iter().chain(&hooks.mappings) {
-        let _ = perf::disable(ring.as_fd()); // fails for a CPU that went offline, whose event is gone
+        let _ = perf::disable(ring.as_fd()); // fails if the CPU went offline, which removes its event
     }
     for (_, event) in &hooks.faults.events {
         let _ = perf::disable(event.as_fd()); // as above
     }
 }
 
-/// How an attempt to attach went.
-#[allow(clippy::needless_pass_by_value)] // the result of an attempt, at its end
+/// The status of a hook after an attempt to attach it.
+#[allow(clippy::needless_pass_by_value)] // consumes the result of an attempt
 pub fn hook(noun: &str, name: &str, result: Result<(), ProgramError>) -> HookStatus {
     hook_of(noun, name, result.as_ref().map(|&()| ()))
 }
 
-/// As [`hook`], where the error is needed afterwards.
+/// As [`hook`], where the caller still needs the error.
 pub fn hook_of(noun: &str, name: &str, result: Result<(), &ProgramError>) -> HookStatus {
     let error = result.err();
     HookStatus {
@@ -296,7 +296,7 @@ pub fn hook_of(noun: &str, name: &str, result: Result<(), &ProgramError>) -> Hoo
     }
 }
 
-/// In one line: the system's error, and of the verifier's words the last.
+/// The error in one line: the system's error, and the last line of the verifier's log.
 fn reason(error: &ProgramError) -> String {
     match error {
         ProgramError::LoadError { io_error, verifier_log } => {
@@ -325,17 +325,17 @@ fn remedy(error: &ProgramError) -> &'static str {
     match error {
         ProgramError::LoadError { io_error, .. } => io_remedy(io_error),
         ProgramError::SyscallError(error) => io_remedy(&error.io_error),
-        ProgramError::Btf(_) => "a kernel that has this tracepoint is needed",
+        ProgramError::Btf(_) => "use a kernel that has this tracepoint",
         _ => "a newer kernel may help: 5.15 or newer is needed",
     }
 }
 
-/// What to do about a system call's refusal.
+/// What to do about a refused system call.
 pub fn io_remedy(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) if !nix::unistd::geteuid().is_root() => "run with sudo",
         Some(libc::EPERM | libc::EACCES) => {
-            "this kernel or container forbids it: look at `kernel.perf_event_paranoid`, lockdown and the container's capabilities"
+            "this kernel or container forbids it: check `kernel.perf_event_paranoid`, lockdown and the container's capabilities"
         }
         Some(libc::EMFILE | libc::ENFILE) => "raise the limit of open files (`ulimit -n`)",
         Some(libc::ENOMEM) => "free some memory",

@@ -1,5 +1,6 @@
-//! The instants at which a recording begins and ends. Attaching and detaching take a while, hook by hook, as does looking up who
-//! exists; before the one and after the other the programs keep track of who is recorded, and of nothing else.
+//! The instants at which a recording begins and ends. Attaching and detaching take a while, hook by hook, and so does
+//! listing the existing threads. Before the beginning and after the end the programs only keep track of which threads
+//! are recorded.
 
 use std::thread;
 use std::time::Duration;
@@ -12,10 +13,10 @@ use profiler_common::scope;
 use super::procfs;
 use crate::addr::{Timestamp, ns};
 
-/// From the decision to the instant: by then every CPU reads it.
+/// The delay from setting an instant until it is reached: by then every CPU reads it.
 const LEAD: Duration = Duration::from_millis(1);
 
-/// What the programs know of both.
+/// The map with which the programs learn both instants.
 pub struct Bounds(Array<MapData, u64>);
 
 impl Bounds {
@@ -30,15 +31,15 @@ impl Bounds {
         Ok(Self(Array::try_from(map)?))
     }
 
-    /// Sets the beginning, and returns once it has come.
+    /// Sets the beginning, and returns once it has been reached.
     ///
     /// # Errors
-    /// When the kernel refuses to take it.
+    /// When the kernel refuses the write.
     pub fn begin(&mut self) -> anyhow::Result<Timestamp> {
         self.set(scope::BEGINNING)
     }
 
-    /// As [`Self::begin`], for the end.
+    /// Sets the end, as [`Self::begin`] does the beginning.
     ///
     /// # Errors
     /// As above.
@@ -49,7 +50,7 @@ impl Bounds {
     fn set(&mut self, place: u32) -> anyhow::Result<Timestamp> {
         let planned = Timestamp(procfs::now().0.saturating_add(ns(LEAD)));
         self.0.set(place, planned.0, 0)?;
-        // Had we lost the CPU in between, some programs would have known of it in time, and others from now on.
+        // If we had lost the CPU in between, some programs would have learned of it in time, and others only now.
         let instant = planned.max(procfs::now());
         loop {
             let left = instant.since(procfs::now());

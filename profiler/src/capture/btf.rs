@@ -1,6 +1,6 @@
-//! Reads /sys/kernel/btf/vmlinux: where the running kernel keeps the fields that the programs read.
+//! Reads /sys/kernel/btf/vmlinux: the offsets of the fields that the programs read, in the running kernel.
 //!
-//! Format: Documentation/bpf/btf.rst of the kernel. The file is the kernel's own, yet every read is bounded.
+//! Format: Documentation/bpf/btf.rst of the kernel. The kernel writes the file, yet every read is bounded.
 
 mod fields;
 
@@ -10,26 +10,26 @@ use rustc_hash::FxHashMap;
 
 pub use fields::locate;
 
-/// Where the kernel shows its own types.
+/// Where the kernel exports its types.
 pub const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
 
-/// The helper that a walk is a callback of (kernel 5.17 and later).
+/// The helper that takes the walk as its callback (kernel 5.17 and later).
 pub const WALKER_NEEDS: &str = "bpf_loop";
 
-/// The helper that finds the mapping of a fault (as above).
+/// The helper that finds the mapping of a fault (kernel 5.17 and later).
 pub const FIND_VMA: &str = "bpf_find_vma";
 
-/// Anonymous members and modifiers nest; the kernel's own structs go four deep.
+/// Depth to which anonymous members and modifiers are followed; the kernel's own structs nest four deep.
 const DEPTH_LIMIT: u32 = 16;
 
-/// Bytes of a name that are looked at (`KSYM_NAME_LEN` of the kernel).
+/// Bytes of a name that are read (`KSYM_NAME_LEN` of the kernel).
 const NAME_LIMIT: usize = 512;
 
 const KIND_STRUCT: u32 = 4;
 const KIND_UNION: u32 = 5;
 const KIND_ENUM: u32 = 6;
 const KIND_FUNCTION: u32 = 12;
-/// Typedef, volatile, const, restrict, type tag: another name for the type in their third word.
+/// Kinds that only rename or qualify the type in their third word: typedef, volatile, const, restrict, type tag.
 const MODIFIERS: [u32; 5] = [8, 9, 10, 11, 18];
 
 /// Why the kernel's types can't be read.
@@ -38,23 +38,23 @@ pub enum BtfError {
     /// The file is absent or unreadable.
     #[error("cannot read {VMLINUX}: {0}: a kernel built with CONFIG_DEBUG_INFO_BTF is needed")]
     Read(#[from] std::io::Error),
-    /// It is not what the format says.
+    /// It does not follow the format.
     #[error("{VMLINUX} is damaged: {0}")]
     Damaged(&'static str),
 }
 
 /// A member of a struct.
 struct Member {
-    /// Where it starts, in bits.
+    /// Its offset in bits.
     bits: u32,
-    /// Of a bit field; 0: it is none.
+    /// Its size in bits if it is a bit field; 0: it is not one.
     width: u32,
-    /// Where its type is.
+    /// The position of its type.
     of_type: usize,
 }
 
 impl Member {
-    /// Where it starts in bytes; a bit field has no address.
+    /// Its offset in bytes; a bit field has no address.
     fn whole_bytes(&self) -> Option<u32> {
         (self.width == 0 && self.bits.is_multiple_of(8)).then_some(self.bits / 8)
     }
@@ -63,25 +63,26 @@ impl Member {
 /// The types of a kernel.
 pub struct Btf {
     bytes: Vec<u8>,
-    /// Where each type starts in `bytes`; type ids count from 1.
+    /// The position of each type in `bytes`; type ids count from 1.
     types: Vec<usize>,
-    /// Where the names start.
+    /// The position of the names.
     strings: usize,
-    /// The first struct of each name that has members (the kernel also holds forward declarations): some hundred are asked for, of 150,000 types.
+    /// The first struct of each name that has members (the kernel also has forward declarations): some hundred of
+    /// 150,000 types are looked up.
     structs: FxHashMap<Vec<u8>, usize>,
 }
 
 impl Btf {
-    /// Of the running kernel.
+    /// Reads the types of the running kernel.
     pub fn of_kernel() -> Result<Self, BtfError> {
         Self::parse(std::fs::read(Path::new(VMLINUX))?)
     }
 
-    /// From the bytes of a .BTF section. Stops at a kind of type that it does not know: what follows stays unknown.
+    /// Parses the bytes of a .BTF section. Stops at a kind of type that it does not know: what follows stays unknown.
     pub fn parse(bytes: Vec<u8>) -> Result<Self, BtfError> {
         let header = |at: usize| word(&bytes, at).ok_or(BtfError::Damaged("header cut"));
         if header(0)? & 0xffff != 0xeb9f {
-            return Err(BtfError::Damaged("no BTF of this machine's byte order"));
+            return Err(BtfError::Damaged("not BTF of this machine's byte order"));
         }
         let start = header(4)? as usize;
         let mut at = start.saturating_add(header(8)? as usize);
@@ -119,7 +120,7 @@ impl Btf {
         Some(offset)
     }
 
-    /// Where a bit field of one bit is: its byte's offset, and its mask in that byte.
+    /// The position of a one-bit field: its byte's offset, and its mask in that byte.
     pub fn bit(&self, path: &str) -> Option<(u32, u32)> {
         let (name, field) = path.split_once('.')?;
         let member = self.member(*self.structs.get(name.as_bytes())?, field, DEPTH_LIMIT)?;
@@ -127,7 +128,7 @@ impl Btf {
         (member.width == 1).then_some((member.bits / 8, mask << (member.bits % 8)))
     }
 
-    /// The value of an enumeration's member.
+    /// The value of an enumerator.
     pub fn enumerator(&self, name: &str) -> Option<u32> {
         for &at in self.types.iter().filter(|&&at| self.kind(at) == Some(KIND_ENUM)) {
             for index in 0..(word(&self.bytes, at + 4)? & 0xffff) as usize {
@@ -151,7 +152,7 @@ impl Btf {
         u32::try_from(self.types.iter().position(is)?.checked_add(1)?).ok()
     }
 
-    /// A member, looked for in anonymous members too.
+    /// A member, searched in anonymous members too.
     fn member(&self, of: usize, name: &str, depth: u32) -> Option<Member> {
         let depth = depth.checked_sub(1)?;
         let of = self.plain(of)?;
@@ -218,7 +219,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
 }
 
-/// Bytes of the type at `at`; `None`: cut, or of an unknown kind.
+/// The size in bytes of the type record at `at`; `None`: truncated, or of an unknown kind.
 fn type_len(bytes: &[u8], at: usize) -> Option<usize> {
     let info = word(bytes, at.checked_add(4)?)?;
     let members = (info & 0xffff) as usize;

@@ -1,4 +1,5 @@
-//! The kernel's debug file system, mounted or not: a setting in it is read and written, and the machine's mounts stay as they are.
+//! The kernel's debug file system, mounted or not: reads and writes a setting in it, and leaves the machine's mounts
+//! as they are.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -9,7 +10,7 @@ use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::Mode;
 use nix::sys::statfs::{FsType, fstatfs};
 
-/// Where it is mounted, if anybody did.
+/// Where it is usually mounted.
 const USUAL_PLACE: &str = "/sys/kernel/debug";
 /// `DEBUGFS_MAGIC` of `include/uapi/linux/magic.h`.
 const MAGIC: FsType = FsType(0x6462_6720);
@@ -19,16 +20,16 @@ const CMD_CREATE: libc::c_uint = 6;
 /// Bytes of a setting that are read at most.
 const LONGEST: u64 = 64;
 
-/// Its root folder.
+/// The root folder of debugfs.
 #[derive(Debug)]
 pub struct Debugfs(OwnedFd);
 
 impl Debugfs {
-    /// Takes the mounted one, or mounts one that nobody sees: it has no place in the tree of files, and ends with its descriptor, however
-    /// we end.
+    /// Opens the mounted one, or mounts a private one: it has no place in the file system tree, and disappears with
+    /// its descriptor, however this process ends.
     ///
     /// # Errors
-    /// When the kernel has none, or does not let us have it.
+    /// When the kernel has none, or refuses access.
     pub fn open() -> io::Result<Self> {
         match Self::at(Path::new(USUAL_PLACE)) {
             Ok(folder) if fstatfs(&folder.0).is_ok_and(|fs| fs.filesystem_type() == MAGIC) => Ok(folder),
@@ -36,7 +37,7 @@ impl Debugfs {
         }
     }
 
-    /// Any folder in its place.
+    /// Opens any folder in its place.
     ///
     /// # Errors
     /// When it can't be opened.
@@ -45,10 +46,10 @@ impl Debugfs {
         Ok(Self(open(folder, flags, Mode::empty())?))
     }
 
-    /// A number that the kernel shows there.
+    /// Reads a number from a setting.
     ///
     /// # Errors
-    /// When there is no such setting, it is refused, or it holds something else.
+    /// When there is no such setting, it is refused, or it does not contain a number.
     pub fn read(&self, name: &str) -> io::Result<u64> {
         let mut text = String::new();
         let file = openat(
@@ -59,20 +60,20 @@ impl Debugfs {
         )?;
         File::from(file).take(LONGEST).read_to_string(&mut text)?;
         let number = text.lines().next().and_then(|line| line.trim().parse().ok());
-        number.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("{name} holds no number")))
+        number.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("{name} does not contain a number")))
     }
 
-    /// Sets it.
+    /// Writes a setting.
     ///
     /// # Errors
-    /// When there is no such setting, or the kernel refuses that.
+    /// When there is no such setting, or the kernel refuses the write.
     pub fn write(&self, name: &str, value: u64) -> io::Result<()> {
         let flags = OFlag::O_WRONLY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
         let file = openat(&self.0, name, flags, Mode::empty())?;
         File::from(file).write_all(format!("{value}\n").as_bytes())
     }
 
-    /// Whether it could be set; it is not.
+    /// Checks that a setting can be written, without writing it.
     ///
     /// # Errors
     /// When there is no such setting, or it is refused.
@@ -84,7 +85,7 @@ impl Debugfs {
     }
 }
 
-/// A mount without a place: fsopen(2), fsconfig(2) and fsmount(2), Linux 5.2 and later.
+/// Creates a mount without a place in the tree: fsopen(2), fsconfig(2) and fsmount(2), Linux 5.2 and later.
 fn detached() -> io::Result<OwnedFd> {
     // SAFETY: the name is a C string that lives until the call returns.
     let context = descriptor(unsafe { libc::syscall(libc::SYS_fsopen, c"debugfs".as_ptr(), CLOEXEC) })?;
@@ -101,7 +102,7 @@ fn detached() -> io::Result<OwnedFd> {
 
 fn descriptor(answer: libc::c_long) -> io::Result<OwnedFd> {
     match RawFd::try_from(answer) {
-        // SAFETY: the kernel has just made it, for us alone.
+        // SAFETY: the kernel has just created it, for us alone.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::Error::last_os_error()),
     }

@@ -1,4 +1,4 @@
-//! Attaches what watches block requests, and says what the devices are called and what they counted.
+//! Attaches the hooks of block requests, and reads the names and statistics of the devices.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use super::attach;
 use super::btf::Btf;
 use crate::event::{Device, DeviceName, HookStatus};
 
-/// Programs on tracepoints of the block layer; each does without the others.
+/// Programs on tracepoints of the block layer; each works without the others.
 const TRACEPOINTS: [&str; 7] = [
     "block_bio_queue",
     "block_bio_complete",
@@ -31,12 +31,12 @@ const DEVICES_LIMIT: usize = 4096;
 pub enum BlockMode {
     /// None.
     Off,
-    /// Those of all devices, whoever asked for them.
+    /// Those of all devices, whichever process submitted them.
     #[default]
     All,
 }
 
-/// The programs that it takes.
+/// The programs that this mode needs.
 pub fn programs(asked: BlockMode) -> &'static [&'static str] {
     match asked {
         BlockMode::Off => &[],
@@ -46,7 +46,7 @@ pub fn programs(asked: BlockMode) -> &'static [&'static str] {
 
 /// Attaches the hooks.
 pub fn watch(ebpf: &mut Ebpf, types: &Types, asked: BlockMode, status: &mut Vec<HookStatus>) {
-    let remedy = "none is needed: what it tells is left out (docs/io.md)";
+    let remedy = "no action needed: the data of this hook is left out (docs/io.md)";
     status.extend(attach::attach_tracepoints(
         ebpf,
         types,
@@ -55,12 +55,12 @@ pub fn watch(ebpf: &mut Ebpf, types: &Types, asked: BlockMode, status: &mut Vec<
     ));
 }
 
-/// Where the running kernel has the flags of an operation (`enum req_flag_bits`), and what the log calls them.
+/// The bits of the running kernel's operation flags (`enum req_flag_bits`), and the log's flag for each.
 #[derive(Debug, Clone, Default)]
 pub struct Flags(Vec<(u32, u32)>);
 
 impl Flags {
-    /// Of the running kernel, where requests are recorded.
+    /// Reads them from the running kernel, if requests are recorded.
     pub fn of_kernel(types: &Btf, asked: BlockMode) -> Self {
         if asked == BlockMode::Off {
             return Self::default();
@@ -78,14 +78,14 @@ impl Flags {
         Self(known.collect())
     }
 
-    /// An operation as the log has it.
+    /// Converts an operation to the log's flags.
     pub fn of_log(&self, kernels: u32) -> u32 {
         let flags = self.0.iter().filter(|(theirs, _)| kernels & theirs != 0);
         flags.fold(kernels & operation::MASK, |all, (_, ours)| all | ours)
     }
 }
 
-/// The devices of the machine, and those that did something.
+/// The devices of the machine, and those that were active.
 #[derive(Debug, Default)]
 pub struct Disks {
     before: Vec<DeviceName>,
@@ -93,7 +93,7 @@ pub struct Disks {
 }
 
 impl Disks {
-    /// What the devices have counted so far, where requests are recorded.
+    /// Reads what the devices have counted so far, if requests are recorded.
     pub fn now(asked: BlockMode) -> Self {
         Self {
             before: match asked {
@@ -104,14 +104,14 @@ impl Disks {
         }
     }
 
-    /// A device did something.
+    /// Notes that a device was active.
     pub fn saw(&mut self, device: Device) {
         if self.seen.len() < DEVICES_LIMIT {
             self.seen.insert(device);
         }
     }
 
-    /// Names and statistics of those that did something.
+    /// The names and statistics of the active devices.
     pub fn names(&self) -> Vec<DeviceName> {
         if self.seen.is_empty() {
             return Vec::new();
@@ -127,7 +127,7 @@ impl Disks {
                 device,
                 name: now.name,
                 after: now.before,
-                // A device that came later began at nothing.
+                // A device that was added later started at zero.
                 before: before.map(|one| one.before).unwrap_or_default(),
             })
         });
@@ -145,7 +145,7 @@ fn devices() -> Vec<DeviceName> {
         let read = |file: &str| fs::read_to_string(entry.path().join(file)).ok();
         Some(DeviceName {
             device: device(read("dev")?.trim())?,
-            name: name.replace('!', "/"), // as the kernel spells a slash there
+            name: name.replace('!', "/"), // the kernel replaces a slash by `!` there
             before: numbers(&read("stat").unwrap_or_default()),
             after: Vec::new(),
         })

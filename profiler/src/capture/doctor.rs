@@ -1,4 +1,4 @@
-//! Tries everything that a recording needs, one by one, and says what to do about each refusal.
+//! Tries everything that a recording needs, step by step, and reports what to do about each refusal.
 
 use profiler_common::config::Config;
 
@@ -11,21 +11,21 @@ use super::waits::{self, OffCpu};
 use super::{capabilities, machine, maps};
 use crate::event::HookStatus;
 
-/// `bpf_task_pt_regs` came with this one.
+/// The oldest supported kernel: it introduced `bpf_task_pt_regs`.
 const OLDEST_KERNEL: (u32, u32) = (5, 15);
-/// The default of `ngmi record`.
+/// The default rate of `ngmi record`.
 const USUAL_RATE: u32 = 1000;
 
-/// What this machine allows.
+/// What this machine supports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Doctor {
-    /// One row a thing that was tried: `noun` is `machine` for what is no hook.
+    /// One row for each check; `noun` is `machine` for checks of anything but a hook.
     pub rows: Vec<HookStatus>,
     /// Why nothing can be recorded; `None`: `ngmi record` works.
     pub refused: Option<String>,
 }
 
-/// Loads, attaches and detaches each hook. Works without privilege too, and then says what is missing.
+/// Loads, attaches and detaches each hook. Also works without privilege, and then reports what is missing.
 pub fn doctor() -> Doctor {
     let mut rows = vec![kernel_version()];
     rows.extend(privilege());
@@ -49,7 +49,7 @@ fn try_hooks(rows: &mut Vec<HookStatus>) -> anyhow::Result<()> {
     rows.push(machine(
         btf::VMLINUX,
         reason,
-        "a kernel built with CONFIG_DEBUG_INFO_BTF is needed",
+        "use a kernel built with CONFIG_DEBUG_INFO_BTF",
     ));
     let types = types?;
     rows.extend(btf::locate(&types, &mut config).into_iter().map(missing_field));
@@ -84,7 +84,7 @@ fn machine(name: &str, refused: Option<String>, remedy: &str) -> HookStatus {
     row("machine", name, refused, remedy)
 }
 
-/// A thing that was tried.
+/// One check.
 pub fn row(noun: &str, name: &str, refused: Option<String>, remedy: &str) -> HookStatus {
     let remedy = refused.is_some().then(|| remedy.to_owned());
     HookStatus {
@@ -103,11 +103,11 @@ fn kernel_version() -> HookStatus {
         _ if architecture != "x86_64" => Some(format!("no eBPF object for {architecture} yet")),
         _ => None,
     };
-    let remedy = format!("an x86-64 machine with kernel {major}.{minor} or newer is needed");
+    let remedy = format!("use an x86-64 machine with kernel {major}.{minor} or newer");
     machine(&format!("kernel {release} {architecture}"), refused, &remedy)
 }
 
-/// Root, or what ngmi's file lends an ordinary user.
+/// Checks for root, or for the file capabilities that ngmi gives an ordinary user.
 fn privilege() -> Vec<HookStatus> {
     let user = nix::unistd::geteuid();
     if user.is_root() {
@@ -119,7 +119,7 @@ fn privilege() -> Vec<HookStatus> {
         capabilities::RECIPE
     );
     if !lent.records() {
-        let remedy = "`ngmi record` asks for it through sudo; `sudo ngmi doctor` shows what root may do; file capabilities do without sudo \
+        let remedy = "`ngmi record` asks for it through sudo; `sudo ngmi doctor` shows what works as root; file capabilities work without sudo \
                       (docs/privilege.md)";
         let missing = if lent.names().is_empty() {
             String::new()
@@ -133,24 +133,27 @@ fn privilege() -> Vec<HookStatus> {
         )];
     }
     let one = |one: capabilities::Capability| {
-        let refused = (!lent.has(one)).then(|| format!("ngmi's file does not lend it: lost are {}", one.without));
+        let refused =
+            (!lent.has(one)).then(|| format!("ngmi's file does not have it; missing without it: {}", one.without));
         machine(one.name, refused, &remedy)
     };
     let limits = machine(
         "other people's processes, -a, disks",
-        Some("file capabilities are for one's own: what is recorded can't gain rights (no_new_privs)".to_owned()),
+        Some(
+            "with file capabilities, only your own processes that can't gain rights (no_new_privs) can be recorded"
+                .to_owned(),
+        ),
         "record with sudo",
     );
     capabilities::NEEDED.into_iter().map(one).chain([limits]).collect()
 }
 
 fn pid_namespace() -> HookStatus {
-    let refused =
-        (!machine::in_first_pid_namespace()).then(|| "this container numbers processes for itself".to_owned());
+    let refused = (!machine::in_first_pid_namespace()).then(|| "this container has its own process numbers".to_owned());
     machine(
         "pid namespace",
         refused,
-        "run outside of the container, or with `docker run --pid=host --privileged`",
+        "run outside the container, or with `docker run --pid=host --privileged`",
     )
 }
 
@@ -158,24 +161,24 @@ fn rate() -> HookStatus {
     let highest = machine::highest_rate();
     let refused = highest
         .filter(|&highest| highest < USUAL_RATE)
-        .map(|_| format!("{USUAL_RATE} are usual"));
+        .map(|_| format!("usually {USUAL_RATE}"));
     let name = highest.map_or("unknown".to_owned(), |highest| highest.to_string());
     let remedy = format!("`sudo sysctl kernel.perf_event_max_sample_rate={USUAL_RATE}`");
-    machine(&format!("at most {name} samples a second"), refused, &remedy)
+    machine(&format!("at most {name} samples per second"), refused, &remedy)
 }
 
-/// Without privilege the kernel asks this setting; with it, nothing depends on it.
+/// Reports a setting that the kernel checks only for unprivileged users.
 fn paranoia() -> HookStatus {
     let level = machine::setting("/proc/sys/kernel/perf_event_paranoid");
     let name = level.map_or("unknown".to_owned(), |level| level.to_string());
     machine(
-        &format!("kernel.perf_event_paranoid {name} (no matter for root)"),
+        &format!("kernel.perf_event_paranoid {name} (irrelevant for root)"),
         None,
         "",
     )
 }
 
-/// A field that the programs do without.
+/// Reports a missing field that the programs can do without.
 pub fn missing_field(field: &str) -> HookStatus {
     let refused = Some("this kernel has no such field".to_owned());
     row(
@@ -186,17 +189,17 @@ pub fn missing_field(field: &str) -> HookStatus {
     )
 }
 
-/// Whether user stacks are walked in the kernel.
+/// Checks whether user stacks are walked in the kernel.
 pub fn walker(refused: Option<String>) -> HookStatus {
     row(
         "sample",
         "unwind tables in the kernel",
         refused,
-        "none is needed: stacks are copied and unwound afterwards, as far as the copy reaches",
+        "no action needed: stacks are copied and unwound afterwards, as far as the copy reaches",
     )
 }
 
-/// Where the kernel's functions are, if we may know.
+/// Checks whether the kernel shows the addresses of its functions.
 pub fn kernel_symbols() -> (Option<KernelAddresses>, HookStatus) {
     let (kernel, refused) = match KernelAddresses::new() {
         Ok(Some(kernel)) => (Some(kernel), None),
@@ -220,18 +223,18 @@ pub fn kernel_symbols() -> (Option<KernelAddresses>, HookStatus) {
     )
 }
 
-/// How mappings of running processes are read.
+/// Checks how mappings of running processes are read.
 pub fn mapping_query() -> HookStatus {
     let refused = match maps::kernel_has_query() {
         Ok(true) => None,
-        Ok(false) => Some("kernel 6.11 and later have it".to_owned()),
+        Ok(false) => Some("it needs kernel 6.11 or newer".to_owned()),
         Err(error) => Some(error.to_string()),
     };
     row(
         "task",
         "PROCMAP_QUERY",
         refused,
-        "none is needed: the text of /proc/PID/maps takes its place",
+        "no action needed: falling back to the text of /proc/PID/maps",
     )
 }
 

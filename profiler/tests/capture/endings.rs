@@ -141,8 +141,8 @@ fn no_message_widens_the_terms() {
     let own = std::process::id();
     let of_nobody = |asked: Asked| asked.with(|terms| terms.user = Some(65534));
     for (asked, why) in [
-        (of_nobody(command(1)), "is not user 65534's"),
-        (of_nobody(command(own)), "is not user 65534's"),
+        (of_nobody(command(1)), "does not belong to user 65534"),
+        (of_nobody(command(own)), "does not belong to user 65534"),
         (with_pid(of_nobody(running(&[own])), 1), "do not allow"),
         (with_pid(of_nobody(system()), own), "do not allow"),
     ] {

@@ -52,7 +52,11 @@ fn with_file_capabilities() {
         let said = said(&output);
         assert!(said.contains(&format!("dumpable={dumpable}")), "{said}");
         assert_eq!(holds_word(&user.path("kept.events")), is_recorded, "{command}");
-        assert_eq!(said.contains("hid their memory"), !is_recorded, "{command}: {said}");
+        assert_eq!(
+            said.contains("hid memory from the user"),
+            !is_recorded,
+            "{command}: {said}"
+        );
         assert!(
             profile.main_of("burn").share("burn_here") > 0.8,
             "what runs after it is recorded"
@@ -90,7 +94,7 @@ fn under_sudo_of_programs_with_other_rights() {
     ] {
         let (outcome, holds_word) = under_sudo(mode, arguments);
         assert_eq!(holds_word, is_recorded, "{mode:o} {arguments}: {}", outcome.stderr);
-        let is_said = outcome.stderr.contains("hid their memory");
+        let is_said = outcome.stderr.contains("hid memory from the user");
         assert_eq!(is_said, !is_recorded, "{mode:o} {arguments}: {}", outcome.stderr);
     }
 }

@@ -118,10 +118,10 @@ fn the_command_is_a_process_of_the_users_own() {
     std::fs::set_permissions(&unreadable, std::fs::Permissions::from_mode(0o711)).unwrap();
     let mut hidden = sleep(&mut as_nobody(&unreadable, folder.path()));
     for (pid, why) in [
-        (1, "is not user 65534's"),
-        (std::process::id(), "is not user 65534's"),
-        (roots.id(), "is not user 65534's"),
-        (daemons.id(), "is not user 65534's"),
+        (1, "does not belong to user 65534"),
+        (std::process::id(), "does not belong to user 65534"),
+        (roots.id(), "does not belong to user 65534"),
+        (daemons.id(), "does not belong to user 65534"),
         (hidden.id(), "hides its memory"),
     ] {
         expect_refusal(Scope::Command, Some(pid), why);

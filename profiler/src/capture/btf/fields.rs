@@ -4,10 +4,10 @@ use profiler_common::config::{Config, MISSING};
 
 use super::Btf;
 
-/// A field of the configuration.
+/// Selects a field of the configuration.
 type Place = fn(&mut Config) -> &mut u32;
 
-/// The fields in the order of [`Config`]; several names: the first one that the kernel has.
+/// The fields in the order of [`Config`]; of several names, the first one that the kernel has counts.
 const FIELDS: [(&[&str], Place); 71] = [
     (&["task_struct.pid"], |c| &mut c.task_pid),
     (&["task_struct.tgid"], |c| &mut c.task_tgid),
@@ -57,7 +57,7 @@ const FIELDS: [(&[&str], Place); 71] = [
     (&["dentry.d_name.hash_len"], |c| &mut c.dentry_hash),
     (&["inode.i_mode"], |c| &mut c.inode_mode),
     (&["inode.i_dentry.first"], |c| &mut c.inode_dentries),
-    // 7.2 has the union without a name.
+    // In 7.2 the union has no name.
     (&["dentry.d_u.d_alias", "dentry.d_alias"], |c| &mut c.dentry_alias),
     (&["request.q"], |c| &mut c.request_queue),
     (&["request.bio"], |c| &mut c.request_bio),
@@ -83,7 +83,7 @@ const FIELDS: [(&[&str], Place); 71] = [
     (&["page.compound_head", "page.compound_info"], |c| &mut c.page_head_of),
 ];
 
-/// From a bio of direct I/O through `iomap` to its file.
+/// The fields that lead from a bio of direct I/O through `iomap` to its file.
 const DIRECT: [(&str, Place); 6] = [
     ("bio.bi_private", |c| &mut c.bio_private),
     ("iomap_dio.iocb", |c| &mut c.dio_iocb),
@@ -93,7 +93,8 @@ const DIRECT: [(&str, Place); 6] = [
     ("super_block.s_bdev", |c| &mut c.sb_bdev),
 ];
 
-/// Came in 7.0 or later with the change that makes `iomap_dio.size` grow when a bio was queued, and not just before.
+/// A function that 7.0 or later added with the change that makes `iomap_dio.size` grow after a bio was queued, and
+/// not just before.
 const COUNTS_AFTERWARDS: &str = "bio_iov_iter_bounce";
 
 /// Sets every offset, and returns the fields that this kernel does not have.
@@ -108,15 +109,15 @@ pub fn locate(btf: &Btf, config: &mut Config) -> Vec<&'static str> {
     }
     // Only kernels before 6.6 have it, and they need it.
     config.folio_order = btf.offset("folio._folio_order").unwrap_or(MISSING);
-    // Who may look into a process is the one's before 7.2 and the other's since then.
+    // Whether a process may be inspected is in the first one before 7.2, and in the second one since.
     config.mm_flags = btf.offset("mm_struct.flags").unwrap_or(MISSING);
     config.task_exec_state = btf.offset("task_struct.exec_state").unwrap_or(MISSING);
     config.exec_state_dumpable = btf.offset("task_exec_state.dumpable").unwrap_or(MISSING);
-    // Kernels since 6.4, whose mappings have a lock each; without them a mapping is looked up more often.
+    // Kernels since 6.4 have a lock in each mapping; without it, a mapping is looked up more often.
     config.vma_lock_seq = btf.offset("vm_area_struct.vm_lock_seq").unwrap_or(MISSING);
     config.vma_refcnt = btf.offset("vm_area_struct.vm_refcnt").unwrap_or(MISSING);
     config.vma_detached = btf.offset("vm_area_struct.detached").unwrap_or(MISSING);
-    // Kernels whose file systems do direct I/O in another way do without.
+    // Optional: file systems of other kernels do direct I/O in another way.
     for (name, field) in DIRECT {
         *field(config) = btf.offset(name).unwrap_or(MISSING);
     }
